@@ -1,0 +1,82 @@
+"""The two kinds of array, NumPy's and CuPy's, and nothing else.
+
+CuPy is never imported unless a CuPy array, or a request for the GPU, has come in.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+Array = Any
+"""A `numpy.ndarray` or a `cupy.ndarray`; CuPy is optional, so no checker can be told more."""
+
+
+def is_cupy(x: object) -> bool:
+    """Whether `x` is a CuPy array, without importing CuPy.
+
+    >>> is_cupy(np.ones(3))
+    False
+    """
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and isinstance(x, cupy.ndarray)
+
+
+def namespace(x: Array) -> ModuleType:
+    """Return `numpy` or `cupy`, whichever owns `x`."""
+    return sys.modules["cupy"] if is_cupy(x) else np
+
+
+def import_cupy() -> ModuleType:
+    """Return `cupy`, or raise ImportError that says which extra brings it."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise ImportError(
+            "this needs a GPU and CuPy, and CuPy is not installed: "
+            "pip install 'ozaki-multiword[cuda12]' (or [cuda13])"
+        ) from error
+    return cupy
+
+
+def as_array(x: object, name: str) -> Array:
+    """Return `x` as the array it is, or make it one.
+
+    NumPy and CuPy arrays pass; other arrays come through DLPack on the device where they are;
+    nested sequences and scalars become NumPy arrays. Nothing is moved between devices.
+
+    Raises TypeError, naming the argument, for anything that is not numeric.
+    """
+    array: Array
+    if is_cupy(x):
+        array = x
+    elif isinstance(x, np.ndarray | np.generic) or not hasattr(x, "__dlpack__"):
+        array = np.asarray(x)
+    else:
+        on_host = x.__dlpack_device__()[0] == 1  # kDLCPU
+        array = np.from_dlpack(x) if on_host else import_cupy().from_dlpack(x)
+    if array.dtype.kind in "OSUMmV" and array.dtype.name != "bfloat16":
+        raise TypeError(f"{name} must be a numeric array, got dtype {array.dtype}")
+    return array
+
+
+def check_same_device(**arrays: Array | None) -> ModuleType:
+    """Return the namespace that all the named arrays share.
+
+    Raises TypeError if NumPy and CuPy arrays are mixed and ValueError if CuPy arrays lie on
+    different devices: nothing is ever copied between them unasked.
+    """
+    present = {name: x for name, x in arrays.items() if x is not None}
+    kinds = {name: "CuPy" if is_cupy(x) else "NumPy" for name, x in present.items()}
+    if len(set(kinds.values())) > 1:
+        listing = ", ".join(f"{name} is {kind}" for name, kind in kinds.items())
+        raise TypeError(f"arrays must be all NumPy or all CuPy, but {listing}; move one of them yourself")
+    first = next(iter(present.values()))
+    if is_cupy(first):
+        devices = {name: x.device.id for name, x in present.items()}
+        if len(set(devices.values())) > 1:
+            raise ValueError(f"arrays must be on one device, but they are on {devices}")
+    return namespace(first)

@@ -1,0 +1,125 @@
+"""The engine on the GPU: `cublasGemmEx` and `cublasGemmStridedBatchedEx`."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from multiword._arrays import Array, import_cupy
+from multiword.engines import _libcublas as lib
+from multiword.engines._checks import check_multiply
+
+WORKSPACE_BYTES = 32 << 20
+"""What NVIDIA recommends for Hopper; given by us, so that calls can be captured in graphs."""
+
+STREAMS_KEPT = 8
+"""Handles kept for each thread; the least recently used one is given back beyond this."""
+
+# word format -> (operand type, result type, compute type, scalar dtype)
+_TYPES: dict[str, tuple[int, int, int, Any]] = {
+    "fp16": (lib.CUDA_R_16F, lib.CUDA_R_32F, lib.COMPUTE_32F, np.float32),
+    "bf16": (lib.CUDA_R_16BF, lib.CUDA_R_32F, lib.COMPUTE_32F, np.float32),
+    "tf32": (lib.CUDA_R_32F, lib.CUDA_R_32F, lib.COMPUTE_32F_FAST_TF32, np.float32),
+    "fp32": (lib.CUDA_R_32F, lib.CUDA_R_32F, lib.COMPUTE_32F, np.float32),
+    "int8": (lib.CUDA_R_8I, lib.CUDA_R_32I, lib.COMPUTE_32I, np.int32),
+    "fp64": (lib.CUDA_R_64F, lib.CUDA_R_64F, lib.COMPUTE_64F, np.float64),
+}
+
+
+class _Handle:
+    """A cuBLAS handle bound to one stream of one device, with a workspace of its own."""
+
+    def __init__(self, stream: int) -> None:
+        cupy = import_cupy()
+        self.pointer = ctypes.c_void_p()
+        lib.routine("cublasCreate_v2")(ctypes.byref(self.pointer))
+        self.workspace = cupy.cuda.alloc(WORKSPACE_BYTES)
+        lib.routine("cublasSetStream_v2")(self.pointer, stream)
+        lib.routine("cublasSetWorkspace_v2")(self.pointer, self.workspace.ptr, WORKSPACE_BYTES)
+
+    def close(self) -> None:
+        lib.routine("cublasDestroy_v2")(self.pointer)
+
+
+_local = threading.local()
+
+
+def current_handle() -> ctypes.c_void_p:
+    """Return this thread's handle for CuPy's current device and stream.
+
+    Two streams never share a workspace, nor two threads a handle.
+    """
+    cupy = import_cupy()
+    key = (cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr)
+    handles: OrderedDict[tuple[int, int], _Handle] = _local.__dict__.setdefault("handles", OrderedDict())
+    if key not in handles:
+        while len(handles) >= STREAMS_KEPT:
+            handles.popitem(last=False)[1].close()
+        handles[key] = _Handle(key[1])
+    handles.move_to_end(key)
+    return handles[key].pointer
+
+
+class Cublas:
+    """Low-precision products on an NVIDIA GPU through `cublasGemmEx`.
+
+    Needs CuPy arrays; runs on CuPy's current stream.
+    """
+
+    name = "cublas"
+    padding = 16
+    products = frozenset(_TYPES)
+
+    def __init__(self) -> None:
+        import_cupy()
+        lib.library()
+
+    def multiply(
+        self,
+        product: str,
+        a: Array,
+        bt: Array,
+        *,
+        out: Array | None = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> Array:
+        """As `Engine.multiply`; int8 operands must have k and both leading dimensions
+        divisible by 4 and be aligned to 4 bytes (cuBLAS's own condition)."""
+        _, out = check_multiply(self, product, a, bt, out, beta)
+        m, k = a.shape[-2:]
+        n = bt.shape[-2]
+        if out.size == 0:
+            return out
+        if k == 0:
+            # cuBLAS leaves the result alone where the inner dimension is empty.
+            out[...] = 0 if beta == 0 else beta * out
+            return out
+        word, result, compute, scalar = _TYPES[product]
+        scale, keep = np.array(alpha, scalar), np.array(beta, scalar)
+        # Row-major C = A·Bᵀ is column-major Cᵀ = B·Aᵀ, and row-major storage is the
+        # transpose of column-major: so bt comes first, transposed, and a second, plain.
+        head = (current_handle(), lib.OP_T, lib.OP_N, n, m, k, scale.ctypes.data)
+        first, second = (bt.data.ptr, word, _leading(bt)), (a.data.ptr, word, _leading(a))
+        target = (keep.ctypes.data, out.data.ptr, result, _leading(out))
+        if a.ndim == 2:
+            lib.routine("cublasGemmEx")(*head, *first, *second, *target, compute, lib.GEMM_DEFAULT)
+        else:
+            lib.routine("cublasGemmStridedBatchedEx")(
+                *(*head, *first, _batch_stride(bt), *second, _batch_stride(a)),
+                *(*target, _batch_stride(out), len(a), compute, lib.GEMM_DEFAULT),
+            )
+        return out
+
+
+def _leading(x: Array) -> int:
+    """The leading dimension of a matrix stored by rows, in elements."""
+    return max(x.strides[-2] // x.itemsize, x.shape[-1]) if x.shape[-2] > 1 else max(1, x.shape[-1])
+
+
+def _batch_stride(x: Array) -> int:
+    return int(x.strides[0] // x.itemsize)

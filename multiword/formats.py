@@ -1,0 +1,76 @@
+"""Floating-point formats as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary floating-point format.
+
+    Attributes
+    ----------
+    name : short name, as in `FORMATS`.
+    precision : significand bits, the implicit one included.
+    emin, emax : smallest and largest exponent of a normal number, as in 2**emin.
+    dtype : the NumPy dtype that stores it. tf32 is stored in float32.
+
+    References
+    ----------
+    Fasi, Higham, Lopez, Mary and Mikaitis, Table 1.1; IEEE 754-2019.
+
+    >>> FORMATS["bf16"].unit_roundoff == 2.0**-8
+    True
+    """
+
+    name: str
+    precision: int
+    emin: int
+    emax: int
+    dtype: np.dtype
+
+    @property
+    def unit_roundoff(self) -> float:
+        """u = 2**-precision, the largest relative error of rounding to nearest."""
+        return 2.0**-self.precision
+
+    @property
+    def maximum(self) -> float:
+        """The largest finite number."""
+        return (2.0 - 2.0 ** (1 - self.precision)) * 2.0**self.emax
+
+    @property
+    def smallest_subnormal(self) -> float:
+        """The smallest positive number."""
+        return 2.0 ** (self.emin - self.precision + 1)
+
+
+FORMATS: dict[str, Format] = {
+    f.name: f
+    for f in (
+        Format("fp16", 11, -14, 15, np.dtype(np.float16)),
+        Format("bf16", 8, -126, 127, np.dtype(ml_dtypes.bfloat16)),
+        Format("tf32", 11, -126, 127, np.dtype(np.float32)),
+        Format("fp32", 24, -126, 127, np.dtype(np.float32)),
+        Format("fp64", 53, -1022, 1023, np.dtype(np.float64)),
+    )
+}
+"""The formats that this library knows, by name."""
+
+
+def get_format(name: str) -> Format:
+    """Return the format of that name.
+
+    Raises ValueError, listing the known ones, for any other name.
+
+    >>> get_format("tf32").precision
+    11
+    """
+    try:
+        return FORMATS[name]
+    except (KeyError, TypeError):
+        raise ValueError(f"unknown format {name!r}; known are {', '.join(FORMATS)}") from None
