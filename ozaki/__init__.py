@@ -1,0 +1,1 @@
+"""FP64-accurate, correctly rounded and reproducible products and sums from low-precision products."""
