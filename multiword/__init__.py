@@ -1,6 +1,20 @@
 """Matrix products from low-precision words on block-FMA hardware."""
 
 from multiword.engines import PRODUCTS, Engine, Product, get_engine
+from multiword.engines._generations import GENERATIONS, Generation, get_generation
+from multiword.engines._tensorcore import TensorCore
 from multiword.formats import FORMATS, Format, get_format
 
-__all__ = ["FORMATS", "PRODUCTS", "Engine", "Format", "Product", "get_engine", "get_format"]
+__all__ = [
+    "FORMATS",
+    "GENERATIONS",
+    "PRODUCTS",
+    "Engine",
+    "Format",
+    "Generation",
+    "Product",
+    "TensorCore",
+    "get_engine",
+    "get_format",
+    "get_generation",
+]

@@ -1,0 +1,106 @@
+"""Generations of tensor cores as data: one record of parameters each, no code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ROUNDINGS = ("RZ", "RN", "RD", "RU")
+"""Toward zero, to nearest even, downward, upward."""
+
+TENSOR_FORMATS = ("fp16", "bf16", "tf32")
+"""The formats that the block FMA multiplies."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """The arithmetic of one generation of tensor cores.
+
+    One step adds c and the products of one block: every term is aligned to the largest exponent,
+    cut there to `fraction_bits` bits, added exactly, and the sum is rounded once.
+
+    Attributes
+    ----------
+    name : what it is called.
+    widths : products added in one step, for each word format that the hardware has.
+    fraction_bits : F, the bits kept below the largest exponent of a step.
+    carry_bits : bits above the leading one of the largest term that the adder holds beyond
+        the integer bit; a larger sum loses its top (modulo 2**(1 + carry_bits) in units of the
+        largest exponent). None: as many as are needed, so nothing is ever lost.
+    alignment : rounding of each term to `fraction_bits`, one of `ROUNDINGS`.
+    rounding : rounding of the normalised sum to fp32, one of `ROUNDINGS`. A sum delivered in
+        fp16 is always rounded to nearest.
+
+    Raises
+    ------
+    ValueError : a format, a width, a number of bits or a rounding out of range.
+
+    References
+    ----------
+    Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021),
+    conclusions. Xie et al., "MMA-Sim" (arXiv:2511.10909); Khattak and Mikaitis, "Accurate models
+    of NVIDIA tensor cores" (arXiv:2512.07004).
+
+    >>> get_generation("A100").fraction_bits
+    24
+    """
+
+    name: str
+    widths: Mapping[str, int] = field(hash=False)
+    fraction_bits: int
+    carry_bits: int | None = None
+    alignment: str = "RZ"
+    rounding: str = "RZ"
+
+    def __post_init__(self) -> None:
+        for word, width in self.widths.items():
+            if word not in TENSOR_FORMATS:
+                raise ValueError(f"unknown word format {word!r}; known are {', '.join(TENSOR_FORMATS)}")
+            if not 1 <= width <= 256:
+                raise ValueError(f"width of {word} must be between 1 and 256, got {width}")
+        # 2**(42 + 8) still adds exactly in float64; fewer than 23 bits could not hold fp32's c.
+        if not 10 <= self.fraction_bits <= 40:
+            raise ValueError(f"fraction_bits must be between 10 and 40, got {self.fraction_bits}")
+        if self.carry_bits is not None and not 0 <= self.carry_bits <= 12:
+            raise ValueError(f"carry_bits must be None or between 0 and 12, got {self.carry_bits}")
+        for name in ("alignment", "rounding"):
+            if getattr(self, name) not in ROUNDINGS:
+                known = ", ".join(ROUNDINGS)
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}; known are {known}")
+
+
+_EIGHT = {"fp16": 8, "bf16": 8, "tf32": 4}
+_SIXTEEN = {"fp16": 16, "bf16": 16, "tf32": 8}
+
+GENERATIONS: dict[str, Generation] = {
+    g.name: g
+    for g in (
+        Generation("V100", {"fp16": 4}, 23),
+        # Published models give the T4 blocks of 4 or of 8; 8 is what was validated bit for bit.
+        Generation("T4", {"fp16": 8}, 24),
+        Generation("A100", _EIGHT, 24),
+        Generation("L40S", _EIGHT, 24),
+        Generation("H100", _SIXTEEN, 25),
+        Generation("H200", _SIXTEEN, 25),
+        Generation("B200", _SIXTEEN, 25),
+    )
+}
+"""The generations that this library knows, by the name of a chip: Volta, Turing, Ampere, Ada,
+Hopper (twice) and Blackwell. For others, make a `Generation` or `dataclasses.replace` one."""
+
+
+def get_generation(generation: str | Generation) -> Generation:
+    """Return the generation of that name; a `Generation` passes through.
+
+    Raises ValueError, listing the known ones, for any other name.
+
+    >>> get_generation("H200").widths["tf32"]
+    8
+    """
+    if isinstance(generation, Generation):
+        return generation
+    try:
+        return GENERATIONS[generation]
+    except (KeyError, TypeError):
+        known = ", ".join(GENERATIONS)
+        raise ValueError(f"unknown generation {generation!r}; known are {known}") from None

@@ -1,0 +1,283 @@
+"""The engine that is a model: a tensor core of any generation, bit for bit, on the CPU."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from multiword._arrays import Array, as_array
+from multiword.engines._blockfma import BlockFMA, Operands, prepare
+from multiword.engines._checks import check_multiply
+from multiword.engines._contract import get_product
+from multiword.engines._fma import chain, fma
+from multiword.engines._generations import Generation, get_generation
+
+SLAB_ROWS, SLAB_COLUMNS = 32, 1024
+"""Results that one slab holds: its working arrays stay in a core's cache."""
+
+LONG_RUN = 4 << 30
+"""Products from which a run on a terminal shows its progress."""
+
+_NAN32 = np.uint32(0x7FFFFFFF).view(np.float32)
+_NAN16 = np.uint16(0x7FFF).view(np.float16)
+
+
+class TensorCore:
+    """The tensor core of a generation, bit for bit.
+
+    Parameters
+    ----------
+    generation : "V100", "T4", "A100", "L40S", "H100", "H200", "B200", or a `Generation`.
+    accumulate : "fp32", or "fp16" for the mode whose accumulator is half precision.
+    split_k : parts into which the inner dimension is cut, each accumulated from zero on the
+        tensor core; the parts are then added in increasing k, in fp32 to nearest. This is what
+        a library's kernel does on top ("split k").
+    block_k : the length of a part is a multiple of this. With split_k = 0, every part has this
+        length, whatever their number.
+    workers : threads; None takes all cores.
+    progress : whether to show a progress bar; None shows it on a terminal for long runs.
+
+    As an engine its products are the formats of the generation's block FMA (fp16, and bf16 and
+    tf32 where the hardware has them), int8 (exact, modulo 2**32), and fp32 and fp64 as IEEE
+    fused multiply-adds to nearest, one after another in increasing k. tf32 words are float32
+    numbers whose last 13 bits the hardware does not read. NaN results are the hardware's
+    canonical NaN (0x7fffffff).
+
+    Raises
+    ------
+    ValueError : unknown generation, or an option out of its range.
+
+    References
+    ----------
+    Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021).
+
+    >>> a, b = np.full((1, 4), 2.0**-12, np.float16), np.full((4, 1), 2.0**-12, np.float16)
+    >>> one = np.ones((1, 1), np.float32)
+    >>> [float(TensorCore(g).gemm(a, b, one)[0, 0] - 1) for g in ("V100", "A100")]
+    [0.0, 2.384185791015625e-07]
+    """
+
+    name = "tensorcore"
+    padding = 1
+
+    def __init__(
+        self,
+        generation: str | Generation = "H200",
+        *,
+        accumulate: str = "fp32",
+        split_k: int = 1,
+        block_k: int | None = None,
+        workers: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.generation = get_generation(generation)
+        if accumulate not in ("fp32", "fp16"):
+            raise ValueError(f"unknown accumulate {accumulate!r}; known are fp32, fp16")
+        if split_k < 0 or (block_k is not None and block_k < 1) or (split_k == 0 and block_k is None):
+            raise ValueError(f"split_k must be 1 or more, or 0 with block_k, got {split_k} and {block_k}")
+        self.accumulate, self.split_k, self.block_k = accumulate, split_k, block_k
+        self.workers, self.progress = workers or os.cpu_count() or 1, progress
+        self.products = frozenset(self.generation.widths) | {"int8", "fp32", "fp64"}
+
+    def __repr__(self) -> str:
+        options = f"accumulate={self.accumulate!r}, split_k={self.split_k}, block_k={self.block_k}"
+        return f"TensorCore({self.generation.name!r}, {options})"
+
+    def with_arithmetic(self, **changes: object) -> TensorCore:
+        """The same core with fields of its `Generation` changed, such as rounding="RN".
+
+        >>> TensorCore("V100").with_arithmetic(rounding="RN").generation.rounding
+        'RN'
+        """
+        return TensorCore(
+            replace(self.generation, **changes),  # type: ignore[arg-type]
+            accumulate=self.accumulate,
+            split_k=self.split_k,
+            block_k=self.block_k,
+            workers=self.workers,
+            progress=self.progress,
+        )
+
+    def gemm(self, a: object, b: object, c: object = None, *, word: str = "fp16") -> np.ndarray:
+        """D = A·B + C, with C in the accumulator from the start.
+
+        Parameters
+        ----------
+        a, b : (m, k) and (k, n) arrays; numbers that are not words of the format are first
+            rounded to it, to nearest (tf32: cut to it, as the hardware does).
+        c : (m, n) array, or None for zeros.
+        word : "fp16", "bf16", "tf32", or "int8", "fp32", "fp64".
+
+        Returns
+        -------
+        (m, n) float32 array; float16 with accumulate="fp16", float64 for word="fp64",
+        int32 for "int8".
+
+        Raises
+        ------
+        ValueError : shapes that do not fit, or a word that this generation lacks.
+        TypeError : an array that is not numeric.
+        """
+        product = get_product(word)
+        if word not in self.products:
+            known = ", ".join(sorted(self.products))
+            raise ValueError(f"{self.generation.name} has no {word!r} product; it has {known}")
+        left, right = (np.asarray(as_array(x, name)) for x, name in ((a, "a"), (b, "b")))
+        if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
+            raise ValueError(f"a must be (m, k) and b (k, n), got {left.shape} and {right.shape}")
+        left, right = (np.ascontiguousarray(x.astype(product.word)) for x in (left, right))
+        result = np.dtype(np.float16) if self._is_half(word) else product.result
+        shape = (left.shape[0], right.shape[1])
+        start = None
+        if c is not None:
+            start = np.asarray(as_array(c, "c"))
+            if start.shape != shape:
+                raise ValueError(f"c must be of shape {shape}, got {start.shape}")
+            start = start.astype(result)
+        return self._product(word, left, right, start).astype(result, copy=False)
+
+    def multiply(
+        self,
+        product: str,
+        a: Array,
+        bt: Array,
+        *,
+        out: Array | None = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> Array:
+        """As `Engine.multiply`; alpha and beta come after the accumulation, as in cuBLAS."""
+        kind, out = check_multiply(self, product, a, bt, out, beta)
+        (m, k), n = a.shape[-2:], bt.shape[-2]
+        batch = max(1, int(np.prod(a.shape[:-2])))
+        pairs = zip(a.reshape(batch, m, k), bt.reshape(batch, n, k), out.reshape(batch, m, n), strict=True)
+        for left, right, target in pairs:
+            sums = self._product(product, left, right.T, None).astype(kind.result, copy=False)
+            target[...] = _scale_and_add(sums, target, alpha, beta)
+        return out
+
+    def _is_half(self, word: str) -> bool:
+        return self.accumulate == "fp16" and word in self.generation.widths
+
+    def _product(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
+        """C + A·B in the accumulator's arithmetic, any word; the parts of k added outside."""
+        shape = (a.shape[0], b.shape[1])
+        if word == "int8":
+            # |a·b| ≤ 2**14 makes float64 exact up to k = 2**39; int32 keeps the low 32 bits.
+            exact = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
+            return (exact + (0 if c is None else c)).astype(np.int32)
+        start = np.zeros(shape, get_product(word).result) if c is None else c.astype(get_product(word).result)
+        total = start
+        with np.errstate(all="ignore"):
+            for number, part in enumerate(self._parts(a.shape[1])):
+                first = start if number == 0 else np.zeros_like(start)
+                if word in ("fp32", "fp64"):
+                    sums = chain(a[:, part], b[part], first)
+                else:
+                    sums = self._tensor_product(word, a[:, part], b[part], first)
+                total = sums if number == 0 else total + sums
+        return _canonical(total, self._is_half(word))
+
+    def _parts(self, k: int) -> Iterator[slice]:
+        """The parts of the inner dimension, in the order in which they are added."""
+        unit = self.block_k or 1
+        parts = self.split_k or -(-k // unit)
+        length = max(unit, -(-k // max(1, parts) // unit) * unit) if k else 1
+        if self.split_k and self.block_k:
+            length = -(-k // parts // unit) * unit or unit
+        for start in range(0, k, length):
+            yield slice(start, min(k, start + length))
+
+    def _tensor_product(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        """C + A·B on the tensor core alone, in slabs shared among the workers."""
+        if word == "tf32":
+            a, b = _cut_to_tf32(a), _cut_to_tf32(b)
+        operands = prepare(a, b, word, self.generation)
+        corners = [
+            (slice(i, min(i + SLAB_ROWS, c.shape[0])), slice(j, min(j + SLAB_COLUMNS, c.shape[1])))
+            for i in range(0, c.shape[0], SLAB_ROWS)
+            for j in range(0, c.shape[1], SLAB_COLUMNS)
+        ]
+        extreme = operands.extreme or self.accumulate == "fp16" or bool(np.any(c))
+        out = np.empty(c.shape, np.float32)
+
+        def compute(corner: tuple[slice, slice]) -> None:
+            out[corner] = self._slab(word, operands, corner, c[corner].astype(np.float64), extreme)
+
+        workers = min(self.workers, len(corners))
+        if workers <= 1:
+            for corner in self._shown(corners, a.size * b.shape[1]):
+                compute(corner)
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                for _ in self._shown(pool.map(compute, corners), a.size * b.shape[1], len(corners)):
+                    pass
+        return out
+
+    def _slab(
+        self, word: str, x: Operands, corner: tuple[slice, slice], c: np.ndarray, extreme: bool
+    ) -> np.ndarray:
+        """One slab of results, block after block of the inner dimension."""
+        rows, columns = corner
+        core = BlockFMA(self.generation, self.accumulate, c.shape, x.wide, extreme)
+        width = self.generation.widths[word]
+        special = np.where(np.isfinite(c), 0.0, c)
+        c = np.where(np.isfinite(c), c, 0.0)
+        with np.errstate(all="ignore"):
+            for h in range(0, x.a.shape[1], width):
+                block = slice(h, h + width)
+                core.step(x.a[rows, block], x.b[block, columns], x.ea[rows, block], x.eb[block, columns], c)
+                if x.special_a is not None and x.special_b is not None:
+                    beyond = x.special_a[rows, block] @ x.special_b[block, columns]
+                    special += np.where(np.isfinite(beyond), 0.0, beyond)
+                if extreme:
+                    overflow = np.isinf(c)
+                    special += np.where(overflow & (special == 0), c, 0.0)
+                    c[overflow] = 0.0
+        return np.where(special == 0, c, special)
+
+    def _shown(self, steps: Iterable, products: int, total: int | None = None) -> Iterable:
+        """The same steps, with a progress bar where one is wanted."""
+        wanted = self.progress
+        if wanted is None:
+            wanted = products >= LONG_RUN and sys.stderr.isatty()
+        if not wanted:
+            return steps
+        from rich.console import Console
+        from rich.progress import track
+
+        label = f"Tensor core ({self.generation.name})"
+        return track(steps, label, total=total, console=Console(stderr=True), transient=True)
+
+
+def _cut_to_tf32(x: np.ndarray) -> np.ndarray:
+    """Drop the bits that a tf32 tensor core does not read; Inf and NaN stay what they are."""
+    cut = (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isfinite(x), cut, x)
+
+
+def _canonical(x: np.ndarray, half: bool) -> np.ndarray:
+    """NaN results as the hardware writes them."""
+    if x.dtype == np.float32:
+        x = np.where(np.isnan(x), _NAN32, x)
+    if half:
+        x = x.astype(np.float16)
+        x = np.where(np.isnan(x), _NAN16, x)
+    return x
+
+
+def _scale_and_add(sums: np.ndarray, out: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+    """alpha·sums + beta·out in the result's own arithmetic: beta·out rounded, then one fma."""
+    if alpha == 1 and beta == 0:
+        return sums
+    with np.errstate(all="ignore"):
+        scale, keep = np.array(alpha, sums.dtype), np.array(beta, sums.dtype)
+        if sums.dtype.kind == "i":
+            return scale * sums + (keep * out if beta else np.zeros_like(sums))
+        added = keep * out if beta else np.zeros_like(sums)
+        return fma(np.broadcast_to(scale, sums.shape), sums, added)
