@@ -1,0 +1,91 @@
+"""The public function: check, choose, compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multiword._arrays import Array
+from multiword.batched import _host
+from multiword.batched._halfcomplex import HalfComplex
+from multiword.batched._problem import Problem, check_problem
+
+
+def batched_matmul(
+    a: Any,
+    b: Any,
+    *,
+    alpha: float | complex = 1.0,
+    beta: float | complex = 0.0,
+    c: Any = None,
+    trans_a: bool | str = False,
+    trans_b: bool | str = False,
+    accumulate: str = "fp32",
+    out: Any = None,
+) -> Any:
+    """Return alpha·op(A)·op(B) + beta·C for every pair of two stacks of small matrices.
+
+    Parameters
+    ----------
+    a, b : stacks of matrices whose op() is (..., m, k) and (..., k, n): float16 or bfloat16
+        arrays, `HalfComplex` arrays, or lists of separate matrices of one shape. The leading
+        axes broadcast as in `np.matmul`, so one matrix can be shared by the whole batch.
+        Strides, leading dimensions and alignment are arbitrary.
+    alpha, beta : scalars; complex ones for half-complex matrices only.
+    c : stack of the operands' kind that broadcasts to (..., m, n). It is read only if beta is
+        not 0, in which case it must be given.
+    trans_a, trans_b : op() is nothing for False or "N", the transpose for True or "T", the
+        conjugate transpose for "C".
+    accumulate : the format of the sums, "fp32" or "fp16" (for float16 only).
+    out : array of the operands' kind and shape (..., m, n) to write to, which may be `c`.
+
+    Returns
+    -------
+    Array, or `HalfComplex`, of the operands' format and of shape (..., m, n).
+
+    Notes
+    -----
+    In fp32, the products are exact and their sum P is within (k + 16)·2⁻²³·|A||B| of the exact
+    one, in every entry and on every device (half-complex: 2k for k, and |re| + |im| products
+    taken apart); then alpha·P + beta·C is evaluated in fp32 and rounded once to the result's format.
+    In fp16, every partial sum is rounded to fp16 (on the CPU, one fused multiply-add for each
+    term in order), alpha and beta are rounded to fp16, and the bound is (k + 16)·2⁻¹⁰·|A||B|.
+    The order of the sums is the engine's own, so bits may differ between devices.
+    What exceeds the format's range becomes infinite, Inf and NaN spread as in IEEE arithmetic
+    (complex products are four real ones), and with alpha = 0 or k = 0 A and B are not read.
+
+    Raises
+    ------
+    TypeError : other dtypes, mixed dtypes, real mixed with half-complex, NumPy with CuPy.
+    ValueError : shapes or batches that do not fit, unknown options, beta ≠ 0 without c.
+
+    References
+    ----------
+    Abdelfattah, Tomov and Dongarra (2020), "Matrix multiplication on batches of small matrices
+    in half and half-complex precisions".
+
+    >>> a = np.arange(8, dtype=np.float16).reshape(2, 2, 2)
+    >>> batched_matmul(a, np.eye(2, dtype=np.float16), alpha=2, trans_a=True)
+    array([[[ 0.,  4.],
+            [ 2.,  6.]],
+    <BLANKLINE>
+           [[ 8., 12.],
+            [10., 14.]]], dtype=float16)
+    """
+    problem = check_problem(a, b, alpha, beta, c, trans_a, trans_b, accumulate, out)
+    if problem.xp is np:
+        result = _written(problem, _host.multiply(problem))
+    else:
+        from multiword.batched import _device
+
+        result = _device.multiply(problem)
+    return HalfComplex(result) if problem.complex else result
+
+
+def _written(problem: Problem, result: Array) -> Array:
+    """The complete result, in `out` if there is one."""
+    if problem.out is None:
+        return result
+    problem.out[...] = result
+    return problem.out

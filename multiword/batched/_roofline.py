@@ -1,0 +1,98 @@
+"""The roofline of batched products: what memory allows (Abdelfattah et al., section 6)."""
+
+from __future__ import annotations
+
+import math
+
+LAYOUTS = {"real": (2, 2), "interleaved": (8, 4), "planar": (8, 8)}
+"""Layout: (flops for each term of an inner product, bytes moved for each matrix entry).
+
+A planar complex product is four real ones, each of which moves its own operands again."""
+
+
+def operational_intensity(m: int, n: int, k: int, layout: str = "real", *, read_c: bool = True) -> float:
+    """Return the flops of one product over the fewest bytes that it can move.
+
+    For (m, k) by (k, n) matrices of halves: 2mnk / (2mn + k(m+n)) for "interleaved" half-complex
+    (equation 1), and half of that for "planar" half-complex (equation 2) and for "real".
+
+    Parameters
+    ----------
+    m, n, k : dimensions, positive.
+    layout : "real", "interleaved" or "planar".
+    read_c : whether C is read as well as written (beta ≠ 0), as the paper assumes.
+
+    Returns
+    -------
+    Flops per byte.
+
+    References
+    ----------
+    Abdelfattah, Tomov and Dongarra, equations (1) and (2).
+
+    >>> operational_intensity(32, 32, 32, "interleaved"), operational_intensity(32, 32, 32, "planar")
+    (16.0, 8.0)
+    """
+    flops, _ = _layout(layout)
+    return flops * m * n * k / bytes_moved(m, n, k, layout, read_c=read_c)
+
+
+def bytes_moved(m: int, n: int, k: int, layout: str = "real", *, read_c: bool = True) -> int:
+    """Return the fewest bytes that one product moves: A and B read, C written (and read).
+
+    >>> bytes_moved(16, 16, 16, read_c=False)
+    1536
+    """
+    _, size = _layout(layout)
+    return size * ((2 if read_c else 1) * m * n + k * (m + n))
+
+
+def attainable_flops(
+    m: int,
+    n: int,
+    k: int,
+    layout: str = "real",
+    *,
+    bandwidth: float,
+    peak: float = math.inf,
+    read_c: bool = True,
+) -> float:
+    """Return the flops per second that the roofline allows.
+
+    Parameters
+    ----------
+    bandwidth : of the memory, in bytes per second; peak : of the arithmetic, in flops per second.
+    Others as in `operational_intensity`.
+
+    >>> attainable_flops(16, 16, 16, bandwidth=4.2e12) / 1e12
+    16.8
+    """
+    return min(peak, bandwidth * operational_intensity(m, n, k, layout, read_c=read_c))
+
+
+def least_seconds(
+    m: int,
+    n: int,
+    k: int,
+    batch: int,
+    layout: str = "real",
+    *,
+    bandwidth: float,
+    peak: float = math.inf,
+    read_c: bool = True,
+) -> float:
+    """Return the time in seconds that a batch takes on the roofline.
+
+    >>> round(least_seconds(16, 16, 16, 10000, bandwidth=4.2e12, read_c=False) * 1e6, 2)
+    3.66
+    """
+    flops, _ = _layout(layout)
+    rate = attainable_flops(m, n, k, layout, bandwidth=bandwidth, peak=peak, read_c=read_c)
+    return batch * flops * m * n * k / rate
+
+
+def _layout(layout: str) -> tuple[int, int]:
+    try:
+        return LAYOUTS[layout]
+    except KeyError:
+        raise ValueError(f"unknown layout {layout!r}; known are {', '.join(LAYOUTS)}") from None
