@@ -6,14 +6,18 @@ nearest, ties to even, once, with gradual underflow and overflow to infinity.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
+from multiword._arrays import Array, is_cupy, namespace
+from multiword._kernels import Kernel
 from multiword.formats import FORMATS, Format
 
 
 def round_digits(
-    digits: np.ndarray, base_bits: int, exponent: np.ndarray | int, target: Format = FORMATS["fp64"]
-) -> np.ndarray:
+    digits: Array, base_bits: int, exponent: Array | int, target: Format = FORMATS["fp64"]
+) -> Array:
     """Round V·2**exponent to the target format, where V = Σ digits[l]·2**(base_bits·l).
 
     Parameters
@@ -33,6 +37,8 @@ def round_digits(
     >>> round_digits(third, 30, -30)
     array([3.])
     """
+    if is_cupy(digits):
+        return _round_digits_device(digits, base_bits, exponent, target)
     magnitude, negative = _sign_and_magnitude(digits, base_bits)
     window, rest, dropped = _leading_window(magnitude, base_bits)
     # The value is (window·2**(base_bits + 1) + rest)·2**scale; rest is below 2**(base_bits + 1).
@@ -43,7 +49,7 @@ def round_digits(
 def _carry(digits: np.ndarray, base_bits: int) -> np.ndarray:
     """Bring all digits but the last into [0, 2**base_bits), in place."""
     mask = (1 << base_bits) - 1
-    for low, high in zip(digits[:-1], digits[1:], strict=True):
+    for low, high in pairwise(digits):
         high += low >> base_bits
         low &= mask
     return digits
@@ -122,14 +128,14 @@ __device__ double round_limbs(u64 *limb, int exponent, int precision, int smalle
     const bool negative = (long long)limb[LIMBS - 1] < 0;
     if (negative) {
         u64 carry = 1;
-#pragma unroll
+#pragma unroll(LIMBS <= 8 ? LIMBS : 1)
         for (int i = 0; i < LIMBS; i++) { limb[i] = ~limb[i] + carry; carry = carry && limb[i] == 0; }
     }
     int top = LIMBS - 1;
-#pragma unroll
+#pragma unroll(LIMBS <= 8 ? LIMBS : 1)
     for (int i = LIMBS - 1; i > 0; i--) if (top == i && limb[i] == 0) top = i - 1;
     u64 lead = 0, next = 0, sticky = 0;
-#pragma unroll
+#pragma unroll(LIMBS <= 8 ? LIMBS : 1)
     for (int i = 0; i < LIMBS; i++) {
         if (i == top) lead = limb[i];
         else if (i == top - 1) next = limb[i];
@@ -151,4 +157,53 @@ __device__ double round_limbs(u64 *limb, int exponent, int precision, int smalle
     const double value = scalbn((double)kept, max(-4096, min(4096, scale + shift)));
     return negative ? -value : value;
 }
+
+/* limb += value·2^bits, modulo 2^(64·LIMBS). */
+template <int LIMBS>
+__device__ void add_shifted(u64 *limb, long long value, int bits) {
+    const int first = bits / 64, shift = bits % 64;
+    const u64 sign = (u64)(value >> 63);
+    const u64 low = (u64)value << shift;
+    const u64 high = shift ? (u64)(value >> (64 - shift)) : sign;
+    u64 carry = 0;
+#pragma unroll(LIMBS <= 8 ? LIMBS : 1)
+    for (int i = 0; i < LIMBS; i++) {
+        if (i < first) continue;
+        const u64 term = i == first ? low : i == first + 1 ? high : sign;
+        const u64 partial = limb[i] + term;
+        limb[i] = partial + carry;
+        carry = (partial < term) | (limb[i] < partial);
+    }
+}
 """
+
+_ROUND_DIGITS = Kernel(
+    "round_digits",
+    ROUNDING_SOURCE
+    + r"""
+extern "C" __global__ void round_digits(const long long *digits, long long count, int length, int base_bits,
+                                        const int *exponent, int precision, int smallest, double *out) {
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < count;
+         i += (long long)gridDim.x * blockDim.x) {
+        u64 limb[LIMBS] = {};
+        for (int l = 0; l < length; l++) add_shifted<LIMBS>(limb, digits[l * count + i], l * base_bits);
+        out[i] = round_limbs<LIMBS>(limb, exponent[i], precision, smallest);
+    }
+}
+""",
+    ({"LIMBS": 2}, {"LIMBS": 6}, {"LIMBS": 40}),
+)
+
+
+def _round_digits_device(digits: Array, base_bits: int, exponent: Array | int, target: Format) -> Array:
+    xp = namespace(digits)
+    digits = xp.ascontiguousarray(digits)
+    exponent = xp.ascontiguousarray(xp.broadcast_to(xp.asarray(exponent, xp.int32), digits.shape[1:]))
+    out = xp.empty(digits.shape[1:], xp.float64)
+    bits = base_bits * (len(digits) - 1) + 64
+    smallest = target.emin - target.precision + 1
+    sizes = (np.int64(out.size), np.int32(len(digits)), np.int32(base_bits))
+    formats = (np.int32(target.precision), np.int32(smallest))
+    grid = (min(1 << 16, -(-out.size // 256)),)
+    _ROUND_DIGITS(grid, (256,), (digits, *sizes, exponent, *formats, out), LIMBS=-(-bits // 64))
+    return out

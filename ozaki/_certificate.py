@@ -1,0 +1,271 @@
+"""The certificate: how wide the integers must be for the error asked for, proved from the data.
+
+With scaled rows a' of A and columns b' of B, and every rounding at most one half,
+
+    |C' - a'·b'| <= T = (Σ|a'| + Σ|b'|)/2 + k/4,
+
+and the certificate is T <= tol·u·Σ|a'||b'| for every pair (row, column). It comes in two
+stages, both of them in integers or in float64 operations of a fixed order on the host, so
+that every engine reaches the same verdict.
+
+1. From the profiles alone, for all pairs at once: if N elements of a row are at least x, and
+   M elements of a column at least y, at least N + M - k products are at least x·y, whatever
+   their order. Enough for rows whose magnitudes spread over a few octaves.
+2. From a product of truncated magnitudes, exact, when the first stage fails: the sum |A||B|
+   of each pair to 24 bits, and the number of its nonzero terms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from multiword._arrays import Array, is_cupy, namespace
+from multiword._kernels import Kernel
+from multiword.formats import Format
+from ozaki._profile import BITS, LEVELS, NONFINITE, ZERO, Profile
+from ozaki._scales import NORM_LIMITS, exact_scales, usable_rows
+
+OCTAVES = 20
+"""Octaves below the norm limit over which scaled magnitudes are counted."""
+
+MAGNITUDE_BITS = 24
+"""Bits of the truncated magnitudes in the second stage."""
+
+_SUMMARY_CONSTANTS = {
+    "BITS": BITS,
+    "LEVELS": LEVELS,
+    "ZERO": ZERO,
+    "NONFINITE": NONFINITE,
+    "OCTAVES": OCTAVES,
+}
+
+ExactProduct = Callable[[list[Array], list[Array]], Array]
+"""Multiplies integers below 2**MAGNITUDE_BITS exactly; the result rounded down by at most 2**-52."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the first stage needs of one operand, over all its usable rows.
+
+    Attributes
+    ----------
+    nonfinite : whether any row has an Inf or NaN.
+    largest_total : upper bound of Σ|a'| for every row.
+    largest_square : upper bound of Σa'² for every row.
+    at_least : (OCTAVES,) how many elements of every row are at least 2**(top - d), d = 0, 1, …,
+        with top = NORM_LIMITS.bits // 2.
+    length : elements in a row.
+    """
+
+    nonfinite: bool
+    largest_total: float
+    largest_square: float
+    at_least: np.ndarray
+    length: int
+
+
+def summarize(profile: Profile, scale: Array, target: Format) -> Summary:
+    """Reduce a profile over its rows; one small transfer for arrays on a GPU."""
+    top = NORM_LIMITS[target.name].bits // 2
+    make = _summarize_device if is_cupy(scale) else _summarize_host
+    nonfinite, total, square, at_least = make(profile, scale, top, OCTAVES)
+    return Summary(bool(nonfinite), float(total), float(square), np.asarray(at_least), profile.length)
+
+
+def _summarize_host(
+    profile: Profile, scale: np.ndarray, top: int, octaves: int
+) -> tuple[bool, float, float, np.ndarray]:
+    usable = usable_rows(profile)
+    nonfinite = bool((profile.exponent == NONFINITE).any())
+    if not usable.any():
+        return nonfinite, 0.0, 0.0, np.full(octaves, profile.length)
+    height = (profile.exponent + scale)[usable]  # bits of the largest integer of each row
+    total = np.ldexp((profile.total[usable] + profile.length).astype(np.float64), height - BITS).max()
+    square = profile.square[usable] + 2 * profile.total[usable] + profile.length
+    square = np.ldexp(square.astype(np.float64), 2 * (height - BITS)).max()
+    # Row i counts magnitudes from 2**(height - 1 - q); look up q for 2**(top - d).
+    level = height[:, None] - 1 - (top - np.arange(octaves))
+    found = np.take_along_axis(profile.counts[usable], np.clip(level, 0, LEVELS - 1), axis=1)
+    return nonfinite, total, square, np.where(level < 0, 0, found).min(axis=0)
+
+
+_SUMMARIZE = Kernel(
+    "summarize",
+    r"""
+typedef unsigned long long u64;
+/* out: nonfinite, the bits of largest_total and of largest_square, at_least[OCTAVES] */
+extern "C" __global__ void summarize(const int *exponent, const long long *total, const long long *square,
+    const int *counts, const int *scale, int rows, long long length, int top, u64 *out) {
+    __shared__ u64 best[3 + OCTAVES];
+    for (int i = threadIdx.x; i < 3 + OCTAVES; i += blockDim.x) best[i] = i < 3 ? 0 : length;
+    __syncthreads();
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += gridDim.x * blockDim.x) {
+        if (exponent[i] == NONFINITE) atomicMax(&best[0], 1ull);
+        if (exponent[i] == NONFINITE || exponent[i] == ZERO) continue;
+        const int height = exponent[i] + scale[i];
+        const double norm1 = scalbn((double)(total[i] + length), height - BITS);
+        const double norm2 = scalbn((double)(square[i] + 2 * total[i] + length), 2 * (height - BITS));
+        atomicMax(&best[1], (u64)__double_as_longlong(norm1));
+        atomicMax(&best[2], (u64)__double_as_longlong(norm2));
+        for (int d = 0; d < OCTAVES; d++) {
+            const int level = height - 1 - (top - d);
+            const u64 n = level < 0 ? 0 : counts[i * LEVELS + min(level, LEVELS - 1)];
+            if (n < best[3 + d]) atomicMin(&best[3 + d], n);
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 3 + OCTAVES; i += blockDim.x)
+        if (i < 3) atomicMax(&out[i], best[i]); else atomicMin(&out[i], best[i]);
+}
+""",
+    (_SUMMARY_CONSTANTS,),
+)
+
+
+def _summarize_device(
+    profile: Profile, scale: Array, top: int, octaves: int
+) -> tuple[bool, float, float, np.ndarray]:
+    xp = namespace(scale)
+    rows = len(scale)
+    out = xp.full(3 + octaves, profile.length, xp.uint64)
+    out[:3] = 0
+    arrays = (profile.exponent, profile.total, profile.square, profile.counts, scale)
+    sizes = (np.int32(rows), np.int64(profile.length), np.int32(top))
+    _SUMMARIZE((min(64, -(-rows // 256)),), (256,), (*arrays, *sizes, out), **_SUMMARY_CONSTANTS)
+    found = out.get()
+    total, square = found[1:3].view(np.float64)
+    return bool(found[0]), total, square, found[3:].astype(np.int64)
+
+
+def log2_norms(a: Summary, b: Summary) -> float:
+    """Upper bound of log2 of |A'B'|, by Cauchy and Schwarz, roundings included.
+
+    The margin of 2**-10 covers the rounding of A' and B' (at most sqrt(k)/2 in a norm, which
+    is checked to be small, or else added) and of the logarithms.
+    """
+
+    def log2_norm(x: Summary) -> float:
+        return math.log2(math.sqrt(x.largest_square) + math.sqrt(x.length) / 2 + 1)
+
+    return log2_norm(a) + log2_norm(b) + 2.0**-10
+
+
+def first_stage(a: Summary, b: Summary, target: Format) -> float:
+    """The certified error of the norm scales: a bound of max |C - AB| / |A||B|, or inf.
+
+    The rounding of C itself, u·|C|, comes on top.
+    """
+    length = a.length
+    if a.largest_total == 0 or b.largest_total == 0:
+        return 0.0
+    top = NORM_LIMITS[target.name].bits // 2
+    truncation = 0.5 * (a.largest_total + b.largest_total) + 0.25 * length
+    # |x| is at least Σ_d weight_d·[|x| >= 2**(top - d)]: each octave adds half of its own
+    # threshold, the lowest one all of it.
+    weight = np.ldexp(1.0, top - 1 - np.arange(OCTAVES))
+    weight[-1] *= 2
+    overlap = np.maximum(a.at_least[:, None].astype(np.int64) + b.at_least - length, 0)
+    lower = math.fsum((weight[:, None] * weight * overlap).ravel())
+    return truncation / lower if lower > 0 else math.inf
+
+
+def first_tolerance(length: int, target: Format) -> float:
+    """What the first stage must certify: at most k/2·u, and at most 4·sqrt(k)·u.
+
+    The counting bound is about four times too small for data without structure, for which
+    the error this accepts is about one half of sqrt(k)·u in the worst case.
+    """
+    return min(length / 2, 4 * math.sqrt(length)) * target.unit_roundoff
+
+
+def second_stage(
+    a: list[Array],
+    b: list[Array],
+    scales: tuple[Array, Array],
+    profiles: tuple[Profile, Profile],
+    target: Format,
+    product: ExactProduct,
+) -> tuple[tuple[Array, Array], float]:
+    """Widen the scales until the certificate holds for every pair.
+
+    The tolerance is sqrt(terms)/2·u of |A||B|, with `terms` the number of nonzero terms of
+    the pair; no row becomes wider than it takes to lose nothing.
+
+    Returns the scales and the certified bound of max |C - AB| / |A||B|.
+    """
+    xp = namespace(a[0])
+    exact = exact_scales(a), exact_scales(b)
+    ratio, error = xp.zeros(()), xp.zeros(())
+    for left, right in _real_products(a, b):
+        lower, terms = _lower_bounds(left, right, profiles, product)
+        truncation = _truncation(scales, exact, profiles, terms, lower)
+        relative = xp.where(truncation > 0, truncation / lower, 0)
+        ratio = xp.maximum(ratio, (relative / (0.5 * xp.sqrt(xp.maximum(terms, 1)))).max(initial=0))
+        error = xp.maximum(error, relative.max(initial=0))
+    needed = float(ratio) / target.unit_roundoff
+    if not math.isfinite(needed):
+        return exact, 0.0
+    widening = max(0, math.frexp(needed)[1]) if needed > 1 else 0
+    widened = tuple(xp.minimum(s + widening, e) for s, e in zip(scales, exact, strict=True))
+    return (widened[0], widened[1]), float(error) * 2.0**-widening
+
+
+def _real_products(a: list[Array], b: list[Array]) -> list[tuple[list[Array], list[Array]]]:
+    """The sums of real products that make up the real and the imaginary part of AB."""
+    return [(a, b)] if len(a) == 1 else [(a, b), (a, b[::-1])]
+
+
+def _lower_bounds(
+    a: list[Array], b: list[Array], profiles: tuple[Profile, Profile], product: ExactProduct
+) -> tuple[Array, Array]:
+    """(|A||B|) from below, in units of 2**(e_i + f_j - 2·MAGNITUDE_BITS), and its nonzero terms.
+
+    Rows without a usable element have empty sums; they are exempt because their truncation
+    is zero.
+    """
+    xp = namespace(a[0])
+
+    def truncated(parts: list[Array], profile: Profile) -> list[Array]:
+        usable = usable_rows(profile)
+        shift = xp.where(usable, MAGNITUDE_BITS - profile.exponent, 0)[:, None]
+        return [xp.floor(xp.ldexp(xp.where(usable[:, None], abs(x), 0), shift)) for x in parts]
+
+    lower = product(truncated(a, profiles[0]), truncated(b, profiles[1])) * (1 - 2.0**-50)
+    terms = xp.full(lower.shape, float(profiles[0].length))
+    if any((x == 0).any() for x in a) and any((x == 0).any() for x in b):
+        terms = product([(x != 0).astype(xp.float64) for x in a], [(x != 0).astype(xp.float64) for x in b])
+    return lower, terms
+
+
+def _truncation(
+    scales: tuple[Array, Array],
+    exact: tuple[Array, Array],
+    profiles: tuple[Profile, Profile],
+    terms: Array,
+    lower: Array,
+) -> Array:
+    """T of every pair, in the units of `lower`: zero where neither side loses anything.
+
+    The part of a lossy row is 2**-s/2 times Σ|b| over the row's support, and Σ|b| is at most
+    the 1-norm of the column, or `terms` times its largest magnitude.
+    """
+    xp = namespace(terms)
+    lossy, unit, norm = [], [], []
+    for s, e, p in zip(scales, exact, profiles, strict=True):
+        usable = usable_rows(p)
+        lossy.append(usable & (s < e))
+        # One half of a unit of A', in units of 2**(e - MAGNITUDE_BITS).
+        unit.append(xp.where(usable, xp.ldexp(0.5, MAGNITUDE_BITS - (p.exponent + s)), 0.0))
+        norm.append(
+            xp.where(usable, xp.ldexp((p.total + p.length).astype(xp.float64), MAGNITUDE_BITS - BITS), 0.0)
+        )
+    largest = 2.0**MAGNITUDE_BITS
+    half_a = xp.where(lossy[0], unit[0], 0.0)[:, None]
+    half_b = xp.where(lossy[1], unit[1], 0.0)[None, :]
+    of_a = half_a * xp.minimum(norm[1][None, :], terms * largest)
+    of_b = half_b * xp.minimum(norm[0][:, None], terms * largest)
+    return xp.where(terms > 0, of_a + of_b + half_a * half_b * terms, 0.0)

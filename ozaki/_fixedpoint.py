@@ -1,0 +1,152 @@
+"""Exact values in fixed point, and the one rounding that ends every reduction.
+
+A sum, a mean or a norm is held exactly, as an integer in digits times a power of two and flags
+for what is not a finite number, until `FixedPoint.round` turns it into floating point once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isqrt
+
+import numpy as np
+
+from multiword.formats import FORMATS, Format
+from ozaki._rounding import round_digits
+
+PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = (np.uint8(1 << bit) for bit in range(5))
+"""What has been added: flags that merge by `|`. ORDINARY is any number but −0."""
+
+DIGIT_BITS = 32
+_DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """The numbers Σ digits[l]·2**(base_bits·l + exponent), one for each of m columns.
+
+    Attributes
+    ----------
+    digits : (L, m) int64, least significant first, of any sign, below 2**62 in magnitude.
+    base_bits : bits between one digit and the next.
+    exponent : (m,) int64 or int.
+    flags : (m,) uint8, a union of the flags above; Inf and NaN take precedence over the digits.
+    """
+
+    digits: np.ndarray
+    base_bits: int
+    exponent: np.ndarray | int
+    flags: np.ndarray
+
+    def round(self, target: Format = FORMATS["fp64"]) -> np.ndarray:
+        """Return the (m,) float64 numbers of the target format nearest to the exact values.
+
+        Exact zeros are −0 where every term was −0, and +0 otherwise, as IEEE 754 adds.
+        """
+        value = round_digits(self.digits, self.base_bits, self.exponent, target)
+        flags = self.flags
+        only_minus_zero = (flags & (MINUS_ZERO | ORDINARY)) == MINUS_ZERO
+        value = np.where(only_minus_zero & (value == 0), -0.0, np.where(value == 0, np.abs(value), value))
+        infinite = flags & (PLUS_INFINITY | MINUS_INFINITY)
+        if not (flags & (PLUS_INFINITY | MINUS_INFINITY | NAN)).any():
+            return value
+        value = np.where(infinite == PLUS_INFINITY, np.inf, value)
+        value = np.where(infinite == MINUS_INFINITY, -np.inf, value)
+        undefined = ((flags & NAN) != 0) | (infinite == (PLUS_INFINITY | MINUS_INFINITY))
+        return np.where(undefined, np.nan, value)
+
+    def quotient(self, divisor: int) -> FixedPoint:
+        """Return the values divided by a positive integer, truncated so that they round as if exact.
+
+        Schoolbook division by one digit, 96 bits beyond the last; a remainder leaves its trace
+        in the last bit, far below the place of any rounding.
+        """
+        if divisor >= 1 << (62 - self.base_bits):
+            return _from_integers([_long_division(v, divisor) for v in self.integers()], self)
+        magnitude, sign = self._magnitude()
+        extra = -(-96 // self.base_bits)
+        digits = np.concatenate([np.zeros((extra,) + magnitude.shape[1:], np.int64), magnitude])
+        remainder = np.zeros(magnitude.shape[1:], np.int64)
+        for digit in digits[::-1]:
+            quotient, remainder[:] = np.divmod((remainder << self.base_bits) | digit, divisor)
+            digit[:] = quotient
+        digits[0] |= remainder != 0
+        return replace(self, digits=digits * sign, exponent=self.exponent - extra * self.base_bits)
+
+    def square_root(self) -> FixedPoint:
+        """Return the square roots of values that are not negative, truncated as in `quotient`."""
+        return _from_integers([_square_root(v) for v in self.integers()], self)
+
+    def integers(self) -> list[tuple[int, int]]:
+        """Return every value as a Python integer and the exponent of its unit."""
+        shape = self.digits.shape[1:]
+        exponents = np.broadcast_to(np.asarray(self.exponent, np.int64), shape).tolist()
+        values = [0] * len(exponents)
+        for digit in self.digits[::-1].tolist():
+            values = [(value << self.base_bits) + d for value, d in zip(values, digit, strict=True)]
+        return list(zip(values, exponents, strict=True))
+
+    def _magnitude(self) -> tuple[np.ndarray, np.ndarray]:
+        """Digits in [0, 2**base_bits) of the absolute values, and the signs."""
+        top = -(-64 // self.base_bits)  # so that the last digit's excess finds room
+        digits = np.concatenate([self.digits, np.zeros((top,) + self.digits.shape[1:], np.int64)])
+        carry_digits(digits, self.base_bits)
+        sign = np.where(digits[-1] < 0, np.int64(-1), np.int64(1))
+        digits *= sign
+        return carry_digits(digits, self.base_bits), sign
+
+
+def carry_digits(digits: np.ndarray, base_bits: int = DIGIT_BITS) -> np.ndarray:
+    """Bring all digits but the last into [0, 2**base_bits), in place."""
+    mask = np.int64((1 << base_bits) - 1)
+    for low, high in zip(digits[:-1], digits[1:], strict=True):
+        high += low >> base_bits
+        low &= mask
+    return digits
+
+
+def scatter(digits: np.ndarray, columns: np.ndarray, integers: np.ndarray, position: np.ndarray) -> None:
+    """Add integers·2**position to the (L, m) digits of base 2**32, each to its column.
+
+    Every int64 becomes three digits. A negative position drops bits that are zero: whoever
+    calls knows that the sum has no bits there. Columns may repeat.
+    """
+    if position.size and position.min() < 0:
+        integers = integers >> np.clip(-position, 0, 63)
+        position = np.maximum(position, 0)
+    width = digits.shape[1]
+    flat = digits.reshape(-1)
+    shift = position & (DIGIT_BITS - 1)
+    index = (position >> 5) * width + columns
+    low = (integers & _DIGIT_MASK) << shift
+    high = (integers >> DIGIT_BITS) << shift
+    np.add.at(flat, index, low & _DIGIT_MASK)
+    np.add.at(flat, index + width, (low >> DIGIT_BITS) + (high & _DIGIT_MASK))
+    np.add.at(flat, index + 2 * width, high >> DIGIT_BITS)
+
+
+def _from_integers(values: list[tuple[int, int]], like: FixedPoint) -> FixedPoint:
+    """Python integers with their exponents, in digits again."""
+    mask = (1 << DIGIT_BITS) - 1
+    count = max([1, *(-(-abs(v).bit_length() // DIGIT_BITS) for v, _ in values)])
+    digits = [[(v >> (DIGIT_BITS * place)) & mask for v, _ in values] for place in range(count)]
+    digits.append([v >> (DIGIT_BITS * count) for v, _ in values])
+    exponent = np.array([e for _, e in values], np.int64)
+    return FixedPoint(np.array(digits, np.int64).reshape(count + 1, -1), DIGIT_BITS, exponent, like.flags)
+
+
+def _long_division(value: tuple[int, int], divisor: int) -> tuple[int, int]:
+    integer, exponent = value
+    extra = divisor.bit_length() + 66
+    quotient, remainder = divmod(abs(integer) << extra, divisor)
+    quotient |= remainder != 0
+    return (-quotient if integer < 0 else quotient), exponent - extra
+
+
+def _square_root(value: tuple[int, int]) -> tuple[int, int]:
+    """An integer of at least 66 bits whose last one says that there is more."""
+    integer, exponent = value
+    shift = max(0, 132 - integer.bit_length())
+    shift += (exponent - shift) & 1
+    root = isqrt(integer << shift)
+    return (root << 1) | (root * root != integer << shift), (exponent - shift) // 2 - 1

@@ -1,0 +1,102 @@
+"""The definition: which integers stand for the rows of A and the columns of B.
+
+    A'_ih = RN(a_ih·2**s_i),   B'_hj = RN(b_hj·2**t_j),   C_ij = RN((A'B')_ij·2**(-s_i - t_j))
+
+with the product A'B' exact in the integers. C depends on A, B and the scales s and t alone,
+and the scales depend on the data and on the accuracy asked for alone. For accuracy "fp64"
+(and "fp32") the scale of a row depends on that row only: it is the power of two that brings
+the row's 2-norm just below a limit, whatever else the matrices contain, unless the
+certificate (`_certificate`) demands more.
+
+Why norms: by Cauchy and Schwarz |A'B'|_ij is at most the product of the norms, so the limit
+alone says how many moduli hold the product, for any k; and every row gets the same relative
+precision, which is what the error relative to |A||B| asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+
+from multiword._arrays import Array, namespace
+from multiword.formats import FORMATS, Format
+from ozaki._profile import BITS, NONFINITE, ZERO, Profile
+
+
+DISCARD = -(1 << 28)
+"""The scale of a row with an Inf or NaN: the exact product takes it as zero (see `_special`)."""
+
+
+@dataclass(frozen=True)
+class NormLimit:
+    """The squared 2-norm of a scaled row is at most thirtyseconds/32·2**bits."""
+
+    thirtyseconds: int
+    bits: int
+
+
+NORM_LIMITS = {
+    # Twice the limit is below the product of the first 14 (7) int8 moduli, 2**110.16 (2**55.71),
+    # and the limit is not a power of two, because rows of unit variance have a squared norm of
+    # about k, which often is one: rows on both sides of the limit would lose a bit for nothing.
+    "fp64": NormLimit(35, 109),
+    "fp32": NormLimit(48, 54),
+}
+
+
+def norm_scales(profile: Profile, target: Format) -> Array:
+    """Return the (r,) int32 scales that fill the norm limit of a target format.
+
+    The largest s with Σ(|x|·2**s)² certainly below the limit. Zero rows get 0, rows that are
+    not finite DISCARD.
+    """
+    xp = namespace(profile.exponent)
+    limit = NORM_LIMITS[target.name]
+    # (t + 1)² summed: an upper bound of the squared norm in units of 4**(e - BITS).
+    square = profile.square + 2 * profile.total + profile.length
+    bits = bit_length(square, xp) - 1
+    threshold = (xp.int64(1) << bits) + (((limit.thirtyseconds - 32) * (xp.int64(1) << bits)) >> 5)
+    room = limit.bits - bits - (square > threshold)
+    scale = (room >> 1) + BITS - profile.exponent
+    return _where_usable(profile, scale, xp)
+
+
+def width_scales(profile: Profile, width: int) -> Array:
+    """Return the (r,) int32 scales that make max |A'| at most 2**width in every row."""
+    return _where_usable(profile, width - profile.exponent, namespace(profile.exponent))
+
+
+def exact_scales(parts: list[Array]) -> Array:
+    """Return the (r,) int32 scales, the smallest for which no element of a row is rounded.
+
+    Zero rows get 0, rows that are not finite DISCARD.
+    """
+    xp = namespace(parts[0])
+    lowest = xp.full(parts[0].shape[0], NONFINITE, xp.int32)
+    for x in parts:
+        significand, exponent = xp.frexp(xp.where(xp.isfinite(x), x, 0).astype(xp.float64))
+        integer = xp.ldexp(significand, FORMATS["fp64"].precision).astype(xp.int64)
+        last_place = xp.frexp((integer & -integer).astype(xp.float64))[1] - 1 + exponent
+        last_place = xp.where(integer == 0, NONFINITE, last_place - FORMATS["fp64"].precision)
+        lowest = xp.minimum(lowest, last_place.min(axis=1, initial=NONFINITE))
+    finite = xp.all(xp.stack([xp.isfinite(x).all(axis=1) for x in parts]), axis=0)
+    return xp.where(finite, xp.where(lowest < NONFINITE, -lowest, 0), DISCARD).astype(xp.int32)
+
+
+def usable_rows(profile: Profile) -> Array:
+    """Which rows have a nonzero element and none that is Inf or NaN."""
+    return (profile.exponent != ZERO) & (profile.exponent != NONFINITE)
+
+
+def bit_length(x: Array, xp: ModuleType = np) -> Array:
+    """Bits in each positive int64, exactly."""
+    exponent = xp.frexp(x.astype(xp.float64))[1].astype(xp.int64)
+    # The conversion to float64 may round up to the next power of two, and only up.
+    return exponent - ((x >> xp.maximum(exponent - 1, 0)) == 0)
+
+
+def _where_usable(profile: Profile, scale: Array, xp: ModuleType) -> Array:
+    scale = xp.where(profile.exponent == ZERO, 0, scale)
+    return xp.where(profile.exponent == NONFINITE, DISCARD, scale).astype(xp.int32)

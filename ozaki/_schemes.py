@@ -1,0 +1,229 @@
+"""The two schemes behind one contract, and the product in panels within a workspace limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from multiword._arrays import Array, import_cupy, is_cupy
+from multiword.engines import Engine, get_product
+from multiword.formats import Format
+from ozaki import _residues, _slices
+
+SMALLEST_PANEL = 64
+"""Panels are not made smaller than this in any direction: MemoryError instead."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """An exact product to be computed: everything but the numbers.
+
+    Attributes
+    ----------
+    shape : (m, k, n).
+    parts : 1 for real, 2 for complex operands.
+    widths : |A'| <= 2**widths[0] and |B'| <= 2**widths[1].
+    bits : upper bound of log2 |C'|.
+    target : the format to round to.
+    """
+
+    shape: tuple[int, int, int]
+    parts: int
+    widths: tuple[int, int]
+    bits: float
+    target: Format
+
+
+class Scheme(Protocol):
+    """A way to multiply integers exactly: split, multiply, put together and round once."""
+
+    name: str
+    word: str
+    depth: int
+
+    @property
+    def pieces(self) -> int:
+        """Moduli, or slices of A."""
+        ...
+
+    @property
+    def products(self) -> int:
+        """Low-precision products that one exact product takes."""
+        ...
+
+    def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array: ...
+
+    def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array: ...
+
+    def assemble(self, y: Array, scales: tuple[Array, Array], target: Format, out: Array) -> None: ...
+
+    def operand_bytes(self) -> int:
+        """Bytes for each element of an operand."""
+        ...
+
+    def product_bytes(self) -> int:
+        """Bytes for each element of the result, temporaries included."""
+        ...
+
+
+class Residues:
+    """Scheme "residues" for a task."""
+
+    name = "residues"
+
+    def __init__(self, task: Task, word: str) -> None:
+        self.word = word
+        self.task = task
+        self.system = _residues.residue_system(word, task.bits, task.shape[1], task.parts)
+        self.depth = self.system.depth
+        self._images = 2 * task.parts - 1
+
+    @property
+    def pieces(self) -> int:
+        return len(self.system.moduli)
+
+    @property
+    def products(self) -> int:
+        return self._images * self.pieces
+
+    def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
+        width = self.task.widths[side]
+        wide = 0 if width <= _residues.NARROW_BITS else width
+        return _residues.residues(parts, scale, self.system, padding, weighted=side == 0, wide=wide)
+
+    def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
+        return _residues.products(a, b, self.system, engine, earlier)
+
+    def assemble(self, y: Array, scales: tuple[Array, Array], target: Format, out: Array) -> None:
+        _residues.reconstruct(y, self.system, scales, target, out)
+
+    def operand_bytes(self) -> int:
+        return self.products * get_product(self.word).word.itemsize
+
+    def product_bytes(self) -> int:
+        # int8 on the host passes through float64
+        return self.products * get_product(self.word).result.itemsize
+
+
+class Slices:
+    """Scheme "slices" for a task."""
+
+    name = "slices"
+
+    def __init__(self, task: Task, word: str) -> None:
+        self.word = word
+        self.task = task
+        self.system = _slices.slice_system(word, task.widths, task.shape[1])
+        self.depth = self.system.depth
+
+    @property
+    def pieces(self) -> int:
+        return self.system.counts[0]
+
+    @property
+    def products(self) -> int:
+        return self.system.counts[0] * self.system.counts[1] * self.task.parts**2
+
+    def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
+        return _slices.slices(parts, scale, self.system, side, padding)
+
+    def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
+        return _slices.slice_products(a, b, self.system, engine, earlier)
+
+    def assemble(self, y: Array, scales: tuple[Array, Array], target: Format, out: Array) -> None:
+        _slices.slice_sum(y, self.system, scales, target, out)
+
+    def operand_bytes(self) -> int:
+        # the rest being sliced, in float64, and two temporaries
+        return self.task.parts * max(self.system.counts) * get_product(self.word).word.itemsize + 24
+
+    def product_bytes(self) -> int:
+        return self.task.parts * 8 * (sum(self.system.counts) + 6)
+
+
+SCHEMES: dict[str, type[Residues] | type[Slices]] = {"residues": Residues, "slices": Slices}
+"""The schemes by name."""
+
+
+@dataclass(frozen=True)
+class Panels:
+    """How a product is cut: panels of rows, inner blocks, panels of columns, and their bytes."""
+
+    rows: int
+    depth: int
+    columns: int
+    bytes: int
+
+
+def choose_panels(scheme: Scheme, shape: tuple[int, int, int], limit: int) -> Panels:
+    """Return the largest panels, halving the greediest direction, whose workspace is in the limit.
+
+    Raises MemoryError, with the sizes, if the smallest panels do not fit.
+    """
+    m, k, n = shape
+    rows, depth, columns = m, min(k, scheme.depth), n
+    while True:
+        operands = scheme.operand_bytes() * (rows + columns) * depth
+        products = scheme.product_bytes() * rows * columns * (2 if depth < k else 1)
+        if operands + products <= limit:
+            return Panels(rows, depth, columns, operands + products)
+        if operands > products and depth > max(SMALLEST_PANEL, rows, columns):
+            depth = _halved(depth)
+        elif max(rows, columns) > SMALLEST_PANEL:
+            rows, columns = (_halved(rows), columns) if rows >= columns else (rows, _halved(columns))
+        elif depth > SMALLEST_PANEL:
+            depth = _halved(depth)
+        else:
+            needed = operands + products
+            raise MemoryError(
+                f"the smallest panel of this {m} x {k} x {n} product ({rows} x {depth} x {columns}, "
+                f"scheme {scheme.name!r} on {scheme.word}) needs {needed} bytes of workspace, "
+                f"and the limit is {limit}"
+            )
+
+
+def _halved(size: int) -> int:
+    """Half of a size, rounded up to a multiple of 16, which engines like."""
+    return max(SMALLEST_PANEL, -(-size // 32) * 16)
+
+
+def default_workspace(like: Array) -> int:
+    """Bytes of workspace used unless the caller says otherwise: 2 GiB, or 2/5 of a GPU's memory."""
+    if not is_cupy(like):
+        return 2 << 30
+    return int(import_cupy().cuda.Device().mem_info[1]) * 2 // 5
+
+
+def exact_product(
+    scheme: Scheme,
+    a: list[Array],
+    b: list[Array],
+    scales: tuple[Array, Array],
+    engine: Engine,
+    workspace: int,
+    out: Array,
+) -> None:
+    """Write RN(A'B'·2**(-s_i - t_j)) to `out`, panel by panel.
+
+    `a` holds the (m, k) parts, `b` the (n, k) parts. The panels cannot show in the result: every
+    element of C' is the same integer, however its terms are grouped.
+    """
+    n, k = b[0].shape
+    m = a[0].shape[0]
+    target = scheme.task.target  # type: ignore[attr-defined]
+    panels = choose_panels(scheme, (m, k, n), workspace)
+    for j in range(0, n, panels.columns):
+        columns = slice(j, j + panels.columns)
+        whole = None  # B's panel is split once if all of k fits
+        for i in range(0, m, panels.rows):
+            rows = slice(i, i + panels.rows)
+            y = None
+            for h in range(0, k, panels.depth):
+                inner = slice(h, h + panels.depth)
+                if whole is None or panels.depth < k:
+                    whole = scheme.split(
+                        [x[columns, inner] for x in b], scales[1][columns], 1, engine.padding
+                    )
+                left = scheme.split([x[rows, inner] for x in a], scales[0][rows], 0, engine.padding)
+                y = scheme.multiply(left, whole, engine, y)
+            scheme.assemble(y, (scales[0][rows], scales[1][columns]), target, out[rows, columns])

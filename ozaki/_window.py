@@ -1,0 +1,137 @@
+"""Exact column sums of a block of float64 in two vector passes: the window.
+
+Adding σ = 1.5·2**k to x rounds x to a multiple of ulp(σ), and makes that multiple, plus a
+constant, the bit pattern of the result: fl(x + σ) read as an integer is σ's integer plus
+x/ulp(σ). So the bit patterns are added as integers, exactly and in any order, and
+r = x − (fl(x + σ) − σ) is exactly what is left for a second σ. Two levels hold 92 bits below
+the largest element; the rare elements that reach further down are handed back as they are.
+
+The extraction is ExtractVector of Rump, Ogita and Oishi (Accurate floating-point summation,
+part I, Algorithm 3.2); there the extracted parts are added in floating point, which leaves
+log2(n) bits of each level unused.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+
+from ozaki._fixedpoint import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY, FixedPoint
+
+BLOCK_ROWS = 1 << 15
+"""The most elements of one column in a block: their sum stays below 2**60 in units of a level."""
+
+_CARRY = 6  # 51 - _CARRY bits of an element, 15 for the rows of a block: below 2**60
+LEVEL_BITS = 52 - _CARRY
+_LOWEST = -970 - _CARRY  # the second level's unit is not below the smallest subnormal
+_HIGHEST = 1023 - 1 - _CARRY  # 1.5·2**k does not overflow
+
+_LOCAL = threading.local()
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Exact column sums of a block: (high·2**LEVEL_BITS + low)·2**exponent + Σ values·2**scales.
+
+    Attributes
+    ----------
+    high, low, exponent : (m,) int64.
+    columns, values : (r,) int64 and float64: elements, or their remainders, outside the window.
+    flags : (m,) uint8, as in `_fixedpoint`.
+    scales : (r,) int64, or 0.
+    """
+
+    high: np.ndarray
+    low: np.ndarray
+    exponent: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    flags: np.ndarray
+    scales: np.ndarray | int = 0
+
+    def fixed_point(self) -> FixedPoint:
+        """The sums, if nothing fell outside the window."""
+        digits = np.stack([self.low, np.zeros_like(self.low), self.high])
+        return FixedPoint(digits, LEVEL_BITS // 2, self.exponent, self.flags)
+
+
+def window_terms(block: np.ndarray) -> Terms:
+    """Sum the columns of an (n, m) float64 block exactly; n is at most BLOCK_ROWS."""
+    if not len(block):
+        nothing = np.zeros(block.shape[1], np.int64)
+        return Terms(nothing, nothing, nothing, nothing[:0], np.empty(0), nothing.astype(np.uint8))
+    largest, smallest = block.max(axis=0), block.min(axis=0)
+    magnitude = np.maximum(largest, -smallest)
+    flags = _flags(block, largest, smallest, magnitude)
+    finite = magnitude < np.inf
+    if not finite.all():
+        block, magnitude = np.where(finite, block, 0.0), np.where(finite, magnitude, 0.0)
+    k = np.frexp(magnitude)[1].astype(np.int64)
+    huge = k > _HIGHEST
+    outside = _gather(np.where(huge, block, 0.0)) if huge.any() else None
+    if outside is not None:
+        block, k = np.where(huge, 0.0, block), np.where(huge, 0, k)
+    k = np.maximum(k + 1 + _CARRY, _LOWEST)
+    high, low, rest = _two_levels(block, k)
+    parts = [part for part in (outside, rest) if part is not None]
+    columns = np.concatenate([c for c, _ in parts]) if parts else np.empty(0, np.int64)
+    values = np.concatenate([v for _, v in parts]) if parts else np.empty(0)
+    return Terms(high, low, k - 52 - LEVEL_BITS, columns, values, flags)
+
+
+def _two_levels(
+    block: np.ndarray, k: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
+    """The integer sums of both levels, and what is left."""
+    shifted, rest = _workspace(block)
+    sigma = np.ldexp(1.5, k)
+    np.add(block, sigma, out=shifted)
+    high = _sum_of_patterns(shifted, sigma)
+    shifted -= sigma
+    np.subtract(block, shifted, out=rest)
+    sigma = np.ldexp(1.5, k - LEVEL_BITS)
+    np.add(rest, sigma, out=shifted)
+    low = _sum_of_patterns(shifted, sigma)
+    shifted -= sigma
+    if np.equal(rest, shifted).all():
+        return high, low, None
+    rest -= shifted
+    return high, low, _gather(rest)
+
+
+def _workspace(block: np.ndarray) -> list[np.ndarray]:
+    """Two arrays like `block`, the same memory in every call of a thread: fresh pages cost more."""
+    if block.size > BLOCK_ROWS:
+        return [np.empty_like(block), np.empty_like(block)]
+    if not hasattr(_LOCAL, "buffers"):
+        _LOCAL.buffers = np.empty((2, BLOCK_ROWS))
+    by_columns = abs(block.strides[0]) < abs(block.strides[1])
+    shape = block.shape[::-1] if by_columns else block.shape
+    arrays = [buffer[: block.size].reshape(shape) for buffer in _LOCAL.buffers]
+    return [array.T if by_columns else array for array in arrays]
+
+
+def _sum_of_patterns(shifted: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    """Σ (shifted − sigma)/ulp(sigma): the patterns' sum wraps modulo 2**64, the result does not."""
+    return np.add.reduce(shifted.view(np.int64), axis=0) - len(shifted) * sigma.view(np.int64)
+
+
+def _gather(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The columns and the values of what is not zero."""
+    rows, columns = np.nonzero(block)
+    return columns, block[rows, columns]
+
+
+def _flags(block: np.ndarray, largest: np.ndarray, smallest: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
+    flags = np.full(magnitude.shape, ORDINARY)
+    zero = magnitude == 0
+    if zero.any():
+        flags[zero] = np.where(np.signbit(block[:, zero]).all(axis=0), MINUS_ZERO, ORDINARY)
+    special = ~(magnitude < np.inf)
+    if special.any():
+        flags[np.isnan(magnitude)] |= NAN
+        flags[largest == np.inf] |= PLUS_INFINITY
+        flags[smallest == -np.inf] |= MINUS_INFINITY
+    return flags
