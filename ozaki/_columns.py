@@ -146,9 +146,10 @@ def product_terms(x: np.ndarray, y: np.ndarray, narrow: bool = False) -> Iterato
         apart |= tiny & (x != 0) & (y != 0)
     if apart.any():
         apart &= np.isfinite(x) & np.isfinite(y)
-        yield _significand_products(x, y, apart)
-        x = np.where(apart, 0.0, x)
-        p = np.where(apart, 0.0, p)
+        nonzero = apart & (x != 0) & (y != 0)
+        yield _significand_products(x, y, nonzero)
+        p = np.where(nonzero, 0.0, p)
+        x, y = np.where(apart, 0.0, x), np.where(apart, 0.0, y)
     yield window_terms(p)
     error = product_error(x, y, p)
     if not np.isfinite(p).all():

@@ -54,17 +54,17 @@ class Superaccumulator:
         self.flags = np.zeros(columns, np.uint8)
         self._pending = 0
 
-    def add_terms(self, batch: Sequence[Terms], columns: slice = slice(None)) -> None:
-        """Add the sums of blocks that all have these columns."""
+    def add_terms(self, batch: Sequence[Terms], columns: np.ndarray | None = None) -> None:
+        """Add the sums of blocks that all have these columns (default: all)."""
         if not batch:
             return
-        index = np.arange(self.flags.size)[columns]
+        index = np.arange(self.flags.size) if columns is None else columns
         for name, shift in (("low", 0), ("high", LEVEL_BITS)):
             integers = np.concatenate([getattr(terms, name) for terms in batch])
             exponent = np.concatenate([terms.exponent for terms in batch]) + shift
             self._scatter(np.tile(index, len(batch)), integers, exponent)
         for terms in batch:
-            self.flags[columns] |= terms.flags
+            self.flags[index] |= terms.flags
             self.add_values(index[terms.columns], terms.values, terms.scales)
 
     def add_values(self, columns: np.ndarray, values: np.ndarray, scale: np.ndarray | int = 0) -> None:
