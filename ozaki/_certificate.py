@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ OCTAVES = 20
 MAGNITUDE_BITS = 24
 """Bits of the truncated magnitudes in the second stage."""
 
-_SUMMARY_CONSTANTS = {
+_SUMMARY_CONSTANTS: dict[str, Any] = {
     "BITS": BITS,
     "LEVELS": LEVELS,
     "ZERO": ZERO,

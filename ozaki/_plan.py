@@ -13,7 +13,7 @@ from ozaki import _certificate as certificate
 from ozaki import _residues
 from ozaki._profile import Profile, profile
 from ozaki._scales import exact_scales, norm_scales, width_scales
-from ozaki._schemes import SCHEMES, Scheme, Slices, Task, choose_panels, exact_product
+from ozaki._schemes import SCHEMES, Scheme, Task, choose_panels, exact_product
 
 TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
 """The format that results of each dtype are rounded to."""
@@ -156,8 +156,10 @@ def _scales(
         scales = width_scales(profiles[0], accuracy), width_scales(profiles[1], accuracy)
     else:
         scales = norm_scales(profiles[0], target), norm_scales(profiles[1], target)
-    summaries = [certificate.summarize(p, s, target) for p, s in zip(profiles, scales, strict=True)]
-    bound = certificate.first_stage(*summaries, target)
+    summary_a, summary_b = (
+        certificate.summarize(p, s, target) for p, s in zip(profiles, scales, strict=True)
+    )
+    bound = certificate.first_stage(summary_a, summary_b, target)
     tolerance = certificate.first_tolerance(profiles[0].length, target)
     if isinstance(accuracy, int) or bound <= tolerance:
         return scales, bound
@@ -183,6 +185,3 @@ def _integer_product(a: list[Array], b: list[Array], engine: Engine, workspace: 
         choose_scheme(task, "residues", None, engine), [left], [right], zero, engine, workspace, out
     )
     return out
-
-
-__all__ = ["Plan", "Slices", "make_plan"]

@@ -11,6 +11,7 @@ matrix, two for a complex one, whose row is then the real and the imaginary part
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,8 @@ class Profile:
 def profile(parts: list[Array]) -> Profile:
     """Return the profile of an operand given as (r, k) float32 or float64 parts."""
     make = _profile_device if is_cupy(parts[0]) else _profile_host
-    return Profile(*make(parts), length=len(parts) * parts[0].shape[1])
+    exponent, total, square, counts = make(parts)
+    return Profile(exponent, total, square, counts, len(parts) * parts[0].shape[1])
 
 
 def _profile_host(parts: list[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -123,13 +125,13 @@ struct Place {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-profile_largest(const T *x, i64 row_stride, i64 column_stride, int rows, int columns, int chunk, u64 *largest) {
+profile_largest(const REAL *x, i64 row_stride, i64 column_stride, int rows, int columns, int chunk, u64 *largest) {
     __shared__ u64 best[BLOCK_ROWS];
     const Place at(columns, chunk);
     if (threadIdx.x < BLOCK_ROWS) best[threadIdx.x] = 0;
     __syncthreads();
     if (at.row < rows) {
-        const T *row = x + at.row * row_stride;
+        const REAL *row = x + at.row * row_stride;
         u64 mine = 0;
 #pragma unroll 8
         for (int h = at.first; h < at.last; h += at.step) {
@@ -145,7 +147,7 @@ profile_largest(const T *x, i64 row_stride, i64 column_stride, int rows, int col
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-profile_sums(const T *x, i64 row_stride, i64 column_stride, int rows, int columns, int chunk,
+profile_sums(const REAL *x, i64 row_stride, i64 column_stride, int rows, int columns, int chunk,
              const u64 *largest, int *exponent, u64 *total, u64 *square, int *counts) {
     __shared__ u64 sums[2][BLOCK_ROWS];
     __shared__ int above[LEVELS][BLOCK_ROWS];
@@ -163,7 +165,7 @@ profile_sums(const T *x, i64 row_stride, i64 column_stride, int rows, int column
         if (at.first == 0) exponent[at.row] = e;
         if (usable) {
             const Scale scale(BITS - e);
-            const T *row = x + at.row * row_stride;
+            const REAL *row = x + at.row * row_stride;
 #pragma unroll 4
             for (int h = at.first; h < at.last; h += at.step) {
                 const unsigned t = (unsigned)scale(fabs((double)row[h * column_stride]));
@@ -199,8 +201,10 @@ profile_sums(const T *x, i64 row_stride, i64 column_stride, int rows, int column
 """
 )
 
-_CONSTANTS = {"BITS": BITS, "LEVELS": LEVELS, "ZERO": ZERO, "NONFINITE": NONFINITE}
-_INSTANCES = tuple({**_CONSTANTS, "ALONG_K": along, "T": t} for along in (0, 1) for t in ("float", "double"))
+_CONSTANTS: dict[str, Any] = {"BITS": BITS, "LEVELS": LEVELS, "ZERO": ZERO, "NONFINITE": NONFINITE}
+_INSTANCES = tuple(
+    {**_CONSTANTS, "ALONG_K": along, "REAL": t} for along in (0, 1) for t in ("float", "double")
+)
 _LARGEST = Kernel("profile_largest", _PROFILE_SOURCE, _INSTANCES)
 _SUMS = Kernel("profile_sums", _PROFILE_SOURCE, _INSTANCES)
 
@@ -208,11 +212,11 @@ _CHUNK = 2048
 """Columns to a block: enough work for each, and enough blocks for the device."""
 
 
-def operand_layout(x: Array) -> tuple[tuple[int, int], dict[str, int | str]]:
+def operand_layout(x: Array) -> tuple[tuple[int, int], dict[str, Any]]:
     """Strides of an (r, k) operand in elements, and the constants that its kernels are built with."""
     strides = (x.strides[0] // x.itemsize, x.strides[1] // x.itemsize)
     along = abs(strides[1]) <= abs(strides[0]) or x.shape[0] == 1
-    return strides, {"ALONG_K": int(along), "T": "float" if x.dtype == np.float32 else "double"}
+    return strides, {"ALONG_K": int(along), "REAL": "float" if x.dtype == np.float32 else "double"}
 
 
 def _profile_device(parts: list[Array]) -> tuple[Array, ...]:

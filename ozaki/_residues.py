@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -327,12 +328,12 @@ struct Integer {
 struct alignas(QUAD * sizeof(WORD)) Quad { WORD word[QUAD]; };
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-split_residues(const T *x0, const T *x1, i64 row_stride, i64 column_stride, int rows, int columns,
+split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
                const int *scale, const double *factors, const double *powers, int wide, int moduli,
                WORD *out, int padded_rows, int padded_columns) {
     __shared__ double factor[MODULI_LIMIT * 4];
 #if !ALONG_K
-    __shared__ T tile[PARTS][ROWS][TILE_K + 1];
+    __shared__ REAL tile[PARTS][ROWS][TILE_K + 1];
 #endif
     for (int i = threadIdx.x; i < moduli * 4; i += THREADS) factor[i] = factors[i];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -392,16 +393,16 @@ split_residues(const T *x0, const T *x1, i64 row_stride, i64 column_stride, int 
 """
 )
 
-_WORD_TYPES = {
-    "int8": {"WORD": "signed\ char", "NARROW": "int"},
+_WORD_TYPES: dict[str, dict[str, Any]] = {
+    "int8": {"WORD": "signed char", "NARROW": "int"},
     "fp64": {"WORD": "double", "NARROW": "double"},
 }
-_SPLIT_CONSTANTS = {"SPLIT": SPLIT, "MODULI_LIMIT": 320, "DISCARD": DISCARD}
+_SPLIT_CONSTANTS: dict[str, Any] = {"SPLIT": SPLIT, "MODULI_LIMIT": 320, "DISCARD": DISCARD}
 _SPLIT_RESIDUES = Kernel(
     "split_residues",
     _SPLIT_SOURCE,
     tuple(
-        {**_SPLIT_CONSTANTS, **types, "ALONG_K": along, "T": t, "PARTS": parts, "WIDE": wide}
+        {**_SPLIT_CONSTANTS, **types, "ALONG_K": along, "REAL": t, "PARTS": parts, "WIDE": wide}
         for types in _WORD_TYPES.values()
         for along in (0, 1)
         for t, parts, wide in (
@@ -480,7 +481,7 @@ __device__ double assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *
 extern "C" __global__ void __launch_bounds__(256)
 reconstruct(const PRODUCT *y, long long row_stride, long long modulus_stride, int moduli, const double *__restrict__ factor,
             const double *__restrict__ digit, const int *row_scale, const int *column_scale, int m, int n,
-            int precision, int smallest, T *out) {
+            int precision, int smallest, REAL *out) {
     const int column = blockIdx.x * 256 + threadIdx.x;
     if (column >= n) return;
     const long long image = modulus_stride * moduli;
@@ -489,11 +490,11 @@ reconstruct(const PRODUCT *y, long long row_stride, long long modulus_stride, in
         const int exponent = -(row_scale[row] + column_scale[column]);
         const long long target = (long long)row * n + column;
         if (PARTS == 1) {
-            out[target] = (T)assemble(at, 0, 0, modulus_stride, moduli, factor, digit, exponent, precision, smallest);
+            out[target] = (REAL)assemble(at, 0, 0, modulus_stride, moduli, factor, digit, exponent, precision, smallest);
         } else {
-            out[2 * target] = (T)assemble(at, at + image, 0, modulus_stride, moduli, factor, digit, exponent,
+            out[2 * target] = (REAL)assemble(at, at + image, 0, modulus_stride, moduli, factor, digit, exponent,
                                           precision, smallest);
-            out[2 * target + 1] = (T)assemble(at + 2 * image, at, at + image, modulus_stride, moduli, factor, digit,
+            out[2 * target + 1] = (REAL)assemble(at + 2 * image, at, at + image, modulus_stride, moduli, factor, digit,
                                               exponent, precision, smallest);
         }
     }
@@ -506,7 +507,7 @@ _RECONSTRUCT = Kernel(
     "reconstruct",
     _RECONSTRUCT_SOURCE,
     tuple(
-        {"PRODUCT": product, "T": t, "PARTS": parts, "DIGITS": digits, "BASE_BITS": bits, "LIMBS": limbs}
+        {"PRODUCT": product, "REAL": t, "PARTS": parts, "DIGITS": digits, "BASE_BITS": bits, "LIMBS": limbs}
         for product, t, parts, digits, bits, limbs in (
             ("int", "double", 1, 3, 40, 2),
             ("int", "float", 2, 2, 40, 2),
@@ -525,9 +526,9 @@ def _reconstruct_device(
     result = out if out.flags.c_contiguous else xp.empty((m, n), out.dtype)
     digits = _on_device(system, ("digits", system.base_bits), xp)
     count = digits.shape[1]
-    constants: dict[str, int | str] = {
+    constants: dict[str, Any] = {
         "PRODUCT": _PRODUCT_TYPES[system.word],
-        "T": "float" if out.dtype.name in ("float32", "complex64") else "double",
+        "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
         "PARTS": 1 + (out.dtype.kind == "c"),
         "DIGITS": count,
         "BASE_BITS": system.base_bits,

@@ -120,23 +120,23 @@ def _bit_length(x: np.ndarray) -> np.ndarray:
 ROUNDING_SOURCE = r"""
 typedef unsigned long long u64;
 
-/* The two's complement integer limb[0..LIMBS-1], least significant first, times 2^exponent,
+/* The two's complement integer limb[0..WORDS-1], least significant first, times 2^exponent,
    rounded to nearest even at `precision` bits, or at the last place 2^smallest if that is
    coarser: what round_digits computes. Destroys limb. */
-template <int LIMBS>
+template <int WORDS>
 __device__ double round_limbs(u64 *limb, int exponent, int precision, int smallest) {
-    const bool negative = (long long)limb[LIMBS - 1] < 0;
+    const bool negative = (long long)limb[WORDS - 1] < 0;
     if (negative) {
         u64 carry = 1;
-#pragma unroll(LIMBS <= 8 ? LIMBS : 1)
-        for (int i = 0; i < LIMBS; i++) { limb[i] = ~limb[i] + carry; carry = carry && limb[i] == 0; }
+#pragma unroll(WORDS <= 8 ? WORDS : 1)
+        for (int i = 0; i < WORDS; i++) { limb[i] = ~limb[i] + carry; carry = carry && limb[i] == 0; }
     }
-    int top = LIMBS - 1;
-#pragma unroll(LIMBS <= 8 ? LIMBS : 1)
-    for (int i = LIMBS - 1; i > 0; i--) if (top == i && limb[i] == 0) top = i - 1;
+    int top = WORDS - 1;
+#pragma unroll(WORDS <= 8 ? WORDS : 1)
+    for (int i = WORDS - 1; i > 0; i--) if (top == i && limb[i] == 0) top = i - 1;
     u64 lead = 0, next = 0, sticky = 0;
-#pragma unroll(LIMBS <= 8 ? LIMBS : 1)
-    for (int i = 0; i < LIMBS; i++) {
+#pragma unroll(WORDS <= 8 ? WORDS : 1)
+    for (int i = 0; i < WORDS; i++) {
         if (i == top) lead = limb[i];
         else if (i == top - 1) next = limb[i];
         else if (i < top) sticky |= limb[i];
@@ -158,16 +158,16 @@ __device__ double round_limbs(u64 *limb, int exponent, int precision, int smalle
     return negative ? -value : value;
 }
 
-/* limb += value·2^bits, modulo 2^(64·LIMBS). */
-template <int LIMBS>
+/* limb += value·2^bits, modulo 2^(64·WORDS). */
+template <int WORDS>
 __device__ void add_shifted(u64 *limb, long long value, int bits) {
     const int first = bits / 64, shift = bits % 64;
     const u64 sign = (u64)(value >> 63);
     const u64 low = (u64)value << shift;
     const u64 high = shift ? (u64)(value >> (64 - shift)) : sign;
     u64 carry = 0;
-#pragma unroll(LIMBS <= 8 ? LIMBS : 1)
-    for (int i = 0; i < LIMBS; i++) {
+#pragma unroll(WORDS <= 8 ? WORDS : 1)
+    for (int i = 0; i < WORDS; i++) {
         if (i < first) continue;
         const u64 term = i == first ? low : i == first + 1 ? high : sign;
         const u64 partial = limb[i] + term;

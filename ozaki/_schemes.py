@@ -40,6 +40,7 @@ class Scheme(Protocol):
     name: str
     word: str
     depth: int
+    task: Task
 
     @property
     def pieces(self) -> int:
@@ -210,7 +211,7 @@ def exact_product(
     """
     n, k = b[0].shape
     m = a[0].shape[0]
-    target = scheme.task.target  # type: ignore[attr-defined]
+    target = scheme.task.target
     panels = choose_panels(scheme, (m, k, n), workspace)
     for j in range(0, n, panels.columns):
         columns = slice(j, j + panels.columns)
