@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any, cast
 
 import numpy as np
 
-from ozaki._fixedpoint import ORDINARY, FixedPoint
+from ozaki._fixedpoint import ORDINARY, FixedPoint, joined
 from ozaki._summation import product_error
 from ozaki._superaccumulator import Layout, Superaccumulator
-from ozaki._window import BLOCK_ROWS, Terms, window_terms
+from ozaki._window import BLOCK_ROWS, Terms, align_terms, window_terms
 
-_BATCH = 64  # blocks whose sums wait to be added together
+_PANEL = 1 << 12  # outputs whose sums wait to be rounded together
+_FEW = 4  # blocks in a tile that may do without a superaccumulator
 _COLUMNS = 256  # at least so many together where columns lie side by side: 2 KiB runs of memory
 _SAFE = 2.0**500  # two factors up to this, split by Dekker's method, stay finite
 _TINY = 2.0**-900  # the error of a product at least this large is a float64
@@ -38,6 +40,10 @@ class Stream:
     def narrow(self) -> bool:
         """Whether a product of two elements is a float64."""
         return all(x.dtype.kind == "V" or x.dtype.itemsize < 8 for x in self.factors)
+
+
+Block = tuple[Stream, tuple[slice, ...]]
+"""A stream and the rows of it to add."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,16 @@ class Tiling:
         """Cut the reduced axes, for blocks of so many columns."""
         return _tiles(self.shape[: self.reduced], max(1, BLOCK_ROWS // max(columns, 1)))
 
-    def block(self, x: np.ndarray, rows: tuple[slice, ...], output: tuple[slice, ...]) -> np.ndarray:
+    def columns(self, output: tuple[slice, ...]) -> int:
+        """How many outputs a tile has."""
+        kept = self.shape[self.reduced :]
+        return prod(len(range(n)[s]) for n, s in zip(kept, output, strict=True))
+
+    def blocks(self, streams: Sequence[Stream], output: tuple[slice, ...]) -> list[Block]:
+        """What has to be added up for a tile."""
+        return [(stream, rows) for stream in streams for rows in self.rows(self.columns(output))]
+
+    def part(self, x: np.ndarray, rows: tuple[slice, ...], output: tuple[slice, ...]) -> np.ndarray:
         """Return these rows and columns as an (n, m) array, a view where that is possible."""
         part = x[rows + output]
         n, m = prod(part.shape[: self.reduced]), prod(part.shape[self.reduced :])
@@ -78,41 +93,70 @@ class Tiling:
         return np.ascontiguousarray(part.transpose(axes)).reshape(m, n).T
 
 
-def column_sums(
+def column_sums(streams: Sequence[Stream], reduced: int, layout: Layout) -> Iterator[Panel]:
+    """Yield the exact sums over the first `reduced` axes of all the streams, panel by panel."""
+    tiling = Tiling.of(streams[0].factors[0], reduced)
+    outputs = list(tiling.outputs())
+    together = max(1, _PANEL // max(1, max(map(tiling.columns, outputs), default=1)))
+    for start in range(0, len(outputs), together):
+        part = outputs[start : start + together]
+        sums = [_tile_sums(streams, tiling, output, layout) for output in part]
+        for indices in _alike(sums):
+            yield Panel([part[i] for i in indices], joined([sums[i] for i in indices]))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Exact sums for some tiles of the outputs, one tile after another."""
+
+    outputs: list[tuple[slice, ...]]
+    sums: FixedPoint
+
+    def store(self, values: np.ndarray, result: np.ndarray) -> None:
+        """Put one value per column where it belongs."""
+        start = 0
+        for output in self.outputs:
+            part = result[cast(Any, (*output, ...))]
+            part[...] = values[start : start + part.size].reshape(part.shape)
+            start += part.size
+
+
+def _alike(sums: list[FixedPoint]) -> list[list[int]]:
+    """Group the tiles whose digits have the same form."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for i, value in enumerate(sums):
+        groups.setdefault((value.base_bits, len(value.digits)), []).append(i)
+    return list(groups.values())
+
+
+def _tile_sums(
     streams: Sequence[Stream], tiling: Tiling, output: tuple[slice, ...], layout: Layout
 ) -> FixedPoint:
-    """Return the exact sums, over all the streams, for one tile of the outputs."""
-    sizes = [len(range(n)[s]) for n, s in zip(tiling.shape[tiling.reduced :], output, strict=True)]
-    columns = prod(sizes)
-    accumulator = None
-    batch: list[Terms] = []
-    for terms in block_terms(streams, tiling, output, columns):
-        batch.append(terms)
-        if len(batch) == _BATCH:
-            accumulator = accumulator or Superaccumulator(layout, columns)
-            accumulator.add_terms(batch)
-            batch = []
-    if accumulator is None and len(batch) == 1 and not batch[0].values.size:
-        return batch[0].fixed_point()
-    accumulator = accumulator or Superaccumulator(layout, columns)
-    accumulator.add_terms(batch)
+    """One tile; without the whole length of a superaccumulator where that is not needed."""
+    blocks = tiling.blocks(streams, output)
+    terms = block_terms(blocks, tiling, output)
+    if len(blocks) <= _FEW and (aligned := align_terms(first := list(terms))):
+        return aligned
+    accumulator = Superaccumulator(layout, tiling.columns(output))
+    accumulator.add_all(first if len(blocks) <= _FEW else terms)
     return accumulator.fixed_point()
 
 
-def block_terms(
-    streams: Sequence[Stream], tiling: Tiling, output: tuple[slice, ...], columns: int
-) -> Iterator[Terms]:
-    """Sum the columns of every block of every stream exactly."""
-    with np.errstate(all="ignore"):
-        for stream in streams:
-            for rows in tiling.rows(columns):
-                blocks = [tiling.block(x, rows, output) for x in stream.factors]
-                if len(blocks) == 2:
-                    x, y = (block.astype(np.float64, copy=False) for block in blocks)
-                    yield from product_terms(x if stream.sign > 0 else -x, y, stream.narrow())
-                else:
-                    for part in as_floats(blocks[0]):
-                        yield window_terms(part if stream.sign > 0 else -part)
+def block_terms(blocks: Sequence[Block], tiling: Tiling, output: tuple[slice, ...]) -> Iterator[Terms]:
+    """Sum the columns of blocks exactly."""
+    for stream, rows in blocks:
+        with np.errstate(all="ignore"):
+            terms = list(_stream_terms(stream, [tiling.part(x, rows, output) for x in stream.factors]))
+        yield from terms
+
+
+def _stream_terms(stream: Stream, parts: list[np.ndarray]) -> Iterator[Terms]:
+    if len(parts) == 2:
+        x, y = (part.astype(np.float64, copy=False) for part in parts)
+        yield from product_terms(x if stream.sign > 0 else -x, y, stream.narrow())
+        return
+    for part in as_floats(parts[0]):
+        yield window_terms(part if stream.sign > 0 else -part)
 
 
 def as_floats(block: np.ndarray) -> list[np.ndarray]:
@@ -180,9 +224,8 @@ def _tiles(shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
             for rest in _tiles(shape[1:], limit):
                 yield (slice(i, i + 1), *rest)
         return
-    count = -(-shape[0] * max(inner, 1) // limit)
-    step = -(-shape[0] // max(count, 1))
-    while step * inner > limit and step > 1:
-        step -= 1
-    for i in range(0, shape[0], max(step, 1)):
+    step = max(1, limit // max(inner, 1))
+    pieces = -(-shape[0] // step)
+    step = -(-shape[0] // max(pieces, 1)) or 1
+    for i in range(0, shape[0], step):
         yield (slice(i, i + step), *(slice(None) for _ in shape[1:]))

@@ -21,11 +21,11 @@ _PARTS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128):
 
 def real_dtype(dtype: DTypeLike, name: str = "dtype") -> np.dtype:
     """Return the dtype of the parts of a number. TypeError if this library cannot round to it."""
-    dtype = np.dtype(dtype)
-    part = _PARTS.get(dtype, dtype)
+    asked = np.dtype(dtype)
+    part: np.dtype = _PARTS.get(asked, asked)
     if part not in _FORMATS:
         known = ", ".join(str(d) for d in (*_FORMATS, *_PARTS))
-        raise TypeError(f"{name} must be one of {known}; got {dtype}")
+        raise TypeError(f"{name} must be one of {known}; got {asked}")
     return part
 
 
@@ -217,10 +217,10 @@ class ExactSum:
             self._sums.merge(device_sums(streams, reduced, self._sums.layout), columns)
             return
         tiling = Tiling.of(first, reduced)
-        index = np.arange(size).reshape(self.shape)
+        index = np.arange(columns.start, columns.stop).reshape(self.shape)
         for output in tiling.outputs():
-            there = columns.start + index[output].reshape(-1)
-            for terms in block_terms(streams, tiling, output, there.size):
+            there = index[output].reshape(-1)
+            for terms in block_terms(tiling.blocks(streams, output), tiling, output):
                 self._sums.add_terms([terms], there)
 
 

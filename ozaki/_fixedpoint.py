@@ -6,7 +6,9 @@ for what is not a finite number, until `FixedPoint.round` turns it into floating
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import isqrt
 
 import numpy as np
@@ -99,10 +101,23 @@ class FixedPoint:
 def carry_digits(digits: np.ndarray, base_bits: int = DIGIT_BITS) -> np.ndarray:
     """Bring all digits but the last into [0, 2**base_bits), in place."""
     mask = np.int64((1 << base_bits) - 1)
-    for low, high in zip(digits[:-1], digits[1:], strict=True):
+    for low, high in pairwise(digits):
         high += low >> base_bits
         low &= mask
     return digits
+
+
+def joined(parts: Sequence[FixedPoint]) -> FixedPoint:
+    """Put values of the same form side by side."""
+    if len(parts) == 1:
+        return parts[0]
+    exponents = [np.broadcast_to(np.asarray(p.exponent, np.int64), p.flags.shape) for p in parts]
+    return FixedPoint(
+        np.concatenate([p.digits for p in parts], axis=1),
+        parts[0].base_bits,
+        np.concatenate(exponents),
+        np.concatenate([p.flags for p in parts]),
+    )
 
 
 def scatter(digits: np.ndarray, columns: np.ndarray, integers: np.ndarray, position: np.ndarray) -> None:

@@ -6,8 +6,9 @@ adding is associative integer addition and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from ozaki._window import LEVEL_BITS, Terms
 
 _PENDING_LIMIT = 1 << 28
 """Terms that may be added between carries: each adds less than 2**34 to a digit."""
+
+_BATCH = 64
+"""Blocks whose sums wait to be added together."""
 
 _EXPONENTS = 1 << 11
 _BINNED = 1 << 20  # values per pass: 2**20 parts of 27 bits are added in 53 bits exactly
@@ -53,6 +57,12 @@ class Superaccumulator:
         self.digits = np.zeros((layout.digits, columns), np.int64)
         self.flags = np.zeros(columns, np.uint8)
         self._pending = 0
+
+    def add_all(self, terms: Iterable[Terms]) -> None:
+        """Add the sums of any number of blocks of all the columns."""
+        terms = iter(terms)
+        while batch := list(islice(terms, _BATCH)):
+            self.add_terms(batch)
 
     def add_terms(self, batch: Sequence[Terms], columns: np.ndarray | None = None) -> None:
         """Add the sums of blocks that all have these columns (default: all)."""

@@ -14,11 +14,21 @@ log2(n) bits of each level unused.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ozaki._fixedpoint import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY, FixedPoint
+from ozaki._fixedpoint import (
+    DIGIT_BITS,
+    MINUS_INFINITY,
+    MINUS_ZERO,
+    NAN,
+    ORDINARY,
+    PLUS_INFINITY,
+    FixedPoint,
+    scatter,
+)
 
 BLOCK_ROWS = 1 << 15
 """The most elements of one column in a block: their sum stays below 2**60 in units of a level."""
@@ -27,6 +37,9 @@ _CARRY = 6  # 51 - _CARRY bits of an element, 15 for the rows of a block: below 
 LEVEL_BITS = 52 - _CARRY
 _LOWEST = -970 - _CARRY  # the second level's unit is not below the smallest subnormal
 _HIGHEST = 1023 - 1 - _CARRY  # 1.5·2**k does not overflow
+
+_ALIGNED = 8  # digits of 32 bits that hold a few windows at nearby exponents
+_UNUSED = 1 << 20
 
 _LOCAL = threading.local()
 
@@ -51,10 +64,29 @@ class Terms:
     flags: np.ndarray
     scales: np.ndarray | int = 0
 
-    def fixed_point(self) -> FixedPoint:
-        """The sums, if nothing fell outside the window."""
-        digits = np.stack([self.low, np.zeros_like(self.low), self.high])
-        return FixedPoint(digits, LEVEL_BITS // 2, self.exponent, self.flags)
+
+def align_terms(batch: Sequence[Terms]) -> FixedPoint | None:
+    """Return the sums of a few blocks of the same columns in a few digits, or None if they do not fit."""
+    if any(terms.values.size for terms in batch) or not batch:
+        return None
+    flags = np.bitwise_or.reduce([terms.flags for terms in batch])
+    if len(batch) == 1:
+        (terms,) = batch
+        digits = np.stack([terms.low, np.zeros_like(terms.low), terms.high])
+        return FixedPoint(digits, LEVEL_BITS // 2, terms.exponent, flags)
+    exponents = np.stack([terms.exponent for terms in batch])
+    nonzero = np.stack([(terms.low != 0) | (terms.high != 0) for terms in batch])
+    origin = np.where(nonzero, exponents, _UNUSED).min(axis=0)
+    origin = np.where(origin == _UNUSED, 0, origin)
+    position = np.where(nonzero, exponents - origin, 0)
+    if position.size and position.max() > DIGIT_BITS * (_ALIGNED - 3) - LEVEL_BITS:
+        return None
+    digits = np.zeros((_ALIGNED, len(flags)), np.int64)
+    columns = np.arange(len(flags))
+    for terms, place in zip(batch, position, strict=True):
+        scatter(digits, columns, terms.low, place)
+        scatter(digits, columns, terms.high, place + LEVEL_BITS)
+    return FixedPoint(digits, DIGIT_BITS, origin, flags)
 
 
 def window_terms(block: np.ndarray) -> Terms:

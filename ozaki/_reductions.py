@@ -1,0 +1,286 @@
+"""Sums, means, dot products and norms: the exact value, rounded once."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from multiword._arrays import Array, as_array, check_same_device, is_cupy, namespace
+from ozaki._columns import Stream, column_sums
+from ozaki._exactsum import format_of, product_streams, real_dtype
+from ozaki._fixedpoint import FixedPoint
+from ozaki._superaccumulator import Layout
+
+Axis = int | tuple[int, ...] | None
+Finish = Callable[[FixedPoint], FixedPoint]
+
+
+def sum(
+    x: Array,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+) -> Any:
+    """Return the sum over axes, correctly rounded: `numpy.sum` with one rounding.
+
+    Parameters
+    ----------
+    x : array of any shape; float16, bfloat16, float32, float64, complex64 or complex128, NumPy
+        or CuPy. Integers and booleans are summed as `numpy.sum` does, in integers.
+    axis : int, tuple of ints or None (all axes).
+    dtype : dtype of the result, default that of x. The elements themselves are never rounded to it.
+    out : array of the result's shape, to be filled.
+    keepdims : keep the reduced axes with length 1.
+
+    Returns
+    -------
+    The exact sum rounded to nearest, ties to even, whatever the order, the strides and the device.
+    +0 for an empty or cancelling sum, −0 for a sum of −0 alone; Inf and NaN as IEEE 754 adds;
+    intermediate sums cannot overflow.
+
+    Raises
+    ------
+    TypeError : x is not numeric, or dtype cannot be rounded to.
+    ValueError : an axis that x has not, or one twice; out of another shape.
+
+    References
+    ----------
+    Rump, Ogita and Oishi, Accurate floating-point summation, parts I and II (the extraction);
+    Kulisch, Computer Arithmetic and Validity (the register).
+
+    >>> sum(np.array([1e308, 1e308, -1e308, 1.0]))
+    np.float64(1e+308)
+    >>> sum(np.array([[1.0, 1e100], [1e-100, -1e100]]), axis=1)
+    array([ 1.e+100, -1.e+100])
+    """
+    x = as_array(x, "x")
+    if not _rounds(x.dtype, dtype):
+        return namespace(x).sum(x, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+    target = np.dtype(x.dtype if dtype is None else dtype)
+    return _reduce(_part_streams(x), axis, target, out, keepdims)
+
+
+def mean(
+    x: Array,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+) -> Any:
+    """Return the mean over axes, correctly rounded: the exact sum divided by the count, rounded once.
+
+    Arguments as in `sum`; integers and booleans have a float64 mean. The mean of nothing is NaN.
+
+    >>> mean(np.full(10, 0.1)) == 0.1
+    np.True_
+    """
+    x = as_array(x, "x")
+    target = np.dtype(dtype or (x.dtype if _rounds(x.dtype, None) else np.float64))
+    count = prod(x.shape[a] for a in _axes(axis, x.ndim))
+    if not count:
+        return _no_mean(x, axis, target, out, keepdims)
+    return _reduce(_part_streams(x), axis, target, out, keepdims, lambda value: value.quotient(count))
+
+
+def dot(
+    x: Array,
+    y: Array,
+    axis: int = -1,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+) -> Any:
+    """Return the dot product along an axis, correctly rounded: neither argument is conjugated.
+
+    Parameters
+    ----------
+    x, y : arrays that broadcast; dtypes as in `sum`. For vectors this is `numpy.dot`; of stacks of
+        vectors it takes the product of each pair, where `numpy.dot` would multiply matrices
+        (that is `ozaki.matmul`).
+    axis : the axis, of the broadcast arrays, that is summed over.
+    dtype : dtype of the result, default that of x·y.
+    out, keepdims : as in `sum`.
+
+    Returns
+    -------
+    The exact Σ x·y rounded once. The products are exact too: none overflows or underflows.
+
+    Raises
+    ------
+    TypeError : not numeric, or NumPy and CuPy mixed.
+    ValueError : shapes that do not broadcast.
+
+    References
+    ----------
+    Ogita, Rump and Oishi, Accurate sum and dot product (the error-free products).
+
+    >>> dot(np.array([1e200, 1.0, 1e200]), np.array([1e200, 3.0, -1e200]))
+    np.float64(3.0)
+    """
+    return _dot(x, y, axis, dtype, out, keepdims, conjugate=False)
+
+
+def vdot(x: Array, y: Array, dtype: DTypeLike | None = None, out: Array | None = None) -> Any:
+    """Return Σ conj(x)·y over all elements, correctly rounded: `numpy.vdot` with one rounding.
+
+    x and y are flattened and must have as many elements. Raises as `dot`.
+
+    >>> vdot(np.array([1 + 2j]), np.array([1 + 2j]))
+    np.complex128(5+0j)
+    """
+    x, y = as_array(x, "x"), as_array(y, "y")
+    if x.size != y.size:
+        raise ValueError(f"x and y must have as many elements, got {x.size} and {y.size}")
+    if x.shape != y.shape:
+        x, y = x.reshape(-1), y.reshape(-1)
+    return _dot(x, y, None, dtype, out, False, conjugate=True)
+
+
+def norm(
+    x: Array,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+) -> Any:
+    """Return the 2-norm over axes, correctly rounded: the square root of the exact sum of squares.
+
+    Neither the squares nor their sum overflow or underflow. Arguments as in `sum`; a complex x has
+    a real norm, integers and booleans a float64 one. Over two axes it is the Frobenius norm.
+
+    >>> norm(np.array([3 * 2.0**900, 4 * 2.0**900])) / 2.0**900
+    np.float64(5.0)
+    """
+    x = as_array(x, "x")
+    target = np.dtype(dtype or (x.real.dtype if _rounds(x.dtype, None) else np.float64))
+    if target.kind == "c":
+        raise TypeError(f"a norm is real: dtype must be real, got {target}")
+    squares = product_streams(x, x, conjugate=True)[0]
+    return _reduce([squares], axis, target, out, keepdims, FixedPoint.square_root)
+
+
+def _dot(
+    x: Array,
+    y: Array,
+    axis: Axis,
+    dtype: DTypeLike | None,
+    out: Array | None,
+    keepdims: bool,
+    conjugate: bool,
+) -> Any:
+    x, y = as_array(x, "x"), as_array(y, "y")
+    xp = check_same_device(x=x, y=y)
+    result = np.result_type(x.dtype, y.dtype)
+    x, y = xp.broadcast_arrays(x, y)
+    if not _rounds(result, dtype):
+        value = xp.multiply(x, y).sum(axis=axis, keepdims=keepdims, dtype=np.dtype(dtype or result))
+        return _deliver(value, out)
+    streams = product_streams(x, y, conjugate)
+    return _reduce(streams, axis, np.dtype(dtype or result), out, keepdims)
+
+
+def _rounds(source: np.dtype, dtype: DTypeLike | None) -> bool:
+    """Whether the result is floating point. TypeError if it is of a kind that is not supported."""
+    target = np.dtype(source if dtype is None else dtype)
+    if target.kind in "iub":
+        return False
+    real_dtype(target)
+    if source.kind not in "iub":
+        real_dtype(source, "the array's dtype")
+    return True
+
+
+def _part_streams(x: Array) -> list[list[Stream]]:
+    if x.dtype.kind == "c":
+        return [[Stream((x.real,))], [Stream((x.imag,))]]
+    return [[Stream((x,))]]
+
+
+def _reduce(
+    parts: Sequence[Sequence[Stream]],
+    axis: Axis,
+    target: np.dtype,
+    out: Array | None,
+    keepdims: bool,
+    finish: Finish | None = None,
+) -> Any:
+    """Sum the real part's streams, and the imaginary part's if there are any, and round."""
+    first = parts[0][0].factors[0]
+    axes = _axes(axis, first.ndim)
+    kept = tuple(a for a in range(first.ndim) if a not in axes)
+    shape = tuple(1 if a in axes else first.shape[a] for a in range(first.ndim) if keepdims or a in kept)
+    if out is not None:
+        check_same_device(x=first, out=out)
+        if out.shape != shape:
+            raise ValueError(f"out must have shape {shape}, got {out.shape}")
+    reduce_part = _device_part if is_cupy(first) else _host_part
+    values = [reduce_part(_forward(streams, axes + kept), len(axes), target, finish) for streams in parts]
+    if target.kind == "c":
+        result = namespace(first).zeros(values[0].shape, target)
+        result.real = values[0]
+        if len(values) > 1:
+            result.imag = values[1]
+    else:
+        result = values[0]
+    return _deliver(result.reshape(shape), out)
+
+
+def _host_part(streams: list[Stream], reduced: int, target: np.dtype, finish: Finish | None) -> np.ndarray:
+    first = streams[0].factors[0]
+    sources = [_float_type(x) for stream in streams for x in stream.factors]
+    layout = Layout.of(format_of(np.result_type(np.float16, *sources)))
+    result = np.empty(first.shape[reduced:], real_dtype(target))
+    for panel in column_sums(streams, reduced, layout):
+        value = panel.sums if finish is None else finish(panel.sums)
+        with np.errstate(over="ignore"):
+            panel.store(value.round(format_of(target)).astype(result.dtype), result)
+    return result
+
+
+def _device_part(streams: list[Stream], reduced: int, target: np.dtype, finish: Finish | None) -> Array:
+    from ozaki._columns_cuda import rounded_sums
+
+    return rounded_sums(streams, reduced, target, finish)
+
+
+def _float_type(x: Array) -> np.dtype:
+    """The real dtype that holds an array's elements, and two 64-bit integers' parts."""
+    return np.dtype(np.float64) if x.dtype.kind in "iub" else real_dtype(x.dtype)
+
+
+def _forward(streams: Sequence[Stream], order: tuple[int, ...]) -> list[Stream]:
+    """The streams with the reduced axes first."""
+    return [Stream(tuple(x.transpose(order) for x in s.factors), s.sign) for s in streams]
+
+
+def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+    """The reduced axes, not negative, each once."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = tuple(operator.index(a) for a in (axis if isinstance(axis, tuple) else (axis,)))
+    for a in axes:
+        if not -ndim <= a < ndim:
+            raise ValueError(f"axis {a} is out of bounds for an array of {ndim} dimensions")
+    axes = tuple(a % ndim for a in axes)
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"axis {axis} names an axis twice")
+    return axes
+
+
+def _no_mean(x: Array, axis: Axis, target: np.dtype, out: Array | None, keepdims: bool) -> Any:
+    shape = namespace(x).sum(x, axis=axis, keepdims=keepdims).shape
+    return _deliver(namespace(x).full(shape, np.nan, target), out)
+
+
+def _deliver(result: Array, out: Array | None) -> Any:
+    """Fill `out` if there is one; a NumPy result without dimensions becomes a scalar."""
+    if out is not None:
+        out[...] = result
+        return out
+    return result if is_cupy(result) else result[()]
