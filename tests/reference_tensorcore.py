@@ -59,12 +59,12 @@ def step(a, b, c, word, target, generation):
     special = special_sum(a, b, c)
     if special is not None:
         return special
-    terms = [(Fraction(c), exponent(Fraction(c), EMIN[target]) if c else -126)]
+    terms = [(Fraction(c), exponent(Fraction(c), EMIN[target]) if c else -9999)]
     for x, y in zip(a, b, strict=True):
         if x and y:
             fx, fy = Fraction(x), Fraction(y)
             terms.append((fx * fy, exponent(fx, EMIN[word]) + exponent(fy, EMIN[word])))
-    largest = max(-126, max(e for _, e in terms))
+    largest = max(e for _, e in terms)
     unit = Fraction(2) ** (largest - generation.fraction_bits)
     total = sum(to_integer(t / unit, generation.alignment) for t, _ in terms)
     if generation.carry_bits is not None:

@@ -24,8 +24,9 @@ from multiword.formats import Format, get_format
 ZERO_EXPONENT = -4000
 """Exponent given to a zero operand: its product never decides the alignment."""
 
-FLOOR_EXPONENT = -126
-"""A step aligns to this at least: a zero accumulator has the exponent field of fp32's subnormals."""
+FLOOR_EXPONENT = -260
+"""Below every product: a zero accumulator takes no part in the alignment. (On an H200 any floor of
+-129 or lower gives the bits observed; -126, the exponent field of a zero in fp32, does not.)"""
 
 _ROUNDERS = {"RN": np.rint, "RD": np.floor, "RU": np.ceil}
 _FP32_MASK = np.int64(-1 << 29)
@@ -126,15 +127,14 @@ class BlockFMA:
         self._round(c)
 
     def _align_to_largest(self, ea: np.ndarray, eb: np.ndarray, c: np.ndarray) -> None:
-        floor = np.int16(FLOOR_EXPONENT)
-        if self.target.emin == FLOOR_EXPONENT:  # then zeros and subnormals of c share one exponent
+        if self.extreme:
+            np.copyto(self.largest, exponents(c, self.target.emin))
+        else:  # c is zero or normal
             field = self.power.view(np.int64)
             np.right_shift(c.view(np.int64), 52, out=field)
             np.bitwise_and(field, 0x7FF, out=field)
             np.subtract(field, 1023, out=self.largest, casting="unsafe")
-        else:
-            np.copyto(self.largest, exponents(c, self.target.emin))
-        np.maximum(self.largest, floor, out=self.largest)
+        np.maximum(self.largest, np.int16(FLOOR_EXPONENT), out=self.largest)
         for h in range(ea.shape[1]):
             np.add(ea[:, h, None], eb[h], out=self.exponent)
             np.maximum(self.largest, self.exponent, out=self.largest)

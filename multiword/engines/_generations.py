@@ -104,3 +104,52 @@ def get_generation(generation: str | Generation) -> Generation:
     except (KeyError, TypeError):
         known = ", ".join(GENERATIONS)
         raise ValueError(f"unknown generation {generation!r}; known are {known}") from None
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """How a kernel walks along the inner dimension: what a library adds to the hardware.
+
+    Attributes
+    ----------
+    step : products that one instruction adds, at most the hardware's width; None for that width.
+    block_k : length of the contiguous parts that are accumulated each from zero; the parts
+        are then added in increasing k, in the accumulator's format, to nearest. None: one part.
+    split_k : the number of such parts instead, of equal length (the last may be shorter).
+    tile_k : a part whose length is no multiple of this begins with the remainder, in steps of
+        its own, instead of ending with it.
+
+    Raises
+    ------
+    ValueError : a length below 1, or both block_k and split_k.
+
+    >>> Blocking(block_k=1408).parts(4096)
+    [(0, 1408), (1408, 2816), (2816, 4096)]
+    >>> Blocking(tile_k=64).steps(0, 100, width=16)
+    [(0, 16), (16, 32), (32, 36), (36, 52), (52, 68), (68, 84), (84, 100)]
+    """
+
+    step: int | None = None
+    block_k: int | None = None
+    split_k: int | None = None
+    tile_k: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("step", "block_k", "split_k", "tile_k"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be None or at least 1, got {value}")
+        if self.block_k is not None and self.split_k is not None:
+            raise ValueError("block_k and split_k both say how long a part is: give one of them")
+
+    def parts(self, k: int) -> list[tuple[int, int]]:
+        """The parts of an inner dimension of k, as (start, stop), in the order of their addition."""
+        length = self.block_k or -(-k // (self.split_k or 1)) or 1
+        return [(start, min(start + length, k)) for start in range(0, k, length)]
+
+    def steps(self, start: int, stop: int, width: int) -> list[tuple[int, int]]:
+        """The steps of one part, as (start, stop), for hardware that adds `width` products."""
+        step = min(self.step or width, width)
+        head = (stop - start) % self.tile_k if self.tile_k else 0
+        ranges = ((start, start + head), (start + head, stop))
+        return [(h, min(h + step, last)) for first, last in ranges for h in range(first, last, step)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -15,9 +15,9 @@ from multiword.engines._blockfma import BlockFMA, Operands, prepare
 from multiword.engines._checks import check_multiply
 from multiword.engines._contract import get_product
 from multiword.engines._fma import chain, fma
-from multiword.engines._generations import Generation, get_generation
+from multiword.engines._generations import Blocking, Generation, get_generation
 
-SLAB_ROWS, SLAB_COLUMNS = 32, 1024
+SLAB_ROWS, SLAB_COLUMNS = 128, 512
 """Results that one slab holds: its working arrays stay in a core's cache."""
 
 LONG_RUN = 4 << 30
@@ -34,18 +34,15 @@ class TensorCore:
     ----------
     generation : "V100", "T4", "A100", "L40S", "H100", "H200", "B200", or a `Generation`.
     accumulate : "fp32", or "fp16" for the mode whose accumulator is half precision.
-    split_k : parts into which the inner dimension is cut, each accumulated from zero on the
-        tensor core; the parts are then added in increasing k, in fp32 to nearest. This is what
-        a library's kernel does on top ("split k").
-    block_k : the length of a part is a multiple of this. With split_k = 0, every part has this
-        length, whatever their number.
+    blocking : how a library's kernel cuts the inner dimension on top of the hardware (`Blocking`);
+        by default it does not: one part, in steps of the hardware's width.
     workers : threads; None takes all cores.
     progress : whether to show a progress bar; None shows it on a terminal for long runs.
 
     As an engine its products are the formats of the generation's block FMA (fp16, and bf16 and
     tf32 where the hardware has them), int8 (exact, modulo 2**32), and fp32 and fp64 as IEEE
-    fused multiply-adds to nearest, one after another in increasing k. tf32 words are float32
-    numbers whose last 13 bits the hardware does not read. NaN results are the hardware's
+    fused multiply-adds to nearest, one after another in increasing k. float32 numbers that are no
+    tf32 words are rounded to it, to nearest even, as cuBLAS does. NaN results are the hardware's
     canonical NaN (0x7fffffff).
 
     Raises
@@ -70,23 +67,19 @@ class TensorCore:
         generation: str | Generation = "H200",
         *,
         accumulate: str = "fp32",
-        split_k: int = 1,
-        block_k: int | None = None,
+        blocking: Blocking | None = None,
         workers: int | None = None,
         progress: bool | None = None,
     ) -> None:
         self.generation = get_generation(generation)
         if accumulate not in ("fp32", "fp16"):
             raise ValueError(f"unknown accumulate {accumulate!r}; known are fp32, fp16")
-        if split_k < 0 or (block_k is not None and block_k < 1) or (split_k == 0 and block_k is None):
-            raise ValueError(f"split_k must be 1 or more, or 0 with block_k, got {split_k} and {block_k}")
-        self.accumulate, self.split_k, self.block_k = accumulate, split_k, block_k
+        self.accumulate, self.blocking = accumulate, blocking or Blocking()
         self.workers, self.progress = workers or os.cpu_count() or 1, progress
         self.products = frozenset(self.generation.widths) | {"int8", "fp32", "fp64"}
 
     def __repr__(self) -> str:
-        options = f"accumulate={self.accumulate!r}, split_k={self.split_k}, block_k={self.block_k}"
-        return f"TensorCore({self.generation.name!r}, {options})"
+        return f"TensorCore({self.generation.name!r}, accumulate={self.accumulate!r}, {self.blocking})"
 
     def with_arithmetic(self, **changes: object) -> TensorCore:
         """The same core with fields of its `Generation` changed, such as rounding="RN".
@@ -97,8 +90,7 @@ class TensorCore:
         return TensorCore(
             replace(self.generation, **changes),  # type: ignore[arg-type]
             accumulate=self.accumulate,
-            split_k=self.split_k,
-            block_k=self.block_k,
+            blocking=self.blocking,
             workers=self.workers,
             progress=self.progress,
         )
@@ -109,7 +101,7 @@ class TensorCore:
         Parameters
         ----------
         a, b : (m, k) and (k, n) arrays; numbers that are not words of the format are first
-            rounded to it, to nearest (tf32: cut to it, as the hardware does).
+            rounded to it, to nearest even.
         c : (m, n) array, or None for zeros.
         word : "fp16", "bf16", "tf32", or "int8", "fp32", "fp64".
 
@@ -171,32 +163,24 @@ class TensorCore:
             # |a·b| ≤ 2**14 makes float64 exact up to k = 2**39; int32 keeps the low 32 bits.
             exact = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
             return (exact + (0 if c is None else c)).astype(np.int32)
-        start = np.zeros(shape, get_product(word).result) if c is None else c.astype(get_product(word).result)
-        total = start
+        result = np.dtype(np.float16) if self._is_half(word) else get_product(word).result
+        zeros = np.zeros(shape, result)
+        first, *others = self.blocking.parts(a.shape[1]) or [(0, 0)]
         with np.errstate(all="ignore"):
-            for number, part in enumerate(self._parts(a.shape[1])):
-                first = start if number == 0 else np.zeros_like(start)
-                if word in ("fp32", "fp64"):
-                    sums = chain(a[:, part], b[part], first)
-                else:
-                    sums = self._tensor_product(word, a[:, part], b[part], first)
-                total = sums if number == 0 else total + sums
-        return _canonical(total, self._is_half(word))
+            total = self._part(word, a, b, zeros if c is None else c, first).astype(result)
+            for part in others:
+                total += self._part(word, a, b, zeros, part).astype(result)
+        return _canonical(total)
 
-    def _parts(self, k: int) -> Iterator[slice]:
-        """The parts of the inner dimension, in the order in which they are added."""
-        unit = self.block_k or 1
-        parts = self.split_k or -(-k // unit)
-        length = max(unit, -(-k // max(1, parts) // unit) * unit) if k else 1
-        if self.split_k and self.block_k:
-            length = -(-k // parts // unit) * unit or unit
-        for start in range(0, k, length):
-            yield slice(start, min(k, start + length))
+    def _part(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, part: tuple) -> np.ndarray:
+        """c + A·B over one part of the inner dimension."""
+        a, b = a[:, slice(*part)], b[slice(*part)]
+        return chain(a, b, c) if word in ("fp32", "fp64") else self._tensor_product(word, a, b, c)
 
     def _tensor_product(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         """C + A·B on the tensor core alone, in slabs shared among the workers."""
         if word == "tf32":
-            a, b = _cut_to_tf32(a), _cut_to_tf32(b)
+            a, b = _round_to_tf32(a), _round_to_tf32(b)
         operands = prepare(a, b, word, self.generation)
         corners = [
             (slice(i, min(i + SLAB_ROWS, c.shape[0])), slice(j, min(j + SLAB_COLUMNS, c.shape[1])))
@@ -225,12 +209,12 @@ class TensorCore:
         """One slab of results, block after block of the inner dimension."""
         rows, columns = corner
         core = BlockFMA(self.generation, self.accumulate, c.shape, x.wide, extreme)
-        width = self.generation.widths[word]
+        steps = self.blocking.steps(0, x.a.shape[1], self.generation.widths[word])
         special = np.where(np.isfinite(c), 0.0, c)
         c = np.where(np.isfinite(c), c, 0.0)
         with np.errstate(all="ignore"):
-            for h in range(0, x.a.shape[1], width):
-                block = slice(h, h + width)
+            for step in steps:
+                block = slice(*step)
                 core.step(x.a[rows, block], x.b[block, columns], x.ea[rows, block], x.eb[block, columns], c)
                 if x.special_a is not None and x.special_b is not None:
                     beyond = x.special_a[rows, block] @ x.special_b[block, columns]
@@ -255,20 +239,18 @@ class TensorCore:
         return track(steps, label, total=total, console=Console(stderr=True), transient=True)
 
 
-def _cut_to_tf32(x: np.ndarray) -> np.ndarray:
-    """Drop the bits that a tf32 tensor core does not read; Inf and NaN stay what they are."""
-    cut = (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-    return np.where(np.isfinite(x), cut, x)
+def _round_to_tf32(x: np.ndarray) -> np.ndarray:
+    """Round float32 to the 11 bits of tf32, to nearest even; Inf and NaN stay what they are."""
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    rounded = (bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(x), rounded.view(np.float32), x)
 
 
-def _canonical(x: np.ndarray, half: bool) -> np.ndarray:
+def _canonical(x: np.ndarray) -> np.ndarray:
     """NaN results as the hardware writes them."""
-    if x.dtype == np.float32:
-        x = np.where(np.isnan(x), _NAN32, x)
-    if half:
-        x = x.astype(np.float16)
-        x = np.where(np.isnan(x), _NAN16, x)
-    return x
+    if x.dtype == np.float64:
+        return x
+    return np.where(np.isnan(x), _NAN32 if x.dtype == np.float32 else _NAN16, x)
 
 
 def _scale_and_add(sums: np.ndarray, out: np.ndarray, alpha: float, beta: float) -> np.ndarray:
