@@ -1,0 +1,117 @@
+"""What `matmul` would do, without doing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from multiword._bounds import error_bound
+from multiword._mmm import generation_of
+from multiword._schemes import SCHEMES, Scheme, get_scheme
+from multiword.engines import Engine
+
+AUTOMATIC = ("fast-fp16", "fast-tf32")
+"""What accuracy="fp32" tries on tensor cores, fastest first, before a plain product."""
+
+_FULL_RATE_FP64 = ("V100", "A100", "H100", "H200", "B200")
+"""Chips on which a product in fp64 is about as fast as one in fp32."""
+
+_FP32_RATE, _WORD_RATE, _BANDWIDTH, _LAUNCHES = 50e12, 700e12, 4e12, 80e-6
+"""Flops and bytes a second, and seconds of launching, of an H200: they only decide from which
+size on words are worth their while, and the ratios are much alike on other tensor cores."""
+
+
+def words_pay(m: int, n: int, k: int) -> bool:
+    """Whether three products of words are faster than one in fp32, by a model of the time."""
+    words = 6.0 * m * n * k / _WORD_RATE + (8.0 * (m + n) * k + 20.0 * m * n) / _BANDWIDTH + _LAUNCHES
+    return words < 2.0 * m * n * k / _FP32_RATE
+
+
+def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[str, ...]:
+    """Names of the schemes that accuracy="fp32" tries for this shape, fastest first.
+
+    Where there are no tensor cores the native fp32 product is the fastest of fp32's accuracy.
+    """
+    generation = generation_of(engine)
+    if generation is None or (engine.name == "cublas" and not words_pay(m, n, k)):
+        return ("fp32",)
+    plain = "fp64" if generation.name in _FULL_RATE_FP64 else "fp32"
+    return (*(name for name in AUTOMATIC if SCHEMES[name].word in generation.widths), plain)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a call of `matmul` would do.
+
+    Attributes
+    ----------
+    m, n, k : the product is (m, k) by (k, n).
+    engine : name of the engine.
+    choice : name of the scheme, or "given".
+    scheme : the scheme itself.
+    rejected : the faster schemes that were tried first, each with the reason against it.
+    products : matrix products of words, as multiples of the m·n·k of one.
+    calls : calls of the engine.
+    workspace : bytes for words and sums.
+    bound : worst-case bound of the componentwise error |C - Ĉ|_ij / (|A||B|)_ij.
+
+    A chosen scheme of words is still checked when its product is there (sums of one sign,
+    cancellation by centring); if a check fails, the product is computed again in fp64.
+    """
+
+    m: int
+    n: int
+    k: int
+    engine: str
+    choice: str
+    scheme: Scheme
+    rejected: tuple[tuple[str, str], ...]
+    products: int
+    calls: int
+    workspace: int
+    bound: float
+
+    def __str__(self) -> str:
+        s = self.scheme
+        lines = [
+            f"product     ({self.m}, {self.k}) by ({self.k}, {self.n}), float32, engine {self.engine}",
+            f"scheme      {self.choice}: {s.words} {s.word} word{'s' * (s.words > 1)}, "
+            f"{self.products} product{'s' * (self.products > 1)} "
+            f"in {self.calls} call{'s' * (self.calls > 1)}",
+            f"block       {s.block or 'all of k'}, summed in {s.accumulate}",
+            f"workspace   {self.workspace / 2**20:.1f} MiB",
+            f"bound       {self.bound:.1e} of |A||B|",
+        ]
+        return "\n".join(lines + [f"rejected    {name}: {reason}" for name, reason in self.rejected])
+
+
+def make_plan(
+    m: int,
+    n: int,
+    k: int,
+    engine: Engine,
+    choice: str,
+    scheme: Scheme,
+    rejected: tuple[tuple[str, str], ...] = (),
+) -> Plan:
+    """Fill in what follows from the shape and the scheme."""
+    pairs = scheme.pairs
+    levels = len({i + j for i, j in pairs}) if scheme.joined else len(pairs)
+    blocks = -(-k // scheme.block) if scheme.block else 1
+    blocked = 1 if scheme.blocked == "first" else levels
+    size = {"fp16": 2, "bf16": 2, "tf32": 4}.get(scheme.word, 8)
+    held = (
+        0
+        if choice == "fp32"
+        else (m + n) * k * scheme.words * size + m * n * (4 if scheme.accumulate == "fp32" else 8)
+    )
+    return Plan(
+        *(m, n, k, engine.name, choice, scheme, rejected, len(pairs)),
+        calls=levels + blocked * (max(blocks, 1) - 1),
+        workspace=held,
+        bound=error_bound(k, scheme, generation=generation_of(engine)),
+    )
+
+
+def name_of(scheme: str | Scheme) -> tuple[str, Scheme]:
+    """A scheme with its name; "given" for one that has none."""
+    return (scheme, get_scheme(scheme)) if isinstance(scheme, str) else ("given", scheme)
