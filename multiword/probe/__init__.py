@@ -1,0 +1,21 @@
+"""Probes: what arithmetic an engine computes in, found by chosen products.
+
+`python -m multiword.probe` prints a report on the GPU, if there is one, and on the models.
+"""
+
+from multiword.engines._generations import Blocking
+from multiword.probe._findings import Findings
+from multiword.probe._order import infer_blocking, subtree_sizes
+from multiword.probe._report import print_report, save_report, survey
+from multiword.probe._tests import probe
+
+__all__ = [
+    "Blocking",
+    "Findings",
+    "infer_blocking",
+    "print_report",
+    "probe",
+    "save_report",
+    "subtree_sizes",
+    "survey",
+]

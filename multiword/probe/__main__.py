@@ -1,0 +1,40 @@
+"""`python -m multiword.probe`: how this machine's tensor cores, and the models', add."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from multiword.probe._products import WORDS
+from multiword.probe._report import default_names, named_engines, print_report, save_report, survey
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Probe, print the table, save it as JSON if asked; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m multiword.probe", description="Find out how matrix engines add, from chosen products."
+    )
+    parser.add_argument(
+        "engines",
+        nargs="*",
+        metavar="ENGINE",
+        help="cublas, or a modelled generation such as V100; by default the GPU, if there is one, and the models",
+    )
+    parser.add_argument("--word", action="append", choices=WORDS, help="a word format; by default all")
+    parser.add_argument("--json", metavar="FILE", help="save the findings here as well")
+    options = parser.parse_args(arguments)
+    names = options.engines or default_names()
+    try:
+        engines = named_engines(names)
+    except (ValueError, ImportError, RuntimeError) as error:
+        print(f"multiword.probe: {error}", file=sys.stderr)
+        return 2
+    found, notes = survey(engines, options.word or WORDS)
+    print_report(found, notes)
+    if options.json:
+        save_report(options.json, found, notes, command=" ".join(["python -m multiword.probe", *names]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

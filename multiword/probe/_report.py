@@ -1,0 +1,107 @@
+"""The report: findings side by side, as a table and as JSON."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from multiword.engines import Engine, get_engine
+from multiword.engines._generations import GENERATIONS
+from multiword.engines._tensorcore import TensorCore
+from multiword.probe._findings import Findings
+from multiword.probe._products import WORDS
+from multiword.probe._tests import probe
+
+_ROWS = {
+    "result": "Result format",
+    "width": "Products added in one step",
+    "fraction_bits": "Fraction bits kept below the largest exponent",
+    "alignment": "Rounding of the aligned terms",
+    "rounding": "Rounding of the sum",
+    "carry_bits": "Carry bits above the largest exponent",
+    "exponent_is_sum": "A product's exponent is the sum of its factors'",
+    "products_exact": "Products exact",
+    "order_matters": "Order within a step matters",
+    "normalised_in_addition": "Normalised in addition",
+    "normalised_in_subtraction": "Normalised in subtraction",
+    "monotone": "Monotone",
+    "subnormal_inputs": "Subnormal inputs kept",
+    "subnormal_sums": "Subnormal results from normal inputs",
+    "subnormal_accumulator": "Subnormal accumulator kept",
+}
+
+
+def survey(engines: Iterable[Engine], words: Iterable[str] = WORDS) -> tuple[list[Findings], list[str]]:
+    """Probe each engine in each format that it has; return findings, and notes on what could not be."""
+    words = list(words)
+    found, notes = [], []
+    for engine in engines:
+        for word in words:
+            if word not in engine.products:
+                continue
+            try:
+                found.append(probe(engine, word))
+            except ValueError as error:
+                notes.append(str(error))
+    return found, notes
+
+
+def named_engines(names: Iterable[str]) -> list[Engine]:
+    """The engines of those names: "cublas", "host", or a generation of `TensorCore`."""
+    return [TensorCore(name) if name in GENERATIONS else get_engine(name) for name in names]
+
+
+def default_names() -> list[str]:
+    """The GPU's engine, if there is a GPU with its libraries, and the models of the paper."""
+    names = ["V100", "T4", "A100", "H200"]
+    try:
+        get_engine("cublas")
+        import cupy
+
+        cupy.cuda.runtime.getDeviceCount()
+    except Exception:  # whatever is missing, there is no GPU to probe
+        return names
+    return ["cublas", *names]
+
+
+def print_report(found: list[Findings], notes: list[str], console: Console | None = None) -> None:
+    """Print the findings as a table, one column for each engine and format."""
+    console = console or Console()
+    table = Table(title="How the products of a block are added", title_justify="left")
+    table.add_column("", no_wrap=False, min_width=24)
+    for f in found:
+        table.add_column(f"{f.engine}\n{f.word}", justify="right")
+    for field, label in _ROWS.items():
+        table.add_row(label, *(_cell(f, field) for f in found))
+    console.print(table)
+    for note in notes:
+        console.print(f"Not probed: {note}", highlight=False)
+
+
+def _cell(f: Findings, field: str) -> str:
+    value = getattr(f, field)
+    if field == "carry_bits" and value is None:
+        return f"≥ {f.carry_bits_at_least}"
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def save_report(path: str | Path, found: list[Findings], notes: list[str], **context: object) -> None:
+    """Write findings, notes, the date and versions as JSON."""
+    content = {
+        "date": datetime.date.today().isoformat(),
+        "numpy": np.__version__,
+        **context,
+        "findings": [f.as_dict() for f in found],
+        "notes": notes,
+    }
+    Path(path).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
