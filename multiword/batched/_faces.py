@@ -77,9 +77,10 @@ def batched_matmul(
     if problem.xp is np:
         result = _written(problem, _host.multiply(problem))
     else:
-        from multiword.batched import _device
+        # Imported late: it is of no use without CuPy.
+        from multiword.batched._device import multiply
 
-        result = _device.multiply(problem)
+        result = multiply(problem)
     return HalfComplex(result) if problem.complex else result
 
 

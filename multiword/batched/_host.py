@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from multiword._arrays import Array
+from multiword._arrays import Array, namespace
 from multiword.batched._problem import Problem, Stack
 
 
@@ -21,9 +23,9 @@ def multiply(problem: Problem) -> Array:
         return result.astype(problem.word)
 
 
-def real_rows(a: Stack) -> Array:
+def real_rows(a: Stack, xp: Any = np) -> Array:
     """A as real float32 matrices: (..., m, k), or (..., m, 2k) with the pairs side by side."""
-    x = a.stacked(np).astype(np.float32)
+    x = a.stacked(xp).astype(np.float32)
     if not a.complex:
         return x
     if a.conjugate:
@@ -31,25 +33,25 @@ def real_rows(a: Stack) -> Array:
     return x.reshape(*x.shape[:-2], 2 * x.shape[-2])
 
 
-def real_columns(b: Stack) -> Array:
+def real_columns(b: Stack, xp: Any = np) -> Array:
     """B as real float32 matrices: (..., k, n), or (..., 2k, 2n) with every entry a 2×2 block.
 
     An entry re + i·im becomes [[re, im], [−im, re]], which multiplies an interleaved row
     from the right (algorithms 5): C needs no rearrangement.
     """
-    x = b.stacked(np).astype(np.float32)
+    x = b.stacked(xp).astype(np.float32)
     if not b.complex:
         return x
     if b.conjugate:
         x[..., 1] *= -1
     *batch, k, n, _ = x.shape
-    blocks = np.empty((*batch, k, 2, n, 2), np.float32)
+    blocks = xp.empty((*batch, k, 2, n, 2), np.float32)
     blocks[..., 0, :, :] = x
     blocks[..., 1, :, 0], blocks[..., 1, :, 1] = -x[..., 1], x[..., 0]
     return blocks.reshape(*batch, 2 * k, 2 * n)
 
 
-def accumulated(a: Array, b: Array, accumulate: str) -> Array:
+def accumulated(a: Array, b: Array, accumulate: str, xp: Any = np) -> Array:
     """A·B in float32, or with every partial sum rounded to fp16.
 
     The fp16 accumulator takes the terms in order, one fused multiply-add each. float64 is
@@ -57,8 +59,8 @@ def accumulated(a: Array, b: Array, accumulate: str) -> Array:
     they lie too far apart for 53 bits the smaller one cannot reach a rounding boundary.
     """
     if accumulate == "fp32":
-        return np.matmul(a, b)
-    total = np.zeros(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + (a.shape[-2], b.shape[-1]), np.float16)
+        return xp.matmul(a, b)
+    total = xp.zeros(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + (a.shape[-2], b.shape[-1]), np.float16)
     a, b = a.astype(np.float64), b.astype(np.float64)
     for h in range(a.shape[-1]):
         total = (total + a[..., :, h : h + 1] * b[..., h : h + 1, :]).astype(np.float16)
@@ -79,4 +81,4 @@ def _times(scalar: float | complex, x: Array, problem: Problem) -> Array:
     re, im = (np.float32(kind(part)) for part in (np.real(scalar), np.imag(scalar)))
     if isinstance(scalar, float):
         return re * x
-    return np.stack([re * x[..., 0] - im * x[..., 1], re * x[..., 1] + im * x[..., 0]], axis=-1)
+    return namespace(x).stack([re * x[..., 0] - im * x[..., 1], re * x[..., 1] + im * x[..., 0]], axis=-1)

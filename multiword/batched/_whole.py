@@ -1,0 +1,271 @@
+"""The kernel for the smallest matrices: whole matrices in shared memory, several for each block."""
+
+from multiword._kernels import Kernel
+from multiword.batched._cuda import COMMON
+from multiword.batched._plans import Blocking, plan_whole, sample_case
+from multiword.batched._storage import Layout
+
+_SOURCE = r"""
+constexpr int WARPS = THREADS / 32;
+constexpr int TILES_M = (M + 15) / 16, TILES_N = (N + WIDE - 1) / WIDE, STEPS = (K + STEP - 1) / STEP;
+constexpr int SHARES_M = (TILES_M + TM - 1) / TM, SHARES_N = (TILES_N + TN - 1) / TN;
+constexpr int A_ROWS = A_KMAJOR ? M : K, A_LENGTH = A_KMAJOR ? K : M;
+constexpr int B_ROWS = B_KMAJOR ? N : K, B_LENGTH = B_KMAJOR ? K : N;
+// Entries are read singly where neither operand lends itself to vectors
+constexpr bool ODD_A = A_LD % 2 || A_ALIGN % 2, ODD_B = B_LD % 2 || B_ALIGN % 2;
+constexpr bool SINGLY = ODD_A && ODD_B, COLUMNS_SINGLY = N % 2 && (ODD_B || B_KMAJOR);
+constexpr int GAP = COLUMNS_SINGLY ? 4 : 1, FIRST = COLUMNS_SINGLY ? 1 : OWN;
+using Left = Operand<A_KMAJOR, A_LD, M, K, A_ALIGN, CONJ_A, SINGLY>;
+using Right = Operand<B_KMAJOR, B_LD, N, K, B_ALIGN, CONJ_B, SINGLY, COLUMNS_SINGLY>;
+
+// A stretch of memory moved in aligned 16-byte pieces, by all threads. It keeps its 16-byte
+// phase in shared memory; returns that phase.
+template <bool STORE>
+__device__ __forceinline__ int move_run(char* s, char* g, int bytes) {
+    const int phase = (int)((unsigned long long)g & 15);
+    const int head = min((16 - phase) & 15, bytes), body = (bytes - head) >> 4, rest = bytes - 16 * body;
+    s += phase;
+    for (int i = threadIdx.x; i < body; i += THREADS) {
+        if constexpr (STORE) *(uint4*)(g + head + 16 * i) = *(const uint4*)(s + head + 16 * i);
+        else copy_async<16>(s + head + 16 * i, g + head + 16 * i);
+    }
+    if (2 * threadIdx.x < rest) {
+        const int at = 2 * threadIdx.x < head ? 2 * threadIdx.x : 2 * threadIdx.x + 16 * body;
+        if constexpr (STORE) *(u16*)(g + at) = *(const u16*)(s + at);
+        else *(u16*)(s + at) = *(const u16*)(g + at);
+    }
+    return phase;
+}
+
+// `matrices` of ROWS rows of LENGTH entries, in pieces of VEC bytes
+template <bool STORE, bool LISTED, int ROWS, int LENGTH, int LD, int STRIDE, int VEC>
+__device__ __forceinline__ void move_rows(
+        char* s, const void* base, i64 stride, int ld, int first, int matrices) {
+    constexpr int PIECES = LENGTH * SIZE / VEC;
+    for (int i = threadIdx.x; i < matrices * ROWS * PIECES; i += THREADS) {
+        const int piece = i % PIECES, row = i / PIECES % ROWS, matrix = i / (PIECES * ROWS);
+        char* g = (char*)(matrix_at<LISTED>(base, stride, first + matrix) + (i64)row * ld) + piece * VEC;
+        char* to = s + (matrix * STRIDE + row * LD) * SIZE + piece * VEC;
+        if constexpr (STORE) {
+            if constexpr (VEC == 16) *(uint4*)g = *(const uint4*)to;
+            else if constexpr (VEC == 8) *(uint2*)g = *(const uint2*)to;
+            else if constexpr (VEC == 4) *(u32*)g = *(const u32*)to;
+            else *(u16*)g = *(const u16*)to;
+        } else if constexpr (VEC == 2) *(u16*)to = *(const u16*)g;
+        else copy_async<VEC>(to, g);
+    }
+}
+
+template <bool STORE, bool FLAT, bool LISTED, int ROWS, int LENGTH, int LD, int STRIDE, int VEC>
+__device__ __forceinline__ Entry* move(
+        char* s, const void* base, i64 stride, int ld, int first, int matrices) {
+    if constexpr (FLAT)
+        return (Entry*)(s + move_run<STORE>(
+            s, (char*)((Entry*)base + first * stride), matrices * ROWS * LENGTH * SIZE));
+    move_rows<STORE, LISTED, ROWS, LENGTH, LD, STRIDE, VEC>(s, base, stride, ld, first, matrices);
+    return (Entry*)s;
+}
+
+#if PLAIN
+// The largest divisor of x among y, y / 2, …, where y is a power of two
+__device__ constexpr int common(int x, int y) { return x % y == 0 ? y : common(x, y / 2); }
+
+// One row of C for each thread, every sum in registers
+template <int COUNT, int STRIDE, int ALIGN>
+__device__ __forceinline__ void fetch(Entry (&x)[COUNT], const Entry* s) {
+    constexpr int VECTOR = STRIDE == 1 ? common(16 / SIZE, ALIGN) : 1;
+    constexpr int BODY = VECTOR == 1 ? 0 : COUNT / VECTOR * VECTOR;
+#pragma unroll
+    for (int i = 0; i < BODY; i += VECTOR) {
+        __align__(16) u32 w[4];
+        if constexpr (VECTOR * SIZE == 16) *(uint4*)w = *(const uint4*)(s + i);
+        else if constexpr (VECTOR * SIZE == 8) *(uint2*)w = *(const uint2*)(s + i);
+        else w[0] = *(const u32*)(s + i);
+#pragma unroll
+        for (int j = 0; j < VECTOR; ++j)
+            x[i + j] = SIZE == 4 ? (Entry)w[j & 3] : (Entry)(w[(j / 2) & 3] >> (j % 2 * 16));
+    }
+#pragma unroll
+    for (int i = BODY; i < COUNT; ++i) x[i] = s[i * STRIDE];
+}
+
+constexpr int A_BOTH = common(A_LD, A_ALIGN), B_BOTH = common(B_LD, B_ALIGN);
+
+#if ACC16
+typedef u16 Part;
+__device__ __forceinline__ Part part(u16 x) { return x; }
+__device__ __forceinline__ Part opposite(Part x) { return x ^ 0x8000; }
+__device__ __forceinline__ Part add_product(Part x, Part y, Part z) { return fma16(x, y, z); }
+__device__ __forceinline__ float value(Part x) { return widen(x); }
+#else
+typedef float Part;
+__device__ __forceinline__ Part part(u16 x) { return widen(x); }
+__device__ __forceinline__ Part opposite(Part x) { return -x; }
+__device__ __forceinline__ Part add_product(Part x, Part y, Part z) { return __fmaf_rn(x, y, z); }
+__device__ __forceinline__ float value(Part x) { return x; }
+#endif
+
+__device__ __forceinline__ void compute(
+        const Entry* sa, const Entry* sb, Entry* to, i64 to_stride, int to_ld,
+        const Entry* from, i64 from_stride, int from_ld, int here, const Scalars& scalars) {
+    constexpr int PARTS = COMPLEX ? 2 * N : N;
+    for (int i = threadIdx.x; i < here * M; i += THREADS) {
+        const int matrix = i / M, row = i % M;
+        Entry a[K];
+        fetch<K, A_KMAJOR ? 1 : A_LD, A_BOTH>(a, sa + matrix * A_STRIDE + row * (A_KMAJOR ? A_LD : 1));
+        Part sum[(PARTS + 3) / 4 * 4];
+#pragma unroll
+        for (int j = 0; j < (PARTS + 3) / 4 * 4; ++j) sum[j] = 0;
+#pragma unroll
+        for (int h = 0; h < K; ++h) {
+            Entry b[N];
+            fetch<N, B_KMAJOR ? B_LD : 1, B_BOTH>(b, sb + matrix * B_STRIDE + h * (B_KMAJOR ? 1 : B_LD));
+#if COMPLEX
+            const Part re = part((u16)a[h]), raw = part((u16)(a[h] >> 16)), im = CONJ_A ? opposite(raw) : raw;
+#pragma unroll
+            for (int j = 0; j < N; ++j) {
+                const u32 x = CONJ_B ? b[j] ^ SIGN : b[j];
+                const Part bre = part((u16)x), bim = part((u16)(x >> 16));
+                sum[2 * j] = add_product(im, opposite(bim), add_product(re, bre, sum[2 * j]));
+                sum[2 * j + 1] = add_product(im, bre, add_product(re, bim, sum[2 * j + 1]));
+            }
+#else
+            const Part x = part(a[h]);
+#pragma unroll
+            for (int j = 0; j < N; ++j) sum[j] = add_product(x, part(b[j]), sum[j]);
+#endif
+        }
+#pragma unroll
+        for (int j = 0; j < N; j += OWN) {
+            float v[4];
+#pragma unroll
+            for (int q = 0; q < 4; ++q) v[q] = value(sum[4 * (j / OWN) + q]);
+            emit<C_ALIGN>(to + matrix * to_stride + (i64)row * to_ld + j,
+                          from + matrix * from_stride + (i64)row * from_ld + j, v, N - j, scalars);
+        }
+    }
+}
+#else
+// TM×TN tiles of one matrix for each warp
+__device__ __forceinline__ void compute(
+        const Entry* sa, const Entry* sb, Entry* to, i64 to_stride, int to_ld,
+        const Entry* from, i64 from_stride, int from_ld, int here, const Scalars& scalars) {
+    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    for (int i = threadIdx.x >> 5; i < here * SHARES_M * SHARES_N; i += WARPS) {
+        const int matrix = i / (SHARES_M * SHARES_N);
+        const int m0 = i / SHARES_N % SHARES_M * TM, n0 = i % SHARES_N * TN;
+        const Entry *a = sa + matrix * A_STRIDE, *b = sb + matrix * B_STRIDE;
+        Sum sum[TM][TN][2];
+#pragma unroll
+        for (int p = 0; p < TM; ++p)
+#pragma unroll
+            for (int q = 0; q < TN; ++q) { sum[p][q][0].clear(); sum[p][q][1].clear(); }
+#pragma unroll (STEPS <= 4 ? STEPS : 2)
+        for (int step = 0; step < STEPS; ++step) {
+            u32 left[TM][4], right[TN][2][2];
+#pragma unroll
+            for (int p = 0; p < TM; ++p) Left::left(left[p], a, m0 + p, step, g, t);
+#pragma unroll
+            for (int q = 0; q < TN; ++q) Right::right(right[q][0], right[q][1], b, n0 + q, step, g, t);
+#pragma unroll
+            for (int p = 0; p < TM; ++p)
+#pragma unroll
+                for (int q = 0; q < TN; ++q) {
+                    sum[p][q][0].add(left[p], right[q][0]);
+                    sum[p][q][1].add(left[p], right[q][1]);
+                }
+        }
+#pragma unroll
+        for (int p = 0; p < TM; ++p)
+#pragma unroll
+            for (int q = 0; q < TN; ++q)
+#pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                    const int row = 16 * (m0 + p) + 2 * g + r, column = WIDE * (n0 + q) + FIRST * t;
+                    if (row < M && column < N) {
+                        float v[4];
+                        share<COLUMNS_SINGLY>(v, sum[p][q][0], sum[p][q][1], r);
+                        emit<C_ALIGN, GAP>(to + matrix * to_stride + (i64)row * to_ld + column,
+                                      from + matrix * from_stride + (i64)row * from_ld + column,
+                                      v, N - column, scalars);
+                    }
+                }
+    }
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS) batched_whole(
+        const void* a, i64 a_stride, int a_ld, const void* b, i64 b_stride, int b_ld,
+        const Entry* c, i64 c_stride, int c_ld, Entry* out, i64 out_stride, int out_ld,
+        int batch, int group, int room_a, int room_b, float are, float aim, float bre, float bim) {
+    extern __shared__ __align__(16) char memory[];
+    const Scalars scalars = {are, aim, bre, bim};
+    const int first = blockIdx.x * group, here = min(group, batch - first);
+    char *mb = memory + room_a, *mc = mb + room_b;
+    const Entry* sa = move<false, A_FLAT, A_LISTED, A_ROWS, A_LENGTH, A_LD, A_STRIDE, A_VEC>(
+        memory, a, a_stride, a_ld, A_SHARED ? 0 : first, A_SHARED ? 1 : here);
+    const Entry* sb = move<false, B_FLAT, B_LISTED, B_ROWS, B_LENGTH, B_LD, B_STRIDE, B_VEC>(
+        mb, b, b_stride, b_ld, B_SHARED ? 0 : first, B_SHARED ? 1 : here);
+    if (STAGED && BETA)
+        move<false, C_FLAT, false, M, N, N, C_STRIDE, C_VEC>(mc, c, c_stride, c_ld, first, here);
+    commit();
+    arrive<0>();
+    __syncthreads();
+    if constexpr (STAGED) {
+        // The result takes C's place in shared memory, with the phase that it will have in `out`.
+        Entry* sc = (Entry*)(mc + (C_FLAT ? (unsigned long long)(out + first * out_stride) & 15 : 0));
+        compute(sa, sb, sc, C_STRIDE, N, sc, C_STRIDE, N, here, scalars);
+        __syncthreads();
+        move<true, C_FLAT, false, M, N, N, C_STRIDE, C_VEC>(mc, out, out_stride, out_ld, first, here);
+    } else
+        compute(sa, sb, out + first * out_stride, out_stride, out_ld,
+                c + first * c_stride, c_stride, c_ld, here, scalars);
+}
+"""
+
+_LISTED = Layout(0, 20, True, True, 2)
+_PAIRS = {"complex": True, "conj_a": True, "conj_b": True}
+_PLAIN = Blocking("plain", threads=64)
+_CASES = (
+    (Blocking("whole"), sample_case(16, 16, 16)),
+    (
+        Blocking("whole", tile_m=2, tile_n=2),
+        sample_case(32, 32, 32, bf16=True, alpha=1, a=Layout(1024, 32, False, False, 16)),
+    ),
+    (
+        Blocking("whole"),
+        sample_case(20, 12, 20, acc16=True, beta=1, c=Layout(240, 12, True, False, 8), a=_LISTED),
+    ),
+    (
+        Blocking("whole"),
+        sample_case(
+            7, 9, 11, alpha=1, beta=1, c=Layout(63, 9, True, False, 2), b=Layout(0, 9, True, False, 2)
+        ),
+    ),
+    (Blocking("whole"), sample_case(16, 16, 16, **_PAIRS, alpha=2, beta=2, c=Layout(0, 16, True, False, 16))),
+    (
+        Blocking("whole"),
+        sample_case(7, 9, 11, **_PAIRS, a=Layout(80, 7, False, False, 4), b=Layout(99, 11, False, False, 4)),
+    ),
+    (_PLAIN, sample_case(8, 8, 8)),
+    (_PLAIN, sample_case(3, 5, 7, bf16=True, alpha=1, beta=1, c=Layout(15, 5, True, False, 2))),
+    (
+        _PLAIN,
+        sample_case(6, 6, 6, acc16=True, a=Layout(36, 6, False, False, 4), b=Layout(40, 6, False, False, 4)),
+    ),
+    (_PLAIN, sample_case(4, 4, 4, **_PAIRS)),
+    (_PLAIN, sample_case(5, 3, 2, **_PAIRS, acc16=True, alpha=2, beta=2, c=Layout(15, 3, True, False, 4))),
+)
+
+WHOLE = Kernel(
+    "batched_whole",
+    COMMON + _SOURCE,
+    instances=tuple(dict(plan.constants) for x, y in _CASES if (plan := plan_whole(y, x, 132))),
+)
+"""Copies the whole matrices of a group of products into shared memory and multiplies them there.
+
+PLAIN: ordinary arithmetic, one row of C for each thread; otherwise tensor cores. X_FLAT: the
+stack is one stretch of memory, moved as such; otherwise rows in pieces of X_VEC bytes.
+X_LD and X_STRIDE are those in shared memory, X_ALIGN its alignment, all in entries.
+NumPy form: `multiword.batched._host.multiply`, within the bound stated there.
+"""

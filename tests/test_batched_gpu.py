@@ -1,0 +1,218 @@
+"""Every way of computing a batch on the GPU, against exact arithmetic and the bound it promises."""
+
+import numpy as np
+import pytest
+
+from multiword.batched import HalfComplex, batched_matmul
+from multiword.batched._plans import Blocking
+from multiword.batched._problem import check_problem
+from tests.test_batched import BF16, FP16, ODD_SHAPES, check, random_pairs, random_words, stored, wide
+
+pytestmark = pytest.mark.gpu
+
+WAYS = {
+    "plain": Blocking("plain"),
+    "whole": Blocking("whole"),
+    "whole 2x2": Blocking("whole", threads=64, chunk=20000, tile_m=2, tile_n=2),
+    "tiled": Blocking("tiled", tile_m=2, tile_n=2),
+    "tiled 4x2": Blocking("tiled", tile_m=4, tile_n=2, warps_m=1, warps_n=2, steps=4, stages=2),
+    "cublas": Blocking("cublas"),
+}
+
+
+def to_gpu(x):
+    cupy = pytest.importorskip("cupy")
+    if isinstance(x, HalfComplex):
+        return HalfComplex(to_gpu(x.pairs))
+    if isinstance(x, list | tuple):
+        return [to_gpu(y) for y in x]
+    if x.dtype == BF16:
+        return cupy.asarray(x.view(np.uint16)).view(BF16)
+    return cupy.asarray(x)
+
+
+def to_cpu(x):
+    if isinstance(x, HalfComplex):
+        return HalfComplex(to_cpu(x.pairs))
+    if x.dtype == BF16:
+        return x.view(np.uint16).get().view(BF16)
+    return x.get()
+
+
+def by_way(
+    way, a, b, *, alpha=1.0, beta=0.0, c=None, trans_a=False, trans_b=False, accumulate="fp32", out=None
+):
+    """`batched_matmul`, with the way prescribed."""
+    from multiword.batched._device import multiply
+
+    problem = check_problem(a, b, alpha, beta, c, trans_a, trans_b, accumulate, out)
+    result = multiply(problem, WAYS[way])
+    return HalfComplex(result) if problem.complex else result
+
+
+def suits(way, m, n, k, is_complex):
+    """Whether a way can do a size at all: registers and shared memory are finite."""
+    parts = 2 if is_complex else 1
+    if way == "plain":
+        return parts * n <= 32 and k <= 32
+    return not way.startswith("whole") or 2 * parts * (m * k + k * n + m * n) < 180_000
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("make", [random_words, random_pairs])
+def test_every_size_to_64(way, make):
+    rng = np.random.default_rng(1)
+    for n in range(1, 65):
+        if not suits(way, n, n, n, make is random_pairs):
+            continue
+        batch = int(rng.integers(1, 400))
+        a, b = make(rng, (batch, n, n)), make(rng, (batch, n, n))
+        check(to_cpu(by_way(way, to_gpu(a), to_gpu(b))), a, b)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("accumulate", ["fp32", "fp16", "bf16 words"])
+@pytest.mark.parametrize("make", [random_words, random_pairs])
+def test_odd_shapes_formats_alpha_beta(way, accumulate, make):
+    rng = np.random.default_rng(2)
+    word = BF16 if accumulate == "bf16 words" else FP16
+    accumulate = "fp16" if accumulate == "fp16" else "fp32"
+    scalars = [(1, 0), (1.5, -0.5)] if make is random_words else [(1, 0), (-2, 1), (1.5 - 0.25j, 0.5 + 1j)]
+    for m, n, k in [*ODD_SHAPES, (24, 40, 16), (4, 12, 20)]:
+        if not suits(way, m, n, k, make is random_pairs):
+            continue
+        a, b, c = make(rng, (150, m, k), word), make(rng, (150, k, n), word), make(rng, (150, m, n), word)
+        for alpha, beta in scalars:
+            result = by_way(
+                way, to_gpu(a), to_gpu(b), alpha=alpha, beta=beta, c=to_gpu(c), accumulate=accumulate
+            )
+            check(to_cpu(result), a, b, alpha, beta, c, accumulate)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("make", [random_words, random_pairs])
+@pytest.mark.parametrize("n", [5, 8, 12, 16, 22])
+def test_transposes_broadcasts_and_lists(way, make, n):
+    if not suits(way, n, n, n, make is random_pairs):
+        pytest.skip("too large for this way")
+    rng = np.random.default_rng(n)
+    a, b = make(rng, (37, n, n)), make(rng, (37, n, n))
+    for trans_a in (False, "T", "C"):
+        for trans_b in (False, "T", "C"):
+            left, right = to_gpu(stored(a, trans_a)), to_gpu(stored(b, trans_b))
+            check(to_cpu(by_way(way, left, right, trans_a=trans_a, trans_b=trans_b)), a, b)
+    one = make(rng, (n, n))
+    check(to_cpu(by_way(way, to_gpu(a), to_gpu(one))), a, one)
+    check(to_cpu(by_way(way, to_gpu(one), to_gpu(b))), one, b)
+    pick = (lambda x, i: HalfComplex(x.pairs[i])) if make is random_pairs else (lambda x, i: x[i])
+    lists = [to_gpu([pick(x, i) for i in range(37)]) for x in (a, b)]
+    check(to_cpu(by_way(way, *lists)), a, b)
+    check(to_cpu(by_way(way, lists[0], to_gpu(b))), a, b)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("n", [3, 8, 11, 16, 24])
+@pytest.mark.parametrize("gap", [1, 8])
+def test_strides_offsets_and_what_lies_between(way, n, gap):
+    """Leading dimensions larger than the rows, odd addresses; entries between stay untouched."""
+    if not suits(way, n, n, n, False):
+        pytest.skip("too large for this way")
+    rng = np.random.default_rng(n)
+    frames = [random_words(rng, (41, n + 2 * gap, n + 3 * gap)) for _ in range(4)]
+    inside = np.s_[:, gap : gap + n, 2 * gap : 2 * gap + n]
+    a, b, c = (x[inside] for x in frames[:3])
+    on_gpu = [to_gpu(x) for x in frames]
+    target = on_gpu[3]
+    expected = target.copy()
+    by_way(way, *(x[inside] for x in on_gpu[:2]), beta=0.5, c=on_gpu[2][inside], out=target[inside])
+    check(to_cpu(target[inside]), a, b, 1.0, 0.5, c)
+    expected[inside] = target[inside]
+    assert bool((expected == target).all())
+    for x, y in zip(frames[:3], on_gpu[:3], strict=True):
+        assert np.array_equal(x, to_cpu(y))
+    by_columns = on_gpu[3][inside].swapaxes(-1, -2)
+    by_way(way, *(x[inside] for x in on_gpu[:2]), out=by_columns)
+    check(to_cpu(by_columns), a, b)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_packed_stacks_at_odd_addresses(way):
+    cupy = pytest.importorskip("cupy")
+    rng = np.random.default_rng(5)
+    for n in (3, 7, 8, 16):
+        for shift in (1, 3, 4):
+            room = [cupy.zeros(90 * n * n + 8, np.float16) for _ in range(4)]
+            a, b, c = (random_words(rng, (90, n, n)) for _ in range(3))
+            views = [x[shift + i : shift + i + 90 * n * n].reshape(90, n, n) for i, x in enumerate(room)]
+            for view, x in zip(views, (a, b, c), strict=False):
+                view[...] = cupy.asarray(x)
+            by_way(way, views[0], views[1], beta=1, c=views[2], out=views[3])
+            check(to_cpu(views[3]), a, b, 1.0, 1.0, c)
+            assert not room[3][: shift + 3].any()
+            assert not room[3][shift + 3 + 90 * n * n :].any()
+            by_way(way, views[0], views[1], beta=1, c=views[2], out=views[2])
+            check(to_cpu(views[2]), a, b, 1.0, 1.0, c)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_infinities_and_nans_stay_in_their_rows_and_columns(way):
+    rng = np.random.default_rng(6)
+    for n in (3, 8, 15, 16, 17, 30):
+        for make in (random_words, random_pairs):
+            if not suits(way, n, n, n, make is random_pairs):
+                continue
+            a, b = make(rng, (50, n, n)), make(rng, (50, n, n))
+            ra, rb = (a.pairs, b.pairs) if make is random_pairs else (a, b)
+            ra[7, 1], rb[9, :, 2], ra[11, 0, 0] = np.nan, np.inf, 60000
+            got = wide(to_cpu(by_way(way, to_gpu(a), to_gpu(b))))
+            with np.errstate(invalid="ignore"):
+                expected = wide(batched_matmul(a, b))
+            for x, y in ((got.real, expected.real), (got.imag, expected.imag)):
+                assert np.array_equal(np.isnan(x), np.isnan(y))
+                assert np.array_equal(np.isinf(x), np.isinf(y))
+                assert np.array_equal(np.sign(x[np.isinf(x)]), np.sign(y[np.isinf(y)]))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_small_integers_are_exact(way):
+    rng = np.random.default_rng(7)
+    for m, n, k in ODD_SHAPES:
+        if suits(way, m, n, k, False):
+            a = rng.integers(-3, 4, (60, m, k)).astype(np.float16)
+            b = rng.integers(-3, 4, (60, k, n)).astype(np.float16)
+            for accumulate in ("fp32", "fp16"):
+                got = to_cpu(by_way(way, to_gpu(a), to_gpu(b), accumulate=accumulate))
+                assert np.array_equal(got, a.astype(np.int64) @ b.astype(np.int64))
+
+
+@pytest.mark.parametrize("make", [random_words, random_pairs])
+def test_the_public_function_chooses_for_any_size(make):
+    rng = np.random.default_rng(8)
+    for n in (1, 2, 9, 33, 64, 100, 129, 200, 257):
+        for batch in (1, 30):
+            a, b = make(rng, (batch, n, n)), make(rng, (batch, n, n))
+            check(to_cpu(batched_matmul(to_gpu(a), to_gpu(b))), a, b)
+            a, b, c = make(rng, (batch, n, 16)), make(rng, (batch, 16, n)), make(rng, (batch, n, n))
+            result = batched_matmul(to_gpu(a), to_gpu(b), alpha=-1, beta=1, c=to_gpu(c))
+            check(to_cpu(result), a, b, -1.0, 1.0, c)
+
+
+def test_the_faces_on_the_gpu():
+    cupy = pytest.importorskip("cupy")
+    from multiword.batched import from_complex, to_complex
+
+    rng = np.random.default_rng(9)
+    z = rng.standard_normal((5, 4, 4)) + 1j * rng.standard_normal((5, 4, 4))
+    assert np.array_equal(to_complex(from_complex(cupy.asarray(z))).get(), to_complex(from_complex(z)))
+    a = random_words(rng, (4, 6, 6))
+    with pytest.raises(TypeError, match="NumPy"):
+        batched_matmul(a, to_gpu(a))
+    assert batched_matmul(to_gpu(a)[:0], to_gpu(a)[0]).shape == (0, 6, 6)
+    nan, c = cupy.full((2, 3, 3), np.nan, np.float16), cupy.ones((2, 3, 3), np.float16)
+    assert bool((batched_matmul(nan, nan, alpha=0, beta=2, c=c) == 2).all())
+    assert bool((batched_matmul(nan[:, :, :0], nan[:, :0], beta=1, c=c, out=c) == 1).all())
+    x = to_gpu(a)
+    batched_matmul(x, x, out=x)
+    check(to_cpu(x), a, a)
+    x, y = to_gpu(random_words(rng, (2, 1, 4, 4))), to_gpu(random_words(rng, (3, 4, 4)))
+    check(to_cpu(batched_matmul(x, y)), to_cpu(x), to_cpu(y))
