@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from multiword._arrays import Array, as_array, is_cupy
 from multiword.formats import FORMATS, Format
 from ozaki._columns import Stream, Tiling, block_terms
-from ozaki._fixedpoint import MINUS_INFINITY, NAN, PLUS_INFINITY, FixedPoint
+from ozaki._fixedpoint import MINUS_INFINITY, NAN, PLUS_INFINITY, FixedPoint, canonical_flags
 from ozaki._superaccumulator import Layout, Superaccumulator
 
 _FORMATS = {f.dtype: f for f in FORMATS.values() if f.name != "tf32"}
@@ -50,16 +50,20 @@ class ExactSum:
     the same state, byte for byte.
 
     `to_bytes` is that state: for each element (twice for complex: real, imaginary) D words of 32
-    bits, little-endian, a two's complement integer in units of 2**E, then one word of flags; D
+    bits, little-endian, a two's complement integer in units of 2**E, then one more word; D
     and E by dtype:
 
-    ========= ===== === =====  flags, a union of
-    dtype     E     D   bytes    1, 2, 4   +Inf, −Inf, NaN was added (then the words are 0)
-    float16   −48   5   24       8         a number other than −0 was added
-    bfloat16  −266  19  80       16        −0 was added
-    float32   −298  20  84
-    float64   −2148 134 540
-    ========= ===== === =====
+    ========= ====== ==== =====
+    dtype     E      D    bytes
+    ========= ====== ==== =====
+    float16   −48    5    24
+    bfloat16  −266   19   80
+    float32   −298   20   84
+    float64   −2148  134  540
+    ========= ====== ==== =====
+
+    The last word is 0 if nothing was added, 16 if only −0 was, 8 for any other finite sum, and,
+    with the others 0, 1 for +Inf, 2 for −Inf, 4 for NaN.
 
     Raises
     ------
@@ -130,7 +134,8 @@ class ExactSum:
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         value = self.fixed_point().round(format_of(dtype)).reshape(self._parts, *self.shape)
         if self._parts == 1:
-            return value[0].astype(dtype)[()]
+            with np.errstate(over="ignore"):
+                return value[0].astype(dtype)[()]
         return join_parts(value[0], value[1], dtype)[()]
 
     def fractions(self) -> list[Fraction] | list[tuple[Fraction, Fraction]]:
@@ -157,8 +162,9 @@ class ExactSum:
     def to_bytes(self) -> bytes:
         """Return the state in its canonical form; see the class."""
         self._sums.carry()
-        words = np.concatenate([self._sums.digits, self._sums.flags[None].astype(np.int64)])
-        words[:-1, (self._sums.flags & (PLUS_INFINITY | MINUS_INFINITY | NAN)) != 0] = 0
+        flags = canonical_flags(self._sums.flags)
+        words = np.concatenate([self._sums.digits, flags[None].astype(np.int64)])
+        words[:-1, (flags & (PLUS_INFINITY | MINUS_INFINITY | NAN)) != 0] = 0
         parts = words.reshape(len(words), self._parts, -1).transpose(2, 1, 0)
         return (parts & 0xFFFFFFFF).astype("<u4").tobytes()
 
@@ -244,5 +250,6 @@ def product_streams(x: Array, y: Array, conjugate: bool = False) -> list[list[St
 def join_parts(real: Array, imaginary: Array, dtype: np.dtype) -> np.ndarray:
     """A complex array of these parts."""
     joined = np.empty(real.shape, dtype)
-    joined.real, joined.imag = real, imaginary
+    with np.errstate(over="ignore"):
+        joined.real, joined.imag = real, imaginary
     return joined

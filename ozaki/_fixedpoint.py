@@ -17,7 +17,9 @@ from multiword.formats import FORMATS, Format
 from ozaki._rounding import round_digits
 
 PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = (np.uint8(1 << bit) for bit in range(5))
-"""What has been added: flags that merge by `|`. ORDINARY is any number but −0."""
+"""What has been added: flags that merge by `|`, ORDINARY for any finite number but −0.
+
+Blocks do not note every −0 or Inf beside what outweighs it; `canonical_flags` does not either."""
 
 DIGIT_BITS = 32
 _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
@@ -46,16 +48,13 @@ class FixedPoint:
         Exact zeros are −0 where every term was −0, and +0 otherwise, as IEEE 754 adds.
         """
         value = round_digits(self.digits, self.base_bits, self.exponent, target)
-        flags = self.flags
-        only_minus_zero = (flags & (MINUS_ZERO | ORDINARY)) == MINUS_ZERO
-        value = np.where(only_minus_zero & (value == 0), -0.0, np.where(value == 0, np.abs(value), value))
-        infinite = flags & (PLUS_INFINITY | MINUS_INFINITY)
-        if not (flags & (PLUS_INFINITY | MINUS_INFINITY | NAN)).any():
+        flags = canonical_flags(self.flags)
+        if (flags == ORDINARY).all():
             return value
-        value = np.where(infinite == PLUS_INFINITY, np.inf, value)
-        value = np.where(infinite == MINUS_INFINITY, -np.inf, value)
-        undefined = ((flags & NAN) != 0) | (infinite == (PLUS_INFINITY | MINUS_INFINITY))
-        return np.where(undefined, np.nan, value)
+        value = np.where(flags == MINUS_ZERO, -0.0, value)
+        value = np.where(flags == PLUS_INFINITY, np.inf, value)
+        value = np.where(flags == MINUS_INFINITY, -np.inf, value)
+        return np.where(flags == NAN, np.nan, value)
 
     def quotient(self, divisor: int) -> FixedPoint:
         """Return the values divided by a positive integer, truncated so that they round as if exact.
@@ -96,6 +95,14 @@ class FixedPoint:
         sign = np.where(digits[-1] < 0, np.int64(-1), np.int64(1))
         digits *= sign
         return carry_digits(digits, self.base_bits), sign
+
+
+def canonical_flags(flags: np.ndarray) -> np.ndarray:
+    """Keep the one flag that decides, so that the order of the terms cannot be seen; 0 for no terms."""
+    infinite = flags & (PLUS_INFINITY | MINUS_INFINITY)
+    undefined = ((flags & NAN) != 0) | (infinite == (PLUS_INFINITY | MINUS_INFINITY))
+    finite = np.where((flags & ORDINARY) != 0, ORDINARY, flags & MINUS_ZERO)
+    return np.where(undefined, NAN, np.where(infinite != 0, infinite, finite)).astype(np.uint8)
 
 
 def carry_digits(digits: np.ndarray, base_bits: int = DIGIT_BITS) -> np.ndarray:

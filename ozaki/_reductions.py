@@ -234,7 +234,7 @@ def _reduce(
 def _host_part(streams: list[Stream], reduced: int, target: np.dtype, finish: Finish | None) -> np.ndarray:
     first = streams[0].factors[0]
     sources = [_float_type(x) for stream in streams for x in stream.factors]
-    layout = Layout.of(format_of(np.result_type(np.float16, *sources)))
+    layout = max((Layout.of(format_of(source)) for source in sources), key=lambda layout: layout.digits)
     result = np.empty(first.shape[reduced:], real_dtype(target))
     for panel in column_sums(streams, reduced, layout):
         value = panel.sums if finish is None else finish(panel.sums)

@@ -1,0 +1,183 @@
+"""The mergeable accumulator: exact, the same bits in any order, of a fixed size."""
+
+import pickle
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiword.formats import FORMATS
+from ozaki._exactsum import ExactSum
+from tests.exact import nearest
+
+REAL = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
+any_double = st.floats(allow_nan=True, allow_infinity=True)
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def exact(x) -> Fraction:
+    return sum(map(Fraction, np.asarray(x, np.float64).ravel().tolist()), Fraction(0))
+
+
+def whole_range(rng, n):
+    """float64 numbers whose exponents cover the whole range."""
+    return np.ldexp(rng.standard_normal(n), rng.integers(-1075, 1022, n))
+
+
+def same(a, b):
+    return np.array_equal(np.atleast_1d(a).view(np.uint8), np.atleast_1d(b).view(np.uint8))
+
+
+@given(st.lists(finite, max_size=30))
+def test_round_is_the_nearest(values):
+    x = np.array(values)
+    acc = ExactSum().add(x)
+    assert acc.fractions() == [exact(x)]
+    assert acc.round() == nearest(exact(x))
+
+
+@given(st.lists(any_double, max_size=12), st.data())
+def test_any_order_and_grouping_gives_the_same_bytes(values, data):
+    whole = ExactSum().add(np.array(values))
+    order = data.draw(st.permutations(values))
+    cut = data.draw(st.integers(0, len(values)))
+    left, right = ExactSum().add(np.array(order[:cut])), ExactSum().add(np.array(order[cut:]))
+    assert right.merge(left).to_bytes() == whole.to_bytes()
+    assert same(right.round(), whole.round())
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1000, 40_000])
+def test_chunks_of_any_size(chunk):
+    rng = np.random.default_rng(0)
+    x = whole_range(rng, 5000 if chunk < 10 else 70_000)
+    x[::3] = rng.standard_normal(x[::3].size)
+    whole = ExactSum().add(x)
+    parts = [ExactSum().add(x[i : i + chunk]) for i in range(0, x.size, chunk)]
+    total = ExactSum()
+    for i in rng.permutation(len(parts)):
+        total.merge(parts[i])
+    assert total == whole
+    assert total.fractions() == [exact(x)]
+
+
+def test_products_are_exact_over_the_whole_range():
+    rng = np.random.default_rng(1)
+    x, y = whole_range(rng, 3000), whole_range(rng, 3000)
+    acc = ExactSum().add_products(x, y)
+    assert acc.fractions() == [
+        sum(Fraction(a) * Fraction(b) for a, b in zip(x.tolist(), y.tolist(), strict=True))
+    ]
+    reverse = ExactSum()
+    for i in range(0, 3000, 17):
+        reverse.add_products(y[i : i + 17], x[i : i + 17])
+    assert reverse == acc
+
+
+@given(st.lists(st.tuples(finite, finite), max_size=12))
+def test_products_by_hypothesis(pairs):
+    x, y = np.array(pairs).reshape(-1, 2).T
+    expected = sum((Fraction(a) * Fraction(b) for a, b in pairs), Fraction(0))
+    assert ExactSum().add_products(x, y).fractions() == [expected]
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+def test_every_format_and_its_documented_size(dtype):
+    rng = np.random.default_rng(2)
+    f = REAL[dtype]
+    extremes = [f.maximum, f.smallest_subnormal, -f.maximum, 1.0, -0.0, f.maximum, f.maximum]
+    x = np.concatenate([rng.standard_normal(500), extremes]).astype(dtype)
+    acc = ExactSum(dtype).add(x)
+    assert acc.fractions() == [exact(x)]
+    assert float(acc.round()) == nearest(exact(x), f)
+    assert acc.round().dtype == dtype
+    sizes = {"float16": 24, "bfloat16": 80, "float32": 84, "float64": 540}
+    assert acc.nbytes == len(acc.to_bytes()) == sizes[dtype.name]
+    squares = ExactSum(dtype).add_products(x, x)
+    assert squares.fractions() == [sum(Fraction(float(v)) ** 2 for v in x)]
+
+
+def test_documented_form_is_a_twos_complement_integer():
+    acc = ExactSum().add(np.array([-1.5, 2.0**-1074, -0.0]))
+    words = acc.to_bytes()
+    value = int.from_bytes(words[:-4], "little", signed=True)
+    assert Fraction(value) * Fraction(2) ** -2148 == Fraction(-3, 2) + Fraction(2) ** -1074
+    assert int.from_bytes(words[-4:], "little") == 8
+
+
+def test_shapes_complex_and_pickling():
+    rng = np.random.default_rng(3)
+    z = (rng.standard_normal((50, 3, 4)) + 1j * whole_range(rng, 600).reshape(50, 3, 4)).astype(np.complex128)
+    acc = ExactSum(np.complex128, (3, 4)).add(z[:20]).add(z[20:])
+    back = pickle.loads(pickle.dumps(acc))
+    assert back == acc
+    back.add(z)
+    for (i, j), total in np.ndenumerate(acc.round()):
+        assert total.real == nearest(exact(z[:, i, j].real))
+        assert total.imag == nearest(exact(z[:, i, j].imag))
+    assert back.fractions()[5] == tuple(2 * v for v in acc.fractions()[5])
+    squares = ExactSum(np.complex128, (3, 4)).add_products(z, z.conj())
+    assert squares.fractions()[0][1] == 0
+
+
+def test_special_values():
+    inf, nan = np.inf, np.nan
+    cases = [([1, inf], inf), ([-inf, 1e308], -inf), ([inf, -inf], nan), ([nan, 1], nan), ([], 0.0)]
+    cases += [([-0.0, -0.0], -0.0), ([-0.0, 0.0], 0.0), ([1, -1], 0.0), ([-0.0], -0.0)]
+    for values, expected in cases:
+        assert same(ExactSum().add(np.array(values, float)).round(), np.float64(expected)), values
+    with pytest.raises(ValueError, match="Inf or NaN"):
+        ExactSum().add(np.array([inf])).fractions()
+    overflow = ExactSum().add(np.array([1e308, 1e308]))
+    assert overflow.round() == inf
+    assert overflow.add(np.array([-1e308])).round() == 1e308
+
+
+def test_the_round_to_another_dtype_is_one_rounding():
+    x = np.array([1 + 2.0**-24, 2.0**-60])  # float64 first would fall on float32's tie
+    assert ExactSum().add(x).round(np.float32) == np.float32(1 + 2.0**-23)
+    assert ExactSum().add(np.array([1.0, 2.0**-11, 2.0**-70])).round(np.float16) == np.float16(1 + 2.0**-10)
+
+
+def test_integers_are_exact():
+    x = np.array([2**63 - 1, -(2**53) - 1, 1], np.int64)
+    assert ExactSum().add(x).fractions() == [Fraction(sum(x.tolist()))]
+    u = np.array([2**64 - 1] * 3, np.uint64)
+    assert ExactSum().add(u).fractions() == [Fraction(3 * (2**64 - 1))]
+
+
+def test_many_carries():
+    x = np.full(1 << 16, np.finfo(np.float64).max)
+    acc = ExactSum()
+    for _ in range(8):
+        acc.add(x)
+    assert acc.fractions() == [Fraction(2**19) * Fraction(float(x[0]))]
+    acc._sums._pending = (1 << 28) - 5
+    acc.add(-x)
+    assert acc.fractions() == [Fraction(2**19 - 2**16) * Fraction(float(x[0]))]
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(TypeError, match="int64"):
+        ExactSum(np.int64)
+    with pytest.raises(TypeError, match="object"):
+        ExactSum().add(np.array([1, None]))
+    with pytest.raises(TypeError, match="complex128"):
+        ExactSum().add(np.ones(3, complex))
+    with pytest.raises(TypeError, match="float64"):
+        ExactSum(np.float32).add(np.ones(3))
+    with pytest.raises(ValueError, match="shape"):
+        ExactSum(np.float64, (3,)).add(np.ones((2, 4)))
+    with pytest.raises(ValueError, match="one shape"):
+        ExactSum().add_products(np.ones(3), np.ones(4))
+    with pytest.raises(ValueError, match="merge"):
+        ExactSum().merge(ExactSum(np.float32))
+    with pytest.raises(TypeError, match="ExactSum"):
+        ExactSum().merge(3)
+    with pytest.raises(ValueError, match="540"):
+        ExactSum.from_bytes(b"abc")
+    assert ExactSum() != 3
+    assert ExactSum(ml_dtypes.bfloat16).add(np.ones(3, ml_dtypes.bfloat16)).round() == 3
+    assert "ExactSum(float64" in repr(ExactSum())

@@ -1,0 +1,375 @@
+"""Sums, means, dot products and norms against exact rationals, and their bits in every form."""
+
+import math
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from multiword.formats import FORMATS
+from ozaki import _reductions as oz
+from tests.exact import nearest
+
+FORMAT = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
+FORMAT |= {np.dtype(np.complex64): FORMATS["fp32"], np.dtype(np.complex128): FORMATS["fp64"]}
+FLOATS = [np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
+finite = st.floats(allow_nan=False, allow_infinity=False)
+shapes = hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)
+
+
+def fractions(x) -> list[Fraction]:
+    return [Fraction(float(v)) for v in np.asarray(x).ravel()]
+
+
+def nearest_sum(x, fmt=FORMATS["fp64"]) -> float:
+    return nearest(sum(fractions(x), Fraction(0)), fmt)
+
+
+def nearest_root(square: Fraction, fmt=FORMATS["fp64"]) -> float:
+    """RN of a square root: the number whose midpoints' squares enclose the square."""
+    if square == 0:
+        return 0.0
+    shift = 2 * (200 + square.denominator.bit_length() + fmt.precision)
+    root = math.isqrt((square.numerator << shift) // square.denominator)
+    below = Fraction(2 * root, 2 << (shift // 2))
+    above = below + Fraction(1, 1 << (shift // 2))
+    value = nearest(below, fmt)
+    if value != nearest(above, fmt):  # a midpoint between: compare exactly
+        middle = (below + above) / 2 if below * below != square else below
+        value = nearest(middle, fmt)
+    return value
+
+
+def bits(x) -> bytes:
+    return np.ascontiguousarray(x).tobytes()
+
+
+def wide(rng, shape, octaves=40):
+    return np.ldexp(rng.standard_normal(shape), rng.integers(-octaves, octaves, shape))
+
+
+def along(x, axis, function):
+    """Apply a function of a flat array along axes."""
+    axes = tuple(
+        a % x.ndim for a in (range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,))
+    )
+    kept = [n for a, n in enumerate(x.shape) if a not in axes]
+    rows = math.prod(x.shape[a] for a in axes)
+    front = np.moveaxis(x, axes, range(len(axes))).reshape(rows, math.prod(kept))
+    return np.array([function(front[:, j]) for j in range(front.shape[1])]).reshape(kept)
+
+
+# sum ------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(finite, max_size=40))
+def test_sum_is_the_nearest(values):
+    assert bits(oz.sum(np.array(values, float))) == bits(np.float64(nearest_sum(values)))
+
+
+@pytest.mark.parametrize("condition", [1e0, 1e16, 1e60, 1e120, 1e300])
+def test_ill_conditioned_sums_agree_with_fsum(condition):
+    rng = np.random.default_rng(0)
+    octaves = max(1, int(math.log2(condition) / 2))
+    x = wide(rng, 30_000, octaves)
+    x = rng.permutation(np.concatenate([x, -x, wide(rng, 7, 3) / condition]))
+    assert oz.sum(x) == math.fsum(x)
+
+
+def test_the_whole_exponent_range():
+    rng = np.random.default_rng(1)
+    x = np.ldexp(rng.standard_normal(50_000), rng.integers(-1075, 1000, 50_000))
+    assert oz.sum(x) == nearest_sum(x)
+    assert oz.sum(x[np.abs(x) < 1e-290]) == nearest_sum(x[np.abs(x) < 1e-290])
+    top = np.ldexp(rng.uniform(1, 2, 3001) * rng.choice([-1, 1], 3001), 1023)
+    assert oz.sum(top) == nearest_sum(top)
+    top[::2] *= 2.0**-1050
+    assert oz.sum(top) == nearest_sum(top)
+
+
+@pytest.mark.parametrize("n", [1, 2, 1000, 32_768, 32_769, 100_003])
+def test_any_permutation_chunk_and_stride_gives_the_same_bits(n):
+    rng = np.random.default_rng(n)
+    x = wide(rng, n)
+    expected = nearest_sum(x)
+    forms = [x, x[::-1], rng.permutation(x), np.repeat(x, 2)[::2], np.asfortranarray(x[:, None])]
+    forms += [x.reshape(1, n, 1), np.stack([x, x])[1]]
+    assert {bits(oz.sum(form)) for form in forms} == {bits(np.float64(expected))}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_every_format(dtype):
+    rng = np.random.default_rng(2)
+    fmt = FORMAT[dtype]
+    x = (rng.standard_normal((40, 33)) * 3).astype(dtype)
+    x[3, 5], x[7, 5] = fmt.smallest_subnormal, -fmt.maximum
+    expected = along(x, 0, lambda v: nearest_sum(v, fmt))
+    result = oz.sum(x, axis=0)
+    assert result.dtype == dtype
+    assert np.array_equal(result.astype(np.float64), expected)
+    assert oz.mean(x, axis=0).astype(np.float64).tolist() == [
+        nearest(sum(fractions(x[:, j])) / 40, fmt) for j in range(33)
+    ]
+    assert float(oz.dot(x[0], x[1])) == nearest(
+        sum(a * b for a, b in zip(fractions(x[0]), fractions(x[1]), strict=True)), fmt
+    )
+    assert float(oz.norm(x[:, 0])) == nearest_root(sum(a * a for a in fractions(x[:, 0])), fmt)
+
+
+@pytest.mark.parametrize("tail", [0.0, 2.0**-300, -(2.0**-300), 2.0**-1074])
+def test_ties(tail):
+    for one in (1.0, 1 + 2.0**-52, 2.0 - 2.0**-52, -1.0):
+        x = np.array([one, math.copysign(2.0**-53, one), tail])
+        assert oz.sum(x) == nearest_sum(x)
+        y = np.tile(x[:, None], (1, 500))
+        assert (oz.sum(y, axis=0) == nearest_sum(x)).all()
+
+
+def test_overflow_of_the_sum_and_of_parts_of_it():
+    big = np.finfo(np.float64).max
+    assert oz.sum(np.array([big, big, -big])) == big
+    assert oz.sum(np.array([big, big])) == np.inf
+    half_ulp = 2.0**970
+    assert oz.sum(np.array([big, half_ulp])) == np.inf
+    assert oz.sum(np.array([big, half_ulp, -(2.0**-1074)])) == big
+    assert oz.sum(np.array([65504, 15.9], np.float16)) == np.float16(65504)
+    assert oz.sum(np.array([65504, 16], np.float16)) == np.inf
+
+
+def test_signed_zeros_and_special_values():
+    inf, nan = np.inf, np.nan
+    rows = [
+        [-0.0, -0.0],
+        [0.0, -0.0],
+        [1, -1],
+        [inf, 1],
+        [-inf, 1],
+        [inf, -inf],
+        [nan, 1],
+        [nan, inf],
+        [1e308, inf],
+    ]
+    expected = [-0.0, 0.0, 0.0, inf, -inf, nan, nan, nan, inf]
+    x = np.array(rows)
+    assert bits(oz.sum(x, axis=1)) == bits(np.array(expected))
+    assert bits(oz.sum(np.tile(x, 50), axis=1)) == bits(np.array(expected))
+    assert [bits(oz.sum(np.array(r, float))) for r in rows] == [bits(np.float64(e)) for e in expected]
+    mixed = np.ones((3, 70_000))
+    mixed[0, 40_000], mixed[1, 5] = nan, -inf
+    assert bits(oz.sum(mixed, axis=1)) == bits(np.array([nan, -inf, 70_000.0]))
+
+
+# axes, dtypes and forms -----------------------------------------------------------------------------
+
+
+@given(hnp.arrays(np.float64, shapes, elements=finite), st.data())
+def test_axes_as_numpy_has_them(x, data):
+    axes = data.draw(
+        st.one_of(st.none(), st.integers(-x.ndim, x.ndim - 1), st.just((0, -1)) if x.ndim > 1 else st.none())
+    )
+    keepdims = data.draw(st.booleans())
+    x = x.transpose(data.draw(st.permutations(range(x.ndim))))
+    expected = along(x, axes, nearest_sum)
+    with np.errstate(all="ignore"):
+        shape = np.sum(x, axis=axes, keepdims=keepdims).shape
+    result = oz.sum(x, axis=axes, keepdims=keepdims)
+    assert np.shape(result) == shape
+    assert np.array_equal(np.ravel(result), expected.ravel())
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 1), (0, 2), (1, 2), -1])
+@pytest.mark.parametrize("order", ["C", "F", "strided", "reversed"])
+def test_layouts(axis, order):
+    rng = np.random.default_rng(4)
+    x = wide(rng, (37, 41, 29))
+    expected = along(x, axis, math.fsum)
+    if order == "F":
+        x = np.asfortranarray(x)
+    elif order == "strided":
+        padded = np.zeros((74, 41, 58))
+        padded[::2, :, ::2] = x
+        x = padded[::2, :, ::2]
+    elif order == "reversed":
+        x = np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1]
+    assert np.array_equal(oz.sum(x, axis=axis), expected)
+
+
+def test_long_and_short_axes():
+    rng = np.random.default_rng(5)
+    x = wide(rng, (200_000,), 60)
+    for shape in ((50_000, 4), (4, 50_000), (100, 2000), (2, 100_000)):
+        for axis in (0, 1):
+            y = x.reshape(shape)
+            assert np.array_equal(oz.sum(y, axis=axis), along(y, axis, math.fsum))
+
+
+def test_broadcast_input_is_not_copied():
+    x = np.broadcast_to(np.float64(0.1), (3000, 3000))
+    assert oz.sum(x) == nearest(9_000_000 * Fraction(0.1))
+    assert oz.mean(x, axis=(0, 1)) == 0.1
+
+
+def test_dtype_out_and_keepdims():
+    x = np.array([[1 + 2.0**-24, 2.0**-60], [1.0, 2.0]])
+    assert oz.sum(x, axis=1, dtype=np.float32)[0] == np.float32(1 + 2.0**-23)
+    out = np.zeros((2, 1))
+    assert oz.sum(x, axis=1, keepdims=True, out=out) is out
+    assert out[1, 0] == 3
+    assert oz.sum(x.astype(np.float32), dtype=np.float64) == nearest_sum(x.astype(np.float32))
+    with pytest.raises(ValueError, match="out"):
+        oz.sum(x, axis=1, out=out)
+    assert oz.sum(x, dtype=np.complex128) == complex(nearest_sum(x))
+
+
+def test_integers_are_summed_as_numpy_does():
+    x = np.arange(12, dtype=np.int8).reshape(3, 4)
+    assert oz.sum(x, axis=0).dtype == np.sum(x, axis=0).dtype
+    assert np.array_equal(oz.sum(x, axis=0), np.sum(x, axis=0))
+    assert oz.sum(x > 3) == 8
+    assert oz.mean(x) == 5.5
+    big = np.array([2**62, 2**62 + 1, 3], np.int64)
+    assert oz.mean(big) == nearest(Fraction(sum(big.tolist()), 3))
+    assert oz.dot(x[0], x[1]) == int(x[0].astype(int) @ x[1].astype(int)) % 256
+    assert oz.norm(np.array([3, 4])) == 5.0
+    assert oz.norm(big) == nearest_root(Fraction(sum(v * v for v in big.tolist())))
+    assert oz.dot(big, np.ones(3)) == nearest(Fraction(sum(big.tolist())))
+
+
+def test_empty():
+    assert bits(oz.sum(np.array([]))) == bits(np.float64(0.0))
+    assert oz.sum(np.zeros((0, 3)), axis=0).tolist() == [0, 0, 0]
+    assert oz.sum(np.zeros((0, 3)), axis=1).shape == (0,)
+    assert oz.norm(np.zeros((0, 3))) == 0
+    assert oz.dot(np.array([]), np.array([])) == 0
+    assert np.isnan(oz.mean(np.zeros(0)))
+    assert oz.sum(np.float64(3.0)) == 3.0
+
+
+@pytest.mark.parametrize("function", [oz.sum, oz.mean, oz.norm])
+def test_refusals(function):
+    for bad in (np.array([1, None]), np.array(["a"]), np.array([1], "M8[s]"), np.ones(2, np.longdouble)):
+        with pytest.raises(TypeError):
+            function(bad)
+    for axis in (2, (0, 0), (0, -2)):
+        with pytest.raises(ValueError, match="axis"):
+            function(np.ones((2, 2)), axis=axis)
+
+
+# mean, norm, dot ------------------------------------------------------------------------------------
+
+
+@given(st.lists(finite, min_size=1, max_size=12))
+def test_mean_is_the_nearest(values):
+    expected = nearest(sum(map(Fraction, values), Fraction(0)) / len(values))
+    assert oz.mean(np.array(values)) == expected
+
+
+def test_mean_ties_subnormals_and_many():
+    assert oz.mean(np.array([2.0**-1074, 0.0])) == 0.0
+    assert oz.mean(np.array([2.0**-1074, 0.0, 2.0**-1074])) == 2.0**-1074
+    assert oz.mean(np.array([3 * 2.0**-1074, 0.0])) == 2.0**-1073
+    for values in ([1, 1 + 2.0**-52], [1 + 2.0**-52, 1 + 2.0**-51], [-1, -1 - 2.0**-52]):
+        assert oz.mean(np.array(values)) == nearest(sum(map(Fraction, values)) / 2)
+    x = wide(np.random.default_rng(6), (33, 1001), 300)
+    assert oz.mean(x, axis=0).tolist() == [nearest(sum(fractions(x[:, j])) / 33) for j in range(1001)]
+    assert bits(oz.mean(np.array([-0.0, -0.0]))) == bits(np.float64(-0.0))
+
+
+def test_division_by_a_large_count():
+    value = oz.FixedPoint(np.array([[3], [-5]]), 32, -7, np.array([8], np.uint8))
+    for divisor in (3, 2**29, 2**31 + 1, 2**40 + 3):
+        exact = (3 - 5 * Fraction(2) ** 32) / 2**7 / divisor
+        assert value.quotient(divisor).round().tolist() == [nearest(exact)]
+
+
+@given(st.lists(finite, min_size=1, max_size=8))
+def test_norm_is_the_nearest(values):
+    assert oz.norm(np.array(values)) == nearest_root(sum(Fraction(v) ** 2 for v in values))
+
+
+def test_norm_of_exact_squares_midpoints_and_extremes():
+    assert oz.norm(np.array([3 * 2.0**900, 4 * 2.0**900])) == 5 * 2.0**900
+    assert oz.norm(np.array([3 * 2.0**-1074, 4 * 2.0**-1074])) == 5 * 2.0**-1074
+    assert oz.norm(np.array([2.0**-1074] * 2)) == 2.0**-1074
+    assert oz.norm(np.array([np.finfo(float).max] * 2)) == np.inf
+    x = wide(np.random.default_rng(7), (300, 21), 20)
+    assert oz.norm(x, axis=0).tolist() == [
+        nearest_root(sum(v * v for v in fractions(x[:, j]))) for j in range(21)
+    ]
+    assert oz.norm(np.array([np.inf, np.nan])) != oz.norm(np.array([np.inf, 1.0])) == np.inf
+
+
+@given(st.lists(st.tuples(finite, finite), max_size=10))
+def test_dot_is_the_nearest(pairs):
+    x, y = np.array(pairs, float).reshape(-1, 2).T
+    expected = nearest(sum((Fraction(a) * Fraction(b) for a, b in pairs), Fraction(0)))
+    assert oz.dot(x, y) == expected
+
+
+def test_dot_special_values():
+    inf, nan = np.inf, np.nan
+    rows = [
+        ([inf, 1], [1, 1], inf),
+        ([inf, 1], [0, 1], nan),
+        ([inf, inf], [1, -1], nan),
+        ([nan, 1], [1, 1], nan),
+        ([1e300, 1e300], [1e300, -1e300], 0.0),
+        ([-0.0, 0.0], [1.0, -1.0], -0.0),
+        ([0.0, -0.0], [1e300, 1e-320], 0.0),
+        ([-0.0], [1e300], -0.0),
+        ([inf, 1e300], [1e300, 1e-300], inf),
+        ([1e-320, 0.0], [1e-320, 0.0], 0.0),
+        ([1e-320, 0.0], [-1e-320, 0.0], -0.0),
+    ]
+    for x, y, expected in rows:
+        got = oz.dot(np.array(x), np.array(y))
+        assert bits(got) == bits(np.float64(expected)), (x, y, got)
+
+
+def test_dot_along_axes_and_broadcast():
+    rng = np.random.default_rng(8)
+    x, y = wide(rng, (5, 60, 7)), wide(rng, (60, 7))
+    result = oz.dot(x, y, axis=1)
+    for i in range(5):
+        for j in range(7):
+            terms = [a * b for a, b in zip(fractions(x[i, :, j]), fractions(y[:, j]), strict=True)]
+            assert result[i, j] == nearest(sum(terms))
+    assert oz.dot(x, y, axis=1, keepdims=True).shape == (5, 1, 7)
+    long_x, long_y = wide(rng, 70_001), wide(rng, 70_001)
+    terms = sum(a * b for a, b in zip(fractions(long_x), fractions(long_y), strict=True))
+    assert oz.dot(long_x, long_y) == nearest(terms)
+    with pytest.raises(ValueError):
+        oz.dot(np.ones(3), np.ones(4))
+    with pytest.raises(ValueError, match="elements"):
+        oz.vdot(np.ones(3), np.ones(4))
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex(dtype):
+    rng = np.random.default_rng(9)
+    fmt = FORMAT[np.dtype(dtype)]
+    x, y = ((wide(rng, (31, 3), 9) + 1j * wide(rng, (31, 3), 9)).astype(dtype) for _ in range(2))
+
+    def parts(v):
+        return fractions(v.real), fractions(v.imag)
+
+    total = oz.sum(x, axis=0)
+    assert total.dtype == dtype
+    assert total.imag.astype(float).tolist() == [nearest_sum(x[:, j].imag, fmt) for j in range(3)]
+    (a, b), (c, d) = parts(x), parts(y)
+    pairs = list(zip(a, b, c, d, strict=True))
+    flat_x, flat_y = x.ravel(), y.ravel()
+    plain, conjugate = oz.dot(flat_x, flat_y), oz.vdot(x, y)
+    assert float(plain.real) == nearest(sum(p * r - q * s for p, q, r, s in pairs), fmt)
+    assert float(plain.imag) == nearest(sum(p * s + q * r for p, q, r, s in pairs), fmt)
+    assert float(conjugate.real) == nearest(sum(p * r + q * s for p, q, r, s in pairs), fmt)
+    assert float(conjugate.imag) == nearest(sum(p * s - q * r for p, q, r, s in pairs), fmt)
+    assert oz.norm(x).dtype == FORMAT[np.dtype(dtype)].dtype
+    assert float(oz.norm(x)) == nearest_root(sum(p * p + q * q for p, q, _, _ in pairs), fmt)
+    assert complex(oz.mean(x)) == complex(nearest(sum(a) / 93, fmt), nearest(sum(b) / 93, fmt))
+    mixed = oz.dot(flat_x, flat_y.real)
+    assert float(mixed.imag) == nearest(sum(q * r for _, q, r, _ in pairs), fmt)
