@@ -1,5 +1,18 @@
 """Matrix products from low-precision words on block-FMA hardware."""
 
+from multiword._bounds import BoundRow, bound_table, conversion_bound, error_bound
+from multiword._matmul import matmul, matmul_plan
+from multiword._plan import Plan
+from multiword._rounding import round_to
+from multiword._schemes import SCHEMES, Scheme, get_scheme
+from multiword._statistics import (
+    expected_length,
+    leading_zeros_probability,
+    significand_lengths,
+    underflow_counts,
+    underflow_probability,
+)
+from multiword._words import join, split
 from multiword.batched import HalfComplex, batched_matmul, from_complex, from_planes, to_complex
 from multiword.engines import PRODUCTS, Engine, Product, get_engine
 from multiword.engines._generations import GENERATIONS, Generation, get_generation
@@ -10,17 +23,35 @@ __all__ = [
     "FORMATS",
     "GENERATIONS",
     "PRODUCTS",
+    "SCHEMES",
+    "BoundRow",
     "Engine",
     "Format",
     "Generation",
     "HalfComplex",
+    "Plan",
     "Product",
+    "Scheme",
     "TensorCore",
     "batched_matmul",
+    "bound_table",
+    "conversion_bound",
+    "error_bound",
+    "expected_length",
     "from_complex",
     "from_planes",
     "get_engine",
     "get_format",
     "get_generation",
+    "get_scheme",
+    "join",
+    "leading_zeros_probability",
+    "matmul",
+    "matmul_plan",
+    "round_to",
+    "significand_lengths",
+    "split",
     "to_complex",
+    "underflow_counts",
+    "underflow_probability",
 ]

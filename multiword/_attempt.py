@@ -7,21 +7,16 @@ the first product is under way, what was seen while finishing at the end.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from multiword._arrays import Array, import_cupy, is_cupy, namespace
 from multiword._bounds import AMPLIFICATION
-from multiword._finish import finish
+from multiword._finish import finish, round_product, widened
 from multiword._mmm import drift_weights, multiply_words
-from multiword._operand import Words, as_lines, measure, no_scaling, split_lines
+from multiword._operand import Pair, split_operands
 from multiword._schemes import Scheme
 from multiword.engines import Engine
-
-SAMPLES = 64
-"""Elements of a line from which its scale and centre are guessed; the guess is checked."""
 
 _TARGET = {"fp16": 14, "bf16": 40, "tf32": 40}
 _GUESSED_TARGET = {"fp16": 9, "bf16": 40, "tf32": 40}
@@ -31,44 +26,10 @@ _EXPONENTS = {"fp16": (-math.inf, 15), "bf16": (-60, 50), "tf32": (-60, 50)}
 """Exponents that the scaled elements may have. (Below fp16's there is a finer condition.)"""
 
 
-@dataclass
-class Prepared:
-    """Both operands in words, with the flags that the device raises.
-
-    flags : (16,) int32; lines of A and of B without a mean that stands out, the summaries of A
-        and of B (`Words.summary`), the flags of `finish`.
-    """
-
-    a: Array
-    bt: Array
-    left: Words
-    right: Words
-    flags: Array
-
-
-def prepare(a: Array, bt: Array, scheme: Scheme, engine: Engine, *, guess: bool) -> Prepared:
+def prepare(a: Array, bt: Array, scheme: Scheme, engine: Engine, *, guess: bool) -> Pair:
     """Scale, centre and split (m, k) and (n, k) operands. `guess`: from samples, to be checked."""
-    a, bt = as_lines(a), as_lines(bt)
-    flags = namespace(a).zeros(16, np.int32)
-    scalings = [no_scaling(a), no_scaling(bt)]
-    if scheme.scaled_lines:
-        target = (_GUESSED_TARGET if guess else _TARGET)[scheme.word]
-        samples, uncentred = SAMPLES if guess else None, flags[0:2] if scheme.centred else None
-        scalings = [
-            measure(x, target, samples=samples, uncentred=uncentred, side=side)
-            for side, x in enumerate((a, bt))
-        ]
-    options: dict[str, Any] = {
-        "word": scheme.word,
-        "words": scheme.words,
-        "step": scheme.step,
-        "rounding": scheme.rounding,
-    }
-    left = split_lines(
-        a, scalings[0], weights=drift_weights(engine, scheme, a), summary=flags[2:7], **options
-    )
-    right = split_lines(bt, scalings[1], reverse=True, summary=flags[7:12], **options)
-    return Prepared(a, bt, left, right, flags)
+    target = (_GUESSED_TARGET if guess else _TARGET)[scheme.word] if scheme.scaled_lines else 0
+    return split_operands(a, bt, scheme, target=target, guess=guess, weights=drift_weights(engine, scheme, a))
 
 
 class Report:
@@ -120,9 +81,9 @@ def coherence_limit(k: int) -> float:
 
     Sums of one sign drift: up to this limit by less than the rounding errors of an fp32 sum
     (measured on the model and on an H200, benchmarks/notes-multiword.md). Independent random
-    elements stay below 6.5/√k.
+    elements stay below 6.5/√k, and 8/√k with guessed centres.
     """
-    return max(6.5 / math.sqrt(max(k, 1)), 0.125)
+    return max(8.0 / math.sqrt(max(k, 1)), 0.125)
 
 
 def attempt(
@@ -141,22 +102,8 @@ def attempt(
     if p is None:
         return None, reason
     out = namespace(a).empty(p.shape, np.float32)
-    limit = coherence_limit(k)
-    flag = ready.flags[12:13]
-    finish(
-        p,
-        ready.left,
-        ready.right,
-        ready.a,
-        ready.bt,
-        out=out,
-        alpha=alpha,
-        beta=beta,
-        c=c,
-        limit=limit,
-        flags=flag,
-    )
-    failed = int(flag[0])
+    finish(p, ready, out=out, alpha=alpha, beta=beta, c=c, limit=coherence_limit(k))
+    failed = int(ready.flags[12])
     if failed & 1:
         return None, "rows of A are aligned with columns of B: sums of one sign drift under truncation"
     if failed & 2:
@@ -168,22 +115,13 @@ def unconditional(
     a: Array, bt: Array, scheme: Scheme, engine: Engine, *, alpha: float, beta: float, c: Array | None
 ) -> Array:
     """The product by this scheme, whatever its accuracy."""
-    xp = namespace(a)
+    out = namespace(a).empty((a.shape[0], bt.shape[0]), np.float32)
     if scheme.plain:
-        p = engine.multiply(scheme.word, *(_contiguous(x, scheme.word) for x in (a, bt)))
-        if scheme.word == "fp32" and alpha == 1 and beta == 0:
-            return p
-        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            value = p.astype(np.float64) * alpha
-            if c is not None and beta != 0:
-                value += beta * c.astype(np.float64)
-            return value.astype(np.float32)
+        narrow = scheme.word == "fp32"
+        left, right = (namespace(x).ascontiguousarray(x) if narrow else widened(x) for x in (a, bt))
+        direct = narrow and alpha == 1 and (beta == 0 or c is None)
+        p = engine.multiply(scheme.word, left, right, out=out if direct else None)
+        return p if direct else round_product(p, out=out, alpha=alpha, beta=beta, c=c)
     ready = prepare(a, bt, scheme, engine, guess=False)
     p = multiply_words(engine, scheme, ready.left, ready.right)
-    out = xp.empty((a.shape[0], bt.shape[0]), np.float32)
-    return finish(p, ready.left, ready.right, ready.a, ready.bt, out=out, alpha=alpha, beta=beta, c=c)
-
-
-def _contiguous(x: Array, word: str) -> Array:
-    dtype = np.float32 if word == "fp32" else np.float64
-    return namespace(x).ascontiguousarray(x, dtype=dtype)
+    return finish(p, ready, out=out, alpha=alpha, beta=beta, c=c)

@@ -13,175 +13,207 @@ import numpy as np
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._bounds import AMPLIFICATION
 from multiword._kernels import Kernel
-from multiword._operand import Words
+from multiword._operand import Pair
+from multiword._split_kernels import FP32
 
 FINISH = Kernel(
     "multiword_finish",
-    r"""
+    FP32
+    + r"""
 __device__ __forceinline__ double power2(int e) {
-    return __longlong_as_double((long long)(e + 1023) << 52);
+    return __longlong_as_double((i64)(e + 1023) << 52);
 }
-__device__ __forceinline__ double plain_dot(const float* a, const float* b, int k,
-        long long a_step, long long b_step) {
+__device__ __forceinline__ double wide(float x) { return widen(x); }
+__device__ __forceinline__ double wide(double x) { return x; }
+
+__device__ __noinline__ double plain_dot(const float* a, const float* b, int k, i64 a_step, i64 b_step) {
     double sum = 0.0;
-    for (int h = 0; h < k; h++) sum += (double)a[h * a_step] * (double)b[h * b_step];
+    for (int h = 0; h < k; h++) sum += widen(a[h * a_step]) * widen(b[h * b_step]);
     return sum;
 }
-// A block takes ROWS rows and 512 columns, a thread four neighbouring columns of each row.
-extern "C" __global__ void multiword_finish(const SUM* p, int ldp, float* out, long long ldo,
-        int m, int n, int k, double alpha, double beta, const float* c, long long ldc,
-        const int* shift_a, const int* shift_b, const float* centre_a, const float* centre_b,
-        const int* uncentred, const double* total_a, const double* total_b,
-        const float* norm1_a, const float* norm1_b, const float* norm2_a, const float* norm2_b,
-        float unit, float limit, float amplification, const int* bad_a, const int* bad_b,
-        const float* a, long long a_row, long long a_step,
-        const float* b, long long b_row, long long b_step, int* flags) {
-    int j0 = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
+// A block takes ROWS rows and 512 columns, a thread four neighbouring columns of each row, and
+// four rows at a time so that their readings overlap. Without lines: out = alpha·P + beta·C.
+extern "C" __global__ void __launch_bounds__(128) multiword_finish(
+        const SUM* __restrict__ p, i64 ldp, float* out, i64 ldo,
+        int m, int n, int k, double alpha, double beta, const float* c, i64 c_row, i64 c_column,
+        const Line* __restrict__ lines_a, const Line* __restrict__ lines_b, const int* uncentred,
+        float limit, float amplification,
+        const float* a, i64 a_row, i64 a_step, const float* b, i64 b_row, i64 b_step, int* flags) {
+    int j0 = 4 * (blockIdx.x * blockDim.x + threadIdx.x), count = min(4, n - j0), failed = 0;
     if (j0 >= n) return;
-    bool centred = centre_a && uncentred[0] == 0 && uncentred[1] == 0;
-    bool whole = j0 + 3 < n;
-    double t[4], bj[4], sum_b[4], scale_b[4];
-    float q[4];
-    int count = min(4, n - j0), failed = 0;
+    bool centred = uncentred && uncentred[0] == 0 && uncentred[1] == 0;
+    bool vector = count == 4 && sizeof(SUM) == 4 && (((unsigned long long)p | (4 * ldp)) & 15) == 0;
+    bool aligned = count == 4 && (((unsigned long long)out | (4 * ldo)) & 15) == 0;
+    double t[4], bj[4], scale_b[4];
+    float norm1_b[4], norm2_b[4];
+    int bad_b = 0;
 #pragma unroll
     for (int x = 0; x < 4; x++) {
-        int j = min(j0 + x, n - 1);
-        bj[x] = centred ? (double)centre_b[j] : 0.0;
-        t[x] = total_b[j] - (double)k * bj[x];
-        sum_b[x] = (double)norm1_b[j];
-        scale_b[x] = power2(-shift_b[j]);
-        q[x] = limit * sqrtf(norm2_b[j]) * unit;
+        t[x] = bj[x] = 0.0; scale_b[x] = 1.0; norm1_b[x] = norm2_b[x] = 0.0f;
+        if (!lines_b || x >= count) continue;
+        Line l = lines_b[j0 + x];
+        bj[x] = centred ? widen(l.centre) : 0.0;
+        t[x] = l.total - (double)k * bj[x];
+        scale_b[x] = power2(-l.shift);
+        norm1_b[x] = l.norm1;
+        norm2_b[x] = limit * l.norm2;
+        bad_b |= l.bad;
     }
-    for (int i = blockIdx.y * ROWS; i < min(m, (int)(blockIdx.y + 1) * ROWS); i++) {
-        double ai = centred ? (double)centre_a[i] : 0.0, si = total_a[i], sum_a = norm1_a[i];
-        double scale_a = power2(-shift_a[i]);
-        float r = sqrtf(norm2_a[i]);
-        SUM v[4];
-        const SUM* from = p + (long long)i * ldp + j0;
-        if (sizeof(SUM) == 4 && whole) {
-            float4 four = *(const float4*)from;
-            v[0] = (SUM)four.x; v[1] = (SUM)four.y; v[2] = (SUM)four.z; v[3] = (SUM)four.w;
-        } else {
+    int stop = min(m, (int)(blockIdx.y + 1) * ROWS);
+    for (int i0 = blockIdx.y * ROWS; i0 < stop; i0 += 4) {
+        SUM v[4][4];
 #pragma unroll
-            for (int x = 0; x < 4; x++) v[x] = x < count ? from[x] : (SUM)0;
-        }
-        float results[4];
+        for (int y = 0; y < 4; y++) {
+            const SUM* from = p + min(i0 + y, m - 1) * ldp + j0;
+            if (vector) {
+                float4 four = *(const float4*)from;
+                v[y][0] = (SUM)four.x; v[y][1] = (SUM)four.y; v[y][2] = (SUM)four.z; v[y][3] = (SUM)four.w;
+            } else {
 #pragma unroll
-        for (int x = 0; x < 4; x++) {
-            if (x >= count) continue;
-            if (fabsf((float)v[x]) > r * q[x]) failed |= 1;
-            double value = ((double)v[x] * scale_a) * scale_b[x];
-            if (centred) {
-                value = (ai * t[x] + si * bj[x]) + value;
-                double terms = fabs(ai) * sum_b[x] + sum_a * fabs(bj[x]) + (double)k * fabs(ai * bj[x]);
-                if (terms > (double)amplification * fabs(value)) failed |= 2;
+                for (int x = 0; x < 4; x++) v[y][x] = from[min(x, count - 1)];
             }
-            if (bad_a[i] | bad_b[j0 + x])
-                value = plain_dot(a + i * a_row, b + (j0 + x) * b_row, k, a_step, b_step);
-            value = alpha * value;
-            if (c) value = value + beta * (double)c[i * ldc + j0 + x];
-            results[x] = (float)value;
         }
-        float* to = out + i * ldo + j0;
-        if (whole && ((unsigned long long)to & 15) == 0)
-            *(float4*)to = make_float4(results[0], results[1], results[2], results[3]);
-        else {
 #pragma unroll
-            for (int x = 0; x < 4; x++) if (x < count) to[x] = results[x];
+        for (int y = 0; y < 4; y++) {
+            int i = i0 + y;
+            if (i >= stop) break;
+            Line l = {0.0, 0.0f, 0.0f, 0.0f, 0, 0, 0};
+            if (lines_a) l = lines_a[i];
+            double scale_a = power2(-l.shift), ai = widen(l.centre);
+            float results[4];
+#pragma unroll
+            for (int x = 0; x < 4; x++) {
+                double value = wide(v[y][x]);
+                if (lines_a) {
+                    if (fabsf((float)v[y][x]) > l.norm2 * norm2_b[x]) failed |= 1;
+                    value = (value * scale_a) * scale_b[x];
+                }
+                if (centred) {
+                    value = (ai * t[x] + l.total * bj[x]) + value;
+                    float aj = (float)fabs(ai), bx = (float)fabs(bj[x]);
+                    float terms = aj * norm1_b[x] + l.norm1 * bx + (float)k * aj * bx;
+                    if (terms > amplification * (float)fabs(value) && x < count) failed |= 2;
+                }
+                if (l.bad | bad_b)
+                    if (x < count && (l.bad || lines_b[j0 + x].bad))
+                        value = plain_dot(a + i * a_row, b + (j0 + x) * b_row, k, a_step, b_step);
+                value = alpha * value;
+                if (c && x < count) value = value + beta * widen(c[i * c_row + (j0 + x) * c_column]);
+                results[x] = narrow(value);
+            }
+            float* to = out + i * ldo + j0;
+            if (aligned) *(float4*)to = make_float4(results[0], results[1], results[2], results[3]);
+            else {
+#pragma unroll
+                for (int x = 0; x < 4; x++) if (x < count) to[x] = results[x];
+            }
         }
     }
     if (failed && flags) atomicOr(flags, failed);
 }
 """,
-    ({"SUM": "float", "ROWS": 8}, {"SUM": "double", "ROWS": 8}),
+    ({"SUM": "float", "ROWS": 32}, {"SUM": "double", "ROWS": 32}),
+)
+
+WIDEN = Kernel(
+    "multiword_widen",
+    FP32
+    + r"""
+extern "C" __global__ void multiword_widen(const float* x, double* out, i64 size) {
+    i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < size) out[i] = widen(x[i]);
+}
+""",
 )
 
 
 def finish(
     p: Array,
-    left: Words,
-    right: Words,
-    a: Array,
-    bt: Array,
+    pair: Pair,
     *,
     out: Array,
     alpha: float = 1.0,
     beta: float = 0.0,
     c: Array | None = None,
     limit: float = np.inf,
-    flags: Array | None = None,
 ) -> Array:
     """out = fl(alpha·AB + beta·C), from the product P of the scaled, centred words.
 
-    p : (m, n) float32 or float64, the last axis contiguous. a, bt : (m, k) and (n, k) float32,
-    the operands, for lines with infinities and NaNs, which are multiplied plainly in fp64.
-    limit : coherence above which bit 0 of `flags` is set: |P|_ij over the 2-norms of row and
-    column. Bit 1: centring cancelled more than `AMPLIFICATION` allows.
+    p : (m, n) float32 or float64, the last axis contiguous. Lines with infinities and NaNs are
+    multiplied again plainly, in fp64.
+    limit : coherence |P|_ij over the 2-norms of row and column above which bit 0 of the last of
+    the pair's flags is set. Bit 1: centring cancels more than `AMPLIFICATION` allows.
     """
     if is_cupy(p):
-        return _finish_on_device(p, left, right, a, bt, out, alpha, beta, c, limit, flags)
-    shifts = left.scaling.shift[:, None] + right.scaling.shift[None, :]
-    value = np.ldexp(p.astype(np.float64), -shifts)
-    centre_a, centre_b = left.scaling.centres(), right.scaling.centres()
+        return _on_device(p, pair, out, alpha, beta, c, limit)
+    a, b, k = pair.left.lines, pair.right.lines, pair.left.x.shape[1]
+    value = np.ldexp(p.astype(np.float64), -(a["shift"][:, None] + b["shift"][None, :]))
     failed = 0
-    if p.size and flags is not None:
-        unit = np.float32(2.0 ** (left.scaling.target + right.scaling.target))
-        norms = np.sqrt(left.norm2)[:, None] * (np.float32(limit) * np.sqrt(right.norm2) * unit)
-        failed |= int((np.abs(p) > norms).any())
-    if centre_a is not None and centre_b is not None:
-        k = a.shape[1]
-        ai, bj = centre_a.astype(np.float64)[:, None], centre_b.astype(np.float64)[None, :]
-        value = (ai * (right.total - k * bj) + left.total[:, None] * bj) + value
-        terms = np.abs(ai) * right.norm1 + left.norm1[:, None] * np.abs(bj) + k * np.abs(ai * bj)
-        failed |= 2 * int((terms > AMPLIFICATION * np.abs(value)).any())
-    if left.bad.any() or right.bad.any():
-        rows, columns = np.flatnonzero(left.bad), np.flatnonzero(right.bad)
-        with np.errstate(invalid="ignore", over="ignore"):
-            wide_a, wide_b = a.astype(np.float64), bt.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        if p.size:
+            failed |= int((np.abs(p) > a["norm2"][:, None] * (np.float32(limit) * b["norm2"])).any())
+        if pair.centred and not pair.flags[:2].any():
+            ai, bj = a["centre"].astype(np.float64)[:, None], b["centre"].astype(np.float64)
+            value = (ai * (b["total"] - k * bj) + a["total"][:, None] * bj) + value
+            terms = np.abs(ai) * b["norm1"] + a["norm1"][:, None] * np.abs(bj) + k * np.abs(ai * bj)
+            failed |= 2 * int((terms > AMPLIFICATION * np.abs(value)).any())
+        if a["bad"].any() or b["bad"].any():
+            rows, columns = np.flatnonzero(a["bad"]), np.flatnonzero(b["bad"])
+            wide_a, wide_b = pair.left.x.astype(np.float64), pair.right.x.astype(np.float64)
             value[rows, :] = wide_a[rows] @ wide_b.T
             value[:, columns] = wide_a @ wide_b[columns].T
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        value = value * alpha
-        if c is not None and beta != 0:
-            value = value + beta * c.astype(np.float64)
-        np.copyto(out, value, casting="same_kind")
-    if flags is not None:
-        flags |= np.int32(failed)
+        _narrow(value, alpha, beta, c, out)
+    pair.flags[12] |= failed
     return out
 
 
-def _finish_on_device(
-    p: Array,
-    left: Words,
-    right: Words,
-    a: Array,
-    bt: Array,
-    out: Array,
-    alpha: float,
-    beta: float,
-    c: Array | None,
-    limit: float,
-    flags: Array | None,
+def round_product(p: Array, *, out: Array, alpha: float, beta: float, c: Array | None) -> Array:
+    """out = fl(alpha·P + beta·C), rounded once from float64 arithmetic."""
+    if is_cupy(p):
+        return _on_device(p, None, out, alpha, beta, c, np.inf)
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        _narrow(p.astype(np.float64), alpha, beta, c, out)
+    return out
+
+
+def widened(x: Array) -> Array:
+    """A contiguous float32 array as float64, subnormal numbers and all."""
+    if not is_cupy(x):
+        return np.ascontiguousarray(x, np.float64)
+    x = namespace(x).ascontiguousarray(x)
+    out = namespace(x).empty(x.shape, np.float64)
+    WIDEN((-(-x.size // 256),), (256,), (x, out, np.int64(x.size)))
+    return out
+
+
+def _narrow(value: Array, alpha: float, beta: float, c: Array | None, out: Array) -> None:
+    value = value * alpha
+    if c is not None and beta != 0:
+        value = value + beta * c.astype(np.float64)
+    np.copyto(out, value, casting="same_kind")
+
+
+def _on_device(
+    p: Array, pair: Pair | None, out: Array, alpha: float, beta: float, c: Array | None, limit: float
 ) -> Array:
-    (m, n), k, none = p.shape, a.shape[1], np.uint64(0)
-    if beta == 0:
-        c = None
-    elif c is not None and c.strides[-1] != 4:
-        c = namespace(c).ascontiguousarray(c)
-    centred = left.scaling.centre is not None and right.scaling.centre is not None
-    unit = 2.0 ** (left.scaling.target + right.scaling.target)
+    (m, n), none = p.shape, np.uint64(0)
+    if p.size == 0:
+        return out
+    k, lines, operands, flags = 0, (none, none, none), (none, np.int64(0), np.int64(0)) * 2, none
+    if pair is not None:
+        k, left, right = pair.left.x.shape[1], pair.left, pair.right
+        lines = left.lines, right.lines, pair.flags if pair.centred else none
+        operands = tuple(
+            item for o in (left, right) for item in (o.x, *(np.int64(s // 4) for s in o.x.strides))
+        )
+        flags = np.uint64(pair.flags.data.ptr + 48)
+    c = None if beta == 0 else c
+    addend = (none, np.int64(0), np.int64(0)) if c is None else (c, *(np.int64(s // 4) for s in c.strides))
     arguments = (
-        *(p, np.int32(p.strides[0] // p.itemsize), out, np.int64(out.strides[0] // 4)),
-        *(np.int32(m), np.int32(n), np.int32(k), np.float64(alpha), np.float64(beta)),
-        *((none, np.int64(0)) if c is None else (c, np.int64(c.strides[0] // 4))),
-        *(left.scaling.shift, right.scaling.shift),
-        *((left.scaling.centre, right.scaling.centre, left.scaling.uncentred) if centred else (none,) * 3),
-        *(left.total, right.total, left.norm1, right.norm1, left.norm2, right.norm2),
-        *(np.float32(unit), np.float32(limit), np.float32(AMPLIFICATION), left.bad, right.bad),
-        *(a, np.int64(a.strides[0] // 4), np.int64(a.strides[1] // 4)),
-        *(bt, np.int64(bt.strides[0] // 4), np.int64(bt.strides[1] // 4)),
-        none if flags is None else flags,
+        *(p, np.int64(p.strides[0] // p.itemsize), out, np.int64(out.strides[0] // 4)),
+        *(np.int32(m), np.int32(n), np.int32(k), np.float64(alpha), np.float64(beta), *addend),
+        *(*lines, np.float32(limit), np.float32(AMPLIFICATION), *operands, flags),
     )
-    constants: dict[str, Any] = {"SUM": "float" if p.dtype == np.float32 else "double", "ROWS": 8}
-    FINISH((-(-n // 512), -(-m // 8)), (128,), arguments, **constants)
+    constants: dict[str, Any] = {"SUM": "float" if p.dtype == np.float32 else "double", "ROWS": 32}
+    FINISH((-(-n // 512), -(-m // 32)), (128,), arguments, **constants)
     return out

@@ -153,6 +153,8 @@ def _product(
     """One product of (m, k) by (k, n)."""
     (m, k), n, bt = a.shape, b.shape[1], b.T
     options: dict[str, Any] = {"alpha": alpha, "beta": beta, "c": c}
+    if 0 in (m, n, k):
+        return unconditional(a, bt, SCHEMES["fp32"], core, **options)
     if chosen is not None:
         return unconditional(a, bt, name_of(chosen)[1], core, **options)
     for name in candidates(m, n, k, core):

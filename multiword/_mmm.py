@@ -9,7 +9,7 @@ import numpy as np
 
 from multiword._arrays import Array, import_cupy, is_cupy, namespace
 from multiword._fabsum import add_product
-from multiword._operand import Words
+from multiword._operand import Operand
 from multiword._schemes import Scheme
 from multiword.engines import Engine
 from multiword.engines._generations import GENERATIONS, Generation
@@ -20,8 +20,8 @@ _CAPABILITIES = {7: "V100", 8: "A100", 9: "H200", 10: "B200", 12: "B200"}
 def multiply_words(
     engine: Engine,
     scheme: Scheme,
-    left: Words,
-    right: Words,
+    left: Operand,
+    right: Operand,
     *,
     proceed: Callable[[], bool] = lambda: True,
 ) -> Array | None:

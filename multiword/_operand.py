@@ -1,4 +1,4 @@
-"""An operand of a product: scaled, centred and split into words, stored with k contiguous.
+"""The operands of a product: scaled, centred and split into words, stored with k contiguous.
 
 A line is a row of A or a column of B. Its element x becomes y = (x - c)·2^s, with c and s one
 for each line, and y becomes words side by side: (line, [word 1 | word 2 | …]), in reverse order
@@ -15,57 +15,67 @@ import numpy as np
 from multiword import _split_kernels as kernels
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._rounding import ROUNDINGS, round_to
+from multiword._schemes import Scheme
 from multiword.formats import FORMATS
 
+LINE = np.dtype(
+    [
+        *(("total", "f8"), ("norm1", "f4"), ("norm2", "f4"), ("centre", "f4")),
+        *(("shift", "i4"), ("bad", "i4"), ("unused", "i4")),
+    ]
+)
+"""What is known of a line: Σx, Σ|x|, the 2-norm of y, c, s, the number of infinities and NaNs."""
+
 MEAN_THRESHOLD = 0.3
-"""A line is centred if its mean is at least this much of its root mean square."""
+"""A line can be centred if its mean is at least this much of its root mean square."""
+
+RUNS, RUN = 64, 8
+"""Where scale and centre are guessed: from so many runs of so many neighbours of each line."""
+
+SMALL = 2.0**-12
+"""fp16: y below this loses more than 2^-24 of itself in two words (it loses up to 2^-36)."""
+
+PADDING = 16
+"""Words of a line begin at multiples of this."""
 
 _SIGNIFICAND = {"fp16": 16, "bf16": 8, "tf32": 19}
 
 
 @dataclass(frozen=True)
-class Scaling:
-    """What is done to the elements of each line before splitting.
+class Operand:
+    """An operand split into words, and what was seen on the way.
 
-    shift : (lines,) int32, the s of y = (x - c)·2^s.
-    centre : (lines,) float32, the c; None for zero.
-    uncentred : (2,) int32, how many lines of A and of B do not stand out from zero: the centres
-        count only if both are 0 (known on the device alone, without waiting).
-    target : the largest sampled element of a line lies below 2^target after scaling.
+    x : the (lines, k) float32 operand itself, rows or columns contiguous.
+    words : (lines, p·depth) array of the word dtype; word i, or p - i + 1 for B, in columns
+        [(i - 1)·depth, i·depth).
+    depth : k, padded with zeros.
+    lines : (lines,) array of `LINE`; on the device its bytes, (lines, 32).
     """
 
-    shift: Array
-    centre: Array | None
-    uncentred: Array | None
-    target: int
-
-    def centres(self) -> Array | None:
-        """The centres in force, on the host engine's arrays."""
-        active = self.centre is not None and not self.uncentred.any()  # type: ignore[union-attr]
-        return self.centre if active else None
+    x: Array
+    words: Array
+    depth: int
+    lines: Array
 
 
 @dataclass(frozen=True)
-class Words:
-    """An operand split into words, and what was seen on the way.
+class Pair:
+    """Both operands in words.
 
-    words : (lines, p·depth) array of the word dtype; word i in columns [i·depth, (i+1)·depth).
-    depth : the inner dimension, padded with zeros.
-    total, norm1, norm2 : for each line Σx, Σ|x| and Σ(y·2^-target)².
-    bad : for each line the number of infinities and NaNs (split as zeros).
-    summary : (5,) int32, extremes over all lines: bad; nonzero |y| too small for words of full
-        accuracy; elements not near the largest; 300 + E and 300 - E of the largest and the
-        smallest nonzero |y|.
+    left, right : A, and B with its columns as lines.
+    target : the largest element looked at in each line lies below 2^target after scaling.
+    flags : (16,) int32. 0, 1: lines of A, of B whose mean does not stand out (centres count only
+        if there is none on either side). 2 … 6 and 7 … 11, for A and for B, the largest over all
+        lines of: infinities and NaNs; nonzero |y| < `SMALL`; |y| < 2^(target - 7);
+        300 + E of the largest |y|; 300 - E of the smallest nonzero one. 12: for `finish`.
+    centred : whether centres may count.
     """
 
-    words: Array
-    depth: int
-    scaling: Scaling
-    total: Array
-    norm1: Array
-    norm2: Array
-    bad: Array
-    summary: Array
+    left: Operand
+    right: Operand
+    target: int
+    flags: Array
+    centred: bool
 
 
 def as_lines(x: Array) -> Array:
@@ -75,158 +85,185 @@ def as_lines(x: Array) -> Array:
     return namespace(x).ascontiguousarray(x)
 
 
-def _rows_contiguous(x: Array) -> bool:
-    return bool(x.strides[1] == x.itemsize)
+def split_operands(
+    a: Array, bt: Array, scheme: Scheme, *, target: int, guess: bool, weights: Array | None = None
+) -> Pair:
+    """Scale, centre and split (m, k) and (n, k) float32 operands as the scheme says.
 
-
-def measure(
-    x: Array, target: int, *, samples: int | None = None, uncentred: Array | None = None, side: int = 0
-) -> Scaling:
-    """Choose each line's power of two, and its centre if asked to, from some of its elements.
-
-    x : (lines, k) float32. samples : elements looked at in each line; None for all.
-    uncentred : (2,) int32; to its entry `side` (0 for A, 1 for B) the lines that do not stand
-        out are added. None: no centring.
+    guess : take scales and centres from some of the elements only. weights : (k,) float32;
+    w_h·y is added to what the second word of A takes up.
     """
-    xp, (lines, k) = namespace(x), x.shape
-    step = max(1, k // samples) if samples else 1
-    if x.size == 0:
-        return no_scaling(x)
-    shift = xp.empty(lines, np.int32)
-    centre = xp.empty(lines, np.float32) if uncentred is not None else None
-    counter = uncentred[side : side + 1] if uncentred is not None else np.uint64(0)
-    if is_cupy(x):
-        item, rows = x.itemsize, _rows_contiguous(x)
-        grid = ((lines + 7) // 8,) if rows else ((lines + 31) // 32,)
-        strides = (np.int64(x.strides[0] // item), np.int64(x.strides[1] // item))
-        sizes = (np.int32(lines), np.int32(k), np.int32(step), np.int32(target), np.float32(MEAN_THRESHOLD))
-        outputs = (shift, np.uint64(0) if centre is None else centre, counter)
-        kernels.MEASURE(grid, (32, 8), (x, *strides, *sizes, *outputs), CONTIGUOUS=int(rows))
-        return Scaling(shift, centre, uncentred, target)
-    seen = x[:, ::step].astype(np.float64)
+    a, bt = as_lines(a), as_lines(bt)
+    flags = namespace(a).zeros(16, np.int32)
+    if is_cupy(a) and a.shape[1] and a.size and bt.size:
+        return _split_on_device(a, bt, scheme, target, guess, weights, flags)
+    samples = _samples(a.shape[1], guess)
+    operands = []
+    for side, x in enumerate((a, bt)):
+        xp = namespace(x)
+        lines = np.zeros(x.shape[0], LINE)
+        if scheme.scaled_lines and x.size:
+            _measure(x, samples, target, scheme.centred, lines, flags[side : side + 1])
+        operands.append((x, lines, xp))
+    pair = []
+    for side, (x, lines, xp) in enumerate(operands):
+        depth = _depth(x.shape[1])
+        words = xp.zeros((x.shape[0], scheme.words, depth), FORMATS[scheme.word].dtype)
+        if x.size:
+            uncentred = flags[:2] if scheme.centred else None
+            y = _measured(x, lines, uncentred, target, flags[2 + 5 * side : 7 + 5 * side])
+            for i, value in enumerate(split_elements(y, scheme, weights if side == 0 else None)):
+                words[:, scheme.words - 1 - i if side else i, : x.shape[1]] = value
+        pair.append(Operand(x, words.reshape(x.shape[0], scheme.words * depth), depth, lines))
+    return Pair(pair[0], pair[1], target, flags, scheme.centred)
+
+
+def _depth(k: int) -> int:
+    return -(-k // PADDING) * PADDING
+
+
+def _samples(k: int, guess: bool) -> tuple[int, int, int]:
+    """Samples of a line, neighbours in a run, and the distance of the runs."""
+    if guess and k >= 2 * RUNS * RUN:
+        return RUNS * RUN, RUN, k // RUNS
+    return k, max(k, 1), max(k, 1)
+
+
+def _measure(
+    x: Array, samples: tuple[int, int, int], target: int, centred: bool, lines: Array, uncentred: Array
+) -> None:
+    """Choose each line's power of two, and its centre (the kernel `MEASURE`)."""
+    count, run, step = samples
+    s = np.arange(count)
+    seen = x[:, s // run * step + s % run].astype(np.float64)
     seen = np.where(np.isfinite(seen), seen, 0.0)
-    shift[:] = target - np.frexp(np.abs(seen).max(axis=1))[1]
-    if centre is not None:
+    lines["shift"] = target - np.frexp(np.abs(seen).max(axis=1))[1]
+    if centred:
         mean = seen.mean(axis=1)
-        centre[:] = (mean.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-        spread = MEAN_THRESHOLD * np.sqrt((seen * seen).mean(axis=1))
-        counter += np.int32((np.abs(mean) < spread).sum())
-    return Scaling(shift, centre, uncentred, target)
+        bits = mean.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFE000)
+        lines["centre"] = bits.view(np.float32)
+        spread = np.float64(np.float32(MEAN_THRESHOLD)) * np.sqrt((seen * seen).mean(axis=1))
+        uncentred += np.int32((np.abs(mean) < spread).sum())
 
 
-def no_scaling(x: Array) -> Scaling:
-    """Leave the elements as they are."""
-    return Scaling(namespace(x).zeros(x.shape[0], np.int32), None, None, 0)
-
-
-def split_lines(
-    x: Array,
-    scaling: Scaling,
-    *,
-    word: str,
-    words: int,
-    step: float = 1.0,
-    rounding: str = "RN",
-    reverse: bool = False,
-    padding: int = 16,
-    weights: Array | None = None,
-    summary: Array | None = None,
-) -> Words:
-    """Split a (lines, k) float32 operand into words, in one reading.
-
-    step : each word after the first is stored times `step`, `step`², …
-    reverse : word p first, as B's words are stored.
-    weights : (k,) float32; w_h·y is added to what the second word takes up.
-    summary : (5,) int32 of zeros to write the summary to; a new one if None.
-    """
-    xp, (lines, k) = namespace(x), x.shape
-    depth = -(-k // padding) * padding
-    out = xp.empty((lines, words * depth), FORMATS[word].dtype)
-    limits = (np.float32(2.0 ** (scaling.target - 7)), np.float32(2.0**-12))
-    if not is_cupy(x):
-        y, record = _measured(x, scaling, limits, summary)
-        out = out.reshape(lines, words, depth)
-        out[:, :, k:] = 0
-        for i, value in enumerate(_split(y, word, words, step, rounding, weights)):
-            out[:, words - 1 - i if reverse else i, :k] = value
-        return Words(out.reshape(lines, words * depth), depth, scaling, *record)
-    dtypes = (np.float64, np.float32, np.float32, np.int32)
-    record = (
-        *((xp.empty if out.size else xp.zeros)(lines, dtype) for dtype in dtypes),
-        xp.zeros(5, np.int32) if summary is None else summary,
-    )
-    if out.size == 0:
-        return Words(out, depth, scaling, *record)
-    rows = _rows_contiguous(x)
-    chunks = 1 if rows else -(-depth // kernels.CHUNK)
-    partial = xp.empty((chunks, lines, kernels.RECORD_BYTES), np.uint8)
-    none = np.uint64(0)
-    has_centre = scaling.centre is not None
-    constants: dict[str, Any] = {
-        "WORD": _SIGNIFICAND[word],
-        "WORDS": words,
-        "ROUNDING": ROUNDINGS.index(rounding),
-    }
-    arguments = (
-        *(x, np.int64(x.strides[0 if rows else 1] // x.itemsize), np.int32(lines), np.int32(k)),
-        *(np.int32(depth), scaling.shift, scaling.centre if has_centre else none),
-        *(scaling.uncentred if has_centre else none, weights if weights is not None else none),
-        *(
-            np.float32(step),
-            np.int32(scaling.target),
-            *limits,
-            np.int32(reverse),
-            out.view(np.uint8),
-            partial,
-        ),
-    )
-    if rows:
-        kernels.SPLIT_ROWS((lines,), (256,), arguments, **constants)
-    else:
-        grid = (-(-lines // 32), chunks)
-        kernels.SPLIT_COLUMNS(grid, (32, 8), arguments, CHUNK=kernels.CHUNK, **constants)
-    kernels.COLLECT(
-        (-(-lines // 256),), (256,), (partial, np.int32(chunks), np.int32(lines), np.int32(k), *record)
-    )
-    return Words(out, depth, scaling, *record)
-
-
-def _measured(
-    x: Array, scaling: Scaling, limits: tuple[np.float32, np.float32], summary: Array | None
-) -> tuple[Array, tuple]:
-    """The NumPy form of the kernel's `measured`, and of the records collected."""
+def _measured(x: Array, lines: Array, uncentred: Array | None, target: int, summary: Array) -> Array:
+    """y = (x - c)·2^s, and the line's record (the kernels' `measured` and `COLLECT`)."""
     finite = np.isfinite(x)
     x = np.where(finite, x, np.float32(0))
-    shift, centre = scaling.shift, scaling.centres()
-    half = shift >> 1
-    first, second = (np.ldexp(np.float32(1), s)[:, None] for s in (half, shift - half))
+    if uncentred is None or uncentred.any():
+        lines["centre"] = 0
+    half = lines["shift"] >> 1
+    first, second = (np.ldexp(np.float32(1), s)[:, None] for s in (half, lines["shift"] - half))
     with np.errstate(over="ignore", under="ignore"):
-        y = ((x - (centre[:, None] if centre is not None else np.float32(0))) * first) * second
-        norm2 = ((y * np.float32(2.0**-scaling.target)) ** 2).sum(axis=1, dtype=np.float32)
-        norm1 = np.abs(x).sum(axis=1, dtype=np.float32)
+        y = ((x - lines["centre"][:, None]) * first) * second
+        lines["norm2"] = np.sqrt((y * y).sum(axis=1, dtype=np.float32))
+        lines["norm1"] = np.abs(x).sum(axis=1, dtype=np.float32)
+    lines["total"] = x.sum(axis=1, dtype=np.float64)
+    lines["bad"] = (~finite).sum(axis=1)
     magnitude = np.abs(y)
-    big, small = limits
-    bad = (~finite).sum(axis=1).astype(np.int32)
-    summary = np.zeros(5, np.int32) if summary is None else summary
-    if x.size:
-        summary[0] = bad.max()
-        summary[1] = ((magnitude < small) & (magnitude > 0)).sum(axis=1).max()
-        summary[2] = (x.shape[1] - (magnitude >= big).sum(axis=1)).max()
-        exponents = (magnitude.view(np.uint32) >> np.uint32(23)).astype(np.int32)[magnitude > 0] - 126
-        if exponents.size:
-            summary[3:] = 300 + exponents.max(), 300 - exponents.min()
-    return y, (x.sum(axis=1, dtype=np.float64), norm1, norm2, bad, summary)
+    summary[0] = lines["bad"].max()
+    summary[1] = ((magnitude < SMALL) & (magnitude > 0)).sum(axis=1).max()
+    summary[2] = (magnitude < 2.0 ** (target - 7)).sum(axis=1).max()
+    exponents = (magnitude.view(np.uint32) >> np.uint32(23)).astype(np.int32)[magnitude > 0] - 126
+    if exponents.size:
+        summary[3:] = 300 + exponents.max(), 300 - exponents.min()
+    return y
 
 
-def _split(y: Array, word: str, words: int, step: float, rounding: str, weights: Array | None) -> list[Array]:
+def split_elements(y: Array, scheme: Scheme, weights: Array | None = None) -> list[Array]:
     """The words of y: A_1 = fl(y), A_i = fl((what is left)·step), eq. (2.2) of Fasi et al."""
-    fmt, rest, result = FORMATS[word], y, []
-    with np.errstate(over="ignore", invalid="ignore"):
-        for i in range(words):
-            value = round_to(rest, fmt, rounding)
+    fmt, rest, result = FORMATS[scheme.word], y, []
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for i in range(scheme.words):
+            value = round_to(rest, fmt, scheme.rounding)
             result.append(value)
             rest = rest - value.astype(np.float32)
             if i == 0 and weights is not None:
                 rest = rest + y * weights
-            rest = rest * np.float32(step)
+            rest = rest * np.float32(scheme.step)
     return result
+
+
+def _split_on_device(
+    a: Array, bt: Array, scheme: Scheme, target: int, guess: bool, weights: Array | None, flags: Array
+) -> Pair:
+    """`split_operands` in four launches: measure, split A, split B, collect."""
+    xp, (m, k), n = namespace(a), a.shape, bt.shape[0]
+    chunks = [_chunks(x) for x in (a, bt)]
+    held = kernels.RECORD_BYTES * (chunks[0] * m + chunks[1] * n)
+    scratch = xp.empty(LINE.itemsize * (m + n) + held, np.uint8)
+    lines = scratch[: LINE.itemsize * m], scratch[LINE.itemsize * m : LINE.itemsize * (m + n)]
+    base = scratch.data.ptr + LINE.itemsize * (m + n)
+    records = np.uint64(base), np.uint64(base + kernels.RECORD_BYTES * chunks[0] * m)
+    sizes = np.int32(m), np.int32(n), np.int32(k)
+    if scheme.scaled_lines:
+        count, run, step = _samples(k, guess)
+        blocks = sum(-(-x.shape[0] // (8 if x.strides[1] == 4 else 32)) for x in (a, bt))
+        kernels.MEASURE(
+            (blocks,),
+            (32, 8),
+            (
+                *(a, np.int64(a.strides[0] // 4), np.int64(a.strides[1] // 4), sizes[0]),
+                *(bt, np.int64(bt.strides[0] // 4), np.int64(bt.strides[1] // 4), sizes[1]),
+                *(np.int32(count), np.int32(run), np.int32(step), np.int32(target)),
+                *(np.float32(MEAN_THRESHOLD), np.int32(scheme.centred), *lines, flags),
+            ),
+        )
+    data = lines if scheme.scaled_lines else (np.uint64(0),) * 2
+    uncentred = flags if scheme.centred else np.uint64(0)
+    words = [
+        launch_split(a, scheme, target, data[0], uncentred, weights, 0, records[0]),
+        launch_split(bt, scheme, target, data[1], uncentred, None, 1, records[1]),
+    ]
+    kernels.COLLECT(
+        (-(-m // 256) + -(-n // 256),),
+        (256,),
+        (
+            *(records[0], np.int32(chunks[0]), sizes[0], records[1], np.int32(chunks[1]), sizes[1], sizes[2]),
+            *(np.int32(scheme.scaled_lines), *lines, np.uint64(flags.data.ptr + 8)),
+        ),
+    )
+    left, right = (Operand(x, w, _depth(k), one) for x, w, one in zip((a, bt), words, lines, strict=True))
+    return Pair(left, right, target, flags, scheme.centred)
+
+
+def _chunks(x: Array) -> int:
+    """Parts of k that the splitting kernel takes apart from each other."""
+    chunk = kernels.CHUNK_ROWS if x.strides[1] == 4 else kernels.CHUNK_COLUMNS
+    return int(-(-_depth(x.shape[1]) // chunk))
+
+
+def launch_split(
+    x: Array,
+    scheme: Scheme,
+    target: int,
+    lines: Any,
+    uncentred: Any,
+    weights: Array | None,
+    reverse: int,
+    records: Any,
+) -> Array:
+    """Split one operand on the device; return its words, (lines, p·depth)."""
+    count, k = x.shape
+    depth, rows = _depth(k), x.strides[1] == 4
+    words = namespace(x).empty((count, scheme.words * depth), FORMATS[scheme.word].dtype)
+    arguments = (
+        *(x, np.int64(x.strides[0 if rows else 1] // 4), np.int32(count), np.int32(k), np.int32(depth)),
+        *(lines, uncentred, np.uint64(0) if weights is None else weights, np.float32(scheme.step)),
+        *(np.float32(2.0 ** (target - 7)), np.float32(SMALL), np.int32(reverse)),
+        *(np.uint64(words.data.ptr), records),
+    )
+    constants: dict[str, Any] = {
+        "WORD": _SIGNIFICAND[scheme.word],
+        "WORDS": scheme.words,
+        "ROUNDING": ROUNDINGS.index(scheme.rounding),
+    }
+    if rows:
+        kernels.SPLIT_ROWS(
+            (-(-count // 8), _chunks(x)), (32, 8), arguments, CHUNK=kernels.CHUNK_ROWS, **constants
+        )
+    else:
+        kernels.SPLIT_COLUMNS(
+            (-(-count // 32), _chunks(x)), (32, 8), arguments, CHUNK=kernels.CHUNK_COLUMNS, **constants
+        )
+    return words

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from multiword import _split_kernels as kernels
 from multiword._arrays import Array, as_array, is_cupy, namespace
-from multiword._operand import no_scaling, split_lines
+from multiword._operand import launch_split
 from multiword._rounding import get_rounding, round_to
+from multiword._schemes import Scheme
 from multiword.formats import get_format
 
 WORD_FORMATS = ("fp16", "bf16", "tf32")
@@ -55,7 +57,7 @@ def split(
     if array.dtype.kind == "c":
         raise TypeError(f"x must be real, got dtype {array.dtype}; split its parts")
     if is_cupy(array) and array.dtype == np.float32 and words <= 4 and array.size:
-        return _split_on_device(array, word, words, 2.0**step, rounding)
+        return _split_on_device(array, word, words, scaled, rounding)
     rest, result = array.astype(np.promote_types(array.dtype, np.float32)), []
     special = ~namespace(array).isfinite(rest)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -66,12 +68,15 @@ def split(
     return tuple(result)
 
 
-def _split_on_device(x: Array, word: str, words: int, step: float, rounding: str) -> tuple[Array, ...]:
+def _split_on_device(x: Array, word: str, words: int, scaled: bool, rounding: str) -> tuple[Array, ...]:
     """The same in one reading of `x`."""
     xp, lines = namespace(x), _as_lines(x)
-    ready = split_lines(lines, no_scaling(lines), word=word, words=words, step=step, rounding=rounding)
-    parts = ready.words.reshape(lines.shape[0], words, ready.depth)[:, :, : lines.shape[1]]
-    result = [xp.ascontiguousarray(parts[:, i]).reshape(x.shape) for i in range(words)]
+    scheme = Scheme(word, words, scaled_words=scaled, rounding=rounding)
+    chunks = -(-lines.shape[1] // kernels.CHUNK_ROWS) + 1
+    records = xp.empty(lines.shape[0] * chunks * kernels.RECORD_BYTES, np.uint8)
+    none = np.uint64(0)
+    parts = launch_split(lines, scheme, 0, none, none, None, 0, records).reshape(lines.shape[0], words, -1)
+    result = [xp.ascontiguousarray(parts[:, i, : lines.shape[1]]).reshape(x.shape) for i in range(words)]
     special = ~xp.isfinite(x)
     result[0] = xp.where(special, x.astype(result[0].dtype), result[0])
     return tuple(result)

@@ -1,0 +1,210 @@
+"""Formats, rounding and splitting into words, against exact arithmetic."""
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiword import FORMATS, join, round_to, split
+from multiword._operand import split_operands
+from multiword._schemes import Scheme
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
+WORDS = {"fp16": 2, "bf16": 3, "tf32": 2}
+
+
+def exact_rounding(x, fmt, rounding):
+    """Round a Fraction to a format, by the definition."""
+    if x == 0:
+        return Fraction(0)
+    exponent = fmt.emin
+    while abs(x) >= Fraction(2) ** (exponent + 1):
+        exponent += 1
+    quantum = Fraction(2) ** (exponent - fmt.precision + 1)
+    below = abs(x) // quantum
+    rest = abs(x) / quantum - below
+    up = rest > Fraction(1, 2) or (rest == Fraction(1, 2) and (rounding == "RNA" or below % 2))
+    magnitude = (below + (up and rounding != "RZ")) * quantum
+    return magnitude if x > 0 else -magnitude
+
+
+@pytest.mark.parametrize("rounding", ["RN", "RZ", "RNA"])
+@pytest.mark.parametrize("name", ["fp16", "bf16", "tf32"])
+@given(x=FLOATS)
+def test_rounding_is_the_definition(name, rounding, x):
+    fmt = FORMATS[name]
+    expected = exact_rounding(Fraction(x), fmt, rounding)
+    for dtype in (np.float32, np.float64):
+        result = round_to(dtype(x), name, rounding)
+        assert result.dtype == fmt.dtype
+        if abs(expected) <= Fraction(fmt.maximum):
+            assert Fraction(float(result)) == expected
+        else:
+            assert abs(float(result)) == (fmt.maximum if rounding == "RZ" else np.inf)
+        assert np.signbit(result.astype(np.float64)) == np.signbit(x)
+
+
+@pytest.mark.parametrize("rounding", ["RN", "RZ", "RNA"])
+@given(x=st.floats(allow_nan=False, allow_infinity=False))
+def test_rounding_float64_to_fp32(rounding, x):
+    expected = exact_rounding(Fraction(x), FORMATS["fp32"], rounding)
+    result = float(round_to(np.float64(x), "fp32", rounding))
+    if abs(expected) <= Fraction(FORMATS["fp32"].maximum):
+        assert Fraction(result) == expected
+    else:
+        assert abs(result) == (FORMATS["fp32"].maximum if rounding == "RZ" else np.inf)
+
+
+def test_rounding_agrees_with_other_implementations():
+    bits = np.random.default_rng(1).integers(0, 2**32, 100_000, dtype=np.uint32)
+    x = bits.view(np.float32)
+    x = x[np.isfinite(x)]
+    with np.errstate(over="ignore"):
+        assert np.array_equal(round_to(x, "fp16"), x.astype(np.float16))
+    assert np.array_equal(
+        round_to(x, "bf16").astype(np.float32), x.astype(ml_dtypes.bfloat16).astype(np.float32)
+    )
+
+
+def test_special_values_pass_through_rounding():
+    x = np.float32([np.inf, -np.inf, np.nan, 0.0, -0.0])
+    for name in ("fp16", "bf16", "tf32"):
+        for rounding in ("RN", "RZ", "RNA"):
+            result = round_to(x, name, rounding).astype(np.float32)
+            assert np.array_equal(result, x, equal_nan=True)
+            assert np.array_equal(np.signbit(result[3:]), np.signbit(x[3:]))
+
+
+@pytest.mark.parametrize("rounding", ["RN", "RZ", "RNA"])
+@pytest.mark.parametrize("word", ["fp16", "bf16", "tf32"])
+@given(data=st.lists(st.floats(2.0**-8, 2.0**12, width=32), min_size=1, max_size=8), scaled=st.booleans())
+def test_words_carry_the_significand(word, rounding, data, scaled):
+    p = WORDS[word]
+    x = np.float32(data)
+    words = split(x, word, p, scaled=scaled, rounding=rounding)
+    assert len(words) == p
+    assert all(w.dtype == FORMATS[word].dtype for w in words)
+    u = FORMATS[word].unit_roundoff * (2 if rounding == "RZ" else 1)
+    total = join(words, scaled=scaled, dtype=np.float64)
+    # fp16 words that are not scaled end at 2^-24, half a quantum of which is lost.
+    floor = 2.0**-25 * (2 if rounding == "RZ" else 1) if word == "fp16" and not scaled else 0.0
+    assert (np.abs(total - x) <= u**p * np.abs(x) + floor).all()
+
+
+@given(data=st.lists(FLOATS, min_size=1, max_size=8))
+def test_bf16_words_are_exact_above_the_subnormal_numbers(data):
+    x = np.float32([v if abs(v) > 2.0**-100 else 1.0 for v in data])
+    x = np.where(np.abs(x) > 3e38, np.float32(1), x)
+    assert np.array_equal(join(split(x, "bf16", 3)), x)
+
+
+def test_split_of_special_values_and_shapes():
+    x = np.float32([[np.inf, np.nan, -np.inf], [1, 2, 3]])
+    first, second = split(x)
+    assert np.array_equal(first[0].astype(np.float32), x[0], equal_nan=True)
+    assert not second[0].any()
+    assert split(np.float32(3.5))[0].shape == ()
+    assert split(np.empty((0, 3), np.float32), "bf16", 3)[2].shape == (0, 3)
+    assert np.array_equal(split(x[:, ::-1])[0], first[:, ::-1], equal_nan=True)
+
+
+def test_split_refuses_what_it_cannot_do():
+    x = np.float32([1.0])
+    for arguments in ({"word": "fp32"}, {"word": "fp15"}, {"words": 0}, {"rounding": "RU"}):
+        with pytest.raises(ValueError):
+            split(x, **arguments)
+    with pytest.raises(TypeError, match="real"):
+        split(np.complex64([1]))
+    with pytest.raises(ValueError, match="at least one"):
+        join(())
+
+
+def wide_matrix(shape, seed=0, spread=3.0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape) * np.exp(spread * rng.standard_normal(shape))
+    return x.astype(np.float32)
+
+
+@pytest.mark.parametrize("guess", [False, True])
+def test_operands_are_scaled_by_powers_of_two_and_rejoin(guess):
+    a, bt = wide_matrix((7, 68), 1), wide_matrix((61, 68), 2)
+    a[2] = 0
+    a[3, 5] = 1e-42
+    pair = split_operands(a, bt, Scheme(), target=9 if guess else 14, guess=guess)
+    for operand, reverse in ((pair.left, False), (pair.right, True)):
+        words = operand.words.reshape(len(operand.x), 2, operand.depth).astype(np.float64)
+        assert not words[:, :, operand.x.shape[1] :].any()
+        first, second = (words[:, 1], words[:, 0]) if reverse else (words[:, 0], words[:, 1])
+        y = (first + second * 2.0**-11)[:, : operand.x.shape[1]]
+        back = np.ldexp(y, -operand.lines["shift"][:, None])
+        floor = np.ldexp(2.0**-36, -operand.lines["shift"])[:, None]
+        assert (np.abs(back - operand.x) <= 2.0**-22 * np.abs(operand.x) + floor).all()
+        assert np.abs(first).max() < 2.0**15
+
+
+def test_centred_operands_only_if_both_sides_stand_out():
+    rng = np.random.default_rng(3)
+    positive, zero_mean = 1 - rng.random((9, 700)), rng.standard_normal((9, 700))
+    scheme = Scheme(centred=True)
+    for left, right, centred in (
+        (positive, positive, True),
+        (positive, zero_mean, False),
+        (zero_mean, positive, False),
+    ):
+        pair = split_operands(np.float32(left), np.float32(right), scheme, target=9, guess=True)
+        assert pair.left.lines["centre"].any() == pair.right.lines["centre"].any() == centred
+        np.testing.assert_allclose(pair.left.lines["total"], np.float32(left).sum(1, dtype=float))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("word", "words"), [("fp16", 2), ("fp16", 3), ("bf16", 3), ("tf32", 2)])
+@pytest.mark.parametrize("rounding", ["RN", "RZ", "RNA"])
+@pytest.mark.parametrize("shape", [(7, 68), (33, 130), (61, 5), (64, 1025), (3, 9000)])
+def test_device_words_are_the_host_words_bit_for_bit(word, words, rounding, shape):
+    cupy = pytest.importorskip("cupy")
+    a, bt = wide_matrix(shape, 1, 8.0), wide_matrix((41, shape[1]), 2)
+    a[0, 0], a[1, 1:4], a[-1] = np.inf, (1e-42, np.nan, 3e38), 0
+    bt[2] = 1e-43
+    weights = (np.random.default_rng(4).random(shape[1]) * 1e-5).astype(np.float32)
+    for order in "CF":
+        for scheme, target in (
+            (Scheme(word, words, rounding=rounding, centred=True), 14 if word == "fp16" else 40),
+            (Scheme(word, words, rounding=rounding, scaled_lines=False, scaled_words=False), 0),
+        ):
+            host = split_operands(a, bt, scheme, target=target, guess=False, weights=weights)
+            device = split_operands(
+                *(cupy.asarray(x, order=order) for x in (a, bt)),
+                scheme,
+                target=target,
+                guess=False,
+                weights=cupy.asarray(weights),
+            )
+            assert np.array_equal(host.flags, device.flags.get())
+            for one, other in ((host.left, device.left), (host.right, device.right)):
+                kind = {2: np.uint16, 4: np.uint32}[one.words.itemsize]
+                assert np.array_equal(one.words.view(kind), other.words.view(kind).get())
+                lines = np.frombuffer(other.lines.get().tobytes(), one.lines.dtype)
+                for name in ("shift", "centre", "bad"):
+                    assert np.array_equal(one.lines[name], lines[name])
+                for name, tolerance in (("total", 1e-12), ("norm1", 1e-4), ("norm2", 1e-4)):
+                    scale = one.lines["norm1"] if name == "total" else one.lines[name]
+                    assert (np.abs(one.lines[name] - lines[name]) <= tolerance * scale + 1e-37).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("word", ["fp16", "bf16", "tf32"])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_device_split_is_the_host_split(word, scaled):
+    cupy = pytest.importorskip("cupy")
+    x = wide_matrix((5, 7, 33), 5, 10.0)
+    x[0, 0, :2], x[1, 1, 1] = (np.inf, np.nan), 1e-41
+    for one, other in zip(
+        split(x, word, WORDS[word], scaled=scaled),
+        split(cupy.asarray(x), word, WORDS[word], scaled=scaled),
+        strict=True,
+    ):
+        assert np.array_equal(one.astype(np.float32), other.get().astype(np.float32), equal_nan=True)
+        assert one.dtype == other.dtype
