@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from multiword._arrays import Array, namespace
 from ozaki._fixedpoint import ORDINARY, FixedPoint, joined
 from ozaki._summation import product_error
 from ozaki._superaccumulator import Layout, Superaccumulator
@@ -38,8 +39,10 @@ class Stream:
     sign: int = 1
 
     def narrow(self) -> bool:
-        """Whether a product of two elements is a float64."""
-        return all(x.dtype.kind == "V" or x.dtype.itemsize < 8 for x in self.factors)
+        """Whether a product of two elements is a float64: 24 bits times 24, or 16 times 24."""
+        bits = [x.dtype.itemsize * 8 for x in self.factors if x.dtype.kind in "iu"]
+        floats = [x.dtype.itemsize for x in self.factors if x.dtype.kind in "fV"]
+        return max(bits, default=0) <= 16 and max(floats, default=0) <= 4
 
 
 Block = tuple[Stream, tuple[slice, ...]]
@@ -66,13 +69,13 @@ class Tiling:
         """Cut the axes that remain."""
         rows, columns = prod(self.shape[: self.reduced]), prod(self.shape[self.reduced :])
         width = max(1, BLOCK_ROWS // max(rows, 1))
-        return _tiles(
+        return tiles(
             self.shape[self.reduced :], width if self.by_columns else max(width, min(columns, _COLUMNS))
         )
 
     def rows(self, columns: int) -> Iterator[tuple[slice, ...]]:
         """Cut the reduced axes, for blocks of so many columns."""
-        return _tiles(self.shape[: self.reduced], max(1, BLOCK_ROWS // max(columns, 1)))
+        return tiles(self.shape[: self.reduced], max(1, BLOCK_ROWS // max(columns, 1)))
 
     def columns(self, output: tuple[slice, ...]) -> int:
         """How many outputs a tile has."""
@@ -152,20 +155,35 @@ def block_terms(blocks: Sequence[Block], tiling: Tiling, output: tuple[slice, ..
 
 def _stream_terms(stream: Stream, parts: list[np.ndarray]) -> Iterator[Terms]:
     if len(parts) == 2:
-        x, y = (part.astype(np.float64, copy=False) for part in parts)
-        yield from product_terms(x if stream.sign > 0 else -x, y, stream.narrow())
+        for x, y in factor_pairs(*parts):
+            yield from product_terms(x if stream.sign > 0 else -x, y, stream.narrow())
         return
     for part in as_floats(parts[0]):
         yield window_terms(part if stream.sign > 0 else -part)
 
 
-def as_floats(block: np.ndarray) -> list[np.ndarray]:
-    """Return float64 arrays whose sum is the block exactly: 64-bit integers need two."""
-    if block.dtype.kind in "iu" and block.dtype.itemsize == 8:
-        high = (block >> 32).astype(np.float64) * 2.0**32
-        low = (block & block.dtype.type(_MASK32)).astype(np.float64)
-        return [high, low]
-    return [block.astype(np.float64, copy=False)]
+def as_floats(block: Array) -> list[Array]:
+    """Return float64 arrays whose sum is the block exactly: two for 64-bit integers.
+
+    The first is zero only where the block is.
+    """
+    if block.dtype.kind not in "iu" or block.dtype.itemsize < 8:
+        return [block.astype(np.float64, copy=False)]
+    xp = namespace(block)
+    high = (block >> 32).astype(np.float64) * 2.0**32
+    low = (block & block.dtype.type(_MASK32)).astype(np.float64)
+    return [xp.where(high == 0, low, high), xp.where(high == 0, 0.0, low)]
+
+
+def factor_pairs(x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
+    """Return pairs of float64 arrays whose products sum to x·y exactly."""
+    xs, ys = as_floats(x), as_floats(y)
+    yield xs[0], ys[0]
+    if len(xs) + len(ys) == 2:
+        return
+    xp = namespace(x)
+    xs, ys = ([xp.where(xp.isfinite(f), f, 0.0) for f in factors] for factors in (xs, ys))
+    yield from ((f, g) for i, f in enumerate(xs) for j, g in enumerate(ys) if i or j)
 
 
 def product_terms(x: np.ndarray, y: np.ndarray, narrow: bool = False) -> Iterator[Terms]:
@@ -213,7 +231,7 @@ def _significand_products(x: np.ndarray, y: np.ndarray, where: np.ndarray) -> Te
     return Terms(nothing, nothing, nothing, np.tile(columns, 2), values, flags, np.tile(scale, 2))
 
 
-def _tiles(shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
+def tiles(shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
     """Cut an index space into boxes of at most `limit` points, the last axes whole if possible."""
     if not shape:
         yield ()
@@ -221,7 +239,7 @@ def _tiles(shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
     inner = prod(shape[1:])
     if inner > limit and len(shape) > 1:
         for i in range(shape[0]):
-            for rest in _tiles(shape[1:], limit):
+            for rest in tiles(shape[1:], limit):
                 yield (slice(i, i + 1), *rest)
         return
     step = max(1, limit // max(inner, 1))

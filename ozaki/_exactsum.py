@@ -15,14 +15,17 @@ from ozaki._columns import Stream, Tiling, block_terms
 from ozaki._fixedpoint import MINUS_INFINITY, NAN, PLUS_INFINITY, FixedPoint, canonical_flags
 from ozaki._superaccumulator import Layout, Superaccumulator
 
-_FORMATS = {f.dtype: f for f in FORMATS.values() if f.name != "tf32"}
-_PARTS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64)}
+_FORMATS: dict[np.dtype, Format] = {f.dtype: f for f in FORMATS.values() if f.name != "tf32"}
+_PARTS: dict[np.dtype, np.dtype] = {
+    np.dtype(np.complex64): np.dtype(np.float32),
+    np.dtype(np.complex128): np.dtype(np.float64),
+}
 
 
 def real_dtype(dtype: DTypeLike, name: str = "dtype") -> np.dtype:
     """Return the dtype of the parts of a number. TypeError if this library cannot round to it."""
     asked = np.dtype(dtype)
-    part: np.dtype = _PARTS.get(asked, asked)
+    part = _PARTS.get(asked, asked)
     if part not in _FORMATS:
         known = ", ".join(str(d) for d in (*_FORMATS, *_PARTS))
         raise TypeError(f"{name} must be one of {known}; got {asked}")

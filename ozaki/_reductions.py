@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from multiword._arrays import Array, as_array, check_same_device, is_cupy, namespace
+from multiword.formats import Format
 from ozaki._columns import Stream, column_sums
 from ozaki._exactsum import format_of, product_streams, real_dtype
 from ozaki._fixedpoint import FixedPoint
@@ -220,43 +221,46 @@ def _reduce(
         if out.shape != shape:
             raise ValueError(f"out must have shape {shape}, got {out.shape}")
     reduce_part = _device_part if is_cupy(first) else _host_part
-    values = [reduce_part(_forward(streams, axes + kept), len(axes), target, finish) for streams in parts]
-    if target.kind == "c":
-        result = namespace(first).zeros(values[0].shape, target)
-        result.real = values[0]
-        if len(values) > 1:
-            result.imag = values[1]
-    else:
-        result = values[0]
+    values = []
+    for part in parts:
+        streams = [Stream(tuple(x.transpose(axes + kept) for x in s.factors), s.sign) for s in part]
+        values.append(reduce_part(streams, len(axes), format_of(target), _layout(streams), finish))
+    xp = namespace(first)
+    with np.errstate(over="ignore"):
+        result = values[0].astype(real_dtype(target))
+        if target.kind == "c":
+            imaginary = values[1].astype(result.dtype) if len(values) > 1 else xp.zeros_like(result)
+            result = xp.stack([result, imaginary], axis=-1).view(target)[..., 0]
     return _deliver(result.reshape(shape), out)
 
 
-def _host_part(streams: list[Stream], reduced: int, target: np.dtype, finish: Finish | None) -> np.ndarray:
-    first = streams[0].factors[0]
-    sources = [_float_type(x) for stream in streams for x in stream.factors]
-    layout = max((Layout.of(format_of(source)) for source in sources), key=lambda layout: layout.digits)
-    result = np.empty(first.shape[reduced:], real_dtype(target))
+def _host_part(
+    streams: list[Stream], reduced: int, target: Format, layout: Layout, finish: Finish | None
+) -> np.ndarray:
+    result = np.empty(streams[0].factors[0].shape[reduced:])
     for panel in column_sums(streams, reduced, layout):
         value = panel.sums if finish is None else finish(panel.sums)
-        with np.errstate(over="ignore"):
-            panel.store(value.round(format_of(target)).astype(result.dtype), result)
+        panel.store(value.round(target), result)
     return result
 
 
-def _device_part(streams: list[Stream], reduced: int, target: np.dtype, finish: Finish | None) -> Array:
+def _device_part(
+    streams: list[Stream], reduced: int, target: Format, layout: Layout, finish: Finish | None
+) -> Array:
     from ozaki._columns_cuda import rounded_sums
 
-    return rounded_sums(streams, reduced, target, finish)
+    return rounded_sums(streams, reduced, target, layout, finish)
+
+
+def _layout(streams: Sequence[Stream]) -> Layout:
+    """The layout of the widest dtype that comes in; it holds what the others need."""
+    sources = [_float_type(x) for stream in streams for x in stream.factors]
+    return max((Layout.of(format_of(source)) for source in sources), key=lambda layout: layout.digits)
 
 
 def _float_type(x: Array) -> np.dtype:
     """The real dtype that holds an array's elements, and two 64-bit integers' parts."""
     return np.dtype(np.float64) if x.dtype.kind in "iub" else real_dtype(x.dtype)
-
-
-def _forward(streams: Sequence[Stream], order: tuple[int, ...]) -> list[Stream]:
-    """The streams with the reduced axes first."""
-    return [Stream(tuple(x.transpose(order) for x in s.factors), s.sign) for s in streams]
 
 
 def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:

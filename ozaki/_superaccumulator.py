@@ -110,8 +110,8 @@ class Superaccumulator:
             integers = np.ldexp(fraction, 53).astype(np.int64)
             self._scatter(used // _EXPONENTS, integers, power.astype(np.int64) + scale - 53)
 
-    def merge(self, other: Superaccumulator, columns: slice = slice(None)) -> None:
-        """Add all that another one holds."""
+    def merge(self, other: Superaccumulator, columns: slice | np.ndarray = slice(None)) -> None:
+        """Add all that another one holds, to these columns, each once."""
         self._make_room(other._pending + 1)
         self.digits[:, columns] += other.digits
         self.flags[columns] |= other.flags

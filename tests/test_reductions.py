@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from multiword.formats import FORMATS
 from ozaki import _reductions as oz
+from ozaki._exactsum import ExactSum
 from tests.exact import nearest
 
 FORMAT = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
@@ -373,3 +374,146 @@ def test_complex(dtype):
     assert complex(oz.mean(x)) == complex(nearest(sum(a) / 93, fmt), nearest(sum(b) / 93, fmt))
     mixed = oz.dot(flat_x, flat_y.real)
     assert float(mixed.imag) == nearest(sum(q * r for _, q, r, _ in pairs), fmt)
+
+
+# the GPU --------------------------------------------------------------------------------------------
+
+
+def same_on_the_gpu(function, *arrays, **options):
+    """Whether the GPU returns the CPU's bits."""
+    cupy = pytest.importorskip("cupy")
+    host = np.asarray(function(*arrays, **options))
+    device = function(*map(cupy.asarray, arrays), **options)
+    assert isinstance(device, cupy.ndarray)
+    assert device.dtype == host.dtype
+    assert device.shape == host.shape
+    back = device.get()
+    assert np.array_equal(back, host, equal_nan=True), (function, options, back, host)
+    # Every NaN is as good as any other; elsewhere the signs of zeros count too.
+    number = host == host
+    assert bits(np.where(number, back, 0)) == bits(np.where(number, host, 0))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [0, 1, 31, 2047, 2048, 2049, 100_003, 3_000_001])
+@pytest.mark.parametrize("octaves", [1, 30, 500])
+def test_gpu_sums_and_products(n, octaves):
+    rng = np.random.default_rng(n)
+    x, y = wide(rng, n, octaves), wide(rng, n, octaves)
+    for function in (oz.sum, oz.norm):
+        same_on_the_gpu(function, x)
+    for function in (oz.dot, oz.vdot):
+        same_on_the_gpu(function, x, y)
+    if n:
+        same_on_the_gpu(oz.mean, x)
+    cancelling = rng.permutation(np.concatenate([x, -x, wide(rng, 3, 3) * 2.0**-200]))
+    same_on_the_gpu(oz.sum, cancelling)
+    same_on_the_gpu(oz.dot, cancelling, np.ones(len(cancelling)))
+
+
+@pytest.mark.gpu
+def test_gpu_whole_range_growing_and_shrinking():
+    rng = np.random.default_rng(0)
+    x = np.ldexp(rng.standard_normal(200_000), rng.integers(-1075, 1000, 200_000))
+    same_on_the_gpu(oz.sum, x)
+    same_on_the_gpu(oz.dot, x, x[::-1].copy())
+    same_on_the_gpu(oz.sum, np.sort(x))
+    same_on_the_gpu(oz.sum, np.sort(rng.standard_normal(200_000)))
+    same_on_the_gpu(oz.sum, x[np.abs(x) < 1e-300])
+    same_on_the_gpu(oz.dot, x[:999], x[:999] * 0)
+    same_on_the_gpu(oz.sum, np.ldexp(rng.uniform(-2, 2, 5000), 1022))
+    for tail in (0.0, 2.0**-300, -(2.0**-300), 2.0**-1074):
+        same_on_the_gpu(oz.sum, np.array([1 + 2.0**-52, 2.0**-53, tail]))
+        same_on_the_gpu(oz.sum, np.array([3 * 2.0**-1074, tail]))
+
+
+@pytest.mark.gpu
+def test_gpu_special_values():
+    inf, nan, big = np.inf, np.nan, np.finfo(float).max
+    rows = [
+        [-0.0] * 3,
+        [-0.0, 0.0, -0.0],
+        [1, -1, 0],
+        [inf, 1, 1],
+        [-inf, 1, 1],
+        [inf, -inf, 1],
+        [nan, 1, inf],
+    ]
+    rows += [[big, big, -big], [big, big, 1], [-big, -big, 0], [big, 2.0**970, 0], [5e-324, 5e-324, -5e-324]]
+    x = np.array(rows, float)
+    same_on_the_gpu(oz.sum, x, axis=1)
+    same_on_the_gpu(oz.sum, np.tile(x, 3000), axis=1)
+    same_on_the_gpu(oz.sum, x, axis=0)
+    for y in (np.ones(3), -np.ones(3), np.zeros(3), np.array([1e300, -1e-300, 1e-320])):
+        same_on_the_gpu(oz.dot, x, y, axis=1)
+    same_on_the_gpu(oz.dot, np.array([-1e-320, 0.0]), np.array([1e-320, 0.0]))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [*FLOATS, np.dtype(np.complex64), np.dtype(np.complex128)], ids=str)
+def test_gpu_dtypes_and_axes(dtype):
+    rng = np.random.default_rng(1)
+    x = wide(rng, (37, 41, 29), 4)
+    if dtype.kind == "c":
+        x = x + 1j * wide(rng, x.shape, 4)
+    x = x.astype(dtype)
+    for axis in (None, 0, 1, 2, (0, 2), (1, 2)):
+        same_on_the_gpu(oz.sum, x, axis=axis)
+        same_on_the_gpu(oz.norm, x, axis=axis)
+    same_on_the_gpu(oz.mean, x, axis=1, keepdims=True)
+    same_on_the_gpu(oz.dot, x, x[::-1].copy(), axis=1)
+    same_on_the_gpu(oz.vdot, x, x[::-1].copy())
+    same_on_the_gpu(oz.sum, x, dtype=np.complex128 if dtype.kind == "c" else np.float64)
+
+
+@pytest.mark.gpu
+def test_gpu_strides_integers_and_mixed_dtypes():
+    cupy = pytest.importorskip("cupy")
+    rng = np.random.default_rng(2)
+    host = wide(rng, (60, 50, 40))
+    x = cupy.asarray(host)
+    for view in (np.s_[::2, ::3, 1::2], np.s_[::-1, :, ::-1], np.s_[:, 7, :], np.s_[3:4, :, 5]):
+        for axis in (None, 0, -1):
+            assert bits(oz.sum(x[view], axis=axis).get()) == bits(oz.sum(host[view], axis=axis))
+            product = oz.dot(x[view], x[view] + 1, axis=-1).get()
+            assert bits(product) == bits(oz.dot(host[view], host[view] + 1, axis=-1))
+    assert bits(oz.sum(x.transpose(2, 0, 1), axis=(0, 1)).get()) == bits(oz.sum(host, axis=(0, 2)))
+    one = cupy.broadcast_to(cupy.float64(0.1), (3000, 3000))
+    assert float(oz.mean(one)) == 0.1
+    integers = rng.integers(-(2**63), 2**63 - 1, 1000)
+    same_on_the_gpu(oz.mean, integers)
+    same_on_the_gpu(oz.norm, integers)
+    same_on_the_gpu(oz.dot, integers, wide(rng, 1000))
+    same_on_the_gpu(oz.dot, wide(rng, 1000).astype(np.float32), wide(rng, 1000))
+    same_on_the_gpu(oz.sum, integers.astype(np.int32))
+    out = cupy.empty((60, 1, 40))
+    assert oz.sum(x, axis=1, keepdims=True, out=out) is out
+    with pytest.raises(TypeError, match="NumPy"):
+        oz.dot(x, host)
+
+
+@pytest.mark.gpu
+def test_gpu_accumulators_have_the_hosts_bytes():
+    cupy = pytest.importorskip("cupy")
+    rng = np.random.default_rng(3)
+    for dtype in (*FLOATS, np.dtype(np.complex128)):
+        x = wide(rng, (3000, 2, 3), 300 if dtype.itemsize >= 8 else 3).astype(dtype)
+        host, mixed = ExactSum(dtype, (2, 3)).add(x), ExactSum(dtype, (2, 3)).add(x[:1000])
+        mixed.add(cupy.asarray(x[1000:]))
+        assert mixed.to_bytes() == host.to_bytes()
+        host.add_products(x, x)
+        mixed.add_products(cupy.asarray(x), cupy.asarray(x))
+        assert mixed == host
+
+
+@pytest.mark.gpu
+def test_gpu_many_outputs_and_many_elements():
+    cupy = pytest.importorskip("cupy")
+    rng = np.random.default_rng(4)
+    x = wide(rng, (70_000, 7))
+    same_on_the_gpu(oz.sum, x, axis=1)
+    same_on_the_gpu(oz.sum, x.T, axis=0)
+    same_on_the_gpu(oz.sum, x, axis=0)
+    ones = cupy.ones(2**31 + 5, np.float16)
+    assert float(oz.sum(ones, dtype=np.float64)) == 2**31 + 5
+    assert float(oz.norm(ones, dtype=np.float64)) == math.sqrt(2**31 + 5)

@@ -1,0 +1,383 @@
+"""The CUDA form of `_window` and `_superaccumulator`: exact sums of rows in one pass.
+
+Every warp keeps a window: the levels of `_window.window_terms`, two of them, or three for
+products, whose errors (by fma) start at the second. What falls outside goes, digit by digit, to
+the block's superaccumulator in shared memory, as do the windows in the end. The last block of
+an output rounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multiword._kernels import Kernel
+from multiword.formats import FORMATS
+from ozaki._fixedpoint import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY
+from ozaki._rounding import ROUNDING_SOURCE
+from ozaki._superaccumulator import Layout
+from ozaki._window import LEVEL_BITS
+
+THREADS = 256
+BATCH = {False: 8, True: 4}
+"""Terms that a thread reads at a time: of a sum, of products."""
+
+SOURCES = {"float64": 0, "float32": 1, "float16": 2, "bfloat16": 3}
+"""How the kernel calls the dtypes it reads."""
+
+_DEFINITIONS = "".join(
+    f"#define {name} {value}\n"
+    for name, value in {
+        "THREADS": THREADS,
+        "LEVEL_BITS": LEVEL_BITS,
+        "PLUS_INFINITY": PLUS_INFINITY,
+        "MINUS_INFINITY": MINUS_INFINITY,
+        "NOT_A_NUMBER": NAN,
+        "ORDINARY": ORDINARY,
+        "MINUS_ZERO": MINUS_ZERO,
+    }.items()
+)
+
+_DIGITS_SOURCE = r"""
+typedef long long i64;
+#define MASK32 0xffffffffll
+#define LEVELS (PRODUCT && SOURCE == 0 ? 3 : 2)
+
+/* Add v·2^(position + LOWEST): what _fixedpoint.scatter does. */
+__device__ __noinline__ void add_integer(i64 *digits, i64 v, int position) {
+    if (position < 0) { v >>= min(-position, 63); position = 0; }
+    if (v == 0) return;
+    const int shift = position & 31;
+    u64 *d = (u64 *)digits + (position >> 5);
+    const i64 low = (v & MASK32) << shift, high = (v >> 32) * (1ll << shift);
+    atomicAdd(d, (u64)(low & MASK32));
+    atomicAdd(d + 1, (u64)((low >> 32) + (high & MASK32)));
+    atomicAdd(d + 2, (u64)(high >> 32));
+}
+
+/* The significand with its sign, and the exponent of its unit; x is finite. */
+__device__ i64 significand(double x, int *exponent) {
+    const i64 bits = __double_as_longlong(x);
+    const int field = (int)(bits >> 52) & 2047;
+    i64 m = bits & ((1ll << 52) - 1);
+    if (field) m |= 1ll << 52;
+    *exponent = (field ? field : 1) - 1075;
+    return bits < 0 ? -m : m;
+}
+
+__device__ bool finite(double x) { return fabs(x) < __longlong_as_double(0x7ff0000000000000ll); }
+
+__device__ __noinline__ void add_number(i64 *digits, unsigned *flags, double x) {
+    if (!finite(x)) {
+        atomicOr(flags, x > 0 ? PLUS_INFINITY : x < 0 ? MINUS_INFINITY : NOT_A_NUMBER);
+        return;
+    }
+    int exponent;
+    const i64 m = significand(x, &exponent);
+    add_integer(digits, m, exponent - LOWEST);
+}
+
+/* x·y where a float64 and its error do not hold it: 106 bits in two pieces. */
+__device__ __noinline__ void add_product(i64 *digits, unsigned *flags, double x, double y) {
+    if (!finite(x) || !finite(y)) { add_number(digits, flags, x * y); return; }
+    int i, j;
+    const i64 a = significand(x, &i), b = significand(y, &j);
+    if (a == 0 || b == 0) return;
+    const u64 c = a < 0 ? -a : a, d = b < 0 ? -b : b;
+    const u64 low = c * d, high = __umul64hi(c, d);
+    const i64 sign = (a < 0) == (b < 0) ? 1 : -1;
+    atomicOr(flags, ORDINARY);
+    add_integer(digits, sign * (i64)(low & ((1ull << 62) - 1)), i + j - LOWEST);
+    add_integer(digits, sign * (i64)(high << 2 | low >> 62), i + j + 62 - LOWEST);
+}
+
+/* Round the digits, which are all zero outside [first, last); digits has room for two more. */
+__device__ double round_digits(i64 *digits, int first, int last, int precision, int smallest) {
+    i64 carry = 0;
+    for (int i = first; i < last; i++) {
+        const i64 v = digits[i] + carry;
+        digits[i] = v & MASK32;
+        carry = v >> 32;
+    }
+    const bool negative = carry < 0;
+    if (negative) {
+        i64 borrow = 0;
+        for (int i = first; i < last; i++) {
+            const i64 v = borrow - digits[i];
+            digits[i] = v & MASK32;
+            borrow = v >> 32;
+        }
+        carry = borrow - carry;
+    }
+    digits[last] = carry & MASK32;
+    digits[last + 1] = carry >> 32;
+    int top = last + 1;
+    while (top > first && digits[top] == 0) top--;
+    const int bottom = top - 7;
+    u64 sticky = 0;
+    for (int i = first; i < bottom; i++) sticky |= digits[i];
+    u64 limb[5];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int low = bottom + 2 * i;
+        limb[i] = (low < first ? 0 : digits[low]) | (low + 1 < first ? 0 : (u64)digits[low + 1] << 32);
+    }
+    limb[4] = 0;
+    limb[0] |= sticky != 0;
+    const double value = round_limbs<5>(limb, LOWEST + 32 * bottom, precision, smallest);
+    return negative ? -value : value;
+}
+
+__device__ double with_flags(double value, unsigned flags) {
+    const unsigned infinite = flags & (PLUS_INFINITY | MINUS_INFINITY);
+    const double infinity = __longlong_as_double(0x7ff0000000000000ll);
+    if (flags & NOT_A_NUMBER || infinite == (PLUS_INFINITY | MINUS_INFINITY))
+        return __longlong_as_double(0x7ff8000000000000ll);
+    if (infinite) return infinite == PLUS_INFINITY ? infinity : -infinity;
+    return (flags & (MINUS_ZERO | ORDINARY)) == MINUS_ZERO ? -0.0 : value;
+}
+"""
+
+_WINDOW_SOURCE = r"""
+/* 1.5·2^k */
+__device__ double sigma_of(int k) { return __longlong_as_double((i64)(k + 1023) << 52 | 1ll << 51); }
+
+/* One warp's window: the same in all its lanes but for the sums. */
+struct Window {
+    double sigma[LEVELS], limit;
+    i64 sum[LEVELS];
+    int k, count;
+    unsigned ordinary;
+
+    __device__ __forceinline__ Window() {
+#pragma unroll
+        for (int i = 0; i < LEVELS; i++) { sigma[i] = 0; sum[i] = 0; }
+        limit = -1; k = -2000; count = 0; ordinary = 0;
+    }
+
+    /* Add the warp's sums to the superaccumulator and begin anew. */
+    __device__ __forceinline__ void flush(i64 *digits) {
+#pragma unroll
+        for (int level = 0; level < LEVELS; level++) {
+            const i64 terms = (i64)count * (PRODUCT && LEVELS == 3 && level ? 2 : 1);
+            i64 v = sum[level] - terms * __double_as_longlong(sigma[level]);
+            for (int step = 16; step; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
+            if (threadIdx.x % 32 == 0) add_integer(digits, v, k - 52 - level * LEVEL_BITS - LOWEST);
+            sum[level] = 0;
+        }
+        count = 0;
+    }
+
+    /* Make room for numbers whose exponent field is at most `field` in all lanes, if it can be. */
+    __device__ __forceinline__ void raise(i64 *digits, unsigned field) {
+        const int highest = (int)__reduce_max_sync(0xffffffffu, field) - 1022 + 8;
+        const int wanted = min(max(highest, LEVEL_BITS * (LEVELS - 1) - 1022), 1023);
+        if (wanted <= k) return;
+        flush(digits);
+        k = wanted;
+#pragma unroll
+        for (int i = 0; i < LEVELS; i++) sigma[i] = sigma_of(k - i * LEVEL_BITS);
+        limit = scalbn(1.0, k - 7);
+    }
+
+    /* What level i leaves of x. */
+    __device__ __forceinline__ double take(int i, double x) {
+        const double t = x + sigma[i];
+        sum[i] += __double_as_longlong(t);
+        return x - (t - sigma[i]);
+    }
+
+    /* Note that something other than −0 came. */
+    __device__ __forceinline__ void note(double x) {
+        ordinary |= __double2loint(x) | (__double2hiint(x) ^ 0x80000000);
+    }
+};
+
+__device__ unsigned exponent_field(double x) {
+    const unsigned field = (unsigned)__double2hiint(x) >> 20 & 2047;
+    return field == 2047 ? 0 : field;
+}
+
+__device__ double load(const void *p, i64 i) {
+#if SOURCE == 0
+    return ((const double *)p)[i];
+#elif SOURCE == 1
+    return ((const float *)p)[i];
+#elif SOURCE == 2
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(((const unsigned short *)p)[i]));
+    return f;
+#else
+    return __uint_as_float((unsigned)((const unsigned short *)p)[i] << 16);
+#endif
+}
+"""
+
+_KERNEL_SOURCE = r"""
+/* result[o] = RN(sum over i < n of x[o, i], or of ±x[o, i]·y[o, i]), or the digits of that sum.
+
+   Element (o, i) of x lies at o·x_row + i·x_step. `parts` blocks share an output. totals is
+   (outputs, DIGITS) zeros or an earlier sum, flags (outputs,) likewise, tickets zeros. `resume`
+   says that there is an earlier sum, `keep` that more is to come: without either, one block
+   that does the whole of an output touches none of the three. */
+extern "C" __global__ void __launch_bounds__(THREADS, 4) exact_sums(
+    const char *x, i64 x_row, i64 x_step, const char *y, i64 y_row, i64 y_step, i64 n, int parts, int negate,
+    i64 *totals, unsigned *flags, unsigned *tickets, double *result,
+    int resume, int keep, int precision, int smallest)
+{
+    __shared__ i64 digits[DIGITS + 3];
+    __shared__ unsigned seen, last_block;
+    __shared__ int first, last;
+    const i64 output = blockIdx.x / parts;
+    const int part = blockIdx.x % parts;
+    for (int i = threadIdx.x; i < DIGITS + 3; i += THREADS) digits[i] = 0;
+    if (threadIdx.x == 0) { seen = n > 0 ? MINUS_ZERO : 0; first = DIGITS; last = 0; last_block = 1; }
+    __syncthreads();
+
+    const int size = SOURCE == 0 ? 8 : SOURCE == 1 ? 4 : 2;
+    x += output * x_row * size;
+    y += output * y_row * size;
+#if UNIT
+    x_step = y_step = 1;
+#endif
+    Window window;
+    for (i64 base = (i64)part * THREADS * BATCH; base < n; base += (i64)parts * THREADS * BATCH) {
+        double a[BATCH];
+        bool outside = false;
+        unsigned field = 0;
+#if PRODUCT
+        double b[BATCH];
+#endif
+        const bool whole = base + THREADS * BATCH <= n;
+#pragma unroll
+        for (int j = 0; j < BATCH; j++) {
+            const i64 i = base + j * THREADS + threadIdx.x;
+            a[j] = whole || i < n ? load(x, i * x_step) : -0.0;
+#if PRODUCT
+            if (negate && i < n) a[j] = -a[j];
+            b[j] = whole || i < n ? load(y, i * y_step) : 1.0;
+#endif
+        }
+#pragma unroll
+        for (int j = 0; j < BATCH; j++) {
+#if PRODUCT
+#if LEVELS == 2
+            a[j] = a[j] * b[j];
+#endif
+            const double p = LEVELS == 2 ? a[j] : a[j] * b[j];
+#else
+            const double p = a[j];
+#endif
+            outside |= !(fabs(p) <= window.limit);
+        }
+        if (__any_sync(0xffffffffu, outside)) {
+#pragma unroll
+            for (int j = 0; j < BATCH; j++) {
+#if PRODUCT && LEVELS == 3
+                field = max(field, exponent_field(a[j] * b[j]));
+#else
+                field = max(field, exponent_field(a[j]));
+#endif
+            }
+            window.raise(digits, field);
+        }
+#pragma unroll
+        for (int j = 0; j < BATCH; j++) {
+#if PRODUCT && LEVELS == 3
+            double p = a[j] * b[j];
+            double e = __fma_rn(a[j], b[j], -p);
+            window.note(p);
+            /* An error that might underflow, a product that overflows or has no window. */
+            if (!(fabs(p) <= window.limit) || (fabs(p) < 0x1p-900 && a[j] != 0 && b[j] != 0)) {
+                add_product(digits, &seen, a[j], b[j]);
+                p = e = 0;
+            }
+            double r = window.take(1, window.take(0, p));
+            e = window.take(1, e);
+            r = window.take(2, r);
+            e = window.take(2, e);
+            if (r != 0) add_number(digits, &seen, r);
+            if (e != 0) add_number(digits, &seen, e);
+#else
+            double p = a[j];
+            window.note(p);
+            if (!(fabs(p) <= window.limit)) {
+                add_number(digits, &seen, p);
+                p = 0;
+            }
+            const double r = window.take(1, window.take(0, p));
+            if (r != 0) add_number(digits, &seen, r);
+#endif
+        }
+        window.count += BATCH;
+        if (window.count >= 2048) window.flush(digits);
+    }
+    window.flush(digits);
+    if (window.ordinary) atomicOr(&seen, ORDINARY);
+    __syncthreads();
+
+    /* Hand over to the output's total, 32 bits at a time so that no digit overflows. */
+    if (parts > 1 || keep) {
+        u64 *total = (u64 *)totals + output * DIGITS;
+        for (int i = threadIdx.x; i < DIGITS; i += THREADS) {
+            const i64 v = digits[i];
+            const i64 over = i < DIGITS - 1 ? v >> 32 : 0;
+            if (v) atomicAdd(total + i, (u64)(v - (over << 32)));
+            if (over) atomicAdd(total + i + 1, (u64)over);
+        }
+        if (threadIdx.x == 0) atomicOr(flags + output, seen);
+        if (keep) return;
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) last_block = atomicAdd(tickets + output, 1u) == parts - 1;
+        __syncthreads();
+        if (!last_block) return;
+        __threadfence();
+    }
+    const bool together = parts > 1;
+    if (!together && resume && threadIdx.x == 0) seen |= flags[output];
+    for (int i = threadIdx.x; i < DIGITS; i += THREADS) {
+        i64 v = together ? 0 : digits[i];
+        if (together || resume) v += ((volatile i64 *)totals)[output * DIGITS + i];
+        digits[i] = v;
+        if (v) { atomicMin(&first, i); atomicMax(&last, i + 1); }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        const unsigned all = together ? *(volatile unsigned *)(flags + output) : seen;
+        const double value = last ? round_digits(digits, first, last, precision, smallest) : 0.0;
+        result[output] = with_flags(value, all);
+    }
+}
+"""
+
+
+def constants(dtype: str, product: bool, unit: bool, layout: Layout) -> dict[str, Any]:
+    """The compile-time constants for arrays of this dtype, summed into digits of this layout."""
+    return {
+        "SOURCE": SOURCES[dtype],
+        "PRODUCT": int(product),
+        "UNIT": int(unit),
+        "BATCH": BATCH[product],
+        "DIGITS": layout.digits,
+        "LOWEST": f"({layout.exponent})",
+    }
+
+
+_OWN_LAYOUTS = {
+    "float64": Layout.of(FORMATS["fp64"]),
+    "float32": Layout.of(FORMATS["fp32"]),
+    "float16": Layout.of(FORMATS["fp16"]),
+    "bfloat16": Layout.of(FORMATS["bf16"]),
+}
+
+exact_sums = Kernel(
+    "exact_sums",
+    _DEFINITIONS + ROUNDING_SOURCE + _DIGITS_SOURCE + _WINDOW_SOURCE + _KERNEL_SOURCE,
+    tuple(
+        constants(dtype, product, unit, layout)
+        for dtype, layout in _OWN_LAYOUTS.items()
+        for product in (False, True)
+        for unit in (False, True)
+    ),
+)
+"""See the comment above its CUDA source."""
