@@ -28,6 +28,13 @@ FLOOR_EXPONENT = -260
 """Below every product: a zero accumulator takes no part in the alignment. (On an H200 any floor of
 -129 or lower gives the bits observed; -126, the exponent field of a zero in fp32, does not.)"""
 
+NARROW_FLOOR = -100
+"""The same where float32 carries the products: they are multiples of 2**-110, so a step of zeros may
+align here."""
+
+BATCH = 1 << 17
+"""Products handled at once: as many as a core's cache holds."""
+
 _ROUNDERS = {"RN": np.rint, "RD": np.floor, "RU": np.ceil}
 _FP32_MASK = np.int64(-1 << 29)
 """What is left of a float64's bits when its significand is cut to fp32's 24."""
@@ -39,12 +46,12 @@ class Operands:
 
     Attributes
     ----------
-    a, b : (m, k) and (k, n) arrays of the finite words (others are 0), in `carrier`.
-    ea, eb : int16 exponents of the same shapes.
-    special_a, special_b : the operands with every finite value replaced by its sign, so that
-        their float64 product says what Inf and NaN do; None if all is finite.
-    wide : whether float64 carries the products.
-    extreme : whether a product can fall among fp32's subnormals or beyond its largest number.
+    a, b : (k, m) and (k, n) arrays of the finite words of Aᵀ and B (others are 0), float32 or float64.
+    ea, eb : their exponents, int16 of the same shapes.
+    special_a, special_b : (k, m) and (k, n), Aᵀ and B with every finite value replaced by its sign,
+        so that their float64 product says what Inf and NaN do; None if all is finite.
+    wide : whether float64 carries the products: because float32 cannot, or because a sum can
+        fall among fp32's subnormals or overflow.
     """
 
     a: np.ndarray
@@ -54,7 +61,6 @@ class Operands:
     special_a: np.ndarray | None
     special_b: np.ndarray | None
     wide: bool
-    extreme: bool
 
 
 def exponents(x: np.ndarray, emin: int) -> np.ndarray:
@@ -64,10 +70,10 @@ def exponents(x: np.ndarray, emin: int) -> np.ndarray:
     return np.where(x == 0, ZERO_EXPONENT, found).astype(np.int16)
 
 
-def prepare(a: np.ndarray, b: np.ndarray, word: str, generation: Generation) -> Operands:
-    """Take apart the words of A, (m, k), and B, (k, n)."""
+def prepare(a: np.ndarray, b: np.ndarray, word: str, generation: Generation, wide: bool) -> Operands:
+    """Take apart the words of A, (m, k), and B, (k, n); `wide` to have float64 in any case."""
     source = get_format(word)
-    left, right = a.astype(np.float64), np.ascontiguousarray(b, dtype=np.float64)
+    left, right = (np.ascontiguousarray(x, dtype=np.float64) for x in (a.T, b))
     special_a = special_b = None
     if not (np.isfinite(left).all() and np.isfinite(right).all()):
         special_a, special_b = (np.where(np.isfinite(x), np.sign(x), x) for x in (left, right))
@@ -76,11 +82,11 @@ def prepare(a: np.ndarray, b: np.ndarray, word: str, generation: Generation) -> 
     lowest, highest = _range(ea, eb)
     term = int(2**generation.fraction_bits * (2 - 2.0 ** (1 - source.precision)) ** 2)
     fits = generation.widths[word] * max(term, 1) < 2**31
-    extreme = lowest < -90 or highest > 100
     # Directed alignment must see the sign of a term however small: float32 would lose it.
-    wide = not fits or extreme or generation.alignment in ("RD", "RU")
+    directed = generation.alignment in ("RD", "RU")
+    wide = wide or not fits or directed or lowest < -90 or highest > 100
     carrier = np.float64 if wide else np.float32
-    return Operands(left.astype(carrier), right.astype(carrier), ea, eb, special_a, special_b, wide, extreme)
+    return Operands(left.astype(carrier), right.astype(carrier), ea, eb, special_a, special_b, wide)
 
 
 def _range(ea: np.ndarray, eb: np.ndarray) -> tuple[int, int]:
@@ -97,95 +103,108 @@ class BlockFMA:
 
     Parameters
     ----------
-    generation, word : what multiplies, and which words.
+    generation : what multiplies.
     target : the accumulator's format, "fp32" or "fp16".
     shape : (rows, columns) of the slab.
+    width : the largest number of products in a step.
     wide : as in `Operands`.
-    extreme : whether a sum can fall among fp32's subnormals or overflow.
     """
 
     def __init__(
-        self, generation: Generation, target: str, shape: tuple[int, int], wide: bool, extreme: bool
+        self, generation: Generation, target: str, shape: tuple[int, int], width: int, wide: bool
     ) -> None:
         self.generation = generation
         self.target: Format = get_format(target)
-        self.wide, self.extreme = wide, extreme
-        self.product = np.empty(shape, np.float64 if wide else np.float32)
-        self.integer = self.product if wide else np.empty(shape, np.int32)
-        self.total = np.empty(shape, self.integer.dtype)
-        self.exponent, self.largest = np.empty(shape, np.int16), np.empty(shape, np.int16)
-        self.value, self.power = np.empty(shape), np.empty(shape)
+        self.wide = wide
+        self.carrier = np.float64 if wide else np.float32
+        self.integers = np.int64 if wide else np.int32
+        rows = max(1, min(shape[0], BATCH // max(1, width * shape[1])))
+        self.batches = [slice(i, min(i + rows, shape[0])) for i in range(0, shape[0], rows)]
+        block = (width, rows, shape[1])
+        self.product, self.exponent = np.empty(block, self.carrier), np.empty(block, np.int16)
+        self.aligned = self.product if wide else np.empty(block, np.int32)
+        self.total = np.empty(shape, self.aligned.dtype)
+        self.largest, self.block_largest = np.empty(shape, np.int16), np.empty(shape, np.int16)
+        self.field = np.empty(shape, self.integers)
+        self.scale, self.addend = np.empty(shape, self.carrier), np.empty(shape, self.carrier)
+        self.value = np.empty(shape)
         rounder = _ROUNDERS.get(generation.alignment)
         # float32 to int32 truncates by itself; in float64 the truncation is spelled out
         self.align = np.trunc if wide and rounder is None else rounder
 
     def step(self, a: np.ndarray, b: np.ndarray, ea: np.ndarray, eb: np.ndarray, c: np.ndarray) -> None:
-        """c ← c + A·B over one block: a, ea (rows, w); b, eb (w, columns); c float64, in place."""
-        self._align_to_largest(ea, eb, c)
+        """c ← c + A·B over one block: a, ea (w, rows); b, eb (w, columns); c in place."""
+        self._find_largest(ea, eb, c)
         self._add_products(a, b)
         self._add_accumulator(c)
         self._round(c)
 
-    def _align_to_largest(self, ea: np.ndarray, eb: np.ndarray, c: np.ndarray) -> None:
-        if self.extreme:
+    def _find_largest(self, ea: np.ndarray, eb: np.ndarray, c: np.ndarray) -> None:
+        if self.wide:
             np.copyto(self.largest, exponents(c, self.target.emin))
-        else:  # c is zero or normal
-            field = self.power.view(np.int64)
-            np.right_shift(c.view(np.int64), 52, out=field)
-            np.bitwise_and(field, 0x7FF, out=field)
-            np.subtract(field, 1023, out=self.largest, casting="unsafe")
-        np.maximum(self.largest, np.int16(FLOOR_EXPONENT), out=self.largest)
-        for h in range(ea.shape[1]):
-            np.add(ea[:, h, None], eb[h], out=self.exponent)
-            np.maximum(self.largest, self.exponent, out=self.largest)
+        else:  # c is zero or normal in fp32
+            np.right_shift(c.view(np.int32), 23, out=self.field)
+            np.bitwise_and(self.field, 0xFF, out=self.field)
+            np.subtract(self.field, 127, out=self.largest, casting="unsafe")
+        floor = FLOOR_EXPONENT if self.wide else NARROW_FLOOR
+        np.maximum(self.largest, np.int16(floor), out=self.largest)
+        for rows in self.batches:
+            found = self.exponent[: len(ea), : rows.stop - rows.start]
+            np.add(ea[:, rows, None], eb[:, None], out=found)
+            np.maximum.reduce(found, axis=0, out=self.block_largest[rows])
+        np.maximum(self.largest, self.block_largest, out=self.largest)
 
     def _add_products(self, a: np.ndarray, b: np.ndarray) -> None:
-        bits = self.generation.fraction_bits
-        scale: np.ndarray
-        if self.wide:
-            scale = _power_of_two(bits - self.largest.astype(np.int64), np.float64, self.power)
-        else:
-            # Below -100 every product of the slab is 0, so any finite scale will do.
-            shift = bits - np.maximum(self.largest, np.int16(-100)).astype(np.int32)
-            scale = _power_of_two(shift, np.float32, shift.view(np.float32))
-        self.total.fill(0)
-        for h in range(a.shape[1]):
-            np.multiply(a[:, h, None], b[h], out=self.product)
-            np.multiply(self.product, scale, out=self.product)
+        """The exact sum of the aligned products, in units of 2**(largest - F), into `total`."""
+        np.subtract(self.generation.fraction_bits, self.largest, out=self.field)
+        _power_of_two(self.field, self.scale)
+        for rows in self.batches:
+            block = slice(0, len(a)), slice(0, rows.stop - rows.start)
+            product, aligned = self.product[block], self.aligned[block]
+            np.multiply(a[:, rows, None], b[:, None], out=product)
+            np.multiply(product, self.scale[rows], out=product)
             if self.align is not None:
-                self.align(self.product, out=self.product)
+                self.align(product, out=product)
             if not self.wide:
-                np.copyto(self.integer, self.product, casting="unsafe")
-            np.add(self.total, self.integer, out=self.total)
+                np.copyto(aligned, product, casting="unsafe")
+            np.add.reduce(aligned, axis=0, out=self.total[rows])
 
     def _add_accumulator(self, c: np.ndarray) -> None:
-        """Put the exact sum, in units of 2**(largest - F), into `value`; its unit into `power`."""
-        bits, value = self.generation.fraction_bits, self.value
-        exponent = self.largest.astype(np.int64)
-        exponent -= bits
-        scale = _power_of_two(-exponent, np.float64, self.power)
-        np.multiply(c, scale, out=value)
-        _ROUNDERS.get(self.generation.alignment, np.trunc)(value, out=value)
-        np.add(value, self.total, out=value)
+        """The exact sum with c, in the same units, into `value`."""
+        np.multiply(c, self.scale, out=self.addend)
+        _ROUNDERS.get(self.generation.alignment, np.trunc)(self.addend, out=self.addend)
+        np.add(self.addend, self.total, out=self.value)
         if self.generation.carry_bits is not None:
-            np.fmod(value, 2.0 ** (bits + 1 + self.generation.carry_bits), out=value)
-        _power_of_two(exponent, np.float64, self.power)
+            np.fmod(
+                self.value,
+                2.0 ** (self.generation.fraction_bits + 1 + self.generation.carry_bits),
+                out=self.value,
+            )
 
     def _round(self, c: np.ndarray) -> None:
         """Normalise the sum and round it to the accumulator's format."""
-        np.multiply(self.value, self.power, out=self.value)
-        if self.target.name == "fp16":
-            c[...] = self.value.astype(np.float16)
-        elif self.generation.rounding == "RZ" and not self.extreme:
-            np.bitwise_and(self.value.view(np.int64), _FP32_MASK, out=c.view(np.int64))
+        np.negative(self.field, out=self.field)
+        unit = _power_of_two(self.field, self.scale)
+        if self.wide:
+            np.multiply(self.value, unit, out=self.value)
+            half = self.target.name == "fp16"
+            c[...] = (
+                self.value.astype(np.float16) if half else round_to_fp32(self.value, self.generation.rounding)
+            )
+            return
+        # Neither subnormal nor infinite, so the integer may be rounded before it is scaled.
+        if self.generation.rounding == "RZ":
+            np.bitwise_and(self.value.view(np.int64), _FP32_MASK, out=self.value.view(np.int64))
+            np.copyto(c, self.value, casting="same_kind")
         else:
             c[...] = round_to_fp32(self.value, self.generation.rounding)
+        np.multiply(c, unit, out=c)
 
 
-def _power_of_two(exponent: np.ndarray, dtype: type, out: np.ndarray) -> np.ndarray:
-    """2**exponent in `out` (of that dtype), made from its bits."""
-    integers, bias, shift = (np.int64, 1023, 52) if dtype is np.float64 else (np.int32, 127, 23)
-    field = out.view(integers)
+def _power_of_two(exponent: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """2**exponent in `out`, made from its bits; int64 exponents for float64, int32 for float32."""
+    bias, shift = (1023, 52) if out.dtype == np.float64 else (127, 23)
+    field = out.view(exponent.dtype)
     np.add(exponent, bias, out=field)
     np.left_shift(field, shift, out=field)
     return out

@@ -179,47 +179,50 @@ class TensorCore:
 
     def _tensor_product(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         """C + A·B on the tensor core alone, in slabs shared among the workers."""
+        m, n = c.shape
+        if n < m:  # the arithmetic is symmetric, and long rows are faster
+            return self._tensor_product(word, b.T, a.T, c.T).T
         if word == "tf32":
             a, b = _round_to_tf32(a), _round_to_tf32(b)
-        operands = prepare(a, b, word, self.generation)
+        c = c.astype(np.float64)
+        size = np.abs(c[c != 0])
+        ordinary = self.accumulate == "fp32" and bool(((size >= 2.0**-90) & (size <= 2.0**100)).all())
+        operands = prepare(a, b, word, self.generation, wide=not ordinary)
         corners = [
-            (slice(i, min(i + SLAB_ROWS, c.shape[0])), slice(j, min(j + SLAB_COLUMNS, c.shape[1])))
-            for i in range(0, c.shape[0], SLAB_ROWS)
-            for j in range(0, c.shape[1], SLAB_COLUMNS)
+            (slice(i, min(i + SLAB_ROWS, m)), slice(j, min(j + SLAB_COLUMNS, n)))
+            for i in range(0, m, SLAB_ROWS)
+            for j in range(0, n, SLAB_COLUMNS)
         ]
-        extreme = operands.extreme or self.accumulate == "fp16" or bool(np.any(c))
         out = np.empty(c.shape, np.float32)
 
         def compute(corner: tuple[slice, slice]) -> None:
-            out[corner] = self._slab(word, operands, corner, c[corner].astype(np.float64), extreme)
+            out[corner] = self._slab(word, operands, corner, c[corner])
 
         workers = min(self.workers, len(corners))
         if workers <= 1:
-            for corner in self._shown(corners, a.size * b.shape[1]):
+            for corner in self._shown(corners, a.size * n):
                 compute(corner)
         else:
             with ThreadPoolExecutor(workers) as pool:
-                for _ in self._shown(pool.map(compute, corners), a.size * b.shape[1], len(corners)):
+                for _ in self._shown(pool.map(compute, corners), a.size * n, len(corners)):
                     pass
         return out
 
-    def _slab(
-        self, word: str, x: Operands, corner: tuple[slice, slice], c: np.ndarray, extreme: bool
-    ) -> np.ndarray:
+    def _slab(self, word: str, x: Operands, corner: tuple[slice, slice], c: np.ndarray) -> np.ndarray:
         """One slab of results, block after block of the inner dimension."""
         rows, columns = corner
-        core = BlockFMA(self.generation, self.accumulate, c.shape, x.wide, extreme)
-        steps = self.blocking.steps(0, x.a.shape[1], self.generation.widths[word])
+        width = self.generation.widths[word]
+        core = BlockFMA(self.generation, self.accumulate, c.shape, width, x.wide)
         special = np.where(np.isfinite(c), 0.0, c)
-        c = np.where(np.isfinite(c), c, 0.0)
+        c = np.where(np.isfinite(c), c, 0.0).astype(x.a.dtype)
         with np.errstate(all="ignore"):
-            for step in steps:
+            for step in self.blocking.steps(0, len(x.a), width):
                 block = slice(*step)
-                core.step(x.a[rows, block], x.b[block, columns], x.ea[rows, block], x.eb[block, columns], c)
+                core.step(x.a[block, rows], x.b[block, columns], x.ea[block, rows], x.eb[block, columns], c)
                 if x.special_a is not None and x.special_b is not None:
-                    beyond = x.special_a[rows, block] @ x.special_b[block, columns]
+                    beyond = x.special_a[block, rows].T @ x.special_b[block, columns]
                     special += np.where(np.isfinite(beyond), 0.0, beyond)
-                if extreme:
+                if x.wide:
                     overflow = np.isinf(c)
                     special += np.where(overflow & (special == 0), c, 0.0)
                     c[overflow] = 0.0

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from multiword.probe._products import WORDS
-from multiword.probe._report import default_names, named_engines, print_report, save_report, survey
+from multiword.probe._report import default_names, named_engine, print_report, save_report, survey
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,14 +18,15 @@ def main(arguments: list[str] | None = None) -> int:
         "engines",
         nargs="*",
         metavar="ENGINE",
-        help="cublas, or a modelled generation such as V100; by default the GPU, if there is one, and the models",
+        help="cublas, or a modelled generation such as V100, with /fp16 for half-precision accumulation; "
+        "by default the GPU, if there is one, and the models",
     )
     parser.add_argument("--word", action="append", choices=WORDS, help="a word format; by default all")
     parser.add_argument("--json", metavar="FILE", help="save the findings here as well")
     options = parser.parse_args(arguments)
     names = options.engines or default_names()
     try:
-        engines = named_engines(names)
+        engines = [named_engine(name) for name in names]
     except (ValueError, ImportError, RuntimeError) as error:
         print(f"multiword.probe: {error}", file=sys.stderr)
         return 2

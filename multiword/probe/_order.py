@@ -16,7 +16,7 @@ import numpy as np
 
 from multiword.engines import Engine
 from multiword.engines._generations import Blocking
-from multiword.probe._products import WORDS, diagonal
+from multiword.probe._products import WORDS, array_module, diagonal
 
 _TILES = (None, 256, 128, 64, 32, 16)
 _MASKS = {"fp32": (2.0**15, 2.0**15, 2.0**-7), "fp16": (2.0**15, 1.0, 2.0**-12)}
@@ -47,22 +47,22 @@ def subtree_sizes(
     """
     pairs = np.array(list(pairs), int).reshape(-1, 2)
     x, y, unit = _MASKS["fp16" if accumulates_in_half(engine, word) else "fp32"]
-    found, size = [], max(1, min(m, n))
+    xp, found, size = array_module(engine), [np.zeros(0)], max(1, min(m, n))
     for start in range(0, len(pairs), size):
-        chunk = pairs[start : start + size]
-        a, b = np.full((2, len(chunk), k), unit)
-        rows = np.arange(len(chunk))
-        for position, sign in zip(chunk.T, (1, -1), strict=True):
-            a[rows, position], b[rows, position] = x, sign * y
+        i, j = (xp.asarray(column) for column in pairs[start : start + size].T)
+        a, b = xp.full((2, len(i), k), unit, np.float32)
+        rows = xp.arange(len(i))
+        a[rows, i], b[rows, i] = x, y
+        a[rows, j], b[rows, j] = x, -y
         found.append(diagonal(engine, word, a, b, m, n))
-    survivors = np.concatenate(found) / unit**2 if found else np.zeros(0)
+    survivors = np.concatenate(found) / unit**2
     return k - np.rint(survivors).astype(int)
 
 
 def accumulates_in_half(engine: Engine, word: str) -> bool:
     """Whether results are half precision: 1 + 2**-12 is then 1."""
-    a, b = np.array([[1.0, 2.0**-6]]), np.array([[1.0, 2.0**-6]])
-    return word == "fp16" and float(diagonal(engine, word, a, b, 16, 16)[0]) == 1
+    a = array_module(engine).asarray([[1.0, 2.0**-6] + [0.0] * 14], np.float32)
+    return word == "fp16" and float(diagonal(engine, word, a, a, 16, 16)[0]) == 1
 
 
 def infer_blocking(engine: Engine, word: str, m: int, n: int, k: int) -> Blocking:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 import ml_dtypes
 import numpy as np
 
-from multiword._arrays import import_cupy
-from multiword.engines import Engine, get_product
+from multiword._arrays import Array, import_cupy
+from multiword.engines import Engine
 
 Term = tuple[float, float]
 """The two factors of one product."""
@@ -36,46 +37,41 @@ class Bench:
 
     def sums(self, rows: Sequence[dict[int, Term]]) -> np.ndarray:
         """Inner products of which each is given as position in k → product; the rest is 0."""
-        a, b = np.zeros((2, len(rows), self.size))
+        a, b = np.zeros((2, len(rows), self.size), np.float32)
         for r, row in enumerate(rows):
             for position, (x, y) in row.items():
                 a[r, position], b[r, position] = x, y
-        return diagonal(self.engine, self.word, a, b, self.size, self.size)
+        xp = array_module(self.engine)
+        return diagonal(self.engine, self.word, xp.asarray(a), xp.asarray(b), self.size, self.size)
 
 
-def as_words(x: np.ndarray, word: str) -> np.ndarray:
-    """Float64 `x`, whose values are words already, in the format's dtype."""
-    with np.errstate(over="ignore"):
-        return x.astype(np.float32).astype(get_product(word).word)
+def array_module(engine: Engine) -> ModuleType:
+    """CuPy for the engine on the GPU, NumPy for the others."""
+    return import_cupy() if engine.name == "cublas" else np
 
 
-def multiply(engine: Engine, word: str, a: np.ndarray, bt: np.ndarray) -> np.ndarray:
-    """A·Bᵀ of host arrays on the engine, wherever it computes, back on the host in float64."""
-    if engine.name != "cublas":
-        return np.asarray(engine.multiply(word, a, bt)).astype(np.float64)
-    cupy = import_cupy()
-    return np.asarray(cupy.asnumpy(engine.multiply(word, _to_device(a), _to_device(bt)))).astype(np.float64)
+def as_words(x: Array, word: str) -> Array:
+    """Float32 `x`, whose values are words already, in the format's dtype, where it is."""
+    if word == "fp16":
+        return x.astype(np.float16)
+    if word == "tf32":
+        return x
+    return (x.view(np.uint32) >> 16).astype(np.uint16).view(ml_dtypes.bfloat16)
 
 
-def _to_device(x: np.ndarray) -> object:
-    cupy = import_cupy()
-    if x.dtype == ml_dtypes.bfloat16:  # copied as its bits
-        return cupy.asarray(np.ascontiguousarray(x).view(np.uint16)).view(ml_dtypes.bfloat16)
-    return cupy.asarray(x)
-
-
-def diagonal(engine: Engine, word: str, a: np.ndarray, bt: np.ndarray, m: int, n: int) -> np.ndarray:
-    """Inner products of the rows of `a` with those of `bt`, (count, k) each, as the diagonal of
-    as many (m, n) products as it takes."""
-    size, k = min(m, n), a.shape[1]
-    found = []
+def diagonal(engine: Engine, word: str, a: Array, bt: Array, m: int, n: int) -> np.ndarray:
+    """Inner products of the rows of `a` with those of `bt`, (count, k) float32 words each, as the
+    diagonals of as many (m, n) products as it takes; float64 on the host."""
+    xp, size, k = array_module(engine), max(1, min(m, n)), a.shape[1]
+    found = [np.zeros(0)]
     for start in range(0, len(a), size):
         part = slice(start, start + size)
         count = len(a[part])
-        left, right = np.zeros((m, k)), np.zeros((n, k))
+        left, right = xp.zeros((m, k), np.float32), xp.zeros((n, k), np.float32)
         left[:count], right[:count] = a[part], bt[part]
-        found.append(multiply(engine, word, as_words(left, word), as_words(right, word)).diagonal()[:count])
-    return np.concatenate(found) if found else np.zeros(0)
+        result = engine.multiply(word, as_words(left, word), as_words(right, word)).diagonal()[:count]
+        found.append((result if xp is np else xp.asnumpy(result)).astype(np.float64))
+    return np.concatenate(found)
 
 
 def term(value: float, exponent: int = 0) -> Term:

@@ -11,10 +11,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from multiword._arrays import import_cupy
 from multiword.engines import Engine, get_engine
 from multiword.engines._generations import GENERATIONS
 from multiword.engines._tensorcore import TensorCore
 from multiword.probe._findings import Findings
+from multiword.probe._half import HalfCublas
 from multiword.probe._products import WORDS
 from multiword.probe._tests import probe
 
@@ -52,22 +54,26 @@ def survey(engines: Iterable[Engine], words: Iterable[str] = WORDS) -> tuple[lis
     return found, notes
 
 
-def named_engines(names: Iterable[str]) -> list[Engine]:
-    """The engines of those names: "cublas", "host", or a generation of `TensorCore`."""
-    return [TensorCore(name) if name in GENERATIONS else get_engine(name) for name in names]
+def named_engine(name: str) -> Engine:
+    """The engine of that name: "cublas", "host" or a generation of `TensorCore`; with "/fp16" after
+    it, the mode whose accumulator and result are half precision."""
+    plain, _, accumulate = name.partition("/")
+    if accumulate not in ("", "fp16", "fp32"):
+        raise ValueError(f"unknown accumulator {accumulate!r}; known are fp16, fp32")
+    if plain in GENERATIONS:
+        return TensorCore(plain, accumulate=accumulate or "fp32")
+    return HalfCublas() if (plain, accumulate) == ("cublas", "fp16") else get_engine(plain)
 
 
 def default_names() -> list[str]:
     """The GPU's engine, if there is a GPU with its libraries, and the models of the paper."""
-    names = ["V100", "T4", "A100", "H200"]
+    names = ["V100", "V100/fp16", "T4", "A100", "H200"]
     try:
         get_engine("cublas")
-        import cupy
-
-        cupy.cuda.runtime.getDeviceCount()
+        import_cupy().cuda.runtime.getDeviceCount()
     except Exception:  # whatever is missing, there is no GPU to probe
         return names
-    return ["cublas", *names]
+    return ["cublas", "cublas/fp16", *names]
 
 
 def print_report(found: list[Findings], notes: list[str], console: Console | None = None) -> None:
