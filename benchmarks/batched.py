@@ -13,14 +13,17 @@ rotate among as many sets as it takes to exceed the L2 cache (at most 16). C is 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import itertools
 import json
 import math
 import multiprocessing
 import os
+import re
 import sys
 import time
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +41,40 @@ BANDWIDTH = 4.2e12
 """Bytes per second of a copy within the H200's memory, read and write."""
 
 CACHE_BYTES = 150 << 20
+TUNED_BYTES = 600 << 20
+"""Larger batches are tuned by a part of them that fills this much memory."""
+
 BATCHES = (10, 100, 1000, 10000)
 SIZES = (
     *range(1, 33),
-    *(34, 36, 40, 44, 47, 48, 50, 52, 56, 60, 63, 64, 65, 72, 80, 88, 96, 100, 104, 112, 120, 127, 128),
-    *(129, 144, 150, 160, 176, 192, 200, 224, 225, 240, 250, 255, 256),
+    *(
+        34,
+        36,
+        40,
+        44,
+        47,
+        48,
+        50,
+        52,
+        56,
+        60,
+        63,
+        64,
+        65,
+        72,
+        80,
+        81,
+        88,
+        96,
+        100,
+        101,
+        104,
+        112,
+        120,
+        127,
+        128,
+    ),
+    *(129, 144, 150, 160, 176, 191, 192, 200, 224, 225, 240, 250, 255, 256),
 )
 PLAIN = [
     Blocking("plain", t, c) for t, c in ((64, 4096), (128, 4096), (128, 8192), (128, 16384), (256, 16384))
@@ -58,6 +90,7 @@ TILED = [
     for m, n, wm, wn, s, g in (
         *((1, 1, 2, 2, 2, 3), (2, 2, 2, 2, 2, 3), (2, 2, 2, 2, 4, 2), (2, 4, 2, 2, 2, 3)),
         *((4, 4, 2, 2, 2, 3), (2, 4, 4, 2, 2, 3), (1, 2, 4, 2, 2, 2), (2, 2, 2, 2, 1, 2)),
+        *((4, 2, 2, 4, 4, 2), (4, 2, 2, 4, 2, 3), (4, 4, 2, 2, 4, 2), (1, 5, 7, 1, 4, 2), (1, 5, 5, 1, 4, 2)),
     )
 ]
 
@@ -70,7 +103,7 @@ def candidates(n: int, is_complex: bool, rank: bool) -> list[Blocking]:
         found += PLAIN
     if n <= (128 if is_complex else 256):
         bound = next(x for x in WHOLE_SHAPES if n <= x)
-        chunks = (4096, 8192, 16384, 32768) if n <= 64 else (1,)
+        chunks = (4096, 6144, 8192, 16384, 32768) if n <= 64 else (1,)
         threads = (64, 128, 256) if n <= 32 else (128, 256)
         if n > 64:
             threads = (128, 256, 512)
@@ -80,16 +113,23 @@ def candidates(n: int, is_complex: bool, rank: bool) -> list[Blocking]:
             if (c, t) not in ((4096, 256), (32768, 64))
         ]
     if n > 24 or rank:
-        found += TILED if n > 48 else TILED[:2] + TILED[6:]
+        found += TILED if n > 48 else TILED[:2] + TILED[6:8]
     return found
 
 
-def words(shape: tuple[int, ...]) -> Any:
-    """Random halves, from a million drawn ones."""
+@cache
+def drawn() -> Any:
+    """A million random halves."""
     import cupy
 
-    drawn = cupy.random.standard_normal(1 << 20, dtype=cupy.float32).astype(cupy.float16)
-    return cupy.resize(drawn, shape)
+    return cupy.random.standard_normal(1 << 20, dtype=cupy.float32).astype(cupy.float16)
+
+
+def words(shape: tuple[int, ...]) -> Any:
+    """Random halves, repeated as often as it takes."""
+    import cupy
+
+    return cupy.resize(drawn(), shape)
 
 
 class Operands:
@@ -134,7 +174,7 @@ def replayed(launches: list[Any], repeats: int, least: int = 12) -> float:
     import cupy
 
     stream = cupy.cuda.Stream(non_blocking=True)
-    count = len(launches) * math.ceil(least / len(launches)) if len(launches) > 1 else 2
+    count = len(launches) * math.ceil(least / len(launches))
     with stream:
         for launch in launches:
             launch()
@@ -158,10 +198,7 @@ def replayed(launches: list[Any], repeats: int, least: int = 12) -> float:
 def time_way(operands: Operands, blocking: Blocking | None, repeats: int = 3) -> float:
     """Seconds of one blocking, or infinity if it does not fit."""
     launches = [lambda p=p: device.multiply(p, blocking) for p in operands.problems()]
-    try:
-        return replayed(launches, repeats)
-    except ValueError:
-        return math.inf
+    return replayed(launches, repeats, 12 if operands.count > 1 else 2)
 
 
 def time_planar(operands: Operands, repeats: int = 3) -> float:
@@ -189,28 +226,30 @@ def compile_all(part: list[tuple[str, int, int, int]]) -> None:
             if m * n < 400
             else Operands(m, n, k, 2, is_complex).problems()[0]
         )
-        call = device._call(problem, problem.out)
+        call = device.place(problem, problem.out)
         for blocking in candidates(m, is_complex, name.endswith("16")):
             if blocking.way != "cublas":
-                device._compiled(call.case, blocking)
+                device.compiled(call.case, blocking)
 
 
 def tuning_shapes(name: str) -> list[tuple[int, int, int]]:
     return [s for s in shapes_of(name) if regime(*s, False)[0].endswith(name.split()[1])]
 
 
-def tune(out: Path, budget: float) -> None:
-    """Measure every blocking everywhere and write the fastest."""
+def tune(out: Path, budget: float, skipped: tuple[int, int]) -> None:
+    """Measure every blocking everywhere and write the fastest; sizes skipped keep their choices."""
     import cupy
 
     every = [(name, *s) for name in REGIMES for s in tuning_shapes(name)]
+    old = json.loads(out.read_text()) if skipped[1] else {"choices": {}, "blockings": []}
+    every = [x for x in every if not skipped[0] <= x[1] <= skipped[1]]
     began = time.time()
     workers = min(16, os.cpu_count() or 1)
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         pool.map(compile_all, [every[i :: 4 * workers] for i in range(4 * workers)], chunksize=1)
     print(f"compiled in {time.time() - began:.0f} s", flush=True)
-    blockings: list[Blocking] = []
-    choices: dict[str, list[dict[str, Any]]] = {name: [] for name in REGIMES}
+    blockings = [Blocking(**x) for x in old["blockings"]]
+    choices: dict[str, list[dict[str, Any]]] = {name: old["choices"].get(name, []) for name in REGIMES}
     # Sizes in an order that covers the range evenly, in case time runs out.
     order = [x for step in range(4) for x in every[step::4]]
     for name, m, n, k in order:
@@ -218,7 +257,7 @@ def tune(out: Path, budget: float) -> None:
             print("out of time at", name, m, flush=True)
             break
         row = tune_size(name, m, n, k, blockings)
-        choices[name].append(row)
+        choices[name] = [x for x in choices[name] if x["n"] != row["n"]] + [row]
     for rows in choices.values():
         rows.sort(key=lambda row: row["n"])
     record = heading("tune") | {
@@ -235,10 +274,11 @@ def tune_size(name: str, m: int, n: int, k: int, blockings: list[Blocking]) -> d
     is_complex = name.startswith("complex")
     best, times, library = [], [], []
     for batch in BATCHES:
-        operands = Operands(m, n, k, batch, is_complex)
-        measured: dict[Blocking, float] = {}
-        for blocking in candidates(m, is_complex, name.endswith("16")):
-            measured[blocking] = time_way(operands, blocking)
+        represented = min(batch, TUNED_BYTES // (6 * (1 + is_complex) * m * n))
+        operands = Operands(m, n, k, represented, is_complex)
+        measured = {
+            x: time_way(operands, x) for x in distinct(operands, candidates(m, is_complex, name[-2:] == "16"))
+        }
         # A second look at those within a tenth of the best, against noise.
         close = [x for x, t in measured.items() if t < 1.1 * min(measured.values())]
         for blocking in close[:6] if len(close) > 1 else []:
@@ -250,6 +290,15 @@ def tune_size(name: str, m: int, n: int, k: int, blockings: list[Blocking]) -> d
         times.append(round(measured[chosen] * 1e6, 2))
         library.append(round(measured[Blocking("cublas")] * 1e6, 2))
     return {"n": n, "best": best, "microseconds": times, "cublas": library}
+
+
+def distinct(operands: Operands, blockings: list[Blocking]) -> list[Blocking]:
+    """Those that fit, and that do not come to the same launch."""
+    problem = operands.problems()[0]
+    case = device.place(problem, problem.out).case
+    plans = {x: None if x.way == "cublas" else device.compiled(case, x)[1] for x in blockings}
+    seen = {plan: x for x, plan in reversed(plans.items()) if plan is not None}
+    return [blockings[0], *reversed(seen.values())]
 
 
 def changed(blocking: Blocking) -> dict[str, Any]:
@@ -372,10 +421,11 @@ def compare_size(name: str, n: int, batch: int) -> dict[str, Any] | None:
     row = {"n": n, "k": shape[2], "batch": batch, "ours": ours}
     row["cublas"] = time_planar(operands, 9) if is_complex else time_way(operands, Blocking("cublas"), 9)
     problem = operands.problems()[0]
-    row["way"] = device.choose(device._call(problem, problem.out).case).way
+    row["way"] = device.choose(device.place(problem, problem.out).case).way
     layout = "interleaved" if is_complex else "real"
     row["bound"] = least_seconds(*shape, batch, layout, bandwidth=BANDWIDTH, read_c=False)
-    row["resident"] = operands.count == 16
+    if operands.count > 3:  # the same operands again and again: they stay in the L2 cache
+        row["warm"] = replayed([lambda: device.multiply(problem)], 9)
     return row
 
 
@@ -386,7 +436,6 @@ def heading(command: str) -> dict[str, Any]:
 
     from multiword.engines import _libcublas as lib
     from multiword.engines._cublas import current_handle
-    import ctypes
 
     version = ctypes.c_int()
     lib.routine("cublasGetVersion_v2")(current_handle(), ctypes.byref(version))
@@ -406,8 +455,6 @@ def heading(command: str) -> dict[str, Any]:
 def compact(record: dict[str, Any]) -> str:
     """JSON with one row to a line."""
     text = json.dumps(record, indent=1)
-    import re
-
     return re.sub(r"\{[^{}]*\}|\[[^\[\]{}]*\]", lambda m: re.sub(r"\s*\n\s*", " ", m.group()), text) + "\n"
 
 
@@ -430,6 +477,7 @@ def report(record: dict[str, Any]) -> None:
                     f"{row['cublas'] / row['ours']:.2f}",
                 ),
                 *(f"{row['bound'] * 1e6:.2f}", f"{100 * row['bound'] / row['ours']:.0f} %"),
+                f"{100 * row['bound'] / row['warm']:.0f} %" if "warm" in row else "",
             )
         console.print(table)
     slower = [r for rows in record["figures"].values() for r in rows if r["ours"] > 1.03 * r["cublas"]]
@@ -487,7 +535,7 @@ def main() -> None:
     command.add_argument("--plots", type=Path)
     arguments = parser.parse_args()
     if arguments.command == "tune":
-        tune(arguments.out, arguments.budget)
+        tune(arguments.out, arguments.budget, tuple(arguments.skip))
     elif arguments.command == "compare":
         compare(arguments.out)
     else:

@@ -24,20 +24,25 @@ def _blockings() -> tuple[Blocking, ...]:
     return tuple(Blocking(**x) for x in table()["blockings"])
 
 
-def regime(m: int, n: int, k: int, is_complex: bool) -> tuple[str, float, bool]:
-    """Return the table that a shape belongs to, its size there, and whether rows are aligned.
+def regime(m: int, n: int, k: int, is_complex: bool) -> tuple[str, float, int]:
+    """Return the table that a shape belongs to, its size there, and the alignment of its rows.
 
     A product is a "rank-16" update if its inner dimension is much the smallest, otherwise
-    "square". cuBLAS is slow where rows are not whole multiples of 16 bytes.
+    "square". Rows of 8, 2 or 1 halves at a time: cuBLAS and the kernels are slower in that order.
 
     >>> regime(100, 100, 16, False)
-    ('real rank-16', 100.0, False)
+    ('real rank-16', 100.0, 2)
     """
     kind = "complex" if is_complex else "real"
-    aligned = n % 8 == 0 and k % 8 == 0
+    aligned = alignment(n) if alignment(n) < alignment(k) else alignment(k)
     if 3 * k <= min(m, n):
         return f"{kind} rank-16", math.sqrt(m * n), aligned
     return f"{kind} square", round((m * n * k) ** (1 / 3), 6), aligned
+
+
+def alignment(n: int) -> int:
+    """8, 2 or 1: how many halves at a time a row of n can be taken."""
+    return 8 if n % 8 == 0 else 2 if n % 2 == 0 else 1
 
 
 def choose(case: Case) -> Blocking:
@@ -49,11 +54,10 @@ def choose(case: Case) -> Blocking:
 
 
 @cache
-def nearest(name: str, size: float, aligned: bool, batch: int) -> Blocking:
+def nearest(name: str, size: float, aligned: int, batch: int) -> Blocking:
     """Return the choice at the table's nearest size of the same alignment and nearest batch."""
-    rows = [row for row in table()["choices"][name] if (row["n"] % 8 == 0) == aligned] or table()["choices"][
-        name
-    ]
+    every = table()["choices"][name]
+    rows = [row for row in every if alignment(row["n"]) == aligned] or every
     row = min(rows, key=lambda x: abs(math.log(x["n"] / size)))
     batches = table()["batches"]
     column = min(range(len(batches)), key=lambda i: abs(math.log(batches[i] / max(1, batch))))

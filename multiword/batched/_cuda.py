@@ -9,6 +9,7 @@ operands and the result agree. With g = lane / 4 and t = lane % 4, thread (g, t)
 - of Bᵀ the same, where row 2g belongs to a first instruction and row 2g + 1 to a second;
 - of C, rows 2g and 2g + 1, columns 4t … 4t + 3 of the 16×16 that the two instructions make.
 
+Inner dimensions up to 8 (half-complex: 4) take m16n8k8, where a thread has two inner indices.
 Operands with odd rows are read entry by entry, and there inner indices t, t + 4, t + 8, t + 12
 (and columns likewise) meet fewer bank conflicts.
 
@@ -28,7 +29,8 @@ typedef u32 Entry;                       // (re, im)
 typedef u16 Entry;
 #endif
 constexpr int SIZE = sizeof(Entry);
-constexpr int STEP = COMPLEX ? 8 : 16;   // entries of the inner dimension in one instruction
+constexpr int STEP = (COMPLEX ? 8 : 16) / (SHORT ? 2 : 1);  // inner indices in one instruction
+constexpr int SLOTS = SHORT ? 2 : 4;     // halves that a thread holds of each row of an operand
 constexpr int WIDE = COMPLEX ? 8 : 16;   // columns of C in two instructions
 constexpr int OWN = COMPLEX ? 2 : 4;     // entries that one thread holds side by side
 #define SIGN 0x80000000u                 // of the imaginary part
@@ -57,26 +59,38 @@ __device__ __forceinline__ u16 fma16(u16 x, u16 y, u16 z) {
 
 // ---- the accumulator of one instruction: rows g and g + 8, two columns each
 
+#if BF16
+#define WORDS "bf16.bf16"
+#else
+#define WORDS "f16.f16"
+#endif
+
 struct Sum {
 #if ACC16
     u32 x[2];
     __device__ __forceinline__ float at(int i) const { return widen((u16)(x[i / 2] >> (i % 2 * 16))); }
     __device__ __forceinline__ void add(const u32 (&a)[4], const u32 (&b)[2]) {
+#if SHORT
+        asm("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0,%1},{%2,%3},{%4},{%0,%1};"
+            : "+r"(x[0]), "+r"(x[1]) : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+#else
         asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1},{%2,%3,%4,%5},{%6,%7},{%0,%1};"
             : "+r"(x[0]), "+r"(x[1]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
     }
 #else
     float x[4];
     __device__ __forceinline__ float at(int i) const { return x[i]; }
     __device__ __forceinline__ void add(const u32 (&a)[4], const u32 (&b)[2]) {
-#if BF16
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+#if SHORT
+        asm("mma.sync.aligned.m16n8k8.row.col.f32." WORDS ".f32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
+            : "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3]) : "r"(a[0]), "r"(a[1]), "r"(b[0]));
 #else
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-#endif
+        asm("mma.sync.aligned.m16n8k16.row.col.f32." WORDS ".f32 "
             "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
             : "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
     }
 #endif
     __device__ __forceinline__ void clear() {
@@ -127,12 +141,12 @@ struct Operand {
     // r[j]: slot j of row o
     __device__ __forceinline__ static void row(u32 (&r)[2], const u32* s, int o, int step, int t) {
         const int h = inner<SINGLY>(step, t, 0);
-        if constexpr (DEPTH_CONTIGUOUS && PAIRS && DEPTH % 2 == 0) {
+        if constexpr (DEPTH_CONTIGUOUS && PAIRS && DEPTH % 2 == 0 && !SHORT) {
             const uint2 x = *(const uint2*)(s + outer(o) * LD + depth(h, DEPTH - 2));
             r[0] = inside(h) ? x.x : 0; r[1] = inside(h) ? x.y : 0;
         } else {
 #pragma unroll
-            for (int j = 0; j < 2; ++j) r[j] = entry(s, o, inner<SINGLY>(step, t, j));
+            for (int j = 0; j < 2; ++j) r[j] = j && SHORT ? 0 : entry(s, o, inner<SINGLY>(step, t, j));
         }
         if (CONJUGATE) { r[0] ^= SIGN; r[1] ^= SIGN; }
     }
@@ -152,12 +166,12 @@ struct Operand {
 #pragma unroll
             for (int p = 0; p < 2; ++p) {
                 const u16* q = s + outer(p ? o1 : o0) * LD;
-                if constexpr (LD % 4 == 0 && DEPTH % 4 == 0 && ALIGN % 4 == 0) {
+                if constexpr (LD % 4 == 0 && DEPTH % 4 == 0 && ALIGN % 4 == 0 && !SHORT) {
                     const uint2 x = *(const uint2*)(q + depth(h, DEPTH - 4));
                     r[p][0] = inside(h) ? x.x : 0; r[p][1] = inside(h) ? x.y : 0;
                 } else {
 #pragma unroll
-                    for (int j = 0; j < 2; ++j) {
+                    for (int j = 0; j < SLOTS / 2; ++j) {
                         const u32 x = *(const u32*)(q + depth(h + 2 * j, DEPTH - 2));
                         r[p][j] = inside(h + 2 * j) ? x : 0;
                     }
@@ -166,13 +180,13 @@ struct Operand {
         } else if constexpr (!DEPTH_CONTIGUOUS && PAIRS && !COLUMNS_SINGLY) {
             u32 x[4];  // rows o0 and o1 = o0 + 1 of slot j
 #pragma unroll
-            for (int j = 0; j < 4; ++j) {
+            for (int j = 0; j < SLOTS; ++j) {
                 const u16* q = s + depth(h + j, DEPTH - 1) * LD;
                 x[j] = *(const u32*)(q + (OUTER % 16 ? min(o0, (OUTER - 1) & ~1) : o0));
                 x[j] = inside(h + j) ? x[j] : 0;
             }
 #pragma unroll
-            for (int q = 0; q < 2; ++q) {
+            for (int q = 0; q < SLOTS / 2; ++q) {
                 r[0][q] = __byte_perm(x[2 * q], x[2 * q + 1], 0x5410);
                 r[1][q] = __byte_perm(x[2 * q], x[2 * q + 1], 0x7632);
             }
@@ -180,7 +194,7 @@ struct Operand {
 #pragma unroll
             for (int p = 0; p < 2; ++p)
 #pragma unroll
-                for (int q = 0; q < 2; ++q)
+                for (int q = 0; q < SLOTS / 2; ++q)
                     r[p][q] = __byte_perm(entry(s, p ? o1 : o0, inner<SINGLY>(step, t, 2 * q)),
                                           entry(s, p ? o1 : o0, inner<SINGLY>(step, t, 2 * q + 1)), 0x5410);
         }
@@ -190,7 +204,7 @@ struct Operand {
     // A: 16 rows from `tile`, for one instruction
     __device__ __forceinline__ static void left(
             u32 (&f)[4], const Entry* s, int tile, int step, int g, int t) {
-        u32 r[2][2];
+        u32 r[2][2] = {};
         rows(r, s, 16 * tile + 2 * g, 16 * tile + 2 * g + 1, step, t);
         f[0] = r[0][0]; f[1] = r[1][0]; f[2] = r[0][1]; f[3] = r[1][1];
     }
@@ -208,7 +222,7 @@ struct Operand {
             odd[j] = __byte_perm(r[j], r[j], 0x1032);
         }
 #else
-        u32 r[2][2];
+        u32 r[2][2] = {};
         rows(r, s, first, WIDE * tile + column_of<COLUMNS_SINGLY>(g, 1), step, t);
         even[0] = r[0][0]; even[1] = r[0][1]; odd[0] = r[1][0]; odd[1] = r[1][1];
 #endif

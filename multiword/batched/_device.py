@@ -18,8 +18,8 @@ from multiword.batched._storage import Layout, Storage, describe, store, store_a
 from multiword.batched._tiled import TILED
 from multiword.batched._whole import WHOLE
 
-FALLBACK = Blocking("tiled", tile_m=2, tile_n=2)
-"""Runs every case; larger tiles would only be faster."""
+FALLBACKS = (Blocking("whole"), Blocking("tiled", tile_m=2, tile_n=2))
+"""For cases that the chosen blocking does not fit; the last one runs every case."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def multiply(problem: Problem, blocking: Blocking | None = None) -> Array:
             zero = problem.xp.zeros(problem.stored_shape, np.float32)
             result[...] = _host.scaled(problem, zero).astype(problem.word)
         elif result.size:
-            _run(_call(problem, result), blocking)
+            _run(place(problem, result), blocking)
         if problem.out is None or result is problem.out:
             return result
         problem.out[...] = result
@@ -66,7 +66,7 @@ def _result_array(problem: Problem) -> Array:
     return xp.empty(problem.stored_shape, problem.word)
 
 
-def _call(problem: Problem, result: Array) -> Call:
+def place(problem: Problem, result: Array) -> Call:
     """Place every stack; a result stored by columns is that of the transposed problem."""
     layout = describe(result, problem.complex, problem.batch)
     assert layout is not None  # `_result_array` saw to it
@@ -111,17 +111,17 @@ def _run(call: Call, blocking: Blocking | None) -> None:
     if chosen.way == "cublas":
         _gemm.multiply(call)
         return
-    function, plan = _compiled(call.case, chosen)
-    if plan is None and blocking is not None:
-        raise ValueError(f"{blocking} does not fit m, n, k = {call.case.m}, {call.case.n}, {call.case.k}")
-    if plan is None:
-        function, plan = _compiled(call.case, FALLBACK)
-    assert plan is not None  # the fallback's buffers fit every device
-    function((plan.grid,), (plan.threads,), _arguments(call, plan), shared_mem=plan.shared)
+    attempts = (chosen,) if blocking else (chosen, *FALLBACKS)
+    for attempt in attempts:
+        function, plan = compiled(call.case, attempt)
+        if plan is not None:
+            function((plan.grid,), (plan.threads,), _arguments(call, plan), shared_mem=plan.shared)
+            return
+    raise ValueError(f"{chosen} does not fit m, n, k = {call.case.m}, {call.case.n}, {call.case.k}")
 
 
 @lru_cache(maxsize=4096)
-def _compiled(case: Case, blocking: Blocking) -> tuple[Any, Plan | None]:
+def compiled(case: Case, blocking: Blocking) -> tuple[Any, Plan | None]:
     """The kernel for a case, and its launch."""
     processors, limit = device_limits(import_cupy().cuda.runtime.getDevice())
     if blocking.way == "tiled":

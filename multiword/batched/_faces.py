@@ -51,7 +51,8 @@ def batched_matmul(
     taken apart); then alpha·P + beta·C is evaluated in fp32 and rounded once to the result's format.
     In fp16, every partial sum is rounded to fp16 (on the CPU, one fused multiply-add for each
     term in order), alpha and beta are rounded to fp16, and the bound is (k + 16)·2⁻¹⁰·|A||B|.
-    The order of the sums is the engine's own, so bits may differ between devices.
+    The order of the sums is the engine's own, so bits may differ between devices, and where
+    cuBLAS is chosen it may round alpha·P to the format before it adds beta·C.
     What exceeds the format's range becomes infinite, Inf and NaN spread as in IEEE arithmetic
     (complex products are four real ones), and with alpha = 0 or k = 0 A and B are not read.
 

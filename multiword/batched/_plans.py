@@ -89,6 +89,7 @@ def _formats(case: Case) -> dict[str, int]:
         "CONJ_B": int(case.conj_b),
         "ALPHA": case.alpha,
         "BETA": case.beta,
+        "SHORT": 0,
         "A_KMAJOR": int(case.a.by_rows),
         "B_KMAJOR": int(not case.b.by_rows),
         "A_LISTED": int(case.a.listed),
@@ -188,7 +189,13 @@ def plan_whole(case: Case, blocking: Blocking, processors: int, limit: int = BLO
     count = max(1, blocking.chunk // max(1, each + size * m * n * staged))
     count = min(count, -(-case.batch // processors))
     while True:
-        constants = _formats(case) | {"M": m, "N": n, "K": k, "PLAIN": int(plain)}
+        constants = _formats(case) | {
+            "M": m,
+            "N": n,
+            "K": k,
+            "PLAIN": int(plain),
+            "SHORT": int(parts * k <= 8),
+        }
         constants |= {"THREADS": blocking.threads, "TM": blocking.tile_m, "TN": blocking.tile_n}
         constants |= _operand(case, case.a, m, "A", case.a.by_rows)
         constants |= _operand(case, case.b, n, "B", not case.b.by_rows)

@@ -247,6 +247,9 @@ _CASES = (
         Blocking("whole"),
         sample_case(7, 9, 11, **_PAIRS, a=Layout(80, 7, False, False, 4), b=Layout(99, 11, False, False, 4)),
     ),
+    (Blocking("whole"), sample_case(8, 8, 8, acc16=True)),
+    (Blocking("whole"), sample_case(5, 5, 5)),
+    (Blocking("whole"), sample_case(4, 4, 4, **_PAIRS)),
     (_PLAIN, sample_case(8, 8, 8)),
     (_PLAIN, sample_case(3, 5, 7, bf16=True, alpha=1, beta=1, c=Layout(15, 5, True, False, 2))),
     (
