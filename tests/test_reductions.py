@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 from multiword.formats import FORMATS
 from ozaki import _reductions as oz
 from ozaki._exactsum import ExactSum
+from ozaki._fixedpoint import FixedPoint
 from tests.exact import nearest
 
 FORMAT = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
@@ -281,7 +282,7 @@ def test_mean_ties_subnormals_and_many():
 
 
 def test_division_by_a_large_count():
-    value = oz.FixedPoint(np.array([[3], [-5]]), 32, -7, np.array([8], np.uint8))
+    value = FixedPoint(np.array([[3], [-5]]), 32, -7, np.array([8], np.uint8))
     for divisor in (3, 2**29, 2**31 + 1, 2**40 + 3):
         exact = (3 - 5 * Fraction(2) ** 32) / 2**7 / divisor
         assert value.quotient(divisor).round().tolist() == [nearest(exact)]
@@ -478,7 +479,7 @@ def test_gpu_strides_integers_and_mixed_dtypes():
             product = oz.dot(x[view], x[view] + 1, axis=-1).get()
             assert bits(product) == bits(oz.dot(host[view], host[view] + 1, axis=-1))
     assert bits(oz.sum(x.transpose(2, 0, 1), axis=(0, 1)).get()) == bits(oz.sum(host, axis=(0, 2)))
-    one = cupy.broadcast_to(cupy.float64(0.1), (3000, 3000))
+    one = cupy.broadcast_to(cupy.array(0.1), (3000, 3000))
     assert float(oz.mean(one)) == 0.1
     integers = rng.integers(-(2**63), 2**63 - 1, 1000)
     same_on_the_gpu(oz.mean, integers)
@@ -517,3 +518,27 @@ def test_gpu_many_outputs_and_many_elements():
     ones = cupy.ones(2**31 + 5, np.float16)
     assert float(oz.sum(ones, dtype=np.float64)) == 2**31 + 5
     assert float(oz.norm(ones, dtype=np.float64)) == math.sqrt(2**31 + 5)
+
+
+@pytest.mark.gpu
+def test_gpu_means_and_norms(monkeypatch):
+    cupy = pytest.importorskip("cupy")
+    from ozaki import _columns_cuda
+
+    rng = np.random.default_rng(6)
+    x = wide(rng, (333, 2001), 300)
+    x[:, :5] = [1, 1 + 2.0**-52, 3, 4, 2.0**-1074]
+    x[:, 7] = np.where(np.arange(333) < 2, 2.0**600 * np.array([3, 4] + [0] * 331), 0)
+    for function in (oz.mean, oz.norm):
+        same_on_the_gpu(function, x, axis=0)
+        same_on_the_gpu(function, -x, axis=1)
+        same_on_the_gpu(function, x[:, :9], axis=1)
+    for values in ([2.0**-1074, 0, 2.0**-1074], [-(2.0**-1074), 0, 0], [1, 1 + 2.0**-52], [5e-324] * 2):
+        same_on_the_gpu(oz.mean, np.array(values, float))
+        same_on_the_gpu(oz.norm, np.array(values, float))
+    for n in (1, 4, 16, 25, 1023):
+        same_on_the_gpu(oz.norm, np.ones(n))
+        same_on_the_gpu(oz.norm, np.full(n, np.finfo(float).max))
+    monkeypatch.setattr(_columns_cuda, "_LARGEST_DIVISOR", 2)
+    same_on_the_gpu(oz.mean, x, axis=0)
+    assert cupy.isnan(oz.mean(cupy.zeros(0)))

@@ -9,23 +9,7 @@ from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
 from ozaki._rounding import round_digits
-
-
-def nearest(value: Fraction, fmt) -> float:
-    """RN of an exact rational to a format, in Python's integers."""
-    if value == 0:
-        return 0.0
-    numerator, denominator = abs(value).as_integer_ratio()
-    exponent = numerator.bit_length() - denominator.bit_length()
-    if Fraction(2) ** exponent > abs(value):
-        exponent -= 1
-    last = max(exponent - fmt.precision + 1, fmt.emin - fmt.precision + 1)
-    scaled = abs(value) / Fraction(2) ** last
-    rounded = round(scaled)  # Fraction rounds half to even
-    result = Fraction(rounded) * Fraction(2) ** last
-    largest = Fraction(2) ** (fmt.emax + 1)
-    magnitude = float("inf") if result >= largest else float(result)
-    return magnitude if value > 0 else -magnitude
+from tests.exact import nearest
 
 
 digit = st.integers(-(2**61), 2**61) | st.sampled_from([0, 1, -1, 2**27, 2**53, 2**53 + 1, -(2**54) - 2])

@@ -83,9 +83,9 @@ def infer_blocking(engine: Engine, word: str, m: int, n: int, k: int) -> Blockin
     ValueError : the order is not one of contiguous parts in steps (a matrix-vector kernel, say).
 
     >>> from multiword import TensorCore
-    >>> core = TensorCore("A100", blocking=Blocking(block_k=48, tile_k=32))
+    >>> core = TensorCore("A100", blocking=Blocking(block_k=52, tile_k=32))
     >>> infer_blocking(core, "fp16", 16, 16, 100)
-    Blocking(step=8, block_k=48, split_k=None, tile_k=32)
+    Blocking(step=8, block_k=52, split_k=None, tile_k=32)
     """
     if word not in WORDS:
         raise ValueError(f"unknown word format {word!r}; known are {', '.join(WORDS)}")

@@ -1,0 +1,191 @@
+"""The probes find what the models are made of, and the paper's conclusions with it."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiword import GENERATIONS, TensorCore, get_engine, get_generation
+from multiword.engines._generations import Blocking
+from multiword.probe import infer_blocking, print_report, probe, save_report, subtree_sizes, survey
+from multiword.probe._order import predicted_sizes
+
+MODELS = [(name, word) for name, g in GENERATIONS.items() for word in g.widths]
+
+
+@pytest.mark.parametrize(("name", "word"), MODELS)
+def test_probes_find_what_a_model_is_made_of(name, word):
+    found = probe(TensorCore(name), word, size=64)
+    own = get_generation(name)
+    assert (found.engine, found.word, found.result) == (name, word, "fp32")
+    assert (found.width, found.fraction_bits) == (own.widths[word], own.fraction_bits)
+    assert (found.alignment, found.rounding) == ("RZ", "RZ")
+
+
+@pytest.mark.parametrize(("name", "extra"), [("V100", 0), ("T4", 1), ("A100", 1)])
+def test_the_papers_conclusions(name, extra):
+    """Fasi et al. (2021), "Conclusions", in their order."""
+    found = probe(TensorCore(name), "fp16", size=64)
+    assert found.products_exact
+    assert (found.alignment, found.rounding) == ("RZ", "RZ")
+    assert found.subnormal_inputs
+    assert found.order_matters is False  # aligned to the largest: no order can matter
+    assert found.normalised_in_addition is False
+    assert found.normalised_in_subtraction is False
+    assert found.carry_bits is None  # no sum of a block overflows:
+    assert found.carry_bits_at_least >= 3  # "3 extra bits for carries"
+    assert found.monotone is False
+    assert found.extra_bits == extra
+
+
+def test_bfloat16_subnormals_on_the_a100():
+    """Fasi et al., "NVIDIA Ampere tensor cores": 2^-126 · 2^-1 is the subnormal 2^-127."""
+    for word in ("bf16", "tf32"):
+        found = probe(TensorCore("A100"), word, size=64)
+        assert found.subnormal_inputs
+        assert found.subnormal_sums
+        assert found.subnormal_accumulator
+
+
+@pytest.mark.parametrize("name", ["V100", "T4", "A100", "H200"])
+def test_half_precision_results_are_rounded_to_nearest(name):
+    found = probe(TensorCore(name, accumulate="fp16"), "fp16", size=64)
+    assert (found.result, found.rounding, found.alignment) == ("fp16", "RN", "RZ")
+    assert (found.width, found.fraction_bits) == (
+        get_generation(name).widths["fp16"],
+        get_generation(name).fraction_bits,
+    )
+    assert found.products_exact
+    assert found.subnormal_inputs
+    assert found.subnormal_sums
+    assert found.monotone is None
+
+
+@given(
+    width=st.integers(4, 24),
+    bits=st.integers(23, 30),
+    alignment=st.sampled_from(["RZ", "RN", "RD"]),
+    rounding=st.sampled_from(["RZ", "RN", "RD", "RU"]),
+)
+@settings(max_examples=25)
+def test_probes_find_any_width_bits_and_rounding(width, bits, alignment, rounding):
+    core = TensorCore("V100").with_arithmetic(
+        widths={"fp16": width}, fraction_bits=bits, alignment=alignment, rounding=rounding, name="custom"
+    )
+    found = probe(core, "fp16", size=64)
+    assert found.generation("custom") == core.generation
+    assert found.exponent_is_sum
+    assert found.normalised_in_addition is False
+    assert found.normalised_in_subtraction is False
+
+
+@pytest.mark.parametrize("carry", [2, 3])
+def test_too_few_carry_bits_are_found(carry):
+    """The paper's argument for the third bit: with two, sums of five terms wrap."""
+    core = TensorCore("V100").with_arithmetic(carry_bits=carry)
+    assert probe(core, "fp16", size=64).carry_bits == (2 if carry == 2 else None)
+    # 8 = 1.875 + 1 + 1.5 + 1.75 + 1.875 becomes 0 with two bits
+    row, c = np.array([[1, 1.5, 1.75, 1.875]]), np.array([[1.875]])
+    assert core.gemm(np.ones((1, 4)), row.T, c)[0, 0] == (0 if carry == 2 else 8)
+
+
+def test_the_papers_own_numbers_on_the_v100():
+    """The examples as printed, with c in the accumulator."""
+    u = 2.0**-24
+
+    def dot(c, *terms, name="V100"):
+        b = np.zeros((4, 1))
+        b[: len(terms), 0] = terms
+        return float(TensorCore(name).gemm(np.ones((1, 4)), b, np.array([[c]]))[0, 0])
+
+    assert dot(0, 2, 2 * u + u) == 2
+    assert dot(0, -2, -3 * u) == -2
+    assert dot(-1 + u, 1) == 2 * u  # no guard digit: relative error 1
+    assert dot(-1 + u, 1, name="T4") == u
+    assert dot(1 - u, u, u, u, u) == 1 + 2 * u
+    assert dot(1, u, u, u, u) == 1  # so not monotone
+    assert dot(-1 + u, 1, -u) == 2 * u
+    for place in range(4):
+        terms = [1.0, 1.0, 1.0]
+        terms.insert(place, 2 * u)
+        assert dot(1 + 2.0**-22 + 2.0**-23, *terms) == 4 + 2.0**-21
+    assert dot(1.875, 1, 1.5, 1.75, 1.875) == 8
+
+
+@given(
+    st.integers(2, 150),
+    st.sampled_from([None, 1, 2, 4, 8]),
+    st.sampled_from([None, 8, 24, 40, 64]),
+    st.sampled_from([None, 16, 32, 64]),
+    st.sampled_from([(16, 16), (3, 50)]),
+)
+@settings(max_examples=40)
+def test_the_inferred_blocking_gives_the_same_bits(k, step, block_k, tile_k, shape):
+    core = TensorCore("A100", blocking=Blocking(step, block_k, None, tile_k))
+    inferred = infer_blocking(core, "fp16", *shape, k)
+    rng = np.random.default_rng(k)
+    a, b = rng.standard_normal((shape[0], k)), rng.standard_normal((k, shape[1]))
+    assert np.array_equal(TensorCore("A100", blocking=inferred).gemm(a, b), core.gemm(a, b))
+
+
+def test_subtrees_are_counted_as_predicted():
+    blocking = Blocking(step=8, block_k=88, tile_k=32)
+    core = TensorCore("H200", blocking=blocking)
+    pairs = [(0, 1), (3, 100), (254, 3), (90, 91), (100, 170), (176, 180), (254, 250)]
+    sizes = subtree_sizes(core, "bf16", 10, 6, 255, pairs)
+    assert sizes.tolist() == predicted_sizes(blocking, 255, pairs).tolist()
+    assert sizes[:3].tolist() == [8, 176, 255]
+
+
+def test_engines_without_a_block_fma_are_refused():
+    with pytest.raises(ValueError, match=r"increasing k|no block FMA|contiguous parts"):
+        probe(get_engine("host"), "fp16")
+    with pytest.raises(ValueError, match="adds by Blocking"):
+        probe(TensorCore("A100", blocking=Blocking(block_k=16)), "fp16", size=64)
+    with pytest.raises(ValueError, match="known are fp16, bf16, tf32"):
+        probe(TensorCore("A100"), "fp64")
+    with pytest.raises(ValueError, match="k must be at least 2"):
+        infer_blocking(TensorCore("A100"), "fp16", 4, 4, 1)
+
+
+def test_the_report_prints_and_saves(tmp_path, capsys):
+    found, notes = survey([TensorCore("V100"), TensorCore("A100"), get_engine("host")])
+    assert [(f.engine, f.word) for f in found] == [
+        ("V100", "fp16"),
+        ("A100", "fp16"),
+        ("A100", "bf16"),
+        ("A100", "tf32"),
+    ]
+    print_report(found, notes)
+    printed = capsys.readouterr().out
+    assert "V100" in printed
+    assert "Not probed" in printed
+    save_report(tmp_path / "probe.json", found, notes, command="test")
+    saved = json.loads((tmp_path / "probe.json").read_text())
+    assert saved["findings"][0]["fraction_bits"] == 23
+    assert saved["command"] == "test"
+
+
+def test_the_command_line(tmp_path, capsys):
+    from multiword.probe.__main__ import main
+
+    path = tmp_path / "out.json"
+    assert main(["V100", "V100/fp16", "--word", "fp16", "--json", str(path)]) == 0
+    results = [f["result"] for f in json.loads(path.read_text())["findings"]]
+    assert results == ["fp32", "fp16"]
+    assert main(["K80"]) == 2
+    assert "unknown engine 'K80'" in capsys.readouterr().err
+    assert main(["V100/fp8"]) == 2
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("word", ["fp16", "bf16", "tf32"])
+def test_the_gpus_arithmetic_is_its_generations(word):
+    cupy = pytest.importorskip("cupy")
+    name = {"7": "V100", "8": "A100", "9": "H200"}[cupy.cuda.Device().compute_capability[0]]
+    found = probe(get_engine("cublas"), word)
+    own = get_generation(name)
+    assert (found.width, found.fraction_bits) == (own.widths[word], own.fraction_bits)
+    assert (found.alignment, found.rounding) == (own.alignment, own.rounding)

@@ -1,0 +1,378 @@
+"""The tensor-core model against a rational formulation of the same text, bit for bit."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiword import GENERATIONS, Generation, TensorCore, get_engine, get_generation
+from multiword.engines import _tensorcore
+from multiword.engines._fma import chain, fma
+from multiword.engines._generations import ROUNDINGS, Blocking
+from tests.reference_tensorcore import dot, exponent, round_to
+
+DTYPES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32}
+
+
+def words(x, word):
+    """Float64 numbers as words; tf32 cut to its bits."""
+    with np.errstate(all="ignore"):
+        x = np.asarray(x, np.float64).astype(np.float32).astype(DTYPES[word])
+    if word == "tf32":
+        cut = (np.ascontiguousarray(x).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+        x = np.where(np.isfinite(x), cut, x)
+    return x
+
+
+def same(x, y):
+    """Bit for bit, all NaNs alike."""
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    number = ~np.isnan(x)
+    return np.array_equal(x, y, equal_nan=True) and np.array_equal(
+        np.signbit(x[number]), np.signbit(y[number])
+    )
+
+
+def reference(a, b, c, word, target, generation, blocking=None):
+    """The product by the rational model, one result at a time."""
+    blocking = blocking or Blocking()
+    result = np.zeros((a.shape[0], b.shape[1]))
+    for i, j in np.ndindex(*result.shape):
+        row, column = [float(x) for x in a[i]], [float(x) for x in b[:, j]]
+        start, total = (0.0 if c is None else float(c[i, j])), None
+        for part in blocking.parts(len(row)) or [(0, 0)]:
+            for first, last in blocking.steps(*part, generation.widths[word]):
+                start = dot(row[first:last], column[first:last], start, word, target, generation)
+            total = np.float32(start) if total is None else np.float32(total) + np.float32(start)
+            start = 0.0
+        result[i, j] = total
+    return result
+
+
+def random_words(rng, shape, spread, word, zeros=0.15):
+    x = rng.standard_normal(shape) * 2.0 ** rng.integers(-spread, spread + 1, shape)
+    x[rng.random(shape) < zeros] = 0
+    return words(x, word)
+
+
+@pytest.mark.parametrize("name", GENERATIONS)
+@pytest.mark.parametrize("spread", [0, 5, 12, 60])
+def test_every_generation_and_format_equals_the_rational_model(name, spread):
+    generation = get_generation(name)
+    rng = np.random.default_rng(spread)
+    for word in generation.widths:
+        a, b = random_words(rng, (3, 37), spread, word), random_words(rng, (37, 4), spread, word)
+        c = (rng.standard_normal((3, 4)) * 2.0 ** rng.integers(-spread, spread + 1)).astype(np.float32)
+        for start in (None, c):
+            d = TensorCore(name).gemm(a, b, start, word=word)
+            assert d.dtype == np.float32
+            assert same(d, reference(a, b, start, word, "fp32", generation))
+
+
+@st.composite
+def custom_generations(draw):
+    word = draw(st.sampled_from(sorted(DTYPES)))
+    return word, Generation(
+        "custom",
+        {word: draw(st.integers(1, 33))},
+        draw(st.integers(10, 40)),
+        draw(st.sampled_from([None, 0, 1, 2, 3, 6])),
+        draw(st.sampled_from(ROUNDINGS)),
+        draw(st.sampled_from(ROUNDINGS)),
+    )
+
+
+SPECIAL = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 2.0**-149, -(2.0**-133), 2.0**127, 65504.0)
+
+
+def entries(special):
+    scaled = st.builds(lambda m, e: m * 2.0**e, st.integers(-2047, 2047), st.integers(-150, 116))
+    tame = st.builds(lambda m, e: m * 2.0**e, st.integers(-2047, 2047), st.integers(-24, 4))
+    return st.one_of(tame, scaled, st.sampled_from(SPECIAL)) if special else st.one_of(tame, scaled)
+
+
+@given(
+    custom_generations(),
+    st.sampled_from(["fp32", "fp16"]),
+    st.booleans(),
+    st.integers(0, 40),
+    st.booleans(),
+    st.data(),
+)
+def test_custom_arithmetic_equals_the_rational_model(custom, target, special, k, with_c, data):
+    word, generation = custom
+    numbers = st.lists(entries(special), min_size=4 * k + 4, max_size=4 * k + 4)
+    x = np.array(data.draw(numbers))
+    a, b = words(x[: 2 * k].reshape(2, k), word), words(x[2 * k : 4 * k].reshape(k, 2), word)
+    with np.errstate(over="ignore"):
+        c = x[4 * k :].reshape(2, 2).astype(np.float32 if target == "fp32" else np.float16)
+    start = c if with_c else None
+    d = TensorCore(generation, accumulate=target).gemm(a, b, start, word=word)
+    assert d.dtype == (np.float32 if target == "fp32" else np.float16)
+    if k or not with_c:  # without a step, c is returned as it is, -0 included
+        assert same(d, reference(a, b, start, word, target, generation))
+
+
+@pytest.mark.parametrize("word", DTYPES)
+def test_results_among_the_subnormals_and_overflow(word):
+    rng = np.random.default_rng(3)
+    generation = get_generation("H200")
+    if word == "fp16":
+        a, b = words(rng.integers(-9, 10, (4, 40)) * 2.0**-24, word), random_words(rng, (40, 4), 3, word)
+    else:
+        a = words(rng.standard_normal((4, 40)) * 2.0 ** rng.integers(-80, -70, (4, 40)), word)
+        b = words(rng.standard_normal((40, 4)) * 2.0 ** rng.integers(-78, -55, (40, 4)), word)
+    assert same(TensorCore("H200").gemm(a, b, word=word), reference(a, b, None, word, "fp32", generation))
+    large = words(np.full((1, 40), 2.0**15 if word == "fp16" else 2.0**63), word)
+    d = TensorCore("H200").gemm(large, large.T, word=word)
+    assert d[0, 0] == (40 * 2.0**30 if word == "fp16" else np.inf)
+    half = TensorCore("H200", accumulate="fp16")
+    if word == "fp16":
+        assert half.gemm(large, large.T)[0, 0] == np.inf
+        assert half.gemm(large, -large.T)[0, 0] == -np.inf
+
+
+def test_inf_and_nan_are_the_hardwares():
+    one, inf = np.float16(1), np.float16(np.inf)
+    row = np.array([[inf, one], [inf, inf], [-inf, one], [np.nan, one], [one, one]], np.float16)
+    column = np.array([[1, 0], [-1, 1]], np.float16)
+    d = TensorCore("H200").gemm(row, column)
+    expected = [[np.inf, np.nan], [np.nan, np.nan], [-np.inf, np.nan], [np.nan, np.nan], [0, 1]]
+    assert same(d, expected)
+    assert {hex(x) for x in d[np.isnan(d)].view(np.uint32)} == {"0x7fffffff"}
+    h = TensorCore("H200", accumulate="fp16").gemm(row, column)
+    assert {hex(x) for x in h[np.isnan(h)].view(np.uint16)} == {"0x7fff"}
+
+
+def test_an_overflow_meets_a_later_infinity():
+    # the accumulator is infinite from the first step on; an opposite infinity makes it NaN
+    a = words([[2.0**100] * 8 + [-math.inf] + [1.0] * 7 + [0.0] * 16], "bf16")
+    b = words([[2.0**100] * 8 + [1.0] * 24], "bf16").T
+    generation = replace(get_generation("H200"), widths={"bf16": 8})
+    assert np.isnan(TensorCore(generation).gemm(a, b, word="bf16")[0, 0])
+    assert TensorCore(generation).gemm(a[:, ::-1], b[::-1], word="bf16")[0, 0] == -np.inf
+
+
+@pytest.mark.parametrize(
+    "blocking",
+    [
+        Blocking(block_k=24),
+        Blocking(split_k=3),
+        Blocking(step=4),
+        Blocking(tile_k=32),
+        Blocking(step=8, block_k=40, tile_k=16),
+        Blocking(block_k=1000),
+    ],
+)
+def test_blocking_adds_parts_in_fp32(blocking):
+    rng = np.random.default_rng(0)
+    generation = get_generation("H200")
+    a, b = random_words(rng, (5, 101), 3, "fp16"), random_words(rng, (101, 3), 3, "fp16")
+    d = TensorCore("H200", blocking=blocking).gemm(a, b)
+    assert same(d, reference(a, b, None, "fp16", "fp32", generation, blocking))
+
+
+@given(st.integers(0, 300), st.integers(1, 40), st.integers(1, 64), st.integers(1, 64))
+def test_steps_cover_every_term_once(k, step, block_k, tile_k):
+    blocking = Blocking(step, block_k, None, tile_k)
+    seen = [h for part in blocking.parts(k) for s in blocking.steps(*part, 16) for h in range(*s)]
+    assert seen == list(range(k))
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (7, 68, 61), (200, 3, 17), (3, 700, 17), (130, 520, 9), (2, 3, 0)]
+)
+def test_shapes_slabs_and_threads_do_not_matter(shape, monkeypatch):
+    m, n, k = shape
+    rng = np.random.default_rng(1)
+    a, b = random_words(rng, (m, k), 6, "fp16"), random_words(rng, (k, n), 6, "fp16")
+    one = TensorCore("A100", workers=1).gemm(a, b)
+    monkeypatch.setattr(_tensorcore, "SLAB_ROWS", 5)
+    monkeypatch.setattr(_tensorcore, "SLAB_COLUMNS", 7)
+    assert same(TensorCore("A100", workers=3).gemm(a, b), one)
+    assert same(TensorCore("A100").gemm(np.asfortranarray(a)[::-1], b)[::-1], one)
+    corner = (slice(0, 2), slice(0, 2))
+    assert same(one[corner], reference(a[:2], b[:, :2], None, "fp16", "fp32", get_generation("A100")))
+
+
+def test_as_an_engine_with_batches_alpha_and_beta():
+    rng = np.random.default_rng(2)
+    core = TensorCore("H200")
+    a, bt = random_words(rng, (3, 6, 20), 2, "fp16"), random_words(rng, (3, 5, 20), 2, "fp16")
+    plain = core.multiply("fp16", a, bt)
+    assert plain.shape == (3, 6, 5)
+    for x, y, z in zip(a, bt, plain, strict=True):
+        assert same(z, core.gemm(x, y.T))
+    out = rng.standard_normal((3, 6, 5)).astype(np.float32)
+    alpha, beta = np.float32(0.3), np.float32(0.7)
+    added = [Fraction(float(beta * x)) for x in out.ravel()]
+    scaled = [Fraction(float(alpha)) * Fraction(float(x)) for x in plain.ravel()]
+    expected = [round_to(x + y, "fp32", "RN") for x, y in zip(added, scaled, strict=True)]
+    got = core.multiply("fp16", a, bt, out=out, alpha=0.3, beta=0.7)
+    assert got is out
+    assert same(got.ravel(), expected)
+
+
+def test_the_named_engine_is_the_h200():
+    engine = get_engine("tensorcore")
+    assert engine.name == "tensorcore"
+    assert engine.generation == get_generation("H200")
+    assert engine.products == {"fp16", "bf16", "tf32", "int8", "fp32", "fp64"}
+    assert TensorCore("V100").products == {"fp16", "int8", "fp32", "fp64"}
+
+
+def test_int8_products_are_exact_and_wrap():
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(-128, 128, (9, 700), np.int8), rng.integers(-128, 128, (700, 8), np.int8)
+    d = TensorCore("H200").gemm(a, b, word="int8")
+    assert d.dtype == np.int32
+    assert np.array_equal(d, a.astype(np.int64) @ b.astype(np.int64))
+    long = np.full((1, 1 << 17), -128, np.int8)
+    assert TensorCore("H200").gemm(long, long.T, word="int8")[0, 0] == -(2**31)
+
+
+def test_integers_add_exactly_while_they_fit():
+    rng = np.random.default_rng(5)
+    a, b = rng.integers(-63, 64, (20, 4096)), rng.integers(-63, 64, (4096, 20))
+    for word in ("fp16", "bf16", "tf32"):
+        d = TensorCore("H200").gemm(a, b, word=word)
+        assert np.array_equal(d, a @ b)
+
+
+def test_tf32_operands_are_rounded_to_nearest_even():
+    ties = np.array([[1 + 2.0**-11, 1 + 3 * 2.0**-11, -(1 + 2.0**-11), 1 + 2.0**-11 + 2.0**-23]], np.float32)
+    d = TensorCore("A100").gemm(ties.T, np.ones((1, 1), np.float32), word="tf32")
+    assert d.ravel().tolist() == [1, 1 + 2.0**-9, -1, 1 + 2.0**-10]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "spread"), [(np.float64, 3), (np.float64, 480), (np.float32, 3), (np.float32, 60)]
+)
+def test_fma_rounds_once(dtype, spread):
+    rng = np.random.default_rng(spread)
+    a, b, c = (
+        (rng.standard_normal(2000) * 2.0 ** rng.integers(-spread, spread + 1, 2000)).astype(dtype)
+        for _ in range(3)
+    )
+    near = rng.random(2000) < 0.5  # half of them cancel almost wholly
+    c[near] = -(a * b)[near] * (1 + rng.integers(-3, 4, near.sum()) * np.finfo(dtype).eps).astype(dtype)
+    got = fma(a, b, c)
+    bits, least = (53, -1022) if dtype == np.float64 else (24, -126)
+    for x, y, z, d in zip(a, b, c, got, strict=True):
+        exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+        unit = Fraction(2) ** (exponent(exact, least) - bits + 1) if exact else 1
+        assert Fraction(float(d)) == round(exact / unit) * unit
+
+
+def test_fma_at_the_ends_of_the_range():
+    big, small = 2.0**1023, 2.0**-1074
+    cases = [
+        (big, 2.0, -big, big),
+        (small, 0.5, 0.0, 0.0),
+        (small, 0.5, small, 2 * small),
+        (2.0**-600, 2.0**-600, small, small),
+        (big, big, 0.0, np.inf),
+        (big, 2.0, -np.inf, -np.inf),
+        (np.inf, 0.0, 1.0, np.nan),
+        (-0.0, 1.0, -0.0, -0.0),
+    ]
+    for a, b, c, d in cases:
+        assert same(fma(*(np.array([x]) for x in (a, b, c))), [d])
+
+
+def test_fp64_and_fp32_are_one_fma_after_another():
+    rng = np.random.default_rng(6)
+    for word, dtype in (("fp64", np.float64), ("fp32", np.float32)):
+        a, b = rng.standard_normal((4, 30)).astype(dtype), rng.standard_normal((30, 3)).astype(dtype)
+        d = TensorCore("A100").gemm(a, b, word=word)
+        assert d.dtype == dtype
+        bits = np.finfo(dtype).nmant
+        for i, j in np.ndindex(4, 3):
+            c = Fraction(0)
+            for x, y in zip(a[i], b[:, j], strict=True):
+                c += Fraction(float(x)) * Fraction(float(y))
+                unit = Fraction(2) ** (exponent(c, -1022) - bits)
+                c = round(c / unit) * unit
+            assert Fraction(float(d[i, j])) == c
+
+
+def test_exact_chains_take_the_short_way():
+    rng = np.random.default_rng(7)
+    a, b = rng.integers(-1000, 1000, (5, 60)).astype(float), rng.integers(-1000, 1000, (60, 4)).astype(float)
+    c = np.zeros((5, 4))
+    slow = c
+    for h in range(60):
+        slow = fma(a[:, h, None], b[h], slow)
+    assert same(chain(a, b, c), slow)
+
+
+ONES = np.ones((2, 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: TensorCore("K80"), "unknown generation 'K80'; known are V100, T4, A100"),
+        (lambda: TensorCore("A100", accumulate="fp64"), "known are fp32, fp16"),
+        (
+            lambda: TensorCore("V100").gemm(np.ones((2, 2)), np.ones((2, 2)), word="bf16"),
+            "V100 has no 'bf16'",
+        ),
+        (
+            lambda: TensorCore("V100").gemm(np.ones((2, 2)), np.ones((2, 2)), word="fp8"),
+            "unknown product 'fp8'",
+        ),
+        (lambda: TensorCore("V100").gemm(np.ones((2, 2)), np.ones((3, 2))), r"\(2, 2\) and \(3, 2\)"),
+        (
+            lambda: TensorCore("V100").gemm(np.ones((2, 2)), np.ones((2, 2)), np.ones((1, 2))),
+            r"shape \(2, 2\)",
+        ),
+        (lambda: Generation("x", {"fp8": 4}, 24), "known are fp16, bf16, tf32"),
+        (lambda: Generation("x", {"fp16": 0}, 24), "width"),
+        (lambda: Generation("x", {"fp16": 4}, 60), "fraction_bits"),
+        (lambda: Generation("x", {"fp16": 4}, 24, alignment="RA"), "known are RZ, RN, RD, RU"),
+        (lambda: Generation("x", {"fp16": 4}, 24, carry_bits=-1), "carry_bits"),
+        (lambda: Blocking(block_k=0), "block_k"),
+        (lambda: Blocking(block_k=8, split_k=2), "one of them"),
+    ],
+)
+def test_bad_input_is_named(call, match):
+    with pytest.raises(ValueError, match=match):
+        call()
+
+
+def test_operands_are_not_written_to_and_progress_can_be_shown(capsys):
+    rng = np.random.default_rng(8)
+    a, b = random_words(rng, (20, 33), 2, "tf32"), random_words(rng, (33, 30), 2, "tf32")
+    a.flags.writeable = b.flags.writeable = False
+    before = a.copy(), b.copy()
+    shown = TensorCore("A100", progress=True).gemm(a, b, word="tf32")
+    assert same(shown, TensorCore("A100", progress=False).gemm(a, b, word="tf32"))
+    assert same(a, before[0])
+    assert same(b, before[1])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("word", DTYPES)
+@pytest.mark.parametrize(
+    "shape", [(64, 64, 64), (128, 128, 4096), (100, 100, 100), (129, 127, 255), (7, 68, 61)]
+)
+def test_the_gpu_returns_what_the_model_predicts(word, shape):
+    cupy = pytest.importorskip("cupy")
+    from multiword.probe import infer_blocking, probe
+
+    m, n, k = shape
+    engine = get_engine("cublas")
+    generation = probe(engine, word).generation()
+    core = TensorCore(generation, blocking=infer_blocking(engine, word, m, n, k))
+    rng = np.random.default_rng(k)
+    a, bt = random_words(rng, (m, k), 6, word), random_words(rng, (n, k), 6, word)
+    device = (
+        cupy.asarray(x.view(np.uint16)).view(x.dtype) if word == "bf16" else cupy.asarray(x) for x in (a, bt)
+    )
+    assert same(cupy.asnumpy(engine.multiply(word, *device)), core.gemm(a, bt.T, word=word))
