@@ -112,7 +112,6 @@ def gpu() -> list[dict[str, Any]]:
     rng = cupy.random.default_rng(1)
     x, y, target = rng.standard_normal(n), rng.standard_normal(n), cupy.empty(n)
     copy = 2 * x.nbytes / seconds(lambda: cupy.copyto(target, x))
-    del target
     single, half = x.astype(np.float32), x.astype(np.float16)
     z = (x[: n // 2] + 1j * y[: n // 2]).astype(np.complex128)
     square = x.reshape(10_000, 10_000)

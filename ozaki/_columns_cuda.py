@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -15,11 +15,12 @@ from multiword._arrays import Array, import_cupy
 from multiword.formats import FORMATS, Format
 from ozaki._columns import Stream, as_floats, factor_pairs, tiles
 from ozaki._columns_kernel import BATCH, SOURCES, THREADS, constants, exact_sums
-from ozaki._fixedpoint import FixedPoint
+from ozaki._fixedpoint import LastStep
 from ozaki._superaccumulator import Layout, Superaccumulator
 
 _PANEL = 1 << 16  # outputs of one launch
 _PIECE = 1 << 25  # elements copied at a time, where dtype or strides do not allow reading in place
+_LARGEST_DIVISOR = 1 << 32
 _BLOCKS_PER_PROCESSOR = 4  # as the kernel's launch bounds say
 
 Rows = tuple[Array, int, int]
@@ -27,25 +28,21 @@ Rows = tuple[Array, int, int]
 
 
 def rounded_sums(
-    streams: Sequence[Stream],
-    reduced: int,
-    target: Format,
-    layout: Layout,
-    finish: Callable[[FixedPoint], FixedPoint] | None = None,
+    streams: Sequence[Stream], reduced: int, target: Format, layout: Layout, last_step: LastStep
 ) -> Array:
     """Return the sums over the first `reduced` axes as float64 numbers of the target format.
 
-    With `finish`, which runs on the host, the exact digits travel there and the results back.
+    Means of more elements than the kernel divides by are finished on the host.
     """
     cupy = import_cupy()
     result = cupy.empty(streams[0].factors[0].shape[reduced:], np.float64)
     for output in tiles(result.shape, _PANEL):
         part = result[cast(Any, (*output, ...))]
-        if finish is None:
-            values = _sum_panel(streams, reduced, output, layout, target)
+        if last_step.divisor < _LARGEST_DIVISOR:
+            values = _sum_panel(streams, reduced, output, layout, Ending(target, last_step))
         else:
             sums = _superaccumulator(_sum_panel(streams, reduced, output, layout, None), layout)
-            values = cupy.asarray(finish(sums.fixed_point()).round(target))
+            values = cupy.asarray(last_step(sums.fixed_point()).round(target))
         part[...] = values.reshape(part.shape)
     return result
 
@@ -70,10 +67,24 @@ def _superaccumulator(panel: tuple[Array, Array], layout: Layout) -> Superaccumu
     return sums
 
 
+@dataclass(frozen=True)
+class Ending:
+    """How the kernel turns a sum into a result."""
+
+    target: Format
+    last_step: LastStep
+
+    def arguments(self) -> tuple:
+        """The kernel's: divisor, root, precision, smallest."""
+        smallest = self.target.emin - self.target.precision + 1
+        divisor, root = self.last_step.divisor, self.last_step.root
+        return np.int64(divisor), np.int32(root), np.int32(self.target.precision), np.int32(smallest)
+
+
 def _sum_panel(
-    streams: Sequence[Stream], reduced: int, output: tuple[slice, ...], layout: Layout, target: Format | None
+    streams: Sequence[Stream], reduced: int, output: tuple[slice, ...], layout: Layout, ending: Ending | None
 ) -> Any:
-    """Launch for all terms of a panel. Return the rounded sums, or without target digits and flags."""
+    """Launch for all terms of a panel. Return the results, or without an ending digits and flags."""
     cupy = import_cupy()
     outputs = prod(streams[0].factors[0][(slice(None),) * reduced + output].shape[reduced:])
     result, flags, tickets = (cupy.zeros(outputs, d) for d in (np.float64, np.uint32, np.uint32))
@@ -83,15 +94,18 @@ def _sum_panel(
     started = False
     while current is not None:
         following = next(operands, None)
-        keep = target is None or following is not None
+        keep = ending is None or following is not None
         blocks = current.blocks(outputs)
         if not started and (keep or blocks > 1):
             totals = cupy.zeros((outputs, layout.digits), np.int64)
         state = np.int32(started), np.int32(keep)
         memory = (totals, flags, tickets, result, *state)
-        current.launch(outputs, blocks, memory, layout, target or FORMATS["fp64"])
+        current.launch(outputs, blocks, memory, layout, ending or _PLAIN)
         current, started = following, True
-    return (totals, flags) if target is None else result
+    return (totals, flags) if ending is None else result
+
+
+_PLAIN = Ending(FORMATS["fp64"], LastStep())
 
 
 @dataclass(frozen=True)
@@ -107,16 +121,17 @@ class Operand:
         batches = -(-self.n // (THREADS * BATCH[len(self.rows) == 2]))
         return max(1, min(batches, _resident_blocks() // max(1, outputs)))
 
-    def launch(self, outputs: int, blocks: int, memory: tuple, layout: Layout, target: Format) -> None:
+    def launch(self, outputs: int, blocks: int, memory: tuple, layout: Layout, ending: Ending) -> None:
         """Sum, and round if nothing is to be kept for later launches."""
         addresses: list[Any] = []
         for array, row, step in (self.rows * 2)[:2]:
             addresses += [array, np.int64(row), np.int64(step)]
         integers = (np.int64(self.n), np.int32(blocks), np.int32(self.negate))
-        rounding = (np.int32(target.precision), np.int32(target.emin - target.precision + 1))
         packed = all(step == 1 for _, _, step in self.rows)
         chosen = constants(self.rows[0][0].dtype.name, len(self.rows) == 2, packed, layout)
-        exact_sums((outputs * blocks,), (THREADS,), (*addresses, *integers, *memory, *rounding), **chosen)
+        exact_sums(
+            (outputs * blocks,), (THREADS,), (*addresses, *integers, *memory, *ending.arguments()), **chosen
+        )
 
 
 def _operands(streams: Sequence[Stream], reduced: int, output: tuple[slice, ...]) -> Iterator[Operand]:

@@ -12,8 +12,7 @@ from typing import Any
 
 from multiword._kernels import Kernel
 from multiword.formats import FORMATS
-from ozaki._fixedpoint import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY
-from ozaki._rounding import ROUNDING_SOURCE
+from ozaki._fixedpoint_kernel import DIGITS_SOURCE
 from ozaki._superaccumulator import Layout
 from ozaki._window import LEVEL_BITS
 
@@ -24,120 +23,10 @@ BATCH = {False: 8, True: 4}
 SOURCES = {"float64": 0, "float32": 1, "float16": 2, "bfloat16": 3}
 """How the kernel calls the dtypes it reads."""
 
-_DEFINITIONS = "".join(
-    f"#define {name} {value}\n"
-    for name, value in {
-        "THREADS": THREADS,
-        "LEVEL_BITS": LEVEL_BITS,
-        "PLUS_INFINITY": PLUS_INFINITY,
-        "MINUS_INFINITY": MINUS_INFINITY,
-        "NOT_A_NUMBER": NAN,
-        "ORDINARY": ORDINARY,
-        "MINUS_ZERO": MINUS_ZERO,
-    }.items()
-)
-
-_DIGITS_SOURCE = r"""
-typedef long long i64;
-#define MASK32 0xffffffffll
+_WINDOW_SOURCE = (
+    f"#define THREADS {THREADS}\n#define LEVEL_BITS {LEVEL_BITS}\n"
+    + r"""
 #define LEVELS (PRODUCT && SOURCE == 0 ? 3 : 2)
-
-/* Add v·2^(position + LOWEST): what _fixedpoint.scatter does. */
-__device__ __noinline__ void add_integer(i64 *digits, i64 v, int position) {
-    if (position < 0) { v >>= min(-position, 63); position = 0; }
-    if (v == 0) return;
-    const int shift = position & 31;
-    u64 *d = (u64 *)digits + (position >> 5);
-    const i64 low = (v & MASK32) << shift, high = (v >> 32) * (1ll << shift);
-    atomicAdd(d, (u64)(low & MASK32));
-    atomicAdd(d + 1, (u64)((low >> 32) + (high & MASK32)));
-    atomicAdd(d + 2, (u64)(high >> 32));
-}
-
-/* The significand with its sign, and the exponent of its unit; x is finite. */
-__device__ i64 significand(double x, int *exponent) {
-    const i64 bits = __double_as_longlong(x);
-    const int field = (int)(bits >> 52) & 2047;
-    i64 m = bits & ((1ll << 52) - 1);
-    if (field) m |= 1ll << 52;
-    *exponent = (field ? field : 1) - 1075;
-    return bits < 0 ? -m : m;
-}
-
-__device__ bool finite(double x) { return fabs(x) < __longlong_as_double(0x7ff0000000000000ll); }
-
-__device__ __noinline__ void add_number(i64 *digits, unsigned *flags, double x) {
-    if (!finite(x)) {
-        atomicOr(flags, x > 0 ? PLUS_INFINITY : x < 0 ? MINUS_INFINITY : NOT_A_NUMBER);
-        return;
-    }
-    int exponent;
-    const i64 m = significand(x, &exponent);
-    add_integer(digits, m, exponent - LOWEST);
-}
-
-/* x·y where a float64 and its error do not hold it: 106 bits in two pieces. */
-__device__ __noinline__ void add_product(i64 *digits, unsigned *flags, double x, double y) {
-    if (!finite(x) || !finite(y)) { add_number(digits, flags, x * y); return; }
-    int i, j;
-    const i64 a = significand(x, &i), b = significand(y, &j);
-    if (a == 0 || b == 0) return;
-    const u64 c = a < 0 ? -a : a, d = b < 0 ? -b : b;
-    const u64 low = c * d, high = __umul64hi(c, d);
-    const i64 sign = (a < 0) == (b < 0) ? 1 : -1;
-    atomicOr(flags, ORDINARY);
-    add_integer(digits, sign * (i64)(low & ((1ull << 62) - 1)), i + j - LOWEST);
-    add_integer(digits, sign * (i64)(high << 2 | low >> 62), i + j + 62 - LOWEST);
-}
-
-/* Round the digits, which are all zero outside [first, last); digits has room for two more. */
-__device__ double round_digits(i64 *digits, int first, int last, int precision, int smallest) {
-    i64 carry = 0;
-    for (int i = first; i < last; i++) {
-        const i64 v = digits[i] + carry;
-        digits[i] = v & MASK32;
-        carry = v >> 32;
-    }
-    const bool negative = carry < 0;
-    if (negative) {
-        i64 borrow = 0;
-        for (int i = first; i < last; i++) {
-            const i64 v = borrow - digits[i];
-            digits[i] = v & MASK32;
-            borrow = v >> 32;
-        }
-        carry = borrow - carry;
-    }
-    digits[last] = carry & MASK32;
-    digits[last + 1] = carry >> 32;
-    int top = last + 1;
-    while (top > first && digits[top] == 0) top--;
-    const int bottom = top - 7;
-    u64 sticky = 0;
-    for (int i = first; i < bottom; i++) sticky |= digits[i];
-    u64 limb[5];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const int low = bottom + 2 * i;
-        limb[i] = (low < first ? 0 : digits[low]) | (low + 1 < first ? 0 : (u64)digits[low + 1] << 32);
-    }
-    limb[4] = 0;
-    limb[0] |= sticky != 0;
-    const double value = round_limbs<5>(limb, LOWEST + 32 * bottom, precision, smallest);
-    return negative ? -value : value;
-}
-
-__device__ double with_flags(double value, unsigned flags) {
-    const unsigned infinite = flags & (PLUS_INFINITY | MINUS_INFINITY);
-    const double infinity = __longlong_as_double(0x7ff0000000000000ll);
-    if (flags & NOT_A_NUMBER || infinite == (PLUS_INFINITY | MINUS_INFINITY))
-        return __longlong_as_double(0x7ff8000000000000ll);
-    if (infinite) return infinite == PLUS_INFINITY ? infinity : -infinity;
-    return (flags & (MINUS_ZERO | ORDINARY)) == MINUS_ZERO ? -0.0 : value;
-}
-"""
-
-_WINDOW_SOURCE = r"""
 /* 1.5·2^k */
 __device__ double sigma_of(int k) { return __longlong_as_double((i64)(k + 1023) << 52 | 1ll << 51); }
 
@@ -211,9 +100,11 @@ __device__ double load(const void *p, i64 i) {
 #endif
 }
 """
+)
 
 _KERNEL_SOURCE = r"""
-/* result[o] = RN(sum over i < n of x[o, i], or of ±x[o, i]·y[o, i]), or the digits of that sum.
+/* result[o] = RN(the sum over i < n of x[o, i], or of ±x[o, i]·y[o, i], divided by a number below
+   2^32 or its square root), or the digits of the sum.
 
    Element (o, i) of x lies at o·x_row + i·x_step. `parts` blocks share an output. totals is
    (outputs, DIGITS) zeros or an earlier sum, flags (outputs,) likewise, tickets zeros. `resume`
@@ -222,14 +113,15 @@ _KERNEL_SOURCE = r"""
 extern "C" __global__ void __launch_bounds__(THREADS, 4) exact_sums(
     const char *x, i64 x_row, i64 x_step, const char *y, i64 y_row, i64 y_step, i64 n, int parts, int negate,
     i64 *totals, unsigned *flags, unsigned *tickets, double *result,
-    int resume, int keep, int precision, int smallest)
+    int resume, int keep, i64 divisor, int root, int precision, int smallest)
 {
-    __shared__ i64 digits[DIGITS + 3];
+    __shared__ i64 room[DIGITS + 6];
+    i64 *digits = room + 3;
     __shared__ unsigned seen, last_block;
     __shared__ int first, last;
     const i64 output = blockIdx.x / parts;
     const int part = blockIdx.x % parts;
-    for (int i = threadIdx.x; i < DIGITS + 3; i += THREADS) digits[i] = 0;
+    for (int i = threadIdx.x; i < DIGITS + 6; i += THREADS) room[i] = 0;
     if (threadIdx.x == 0) { seen = n > 0 ? MINUS_ZERO : 0; first = DIGITS; last = 0; last_block = 1; }
     __syncthreads();
 
@@ -344,7 +236,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) exact_sums(
     __syncthreads();
     if (threadIdx.x == 0) {
         const unsigned all = together ? *(volatile unsigned *)(flags + output) : seen;
-        const double value = last ? round_digits(digits, first, last, precision, smallest) : 0.0;
+        double value = 0;
+        if (last) value = round_digits(digits, first, last, divisor, root, precision, smallest);
         result[output] = with_flags(value, all);
     }
 }
@@ -372,7 +265,7 @@ _OWN_LAYOUTS = {
 
 exact_sums = Kernel(
     "exact_sums",
-    _DEFINITIONS + ROUNDING_SOURCE + _DIGITS_SOURCE + _WINDOW_SOURCE + _KERNEL_SOURCE,
+    DIGITS_SOURCE + _WINDOW_SOURCE + _KERNEL_SOURCE,
     tuple(
         constants(dtype, product, unit, layout)
         for dtype, layout in _OWN_LAYOUTS.items()

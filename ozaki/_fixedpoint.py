@@ -26,6 +26,19 @@ _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 
 
 @dataclass(frozen=True)
+class LastStep:
+    """What is done to an exact sum before it is rounded: a division, or a square root."""
+
+    divisor: int = 1
+    root: bool = False
+
+    def __call__(self, value: FixedPoint) -> FixedPoint:
+        if self.divisor > 1:
+            value = value.quotient(self.divisor)
+        return value.square_root() if self.root else value
+
+
+@dataclass(frozen=True)
 class FixedPoint:
     """The numbers Σ digits[l]·2**(base_bits·l + exponent), one for each of m columns.
 

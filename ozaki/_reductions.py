@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -14,11 +14,11 @@ from multiword._arrays import Array, as_array, check_same_device, is_cupy, names
 from multiword.formats import Format
 from ozaki._columns import Stream, column_sums
 from ozaki._exactsum import format_of, product_streams, real_dtype
-from ozaki._fixedpoint import FixedPoint
+from ozaki._fixedpoint import LastStep
 from ozaki._superaccumulator import Layout
 
 Axis = int | tuple[int, ...] | None
-Finish = Callable[[FixedPoint], FixedPoint]
+_NOTHING = LastStep()
 
 
 def sum(
@@ -86,7 +86,7 @@ def mean(
     count = prod(x.shape[a] for a in _axes(axis, x.ndim))
     if not count:
         return _no_mean(x, axis, target, out, keepdims)
-    return _reduce(_part_streams(x), axis, target, out, keepdims, lambda value: value.quotient(count))
+    return _reduce(_part_streams(x), axis, target, out, keepdims, LastStep(divisor=count))
 
 
 def dot(
@@ -163,7 +163,7 @@ def norm(
     if target.kind == "c":
         raise TypeError(f"a norm is real: dtype must be real, got {target}")
     squares = product_streams(x, x, conjugate=True)[0]
-    return _reduce([squares], axis, target, out, keepdims, FixedPoint.square_root)
+    return _reduce([squares], axis, target, out, keepdims, LastStep(root=True))
 
 
 def _dot(
@@ -209,7 +209,7 @@ def _reduce(
     target: np.dtype,
     out: Array | None,
     keepdims: bool,
-    finish: Finish | None = None,
+    last_step: LastStep = _NOTHING,
 ) -> Any:
     """Sum the real part's streams, and the imaginary part's if there are any, and round."""
     first = parts[0][0].factors[0]
@@ -224,7 +224,7 @@ def _reduce(
     values = []
     for part in parts:
         streams = [Stream(tuple(x.transpose(axes + kept) for x in s.factors), s.sign) for s in part]
-        values.append(reduce_part(streams, len(axes), format_of(target), _layout(streams), finish))
+        values.append(reduce_part(streams, len(axes), format_of(target), _layout(streams), last_step))
     xp = namespace(first)
     with np.errstate(over="ignore"):
         result = values[0].astype(real_dtype(target))
@@ -235,21 +235,20 @@ def _reduce(
 
 
 def _host_part(
-    streams: list[Stream], reduced: int, target: Format, layout: Layout, finish: Finish | None
+    streams: list[Stream], reduced: int, target: Format, layout: Layout, last_step: LastStep
 ) -> np.ndarray:
     result = np.empty(streams[0].factors[0].shape[reduced:])
     for panel in column_sums(streams, reduced, layout):
-        value = panel.sums if finish is None else finish(panel.sums)
-        panel.store(value.round(target), result)
+        panel.store(last_step(panel.sums).round(target), result)
     return result
 
 
 def _device_part(
-    streams: list[Stream], reduced: int, target: Format, layout: Layout, finish: Finish | None
+    streams: list[Stream], reduced: int, target: Format, layout: Layout, last_step: LastStep
 ) -> Array:
     from ozaki._columns_cuda import rounded_sums
 
-    return rounded_sums(streams, reduced, target, layout, finish)
+    return rounded_sums(streams, reduced, target, layout, last_step)
 
 
 def _layout(streams: Sequence[Stream]) -> Layout:

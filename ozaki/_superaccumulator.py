@@ -19,7 +19,7 @@ from ozaki._window import LEVEL_BITS, Terms
 _PENDING_LIMIT = 1 << 28
 """Terms that may be added between carries: each adds less than 2**34 to a digit."""
 
-_BATCH = 64
+_BATCH = 8
 """Blocks whose sums wait to be added together."""
 
 _EXPONENTS = 1 << 11
@@ -75,7 +75,16 @@ class Superaccumulator:
             self._scatter(np.tile(index, len(batch)), integers, exponent)
         for terms in batch:
             self.flags[index] |= terms.flags
-            self.add_values(index[terms.columns], terms.values, terms.scales)
+            if not isinstance(terms.scales, int):
+                self.add_values(index[terms.columns], terms.values, terms.scales)
+        unscaled = [terms for terms in batch if isinstance(terms.scales, int) and terms.values.size]
+        if unscaled:
+            values = np.concatenate([terms.values for terms in unscaled])
+            if len(index) == 1:
+                outside = np.broadcast_to(index, values.shape)
+            else:
+                outside = index[np.concatenate([terms.columns for terms in unscaled])]
+            self.add_values(outside, values)
 
     def add_values(self, columns: np.ndarray, values: np.ndarray, scale: np.ndarray | int = 0) -> None:
         """Add finite float64 values times 2**scale to their columns. Flags are left alone."""
@@ -101,7 +110,7 @@ class Superaccumulator:
             self._add_binned(columns[~huge], values[~huge], scale)
             return
         leading = (pattern & np.int64(-1 << 26)).view(np.float64)
-        index = exponent + columns * _EXPONENTS
+        index = exponent if self.flags.size == 1 else exponent + columns * _EXPONENTS
         bins = self.flags.size * _EXPONENTS
         for part in (leading, values - leading):
             total = np.bincount(index, weights=part, minlength=bins)

@@ -108,8 +108,11 @@ def window_terms(block: np.ndarray) -> Terms:
     k = np.maximum(k + 1 + _CARRY, _LOWEST)
     high, low, rest = _two_levels(block, k)
     parts = [part for part in (outside, rest) if part is not None]
-    columns = np.concatenate([c for c, _ in parts]) if parts else np.empty(0, np.int64)
-    values = np.concatenate([v for _, v in parts]) if parts else np.empty(0)
+    if len(parts) == 1:
+        ((columns, values),) = parts
+    else:
+        columns = np.concatenate([c for c, _ in parts]) if parts else np.empty(0, np.int64)
+        values = np.concatenate([v for _, v in parts]) if parts else np.empty(0)
     return Terms(high, low, k - 52 - LEVEL_BITS, columns, values, flags)
 
 
@@ -151,7 +154,12 @@ def _sum_of_patterns(shifted: np.ndarray, sigma: np.ndarray) -> np.ndarray:
 
 
 def _gather(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The columns and the values of what is not zero."""
+    """The columns and the values of what is not zero, and perhaps some zeros."""
+    if block.shape[1] == 1:
+        column = block[:, 0]
+        few = np.count_nonzero(column) < len(column) // 4
+        values = column[column != 0] if few else column.copy()
+        return np.broadcast_to(np.int64(0), values.shape), values
     rows, columns = np.nonzero(block)
     return columns, block[rows, columns]
 

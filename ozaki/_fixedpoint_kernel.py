@@ -1,0 +1,173 @@
+"""The CUDA form of `_fixedpoint` and `_superaccumulator`: digits, and the last step before rounding.
+
+Device functions, for kernels compiled with DIGITS and LOWEST, a superaccumulator's `Layout`.
+"""
+
+from __future__ import annotations
+
+from ozaki._fixedpoint import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY
+from ozaki._rounding import ROUNDING_SOURCE
+
+_FLAGS = {
+    "PLUS_INFINITY": PLUS_INFINITY,
+    "MINUS_INFINITY": MINUS_INFINITY,
+    "NOT_A_NUMBER": NAN,
+    "ORDINARY": ORDINARY,
+    "MINUS_ZERO": MINUS_ZERO,
+}
+
+_DIGITS = r"""
+typedef long long i64;
+#define MASK32 0xffffffffll
+
+/* Add v·2^(position + LOWEST): what _fixedpoint.scatter does. */
+__device__ __noinline__ void add_integer(i64 *digits, i64 v, int position) {
+    if (position < 0) { v >>= min(-position, 63); position = 0; }
+    if (v == 0) return;
+    const int shift = position & 31;
+    u64 *d = (u64 *)digits + (position >> 5);
+    const i64 low = (v & MASK32) << shift, high = (v >> 32) * (1ll << shift);
+    atomicAdd(d, (u64)(low & MASK32));
+    atomicAdd(d + 1, (u64)((low >> 32) + (high & MASK32)));
+    atomicAdd(d + 2, (u64)(high >> 32));
+}
+
+/* The significand with its sign, and the exponent of its unit; x is finite. */
+__device__ i64 significand(double x, int *exponent) {
+    const i64 bits = __double_as_longlong(x);
+    const int field = (int)(bits >> 52) & 2047;
+    i64 m = bits & ((1ll << 52) - 1);
+    if (field) m |= 1ll << 52;
+    *exponent = (field ? field : 1) - 1075;
+    return bits < 0 ? -m : m;
+}
+
+__device__ bool finite(double x) { return fabs(x) < __longlong_as_double(0x7ff0000000000000ll); }
+
+__device__ __noinline__ void add_number(i64 *digits, unsigned *flags, double x) {
+    if (!finite(x)) {
+        atomicOr(flags, x > 0 ? PLUS_INFINITY : x < 0 ? MINUS_INFINITY : NOT_A_NUMBER);
+        return;
+    }
+    int exponent;
+    const i64 m = significand(x, &exponent);
+    add_integer(digits, m, exponent - LOWEST);
+}
+
+/* x·y where a float64 and its error do not hold it: 106 bits in two pieces. */
+__device__ __noinline__ void add_product(i64 *digits, unsigned *flags, double x, double y) {
+    if (!finite(x) || !finite(y)) { add_number(digits, flags, x * y); return; }
+    int i, j;
+    const i64 a = significand(x, &i), b = significand(y, &j);
+    if (a == 0 || b == 0) return;
+    const u64 c = a < 0 ? -a : a, d = b < 0 ? -b : b;
+    const u64 low = c * d, high = __umul64hi(c, d);
+    const i64 sign = (a < 0) == (b < 0) ? 1 : -1;
+    atomicOr(flags, ORDINARY);
+    add_integer(digits, sign * (i64)(low & ((1ull << 62) - 1)), i + j - LOWEST);
+    add_integer(digits, sign * (i64)(high << 2 | low >> 62), i + j + 62 - LOWEST);
+}
+
+/* Make the digits in [first, last + 2), outside of which all are zero, those of the magnitude. */
+__device__ bool make_magnitude(i64 *digits, int first, int last) {
+    i64 carry = 0;
+    for (int i = first; i < last; i++) {
+        const i64 v = digits[i] + carry;
+        digits[i] = v & MASK32;
+        carry = v >> 32;
+    }
+    const bool negative = carry < 0;
+    if (negative) {
+        i64 borrow = 0;
+        for (int i = first; i < last; i++) {
+            const i64 v = borrow - digits[i];
+            digits[i] = v & MASK32;
+            borrow = v >> 32;
+        }
+        carry = borrow - carry;
+    }
+    digits[last] = carry & MASK32;
+    digits[last + 1] = carry >> 32;
+    return negative;
+}
+
+/* FixedPoint.quotient: three more digits, and the remainder's trace in the last bit. */
+__device__ void divide(i64 *digits, int first, int top, u64 divisor) {
+    u64 remainder = 0;
+    for (int i = top; i >= first - 3; i--) {
+        const u64 v = remainder << 32 | (u64)(i < first ? 0 : digits[i]);
+        digits[i] = v / divisor;
+        remainder = v % divisor;
+    }
+    digits[first - 3] |= remainder != 0;
+}
+
+/* FixedPoint.square_root: the integer root of 128 bits, bit by bit, doubled, with what is left in
+   the last bit. */
+__device__ void square_root(u64 high, u64 low, u64 sticky, u64 *limb) {
+    u64 root = 0, rest_high = 0, rest = 0;
+    for (int i = 0; i < 64; i++) {
+        rest_high = rest_high << 2 | rest >> 62;
+        rest = rest << 2 | high >> 62;
+        high = high << 2 | low >> 62;
+        low <<= 2;
+        const u64 trial_high = root >> 62, trial = root << 2 | 1;
+        root <<= 1;
+        if (rest_high > trial_high || (rest_high == trial_high && rest >= trial)) {
+            rest_high -= trial_high + (rest < trial);
+            rest -= trial;
+            root |= 1;
+        }
+    }
+    limb[0] = root << 1 | (rest || rest_high || sticky);
+    limb[1] = root >> 63;
+}
+
+/* Round the digits, which are all zero outside [first, last), divided or their square root. There
+   is room for three digits below the first and two above the last. */
+__device__ double round_digits(
+    i64 *digits, int first, int last, u64 divisor, bool root, int precision, int smallest)
+{
+    const bool negative = make_magnitude(digits, first, last);
+    int top = last + 1;
+    if (divisor > 1) { divide(digits, first, top, divisor); first -= 3; }
+    while (top > first && digits[top] == 0) top--;
+    const int bottom = top - 7;
+    u64 sticky = 0;
+    for (int i = first; i < bottom; i++) sticky |= digits[i];
+    u64 limb[5] = {0, 0, 0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int low = bottom + 2 * i;
+        limb[i] = (low < first ? 0 : digits[low]) | (low + 1 < first ? 0 : (u64)digits[low + 1] << 32);
+    }
+    int exponent = LOWEST + 32 * bottom;
+    if (root) {
+        /* The upper 128 bits, moved up by an even number: LOWEST is even too. */
+        const int shift = __clzll(limb[3]) & ~1;
+        const u64 high = shift ? limb[3] << shift | limb[2] >> (64 - shift) : limb[3];
+        const u64 low = shift ? limb[2] << shift | limb[1] >> (64 - shift) : limb[2];
+        sticky |= (shift ? limb[1] << shift : limb[1]) | limb[0];
+        square_root(high, low, sticky, limb);
+        limb[2] = limb[3] = 0;
+        exponent = (exponent + 128 - shift) / 2 - 1;
+    } else {
+        limb[0] |= sticky != 0;
+    }
+    const double value = round_limbs<5>(limb, exponent, precision, smallest);
+    return negative ? -value : value;
+}
+
+__device__ double with_flags(double value, unsigned flags) {
+    const unsigned infinite = flags & (PLUS_INFINITY | MINUS_INFINITY);
+    const double infinity = __longlong_as_double(0x7ff0000000000000ll);
+    if (flags & NOT_A_NUMBER || infinite == (PLUS_INFINITY | MINUS_INFINITY))
+        return __longlong_as_double(0x7ff8000000000000ll);
+    if (infinite) return infinite == PLUS_INFINITY ? infinity : -infinity;
+    return (flags & (MINUS_ZERO | ORDINARY)) == MINUS_ZERO ? -0.0 : value;
+}
+"""
+
+DIGITS_SOURCE = (
+    "".join(f"#define {name} {value}\n" for name, value in _FLAGS.items()) + ROUNDING_SOURCE + _DIGITS
+)
