@@ -114,7 +114,7 @@ def gpu() -> list[dict[str, Any]]:
     copy = 2 * x.nbytes / seconds(lambda: cupy.copyto(target, x))
     single, half = x.astype(np.float32), x.astype(np.float16)
     z = (x[: n // 2] + 1j * y[: n // 2]).astype(np.complex128)
-    square = x.reshape(10_000, 10_000)
+    square, thin = x.reshape(10_000, 10_000), x.reshape(-1, 10)
     rows = [{"what": "copy", "bytes_per_second": copy, "of_copy": 1.0}]
     cases: dict[str, tuple[Callable, Callable | None, int]] = {
         "sum": (lambda: oz.sum(x), lambda: cupy.sum(x), x.nbytes),
@@ -125,6 +125,8 @@ def gpu() -> list[dict[str, Any]]:
         "sum, complex128": (lambda: oz.sum(z), lambda: cupy.sum(z), z.nbytes),
         "sum, axis 1": (lambda: oz.sum(square, axis=1), lambda: cupy.sum(square, axis=1), x.nbytes),
         "sum, axis 0": (lambda: oz.sum(square, axis=0), lambda: cupy.sum(square, axis=0), x.nbytes),
+        "sum, 10**7 × 10, axis 1": (lambda: oz.sum(thin, axis=1), lambda: cupy.sum(thin, axis=1), x.nbytes),
+        "dot, axis 0": (lambda: oz.dot(square, square, axis=0), None, x.nbytes),
         "norm": (lambda: oz.norm(x), lambda: cupy.linalg.norm(x), x.nbytes),
         "mean": (lambda: oz.mean(x), lambda: cupy.mean(x), x.nbytes),
     }

@@ -18,8 +18,9 @@ from ozaki._columns_kernel import BATCH, SOURCES, THREADS, constants, exact_sums
 from ozaki._fixedpoint import LastStep
 from ozaki._superaccumulator import Layout, Superaccumulator
 
-_PANEL = 1 << 16  # outputs of one launch
+_PANEL = 1 << 17  # outputs of one launch
 _PIECE = 1 << 25  # elements copied at a time, where dtype or strides do not allow reading in place
+_SHORT = 256  # terms of an output that do not keep a block busy
 _LARGEST_DIVISOR = 1 << 32
 _BLOCKS_PER_PROCESSOR = 4  # as the kernel's launch bounds say
 
@@ -35,8 +36,12 @@ def rounded_sums(
     Means of more elements than the kernel divides by are finished on the host.
     """
     cupy = import_cupy()
-    result = cupy.empty(streams[0].factors[0].shape[reduced:], np.float64)
-    for output in tiles(result.shape, _PANEL):
+    shape = streams[0].factors[0].shape[reduced:]
+    if prod(shape) <= _PANEL and last_step.divisor < _LARGEST_DIVISOR:
+        everything = tuple(slice(None) for _ in shape)
+        return _sum_panel(streams, reduced, everything, layout, Ending(target, last_step)).reshape(shape)
+    result = cupy.empty(shape, np.float64)
+    for output in tiles(shape, _PANEL):
         part = result[cast(Any, (*output, ...))]
         if last_step.divisor < _LARGEST_DIVISOR:
             values = _sum_panel(streams, reduced, output, layout, Ending(target, last_step))
@@ -87,7 +92,8 @@ def _sum_panel(
     """Launch for all terms of a panel. Return the results, or without an ending digits and flags."""
     cupy = import_cupy()
     outputs = prod(streams[0].factors[0][(slice(None),) * reduced + output].shape[reduced:])
-    result, flags, tickets = (cupy.zeros(outputs, d) for d in (np.float64, np.uint32, np.uint32))
+    result, flags_and_tickets = cupy.empty(outputs), cupy.zeros(2 * outputs, np.uint32)
+    flags, tickets = flags_and_tickets[:outputs], flags_and_tickets[outputs:]
     totals = flags  # not touched unless it is replaced below
     operands = _operands(streams, reduced, output)
     current: Operand | None = next(operands)
@@ -116,22 +122,30 @@ class Operand:
     n: int
     negate: bool
 
+    @property
+    def columns(self) -> int:
+        """How many outputs a block takes side by side: neighbours in memory, or of few terms."""
+        _, row, step = self.rows[0]
+        return 32 if abs(row) < abs(step) or self.n < _SHORT else 1
+
     def blocks(self, outputs: int) -> int:
         """How many blocks share an output."""
-        batches = -(-self.n // (THREADS * BATCH[len(self.rows) == 2]))
-        return max(1, min(batches, _resident_blocks() // max(1, outputs)))
+        groups = -(-outputs // self.columns)
+        batches = -(-self.n // (THREADS // self.columns * BATCH[len(self.rows) == 2]))
+        wanted = _resident_blocks() if groups == 1 else -(-2 * _resident_blocks() // groups)
+        return max(1, min(batches, wanted))
 
     def launch(self, outputs: int, blocks: int, memory: tuple, layout: Layout, ending: Ending) -> None:
         """Sum, and round if nothing is to be kept for later launches."""
         addresses: list[Any] = []
         for array, row, step in (self.rows * 2)[:2]:
             addresses += [array, np.int64(row), np.int64(step)]
-        integers = (np.int64(self.n), np.int32(blocks), np.int32(self.negate))
-        packed = all(step == 1 for _, _, step in self.rows)
-        chosen = constants(self.rows[0][0].dtype.name, len(self.rows) == 2, packed, layout)
-        exact_sums(
-            (outputs * blocks,), (THREADS,), (*addresses, *integers, *memory, *ending.arguments()), **chosen
-        )
+        sizes = (np.int64(self.n), np.int64(outputs), np.int32(blocks), np.int32(self.negate))
+        columns = self.columns
+        packed = columns == 1 and all(step == 1 for _, _, step in self.rows)
+        chosen = constants(self.rows[0][0].dtype.name, len(self.rows) == 2, packed, columns, layout)
+        grid = (-(-outputs // columns) * blocks,)
+        exact_sums(grid, (THREADS,), (*addresses, *sizes, *memory, *ending.arguments()), **chosen)
 
 
 def _operands(streams: Sequence[Stream], reduced: int, output: tuple[slice, ...]) -> Iterator[Operand]:

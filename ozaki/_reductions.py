@@ -227,7 +227,7 @@ def _reduce(
         values.append(reduce_part(streams, len(axes), format_of(target), _layout(streams), last_step))
     xp = namespace(first)
     with np.errstate(over="ignore"):
-        result = values[0].astype(real_dtype(target))
+        result = values[0].astype(real_dtype(target), copy=False)
         if target.kind == "c":
             imaginary = values[1].astype(result.dtype) if len(values) > 1 else xp.zeros_like(result)
             result = xp.stack([result, imaginary], axis=-1).view(target)[..., 0]

@@ -515,6 +515,13 @@ def test_gpu_many_outputs_and_many_elements():
     same_on_the_gpu(oz.sum, x, axis=1)
     same_on_the_gpu(oz.sum, x.T, axis=0)
     same_on_the_gpu(oz.sum, x, axis=0)
+    same_on_the_gpu(oz.dot, x, x[::-1].copy(), axis=1)
+    scales = np.ldexp(x[:5000], rng.integers(-900, 900, 7))
+    scales[7, 3], scales[9, 4], scales[:, 5] = np.nan, np.inf, -0.0
+    for axis in (0, 1):
+        same_on_the_gpu(oz.sum, scales, axis=axis)
+        same_on_the_gpu(oz.norm, np.tile(scales, 9), axis=axis)
+        same_on_the_gpu(oz.dot, scales, scales[::-1].copy(), axis=axis)
     ones = cupy.ones(2**31 + 5, np.float16)
     assert float(oz.sum(ones, dtype=np.float64)) == 2**31 + 5
     assert float(oz.norm(ones, dtype=np.float64)) == math.sqrt(2**31 + 5)
