@@ -56,7 +56,7 @@ class Summary:
     ----------
     nonfinite : whether any row has an Inf or NaN.
     largest_total : upper bound of Σ|a'| for every row.
-    largest_square : upper bound of Σa'² for every row.
+    log2_square : log2 of an upper bound of Σa'², at least 0, for every row, to a few ulps.
     at_least : (OCTAVES,) how many elements of every row are at least 2**(top - d), d = 0, 1, …,
         with top = NORM_LIMITS.bits // 2.
     length : elements in a row.
@@ -64,7 +64,7 @@ class Summary:
 
     nonfinite: bool
     largest_total: float
-    largest_square: float
+    log2_square: float
     at_least: np.ndarray
     length: int
 
@@ -87,7 +87,7 @@ def _summarize_host(
     height = (profile.exponent + scale)[usable]  # bits of the largest integer of each row
     total = np.ldexp((profile.total[usable] + profile.length).astype(np.float64), height - BITS).max()
     square = profile.square[usable] + 2 * profile.total[usable] + profile.length
-    square = np.ldexp(square.astype(np.float64), 2 * (height - BITS)).max()
+    square = max(0.0, (np.log2(square) + 2.0 * (height - BITS)).max())
     # Row i counts magnitudes from 2**(height - 1 - q); look up q for 2**(top - d).
     level = height[:, None] - 1 - (top - np.arange(octaves))
     found = np.take_along_axis(profile.counts[usable], np.clip(level, 0, LEVELS - 1), axis=1)
@@ -98,7 +98,7 @@ _SUMMARIZE = Kernel(
     "summarize",
     r"""
 typedef unsigned long long u64;
-/* out: nonfinite, the bits of largest_total and of largest_square, at_least[OCTAVES] */
+/* out: nonfinite, the bits of largest_total and of log2_square, at_least[OCTAVES] */
 extern "C" __global__ void summarize(const int *exponent, const long long *total, const long long *square,
     const int *counts, const int *scale, int rows, long long length, int top, u64 *out) {
     __shared__ u64 best[3 + OCTAVES];
@@ -109,7 +109,7 @@ extern "C" __global__ void summarize(const int *exponent, const long long *total
         if (exponent[i] == NONFINITE || exponent[i] == ZERO) continue;
         const int height = exponent[i] + scale[i];
         const double norm1 = scalbn((double)(total[i] + length), height - BITS);
-        const double norm2 = scalbn((double)(square[i] + 2 * total[i] + length), 2 * (height - BITS));
+        const double norm2 = fmax(0.0, log2((double)(square[i] + 2 * total[i] + length)) + 2.0 * (height - BITS));
         atomicMax(&best[1], (u64)__double_as_longlong(norm1));
         atomicMax(&best[2], (u64)__double_as_longlong(norm2));
         for (int d = 0; d < OCTAVES; d++) {
@@ -143,14 +143,15 @@ def _summarize_device(
 
 
 def log2_norms(a: Summary, b: Summary) -> float:
-    """Upper bound of log2 of |A'B'|, by Cauchy and Schwarz, roundings included.
+    """Upper bound of log2 of |A'B'|, by Cauchy and Schwarz.
 
-    The margin of 2**-10 covers the rounding of A' and B' (at most sqrt(k)/2 in a norm, which
-    is checked to be small, or else added) and of the logarithms.
+    Rounding to integers adds at most sqrt(k)/2 to a norm. The margin of 2**-10 covers the
+    rounding of the logarithms.
     """
 
     def log2_norm(x: Summary) -> float:
-        return math.log2(math.sqrt(x.largest_square) + math.sqrt(x.length) / 2 + 1)
+        half = x.log2_square / 2
+        return half + math.log2(1 + (math.sqrt(x.length) / 2 + 1) * 2.0**-half)
 
     return log2_norm(a) + log2_norm(b) + 2.0**-10
 
@@ -205,8 +206,8 @@ def second_stage(
         lower, terms = _lower_bounds(left, right, profiles, product)
         truncation = _truncation(scales, exact, profiles, terms, lower)
         relative = xp.where(truncation > 0, truncation / lower, 0)
-        ratio = xp.maximum(ratio, (relative / (0.5 * xp.sqrt(xp.maximum(terms, 1)))).max(initial=0))
-        error = xp.maximum(error, relative.max(initial=0))
+        ratio = xp.maximum(ratio, (relative / (0.5 * xp.sqrt(xp.maximum(terms, 1)))).max())
+        error = xp.maximum(error, relative.max())
     needed = float(ratio) / target.unit_roundoff
     if not math.isfinite(needed):
         return exact, 0.0

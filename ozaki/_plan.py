@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from multiword._arrays import Array, namespace
 from multiword.engines import Engine
 from multiword.formats import FORMATS, Format
@@ -94,6 +96,20 @@ def make_plan(
     workspace: int,
 ) -> Plan:
     """Return the plan for operands given as (m, k) and (n, k) real parts, none of them empty."""
+    with np.errstate(all="ignore"):  # divisions by empty sums are looked at, and meant
+        return _make_plan(a, b, dtype, accuracy, scheme, word, engine, workspace)
+
+
+def _make_plan(
+    a: list[Array],
+    b: list[Array],
+    dtype: Any,
+    accuracy: str | int,
+    scheme: str,
+    word: str | None,
+    engine: Engine,
+    workspace: int,
+) -> Plan:
     target = FORMATS[TARGETS[dtype.name]]
     profiles = profile(a), profile(b)
 
@@ -168,7 +184,7 @@ def _scales(
 
 def _width(summary: certificate.Summary) -> int:
     """Bits of the widest integer: no element exceeds its row's 2-norm."""
-    return max(1, math.frexp(math.sqrt(summary.largest_square) + 1)[1])
+    return math.floor(summary.log2_square / 2 + 2.0**-10) + 1
 
 
 def _integer_product(a: list[Array], b: list[Array], engine: Engine, workspace: int) -> Array:
@@ -177,7 +193,7 @@ def _integer_product(a: list[Array], b: list[Array], engine: Engine, workspace: 
     left, right = (parts[0] if len(parts) == 1 else xp.concatenate(parts, axis=1) for parts in (a, b))
     m, k = left.shape
     n = len(right)
-    bits = max(1, *(math.frexp(float(x.max(initial=0)))[1] for x in (left, right)))
+    bits = max(1, *(math.frexp(float(x.max()))[1] for x in (left, right)))
     task = Task((m, k, n), 1, (bits, bits), 2 * bits + math.log2(k), FORMATS["fp64"])
     zero = xp.zeros(m, xp.int32), xp.zeros(n, xp.int32)
     out = xp.empty((m, n), xp.float64)

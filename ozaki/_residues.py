@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -70,7 +71,7 @@ class ResidueSystem:
         count = -(-self.product.bit_length() // base_bits)
         mask = (1 << base_bits) - 1
         digits = [
-            [math.copysign(1, x) * ((abs(x) >> (base_bits * i)) & mask) for i in range(count)] for x in rows
+            [(1 if x > 0 else -1) * ((abs(x) >> (base_bits * i)) & mask) for i in range(count)] for x in rows
         ]
         return np.array(digits)
 
@@ -85,7 +86,11 @@ class ResidueSystem:
 
     def powers(self, count: int) -> np.ndarray:
         """(N, count) float64: the symmetric residues of 2**x, for wide integers."""
-        return np.array([[symmetric(pow(2, x, p), p) for x in range(count)] for p in self.moduli], np.float64)
+        moduli = np.array(self.moduli)
+        powers = np.ones((count, len(moduli)), np.int64)
+        for before, after in pairwise(powers):
+            np.remainder(2 * before, moduli, out=after)
+        return np.where(powers > moduli // 2, powers - moduli, powers).T.astype(np.float64)
 
 
 def symmetric(x: int, p: int) -> int:
@@ -102,22 +107,40 @@ def residue_system(word: str, bits: float, k: int, parts: int = 1) -> ResidueSys
     Raises ValueError if int8 moduli, of which there are 49, do not reach that far.
     """
     if word == "int8":
-        depth, candidates = min(k, INT8_DEPTH), range(256, 1, -1)
+        depth, largest = min(k, INT8_DEPTH), 256
     else:
-        depth = min(k, FP64_DEPTH)
+        depth = min(1 << (k - 1).bit_length(), FP64_DEPTH)
         # depth·(p/2)² and its combinations stay below 2**53, with room for a multiple of p nearby
         exact = (1 << get_product(word).exact_bits) - (1 << 27)
-        largest = 2 * math.isqrt(exact // (max(1, depth) * (1 if parts == 1 else 3)))
-        candidates = range(min(largest, 1 << 26), 1, -1)
-    moduli: list[int] = []
-    product = 1
-    for p in candidates:
-        if math.log2(product) > bits + 1:
-            return ResidueSystem(word, max(1, depth), tuple(moduli))
+        largest = min(2 * math.isqrt(exact // (depth * (1 if parts == 1 else 3))), 1 << 26)
+    sequence = _coprimes(largest)
+    total, count = 0.0, 0
+    while total <= bits + 1:
+        if count == len(sequence) and not _extend(sequence):
+            raise ValueError(f"{word} moduli cannot hold integers of {bits:.0f} bits")
+        total += math.log2(sequence[count])
+        count += 1
+    return _system(word, depth, tuple(sequence[:count]))
+
+
+@cache
+def _system(word: str, depth: int, moduli: tuple[int, ...]) -> ResidueSystem:
+    return ResidueSystem(word, depth, moduli)
+
+
+@cache
+def _coprimes(largest: int) -> list[int]:
+    """Pairwise coprime numbers from `largest` downwards, greedily; `_extend` adds the next."""
+    return [largest]
+
+
+def _extend(sequence: list[int]) -> bool:
+    product = math.prod(sequence)
+    for p in range(sequence[-1] - 1, 1, -1):
         if math.gcd(p, product) == 1:
-            moduli.append(p)
-            product *= p
-    raise ValueError(f"{word} moduli cannot hold integers of {bits:.0f} bits")
+            sequence.append(p)
+            return True
+    return False
 
 
 INT8_BITS = 330.0

@@ -80,7 +80,7 @@ def exact_scales(parts: list[Array]) -> Array:
         integer = xp.ldexp(significand, FORMATS["fp64"].precision).astype(xp.int64)
         last_place = xp.frexp((integer & -integer).astype(xp.float64))[1] - 1 + exponent
         last_place = xp.where(integer == 0, NONFINITE, last_place - FORMATS["fp64"].precision)
-        lowest = xp.minimum(lowest, last_place.min(axis=1, initial=NONFINITE))
+        lowest = xp.minimum(lowest, last_place.min(axis=1))
     finite = xp.all(xp.stack([xp.isfinite(x).all(axis=1) for x in parts]), axis=0)
     return xp.where(finite, xp.where(lowest < NONFINITE, -lowest, 0), DISCARD).astype(xp.int32)
 

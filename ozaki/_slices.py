@@ -69,8 +69,11 @@ def slices(parts: list[Array], scale: Array, system: SliceSystem, side: int, pad
     kept = (scale != DISCARD)[:, None]
     for image, x in zip(out, parts, strict=True):
         rest = xp.where(kept, x, 0).astype(xp.float64)
+        # A slice of the largest numbers may round up to 2**1024: those are held at a quarter.
+        quarter = xp.where(abs(rest) >= 1, 2, 0)
+        rest = xp.ldexp(rest, -quarter)
         for p in range(count):
-            unit = xp.where(kept, system.bits * (count - 1 - p) - scale[:, None], 0)
+            unit = xp.where(kept, system.bits * (count - 1 - p) - scale[:, None], 0) - quarter
             digit = xp.rint(xp.ldexp(rest, -unit))
             image[p, :rows, :columns] = digit
             rest -= xp.ldexp(digit, unit)

@@ -1,0 +1,255 @@
+"""accurate_dgemm on the host: exact references, one set of bits, bad input."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import ozaki
+from ozaki import accurate_dgemm
+from tests import golden
+from tests.cases import GOLDEN, KINDS, matrices
+from tests.exact import componentwise_error, product, rounded_product
+
+VARIANTS = [
+    {"scheme": "residues", "word": "fp64"},
+    {"scheme": "residues", "word": "int8"},
+    {"scheme": "slices", "word": "fp64"},
+    {"scheme": "slices", "word": "int8"},
+    {"scheme": "slices", "word": "fp16"},
+]
+
+
+def same(x, y):
+    return x.shape == y.shape and x.dtype == y.dtype and x.tobytes() == y.tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exact_is_correctly_rounded(kind):
+    a, b = matrices(kind, 7, 68, 61)
+    assert same(accurate_dgemm(a, b, accuracy="exact"), rounded_product(a, b))
+
+
+@pytest.mark.parametrize("shape", [(7, 68, 61), (40, 256, 30), (3, 5, 4), (20, 2, 20)], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_fp64_is_certified_and_at_least_as_accurate_as_matmul(kind, shape):
+    a, b = matrices(kind, *shape, seed=7)
+    if kind in ("underflow", "subnormal", "huge"):
+        # Errors of underflow and overflow do not scale with |A||B|; the scaled problem does.
+        back = {"underflow": (520, 525), "subnormal": (1040, -3), "huge": (-1020, -4)}[kind]
+        got = accurate_dgemm(a, b)
+        a, b = np.ldexp(a, back[0]), np.ldexp(b, back[1])
+        with np.errstate(over="ignore"):
+            if kind == "huge":
+                assert same(got, np.ldexp(accurate_dgemm(a, b), -sum(back)))
+    result = accurate_dgemm(a, b)
+    bound = ozaki.plan(a, b).bound
+    _, truncation = componentwise_error(result, a, b)
+    native, _ = componentwise_error(a @ b, a, b)
+    assert truncation <= bound
+    assert truncation <= native
+    assert bound <= 2.0**-53 * max(1, shape[1])
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: "-".join(v.values()))
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden(name, variant):
+    kind, shape, accuracy = GOLDEN[name]
+    a, b = matrices(kind, *shape)
+    assert ozaki.fingerprint(accurate_dgemm(a, b, accuracy=accuracy, **variant)) == golden.load()[name]
+
+
+@pytest.mark.parametrize("kind", ["uniform", "wide6", "sparse"])
+def test_layouts_panels_and_threads_do_not_show(kind, monkeypatch):
+    a, b = matrices(kind, 70, 130, 90)
+    expected = accurate_dgemm(a, b)
+    variants = {
+        "fortran": accurate_dgemm(np.asfortranarray(a), np.asfortranarray(b)),
+        "transposed": accurate_dgemm(a.T.copy(), b.T.copy(), trans_a=True, trans_b=True),
+        "reversed": accurate_dgemm(a[::-1, ::-1], b[::-1, ::-1])[::-1, ::-1],
+        "strided": accurate_dgemm(np.repeat(a, 2, axis=1)[:, ::2], np.repeat(b, 3, axis=0)[::3]),
+        "row panels": np.concatenate([accurate_dgemm(a[i : i + 13], b) for i in range(0, 70, 13)])
+        if kind == "uniform"
+        else expected,
+    }
+    for limit in (1 << 20, 600_000):
+        variants[f"workspace {limit}"] = accurate_dgemm(a, b, workspace=limit)
+        assert ozaki.plan(a, b, workspace=limit).workspace <= limit
+    for name, result in variants.items():
+        assert same(np.ascontiguousarray(result), expected), name
+    monkeypatch.setattr("ozaki._parallel.thread_count", lambda: 1)
+    assert same(accurate_dgemm(a, b), expected)
+
+
+def test_powers_of_two_and_permutations_pass_through():
+    a, b = matrices("wide6", 30, 80, 25)
+    expected = accurate_dgemm(a, b)
+    assert same(accurate_dgemm(a * 2.0**-37, b * 2.0**11), expected * 2.0**-26)
+    rng = np.random.default_rng(3)
+    rows, columns, inner = rng.permutation(30), rng.permutation(25), rng.permutation(80)
+    assert same(accurate_dgemm(a[rows][:, inner], b[inner][:, columns]), expected[rows][:, columns])
+
+
+def test_long_inner_dimension_on_int8():
+    k = (1 << 17) + 1000
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((2, k)), rng.standard_normal((k, 3))
+    a[0] = b[:, 0] = 1 - 2.0**-53  # every residue at its largest, all of one sign
+    expected = accurate_dgemm(a, b, accuracy="exact")
+    assert same(accurate_dgemm(a, b, accuracy="exact", word="int8"), expected)
+    assert same(expected, rounded_product(a, b))
+
+
+@pytest.mark.parametrize("k", [0, 1])
+@pytest.mark.parametrize("m", [0, 1, 3])
+def test_empty_and_tiny(m, k):
+    result = accurate_dgemm(np.full((m, k), 3.0), np.full((k, 2), 0.1))
+    assert same(result, np.full((m, 2), 3.0 * 0.1 if k else 0.0))
+
+
+def test_nonfinite_rows_and_columns():
+    a, b = matrices("uniform", 6, 20, 5)
+    b[3, 4], b[4:6] = 0.0, np.abs(b[4:6])
+    clean = accurate_dgemm(a, b)
+    a[1, 3], a[2, 4], a[2, 5] = np.inf, np.inf, -np.inf
+    b[7, 2] = np.nan
+    with np.errstate(invalid="ignore"):
+        native = a @ b
+    result = accurate_dgemm(a, b)
+    bad = ~np.isfinite(native)
+    assert np.array_equal(result[bad], native[bad], equal_nan=True)
+    untouched = np.ix_([0, 3, 4, 5], [0, 1, 3, 4])
+    assert same(result[untouched], clean[untouched])
+    assert np.isnan(result[1, 4])  # Inf times zero
+    assert np.isnan(result[2]).all()  # both infinities
+
+
+def test_infinities_do_not_depend_on_finite_overflow():
+    a = np.array([[1e308, 1e308, np.inf], [1e308, -1e308, -np.inf]])
+    b = np.full((3, 1), 1e308)
+    assert same(accurate_dgemm(a, b), np.array([[np.inf], [-np.inf]]))
+
+
+def test_alpha_beta_c_and_out():
+    a, b = matrices("uniform", 5, 9, 4)
+    c = np.arange(20.0).reshape(5, 4) / 3
+    product = accurate_dgemm(a, b)
+    assert same(accurate_dgemm(a, b, alpha=0.3, beta=-1.7, c=c), 0.3 * product + -1.7 * c)
+    assert same(accurate_dgemm(a, b, beta=0.0, c=np.full((5, 4), np.nan)), product)
+    out = np.zeros((10, 8))[::2, ::2]
+    assert accurate_dgemm(a, b, out=out) is out
+    assert same(np.ascontiguousarray(out), product)
+    square = accurate_dgemm(a.T, a.T.T)
+    alias = np.ascontiguousarray(a.T @ a)
+    accurate_dgemm(a, a, trans_a=True, out=alias)
+    assert same(alias, square)
+
+
+def test_integers_booleans_lists_and_float32_are_promoted():
+    assert accurate_dgemm([[1, 2]], [[3], [4]])[0, 0] == 11.0
+    assert accurate_dgemm(np.ones((2, 3), bool), np.ones((3, 1), np.int8))[0, 0] == 3.0
+    x = np.float32(0.1) * np.ones((1, 1), np.float32)
+    assert accurate_dgemm(x, x)[0, 0] == float(np.float32(0.1)) ** 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        ((np.ones((2, 3)), np.ones((2, 3))), {}, ValueError, "fit"),
+        ((np.ones(3), np.ones((3, 3))), {}, ValueError, "a must be a matrix"),
+        ((np.ones((3, 3)), np.ones((3, 3), complex)), {}, TypeError, "b must be real"),
+        ((np.array([["x"]]), np.ones((1, 1))), {}, TypeError, "a must be a numeric"),
+        ((np.array([[None]]), np.ones((1, 1))), {}, TypeError, "a must be a numeric"),
+        ((np.eye(2), np.eye(2)), {"accuracy": "fp128"}, ValueError, "accuracy"),
+        ((np.eye(2), np.eye(2)), {"accuracy": True}, ValueError, "accuracy"),
+        ((np.eye(2), np.eye(2)), {"accuracy": 0}, ValueError, "accuracy"),
+        ((np.eye(2), np.eye(2)), {"accuracy": 2.5}, ValueError, "accuracy"),
+        ((np.eye(2), np.eye(2)), {"scheme": "karatsuba"}, ValueError, "scheme"),
+        ((np.eye(2), np.eye(2)), {"word": "fp8"}, ValueError, "fp8"),
+        ((np.eye(2), np.eye(2)), {"engine": "tpu"}, ValueError, "engine"),
+        ((np.eye(2), np.eye(2)), {"beta": 1.0}, ValueError, "c must be given"),
+        ((np.eye(2), np.eye(2)), {"beta": 1.0, "c": np.eye(3)}, ValueError, "c must be"),
+        ((np.eye(2), np.eye(2)), {"out": np.eye(3)}, ValueError, "out must be"),
+        ((np.eye(2), np.eye(2)), {"out": np.eye(2, dtype=np.float32)}, ValueError, "out must be"),
+    ],
+)
+def test_bad_input_says_what_is_wrong(arguments, options, error, message):
+    with pytest.raises(error, match=message):
+        accurate_dgemm(*arguments, **options)
+
+
+def test_too_little_workspace_is_a_memory_error_with_sizes():
+    a, b = matrices("uniform", 200, 200, 200)
+    with pytest.raises(MemoryError, match=r"needs \d+ bytes .* limit is 1000"):
+        accurate_dgemm(a, b, workspace=1000)
+
+
+def test_inputs_are_not_written_to():
+    a, b = matrices("wide20", 9, 30, 8)
+    a.setflags(write=False)
+    b.setflags(write=False)
+    accurate_dgemm(a, b)
+    accurate_dgemm(a, b, accuracy="exact", scheme="slices")
+
+
+element = st.floats(allow_nan=False, allow_infinity=False, width=64) | st.sampled_from(
+    [0.0, -0.0, 1.0, 5e-324, -5e-324, 2.0**-1022, 1.7976931348623157e308, 2.0**52 + 1]
+)
+
+
+@st.composite
+def pairs(draw):
+    m, k, n = (draw(st.integers(0, 5)) for _ in range(3))
+    elements = draw(st.sampled_from([element, st.integers(-9, 9).map(float), st.floats(-1, 1)]))
+    a = draw(arrays(np.float64, (m, k), elements=elements))
+    b = draw(arrays(np.float64, (k, n), elements=elements))
+    return (a, b) if draw(st.booleans()) else (np.asfortranarray(a), b[:, ::-1])
+
+
+@given(pairs())
+@settings(max_examples=100)
+def test_any_finite_product_is_correctly_rounded(pair):
+    a, b = pair
+    expected = rounded_product(a, b) if 0 not in (*a.shape, *b.shape) else np.zeros((len(a), b.shape[1]))
+    assert np.array_equal(accurate_dgemm(a, b, accuracy="exact"), expected)
+
+
+@given(pairs(), st.sampled_from(VARIANTS[1:]), st.sampled_from(["fp64", 3, 30, 53, 70]))
+def test_any_finite_product_has_one_set_of_bits(pair, variant, accuracy):
+    a, b = pair
+    if variant["scheme"] == "slices" and sum(ozaki.plan(a, b, accuracy=accuracy).width if a.size * b.size else ()) > 400:
+        variant = VARIANTS[1]  # thousands of slice products would only take time
+    expected = accurate_dgemm(a, b, accuracy=accuracy)
+    assert same(accurate_dgemm(a, b, accuracy=accuracy, **variant), expected)
+
+
+@given(pairs())
+def test_any_finite_product_is_within_its_bound(pair):
+    a, b = pair
+    if 0 in (*a.shape, *b.shape):
+        return
+    whole, exponent = product(a, b)
+    magnitude, _ = product(np.abs(a), np.abs(b))
+    result, bound = accurate_dgemm(a, b), ozaki.plan(a, b).bound
+    for v, w, x in zip(whole.ravel(), magnitude.ravel(), result.ravel(), strict=True):
+        if not np.isfinite(x):
+            continue
+        error = abs(Fraction(v) * Fraction(2) ** exponent - Fraction(float(x)))
+        half = Fraction(2) ** (max(int(np.frexp(x)[1]) - 53, -1074)) / 2
+        assert error <= Fraction(bound) * w * Fraction(2) ** exponent + half
+
+
+@given(
+    arrays(np.float64, (3, 4), elements=st.floats(width=64)),
+    arrays(np.float64, (4, 3), elements=st.floats(width=64)),
+)
+def test_nonfinite_anywhere(a, b):
+    bad_rows, bad_columns = ~np.isfinite(a).all(axis=1), ~np.isfinite(b).all(axis=0)
+    result = accurate_dgemm(a, b)
+    concerned = bad_rows[:, None] | bad_columns
+    assert not np.isfinite(result[concerned]).any()
+    good = accurate_dgemm(a[~bad_rows], b[:, ~bad_columns])
+    assert same(np.ascontiguousarray(result[~bad_rows][:, ~bad_columns]), good)
