@@ -18,6 +18,11 @@ from multiword._operand import Pair, split_operands
 from multiword._schemes import Scheme
 from multiword.engines import Engine
 
+SHARE = 250
+"""Long blocks are used only if (Σ|y|)² reaches this many thousandths of k·Σy² in every line: 637
+for normal, 750 for uniform elements, 1000·r/k if only r of k elements matter. A sum of a few
+terms stays as large as they are, and is truncated in every further step."""
+
 _TARGET = {"fp16": 14, "bf16": 40, "tf32": 40}
 _GUESSED_TARGET = {"fp16": 9, "bf16": 40, "tf32": 40}
 """Exponents to scale the lines to: exactly known, all of fp16's range; guessed, six bits less."""
@@ -52,8 +57,10 @@ class Report:
         return [int(x) for x in self._host]
 
 
-def objection(flags: list[int], scheme: Scheme, k: int) -> str | None:
+def objection(flags: list[int], scheme: Scheme, k: int, *, steady: bool) -> str | None:
     """Why the words do not carry the operands to fp32 accuracy, or None if they surely do.
+
+    steady : whether the blocks are short enough for lines of a few large elements.
 
     fp16: an element below 2^-12 after scaling loses up to 2^-36. At most z elements of a row or
     column are so small and all are below 2^15; at least N (of a row) and M (of a column) reach
@@ -62,7 +69,7 @@ def objection(flags: list[int], scheme: Scheme, k: int) -> str | None:
     z_A + z_B ≤ N + M - k. That is asked for, unless no element is small.
     """
     low, high = _EXPONENTS[scheme.word]
-    a, b = flags[2:7], flags[7:12]
+    a, b = flags[2:8], flags[8:14]
     if a[0] or b[0]:
         return "infinities or NaNs"
     for name, side in (("A", a), ("B", b)):
@@ -70,6 +77,8 @@ def objection(flags: list[int], scheme: Scheme, k: int) -> str | None:
             return f"the samples missed the largest elements of {name}"
         if side[4] and 300 - side[4] < low:
             return f"the exponents within a line of {name} range too far for {scheme.word} words"
+    if not steady and max(a[5], b[5]) > 1000 - SHARE:
+        return "a few elements of a line outweigh the others: blocks must be shorter"
     small, deficit = a[1] + b[1], a[2] + b[2]
     if scheme.word == "fp16" and small > max(0, k - deficit):
         return "small elements in the lines cannot be shown to be harmless in fp16 words"
@@ -87,7 +96,15 @@ def coherence_limit(k: int) -> float:
 
 
 def attempt(
-    a: Array, bt: Array, scheme: Scheme, engine: Engine, *, alpha: float, beta: float, c: Array | None
+    a: Array,
+    bt: Array,
+    scheme: Scheme,
+    engine: Engine,
+    *,
+    steady: bool,
+    alpha: float,
+    beta: float,
+    c: Array | None,
 ) -> tuple[Array | None, str | None]:
     """Return the product and None, or None and why this scheme will not do."""
     ready = prepare(a, bt, scheme, engine, guess=True)
@@ -95,7 +112,7 @@ def attempt(
 
     def proceed() -> bool:
         nonlocal reason
-        reason = objection(report.read(), scheme, k)
+        reason = objection(report.read(), scheme, k, steady=steady)
         return reason is None
 
     p = multiply_words(engine, scheme, ready.left, ready.right, proceed=proceed)
@@ -103,7 +120,7 @@ def attempt(
         return None, reason
     out = namespace(a).empty(p.shape, np.float32)
     finish(p, ready, out=out, alpha=alpha, beta=beta, c=c, limit=coherence_limit(k))
-    failed = int(ready.flags[12])
+    failed = int(ready.flags[14])
     if failed & 1:
         return None, "rows of A are aligned with columns of B: sums of one sign drift under truncation"
     if failed & 2:

@@ -13,7 +13,7 @@ import numpy as np
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._bounds import AMPLIFICATION
 from multiword._kernels import Kernel
-from multiword._operand import Pair
+from multiword._operand import Pair, exact_bits
 from multiword._split_kernels import FP32
 
 FINISH = Kernel(
@@ -36,12 +36,13 @@ __device__ __noinline__ double plain_dot(const float* a, const float* b, int k, 
 extern "C" __global__ void __launch_bounds__(128) multiword_finish(
         const SUM* __restrict__ p, i64 ldp, float* out, i64 ldo,
         int m, int n, int k, double alpha, double beta, const float* c, i64 c_row, i64 c_column,
-        const Line* __restrict__ lines_a, const Line* __restrict__ lines_b, const int* uncentred,
-        float limit, float amplification,
+        const Line* __restrict__ lines_a, const Line* __restrict__ lines_b,
+        const int* centring, int exact_bits, float limit, float amplification,
         const float* a, i64 a_row, i64 a_step, const float* b, i64 b_row, i64 b_step, int* flags) {
     int j0 = 4 * (blockIdx.x * blockDim.x + threadIdx.x), count = min(4, n - j0), failed = 0;
     if (j0 >= n) return;
-    bool centred = uncentred && uncentred[0] == 0 && uncentred[1] == 0;
+    bool centred = centring && centring[0] == 0 && centring[1] == 0
+                   && centring[16] + centring[17] > exact_bits;
     bool vector = count == 4 && sizeof(SUM) == 4 && (((unsigned long long)p | (4 * ldp)) & 15) == 0;
     bool aligned = count == 4 && (((unsigned long long)out | (4 * ldo)) & 15) == 0;
     double t[4], bj[4], scale_b[4];
@@ -55,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
         bj[x] = centred ? widen(l.centre) : 0.0;
         t[x] = l.total - (double)k * bj[x];
         scale_b[x] = power2(-l.shift);
-        norm1_b[x] = l.norm1;
+        norm1_b[x] = (float)(l.norm1 * scale_b[x] + (double)k * fabs(bj[x]));
         norm2_b[x] = limit * l.norm2;
         bad_b |= l.bad;
     }
@@ -80,6 +81,7 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
             Line l = {0.0, 0.0f, 0.0f, 0.0f, 0, 0, 0};
             if (lines_a) l = lines_a[i];
             double scale_a = power2(-l.shift), ai = widen(l.centre);
+            float norm1_a = centred ? (float)(l.norm1 * scale_a + (double)k * fabs(ai)) : 0.0f;
             float results[4];
 #pragma unroll
             for (int x = 0; x < 4; x++) {
@@ -91,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
                 if (centred) {
                     value = (ai * t[x] + l.total * bj[x]) + value;
                     float aj = (float)fabs(ai), bx = (float)fabs(bj[x]);
-                    float terms = aj * norm1_b[x] + l.norm1 * bx + (float)k * aj * bx;
+                    float terms = aj * norm1_b[x] + norm1_a * bx + (float)k * aj * bx;
                     if (terms > amplification * (float)fabs(value) && x < count) failed |= 2;
                 }
                 if (l.bad | bad_b)
@@ -152,10 +154,13 @@ def finish(
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         if p.size:
             failed |= int((np.abs(p) > a["norm2"][:, None] * (np.float32(limit) * b["norm2"])).any())
-        if pair.centred and not pair.flags[:2].any():
+        if pair.centred and not pair.flags[:2].any() and pair.flags[16:].sum() > exact_bits(k):
             ai, bj = a["centre"].astype(np.float64)[:, None], b["centre"].astype(np.float64)
             value = (ai * (b["total"] - k * bj) + a["total"][:, None] * bj) + value
-            terms = np.abs(ai) * b["norm1"] + a["norm1"][:, None] * np.abs(bj) + k * np.abs(ai * bj)
+            # Σ|x| is at most Σ|y|·2^-s + k·|c|.
+            of_a = np.ldexp(a["norm1"].astype(np.float64), -a["shift"])[:, None] + k * np.abs(ai)
+            of_b = np.ldexp(b["norm1"].astype(np.float64), -b["shift"]) + k * np.abs(bj)
+            terms = np.abs(ai) * of_b + of_a * np.abs(bj) + k * np.abs(ai * bj)
             failed |= 2 * int((terms > AMPLIFICATION * np.abs(value)).any())
         if a["bad"].any() or b["bad"].any():
             rows, columns = np.flatnonzero(a["bad"]), np.flatnonzero(b["bad"])
@@ -163,7 +168,7 @@ def finish(
             value[rows, :] = wide_a[rows] @ wide_b.T
             value[:, columns] = wide_a @ wide_b[columns].T
         _narrow(value, alpha, beta, c, out)
-    pair.flags[12] |= failed
+    pair.flags[14] |= failed
     return out
 
 
@@ -206,13 +211,13 @@ def _on_device(
         operands = tuple(
             item for o in (left, right) for item in (o.x, *(np.int64(s // 4) for s in o.x.strides))
         )
-        flags = np.uint64(pair.flags.data.ptr + 48)
+        flags = np.uint64(pair.flags.data.ptr + 56)
     c = None if beta == 0 else c
     addend = (none, np.int64(0), np.int64(0)) if c is None else (c, *(np.int64(s // 4) for s in c.strides))
     arguments = (
         *(p, np.int64(p.strides[0] // p.itemsize), out, np.int64(out.strides[0] // 4)),
         *(np.int32(m), np.int32(n), np.int32(k), np.float64(alpha), np.float64(beta), *addend),
-        *(*lines, np.float32(limit), np.float32(AMPLIFICATION), *operands, flags),
+        *(*lines, np.int32(exact_bits(k)), np.float32(limit), np.float32(AMPLIFICATION), *operands, flags),
     )
     constants: dict[str, Any] = {"SUM": "float" if p.dtype == np.float32 else "double", "ROWS": 32}
     FINISH((-(-n // 512), -(-m // 32)), (128,), arguments, **constants)

@@ -10,6 +10,7 @@ import numpy as np
 
 from multiword._arrays import Array, as_array, check_same_device, namespace
 from multiword._attempt import attempt, objection, prepare, unconditional
+from multiword._finish import round_product
 from multiword._plan import Plan, candidates, make_plan, name_of
 from multiword._schemes import SCHEMES, Scheme
 from multiword.engines import Engine, get_engine
@@ -43,7 +44,7 @@ def matmul(
     alpha, beta : real scalars. c : float32, broadcast to the result's shape, read unless beta = 0.
     accuracy : "fp32", the only one: an error no larger than that of the native fp32 product,
         with the fastest scheme that the data allows. On tensor cores "fast-fp16", else
-        "fast-tf32", else "fp64" (one plain product, rounded once); each is given up if what is
+        "steady-fp16", "steady-tf32" or "fp64" (one plain product, rounded once); each is given up if what is
         seen of the data speaks against it. Without tensor cores it is the native fp32 product.
     scheme : use this scheme, by name (`SCHEMES`) or as a `Scheme`, whatever its accuracy.
     word, words, block, accumulate : fields of the scheme to change; alone they stand for a
@@ -128,12 +129,11 @@ def _plan(core: Engine, chosen: str | Scheme | None, a: Array, b: Array) -> Plan
     if chosen is not None:
         return make_plan(m, n, k, core, *name_of(chosen))
     rejected = []
-    for name in candidates(m, n, k, core):
-        rule = SCHEMES[name]
+    for name, rule in candidates(m, n, k, core):
         reason = None
         if not rule.plain:
             ready = prepare(a, b.T, rule, core, guess=True)
-            reason = objection([int(x) for x in ready.flags], rule, k)
+            reason = objection([int(x) for x in ready.flags], rule, k, steady=name.startswith("steady"))
         if reason is None:
             break
         rejected.append((name, reason))
@@ -154,13 +154,14 @@ def _product(
     (m, k), n, bt = a.shape, b.shape[1], b.T
     options: dict[str, Any] = {"alpha": alpha, "beta": beta, "c": c}
     if 0 in (m, n, k):
-        return unconditional(a, bt, SCHEMES["fp32"], core, **options)
+        xp = namespace(a)
+        return round_product(xp.zeros((m, n)), out=xp.empty((m, n), np.float32), **options)
     if chosen is not None:
         return unconditional(a, bt, name_of(chosen)[1], core, **options)
-    for name in candidates(m, n, k, core):
-        if SCHEMES[name].plain:
-            return unconditional(a, bt, SCHEMES[name], core, **options)
-        result, _ = attempt(a, bt, SCHEMES[name], core, **options)
+    for name, rule in candidates(m, n, k, core):
+        if rule.plain:
+            return unconditional(a, bt, rule, core, **options)
+        result, _ = attempt(a, bt, rule, core, steady=name.startswith("steady"), **options)
         if result is not None:
             return result
     raise AssertionError("the last candidate is a plain product")
@@ -209,9 +210,10 @@ def _operands(
         if c is None:
             raise ValueError("c must be given when beta is not 0")
         addend = _float32(c, "c")
-        if np.broadcast_shapes(addend.shape, shape) != shape:
-            raise ValueError(f"c must broadcast to {shape}, got {addend.shape}")
-        addend = namespace(addend).broadcast_to(addend, shape)
+        try:
+            addend = namespace(addend).broadcast_to(addend, shape)
+        except ValueError:
+            raise ValueError(f"c must broadcast to {shape}, got {addend.shape}") from None
     if out is not None and (getattr(out, "shape", None) != shape or out.dtype != np.float32):
         got = f"{getattr(out, 'dtype', type(out).__name__)} of {getattr(out, 'shape', '')}"
         raise ValueError(f"out must be float32 of shape {shape}, got {got}")

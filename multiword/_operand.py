@@ -24,7 +24,7 @@ LINE = np.dtype(
         *(("shift", "i4"), ("bad", "i4"), ("unused", "i4")),
     ]
 )
-"""What is known of a line: Σx, Σ|x|, the 2-norm of y, c, s, the number of infinities and NaNs."""
+"""What is known of a line: Σx, Σ|y|, the 2-norm of y, c, s, the number of infinities and NaNs."""
 
 MEAN_THRESHOLD = 0.3
 """A line can be centred if its mean is at least this much of its root mean square."""
@@ -64,10 +64,12 @@ class Pair:
 
     left, right : A, and B with its columns as lines.
     target : the largest element looked at in each line lies below 2^target after scaling.
-    flags : (16,) int32. 0, 1: lines of A, of B whose mean does not stand out (centres count only
-        if there is none on either side). 2 … 6 and 7 … 11, for A and for B, the largest over all
+    flags : (18,) int32. 0, 1: lines of A, of B whose mean does not stand out (centres count only
+        if there is none on either side). 2 … 7 and 8 … 13, for A and for B, the largest over all
         lines of: infinities and NaNs; nonzero |y| < `SMALL`; |y| < 2^(target - 7);
-        300 + E of the largest |y|; 300 - E of the smallest nonzero one. 12: for `finish`.
+        300 + E of the largest |y|; 300 - E of the smallest nonzero one;
+        1000·(1 - (Σ|y|)²/(k·Σy²)). 14: for `finish`.
+        16, 17: bits of the elements of A, of B as integers, as far as they were looked at.
     centred : whether centres may count.
     """
 
@@ -94,7 +96,7 @@ def split_operands(
     w_h·y is added to what the second word of A takes up.
     """
     a, bt = as_lines(a), as_lines(bt)
-    flags = namespace(a).zeros(16, np.int32)
+    flags = namespace(a).zeros(18, np.int32)
     if is_cupy(a) and a.shape[1] and a.size and bt.size:
         return _split_on_device(a, bt, scheme, target, guess, weights, flags)
     samples = _samples(a.shape[1], guess)
@@ -103,19 +105,30 @@ def split_operands(
         xp = namespace(x)
         lines = np.zeros(x.shape[0], LINE)
         if scheme.scaled_lines and x.size:
-            _measure(x, samples, target, scheme.centred, lines, flags[side : side + 1])
+            _measure(x, samples, target, scheme.centred, lines, flags[side::16])
         operands.append((x, lines, xp))
+    exact = scheme.scaled_lines and flags[16:].sum() <= exact_bits(a.shape[1])
+    centred = scheme.centred and not exact and not flags[:2].any()
+    weights = None if exact else weights
     pair = []
     for side, (x, lines, xp) in enumerate(operands):
         depth = _depth(x.shape[1])
         words = xp.zeros((x.shape[0], scheme.words, depth), FORMATS[scheme.word].dtype)
         if x.size:
-            uncentred = flags[:2] if scheme.centred else None
-            y = _measured(x, lines, uncentred, target, flags[2 + 5 * side : 7 + 5 * side])
+            y = _measured(x, lines, centred, target, flags[2 + 6 * side : 8 + 6 * side])
             for i, value in enumerate(split_elements(y, scheme, weights if side == 0 else None)):
                 words[:, scheme.words - 1 - i if side else i, : x.shape[1]] = value
         pair.append(Operand(x, words.reshape(x.shape[0], scheme.words * depth), depth, lines))
     return Pair(pair[0], pair[1], target, flags, scheme.centred)
+
+
+def exact_bits(k: int) -> int:
+    """Bits that integers of A and of B may have together for their sums to be exact in fp32.
+
+    Sums of k terms of random sign, that is. Such data is neither centred nor compensated, so
+    that its exact products stay exact.
+    """
+    return 21 - (max(k, 1).bit_length() + 1) // 2
 
 
 def _depth(k: int) -> int:
@@ -130,34 +143,40 @@ def _samples(k: int, guess: bool) -> tuple[int, int, int]:
 
 
 def _measure(
-    x: Array, samples: tuple[int, int, int], target: int, centred: bool, lines: Array, uncentred: Array
+    x: Array, samples: tuple[int, int, int], target: int, centred: bool, lines: Array, flags: Array
 ) -> None:
     """Choose each line's power of two, and its centre (the kernel `MEASURE`)."""
     count, run, step = samples
     s = np.arange(count)
     seen = x[:, s // run * step + s % run].astype(np.float64)
     seen = np.where(np.isfinite(seen), seen, 0.0)
-    lines["shift"] = target - np.frexp(np.abs(seen).max(axis=1))[1]
+    top = np.frexp(np.abs(seen).max(axis=1))[1]
+    lines["shift"] = target - top
+    digits, exponent = np.frexp(seen)
+    whole = np.ldexp(digits, 24).astype(np.int64)
+    lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 25 + exponent
+    length = top - np.where(whole == 0, 999, lowest).min(axis=1)
+    flags[1] = max(length.max(), 0)
     if centred:
         mean = seen.mean(axis=1)
         bits = mean.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFE000)
         lines["centre"] = bits.view(np.float32)
         spread = np.float64(np.float32(MEAN_THRESHOLD)) * np.sqrt((seen * seen).mean(axis=1))
-        uncentred += np.int32((np.abs(mean) < spread).sum())
+        flags[0] = (np.abs(mean) < spread).sum()
 
 
-def _measured(x: Array, lines: Array, uncentred: Array | None, target: int, summary: Array) -> Array:
+def _measured(x: Array, lines: Array, centred: bool, target: int, summary: Array) -> Array:
     """y = (x - c)·2^s, and the line's record (the kernels' `measured` and `COLLECT`)."""
     finite = np.isfinite(x)
     x = np.where(finite, x, np.float32(0))
-    if uncentred is None or uncentred.any():
+    if not centred:
         lines["centre"] = 0
     half = lines["shift"] >> 1
     first, second = (np.ldexp(np.float32(1), s)[:, None] for s in (half, lines["shift"] - half))
     with np.errstate(over="ignore", under="ignore"):
         y = ((x - lines["centre"][:, None]) * first) * second
         lines["norm2"] = np.sqrt((y * y).sum(axis=1, dtype=np.float32))
-        lines["norm1"] = np.abs(x).sum(axis=1, dtype=np.float32)
+        lines["norm1"] = np.abs(y).sum(axis=1, dtype=np.float32)
     lines["total"] = x.sum(axis=1, dtype=np.float64)
     lines["bad"] = (~finite).sum(axis=1)
     magnitude = np.abs(y)
@@ -166,7 +185,12 @@ def _measured(x: Array, lines: Array, uncentred: Array | None, target: int, summ
     summary[2] = (magnitude < 2.0 ** (target - 7)).sum(axis=1).max()
     exponents = (magnitude.view(np.uint32) >> np.uint32(23)).astype(np.int32)[magnitude > 0] - 126
     if exponents.size:
-        summary[3:] = 300 + exponents.max(), 300 - exponents.min()
+        summary[3:5] = 300 + exponents.max(), 300 - exponents.min()
+        some = lines[lines["norm2"] > 0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            share = (some["norm1"] / some["norm2"]) ** 2 / np.float32(x.shape[1])
+        if share.size:
+            summary[5] = 1000 - int(min(1000 * share.min(), 1000))
     return y
 
 
@@ -210,10 +234,9 @@ def _split_on_device(
             ),
         )
     data = lines if scheme.scaled_lines else (np.uint64(0),) * 2
-    uncentred = flags if scheme.centred else np.uint64(0)
     words = [
-        launch_split(a, scheme, target, data[0], uncentred, weights, 0, records[0]),
-        launch_split(bt, scheme, target, data[1], uncentred, None, 1, records[1]),
+        launch_split(a, scheme, target, data[0], flags, weights, 0, records[0]),
+        launch_split(bt, scheme, target, data[1], flags, None, 1, records[1]),
     ]
     kernels.COLLECT(
         (-(-m // 256) + -(-n // 256),),
@@ -238,7 +261,7 @@ def launch_split(
     scheme: Scheme,
     target: int,
     lines: Any,
-    uncentred: Any,
+    flags: Any,
     weights: Array | None,
     reverse: int,
     records: Any,
@@ -249,7 +272,13 @@ def launch_split(
     words = namespace(x).empty((count, scheme.words * depth), FORMATS[scheme.word].dtype)
     arguments = (
         *(x, np.int64(x.strides[0 if rows else 1] // 4), np.int32(count), np.int32(k), np.int32(depth)),
-        *(lines, uncentred, np.uint64(0) if weights is None else weights, np.float32(scheme.step)),
+        *(
+            lines,
+            flags,
+            np.int32(exact_bits(k)),
+            np.uint64(0) if weights is None else weights,
+            np.float32(scheme.step),
+        ),
         *(np.float32(2.0 ** (target - 7)), np.float32(SMALL), np.int32(reverse)),
         *(np.uint64(words.data.ptr), records),
     )

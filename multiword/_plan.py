@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from multiword._bounds import error_bound
 from multiword._mmm import generation_of
 from multiword._schemes import SCHEMES, Scheme, get_scheme
 from multiword.engines import Engine
 
-AUTOMATIC = ("fast-fp16", "fast-tf32")
+AUTOMATIC = ("fast-fp16", "steady-fp16", "steady-tf32")
 """What accuracy="fp32" tries on tensor cores, fastest first, before a plain product."""
 
 _FULL_RATE_FP64 = ("V100", "A100", "H100", "H200", "B200")
@@ -26,16 +26,23 @@ def words_pay(m: int, n: int, k: int) -> bool:
     return words < 2.0 * m * n * k / _FP32_RATE
 
 
-def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[str, ...]:
-    """Names of the schemes that accuracy="fp32" tries for this shape, fastest first.
+_BLOCK = {25: 1.0, 24: 0.25, 23: 0.0625}
+"""By what to shorten blocks for tensor cores of F fraction bits: they lose more in each step."""
+
+
+def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Scheme], ...]:
+    """The schemes that accuracy="fp32" tries for this shape, fastest first, with their names.
 
     Where there are no tensor cores the native fp32 product is the fastest of fp32's accuracy.
     """
     generation = generation_of(engine)
     if generation is None or (engine.name == "cublas" and not words_pay(m, n, k)):
-        return ("fp32",)
+        return (("fp32", SCHEMES["fp32"]),)
+    tried = [(name, SCHEMES[name]) for name in AUTOMATIC if SCHEMES[name].word in generation.widths]
+    shorter = _BLOCK.get(generation.fraction_bits, 1.0)
+    tuned = [(name, replace(s, block=max(64, int((s.block or k) * shorter)))) for name, s in tried]
     plain = "fp64" if generation.name in _FULL_RATE_FP64 else "fp32"
-    return (*(name for name in AUTOMATIC if SCHEMES[name].word in generation.widths), plain)
+    return (*tuned, (plain, SCHEMES[plain]))
 
 
 @dataclass(frozen=True)

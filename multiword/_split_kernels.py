@@ -124,14 +124,15 @@ struct Frame { float scale1, scale2, centre; u32 big, small; };
 
 __device__ __forceinline__ float power2(int e) { return __uint_as_float((u32)(e + 127) << 23); }
 
-__device__ __forceinline__ Frame frame_of(const Line* lines, int line, const int* uncentred,
-                                          float big, float small) {
+__device__ __forceinline__ Frame frame_of(const Line* lines, int line, const int* flags,
+                                          int exact_bits, float big, float small) {
     Frame f = {1.0f, 1.0f, 0.0f, magnitude(big), magnitude(small) - 1u};
     if (lines) {
         int s = lines[line].shift, half = s >> 1;
         f.scale1 = power2(half);
         f.scale2 = power2(s - half);
-        if (uncentred && uncentred[0] == 0 && uncentred[1] == 0) f.centre = lines[line].centre;
+        if (flags && flags[0] == 0 && flags[1] == 0 && flags[16] + flags[17] > exact_bits)
+            f.centre = lines[line].centre;
     }
     return f;
 }
@@ -142,7 +143,7 @@ __device__ __forceinline__ float measured(float x, const Frame& f, Record* r) {
     float y = mul32(mul32(sub32(x, f.centre), f.scale1), f.scale2);
     u32 bits = magnitude(y), below = bits - 1u;     // a zero wraps around to the largest
     r->total += widen(x);
-    r->norm1 += fabsf(x);
+    r->norm1 += fabsf(y);
     r->norm2 = __fmaf_rn(y, y, r->norm2);
     r->big += bits >= f.big;
     r->small += below < f.small;
@@ -157,7 +158,7 @@ struct __align__(8) Halves { u16 x, y, z, w; };
 
 _ARGUMENTS = r"""
     const float* __restrict__ x, i64 stride, int lines, int k, int padded,
-    const Line* __restrict__ line_data, const int* __restrict__ uncentred,
+    const Line* __restrict__ line_data, const int* __restrict__ flags, int exact_bits,
     const float* __restrict__ weights, float step, float big, float small, int reversed,
     word_t* __restrict__ out, Record* __restrict__ records"""
 
@@ -204,7 +205,8 @@ extern "C" __global__ void __launch_bounds__(256) multiword_split_rows("""
     + r""") {
     int line = 8 * blockIdx.x + threadIdx.y, lane = threadIdx.x;
     if (line >= lines) return;
-    Frame f = frame_of(line_data, line, uncentred, big, small);
+    Frame f = frame_of(line_data, line, flags, exact_bits, big, small);
+    if (line_data && flags[16] + flags[17] <= exact_bits) weights = 0;
     const float* row = x + line * stride;
     word_t* to = out + (i64)line * WORDS * padded;
     bool aligned = ((unsigned long long)row & 15) == 0;
@@ -251,7 +253,8 @@ extern "C" __global__ void __launch_bounds__(256) multiword_split_columns("""
     + r""") {
     __shared__ __align__(16) float tile[2][64][33];
     int tx = threadIdx.x, ty = threadIdx.y, first = 32 * blockIdx.x, line = first + tx;
-    Frame f = frame_of(line_data, min(line, lines - 1), uncentred, big, small);
+    Frame f = frame_of(line_data, min(line, lines - 1), flags, exact_bits, big, small);
+    if (line_data && flags[16] + flags[17] <= exact_bits) weights = 0;
     int start = CHUNK * blockIdx.y, stop = min(start + CHUNK, padded);
     Record r = empty_record();
     int turn = 0;
@@ -319,14 +322,14 @@ __device__ __forceinline__ int exponent(u32 bits) { return (int)(bits >> 23) - 1
 extern "C" __global__ void multiword_collect(const Record* records_a, int chunks_a, int lines_a,
         const Record* records_b, int chunks_b, int lines_b, int k, int scaled,
         Line* line_data_a, Line* line_data_b, int* summaries) {
-    __shared__ int extreme[5];
+    __shared__ int extreme[6];
     int blocks_a = (lines_a + blockDim.x - 1) / blockDim.x;
     bool second = blockIdx.x >= blocks_a;
     const Record* records = second ? records_b : records_a;
     int chunks = second ? chunks_b : chunks_a, lines = second ? lines_b : lines_a;
     Line* data = second ? line_data_b : line_data_a;
     int line = (blockIdx.x - (second ? blocks_a : 0)) * blockDim.x + threadIdx.x;
-    if (threadIdx.x < 5) extreme[threadIdx.x] = 0;
+    if (threadIdx.x < 6) extreme[threadIdx.x] = 0;
     __syncthreads();
     if (line < lines) {
         Record r = records[line];
@@ -340,10 +343,12 @@ extern "C" __global__ void multiword_collect(const Record* records_a, int chunks
         if (r.top) {
             atomicMax(&extreme[3], 300 + exponent(r.top));
             atomicMax(&extreme[4], 300 - exponent(r.low + 1u));
+            float spread = r.norm1 / l->norm2;
+            atomicMax(&extreme[5], 1000 - (int)fminf(1000.0f * spread * spread / (float)k, 1000.0f));
         }
     }
     __syncthreads();
-    if (threadIdx.x < 5) atomicMax(&summaries[5 * second + threadIdx.x], extreme[threadIdx.x]);
+    if (threadIdx.x < 6) atomicMax(&summaries[6 * second + threadIdx.x], extreme[threadIdx.x]);
 }
 """,
 )
@@ -353,13 +358,15 @@ MEASURE = Kernel(
     FP32
     + r"""
 // From runs of `run` neighbours, `step` apart, of each line of A and of B: the shift that brings
-// the largest of them below 2^target, and the mean where it stands out of the spread.
+// the largest of them below 2^target, the mean where it stands out of the spread, and how many
+// bits the elements have as integers.
 extern "C" __global__ void multiword_measure(
         const float* xa, i64 line_stride_a, i64 inner_stride_a, int lines_a,
         const float* xb, i64 line_stride_b, i64 inner_stride_b, int lines_b,
         int samples, int run, int step, int target, float threshold, int centred,
-        Line* line_data_a, Line* line_data_b, int* uncentred) {
+        Line* line_data_a, Line* line_data_b, int* flags) {
     __shared__ u32 largest[8][33];
+    __shared__ int lowest[8][33];
     __shared__ double sums[8][33], squares[8][33];
     int blocks_a = inner_stride_a == 1 ? (lines_a + 7) / 8 : (lines_a + 31) / 32;
     bool second = blockIdx.x >= blocks_a;
@@ -371,6 +378,7 @@ extern "C" __global__ void multiword_measure(
     int tx = threadIdx.x, ty = threadIdx.y;
     int along = rows ? tx : ty, pace = rows ? 32 : 8, line = rows ? 8 * block + ty : 32 * block + tx;
     u32 top = 0u;
+    int low = 999;                                  // exponent of the lowest bit that is set
     double sum = 0.0, square = 0.0;
     if (line < lines)
 #pragma unroll 8
@@ -378,16 +386,21 @@ extern "C" __global__ void multiword_measure(
             i64 h = (i64)(s / run) * step + s % run;
             float v = x[line * line_stride + h * inner_stride];
             if (magnitude(v) >= 0x7F800000u) v = 0.0f;
-            top = max(top, magnitude(v));
+            u32 bits = magnitude(v);
+            top = max(top, bits);
+            int place = max((int)(bits >> 23), 1);
+            u32 digits = (bits & 0x7FFFFFu) | (bits >> 23 ? 0x800000u : 0u);
+            if (bits) low = min(low, place - 151 + __ffs(digits));
             sum += widen(v);
             square += widen(v) * widen(v);
         }
-    largest[ty][tx] = top; sums[ty][tx] = sum; squares[ty][tx] = square;
+    largest[ty][tx] = top; lowest[ty][tx] = low; sums[ty][tx] = sum; squares[ty][tx] = square;
     __syncthreads();
     if (along != 0 || line >= lines) return;
     for (int i = 1; i < pace; i++) {
         int row = rows ? ty : i, column = rows ? i : tx;
         top = max(top, largest[row][column]);
+        low = min(low, lowest[row][column]);
         sum += sums[row][column];
         square += squares[row][column];
     }
@@ -396,7 +409,8 @@ extern "C" __global__ void multiword_measure(
     double mean = sum / samples;
     l->shift = target - e;
     l->centre = centred ? __uint_as_float(__float_as_uint(narrow(mean)) & 0xFFFFE000u) : 0.0f;
-    if (centred && fabs(mean) < widen(threshold) * sqrt(square / samples)) atomicAdd(&uncentred[second], 1);
+    if (centred && fabs(mean) < widen(threshold) * sqrt(square / samples)) atomicAdd(&flags[second], 1);
+    atomicMax(&flags[16 + second], top ? e - low : 0);
 }
 """,
 )

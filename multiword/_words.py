@@ -64,7 +64,7 @@ def split(
         for _ in range(words):
             result.append(round_to(rest, fmt, rounding))
             rest = (rest - result[-1].astype(rest.dtype)) * rest.dtype.type(2.0**step)
-            rest[special] = 0
+            rest = namespace(array).where(special, rest.dtype.type(0), rest)
     return tuple(result)
 
 

@@ -1,0 +1,357 @@
+"""Products of words: every scheme within its bound, the default no worse than fp32, bad input."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiword import SCHEMES, Scheme, TensorCore, error_bound, get_engine, matmul, matmul_plan
+from tests.distributions import PAIRS, errors, normal, unit
+
+ENGINES = ("host", "tensorcore")
+WORD_SCHEMES = [name for name, scheme in SCHEMES.items() if not scheme.plain]
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("draw", [normal, unit])
+def test_schemes_stay_within_their_bounds(name, engine, draw):
+    a, b = draw(rng(1), (7, 1068)), draw(rng(2), (1068, 61))
+    worst, _ = errors(matmul(a, b, scheme=name, engine=engine), a, b)
+    core = "H200" if engine == "tensorcore" and not SCHEMES[name].plain else None
+    # Unscaled second words of fp16 underflow: half a quantum, 2^-25, of elements of mean 1/2.
+    underflow = 2.0**-22 if SCHEMES[name].word == "fp16" and not SCHEMES[name].scaled_lines else 0.0
+    assert worst <= error_bound(1068, name, generation=core) + underflow
+
+
+@pytest.mark.parametrize("word", ["fp16", "bf16", "tf32"])
+@pytest.mark.parametrize("products", ["triangle", "all", "pair"])
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("words", [1, 2, 3])
+def test_every_selection_of_products(word, products, joined, words):
+    a, b = normal(rng(3), (5, 130)), normal(rng(4), (130, 9))
+    scheme = Scheme(word, words, products=products, joined=joined)
+    c = matmul(a, b, scheme=scheme)
+    assert errors(c, a, b)[0] <= error_bound(130, scheme)
+    by_hand = np.zeros((5, 9))
+    from multiword import split
+
+    left, right = (
+        [w.astype(float) * 2.0 ** -(scheme.step > 1) for w in split(x, word, words)] for x in (a, b)
+    )
+    assert (
+        len(scheme.pairs) == {"triangle": words * (words + 1) // 2, "all": words**2, "pair": words}[products]
+    )
+    for i, j in scheme.pairs:
+        by_hand += 4 * left[i - 1] @ right[j - 1]
+    scale = np.abs(a.astype(float)) @ np.abs(b.astype(float))
+    # The same products, except for what scaling saves from underflow.
+    assert (np.abs(c - by_hand) <= 140 * 2.0**-23 * scale).all()
+
+
+def test_markidis_and_fewer_products_rank_as_the_analysis_says():
+    a, b = normal(rng(5), (16, 512)), normal(rng(6), (512, 16))
+    rms = {p: errors(matmul(a, b, scheme=Scheme(products=p)), a, b)[1] for p in ("pair", "triangle", "all")}
+    assert rms["pair"] > 100 * rms["triangle"]
+    assert 0.8 < rms["all"] / rms["triangle"] < 1.2
+
+
+@pytest.mark.parametrize("accumulate", ["fp32", "fp64"])
+def test_blocks_cure_truncation(accumulate):
+    a, b = unit(rng(7), (16, 4096)), unit(rng(8), (4096, 16))
+    plain = Scheme(accumulate=accumulate)
+    worst = [
+        errors(matmul(a, b, scheme=replace(plain, block=block), engine="tensorcore"), a, b)[0]
+        for block in (None, 1024, 256, 64)
+    ]
+    assert worst == sorted(worst, reverse=True)
+    assert worst[0] > 10 * worst[2]
+
+
+def test_compensation_gives_back_what_truncation_takes():
+    a, b = normal(rng(9), (64, 4096)), normal(rng(10), (4096, 64))
+    for chip in ("A100", "H200"):
+        for word in ("fp16", "tf32"):
+            scheme = Scheme(word)
+            rms = {
+                flag: errors(
+                    matmul(a, b, scheme=replace(scheme, compensated=flag), engine=TensorCore(chip)), a, b
+                )[1]
+                for flag in (False, True)
+            }
+            assert rms[True] < rms[False] / 3
+    # Where sums are rounded to nearest nothing is lost, and nothing is given back.
+    nearest = TensorCore("H200").with_arithmetic(rounding="RN", alignment="RN")
+    one, other = (matmul(a, b, scheme=Scheme(compensated=f), engine=nearest) for f in (False, True))
+    assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_default_is_as_accurate_as_fp32_on_every_distribution(name):
+    draw_a, draw_b = PAIRS[name]
+    a, b = draw_a(rng(11), (64, 2048)), draw_b(rng(12), (2048, 64))
+    core = get_engine("tensorcore")
+    ours, native = (
+        errors(matmul(a, b, scheme=scheme, engine=core).astype(float), a, b) for scheme in (None, "fp32")
+    )
+    assert ours[0] <= native[0]
+    assert ours[1] <= native[1]
+
+
+@pytest.mark.parametrize("chip", ["V100", "T4", "A100", "H200"])
+def test_default_on_every_generation(chip):
+    core = TensorCore(chip)
+    for draw in (normal, unit):
+        a, b = draw(rng(13), (32, 1500)), draw(rng(14), (1500, 32))
+        ours, native = (errors(matmul(a, b, scheme=s, engine=core), a, b) for s in (None, "fp32"))
+        assert ours[0] <= native[0]
+        assert ours[1] <= native[1]
+
+
+def test_what_the_default_chooses_and_why():
+    a, b = normal(rng(15), (32, 2048)), normal(rng(16), (2048, 32))
+    assert matmul_plan(a, b).choice == "fp32"
+    assert matmul_plan(a, b, engine="tensorcore").choice == "fast-fp16"
+    wide = np.ldexp(a, rng(17).integers(-40, 40, a.shape)).astype(np.float32)
+    plan = matmul_plan(wide, b, engine="tensorcore")
+    assert plan.choice == "steady-tf32"
+    assert [name for name, _ in plan.rejected] == ["fast-fp16", "steady-fp16"]
+    wider = np.ldexp(a, rng(17).integers(-100, 100, a.shape)).astype(np.float32)
+    assert matmul_plan(wider, b, engine="tensorcore").choice == "fp64"
+    infinite = a.copy()
+    infinite[0, 0] = np.inf
+    assert "infinities" in str(matmul_plan(infinite, b, engine="tensorcore"))
+    plan = matmul_plan(a, b, scheme="triple-bf16")
+    assert (plan.products, plan.calls) == (6, 6)
+    assert matmul_plan(a, b, word="bf16", words=3).calls == 3
+    assert matmul_plan(a, b, scheme="fabsum-v1").calls == 2 + 8
+
+
+def test_sums_of_one_sign_are_noticed_and_computed_again():
+    a = normal(rng(18), (48, 4096))
+    core = get_engine("tensorcore")
+    ours, native, plain = (
+        errors(matmul(a, a.T, scheme=s, engine=core), a, a.T) for s in (None, "fp32", "double-fp16")
+    )
+    assert ours[0] <= native[0] < plain[0]
+
+
+def test_centring_that_would_cancel_is_noticed():
+    a, b = np.ones((20, 2048), np.float32), np.ones((2048, 20), np.float32)
+    a += unit(rng(19), a.shape)
+    a[:, 1024:] *= 2.0**-18
+    b[:1024] *= 2.0**-18
+    core = get_engine("tensorcore")
+    ours, native = (errors(matmul(a, b, scheme=s, engine=core), a, b) for s in (None, "fp32"))
+    assert ours[0] <= native[0]
+
+
+@given(
+    m=st.integers(0, 5), n=st.integers(0, 5), k=st.integers(0, 40), seed=st.integers(0, 99), data=st.data()
+)
+def test_small_integers_are_exact_whatever_the_scheme(m, n, k, seed, data):
+    engine = data.draw(st.sampled_from(ENGINES))
+    name = data.draw(st.sampled_from([None, *(s for s in SCHEMES if not SCHEMES[s].compensated)]))
+    draw = rng(seed)
+    a, b = draw.integers(-31, 32, (m, k)), draw.integers(-31, 32, (k, n))
+    c = draw.integers(-9, 10, (m, n)).astype(np.float32)
+    args = {"alpha": 2.0, "beta": -3.0, "c": c, "scheme": name, "engine": engine}
+    result = matmul(a.astype(np.float32), b.astype(np.float32), **args)
+    assert result.dtype == np.float32
+    assert np.array_equal(result, 2 * (a @ b) - 3 * c)
+
+
+@given(exponent=st.integers(-60, 60), seed=st.integers(0, 99))
+def test_scaled_lines_commute_with_powers_of_two(exponent, seed):
+    a, b = normal(rng(seed), (3, 50)), normal(rng(seed + 1), (50, 4))
+    for name in ("fast-fp16", "steady-tf32"):
+        once = matmul(a, b, scheme=name)
+        assert np.array_equal(matmul(np.ldexp(a, exponent), b, scheme=name), np.ldexp(once, exponent))
+
+
+@pytest.mark.parametrize("scheme", [None, "fast-fp16", "fabsum-v2", "fp64"])
+def test_transposes_stacks_views_and_out(scheme):
+    stack = normal(rng(20), (3, 1, 7, 68)), normal(rng(21), (2, 68, 61))
+    expected = np.stack(
+        [[matmul(stack[0][i, 0], stack[1][j], scheme=scheme) for j in range(2)] for i in range(3)]
+    )
+    assert np.array_equal(matmul(*stack, scheme=scheme), expected)
+    a, b = stack[0][0, 0], stack[1][0]
+    one = matmul(a, b, scheme=scheme)
+    assert np.array_equal(matmul(a.T.copy(), b, trans_a=True, scheme=scheme), one)
+    assert np.array_equal(matmul(a, b.T.copy(), trans_b=True, scheme=scheme), one)
+    turned = matmul(np.asfortranarray(a), b[:, ::-1], scheme=scheme)
+    np.testing.assert_allclose(turned, one[:, ::-1], atol=1e-5)
+    padded = np.zeros((14, 136), np.float32)
+    padded[::2, ::2] = a
+    assert np.array_equal(matmul(padded[::2, ::2], b, scheme=scheme), one)
+    row = np.broadcast_to(a[0], a.shape)
+    assert np.array_equal(matmul(row, b, scheme=scheme), matmul(row.copy(), b, scheme=scheme))
+    out = np.full((61, 7), np.nan, np.float32)
+    assert matmul(a, b, scheme=scheme, out=out.T) is not None
+    assert np.array_equal(out.T, one)
+    c, options = one.copy(), {"beta": 0.5, "scheme": scheme}
+    expected = matmul(a, b, c=one, **options)
+    assert np.array_equal(matmul(a, b, c=c, out=c, **options), expected)
+    full = np.tile(one[0], (7, 1))
+    assert np.array_equal(matmul(a, b, c=one[0], **options), matmul(a, b, c=full, **options))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("scheme", [None, "double-fp16", "steady-tf32", "fabsum-v2", "triple-bf16"])
+def test_infinities_and_nans_stay_in_their_rows_and_columns(engine, scheme):
+    a, b = normal(rng(22), (9, 40)), normal(rng(23), (40, 8))
+    clean = matmul(a, b, scheme=scheme, engine=engine)
+    a[1, 3], a[2, 5], a[2, 6], b[7, 4], b[8, 5] = np.inf, np.inf, -np.inf, np.nan, -np.inf
+    with np.errstate(invalid="ignore"):
+        native = a.astype(float) @ b.astype(float)
+    result = matmul(a, b, scheme=scheme, engine=engine)
+    wild = ~np.isfinite(native)
+    assert np.array_equal(result[wild], native[wild], equal_nan=True)
+    assert errors(result[~wild], a[:1, :1] * 0, a[:1, :1] * 0)[0] < np.inf
+    assert np.abs(result[~wild] - clean[~wild]).max() < 1e-4
+
+
+def test_the_whole_exponent_range_of_fp32():
+    a, b = normal(rng(24), (6, 300)), normal(rng(25), (300, 5))
+    core = get_engine("tensorcore")
+    for ea, eb in ((-140, 100), (-145, 120), (120, -100), (100, -149), (-70, -70), (60, 60)):
+        one, other = np.ldexp(a, ea).astype(np.float32), np.ldexp(b, eb).astype(np.float32)
+        exact = one.astype(float) @ other.astype(float)
+        scale = np.abs(one.astype(float)) @ np.abs(other.astype(float))
+        for scheme in (None, "fast-fp16", "steady-tf32"):
+            result = matmul(one, other, scheme=scheme, engine=core)
+            # Below 2^-126 the result itself is a subnormal number, rounded to 2^-149.
+            assert (np.abs(result - exact) <= error_bound(300, "fp32") * scale + 2.0**-150).all()
+    with np.errstate(over="ignore"):
+        assert np.isinf(matmul(np.ldexp(a, 100), np.ldexp(b, 100), engine=core)).any()
+
+
+def test_zero_lines_and_empty_products():
+    a, b = normal(rng(26), (4, 33)), normal(rng(27), (33, 6))
+    a[1], b[:, 2] = 0, 0
+    for engine in ENGINES:
+        for scheme in (None, "fast-fp16", "markidis", "fabsum-v2", "fp64"):
+            result = matmul(a, b, scheme=scheme, engine=engine)
+            assert not result[1].any()
+            assert not result[:, 2].any()
+            empty = matmul(a[:, :0], b[:0], scheme=scheme, engine=engine)
+            assert empty.shape == (4, 6)
+            assert not empty.any()
+            c = np.ones((4, 6), np.float32)
+            assert (matmul(a[:, :0], b[:0], beta=2.0, c=c, scheme=scheme, engine=engine) == 2).all()
+            assert matmul(a[:0], b, scheme=scheme, engine=engine).shape == (0, 6)
+            assert matmul(a, b[:, :0], scheme=scheme, engine=engine).shape == (4, 0)
+
+
+def test_short_types_are_promoted_and_long_ones_refused():
+    a, b = np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4)
+    for dtype in (np.int8, np.uint8, np.int16, np.float16, bool):
+        one, other = a.astype(dtype), b.astype(dtype)
+        assert np.array_equal(matmul(one, other), one.astype(float) @ other.astype(float))
+    for dtype in (np.float64, np.int64, np.int32):
+        with pytest.raises(TypeError, match="accurate_dgemm"):
+            matmul(a.astype(dtype), b.astype(np.float32))
+    with pytest.raises(TypeError, match="accurate_cgemm"):
+        matmul(a.astype(np.complex64), b.astype(np.float32))
+
+
+def test_wrong_arguments_are_named():
+    a, b = normal(rng(28), (4, 5)), normal(rng(29), (5, 6))
+    with pytest.raises(ValueError, match="inner dimensions"):
+        matmul(a, b.T)
+    with pytest.raises(ValueError, match="a must have at least two axes"):
+        matmul(a[0], b)
+    with pytest.raises(ValueError, match="accuracy"):
+        matmul(a, b, accuracy="fp64")
+    with pytest.raises(ValueError, match="unknown scheme"):
+        matmul(a, b, scheme="fp15")
+    with pytest.raises(ValueError, match="c must be given"):
+        matmul(a, b, beta=1.0)
+    with pytest.raises(ValueError, match="c must broadcast"):
+        matmul(a, b, beta=1.0, c=np.ones((7, 7), np.float32))
+    with pytest.raises(ValueError, match="out must be"):
+        matmul(a, b, out=np.empty((4, 6)))
+    with pytest.raises(ValueError, match="words must be"):
+        matmul(a, b, word="fp16", words=9)
+    with pytest.raises(ValueError, match="block"):
+        matmul(a, b, block=3)
+    with pytest.raises(ValueError, match="unknown products"):
+        Scheme(products="some")
+    with pytest.raises(ValueError, match="no second word"):
+        Scheme("fp32", 2)
+    with pytest.raises(ValueError, match="has no"):
+        matmul(a, b, word="bf16", engine=TensorCore("V100"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scheme", [*WORD_SCHEMES, "fp64", None])
+def test_gpu_stays_within_bounds_and_agrees_with_the_host(scheme):
+    cupy = pytest.importorskip("cupy")
+    for shape in ((7, 68, 61), (130, 2048, 257), (1, 5, 1), (64, 33, 9)):
+        m, k, n = shape
+        for draw in (normal, unit):
+            a, b, c = draw(rng(30), (m, k)), draw(rng(31), (k, n)), draw(rng(32), (m, n))
+            for order in "CF":
+                one, other = cupy.asarray(a, order=order), cupy.asarray(b, order=order)
+                result = matmul(one, other, scheme=scheme, alpha=2.0, beta=1.0, c=cupy.asarray(c)).get()
+                host = matmul(a, b, scheme="fp64", alpha=2.0, beta=1.0, c=c)
+                scale = 2 * np.abs(a.astype(float)) @ np.abs(b.astype(float)) + c
+                bound = error_bound(k, scheme or "fast-fp16", generation="H200" if scheme != "fp64" else None)
+                assert (np.abs(result - host.astype(float)) <= (bound + 2.0**-22) * scale).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scheme", ["double-fp16", "fast-fp16", "fabsum-v1", "triple-bf16"])
+def test_gpu_is_the_model_bit_for_bit(scheme):
+    cupy = pytest.importorskip("cupy")
+    if cupy.cuda.Device().compute_capability != "90":
+        pytest.skip("the model's order of blocks is validated on sm_90")
+    a, b = normal(rng(33), (256, 512)), normal(rng(34), (512, 256))
+    device = matmul(cupy.asarray(a), cupy.asarray(b), scheme=scheme).get()
+    assert np.array_equal(device, matmul(a, b, scheme=scheme, engine="tensorcore"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", PAIRS)
+def test_gpu_default_is_as_accurate_as_sgemm(name):
+    cupy = pytest.importorskip("cupy")
+    draw_a, draw_b = PAIRS[name]
+    a, b = draw_a(rng(35), (2048, 2048)), draw_b(rng(36), (2048, 2048))
+    one, other = cupy.asarray(a), cupy.asarray(b)
+    ours, native = matmul(one, other).get(), matmul(one, other, scheme="fp32").get()
+    ours, native = errors(ours, a, b), errors(native, a, b)
+    assert ours[0] <= native[0]
+    assert ours[1] <= native[1]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scheme", [None, "double-fp16", "steady-tf32"])
+def test_gpu_bad_input(scheme):
+    cupy = pytest.importorskip("cupy")
+    a, b = normal(rng(37), (300, 2000)), normal(rng(38), (2000, 301))
+    a[3, 4], a[5], b[7, 11] = np.inf, 0, np.nan
+    with np.errstate(invalid="ignore"):
+        native = a.astype(float) @ b.astype(float)
+    result = matmul(cupy.asarray(a), cupy.asarray(b), scheme=scheme).get()
+    assert np.array_equal(np.isnan(result), np.isnan(native))
+    assert np.array_equal(np.isinf(result), np.isinf(native))
+    finite = np.isfinite(native)
+    assert np.abs(result - native)[finite].max() < 1e-2
+    tiny = np.ldexp(normal(rng(39), (64, 64)), -140).astype(np.float32)
+    large = np.ldexp(normal(rng(40), (64, 64)), 110).astype(np.float32)
+    exact = tiny.astype(float) @ large.astype(float)
+    if scheme != "double-fp16":
+        result = matmul(cupy.asarray(tiny), cupy.asarray(large), scheme=scheme).get()
+        assert np.abs(result - exact).max() <= 1e-5 * np.abs(exact).max()
+        for way in ("fp64", scheme):
+            result = matmul(cupy.asarray(tiny), cupy.eye(64, dtype=np.float32), scheme=way).get()
+            assert np.array_equal(result, tiny)
+    with pytest.raises(TypeError, match="NumPy"):
+        matmul(cupy.asarray(a), b)
