@@ -31,7 +31,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from multiword.batched import HalfComplex, least_seconds
+from multiword.batched import HalfComplex, batched_matmul, least_seconds
 from multiword.batched import _device as device
 from multiword.batched._choices import regime
 from multiword.batched._plans import Blocking
@@ -46,7 +46,7 @@ TUNED_BYTES = 600 << 20
 
 BATCHES = (10, 100, 1000, 10000)
 SIZES = (
-    *range(1, 33),
+    *range(1, 34),
     *(
         34,
         36,
@@ -242,7 +242,8 @@ def tune(out: Path, budget: float, skipped: tuple[int, int]) -> None:
 
     every = [(name, *s) for name in REGIMES for s in tuning_shapes(name)]
     old = json.loads(out.read_text()) if skipped[1] else {"choices": {}, "blockings": []}
-    every = [x for x in every if not skipped[0] <= x[1] <= skipped[1]]
+    known = {(name, row["n"]) for name, rows in old["choices"].items() for row in rows}
+    every = [x for x in every if x[:2] not in known or not skipped[0] <= x[1] <= skipped[1]]
     began = time.time()
     workers = min(16, os.cpu_count() or 1)
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
@@ -406,9 +407,23 @@ def compare(out: Path) -> None:
     for figure, (name, batches, sizes) in COMPARED.items():
         rows = [row for batch in batches for n in sorted(sizes) if (row := compare_size(name, n, batch))]
         record["figures"][figure] = rows
+    record["python_microseconds_per_call"] = python_cost()
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(compact(record))
     report(record)
+
+
+def python_cost() -> float:
+    """Microseconds of Python for one call of the public function, launch included."""
+    import cupy
+
+    a, b, c = Operands(16, 16, 16, 100, False).sets[0]
+    batched_matmul(a, b, out=c)
+    cupy.cuda.runtime.deviceSynchronize()
+    began = time.perf_counter()
+    for _ in range(500):
+        batched_matmul(a, b, out=c)
+    return round((time.perf_counter() - began) / 500 * 1e6, 1)
 
 
 def compare_size(name: str, n: int, batch: int) -> dict[str, Any] | None:
@@ -480,6 +495,7 @@ def report(record: dict[str, Any]) -> None:
                 f"{100 * row['bound'] / row['warm']:.0f} %" if "warm" in row else "",
             )
         console.print(table)
+    print(f"Python's part of a call: {record['python_microseconds_per_call']} µs")
     slower = [r for rows in record["figures"].values() for r in rows if r["ours"] > 1.03 * r["cublas"]]
     console.print(f"slower than cuBLAS by more than 3 %: {[(r['n'], r['k'], r['batch']) for r in slower]}")
 
@@ -524,12 +540,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("tune", "compare"):
-        command = commands.add_parser(name)
-        command.add_argument("--out", type=Path, required=True)
-        command.add_argument(
-            "--budget", type=float, default=math.inf, help="seconds after which tuning stops"
-        )
+    command = commands.add_parser("compare")
+    command.add_argument("--out", type=Path, required=True)
+    command = commands.add_parser("tune")
+    command.add_argument("--out", type=Path, required=True)
+    command.add_argument("--budget", type=float, default=math.inf, help="seconds after which tuning stops")
+    command.add_argument("--skip", type=int, nargs=2, default=(0, 0), help="keep what OUT has in this range")
     command = commands.add_parser("report")
     command.add_argument("results", type=Path)
     command.add_argument("--plots", type=Path)
