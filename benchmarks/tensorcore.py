@@ -132,19 +132,16 @@ def nearest_tf32(engine) -> bool:
     return bool((measured == TensorCore("H200").gemm(a, bt.T, word="tf32")).all())
 
 
-def smallest_kept_exponent(engine) -> int:
-    """The last of the powers 2**-150, 2**-151, … down to which a bf16 step that adds exactly
-    2**-149 keeps every term: a floor under the alignment's exponent would cut them earlier."""
-    import cupy
-
+def smallest_kept_exponent(multiply) -> int:
+    """The last of the powers 2**-150, 2**-151, … down to which a bf16 step whose terms add up to
+    2**-149 keeps them all: the floor under the alignment's exponent, less F."""
     last = 0
     for q in range(151, 165):
         a, b = np.zeros((2, 16, 16))
         exponents = [*range(150, q + 1), q]
         a[0, : len(exponents)] = 2.0**-70
         b[0, : len(exponents)] = [2.0 ** (70 - e) for e in exponents]
-        words = (to_device(round_words(x, "bf16")) for x in (a, b))
-        if float(cupy.asnumpy(engine.multiply("bf16", *words))[0, 0]) != 2.0**-149:
+        if float(multiply(round_words(a, "bf16"), round_words(b, "bf16"))[0, 0]) != 2.0**-149:
             break
         last = -q
     return last
@@ -186,7 +183,12 @@ def predict() -> dict:
             for f in findings
         ),
         "tf32_operands_rounded_to_nearest_even": nearest_tf32(engine),
-        "smallest_exponent_kept_in_a_tiny_step": smallest_kept_exponent(engine),
+        "smallest_exponent_kept_in_a_tiny_step": smallest_kept_exponent(
+            lambda a, b: cupy.asnumpy(engine.multiply("bf16", to_device(a), to_device(b)))
+        ),
+        "smallest_exponent_kept_by_the_model": smallest_kept_exponent(
+            lambda a, b: TensorCore("H200").gemm(a, b.T, word="bf16")
+        ),
         "rows": rows,
     }
 
@@ -222,7 +224,7 @@ def scalar_gemm(a: np.ndarray, b: np.ndarray, word: str, generation: Generation)
         for x, y in zip(xs, ys, strict=True):
             terms.append(x * y)
             exponents.append(exponent(x, emin) + exponent(y, emin))
-        largest = max(-260, *exponents)
+        largest = max(-133, *exponents)
         total = sum(math.trunc(math.ldexp(t, bits - largest)) for t in terms)
         value = math.ldexp(total, largest - bits)
         last = exponent(value, -126) - 23

@@ -31,9 +31,9 @@ CHIPS = ("V100", "T4", "A100", "H200")
 
 def survivors(chip: str, exponents: range) -> list[float]:
     """1 - 1 + 2⁻ᑫ as a fraction of 2⁻ᑫ: one while the term lies within the bits kept."""
-    left = np.array([[1.0, -1.0, 1.0]])
+    left = np.array([[1.0, -1.0, 2.0**-14]])
     return [
-        float(TensorCore(chip).gemm(left, np.array([[1.0], [1.0], [2.0**-q]]))[0, 0]) * 2.0**q
+        float(TensorCore(chip).gemm(left, np.array([[1.0], [1.0], [2.0 ** (14 - q)]]))[0, 0]) * 2.0**q
         for q in exponents
     ]
 
@@ -43,20 +43,15 @@ def swallowed(core: TensorCore, k: int) -> np.ndarray:
     return subtree_sizes(core, "fp16", 16, 16, k, [(0, j) for j in range(1, k)])
 
 
-def not_monotone(chip: str, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sums c + (terms of half the last bit kept), for c rising to 1 and beyond.
+def not_monotone(core: TensorCore, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """c + 4·2⁻²⁴ in one step, for c rising to 1 and beyond.
 
-    Below 1 the exponent is smaller, so those terms count; at 1 they are cut away, and the larger c
-    gives the smaller sum.
+    Below 1 the largest exponent is -1 and 2⁻²⁴ is the last bit that a V100 keeps. At 1 it is cut away,
+    four times over: the larger c gives the smaller sum.
     """
-    core = TensorCore(chip)
-    width, bits = core.generation.widths["fp16"], core.generation.fraction_bits
-    c = 1 + np.arange(-steps, 0) * 2.0**-24
-    c = np.concatenate([c, 1 + np.arange(steps // 2) * 2.0**-23])
-    # 2⁻⁽ᶠ⁺¹⁾ as 2⁻¹² times the rest, since fp16 ends at 2⁻²⁴
-    left, right = np.full((1, width), 2.0**-12), np.full((width, 1), 2.0 ** (11 - bits))
-    sums = [core.gemm(left, right, np.array([[x]]))[0, 0] for x in c]
-    return c, np.array(sums, np.float64)
+    c = 1 + np.concatenate([np.arange(-steps, 0) * 2.0**-24, np.arange(steps // 2) * 2.0**-23])
+    left, right = np.full((1, 4), 2.0**-12), np.full((4, 1), 2.0**-12)
+    return c, np.array([core.gemm(left, right, np.array([[x]]))[0, 0] for x in c], np.float64)
 
 
 def main() -> None:
@@ -64,11 +59,11 @@ def main() -> None:
     print_report(found, notes)
 
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), constrained_layout=True)
-    exponents = range(20, 29)
+    exponents = range(20, 30)
     for offset, chip in enumerate(CHIPS):
         axes[0].plot(exponents, np.array(survivors(chip, exponents)) + 1.3 * offset, "o-", label=chip)
     axes[0].set(title="Which 2⁻ᑫ survives 1 - 1 + 2⁻ᑫ", xlabel="q", yticks=[])
-    axes[0].legend(loc="upper right")
+    axes[0].legend(loc="center left")
 
     k = 100
     cores = {chip: TensorCore(chip) for chip in ("V100", "A100", "H200")}
@@ -78,10 +73,13 @@ def main() -> None:
     axes[1].set(title="Terms added up to the j-th", xlabel="j")
     axes[1].legend()
 
-    for chip in ("V100", "H200"):
-        c, sums = not_monotone(chip, 8)
-        axes[2].plot((c - 1) * 2.0**24, (sums - 1) * 2.0**24, "o-", label=chip)
-    axes[2].set(title="A larger c, a smaller sum", xlabel="(c - 1) · 2²⁴", ylabel="(sum - 1) · 2²⁴")
+    volta = TensorCore("V100")
+    for name, core in (("V100", volta), ("with 7 bits more", volta.with_arithmetic(fraction_bits=30))):
+        c, sums = not_monotone(core, 8)
+        axes[2].plot((c - 1) * 2.0**24, (sums - 1) * 2.0**24, "o-", label=name)
+    axes[2].set(
+        title="c + 4 · 2⁻²⁴: a larger c, a smaller sum", xlabel="(c - 1) · 2²⁴", ylabel="(sum - 1) · 2²⁴"
+    )
     axes[2].legend()
     for axis in axes:
         axis.grid(alpha=0.3)

@@ -149,6 +149,15 @@ def test_inf_and_nan_are_the_hardwares():
     assert {hex(x) for x in h[np.isnan(h)].view(np.uint16)} == {"0x7fff"}
 
 
+def test_no_result_is_a_negative_zero():
+    """As measured on an H200: -2^-26 as fp16 and -2^-151 as fp32 come out as +0."""
+    tiny = np.array([[-(2.0**-13)]])
+    assert same(TensorCore("H200", accumulate="fp16").gemm(tiny, -tiny), [[0.0]])
+    small = words([[-(2.0**-75), 0.0]], "bf16")
+    assert same(TensorCore("H200").gemm(small, words([[2.0**-76], [1.0]], "bf16"), word="bf16"), [[0.0]])
+    assert same(TensorCore("H200").gemm(-np.ones((1, 3)), np.zeros((3, 1)), [[-0.0]]), [[0.0]])
+
+
 def test_an_overflow_meets_a_later_infinity():
     # the accumulator is infinite from the first step on; an opposite infinity makes it NaN
     a = words([[2.0**100] * 8 + [-math.inf] + [1.0] * 7 + [0.0] * 16], "bf16")
