@@ -22,6 +22,7 @@ from ozaki._window import BLOCK_ROWS, Terms, align_terms, window_terms
 
 _PANEL = 1 << 12  # outputs whose sums wait to be rounded together
 _FEW = 4  # blocks in a tile that may do without a superaccumulator
+_SHORT = 32  # rows or columns that make too short a loop
 _COLUMNS = 256  # at least so many together where columns lie side by side: 2 KiB runs of memory
 _SAFE = 2.0**500  # two factors up to this, split by Dekker's method, stay finite
 _TINY = 2.0**-900  # the error of a product at least this large is a float64
@@ -56,22 +57,28 @@ class Tiling:
     shape: tuple[int, ...]
     reduced: int
     by_columns: bool
+    width: int
 
     @classmethod
     def of(cls, x: np.ndarray, reduced: int) -> Tiling:
-        """Choose so that runs of memory stay together."""
+        """Choose so that runs of memory stay together, and inner loops long.
+
+        by_columns : blocks hold one column after another rather than one row after another.
+        width : the most columns in a block.
+        """
         step = [abs(s) if n > 1 else np.inf for s, n in zip(x.strides, x.shape, strict=True)]
         rows, columns = prod(x.shape[:reduced]), prod(x.shape[reduced:])
         nearest = min(step[:reduced], default=np.inf) < min(step[reduced:], default=np.inf)
-        return cls(x.shape, reduced, columns == 1 or (nearest and rows >= 32))
+        whole = max(1, BLOCK_ROWS // max(rows, 1))
+        if columns == 1 or (nearest and rows >= _SHORT):
+            return cls(x.shape, reduced, True, whole)
+        if rows >= _SHORT > columns:
+            return cls(x.shape, reduced, True, columns)
+        return cls(x.shape, reduced, False, max(whole, min(columns, _COLUMNS)))
 
     def outputs(self) -> Iterator[tuple[slice, ...]]:
         """Cut the axes that remain."""
-        rows, columns = prod(self.shape[: self.reduced]), prod(self.shape[self.reduced :])
-        width = max(1, BLOCK_ROWS // max(rows, 1))
-        return tiles(
-            self.shape[self.reduced :], width if self.by_columns else max(width, min(columns, _COLUMNS))
-        )
+        return tiles(self.shape[self.reduced :], self.width)
 
     def rows(self, columns: int) -> Iterator[tuple[slice, ...]]:
         """Cut the reduced axes, for blocks of so many columns."""

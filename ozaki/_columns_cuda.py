@@ -122,16 +122,16 @@ class Operand:
     n: int
     negate: bool
 
-    @property
-    def columns(self) -> int:
+    def columns(self, outputs: int) -> int:
         """How many outputs a block takes side by side: neighbours in memory, or of few terms."""
         _, row, step = self.rows[0]
-        return 32 if abs(row) < abs(step) or self.n < _SHORT else 1
+        return 32 if outputs >= 16 and (abs(row) < abs(step) or self.n < _SHORT) else 1
 
     def blocks(self, outputs: int) -> int:
         """How many blocks share an output."""
-        groups = -(-outputs // self.columns)
-        batches = -(-self.n // (THREADS // self.columns * BATCH[len(self.rows) == 2]))
+        columns = self.columns(outputs)
+        groups = -(-outputs // columns)
+        batches = -(-self.n // (THREADS // columns * BATCH[len(self.rows) == 2]))
         wanted = _resident_blocks() if groups == 1 else -(-2 * _resident_blocks() // groups)
         return max(1, min(batches, wanted))
 
@@ -141,7 +141,7 @@ class Operand:
         for array, row, step in (self.rows * 2)[:2]:
             addresses += [array, np.int64(row), np.int64(step)]
         sizes = (np.int64(self.n), np.int64(outputs), np.int32(blocks), np.int32(self.negate))
-        columns = self.columns
+        columns = self.columns(outputs)
         packed = columns == 1 and all(step == 1 for _, _, step in self.rows)
         chosen = constants(self.rows[0][0].dtype.name, len(self.rows) == 2, packed, columns, layout)
         grid = (-(-outputs // columns) * blocks,)

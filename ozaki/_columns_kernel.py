@@ -8,6 +8,7 @@ an output rounds.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from multiword._kernels import Kernel
@@ -262,6 +263,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) exact_sums(
 """
 
 
+@cache
 def constants(dtype: str, product: bool, unit: bool, columns: int, layout: Layout) -> dict[str, Any]:
     """The compile-time constants for arrays of this dtype, summed into digits of this layout."""
     return {

@@ -15,6 +15,7 @@ import numpy as np
 
 from multiword.formats import FORMATS, Format
 from ozaki._rounding import round_digits
+from ozaki._summation import two_sum
 
 PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = (np.uint8(1 << bit) for bit in range(5))
 """What has been added: flags that merge by `|`, ORDINARY for any finite number but −0.
@@ -45,7 +46,8 @@ class FixedPoint:
     Attributes
     ----------
     digits : (L, m) int64, least significant first, of any sign, below 2**62 in magnitude.
-    base_bits : bits between one digit and the next.
+    base_bits : bits between one digit and the next: up to 32, or, for two digits below 2**61, an
+        even number up to 60.
     exponent : (m,) int64 or int.
     flags : (m,) uint8, a union of the flags above; Inf and NaN take precedence over the digits.
     """
@@ -60,7 +62,10 @@ class FixedPoint:
 
         Exact zeros are −0 where every term was −0, and +0 otherwise, as IEEE 754 adds.
         """
-        value = round_digits(self.digits, self.base_bits, self.exponent, target)
+        if len(self.digits) == 2 and self.base_bits > DIGIT_BITS:
+            value = self._round_pair(target)
+        else:
+            value = round_digits(self.digits, self.base_bits, self.exponent, target)
         flags = canonical_flags(self.flags)
         if (flags == ORDINARY).all():
             return value
@@ -69,12 +74,44 @@ class FixedPoint:
         value = np.where(flags == MINUS_INFINITY, -np.inf, value)
         return np.where(flags == NAN, np.nan, value)
 
+    def _round_pair(self, target: Format) -> np.ndarray:
+        """As round_digits, by float64 arithmetic where it is plain that this rounds correctly.
+
+        high·2**b + low becomes s + e + rest, s and e two float64 numbers of TwoSum, rest an integer
+        of few bits. The nearest is s, unless e is so near to half an ulp that rest might decide.
+        """
+        low, high = self.digits
+        a = high.astype(np.float64)
+        low = low + ((high - a.astype(np.int64)) << self.base_bits)
+        b = low.astype(np.float64)
+        rest = (low - b.astype(np.int64)).astype(np.float64)
+        s, e = two_sum(a * 2.0**self.base_bits, b)
+        # Eight times the rest outweighs the rounding of e + rest, which is below 2**55.
+        plain = (s + (e + 8 * rest) == s) & (s + (e - 8 * rest) == s)
+        with np.errstate(over="ignore"):
+            value = np.ldexp(s, self.exponent)
+        magnitude = np.abs(value)
+        plain &= ((magnitude >= 2.0**-1021) & (magnitude < np.inf)) | (s == 0)
+        if target.precision != 53:
+            plain[...] = False
+        if not plain.all():
+            digits, exponent = self._narrowed(), np.broadcast_to(self.exponent, low.shape)
+            hard = ~plain
+            value[hard] = round_digits(digits[:, hard], self.base_bits // 2, exponent[hard], target)
+        return value
+
+    def _narrowed(self) -> np.ndarray:
+        """The digits of a pair, with a base of half as many bits."""
+        return np.stack([self.digits[0], np.zeros_like(self.digits[0]), self.digits[1]])
+
     def quotient(self, divisor: int) -> FixedPoint:
         """Return the values divided by a positive integer, truncated so that they round as if exact.
 
         Schoolbook division by one digit, 96 bits beyond the last; a remainder leaves its trace
         in the last bit, far below the place of any rounding.
         """
+        if self.base_bits > DIGIT_BITS:
+            return replace(self, digits=self._narrowed(), base_bits=self.base_bits // 2).quotient(divisor)
         if divisor >= 1 << (62 - self.base_bits):
             return _from_integers([_long_division(v, divisor) for v in self.integers()], self)
         magnitude, sign = self._magnitude()

@@ -220,6 +220,8 @@ def _reduce(
         check_same_device(x=first, out=out)
         if out.shape != shape:
             raise ValueError(f"out must have shape {shape}, got {out.shape}")
+        if not np.can_cast(target, out.dtype, "same_kind"):
+            raise TypeError(f"out must have a dtype that holds {target}, got {out.dtype}")
     reduce_part = _device_part if is_cupy(first) else _host_part
     values = []
     for part in parts:

@@ -41,6 +41,7 @@ _HIGHEST = 1023 - 1 - _CARRY  # 1.5·2**k does not overflow
 _ALIGNED = 8  # digits of 32 bits that hold a few windows at nearby exponents
 _UNUSED = 1 << 20
 
+_SPREAD = 8  # bits of a column's window that may be given up for a common one
 _LOCAL = threading.local()
 
 
@@ -72,8 +73,7 @@ def align_terms(batch: Sequence[Terms]) -> FixedPoint | None:
     flags = np.bitwise_or.reduce([terms.flags for terms in batch])
     if len(batch) == 1:
         (terms,) = batch
-        digits = np.stack([terms.low, np.zeros_like(terms.low), terms.high])
-        return FixedPoint(digits, LEVEL_BITS // 2, terms.exponent, flags)
+        return FixedPoint(np.stack([terms.low, terms.high]), LEVEL_BITS, terms.exponent, flags)
     exponents = np.stack([terms.exponent for terms in batch])
     nonzero = np.stack([(terms.low != 0) | (terms.high != 0) for terms in batch])
     origin = np.where(nonzero, exponents, _UNUSED).min(axis=0)
@@ -105,7 +105,7 @@ def window_terms(block: np.ndarray) -> Terms:
     outside = _gather(np.where(huge, block, 0.0)) if huge.any() else None
     if outside is not None:
         block, k = np.where(huge, 0.0, block), np.where(huge, 0, k)
-    k = np.maximum(k + 1 + _CARRY, _LOWEST)
+    k = _common(np.maximum(k + 1 + _CARRY, _LOWEST), magnitude)
     high, low, rest = _two_levels(block, k)
     parts = [part for part in (outside, rest) if part is not None]
     if len(parts) == 1:
@@ -113,7 +113,16 @@ def window_terms(block: np.ndarray) -> Terms:
     else:
         columns = np.concatenate([c for c, _ in parts]) if parts else np.empty(0, np.int64)
         values = np.concatenate([v for _, v in parts]) if parts else np.empty(0)
-    return Terms(high, low, k - 52 - LEVEL_BITS, columns, values, flags)
+    exponent = np.broadcast_to(k - 52 - LEVEL_BITS, flags.shape)
+    return Terms(high, low, exponent, columns, values, flags)
+
+
+def _common(k: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
+    """One window for all columns where that costs few bits: adding one number is faster."""
+    used = k[magnitude != 0] if k.size > 1 else k
+    if k.size < 2 or not used.size or used.max() - used.min() > _SPREAD:
+        return k
+    return used.max(keepdims=True)
 
 
 def _two_levels(

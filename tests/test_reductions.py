@@ -224,6 +224,9 @@ def test_dtype_out_and_keepdims():
     assert oz.sum(x.astype(np.float32), dtype=np.float64) == nearest_sum(x.astype(np.float32))
     with pytest.raises(ValueError, match="out"):
         oz.sum(x, axis=1, out=out)
+    with pytest.raises(TypeError, match="out"):
+        oz.sum(x, out=np.array(0))
+    assert np.array_equal(oz.sum(x, axis=()), x)
     assert oz.sum(x, dtype=np.complex128) == complex(nearest_sum(x))
 
 
