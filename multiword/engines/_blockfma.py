@@ -176,11 +176,8 @@ class BlockFMA:
         _ROUNDERS.get(self.generation.alignment, np.trunc)(self.addend, out=self.addend)
         np.add(self.addend, self.total, out=self.value)
         if self.generation.carry_bits is not None:
-            np.fmod(
-                self.value,
-                2.0 ** (self.generation.fraction_bits + 1 + self.generation.carry_bits),
-                out=self.value,
-            )
+            top = self.generation.fraction_bits + 1 + self.generation.carry_bits
+            np.fmod(self.value, 2.0**top, out=self.value)
 
     def _round(self, c: np.ndarray) -> None:
         """Normalise the sum and round it to the accumulator's format."""
@@ -189,9 +186,8 @@ class BlockFMA:
         if self.wide:
             np.multiply(self.value, unit, out=self.value)
             half = self.target.name == "fp16"
-            c[...] = (
-                self.value.astype(np.float16) if half else round_to_fp32(self.value, self.generation.rounding)
-            )
+            rounded = self.value.astype(np.float16) if half else self._to_fp32(self.value)
+            np.add(rounded, 0.0, out=c, dtype=np.float64)  # the hardware returns no negative zero
             return
         # Neither subnormal nor infinite, so the integer may be rounded before it is scaled.
         if self.generation.rounding == "RZ":
