@@ -31,6 +31,13 @@ __device__ __noinline__ double plain_dot(const float* a, const float* b, int k, 
     for (int h = 0; h < k; h++) sum += widen(a[h * a_step]) * widen(b[h * b_step]);
     return sum;
 }
+__device__ __forceinline__ void store(float* to, const float* v, int count, bool aligned) {
+    if (aligned) *(float4*)to = make_float4(v[0], v[1], v[2], v[3]);
+    else {
+#pragma unroll
+        for (int x = 0; x < 4; x++) if (x < count) to[x] = v[x];
+    }
+}
 // A block takes ROWS rows and 512 columns, a thread four neighbouring columns of each row, and
 // four rows at a time so that their readings overlap. Without lines: out = alpha·P + beta·C.
 extern "C" __global__ void __launch_bounds__(128) multiword_finish(
@@ -45,12 +52,16 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
                    && centring[16] + centring[17] > exact_bits;
     bool vector = count == 4 && sizeof(SUM) == 4 && (((unsigned long long)p | (4 * ldp)) & 15) == 0;
     bool aligned = count == 4 && (((unsigned long long)out | (4 * ldo)) & 15) == 0;
+    // Without more to do than to undo powers of two, one multiplication in fp32 rounds correctly.
+    bool simple = sizeof(SUM) == 4 && !centred && alpha == 1.0 && !c && lines_a;
+    float factor_b[4];
     double t[4], bj[4], scale_b[4];
     float norm1_b[4], norm2_b[4];
     int bad_b = 0;
 #pragma unroll
     for (int x = 0; x < 4; x++) {
-        t[x] = bj[x] = 0.0; scale_b[x] = 1.0; norm1_b[x] = norm2_b[x] = 0.0f;
+        t[x] = bj[x] = 0.0; scale_b[x] = 1.0; norm1_b[x] = 0.0f; factor_b[x] = 1.0f;
+        norm2_b[x] = __uint_as_float(0x7F800000u);  // beyond the last column nothing is checked
         if (!lines_b || x >= count) continue;
         Line l = lines_b[j0 + x];
         bj[x] = centred ? widen(l.centre) : 0.0;
@@ -59,6 +70,8 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
         norm1_b[x] = (float)(l.norm1 * scale_b[x] + (double)k * fabs(bj[x]));
         norm2_b[x] = limit * l.norm2;
         bad_b |= l.bad;
+        simple = simple && abs(l.shift) <= 62 && !l.bad;
+        factor_b[x] = __uint_as_float((u32)(127 - (simple ? l.shift : 0)) << 23);
     }
     int stop = min(m, (int)(blockIdx.y + 1) * ROWS);
     for (int i0 = blockIdx.y * ROWS; i0 < stop; i0 += 4) {
@@ -80,9 +93,21 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
             if (i >= stop) break;
             Line l = {0.0, 0.0f, 0.0f, 0.0f, 0, 0, 0};
             if (lines_a) l = lines_a[i];
+            float results[4];
+            float* to = out + i * ldo + j0;
+            if (simple && abs(l.shift) <= 62 && !l.bad) {
+                float factor_a = __uint_as_float((u32)(127 - l.shift) << 23);
+#pragma unroll
+                for (int x = 0; x < 4; x++) {
+                    float value = (float)v[y][x];
+                    if (fabsf(value) > l.norm2 * norm2_b[x]) failed |= 1;
+                    results[x] = mul32(value, factor_a * factor_b[x]);
+                }
+                store(to, results, count, aligned);
+                continue;
+            }
             double scale_a = power2(-l.shift), ai = widen(l.centre);
             float norm1_a = centred ? (float)(l.norm1 * scale_a + (double)k * fabs(ai)) : 0.0f;
-            float results[4];
 #pragma unroll
             for (int x = 0; x < 4; x++) {
                 double value = wide(v[y][x]);
@@ -103,12 +128,7 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
                 if (c && x < count) value = value + beta * widen(c[i * c_row + (j0 + x) * c_column]);
                 results[x] = narrow(value);
             }
-            float* to = out + i * ldo + j0;
-            if (aligned) *(float4*)to = make_float4(results[0], results[1], results[2], results[3]);
-            else {
-#pragma unroll
-                for (int x = 0; x < 4; x++) if (x < count) to[x] = results[x];
-            }
+            store(to, results, count, aligned);
         }
     }
     if (failed && flags) atomicOr(flags, failed);

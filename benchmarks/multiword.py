@@ -1,0 +1,356 @@
+"""FP32 products from words: speed on a GPU, and the experiments of the two papers.
+
+    python benchmarks/multiword.py gpu   --out benchmarks/results/multiword_h200.json
+    python benchmarks/multiword.py model --out benchmarks/results/multiword_model.json
+    python benchmarks/multiword.py plot  benchmarks/results/multiword_h200.json --plots docs
+
+`gpu` times the default and the papers' schemes beside the native fp32 and tf32 products in one
+run, and measures errors; `model` measures the same errors on the model of the H200's tensor core,
+without a GPU. Errors are componentwise, |C - Ĉ|_ij / (|A||B|)_ij, largest and root mean square.
+
+Figures: Fasi et al. 4.1, 4.2, 4.4 and 4.5 (error and throughput against n, with blocks), 3.1
+(`model`); Ootomo and Yokota 1, 4, 5 (error against k), 11 (exp_rand types) and 13 (patterns).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from multiword import SCHEMES, TensorCore, get_engine, matmul, matmul_plan, round_to, split
+from tests.distributions import PAIRS, normal, symmetric, unit
+
+DRAWS: dict[str, Callable[..., np.ndarray]] = {"normal": normal, "(0, 1]": unit, "(-1/2, 1/2]": symmetric}
+STUDIED = (
+    "default",
+    "fp32",
+    "fp16",
+    "double-fp16",
+    "markidis",
+    "halfhalf",
+    "tf32tf32",
+    "triple-bf16",
+    "fabsum-v1",
+    "fabsum-v2",
+)
+"""Curves of the error figures; "fp16" is one word, the tensor core without correction."""
+
+
+def product(name: str, a: Any, b: Any, engine: Any) -> Any:
+    """The product by a named curve."""
+    if name == "default":
+        return matmul(a, b, engine=engine)
+    if name == "fp16":
+        return matmul(a, b, scheme=replace(SCHEMES["double-fp16"], words=1), engine=engine)
+    return matmul(a, b, scheme=name, engine=engine)
+
+
+def errors(c: Any, a: Any, b: Any, rows: int = 64) -> dict[str, float]:
+    """Componentwise errors of the first rows against a product in fp64."""
+    wide, b = a[:rows].astype(np.float64), b.astype(np.float64)
+    scale = abs(wide) @ abs(b)
+    e = abs(c[:rows] - wide @ b) / scale
+    return {"max": float(e.max()), "rms": float((e * e).mean() ** 0.5)}
+
+
+def error_against_k(engine: Any, sizes: list[int], m: int, put: Callable[[Any], Any]) -> list[dict[str, Any]]:
+    """(m, k) by (k, m) for growing k (Figs. 4.2, 4.4, 4.5; Figs. 1, 4, 5)."""
+    rows = []
+    for label, draw in DRAWS.items():
+        for k in sizes:
+            rng = np.random.default_rng(k)
+            a, b = put(draw(rng, (m, k))), put(draw(rng, (k, m)))
+            for name in STUDIED:
+                rows.append(
+                    {"data": label, "k": k, "scheme": name, **errors(product(name, a, b, engine), a, b)}
+                )
+            # Ootomo and Yokota's Fig. 4: fp32 with one bit of each operand cut off.
+            cut = [put(_without_last_bit(np.asarray(x.get() if hasattr(x, "get") else x))) for x in (a, b)]
+            rows.append(
+                {
+                    "data": label,
+                    "k": k,
+                    "scheme": "fp32, 22 bits",
+                    **errors(product("fp32", *cut, engine), a, b),
+                }
+            )
+    return rows
+
+
+def _without_last_bit(x: np.ndarray) -> np.ndarray:
+    return (x.view(np.uint32) & np.uint32(0xFFFFFFFE)).view(np.float32)
+
+
+def rounding_inside(sizes: list[int], m: int) -> list[dict[str, Any]]:
+    """The tensor core with RZ and with RN (Fasi et al., Fig. 4.3; Ootomo and Yokota, Fig. 5)."""
+    rows = []
+    for k in sizes:
+        a, b = (unit(np.random.default_rng(k + i), s) for i, s in enumerate(((m, k), (k, m))))
+        for rounding in ("RZ", "RN"):
+            core = TensorCore("H200").with_arithmetic(rounding=rounding, alignment=rounding)
+            for name in ("fp16", "double-fp16"):
+                rows.append(
+                    {"rounding": rounding, "k": k, "scheme": name, **errors(product(name, a, b, core), a, b)}
+                )
+    return rows
+
+
+def patterns(engine: Any, k: int, m: int, put: Callable[[Any], Any]) -> list[dict[str, Any]]:
+    """Exponent ranges and matrices of applications (Figs. 11 and 13), and what the default takes."""
+    rows = []
+    for label, (draw_a, draw_b) in PAIRS.items():
+        rng = np.random.default_rng(1)
+        a, b = put(draw_a(rng, (m, k))), put(draw_b(rng, (k, m)))
+        choice = matmul_plan(a, b, engine=engine).choice
+        for name in ("default", "fp32", "halfhalf", "tf32tf32"):
+            with np.errstate(all="ignore"):
+                row = errors(product(name, a, b, engine).astype(np.float64), a, b)
+            rows.append({"data": label, "scheme": name, "choice": choice, **row})
+    return rows
+
+
+def representation() -> list[dict[str, Any]]:
+    """Relative error of two words against the exponent (Ootomo and Yokota, Fig. 9)."""
+    rows, rng = [], np.random.default_rng(1)
+    for exponent in range(-126, 128, 2):
+        x = np.ldexp(1 + rng.random(2000), exponent).astype(np.float32)
+        for name, word, scaled in (
+            ("halfhalf", "fp16", True),
+            ("Markidis' halfhalf", "fp16", False),
+            ("tf32tf32", "tf32", True),
+        ):
+            words = split(x, word, 2, scaled=scaled, rounding="RNA" if word == "tf32" else "RN")
+            kept = words[0].astype(float) + words[1].astype(float) * (2.0**-11 if scaled else 1)
+            with np.errstate(invalid="ignore"):
+                worst = float(np.nan_to_num(np.abs(kept - x) / x, nan=1.0, posinf=1.0).max())
+            rows.append({"exponent": exponent, "words": name, "max": worst})
+        one = round_to(x, "tf32").astype(float)
+        rows.append({"exponent": exponent, "words": "tf32", "max": float((np.abs(one - x) / x).max())})
+    return rows
+
+
+def median_times(calls: dict[str, Callable[[], Any]], repetitions: int) -> dict[str, float]:
+    """Median seconds of each call on the device, waiting for Python included.
+
+    The calls take turns, so that all of them see the same clocks.
+    """
+    import cupy
+
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(repetitions + 2):
+        for name, call in calls.items():
+            start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+            start.record()
+            call()
+            stop.record()
+            stop.synchronize()
+            if turn >= 2:
+                times[name].append(cupy.cuda.get_elapsed_time(start, stop) / 1e3)
+    return {name: float(np.median(of_call)) for name, of_call in times.items()}
+
+
+def speed(sizes: list[int]) -> list[dict[str, Any]]:
+    """Throughput and error of square products, native ones beside ours (Figs. 4.1, 4.4)."""
+    import cupy
+
+    rows = []
+    for n in sizes:
+        for label, draw in (("normal", cupy.random.standard_normal), ("(0, 1]", cupy.random.random_sample)):
+            a, b = (draw((n, n), dtype=np.float32) for _ in range(2))
+            a, b = (a, b) if label == "normal" else (1 - a, 1 - b)
+            calls = _calls(a, b)
+            times = median_times(calls, 15 if n < 16384 else 5)
+            results = {
+                name: {"TF": 2 * n**3 / times[name] / 1e12, **errors(call(), a, b)}
+                for name, call in calls.items()
+            }
+            rows.append({"n": n, "data": label, "choice": matmul_plan(a, b).choice, "results": results})
+            print(_line(rows[-1]), flush=True)
+    return rows
+
+
+def _calls(a: Any, b: Any) -> dict[str, Callable[[], Any]]:
+    """What is timed side by side."""
+    import cupy
+
+    engine, at = get_engine("cublas"), b.T.copy()
+    calls: dict[str, Callable[[], Any]] = {
+        "sgemm": lambda: cupy.matmul(a, b),
+        "tf32": lambda: engine.multiply("tf32", a, at),
+        "three calls": _three_calls(engine, a, at),
+        "default": lambda: matmul(a, b),
+        "default, B transposed": lambda: matmul(a, at, trans_b=True),
+    }
+    for name in ("steady-fp16", "steady-tf32", "double-fp16", "halfhalf", "fp64"):
+        calls[name] = lambda name=name: matmul(a, b, scheme=name)
+    for block in (256, 512, 1024, 2048):
+        calls[f"v1, b = {block}"] = lambda block=block: matmul(a, b, scheme="fabsum-v1", block=block)
+        if len(a) <= 8192:
+            calls[f"v2, b = {block}"] = lambda block=block: matmul(a, b, scheme="fabsum-v2", block=block)
+    return calls
+
+
+def _three_calls(engine: Any, a: Any, bt: Any) -> Callable[[], Any]:
+    """Algorithm 4.1 with nothing around it: the words are there already."""
+    import cupy
+
+    (a1, a2), (b1, b2) = split(a), split(bt)
+    out = cupy.empty((len(a), len(bt)), np.float32)
+
+    def call() -> Any:
+        engine.multiply("fp16", a2, b1, out=out)
+        engine.multiply("fp16", a1, b2, out=out, beta=1.0)
+        return engine.multiply("fp16", a1, b1, out=out, beta=1.0)
+
+    return call
+
+
+def _line(entry: dict[str, Any]) -> str:
+    native = entry["results"]["sgemm"]["TF"]
+    parts = [
+        f"{name} {r['TF']:.0f} ({r['TF'] / native:.2f}x) {r['max']:.0e}/{r['rms']:.0e}"
+        for name, r in entry["results"].items()
+    ]
+    return f"{entry['n']:6d} {entry['data']:7s} {entry['choice']}: " + "; ".join(parts)
+
+
+def splitting(n: int) -> dict[str, float]:
+    """Bytes a second of the splitting kernels, of the finish, and of a copy, at size n."""
+    import cupy
+
+    from multiword._attempt import prepare
+    from multiword._finish import finish
+    from multiword._operand import launch_split
+
+    engine, scheme = get_engine("cublas"), SCHEMES["fast-fp16"]
+    a = cupy.random.standard_normal((n, n), dtype=np.float32)
+    ready = prepare(a, a.T, scheme, engine, guess=True)
+    p, records = cupy.empty((n, n), np.float32), cupy.empty(40 * n * (n // 512 + 1), np.uint8)
+
+    def ten(call: Callable[[], Any]) -> float:
+        return 8 * n * n / (median_times({"": lambda: [call() for _ in range(10)]}, 5)[""] / 10)
+
+    def words(x: Any, operand: Any, side: int) -> Callable[[], Any]:
+        return lambda: launch_split(x, scheme, 9, operand.lines, ready.flags, None, side, records)
+
+    return {
+        "copy": ten(a.copy),
+        "split rows": ten(words(a, ready.left, 0)),
+        "split columns": ten(words(a.T, ready.right, 1)),
+        "finish": ten(lambda: finish(p, ready, out=p, limit=1.0)),
+    }
+
+
+def header(command: str) -> dict[str, Any]:
+    """What a result file says about its making."""
+    import ml_dtypes
+
+    versions = {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "ml_dtypes": ml_dtypes.__version__,
+    }
+    device = "model of the NVIDIA H200's tensor core"
+    if command == "gpu":
+        import cupy
+
+        device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+        versions |= {"cupy": cupy.__version__, "cuda runtime": cupy.cuda.runtime.runtimeGetVersion()}
+    return {"date": str(date.today()), "device": device, "versions": versions}
+
+
+def run(command: str, out: Path) -> None:
+    """Measure, and write the results."""
+    result = {**header(command), "command": f"python benchmarks/multiword.py {command} --out {out}"}
+    if command == "gpu":
+        import cupy
+
+        cupy.random.seed(1)
+        result["speed"] = speed([1024, 2048, 4096, 8192, 16384])
+        result["bandwidth"] = {str(n): splitting(n) for n in (4096, 8192)}
+        engine = get_engine("cublas")
+        result["error against k"] = error_against_k(engine, [2**e for e in range(9, 21)], 16, cupy.asarray)
+        result["patterns"] = patterns(engine, 2048, 2048, cupy.asarray)
+    else:
+        engine = get_engine("tensorcore")
+        result["error against k"] = error_against_k(engine, [2**e for e in range(9, 16)], 16, np.asarray)
+        result["rounding inside"] = rounding_inside([2**e for e in range(9, 16)], 16)
+        result["patterns"] = patterns(engine, 4096, 48, np.asarray)
+        result["representation"] = representation()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def plot(source: Path, folder: Path) -> None:
+    """Error against k for each distribution, and throughput against error where there is speed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    result = json.loads(source.read_text())
+    rows = result["error against k"]
+    figure, axes = plt.subplots(1, len(DRAWS), figsize=(13, 4.2), sharey=True)
+    for axis, label in zip(axes, DRAWS, strict=True):
+        for name in STUDIED:
+            line = [(r["k"], r["max"]) for r in rows if r["data"] == label and r["scheme"] == name]
+            style = {"default": "k-", "fp32": "k--"}.get(name, "-")
+            axis.loglog(*zip(*line, strict=True), style, base=2, marker=".", label=name)
+        axis.set_yscale("log", base=10)
+        axis.set(title=label, xlabel="inner dimension k")
+    axes[0].set_ylabel("largest componentwise error")
+    axes[-1].legend(fontsize=7, loc="upper right")
+    figure.suptitle(result["device"])
+    figure.tight_layout()
+    figure.savefig(folder / f"{source.stem}_error.png", dpi=90)
+    if "speed" in result:
+        _plot_speed(result, folder / f"{source.stem}_speed.png")
+
+
+def _plot_speed(result: dict[str, Any], target: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True)
+    for axis, label in zip(axes, ("normal", "(0, 1]"), strict=True):
+        entry = max(
+            (e for e in result["speed"] if e["data"] == label), key=lambda e: e["n"] * (e["n"] <= 8192)
+        )
+        for name, r in entry["results"].items():
+            axis.plot(r["max"], r["TF"], "k*" if name == "default" else "o")
+            axis.annotate(name, (r["max"], r["TF"]), fontsize=7, xytext=(4, 2), textcoords="offset points")
+        axis.axvline(entry["results"]["sgemm"]["max"], color="gray", linestyle=":")
+        axis.set(title=f"{label}, n = {entry['n']}", xlabel="largest componentwise error", xscale="log")
+    axes[0].set_ylabel("TF (2n³ a second)")
+    figure.suptitle(result["device"])
+    figure.tight_layout()
+    figure.savefig(target, dpi=90)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("command", choices=("gpu", "model", "plot"))
+    parser.add_argument("source", nargs="?", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("multiword.json"))
+    parser.add_argument("--plots", type=Path, default=Path("."))
+    arguments = parser.parse_args()
+    if arguments.command == "plot":
+        plot(arguments.source, arguments.plots)
+    else:
+        run(arguments.command, arguments.out)
+
+
+if __name__ == "__main__":
+    main()
