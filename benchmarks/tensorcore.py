@@ -3,8 +3,9 @@
     python benchmarks/tensorcore.py speed --json benchmarks/results/tensorcore_speed.json
     python benchmarks/tensorcore.py predict --json benchmarks/results/tensorcore_h200.json    (needs the GPU)
 
-`speed` times the model against the same arithmetic written element by element in plain Python
-(floats and `math.frexp`, as the published Python models are), on the same words.
+`speed` times the model against the same arithmetic written element by element in Python, on the
+same words: once as lean as it gets (floats and `math.frexp`), once in rational numbers (the model that
+the tests compare with).
 
 `predict` first probes the GPU's tensor cores and makes a `Generation` of what was found; then, for
 each shape and word format, it infers from masked products in which parts cuBLAS takes the inner
@@ -20,6 +21,7 @@ import math
 import multiprocessing
 import os
 import platform
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -28,6 +30,8 @@ import ml_dtypes
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from multiword import GENERATIONS, Generation, TensorCore
 from multiword.probe import infer_blocking, probe
@@ -239,6 +243,13 @@ def scalar_gemm(a: np.ndarray, b: np.ndarray, word: str, generation: Generation)
     return [[dot(row, column) for column in columns] for row in rows]
 
 
+def rational_gemm(rows: list, columns: list, word: str, generation: Generation) -> list[list[float]]:
+    """The tests' model, one result at a time in `fractions.Fraction`."""
+    from tests.reference_tensorcore import dot
+
+    return [[dot(row, column, 0.0, word, "fp32", generation) for column in columns] for row in rows]
+
+
 def best(function, repeats: int) -> float:
     times = []
     for _ in range(repeats):
@@ -260,6 +271,8 @@ def speed(size: int = 512, repeats: int = 7) -> dict:
             corner = a[:small, :small], b[:small, :small]
             scalar = best(lambda: scalar_gemm(*corner, word, core.generation), 3)  # noqa: B023
             assert np.array_equal(core.gemm(*corner, word=word), scalar_gemm(*corner, word, core.generation))
+            tiny = [x[:8].astype(float).tolist() for x in (corner[0], corner[1].T)]
+            rational = best(lambda: rational_gemm(*tiny, word, core.generation), 3)  # noqa: B023
             per_model, per_scalar = model / size**3, scalar / small**3
             rows.append(
                 {
@@ -269,21 +282,37 @@ def speed(size: int = 512, repeats: int = 7) -> dict:
                     "seconds": model,
                     "nanoseconds_per_product": per_model * 1e9,
                     "scalar_nanoseconds_per_product": per_scalar * 1e9,
-                    "speedup": per_scalar / per_model,
+                    "rational_nanoseconds_per_product": rational / (64 * small) * 1e9,
+                    "times_faster_than_scalar": per_scalar / per_model,
+                    "times_faster_than_rational": rational / (64 * small) / per_model,
                 }
             )
-    return {"machine": platform.processor() or platform.machine(), "cores": os.cpu_count(), "rows": rows}
+    cores = len(os.sched_getaffinity(0))
+    return {"machine": platform.machine(), "cores": cores, "best_of": repeats, "rows": rows}
 
 
 def print_speed(result: dict) -> None:
     n, cores = result["rows"][0]["size"], result["cores"]
     table = Table(title=f"The model at {n}×{n}×{n} against the same element by element ({cores} cores)")
-    for heading in ("generation", "words", "seconds", "ns a product", "scalar, ns a product", "times faster"):
+    headings = (
+        "generation",
+        "words",
+        "seconds",
+        "ns/product",
+        "scalar",
+        "times faster",
+        "rational",
+        "times faster",
+    )
+    for heading in headings:
         table.add_column(heading, justify="right")
     for r in result["rows"]:
         times = (f"{r['seconds']:.3f}", f"{r['nanoseconds_per_product']:.2f}")
-        scalar = f"{r['scalar_nanoseconds_per_product']:.0f}"
-        table.add_row(r["generation"], r["word"], *times, scalar, f"{r['speedup']:.0f}")
+        slower = []
+        for kind in ("scalar", "rational"):
+            slower.append(f"{r[f'{kind}_nanoseconds_per_product']:.0f}")
+            slower.append(f"{r[f'times_faster_than_{kind}']:.0f}")
+        table.add_row(r["generation"], r["word"], *times, *slower)
     Console(width=110).print(table)
 
 

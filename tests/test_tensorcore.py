@@ -227,6 +227,23 @@ def test_as_an_engine_with_batches_alpha_and_beta():
     assert same(got.ravel(), expected)
 
 
+def test_an_engines_corners():
+    core = TensorCore("H200")
+    a, bt = np.ones((4, 8), np.float16), np.ones((3, 8), np.float16)
+    wide = np.full((4, 7), 5, np.float32)
+    assert core.multiply("fp16", a, bt, out=wide[:, 2:5], beta=1.0).tolist() == [[13.0] * 3] * 4
+    assert wide[:, [0, 1, 5, 6]].tolist() == [[5.0] * 4] * 4
+    assert core.multiply("fp16", a[None][:0], bt[None][:0]).shape == (0, 4, 3)
+    assert core.multiply("fp16", a[:, :0], bt[:, :0]).tolist() == [[0.0] * 3] * 4
+    assert core.multiply("int8", a.astype(np.int8), bt.astype(np.int8), alpha=2).tolist() == [[16] * 3] * 4
+    padded = np.ones((4, 16), np.float16)[:, :8]
+    assert core.multiply("fp16", padded, bt).tolist() == [[8.0] * 3] * 4
+    with pytest.raises(ValueError, match="has no 'bf16' product"):
+        TensorCore("V100").multiply("bf16", a.astype(ml_dtypes.bfloat16), bt.astype(ml_dtypes.bfloat16))
+    with pytest.raises(TypeError, match="a must be float16"):
+        core.multiply("fp16", a.astype(np.float32), bt)
+
+
 def test_the_named_engine_is_the_h200():
     engine = get_engine("tensorcore")
     assert engine.name == "tensorcore"

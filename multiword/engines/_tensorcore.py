@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from multiword._arrays import Array, as_array
+from multiword._arrays import Array, as_array, is_cupy
 from multiword.engines._blockfma import BlockFMA, Operands, prepare
 from multiword.engines._checks import check_multiply
 from multiword.engines._contract import get_product
@@ -113,13 +113,13 @@ class TensorCore:
         Raises
         ------
         ValueError : shapes that do not fit, or a word that this generation lacks.
-        TypeError : an array that is not numeric.
+        TypeError : an array that is not numeric, or not NumPy's.
         """
         product = get_product(word)
         if word not in self.products:
             known = ", ".join(sorted(self.products))
             raise ValueError(f"{self.generation.name} has no {word!r} product; it has {known}")
-        left, right = (np.asarray(as_array(x, name)) for x, name in ((a, "a"), (b, "b")))
+        left, right = _on_host(a, "a"), _on_host(b, "b")
         if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
             raise ValueError(f"a must be (m, k) and b (k, n), got {left.shape} and {right.shape}")
         left, right = (np.ascontiguousarray(x.astype(product.word)) for x in (left, right))
@@ -127,7 +127,7 @@ class TensorCore:
         shape = (left.shape[0], right.shape[1])
         start = None
         if c is not None:
-            start = np.asarray(as_array(c, "c"))
+            start = _on_host(c, "c")
             if start.shape != shape:
                 raise ValueError(f"c must be of shape {shape}, got {start.shape}")
             start = start.astype(result)
@@ -145,10 +145,8 @@ class TensorCore:
     ) -> Array:
         """As `Engine.multiply`; alpha and beta come after the accumulation, as in cuBLAS."""
         kind, out = check_multiply(self, product, a, bt, out, beta)
-        (m, k), n = a.shape[-2:], bt.shape[-2]
-        batch = max(1, int(np.prod(a.shape[:-2])))
-        pairs = zip(a.reshape(batch, m, k), bt.reshape(batch, n, k), out.reshape(batch, m, n), strict=True)
-        for left, right, target in pairs:
+        whole = (x if x.ndim == 3 else x[None] for x in (a, bt, out))
+        for left, right, target in zip(*whole, strict=True):
             sums = self._product(product, left, right.T, None).astype(kind.result, copy=False)
             target[...] = _scale_and_add(sums, target, alpha, beta)
         return out
@@ -242,6 +240,13 @@ class TensorCore:
         return track(steps, label, total=total, console=Console(stderr=True), transient=True)
 
 
+def _on_host(x: object, name: str) -> np.ndarray:
+    array = as_array(x, name)
+    if is_cupy(array):
+        raise TypeError(f"{name} must be a NumPy array, since the model runs on the CPU: move it yourself")
+    return np.asarray(array)
+
+
 def _round_to_tf32(x: np.ndarray) -> np.ndarray:
     """Round float32 to the 11 bits of tf32, to nearest even; Inf and NaN stay what they are."""
     bits = np.ascontiguousarray(x).view(np.uint32)
@@ -251,7 +256,7 @@ def _round_to_tf32(x: np.ndarray) -> np.ndarray:
 
 def _canonical(x: np.ndarray) -> np.ndarray:
     """NaN results as the hardware writes them."""
-    if x.dtype == np.float64:
+    if x.dtype.kind != "f" or x.dtype == np.float64:
         return x
     return np.where(np.isnan(x), _NAN32 if x.dtype == np.float32 else _NAN16, x)
 
@@ -265,4 +270,4 @@ def _scale_and_add(sums: np.ndarray, out: np.ndarray, alpha: float, beta: float)
         if sums.dtype.kind == "i":
             return scale * sums + (keep * out if beta else np.zeros_like(sums))
         added = keep * out if beta else np.zeros_like(sums)
-        return fma(np.broadcast_to(scale, sums.shape), sums, added)
+        return _canonical(fma(np.broadcast_to(scale, sums.shape), sums, added))

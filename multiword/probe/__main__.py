@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import sys
 
+from multiword._arrays import import_cupy
+from multiword.engines._cublas import current_handle
+from multiword.engines._libcublas import routine
 from multiword.probe._products import WORDS
 from multiword.probe._report import default_names, named_engine, print_report, save_report, survey
 
@@ -33,8 +37,18 @@ def main(arguments: list[str] | None = None) -> int:
     found, notes = survey(engines, options.word or WORDS)
     print_report(found, notes)
     if options.json:
-        save_report(options.json, found, notes, command=" ".join(["python -m multiword.probe", *names]))
+        command = " ".join(["python -m multiword.probe", *names])
+        gpu = _gpu() if any(engine.name == "cublas" for engine in engines) else {}
+        save_report(options.json, found, notes, command=command, **gpu)
     return 0
+
+
+def _gpu() -> dict[str, object]:
+    """Name of the GPU and version of its cuBLAS."""
+    version = ctypes.c_int()
+    routine("cublasGetVersion_v2")(current_handle(), ctypes.byref(version))
+    name = import_cupy().cuda.runtime.getDeviceProperties(0)["name"].decode()
+    return {"device": name, "cublas": version.value}
 
 
 if __name__ == "__main__":
