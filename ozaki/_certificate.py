@@ -28,7 +28,8 @@ from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from multiword.formats import Format
 from ozaki._profile import BITS, LEVELS, NONFINITE, ZERO, Profile
-from ozaki._scales import NORM_LIMITS, exact_scales, usable_rows
+from ozaki._operand import Operand
+from ozaki._scales import DISCARD, NORM_LIMITS, NormLimit, norm_scales, usable_rows
 
 OCTAVES = 20
 """Octaves below the norm limit over which scaled magnitudes are counted."""
@@ -42,7 +43,11 @@ _SUMMARY_CONSTANTS: dict[str, Any] = {
     "ZERO": ZERO,
     "NONFINITE": NONFINITE,
     "OCTAVES": OCTAVES,
+    "DISCARD": DISCARD,
 }
+
+PAIRS_AT_ONCE = 1 << 24
+"""Pairs of a row and a column that the second stage looks at together."""
 
 ExactProduct = Callable[[list[Array], list[Array]], Array]
 """Multiplies integers below 2**MAGNITUDE_BITS exactly; the result rounded down by at most 2**-52."""
@@ -69,47 +74,72 @@ class Summary:
     length: int
 
 
-def summarize(profile: Profile, scale: Array, target: Format) -> Summary:
-    """Reduce a profile over its rows; one small transfer for arrays on a GPU."""
-    top = NORM_LIMITS[target.name].bits // 2
-    make = _summarize_device if is_cupy(scale) else _summarize_host
-    nonfinite, total, square, at_least = make(profile, scale, top, OCTAVES)
-    return Summary(bool(nonfinite), float(total), float(square), np.asarray(at_least), profile.length)
+def summarize(
+    profiles: tuple[Profile, Profile], scales: tuple[Array | None, Array | None], limits: Format
+) -> tuple[tuple[Array, Array], Callable[[], tuple[Summary, Summary]]]:
+    """Reduce the profiles of both operands over their rows.
+
+    Where no scales are given, they are the norm scales of the format `limits`, made in the same pass.
+
+    Returns the scales, and a function that returns the summaries. On a GPU they arrive in one
+    small transfer, for which that function waits: work can be queued before it is called.
+    """
+    limit = NORM_LIMITS[limits.name]
+    if is_cupy(profiles[0].exponent):
+        return _summarize_device(profiles, scales, limit)
+    made = [norm_scales(p, limits) if s is None else s for p, s in zip(profiles, scales, strict=True)]
+    given = made[0], made[1]
+    return given, lambda: (
+        _summarize_host(profiles[0], given[0], limit.bits // 2, OCTAVES),
+        _summarize_host(profiles[1], given[1], limit.bits // 2, OCTAVES),
+    )
 
 
-def _summarize_host(
-    profile: Profile, scale: np.ndarray, top: int, octaves: int
-) -> tuple[bool, float, float, np.ndarray]:
+def _summarize_host(profile: Profile, scale: np.ndarray, top: int, octaves: int) -> Summary:
     usable = usable_rows(profile)
     nonfinite = bool((profile.exponent == NONFINITE).any())
     if not usable.any():
-        return nonfinite, 0.0, 0.0, np.full(octaves, profile.length)
+        return Summary(nonfinite, 0.0, 0.0, np.full(octaves, profile.length), profile.length)
     height = (profile.exponent + scale)[usable]  # bits of the largest integer of each row
     total = np.ldexp((profile.total[usable] + profile.length).astype(np.float64), height - BITS).max()
     square = profile.square[usable] + 2 * profile.total[usable] + profile.length
-    square = max(0.0, (np.log2(square) + 2.0 * (height - BITS)).max())
+    log2_square = max(0.0, (np.log2(square) + 2.0 * (height - BITS)).max())
     # Row i counts magnitudes from 2**(height - 1 - q); look up q for 2**(top - d).
     level = height[:, None] - 1 - (top - np.arange(octaves))
     found = np.take_along_axis(profile.counts[usable], np.clip(level, 0, LEVELS - 1), axis=1)
-    return nonfinite, total, square, np.where(level < 0, 0, found).min(axis=0)
+    at_least = np.where(level < 0, 0, found).min(axis=0)
+    return Summary(nonfinite, float(total), float(log2_square), at_least, profile.length)
 
 
 _SUMMARIZE = Kernel(
     "summarize",
     r"""
 typedef unsigned long long u64;
+/* norm_scales, where no scales are given: the largest s with square·4^s below the norm limit. */
+__device__ int norm_scale(int exponent, long long square, int limit_bits, int thirtyseconds) {
+    if (exponent == ZERO) return 0;
+    if (exponent == NONFINITE) return DISCARD;
+    const int bits = 63 - __clzll(square);
+    const long long threshold = (1ll << bits) + (((thirtyseconds - 32) * (1ll << bits)) >> 5);
+    return ((limit_bits - bits - (square > threshold)) >> 1) + BITS - exponent;
+}
+
 /* out: nonfinite, the bits of largest_total and of log2_square, at_least[OCTAVES] */
 extern "C" __global__ void summarize(const int *exponent, const long long *total, const long long *square,
-    const int *counts, const int *scale, int rows, long long length, int top, u64 *out) {
+    const int *counts, int *scale, int given, int rows, long long length, int limit_bits, int thirtyseconds,
+    u64 *out) {
+    const int top = limit_bits / 2;
     __shared__ u64 best[3 + OCTAVES];
     for (int i = threadIdx.x; i < 3 + OCTAVES; i += blockDim.x) best[i] = i < 3 ? 0 : length;
     __syncthreads();
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += gridDim.x * blockDim.x) {
+        const long long norm = square[i] + 2 * total[i] + length;
+        if (!given) scale[i] = norm_scale(exponent[i], norm, limit_bits, thirtyseconds);
         if (exponent[i] == NONFINITE) atomicMax(&best[0], 1ull);
         if (exponent[i] == NONFINITE || exponent[i] == ZERO) continue;
         const int height = exponent[i] + scale[i];
         const double norm1 = scalbn((double)(total[i] + length), height - BITS);
-        const double norm2 = fmax(0.0, log2((double)(square[i] + 2 * total[i] + length)) + 2.0 * (height - BITS));
+        const double norm2 = fmax(0.0, log2((double)norm) + 2.0 * (height - BITS));
         atomicMax(&best[1], (u64)__double_as_longlong(norm1));
         atomicMax(&best[2], (u64)__double_as_longlong(norm2));
         for (int d = 0; d < OCTAVES; d++) {
@@ -128,18 +158,42 @@ extern "C" __global__ void summarize(const int *exponent, const long long *total
 
 
 def _summarize_device(
-    profile: Profile, scale: Array, top: int, octaves: int
-) -> tuple[bool, float, float, np.ndarray]:
-    xp = namespace(scale)
-    rows = len(scale)
-    out = xp.full(3 + octaves, profile.length, xp.uint64)
-    out[:3] = 0
-    arrays = (profile.exponent, profile.total, profile.square, profile.counts, scale)
-    sizes = (np.int32(rows), np.int64(profile.length), np.int32(top))
-    _SUMMARIZE((min(64, -(-rows // 256)),), (256,), (*arrays, *sizes, out), **_SUMMARY_CONSTANTS)
-    found = out.get()
-    total, square = found[1:3].view(np.float64)
-    return bool(found[0]), total, square, found[3:].astype(np.int64)
+    profiles: tuple[Profile, Profile], scales: tuple[Array | None, Array | None], limit: NormLimit
+) -> tuple[tuple[Array, Array], Callable[[], tuple[Summary, Summary]]]:
+    cupy = namespace(profiles[0].exponent)
+    found = cupy.asarray(_empty_summaries(profiles))
+    made = []
+    for i, (p, given) in enumerate(zip(profiles, scales, strict=True)):
+        rows = len(p.exponent)
+        made.append(cupy.empty(rows, cupy.int32) if given is None else given)
+        sizes = (np.int32(given is not None), np.int32(rows), np.int64(p.length))
+        limits = (np.int32(limit.bits), np.int32(limit.thirtyseconds))
+        arrays = (p.exponent, p.total, p.square, p.counts, made[i])
+        _SUMMARIZE(
+            (min(64, -(-rows // 256)),), (256,), (*arrays, *sizes, *limits, found[i]), **_SUMMARY_CONSTANTS
+        )
+    size = found.nbytes
+    pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint64, found.size).reshape(found.shape)
+    found.get(out=pinned, blocking=False)
+    arrived = cupy.cuda.Event(block=False, disable_timing=True)
+    arrived.record()
+
+    def read() -> tuple[Summary, Summary]:
+        arrived.synchronize()
+        return _read_summary(pinned[0], profiles[0].length), _read_summary(pinned[1], profiles[1].length)
+
+    return (made[0], made[1]), read
+
+
+def _empty_summaries(profiles: tuple[Profile, Profile]) -> np.ndarray:
+    summaries = np.zeros((2, 3 + OCTAVES), np.uint64)
+    summaries[:, 3:] = [[p.length] for p in profiles]
+    return summaries
+
+
+def _read_summary(found: np.ndarray, length: int) -> Summary:
+    total, log2_square = found[1:3].view(np.float64)
+    return Summary(bool(found[0]), float(total), float(log2_square), found[3:].astype(np.int64), length)
 
 
 def log2_norms(a: Summary, b: Summary) -> float:
@@ -176,21 +230,16 @@ def first_stage(a: Summary, b: Summary, target: Format) -> float:
 
 
 def first_tolerance(length: int, target: Format) -> float:
-    """What the first stage must certify: at most k/2·u, and at most 4·sqrt(k)·u.
+    """What the first stage must certify: at most k/2·u, and at most 12·sqrt(k)·u.
 
-    The counting bound is about four times too small for data without structure, for which
-    the error this accepts is about one half of sqrt(k)·u in the worst case.
+    The counting bound is four to ten times too small for data without structure, for which
+    what this accepts means an error of about sqrt(k)·u at the very worst.
     """
-    return min(length / 2, 4 * math.sqrt(length)) * target.unit_roundoff
+    return min(length / 2, 12 * math.sqrt(length)) * target.unit_roundoff
 
 
 def second_stage(
-    a: list[Array],
-    b: list[Array],
-    scales: tuple[Array, Array],
-    profiles: tuple[Profile, Profile],
-    target: Format,
-    product: ExactProduct,
+    a: Operand, b: Operand, scales: tuple[Array, Array], target: Format, product: ExactProduct
 ) -> tuple[tuple[Array, Array], float]:
     """Widen the scales until the certificate holds for every pair.
 
@@ -199,26 +248,25 @@ def second_stage(
 
     Returns the scales and the certified bound of max |C - AB| / |A||B|.
     """
-    xp = namespace(a[0])
-    exact = exact_scales(a), exact_scales(b)
-    ratio, error = xp.zeros(()), xp.zeros(())
-    for left, right in _real_products(a, b):
-        lower, terms = _lower_bounds(left, right, profiles, product)
-        truncation = _truncation(scales, exact, profiles, terms, lower)
-        relative = xp.where(truncation > 0, truncation / lower, 0)
-        ratio = xp.maximum(ratio, (relative / (0.5 * xp.sqrt(xp.maximum(terms, 1)))).max())
-        error = xp.maximum(error, relative.max())
-    needed = float(ratio) / target.unit_roundoff
+    xp = namespace(a.matrix)
+    step = max(1, PAIRS_AT_ONCE // b.rows)
+    ratio = error = 0.0
+    for i in range(0, a.rows, step):
+        rows = slice(i, i + step)
+        for right in (b.parts, b.parts[::-1])[: len(b.parts)]:
+            # The real part of AB sums the products of like parts, the imaginary part of unlike ones.
+            left = [x[rows] for x in a.parts]
+            lower, terms = _lower_bounds(left, right, (a.profile.block(rows), b.profile), product)
+            truncation = _truncation((a, b), scales, rows, terms)
+            relative = xp.where(truncation > 0, truncation / lower, 0)
+            ratio = max(ratio, float((relative / (0.5 * xp.sqrt(xp.maximum(terms, 1)))).max()))
+            error = max(error, float(relative.max()))
+    needed = ratio / target.unit_roundoff
     if not math.isfinite(needed):
-        return exact, 0.0
+        return (a.exact, b.exact), 0.0
     widening = max(0, math.frexp(needed)[1]) if needed > 1 else 0
-    widened = tuple(xp.minimum(s + widening, e) for s, e in zip(scales, exact, strict=True))
-    return (widened[0], widened[1]), float(error) * 2.0**-widening
-
-
-def _real_products(a: list[Array], b: list[Array]) -> list[tuple[list[Array], list[Array]]]:
-    """The sums of real products that make up the real and the imaginary part of AB."""
-    return [(a, b)] if len(a) == 1 else [(a, b), (a, b[::-1])]
+    widened = [xp.minimum(s + widening, x.exact) for s, x in zip(scales, (a, b), strict=True)]
+    return (widened[0], widened[1]), error * 2.0**-widening
 
 
 def _lower_bounds(
@@ -244,30 +292,24 @@ def _lower_bounds(
 
 
 def _truncation(
-    scales: tuple[Array, Array],
-    exact: tuple[Array, Array],
-    profiles: tuple[Profile, Profile],
-    terms: Array,
-    lower: Array,
+    operands: tuple[Operand, Operand], scales: tuple[Array, Array], rows: slice, terms: Array
 ) -> Array:
-    """T of every pair, in the units of `lower`: zero where neither side loses anything.
+    """T of every pair, in the units of the lower bounds: zero where neither side loses anything.
 
     The part of a lossy row is 2**-s/2 times Σ|b| over the row's support, and Σ|b| is at most
     the 1-norm of the column, or `terms` times its largest magnitude.
     """
     xp = namespace(terms)
-    lossy, unit, norm = [], [], []
-    for s, e, p in zip(scales, exact, profiles, strict=True):
+    half, norm = [], []
+    for x, s, block in zip(operands, scales, (rows, slice(None)), strict=True):
+        p, s, exact = x.profile.block(block), s[block], x.exact[block]
         usable = usable_rows(p)
-        lossy.append(usable & (s < e))
         # One half of a unit of A', in units of 2**(e - MAGNITUDE_BITS).
-        unit.append(xp.where(usable, xp.ldexp(0.5, MAGNITUDE_BITS - (p.exponent + s)), 0.0))
-        norm.append(
-            xp.where(usable, xp.ldexp((p.total + p.length).astype(xp.float64), MAGNITUDE_BITS - BITS), 0.0)
-        )
+        unit = xp.ldexp(0.5, xp.where(usable, MAGNITUDE_BITS - (p.exponent + s), 0))
+        half.append(xp.where(usable & (s < exact), unit, 0.0))
+        total = xp.ldexp((p.total + p.length).astype(xp.float64), MAGNITUDE_BITS - BITS)
+        norm.append(xp.where(usable, total, 0.0))
     largest = 2.0**MAGNITUDE_BITS
-    half_a = xp.where(lossy[0], unit[0], 0.0)[:, None]
-    half_b = xp.where(lossy[1], unit[1], 0.0)[None, :]
-    of_a = half_a * xp.minimum(norm[1][None, :], terms * largest)
-    of_b = half_b * xp.minimum(norm[0][:, None], terms * largest)
-    return xp.where(terms > 0, of_a + of_b + half_a * half_b * terms, 0.0)
+    of_a = half[0][:, None] * xp.minimum(norm[1][None, :], terms * largest)
+    of_b = half[1][None, :] * xp.minimum(norm[0][:, None], terms * largest)
+    return xp.where(terms > 0, of_a + of_b + half[0][:, None] * half[1][None, :] * terms, 0.0)

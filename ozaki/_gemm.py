@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from multiword._arrays import Array, as_array, check_same_device, import_cupy, is_cupy, namespace
 from multiword.engines import Engine, get_engine
-from ozaki._plan import Plan, make_plan
-from ozaki._schemes import SCHEMES, default_workspace, exact_product
+from ozaki._operand import Operand
+from ozaki._plan import TARGETS, Options, Plan, make_plan
+from ozaki._scales import NORM_LIMITS
+from ozaki._schemes import SCHEMES, WorkspaceTooSmall, default_workspace, exact_product
 from ozaki._special import overwrite_nonfinite
 
-ACCURACIES = ("fp64", "exact")
+WIDEST = 2200
+"""No two finite float64 numbers are more bits apart than this."""
 
 
 def accurate_dgemm(
@@ -39,14 +43,16 @@ def accurate_dgemm(
 
     Parameters
     ----------
-    a : (m, k) array, or (k, m) with trans_a; real, converted to float64.
-    b : (k, n) array, or (n, k) with trans_b; real, converted to float64.
+    a : (m, k) array, or (k, m) with trans_a; real, converted to float64. Or what `prepare`
+        returned for it.
+    b : (k, n) array, or (n, k) with trans_b; likewise.
     alpha, beta : scalars. The product R is rounded once; then alpha·R, beta·C and their sum
-        are rounded in turn, each to nearest (alpha = ±2**j costs nothing unless it underflows).
+        are rounded in turn, each to nearest.
     c : (m, n) array; needed if beta is not 0, and read only then.
     accuracy : what the product R is.
         "fp64": certified max |R - AB| / |A||B| of order sqrt(k)·u, below the bound k·u of a
         native DGEMM, and u·|R|; wider integers are used where the data asks for them.
+        "fp32": the same with the u of single precision, at half the cost.
         "exact": the exact product, correctly rounded.
         A number of bits w: rows of A and columns of B are rounded to integers of at most w
         bits, relative to their largest elements, and multiplied exactly.
@@ -87,26 +93,200 @@ def accurate_dgemm(
     >>> ozaki.accurate_dgemm(a, b)
     array([[1.]])
     """
-    left, right = _matrices(a, b, np.float64, trans_a, trans_b)
-    return _gemm(left, right, alpha, beta, c, accuracy, scheme, word, engine, workspace, out)
+    left, right = _operands(a, b, np.float64, trans_a, trans_b)
+    options = _options(left, accuracy, scheme, word, engine, workspace)
+    return _gemm(left, right, alpha, beta, c, options, out)
+
+
+def accurate_sgemm(
+    a: Any,
+    b: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: Any = None,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    accuracy: str | int = "fp32",
+    scheme: str = "auto",
+    word: str | None = None,
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Compute alpha·op(A)·op(B) + beta·C in single precision; otherwise as `accurate_dgemm`.
+
+    Arrays are float32 (real arrays are converted); the default accuracy is "fp32", and "fp64"
+    gives the product of "fp64" accuracy rounded once to float32. Raises as `accurate_dgemm`.
+
+    >>> import numpy as np, ozaki
+    >>> a = np.array([[1e8, 1.0, -1e8]], np.float32)
+    >>> ozaki.accurate_sgemm(a, np.ones((3, 1), np.float32))
+    array([[1.]], dtype=float32)
+    """
+    left, right = _operands(a, b, np.float32, trans_a, trans_b)
+    options = _options(left, accuracy, scheme, word, engine, workspace)
+    return _gemm(left, right, alpha, beta, c, options, out)
+
+
+def accurate_zgemm(
+    a: Any,
+    b: Any,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    c: Any = None,
+    trans_a: bool | str = False,
+    trans_b: bool | str = False,
+    accuracy: str | int = "fp64",
+    scheme: str = "auto",
+    word: str | None = None,
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Compute alpha·op(A)·op(B) + beta·C in double-precision complex; otherwise as `accurate_dgemm`.
+
+    Arrays are complex128 (others are converted). `trans_a` and `trans_b` are False, True or
+    "C" for the conjugate transpose. The real and the imaginary part are each what
+    `accurate_dgemm` would make of the real product of inner dimension 2k that defines them,
+    with one scale for a complex row; residues take three real products instead of four.
+    Raises as `accurate_dgemm`.
+
+    >>> import numpy as np, ozaki
+    >>> ozaki.accurate_zgemm([[1 + 2j]], [[3 - 1j]])
+    array([[5.+5.j]])
+    """
+    left, right = _operands(a, b, np.complex128, trans_a, trans_b)
+    options = _options(left, accuracy, scheme, word, engine, workspace)
+    return _gemm(left, right, alpha, beta, c, options, out)
+
+
+def accurate_cgemm(
+    a: Any,
+    b: Any,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    c: Any = None,
+    trans_a: bool | str = False,
+    trans_b: bool | str = False,
+    accuracy: str | int = "fp32",
+    scheme: str = "auto",
+    word: str | None = None,
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Compute alpha·op(A)·op(B) + beta·C in single-precision complex; otherwise as `accurate_zgemm`.
+
+    Arrays are complex64 (others are converted); the default accuracy is "fp32".
+
+    >>> import numpy as np, ozaki
+    >>> ozaki.accurate_cgemm([[1j]], [[1j]])
+    array([[-1.+0.j]], dtype=complex64)
+    """
+    left, right = _operands(a, b, np.complex64, trans_a, trans_b)
+    options = _options(left, accuracy, scheme, word, engine, workspace)
+    return _gemm(left, right, alpha, beta, c, options, out)
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    accuracy: str | int | None = None,
+    scheme: str = "auto",
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+) -> Array:
+    """Multiply as `numpy.matmul` does, stacks and vectors included, with the same bits everywhere.
+
+    Parameters
+    ----------
+    a, b : arrays as for `numpy.matmul`. The result is float32, float64, complex64 or
+        complex128: the smallest of these that NumPy's promotion allows (integers give float64,
+        half precision gives float32).
+    accuracy : as in `accurate_dgemm`; by default that of the result's precision.
+    scheme, engine, workspace : as in `accurate_dgemm`.
+
+    Each matrix of a stack is a product of its own, with the bits that it has alone.
+    Raises as `accurate_dgemm`.
+
+    >>> import numpy as np, ozaki
+    >>> ozaki.matmul(np.ones((2, 3, 4)), np.arange(4.0))
+    array([[6., 6., 6.],
+           [6., 6., 6.]])
+    """
+    x, y = as_array(a, "a"), as_array(b, "b")
+    xp = check_same_device(a=x, b=y)
+    if 0 in (x.ndim, y.ndim):
+        raise ValueError(f"a and b must have at least one dimension, got shapes {x.shape} and {y.shape}")
+    dtype = _result_dtype(x, y)
+    left = x[None, :] if x.ndim == 1 else x
+    right = y[:, None] if y.ndim == 1 else y
+    try:
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise ValueError(f"the stacks do not broadcast: {x.shape} times {y.shape}") from None
+    m, n = left.shape[-2], right.shape[-1]
+    left = xp.broadcast_to(left, (*batch, *left.shape[-2:]))
+    right = xp.broadcast_to(right, (*batch, *right.shape[-2:]))
+    out = xp.empty((*batch, m, n), dtype)
+    for index in np.ndindex(*batch):
+        operands = _operands(left[index], right[index], dtype, False, False)
+        chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
+        options = _options(operands[0], chosen, scheme, None, engine, workspace)
+        out[index] = _gemm(*operands, 1.0, 0.0, None, options, None)
+    if x.ndim == 1:
+        out = out[..., 0, :]
+    return out[..., 0] if y.ndim == 1 else out
+
+
+def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand:
+    """Return an operand that is split into words once and multiplied many times.
+
+    Parameters
+    ----------
+    x : matrix of float32, float64, complex64 or complex128; it must not change afterwards.
+    side : "left" or "right": which factor it will be.
+    trans : as `trans_a` in `accurate_zgemm`.
+
+    Returns
+    -------
+    An operand to pass as `a` or `b` to the `accurate_*gemm` of its dtype. Results are the
+    same bits as with the matrix itself. The split is made at the first product and held for
+    the accuracy, scheme and engine last used with it.
+
+    >>> import numpy as np, ozaki
+    >>> p = ozaki.prepare(np.eye(2))
+    >>> ozaki.accurate_dgemm(p, np.full((2, 1), 0.1))
+    array([[0.1],
+           [0.1]])
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"side must be 'left' or 'right', got {side!r}")
+    array = as_array(x, "x")
+    array = _matrix("x", array, _result_dtype(array, array), trans)
+    return Operand(array, ("left", "right").index(side))
 
 
 def plan(
     a: Any,
     b: Any,
     *,
-    trans_a: bool = False,
-    trans_b: bool = False,
-    accuracy: str | int = "fp64",
+    trans_a: bool | str = False,
+    trans_b: bool | str = False,
+    accuracy: str | int | None = None,
     scheme: str = "auto",
     word: str | None = None,
     engine: str | Engine = "auto",
     workspace: int | None = None,
 ) -> Plan:
-    """Say what `accurate_dgemm` would do with these matrices, and what error it certifies.
+    """Say what a product of these matrices would do, and what error it certifies.
 
-    Parameters and exceptions are those of `accurate_dgemm`. The data is looked at (the width
-    depends on it), the product is not computed.
+    Parameters and exceptions are those of `accurate_dgemm`; the precision is that of the
+    arrays. The data is looked at (the width depends on it), the product is not computed.
 
     Returns
     -------
@@ -122,78 +302,99 @@ def plan(
     workspace        0.0 MiB in 1 panel
     certified error  0 of |A||B| (0 u), and u/1 of |C|
     """
-    left, right = _matrices(a, b, np.float64, trans_a, trans_b)
-    chosen = get_engine(engine, left)
-    _check_options(accuracy, scheme)
-    limit = default_workspace(left) if workspace is None else operator.index(workspace)
-    return make_plan(_parts(left), _parts(right.T), left.dtype, accuracy, scheme, word, chosen, limit)
+    matrices = [x.matrix if isinstance(x, Operand) else as_array(x, n) for x, n in ((a, "a"), (b, "b"))]
+    dtype = _result_dtype(*matrices)
+    left, right = _operands(a, b, dtype, trans_a, trans_b)
+    if left.empty or right.empty:
+        raise ValueError(f"nothing to plan for {left.matrix.shape} times {right.matrix.shape}")
+    chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
+    return make_plan(left, right, _options(left, chosen, scheme, word, engine, workspace))
 
 
-def _matrices(a: Any, b: Any, dtype: Any, trans_a: bool, trans_b: bool) -> tuple[Array, Array]:
-    """Return op(A) and op(B) as arrays of the dtype, checked; views where nothing needs converting."""
+def _result_dtype(x: Array, y: Array) -> np.dtype:
+    """The smallest of the four dtypes of results that holds both."""
+    names = {t.name for t in (x.dtype, y.dtype)}
+    if names <= {"float16", "bfloat16", "float32"}:
+        return np.dtype(np.float32)
+    if names <= {"float16", "bfloat16", "float32", "complex64"}:
+        return np.dtype(np.complex64)
+    return np.dtype(np.complex128 if "c" in (x.dtype.kind, y.dtype.kind) else np.float64)
+
+
+def _matrix(name: str, x: Array, dtype: Any, trans: bool | str) -> Array:
+    """Return op(X) as a matrix of the dtype: a view where nothing needs converting."""
+    complex_result = np.dtype(dtype).kind == "c"
+    if x.dtype.kind == "c" and not complex_result:
+        raise TypeError(f"{name} must be real for a result of {np.dtype(dtype)}, got dtype {x.dtype}")
+    if x.ndim != 2:
+        raise ValueError(f"{name} must be a matrix, got an array of shape {x.shape}")
+    if trans not in (False, True, "C"):
+        raise ValueError(f"transposing {name} must be False, True or 'C', got {trans!r}")
+    x = x.astype(dtype, copy=False)
+    x = x.T if trans else x
+    return x.conj() if trans == "C" else x
+
+
+def _operands(
+    a: Any, b: Any, dtype: Any, trans_a: bool | str, trans_b: bool | str
+) -> tuple[Operand, Operand]:
     pair = []
-    for name, x, transposed in (("a", a, trans_a), ("b", b, trans_b)):
-        array = as_array(x, name)
-        if array.dtype.kind == "c" and np.dtype(dtype).kind != "c":
-            raise TypeError(f"{name} must be real for a result of {np.dtype(dtype)}, got dtype {array.dtype}")
-        if array.ndim != 2:
-            raise ValueError(f"{name} must be a matrix, got an array of shape {array.shape}")
-        array = array.astype(dtype, copy=False)
-        pair.append(array.T if transposed else array)
-    check_same_device(a=pair[0], b=pair[1])
-    if pair[0].shape[1] != pair[1].shape[0]:
-        raise ValueError(f"op(a) and op(b) do not fit: {pair[0].shape} times {pair[1].shape}")
-    return pair[0], pair[1]
+    for name, side, x, trans in (("a", 0, a, trans_a), ("b", 1, b, trans_b)):
+        if isinstance(x, Operand):
+            if x.side != side or x.matrix.dtype != dtype or trans:
+                sides = ("left", "right")
+                raise ValueError(
+                    f"{name} was prepared as the {sides[x.side]} factor in {x.matrix.dtype}; "
+                    f"here it is the {sides[side]} one in {np.dtype(dtype)}, transposed: {trans}"
+                )
+            pair.append(x)
+        else:
+            pair.append(Operand(_matrix(name, as_array(x, name), dtype, trans), side))
+    left, right = pair
+    check_same_device(a=left.matrix, b=right.matrix)
+    if left.matrix.shape[1] != right.matrix.shape[0]:
+        raise ValueError(f"op(a) and op(b) do not fit: {left.matrix.shape} times {right.matrix.shape}")
+    return left, right
 
 
-def _check_options(accuracy: object, scheme: object) -> None:
-    if isinstance(accuracy, bool) or not (accuracy in ACCURACIES or isinstance(accuracy, int | np.integer)):
-        raise ValueError(f"accuracy must be 'fp64', 'exact' or a number of bits, got {accuracy!r}")
-    if isinstance(accuracy, int | np.integer) and not 1 <= accuracy <= 2200:
-        raise ValueError(f"accuracy in bits must be between 1 and 2200, got {accuracy}")
-    if scheme not in ("auto", *SCHEMES):
-        raise ValueError(f"unknown scheme {scheme!r}; known are auto, {', '.join(SCHEMES)}")
-
-
-def _parts(x: Array) -> list[Array]:
-    return [x.real, x.imag] if x.dtype.kind == "c" else [x]
-
-
-def _check_output(name: str, x: Array, shape: tuple[int, int], dtype: Any) -> None:
-    if x.shape != shape or (dtype is not None and x.dtype != dtype):
-        wanted = "" if dtype is None else f"{np.dtype(dtype)} "
-        raise ValueError(f"{name} must be a {wanted}array of shape {shape}, got {x.dtype} of {x.shape}")
-
-
-def _gemm(
-    a: Array,
-    b: Array,
-    alpha: complex,
-    beta: complex,
-    c: Any,
+def _options(
+    like: Operand,
     accuracy: str | int,
     scheme: str,
     word: str | None,
     engine: str | Engine,
     workspace: int | None,
-    out: Array | None,
+) -> Options:
+    number = isinstance(accuracy, int | np.integer) and not isinstance(accuracy, bool)
+    if not number and accuracy not in (*NORM_LIMITS, "exact"):
+        known = ", ".join(repr(name) for name in NORM_LIMITS)
+        raise ValueError(f"accuracy must be {known}, 'exact' or a number of bits, got {accuracy!r}")
+    if number and not 1 <= int(accuracy) <= WIDEST:
+        raise ValueError(f"accuracy in bits must be between 1 and {WIDEST}, got {accuracy}")
+    if scheme not in ("auto", *SCHEMES):
+        raise ValueError(f"unknown scheme {scheme!r}; known are auto, {', '.join(SCHEMES)}")
+    limit = default_workspace(like.matrix) if workspace is None else operator.index(workspace)
+    return Options(accuracy, scheme, word, get_engine(engine, like.matrix), limit)
+
+
+def _gemm(
+    a: Operand, b: Operand, alpha: complex, beta: complex, c: Any, options: Options, out: Array | None
 ) -> Array:
-    """The body that every face shares: A and B are checked matrices of the result's dtype."""
-    shape, dtype = (a.shape[0], b.shape[1]), a.dtype
-    _check_options(accuracy, scheme)
-    chosen = get_engine(engine, a)
+    """The body that every face shares."""
+    dtype, shape = a.matrix.dtype, (a.rows, b.rows)
     alpha, beta = dtype.type(alpha), dtype.type(beta)
     if beta != 0:
         if c is None:
             raise ValueError("c must be given when beta is not 0")
         c = as_array(c, "c")
-        check_same_device(a=a, c=c)
-        _check_output("c", c, shape, None)
+        check_same_device(a=a.matrix, c=c)
+        if c.shape != shape:
+            raise ValueError(f"c must be of shape {shape}, got {c.shape}")
     if out is not None:
-        check_same_device(a=a, out=out)
-        _check_output("out", out, shape, dtype)
-    limit = default_workspace(a) if workspace is None else operator.index(workspace)
-    result = _product(a, b, accuracy, scheme, word, chosen, limit)
+        check_same_device(a=a.matrix, out=out)
+        if out.shape != shape or out.dtype != dtype:
+            raise ValueError(f"out must be {dtype} of shape {shape}, got {out.dtype} of {out.shape}")
+    result = _product(a, b, options)
     with np.errstate(all="ignore"):
         if alpha != 1:
             result *= alpha
@@ -205,27 +406,28 @@ def _gemm(
     return out
 
 
-def _product(
-    a: Array, b: Array, accuracy: str | int, scheme: str, word: str | None, engine: Engine, limit: int
-) -> Array:
+def _product(a: Operand, b: Operand, options: Options) -> Array:
     """The product itself, in a new array; on a GPU short of memory, in ever smaller panels."""
-    xp = namespace(a)
-    if 0 in (*a.shape, *b.shape):
-        return xp.zeros((a.shape[0], b.shape[1]), a.dtype)
-    left, right = _parts(a), _parts(b.T)
-    exhausted: tuple[type[Exception], ...] = (MemoryError,)
-    if is_cupy(a):
-        exhausted = (import_cupy().cuda.memory.OutOfMemoryError,)
+    xp = namespace(a.matrix)
+    if a.empty or b.empty:
+        return xp.zeros((a.rows, b.rows), a.matrix.dtype)
+    exhausted: type[Exception] = MemoryError
+    if is_cupy(a.matrix):
+        exhausted = import_cupy().cuda.memory.OutOfMemoryError
     while True:
-        with np.errstate(all="ignore"):
-            plan = make_plan(left, right, a.dtype, accuracy, scheme, word, engine, limit)
-            try:
-                out = xp.empty((a.shape[0], b.shape[1]), a.dtype)
-                exact_product(plan.steps, left, right, plan.scales, engine, limit, out)
-                break
-            except exhausted:
-                # What was promised is not there: smaller panels, until choose_panels gives up.
-                limit = plan.workspace // 2
-    if plan.nonfinite:
-        overwrite_nonfinite(left, right, plan.scales, out)
-    return out
+        limit = options.workspace
+        try:
+            with np.errstate(all="ignore"):
+                plan = make_plan(a, b, options, split=True)
+                out = xp.empty((a.rows, b.rows), a.matrix.dtype)
+                exact_product(plan.steps, a, b, plan.scales, options.engine, limit, out)
+                if plan.nonfinite:
+                    overwrite_nonfinite(a.parts, b.parts, plan.scales, out)
+            return out
+        except WorkspaceTooSmall:
+            raise
+        except exhausted:
+            # What was promised is not there: smaller panels, until not even one is.
+            a.forget_split()
+            b.forget_split()
+            options = replace(options, workspace=limit // 2)

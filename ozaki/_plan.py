@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from multiword.engines import Engine
 from multiword.formats import FORMATS, Format
 from ozaki import _certificate as certificate
 from ozaki import _residues
-from ozaki._profile import Profile, profile
-from ozaki._scales import exact_scales, norm_scales, width_scales
+from ozaki._operand import Operand
+from ozaki._scales import NORM_LIMITS
 from ozaki._schemes import SCHEMES, Scheme, Task, choose_panels, exact_product
 
 TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
@@ -85,56 +85,97 @@ class Plan:
         return "\n".join(f"{name:<16} {value}" for name, value in rows)
 
 
-def make_plan(
-    a: list[Array],
-    b: list[Array],
-    dtype: Any,
-    accuracy: str | int,
-    scheme: str,
-    word: str | None,
-    engine: Engine,
-    workspace: int,
-) -> Plan:
-    """Return the plan for operands given as (m, k) and (n, k) real parts, none of them empty."""
+@dataclass(frozen=True)
+class Options:
+    """How a product is asked for.
+
+    Attributes
+    ----------
+    accuracy : "fp64" or "fp32", "exact", or a number of bits.
+    scheme, word : as named by the caller; "auto" and None leave the choice to `choose_scheme`.
+    engine : where the products run.
+    workspace : bytes.
+    """
+
+    accuracy: str | int
+    scheme: str
+    word: str | None
+    engine: Engine
+    workspace: int
+
+
+def make_plan(a: Operand, b: Operand, options: Options, split: bool = False) -> Plan:
+    """Return the plan for a product of operands, neither of them empty.
+
+    With `split`, operands that fit the workspace are split while the certificate is on its way
+    from the device: it rarely refuses.
+    """
     with np.errstate(all="ignore"):  # divisions by empty sums are looked at, and meant
-        return _make_plan(a, b, dtype, accuracy, scheme, word, engine, workspace)
+        profiles = a.profile, b.profile
+        limits = FORMATS[options.accuracy] if options.accuracy in NORM_LIMITS else FORMATS["fp64"]
+        if options.accuracy not in NORM_LIMITS:
+            scales = _scales(a, b, options.accuracy)
+            scales, read = certificate.summarize(profiles, scales, limits)
+            summaries = read()
+            bound = 0.0 if options.accuracy == "exact" else certificate.first_stage(*summaries, limits)
+            return _plan_for(a, b, options, scales, summaries, None, bound)
+        known = a.norm_scales.get(limits.name), b.norm_scales.get(limits.name)
+        scales, read = certificate.summarize(profiles, known, limits)
+        a.norm_scales[limits.name], b.norm_scales[limits.name] = scales
+        plan = _plan_for(a, b, options, scales, None, limits, math.nan)
+        if split and plan.panels == 1:
+            a.split_whole(plan.steps, scales[0], options.engine.padding)
+            b.split_whole(plan.steps, scales[1], options.engine.padding)
+        summaries = read()
+        nonfinite = any(s.nonfinite for s in summaries)
+        bound = certificate.first_stage(*summaries, limits)
+        if bound <= certificate.first_tolerance(a.profile.length, limits):
+            return replace(plan, bound=bound, nonfinite=nonfinite)
+        a.forget_split()
+        b.forget_split()
+        scales, bound = certificate.second_stage(a, b, scales, limits, partial(_integer_product, options))
+        scales, read = certificate.summarize(profiles, scales, limits)
+        return _plan_for(a, b, options, scales, read(), None, bound)
 
 
-def _make_plan(
-    a: list[Array],
-    b: list[Array],
-    dtype: Any,
-    accuracy: str | int,
-    scheme: str,
-    word: str | None,
-    engine: Engine,
-    workspace: int,
+def _scales(a: Operand, b: Operand, accuracy: str | int) -> tuple[Array, Array]:
+    """The scales of an accuracy that needs no certificate."""
+    if accuracy == "exact":
+        return a.exact, b.exact
+    return a.width(int(accuracy)), b.width(int(accuracy))
+
+
+def _plan_for(
+    a: Operand,
+    b: Operand,
+    options: Options,
+    scales: tuple[Array, Array],
+    summaries: tuple[certificate.Summary, certificate.Summary] | None,
+    limits: Format | None,
+    bound: float,
 ) -> Plan:
-    target = FORMATS[TARGETS[dtype.name]]
-    profiles = profile(a), profile(b)
-
-    def product(left: list[Array], right: list[Array]) -> Array:
-        return _integer_product(left, right, engine, workspace)
-
-    scales, bound = _scales(a, b, profiles, accuracy, target, product)
-    summaries = [certificate.summarize(p, s, target) for p, s in zip(profiles, scales, strict=True)]
-    task = Task(
-        shape=(a[0].shape[0], a[0].shape[1], b[0].shape[0]),
-        parts=len(a),
-        widths=(_width(summaries[0]), _width(summaries[1])),
-        bits=certificate.log2_norms(*summaries),
-        target=target,
-    )
-    steps = choose_scheme(task, scheme, word, engine)
-    panels = choose_panels(steps, task.shape, workspace)
+    """The plan for given scales: sized by the summaries, or by the norm limits that hold for any data."""
+    target = FORMATS[TARGETS[a.matrix.dtype.name]]
+    if summaries is None:
+        assert limits is not None
+        log2_square = NORM_LIMITS[limits.name].log2
+        # Rounding to integers adds at most sqrt(k)/2 to a norm.
+        bits = log2_square + 2 * math.log2(1 + math.sqrt(a.profile.length) * 2.0 ** (-1 - log2_square / 2))
+        widths = (math.floor(log2_square / 2) + 1,) * 2
+    else:
+        bits = certificate.log2_norms(*summaries)
+        widths = (_width(summaries[0]), _width(summaries[1]))
+    task = Task((a.rows, a.depth, b.rows), len(a.parts), widths, bits, target)
+    steps = choose_scheme(task, options.scheme, options.word, options.engine)
+    panels = choose_panels(steps, task.shape, options.workspace)
     return Plan(
         shape=task.shape,
-        dtype=dtype.name,
-        accuracy=accuracy,
-        width=task.widths,
+        dtype=a.matrix.dtype.name,
+        accuracy=options.accuracy,
+        width=widths,
         scheme=steps.name,
         word=steps.word,
-        engine=engine.name,
+        engine=options.engine.name,
         pieces=steps.pieces,
         products=steps.products,
         panels=-(-task.shape[0] // panels.rows) * -(-task.shape[2] // panels.columns),
@@ -142,7 +183,7 @@ def _make_plan(
         bound=bound,
         steps=steps,
         scales=scales,
-        nonfinite=any(s.nonfinite for s in summaries),
+        nonfinite=summaries is not None and any(s.nonfinite for s in summaries),
     )
 
 
@@ -157,37 +198,12 @@ def choose_scheme(task: Task, scheme: str, word: str | None, engine: Engine) -> 
     return SCHEMES[name](task, word)
 
 
-def _scales(
-    a: list[Array],
-    b: list[Array],
-    profiles: tuple[Profile, Profile],
-    accuracy: str | int,
-    target: Format,
-    product: certificate.ExactProduct,
-) -> tuple[tuple[Array, Array], float]:
-    """The scales that an accuracy asks for, and the certified error."""
-    if accuracy == "exact":
-        return (exact_scales(a), exact_scales(b)), 0.0
-    if isinstance(accuracy, int):
-        scales = width_scales(profiles[0], accuracy), width_scales(profiles[1], accuracy)
-    else:
-        scales = norm_scales(profiles[0], target), norm_scales(profiles[1], target)
-    summary_a, summary_b = (
-        certificate.summarize(p, s, target) for p, s in zip(profiles, scales, strict=True)
-    )
-    bound = certificate.first_stage(summary_a, summary_b, target)
-    tolerance = certificate.first_tolerance(profiles[0].length, target)
-    if isinstance(accuracy, int) or bound <= tolerance:
-        return scales, bound
-    return certificate.second_stage(a, b, scales, profiles, target, product)
-
-
 def _width(summary: certificate.Summary) -> int:
     """Bits of the widest integer: no element exceeds its row's 2-norm."""
     return math.floor(summary.log2_square / 2 + 2.0**-10) + 1
 
 
-def _integer_product(a: list[Array], b: list[Array], engine: Engine, workspace: int) -> Array:
+def _integer_product(options: Options, a: list[Array], b: list[Array]) -> Array:
     """The exact sums Σ a·b over all parts of nonnegative integers, rounded to float64."""
     xp = namespace(a[0])
     left, right = (parts[0] if len(parts) == 1 else xp.concatenate(parts, axis=1) for parts in (a, b))
@@ -195,9 +211,8 @@ def _integer_product(a: list[Array], b: list[Array], engine: Engine, workspace: 
     n = len(right)
     bits = max(1, *(math.frexp(float(x.max()))[1] for x in (left, right)))
     task = Task((m, k, n), 1, (bits, bits), 2 * bits + math.log2(k), FORMATS["fp64"])
+    steps = choose_scheme(task, "residues", None, options.engine)
     zero = xp.zeros(m, xp.int32), xp.zeros(n, xp.int32)
     out = xp.empty((m, n), xp.float64)
-    exact_product(
-        choose_scheme(task, "residues", None, engine), [left], [right], zero, engine, workspace, out
-    )
+    exact_product(steps, Operand(left, 0), Operand(right.T, 1), zero, options.engine, options.workspace, out)
     return out

@@ -48,6 +48,12 @@ class Profile:
     counts: Array
     length: int
 
+    def block(self, rows: slice) -> Profile:
+        """The profile of some of the rows."""
+        return Profile(
+            self.exponent[rows], self.total[rows], self.square[rows], self.counts[rows], self.length
+        )
+
 
 def profile(parts: list[Array]) -> Profile:
     """Return the profile of an operand given as (r, k) float32 or float64 parts."""

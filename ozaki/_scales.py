@@ -15,6 +15,7 @@ precision, which is what the error relative to |A||B| asks for.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -23,7 +24,6 @@ import numpy as np
 from multiword._arrays import Array, namespace
 from multiword.formats import FORMATS, Format
 from ozaki._profile import BITS, NONFINITE, ZERO, Profile
-
 
 DISCARD = -(1 << 28)
 """The scale of a row with an Inf or NaN: the exact product takes it as zero (see `_special`)."""
@@ -35,6 +35,11 @@ class NormLimit:
 
     thirtyseconds: int
     bits: int
+
+    @property
+    def log2(self) -> float:
+        """log2 of the limit, and so of the product of two norms."""
+        return self.bits + math.log2(self.thirtyseconds / 32)
 
 
 NORM_LIMITS = {

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from multiword._arrays import Array, import_cupy, is_cupy
 from multiword.engines import Engine, get_product
 from multiword.formats import Format
 from ozaki import _residues, _slices
+from ozaki._operand import Operand
 
-SMALLEST_PANEL = 64
+SMALLEST_PANEL = 16
 """Panels are not made smaller than this in any direction: MemoryError instead."""
+
+
+class WorkspaceTooSmall(MemoryError):
+    """Not even the smallest panels fit the workspace."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ class Scheme(Protocol):
     word: str
     depth: int
     task: Task
+    system: Any
 
     @property
     def pieces(self) -> int:
@@ -159,7 +165,7 @@ class Panels:
 def choose_panels(scheme: Scheme, shape: tuple[int, int, int], limit: int) -> Panels:
     """Return the largest panels, halving the greediest direction, whose workspace is in the limit.
 
-    Raises MemoryError, with the sizes, if the smallest panels do not fit.
+    Raises WorkspaceTooSmall, with the sizes, if the smallest panels do not fit.
     """
     m, k, n = shape
     rows, depth, columns = m, min(k, scheme.depth), n
@@ -176,7 +182,7 @@ def choose_panels(scheme: Scheme, shape: tuple[int, int, int], limit: int) -> Pa
             depth = _halved(depth)
         else:
             needed = operands + products
-            raise MemoryError(
+            raise WorkspaceTooSmall(
                 f"the smallest panel of this {m} x {k} x {n} product ({rows} x {depth} x {columns}, "
                 f"scheme {scheme.name!r} on {scheme.word}) needs {needed} bytes of workspace, "
                 f"and the limit is {limit}"
@@ -197,34 +203,32 @@ def default_workspace(like: Array) -> int:
 
 def exact_product(
     scheme: Scheme,
-    a: list[Array],
-    b: list[Array],
+    a: Operand,
+    b: Operand,
     scales: tuple[Array, Array],
     engine: Engine,
     workspace: int,
     out: Array,
 ) -> None:
-    """Write RN(A'B'·2**(-s_i - t_j)) to `out`, panel by panel.
+    """Write RN(A'B'·2**(-s_i - t_j)) to `out`, an (m, n) array, panel by panel.
 
-    `a` holds the (m, k) parts, `b` the (n, k) parts. The panels cannot show in the result: every
-    element of C' is the same integer, however its terms are grouped.
+    The panels cannot show in the result: every element of C' is the same integer, however its
+    terms are grouped.
     """
-    n, k = b[0].shape
-    m = a[0].shape[0]
+    m, k, n = a.rows, a.depth, b.rows
     target = scheme.task.target
     panels = choose_panels(scheme, (m, k, n), workspace)
     for j in range(0, n, panels.columns):
         columns = slice(j, j + panels.columns)
-        whole = None  # B's panel is split once if all of k fits
+        right = None  # B's panel is split once if all of k fits
         for i in range(0, m, panels.rows):
             rows = slice(i, i + panels.rows)
             y = None
             for h in range(0, k, panels.depth):
                 inner = slice(h, h + panels.depth)
-                if whole is None or panels.depth < k:
-                    whole = scheme.split(
-                        [x[columns, inner] for x in b], scales[1][columns], 1, engine.padding
-                    )
-                left = scheme.split([x[rows, inner] for x in a], scales[0][rows], 0, engine.padding)
-                y = scheme.multiply(left, whole, engine, y)
+                if right is None or panels.depth < k:
+                    right = b.split(scheme, scales[1], columns, inner, engine.padding)
+                left = a.split(scheme, scales[0], rows, inner, engine.padding)
+                y = scheme.multiply(left, right, engine, y)
+            assert y is not None  # k is not empty
             scheme.assemble(y, (scales[0][rows], scales[1][columns]), target, out[rows, columns])

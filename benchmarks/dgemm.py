@@ -1,0 +1,210 @@
+"""`python -m benchmarks.dgemm`: accurate products against the native routines, on a GPU or a CPU.
+
+Native, peers that are installed and ours run side by side in one process on the same random
+data; each time is the median of several, by CUDA events (GPU) or a clock (CPU). Errors are
+max and root mean square of |C - AB| / |A||B| over sampled rows, against a reference computed
+in twice the precision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+import ozaki
+
+KINDS = ("normal", "(0,1]", "0.5", "1", "2", "4")
+RESULTS = Path(__file__).parent / "results"
+
+REFERENCE = r"""
+extern "C" __global__ void dot2(const double *a, const double *b, double *c, double *ab, int n, int k) {
+    const int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
+    if (j >= n) return;
+    double s = 0, e = 0, t = 0;
+    for (int h = 0; h < k; h++) {
+        const double x = a[(long long)i * k + h], y = b[(long long)h * n + j];
+        const double p = x * y, q = fma(x, y, -p), u = s + p, z = u - s;
+        e += (s - (u - z)) + (p - z) + q;
+        s = u;
+        t += fabs(p);
+    }
+    const long long at = (long long)i * n + j;
+    c[2 * at] = s, c[2 * at + 1] = e, ab[at] = t;
+}
+"""
+
+
+def draw(xp, rng, kind, shape, dtype):
+    if kind == "normal":
+        x = rng.standard_normal(shape)
+    elif kind == "(0,1]":
+        x = 1 - rng.random(shape)
+    else:
+        x = (rng.random(shape) - 0.5) * xp.exp(float(kind) * rng.standard_normal(shape))
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * draw(xp, rng, kind, shape, np.float64)
+    return x.astype(dtype, copy=False)
+
+
+def real_rows(a, b, rows):
+    """The real products behind sampled rows of a product: (rows of A, B, part of C)."""
+    xp = sys.modules[type(a).__module__.split(".")[0]]
+    a = a[rows]
+    if a.dtype.kind != "c":
+        yield a.astype(np.float64), b.astype(np.float64), "real"
+        return
+    left = xp.concatenate([a.real, a.imag], axis=1).astype(np.float64)
+    yield left, xp.concatenate([b.real, -b.imag]).astype(np.float64), "real"
+
+
+def error(c, a, b, samples=48):
+    """(max, rms) of |C - AB| / |A||B| over sampled rows."""
+    rows = np.unique(np.linspace(0, len(a) - 1, samples).astype(int))
+    for left, right, part in real_rows(a, b, rows):
+        exact, tail, magnitude = reference(left, right)
+        relative = abs((exact - getattr(c[rows], part).astype(np.float64)) + tail) / magnitude
+        return float(relative.max()), float((relative**2).mean() ** 0.5)
+
+
+def reference(a, b):
+    if isinstance(a, np.ndarray):
+        x, y = a.astype(np.longdouble), b.astype(np.longdouble)
+        c = x @ y
+        high = c.astype(np.float64)
+        return high, (c - high).astype(np.float64), np.abs(a) @ np.abs(b)
+    import cupy
+
+    a, b = cupy.ascontiguousarray(a), cupy.ascontiguousarray(b)
+    m, k, n = *a.shape, b.shape[1]
+    c, ab = cupy.empty((m, n, 2)), cupy.empty((m, n))
+    kernel = cupy.RawKernel(REFERENCE, "dot2", options=("--fmad=false",))
+    kernel((-(-n // 128), m), (128,), (a, b, c, ab, np.int32(n), np.int32(k)))
+    return c[..., 0], c[..., 1], ab
+
+
+def timed(work, gpu, repeats):
+    """Median seconds of a call; on a GPU by events, of calls queued one after another."""
+    work()
+    times = []
+    if not gpu:
+        for _ in range(repeats):
+            start = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - start)
+        return float(np.median(times))
+    import cupy
+
+    work()
+    for _ in range(repeats):
+        start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        work()
+        stop.record()
+        stop.synchronize()
+        times.append(cupy.cuda.get_elapsed_time(start, stop) * 1e-3)
+    return float(np.median(times))
+
+
+FACES = {
+    "float64": ozaki.accurate_dgemm,
+    "float32": ozaki.accurate_sgemm,
+    "complex128": ozaki.accurate_zgemm,
+    "complex64": ozaki.accurate_cgemm,
+}
+
+
+def measure(xp, dtype, shape, kinds, repeats):
+    gpu = xp is not np
+    m, k, n = shape
+    rng = xp.random.default_rng(1)
+    flops = (8 if np.dtype(dtype).kind == "c" else 2) * m * k * n
+    for kind in kinds:
+        a, b = draw(xp, rng, kind, (m, k), dtype), draw(xp, rng, kind, (k, n), dtype)
+        result = {"dtype": dtype, "shape": shape, "data": kind}
+        for name, work in {
+            "native": lambda a=a, b=b: xp.matmul(a, b),
+            "ours": lambda a=a, b=b: FACES[dtype](a, b),
+        }.items():
+            seconds = timed(work, gpu, repeats)
+            worst, rms = error(work(), a, b)
+            result[name] = {"seconds": seconds, "teraflops": flops / seconds / 1e12, "max": worst, "rms": rms}
+        if kind == kinds[0]:
+            p = ozaki.prepare(b, "right")
+            FACES[dtype](a, p)
+            result["prepared"] = {"seconds": timed(lambda a=a, p=p: FACES[dtype](a, p), gpu, repeats)}
+        chosen = ozaki.plan(a, b)
+        result["plan"] = {
+            "products": chosen.products,
+            "word": chosen.word,
+            "width": chosen.width,
+            "bound": chosen.bound,
+        }
+        result["ratio"] = result["native"]["seconds"] / result["ours"]["seconds"]
+        yield result
+
+
+def versions(xp):
+    found = {"python": platform.python_version(), "numpy": np.__version__}
+    if xp is np:
+        return {**found, "device": platform.processor() or platform.machine()}
+    from ctypes import byref, c_int
+
+    from multiword.engines import _cublas, _libcublas
+
+    number = c_int()
+    _libcublas.routine("cublasGetVersion_v2")(_cublas.current_handle(), byref(number))
+    name = xp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    return {**found, "cupy": xp.__version__, "cublas": number.value, "device": name}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.dgemm", description=__doc__.split("\n")[0])
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1024, 2048])
+    parser.add_argument("--shapes", nargs="*", default=[], help="m,k,n for rectangular ones")
+    parser.add_argument("--dtypes", nargs="+", default=["float64"], choices=list(FACES))
+    parser.add_argument("--kinds", nargs="+", default=["normal"])
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    if arguments.gpu:
+        import cupy as xp
+    else:
+        xp = np
+    shapes = [(n, n, n) for n in arguments.sizes] + [tuple(map(int, s.split(","))) for s in arguments.shapes]
+    rows = []
+    print(
+        f"{'dtype':<11}{'m, k, n':<22}{'data':<8}{'native':>9}{'ours':>9}  ratio{'native error':>22}{'ours':>20}"
+    )
+    for dtype in arguments.dtypes:
+        for shape in shapes:
+            for row in measure(xp, dtype, shape, arguments.kinds, arguments.repeats):
+                rows.append(row)
+                x, y = row["native"], row["ours"]
+                prepared = row.get("prepared", {}).get("seconds")
+                print(
+                    f"{dtype:<11}{shape!s:<22}{row['data']:<8}{x['teraflops']:9.2f}{y['teraflops']:9.2f}{row['ratio']:7.2f}"
+                    f"   {x['max']:9.1e} {x['rms']:9.1e}  {y['max']:9.1e} {y['rms']:9.1e}"
+                    f"  {row['plan']['products']} {row['plan']['word']} {row['plan']['width']}"
+                    + (f" prepared {x['seconds'] / prepared:.2f}" if prepared else ""),
+                    flush=True,
+                )
+    if arguments.json:
+        report = {
+            "date": date.today().isoformat(),
+            "command": "python -m benchmarks.dgemm " + " ".join(sys.argv[1:]),
+            **versions(xp),
+            "results": rows,
+        }
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

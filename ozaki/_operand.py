@@ -1,0 +1,79 @@
+"""One side of a product, and what has been worked out about it: its profile, its scales, its split."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from multiword._arrays import Array
+from ozaki._profile import Profile, profile
+from ozaki._scales import exact_scales, width_scales
+
+
+class Operand:
+    """A matrix as one side of exact products.
+
+    For accuracy "fp64" and "fp32" the integers that stand for its rows depend on the matrix
+    alone, so an operand that is used again is split only once (`prepare`).
+
+    Attributes
+    ----------
+    matrix : the (m, k) left or (k, n) right matrix, as the caller sees it.
+    side : 0 for the left, 1 for the right.
+    parts : its real parts as (r, k) views, r the rows of A or the columns of B.
+    """
+
+    def __init__(self, matrix: Array, side: int) -> None:
+        self.matrix = matrix
+        self.side = side
+        rows = matrix if side == 0 else matrix.T
+        self.parts: list[Array] = [rows.real, rows.imag] if rows.dtype.kind == "c" else [rows]
+        self.norm_scales: dict[str, Array] = {}  # by accuracy, once they are made
+        self._split: tuple[Any, Array, Array] | None = None
+
+    @property
+    def rows(self) -> int:
+        return int(self.parts[0].shape[0])
+
+    @property
+    def depth(self) -> int:
+        return int(self.parts[0].shape[1])
+
+    @property
+    def empty(self) -> bool:
+        return self.matrix.size == 0
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The row profile."""
+        return profile(self.parts)
+
+    @cached_property
+    def exact(self) -> Array:
+        """The scales that lose nothing."""
+        return exact_scales(self.parts)
+
+    def width(self, bits: int) -> Array:
+        """The scales for rows of that many bits."""
+        return width_scales(self.profile, bits)
+
+    def split(self, scheme: Any, scale: Array, rows: slice, inner: slice, padding: int) -> Array:
+        """The words of a block of rows and of the inner dimension, from the whole split if there is one."""
+        if self._split is not None and self._split[0] == scheme.system and self._split[1] is scale:
+            return self._split[2][:, :, rows, inner]
+        parts = [x[rows, inner] for x in self.parts]
+        return scheme.split(parts, scale[rows], self.side, padding)
+
+    def split_whole(self, scheme: Any, scale: Array, padding: int) -> None:
+        """Split all of the operand now, for `split` to take blocks from."""
+        if self._split is None or self._split[0] != scheme.system or self._split[1] is not scale:
+            self._split = (scheme.system, scale, scheme.split(self.parts, scale, self.side, padding))
+
+    def forget_split(self) -> None:
+        """Give the memory of the split back."""
+        self._split = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the split."""
+        return 0 if self._split is None else int(self._split[2].nbytes)

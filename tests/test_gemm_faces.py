@@ -1,0 +1,172 @@
+"""Single precision, complex products, stacks and prepared operands, against exact references."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ozaki
+from multiword.formats import FORMATS
+from ozaki import accurate_cgemm, accurate_dgemm, accurate_sgemm, accurate_zgemm, matmul, prepare
+from tests.cases import matrices
+from tests.exact import componentwise_error, rounded_product
+from tests.test_dgemm import VARIANTS, same
+
+FP32 = FORMATS["fp32"]
+
+
+def complex_matrices(kind, m, k, n, dtype=np.complex128):
+    (a, b), (c, d) = matrices(kind, m, k, n, seed=1), matrices(kind, m, k, n, seed=2)
+    return (a + 1j * c).astype(dtype), (b + 1j * d).astype(dtype)
+
+
+def real_form(a, b):
+    """The real products that are the real and the imaginary part of AB."""
+    left = np.concatenate([a.real, a.imag], axis=1)
+    yield left, np.concatenate([b.real, -b.imag])
+    yield left, np.concatenate([b.imag, b.real])
+
+
+@pytest.mark.parametrize("kind", ["uniform", "positive", "wide2", "wide6", "cancelling", "rows", "sparse"])
+def test_single_precision(kind):
+    a, b = matrices(kind, 20, 64, 15)
+    if kind == "rows":
+        a, b = (
+            np.ldexp(np.sign(a) * 0.7, np.frexp(a)[1] // 10),
+            np.ldexp(np.sign(b) * 0.6, np.frexp(b)[1] // 10),
+        )
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    exact = accurate_sgemm(a, b, accuracy="exact")
+    assert same(exact, rounded_product(a, b, FP32).astype(np.float32))
+    result = accurate_sgemm(a, b)
+    _, truncation = componentwise_error(result, a, b, FP32)
+    native, _ = componentwise_error(a @ b, a, b, FP32)
+    assert truncation <= min(native, ozaki.plan(a, b).bound)
+    for variant in VARIANTS:
+        assert same(accurate_sgemm(a, b, **variant), result)
+
+
+def test_single_precision_overflow_and_subnormals():
+    a = np.array([[3e38, 1e-30]], np.float32)
+    b = np.array([[2.0, 1e-5], [0.0, 1e-15]], np.float32)
+    expected = rounded_product(a, b, FP32)
+    with np.errstate(over="ignore"):
+        assert same(accurate_sgemm(a, b, accuracy="exact"), expected.astype(np.float32))
+    tiny = np.float32(1e-30) * np.ones((1, 1), np.float32)
+    assert accurate_sgemm(tiny, np.float32(3.3e-15) * np.ones((1, 1), np.float32))[0, 0] == np.float32(
+        rounded_product(tiny, np.array([[np.float32(3.3e-15)]]), FP32)[0, 0]
+    )
+
+
+@pytest.mark.parametrize("kind", ["uniform", "wide2", "wide6", "cancelling", "sparse"])
+@pytest.mark.parametrize("face", [accurate_cgemm, accurate_zgemm])
+def test_complex(kind, face):
+    double = face is accurate_zgemm
+    a, b = complex_matrices(kind, 9, 40, 11, np.complex128 if double else np.complex64)
+    fmt = FORMATS["fp64" if double else "fp32"]
+    exact, result, bound = face(a, b, accuracy="exact"), face(a, b), ozaki.plan(a, b).bound
+    native = a @ b
+    for part, (x, y) in zip(("real", "imag"), real_form(a, b), strict=True):
+        assert np.array_equal(getattr(exact, part), rounded_product(x, y, fmt))
+        _, truncation = componentwise_error(getattr(result, part), x, y, fmt)
+        of_native, _ = componentwise_error(getattr(native, part), x, y, fmt)
+        assert truncation <= min(bound, of_native)
+    for variant in VARIANTS:
+        assert same(face(a, b, **variant), result)
+    assert same(face(a, b, workspace=90_000), result)
+
+
+def test_conjugate_transposes():
+    a, b = complex_matrices("uniform", 6, 9, 5)
+    expected = accurate_zgemm(a, b)
+    assert same(accurate_zgemm(a.conj().T, b.conj().T, trans_a="C", trans_b="C"), expected)
+    assert same(accurate_zgemm(a.T.copy(), b.T, trans_a=True, trans_b=True), expected)
+    with pytest.raises(ValueError, match="'C'"):
+        accurate_zgemm(a, b, trans_a="H")
+
+
+def test_real_operands_in_complex_products():
+    a, b = matrices("uniform", 5, 7, 4)
+    result = accurate_zgemm(a, b)
+    assert result.dtype == np.complex128
+    assert not result.imag.any()
+    assert np.array_equal(accurate_zgemm(a, b, accuracy="exact").real, accurate_dgemm(a, b, accuracy="exact"))
+
+
+def test_complex_nonfinite():
+    a, b = complex_matrices("uniform", 4, 6, 3)
+    clean = accurate_zgemm(a, b)
+    a[1, 2] = complex(np.inf, 0.5)
+    b[3, 1] = complex(0.25, np.nan)
+    result = accurate_zgemm(a, b)
+    assert same(
+        np.ascontiguousarray(result[[0, 2, 3]][:, [0, 2]]), np.ascontiguousarray(clean[[0, 2, 3]][:, [0, 2]])
+    )
+    signs = np.sign(a[1, 2].real) * np.sign(b[2].real), np.sign(b[2].imag)
+    for j in (0, 2):
+        assert result[1, j].real == signs[0][j] * np.inf
+        assert result[1, j].imag == signs[1][j] * np.inf
+    assert np.isnan(result[:, 1]).all()
+
+
+@given(
+    st.sampled_from([((3, 4), (4, 2)), ((4,), (4, 2)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 2)),
+                     ((2, 1, 3, 4), (5, 4, 2)), ((0, 3, 4), (4, 2)), ((2, 3, 0), (0, 2)), ((2, 3, 4), (4,))]),
+    st.sampled_from(["f4", "f8", "c8", "c16", "i4"]),
+    st.sampled_from(["f4", "f8", "c8", "c16", "?"]),
+)  # fmt: skip
+def test_matmul_is_numpys(shapes, first, second):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 8, shape).astype(t) for shape, t in zip(shapes, (first, second), strict=True))
+    expected = np.matmul(a.astype(np.result_type(a, np.float32) if a.dtype != np.float32 else a.dtype), b)
+    result = matmul(a, b)
+    assert result.shape == np.matmul(a, b).shape
+    assert np.array_equal(result, expected)
+    if {first, second} <= {"f4", "c8", "f8", "c16"}:
+        assert result.dtype == np.result_type(a, b)
+
+
+@pytest.mark.parametrize(("a", "b"), [((2, 3), (2, 3)), ((2, 3, 4), (3, 4, 2)), ((), (3, 3))])
+def test_matmul_shapes_that_do_not_fit(a, b):
+    with pytest.raises(ValueError, match=r"fit|broadcast|dimension"):
+        matmul(np.ones(a), np.ones(b))
+
+
+def test_prepared_operands_give_the_same_bits_and_split_once(monkeypatch):
+    a, b = matrices("uniform", 30, 400, 20)
+    p, q = prepare(a), prepare(b.T, "right", trans=True)
+    expected = accurate_dgemm(a, b)
+    assert same(accurate_dgemm(p, b), expected)
+    splits = []
+    original = ozaki._schemes.Residues.split
+    monkeypatch.setattr(
+        ozaki._schemes.Residues, "split", lambda self, *x: splits.append(x) or original(self, *x)
+    )
+    assert same(accurate_dgemm(p, q), expected)
+    assert same(accurate_dgemm(p, 2 * b), 2 * expected)
+    assert len(splits) == 2  # the new right sides; never the left one again
+    assert p.nbytes > 0
+    assert same(accurate_dgemm(p, q, accuracy="exact"), rounded_product(a, b))
+    assert same(
+        accurate_dgemm(p, matrices("wide20", 1, 400, 20)[1]),
+        accurate_dgemm(a, matrices("wide20", 1, 400, 20)[1]),
+    )
+    with pytest.raises(ValueError, match="prepared as the left"):
+        accurate_dgemm(a, p)
+    with pytest.raises(ValueError, match="prepared"):
+        accurate_sgemm(p, b)
+    with pytest.raises(ValueError, match="side"):
+        prepare(a, "middle")
+
+
+def test_fp32_accuracy_of_double_products_and_back():
+    a, b = matrices("uniform", 12, 50, 9)
+    loose = accurate_dgemm(a, b, accuracy="fp32")
+    worst, _ = componentwise_error(loose, a, b)
+    assert 2.0**-40 < worst <= ozaki.plan(a, b, accuracy="fp32").bound + 2.0**-52
+    single = accurate_sgemm(a, b, accuracy="fp64")
+    x, y = a.astype(np.float32), b.astype(np.float32)
+    assert same(single, rounded_product(x, y, FP32).astype(np.float32))
+    assert Fraction(float(single[0, 0])) != 0
