@@ -1,0 +1,118 @@
+"""From a wrong np.matmul result to a certified one: the first tutorial.
+
+    python examples/01_matmul_is_wrong_here.py [--output DIR] [--gpu]
+
+Pascal's triangle times its inverse is the identity. In double precision it is not, from n = 30 on
+it is not even close, and nothing warns of it. `ozaki.accurate_dgemm` returns the identity, and
+`ozaki.plan` says beforehand what is certain. The last picture is the classical one of accurate
+products (Ogita, Rump and Oishi, "Accurate sum and dot product", 2005, Figure 6.1), for matrices:
+the relative error against the condition number |A||B| / |AB|. It shows what each accuracy is for.
+The method is that of Mukunoki, Ozaki, Ogita and Imamura, "DGEMM using tensor cores, and its
+accurate and reproducible versions" (2020). A few seconds on a CPU; --gpu uses an NVIDIA GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+from math import comb
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+
+import ozaki
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+STYLES = {"np.matmul": "C3o-", "fp64": "C0s-", "exact": "C2^-"}
+
+
+def pascal(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pascal's triangle and its inverse, the same with alternating signs; integers below 2**53."""
+    a = np.array([[comb(i, j) for j in range(n)] for i in range(n)], np.float64)
+    i = np.arange(n)
+    return a, np.where((i[:, None] + i) % 2 == 0, a, -a)
+
+
+def ill_conditioned(octaves: int, n: int = 32, k: int = 64) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A = [tX, R, -tX], B = [Y; Z; Y] with t = 2**octaves, and AB, which is RZ, correctly rounded."""
+    rng = np.random.default_rng(octaves)
+    x, r = rng.standard_normal((2, n, k))
+    y, z = rng.standard_normal((2, k, n))
+    a, b = np.hstack([np.ldexp(x, octaves), r, -np.ldexp(x, octaves)]), np.vstack([y, z, y])
+    return a, b, ozaki.accurate_dgemm(r, z, accuracy="exact")
+
+
+def products(a: np.ndarray, b: np.ndarray, gpu: bool) -> dict[str, np.ndarray]:
+    """AB by np.matmul (on the GPU: cupy.matmul) and by both of the library's main accuracies."""
+    if gpu:
+        import cupy
+
+        x, y = cupy.asarray(a), cupy.asarray(b)
+        results = {"np.matmul": (x @ y).get()}
+        return results | {name: ozaki.accurate_dgemm(x, y, accuracy=name).get() for name in ("fp64", "exact")}
+    results = {"np.matmul": a @ b}
+    return results | {name: ozaki.accurate_dgemm(a, b, accuracy=name) for name in ("fp64", "exact")}
+
+
+def report(gpu: bool) -> dict[str, np.ndarray]:
+    """The tutorial: look at a wrong product, ask for the plan, take the right one."""
+    a, b = pascal(56)
+    results = products(a, b, gpu)
+    print("Pascal's triangle, n = 56, times its inverse: the largest element of C - I")
+    for name, c in results.items():
+        print(f"  {name:<10} {abs(c - np.eye(56)).max():.1e}")
+    print("\nwhat ozaki.plan(a, b) knows beforehand:\n")
+    print(ozaki.plan(a, b))
+    print(f"\nfingerprint of the exact result, on every machine: {ozaki.fingerprint(results['exact'])}")
+    return results
+
+
+def draw_identity(axis: plt.Axes, c: np.ndarray, title: str) -> mpl.image.AxesImage:
+    """|C - I|, element by element, on a logarithmic scale; exact zeros stay white."""
+    error = abs(c - np.eye(len(c)))
+    colours = mpl.colors.LogNorm(1e-2, 1e8)
+    picture = axis.imshow(np.where(error > 0, error, np.nan), norm=colours, cmap="inferno_r")
+    axis.set(title=title, xticks=[], yticks=[])
+    return picture
+
+
+def draw_conditions(axis: plt.Axes, gpu: bool) -> None:
+    conditions, errors = [], {name: [] for name in STYLES}
+    for octaves in range(0, 121, 6):
+        a, b, right = ill_conditioned(octaves)
+        conditions.append(float((abs(a) @ abs(b) / abs(right)).max()))
+        for name, c in products(a, b, gpu).items():
+            errors[name].append(float((abs(c - right) / abs(right)).max()))
+    for name, style in STYLES.items():
+        # Below u nothing can be told apart: the reference itself is rounded.
+        axis.loglog(conditions, np.maximum(errors[name], 2.0**-53), style, label=name, markersize=4)
+    axis.text(max(conditions), 2.0**-52, "u", ha="right", va="bottom", color="C2")
+    axis.set(title="what each accuracy is for", xlabel="|A||B| / |AB|", ylabel="relative error of AB")
+    axis.grid(alpha=0.3)
+    axis.legend()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path(__file__).with_name("output"), metavar="DIR")
+    parser.add_argument("--gpu", action="store_true", help="multiply on an NVIDIA GPU")
+    options = parser.parse_args()
+
+    results = report(options.gpu)
+    figure, axes = plt.subplots(
+        1, 3, figsize=(13, 4), layout="constrained", gridspec_kw={"width_ratios": [1, 1, 1.5]}
+    )
+    picture = draw_identity(axes[0], results["np.matmul"], "np.matmul: |C - I|")
+    draw_identity(axes[1], results["fp64"], "ozaki.accurate_dgemm: |C - I|, all zero")
+    figure.colorbar(picture, ax=axes[:2], shrink=0.8)
+    draw_conditions(axes[2], options.gpu)
+    options.output.mkdir(parents=True, exist_ok=True)
+    target = options.output / "01_matmul_is_wrong_here.png"
+    figure.savefig(target, dpi=150)
+    print(f"figure: {target}")
+
+
+if __name__ == "__main__":
+    main()
