@@ -56,11 +56,13 @@ def product(name: str, a: Any, b: Any, engine: Any) -> Any:
     return matmul(a, b, scheme=name, engine=engine)
 
 
-def errors(c: Any, a: Any, b: Any, rows: int = 64) -> dict[str, float]:
+def errors(c: Any, a: Any, b: Any, rows: int = 64) -> dict[str, float | None]:
     """Componentwise errors of the first rows against a product in fp64."""
     wide, b = a[:rows].astype(np.float64), b.astype(np.float64)
     scale = abs(wide) @ abs(b)
     e = abs(c[:rows] - wide @ b) / scale
+    if not bool((e == e).all()):
+        return {"max": None, "rms": None}
     return {"max": float(e.max()), "rms": float((e * e).mean() ** 0.5)}
 
 
@@ -131,8 +133,8 @@ def representation() -> list[dict[str, Any]]:
             ("tf32tf32", "tf32", True),
         ):
             words = split(x, word, 2, scaled=scaled, rounding="RNA" if word == "tf32" else "RN")
-            kept = words[0].astype(float) + words[1].astype(float) * (2.0**-11 if scaled else 1)
             with np.errstate(invalid="ignore"):
+                kept = words[0].astype(float) + words[1].astype(float) * (2.0**-11 if scaled else 1)
                 worst = float(np.nan_to_num(np.abs(kept - x) / x, nan=1.0, posinf=1.0).max())
             rows.append({"exponent": exponent, "words": name, "max": worst})
         one = round_to(x, "tf32").astype(float)

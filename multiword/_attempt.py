@@ -134,6 +134,8 @@ def unconditional(
     """The product by this scheme, whatever its accuracy."""
     out = namespace(a).empty((a.shape[0], bt.shape[0]), np.float32)
     if scheme.plain:
+        if scheme.word == "fp32" and engine.name in ("host", "cublas") and alpha == 1 and beta == 0:
+            return namespace(a).matmul(a, bt.T, out=out)  # reads any layout as it is
         narrow = scheme.word == "fp32"
         left, right = (namespace(x).ascontiguousarray(x) if narrow else widened(x) for x in (a, bt))
         direct = narrow and alpha == 1 and (beta == 0 or c is None)

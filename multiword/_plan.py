@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from multiword._bounds import error_bound
@@ -30,6 +31,18 @@ _BLOCK = {25: 1.0, 24: 0.25, 23: 0.0625}
 """By what to shorten blocks for tensor cores of F fraction bits: they lose more in each step."""
 
 
+def long_block(k: int) -> int:
+    """The block of "fast-fp16": the largest power of two up to 32·√k, between 512 and 4096.
+
+    For sums of no definite sign what is left of the drift, relative to |A||B|, grows as b/√k,
+    while the rounding errors of an fp32 sum do not grow; 32 keeps the former at half the latter.
+
+    >>> [long_block(k) for k in (100, 2048, 4096, 16384, 10**6)]
+    [512, 1024, 2048, 4096, 4096]
+    """
+    return min(4096, max(512, 1 << int(math.log2(32 * math.sqrt(max(k, 1))))))
+
+
 def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Scheme], ...]:
     """The schemes that accuracy="fp32" tries for this shape, fastest first, with their names.
 
@@ -38,9 +51,13 @@ def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Schem
     generation = generation_of(engine)
     if generation is None or (engine.name == "cublas" and not words_pay(m, n, k)):
         return (("fp32", SCHEMES["fp32"]),)
-    tried = [(name, SCHEMES[name]) for name in AUTOMATIC if SCHEMES[name].word in generation.widths]
     shorter = _BLOCK.get(generation.fraction_bits, 1.0)
-    tuned = [(name, replace(s, block=max(64, int((s.block or k) * shorter)))) for name, s in tried]
+    tuned = []
+    for name in AUTOMATIC:
+        scheme = SCHEMES[name]
+        if scheme.word in generation.widths:
+            block = long_block(k) if name == "fast-fp16" else scheme.block or k
+            tuned.append((name, replace(scheme, block=max(64, int(block * shorter)))))
     plain = "fp64" if generation.name in _FULL_RATE_FP64 else "fp32"
     return (*tuned, (plain, SCHEMES[plain]))
 

@@ -104,7 +104,7 @@ _PLAIN_WORDS = Scheme(scaled_words=False, scaled_lines=False, joined=False)
 SCHEMES: dict[str, Scheme] = {
     "fp32": Scheme("fp32", 1),
     "fp64": Scheme("fp64", 1),
-    "fast-fp16": Scheme(centred=True, compensated=True, block=4096),
+    "fast-fp16": Scheme(centred=True, compensated=True, block=2048),
     "steady-fp16": Scheme(centred=True, compensated=True, block=512),
     "steady-tf32": Scheme("tf32", rounding="RNA", centred=True, compensated=True, block=512),
     "double-fp16": _PLAIN_WORDS,
