@@ -73,7 +73,7 @@ class ResidueSystem:
         digits = [
             [(1 if x > 0 else -1) * ((abs(x) >> (base_bits * i)) & mask) for i in range(count)] for x in rows
         ]
-        return np.array(digits)
+        return np.array(digits, dtype=np.float64)
 
     def factors(self, weighted: bool) -> np.ndarray:
         """(N, 4) float64: p, 1/p, and the symmetric residues of w·1 and w·2**SPLIT."""
