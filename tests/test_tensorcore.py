@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -381,6 +382,20 @@ def test_operands_are_not_written_to_and_progress_can_be_shown(capsys):
     assert same(shown, TensorCore("A100", progress=False).gemm(a, b, word="tf32"))
     assert same(a, before[0])
     assert same(b, before[1])
+
+
+def test_results_that_an_h200_returned():
+    """Corners of `cublasGemmEx` products (cuBLAS 13.1, 2026-11-21): words, and results as their bits."""
+    with np.load(Path(__file__).parent / "data" / "h200_results.npz") as data:
+        products = sorted({key.rsplit(" ", 1)[0] for key in data})
+        assert len(products) == 30
+        for key in products:
+            word = key.split()[0]
+            a, bt = (data[f"{key} {name}"].view(DTYPES[word]) for name in ("a", "bt"))
+            step, block_k, tile_k = (int(x) or None for x in data[f"{key} blocking"])
+            core = TensorCore("H200", blocking=Blocking(step, block_k, None, tile_k))
+            d = core.gemm(a, bt.T, word=word)
+            assert np.array_equal(d.view(np.uint32), data[f"{key} d"]), key
 
 
 @pytest.mark.gpu
