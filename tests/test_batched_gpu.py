@@ -217,3 +217,22 @@ def test_the_faces_on_the_gpu():
     check(to_cpu(x), a, a)
     x, y = to_gpu(random_words(rng, (2, 1, 4, 4))), to_gpu(random_words(rng, (3, 4, 4)))
     check(to_cpu(batched_matmul(x, y)), to_cpu(x), to_cpu(y))
+
+
+@pytest.mark.parametrize("make", [random_words, random_pairs])
+@pytest.mark.parametrize("n", [3, 16, 40, 128])
+def test_calls_can_be_captured_in_graphs(make, n):
+    cupy = pytest.importorskip("cupy")
+    rng = np.random.default_rng(n)
+    a, b = make(rng, (50, n, n)), make(rng, (50, n, n))
+    x, y = to_gpu(a), to_gpu(b)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        out = batched_matmul(x, y)
+        stored_out = out.pairs if make is random_pairs else out
+        stream.begin_capture()
+        batched_matmul(x, y, out=out)
+        graph = stream.end_capture()
+        stored_out.fill(0)
+        graph.launch()
+        stream.synchronize()
+    check(to_cpu(out), a, b)

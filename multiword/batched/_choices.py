@@ -59,6 +59,6 @@ def nearest(name: str, size: float, aligned: int, batch: int) -> Blocking:
     every = table()["choices"][name]
     rows = [row for row in every if alignment(row["n"]) == aligned] or every
     row = min(rows, key=lambda x: abs(math.log(x["n"] / size)))
-    batches = table()["batches"]
+    batches = table()["batches"][: len(row["best"])]
     column = min(range(len(batches)), key=lambda i: abs(math.log(batches[i] / max(1, batch))))
     return _blockings()[row["best"][column]]

@@ -14,7 +14,7 @@ from multiword.batched import _gemm, _host
 from multiword.batched._choices import choose
 from multiword.batched._plans import Blocking, Case, Plan, plan_tiled, plan_whole
 from multiword.batched._problem import Problem
-from multiword.batched._storage import Layout, Storage, describe, store, store_array
+from multiword.batched._storage import Layout, Storage, describe, overlap, store, store_array
 from multiword.batched._tiled import TILED
 from multiword.batched._whole import WHOLE
 
@@ -61,7 +61,7 @@ def _result_array(problem: Problem) -> Array:
         read.append(problem.c)
     layout = describe(out, problem.complex, problem.batch)
     moves = layout is not None and (layout.stride > 0 or prod(problem.batch) == 1)
-    if moves and not any(xp.may_share_memory(x, out) for x in read):
+    if moves and not any(overlap(x, out) for x in read):
         return out
     return xp.empty(problem.stored_shape, problem.word)
 

@@ -46,15 +46,17 @@ def batched_matmul(
 
     Notes
     -----
-    In fp32, the products are exact and their sum P is within (k + 16)·2⁻²³·|A||B| of the exact
-    one, in every entry and on every device (half-complex: 2k for k, and |re| + |im| products
-    taken apart); then alpha·P + beta·C is evaluated in fp32 and rounded once to the result's format.
-    In fp16, every partial sum is rounded to fp16 (on the CPU, one fused multiply-add for each
-    term in order), alpha and beta are rounded to fp16, and the bound is (k + 16)·2⁻¹⁰·|A||B|.
+    The sum P of the products is computed in the accumulation format and is within
+    (k + 16)·v·|A||B| of the exact one in every entry, v = 2⁻²³ in fp32 and 2⁻¹⁰ in fp16, on every
+    device and whether its adders round or truncate. (Half-complex: each part is a real sum of
+    2k products, and the bound is that sum's.) Then alpha·P + beta·C is evaluated in fp32 and
+    rounded once to the result's format; in fp16, alpha and beta are rounded to fp16 first.
+    On the CPU, fp16 sums take one fused multiply-add for each term, in order.
     The order of the sums is the engine's own, so bits may differ between devices, and where
     cuBLAS is chosen it may round alpha·P to the format before it adds beta·C.
     What exceeds the format's range becomes infinite, Inf and NaN spread as in IEEE arithmetic
     (complex products are four real ones), and with alpha = 0 or k = 0 A and B are not read.
+    On a GPU (compute capability 8.0 or later), calls with `out` can be captured in CUDA graphs.
 
     Raises
     ------

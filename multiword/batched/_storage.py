@@ -82,6 +82,18 @@ def describe(x: Array, is_complex: bool, batch: tuple[int, ...]) -> Layout | Non
     return Layout(stride, *plane, False, gcd(16, x.data.ptr))
 
 
+def overlap(x: Array, y: Array) -> bool:
+    """Whether two arrays may share memory: whether the stretches that they span meet."""
+    (low, high), (bottom, top) = _span(x), _span(y)
+    return low < top and bottom < high
+
+
+def _span(x: Array) -> tuple[int, int]:
+    reaches = [(n - 1) * s for n, s in zip(x.shape, x.strides, strict=True)]
+    start = x.data.ptr
+    return start + sum(r for r in reaches if r < 0), start + sum(r for r in reaches if r > 0) + x.itemsize
+
+
 def _plane(shape: tuple[int, ...], steps: list[int]) -> tuple[int, bool] | None:
     """(leading dimension, by rows) of one matrix."""
     (rows, columns), (down, across) = shape, steps

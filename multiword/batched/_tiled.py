@@ -19,7 +19,7 @@ template <int ROWS, int LENGTH, int LD, int VEC>
 __device__ __forceinline__ void fetch(
         Entry* s, const Entry* g, int ld, int row, int column, int rows, int columns) {
     constexpr int EACH = VEC / SIZE, PIECES = LENGTH / EACH;
-#pragma unroll
+#pragma unroll 4
     for (int i0 = 0; i0 < ROWS * PIECES; i0 += THREADS) {
         const int i = i0 + threadIdx.x;
         if (ROWS * PIECES % THREADS == 0 || i < ROWS * PIECES) {

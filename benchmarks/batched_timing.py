@@ -1,0 +1,142 @@
+"""Timing of batched products on a GPU: operands beyond the cache, graphs, and what a result file says."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import re
+from datetime import date
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from multiword.batched import HalfComplex
+from multiword.batched import _device as device
+from multiword.batched._plans import Blocking
+from multiword.batched._problem import check_problem
+
+CACHE_BYTES = 150 << 20
+"""Operands of all sets together exceed this, two and a half times the H200's L2 cache."""
+
+
+@cache
+def drawn() -> Any:
+    """A million random halves."""
+    import cupy
+
+    return cupy.random.standard_normal(1 << 20, dtype=cupy.float32).astype(cupy.float16)
+
+
+def words(shape: tuple[int, ...]) -> Any:
+    """Random halves, repeated as often as it takes."""
+    import cupy
+
+    return cupy.resize(drawn(), shape)
+
+
+class Operands:
+    """Several sets of the same kind, together larger than the cache."""
+
+    def __init__(self, m: int, n: int, k: int, batch: int, is_complex: bool) -> None:
+        pair = (2,) if is_complex else ()
+        size = 2 * (1 + is_complex) * batch * (m * k + k * n + m * n)
+        self.count = max(1, min(16, math.ceil(CACHE_BYTES / size)))
+        shapes = ((m, k), (k, n), (m, n))
+        self.sets = [[words((batch, *s, *pair)) for s in shapes] for _ in range(self.count)]
+        self.complex = is_complex
+
+    def problems(self) -> list[Any]:
+        wrap = HalfComplex if self.complex else (lambda x: x)
+        return [
+            check_problem(wrap(a), wrap(b), 1, 0, None, False, False, "fp32", wrap(c))
+            for a, b, c in self.sets
+        ]
+
+    def planar(self) -> list[list[Any]]:
+        """Four real products for every set, on planes."""
+        import cupy
+
+        result = []
+        for a, b, c in self.sets:
+            (ar, ai), (br, bi), (cr, ci) = (
+                [cupy.ascontiguousarray(x[..., i]) for i in (0, 1)] for x in (a, b, c)
+            )
+            terms = ((1, 0, ar, br, cr), (-1, 1, ai, bi, cr), (1, 0, ar, bi, ci), (1, 1, ai, br, ci))
+            result.append(
+                [
+                    check_problem(x, y, alpha, beta, z, False, False, "fp32", z)
+                    for alpha, beta, x, y, z in terms
+                ]
+            )
+        return result
+
+
+def replayed(launches: list[Any], repeats: int, least: int = 12) -> float:
+    """Seconds for one launch: the median replay of a graph of all of them, in turn."""
+    import cupy
+
+    stream = cupy.cuda.Stream(non_blocking=True)
+    count = len(launches) * math.ceil(least / len(launches))
+    with stream:
+        for launch in launches:
+            launch()
+        stream.synchronize()
+        stream.begin_capture()
+        for i in range(count):
+            launches[i % len(launches)]()
+        graph = stream.end_capture()
+        graph.launch()
+        times = []
+        for _ in range(repeats):
+            start, end = cupy.cuda.Event(), cupy.cuda.Event()
+            start.record()
+            graph.launch()
+            end.record()
+            end.synchronize()
+            times.append(cupy.cuda.get_elapsed_time(start, end) / count * 1e-3)
+    return float(np.median(times))
+
+
+def time_way(operands: Operands, blocking: Blocking | None, repeats: int = 3) -> float:
+    """Seconds of one blocking, or infinity if it does not fit."""
+    launches = [lambda p=p: device.multiply(p, blocking) for p in operands.problems()]
+    return replayed(launches, repeats, 12 if operands.count > 1 else 2)
+
+
+def time_planar(operands: Operands, repeats: int = 3) -> float:
+    """Seconds of a half-complex product as four cuBLAS products of planes."""
+    cublas = Blocking("cublas")
+    return replayed(
+        [lambda four=f: [device.multiply(p, cublas) for p in four] for f in operands.planar()], repeats
+    )
+
+
+def heading(command: str) -> dict[str, Any]:
+    """What a result file says of itself."""
+    import cupy
+    from cupy.cuda import runtime
+
+    from multiword.engines import _libcublas as lib
+    from multiword.engines._cublas import current_handle
+
+    version = ctypes.c_int()
+    lib.routine("cublasGetVersion_v2")(current_handle(), ctypes.byref(version))
+    return {
+        "command": f"python benchmarks/batched.py {command}",
+        "date": str(date.today()),
+        "device": runtime.getDeviceProperties(0)["name"].decode(),
+        "driver": runtime.driverGetVersion(),
+        "cublas": version.value,
+        "cupy": cupy.__version__,
+        "unit": "seconds for one batch, kernels alone (graph replay)"
+        if command == "compare"
+        else "microseconds",
+    }
+
+
+def compact(record: dict[str, Any]) -> str:
+    """JSON with one row to a line."""
+    text = json.dumps(record, indent=1)
+    return re.sub(r"\{[^{}]*\}|\[[^\[\]{}]*\]", lambda m: re.sub(r"\s*\n\s*", " ", m.group()), text) + "\n"
