@@ -19,8 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from multiword import TensorCore
-from multiword.engines._generations import Blocking
+from multiword import Blocking, TensorCore
 from multiword.probe import print_report, subtree_sizes, survey
 
 mpl.use("Agg")

@@ -15,7 +15,7 @@ from multiword._statistics import (
 from multiword._words import join, split
 from multiword.batched import HalfComplex, batched_matmul, from_complex, from_planes, to_complex
 from multiword.engines import PRODUCTS, Engine, Product, get_engine
-from multiword.engines._generations import GENERATIONS, Generation, get_generation
+from multiword.engines._generations import GENERATIONS, Blocking, Generation, get_generation
 from multiword.engines._tensorcore import TensorCore
 from multiword.formats import FORMATS, Format, get_format
 
@@ -24,6 +24,7 @@ __all__ = [
     "GENERATIONS",
     "PRODUCTS",
     "SCHEMES",
+    "Blocking",
     "BoundRow",
     "Engine",
     "Format",

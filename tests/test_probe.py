@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiword import GENERATIONS, TensorCore, get_engine, get_generation
-from multiword.engines._generations import Blocking
+from multiword import GENERATIONS, Blocking, TensorCore, get_engine, get_generation
 from multiword.probe import infer_blocking, print_report, probe, save_report, subtree_sizes, survey
 from multiword.probe._order import predicted_sizes
 
