@@ -78,7 +78,8 @@ def _split_on_device(x: Array, word: str, words: int, scaled: bool, rounding: st
     parts = launch_split(lines, scheme, 0, none, none, None, 0, records).reshape(lines.shape[0], words, -1)
     result = [xp.ascontiguousarray(parts[:, i, : lines.shape[1]]).reshape(x.shape) for i in range(words)]
     special = ~xp.isfinite(x)
-    result[0] = xp.where(special, x.astype(result[0].dtype), result[0])
+    whole = xp.where(special, x, result[0].astype(np.float32))
+    result[0] = whole.astype(result[0].dtype)
     return tuple(result)
 
 

@@ -323,8 +323,9 @@ def test_gpu_is_the_model_bit_for_bit(scheme):
 def test_gpu_default_is_as_accurate_as_sgemm(name):
     cupy = pytest.importorskip("cupy")
     draw_a, draw_b = PAIRS[name]
-    a, b = draw_a(rng(35), (2048, 2048)), draw_b(rng(36), (2048, 2048))
+    a, b = draw_a(rng(35), (2048, 4096)), draw_b(rng(36), (4096, 2048))
     one, other = cupy.asarray(a), cupy.asarray(b)
+    assert matmul_plan(one, other).choice != "fp32"
     ours, native = matmul(one, other).get(), matmul(one, other, scheme="fp32").get()
     ours, native = errors(ours, a, b), errors(native, a, b)
     assert ours[0] <= native[0]
@@ -335,7 +336,7 @@ def test_gpu_default_is_as_accurate_as_sgemm(name):
 @pytest.mark.parametrize("scheme", [None, "double-fp16", "steady-tf32"])
 def test_gpu_bad_input(scheme):
     cupy = pytest.importorskip("cupy")
-    a, b = normal(rng(37), (300, 2000)), normal(rng(38), (2000, 301))
+    a, b = normal(rng(37), (1300, 4000)), normal(rng(38), (4000, 1301))
     a[3, 4], a[5], b[7, 11] = np.inf, 0, np.nan
     with np.errstate(invalid="ignore"):
         native = a.astype(float) @ b.astype(float)

@@ -185,7 +185,11 @@ def test_device_words_are_the_host_words_bit_for_bit(word, words, rounding, shap
             assert np.array_equal(host.flags, device.flags.get())
             for one, other in ((host.left, device.left), (host.right, device.right)):
                 kind = {2: np.uint16, 4: np.uint32}[one.words.itemsize]
-                assert np.array_equal(one.words.view(kind), other.words.view(kind).get())
+                got = other.words.get()
+                # An unscaled word that overflows leaves NaNs behind it, whose bits are anyone's.
+                nan = np.isnan(one.words.astype(np.float32))
+                assert np.array_equal(nan, np.isnan(got.astype(np.float32)))
+                assert np.array_equal(one.words.view(kind)[~nan], got.view(kind)[~nan])
                 lines = np.frombuffer(other.lines.get().tobytes(), one.lines.dtype)
                 for name in ("shift", "bad"):
                     assert np.array_equal(one.lines[name], lines[name])
