@@ -274,7 +274,10 @@ def header(command: str) -> dict[str, Any]:
 
 def run(command: str, out: Path) -> None:
     """Measure, and write the results."""
-    result = {**header(command), "command": f"python benchmarks/multiword.py {command} --out {out}"}
+    result = {
+        **header(command),
+        "command": f"python benchmarks/multiword.py {command} --out benchmarks/results/{out.name}",
+    }
     if command == "gpu":
         import cupy
 
