@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import platform
 import sys
 import time
@@ -29,6 +30,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ozaki import _reductions as oz
+from ozaki._cumulative import cumsum
 from ozaki._exactsum import ExactSum
 from ozaki._summation import near_sum
 
@@ -83,6 +85,7 @@ def cpu() -> list[dict[str, Any]]:
         "dot": (lambda: oz.dot(x, y), lambda: np.dot(x, y)),
         "norm": (lambda: oz.norm(x), lambda: np.linalg.norm(x)),
         "near_sum": (lambda: near_sum(x), None),
+        "cumsum": (lambda: cumsum(x), lambda: np.cumsum(x)),
         "ExactSum.add": (lambda: ExactSum().add(x), None),
     }
     for name, (ours, native) in pairs.items():
@@ -164,6 +167,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 def environment(where: str) -> dict[str, Any]:
     found = {"numpy": np.__version__, "python": platform.python_version(), "machine": platform.machine()}
+    found["cores"] = str(os.cpu_count())
     if where == "gpu":
         import cupy
 
