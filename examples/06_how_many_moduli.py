@@ -78,6 +78,8 @@ def draw_errors(axis: plt.Axes, gpu: bool) -> None:
             f"exact takes {problem.moduli('exact')}"
         )
     axis.set(xlabel="int8 moduli", ylabel="max |C - AB| / |A||B|", title=f"n = {SIZE}; dotted: np.matmul")
+    axis.text(6, 1.5e-19, "correctly rounded: no error left", fontsize=9)
+    axis.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
     axis.grid(alpha=0.3)
     axis.legend()
 
