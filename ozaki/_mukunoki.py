@@ -206,15 +206,14 @@ def _slices(x: Array, bits: int) -> Iterator[tuple[Array, Array]]:
     xp = namespace(x)
     sigma = 2.0 ** (53 - bits)  # rho = 53 - bits
     tau = xp.zeros((*x.shape[:-1], 1), xp.int32)
-    mu = xp.abs(x).max(axis=-1, keepdims=True, initial=0)
-    while bool((mu != 0).any()):
+    while bool((x != 0).any()):
+        mu = xp.abs(x).max(axis=-1, keepdims=True)
         tau = xp.where(mu != 0, _ceil_log2(mu), tau)  # a row that is spent keeps its last one
         scaled = xp.ldexp(x, -tau)
         part = (scaled + sigma) - sigma
         # Where the slice is zero, scaling may have underflowed: there x stays as it is.
         x = xp.where(part != 0, xp.ldexp(scaled - part, tau), x)
         yield part, tau
-        mu = xp.abs(x).max(axis=-1, keepdims=True, initial=0)
 
 
 def _ceil_log2(mu: Array) -> Array:
@@ -261,8 +260,8 @@ def _sum_exactly(
     rows, columns = xp.arange(shape[0])[:, None], xp.arange(shape[1])
     for product, exponent in products:
         whole = xp.ldexp(product, bits).astype(xp.int64)  # below 2**25 in magnitude
-        place, shift = xp.divmod(exponent - lowest, _DIGIT_BITS)
-        whole <<= shift
+        place = (exponent - lowest) // _DIGIT_BITS
+        whole <<= exponent - lowest - _DIGIT_BITS * place
         digits[place, rows, columns] += whole & ((1 << _DIGIT_BITS) - 1)
         digits[place + 1, rows, columns] += whole >> _DIGIT_BITS
     return round_digits(digits, _DIGIT_BITS, lowest - bits)
