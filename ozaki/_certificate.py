@@ -27,8 +27,8 @@ import numpy as np
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from multiword.formats import Format
-from ozaki._profile import BITS, LEVELS, NONFINITE, ZERO, Profile
 from ozaki._operand import Operand
+from ozaki._profile import BITS, LEVELS, NONFINITE, ZERO, Profile
 from ozaki._scales import DISCARD, NORM_LIMITS, NormLimit, norm_scales, usable_rows
 
 OCTAVES = 20
@@ -124,13 +124,13 @@ __device__ int norm_scale(int exponent, long long square, int limit_bits, int th
     return ((limit_bits - bits - (square > threshold)) >> 1) + BITS - exponent;
 }
 
-/* out: nonfinite, the bits of largest_total and of log2_square, at_least[OCTAVES] */
+/* out: nonfinite, the bits of largest_total and of log2_square, length - at_least[OCTAVES] */
 extern "C" __global__ void summarize(const int *exponent, const long long *total, const long long *square,
     const int *counts, int *scale, int given, int rows, long long length, int limit_bits, int thirtyseconds,
     u64 *out) {
     const int top = limit_bits / 2;
     __shared__ u64 best[3 + OCTAVES];
-    for (int i = threadIdx.x; i < 3 + OCTAVES; i += blockDim.x) best[i] = i < 3 ? 0 : length;
+    for (int i = threadIdx.x; i < 3 + OCTAVES; i += blockDim.x) best[i] = 0;
     __syncthreads();
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += gridDim.x * blockDim.x) {
         const long long norm = square[i] + 2 * total[i] + length;
@@ -145,12 +145,11 @@ extern "C" __global__ void summarize(const int *exponent, const long long *total
         for (int d = 0; d < OCTAVES; d++) {
             const int level = height - 1 - (top - d);
             const u64 n = level < 0 ? 0 : counts[i * LEVELS + min(level, LEVELS - 1)];
-            if (n < best[3 + d]) atomicMin(&best[3 + d], n);
+            if (length - n > best[3 + d]) atomicMax(&best[3 + d], length - n);
         }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < 3 + OCTAVES; i += blockDim.x)
-        if (i < 3) atomicMax(&out[i], best[i]); else atomicMin(&out[i], best[i]);
+    for (int i = threadIdx.x; i < 3 + OCTAVES; i += blockDim.x) atomicMax(&out[i], best[i]);
 }
 """,
     (_SUMMARY_CONSTANTS,),
@@ -161,7 +160,7 @@ def _summarize_device(
     profiles: tuple[Profile, Profile], scales: tuple[Array | None, Array | None], limit: NormLimit
 ) -> tuple[tuple[Array, Array], Callable[[], tuple[Summary, Summary]]]:
     cupy = namespace(profiles[0].exponent)
-    found = cupy.asarray(_empty_summaries(profiles))
+    found = cupy.zeros((2, 3 + OCTAVES), cupy.uint64)
     made = []
     for i, (p, given) in enumerate(zip(profiles, scales, strict=True)):
         rows = len(p.exponent)
@@ -185,15 +184,11 @@ def _summarize_device(
     return (made[0], made[1]), read
 
 
-def _empty_summaries(profiles: tuple[Profile, Profile]) -> np.ndarray:
-    summaries = np.zeros((2, 3 + OCTAVES), np.uint64)
-    summaries[:, 3:] = [[p.length] for p in profiles]
-    return summaries
-
-
 def _read_summary(found: np.ndarray, length: int) -> Summary:
     total, log2_square = found[1:3].view(np.float64)
-    return Summary(bool(found[0]), float(total), float(log2_square), found[3:].astype(np.int64), length)
+    return Summary(
+        bool(found[0]), float(total), float(log2_square), length - found[3:].astype(np.int64), length
+    )
 
 
 def log2_norms(a: Summary, b: Summary) -> float:

@@ -228,9 +228,9 @@ def operand_layout(x: Array) -> tuple[tuple[int, int], dict[str, Any]]:
 def _profile_device(parts: list[Array]) -> tuple[Array, ...]:
     xp = namespace(parts[0])
     rows, columns = parts[0].shape
-    exponent = xp.full(rows, ZERO, xp.int32)
-    totals = xp.zeros((3, rows), xp.int64)  # largest, total, square
-    counts = xp.zeros((rows, LEVELS), xp.int32)
+    exponent = xp.empty(rows, xp.int32)
+    sums = xp.zeros((3 + LEVELS // 2, rows), xp.int64)
+    totals, counts = sums[:3], sums[3:].view(xp.int32).reshape(rows, LEVELS)  # largest, total, square
     for kernel, outputs in ((_LARGEST, ()), (_SUMS, (exponent, totals[1], totals[2], counts))):
         for x in parts:
             strides, constants = operand_layout(x)

@@ -75,7 +75,7 @@ class ResidueSystem:
         ]
         return np.array(digits, dtype=np.float64)
 
-    def factors(self, weighted: bool) -> np.ndarray:
+    def factors(self, weighted: int) -> np.ndarray:
         """(N, 4) float64: p, 1/p, and the symmetric residues of w·1 and w·2**SPLIT."""
         weights = self.weights if weighted else (1,) * len(self.moduli)
         rows = [
@@ -83,6 +83,11 @@ class ResidueSystem:
             for p, w in zip(self.moduli, weights, strict=True)
         ]
         return np.array(rows, dtype=np.float64)
+
+    def reconstruction_table(self, _: int = 0) -> np.ndarray:
+        """1/p and -p for every modulus, then the rows of `digits`, in one float64 vector."""
+        factors = [(1 / p, -p) for p in self.moduli]
+        return np.concatenate([np.ravel(factors), self.digits(self.base_bits).ravel()])
 
     def powers(self, count: int) -> np.ndarray:
         """(N, count) float64: the symmetric residues of 2**x, for wide integers."""
@@ -323,7 +328,13 @@ _SPLIT_SOURCE = (
 #define QUAD 4
 #define TILE_K 128
 #define ROWS (ALONG_K ? WARPS : 32 / PARTS)
-__device__ double reduced(double x, double p, double inverse) { return fma(-rint(x * inverse), p, x); }
+/* Adding 1.5·2^52 rounds to an integer and leaves it in the low bits: much faster than rint and
+   the conversions. Good for magnitudes up to 2^51. */
+#define MAGIC 6755399441055744.0
+__device__ double reduced(double x, double p, double inverse) {
+    return fma(-(fma(x, inverse, MAGIC) - MAGIC), p, x);
+}
+__device__ WORD word_of(double y) { return FLOATING ? (WORD)y : (WORD)__double2loint(y + MAGIC); }
 
 /* One element: its integer in two halves, and the power of two beyond NARROW_BITS. */
 struct Integer {
@@ -400,12 +411,12 @@ split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride
 #pragma unroll
             for (int j = 0; j < QUAD; j++) {
                 const double y0 = integer[0][j].residue(f, powers + (i64)t * wide);
-                /* Through int: modulo 256 the residue 128 wraps around to -128. */
-                quad[0].word[j] = (WORD)(NARROW)y0;
+                /* The low byte: modulo 256 the residue 128 wraps around to -128. */
+                quad[0].word[j] = word_of(y0);
                 if (PARTS == 2) {
                     const double y1 = integer[PARTS - 1][j].residue(f, powers + (i64)t * wide);
-                    quad[PARTS - 1].word[j] = (WORD)(NARROW)y1;
-                    quad[2 * PARTS - 2].word[j] = (WORD)(NARROW)reduced(y0 + y1, f[0], f[1]);
+                    quad[PARTS - 1].word[j] = word_of(y1);
+                    quad[2 * PARTS - 2].word[j] = word_of(reduced(y0 + y1, f[0], f[1]));
                 }
             }
 #pragma unroll
@@ -417,8 +428,8 @@ split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride
 )
 
 _WORD_TYPES: dict[str, dict[str, Any]] = {
-    "int8": {"WORD": "signed char", "NARROW": "int"},
-    "fp64": {"WORD": "double", "NARROW": "double"},
+    "int8": {"WORD": "signed char", "FLOATING": 0},
+    "fp64": {"WORD": "double", "FLOATING": 1},
 }
 _SPLIT_CONSTANTS: dict[str, Any] = {"SPLIT": SPLIT, "MODULI_LIMIT": 320, "DISCARD": DISCARD}
 _SPLIT_RESIDUES = Kernel(
@@ -455,8 +466,8 @@ def _residues_device(
     }
     block_rows = 8 if layout["ALONG_K"] else 32 // len(parts)
     grid = (-(-padded_rows // block_rows), -(-padded_columns // 128))
-    factors = _on_device(system, ("factors", weighted), xp)
-    powers = _on_device(system, ("powers", wide), xp) if wide else factors
+    factors = _on_device(system, "factors", int(weighted), xp)
+    powers = _on_device(system, "powers", wide, xp) if wide else factors
     sizes = (np.int64(strides[0]), np.int64(strides[1]), np.int32(rows), np.int32(columns))
     tables = (scale, factors, powers, np.int32(wide), np.int32(len(system.moduli)))
     arguments = (parts[0], parts[-1], *sizes, *tables, out, np.int32(padded_rows), np.int32(padded_columns))
@@ -464,60 +475,81 @@ def _residues_device(
 
 
 @cache
-def _table(system: ResidueSystem, which: tuple[str, int], device: int, xp: ModuleType) -> Array:
+def _table(system: ResidueSystem, name: str, argument: int, device: int, xp: ModuleType) -> Array:
     del device  # part of the key: the copy lies there
-    return xp.asarray(getattr(system, which[0])(which[1]))
+    table = xp.asarray(getattr(system, name)(argument))
+    xp.cuda.get_current_stream().synchronize()  # other streams will read it
+    return table
 
 
-def _on_device(system: ResidueSystem, which: tuple[str, int], xp: ModuleType) -> Array:
-    return _table(system, which, xp.cuda.runtime.getDevice(), xp)
+def _on_device(system: ResidueSystem, name: str, argument: int, xp: ModuleType) -> Array:
+    return _table(system, name, argument, xp.cuda.runtime.getDevice(), xp)
 
 
 _RECONSTRUCT_SOURCE = (
     ROUNDING_SOURCE
     + r"""
+/* Table: 1/p and -p for every modulus, then the digits of every P/p, then those of -P. Up to a
+   certain size it is compiled in, so that the multiplications take their factors for free. */
+#ifdef TABLE
+__constant__ const double compiled_in[] = {TABLE};
+#define FROM_TABLE(i) compiled_in[i]
+#define UNROLL MODULI
+#else
+#define FROM_TABLE(i) table[i]
+#define UNROLL 1
+#endif
+#define MAGIC 6755399441055744.0
+#define SMALL_UNROLL (DIGITS <= 16 ? DIGITS : 1)
+
+__device__ double from_product(double x) { return x; }
+/* Exact, without the slow conversion: 2^52 + 2^31 + x, and back. */
+__device__ double from_product(int x) {
+    return __hiloint2double(0x43300000, x ^ 0x80000000) - 4503601774854144.0;
+}
+
 /* Residues of one real number to its rounded value: what _reconstruct_host computes. */
-__device__ double assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *y2, long long stride, int moduli,
-                           const double *__restrict__ factor, const double *__restrict__ digit,
-                           int exponent, int precision, int smallest) {
+__device__ double assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *y2, long long stride,
+                           const double *__restrict__ table, int exponent, int precision, int smallest) {
     double sum[DIGITS] = {}, fraction = 0;
-    for (int t = 0; t < moduli; t++) {
+#pragma unroll(UNROLL)
+    for (int t = 0; t < MODULI; t++) {
         const long long at = t * stride;
-        double y = (double)y0[at];
-        if (y1) y -= (double)y1[at];
-        if (y2) y -= (double)y2[at];
-        y = fma(-rint(y * factor[4 * t + 1]), factor[4 * t], y);
-        fraction = fma(y, factor[4 * t + 1], fraction);
-#pragma unroll(DIGITS <= 16 ? DIGITS : 1)
-        for (int d = 0; d < DIGITS; d++) sum[d] = fma(y, digit[t * DIGITS + d], sum[d]);
+        double y = from_product(y0[at]);
+        if (y1) y -= from_product(y1[at]);
+        if (y2) y -= from_product(y2[at]);
+        const double inverse = FROM_TABLE(2 * t), negative = FROM_TABLE(2 * t + 1);
+        y = fma(fma(y, inverse, MAGIC) - MAGIC, negative, y);
+        fraction = fma(y, inverse, fraction);
+#pragma unroll(SMALL_UNROLL)
+        for (int d = 0; d < DIGITS; d++) sum[d] = fma(y, FROM_TABLE(2 * MODULI + t * DIGITS + d), sum[d]);
     }
-    fraction = rint(fraction);
+    fraction = (fraction + MAGIC) - MAGIC;
     u64 limb[LIMBS] = {};
-#pragma unroll(DIGITS <= 16 ? DIGITS : 1)
+#pragma unroll(SMALL_UNROLL)
     for (int d = 0; d < DIGITS; d++) {
-        const double value = fma(fraction, digit[moduli * DIGITS + d], sum[d]);
+        const double value = fma(fraction, FROM_TABLE((2 + DIGITS) * MODULI + d), sum[d]);
         add_shifted<LIMBS>(limb, (long long)value, d * BASE_BITS);
     }
     return round_limbs<LIMBS>(limb, exponent, precision, smallest);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-reconstruct(const PRODUCT *y, long long row_stride, long long modulus_stride, int moduli, const double *__restrict__ factor,
-            const double *__restrict__ digit, const int *row_scale, const int *column_scale, int m, int n,
-            int precision, int smallest, REAL *out) {
+reconstruct(const PRODUCT *y, long long row_stride, long long modulus_stride, const double *__restrict__ table,
+            const int *row_scale, const int *column_scale, int m, int n, int precision, int smallest, REAL *out) {
     const int column = blockIdx.x * 256 + threadIdx.x;
     if (column >= n) return;
-    const long long image = modulus_stride * moduli;
+    const long long image = modulus_stride * MODULI;
     for (int row = blockIdx.y; row < m; row += gridDim.y) {
         const PRODUCT *const at = y + row * row_stride + column;
         const int exponent = -(row_scale[row] + column_scale[column]);
         const long long target = (long long)row * n + column;
         if (PARTS == 1) {
-            out[target] = (REAL)assemble(at, 0, 0, modulus_stride, moduli, factor, digit, exponent, precision, smallest);
+            out[target] = (REAL)assemble(at, 0, 0, modulus_stride, table, exponent, precision, smallest);
         } else {
-            out[2 * target] = (REAL)assemble(at, at + image, 0, modulus_stride, moduli, factor, digit, exponent,
+            out[2 * target] = (REAL)assemble(at, at + image, 0, modulus_stride, table, exponent,
                                           precision, smallest);
-            out[2 * target + 1] = (REAL)assemble(at + 2 * image, at, at + image, modulus_stride, moduli, factor, digit,
+            out[2 * target + 1] = (REAL)assemble(at + 2 * image, at, at + image, modulus_stride, table,
                                               exponent, precision, smallest);
         }
     }
@@ -526,16 +558,37 @@ reconstruct(const PRODUCT *y, long long row_stride, long long modulus_stride, in
 )
 
 _PRODUCT_TYPES = {"int8": "int", "fp64": "double"}
+
+COMPILED_IN = 1 << 10
+"""Tables of up to this many numbers are compiled into the kernel."""
+
+
+@cache
+def _reconstruct_constants(system: ResidueSystem) -> dict[str, Any]:
+    digits = system.digits(system.base_bits)
+    constants: dict[str, Any] = {
+        "PRODUCT": _PRODUCT_TYPES[system.word],
+        "MODULI": len(system.moduli),
+        "DIGITS": digits.shape[1],
+        "BASE_BITS": system.base_bits,
+        "LIMBS": -(-(system.product.bit_length() + 1) // 64),
+    }
+    table = system.reconstruction_table()
+    if table.size <= COMPILED_IN:
+        constants["TABLE"] = ",".join(float(x).hex() for x in table)
+    return constants
+
+
 _RECONSTRUCT = Kernel(
     "reconstruct",
     _RECONSTRUCT_SOURCE,
     tuple(
-        {"PRODUCT": product, "REAL": t, "PARTS": parts, "DIGITS": digits, "BASE_BITS": bits, "LIMBS": limbs}
-        for product, t, parts, digits, bits, limbs in (
-            ("int", "double", 1, 3, 40, 2),
-            ("int", "float", 2, 2, 40, 2),
-            ("int", "double", 2, 9, 40, 6),
-            ("double", "double", 1, 20, 27, 9),
+        {**_reconstruct_constants(residue_system(word, bits, 4096, parts)), "REAL": t, "PARTS": parts}
+        for word, bits, t, parts in (
+            ("int8", 109.2, "double", 1),
+            ("int8", 54.6, "float", 2),
+            ("int8", 320.0, "double", 2),
+            ("fp64", 900.0, "double", 1),
         )
     ),
 )
@@ -547,26 +600,15 @@ def _reconstruct_device(
     xp = namespace(y)
     m, n = out.shape
     result = out if out.flags.c_contiguous else xp.empty((m, n), out.dtype)
-    digits = _on_device(system, ("digits", system.base_bits), xp)
-    count = digits.shape[1]
-    constants: dict[str, Any] = {
-        "PRODUCT": _PRODUCT_TYPES[system.word],
+    constants = {
+        **_reconstruct_constants(system),
         "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
         "PARTS": 1 + (out.dtype.kind == "c"),
-        "DIGITS": count,
-        "BASE_BITS": system.base_bits,
-        "LIMBS": -(-(system.product.bit_length() + 1) // 64),
     }
-    moduli = len(system.moduli)
     strides = (np.int64(y.shape[3]), np.int64(y.shape[2] * y.shape[3]))
-    tables = (np.int32(moduli), _on_device(system, ("factors", False), xp), digits, *scales)
-    sizes = (
-        np.int32(m),
-        np.int32(n),
-        np.int32(target.precision),
-        np.int32(target.emin - target.precision + 1),
-    )
-    grid = (-(-n // 256), min(m, 65535))
-    _RECONSTRUCT(grid, (256,), (y, *strides, *tables, *sizes, result), **constants)
+    tables = (_on_device(system, "reconstruction_table", 0, xp), *scales)
+    formats = (np.int32(target.precision), np.int32(target.emin - target.precision + 1))
+    arguments = (y, *strides, *tables, np.int32(m), np.int32(n), *formats, result)
+    _RECONSTRUCT((-(-n // 256), min(m, 65535)), (256,), arguments, **constants)
     if result is not out:
         out[...] = result

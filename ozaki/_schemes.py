@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 from multiword._arrays import Array, import_cupy, is_cupy
@@ -198,7 +199,12 @@ def default_workspace(like: Array) -> int:
     """Bytes of workspace used unless the caller says otherwise: 2 GiB, or 2/5 of a GPU's memory."""
     if not is_cupy(like):
         return 2 << 30
-    return int(import_cupy().cuda.Device().mem_info[1]) * 2 // 5
+    return _device_memory(like.device.id) * 2 // 5
+
+
+@cache
+def _device_memory(device: int) -> int:
+    return int(import_cupy().cuda.Device(device).mem_info[1])
 
 
 def exact_product(

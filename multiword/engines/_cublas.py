@@ -16,6 +16,10 @@ from multiword.engines._checks import check_multiply
 WORKSPACE_BYTES = 32 << 20
 """What NVIDIA recommends for Hopper; given by us, so that calls can be captured in graphs."""
 
+BATCHED_VOLUME = 2560**3
+"""Products of more than this m·n·k each run faster one after another than as one batch
+(int8 on an H200: 0.23 against 0.36 ms for 14 products at 2048, 1.70 against 1.31 ms at 4096)."""
+
 STREAMS_KEPT = 8
 """Handles kept for each thread; the least recently used one is given back beyond this."""
 
@@ -99,19 +103,23 @@ class Cublas:
             # cuBLAS leaves the result alone where the inner dimension is empty.
             out[...] = 0 if beta == 0 else beta * out
             return out
+        if a.ndim == 3 and m * n * k > BATCHED_VOLUME:
+            for left, right, target in zip(a, bt, out, strict=True):
+                self.multiply(product, left, right, out=target, alpha=alpha, beta=beta)
+            return out
         word, result, compute, scalar = _TYPES[product]
         scale, keep = np.array(alpha, scalar), np.array(beta, scalar)
         # Row-major C = A·Bᵀ is column-major Cᵀ = B·Aᵀ, and row-major storage is the
         # transpose of column-major: so bt comes first, transposed, and a second, plain.
         head = (current_handle(), lib.OP_T, lib.OP_N, n, m, k, scale.ctypes.data)
         first, second = (bt.data.ptr, word, _leading(bt)), (a.data.ptr, word, _leading(a))
-        target = (keep.ctypes.data, out.data.ptr, result, _leading(out))
+        third = (keep.ctypes.data, out.data.ptr, result, _leading(out))
         if a.ndim == 2:
-            lib.routine("cublasGemmEx")(*head, *first, *second, *target, compute, lib.GEMM_DEFAULT)
+            lib.routine("cublasGemmEx")(*head, *first, *second, *third, compute, lib.GEMM_DEFAULT)
         else:
             lib.routine("cublasGemmStridedBatchedEx")(
                 *(*head, *first, _batch_stride(bt), *second, _batch_stride(a)),
-                *(*target, _batch_stride(out), len(a), compute, lib.GEMM_DEFAULT),
+                *(*third, _batch_stride(out), len(a), compute, lib.GEMM_DEFAULT),
             )
         return out
 
