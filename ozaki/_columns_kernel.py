@@ -288,10 +288,11 @@ exact_sums = Kernel(
     "exact_sums",
     DIGITS_SOURCE + _WINDOW_SOURCE + _KERNEL_SOURCE,
     tuple(
-        constants(dtype, product, unit, columns, layout)
-        for dtype, layout in _OWN_LAYOUTS.items()
-        for product in (False, True)
-        for unit, columns in ((False, 1), (True, 1), (False, 32))
+        constants(dtype, product, columns == 1, columns, _OWN_LAYOUTS[dtype])
+        for dtype, product, columns in (
+            *(("float64", product, columns) for product in (False, True) for columns in (1, 32)),
+            *(("float32", True, 1), ("float16", False, 1), ("bfloat16", False, 32)),
+        )
     ),
 )
 """See the comment above its CUDA source."""

@@ -215,6 +215,14 @@ def test_broadcast_input_is_not_copied():
     assert oz.mean(x, axis=(0, 1)) == 0.1
 
 
+def test_inputs_are_never_written_to():
+    x = np.array([[np.inf, 1e308, 1e-320], [np.nan, 1.0, 2.0]])
+    x.flags.writeable = False
+    for function in (oz.sum, oz.mean, oz.norm):
+        function(x, axis=0)
+    oz.dot(x, x, axis=0)
+
+
 def test_dtype_out_and_keepdims():
     x = np.array([[1 + 2.0**-24, 2.0**-60], [1.0, 2.0]])
     assert oz.sum(x, axis=1, dtype=np.float32)[0] == np.float32(1 + 2.0**-23)
@@ -514,7 +522,7 @@ def test_gpu_accumulators_have_the_hosts_bytes():
 def test_gpu_many_outputs_and_many_elements():
     cupy = pytest.importorskip("cupy")
     rng = np.random.default_rng(4)
-    x = wide(rng, (70_000, 7))
+    x = wide(rng, (140_000, 7))
     same_on_the_gpu(oz.sum, x, axis=1)
     same_on_the_gpu(oz.sum, x.T, axis=0)
     same_on_the_gpu(oz.sum, x, axis=0)

@@ -1,0 +1,89 @@
+"""Digits to floating point: both roads of FixedPoint.round, quotients and roots, against rationals."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiword.formats import FORMATS
+from ozaki._fixedpoint import ORDINARY, FixedPoint
+from tests.exact import nearest
+
+wide_integer = st.integers(-(2**61) + 1, 2**61 - 1)
+
+
+def value(digits, base_bits, exponent) -> Fraction:
+    return (
+        sum(Fraction(int(d)) * Fraction(2) ** (base_bits * i) for i, d in enumerate(digits))
+        * Fraction(2) ** exponent
+    )
+
+
+def fixed(digits, base_bits, exponent):
+    digits = np.array(digits, np.int64).reshape(len(digits), -1)
+    return FixedPoint(digits, base_bits, exponent, np.full(digits.shape[1], ORDINARY))
+
+
+@given(
+    st.lists(wide_integer, min_size=1, max_size=9), st.sampled_from([23, 30, 31, 32]), st.integers(-1300, 900)
+)
+def test_digits_round_to_nearest(digits, base_bits, exponent):
+    for name in ("fp64", "fp32", "fp16", "bf16"):
+        got = fixed(digits, base_bits, exponent).round(FORMATS[name])[0]
+        with np.errstate(over="ignore"):
+            got = float(np.float64(got).astype(FORMATS[name].dtype))
+        assert got == nearest(value(digits, base_bits, exponent), FORMATS[name])
+
+
+@given(wide_integer, wide_integer, st.integers(-1250, 950))
+def test_pairs_round_to_nearest(low, high, exponent):
+    for name in ("fp64", "fp32"):
+        got = fixed([low, high], 46, exponent).round(FORMATS[name])[0]
+        with np.errstate(over="ignore"):
+            got = float(np.float64(got).astype(FORMATS[name].dtype))
+        assert got == nearest(value([low, high], 46, exponent), FORMATS[name])
+
+
+def test_pairs_near_ties_take_either_road_to_the_same_bits():
+    rng = np.random.default_rng(0)
+    n = 200_000
+    bits = rng.integers(1, 61, n)
+    high = rng.integers(-(2**60), 2**60, n) >> rng.integers(0, 60, n)
+    # low: a half unit of some place, give or take little
+    low = (np.int64(1) << bits) * rng.choice([-1, 1], n) + rng.integers(-3, 4, n)
+    low[::3] = rng.integers(-(2**60), 2**60, n)[::3]
+    pair = fixed([low, high], 46, -100)
+    digits = replace(pair, digits=pair._narrowed(), base_bits=23)
+    assert np.array_equal(pair.round(), digits.round())
+    for i in range(0, n, 997):
+        assert pair.round()[i] == nearest(value([low[i], high[i]], 46, -100))
+
+
+@given(st.lists(wide_integer, min_size=1, max_size=6), st.integers(1, 2**40), st.integers(-1200, 100))
+def test_quotients(digits, divisor, exponent):
+    exact = value(digits, 32, exponent) / divisor
+    assert fixed(digits, 32, exponent).quotient(divisor).round()[0] == nearest(exact)
+
+
+@given(st.integers(0, 2**120), st.integers(0, 200))
+def test_square_roots_of_squares_and_their_neighbours(root, shift):
+    for integer in (root * root, max(0, root * root - 1), root * root + 1):
+        digits = [(integer >> (32 * i)) & 0xFFFFFFFF for i in range(8)]
+        got = fixed(digits, 32, -2 * shift).square_root().round()[0]
+        # RN(√v) is the float64 whose neighbouring midpoints' squares enclose v.
+        v = Fraction(integer) / Fraction(4) ** shift
+        up, down = math.nextafter(got, math.inf), math.nextafter(got, -math.inf)
+        assert ((Fraction(got) + Fraction(up)) / 2) ** 2 >= v
+        assert got == 0 or ((Fraction(got) + Fraction(down)) / 2) ** 2 <= v
+
+
+@pytest.mark.parametrize("count", [2, 3, 7, 1000])
+def test_quotient_of_many_columns(count):
+    rng = np.random.default_rng(count)
+    digits = rng.integers(-(2**60), 2**60, (5, 300))
+    got = fixed(digits, 32, -60).quotient(count).round()
+    assert got.tolist() == [nearest(value(digits[:, j], 32, -60) / count) for j in range(300)]
