@@ -104,4 +104,4 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "half_complex_batches.png")
+    main(sys.argv[1] if len(sys.argv) > 1 else "examples/output/09_half_complex_batches.png")
