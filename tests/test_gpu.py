@@ -1,0 +1,150 @@
+"""The GPU computes the host's bits: every test here needs one."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import ozaki
+from ozaki import accurate_dgemm
+from tests import golden
+from tests.cases import GOLDEN, KINDS, matrices
+from tests.test_dgemm import VARIANTS, same
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: "-".join(v.values()))
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden(cupy, name, variant):
+    kind, shape, accuracy = GOLDEN[name]
+    a, b = (cupy.asarray(x) for x in matrices(kind, *shape))
+    assert ozaki.fingerprint(accurate_dgemm(a, b, accuracy=accuracy, **variant)) == golden.load()[name]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(300, 1000, 257), (1, 5000, 1), (1025, 33, 640)], ids=str)
+def test_larger_products_are_the_hosts(cupy, kind, shape):
+    a, b = matrices(kind, *shape, seed=3)
+    expected = accurate_dgemm(a, b)
+    result = accurate_dgemm(cupy.asarray(a), cupy.asarray(b))
+    assert same(result.get(), expected)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "wide6", "wide20"])
+def test_layouts_and_panels_do_not_show(cupy, kind):
+    a, b = matrices(kind, 70, 130, 90)
+    expected = accurate_dgemm(a, b)
+    x, y = cupy.asarray(a), cupy.asarray(b)
+    variants = {
+        "fortran": accurate_dgemm(cupy.asfortranarray(x), cupy.asfortranarray(y)),
+        "transposed": accurate_dgemm(x.T.copy(), y.T.copy(), trans_a=True, trans_b=True),
+        "reversed": accurate_dgemm(x[::-1, ::-1], y[::-1, ::-1])[::-1, ::-1],
+        "strided": accurate_dgemm(cupy.repeat(x, 2, axis=1)[:, ::2], cupy.repeat(y, 3, axis=0)[::3]),
+        "shifted": accurate_dgemm(cupy.pad(x, 3)[3:-3, 3:-3], cupy.pad(y, 1)[1:-1, 1:-1]),
+        "panels": accurate_dgemm(x, y, workspace=1 << 20),
+    }
+    out = cupy.zeros((140, 180))[::2, ::2]
+    assert accurate_dgemm(x, y, out=out) is out
+    for name, result in {**variants, "out": out}.items():
+        assert same(np.ascontiguousarray(result.get()), expected), name
+
+
+def test_broadcast_operands(cupy):
+    row, column = np.linspace(-1, 1, 50), np.linspace(0.1, 3, 20)
+    expected = accurate_dgemm(np.broadcast_to(row, (30, 50)), np.broadcast_to(column, (50, 20)))
+    x, y = cupy.broadcast_to(cupy.asarray(row), (30, 50)), cupy.broadcast_to(cupy.asarray(column), (50, 20))
+    assert same(accurate_dgemm(x, y).get(), expected)
+
+
+def test_long_inner_dimension(cupy):
+    k = (1 << 17) + 1000
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((2, k)), rng.standard_normal((k, 3))
+    a[0] = b[:, 0] = 1 - 2.0**-53
+    expected = accurate_dgemm(a, b, accuracy="exact")
+    for word in ("int8", "fp64"):
+        result = accurate_dgemm(cupy.asarray(a), cupy.asarray(b), accuracy="exact", word=word)
+        assert same(result.get(), expected)
+
+
+def test_nonfinite(cupy):
+    a, b = matrices("uniform", 40, 60, 50)
+    a[3, 5], a[7, 1], b[9, 2], b[4, 30] = np.inf, np.nan, -np.inf, np.inf
+    a[20], b[:, 11] = 0.0, 0.0
+    assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b))
+
+
+def test_streams_and_threads_at_once(cupy):
+    cases = [matrices("wide2", 60 + i, 200, 70, seed=i) for i in range(6)]
+    expected = [accurate_dgemm(a, b) for a, b in cases]
+    failures = []
+
+    def work(i):
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with stream:
+            for _ in range(5):
+                a, b = (cupy.asarray(x) for x in cases[i])
+                result = accurate_dgemm(a, b).get(stream=stream)
+                if not same(result, expected[i]):
+                    failures.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_many_streams_in_one_thread(cupy):
+    a, b = matrices("uniform", 64, 64, 64)
+    expected = accurate_dgemm(a, b)
+    for _ in range(20):
+        with cupy.cuda.Stream(non_blocking=True):
+            assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), expected)
+
+
+def test_two_devices(cupy):
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        x = cupy.eye(3)
+        with pytest.raises(TypeError, match="NumPy"):
+            accurate_dgemm(x, np.eye(3))
+        return
+    a, b = matrices("uniform", 64, 64, 64)
+    with cupy.cuda.Device(1):
+        assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b))
+        y = cupy.asarray(b)
+    with pytest.raises(ValueError, match="one device"):
+        accurate_dgemm(cupy.asarray(a), y)
+
+
+def test_engines_and_arrays_must_match(cupy):
+    with pytest.raises(ValueError, match="needs NumPy arrays"):
+        accurate_dgemm(cupy.eye(3), cupy.eye(3), engine="host")
+    with pytest.raises(ValueError, match="needs CuPy arrays"):
+        accurate_dgemm(np.eye(3), np.eye(3), engine="cublas")
+
+
+def test_memory_error_names_the_sizes(cupy):
+    x = cupy.ones((200, 200))
+    with pytest.raises(MemoryError, match=r"needs \d+ bytes"):
+        accurate_dgemm(x, x, workspace=1000)
+
+
+def test_out_of_memory_becomes_smaller_panels(cupy):
+    a, b = matrices("uniform", 512, 512, 512)
+    expected = accurate_dgemm(a, b)
+    x, y = cupy.asarray(a), cupy.asarray(b)
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    pool.set_limit(size=pool.total_bytes() + (12 << 20))
+    try:
+        assert same(accurate_dgemm(x, y).get(), expected)
+    finally:
+        pool.set_limit(size=0)
