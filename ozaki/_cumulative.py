@@ -49,6 +49,8 @@ def cumsum(
     target = np.dtype(x.dtype if dtype is None else dtype)
     if target.kind in "iub":
         return np.cumsum(x, axis=axis, dtype=dtype, out=out)
+    if x.dtype.kind == "c" and target.kind != "c":
+        raise TypeError(f"dtype must be complex for a complex result, got {target}; take the real part first")
     parts = [x.real, x.imag] if x.dtype.kind == "c" else [x]
     if x.dtype.kind not in "iub":
         real_dtype(x.dtype, "the array's dtype")

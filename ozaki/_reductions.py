@@ -212,6 +212,8 @@ def _reduce(
     last_step: LastStep = _NOTHING,
 ) -> Any:
     """Sum the real part's streams, and the imaginary part's if there are any, and round."""
+    if len(parts) > 1 and target.kind != "c":
+        raise TypeError(f"dtype must be complex for a complex result, got {target}; take the real part first")
     first = parts[0][0].factors[0]
     axes = _axes(axis, first.ndim)
     kept = tuple(a for a in range(first.ndim) if a not in axes)

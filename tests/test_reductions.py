@@ -384,6 +384,9 @@ def test_complex(dtype):
     assert oz.norm(x).dtype == FORMAT[np.dtype(dtype)].dtype
     assert float(oz.norm(x)) == nearest_root(sum(p * p + q * q for p, q, _, _ in pairs), fmt)
     assert complex(oz.mean(x)) == complex(nearest(sum(a) / 93, fmt), nearest(sum(b) / 93, fmt))
+    for function in (oz.sum, oz.mean):
+        with pytest.raises(TypeError, match="complex"):
+            function(x, dtype=np.float64)
     mixed = oz.dot(flat_x, flat_y.real)
     assert float(mixed.imag) == nearest(sum(q * r for _, q, r, _ in pairs), fmt)
 
