@@ -110,7 +110,7 @@ typedef long long i64;
 __device__ double power_of_two(int e) { return __longlong_as_double((i64)(e + 1023) << 52); }
 struct Scale {
     double first, second;
-    __device__ Scale(int shift) : first(power_of_two(shift >> 1)), second(power_of_two(shift - (shift >> 1))) {}
+    __device__ Scale(int s) : first(power_of_two(s >> 1)), second(power_of_two(s - (s >> 1))) {}
     __device__ double operator()(double x) const { return x * first * second; }
 };
 """
@@ -131,7 +131,8 @@ struct Place {
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-profile_largest(const REAL *x, i64 row_stride, i64 column_stride, int rows, int columns, int chunk, u64 *largest) {
+profile_largest(const REAL *x, i64 row_stride, i64 column_stride, int rows, int columns, int chunk,
+                u64 *largest) {
     __shared__ u64 best[BLOCK_ROWS];
     const Place at(columns, chunk);
     if (threadIdx.x < BLOCK_ROWS) best[threadIdx.x] = 0;
@@ -159,7 +160,8 @@ profile_sums(const REAL *x, i64 row_stride, i64 column_stride, int rows, int col
     __shared__ int above[LEVELS][BLOCK_ROWS];
     const Place at(columns, chunk);
     for (int i = threadIdx.x; i < 2 * BLOCK_ROWS; i += THREADS) sums[i / BLOCK_ROWS][i % BLOCK_ROWS] = 0;
-    for (int i = threadIdx.x; i < LEVELS * BLOCK_ROWS; i += THREADS) above[i / BLOCK_ROWS][i % BLOCK_ROWS] = 0;
+    for (int i = threadIdx.x; i < LEVELS * BLOCK_ROWS; i += THREADS)
+        above[i / BLOCK_ROWS][i % BLOCK_ROWS] = 0;
     __syncthreads();
     u64 mine = 0, squared = 0;
     int count[LEVELS] = {};

@@ -1,0 +1,154 @@
+"""Residue number systems: pairwise coprime moduli, and the tables that go with them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
+from types import ModuleType
+
+import numpy as np
+
+from multiword._arrays import Array
+from multiword.engines import get_product
+
+SPLIT = 27
+"""Integers are reduced in two halves, cut at this bit, so that nothing exceeds 53 bits."""
+
+INT8_DEPTH = (1 << 17) - 1
+"""The longest inner dimension over which products of int8 residues fit int32."""
+
+FP64_DEPTH = 1 << 20
+"""The longest inner dimension for which fp64 moduli are chosen; beyond, k is cut in blocks."""
+
+
+@dataclass(frozen=True)
+class ResidueSystem:
+    """A residue number system: pairwise coprime moduli and the words that carry residues."""
+
+    word: str
+    depth: int
+    moduli: tuple[int, ...]
+
+    @cached_property
+    def product(self) -> int:
+        """P, the product of the moduli."""
+        return math.prod(self.moduli)
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """w_t, the inverse of P/p_t modulo p_t."""
+        return tuple(pow(self.product // p, -1, p) for p in self.moduli)
+
+    @cached_property
+    def base_bits(self) -> int:
+        """Bits of a digit: Σ Y_t·digit and q·digit must stay below 2**53."""
+        return min(40, 53 - (max(self.moduli) // 2).bit_length() - (len(self.moduli) + 1).bit_length())
+
+    def digits(self, base_bits: int) -> np.ndarray:
+        """(N + 1, L) float64: the digits of P/p_t, and of -P in the last row."""
+        rows = [self.product // p for p in self.moduli] + [-self.product]
+        count = -(-self.product.bit_length() // base_bits)
+        mask = (1 << base_bits) - 1
+        digits = [
+            [(1 if x > 0 else -1) * ((abs(x) >> (base_bits * i)) & mask) for i in range(count)] for x in rows
+        ]
+        return np.array(digits, dtype=np.float64)
+
+    def factors(self, weighted: int) -> np.ndarray:
+        """(N, 4) float64: p, 1/p, and the symmetric residues of w·1 and w·2**SPLIT."""
+        weights = self.weights if weighted else (1,) * len(self.moduli)
+        rows = [
+            (p, 1 / p, symmetric(w, p), symmetric(w << SPLIT, p))
+            for p, w in zip(self.moduli, weights, strict=True)
+        ]
+        return np.array(rows, dtype=np.float64)
+
+    def reconstruction_table(self, _: int = 0) -> np.ndarray:
+        """1/p and -p for every modulus, then the rows of `digits`, in one float64 vector."""
+        factors = [(1 / p, -p) for p in self.moduli]
+        return np.concatenate([np.ravel(factors), self.digits(self.base_bits).ravel()])
+
+    def powers(self, count: int) -> np.ndarray:
+        """(N, count) float64: the symmetric residues of 2**x, for wide integers."""
+        moduli = np.array(self.moduli)
+        powers = np.ones((count, len(moduli)), np.int64)
+        for before, after in pairwise(powers):
+            np.remainder(2 * before, moduli, out=after)
+        return np.where(powers > moduli // 2, powers - moduli, powers).T.astype(np.float64)
+
+
+def symmetric(x: int, p: int) -> int:
+    """The residue of x modulo p of least magnitude."""
+    return (x + p // 2) % p - p // 2
+
+
+@cache
+def residue_system(word: str, bits: float, k: int, parts: int = 1) -> ResidueSystem:
+    """Return the system of fewest moduli whose product exceeds 2·2**bits, for inner dimension k.
+
+    `parts` is 2 for complex products, of which three are combined before they are reduced.
+
+    Raises ValueError if int8 moduli, of which there are 49, do not reach that far.
+    """
+    if word == "int8":
+        depth, largest = min(k, INT8_DEPTH), 256
+    else:
+        depth = min(1 << (k - 1).bit_length(), FP64_DEPTH)
+        # depth·(p/2)² and its combinations stay below 2**53, with room for a multiple of p nearby
+        exact = (1 << get_product(word).exact_bits) - (1 << 27)
+        largest = min(2 * math.isqrt(exact // (depth * (1 if parts == 1 else 3))), 1 << 26)
+    sequence = _coprimes(largest)
+    total, count = 0.0, 0
+    while total <= bits + 1:
+        if count == len(sequence) and not _extend(sequence):
+            raise ValueError(f"{word} moduli cannot hold integers of {bits:.0f} bits")
+        total += math.log2(sequence[count])
+        count += 1
+    return _system(word, depth, tuple(sequence[:count]))
+
+
+@cache
+def _system(word: str, depth: int, moduli: tuple[int, ...]) -> ResidueSystem:
+    return ResidueSystem(word, depth, moduli)
+
+
+@cache
+def _coprimes(largest: int) -> list[int]:
+    """Pairwise coprime numbers from `largest` downwards, greedily; `_extend` adds the next."""
+    return [largest]
+
+
+def _extend(sequence: list[int]) -> bool:
+    product = math.prod(sequence)
+    for p in range(sequence[-1] - 1, 1, -1):
+        if math.gcd(p, product) == 1:
+            sequence.append(p)
+            return True
+    return False
+
+
+INT8_BITS = 330.0
+"""Integers beyond this many bits need fp64 moduli: the int8 ones are used up."""
+
+
+@cache
+def _table(system: ResidueSystem, name: str, argument: int, device: int, xp: ModuleType) -> Array:
+    del device  # part of the key: the copy lies there
+    table = xp.asarray(getattr(system, name)(argument))
+    xp.cuda.get_current_stream().synchronize()  # other streams will read it
+    return table
+
+
+def on_device(system: ResidueSystem, name: str, argument: int, xp: ModuleType) -> Array:
+    return _table(system, name, argument, xp.cuda.runtime.getDevice(), xp)
+
+
+def reduce(x: np.ndarray, p: float, inverse: float) -> np.ndarray:
+    """x mod p, symmetric, in place; exact for integers |x| < 2**52."""
+    quotient = x * inverse
+    np.rint(quotient, out=quotient)
+    quotient *= p
+    x -= quotient
+    return x
