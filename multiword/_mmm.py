@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, lru_cache
 
 import numpy as np
 
 from multiword._arrays import Array, import_cupy, is_cupy, namespace
 from multiword._fabsum import add_product
-from multiword._operand import Operand
+from multiword._operand import PADDING, Operand
 from multiword._schemes import Scheme
 from multiword.engines import Engine
 from multiword.engines._generations import GENERATIONS, Generation
@@ -37,7 +37,8 @@ def multiply_words(
     dtype = np.dtype(np.float32 if scheme.accumulate == "fp32" else np.float64)
     # Rows begin at multiples of 64 bytes: an odd leading dimension slows the tensor cores.
     total = xp.empty((m, -(-n // 16) * 16), dtype)[:, :n]
-    for number, (a_part, b_part, level) in enumerate(_calls(scheme, left.depth)):
+    inner = -(-left.x.shape[1] // PADDING) * PADDING
+    for number, (a_part, b_part, level) in enumerate(_calls(scheme, left.depth, inner)):
         block = scheme.block if level == 2 or scheme.blocked == "all" else None
         add_product(
             engine,
@@ -54,7 +55,8 @@ def multiply_words(
     return total
 
 
-def _calls(scheme: Scheme, depth: int) -> Iterator[tuple[slice, slice, int]]:
+@lru_cache(maxsize=256)
+def _calls(scheme: Scheme, depth: int, inner: int) -> tuple[tuple[slice, slice, int], ...]:
     """The columns of A's and of B's words that each call multiplies, and its i + j.
 
     B's words lie in reverse order, so the pairs of one i + j are neighbours on both sides.
@@ -65,13 +67,12 @@ def _calls(scheme: Scheme, depth: int) -> Iterator[tuple[slice, slice, int]]:
     else:
         levels = sorted({i + j for i, j in pairs}, reverse=True)
         groups = [sorted(pair for pair in pairs if sum(pair) == level) for level in levels]
+    calls = []
     for group in groups:
-        (i, j), count = group[0], len(group)
-        yield (
-            slice((i - 1) * depth, (i - 1 + count) * depth),
-            slice((p - j) * depth, (p - j + count) * depth),
-            i + j,
-        )
+        (i, j), length = group[0], (len(group) - 1) * depth + inner
+        first, second = (i - 1) * depth, (p - j) * depth
+        calls.append((slice(first, first + length), slice(second, second + length), i + j))
+    return tuple(calls)
 
 
 def generation_of(engine: Engine) -> Generation | None:

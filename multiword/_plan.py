@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from multiword._bounds import error_bound
 from multiword._mmm import generation_of
 from multiword._schemes import SCHEMES, Scheme, get_scheme
 from multiword.engines import Engine
+from multiword.engines._generations import Generation
 
 AUTOMATIC = ("fast-fp16", "steady-fp16", "steady-tf32")
 """What accuracy="fp32" tries on tensor cores, fastest first, before a plain product."""
@@ -51,8 +53,12 @@ def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Schem
     generation = generation_of(engine)
     if generation is None or (engine.name == "cublas" and not words_pay(m, n, k)):
         return (("fp32", SCHEMES["fp32"]),)
-    shorter = _BLOCK.get(generation.fraction_bits, 1.0)
-    tuned = []
+    return _candidates(k, generation)
+
+
+@lru_cache(maxsize=256)
+def _candidates(k: int, generation: Generation) -> tuple[tuple[str, Scheme], ...]:
+    shorter, tuned = _BLOCK.get(generation.fraction_bits, 1.0), []
     for name in AUTOMATIC:
         scheme = SCHEMES[name]
         if scheme.word in generation.widths:

@@ -76,7 +76,9 @@ __device__ __forceinline__ word_t to_word(float y, float* value) {
     asm("cvt.rz.f16.f32 %0, %1;" : "=h"(h) : "f"(y));
 #else
     float r;
-    if (magnitude(y) >= 0x38800000u) {              // a normal number of fp16: 13 bits fall off
+    if (magnitude(y) >= 0x7F800000u) {
+        r = y;
+    } else if (magnitude(y) >= 0x38800000u) {       // a normal number of fp16: 13 bits fall off
         r = __uint_as_float((__float_as_uint(y) + 0x1000u) & 0xFFFFE000u);
     } else {                                        // a subnormal one: quantum 2^-24, ties away
         int twice = (int)(fabsf(y) * 33554432.0f);
@@ -91,12 +93,15 @@ __device__ __forceinline__ word_t to_word(float y, float* value) {
 #else
     const u32 low = WORD == 8 ? 16u : 13u;          // bits of fp32 that fall off
     u32 bits = __float_as_uint(y);
+    if (magnitude(y) < 0x7F800000u) {
 #if ROUNDING == 0
-    bits += ((1u << (low - 1)) - 1u) + ((bits >> low) & 1u);
+        bits += ((1u << (low - 1)) - 1u) + ((bits >> low) & 1u);
 #elif ROUNDING == 2
-    bits += 1u << (low - 1);
+        bits += 1u << (low - 1);
 #endif
+    }
     bits &= ~((1u << low) - 1u);
+    if (magnitude(y) > 0x7F800000u) bits |= 1u << low;  // a NaN stays one
     *value = __uint_as_float(bits);
 #if WORD == 8
     return (u16)(bits >> 16);
