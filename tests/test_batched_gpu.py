@@ -92,7 +92,7 @@ def test_odd_shapes_formats_alpha_beta(way, accumulate, make):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("make", [random_words, random_pairs])
-@pytest.mark.parametrize("n", [5, 8, 12, 16, 22])
+@pytest.mark.parametrize("n", [5, 8, 12, 16, 22, 48, 80])
 def test_transposes_broadcasts_and_lists(way, make, n):
     if not suits(way, n, n, n, make is random_pairs):
         pytest.skip("too large for this way")

@@ -117,16 +117,16 @@ __device__ __forceinline__ int column_of(int g, int odd) {
 }
 
 // An operand seen as OUTER rows of DEPTH inner indices. DEPTH_CONTIGUOUS says which of the two
-// is contiguous; ALIGN is the alignment of its first entry, in entries. Indices
-// beyond the ends are clamped, and inner ones give zeros. SINGLY and COLUMNS_SINGLY are the
-// orders of inner indices and columns.
-template <bool DEPTH_CONTIGUOUS, int LD, int OUTER, int DEPTH, int ALIGN, bool CONJUGATE,
+// is contiguous; ALIGN is the alignment of its first entry, in entries. Inner indices beyond
+// the end give zeros; rows beyond it are clamped if there can be any (CLAMPED). SINGLY and
+// COLUMNS_SINGLY are the orders of inner indices and columns.
+template <bool DEPTH_CONTIGUOUS, int LD, int OUTER, int DEPTH, int ALIGN, bool CONJUGATE, bool CLAMPED,
           bool SINGLY = false, bool COLUMNS_SINGLY = false>
 struct Operand {
     static constexpr bool WHOLE = DEPTH % STEP == 0;
     static constexpr bool PAIRS = LD % 2 == 0 && ALIGN % 2 == 0 && !SINGLY;
 
-    __device__ __forceinline__ static int outer(int o) { return OUTER % 16 ? min(o, OUTER - 1) : o; }
+    __device__ __forceinline__ static int outer(int o) { return CLAMPED ? min(o, OUTER - 1) : o; }
     __device__ __forceinline__ static int depth(int h, int last) { return WHOLE ? h : min(h, last); }
     __device__ __forceinline__ static bool inside(int h) { return WHOLE || h < DEPTH; }
 
@@ -182,7 +182,7 @@ struct Operand {
 #pragma unroll
             for (int j = 0; j < SLOTS; ++j) {
                 const u16* q = s + depth(h + j, DEPTH - 1) * LD;
-                x[j] = *(const u32*)(q + (OUTER % 16 ? min(o0, (OUTER - 1) & ~1) : o0));
+                x[j] = *(const u32*)(q + (CLAMPED ? min(o0, (OUTER - 1) & ~1) : o0));
                 x[j] = inside(h + j) ? x[j] : 0;
             }
 #pragma unroll

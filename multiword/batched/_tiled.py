@@ -11,8 +11,8 @@ constexpr int BM = 16 * TM * WARPS_M, BN = WIDE * TN * WARPS_N, BK = STEP * STEP
 constexpr int PAD = 16 / SIZE;           // against bank conflicts
 constexpr int A_LD = (A_KMAJOR ? BK : BM) + PAD, B_LD = (B_KMAJOR ? BK : BN) + PAD;
 constexpr int A_ROOM = (A_KMAJOR ? BM : BK) * A_LD, B_ROOM = (B_KMAJOR ? BN : BK) * B_LD;
-using Left = Operand<A_KMAJOR, A_LD, BM, BK, 16, CONJ_A>;
-using Right = Operand<B_KMAJOR, B_LD, BN, BK, 16, CONJ_B>;
+using Left = Operand<A_KMAJOR, A_LD, BM, BK, 16, CONJ_A, false>;
+using Right = Operand<B_KMAJOR, B_LD, BN, BK, 16, CONJ_B, false>;
 
 // Rows `row` … and entries `column` … of a matrix of rows × columns, zeros beyond its ends
 template <int ROWS, int LENGTH, int LD, int VEC>

@@ -15,8 +15,9 @@ constexpr int B_ROWS = B_KMAJOR ? N : K, B_LENGTH = B_KMAJOR ? K : N;
 constexpr bool ODD_A = A_LD % 2 || A_ALIGN % 2, ODD_B = B_LD % 2 || B_ALIGN % 2;
 constexpr bool SINGLY = ODD_A && ODD_B, COLUMNS_SINGLY = N % 2 && (ODD_B || B_KMAJOR);
 constexpr int GAP = COLUMNS_SINGLY ? 4 : 1, FIRST = COLUMNS_SINGLY ? 1 : OWN;
-using Left = Operand<A_KMAJOR, A_LD, M, K, A_ALIGN, CONJ_A, SINGLY>;
-using Right = Operand<B_KMAJOR, B_LD, N, K, B_ALIGN, CONJ_B, SINGLY, COLUMNS_SINGLY>;
+constexpr bool M_ENDS = M % (16 * TM), N_ENDS = N % (WIDE * TN);  // within a warp's share
+using Left = Operand<A_KMAJOR, A_LD, M, K, A_ALIGN, CONJ_A, M_ENDS, SINGLY>;
+using Right = Operand<B_KMAJOR, B_LD, N, K, B_ALIGN, CONJ_B, N_ENDS, SINGLY, COLUMNS_SINGLY>;
 
 // A stretch of memory moved in aligned 16-byte pieces, by all threads. It keeps its 16-byte
 // phase in shared memory; returns that phase.
