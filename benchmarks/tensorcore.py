@@ -250,7 +250,8 @@ def rational_gemm(rows: list, columns: list, word: str, generation: Generation) 
     return [[dot(row, column, 0.0, word, "fp32", generation) for column in columns] for row in rows]
 
 
-def best(function, repeats: int) -> float:
+def seconds(function, repeats: int) -> float:
+    """The shortest of several runs."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -259,52 +260,51 @@ def best(function, repeats: int) -> float:
     return min(times)
 
 
-def speed(size: int = 512, repeats: int = 7) -> dict:
-    """Seconds of the model for a square product, and of the scalar one for a small one."""
+def time_once(core: TensorCore, word: str, size: int, small: int) -> tuple[float, float, float]:
+    """Nanoseconds a product: the model, the lean scalar one, and the one in rational numbers."""
     rng = np.random.default_rng(0)
-    small, rows = 32, []
-    for name in ("V100", "A100", "H200"):
-        core = TensorCore(name)
-        for word in core.generation.widths:
-            a, b = (round_words(rng.standard_normal((size, size)), word) for _ in range(2))
-            model = best(lambda: core.gemm(a, b, word=word), repeats)  # noqa: B023
-            corner = a[:small, :small], b[:small, :small]
-            scalar = best(lambda: scalar_gemm(*corner, word, core.generation), 3)  # noqa: B023
-            assert np.array_equal(core.gemm(*corner, word=word), scalar_gemm(*corner, word, core.generation))
-            tiny = [x[:8].astype(float).tolist() for x in (corner[0], corner[1].T)]
-            rational = best(lambda: rational_gemm(*tiny, word, core.generation), 3)  # noqa: B023
-            per_model, per_scalar = model / size**3, scalar / small**3
-            rows.append(
-                {
-                    "generation": name,
-                    "word": word,
-                    "size": size,
-                    "seconds": model,
-                    "nanoseconds_per_product": per_model * 1e9,
-                    "scalar_nanoseconds_per_product": per_scalar * 1e9,
-                    "rational_nanoseconds_per_product": rational / (64 * small) * 1e9,
-                    "times_faster_than_scalar": per_scalar / per_model,
-                    "times_faster_than_rational": rational / (64 * small) / per_model,
-                }
-            )
+    a, b = (round_words(rng.standard_normal((size, size)), word) for _ in range(2))
+    corner = a[:small, :small], b[:small, :small]
+    assert np.array_equal(core.gemm(*corner, word=word), scalar_gemm(*corner, word, core.generation))
+    lists = [x[:8].astype(float).tolist() for x in (corner[0], corner[1].T)]
+    return (
+        seconds(lambda: core.gemm(a, b, word=word), 5) / size**3 * 1e9,
+        seconds(lambda: scalar_gemm(*corner, word, core.generation), 2) / small**3 * 1e9,
+        seconds(lambda: rational_gemm(*lists, word, core.generation), 2) / (64 * small) * 1e9,
+    )
+
+
+def speed(size: int = 512, small: int = 32, rounds: int = 12) -> dict:
+    """Times of the model for a square product and of the others for a small one: for each the best of
+    several rounds, since a shared machine disturbs now the one and now the other."""
+    cases = [(name, word) for name in ("V100", "A100", "H200") for word in GENERATIONS[name].widths]
+    times = np.array(
+        [[time_once(TensorCore(name), word, size, small) for name, word in cases] for _ in range(rounds)]
+    )
+    rows = []
+    for (name, word), (model, scalar, rational) in zip(cases, times.min(axis=0).tolist(), strict=True):
+        rows.append(
+            {
+                "generation": name,
+                "word": word,
+                "size": size,
+                "seconds": model * size**3 * 1e-9,
+                "nanoseconds_per_product": model,
+                "scalar_nanoseconds_per_product": scalar,
+                "rational_nanoseconds_per_product": rational,
+                "times_faster_than_scalar": scalar / model,
+                "times_faster_than_rational": rational / model,
+            }
+        )
     cores = len(os.sched_getaffinity(0))
-    return {"machine": platform.machine(), "cores": cores, "best_of": repeats, "rows": rows}
+    return {"machine": platform.machine(), "cores": cores, "rounds": rounds, "rows": rows}
 
 
 def print_speed(result: dict) -> None:
     n, cores = result["rows"][0]["size"], result["cores"]
     table = Table(title=f"The model at {n}×{n}×{n} against the same element by element ({cores} cores)")
-    headings = (
-        "generation",
-        "words",
-        "seconds",
-        "ns/product",
-        "scalar",
-        "times faster",
-        "rational",
-        "times faster",
-    )
-    for heading in headings:
+    slower = ("scalar", "times faster", "rational", "times faster")
+    for heading in ("generation", "words", "seconds", "ns/product", *slower):
         table.add_column(heading, justify="right")
     for r in result["rows"]:
         times = (f"{r['seconds']:.3f}", f"{r['nanoseconds_per_product']:.2f}")

@@ -17,7 +17,7 @@ from multiword.engines._contract import get_product
 from multiword.engines._fma import chain, fma
 from multiword.engines._generations import Blocking, Generation, get_generation
 
-SLAB_ROWS, SLAB_COLUMNS = 128, 512
+SLAB_ROWS, SLAB_COLUMNS = 256, 512
 """Results that one slab holds: its working arrays stay in a core's cache."""
 
 LONG_RUN = 4 << 30
@@ -186,9 +186,10 @@ class TensorCore:
         size = np.abs(c[c != 0])
         ordinary = self.accumulate == "fp32" and bool(((size >= 2.0**-90) & (size <= 2.0**100)).all())
         operands = prepare(a, b, word, self.generation, wide=not ordinary)
+        height = max(1, min(SLAB_ROWS, -(-m // self.workers)))
         corners = [
-            (slice(i, min(i + SLAB_ROWS, m)), slice(j, min(j + SLAB_COLUMNS, n)))
-            for i in range(0, m, SLAB_ROWS)
+            (slice(i, min(i + height, m)), slice(j, min(j + SLAB_COLUMNS, n)))
+            for i in range(0, m, height)
             for j in range(0, n, SLAB_COLUMNS)
         ]
         out = np.empty(c.shape, np.float32)
