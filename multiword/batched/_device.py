@@ -120,10 +120,14 @@ def _run(call: Call, blocking: Blocking | None) -> None:
     raise ValueError(f"{chosen} does not fit m, n, k = {call.case.m}, {call.case.n}, {call.case.k}")
 
 
-@lru_cache(maxsize=4096)
 def compiled(case: Case, blocking: Blocking) -> tuple[Any, Plan | None]:
-    """The kernel for a case, and its launch."""
-    processors, limit = device_limits(import_cupy().cuda.runtime.getDevice())
+    """The kernel for a case on the current device, and its launch; None if it does not fit."""
+    return _compiled(case, blocking, import_cupy().cuda.runtime.getDevice())
+
+
+@lru_cache(maxsize=4096)
+def _compiled(case: Case, blocking: Blocking, device: int) -> tuple[Any, Plan | None]:
+    processors, limit = device_limits(device)
     if blocking.way == "tiled":
         kernel, plan = TILED, plan_tiled(case, blocking, limit)
     else:
@@ -131,7 +135,8 @@ def compiled(case: Case, blocking: Blocking) -> tuple[Any, Plan | None]:
     if plan is None:
         return None, None
     function = kernel.compiled(**dict(plan.constants))
-    if plan.shared > 48 << 10:
+    # Plans share functions: the allowance only ever grows.
+    if plan.shared > function.max_dynamic_shared_size_bytes:
         function.max_dynamic_shared_size_bytes = plan.shared
     return function, plan
 
