@@ -270,6 +270,16 @@ def test_integers_add_exactly_while_they_fit():
         assert np.array_equal(d, a @ b)
 
 
+def test_other_numbers_are_rounded_once():
+    x = np.array([[1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-11 + 2.0**-40, 1e300, -1e-300]])  # above ties, by little
+    one = np.ones((4, 1))
+    for word, first in (("bf16", 1 + 2.0**-7), ("tf32", 1 + 2.0**-8), ("fp16", 1 + 2.0**-8)):
+        d = TensorCore("H200").gemm(x.T, one[:1], word=word).ravel()
+        assert d[0] == first
+        assert d[1] == (1 if word == "bf16" else 1 + 2.0**-10)
+        assert d[2:].tolist() == [np.inf, 0.0]
+
+
 def test_tf32_operands_are_rounded_to_nearest_even():
     ties = np.array([[1 + 2.0**-11, 1 + 3 * 2.0**-11, -(1 + 2.0**-11), 1 + 2.0**-11 + 2.0**-23]], np.float32)
     d = TensorCore("A100").gemm(ties.T, np.ones((1, 1), np.float32), word="tf32")

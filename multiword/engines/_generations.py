@@ -86,7 +86,8 @@ GENERATIONS: dict[str, Generation] = {
     )
 }
 """The generations that this library knows, by the name of a chip: Volta, Turing, Ampere, Ada,
-Hopper (twice) and Blackwell. For others, make a `Generation` or `dataclasses.replace` one."""
+Hopper (twice) and Blackwell. The H200's is measured by this library's own probes; the others' are the
+literature's. For more, make a `Generation` or `dataclasses.replace` one."""
 
 
 def get_generation(generation: str | Generation) -> Generation:

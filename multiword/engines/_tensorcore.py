@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from multiword._arrays import Array, as_array, is_cupy
+from multiword._rounding import round_to
 from multiword.engines._blockfma import BlockFMA, Operands, prepare
 from multiword.engines._checks import check_multiply
 from multiword.engines._contract import get_product
@@ -18,7 +19,7 @@ from multiword.engines._fma import chain, fma
 from multiword.engines._generations import Blocking, Generation, get_generation
 
 SLAB_ROWS, SLAB_COLUMNS = 256, 512
-"""Results that one slab holds: its working arrays stay in a core's cache."""
+"""The largest number of results that are computed at once by one worker."""
 
 LONG_RUN = 4 << 30
 """Products from which a run on a terminal shows its progress."""
@@ -122,7 +123,9 @@ class TensorCore:
         left, right = _on_host(a, "a"), _on_host(b, "b")
         if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
             raise ValueError(f"a must be (m, k) and b (k, n), got {left.shape} and {right.shape}")
-        left, right = (np.ascontiguousarray(x.astype(product.word)) for x in (left, right))
+        if product.word.kind != "i":
+            left, right = round_to(left, word), round_to(right, word)
+        left, right = (np.ascontiguousarray(x, dtype=product.word) for x in (left, right))
         result = np.dtype(np.float16) if self._is_half(word) else product.result
         shape = (left.shape[0], right.shape[1])
         start = None
@@ -181,7 +184,7 @@ class TensorCore:
         if n < m:  # the arithmetic is symmetric, and long rows are faster
             return self._tensor_product(word, b.T, a.T, c.T).T
         if word == "tf32":
-            a, b = _round_to_tf32(a), _round_to_tf32(b)
+            a, b = round_to(a, word), round_to(b, word)
         c = c.astype(np.float64)
         size = np.abs(c[c != 0])
         ordinary = self.accumulate == "fp32" and bool(((size >= 2.0**-90) & (size <= 2.0**100)).all())
@@ -246,13 +249,6 @@ def _on_host(x: object, name: str) -> np.ndarray:
     if is_cupy(array):
         raise TypeError(f"{name} must be a NumPy array, since the model runs on the CPU: move it yourself")
     return np.asarray(array)
-
-
-def _round_to_tf32(x: np.ndarray) -> np.ndarray:
-    """Round float32 to the 11 bits of tf32, to nearest even; Inf and NaN stay what they are."""
-    bits = np.ascontiguousarray(x).view(np.uint32)
-    rounded = (bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000)
-    return np.where(np.isfinite(x), rounded.view(np.float32), x)
 
 
 def _canonical(x: np.ndarray) -> np.ndarray:
