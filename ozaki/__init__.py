@@ -1,5 +1,7 @@
 """FP64-accurate, correctly rounded and reproducible products and sums from low-precision products."""
 
+from ozaki._cumulative import cumsum
+from ozaki._exactsum import ExactSum
 from ozaki._fingerprint import fingerprint
 from ozaki._gemm import (
     accurate_cgemm,
@@ -10,18 +12,37 @@ from ozaki._gemm import (
     plan,
     prepare,
 )
+from ozaki._mukunoki import mukunoki_dgemm, mukunoki_split, slice_count
 from ozaki._operand import Operand
 from ozaki._plan import Plan
+from ozaki._reductions import dot, mean, norm, sum, vdot
+from ozaki._summation import acc_sum, extract_vector, near_sum, sum_k, two_product, two_sum
 
 __all__ = [
+    "ExactSum",
     "Operand",
     "Plan",
+    "acc_sum",
     "accurate_cgemm",
     "accurate_dgemm",
     "accurate_sgemm",
     "accurate_zgemm",
+    "cumsum",
+    "dot",
+    "extract_vector",
     "fingerprint",
     "matmul",
+    "mean",
+    "mukunoki_dgemm",
+    "mukunoki_split",
+    "near_sum",
+    "norm",
     "plan",
     "prepare",
+    "slice_count",
+    "sum",
+    "sum_k",
+    "two_product",
+    "two_sum",
+    "vdot",
 ]

@@ -216,8 +216,8 @@ _INSTANCES = tuple(
 _LARGEST = Kernel("profile_largest", _PROFILE_SOURCE, _INSTANCES)
 _SUMS = Kernel("profile_sums", _PROFILE_SOURCE, _INSTANCES)
 
-_CHUNK = 2048
-"""Columns to a block: enough work for each, and enough blocks for the device."""
+_CHUNK = {0: 512, 1: 1024}
+"""Columns to a block, by ALONG_K: enough work for each, and enough blocks for the device."""
 
 
 def operand_layout(x: Array) -> tuple[tuple[int, int], dict[str, Any]]:
@@ -236,9 +236,9 @@ def _profile_device(parts: list[Array]) -> tuple[Array, ...]:
     for kernel, outputs in ((_LARGEST, ()), (_SUMS, (exponent, totals[1], totals[2], counts))):
         for x in parts:
             strides, constants = operand_layout(x)
-            block_rows = 8 if constants["ALONG_K"] else 32
-            grid = (-(-rows // block_rows), -(-columns // _CHUNK))
-            extent = (*strides, rows, columns, _CHUNK)
+            block_rows, chunk = 8 if constants["ALONG_K"] else 32, _CHUNK[constants["ALONG_K"]]
+            grid = (-(-rows // block_rows), -(-columns // chunk))
+            extent = (*strides, rows, columns, chunk)
             arguments = (x, *map(np.int64, extent[:2]), *map(np.int32, extent[2:]), totals[0], *outputs)
             kernel(grid, (256,), arguments, **_CONSTANTS, **constants)
     return exponent, totals[1], totals[2], counts

@@ -103,12 +103,17 @@ __device__ double assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *
         for (int d = 0; d < DIGITS; d++) sum[d] = fma(y, FROM_TABLE(2 * MODULI + t * DIGITS + d), sum[d]);
     }
     fraction = (fraction + MAGIC) - MAGIC;
+#pragma unroll(SMALL_UNROLL)
+    for (int d = 0; d < DIGITS; d++) sum[d] = fma(fraction, FROM_TABLE((2 + DIGITS) * MODULI + d), sum[d]);
+#if DIGITS == 3
+    double result;
+    const double base = (double)(1ull << BASE_BITS);
+    if (precision == 53 && round_three(base * base * sum[2], base * sum[1], sum[0], exponent, &result))
+        return result;
+#endif
     u64 limb[LIMBS] = {};
 #pragma unroll(SMALL_UNROLL)
-    for (int d = 0; d < DIGITS; d++) {
-        const double value = fma(fraction, FROM_TABLE((2 + DIGITS) * MODULI + d), sum[d]);
-        add_shifted<LIMBS>(limb, (long long)value, d * BASE_BITS);
-    }
+    for (int d = 0; d < DIGITS; d++) add_shifted<LIMBS>(limb, (long long)sum[d], d * BASE_BITS);
     return round_limbs<LIMBS>(limb, exponent, precision, smallest);
 }
 

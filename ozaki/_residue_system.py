@@ -76,7 +76,8 @@ class ResidueSystem:
         powers = np.ones((count, len(moduli)), np.int64)
         for before, after in pairwise(powers):
             np.remainder(2 * before, moduli, out=after)
-        return np.where(powers > moduli // 2, powers - moduli, powers).T.astype(np.float64)
+        symmetric = np.where(powers > moduli // 2, powers - moduli, powers)
+        return np.ascontiguousarray(symmetric.T, dtype=np.float64)
 
 
 def symmetric(x: int, p: int) -> int:

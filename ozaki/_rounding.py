@@ -158,6 +158,23 @@ __device__ double round_limbs(u64 *limb, int exponent, int precision, int smalle
     return negative ? -value : value;
 }
 
+/* RN((a + b + c)·2^exponent) for exact a, b, c of decreasing weight, each an integer below 2^53
+   times a power of two, where the result is a normal number; false, and no result, where it may
+   not be. Two error-free sums leave s + t + f; t is rounded to odd, so that the one rounding that
+   follows, s + t, goes as that of s + t + f does (Boldo and Melquiond). */
+__device__ bool round_three(double a, double b, double c, int exponent, double *result) {
+    const double s = a + b, z = s - a, e = (a - (s - z)) + (b - z);
+    const double t = e + c, y = t - e, f = (e - (t - y)) + (c - y);
+    long long bits = __double_as_longlong(t);
+    /* If t is inexact and even, step to its neighbour on the side of f. */
+    if (f != 0 && !(bits & 1)) bits += (f > 0) == (t > 0) ? 1 : -1;
+    const double sum = s + __longlong_as_double(bits);
+    const int scaled = ((int)(__double2hiint(sum) >> 20) & 0x7ff) + exponent;
+    if (scaled < 1 || scaled > 2046 || sum == 0) return false;
+    *result = __hiloint2double(__double2hiint(sum) + exponent * (1 << 20), __double2loint(sum));
+    return true;
+}
+
 /* limb += value·2^bits, modulo 2^(64·WORDS). */
 template <int WORDS>
 __device__ void add_shifted(u64 *limb, long long value, int bits) {
