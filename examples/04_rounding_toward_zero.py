@@ -7,7 +7,7 @@ arithmetic", Figure 4.3: the componentwise error of fp16, double-fp16 and fp32 o
 rounding of terms and sums, toward zero (RZ) or to nearest (RN), is all that changes. Right: Ootomo
 and Yokota, "Recovering single precision accuracy from tensor cores", Figure 5: Markidis' four
 products, all into one accumulator, with both roundings. The tensor cores are models, exact to the
-last bit, so no GPU is needed: about twenty seconds on two cores.
+last bit, so no GPU is needed: about half a minute on two cores.
 """
 
 from __future__ import annotations
