@@ -315,7 +315,7 @@ def plot(source: Path, folder: Path) -> None:
         axis.set_yscale("log", base=10)
         axis.set(title=label, xlabel="inner dimension k")
     axes[0].set_ylabel("largest componentwise error")
-    axes[-1].legend(fontsize=7, loc="upper right")
+    axes[-1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.02, 1))
     figure.suptitle(result["device"])
     figure.tight_layout()
     figure.savefig(folder / f"{source.stem}_error.png", dpi=90)

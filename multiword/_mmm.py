@@ -9,7 +9,7 @@ import numpy as np
 
 from multiword._arrays import Array, import_cupy, is_cupy, namespace
 from multiword._fabsum import add_product
-from multiword._operand import PADDING, Operand
+from multiword._operand import Operand
 from multiword._schemes import Scheme
 from multiword.engines import Engine
 from multiword.engines._generations import GENERATIONS, Generation
@@ -37,8 +37,7 @@ def multiply_words(
     dtype = np.dtype(np.float32 if scheme.accumulate == "fp32" else np.float64)
     # Rows begin at multiples of 64 bytes: an odd leading dimension slows the tensor cores.
     total = xp.empty((m, -(-n // 16) * 16), dtype)[:, :n]
-    inner = -(-left.x.shape[1] // PADDING) * PADDING
-    for number, (a_part, b_part, level) in enumerate(_calls(scheme, left.depth, inner)):
+    for number, (a_part, b_part, level) in enumerate(_calls(scheme, left.depth)):
         block = scheme.block if level == 2 or scheme.blocked == "all" else None
         add_product(
             engine,
@@ -56,7 +55,7 @@ def multiply_words(
 
 
 @lru_cache(maxsize=256)
-def _calls(scheme: Scheme, depth: int, inner: int) -> tuple[tuple[slice, slice, int], ...]:
+def _calls(scheme: Scheme, depth: int) -> tuple[tuple[slice, slice, int], ...]:
     """The columns of A's and of B's words that each call multiplies, and its i + j.
 
     B's words lie in reverse order, so the pairs of one i + j are neighbours on both sides.
@@ -69,7 +68,7 @@ def _calls(scheme: Scheme, depth: int, inner: int) -> tuple[tuple[slice, slice, 
         groups = [sorted(pair for pair in pairs if sum(pair) == level) for level in levels]
     calls = []
     for group in groups:
-        (i, j), length = group[0], (len(group) - 1) * depth + inner
+        (i, j), length = group[0], len(group) * depth
         first, second = (i - 1) * depth, (p - j) * depth
         calls.append((slice(first, first + length), slice(second, second + length), i + j))
     return tuple(calls)

@@ -35,9 +35,8 @@ RUNS, RUN = 64, 8
 SMALL = 2.0**-12
 """fp16: y below this loses more than 2^-24 of itself in two words (it loses up to 2^-36)."""
 
-PADDING, SKEW = 16, 64
-"""Words of a line begin at multiples of `PADDING`, and of no power of two that would make all
-lines begin in the same place of the cache: long words are kept `SKEW` zeros apart."""
+PADDING = 16
+"""Words of a line begin at multiples of this."""
 
 _SIGNIFICAND = {"fp16": 16, "bf16": 8, "tf32": 19}
 
@@ -49,7 +48,7 @@ class Operand:
     x : the (lines, k) float32 operand itself, rows or columns contiguous.
     words : (lines, p·depth) array of the word dtype; word i, or p - i + 1 for B, in columns
         [(i - 1)·depth, i·depth).
-    depth : the distance of words, k and the zeros that pad it.
+    depth : k, padded with zeros.
     lines : (lines,) array of `LINE`; on the device its bytes, (lines, 32).
     """
 
@@ -133,8 +132,7 @@ def exact_bits(k: int) -> int:
 
 
 def _depth(k: int) -> int:
-    depth = -(-k // PADDING) * PADDING
-    return depth + SKEW if depth % 1024 == 0 and depth else depth
+    return -(-k // PADDING) * PADDING
 
 
 def _samples(k: int, guess: bool) -> tuple[int, int, int]:
