@@ -101,7 +101,8 @@ def timed(work, gpu, repeats):
         return float(np.median(times))
     import cupy
 
-    work()
+    for _ in range(3):
+        work()
     for _ in range(repeats):
         start, stop = cupy.cuda.Event(), cupy.cuda.Event()
         start.record()
@@ -126,6 +127,8 @@ def measure(xp, dtype, shape, kinds, repeats):
     rng = xp.random.default_rng(1)
     flops = (8 if np.dtype(dtype).kind == "c" else 2) * m * k * n
     for kind in kinds:
+        if gpu:
+            xp.get_default_memory_pool().free_all_blocks()
         a, b = draw(xp, rng, kind, (m, k), dtype), draw(xp, rng, kind, (k, n), dtype)
         result = {"dtype": dtype, "shape": shape, "data": kind}
         for name, work in {
@@ -192,7 +195,7 @@ def main():
                 print(
                     f"{dtype:<11}{shape!s:<22}{row['data']:<8}{x['teraflops']:9.2f}{y['teraflops']:9.2f}{row['ratio']:7.2f}"
                     f"   {x['max']:9.1e} {x['rms']:9.1e}  {y['max']:9.1e} {y['rms']:9.1e}"
-                    f"  {row['plan']['products']} {row['plan']['word']} {row['plan']['width']}"
+                    f"  {row['plan']['products']} {row['plan']['word']} {row['plan']['width']} bound {row['plan']['bound']:.1e}"
                     + (f" prepared {x['seconds'] / prepared:.2f}" if prepared else ""),
                     flush=True,
                 )

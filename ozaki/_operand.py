@@ -60,7 +60,10 @@ class Operand:
     def split(self, scheme: Any, scale: Array, rows: slice, inner: slice, padding: int) -> Array:
         """The words of a block of rows and of the inner dimension, from the whole split if there is one."""
         if self._split is not None and self._split[0] == scheme.system and self._split[1] is scale:
-            return self._split[2][:, :, rows, inner]
+            # Blocks that reach the end take the padding along: engines like round lengths.
+            last = None if rows.stop >= self.rows else rows.stop
+            end = None if inner.stop >= self.depth else inner.stop
+            return self._split[2][:, :, rows.start : last, inner.start : end]
         parts = [x[rows, inner] for x in self.parts]
         return scheme.split(parts, scale[rows], self.side, padding)
 
