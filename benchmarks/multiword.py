@@ -34,6 +34,7 @@ from tests.distributions import PAIRS, normal, symmetric, unit
 DRAWS: dict[str, Callable[..., np.ndarray]] = {"normal": normal, "(0, 1]": unit, "(-1/2, 1/2]": symmetric}
 STUDIED = (
     "default",
+    "steady-fp16",
     "fp32",
     "fp16",
     "double-fp16",
@@ -286,7 +287,7 @@ def run(command: str, out: Path) -> None:
         result["bandwidth"] = {str(n): splitting(n) for n in (4096, 8192)}
         engine = get_engine("cublas")
         result["error against k"] = error_against_k(engine, [2**e for e in range(9, 21)], 16, cupy.asarray)
-        result["patterns"] = patterns(engine, 2048, 2048, cupy.asarray)
+        result["patterns"] = patterns(engine, 4096, 2048, cupy.asarray)
     else:
         engine = get_engine("tensorcore")
         result["error against k"] = error_against_k(engine, [2**e for e in range(9, 16)], 16, np.asarray)
@@ -310,6 +311,8 @@ def plot(source: Path, folder: Path) -> None:
     for axis, label in zip(axes, DRAWS, strict=True):
         for name in STUDIED:
             line = [(r["k"], r["max"]) for r in rows if r["data"] == label and r["scheme"] == name]
+            if not line:
+                continue
             style = {"default": "k-", "fp32": "k--"}.get(name, "-")
             axis.loglog(*zip(*line, strict=True), style, base=2, marker=".", label=name)
         axis.set_yscale("log", base=10)
@@ -332,6 +335,8 @@ def _plot_speed(result: dict[str, Any], target: Path) -> None:
             (e for e in result["speed"] if e["data"] == label), key=lambda e: e["n"] * (e["n"] <= 8192)
         )
         for name, r in entry["results"].items():
+            if "transposed" in name:
+                continue
             axis.plot(r["max"], r["TF"], "k*" if name == "default" else "o")
             axis.annotate(name, (r["max"], r["TF"]), fontsize=7, xytext=(4, 2), textcoords="offset points")
         axis.axvline(entry["results"]["sgemm"]["max"], color="gray", linestyle=":")

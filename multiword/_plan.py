@@ -23,6 +23,10 @@ _FP32_RATE, _WORD_RATE, _BANDWIDTH, _LAUNCHES = 50e12, 700e12, 4e12, 250e-6
 size on words are worth their while, and the ratios are much alike on other tensor cores."""
 
 
+WAVE = 1 << 22
+"""Results that occupy all multiprocessors of an H200 with tiles of 128 by 256."""
+
+
 def words_pay(m: int, n: int, k: int) -> bool:
     """Whether three products of words are faster than one in fp32, by a model of the time."""
     words = 6.0 * m * n * k / _WORD_RATE + (8.0 * (m + n) * k + 20.0 * m * n) / _BANDWIDTH + _LAUNCHES
@@ -53,7 +57,10 @@ def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Schem
     generation = generation_of(engine)
     if generation is None or (engine.name == "cublas" and not words_pay(m, n, k)):
         return (("fp32", SCHEMES["fp32"]),)
-    return _candidates(k, generation)
+    tried = _candidates(k, generation)
+    # Few results: a library splits k among idle multiprocessors, and what was given back in
+    # advance for long sums would be too much for the short ones that they become.
+    return tried[1:] if engine.name == "cublas" and m * n < WAVE and len(tried) > 2 else tried
 
 
 @lru_cache(maxsize=256)
