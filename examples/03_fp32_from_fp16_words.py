@@ -7,9 +7,10 @@ drifts by k·2⁻²⁴ (Fasi et al., Fig. 4.2). Blocks (FABsum) make the drift s
 removes the means of rows and columns, and gives back in advance what truncation will take.
 Right: the same for normal elements, where partial sums are of both signs.
 
-    python examples/03_fp32_from_fp16_words.py [picture.png]
+    python examples/03_fp32_from_fp16_words.py [--output DIR]
 """
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -48,7 +49,11 @@ def measure(draw, lengths, m=24):
     return found
 
 
-def main(target="fp32_from_fp16_words.png"):
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path(__file__).with_name("output"), metavar="DIR")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(1)
     lengths = [2**e for e in range(7, 16)]
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), sharey=True)
@@ -66,9 +71,10 @@ def main(target="fp32_from_fp16_words.png"):
     axes[0].set_ylabel("largest componentwise error")
     axes[0].legend(fontsize=8)
     figure.tight_layout()
+    target = options.output / "03_fp32_from_fp16_words.png"
     figure.savefig(target, dpi=110)
     print(f"saved {target}")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -1,6 +1,6 @@
 """Why two fp16 words on a tensor core are not fp32: the accumulator rounds toward zero.
 
-    python examples/04_rounding_toward_zero.py [figure.png]
+    python examples/04_rounding_toward_zero.py [--output DIR]
 
 Left and middle: Fasi, Higham, Lopez, Mary and Mikaitis, "Matrix multiplication in multiword
 arithmetic", Figure 4.3: the componentwise error of fp16, double-fp16 and fp32 on a V100 whose
@@ -12,6 +12,7 @@ last bit, so no GPU is needed: about half a minute on two cores.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -84,6 +85,10 @@ def figure_5() -> dict[str, list[float]]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path(__file__).with_name("output"), metavar="DIR")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
     rz, rn, right = figure_4_3(TOWARD_ZERO), figure_4_3(TO_NEAREST), figure_5()
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), constrained_layout=True)
     titles = ("V100, rounding toward zero", "the same, rounding to nearest", "Markidis' products, A100")
@@ -98,7 +103,7 @@ def main() -> None:
     axes[0].set_ylabel("componentwise error")
     axes[1].sharey(axes[0])
     axes[2].set_ylabel("relative residual")
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else "04_rounding_toward_zero.png")
+    target = options.output / "04_rounding_toward_zero.png"
     figure.savefig(target, dpi=150)
     print(f"n = {SIZES[-1]}: double-fp16 over fp32, componentwise error")
     print(f"  toward zero  {rz['double-fp16'][-1] / rz['fp32'][-1]:8.1f} times")

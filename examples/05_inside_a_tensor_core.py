@@ -1,6 +1,6 @@
 """What a tensor core does to a sum, seen from outside.
 
-    python examples/05_inside_a_tensor_core.py [figure.png]
+    python examples/05_inside_a_tensor_core.py [--output DIR]
 
 Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021), ask the
 hardware with products of a few chosen entries. Here the same questions go to the models of four
@@ -11,6 +11,7 @@ smaller. Prints the report, draws three of its answers; a few seconds on a CPU.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -54,6 +55,10 @@ def not_monotone(core: TensorCore, steps: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path(__file__).with_name("output"), metavar="DIR")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
     found, notes = survey([TensorCore(chip) for chip in CHIPS])
     print_report(found, notes)
 
@@ -82,7 +87,7 @@ def main() -> None:
     axes[2].legend()
     for axis in axes:
         axis.grid(alpha=0.3)
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else "05_inside_a_tensor_core.png")
+    target = options.output / "05_inside_a_tensor_core.png"
     figure.savefig(target, dpi=150)
     print(f"figure: {target}")
 

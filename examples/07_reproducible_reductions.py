@@ -1,6 +1,6 @@
 """Statistics and conjugate gradients whose bits do not depend on how the work is cut.
 
-    python examples/07_reproducible_reductions.py [figure.png]
+    python examples/07_reproducible_reductions.py [--output DIR]
 
 First the mean and the variance of an array that arrives in chunks: with NumPy every chunk size gives
 other digits, with `ExactSum` all give the correctly rounded ones. Then conjugate gradients on a
@@ -11,6 +11,7 @@ every blocking goes the same way, bit for bit.
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from fractions import Fraction
@@ -118,7 +119,11 @@ def spread(runs: list[np.ndarray]) -> np.ndarray:
 
 
 def main() -> None:
-    figure_path = Path(sys.argv[1] if len(sys.argv) > 1 else "reproducible_reductions.png")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path(__file__).with_name("output"), metavar="DIR")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    figure_path = options.output / "07_reproducible_reductions.png"
     rng = np.random.default_rng(7)
 
     x = 1e6 + rng.standard_normal(400_000)

@@ -1,6 +1,6 @@
 """Detecting symbols on a thousand radio channels with half-complex matrices.
 
-    python examples/09_half_complex_batches.py [figure.png]
+    python examples/09_half_complex_batches.py [--output DIR]
 
 A base station with 64 antennas hears 16 users on 1000 subcarriers at once. On each subcarrier the
 channel H is a 64×16 complex matrix, and the users' symbols are recovered from y = Hx + noise by
@@ -14,6 +14,7 @@ the reason for interleaved pairs: the roofline of Abdelfattah, Tomov and Dongarr
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -88,7 +89,12 @@ def draw_roofline(axis: plt.Axes) -> None:
     axis.legend()
 
 
-def main(path: str) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path(__file__).with_name("output"), metavar="DIR")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / "09_half_complex_batches.png"
     decibels = np.arange(0, 13, 1.5)
     rates = error_rates(np.random.default_rng(7), decibels)
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5))
@@ -104,4 +110,4 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "examples/output/09_half_complex_batches.png")
+    main()
