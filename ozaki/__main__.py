@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="two .npy files with real matrices, or: info"
+        "files", nargs="*", metavar="FILE", help="two .npy files with one matrix each, or: info"
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the .npy file to write")
     parser.add_argument(

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from multiword._arrays import Array, import_cupy
 from multiword.engines import Engine, get_engine
 from ozaki._fingerprint import fingerprint
-from ozaki._gemm import accurate_dgemm, plan
+from ozaki._gemm import accurate_dgemm, accurate_zgemm, plan
 
 
 class Observed:
@@ -53,7 +53,8 @@ def multiply_files(
 ) -> None:
     """Multiply the matrices of two .npy files into a third, which appears when it is complete.
 
-    `options` are those of `accurate_dgemm`; with the engine "cublas" the matrices are copied to
+    The result is float64, or complex128 if a matrix is complex. `options` are those of
+    `accurate_dgemm`; with the engine "cublas" the matrices are copied to
     the GPU and the result back.
     """
     if not output.parent.is_dir():
@@ -77,7 +78,7 @@ def multiply_files(
 
 
 def load_matrix(path: Path) -> np.ndarray:
-    """Return the real matrix in a .npy file; OSError or ValueError, naming the file, if there is none."""
+    """Return the matrix in a .npy file as float64 or complex128; OSError or ValueError if there is none."""
     try:
         x = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -85,9 +86,9 @@ def load_matrix(path: Path) -> np.ndarray:
     if not isinstance(x, np.ndarray):
         x.close()
         raise ValueError(f"{path} is an archive of several arrays; a .npy file with one matrix is needed")
-    if x.dtype.kind not in "fiub" or x.ndim != 2:
-        raise ValueError(f"{path} must hold a real matrix, but it holds {x.dtype} of shape {x.shape}")
-    return x
+    if x.dtype.kind not in "fciub" or x.ndim != 2:
+        raise ValueError(f"{path} must hold a matrix of numbers, but it holds {x.dtype} of shape {x.shape}")
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)
 
 
 def save(path: Path, x: np.ndarray) -> None:
@@ -122,4 +123,5 @@ def _multiply(a: Array, b: Array, engine: Engine, options: dict[str, Any], conso
             total = steps.products * a.size * b.shape[1]
         progress.update(task, description="multiplying", total=total)
         observed = Observed(engine, lambda done: progress.advance(task, done))
-        return accurate_dgemm(a, b, engine=observed, **options)
+        face = accurate_zgemm if "c" in (a.dtype.kind, b.dtype.kind) else accurate_dgemm
+        return face(a, b, engine=observed, **options)

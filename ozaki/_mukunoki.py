@@ -79,7 +79,8 @@ def mukunoki_split(x: Any, count: int | None = None) -> SplitRows:
     Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores, and its accurate and
     reproducible versions (2020), Algorithm 1.
 
-    >>> split = mukunoki_split(np.array([[1.0, 2.0**-40]]))
+    >>> import numpy as np, ozaki
+    >>> split = ozaki.mukunoki_split(np.array([[1.0, 2.0**-40]]))
     >>> len(split.slices), [int(c[0]) for c in split.exponents]
     (2, [0, -40])
     """
@@ -132,8 +133,9 @@ def mukunoki_dgemm(
     ----------
     Mukunoki, Ozaki, Ogita and Imamura (2020), Algorithm 2 and section 3.2.
 
+    >>> import numpy as np, ozaki
     >>> a, b = np.array([[1e16, 1.0, -1e16]]), np.ones((3, 1))
-    >>> mukunoki_dgemm(a, b, summation="nearsum")
+    >>> ozaki.mukunoki_dgemm(a, b, summation="nearsum")
     array([[1.]])
     """
     a, b = _operands(a, b)
@@ -169,8 +171,9 @@ def slice_count(a: Any, b: Any) -> int:
     Mukunoki, Ozaki, Ogita and Imamura (2020), Algorithm 3; Higham and Mary, A new approach to
     probabilistic rounding error analysis (the bound).
 
+    >>> import numpy as np, ozaki
     >>> a = np.array([[1.0, 1e-30]])
-    >>> slice_count(a, a.T), len(mukunoki_split(a).slices)
+    >>> ozaki.slice_count(a, a.T), len(ozaki.mukunoki_split(a).slices)
     (2, 5)
     """
     a, b = _operands(a, b)

@@ -56,7 +56,16 @@ def test_other_dtypes_and_orders(tmp_path, dtype):
     np.save(tmp_path / "a.npy", a)
     np.save(tmp_path / "b.npy", np.eye(4))
     assert run(tmp_path, "a.npy", "b.npy", "-o", "c.npy") == 0
-    assert np.load(tmp_path / "c.npy").tolist() == a.astype(float).tolist()
+    c = np.load(tmp_path / "c.npy")
+    assert c.dtype == np.float64
+    assert c.tolist() == a.astype(float).tolist()
+
+
+def test_complex_matrices(files):
+    folder, a, b = files
+    np.save(folder / "z.npy", a - 2j * a[::-1])
+    assert run(folder, "z.npy", "b.npy", "-o", "c.npy") == 0
+    assert np.load(folder / "c.npy").tobytes() == ozaki.accurate_zgemm(a - 2j * a[::-1], b).tobytes()
 
 
 def test_empty_products(tmp_path):
@@ -77,9 +86,9 @@ def test_empty_products(tmp_path):
         (("a.npy", "several.npz", "-o", "c.npy"), "archive of several arrays"),
         (
             ("a.npy", "vector.npy", "-o", "c.npy"),
-            "must hold a real matrix, but it holds float64 of shape (3,)",
+            "must hold a matrix of numbers, but it holds float64 of shape (3,)",
         ),
-        (("complex.npy", "b.npy", "-o", "c.npy"), "must hold a real matrix, but it holds complex128"),
+        (("dates.npy", "b.npy", "-o", "c.npy"), "must hold a matrix of numbers, but it holds datetime64[D]"),
         (("a.npy", "b.npy", "-o", "folder/c.npy"), "not a directory"),
     ],
 )
@@ -90,7 +99,7 @@ def test_bad_files_get_a_message_and_status_2(files, capsys, arguments, words):
     np.save(folder / "pickle.npy", np.array([{}], object))
     np.savez(folder / "several.npz", np.eye(2), np.eye(2))
     np.save(folder / "vector.npy", np.ones(3))
-    np.save(folder / "complex.npy", np.ones((3, 3), complex))
+    np.save(folder / "dates.npy", np.zeros((3, 3), "datetime64[D]"))
     assert run(folder, *arguments) == 2
     message = capsys.readouterr().err
     assert message.startswith("ozaki: ")
