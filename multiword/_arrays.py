@@ -6,6 +6,7 @@ CuPy is never imported unless a CuPy array, or a request for the GPU, has come i
 from __future__ import annotations
 
 import sys
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -42,7 +43,7 @@ def import_cupy() -> ModuleType:
     return cupy
 
 
-def as_array(x: object, name: str) -> Array:
+def as_array(x: Any, name: str) -> Array:
     """Return `x` as the array it is, or make it one.
 
     NumPy and CuPy arrays pass; other arrays come through DLPack on the device where they are;
@@ -80,3 +81,24 @@ def check_same_device(**arrays: Array | None) -> ModuleType:
         if len(set(devices.values())) > 1:
             raise ValueError(f"arrays must be on one device, but they are on {devices}")
     return namespace(first)
+
+
+def to_float64(x: Array) -> Array:
+    """`x`, real, as float64, exactly; itself if it is. CuPy alone would flush fp32's subnormals to zero."""
+    if is_cupy(x) and x.dtype == np.float32:
+        return _conversion("float32", "float64", "cvt.f64.f32", "d", "f")(x)
+    return x.astype(np.float64, copy=False)
+
+
+def to_float32(x: Array) -> Array:
+    """`x`, of float64, rounded to float32, subnormals included."""
+    if is_cupy(x):
+        return _conversion("float64", "float32", "cvt.rn.f32.f64", "f", "d")(x)
+    with np.errstate(over="ignore"):
+        return x.astype(np.float32)
+
+
+@cache
+def _conversion(source: str, target: str, instruction: str, out: str, into: str) -> Any:
+    code = f'asm("{instruction} %0, %1;" : "={out}"(y) : "{into}"(x))'
+    return import_cupy().ElementwiseKernel(f"{source} x", f"{target} y", code, f"{source}_to_{target}")

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array, is_cupy, namespace
+from multiword._arrays import Array, is_cupy, namespace, to_float64
 from multiword._kernels import Kernel
 from multiword.formats import Format
 from ozaki._operand import Operand
@@ -246,11 +246,12 @@ def second_stage(
     xp = namespace(a.matrix)
     step = max(1, PAIRS_AT_ONCE // b.rows)
     ratio = error = 0.0
+    columns = b.double_parts
     for i in range(0, a.rows, step):
         rows = slice(i, i + step)
-        for right in (b.parts, b.parts[::-1])[: len(b.parts)]:
+        for right in (columns, columns[::-1])[: len(columns)]:
             # The real part of AB sums the products of like parts, the imaginary part of unlike ones.
-            left = [x[rows] for x in a.parts]
+            left = [to_float64(x[rows]) for x in a.parts]
             lower, terms = _lower_bounds(left, right, (a.profile.block(rows), b.profile), product)
             truncation = _truncation((a, b), scales, rows, terms)
             relative = xp.where(truncation > 0, truncation / lower, 0)

@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array, as_array, check_same_device, import_cupy, is_cupy, namespace
+from multiword._arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    import_cupy,
+    is_cupy,
+    namespace,
+    to_float32,
+    to_float64,
+)
 from multiword.engines import Engine, get_engine
 from ozaki._operand import Operand
 from ozaki._plan import TARGETS, Options, Plan, make_plan
@@ -395,15 +404,45 @@ def _gemm(
         if out.shape != shape or out.dtype != dtype:
             raise ValueError(f"out must be {dtype} of shape {shape}, got {out.dtype} of {out.shape}")
     result = _product(a, b, options)
-    with np.errstate(all="ignore"):
-        if alpha != 1:
-            result *= alpha
-        if beta != 0:
-            result += beta * c.astype(dtype, copy=False)
+    if alpha != 1:
+        _scale(result, alpha)
+    if beta != 0:
+        addend = c.astype(dtype, copy=True)
+        _scale(addend, beta)
+        for part, more in zip(_parts(result), _parts(addend), strict=True):
+            part[...] = _rounded(to_float64(part) + to_float64(more), part)
     if out is None:
         return result
     out[...] = result
     return out
+
+
+def _parts(x: Array) -> list[Array]:
+    return [x.real, x.imag] if x.dtype.kind == "c" else [x]
+
+
+def _rounded(x: Array, like: Array) -> Array:
+    """`x`, in float64, rounded to the dtype of `like`.
+
+    Products of two fp32 numbers are exact in fp64, and sums rounded to fp64 first round to fp32
+    as they would at once: so these steps are fp32's own, and the same on every device.
+    """
+    return to_float32(x) if like.dtype == np.float32 else x
+
+
+def _scale(x: Array, factor: Any) -> None:
+    """x *= factor, every real product and sum rounded once; no engine's complex product is used."""
+    with np.errstate(all="ignore"):
+        parts = [to_float64(part) for part in _parts(x)]
+        if len(parts) == 1:
+            x[...] = _rounded(float(factor) * parts[0], x)
+            return
+        by_real, by_imag = (
+            [to_float64(_rounded(float(f) * part, x.real)) for part in parts]
+            for f in (factor.real, factor.imag)
+        )
+        x.real[...] = _rounded(by_real[0] - by_imag[1], x.real)
+        x.imag[...] = _rounded(by_real[1] + by_imag[0], x.real)
 
 
 def _product(a: Operand, b: Operand, options: Options) -> Array:
@@ -422,7 +461,7 @@ def _product(a: Operand, b: Operand, options: Options) -> Array:
                 out = xp.empty((a.rows, b.rows), a.matrix.dtype)
                 exact_product(plan.steps, a, b, plan.scales, options.engine, limit, out)
                 if plan.nonfinite:
-                    overwrite_nonfinite(a.parts, b.parts, plan.scales, out)
+                    overwrite_nonfinite(a.double_parts, b.double_parts, plan.scales, out)
             return out
         except WorkspaceTooSmall:
             raise

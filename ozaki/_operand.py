@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from multiword._arrays import Array
+from multiword._arrays import Array, to_float64
 from ozaki._profile import Profile, profile
 from ozaki._scales import exact_scales, width_scales
 
@@ -48,10 +48,15 @@ class Operand:
         """The row profile."""
         return profile(self.parts)
 
+    @property
+    def double_parts(self) -> list[Array]:
+        """The parts in float64."""
+        return [to_float64(x) for x in self.parts]
+
     @cached_property
     def exact(self) -> Array:
         """The scales that lose nothing."""
-        return exact_scales(self.parts)
+        return exact_scales(self.double_parts)
 
     def width(self, bits: int) -> Array:
         """The scales for rows of that many bits."""

@@ -106,6 +106,14 @@ typedef long long i64;
    to a block; otherwise the lanes of a warp lie side by side in 32 rows. */
 #define BLOCK_ROWS (ALONG_K ? WARPS : 32)
 
+/* CuPy compiles with flushing to zero, which would lose the subnormals of fp32: these do not. */
+__device__ double exactly(double x) { return x; }
+__device__ double exactly(float x) {
+    double y;
+    asm("cvt.f64.f32 %0, %1;" : "=d"(y) : "f"(x));
+    return y;
+}
+
 /* Multiply by 2^shift exactly, in two factors: one alone could overflow for subnormal rows. */
 __device__ double power_of_two(int e) { return __longlong_as_double((i64)(e + 1023) << 52); }
 struct Scale {
@@ -143,7 +151,7 @@ profile_largest(const REAL *x, i64 row_stride, i64 column_stride, int rows, int 
 #pragma unroll 8
         for (int h = at.first; h < at.last; h += at.step) {
             /* The bits of a positive double order as the numbers do, Inf and NaN above all. */
-            const u64 bits = __double_as_longlong(fabs((double)row[h * column_stride]));
+            const u64 bits = __double_as_longlong(fabs(exactly(row[h * column_stride])));
             mine = max(mine, bits);
         }
         atomicMax(&best[at.local], mine);
@@ -176,7 +184,7 @@ profile_sums(const REAL *x, i64 row_stride, i64 column_stride, int rows, int col
             const REAL *row = x + at.row * row_stride;
 #pragma unroll 4
             for (int h = at.first; h < at.last; h += at.step) {
-                const unsigned t = (unsigned)scale(fabs((double)row[h * column_stride]));
+                const unsigned t = (unsigned)scale(fabs(exactly(row[h * column_stride])));
                 mine += t;
                 squared += (u64)t * t;
 #pragma unroll

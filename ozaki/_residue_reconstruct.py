@@ -86,10 +86,14 @@ __device__ double from_product(int x) {
     return __hiloint2double(0x43300000, x ^ 0x80000000) - 4503601774854144.0;
 }
 
+/* Conversions that do not flush subnormals to zero, as those of CuPy's options would. */
+__device__ void store(double *out, double x) { *out = x; }
+__device__ void store(float *out, double x) { asm("cvt.rn.f32.f64 %0, %1;" : "=f"(*out) : "d"(x)); }
+
 /* Residues of one real number to its rounded value: what _reconstruct_host computes. */
 __device__ double assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *y2, long long stride,
                            const double *__restrict__ table, int exponent, int precision, int smallest) {
-    double sum[DIGITS] = {}, fraction = 0;
+    double sum[DIGITS] = {};
 #pragma unroll(UNROLL)
     for (int t = 0; t < MODULI; t++) {
         const long long at = t * stride;
@@ -98,13 +102,15 @@ __device__ double assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *
         if (y2) y -= from_product(y2[at]);
         const double inverse = FROM_TABLE(2 * t), negative = FROM_TABLE(2 * t + 1);
         y = fma(fma(y, inverse, MAGIC) - MAGIC, negative, y);
-        fraction = fma(y, inverse, fraction);
 #pragma unroll(SMALL_UNROLL)
         for (int d = 0; d < DIGITS; d++) sum[d] = fma(y, FROM_TABLE(2 * MODULI + t * DIGITS + d), sum[d]);
     }
-    fraction = (fraction + MAGIC) - MAGIC;
+    /* q = RN(Σ y·(P/p) / P): the leading digits tell, for |C'| stays away from P/2. */
+    double leading = sum[DIGITS - 1];
+    if (DIGITS > 1) leading = fma(sum[DIGITS - 2], 1.0 / (1ull << BASE_BITS), leading);
+    const double quotient = fma(leading, FROM_TABLE((2 + DIGITS) * MODULI + DIGITS), MAGIC) - MAGIC;
 #pragma unroll(SMALL_UNROLL)
-    for (int d = 0; d < DIGITS; d++) sum[d] = fma(fraction, FROM_TABLE((2 + DIGITS) * MODULI + d), sum[d]);
+    for (int d = 0; d < DIGITS; d++) sum[d] = fma(quotient, FROM_TABLE((2 + DIGITS) * MODULI + d), sum[d]);
 #if DIGITS == 3
     double result;
     const double base = (double)(1ull << BASE_BITS);
@@ -129,12 +135,13 @@ reconstruct(const PRODUCT *y, long long row_stride, long long modulus_stride,
         const int exponent = -(row_scale[row] + column_scale[column]);
         const long long target = (long long)row * n + column;
         if (PARTS == 1) {
-            out[target] = (REAL)assemble(at, 0, 0, modulus_stride, table, exponent, precision, smallest);
+            store(out + target, assemble(at, 0, 0, modulus_stride, table, exponent, precision, smallest));
         } else {
-            out[2 * target] = (REAL)assemble(at, at + image, 0, modulus_stride, table, exponent,
-                                          precision, smallest);
-            out[2 * target + 1] = (REAL)assemble(at + 2 * image, at, at + image, modulus_stride, table,
-                                              exponent, precision, smallest);
+            store(out + 2 * target,
+                  assemble(at, at + image, 0, modulus_stride, table, exponent, precision, smallest));
+            store(out + 2 * target + 1,
+                  assemble(at + 2 * image, at, at + image, modulus_stride, table, exponent, precision,
+                           smallest));
         }
     }
 }

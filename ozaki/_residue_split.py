@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from multiword.engines import get_product
 from multiword.formats import FORMATS
 from ozaki._parallel import over_rows
 from ozaki._profile import OPERAND_SOURCE, operand_layout
-from ozaki._residue_system import SPLIT, ResidueSystem, on_device, reduce
+from ozaki._residue_system import SPLIT, ResidueSystem, on_device, reduce, residue_system
 from ozaki._scales import DISCARD
 
 NARROW_BITS = 55
@@ -67,7 +68,7 @@ def _residues_host(
     def work(block: slice) -> None:
         kept = scale[block] != DISCARD
         halves = [_integer_halves(_keep_rows(x[block], kept), scale[block] * kept, bool(wide)) for x in parts]
-        for t, (p, inverse, low_factor, high_factor) in enumerate(factors):
+        for t, (p, inverse, low_factor, high_factor, *_) in enumerate(factors):
             images = []
             for high, low, power in halves:
                 y = reduce(high * high_factor + low * low_factor, p, inverse)
@@ -124,7 +125,28 @@ _SPLIT_SOURCE = (
 __device__ double reduced(double x, double p, double inverse) {
     return fma(-(fma(x, inverse, MAGIC) - MAGIC), p, x);
 }
-__device__ WORD word_of(double y) { return FLOATING ? (WORD)y : (WORD)__double2loint(y + MAGIC); }
+__device__ int low_bits(double x) { return __double2loint(x + MAGIC); }
+#define BYTES (!FLOATING && !WIDE)
+
+/* A modulus and its tables: p, 1/p, f0 = w, f1 = w·2^SPLIT modulo p, f0/p, f1/p; p, f0, f1 again. */
+struct Modulus {
+    double p, inverse, f0, f1, f0_over_p, f1_over_p;
+    int whole_p, whole_f0, whole_f1;
+    __device__ constexpr Modulus(double p, double inverse, double f0, double f1, double f0_over_p,
+                                 double f1_over_p)
+        : p(p), inverse(inverse), f0(f0), f1(f1), f0_over_p(f0_over_p), f1_over_p(f1_over_p),
+          whole_p((int)p), whole_f0((int)f0), whole_f1((int)f1) {}
+};
+#ifdef TABLE
+__constant__ const Modulus compiled_in[] = {TABLE};
+#define MODULUS(t) compiled_in[t]
+#define UNROLL MODULI
+#else
+#define MODULUS(t) \
+    Modulus(table[6 * (t)], table[6 * (t) + 1], table[6 * (t) + 2], table[6 * (t) + 3], \
+            table[6 * (t) + 4], table[6 * (t) + 5])
+#define UNROLL 1
+#endif
 
 /* One element: its integer in two halves, and the power of two beyond NARROW_BITS. */
 struct Integer {
@@ -142,24 +164,42 @@ struct Integer {
         high = rint(value * (1.0 / (1 << SPLIT)));
         low = fma(-high, (double)(1 << SPLIT), value);
     }
-    __device__ double residue(const double *factor, const double *powers) const {
-        double y = reduced(fma(high, factor[3], low * factor[2]), factor[0], factor[1]);
-        if (WIDE) y = reduced(y * powers[power], factor[0], factor[1]);
+#if BYTES
+    /* The residue has magnitude at most 128, so its low byte, from integers modulo 2^32, is all of
+       it: only the quotient needs floating point. */
+    __device__ int residue(const Modulus &m, const double *) const {
+        const int quotient = low_bits(fma(high, m.f1_over_p, low * m.f0_over_p));
+        const int whole = low_bits(high) * m.whole_f1 + low_bits(low) * m.whole_f0;
+        return (signed char)(whole - quotient * m.whole_p);
+    }
+    static __device__ int sum(int x, int y, const Modulus &m) {
+        const int p = m.whole_p, half = (p - 1) / 2;
+        return x + y + (x + y < -half ? p : 0) - (x + y > half ? p : 0);
+    }
+    static __device__ WORD word(int y) { return (WORD)y; }
+#else
+    __device__ double residue(const Modulus &m, const double *powers) const {
+        double y = reduced(fma(high, m.f1, low * m.f0), m.p, m.inverse);
+        if (WIDE) y = reduced(y * powers[power], m.p, m.inverse);
         return y;
     }
+    static __device__ double sum(double x, double y, const Modulus &m) {
+        return reduced(x + y, m.p, m.inverse);
+    }
+    /* The low byte: modulo 256 the residue 128 wraps around to -128. */
+    static __device__ WORD word(double y) { return FLOATING ? (WORD)y : (WORD)low_bits(y); }
+#endif
 };
 
 struct alignas(QUAD * sizeof(WORD)) Quad { WORD word[QUAD]; };
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
-               const int *scale, const double *factors, const double *powers, int wide, int moduli,
+               const int *scale, const double *__restrict__ table, const double *powers, int wide,
                WORD *out, int padded_rows, int padded_columns) {
-    __shared__ double factor[MODULI_LIMIT * 4];
 #if !ALONG_K
     __shared__ REAL tile[PARTS][ROWS][TILE_K + 1];
 #endif
-    for (int i = threadIdx.x; i < moduli * 4; i += THREADS) factor[i] = factors[i];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const int first_row = blockIdx.x * ROWS, first_column = blockIdx.y * TILE_K;
 #if !ALONG_K
@@ -172,9 +212,9 @@ split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride
             if (PARTS == 2) tile[PARTS - 1][r][h] = x1[at];
         }
     }
-#endif
     __syncthreads();
-    const i64 image = (i64)moduli * padded_rows * padded_columns;
+#endif
+    const i64 modulus = (i64)padded_rows * padded_columns, image = MODULI * modulus;
     for (int local = warp; local < ROWS; local += WARPS) {
         const int row = first_row + local, column = first_column + lane * QUAD;
         if (row >= padded_rows || column >= padded_columns) continue;
@@ -186,28 +226,28 @@ split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride
                 if (column + j < columns) {
 #if ALONG_K
                     const i64 at = row * row_stride + (column + j) * column_stride;
-                    integer[0][j] = Integer(x0[at], s);
-                    if (PARTS == 2) integer[PARTS - 1][j] = Integer(x1[at], s);
+                    integer[0][j] = Integer(exactly(x0[at]), s);
+                    if (PARTS == 2) integer[PARTS - 1][j] = Integer(exactly(x1[at]), s);
 #else
                     const int h = lane * QUAD + j;
-                    integer[0][j] = Integer(tile[0][local][h], s);
-                    if (PARTS == 2) integer[PARTS - 1][j] = Integer(tile[PARTS - 1][local][h], s);
+                    integer[0][j] = Integer(exactly(tile[0][local][h]), s);
+                    if (PARTS == 2) integer[PARTS - 1][j] = Integer(exactly(tile[PARTS - 1][local][h]), s);
 #endif
                 }
         }
         WORD *target = out + (i64)row * padded_columns + column;
-        for (int t = 0; t < moduli; t++, target += (i64)padded_rows * padded_columns) {
+#pragma unroll(UNROLL)
+        for (int t = 0; t < MODULI; t++, target += modulus) {
             Quad quad[2 * PARTS - 1];
-            const double *f = factor + 4 * t;
+            const Modulus m = MODULUS(t);
 #pragma unroll
             for (int j = 0; j < QUAD; j++) {
-                const double y0 = integer[0][j].residue(f, powers + (i64)t * wide);
-                /* The low byte: modulo 256 the residue 128 wraps around to -128. */
-                quad[0].word[j] = word_of(y0);
+                const auto y0 = integer[0][j].residue(m, powers + (i64)t * wide);
+                quad[0].word[j] = Integer::word(y0);
                 if (PARTS == 2) {
-                    const double y1 = integer[PARTS - 1][j].residue(f, powers + (i64)t * wide);
-                    quad[PARTS - 1].word[j] = word_of(y1);
-                    quad[2 * PARTS - 2].word[j] = word_of(reduced(y0 + y1, f[0], f[1]));
+                    const auto y1 = integer[PARTS - 1][j].residue(m, powers + (i64)t * wide);
+                    quad[PARTS - 1].word[j] = Integer::word(y1);
+                    quad[2 * PARTS - 2].word[j] = Integer::word(Integer::sum(y0, y1, m));
                 }
             }
 #pragma unroll
@@ -222,20 +262,37 @@ _WORD_TYPES: dict[str, dict[str, Any]] = {
     "int8": {"WORD": "signed char", "FLOATING": 0},
     "fp64": {"WORD": "double", "FLOATING": 1},
 }
-_SPLIT_CONSTANTS: dict[str, Any] = {"SPLIT": SPLIT, "MODULI_LIMIT": 320, "DISCARD": DISCARD}
+COMPILED_IN = 32
+"""Tables of up to this many moduli are compiled into the kernel."""
+
+
+@cache
+def _split_constants(system: ResidueSystem, weighted: bool) -> dict[str, Any]:
+    constants = {"SPLIT": SPLIT, "DISCARD": DISCARD, **_WORD_TYPES[system.word], "MODULI": len(system.moduli)}
+    if len(system.moduli) <= COMPILED_IN:
+        rows = (",".join(float(x).hex() for x in row) for row in system.factors(int(weighted)))
+        constants["TABLE"] = ",".join(f"{{{row}}}" for row in rows)
+    return constants
+
+
 _SPLIT_RESIDUES = Kernel(
     "split_residues",
     _SPLIT_SOURCE,
     tuple(
-        {**_SPLIT_CONSTANTS, **types, "ALONG_K": along, "REAL": t, "PARTS": parts, "WIDE": wide}
-        for types in _WORD_TYPES.values()
+        {
+            **_split_constants(residue_system(word, bits, 4096, parts), True),
+            "ALONG_K": along,
+            "REAL": t,
+            "PARTS": parts,
+            "WIDE": wide,
+        }
         for along in (0, 1)
-        for t, parts, wide in (
-            ("double", 1, 0),
-            ("double", 2, 0),
-            ("float", 1, 0),
-            ("float", 2, 1),
-            ("double", 1, 1),
+        for word, bits, t, parts, wide in (
+            ("int8", 109.2, "double", 1, 0),
+            ("int8", 54.6, "float", 2, 0),
+            ("int8", 300.0, "double", 2, 1),
+            ("fp64", 109.2, "float", 1, 0),
+            ("fp64", 900.0, "double", 1, 1),
         )
     ),
 )
@@ -248,18 +305,12 @@ def _residues_device(
     strides, layout = operand_layout(parts[0])
     rows, columns = parts[0].shape
     padded_rows, padded_columns = out.shape[2:]
-    constants = {
-        **_SPLIT_CONSTANTS,
-        **_WORD_TYPES[system.word],
-        **layout,
-        "PARTS": len(parts),
-        "WIDE": int(wide > 0),
-    }
+    constants = {**_split_constants(system, weighted), **layout, "PARTS": len(parts), "WIDE": int(wide > 0)}
     block_rows = 8 if layout["ALONG_K"] else 32 // len(parts)
     grid = (-(-padded_rows // block_rows), -(-padded_columns // 128))
     factors = on_device(system, "factors", int(weighted), xp)
     powers = on_device(system, "powers", wide, xp) if wide else factors
     sizes = (np.int64(strides[0]), np.int64(strides[1]), np.int32(rows), np.int32(columns))
-    tables = (scale, factors, powers, np.int32(wide), np.int32(len(system.moduli)))
+    tables = (scale, factors, powers, np.int32(wide))
     arguments = (parts[0], parts[-1], *sizes, *tables, out, np.int32(padded_rows), np.int32(padded_columns))
     _SPLIT_RESIDUES(grid, (256,), arguments, **constants)

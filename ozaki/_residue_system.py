@@ -16,8 +16,8 @@ from multiword.engines import get_product
 SPLIT = 27
 """Integers are reduced in two halves, cut at this bit, so that nothing exceeds 53 bits."""
 
-INT8_DEPTH = (1 << 17) - 1
-"""The longest inner dimension over which products of int8 residues fit int32."""
+INT8_DEPTH = (1 << 17) - 16
+"""The longest inner dimension, of round length, over which products of int8 residues fit int32."""
 
 FP64_DEPTH = 1 << 20
 """The longest inner dimension for which fp64 moduli are chosen; beyond, k is cut in blocks."""
@@ -57,18 +57,23 @@ class ResidueSystem:
         return np.array(digits, dtype=np.float64)
 
     def factors(self, weighted: int) -> np.ndarray:
-        """(N, 4) float64: p, 1/p, and the symmetric residues of w·1 and w·2**SPLIT."""
+        """(N, 6) float64: p, 1/p, f and g, the symmetric residues of w and w·2**SPLIT, f/p, g/p."""
         weights = self.weights if weighted else (1,) * len(self.moduli)
-        rows = [
-            (p, 1 / p, symmetric(w, p), symmetric(w << SPLIT, p))
-            for p, w in zip(self.moduli, weights, strict=True)
-        ]
+        rows = []
+        for p, w in zip(self.moduli, weights, strict=True):
+            f, g = symmetric(w, p), symmetric(w << SPLIT, p)
+            rows.append((p, 1 / p, f, g, f / p, g / p))
         return np.array(rows, dtype=np.float64)
 
     def reconstruction_table(self, _: int = 0) -> np.ndarray:
-        """1/p and -p for every modulus, then the rows of `digits`, in one float64 vector."""
+        """1/p and -p for every modulus, the rows of `digits`, and B/P for the leading digit B.
+
+        B is the weight of the leading digit: that digit times B/P is C'/P.
+        """
+        digits = self.digits(self.base_bits)
         factors = [(1 / p, -p) for p in self.moduli]
-        return np.concatenate([np.ravel(factors), self.digits(self.base_bits).ravel()])
+        leading = (1 << self.base_bits * (digits.shape[1] - 1)) / self.product
+        return np.concatenate([np.ravel(factors), digits.ravel(), [leading]])
 
     def powers(self, count: int) -> np.ndarray:
         """(N, count) float64: the symmetric residues of 2**x, for wide integers."""
@@ -102,7 +107,7 @@ def residue_system(word: str, bits: float, k: int, parts: int = 1) -> ResidueSys
         largest = min(2 * math.isqrt(exact // (depth * (1 if parts == 1 else 3))), 1 << 26)
     sequence = _coprimes(largest)
     total, count = 0.0, 0
-    while total <= bits + 1:
+    while total <= bits + 1 + 2.0**-10:  # C'/P stays that far away from 1/2
         if count == len(sequence) and not _extend(sequence):
             raise ValueError(f"{word} moduli cannot hold integers of {bits:.0f} bits")
         total += math.log2(sequence[count])

@@ -74,14 +74,14 @@ def width_scales(profile: Profile, width: int) -> Array:
 
 
 def exact_scales(parts: list[Array]) -> Array:
-    """Return the (r,) int32 scales, the smallest for which no element of a row is rounded.
+    """Return the (r,) int32 scales, the smallest for which no element of a row (float64) is rounded.
 
     Zero rows get 0, rows that are not finite DISCARD.
     """
     xp = namespace(parts[0])
     lowest = xp.full(parts[0].shape[0], NONFINITE, xp.int32)
     for x in parts:
-        significand, exponent = xp.frexp(xp.where(xp.isfinite(x), x, 0).astype(xp.float64))
+        significand, exponent = xp.frexp(xp.where(xp.isfinite(x), x, 0))
         integer = xp.ldexp(significand, FORMATS["fp64"].precision).astype(xp.int64)
         last_place = xp.frexp((integer & -integer).astype(xp.float64))[1] - 1 + exponent
         last_place = xp.where(integer == 0, NONFINITE, last_place - FORMATS["fp64"].precision)

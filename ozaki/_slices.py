@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from multiword._arrays import Array, namespace
+from multiword._arrays import Array, namespace, to_float32, to_float64
 from multiword.engines import Engine, get_product
 from multiword.formats import Format
 from ozaki._rounding import round_digits
@@ -68,7 +68,7 @@ def slices(parts: list[Array], scale: Array, system: SliceSystem, side: int, pad
     out = xp.zeros(shape, get_product(system.word).word)
     kept = (scale != DISCARD)[:, None]
     for image, x in zip(out, parts, strict=True):
-        rest = xp.where(kept, x, 0).astype(xp.float64)
+        rest = xp.where(kept, to_float64(x), 0)
         # A slice of the largest numbers may round up to 2**1024: those are held at a quarter.
         quarter = xp.where(abs(rest) >= 1, 2, 0)
         rest = xp.ldexp(rest, -quarter)
@@ -107,4 +107,5 @@ def slice_sum(
     m, n = out.shape
     exponent = -(scales[0][:, None] + scales[1])
     for part, digits in zip((out.real, out.imag) if out.dtype.kind == "c" else (out,), sums, strict=True):
-        part[...] = round_digits(digits[:, :m, :n], system.bits, exponent, target)
+        value = round_digits(digits[:, :m, :n], system.bits, exponent, target)
+        part[...] = to_float32(value) if part.dtype == "float32" else value

@@ -55,6 +55,66 @@ def test_layouts_and_panels_do_not_show(cupy, kind):
         assert same(np.ascontiguousarray(result.get()), expected), name
 
 
+FACES = {
+    "float32": ozaki.accurate_sgemm,
+    "complex64": ozaki.accurate_cgemm,
+    "complex128": ozaki.accurate_zgemm,
+}
+
+
+@pytest.mark.parametrize("dtype", FACES)
+@pytest.mark.parametrize(
+    "kind", ["uniform", "positive", "wide2", "wide6", "cancelling", "sparse", "integers"]
+)
+@pytest.mark.parametrize("accuracy", ["fp32", "fp64", "exact", 30])
+def test_other_precisions(cupy, dtype, kind, accuracy):
+    a, b = matrices(kind, 60, 301, 45)
+    if dtype.startswith("c"):
+        a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
+    a, b = a.astype(dtype), b.astype(dtype)
+    expected = FACES[dtype](a, b, accuracy=accuracy)
+    x, y = cupy.asarray(a), cupy.asarray(b)
+    for variant in ({}, {"workspace": 3 << 18}, {"scheme": "slices"}):
+        assert same(FACES[dtype](x, y, accuracy=accuracy, **variant).get(), expected)
+    transposed = FACES[dtype](x.T.copy(), y.T.copy(), trans_a=True, trans_b=True, accuracy=accuracy)
+    assert same(transposed.get(), expected)
+
+
+def test_subnormals_of_single_precision_are_kept(cupy):
+    rng = np.random.default_rng(0)
+    a = (rng.standard_normal((20, 40)) * 2.0**-140).astype(np.float32)
+    b = rng.standard_normal((40, 30)).astype(np.float32)
+    assert np.abs(a).max() < 2.0**-126
+    for factor in (1.0, 2.0**60):
+        y = (b * factor).astype(np.float32)
+        for accuracy in ("fp32", "exact"):
+            expected = ozaki.accurate_sgemm(a, y, accuracy=accuracy)
+            assert expected.any()
+            result = ozaki.accurate_sgemm(cupy.asarray(a), cupy.asarray(y), accuracy=accuracy)
+            assert same(result.get(), expected)
+
+
+def test_stacks_and_prepared_operands(cupy):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((3, 20, 50)), rng.standard_normal((50, 30))
+    expected = ozaki.matmul(a, b)
+    x, y = cupy.asarray(a), cupy.asarray(b)
+    assert same(ozaki.matmul(x, y).get(), expected)
+    p = ozaki.prepare(y, "right")
+    for i in range(3):
+        assert same(accurate_dgemm(x[i], p).get(), expected[i])
+
+
+def test_long_and_thin(cupy):
+    rng = np.random.default_rng(0)
+    for m, k, n in ((3, 300_000, 2), (5000, 4, 3), (1, 1, 4000)):
+        a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
+        expected = accurate_dgemm(a, b)
+        assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), expected)
+        limited = accurate_dgemm(cupy.asarray(a), cupy.asarray(b), workspace=8 << 20)
+        assert same(limited.get(), expected)
+
+
 def test_broadcast_operands(cupy):
     row, column = np.linspace(-1, 1, 50), np.linspace(0.1, 3, 20)
     expected = accurate_dgemm(np.broadcast_to(row, (30, 50)), np.broadcast_to(column, (50, 20)))
