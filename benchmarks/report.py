@@ -1,0 +1,150 @@
+"""`python -m benchmarks.report`: the performance page, its plots and the README's table, from the results.
+
+Reads the JSON files in `benchmarks/results`, and writes `docs/performance.md`, the figures that
+it shows, and the lines of `README.md` between the markers `results:begin` and `results:end`.
+No figure is typed: what has no file has no section.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.report_sections import (
+    FACES,
+    device,
+    error,
+    gemm_names,
+    load,
+    number,
+    seconds,
+    sections,
+    shape,
+    table,
+)
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "performance.md"
+README = ROOT / "README.md"
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+
+INTRODUCTION = """\
+# Performance
+
+Made by `python -m benchmarks.report` from the files in [`benchmarks/results`](development.md#benchmarks):
+no figure on this page is typed. Native and ours are timed in one run, on the same data. Flops are counted
+as 2mnk for real and 8mnk for complex products, whatever is computed inside; a ratio above 1 says how many
+times faster than the native routine ours is. Errors are the largest componentwise ones, |C - Ĉ| / (|A||B|),
+against a reference of higher precision. Absolute speeds differ from machine to machine, and those of a CPU
+from run to run.
+"""
+
+
+def page() -> str:
+    """The performance page."""
+    return "\n\n".join([INTRODUCTION.strip(), *(make(name) for name, make in sections())]) + "\n"
+
+
+def headline() -> str:
+    """The README's table: one line for each thing that one would look up first."""
+    rows = [*(row for name in gemm_names() for row in _gemm_headline(name)), *_words_headline()]
+    blocks = (
+        [table("product | on | m = k = n | native | ours | ratio | native error | our error", rows)]
+        if rows
+        else []
+    )
+    others = [*_batched_headline(), *_reductions_headline()]
+    if others:
+        blocks.append(table("also | on | native | ours | ratio", others))
+    if blocks:
+        dates = sorted({load(name)["date"] for name, _ in sections()})
+        blocks.append(
+            f"Measured {' and '.join(dates)}. Commands, versions, data and other sizes are on the"
+            " [performance page](docs/performance.md)."
+        )
+    return "\n\n".join(blocks)
+
+
+def _gemm_headline(name: str) -> Iterator[list[str]]:
+    """Double precision at every size, the others at the largest."""
+    data = load(name)
+    rows = [r for r in data["results"] if r["data"] == "normal" and len(set(r["shape"])) == 1]
+    largest = {r["dtype"]: r for r in sorted(rows, key=lambda r: r["shape"])}
+    for r in rows:
+        if r["dtype"] == "float64" or r is largest[r["dtype"]]:
+            unit, scale = ("TF", 1) if r["native"]["teraflops"] > 1 else ("GF", 1e3)
+            speeds = [f"{number(r[x]['teraflops'] * scale)} {unit}" for x in ("native", "ours")]
+            errors = [error(r[x]["max"]) for x in ("native", "ours")]
+            where = device(data).split(",")[0]
+            yield [f"`{FACES[r['dtype']]}`", where, shape(r), *speeds, number(r["ratio"]), *errors]
+
+
+def _words_headline() -> Iterator[list[str]]:
+    for r in (load("multiword_h200") or {"speed": ()})["speed"]:
+        if r["data"] == "normal" and r["choice"] != "fp32":
+            native, ours = r["results"]["sgemm"], r["results"]["default"]
+            speeds = [f"{number(x['TF'])} TF" for x in (native, ours)]
+            rest = [number(ours["TF"] / native["TF"]), error(native["max"]), error(ours["max"])]
+            yield ["`multiword.matmul`", device(load("multiword_h200")), f"{r['n']}", *speeds, *rest]
+
+
+def _batched_headline() -> Iterator[list[str]]:
+    data = load("batched_h200") or {"figures": {}}
+    for title, entries in data["figures"].items():
+        for r in entries:
+            if "extremely small" in title and r["n"] == 16 and r["batch"] == 10000:
+                kind = title[title.index("(") + 1 :].split(",")[0]
+                what = f"`batched_matmul`, {kind}, {r['batch']} of {r['n']}×{r['n']}"
+                times = [seconds(r["cublas"]), seconds(r["ours"])]
+                yield [what, device(data), *times, number(r["cublas"] / r["ours"])]
+
+
+def _reductions_headline() -> Iterator[list[str]]:
+    for name in ("reductions_h200", "reductions_cpu"):
+        data = load(name)
+        for r in data["seconds"] if data else ():
+            if r["what"] in ("sum", "dot", "sum, normal") and r.get("native"):
+                what = (
+                    f"`ozaki.{r['what'].split(',')[0]}`, correctly rounded, {data['elements']:.0e} elements"
+                )
+                times = [seconds(r["native"]), seconds(r["ours"])]
+                where = device(data).split(",")[0]
+                yield [what.replace("e+0", "e"), where, *times, number(r["native"] / r["ours"])]
+
+
+def in_readme(text: str, results: str) -> str:
+    """The README with the lines between the markers replaced.
+
+    >>> print(in_readme("a\\n<!-- results:begin -->\\nold\\n<!-- results:end -->\\nb", "new"))
+    a
+    <!-- results:begin -->
+    <BLANKLINE>
+    new
+    <BLANKLINE>
+    <!-- results:end -->
+    b
+
+    Raises ValueError if there is not one pair of markers.
+    """
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise ValueError(f"the README must have one line {BEGIN} and one line {END} after it")
+    head, rest = text.split(BEGIN)
+    return f"{head}{BEGIN}\n\n{results}\n\n{END}{rest.split(END)[1]}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__.split("\n")[0])
+    parser.add_argument("--no-figures", action="store_true", help="only the texts; needs no matplotlib")
+    if not parser.parse_args().no_figures:
+        from benchmarks.report_figures import draw_figures
+
+        draw_figures(PAGE.parent / "figures")
+    PAGE.write_text(page())
+    print(headline())
+    if README.exists():
+        README.write_text(in_readme(README.read_text(), headline()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The plots of the performance page, from the results, as SVG files that say what they were made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from benchmarks.report_sections import FACES, device, digest, gemm_names, load
+
+mpl.rcParams.update({"svg.hashsalt": "ozaki", "axes.grid": True, "grid.alpha": 0.3, "font.size": 9})
+
+
+def save(figure: Any, folder: Path, name: str) -> None:
+    """Write a figure with the digest of its data, and nothing that changes from run to run."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.svg"
+    metadata = {"Date": None, "Description": f"{name}.json {digest(name)}"}
+    figure.savefig(path, metadata=metadata, bbox_inches="tight", facecolor="white")
+    path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
+
+
+def draw_gemm(name: str) -> Figure:
+    """Speed against n on normal data; errors on every kind of data at the largest size."""
+    data = load(name)
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    square = [r for r in data["results"] if len(set(r["shape"])) == 1]
+    shown = []
+    for i, (dtype, face) in enumerate(FACES.items()):
+        rows = sorted((r for r in square if r["dtype"] == dtype), key=lambda r: r["shape"])
+        shown += [r for r in rows if r["shape"] == rows[-1]["shape"]]
+        rows = [r for r in rows if r["data"] == "normal"]
+        n = [r["shape"][0] for r in rows]
+        if rows:
+            for x, style, label in (("ours", "o-", face), ("native", "x:", f"native {dtype}")):
+                left.plot(n, [r[x]["teraflops"] for r in rows], style, color=f"C{i}", label=label)
+    left.set(xscale="log", yscale="log", xlabel="n", ylabel="10¹² flops a second", title=device(data))
+    left.legend(fontsize=7)
+    precisions = len({r["dtype"] for r in shown}) > 1
+    labels = [r["dtype"] if precisions else r["data"] for r in shown]
+    for x, label in (("native", "native"), ("ours", "ours")):
+        right.semilogy(labels, [r[x]["max"] for r in shown], "o", label=f"{label}, largest")
+    right.semilogy(labels, [r["plan"]["bound"] for r in shown], "v", color="0.6", label="certified")
+    where = "largest n" if precisions else f"n = {shown[0]['shape'][0]}"
+    right.set(xlabel="" if precisions else "data", title=f"|C - Ĉ| / |A||B|, {where}")
+    right.legend(fontsize=7)
+    return figure
+
+
+def draw_words(name: str) -> Figure:
+    """Speed against n; error against k, on both kinds of data."""
+    data = load(name)
+    figure = Figure(figsize=(11, 3.4), layout="constrained")
+    axes = figure.subplots(1, 3)
+    for scheme, label in (
+        ("sgemm", "SGEMM"),
+        ("default", "multiword.matmul"),
+        ("three calls", "three plain calls"),
+    ):
+        rows = [r for r in data["speed"] if r["data"] == "normal"]
+        axes[0].loglog([r["n"] for r in rows], [r["results"][scheme]["TF"] for r in rows], "o-", label=label)
+    axes[0].set(xlabel="n", ylabel="10¹² flops a second", title=device(data))
+    axes[0].legend(fontsize=7)
+    for ax, kind in zip(axes[1:], ("normal", "(0, 1]"), strict=True):
+        for scheme in ("fp32", "default", "double-fp16", "fabsum-v1", "halfhalf", "markidis", "triple-bf16"):
+            rows = [r for r in data["error against k"] if (r["data"], r["scheme"]) == (kind, scheme)]
+            label = "multiword.matmul" if scheme == "default" else scheme
+            ax.loglog([r["k"] for r in rows], [r["max"] for r in rows], ".-", label=label)
+        ax.set(xlabel="k", title=f"{kind}: largest |C - Ĉ| / |A||B|")
+    axes[2].legend(fontsize=7)
+    return figure
+
+
+def draw_batched(name: str) -> Figure:
+    """How many times faster than cuBLAS, and what share of the bound."""
+    data = load(name)
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for title, entries in data["figures"].items():
+        kind = title[title.index("(") + 1 : -1]
+        if "rank" in kind or "small batches" in kind:
+            continue
+        for batch in sorted({r["batch"] for r in entries}):
+            rows = sorted((r for r in entries if r["batch"] == batch), key=lambda r: r["n"])
+            n, label = [r["n"] for r in rows], f"{kind.split(',')[0]}, batch {batch}"
+            left.loglog(n, [r["cublas"] / r["ours"] for r in rows], ".-", label=label)
+            right.semilogx(n, [100 * r["bound"] / r["ours"] for r in rows], ".-", label=label)
+    left.axhline(1, color="k", linewidth=0.8)
+    left.set(xlabel="n", title=f"times faster than cuBLAS, {device(data)}")
+    right.set(xlabel="n", title="% of what memory allows")
+    left.legend(fontsize=7)
+    return figure
+
+
+def draw_figures(folder: Path) -> None:
+    """Draw what there are results for."""
+    drawings = dict.fromkeys(gemm_names(), draw_gemm)
+    for name, draw in {**drawings, "multiword_h200": draw_words, "batched_h200": draw_batched}.items():
+        if load(name):
+            save(draw(name), folder, name)

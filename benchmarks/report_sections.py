@@ -1,0 +1,313 @@
+"""The sections of the performance page: what each result file says, as text and tables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+FACES = {
+    "float64": "accurate_dgemm",
+    "float32": "accurate_sgemm",
+    "complex128": "accurate_zgemm",
+    "complex64": "accurate_cgemm",
+}
+
+
+@cache
+def load(name: str) -> Any:
+    """The contents of a result file, or None if there is none."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def digest(*names: str) -> str:
+    """A few characters that tell whether a figure was made from these files as they are."""
+    return hashlib.sha256(b"".join((RESULTS / f"{n}.json").read_bytes() for n in names)).hexdigest()[:16]
+
+
+def table(header: str, rows: list[list[str]]) -> str:
+    """A Markdown table; `header` has the titles between bars, numbers are right-aligned."""
+    titles = header.split(" | ")
+    numeric = [i > 0 and all(row[i][:1] in "0123456789–" for row in rows) for i in range(len(titles))]
+    rule = ["---:" if right else "---" for right in numeric]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [titles, rule, *rows])
+
+
+def number(x: float | None, digits: int = 3) -> str:
+    """Digits that matter, without an exponent where that is readable."""
+    if x is None:
+        return "–"
+    return f"{x:.0f}" if abs(x) >= 10**digits else f"{x:#.{digits}g}".rstrip(".")
+
+
+def seconds(x: float | None) -> str:
+    """A time with its unit."""
+    if x is None:
+        return "–"
+    for scale, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if x >= scale:
+            return f"{number(x / scale)} {unit}"
+    return f"{number(x * 1e9)} ns"
+
+
+def error(x: float) -> str:
+    return f"{x:.1e}"
+
+
+def device(data: dict[str, Any]) -> str:
+    """What a result was measured on."""
+    facts = {**data, **data.get("environment", {})}
+    if "device" in facts and "cpu" not in str(facts["device"]).lower() and facts["device"] != "x86_64":
+        return str(facts["device"])
+    cores = f", {facts['cores']} cores" if "cores" in facts else ""
+    return f"CPU, {facts.get('device', facts.get('machine', 'unknown'))}{cores}"
+
+
+def provenance(name: str) -> str:
+    """Date, device, versions, command and file of a result, as one line."""
+    data = load(name)
+    facts = {**data, **data.get("versions", {}), **data.get("environment", {})}
+    versions = []
+    for key, title in (("python", "Python"), ("numpy", "NumPy"), ("cupy", "CuPy")):
+        if key in facts:
+            versions.append(f"{title} {facts[key]}")
+    if "cublas" in facts:
+        n = facts["cublas"]
+        versions.append(f"cuBLAS {n // 10000}.{n // 100 % 100}.{n % 100}")
+    listed = ", ".join(versions)
+    return (
+        f"{facts['date']}, {device(data)}{', ' + listed if listed else ''}; "
+        f"`{facts['command']}`, `benchmarks/results/{name}.json`."
+    )
+
+
+def section(title: str, name: str, *blocks: str) -> str:
+    return "\n\n".join([f"## {title}", provenance(name), *[b for b in blocks if b]])
+
+
+def figure(name: str, text: str) -> str:
+    return f"![{text}](figures/{name}.svg)"
+
+
+def shape(row: dict[str, Any]) -> str:
+    m, k, n = row["shape"]
+    return f"{m}" if m == k == n else f"{m}, {k}, {n}"
+
+
+def gemm_section(name: str) -> str:
+    """Accurate products against the native routines."""
+    data = load(name)
+    unit, scale = ("TF", 1) if any(r["native"]["teraflops"] > 1 for r in data["results"]) else ("GF", 1e3)
+    header = (
+        f"m, k, n | data | native {unit} | ours {unit} | ratio | one side prepared"
+        " | native error | our error | certified | products"
+    )
+    blocks, faces = [], [FACES[t] for t in FACES if any(r["dtype"] == t for r in data["results"])]
+    for dtype, face in FACES.items():
+        rows = [_gemm_row(r, scale) for r in data["results"] if r["dtype"] == dtype]
+        if rows:
+            blocks += [f"### `{face}` on {device(data).split(',')[0]}", table(header, rows)]
+    note = (
+        "Data: standard normal; uniform on (0, 1]; (rand - ½)·exp(φ·randn) for φ as given, whose "
+        "magnitudes spread with φ. *One side prepared* is the ratio when the right operand is split "
+        "beforehand (`ozaki.prepare`). *Certified* is what `ozaki.plan` promises for |A||B|; the final "
+        "rounding comes on top. *Products* says how many products of which words were needed."
+    )
+    title = f"Accurate products ({', '.join(faces)}), {device(data)}"
+    return section(title, name, note, figure(name, "speed against n, and errors"), *blocks)
+
+
+def _gemm_row(r: dict[str, Any], scale: float) -> list[str]:
+    return [
+        shape(r),
+        r["data"],
+        number(r["native"]["teraflops"] * scale),
+        number(r["ours"]["teraflops"] * scale),
+        number(r["ratio"]),
+        number(r["native"]["seconds"] / r["prepared"]["seconds"]) if "prepared" in r else "–",
+        error(r["native"]["max"]),
+        error(r["ours"]["max"]),
+        error(r["plan"]["bound"]),
+        f"{r['plan']['products']} {r['plan']['word']}",
+    ]
+
+
+def words_section(name: str) -> str:
+    """float32 products from words."""
+    rows = []
+    for r in load(name)["speed"]:
+        native, ours, calls = (r["results"][x] for x in ("sgemm", "default", "three calls"))
+        rows.append(
+            [
+                f"{r['n']}",
+                r["data"],
+                number(native["TF"]),
+                number(ours["TF"]),
+                number(ours["TF"] / native["TF"]),
+                r["choice"],
+                number(calls["TF"]),
+                error(native["max"]),
+                error(ours["max"]),
+                error(calls["max"]),
+            ]
+        )
+    header = (
+        "n | data | SGEMM TF | ours TF | ratio | scheme chosen | three plain calls TF"
+        " | SGEMM error | our error | three plain calls error"
+    )
+    note = (
+        "`multiword.matmul` with its default accuracy beside cuBLAS's SGEMM, and beside three calls of "
+        "`cublasGemmEx` on two fp16 words without further care."
+    )
+    return section(
+        f"float32 from fp16 words, {device(load(name))}",
+        name,
+        note,
+        table(header, rows),
+        figure(name, "speed against n, error against k"),
+    )
+
+
+def words_model_section(name: str) -> str:
+    """float32 products from words on the model, and what its rounding does."""
+    found: dict[int, dict[str, float]] = {}
+    for r in load(name)["rounding inside"]:
+        found.setdefault(r["k"], {})[f"{r['scheme']}, {r['rounding']}"] = r["max"]
+    columns = list(dict.fromkeys(c for row in found.values() for c in row))
+    rows = [[f"{k}", *(error(row[c]) if c in row else "–" for c in columns)] for k, row in found.items()]
+    note = (
+        "Errors of float32 products on a model of the tensor core: as it is, rounding toward zero (RZ), and "
+        "with rounding to nearest (RN) instead, on uniform data on (0, 1]."
+    )
+    return section(
+        f"float32 from fp16 words, {device(load(name))}", name, note, table(" | ".join(["k", *columns]), rows)
+    )
+
+
+def batched_section(name: str) -> str:
+    """Batches of small matrices."""
+    data, rows = load(name), []
+    for title, entries in data["figures"].items():
+        kind = title[title.index("(") + 1 : -1]
+        if "rank" in kind or "small batches" in kind:
+            continue
+        for r in entries:
+            if r["n"] in (4, 8, 16, 32, 64, 128, 256):
+                times = [seconds(r[x]) for x in ("cublas", "ours", "bound")]
+                rest = [number(r["cublas"] / r["ours"]), f"{100 * r['bound'] / r['ours']:.0f} %"]
+                rows.append([kind.split(",")[0], f"{r['batch']}", f"{r['n']}", *times, *rest])
+    note = (
+        f"Time of one batch of n×n products, kernels alone. *Bound*: the bytes of A, B and C over a copy's "
+        f"bandwidth of {data['bandwidth'] / 1e12:.1f} TB/s. cuBLAS multiplies half-complex matrices as four "
+        f"products of planes. A call from Python takes {data['python_microseconds_per_call']:.0f} µs to "
+        f"launch; in a CUDA graph it does not count."
+    )
+    header = "kind | batch | n | cuBLAS | ours | bound | times faster | of the bound"
+    return section(
+        f"Batches of half and half-complex matrices, {device(data)}",
+        name,
+        note,
+        figure(name, "times faster than cuBLAS"),
+        table(header, rows),
+    )
+
+
+def reductions_section(name: str) -> str:
+    """Sums and dot products."""
+    data = load(name)
+    rows, header = [], "what | native | ours | ours over native | of a copy's bandwidth"
+    for r in data["seconds"]:
+        if "fsum" in r:
+            header = "what | native | ours | math.fsum | times faster than math.fsum"
+            rest = [seconds(r["fsum"]), number(r["fsum_over_ours"])]
+        elif "ours" in r:
+            native = r.get("native")
+            rest = [number(r["ours"] / native) if native else "–", f"{100 * r['of_copy']:.0f} %"]
+        else:
+            continue
+        rows.append([r["what"], seconds(r.get("native")), seconds(r["ours"]), *rest])
+    note = f"Correctly rounded, {data['elements']:.0e} elements of float64 unless said otherwise.".replace(
+        "e+0", "e"
+    )
+    return section(f"Sums and dot products, {device(data)}", name, note, table(header, rows))
+
+
+def model_section(name: str) -> str:
+    """The tensor core model: bits and speed."""
+    counts: dict[tuple[str, str], list[int]] = {}
+    for row in load(name)["rows"]:
+        found = counts.setdefault((row["word"], row["accumulate"]), [0, 0, 0])
+        found[0] += "equal" in row
+        for part in row.get("equal", {}).values():
+            found[1] += part["results"]
+            found[2] += part["equal"]
+    rows = [[w, a, *map(str, c), f"{100 * c[2] / c[1]:.4g} %"] for (w, a), c in counts.items()]
+    text = [
+        "Elements of `cublasGemmEx` results that the model predicts bit for bit, on five distributions.",
+        table("words | accumulator | shapes | results | equal | share", rows),
+    ]
+    if left := [row["not_predicted"] for row in load(name)["rows"] if "not_predicted" in row]:
+        text.append(f"Not predicted, and not counted: {'; '.join(left)}.")
+    if speed := load("tensorcore_speed"):
+        rows = [
+            [
+                r["generation"],
+                r["word"],
+                f"{r['size']}",
+                seconds(r["seconds"]),
+                number(r["times_faster_than_scalar"]),
+                number(r["times_faster_than_rational"]),
+            ]
+            for r in speed["rows"]
+        ]
+        text += [
+            "Its speed, against the same arithmetic element by element in Python. "
+            + provenance("tensorcore_speed"),
+            table("model of | words | n | time | times faster than floats | than rational numbers", rows),
+        ]
+    return section(f"The tensor core model against an {device(load(name))}", name, *text)
+
+
+def findings_section(name: str) -> str:
+    """What the probes found."""
+
+    def word(x: Any) -> str:
+        return {True: "yes", False: "no", None: "not told"}.get(x, str(x))
+
+    keys = ("width", "fraction_bits", "alignment", "rounding", "order_matters", "normalised_in_addition")
+    rows = [
+        [f["engine"], f["word"], f["result"], *(word(f[k]) for k in keys)] for f in load(name)["findings"]
+    ]
+    header = (
+        "engine | words | result | products in a step | fraction bits | alignment | rounding"
+        " | order matters | normalised between additions"
+    )
+    note = "What `multiword.probe` finds through cuBLAS (`cublas`) and in the models of other generations."
+    return section("What the probes found", name, note, table(header, rows))
+
+
+def gemm_names() -> list[str]:
+    """The results of `benchmarks.dgemm`, those of GPUs first."""
+    names = sorted(path.stem for path in RESULTS.glob("*.json"))
+    found = [n for n in names if "native" in (load(n).get("results") or [{}])[0]]
+    return sorted(found, key=lambda name: name.endswith("cpu"))
+
+
+def sections() -> list[tuple[str, Callable[[str], str]]]:
+    """The result files that there are, in the page's order, and what shows each."""
+    others: list[tuple[str, Callable[[str], str]]] = [
+        ("multiword_h200", words_section),
+        ("multiword_model", words_model_section),
+        ("batched_h200", batched_section),
+        ("reductions_h200", reductions_section),
+        ("reductions_cpu", reductions_section),
+        ("tensorcore_h200", model_section),
+        ("probe_h200", findings_section),
+    ]
+    return [*((name, gemm_section) for name in gemm_names()), *(x for x in others if load(x[0]))]

@@ -1,0 +1,86 @@
+"""Docstrings as Markdown, for the reference pages: sections, entries and examples.
+
+The project's docstrings have NumPy's sections, but an entry is one running text, `name : what
+it is, in as many lines as it takes`, where NumPy's form would take the first line as a type.
+"""
+
+import re
+
+import griffe
+
+SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples", "Attributes")
+ENTRY = re.compile(r"(?P<names>[\w, ]+) : (?P<text>.*)")
+ENTRIES = ("Parameters", "Raises", "Attributes")
+
+
+class Markdown(griffe.Extension):
+    """Rewrites every docstring that is loaded."""
+
+    def on_object(self, *, obj, **_):
+        if obj.docstring:
+            obj.docstring.value = markdown(obj.docstring.value)
+
+
+def markdown(docstring: str) -> str:
+    """Return a docstring in Markdown.
+
+    >>> print(markdown('Add 2**x.\\n\\nRaises\\n------\\nValueError : x is\\n    negative.'))
+    Add 2\\*\\*x.
+    <BLANKLINE>
+    <BLANKLINE>
+    **Raises**
+    <BLANKLINE>
+    - `ValueError`: x is negative.
+    """
+    lines = docstring.splitlines()
+    out: list[str] = []
+    section = ""
+    i = 0
+    while i < len(lines):
+        line = lines[i]
+        if line in SECTIONS and i + 1 < len(lines) and re.fullmatch("-{3,}", lines[i + 1]):
+            section = line
+            out += ["", f"**{section}**", ""]
+            i += 2
+        elif line.startswith(">>>"):
+            i = _block(lines, i, "pycon", out)
+        elif re.fullmatch("=+( =+)+", line):
+            i = _block(lines, i, "text", out)
+        elif section in ENTRIES and (entry := ENTRY.fullmatch(line)):
+            i = _entry(lines, i, entry, out)
+        elif line.startswith("    "):
+            out.append(line)
+            i += 1
+        else:
+            out.append(_escaped(line))
+            i += 1
+    return "\n".join(out)
+
+
+def _block(lines: list[str], i: int, language: str, out: list[str]) -> int:
+    """An example or a table, as it stands, up to the next empty line."""
+    out += ["", f"```{language}"]
+    while i < len(lines) and lines[i].strip():
+        out.append(lines[i].replace("<BLANKLINE>", ""))
+        i += 1
+    out += ["```", ""]
+    return i
+
+
+def _entry(lines: list[str], i: int, entry: re.Match[str], out: list[str]) -> int:
+    texts = [entry["text"]]
+    i += 1
+    while i < len(lines) and lines[i].startswith("    "):
+        texts.append(lines[i].strip())
+        i += 1
+    names = ", ".join(f"`{name.strip()}`" for name in entry["names"].split(","))
+    out.append(f"- {names}: {_escaped(' '.join(texts))}")
+    return i
+
+
+def _escaped(text: str) -> str:
+    """Stars and angle brackets as they are, outside of code."""
+    parts = text.split("`")
+    plain = [re.sub(r"([*<])", r"\\\1", part) for part in parts[::2]]
+    parts[::2] = plain
+    return "`".join(parts)

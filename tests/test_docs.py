@@ -1,0 +1,191 @@
+"""The documentation is true: its examples run, its figures are the results', its links lead somewhere."""
+
+import doctest
+import importlib
+import inspect
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import multiword
+import ozaki
+from benchmarks import report, report_sections
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+FIGURES = DOCS / "figures"
+PAGES = sorted(DOCS.rglob("*.md"))
+NAMES = {path: str(path.relative_to(DOCS)) for path in PAGES}
+BLOCK = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+PUBLIC = [(module, name) for module in (ozaki, multiword) for name in module.__all__]
+
+
+def examples(path, *languages):
+    """The code of a page's blocks in these languages, in their order."""
+    blocks = BLOCK.finditer(path.read_text())
+    return [b["code"] for b in blocks if b["info"].strip() in languages]
+
+
+def run(path, codes, name):
+    test = doctest.DocTestParser().get_doctest("\n".join(codes), {}, name, str(path), 0)
+    said = []
+    result = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=said.append)
+    assert result.failed == 0, "".join(said)
+
+
+@pytest.mark.parametrize("path", [p for p in PAGES if examples(p, "python")], ids=NAMES.get)
+def test_examples_run(path):
+    assert all(">>> " in code for code in examples(path, "python"))
+    run(path, examples(path, "python"), path.stem)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("path", [p for p in PAGES if examples(p, "{.python .gpu}")], ids=NAMES.get)
+def test_examples_run_on_the_gpu(path):
+    pytest.importorskip("cupy")
+    run(path, examples(path, "python", "{.python .gpu}"), path.stem)
+
+
+def test_every_block_says_what_it_is():
+    known = {"python", "{.python .gpu}", "sh", "text"}
+    for path in PAGES:
+        assert {b["info"].strip() for b in BLOCK.finditer(path.read_text())} <= known, path
+
+
+def test_performance_page_is_what_the_results_say():
+    assert report.PAGE.read_text() == report.page(), "run python -m benchmarks.report"
+
+
+def test_readme_table_is_what_the_results_say():
+    if not report.README.exists():
+        pytest.skip("there is no README yet")
+    text = report.README.read_text()
+    assert text == report.in_readme(text, report.headline()), "run python -m benchmarks.report"
+
+
+def test_figures_are_made_from_the_results():
+    shown = set(re.findall(r"\(figures/(\w+)\.svg\)", report.PAGE.read_text()))
+    assert shown == {path.stem for path in FIGURES.glob("*.svg")}
+    for name in shown:
+        said = f"{name}.json {report_sections.digest(name)}"
+        assert said in (FIGURES / f"{name}.svg").read_text(), "run python -m benchmarks.report"
+
+
+def test_every_result_file_is_shown():
+    page = report.PAGE.read_text()
+    for path in report_sections.RESULTS.glob("*.json"):
+        assert f"benchmarks/results/{path.name}" in page, path.name
+
+
+def test_results_say_where_they_come_from():
+    for path in report_sections.RESULTS.glob("*.json"):
+        result = json.loads(path.read_text())
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", result["date"])
+        assert result["command"].startswith("python ")
+
+
+def test_readme_needs_its_markers():
+    with pytest.raises(ValueError, match="results:begin"):
+        report.in_readme("no table here", "table")
+    text = f"a\n{report.BEGIN}\nold\n{report.END}\nb\n"
+    assert report.in_readme(report.in_readme(text, "new"), "new").count("new") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.0528, "0.0528"), (1.0, "1.00"), (55.04, "55.0"), (1100.4, "1100"), (None, "–")]
+)
+def test_numbers_have_the_digits_that_matter(value, shown):
+    assert report_sections.number(value) == shown
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC, ids=[f"{m.__name__}.{n}" for m, n in PUBLIC])
+def test_public_name_is_documented(module, name):
+    reference = (DOCS / "reference" / f"{module.__name__}.md").read_text()
+    assert re.search(rf"^::: {module.__name__}\.{name}$", reference, re.MULTILINE)
+    thing = getattr(module, name)
+    if inspect.isfunction(thing) or inspect.isclass(thing):
+        text = vars(thing).get("__doc__") if inspect.isclass(thing) else thing.__doc__
+        assert text
+        assert not text.startswith(f"{name}("), "that is what a dataclass writes for itself"
+        assert inspect.isclass(thing) or ">>>" in text, "a function needs an example"
+
+
+def test_reference_has_nothing_else():
+    for path in (DOCS / "reference").glob("*.md"):
+        for target in re.findall(r"^::: (\S+)$", path.read_text(), re.MULTILINE):
+            module, name = target.rsplit(".", 1)
+            assert name in importlib.import_module(module).__all__, target
+
+
+class Links(HTMLParser):
+    """What a page of the built site refers to, and the anchors it has."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.loaded, self.anchors, self.without_text = [], [], set(), []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.anchors.add(found.get("id"))
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        if "src" in found:
+            self.loaded.append(found["src"])
+        if tag == "link" and found.get("rel") in ("stylesheet", "icon", "preconnect"):
+            self.loaded.append(found["href"])
+        if tag == "img" and not found.get("alt"):
+            self.without_text.append(found["src"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site: path of each page, and its links."""
+    pytest.importorskip("mkdocstrings")
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
+    for name in ("docs", "multiword", "ozaki"):  # as CI has it, without anything else beside it
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "mkdocs.yml", source)
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return folder, {p: Links(p.read_text()) for p in folder.rglob("*.html") if p.name != "404.html"}
+
+
+def test_site_has_every_page(site):
+    folder, pages = site
+    assert {folder / Path(name).with_suffix(".html") for name in NAMES.values()} == set(pages)
+
+
+def test_links_and_anchors_lead_somewhere(site):
+    _, pages = site
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if not parts.scheme:
+                target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+                target = target / "index.html" if target.is_dir() else target
+                assert target.exists(), f"{path.name}: {link}"
+                if parts.fragment and target in pages:
+                    assert unquote(parts.fragment) in pages[target].anchors, f"{path.name}: {link}"
+
+
+def test_site_needs_no_network(site):
+    for path, page in site[1].items():
+        for source in page.loaded:
+            assert not urlsplit(source).scheme, f"{path.name}: {source}"
+            assert not source.startswith("//"), f"{path.name}: {source}"
+            assert (path.parent / unquote(urlsplit(source).path)).exists(), f"{path.name}: {source}"
+
+
+def test_pictures_are_described(site):
+    for path, page in site[1].items():
+        assert not page.without_text, path.name
