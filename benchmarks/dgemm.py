@@ -142,6 +142,8 @@ def measure(xp, dtype, shape, kinds, repeats):
             p = ozaki.prepare(b, "right")
             FACES[dtype](a, p)
             result["prepared"] = {"seconds": timed(lambda a=a, p=p: FACES[dtype](a, p), gpu, repeats)}
+        if not gpu and kind == kinds[0]:
+            result.update(exact_peers(a, b, dtype, repeats))
         chosen = ozaki.plan(a, b)
         result["plan"] = {
             "products": chosen.products,
@@ -151,6 +153,24 @@ def measure(xp, dtype, shape, kinds, repeats):
         }
         result["ratio"] = result["native"]["seconds"] / result["ours"]["seconds"]
         yield result
+
+
+def exact_peers(a, b, dtype, repeats):
+    """Seconds of the correctly rounded product, and of python-flint's ball arithmetic at 120 bits."""
+    found = {"exact": {"seconds": timed(lambda: FACES[dtype](a, b, accuracy="exact"), False, repeats)}}
+    if np.dtype(dtype).kind == "c" or len(a) > 1024:
+        return found
+    try:
+        import flint
+    except ImportError:
+        return found
+    x, y = (flint.arb_mat(m.tolist()) for m in (a, b))
+    before, flint.ctx.prec = flint.ctx.prec, 120
+    try:
+        found["arb_mat"] = {"seconds": timed(lambda: x * y, False, 3)}
+    finally:
+        flint.ctx.prec = before
+    return found
 
 
 def versions(xp):
@@ -196,7 +216,9 @@ def main():
                     f"{dtype:<11}{shape!s:<22}{row['data']:<8}{x['teraflops']:9.2f}{y['teraflops']:9.2f}{row['ratio']:7.2f}"
                     f"   {x['max']:9.1e} {x['rms']:9.1e}  {y['max']:9.1e} {y['rms']:9.1e}"
                     f"  {row['plan']['products']} {row['plan']['word']} {row['plan']['width']} bound {row['plan']['bound']:.1e}"
-                    + (f" prepared {x['seconds'] / prepared:.2f}" if prepared else ""),
+                    + (f" prepared {x['seconds'] / prepared:.2f}" if prepared else "")
+                    + (f" exact {row['exact']['seconds']:.3g} s" if "exact" in row else "")
+                    + (f" arb_mat {row['arb_mat']['seconds']:.3g} s" if "arb_mat" in row else ""),
                     flush=True,
                 )
     if arguments.json:

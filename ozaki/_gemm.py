@@ -306,10 +306,10 @@ def plan(
     product          3 x 3 times 3 x 3, float64
     accuracy         exact
     integers         1 and 1 bits
-    scheme           residues: 1 moduli, 1 fp64 products
+    scheme           residues: 1 modulus, 1 fp64 product
     engine           host
     workspace        0.0 MiB in 1 panel
-    certified error  0 of |A||B| (0 u), and u/1 of |C|
+    certified error  0 |A||B| (0 u), then one rounding
     """
     matrices = [x.matrix if isinstance(x, Operand) else as_array(x, n) for x, n in ((a, "a"), (b, "b"))]
     dtype = _result_dtype(*matrices)

@@ -69,18 +69,20 @@ class Plan:
     def __str__(self) -> str:
         m, k, n = self.shape
         unit = FORMATS[TARGETS[self.dtype]].unit_roundoff
-        pieces = {"residues": "moduli", "slices": "slices"}[self.scheme]
+        pieces = {"residues": ("modulus", "moduli"), "slices": ("slice", "slices")}[self.scheme]
+        named = f"{self.pieces} {pieces[self.pieces != 1]}"
+        products = f"{self.products} {self.word} product{'s'[: self.products != 1]}"
         rows = [
             ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
             ("accuracy", f"{self.accuracy}"),
             ("integers", f"{self.width[0]} and {self.width[1]} bits"),
-            ("scheme", f"{self.scheme}: {self.pieces} {pieces}, {self.products} {self.word} products"),
+            ("scheme", f"{self.scheme}: {named}, {products}"),
             ("engine", self.engine),
             (
                 "workspace",
                 f"{self.workspace / 2**20:.1f} MiB in {self.panels} panel{'s'[: self.panels != 1]}",
             ),
-            ("certified error", f"{self.bound:.2g} of |A||B| ({self.bound / unit:.3g} u), and u/1 of |C|"),
+            ("certified error", f"{self.bound:.2g} |A||B| ({self.bound / unit:.3g} u), then one rounding"),
         ]
         return "\n".join(f"{name:<16} {value}" for name, value in rows)
 
@@ -195,7 +197,7 @@ def choose_scheme(task: Task, scheme: str, word: str | None, engine: Engine) -> 
         word = "fp64"
     if name == "residues" and word not in ("int8", "fp64"):
         raise ValueError(f"residues are carried by int8 or fp64 words, not {word!r}")
-    return SCHEMES[name](task, word)
+    return SCHEMES[name](task, word, engine.name == "host")
 
 
 def _width(summary: certificate.Summary) -> int:

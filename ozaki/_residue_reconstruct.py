@@ -12,7 +12,10 @@ from multiword._kernels import Kernel
 from multiword.formats import Format
 from ozaki._parallel import over_rows
 from ozaki._residue_system import ResidueSystem, on_device, reduce, residue_system
-from ozaki._rounding import ROUNDING_SOURCE, round_digits
+from ozaki._rounding import ROUNDING_SOURCE, round_digits, round_short
+
+HOST_BASE_BITS = 26
+"""Bits of a digit on the host, where `round_short` puts two digits into one float64."""
 
 
 def reconstruct(
@@ -35,25 +38,26 @@ def _reconstruct_host(
 ) -> None:
     m, n = out.shape
     moduli = np.array(system.moduli, np.float64)
-    base_bits = min(system.base_bits, 31)
+    base_bits = min(system.base_bits, HOST_BASE_BITS)
     digits = np.ascontiguousarray(system.digits(base_bits).T)
     parts = (out.real, out.imag) if out.dtype.kind == "c" else (out,)
 
     def work(block: slice) -> None:
-        exponent = -(scales[0][block, None].astype(np.int64) + scales[1])
+        rows = scales[0][block, None].astype(np.int64)
         for part, terms in zip(parts, _real_parts(y[:, :, block, :n]), strict=True):
-            count = terms[0].size
-            residue = np.empty((len(moduli) + 1, count))
-            fraction = np.zeros(count)
+            residue = np.empty((len(moduli) + 1, *terms[0].shape))
             for t, p in enumerate(moduli):
-                residue[t] = terms[t].ravel()
+                residue[t] = terms[t]
                 reduce(residue[t], p, 1 / p)
-                fraction += residue[t] * (1 / p)
-            np.rint(fraction, out=residue[-1])
-            value = (digits @ residue).astype(np.int64)
-            part[block] = round_digits(value.reshape(-1, *exponent.shape), base_bits, exponent, target)
+            flat = residue.reshape(len(residue), -1)
+            np.rint((1 / moduli) @ flat[:-1], out=flat[-1])
+            value = (digits @ flat).reshape(-1, *terms[0].shape)
+            rounded = round_short(value, base_bits, -rows, -scales[1].astype(np.int64), target)
+            if rounded is None:
+                rounded = round_digits(value.astype(np.int64), base_bits, -(rows + scales[1]), target)
+            part[block] = rounded
 
-    over_rows(work, m, n * 4)
+    over_rows(work, m, n * 2)
 
 
 def _real_parts(y: Array) -> list[Array]:

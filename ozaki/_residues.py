@@ -11,11 +11,14 @@ digits small enough that their sums do too.
 
 from __future__ import annotations
 
-from multiword._arrays import Array, namespace
+import numpy as np
+
+from multiword._arrays import Array, is_cupy, namespace
 from multiword.engines import Engine, get_product
+from ozaki._parallel import over_rows
 from ozaki._residue_reconstruct import reconstruct
 from ozaki._residue_split import NARROW_BITS, residues
-from ozaki._residue_system import INT8_BITS, ResidueSystem, residue_system
+from ozaki._residue_system import INT8_BITS, ResidueSystem, reduce, residue_system
 
 __all__ = ["INT8_BITS", "NARROW_BITS", "products", "reconstruct", "residue_system", "residues"]
 
@@ -33,7 +36,22 @@ def products(
     for image, left, right in zip(out, a, b, strict=True):
         engine.multiply(system.word, left, right, out=image)
     if earlier is not None:
-        for t, p in enumerate(system.moduli):
-            earlier[:, t] = xp.remainder(earlier[:, t], p) + xp.remainder(out[:, t], p)
+        _add_residues(earlier, out, system)
         return earlier
     return out
+
+
+def _add_residues(total: Array, more: Array, system: ResidueSystem) -> None:
+    """total += more, both reduced first."""
+    if is_cupy(total):
+        xp = namespace(total)
+        for t, p in enumerate(system.moduli):
+            total[:, t] = xp.remainder(total[:, t], p) + xp.remainder(more[:, t], p)
+        return
+
+    def work(block: slice) -> None:
+        for t, p in enumerate(system.moduli):
+            x, y = (z[:, t, block].astype(np.float64) for z in (total, more))
+            total[:, t, block] = reduce(x, p, 1 / p) + reduce(y, p, 1 / p)
+
+    over_rows(work, total.shape[2], total.shape[3])

@@ -46,6 +46,49 @@ def round_digits(
     return np.where(negative, -1.0, 1.0) * _round_window(window, rest, base_bits + 1, scale, target)
 
 
+def round_short(
+    digits: np.ndarray, base_bits: int, rows: np.ndarray, columns: np.ndarray, target: Format
+) -> np.ndarray | None:
+    """`round_digits` in float64 arithmetic, for integers short enough, or None.
+
+    The digits are float64 integers, of `base_bits` at most 26; the exponent is rows + columns.
+    None is returned where the rounding could not be proved right, where results might not be
+    normal numbers, and for targets other than fp64. The digits are changed, their sum is not.
+    """
+    exponents = rows.min() + columns.min(), rows.max() + columns.max()
+    normal = min(exponents[0], rows.min()) > -1000 and max(exponents[1], rows.max()) < 850
+    if target.precision != 53 or not 3 < len(digits) < 7 or not normal:
+        return None
+    base = 2.0**base_bits
+    with np.errstate(all="ignore"):
+        for low, high in pairwise(digits):
+            carry = low * (1 / base)
+            np.rint(carry, out=carry)
+            high += carry
+            carry *= base
+            low -= carry
+        leading = digits[3] if len(digits) == 4 else digits[3] + digits[4] * base
+        if digits[5:].any() or np.abs(leading).max() >= 2.0**35:
+            return None
+        # V = (top + rest)·base² + low: `low` has two balanced digits and is exact, below 2**52; so is
+        # top + rest, by an error-free sum; and `rest` is an integer below 2**8, 0 unless |top| > 2**53.
+        low = digits[1] * base + digits[0]
+        leading = leading * base
+        top = leading + digits[2]
+        rest = digits[2] - (top - leading)
+        rest *= base * base
+        top *= base * base
+        tail = rest + low  # inexact by less than 2**8, and only if rest is not 0
+        value = top + tail
+        error = tail - (value - top)
+        margin = np.where(rest == 0, 0.0, 2.0**9)
+        if not ((value + (error + margin) == value) & (value + (error - margin) == value)).all():
+            return None
+        value *= np.ldexp(1.0, rows)
+        value *= np.ldexp(1.0, columns)
+    return value
+
+
 def _carry(digits: np.ndarray, base_bits: int) -> np.ndarray:
     """Bring all digits but the last into [0, 2**base_bits), in place."""
     mask = (1 << base_bits) - 1

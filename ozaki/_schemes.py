@@ -12,6 +12,9 @@ from multiword.formats import Format
 from ozaki import _residues, _slices
 from ozaki._operand import Operand
 
+HOST_DEPTH = 1024
+"""Inner dimensions beyond this are cut on a CPU: five fp64 moduli then hold what six hold at 2048."""
+
 SMALLEST_PANEL = 16
 """Panels are not made smaller than this in any direction: MemoryError instead."""
 
@@ -79,10 +82,11 @@ class Residues:
 
     name = "residues"
 
-    def __init__(self, task: Task, word: str) -> None:
+    def __init__(self, task: Task, word: str, on_host: bool = False) -> None:
         self.word = word
         self.task = task
-        self.system = _residues.residue_system(word, task.bits, task.shape[1], task.parts)
+        depth = min(task.shape[1], HOST_DEPTH) if on_host else task.shape[1]
+        self.system = _residues.residue_system(word, task.bits, depth, task.parts)
         self.depth = self.system.depth
         self._images = 2 * task.parts - 1
 
@@ -118,7 +122,8 @@ class Slices:
 
     name = "slices"
 
-    def __init__(self, task: Task, word: str) -> None:
+    def __init__(self, task: Task, word: str, on_host: bool = False) -> None:
+        del on_host  # slices are as deep everywhere
         self.word = word
         self.task = task
         self.system = _slices.slice_system(word, task.widths, task.shape[1])
