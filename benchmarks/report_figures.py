@@ -45,7 +45,7 @@ def draw_gemm(name: str) -> Figure:
         right.semilogy(labels, [r[x]["max"] for r in shown], "o", label=f"{label}, largest")
     right.semilogy(labels, [r["plan"]["bound"] for r in shown], "v", color="0.6", label="certified")
     where = "largest n" if precisions else f"n = {shown[0]['shape'][0]}"
-    right.set(xlabel="" if precisions else "data", title=f"|C - Ĉ| / |A||B|, {where}")
+    right.set(xlabel="" if precisions else "data (numbers: φ)", title=f"|C - Ĉ| / |A||B|, {where}")
     right.legend(fontsize=7)
     return figure
 
