@@ -1,7 +1,7 @@
 """The documentation is true: its examples run, its figures are the results', its links lead somewhere."""
 
 import doctest
-import importlib
+import importlib.util
 import inspect
 import json
 import re
@@ -90,6 +90,19 @@ def test_results_say_where_they_come_from():
         result = json.loads(path.read_text())
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", result["date"])
         assert result["command"].startswith("python ")
+
+
+def test_docstrings_become_markdown():
+    pytest.importorskip("griffe")
+    path = DOCS / "docstrings.py"
+    spec = importlib.util.spec_from_file_location("docstrings", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert doctest.testmod(module) == (0, 1)
+    text = module.markdown("A.\n\nNotes\n-----\n`2**x` < 3*y\n\n>>> 1\n1\n\n== ==\na  b\n== ==\n")
+    assert "`2**x` \\< 3\\*y" in text
+    assert "```pycon\n>>> 1\n1\n```" in text
+    assert "```text\n== ==\na  b\n== ==\n```" in text
 
 
 def test_readme_needs_its_markers():
