@@ -113,6 +113,15 @@ def gemm_section(name: str) -> str:
         rows = [_gemm_row(r, scale) for r in data["results"] if r["dtype"] == dtype]
         if rows:
             blocks += [f"### `{face}` on {device(data).split(',')[0]}", table(header, rows)]
+    if exact := [_exact_row(r) for r in data["results"] if "exact" in r]:
+        header = (
+            "product | m, k, n | native | ours | exact | exact over native | arb_mat | arb_mat over exact"
+        )
+        text = (
+            "Times of a product: native, with the default accuracy, correctly rounded "
+            '(`accuracy="exact"`), and of python-flint\'s ball arithmetic at 120 bits (`arb_mat`).'
+        )
+        blocks += [f"### Correctly rounded, on {device(data).split(',')[0]}", text, table(header, exact)]
     note = (
         "Data: standard normal; uniform on (0, 1]; (rand - ½)·exp(φ·randn) for φ as given, whose "
         "magnitudes spread with φ. *One side prepared* is the ratio when the right operand is split "
@@ -136,6 +145,14 @@ def _gemm_row(r: dict[str, Any], scale: float) -> list[str]:
         error(r["plan"]["bound"]),
         f"{r['plan']['products']} {r['plan']['word']}",
     ]
+
+
+def _exact_row(r: dict[str, Any]) -> list[str]:
+    exact, native = r["exact"]["seconds"], r["native"]["seconds"]
+    peer = r.get("arb_mat", {}).get("seconds")
+    times = [seconds(x) for x in (native, r["ours"]["seconds"], exact)]
+    rest = [number(exact / native), seconds(peer), number(peer / exact) if peer else "–"]
+    return [f"`{FACES[r['dtype']]}`", shape(r), *times, *rest]
 
 
 def words_section(name: str) -> str:
