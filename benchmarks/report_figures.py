@@ -51,26 +51,36 @@ def draw_gemm(name: str) -> Figure:
 
 
 def draw_words(name: str) -> Figure:
-    """Speed against n; error against k, on both kinds of data."""
+    """Speed against n on normal data; error against n on both kinds of data."""
     data = load(name)
     figure = Figure(figsize=(11, 3.4), layout="constrained")
-    axes = figure.subplots(1, 3)
-    for scheme, label in (
-        ("sgemm", "SGEMM"),
-        ("default", "multiword.matmul"),
-        ("three calls", "three plain calls"),
-    ):
-        rows = [r for r in data["speed"] if r["data"] == "normal"]
-        axes[0].loglog([r["n"] for r in rows], [r["results"][scheme]["TF"] for r in rows], "o-", label=label)
-    axes[0].set(xlabel="n", ylabel="10¹² flops a second", title=device(data))
-    axes[0].legend(fontsize=7)
-    for ax, kind in zip(axes[1:], ("normal", "(0, 1]"), strict=True):
-        for scheme in ("fp32", "default", "double-fp16", "fabsum-v1", "halfhalf", "markidis", "triple-bf16"):
+    speed, *errors = figure.subplots(1, 3)
+    labels = {"sgemm": "SGEMM", "default": "multiword.matmul", "three calls": "three plain calls"}
+    for kind, ax in zip(("normal", "(0, 1]"), errors, strict=True):
+        rows = [r for r in data["speed"] if r["data"] == kind]
+        n = [r["n"] for r in rows]
+        for scheme, label in labels.items():
+            if kind == "normal":
+                speed.loglog(n, [r["results"][scheme]["TF"] for r in rows], "o-", label=label)
+            ax.loglog(n, [r["results"][scheme]["max"] for r in rows], "o-", label=label)
+        ax.set(xlabel="n", title=f"{kind}: largest |C - Ĉ| / |A||B|")
+    speed.set(xlabel="n", ylabel="10¹² flops a second", title=device(data))
+    speed.legend(fontsize=7)
+    return figure
+
+
+def draw_words_model(name: str) -> Figure:
+    """Error against k of the default and of the papers' schemes, on both kinds of data."""
+    data = load(name)
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    axes = figure.subplots(1, 2)
+    for ax, kind in zip(axes, ("normal", "(0, 1]"), strict=True):
+        for scheme in ("fp32", "default", "double-fp16", "fabsum-v1", "halfhalf", "triple-bf16"):
             rows = [r for r in data["error against k"] if (r["data"], r["scheme"]) == (kind, scheme)]
-            label = "multiword.matmul" if scheme == "default" else scheme
+            label = "default" if scheme == "default" else f'"{scheme}"'
             ax.loglog([r["k"] for r in rows], [r["max"] for r in rows], ".-", label=label)
         ax.set(xlabel="k", title=f"{kind}: largest |C - Ĉ| / |A||B|")
-    axes[2].legend(fontsize=7)
+    axes[0].legend(fontsize=7)
     return figure
 
 
@@ -98,6 +108,9 @@ def draw_batched(name: str) -> Figure:
 def draw_figures(folder: Path) -> None:
     """Draw what there are results for."""
     drawings = dict.fromkeys(gemm_names(), draw_gemm)
-    for name, draw in {**drawings, "multiword_h200": draw_words, "batched_h200": draw_batched}.items():
+    drawings["multiword_h200"] = draw_words
+    drawings["multiword_model"] = draw_words_model
+    drawings["batched_h200"] = draw_batched
+    for name, draw in drawings.items():
         if load(name):
             save(draw(name), folder, name)

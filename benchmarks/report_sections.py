@@ -187,7 +187,7 @@ def words_section(name: str) -> str:
         name,
         note,
         table(header, rows),
-        figure(name, "speed against n, error against k"),
+        figure(name, "speed and error against n"),
     )
 
 
