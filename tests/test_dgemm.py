@@ -220,7 +220,7 @@ def test_any_finite_product_is_correctly_rounded(pair):
 @given(pairs(), st.sampled_from(VARIANTS[1:]), st.sampled_from(["fp64", 3, 30, 53, 70]))
 def test_any_finite_product_has_one_set_of_bits(pair, variant, accuracy):
     a, b = pair
-    if variant["scheme"] == "slices" and sum(ozaki.plan(a, b, accuracy=accuracy).width if a.size * b.size else ()) > 400:
+    if a.size * b.size and sum(ozaki.plan(a, b, accuracy=accuracy).width) > 400:
         variant = VARIANTS[1]  # thousands of slice products would only take time
     expected = accurate_dgemm(a, b, accuracy=accuracy)
     assert same(accurate_dgemm(a, b, accuracy=accuracy, **variant), expected)

@@ -11,7 +11,6 @@ from multiword.formats import FORMATS
 from ozaki._rounding import round_digits, round_short
 from tests.exact import nearest
 
-
 digit = st.integers(-(2**61), 2**61) | st.sampled_from([0, 1, -1, 2**27, 2**53, 2**53 + 1, -(2**54) - 2])
 
 
@@ -57,7 +56,9 @@ def test_ties_and_subnormals(name):
 @given(
     st.lists(
         st.lists(
-            st.integers(-(2**52), 2**52) | st.sampled_from([0, 1, 2**25, -(2**25), 2**25 + 2**51, -(2**51)]), min_size=4, max_size=6
+            st.integers(-(2**52), 2**52) | st.sampled_from([0, 1, 2**25, -(2**25), 2**25 + 2**51]),
+            min_size=4,
+            max_size=6,
         ),
         min_size=1,
         max_size=4,
