@@ -202,9 +202,9 @@ def words_model_section(name: str) -> str:
         "Errors of float32 products on a model of the tensor core: as it is, rounding toward zero (RZ), and "
         "with rounding to nearest (RN) instead, on uniform data on (0, 1]."
     )
-    return section(
-        f"float32 from fp16 words, {device(load(name))}", name, note, table(" | ".join(["k", *columns]), rows)
-    )
+    more = "The default and the papers' schemes on the same model, against the length of the inner dimension:"
+    blocks = (table(" | ".join(["k", *columns]), rows), more, figure(name, "error against k"))
+    return section(f"float32 from fp16 words, {device(load(name))}", name, note, *blocks)
 
 
 def batched_section(name: str) -> str:
