@@ -71,6 +71,15 @@ def test_readme_table_is_what_the_results_say():
     assert text == report.in_readme(text, report.headline()), "run python -m benchmarks.report"
 
 
+def test_readme_links_lead_somewhere():
+    if not report.README.exists():
+        pytest.skip("there is no README yet")
+    for link in re.findall(r"\]\(([^)]+)\)", report.README.read_text()):
+        parts = urlsplit(link)
+        if not parts.scheme:
+            assert (ROOT / unquote(parts.path)).exists(), link
+
+
 def test_figures_are_made_from_the_results():
     shown = set(re.findall(r"\(figures/(\w+)\.svg\)", report.PAGE.read_text()))
     assert shown == {path.stem for path in FIGURES.glob("*.svg")}
