@@ -244,25 +244,34 @@ def second_stage(
     Returns the scales and the certified bound of max |C - AB| / |A||B|.
     """
     xp = namespace(a.matrix)
-    step = max(1, PAIRS_AT_ONCE // b.rows)
-    ratio = error = 0.0
-    columns = b.double_parts
-    for i in range(0, a.rows, step):
-        rows = slice(i, i + step)
-        for right in (columns, columns[::-1])[: len(columns)]:
-            # The real part of AB sums the products of like parts, the imaginary part of unlike ones.
-            left = [to_float64(x[rows]) for x in a.parts]
-            lower, terms = _lower_bounds(left, right, (a.profile.block(rows), b.profile), product)
-            truncation = _truncation((a, b), scales, rows, terms)
-            relative = xp.where(truncation > 0, truncation / lower, 0)
-            ratio = max(ratio, float((relative / (0.5 * xp.sqrt(xp.maximum(terms, 1)))).max()))
-            error = max(error, float(relative.max()))
+    error, ratio = pair_errors(a, b, scales, product)
     needed = ratio / target.unit_roundoff
     if not math.isfinite(needed):
         return (a.exact, b.exact), 0.0
     widening = max(0, math.frexp(needed)[1]) if needed > 1 else 0
     widened = [xp.minimum(s + widening, x.exact) for s, x in zip(scales, (a, b), strict=True)]
     return (widened[0], widened[1]), error * 2.0**-widening
+
+
+def pair_errors(
+    a: Operand, b: Operand, scales: tuple[Array, Array], product: ExactProduct
+) -> tuple[float, float]:
+    """Certified max over all pairs of T / |A||B|, and of that over sqrt(terms)/2; inf where none is."""
+    xp = namespace(a.matrix)
+    step = max(1, PAIRS_AT_ONCE // b.rows)
+    error = ratio = 0.0
+    columns = b.double_parts
+    for i in range(0, a.rows, step):
+        rows = slice(i, i + step)
+        left = [to_float64(x[rows]) for x in a.parts]
+        # The real part of AB sums the products of like parts, the imaginary part of unlike ones.
+        for right in (columns, columns[::-1])[: len(columns)]:
+            lower, terms = _lower_bounds(left, right, (a.profile.block(rows), b.profile), product)
+            truncation = _truncation((a, b), scales, rows, terms)
+            relative = xp.where(truncation > 0, truncation / lower, 0)
+            ratio = max(ratio, float((relative / (0.5 * xp.sqrt(xp.maximum(terms, 1)))).max()))
+            error = max(error, float(relative.max()))
+    return error, ratio
 
 
 def _lower_bounds(

@@ -120,6 +120,8 @@ def make_plan(a: Operand, b: Operand, options: Options, split: bool = False) -> 
             scales, read = certificate.summarize(profiles, scales, limits)
             summaries = read()
             bound = 0.0 if options.accuracy == "exact" else certificate.first_stage(*summaries, limits)
+            if bound == math.inf and not split:  # the caller wants to know, not to compute
+                bound, _ = certificate.pair_errors(a, b, scales, partial(_integer_product, options))
             return _plan_for(a, b, options, scales, summaries, None, bound)
         known = a.norm_scales.get(limits.name), b.norm_scales.get(limits.name)
         scales, read = certificate.summarize(profiles, known, limits)

@@ -226,6 +226,14 @@ def test_any_finite_product_has_one_set_of_bits(pair, variant, accuracy):
     assert same(accurate_dgemm(a, b, accuracy=accuracy, **variant), expected)
 
 
+@pytest.mark.parametrize("width", [20, 40, 60])
+@pytest.mark.parametrize("kind", ["uniform", "wide2", "graded", "sparse"])
+def test_a_width_in_bits_is_certified_too(kind, width):
+    a, b = matrices(kind, 12, 50, 10)
+    _, truncation = componentwise_error(accurate_dgemm(a, b, accuracy=width), a, b)
+    assert truncation <= ozaki.plan(a, b, accuracy=width).bound
+
+
 @given(pairs())
 def test_any_finite_product_is_within_its_bound(pair):
     a, b = pair
