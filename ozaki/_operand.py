@@ -64,17 +64,19 @@ class Operand:
 
     def split(self, scheme: Any, scale: Array, rows: slice, inner: slice, padding: int) -> Array:
         """The words of a block of rows and of the inner dimension, from the whole split if there is one."""
-        if self._split is not None and self._split[0] == scheme.system and self._split[1] is scale:
+        held = self._split  # once: another thread may be preparing another split
+        if held is not None and held[0] == scheme.system and held[1] is scale:
             # Blocks that reach the end take the padding along: engines like round lengths.
             last = None if rows.stop >= self.rows else rows.stop
             end = None if inner.stop >= self.depth else inner.stop
-            return self._split[2][:, :, rows.start : last, inner.start : end]
+            return held[2][:, :, rows.start : last, inner.start : end]
         parts = [x[rows, inner] for x in self.parts]
         return scheme.split(parts, scale[rows], self.side, padding)
 
     def split_whole(self, scheme: Any, scale: Array, padding: int) -> None:
         """Split all of the operand now, for `split` to take blocks from."""
-        if self._split is None or self._split[0] != scheme.system or self._split[1] is not scale:
+        held = self._split
+        if held is None or held[0] != scheme.system or held[1] is not scale:
             self._split = (scheme.system, scale, scheme.split(self.parts, scale, self.side, padding))
 
     def forget_split(self) -> None:
@@ -84,4 +86,5 @@ class Operand:
     @property
     def nbytes(self) -> int:
         """Bytes held by the split."""
-        return 0 if self._split is None else int(self._split[2].nbytes)
+        held = self._split
+        return 0 if held is None else int(held[2].nbytes)

@@ -20,6 +20,7 @@ from ozaki._schemes import SCHEMES, Scheme, Task, choose_panels, exact_product
 TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
 """The format that results of each dtype are rounded to."""
 
+# What suits each engine; an engine of someone else's gets fp64 words.
 _DEFAULT_WORDS = {
     ("residues", "host"): "fp64",
     ("residues", "cublas"): "int8",
@@ -194,7 +195,7 @@ def _plan_for(
 def choose_scheme(task: Task, scheme: str, word: str | None, engine: Engine) -> Scheme:
     """Return the scheme by name, "auto" being residues, on the word that suits the engine."""
     name = "residues" if scheme == "auto" else scheme
-    word = word or _DEFAULT_WORDS[name, engine.name]
+    word = word or _DEFAULT_WORDS.get((name, engine.name), "fp64")
     if name == "residues" and word == "int8" and task.bits > _residues.INT8_BITS:
         word = "fp64"
     if name == "residues" and word not in ("int8", "fp64"):

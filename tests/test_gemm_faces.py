@@ -1,5 +1,6 @@
 """Single precision, complex products, stacks and prepared operands, against exact references."""
 
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -170,3 +171,37 @@ def test_fp32_accuracy_of_double_products_and_back():
     x, y = a.astype(np.float32), b.astype(np.float32)
     assert same(single, rounded_product(x, y, FP32).astype(np.float32))
     assert Fraction(float(single[0, 0])) != 0
+
+
+class Counting:
+    """An engine of a user's own: the host's, with its calls counted."""
+
+    name, padding = "counting", 8
+    products = frozenset({"fp64", "int8"})
+
+    def __init__(self):
+        self.calls = 0
+
+    def multiply(self, product, a, bt, *, out=None, alpha=1.0, beta=0.0):
+        self.calls += 1
+        return ozaki._gemm.get_engine("host").multiply(product, a, bt, out=out, alpha=alpha, beta=beta)
+
+
+def test_an_engine_of_ones_own_gives_the_same_bits():
+    a, b = matrices("uniform", 30, 400, 20)
+    engine = Counting()
+    for options in ({}, {"word": "int8"}, {"scheme": "slices"}, {"accuracy": "exact"}):
+        result = accurate_dgemm(a, b, engine=engine, **options)
+        options.pop("word", None), options.pop("scheme", None)
+        assert same(result, accurate_dgemm(a, b, **options))
+    assert engine.calls > 4
+
+
+def test_one_prepared_operand_in_many_threads():
+    a, b = matrices("uniform", 40, 400, 30)
+    p = prepare(a)
+    wanted = {accuracy: accurate_dgemm(a, b, accuracy=accuracy) for accuracy in ("fp64", "fp32", "exact", 30)}
+    with ThreadPoolExecutor(4) as pool:
+        tasks = [(x, pool.submit(accurate_dgemm, p, b, accuracy=x)) for x in list(wanted) * 8]
+        for accuracy, task in tasks:
+            assert same(task.result(), wanted[accuracy])
