@@ -83,6 +83,15 @@ def check_same_device(**arrays: Array | None) -> ModuleType:
     return namespace(first)
 
 
+def real_parts(x: Array) -> list[Array]:
+    """The real and the imaginary part of a complex array, as views; a real array alone.
+
+    >>> real_parts(np.array([1 + 2j]))
+    [array([1.]), array([2.])]
+    """
+    return [x.real, x.imag] if x.dtype.kind == "c" else [x]
+
+
 def to_float64(x: Array) -> Array:
     """`x`, real, as float64, exactly; itself if it is. CuPy alone would flush fp32's subnormals to zero."""
     if is_cupy(x) and x.dtype == np.float32:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from multiword._arrays import Array, as_array, is_cupy
+from multiword._arrays import Array, as_array, is_cupy, real_parts
 from multiword.formats import FORMATS, Format
 from ozaki._columns import as_floats
 from ozaki._exactsum import format_of, join_parts, real_dtype
@@ -51,7 +51,7 @@ def cumsum(
         return np.cumsum(x, axis=axis, dtype=dtype, out=out)
     if x.dtype.kind == "c" and target.kind != "c":
         raise TypeError(f"dtype must be complex for a complex result, got {target}; take the real part first")
-    parts = [x.real, x.imag] if x.dtype.kind == "c" else [x]
+    parts = real_parts(x)
     if x.dtype.kind not in "iub":
         real_dtype(x.dtype, "the array's dtype")
     moved = [np.moveaxis(p.reshape(-1) if axis is None else p, 0 if axis is None else axis, 0) for p in parts]

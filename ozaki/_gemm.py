@@ -15,6 +15,7 @@ from multiword._arrays import (
     import_cupy,
     is_cupy,
     namespace,
+    real_parts,
     to_float32,
     to_float64,
 )
@@ -409,16 +410,12 @@ def _gemm(
     if beta != 0:
         addend = c.astype(dtype, copy=True)
         _scale(addend, beta)
-        for part, more in zip(_parts(result), _parts(addend), strict=True):
+        for part, more in zip(real_parts(result), real_parts(addend), strict=True):
             part[...] = _rounded(to_float64(part) + to_float64(more), part)
     if out is None:
         return result
     out[...] = result
     return out
-
-
-def _parts(x: Array) -> list[Array]:
-    return [x.real, x.imag] if x.dtype.kind == "c" else [x]
 
 
 def _rounded(x: Array, like: Array) -> Array:
@@ -433,7 +430,7 @@ def _rounded(x: Array, like: Array) -> Array:
 def _scale(x: Array, factor: Any) -> None:
     """x *= factor, every real product and sum rounded once; no engine's complex product is used."""
     with np.errstate(all="ignore"):
-        parts = [to_float64(part) for part in _parts(x)]
+        parts = [to_float64(part) for part in real_parts(x)]
         if len(parts) == 1:
             x[...] = _rounded(float(factor) * parts[0], x)
             return

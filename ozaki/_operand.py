@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from multiword._arrays import Array, to_float64
+from multiword._arrays import Array, real_parts, to_float64
 from ozaki._profile import Profile, profile
 from ozaki._scales import exact_scales, width_scales
 
@@ -27,7 +27,7 @@ class Operand:
         self.matrix = matrix
         self.side = side
         rows = matrix if side == 0 else matrix.T
-        self.parts: list[Array] = [rows.real, rows.imag] if rows.dtype.kind == "c" else [rows]
+        self.parts = real_parts(rows)
         self.norm_scales: dict[str, Array] = {}  # by accuracy, once they are made
         self._split: tuple[Any, Array, Array] | None = None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array, is_cupy, namespace
+from multiword._arrays import Array, is_cupy, namespace, real_parts
 from multiword._kernels import Kernel
 from multiword.formats import Format
 from ozaki._parallel import over_rows
@@ -40,7 +40,7 @@ def _reconstruct_host(
     moduli = np.array(system.moduli, np.float64)
     base_bits = min(system.base_bits, HOST_BASE_BITS)
     digits = np.ascontiguousarray(system.digits(base_bits).T)
-    parts = (out.real, out.imag) if out.dtype.kind == "c" else (out,)
+    parts = real_parts(out)
 
     def work(block: slice) -> None:
         rows = scales[0][block, None].astype(np.int64)

@@ -134,7 +134,7 @@ def _round_window(
 ) -> np.ndarray:
     """RN((window·2**rest_bits + rest)·2**scale), all integers, as float64."""
     one = np.uint64(1)
-    length = _bit_length(window) + rest_bits
+    length = bit_length(window) + rest_bits
     smallest = target.emin - target.precision + 1  # exponent of the smallest subnormal
     # The last place kept: precision bits below the leading one, or the subnormals' last place.
     shift = np.maximum(np.maximum(length - target.precision, smallest - scale), 0)
@@ -153,11 +153,11 @@ def _round_window(
         return np.ldexp(kept.astype(np.float64), np.clip(scale + shift, -(2**20), 2**20).astype(np.int32))
 
 
-def _bit_length(x: np.ndarray) -> np.ndarray:
-    """Bits in each unsigned integer: 0 for 0."""
+def bit_length(x: np.ndarray) -> np.ndarray:
+    """Bits in each integer, none of them negative: 0 for 0."""
     exponent = np.frexp(x.astype(np.float64))[1].astype(np.int64)
     # The conversion may round up to the next power of two, and only up.
-    return exponent - ((exponent > 0) & ((x >> np.maximum(exponent - 1, 0).astype(np.uint64)) == 0))
+    return exponent - ((exponent > 0) & ((x >> np.maximum(exponent - 1, 0).astype(x.dtype)) == 0))
 
 
 ROUNDING_SOURCE = r"""

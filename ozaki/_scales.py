@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
 
 from multiword._arrays import Array, namespace
 from multiword.formats import FORMATS, Format
 from ozaki._profile import BITS, NONFINITE, ZERO, Profile
+from ozaki._rounding import bit_length
 
 DISCARD = -(1 << 28)
 """The scale of a row with an Inf or NaN: the exact product takes it as zero (see `_special`)."""
@@ -55,22 +55,21 @@ def norm_scales(profile: Profile, target: Format) -> Array:
     """Return the (r,) int32 scales that fill the norm limit of a target format.
 
     The largest s with Σ(|x|·2**s)² certainly below the limit. Zero rows get 0, rows that are
-    not finite DISCARD.
+    not finite DISCARD. On a GPU the kernel `summarize` does this in passing.
     """
-    xp = namespace(profile.exponent)
     limit = NORM_LIMITS[target.name]
     # (t + 1)² summed: an upper bound of the squared norm in units of 4**(e - BITS).
     square = profile.square + 2 * profile.total + profile.length
-    bits = bit_length(square, xp) - 1
-    threshold = (xp.int64(1) << bits) + (((limit.thirtyseconds - 32) * (xp.int64(1) << bits)) >> 5)
+    bits = bit_length(square) - 1
+    threshold = (np.int64(1) << bits) + (((limit.thirtyseconds - 32) * (np.int64(1) << bits)) >> 5)
     room = limit.bits - bits - (square > threshold)
     scale = (room >> 1) + BITS - profile.exponent
-    return _where_usable(profile, scale, xp)
+    return _where_usable(profile, scale)
 
 
 def width_scales(profile: Profile, width: int) -> Array:
     """Return the (r,) int32 scales that make max |A'| at most 2**width in every row."""
-    return _where_usable(profile, width - profile.exponent, namespace(profile.exponent))
+    return _where_usable(profile, width - profile.exponent)
 
 
 def exact_scales(parts: list[Array]) -> Array:
@@ -95,13 +94,7 @@ def usable_rows(profile: Profile) -> Array:
     return (profile.exponent != ZERO) & (profile.exponent != NONFINITE)
 
 
-def bit_length(x: Array, xp: ModuleType = np) -> Array:
-    """Bits in each positive int64, exactly."""
-    exponent = xp.frexp(x.astype(xp.float64))[1].astype(xp.int64)
-    # The conversion to float64 may round up to the next power of two, and only up.
-    return exponent - ((x >> xp.maximum(exponent - 1, 0)) == 0)
-
-
-def _where_usable(profile: Profile, scale: Array, xp: ModuleType) -> Array:
+def _where_usable(profile: Profile, scale: Array) -> Array:
+    xp = namespace(profile.exponent)
     scale = xp.where(profile.exponent == ZERO, 0, scale)
     return xp.where(profile.exponent == NONFINITE, DISCARD, scale).astype(xp.int32)

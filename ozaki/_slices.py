@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from multiword._arrays import Array, namespace, to_float32, to_float64
+from multiword._arrays import Array, namespace, real_parts, to_float32, to_float64
 from multiword.engines import Engine, get_product
 from multiword.formats import Format
 from ozaki._rounding import round_digits
@@ -106,6 +106,6 @@ def slice_sum(
     """Write RN(C'·2**(-s_i - t_j)) to `out`, an (m, n) array."""
     m, n = out.shape
     exponent = -(scales[0][:, None] + scales[1])
-    for part, digits in zip((out.real, out.imag) if out.dtype.kind == "c" else (out,), sums, strict=True):
+    for part, digits in zip(real_parts(out), sums, strict=True):
         value = round_digits(digits[:, :m, :n], system.bits, exponent, target)
         part[...] = to_float32(value) if part.dtype == "float32" else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiword._arrays import Array, namespace
+from multiword._arrays import Array, namespace, real_parts
 from ozaki._scales import DISCARD
 
 
@@ -24,15 +24,11 @@ def overwrite_nonfinite(a: list[Array], b: list[Array], scales: tuple[Array, Arr
     rows = xp.flatnonzero(scales[0] == DISCARD)
     columns = xp.flatnonzero(scales[1] == DISCARD)
     if rows.size:
-        for part, value in zip(_parts(out), _products([x[rows] for x in a], b), strict=True):
+        for part, value in zip(real_parts(out), _products([x[rows] for x in a], b), strict=True):
             part[rows] = value
     if columns.size:
-        for part, value in zip(_parts(out), _products(a, [x[columns] for x in b]), strict=True):
+        for part, value in zip(real_parts(out), _products(a, [x[columns] for x in b]), strict=True):
             part[:, columns] = value
-
-
-def _parts(out: Array) -> list[Array]:
-    return [out.real, out.imag] if out.dtype.kind == "c" else [out]
 
 
 def _products(a: list[Array], b: list[Array]) -> list[Array]:

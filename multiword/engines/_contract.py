@@ -32,17 +32,6 @@ class Product:
     word_bits: int
     exact_bits: int
 
-    def exact_depth(self, bits: int) -> int:
-        """The largest inner dimension k for which words of `bits` bits multiply exactly.
-
-        A word of b bits has magnitude at most 2**b - 1, so k terms add up to less than
-        k·2**(2b) (algorithms 3.2).
-
-        >>> PRODUCTS["int8"].exact_depth(7), PRODUCTS["fp16"].exact_depth(6)
-        (131072, 4096)
-        """
-        return 1 << max(0, self.exact_bits - 2 * bits)
-
 
 PRODUCTS: dict[str, Product] = {
     p.name: p
