@@ -1,94 +1,135 @@
 """What a tensor core does to a sum, seen from outside.
 
-    python examples/05_inside_a_tensor_core.py [--output DIR]
+    python examples/05_inside_a_tensor_core.py [--output DIR] [--gpu]
 
 Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021), ask the
-hardware with products of a few chosen entries. Here the same questions go to the models of four
-generations (with a GPU, `python -m multiword.probe` puts them to it): how many bits survive beside a
-one, how many products are added at once and in which order, and why a larger term can make the sum
-smaller. Prints the report, draws three of its answers; a few seconds on a CPU.
+hardware with products of a few chosen entries. Here the same questions go to bit-accurate models of
+three generations, and with --gpu to the GPU at hand: how small a term survives beside a one, how many
+products are added at once, and why a larger term can make the sum smaller. Prints the full report
+(`python -m multiword.probe` has more formats) and draws three of its answers; a few seconds on a CPU.
+With --gpu it also says what the odd arithmetic buys: the speed of each kind of product.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from multiword import Blocking, TensorCore
-from multiword.probe import print_report, subtree_sizes, survey
-
-mpl.use("Agg")
 from matplotlib import pyplot as plt
+from rich.console import Console
 
-CHIPS = ("V100", "T4", "A100", "H200")
+from multiword import Engine, TensorCore, get_engine
+from multiword.probe import Findings, print_report, subtree_sizes, survey
 
-
-def survivors(chip: str, exponents: range) -> list[float]:
-    """1 - 1 + 2⁻ᑫ as a fraction of 2⁻ᑫ: one while the term lies within the bits kept."""
-    left = np.array([[1.0, -1.0, 2.0**-14]])
-    return [
-        float(TensorCore(chip).gemm(left, np.array([[1.0], [1.0], [2.0 ** (14 - q)]]))[0, 0]) * 2.0**q
-        for q in exponents
-    ]
+SIZE = 256  # of the products that carry the questions: a library's kernel depends on it
+MODELS = {chip: TensorCore(chip) for chip in ("V100", "A100", "H200")}
 
 
-def swallowed(core: TensorCore, k: int) -> np.ndarray:
-    """Terms added no later than the later of the first term and the j-th, for each j."""
-    return subtree_sizes(core, "fp16", 16, 16, k, [(0, j) for j in range(1, k)])
+def inner_products(engine: Engine, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The inner products of rows: the diagonal of one SIZE × SIZE × SIZE product of fp16 words."""
+    a, bt = np.zeros((2, SIZE, SIZE), np.float16)
+    a[: left.shape[0], : left.shape[1]], bt[: right.shape[0], : right.shape[1]] = left, right
+    if engine.name == "cublas":
+        import cupy
+
+        a, bt = cupy.asarray(a), cupy.asarray(bt)
+    c = engine.multiply("fp16", a, bt)
+    return np.diagonal(c if isinstance(c, np.ndarray) else c.get())[: len(left)]
 
 
-def not_monotone(core: TensorCore, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """c + 4·2⁻²⁴ in one step, for c rising to 1 and beyond.
+def survives(engine: Engine, exponents: np.ndarray) -> np.ndarray:
+    """Whether 2⁻ᑫ is still there after 1 - 1 + 2⁻ᑫ: only if it lies within the bits kept beside 1."""
+    ones = np.ones_like(exponents, float)
+    left = np.stack([ones, -ones, 2.0 ** -(exponents // 2)], axis=1)
+    right = np.stack([ones, ones, 2.0 ** -(exponents - exponents // 2)], axis=1)
+    return inner_products(engine, left, right) != 0
 
-    Below 1 the largest exponent is -1 and 2⁻²⁴ is the last bit that a V100 keeps. At 1 it is cut away,
-    four times over: the larger c gives the smaller sum.
+
+def added_by(engine: Engine, k: int) -> np.ndarray:
+    """How many terms have been added when the first term meets the j-th, for each j."""
+    return subtree_sizes(engine, "fp16", SIZE, SIZE, k, [(0, j) for j in range(1, k)])
+
+
+def not_monotone(engine: Engine, width: int, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """c + 2⁻²², for c rising to 1 and beyond, where 2⁻²² comes as `width` terms of 2⁻⁽ᵇⁱᵗˢ⁺¹⁾.
+
+    Below 1 the largest exponent is -1 and each of the terms is the last bit kept. At 1 it is cut away,
+    each of them: the larger c gives the smaller sum. (A first step makes c, a second one adds.)
     """
-    c = 1 + np.concatenate([np.arange(-steps, 0) * 2.0**-24, np.arange(steps // 2) * 2.0**-23])
-    left, right = np.full((1, 4), 2.0**-12), np.full((4, 1), 2.0**-12)
-    return c, np.array([core.gemm(left, right, np.array([[x]]))[0, 0] for x in c], np.float64)
+    c = 1 + np.concatenate([np.arange(-8, 0) * 2.0**-24, np.arange(4) * 2.0**-23])
+    left, right = np.zeros((2, len(c), 2 * width))
+    left[:, :2], right[:, :2] = 0.5, 1.0
+    left[:, 2], right[:, 2] = (c - 1) * 2.0**12, 2.0**-12
+    left[:, width:], right[:, width:] = 2.0 ** -((bits + 1) // 2), 2.0 ** -(bits + 1 - (bits + 1) // 2)
+    return c, inner_products(engine, left, right).astype(np.float64)
+
+
+def print_speed(n: int = 8192) -> None:
+    """The GPU's speed for each kind of word."""
+    import cupy
+    from cupyx.profiler import benchmark
+
+    engine = get_engine("cublas")
+    print(f"speed on the GPU, n = {n}")
+    for word, dtype in (("fp64", "f8"), ("fp32", "f4"), ("tf32", "f4"), ("fp16", "f2"), ("int8", "i1")):
+        a, bt = (8 * cupy.random.standard_normal((2, n, n), dtype="f4")).astype(dtype)
+        times = benchmark(engine.multiply, (word, a, bt), n_repeat=5, n_warmup=2).gpu_times
+        print(f"  {word} {2 * n**3 / np.median(times) / 1e12:7.1f} Tflop/s")
+
+
+def draw_survivors(axis: plt.Axes, engines: dict[str, Engine]) -> None:
+    exponents = np.arange(20, 30)
+    for row, engine in enumerate(engines.values()):
+        kept = survives(engine, exponents)
+        axis.scatter(exponents, np.full(len(exponents), row), 90, f"C{row}", edgecolors=f"C{row}", alpha=0.15)
+        axis.scatter(exponents[kept], np.full(kept.sum(), row), 90, f"C{row}")
+    axis.set(title="Beside 1 a term $2^{-q}$ is kept or lost", xlabel="q  (full: kept, pale: lost)")
+    axis.set_yticks(range(len(engines)), engines)
+    axis.margins(y=0.3)
+
+
+def draw_steps(axis: plt.Axes, engines: dict[str, Engine], k: int = 64) -> None:
+    for name, engine in engines.items():
+        style = {"lw": 0, "marker": "."} if name == "GPU" else {}
+        axis.step(range(2, k + 1), added_by(engine, k), where="mid", label=name, **style)
+    axis.set(
+        title="Terms are added 4, 8 or 16 at once", xlabel="the j-th term comes in", ylabel="terms in the sum"
+    )
+    axis.legend()
+
+
+def draw_decrease(axis: plt.Axes, name: str, engine: Engine, found: Findings) -> None:
+    c, sums = not_monotone(engine, found.width, found.fraction_bits)
+    axis.plot((c - 1) * 2.0**24, (c - 1) * 2.0**24 + 4, "--", color="grey", label="exact")
+    axis.plot((c - 1) * 2.0**24, (sums - 1) * 2.0**24, "C1o-", label=name)
+    axis.set(title="A larger c gives a smaller sum", xlabel="c, in $2^{-24}$ from 1")
+    axis.set_ylabel("$c + 2^{-22}$, in $2^{-24}$ from 1")
+    axis.legend()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path(__file__).with_name("output"), metavar="DIR")
+    parser.add_argument("--gpu", action="store_true", help="also ask an NVIDIA GPU, and time it")
     options = parser.parse_args()
+
+    engines: dict[str, Engine] = dict(MODELS)
+    if options.gpu:
+        engines["GPU"] = get_engine("cublas")
+    found, notes = survey(engines.values(), ["fp16"])
+    print_report(found, notes, Console(width=80))
+    if options.gpu:
+        print_speed()
+
+    plt.style.use(Path(__file__).with_name("figures.mplstyle"))
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2))
+    draw_survivors(axes[0], engines)
+    draw_steps(axes[1], engines)
+    draw_decrease(axes[2], *list(engines.items())[-1], found[-1])
     options.output.mkdir(parents=True, exist_ok=True)
-    found, notes = survey([TensorCore(chip) for chip in CHIPS])
-    print_report(found, notes)
-
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), constrained_layout=True)
-    exponents = range(20, 30)
-    for offset, chip in enumerate(CHIPS):
-        axes[0].plot(exponents, np.array(survivors(chip, exponents)) + 1.3 * offset, "o-", label=chip)
-    axes[0].set(title="Which 2⁻ᑫ survives 1 - 1 + 2⁻ᑫ", xlabel="q", yticks=[])
-    axes[0].legend(loc="center left")
-
-    k = 100
-    cores = {chip: TensorCore(chip) for chip in ("V100", "A100", "H200")}
-    cores["H200, k in parts of 48"] = TensorCore("H200", blocking=Blocking(block_k=48))
-    for name, core in cores.items():
-        axes[1].step(range(1, k), swallowed(core, k), where="post", label=name)
-    axes[1].set(title="Terms added up to the j-th", xlabel="j")
-    axes[1].legend()
-
-    volta = TensorCore("V100")
-    for name, core in (("V100", volta), ("with 7 bits more", volta.with_arithmetic(fraction_bits=30))):
-        c, sums = not_monotone(core, 8)
-        axes[2].plot((c - 1) * 2.0**24, (sums - 1) * 2.0**24, "o-", label=name)
-    axes[2].set(
-        title="c + 4 · 2⁻²⁴: a larger c, a smaller sum", xlabel="(c - 1) · 2²⁴", ylabel="(sum - 1) · 2²⁴"
-    )
-    axes[2].legend()
-    for axis in axes:
-        axis.grid(alpha=0.3)
     target = options.output / "05_inside_a_tensor_core.png"
-    figure.savefig(target, dpi=150)
+    figure.savefig(target)
     print(f"figure: {target}")
 
 

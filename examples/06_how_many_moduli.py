@@ -7,9 +7,9 @@ remainders: the more moduli, the more bits fit, one low-precision product for ea
 the componentwise error against the number of int8 moduli on their test matrices
 (rand - 1/2)·exp(φ·randn), whose range of magnitudes grows with φ. Each modulus gains about four
 bits, until the result is correctly rounded; a fixed number that does for φ = 0 is silently too
-small for φ = 4. The crosses are what `accuracy="fp64"` chose from the data, the dotted lines
-np.matmul's own errors. Right: that choice, and the one of "exact", as φ grows. Ten seconds on a
-CPU; --gpu multiplies on an NVIDIA GPU.
+small for φ = 4. The large crosses are what `accuracy="fp64"` chose from the data, the dotted lines
+np.matmul's own errors. Right: that choice, and the one of "exact", as φ grows. A
+few seconds on a CPU; --gpu multiplies on an NVIDIA GPU, and shows what every modulus costs there.
 """
 
 from __future__ import annotations
@@ -17,13 +17,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
+from matplotlib import pyplot as plt
 
 import ozaki
-
-mpl.use("Agg")
-from matplotlib import pyplot as plt
 
 SIZE = 192
 SPREADS = (0.0, 1.0, 2.0, 4.0)
@@ -63,24 +60,39 @@ class Problem:
         return ozaki.plan(*self._inputs, accuracy=accuracy, word="int8").pieces
 
 
+def print_speed(n: int = 8192) -> None:
+    """The cost of a modulus on this GPU: products of the same normal data to more and more bits."""
+    import cupy
+    from cupyx.profiler import benchmark
+
+    a, b = cupy.random.standard_normal((2, n, n))
+    native = np.median(benchmark(cupy.matmul, (a, b), n_repeat=5, n_warmup=2).gpu_times)
+    print(f"speed on the GPU, n = {n}: cupy.matmul {2 * n**3 / native / 1e12:.1f} Tflop/s")
+    for width in (24, 32, 40, 48, 56):
+        moduli = ozaki.plan(a, b, accuracy=width).pieces
+        times = benchmark(ozaki.accurate_dgemm, (a, b), {"accuracy": width}, n_repeat=5, n_warmup=2).gpu_times
+        print(f"  {width} bits, {moduli:2d} moduli: {2 * n**3 / np.median(times) / 1e12:6.1f} Tflop/s")
+
+
 def draw_errors(axis: plt.Axes, gpu: bool) -> None:
     for colour, phi in enumerate(SPREADS):
         problem = Problem(phi, gpu)
         moduli = [problem.moduli(width) for width in WIDTHS]
         errors = [problem.error(width) for width in WIDTHS]
         native, chosen = problem.componentwise(problem.a @ problem.b), problem.moduli("fp64")
-        axis.semilogy(moduli, np.maximum(errors, 1e-19), f"C{colour}o-", markersize=4, label=f"φ = {phi:g}")
-        axis.plot(chosen, max(problem.error("fp64"), 1e-19), f"C{colour}X", markersize=12, mec="black")
+        axis.semilogy(moduli, np.maximum(errors, 1e-20), f"C{colour}o-", label=f"φ = {phi:g}")
+        axis.plot(chosen, max(problem.error("fp64"), 1e-20), f"C{colour}X", markersize=13, mec="black")
         axis.axhline(native, color=f"C{colour}", ls=":", lw=1)
         print(
             f"φ = {phi:g}: np.matmul {native:.1e}; "
             f"fp64 chooses {chosen} moduli, error {problem.error('fp64'):.1e}; "
             f"exact takes {problem.moduli('exact')}"
         )
-    axis.set(xlabel="int8 moduli", ylabel="max |C - AB| / |A||B|", title=f"n = {SIZE}; dotted: np.matmul")
-    axis.text(6, 1.5e-19, "correctly rounded: no error left", fontsize=9)
-    axis.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
-    axis.grid(alpha=0.3)
+    axis.set(xlabel="int8 moduli, a product each", ylabel="largest |C - AB| / |A||B|")
+    axis.set_title("Each modulus adds four bits, until none are left to add")
+    axis.set_yticks([1e-20, 1e-15, 1e-10, 1e-5, 1], ["0", *(f"$10^{{{e}}}$" for e in range(-15, 1, 5))])
+    axis.set_xticks(range(6, 25, 3))
+    axis.text(6, 2e-20, "correctly rounded", fontsize=11)
     axis.legend()
 
 
@@ -88,23 +100,27 @@ def draw_choices(axis: plt.Axes, gpu: bool) -> None:
     spreads = np.linspace(0, 6, 13)
     problems = [Problem(phi, gpu) for phi in spreads]
     for accuracy, style in (("fp64", "C0s-"), ("exact", "C2^-")):
-        axis.plot(spreads, [p.moduli(accuracy) for p in problems], style, markersize=5, label=accuracy)
-    axis.set(xlabel="φ", ylabel="int8 moduli", title="moduli chosen from the data", ylim=(0, None))
-    axis.grid(alpha=0.3)
-    axis.legend()
+        moduli = [p.moduli(accuracy) for p in problems]
+        axis.plot(spreads, moduli, style, label=f'accuracy="{accuracy}"')
+    axis.set(xlabel="φ, the spread of magnitudes", ylabel="int8 moduli", ylim=(0, None))
+    axis.set_title("The data decides how many")
+    axis.legend(loc="lower right")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path(__file__).with_name("output"), metavar="DIR")
-    parser.add_argument("--gpu", action="store_true", help="multiply on an NVIDIA GPU")
+    parser.add_argument("--gpu", action="store_true", help="multiply on an NVIDIA GPU, and time it")
     options = parser.parse_args()
-    figure, axes = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
+    plt.style.use(Path(__file__).with_name("figures.mplstyle"))
+    figure, axes = plt.subplots(1, 2, width_ratios=[1.3, 1], figsize=(11, 4.5))
     draw_errors(axes[0], options.gpu)
     draw_choices(axes[1], options.gpu)
+    if options.gpu:
+        print_speed()
     options.output.mkdir(parents=True, exist_ok=True)
     target = options.output / "06_how_many_moduli.png"
-    figure.savefig(target, dpi=150)
+    figure.savefig(target)
     print(f"figure: {target}")
 
 
