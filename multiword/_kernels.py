@@ -6,6 +6,9 @@ it, so that the test suite can compile them all for every architecture without a
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -53,6 +56,21 @@ class Kernel:
         """Launch on CuPy's current stream."""
         if all(grid):
             self.compiled(**constants)(grid, block, arguments, shared_mem=shared)
+            if note := getattr(_local, "note", None):
+                note(arguments)
+
+
+_local = threading.local()
+
+
+@contextmanager
+def noting(note: Callable[[tuple[Any, ...]], None]) -> Iterator[None]:
+    """Within the context, call note(arguments) after each launch that this thread makes."""
+    _local.note = note
+    try:
+        yield
+    finally:
+        _local.note = None
 
 
 def definitions(constants: dict[str, int | str]) -> tuple[str, ...]:

@@ -74,24 +74,33 @@ class Summary:
     length: int
 
 
+Reading = Callable[[], tuple[Summary, Summary]]
+"""Waits for the summaries of both operands, and returns them."""
+
+
 def summarize(
     profiles: tuple[Profile, Profile], scales: tuple[Array | None, Array | None], limits: Format
-) -> tuple[tuple[Array, Array], Callable[[], tuple[Summary, Summary]]]:
+) -> tuple[tuple[Array, Array], Callable[[], Reading]]:
     """Reduce the profiles of both operands over their rows.
 
     Where no scales are given, they are the norm scales of the format `limits`, made in the same pass.
 
-    Returns the scales, and a function that returns the summaries. On a GPU they arrive in one
-    small transfer, for which that function waits: work can be queued before it is called.
+    Returns the scales, and a function that sends the summaries to the host: one small transfer,
+    for which only what that function returns waits, so that work can be queued in between.
     """
     limit = NORM_LIMITS[limits.name]
     if is_cupy(profiles[0].exponent):
         return _summarize_device(profiles, scales, limit)
     made = [norm_scales(p, limits) if s is None else s for p, s in zip(profiles, scales, strict=True)]
     given = made[0], made[1]
-    return given, lambda: (
-        _summarize_host(profiles[0], given[0], limit.bits // 2, OCTAVES),
-        _summarize_host(profiles[1], given[1], limit.bits // 2, OCTAVES),
+    return (
+        given,
+        lambda: (
+            lambda: (
+                _summarize_host(profiles[0], given[0], limit.bits // 2, OCTAVES),
+                _summarize_host(profiles[1], given[1], limit.bits // 2, OCTAVES),
+            )
+        ),
     )
 
 
@@ -158,7 +167,7 @@ extern "C" __global__ void summarize(const int *exponent, const long long *total
 
 def _summarize_device(
     profiles: tuple[Profile, Profile], scales: tuple[Array | None, Array | None], limit: NormLimit
-) -> tuple[tuple[Array, Array], Callable[[], tuple[Summary, Summary]]]:
+) -> tuple[tuple[Array, Array], Callable[[], Reading]]:
     cupy = namespace(profiles[0].exponent)
     found = cupy.zeros((2, 3 + OCTAVES), cupy.uint64)
     made = []
@@ -171,23 +180,27 @@ def _summarize_device(
         _SUMMARIZE(
             (min(64, -(-rows // 256)),), (256,), (*arrays, *sizes, *limits, found[i]), **_SUMMARY_CONSTANTS
         )
-    size = found.nbytes
-    pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(size), np.uint64, found.size).reshape(found.shape)
-    found.get(out=pinned, blocking=False)
-    arrived = cupy.cuda.Event(block=False, disable_timing=True)
-    arrived.record()
 
-    def read() -> tuple[Summary, Summary]:
-        arrived.synchronize()
-        return _read_summary(pinned[0], profiles[0].length), _read_summary(pinned[1], profiles[1].length)
+    def send() -> Reading:
+        pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(found.nbytes), np.uint64, found.size)
+        found.get(out=pinned.reshape(found.shape), blocking=False)
+        arrived = cupy.cuda.Event(block=False, disable_timing=True)
+        arrived.record()
 
-    return (made[0], made[1]), read
+        def read() -> tuple[Summary, Summary]:
+            arrived.synchronize()
+            halves = pinned.reshape(found.shape)
+            return _read_summary(halves[0], profiles[0].length), _read_summary(halves[1], profiles[1].length)
+
+        return read
+
+    return (made[0], made[1]), send
 
 
 def _read_summary(found: np.ndarray, length: int) -> Summary:
     total, log2_square = found[1:3].view(np.float64)
     return Summary(
-        bool(found[0]), float(total), float(log2_square), length - found[3:].astype(np.int64), length
+        bool(found[0]), float(total), float(log2_square), length - found[3:].view(np.int64), length
     )
 
 
@@ -215,13 +228,16 @@ def first_stage(a: Summary, b: Summary, target: Format) -> float:
         return 0.0
     top = NORM_LIMITS[target.name].bits // 2
     truncation = 0.5 * (a.largest_total + b.largest_total) + 0.25 * length
-    # |x| is at least Σ_d weight_d·[|x| >= 2**(top - d)]: each octave adds half of its own
-    # threshold, the lowest one all of it.
-    weight = np.ldexp(1.0, top - 1 - np.arange(OCTAVES))
-    weight[-1] *= 2
-    overlap = np.maximum(a.at_least[:, None].astype(np.int64) + b.at_least - length, 0)
-    lower = math.fsum((weight[:, None] * weight * overlap).ravel())
+    # |x| is at least Σ_d 2**(top - 1 - offset_d)·[|x| >= 2**(top - d)]: each octave adds half of
+    # its own threshold, the lowest one all of it.
+    overlap = np.maximum(np.add.outer(a.at_least, b.at_least) - length, 0)
+    terms = np.bincount(_OFFSET_SUMS, overlap.ravel())  # exact, for there are fewer than 2**53
+    lower = math.fsum(np.ldexp(terms, 2 * (top - 1) - np.arange(len(terms))))
     return truncation / lower if lower > 0 else math.inf
+
+
+_OFFSETS = np.minimum(np.arange(OCTAVES), OCTAVES - 2)
+_OFFSET_SUMS = np.add.outer(_OFFSETS, _OFFSETS).ravel()
 
 
 def first_tolerance(length: int, target: Format) -> float:

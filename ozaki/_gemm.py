@@ -20,6 +20,7 @@ from multiword._arrays import (
     to_float64,
 )
 from multiword.engines import Engine, get_engine
+from ozaki import _replay
 from ozaki._operand import Operand
 from ozaki._plan import TARGETS, Options, Plan, make_plan
 from ozaki._scales import NORM_LIMITS
@@ -278,7 +279,7 @@ def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand
         raise ValueError(f"side must be 'left' or 'right', got {side!r}")
     array = as_array(x, "x")
     array = _matrix("x", array, _result_dtype(array, array), trans)
-    return Operand(array, ("left", "right").index(side))
+    return Operand(array, ("left", "right").index(side), prepared=True)
 
 
 def plan(
@@ -454,16 +455,22 @@ def _product(a: Operand, b: Operand, options: Options) -> Array:
         limit = options.workspace
         try:
             with np.errstate(all="ignore"):
-                plan = make_plan(a, b, options, split=True)
-                out = xp.empty((a.rows, b.rows), a.matrix.dtype)
-                exact_product(plan.steps, a, b, plan.scales, options.engine, limit, out)
-                if plan.nonfinite:
-                    overwrite_nonfinite(a.double_parts, b.double_parts, plan.scales, out)
-            return out
+                out = _replay.product(a, b, options)
+                return _planned_product(a, b, options) if out is None else out
         except WorkspaceTooSmall:
             raise
         except exhausted:
             # What was promised is not there: smaller panels, until not even one is.
+            _replay.forget()
             a.forget_split()
             b.forget_split()
             options = replace(options, workspace=limit // 2)
+
+
+def _planned_product(a: Operand, b: Operand, options: Options) -> Array:
+    plan = make_plan(a, b, options, split=True)
+    out = namespace(a.matrix).empty((a.rows, b.rows), a.matrix.dtype)
+    exact_product(plan.steps, a, b, plan.scales, options.engine, options.workspace, out)
+    if plan.nonfinite:
+        overwrite_nonfinite(a.double_parts, b.double_parts, plan.scales, out)
+    return out

@@ -21,11 +21,13 @@ class Operand:
     matrix : the (m, k) left or (k, n) right matrix, as the caller sees it.
     side : 0 for the left, 1 for the right.
     parts : its real parts as (r, k) views, r the rows of A or the columns of B.
+    prepared : whether it is meant for more than one product.
     """
 
-    def __init__(self, matrix: Array, side: int) -> None:
+    def __init__(self, matrix: Array, side: int, prepared: bool = False) -> None:
         self.matrix = matrix
         self.side = side
+        self.prepared = prepared
         rows = matrix if side == 0 else matrix.T
         self.parts = real_parts(rows)
         self.norm_scales: dict[str, Array] = {}  # by accuracy, once they are made

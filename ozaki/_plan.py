@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -114,40 +115,64 @@ def make_plan(a: Operand, b: Operand, options: Options, split: bool = False) -> 
     from the device: it rarely refuses.
     """
     with np.errstate(all="ignore"):  # divisions by empty sums are looked at, and meant
-        profiles = a.profile, b.profile
-        limits = FORMATS[options.accuracy] if options.accuracy in NORM_LIMITS else FORMATS["fp64"]
         if options.accuracy not in NORM_LIMITS:
-            scales = _scales(a, b, options.accuracy)
-            scales, read = certificate.summarize(profiles, scales, limits)
-            summaries = read()
-            bound = 0.0 if options.accuracy == "exact" else certificate.first_stage(*summaries, limits)
-            if bound == math.inf and not split:  # the caller wants to know, not to compute
-                bound, _ = certificate.pair_errors(a, b, scales, partial(_integer_product, options))
-            return _plan_for(a, b, options, scales, summaries, None, bound)
-        known = a.norm_scales.get(limits.name), b.norm_scales.get(limits.name)
-        scales, read = certificate.summarize(profiles, known, limits)
-        a.norm_scales[limits.name], b.norm_scales[limits.name] = scales
-        plan = _plan_for(a, b, options, scales, None, limits, math.nan)
+            return _fixed_plan(a, b, options, certify=not split)
+        plan, send = ordinary_plan(a, b, options)
+        read = send()
         if split and plan.panels == 1:
-            a.split_whole(plan.steps, scales[0], options.engine.padding)
-            b.split_whole(plan.steps, scales[1], options.engine.padding)
+            split_whole(plan, a, b, options.engine)
         summaries = read()
-        nonfinite = any(s.nonfinite for s in summaries)
-        bound = certificate.first_stage(*summaries, limits)
-        if bound <= certificate.first_tolerance(a.profile.length, limits):
-            return replace(plan, bound=bound, nonfinite=nonfinite)
+        bound = certified_bound(summaries, options.accuracy)
+        if bound is not None:
+            return replace(plan, bound=bound, nonfinite=any(s.nonfinite for s in summaries))
         a.forget_split()
         b.forget_split()
-        scales, bound = certificate.second_stage(a, b, scales, limits, partial(_integer_product, options))
-        scales, read = certificate.summarize(profiles, scales, limits)
-        return _plan_for(a, b, options, scales, read(), None, bound)
+        limits, product = FORMATS[str(options.accuracy)], partial(_integer_product, options)
+        scales, error = certificate.second_stage(a, b, plan.scales, limits, product)
+        scales, send = certificate.summarize((a.profile, b.profile), scales, limits)
+        return _plan_for(a, b, options, scales, send()(), None, error)
 
 
-def _scales(a: Operand, b: Operand, accuracy: str | int) -> tuple[Array, Array]:
-    """The scales of an accuracy that needs no certificate."""
-    if accuracy == "exact":
-        return a.exact, b.exact
-    return a.width(int(accuracy)), b.width(int(accuracy))
+def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan:
+    """The plan for an accuracy that fixes the integers; its error is looked for where asked."""
+    limits = FORMATS["fp64"]
+    if options.accuracy == "exact":
+        given = a.exact, b.exact
+    else:
+        given = a.width(int(options.accuracy)), b.width(int(options.accuracy))
+    scales, send = certificate.summarize((a.profile, b.profile), given, limits)
+    summaries = send()()
+    bound = 0.0 if options.accuracy == "exact" else certificate.first_stage(*summaries, limits)
+    if bound == math.inf and certify:
+        bound, _ = certificate.pair_errors(a, b, scales, partial(_integer_product, options))
+    return _plan_for(a, b, options, scales, summaries, None, bound)
+
+
+def ordinary_plan(a: Operand, b: Operand, options: Options) -> tuple[Plan, Callable[[], certificate.Reading]]:
+    """The plan with the norm scales, which depends on no number of the data, still to be certified.
+
+    On a GPU nothing is waited for: the second of what is returned sends what `certified_bound` needs.
+    """
+    limits = FORMATS[str(options.accuracy)]
+    known = a.norm_scales.get(limits.name), b.norm_scales.get(limits.name)
+    scales, send = certificate.summarize((a.profile, b.profile), known, limits)
+    a.norm_scales[limits.name], b.norm_scales[limits.name] = scales
+    return _plan_for(a, b, options, scales, None, limits, math.nan), send
+
+
+def certified_bound(
+    summaries: tuple[certificate.Summary, certificate.Summary], accuracy: str | int
+) -> float | None:
+    """The error that the first stage certifies for norm scales, or None if that is too large."""
+    limits = FORMATS[str(accuracy)]
+    bound = certificate.first_stage(*summaries, limits)
+    return bound if bound <= certificate.first_tolerance(summaries[0].length, limits) else None
+
+
+def split_whole(plan: Plan, a: Operand, b: Operand, engine: Engine) -> None:
+    """Split both operands, for products that fit the workspace in one panel."""
+    a.split_whole(plan.steps, plan.scales[0], engine.padding)
+    b.split_whole(plan.steps, plan.scales[1], engine.padding)
 
 
 def _plan_for(

@@ -57,6 +57,11 @@ def current_handle() -> ctypes.c_void_p:
 
     Two streams never share a workspace, nor two threads a handle.
     """
+    return held_handle().pointer
+
+
+def held_handle() -> _Handle:
+    """The current handle with its workspace, which lives as long as what is returned."""
     cupy = import_cupy()
     key = (cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr)
     handles: OrderedDict[tuple[int, int], _Handle] = _local.__dict__.setdefault("handles", OrderedDict())
@@ -65,7 +70,7 @@ def current_handle() -> ctypes.c_void_p:
             handles.popitem(last=False)[1].close()
         handles[key] = _Handle(key[1])
     handles.move_to_end(key)
-    return handles[key].pointer
+    return handles[key]
 
 
 class Cublas:

@@ -1,0 +1,172 @@
+"""Launches captured once as CUDA graphs, and replayed on other arrays of the same layout.
+
+A graph costs the host one call instead of one for every kernel. The arrays that a caller brings
+lie elsewhere each time, so the addresses in the kernels' arguments are set anew before a replay;
+everything between input and output stays in memory of the graph's own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from ctypes import byref, c_int, c_size_t, c_ulonglong, c_void_p
+from typing import Any
+
+from multiword import _kernels
+from multiword._arrays import Array, import_cupy
+from multiword._libcuda import CAPTURE_RELAXED, CudaError, KernelNode, routine
+from multiword.engines import _cublas
+
+
+class Graph:
+    """A captured sequence of launches."""
+
+    def __init__(self, recorder: Recorder, captured: c_void_p, launches: list[_Launch], addresses: list[int]):
+        self._recorder = recorder  # its memory is the launches'
+        self._launches = launches
+        self._addresses = addresses
+        self._executable = c_void_p()
+        routine("cuGraphInstantiateWithFlags")(byref(self._executable), captured, 0)
+        weakref.finalize(self, _destroy, recorder.done, self._executable, captured).atexit = False
+
+    def replay(self, arrays: Sequence[Array], stream: Any) -> None:
+        """Queue the launches on a CuPy stream, with these arrays in the place of the captured ones."""
+        for i, x in enumerate(arrays):
+            address = x.data.ptr
+            if address != self._addresses[i]:
+                self._addresses[i] = address
+                for launch in self._launches:
+                    launch.move(self._executable, i, address)
+        # Whatever works in the same memory takes its turn, on whichever stream it was queued.
+        stream.wait_event(self._recorder.done)
+        routine("cuGraphLaunch")(self._executable, stream.ptr)
+        self._recorder.done.record(stream)
+
+
+def _destroy(done: Any, executable: c_void_p, captured: c_void_p) -> None:
+    done.synchronize()
+    routine("cuGraphExecDestroy")(executable)
+    routine("cuGraphDestroy")(captured)
+
+
+class _Launch:
+    """A kernel of a graph with arguments that point into the caller's arrays."""
+
+    def __init__(self, node: c_void_p, count: int, places: list[tuple[int, int, int]]) -> None:
+        self._node = node
+        self._places = places  # (which argument, which array, bytes from its start)
+        self._parameters = KernelNode()
+        routine("cuGraphKernelNodeGetParams_v2")(node, byref(self._parameters))
+        # The captured values stay where the graph keeps them; only the addresses become ours.
+        self._arguments = (c_void_p * count)(*self._parameters.arguments[:count])
+        self._values = {place[0]: c_ulonglong() for place in places}
+        for argument, value in self._values.items():
+            value.value = c_ulonglong.from_address(self._arguments[argument] or 0).value
+            self._arguments[argument] = ctypes.addressof(value)
+        self._parameters.arguments = ctypes.cast(self._arguments, ctypes.POINTER(c_void_p))
+
+    def move(self, executable: c_void_p, array: int, address: int) -> None:
+        """Put one of the arrays elsewhere."""
+        moved = False
+        for argument, which, offset in self._places:
+            if which == array:
+                self._values[argument].value = address + offset
+                moved = True
+        if moved:
+            routine("cuGraphExecKernelNodeSetParams_v2")(executable, self._node, byref(self._parameters))
+
+
+class Recorder:
+    """A stream to capture on, and the memory that what was captured works in.
+
+    The launches to capture must be those of `_kernels.Kernel`, cuBLAS's and memory fills; only
+    the first kind may touch the arrays that are replaced later. They must have run once before,
+    within `warm`: compiling, loading and tables copied to the device cannot be captured.
+    """
+
+    def __init__(self) -> None:
+        cupy = import_cupy()
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._pool = cupy.cuda.MemoryPool()
+        self.done = cupy.cuda.Event(disable_timing=True)
+        """Recorded after every replay."""
+        with self._stream:
+            # Kept: cuBLAS's workspace is the captured products' too.
+            self._handle = _cublas.held_handle()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return int(self._pool.total_bytes()) + _cublas.WORKSPACE_BYTES
+
+    @contextmanager
+    def warm(self) -> Iterator[None]:
+        """Run the launches once, in the memory that they will be captured in."""
+        import_cupy().cuda.get_current_stream().synchronize()
+        with import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
+            yield
+        self._stream.synchronize()
+
+    @contextmanager
+    def capture(self, arrays: Sequence[Array], graphs: list[Graph]) -> Iterator[None]:
+        """Append to `graphs` the launches made within the context.
+
+        `arrays` are those that replays will replace. Kernels find them by address, so no two of
+        them may overlap, except that two may be the same.
+        """
+        launches: list[_Launch] = []
+        spans = [(x.data.ptr, *_extent(x)) for x in arrays]
+
+        def noted(arguments: tuple[object, ...]) -> None:
+            addresses = [
+                x.data.ptr if hasattr(x, "data") and hasattr(x.data, "ptr") else None for x in arguments
+            ]
+            places = [
+                (i, which, at - start)
+                for i, at in enumerate(addresses)
+                if at is not None
+                for which, (start, low, high) in enumerate(spans)
+                if low <= at < high
+            ]
+            if places:
+                launches.append(_Launch(_last_node(self._stream.ptr), len(arguments), places))
+
+        with import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
+            routine("cuStreamBeginCapture_v2")(self._stream.ptr, CAPTURE_RELAXED)
+            captured = c_void_p()
+            try:
+                with _kernels.noting(noted):
+                    yield
+            except BaseException:
+                with suppress(CudaError):  # of what ended the capture, the exception tells
+                    routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
+                raise
+            routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
+        graphs.append(Graph(self, captured, launches, [x.data.ptr for x in arrays]))
+
+
+def _extent(x: Array) -> tuple[int, int]:
+    """The addresses of a non-empty array's first and one past its last byte."""
+    reach = [(n - 1) * s for n, s in zip(x.shape, x.strides, strict=True)]
+    low = x.data.ptr + sum(min(r, 0) for r in reach)
+    return low, x.data.ptr + sum(max(r, 0) for r in reach) + x.itemsize
+
+
+def overlap(x: Array, y: Array) -> bool:
+    """Whether the memory between the first and the last element of two non-empty arrays meets."""
+    (low, high), (first, last) = _extent(x), _extent(y)
+    return low < last and first < high
+
+
+def _last_node(stream: int) -> c_void_p:
+    """The node that was captured last."""
+    status, number, graph = c_int(), c_ulonglong(), c_void_p()
+    nodes, count = ctypes.POINTER(c_void_p)(), c_size_t()
+    routine("cuStreamGetCaptureInfo_v2")(
+        stream, byref(status), byref(number), byref(graph), byref(nodes), byref(count)
+    )
+    if count.value != 1:
+        raise RuntimeError(f"the launch left {count.value} nodes at the end of the captured stream, not one")
+    return c_void_p(nodes[0])

@@ -1,0 +1,69 @@
+"""The CUDA driver's graphs through ctypes: what CuPy's own binding of them lacks."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from ctypes import POINTER, Structure, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
+from functools import cache
+
+CAPTURE_RELAXED = 2
+
+
+class KernelNode(Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2."""
+
+    _fields_ = [
+        ("function", c_void_p),
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared_bytes", c_uint),
+        ("arguments", POINTER(c_void_p)),
+        ("extra", c_void_p),
+        ("kernel", c_void_p),
+        ("context", c_void_p),
+    ]
+
+
+_SIGNATURES: dict[str, list] = {
+    "cuStreamBeginCapture_v2": [c_void_p, c_int],
+    "cuStreamEndCapture": [c_void_p, POINTER(c_void_p)],
+    # (stream, status, id, graph, dependencies, how many of them)
+    "cuStreamGetCaptureInfo_v2": [
+        *(c_void_p, POINTER(c_int), POINTER(c_ulonglong)),
+        *(POINTER(c_void_p), POINTER(POINTER(c_void_p)), POINTER(c_size_t)),
+    ],
+    "cuGraphInstantiateWithFlags": [POINTER(c_void_p), c_void_p, c_ulonglong],
+    "cuGraphKernelNodeGetParams_v2": [c_void_p, POINTER(KernelNode)],
+    "cuGraphExecKernelNodeSetParams_v2": [c_void_p, c_void_p, POINTER(KernelNode)],
+    "cuGraphLaunch": [c_void_p, c_void_p],
+    "cuGraphDestroy": [c_void_p],
+    "cuGraphExecDestroy": [c_void_p],
+}
+
+
+class CudaError(RuntimeError):
+    """A routine of the CUDA driver returned a status other than success."""
+
+    def __init__(self, routine: str, status: int) -> None:
+        self.routine, self.status = routine, status
+        super().__init__(f"{routine} returned status {status}")
+
+
+@cache
+def routine(name: str) -> Callable[..., None]:
+    """Return the driver's routine of that name, raising `CudaError` on any status but success."""
+    driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    function = getattr(driver, name)
+    function.argtypes, function.restype = _SIGNATURES[name], c_int
+
+    def checked(*arguments: object) -> None:
+        status = function(*arguments)
+        if status == 2:
+            raise MemoryError(f"{name} returned status 2 (CUDA_ERROR_OUT_OF_MEMORY)")
+        if status:
+            raise CudaError(name, status)
+
+    checked.__name__ = name
+    return checked

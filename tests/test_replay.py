@@ -1,0 +1,145 @@
+"""Products replayed from captured graphs: the bits of the products they stand for. All need a GPU."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import ozaki
+from ozaki import _replay, accurate_dgemm
+from tests.cases import KINDS, matrices
+from tests.test_dgemm import same
+from tests.test_gpu import FACES
+
+pytestmark = pytest.mark.gpu
+
+SHAPE = (70, 130, 90)
+
+
+@pytest.fixture
+def cupy():
+    _replay.forget()
+    return pytest.importorskip("cupy")
+
+
+def captured():
+    return [x for x in _replay._known.values() if isinstance(x, _replay.Captured)]
+
+
+def test_a_second_call_is_captured_and_other_arrays_are_replayed(cupy):
+    for i in range(6):
+        a, b = matrices("uniform", *SHAPE, seed=i)
+        expected = accurate_dgemm(a, b)
+        kept = [cupy.zeros(7 * i + 1)]  # so that the next arrays lie elsewhere
+        result = accurate_dgemm(cupy.asarray(a), cupy.asarray(b))
+        assert same(result.get(), expected)
+        assert len(captured()) == (i > 0)
+        del kept
+
+
+@pytest.mark.parametrize("dtype", ["float64", *FACES])
+@pytest.mark.parametrize("layout", ["C", "F", "strided"])
+def test_every_precision_and_layout(cupy, dtype, layout):
+    face = {"float64": accurate_dgemm, **FACES}[dtype]
+
+    def laid_out(x):
+        if layout == "strided":
+            return cupy.repeat(cupy.asarray(x), 2, axis=1)[:, ::2]
+        return cupy.asarray(x, order=layout)
+
+    for i in range(4):
+        a, b = matrices("positive", *SHAPE, seed=i)
+        if dtype.startswith("c"):
+            a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
+        a, b = a.astype(dtype), b.astype(dtype)
+        assert same(face(laid_out(a), laid_out(b)).get(), face(a, b))
+    assert len(captured()) == 1
+
+
+def test_data_that_the_certificate_refuses_in_between(cupy):
+    for i, kind in enumerate(["uniform", "uniform", *KINDS, "uniform", *reversed(KINDS), "uniform"]):
+        a, b = matrices(kind, *SHAPE, seed=i)
+        assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b)), kind
+
+
+def test_infinities_and_nans(cupy):
+    for i in range(5):
+        a, b = matrices("uniform", *SHAPE, seed=i)
+        if i % 2:
+            a[3, 5], b[7, i], a[i, i] = np.inf, -np.inf, np.nan
+        assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b))
+
+
+def test_operands_that_share_memory(cupy):
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        a = rng.standard_normal((60, 60))
+        x = cupy.asarray(a)
+        for left, right, y, z in (
+            (a, a, x, x),
+            (a, a.T, x, x.T),
+            (a[:40], a[:, 20:], x[:40], x[:, 20:]),
+            (a[::-1], a, x[::-1], x),
+        ):
+            assert same(accurate_dgemm(y, z).get(), accurate_dgemm(left, right))
+
+
+def test_results_outlive_the_next_call(cupy):
+    a, b = (cupy.asarray(x) for x in matrices("uniform", *SHAPE))
+    results = [accurate_dgemm(a * i, b) for i in range(1, 9)]
+    for i, result in enumerate(results, 1):
+        assert same(result.get(), accurate_dgemm((a * i).get(), b.get()))
+
+
+def test_streams_and_threads(cupy):
+    cases = [matrices("uniform", *SHAPE, seed=i) for i in range(4)]
+    expected = [accurate_dgemm(a, b) for a, b in cases]
+    failures = []
+
+    def work(number):
+        streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(3)]
+        on_device = [tuple(map(cupy.asarray, case)) for case in cases]
+        cupy.cuda.get_current_stream().synchronize()
+        for i in range(40):
+            with streams[i % 3]:
+                a, b = on_device[(i + number) % 4]
+                if not same(accurate_dgemm(a, b).get(), expected[(i + number) % 4]):
+                    failures.append((number, i))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_memory_is_bounded_and_given_back(cupy, monkeypatch):
+    monkeypatch.setattr(_replay, "_limit", lambda: 200 << 20)
+    rng = cupy.random.default_rng(0)
+    for n in (64, 80, 96, 112, 128, 256, 4096):
+        a = rng.standard_normal((n, n))
+        for _ in range(3):
+            accurate_dgemm(a, a)
+    held = captured()
+    assert 1 < len(held) < 6
+    assert 0 < sum(x.nbytes for x in held) <= 200 << 20
+    _replay.forget()
+    assert not captured()
+
+
+def test_alpha_beta_and_out(cupy):
+    for i in range(4):
+        a, b = matrices("uniform", *SHAPE, seed=i)
+        c = np.ones((SHAPE[0], SHAPE[2]))
+        x, y, z = (cupy.asarray(v) for v in (a, b, c))
+        assert accurate_dgemm(x, y, alpha=3.0, beta=0.1, c=z, out=z) is z
+        assert same(z.get(), accurate_dgemm(a, b, alpha=3.0, beta=0.1, c=c))
+
+
+def test_a_plan_does_not_disturb(cupy):
+    a, b = (cupy.asarray(x) for x in matrices("uniform", *SHAPE))
+    for _ in range(3):
+        expected = accurate_dgemm(a, b)
+    assert ozaki.plan(a, b).bound > 0
+    assert same(accurate_dgemm(a, b).get(), expected.get())
