@@ -57,7 +57,9 @@ def test_examples_run_on_the_gpu(path):
 def test_every_block_says_what_it_is():
     known = {"python", "{.python .gpu}", "sh", "text"}
     for path in PAGES:
-        assert {b["info"].strip() for b in BLOCK.finditer(path.read_text())} <= known, path
+        for block in BLOCK.finditer(path.read_text()):
+            info = block["info"].strip()
+            assert info in known or info.startswith("{.python .script title="), path
 
 
 def test_performance_page_is_what_the_results_say():
@@ -89,9 +91,9 @@ def test_figures_are_made_from_the_results():
 
 
 def test_every_result_file_is_shown():
-    page = report.PAGE.read_text()
+    pages = "".join(path.read_text() for path in PAGES)
     for path in report_sections.RESULTS.glob("*.json"):
-        assert f"benchmarks/results/{path.name}" in page, path.name
+        assert f"benchmarks/results/{path.name}" in pages, path.name
 
 
 def test_results_say_where_they_come_from():
@@ -101,12 +103,28 @@ def test_results_say_where_they_come_from():
         assert result["command"].startswith("python ")
 
 
-def test_docstrings_become_markdown():
-    pytest.importorskip("griffe")
-    path = DOCS / "docstrings.py"
-    spec = importlib.util.spec_from_file_location("docstrings", path)
+def loaded(name):
+    """A module of `docs/`, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_tutorials_are_made_from_the_scripts():
+    tutorials = loaded("tutorials")
+    assert {p.stem for p in tutorials.PAGES.glob("0*.md")} == {p.stem for p in tutorials.SCRIPTS}
+    assert (tutorials.PAGES / "index.md").read_text() == tutorials.index()
+    for script in tutorials.SCRIPTS:
+        text = (tutorials.PAGES / f"{script.stem}.md").read_text()
+        again = f"run python docs/tutorials.py {script.stem[:2]}"
+        assert text == tutorials.page(script, tutorials.shown(script)), again
+        assert (tutorials.PICTURES / f"{script.stem}.png").exists(), again
+
+
+def test_docstrings_become_markdown():
+    pytest.importorskip("griffe")
+    module = loaded("docstrings")
     assert doctest.testmod(module) == (0, 1)
     text = module.markdown("A.\n\nNotes\n-----\n`2**x` < 3*y\n\n>>> 1\n1\n\n== ==\na  b\n== ==\n")
     assert "`2**x` \\< 3\\*y" in text
@@ -173,7 +191,7 @@ def site(tmp_path_factory):
     """The built site: path of each page, and its links."""
     pytest.importorskip("mkdocstrings")
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
-    for name in ("docs", "multiword", "ozaki"):  # as CI has it, without anything else beside it
+    for name in ("docs", "examples", "multiword", "ozaki"):  # as CI has it, without anything else beside it
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "mkdocs.yml", source)
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]

@@ -1,6 +1,8 @@
 """Every example runs as its reader runs it, prints what it found and draws its figure."""
 
+import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
 
 def run(path, folder, *options):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg", "PYTHONWARNINGS": "error"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg", "COLUMNS": "80"}
+    environment["PYTHONWARNINGS"] = "error"
     return subprocess.run(
         [sys.executable, str(path), "--output", str(folder / "figures"), *options],
         cwd=folder,
@@ -38,10 +41,20 @@ def check(path, folder, *options):
     return done.stdout
 
 
+def form(output):
+    """What a script prints, with the numbers and fingerprints, which may differ, left out."""
+    plain = re.sub(r"\b[0-9a-f]{16}\b", "fingerprint", output)
+    return re.sub(r"[-+]?\d+(\.\d+)?(e[-+]\d+)?", "#", plain).split()
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs(path, tmp_path):
+def test_example_runs_and_prints_what_its_tutorial_shows(path, tmp_path):
     pytest.importorskip("matplotlib")
-    check(path, tmp_path)
+    spec = importlib.util.spec_from_file_location("tutorials", ROOT / "docs" / "tutorials.py")
+    tutorials = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tutorials)
+    output = tutorials.printed(check(path, tmp_path))
+    assert form(output) == form(tutorials.shown(path)), f"run python docs/tutorials.py {path.stem[:2]}"
 
 
 @pytest.mark.gpu
