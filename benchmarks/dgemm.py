@@ -1,7 +1,8 @@
 """`python -m benchmarks.dgemm`: accurate products against the native routines, on a GPU or a CPU.
 
-Native, peers that are installed and ours run side by side in one process on the same random
-data; each time is the median of several, by CUDA events (GPU) or a clock (CPU). Errors are
+Native, peers that are found (see `benchmarks.peers`) and ours run side by side in one process on
+the same random data; each time is the median of several, by CUDA events (GPU; of calls queued one
+after another, and of a call alone) or a clock (CPU). Errors are
 max and root mean square of |C - AB| / |A||B| over sampled rows, against a reference computed
 in twice the precision.
 """
@@ -19,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import ozaki
+from benchmarks import peers
 
 KINDS = ("normal", "(0,1]", "0.5", "1", "2", "4")
 
@@ -82,7 +84,7 @@ def reference(a, b):
 
 
 def timed(work, gpu, repeats):
-    """Median seconds of a call; on a GPU by events, of calls queued one after another."""
+    """Median seconds of one call alone and, on a GPU, of one of many queued one after another."""
     work()
     times = []
     if not gpu:
@@ -90,19 +92,29 @@ def timed(work, gpu, repeats):
             start = time.perf_counter()
             work()
             times.append(time.perf_counter() - start)
-        return float(np.median(times))
-    import cupy
-
+        return {"seconds": float(np.median(times))}
     for _ in range(3):
         work()
-    for _ in range(repeats):
-        start, stop = cupy.cuda.Event(), cupy.cuda.Event()
-        start.record()
+    alone = float(np.median([_events(work, 1) for _ in range(repeats)]))
+    count = int(min(max(BUSY / alone, 1), 50))
+    return {"seconds": float(np.median([_events(work, count) for _ in range(repeats)])), "alone": alone}
+
+
+BUSY = 0.03
+"""Seconds for which calls are queued."""
+
+
+def _events(work, count):
+    """Seconds of a call, of so many between two events."""
+    import cupy
+
+    start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+    start.record()
+    for _ in range(count):
         work()
-        stop.record()
-        stop.synchronize()
-        times.append(cupy.cuda.get_elapsed_time(start, stop) * 1e-3)
-    return float(np.median(times))
+    stop.record()
+    stop.synchronize()
+    return cupy.cuda.get_elapsed_time(start, stop) * 1e-3 / count
 
 
 FACES = {
@@ -123,17 +135,17 @@ def measure(xp, dtype, shape, kinds, repeats):
             xp.get_default_memory_pool().free_all_blocks()
         a, b = draw(xp, rng, kind, (m, k), dtype), draw(xp, rng, kind, (k, n), dtype)
         result = {"dtype": dtype, "shape": shape, "data": kind}
-        for name, work in {
-            "native": lambda a=a, b=b: xp.matmul(a, b),
-            "ours": lambda a=a, b=b: FACES[dtype](a, b),
-        }.items():
-            seconds = timed(work, gpu, repeats)
+        ways = {"native": lambda a=a, b=b: xp.matmul(a, b), "ours": lambda a=a, b=b: FACES[dtype](a, b)}
+        result["peers"] = {}
+        for name, work in {**ways, **(peers.gemmul8(a, b) if gpu else {})}.items():
+            times = timed(work, gpu, repeats)
             worst, rms = error(work(), a, b)
-            result[name] = {"seconds": seconds, "teraflops": flops / seconds / 1e12, "max": worst, "rms": rms}
+            into = result if name in ways else result["peers"]
+            into[name] = {**times, "teraflops": flops / times["seconds"] / 1e12, "max": worst, "rms": rms}
         if kind == kinds[0]:
             p = ozaki.prepare(b, "right")
             FACES[dtype](a, p)
-            result["prepared"] = {"seconds": timed(lambda a=a, p=p: FACES[dtype](a, p), gpu, repeats)}
+            result["prepared"] = timed(lambda a=a, p=p: FACES[dtype](a, p), gpu, repeats)
         if not gpu and kind == kinds[0]:
             result.update(exact_peers(a, b, dtype, repeats))
         chosen = ozaki.plan(a, b)
@@ -149,7 +161,7 @@ def measure(xp, dtype, shape, kinds, repeats):
 
 def exact_peers(a, b, dtype, repeats):
     """Seconds of the correctly rounded product, and of python-flint's ball arithmetic at 120 bits."""
-    found = {"exact": {"seconds": timed(lambda: FACES[dtype](a, b, accuracy="exact"), False, repeats)}}
+    found = {"exact": timed(lambda: FACES[dtype](a, b, accuracy="exact"), False, repeats)}
     if np.dtype(dtype).kind == "c" or len(a) > 1024:
         return found
     try:
@@ -159,7 +171,7 @@ def exact_peers(a, b, dtype, repeats):
     x, y = (flint.arb_mat(m.tolist()) for m in (a, b))
     before, flint.ctx.prec = flint.ctx.prec, 120
     try:
-        found["arb_mat"] = {"seconds": timed(lambda: x * y, False, 3)}
+        found["arb_mat"] = timed(lambda: x * y, False, 3)
     finally:
         flint.ctx.prec = before
     return found
@@ -194,6 +206,8 @@ def show(row):
         f"{chosen['products']} {chosen['word']}, certified {chosen['bound']:.1e}",
     ]
     print(" | ".join(fields + extras), flush=True)
+    for name, peer in row["peers"].items():
+        print(f"  {name:<38}{peer['teraflops']:16.3g} TF  error max {peer['max']:.1e} rms {peer['rms']:.1e}")
 
 
 def main():

@@ -10,7 +10,8 @@ from functools import partial
 import numpy as np
 
 from multiword._arrays import Array, namespace
-from multiword.engines import Engine
+from multiword.engines import Engine, get_product
+from multiword.engines._machine import bandwidth, device_name, rates
 from multiword.formats import FORMATS, Format
 from ozaki import _certificate as certificate
 from ozaki import _residues
@@ -20,6 +21,9 @@ from ozaki._schemes import SCHEMES, Scheme, Task, choose_panels, exact_product
 
 TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
 """The format that results of each dtype are rounded to."""
+
+STEPS = {"cublas": (0.5, 1.5e-4), "host": (0.035, 3e-4)}
+"""What element-wise steps make of the memory's bandwidth, and the seconds that any call takes."""
 
 # What suits each engine; an engine of someone else's gets fp64 words.
 _DEFAULT_WORDS = {
@@ -36,7 +40,7 @@ _DEFAULT_WORDS = {
 class Plan:
     """What a product will be: the integers, the scheme, the cost and the certified error.
 
-    Print it to see it as a table.
+    Print it to see it as a table, with the time that it should take on this machine.
 
     Attributes
     ----------
@@ -86,7 +90,25 @@ class Plan:
             ),
             ("certified error", f"{self.bound:.2g} |A||B| ({self.bound / unit:.3g} u), then one rounding"),
         ]
+        if (seconds := self.predicted_seconds) is not None:
+            rows.append(("predicted time", f"{seconds * 1e3:.3g} ms on this {device_name(self.engine)}"))
         return "\n".join(f"{name:<16} {value}" for name, value in rows)
+
+    @property
+    def predicted_seconds(self) -> float | None:
+        """What the product should take: None where the engine is not a real machine.
+
+        The products' rates by size and the memory's bandwidth are measured once for a device.
+        """
+        if self.engine not in STEPS:
+            return None
+        (m, k, n), item = self.shape, np.dtype(self.dtype).itemsize
+        products = rates(self.engine, self.word).seconds(m * k * n, self.products)
+        result = get_product(self.word).result.itemsize
+        operands = (m + n) * k * (2 * item + self.steps.operand_bytes())  # measured, split, written
+        results = m * n * (self.products * result + item)
+        share, overhead = STEPS[self.engine]
+        return overhead + products + (operands + results) / (share * bandwidth(self.engine))
 
 
 @dataclass(frozen=True)

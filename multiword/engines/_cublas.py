@@ -12,13 +12,10 @@ import numpy as np
 from multiword._arrays import Array, import_cupy
 from multiword.engines import _libcublas as lib
 from multiword.engines._checks import check_multiply
+from multiword.engines._machine import rates
 
 WORKSPACE_BYTES = 32 << 20
 """What NVIDIA recommends for Hopper; given by us, so that calls can be captured in graphs."""
-
-BATCHED_VOLUME = 2560**3
-"""Products of more than this m·n·k each run faster one after another than as one batch
-(int8 on an H200: 0.23 against 0.36 ms for 14 products at 2048, 1.70 against 1.31 ms at 4096)."""
 
 STREAMS_KEPT = 8
 """Handles kept for each thread; the least recently used one is given back beyond this."""
@@ -77,15 +74,21 @@ class Cublas:
     """Low-precision products on an NVIDIA GPU through `cublasGemmEx`.
 
     Needs CuPy arrays; runs on CuPy's current stream.
+
+    Parameters
+    ----------
+    batch : whether batches go to `cublasGemmStridedBatchedEx` or to `cublasGemmEx`, one product
+        after another; by default whichever was measured to be faster.
     """
 
     name = "cublas"
     padding = 16
     products = frozenset(_TYPES)
 
-    def __init__(self) -> None:
+    def __init__(self, batch: bool | None = None) -> None:
         import_cupy()
         lib.library()
+        self.batch = batch
 
     def multiply(
         self,
@@ -108,7 +111,7 @@ class Cublas:
             # cuBLAS leaves the result alone where the inner dimension is empty.
             out[...] = 0 if beta == 0 else beta * out
             return out
-        if a.ndim == 3 and m * n * k > BATCHED_VOLUME:
+        if a.ndim == 3 and not self._together(product, m * n * k):
             for left, right, target in zip(a, bt, out, strict=True):
                 self.multiply(product, left, right, out=target, alpha=alpha, beta=beta)
             return out
@@ -127,6 +130,9 @@ class Cublas:
                 *(*third, _batch_stride(out), len(a), compute, lib.GEMM_DEFAULT),
             )
         return out
+
+    def _together(self, product: str, volume: int) -> bool:
+        return rates(self.name, product).batch(volume) if self.batch is None else self.batch
 
 
 def _leading(x: Array) -> int:

@@ -1,0 +1,78 @@
+"""Other libraries that do the same, measured beside ours where they are installed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import c_int, c_void_p
+from functools import cache
+
+import numpy as np
+
+GEMMUL8 = "GEMMUL8_LIBRARY"
+"""The environment variable with the path of libgemmul8.so, which has to be compiled for the device."""
+
+# What the library takes over from cuBLAS, by dtype, and the moduli counts worth comparing with.
+_ROUTINES = {
+    "float64": ("cublasDgemm_v2", "D", (14, 15)),
+    "float32": ("cublasSgemm_v2", "S", (7, 8)),
+    "complex128": ("cublasZgemm_v2", "Z", (14, 15)),
+    "complex64": ("cublasCgemm_v2", "C", (7, 8)),
+}
+
+
+def gemmul8(a, b):
+    """The ways in which GEMMul8 (Ozaki scheme II in C++) multiplies these matrices: name to function.
+
+    Its moduli count and mode are set through the environment before each call, as its manual has it.
+    """
+    if not os.environ.get(GEMMUL8):
+        return {}
+    routine, letter, counts = _ROUTINES[a.dtype.name]
+
+    def way(moduli, fast):
+        def work():
+            os.environ[f"GEMMUL8_NUM_MOD_{letter}"] = str(moduli)
+            os.environ[f"GEMMUL8_FASTMODE_{letter}"] = str(int(fast))
+            return _call(routine, a, b)
+
+        return work
+
+    modes = {False: "accurate", True: "fast"}
+    return {
+        f"GEMMul8, {moduli} moduli, {modes[fast]}": way(moduli, fast) for moduli in counts for fast in modes
+    }
+
+
+@cache
+def _library():
+    return ctypes.CDLL(os.environ[GEMMUL8])
+
+
+def _call(routine, a, b):
+    """C = A·B for matrices stored by rows: to a library of column-major ones, Cᵀ = Bᵀ·Aᵀ."""
+    import cupy
+
+    from multiword.engines._cublas import current_handle
+
+    function = getattr(_library(), routine)
+    function.restype = c_int
+    function.argtypes = [
+        c_void_p,
+        *[c_int] * 5,
+        *[c_void_p, c_void_p, c_int, c_void_p, c_int],
+        c_void_p,
+        c_void_p,
+        c_int,
+    ]
+    (m, k), n = a.shape, b.shape[1]
+    c = cupy.empty((m, n), a.dtype)
+    one, zero = np.ones(1, a.dtype), np.zeros(1, a.dtype)
+    handle = current_handle()
+    left, right = (b.data.ptr, n), (a.data.ptr, k)
+    status = function(
+        *(handle, 0, 0, n, m, k, one.ctypes.data, *left, *right, zero.ctypes.data, c.data.ptr, n)
+    )
+    if status:
+        raise RuntimeError(f"{routine} of GEMMul8 returned status {status}")
+    return c
