@@ -89,6 +89,22 @@ def error_bound(
 def conversion_bound(scheme: str | Scheme) -> float:
     """The part of the bound that comes from having p words only, and not all p² products.
 
+    Parameters
+    ----------
+    scheme : a `Scheme` or the name of one.
+
+    Returns
+    -------
+    The bound of the componentwise error in units of |A||B|.
+
+    Raises
+    ------
+    ValueError : unknown scheme.
+
+    References
+    ----------
+    Fasi, Higham, Lopez, Mary and Mikaitis, Theorem 2.1: (p + 1)·u_low^p for the triangle of products.
+
     >>> conversion_bound("double-fp16") == 3 * 2.0**-22
     True
     """
@@ -127,7 +143,14 @@ def _tensor_core(n: int, word: str, core: Generation | None, confidence: float |
 @dataclass(frozen=True)
 class BoundRow:
     """A row of Table 2.1: the bound is `conversion` + k·2⁻²⁴, with conversion 0 where it is
-    never larger than the second term's constant.
+    never larger than the second term's constant. Called with k, it evaluates to that.
+
+    Attributes
+    ----------
+    name : as in the paper.
+    word, words : the format of the words, and how many of them.
+    conversion : the error of the split, relative to |A||B|.
+    accumulation : the error of one addition, 2⁻²⁴.
 
     >>> [row.name for row in bound_table()]
     ['fp16', 'double-fp16', 'bf16', 'double-bf16', 'triple-bf16']
@@ -148,6 +171,14 @@ def bound_table() -> tuple[BoundRow, ...]:
     """Table 2.1 of Fasi et al.: the dominant term of the bound for each choice of words.
 
     As there, a conversion error of a few units of fp32 is left out beside k·2⁻²⁴.
+
+    Returns
+    -------
+    A `BoundRow` for each row of the table.
+
+    References
+    ----------
+    Fasi, Higham, Lopez, Mary and Mikaitis, Table 2.1.
 
     >>> [(row.name, row.conversion) for row in bound_table()][:2]
     [('fp16', 0.0009765625), ('double-fp16', 0.0)]

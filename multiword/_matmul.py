@@ -41,7 +41,9 @@ def matmul(
     a : (..., m, k) float32 array, NumPy or CuPy; (..., k, m) with `trans_a`. Types that float32
         holds exactly (float16, bfloat16, short integers, booleans) are promoted.
     b : (..., k, n) likewise; (..., n, k) with `trans_b`. Leading axes broadcast as in np.matmul.
-    alpha, beta : real scalars. c : float32, broadcast to the result's shape, read unless beta = 0.
+    alpha, beta : real scalars.
+    c : float32, broadcast to the result's shape, read unless beta = 0.
+    trans_a, trans_b : whether to multiply by the transpose.
     accuracy : "fp32", the only one: an error no larger than that of the native fp32 product,
         with the fastest scheme that the data allows. On tensor cores "fast-fp16", else
         "steady-fp16", "steady-tf32" or "fp64" (one plain product, rounded once); each is given up if what is
@@ -60,7 +62,8 @@ def matmul(
     Raises
     ------
     TypeError : float64 or complex operands (`ozaki.accurate_dgemm` multiplies those), mixed NumPy
-    and CuPy. ValueError : shapes or options that do not fit.
+        and CuPy.
+    ValueError : shapes or options that do not fit.
 
     References
     ----------
@@ -107,6 +110,19 @@ def matmul_plan(
 
     Looks at the data (both matrices are split, nothing is multiplied). For stacks, the plan is
     that of the first pair.
+
+    Parameters
+    ----------
+    a, b : (..., m, k) and (..., k, n) arrays, as in `matmul`.
+    trans_a, trans_b, accuracy, scheme, word, words, block, accumulate, engine : as in `matmul`.
+
+    Returns
+    -------
+    A `Plan`; print it.
+
+    Raises
+    ------
+    TypeError, ValueError : as `matmul`.
 
     >>> print(matmul_plan(np.ones((4, 300), np.float32), np.ones((300, 5), np.float32)))
     product     (4, 300) by (300, 5), float32, engine host

@@ -93,6 +93,12 @@ class Plan:
 
     A chosen scheme of words is still checked when its product is there (sums of one sign,
     cancellation by centring); if a check fails, the product is computed again in fp64.
+
+    >>> import numpy as np
+    >>> from multiword import matmul_plan
+    >>> x = np.ones((64, 64), np.float32)
+    >>> matmul_plan(x, x, scheme="double-fp16").products
+    3
     """
 
     m: int

@@ -129,7 +129,17 @@ instruction, these do so after every 128 terms.
 def get_scheme(scheme: str | Scheme) -> Scheme:
     """Return the scheme of that name; a `Scheme` passes through.
 
-    Raises ValueError, listing the known ones, for any other name.
+    Parameters
+    ----------
+    scheme : a name in `SCHEMES`, or a `Scheme`.
+
+    Returns
+    -------
+    The `Scheme`.
+
+    Raises
+    ------
+    ValueError : any other name; the message lists the known ones.
 
     >>> get_scheme("double-fp16").step
     1.0

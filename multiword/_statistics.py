@@ -24,12 +24,25 @@ def significand_lengths(rounding: str = "RN", word: str = "fp16") -> dict[int, F
     (RZ) of Ootomo and Yokota follow from it. A number whose two words differ from it by d units
     in its last place keeps 23 bits less the bits of d.
 
-    >>> significand_lengths("RZ")
-    {23: Fraction(1, 2), 22: Fraction(1, 4), 21: Fraction(1, 4)}
+    Parameters
+    ----------
+    rounding : of both words, "RN", "RZ" or "RNA".
+    word : format of the words, "fp16", "bf16" or "tf32".
+
+    Returns
+    -------
+    The probability, as a fraction, of each length in bits.
+
+    Raises
+    ------
+    ValueError : unknown rounding or format.
 
     References
     ----------
-    Ootomo and Yokota, section 3.1.
+    Ootomo and Yokota, section 3.1, Tables 1 and 2.
+
+    >>> significand_lengths("RZ")
+    {23: Fraction(1, 2), 22: Fraction(1, 4), 21: Fraction(1, 4)}
     """
     get_rounding(rounding)
     bits = _FP32_STORED + 1 - get_format(word).precision
@@ -44,6 +57,23 @@ def significand_lengths(rounding: str = "RN", word: str = "fp16") -> dict[int, F
 def expected_length(rounding: str = "RN", word: str = "fp16") -> Fraction:
     """The expected number of stored fp32 significand bits, of 23, that two words keep.
 
+    Parameters
+    ----------
+    rounding : of both words, "RN", "RZ" or "RNA".
+    word : format of the words, "fp16", "bf16" or "tf32".
+
+    Returns
+    -------
+    The mean length in bits, as a fraction.
+
+    Raises
+    ------
+    ValueError : unknown rounding or format.
+
+    References
+    ----------
+    Ootomo and Yokota, section 3.1.
+
     >>> [float(expected_length(r)) for r in ("RN", "RNA", "RZ")]
     [22.75, 22.75, 22.25]
     """
@@ -53,6 +83,23 @@ def expected_length(rounding: str = "RN", word: str = "fp16") -> Fraction:
 
 def leading_zeros_probability(n: int, word: str = "fp16") -> Fraction:
     """P(l₀ = n), eq. (14): that the first n bits below the first word's are 0 and the next 1.
+
+    Parameters
+    ----------
+    n : number of zeros.
+    word : format of the first word.
+
+    Returns
+    -------
+    The probability, as a fraction.
+
+    Raises
+    ------
+    ValueError : unknown format.
+
+    References
+    ----------
+    Ootomo and Yokota, equation (14).
 
     >>> leading_zeros_probability(0), leading_zeros_probability(13)
     (Fraction(1, 2), Fraction(1, 8192))
@@ -70,11 +117,23 @@ def underflow_probability(
 
     Parameters
     ----------
-    exponent : e_v. gradual : count subnormal second words too: P_{u+gu}, eqs. (13) and (15);
-    without, P_u, eqs. (16) and (17). scale : the second word is stored times 2^scale (11 for
-    halfhalf).
+    exponent : e_v.
+    gradual : count subnormal second words too: P_{u+gu}; without, P_u.
+    word : format of the words.
+    scale : the second word is stored times 2^scale (11 for halfhalf).
 
-    A second word that is zero because nothing is left counts as one with l₀ = 13, as in the paper.
+    Returns
+    -------
+    The probability, as a fraction. A second word that is zero because nothing is left counts as
+    one with l₀ = 13, as in the paper.
+
+    Raises
+    ------
+    ValueError : unknown format.
+
+    References
+    ----------
+    Ootomo and Yokota, equations (13) and (15) for P_{u+gu}, (16) and (17) for P_u.
 
     >>> float(underflow_probability(0, gradual=True)), underflow_probability(0)
     (0.0625, Fraction(0, 1))
@@ -90,6 +149,23 @@ def underflow_probability(
 def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[int, int]:
     """How many elements of a float32 array have a second word that underflows, and how many
     one that is subnormal or underflows, when the first word is cut toward zero.
+
+    Parameters
+    ----------
+    x : float32 array of any shape.
+    word, scale : as in `underflow_probability`.
+
+    Returns
+    -------
+    The two counts; zeros in x count as neither.
+
+    Raises
+    ------
+    ValueError : unknown format.
+
+    References
+    ----------
+    Ootomo and Yokota, Figure 8 (the experimental values of those probabilities).
 
     >>> underflow_counts(np.float32([1 + 2.0**-23, 1.5 + 2.0**-11]))
     (0, 1)

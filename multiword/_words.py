@@ -93,8 +93,21 @@ def join(words: tuple[Array, ...], *, scaled: bool = False, dtype: object = np.f
 
     Parameters
     ----------
-    words : arrays from `split`. scaled : as they were split.
+    words : arrays of one shape, from `split`.
+    scaled : as they were split.
     dtype : of the result, float32 or float64.
+
+    Returns
+    -------
+    Array of that dtype and the words' shape.
+
+    Raises
+    ------
+    ValueError : no words.
+
+    References
+    ----------
+    Fasi, Higham, Lopez, Mary and Mikaitis, equation (2.3).
 
     >>> x = np.float32([0.1, -3e-5, 7e4 / 3])
     >>> bool((join(split(x, "bf16", 3)) == x).all())

@@ -65,7 +65,17 @@ FORMATS: dict[str, Format] = {
 def get_format(name: str) -> Format:
     """Return the format of that name.
 
-    Raises ValueError, listing the known ones, for any other name.
+    Parameters
+    ----------
+    name : "fp16", "bf16", "tf32", "fp32" or "fp64".
+
+    Returns
+    -------
+    The `Format`.
+
+    Raises
+    ------
+    ValueError : any other name; the message lists the known ones.
 
     >>> get_format("tf32").precision
     11

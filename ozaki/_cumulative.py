@@ -38,7 +38,11 @@ def cumsum(
 
     Raises
     ------
-    TypeError : as `ozaki.sum`, and for a CuPy array.
+    TypeError : as `ozaki.sum`, and for a CuPy array. ValueError : out of another shape.
+
+    References
+    ----------
+    Kulisch, Computer Arithmetic and Validity, chapter 8 (sums in fixed point, each rounded once).
 
     >>> cumsum(np.array([1.0, 1e100, 1.0, -1e100]))
     array([1.e+000, 1.e+100, 1.e+100, 2.e+000])

@@ -13,8 +13,18 @@ from multiword._arrays import as_array, is_cupy
 def fingerprint(x: Any) -> str:
     """Return 16 hexadecimal digits that depend on every bit of an array, its shape and dtype.
 
+    Parameters
+    ----------
+    x : array of any shape and numeric dtype, NumPy or CuPy (whose elements are copied to the host).
+
+    Returns
+    -------
     The first 64 bits of a SHA-256 of the elements in row-major, little-endian order. All NaNs
     count as one; +0 and -0 differ.
+
+    Raises
+    ------
+    TypeError : x is no array of numbers.
 
     >>> import numpy as np
     >>> fingerprint(np.arange(3.0))

@@ -127,8 +127,26 @@ def accurate_sgemm(
 ) -> Array:
     """Compute alpha·op(A)·op(B) + beta·C in single precision; otherwise as `accurate_dgemm`.
 
-    Arrays are float32 (real arrays are converted); the default accuracy is "fp32", and "fp64"
-    gives the product of "fp64" accuracy rounded once to float32. Raises as `accurate_dgemm`.
+    Parameters
+    ----------
+    a, b : (m, k) and (k, n) arrays, or transposed; real, converted to float32.
+    c, out : (m, n) float32 arrays.
+    accuracy : as in `accurate_dgemm`, but "fp32" by default; "fp64" gives the product of "fp64"
+        accuracy rounded once to float32.
+    alpha, beta, trans_a, trans_b, scheme, word, engine, workspace : as in `accurate_dgemm`.
+
+    Returns
+    -------
+    (m, n) float32 array of the kind of `a` and `b`; `out` if given.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`.
+
+    References
+    ----------
+    Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores; Ozaki, Uchino and Imamura, Ozaki
+    scheme II.
 
     >>> import numpy as np, ozaki
     >>> a = np.array([[1e8, 1.0, -1e8]], np.float32)
@@ -158,11 +176,30 @@ def accurate_zgemm(
 ) -> Array:
     """Compute alpha·op(A)·op(B) + beta·C in double-precision complex; otherwise as `accurate_dgemm`.
 
-    Arrays are complex128 (others are converted). `trans_a` and `trans_b` are False, True or
-    "C" for the conjugate transpose. The real and the imaginary part are each what
-    `accurate_dgemm` would make of the real product of inner dimension 2k that defines them,
-    with one scale for a complex row; residues take three real products instead of four.
-    Raises as `accurate_dgemm`.
+    The real and the imaginary part are each what `accurate_dgemm` would make of the real product
+    of inner dimension 2k that defines them, with one scale for a complex row; residues take three
+    real products instead of four.
+
+    Parameters
+    ----------
+    a, b : (m, k) and (k, n) arrays, or transposed; converted to complex128.
+    c, out : (m, n) complex128 arrays.
+    trans_a, trans_b : False, True, or "C" for the conjugate transpose.
+    alpha, beta : complex scalars.
+    accuracy, scheme, word, engine, workspace : as in `accurate_dgemm`.
+
+    Returns
+    -------
+    (m, n) complex128 array of the kind of `a` and `b`; `out` if given.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`.
+
+    References
+    ----------
+    Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores; Ozaki, Uchino and Imamura, Ozaki
+    scheme II.
 
     >>> import numpy as np, ozaki
     >>> ozaki.accurate_zgemm([[1 + 2j]], [[3 - 1j]])
@@ -191,7 +228,25 @@ def accurate_cgemm(
 ) -> Array:
     """Compute alpha·op(A)·op(B) + beta·C in single-precision complex; otherwise as `accurate_zgemm`.
 
-    Arrays are complex64 (others are converted); the default accuracy is "fp32".
+    Parameters
+    ----------
+    a, b : (m, k) and (k, n) arrays, or transposed; converted to complex64.
+    c, out : (m, n) complex64 arrays.
+    accuracy : as in `accurate_sgemm`, "fp32" by default.
+    alpha, beta, trans_a, trans_b, scheme, word, engine, workspace : as in `accurate_zgemm`.
+
+    Returns
+    -------
+    (m, n) complex64 array of the kind of `a` and `b`; `out` if given.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`.
+
+    References
+    ----------
+    Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores; Ozaki, Uchino and Imamura, Ozaki
+    scheme II.
 
     >>> import numpy as np, ozaki
     >>> ozaki.accurate_cgemm([[1j]], [[1j]])
@@ -215,14 +270,25 @@ def matmul(
 
     Parameters
     ----------
-    a, b : arrays as for `numpy.matmul`. The result is float32, float64, complex64 or
-        complex128: the smallest of these that NumPy's promotion allows (integers give float64,
-        half precision gives float32).
+    a, b : (..., m, k) and (..., k, n) arrays whose leading axes broadcast, or vectors, as for
+        `numpy.matmul`. Each matrix of a stack is a product of its own, with the bits that it has
+        alone.
     accuracy : as in `accurate_dgemm`; by default that of the result's precision.
     scheme, engine, workspace : as in `accurate_dgemm`.
 
-    Each matrix of a stack is a product of its own, with the bits that it has alone.
-    Raises as `accurate_dgemm`.
+    Returns
+    -------
+    (..., m, n) array of float32, float64, complex64 or complex128: the smallest of these that
+    NumPy's promotion allows (integers give float64, half precision gives float32).
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`.
+
+    References
+    ----------
+    Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores; Ozaki, Uchino and Imamura, Ozaki
+    scheme II.
 
     >>> import numpy as np, ozaki
     >>> ozaki.matmul(np.ones((2, 3, 4)), np.arange(4.0))
@@ -259,7 +325,8 @@ def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand
 
     Parameters
     ----------
-    x : matrix of float32, float64, complex64 or complex128; it must not change afterwards.
+    x : (m, k) left or (k, n) right matrix of float32, float64, complex64 or complex128; it must
+        not change afterwards.
     side : "left" or "right": which factor it will be.
     trans : as `trans_a` in `accurate_zgemm`.
 
@@ -268,6 +335,10 @@ def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand
     An operand to pass as `a` or `b` to the `accurate_*gemm` of its dtype. Results are the
     same bits as with the matrix itself. The split is made at the first product and held for
     the accuracy, scheme and engine last used with it.
+
+    Raises
+    ------
+    TypeError : x is not numeric. ValueError : x is no matrix, or an unknown side.
 
     >>> import numpy as np, ozaki
     >>> p = ozaki.prepare(np.eye(2))
@@ -296,12 +367,22 @@ def plan(
 ) -> Plan:
     """Say what a product of these matrices would do, and what error it certifies.
 
-    Parameters and exceptions are those of `accurate_dgemm`; the precision is that of the
-    arrays. The data is looked at (the width depends on it), the product is not computed.
+    The data is looked at (the width depends on it), the product is not computed.
+
+    Parameters
+    ----------
+    a, b : (m, k) and (k, n) arrays, or transposed. The precision is that of the arrays, as in
+        `matmul`.
+    trans_a, trans_b, accuracy, scheme, word, engine, workspace : as in `accurate_zgemm`.
 
     Returns
     -------
-    A `Plan`; print it.
+    A `Plan`; print it. Its `bound` is the certified componentwise error, in units of |A||B|.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`; ValueError for an
+        empty product too.
 
     >>> import numpy as np, ozaki
     >>> print(ozaki.plan(np.eye(3), np.eye(3), accuracy="exact"))  # doctest: +ELLIPSIS

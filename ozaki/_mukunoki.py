@@ -164,7 +164,16 @@ def slice_count(a: Any, b: Any) -> int:
 
     Parameters
     ----------
-    a : (m, k) array; b : (k, n) array; real, finite, converted to float64.
+    a, b : (m, k) and (k, n) arrays; real, finite, converted to float64.
+
+    Returns
+    -------
+    The number of slices d; 0 for an empty product.
+
+    Raises
+    ------
+    TypeError : complex arrays, or NumPy and CuPy mixed.
+    ValueError : shapes that do not fit, an Inf or a NaN.
 
     References
     ----------

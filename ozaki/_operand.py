@@ -22,6 +22,12 @@ class Operand:
     side : 0 for the left, 1 for the right.
     parts : its real parts as (r, k) views, r the rows of A or the columns of B.
     prepared : whether it is meant for more than one product.
+
+    >>> import numpy as np, ozaki
+    >>> left = ozaki.prepare(np.eye(3))
+    >>> c = ozaki.accurate_dgemm(left, np.ones((3, 2)))
+    >>> left.nbytes  # 5 moduli of 3 x 3 float64 residues
+    360
     """
 
     def __init__(self, matrix: Array, side: int, prepared: bool = False) -> None:
@@ -35,14 +41,17 @@ class Operand:
 
     @property
     def rows(self) -> int:
+        """Rows of A, or columns of B."""
         return int(self.parts[0].shape[0])
 
     @property
     def depth(self) -> int:
+        """The inner dimension k."""
         return int(self.parts[0].shape[1])
 
     @property
     def empty(self) -> bool:
+        """Whether there is nothing in it."""
         return self.matrix.size == 0
 
     @cached_property

@@ -54,6 +54,11 @@ class Plan:
     panels : how many panels of rows and columns the product is cut into.
     workspace : bytes beyond inputs and output.
     bound : certified max |C - AB| / |A||B|, the final rounding u·|C| apart.
+
+    >>> import ozaki
+    >>> p = ozaki.plan(np.eye(100), np.eye(100))
+    >>> p.scheme, p.engine, p.bound
+    ('residues', 'host', 0.0)
     """
 
     shape: tuple[int, int, int]

@@ -76,7 +76,21 @@ def mean(
 ) -> Any:
     """Return the mean over axes, correctly rounded: the exact sum divided by the count, rounded once.
 
-    Arguments as in `sum`; integers and booleans have a float64 mean. The mean of nothing is NaN.
+    Parameters
+    ----------
+    x, axis, dtype, out, keepdims : as in `sum`; integers and booleans have a float64 mean.
+
+    Returns
+    -------
+    The exact mean rounded to nearest, ties to even; NaN for the mean of nothing.
+
+    Raises
+    ------
+    TypeError, ValueError : as `sum`.
+
+    References
+    ----------
+    As `sum`: Rump, Ogita and Oishi; Kulisch.
 
     >>> mean(np.full(10, 0.1)) == 0.1
     np.True_
@@ -130,7 +144,24 @@ def dot(
 def vdot(x: Array, y: Array, dtype: DTypeLike | None = None, out: Array | None = None) -> Any:
     """Return Σ conj(x)·y over all elements, correctly rounded: `numpy.vdot` with one rounding.
 
-    x and y are flattened and must have as many elements. Raises as `dot`.
+    Parameters
+    ----------
+    x, y : arrays of as many elements, which are flattened; dtypes as in `sum`.
+    dtype : dtype of the result, default that of x·y.
+    out : array of shape () to be filled.
+
+    Returns
+    -------
+    The exact value rounded once, as a scalar (an array of shape () on a GPU).
+
+    Raises
+    ------
+    TypeError : not numeric, or NumPy and CuPy mixed.
+    ValueError : different numbers of elements.
+
+    References
+    ----------
+    Ogita, Rump and Oishi, Accurate sum and dot product (the error-free products).
 
     >>> vdot(np.array([1 + 2j]), np.array([1 + 2j]))
     np.complex128(5+0j)
@@ -152,8 +183,23 @@ def norm(
 ) -> Any:
     """Return the 2-norm over axes, correctly rounded: the square root of the exact sum of squares.
 
-    Neither the squares nor their sum overflow or underflow. Arguments as in `sum`; a complex x has
-    a real norm, integers and booleans a float64 one. Over two axes it is the Frobenius norm.
+    Neither the squares nor their sum overflow or underflow. Over two axes it is the Frobenius norm.
+
+    Parameters
+    ----------
+    x, axis, dtype, out, keepdims : as in `sum`; dtype must be real.
+
+    Returns
+    -------
+    The exact norm rounded to nearest: real for a complex x, float64 for integers and booleans.
+
+    Raises
+    ------
+    TypeError, ValueError : as `sum`.
+
+    References
+    ----------
+    As `sum`: Rump, Ogita and Oishi; Kulisch.
 
     >>> norm(np.array([3 * 2.0**900, 4 * 2.0**900])) / 2.0**900
     np.float64(5.0)

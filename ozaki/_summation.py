@@ -20,8 +20,15 @@ _LONGEST = 2**26 - 2
 def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return s = fl(a + b) and the error e, so that s + e = a + b exactly.
 
-    float64 scalars or arrays. Knuth's TwoSum: six operations, no condition but that nothing
-    overflows.
+    Knuth's TwoSum: six operations, no condition but that nothing overflows.
+
+    Parameters
+    ----------
+    a, b : float64 scalars, or arrays that broadcast.
+
+    Returns
+    -------
+    (s, e), of the shape of a + b.
 
     References
     ----------
@@ -39,8 +46,15 @@ def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return p = fl(a·b) and the error e, so that p + e = a·b exactly.
 
-    float64 scalars or arrays. Needs |a|, |b| below 2**995 and, unless it is zero, |p| of at
-    least 2**-968: then neither the splitting overflows nor the error underflows.
+    Parameters
+    ----------
+    a, b : float64 scalars, or arrays that broadcast. |a| and |b| must be below 2**995 and, unless
+        it is zero, |p| at least 2**-968: then neither the splitting overflows nor the error
+        underflows. (That is not checked.)
+
+    Returns
+    -------
+    (p, e), of the shape of a·b.
 
     References
     ----------
@@ -71,7 +85,15 @@ def _split(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def extract_vector(sigma: float, p: np.ndarray) -> tuple[float, np.ndarray]:
     """Split a vector at a power of two: Σp = tau + Σp′ exactly, with |p′| at most 2**-53·sigma.
 
-    p : (n,) float64, n + 2 at most 2**M and |p| at most 2**-M·sigma, for some integer M.
+    Parameters
+    ----------
+    sigma : a power of two.
+    p : (n,) float64, n + 2 at most 2**M and |p| at most 2**-M·sigma, for some integer M. (That is
+        not checked.)
+
+    Returns
+    -------
+    tau and the (n,) float64 array p′.
 
     References
     ----------
@@ -95,6 +117,10 @@ def acc_sum(p: np.ndarray) -> float:
     ----------
     p : (n,) float64, n at most 2**26 - 2, no element of 2**960 or more.
 
+    Returns
+    -------
+    A float: the exact sum if it is one, else one of its two neighbours.
+
     Raises
     ------
     ValueError : p is not a vector, or outside that range (or not finite).
@@ -115,6 +141,10 @@ def near_sum(p: np.ndarray) -> float:
     Parameters
     ----------
     p : (n,) float64, as for `acc_sum`. `ozaki.sum` returns the same without these limits.
+
+    Returns
+    -------
+    A float: the exact sum, rounded once.
 
     Raises
     ------

@@ -136,7 +136,17 @@ def _rounded(x: Array, half: np.dtype) -> Array:
 def to_complex(z: HalfComplex) -> Array:
     """Return the complex64 array of the same values, exactly.
 
-    Raises TypeError for anything but a `HalfComplex`.
+    Parameters
+    ----------
+    z : half-complex array of any shape.
+
+    Returns
+    -------
+    complex64 array of the same shape, on the same device.
+
+    Raises
+    ------
+    TypeError : anything but a `HalfComplex`.
 
     >>> to_complex(from_complex(np.array([[1 + 2j]])))
     array([[1.+2.j]], dtype=complex64)
@@ -153,6 +163,10 @@ def from_planes(real: Array, imag: Array) -> HalfComplex:
     Parameters
     ----------
     real, imag : float16 or bfloat16 arrays of one shape and dtype.
+
+    Returns
+    -------
+    HalfComplex of that shape, a copy.
 
     Raises
     ------

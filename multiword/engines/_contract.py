@@ -24,6 +24,9 @@ class Product:
         (for int8, magnitudes up to 127 and the number -128).
     exact_bits : a sum of integer products is exact while the sum of the magnitudes of its
         terms is at most 2**exact_bits (for int32, below it).
+
+    >>> PRODUCTS["fp16"].result, PRODUCTS["fp16"].exact_bits
+    (dtype('float32'), 24)
     """
 
     name: str
@@ -60,6 +63,17 @@ class Engine(Protocol):
 
     Operands are stored with the inner dimension contiguous, both of them: that is the layout
     in which int8 tensor cores run at full rate, and every engine is as fast in it as in any.
+
+    Attributes
+    ----------
+    name : "host", "cublas" or "tensorcore".
+    padding : operands whose row counts and row lengths are multiples of this run at full speed.
+    products : the kinds of product, of `PRODUCTS`, that this engine has.
+
+    >>> from multiword import get_engine
+    >>> a, bt = np.float16([[1, 2]]), np.float16([[3, 4], [5, 6]])
+    >>> get_engine("host").multiply("fp16", a, bt)
+    array([[11., 17.]], dtype=float32)
     """
 
     name: str

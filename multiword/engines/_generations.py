@@ -93,7 +93,17 @@ literature's. For more, make a `Generation` or `dataclasses.replace` one."""
 def get_generation(generation: str | Generation) -> Generation:
     """Return the generation of that name; a `Generation` passes through.
 
-    Raises ValueError, listing the known ones, for any other name.
+    Parameters
+    ----------
+    generation : a name in `GENERATIONS`, or a `Generation`.
+
+    Returns
+    -------
+    The `Generation`.
+
+    Raises
+    ------
+    ValueError : any other name; the message lists the known ones.
 
     >>> get_generation("H200").widths["tf32"]
     8

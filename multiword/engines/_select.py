@@ -14,10 +14,19 @@ NAMES = ("auto", "host", "cublas", "tensorcore")
 def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engine:
     """Return the engine of that name, fit for arrays such as `like`.
 
-    "auto" is "cublas" for CuPy arrays and "host" for NumPy's. An `Engine` passes through.
+    Parameters
+    ----------
+    engine : "host", "cublas", "tensorcore", or "auto": "cublas" for CuPy arrays and "host" for
+        NumPy's. An `Engine` passes through.
+    like : an array that the engine must reach, or None.
+
+    Returns
+    -------
+    An `Engine`; the same object for the same name.
 
     Raises
     ------
+    TypeError : neither a name nor an `Engine`.
     ValueError : unknown name, or an engine that cannot reach the arrays (arrays are never
         moved unasked).
     ImportError, RuntimeError : the GPU's libraries are not installed; the message names the

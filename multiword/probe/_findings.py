@@ -27,6 +27,12 @@ class Findings:
     normalised_in_addition, normalised_in_subtraction : sums within a step are normalised.
     monotone : a larger term never gave a smaller sum.
     subnormal_inputs, subnormal_sums, subnormal_accumulator : subnormals are not flushed to zero.
+
+    >>> from multiword import TensorCore
+    >>> from multiword.probe import probe
+    >>> found = probe(TensorCore("H200"), "bf16")
+    >>> found.width, found.extra_bits, found.monotone
+    (16, 2, False)
     """
 
     engine: str

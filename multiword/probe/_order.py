@@ -40,10 +40,18 @@ def subtree_sizes(
     -------
     int array, one for each pair: the size of the smallest subtree of the summation with i and j.
 
+    Raises
+    ------
+    ValueError : a format that the engine does not multiply.
+
     References
     ----------
     Xie et al., "Revealing floating-point accumulation orders in software/hardware
     implementations", USENIX ATC 2025 (FPRev).
+
+    >>> from multiword import TensorCore
+    >>> [int(n) for n in subtree_sizes(TensorCore("A100"), "fp16", 16, 16, 32, [(0, 1), (0, 8)])]
+    [8, 16]
     """
     pairs = np.array(list(pairs), int).reshape(-1, 2)
     x, y, unit = _MASKS["fp16" if accumulates_in_half(engine, word) else "fp32"]
@@ -81,6 +89,11 @@ def infer_blocking(engine: Engine, word: str, m: int, n: int, k: int) -> Blockin
     Raises
     ------
     ValueError : the order is not one of contiguous parts in steps (a matrix-vector kernel, say).
+
+    References
+    ----------
+    Xie et al., "Revealing floating-point accumulation orders in software/hardware
+    implementations", USENIX ATC 2025 (FPRev).
 
     >>> from multiword import TensorCore
     >>> core = TensorCore("A100", blocking=Blocking(block_k=52, tile_k=32))

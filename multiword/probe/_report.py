@@ -40,7 +40,22 @@ _ROWS = {
 
 
 def survey(engines: Iterable[Engine], words: Iterable[str] = WORDS) -> tuple[list[Findings], list[str]]:
-    """Probe each engine in each format that it has; return findings, and notes on what could not be."""
+    """Probe each engine in each format that it has; return findings, and notes on what could not be.
+
+    Parameters
+    ----------
+    engines : any `Engine`s.
+    words : formats to probe, of "fp16", "bf16" and "tf32".
+
+    Returns
+    -------
+    A `Findings` for each engine and format, and a sentence for each that could not be probed.
+
+    >>> from multiword import TensorCore
+    >>> found, notes = survey([TensorCore("V100"), TensorCore("H100")], ["fp16"])
+    >>> [(f.engine, f.width, f.fraction_bits) for f in found], notes
+    ([('V100', 4, 23), ('H100', 16, 25)], [])
+    """
     words = list(words)
     found, notes = [], []
     for engine in engines:
@@ -77,7 +92,18 @@ def default_names() -> list[str]:
 
 
 def print_report(found: list[Findings], notes: list[str], console: Console | None = None) -> None:
-    """Print the findings as a table, one column for each engine and format."""
+    """Print the findings as a table, one column for each engine and format.
+
+    Parameters
+    ----------
+    found, notes : from `survey`.
+    console : where to print; standard output if None.
+
+    >>> from multiword import TensorCore
+    >>> print_report([], ["nothing was there to probe"], Console(width=60))  # doctest: +ELLIPSIS
+    How the products of a block are added...
+    Not probed: nothing was there to probe
+    """
     console = console or Console()
     table = Table(title="How the products of a block are added", title_justify="left")
     table.add_column("", no_wrap=False, min_width=24)
@@ -102,7 +128,25 @@ def _cell(f: Findings, field: str) -> str:
 
 
 def save_report(path: str | Path, found: list[Findings], notes: list[str], **context: object) -> None:
-    """Write findings, notes, the date and versions as JSON."""
+    """Write findings, notes, the date and versions as JSON.
+
+    Parameters
+    ----------
+    path : file to write.
+    found, notes : from `survey`.
+    **context : what else the file should say, such as the device.
+
+    Raises
+    ------
+    OSError : the file cannot be written.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "probe.json")
+    ...     save_report(path, [], [], device="none")
+    ...     json.loads(path.read_text())["device"]
+    'none'
+    """
     content = {
         "date": datetime.date.today().isoformat(),
         "numpy": np.__version__,

@@ -48,6 +48,11 @@ def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:
     ValueError : unknown format; or the engine adds one term after another, or in parts, or rounds
         terms upward, so that there is no block FMA to be seen at this size.
 
+    References
+    ----------
+    Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021), the subsections
+    of "Results" listed in Table 2.
+
     >>> from multiword import TensorCore
     >>> found = probe(TensorCore("A100"), "fp16", size=64)
     >>> found.width, found.fraction_bits, found.alignment, found.rounding
