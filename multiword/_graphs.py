@@ -149,6 +149,8 @@ class Recorder:
 
 def _extent(x: Array) -> tuple[int, int]:
     """The addresses of a non-empty array's first and one past its last byte."""
+    if x.flags.forc:
+        return x.data.ptr, x.data.ptr + x.nbytes
     reach = [(n - 1) * s for n, s in zip(x.shape, x.strides, strict=True)]
     low = x.data.ptr + sum(min(r, 0) for r in reach)
     return low, x.data.ptr + sum(max(r, 0) for r in reach) + x.itemsize

@@ -181,18 +181,18 @@ def _summarize_device(
             (min(64, -(-rows // 256)),), (256,), (*arrays, *sizes, *limits, found[i]), **_SUMMARY_CONSTANTS
         )
 
+    pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(found.nbytes), np.uint64, found.size)
+    pinned = pinned.reshape(found.shape)
+    arrived = cupy.cuda.Event(block=False, disable_timing=True)
+
     def send() -> Reading:
-        pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(found.nbytes), np.uint64, found.size)
-        found.get(out=pinned.reshape(found.shape), blocking=False)
-        arrived = cupy.cuda.Event(block=False, disable_timing=True)
+        found.get(out=pinned, blocking=False)
         arrived.record()
-
-        def read() -> tuple[Summary, Summary]:
-            arrived.synchronize()
-            halves = pinned.reshape(found.shape)
-            return _read_summary(halves[0], profiles[0].length), _read_summary(halves[1], profiles[1].length)
-
         return read
+
+    def read() -> tuple[Summary, Summary]:
+        arrived.synchronize()
+        return _read_summary(pinned[0], profiles[0].length), _read_summary(pinned[1], profiles[1].length)
 
     return (made[0], made[1]), send
 

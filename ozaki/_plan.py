@@ -17,7 +17,7 @@ from ozaki import _certificate as certificate
 from ozaki import _residues
 from ozaki._operand import Operand
 from ozaki._scales import NORM_LIMITS
-from ozaki._schemes import SCHEMES, Scheme, Task, choose_panels, exact_product
+from ozaki._schemes import Residues, Scheme, Slices, Task, choose_panels, exact_product
 
 TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
 """The format that results of each dtype are rounded to."""
@@ -252,7 +252,7 @@ def choose_scheme(task: Task, scheme: str, word: str | None, engine: Engine) -> 
         word = "fp64"
     if name == "residues" and word not in ("int8", "fp64"):
         raise ValueError(f"residues are carried by int8 or fp64 words, not {word!r}")
-    return SCHEMES[name](task, word, engine.name == "host")
+    return Residues(task, word, engine.name == "host") if name == "residues" else Slices(task, word)
 
 
 def _width(summary: certificate.Summary) -> int:

@@ -89,6 +89,8 @@ class Residues:
         self.system = _residues.residue_system(word, task.bits, depth, task.parts)
         self.depth = self.system.depth
         self._images = 2 * task.parts - 1
+        # The host multiplies int8 words in float64.
+        self._carrier = 8 if on_host and word == "int8" else 0
 
     @property
     def pieces(self) -> int:
@@ -110,11 +112,10 @@ class Residues:
         _residues.reconstruct(y, self.system, scales, target, out)
 
     def operand_bytes(self) -> int:
-        return self.products * get_product(self.word).word.itemsize
+        return self.products * (get_product(self.word).word.itemsize + self._carrier)
 
     def product_bytes(self) -> int:
-        # int8 on the host passes through float64
-        return self.products * get_product(self.word).result.itemsize
+        return self.products * (get_product(self.word).result.itemsize + self._carrier)
 
 
 class Slices:
@@ -122,8 +123,7 @@ class Slices:
 
     name = "slices"
 
-    def __init__(self, task: Task, word: str, on_host: bool = False) -> None:
-        del on_host  # slices are as deep everywhere
+    def __init__(self, task: Task, word: str) -> None:
         self.word = word
         self.task = task
         self.system = _slices.slice_system(word, task.widths, task.shape[1])
@@ -154,8 +154,8 @@ class Slices:
         return self.task.parts * 8 * (sum(self.system.counts) + 6)
 
 
-SCHEMES: dict[str, type[Residues] | type[Slices]] = {"residues": Residues, "slices": Slices}
-"""The schemes by name."""
+SCHEMES = (Residues.name, Slices.name)
+"""The schemes that can be asked for."""
 
 
 @dataclass(frozen=True)
