@@ -43,6 +43,9 @@ def markdown(docstring: str) -> str:
             out += ["", f"**{section}**", ""]
             i += 2
         elif line.startswith(">>>"):
+            if section not in ("Examples", ""):  # else they would seem to belong to the section above
+                out += ["", "**Examples**", ""]
+                section = "Examples"
             i = _block(lines, i, "pycon", out)
         elif re.fullmatch("=+( =+)+", line):
             i = _block(lines, i, "text", out)

@@ -147,8 +147,9 @@ def underflow_probability(
 
 
 def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[int, int]:
-    """How many elements of a float32 array have a second word that underflows, and how many
-    one that is subnormal or underflows, when the first word is cut toward zero.
+    """How many elements of a float32 array have a second word that underflows.
+
+    And how many have one that is subnormal or underflows; the first word is cut toward zero.
 
     Parameters
     ----------

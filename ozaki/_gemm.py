@@ -57,6 +57,7 @@ def accurate_dgemm(
     a : (m, k) array, or (k, m) with trans_a; real, converted to float64. Or what `prepare`
         returned for it.
     b : (k, n) array, or (n, k) with trans_b; likewise.
+    trans_a, trans_b : whether op(A), op(B) is the transpose.
     alpha, beta : scalars. The product R is rounded once; then alpha·R, beta·C and their sum
         are rounded in turn, each to nearest.
     c : (m, n) array; needed if beta is not 0, and read only then.

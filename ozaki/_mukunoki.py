@@ -105,7 +105,7 @@ def mukunoki_dgemm(
 
     Parameters
     ----------
-    a : (m, k) array; b : (k, n) array; real, converted to float64; both NumPy or both CuPy.
+    a, b : (m, k) and (k, n) arrays; real, converted to float64; both NumPy or both CuPy.
     slices : how many slices of either operand are used. None: as many as they have, nothing
         is left out. A number: at most so many. "estimated": `slice_count(a, b)`.
     fast : leave out the products of slices p and q with p + q > d + 1 (counted from 1, d being

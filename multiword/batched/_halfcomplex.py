@@ -59,6 +59,7 @@ class HalfComplex:
 
     @property
     def ndim(self) -> int:
+        """Number of axes, that of the pairs not counted."""
         return int(self.pairs.ndim) - 1
 
     @property

@@ -26,6 +26,10 @@ def operational_intensity(m: int, n: int, k: int, layout: str = "real", *, read_
     -------
     Flops per byte.
 
+    Raises
+    ------
+    ValueError : unknown layout.
+
     References
     ----------
     Abdelfattah, Tomov and Dongarra, equations (1) and (2).
@@ -39,6 +43,22 @@ def operational_intensity(m: int, n: int, k: int, layout: str = "real", *, read_
 
 def bytes_moved(m: int, n: int, k: int, layout: str = "real", *, read_c: bool = True) -> int:
     """Return the fewest bytes that one product moves: A and B read, C written (and read).
+
+    Parameters
+    ----------
+    m, n, k, layout, read_c : as in `operational_intensity`.
+
+    Returns
+    -------
+    Bytes.
+
+    Raises
+    ------
+    ValueError : unknown layout.
+
+    References
+    ----------
+    Abdelfattah, Tomov and Dongarra, section 6, the denominators of (1) and (2).
 
     >>> bytes_moved(16, 16, 16, read_c=False)
     1536
@@ -61,8 +81,21 @@ def attainable_flops(
 
     Parameters
     ----------
-    bandwidth : of the memory, in bytes per second; peak : of the arithmetic, in flops per second.
-    Others as in `operational_intensity`.
+    m, n, k, layout, read_c : as in `operational_intensity`.
+    bandwidth : of the memory, in bytes per second.
+    peak : of the arithmetic, in flops per second.
+
+    Returns
+    -------
+    Flops per second.
+
+    Raises
+    ------
+    ValueError : unknown layout.
+
+    References
+    ----------
+    Abdelfattah, Tomov and Dongarra, section 6.
 
     >>> attainable_flops(16, 16, 16, bandwidth=4.2e12) / 1e12
     16.8
@@ -82,6 +115,23 @@ def least_seconds(
     read_c: bool = True,
 ) -> float:
     """Return the time in seconds that a batch takes on the roofline.
+
+    Parameters
+    ----------
+    m, n, k, layout, bandwidth, peak, read_c : as in `attainable_flops`.
+    batch : number of products.
+
+    Returns
+    -------
+    Seconds.
+
+    Raises
+    ------
+    ValueError : unknown layout.
+
+    References
+    ----------
+    Abdelfattah, Tomov and Dongarra, section 6.
 
     >>> round(least_seconds(16, 16, 16, 10000, bandwidth=4.2e12, read_c=False) * 1e6, 2)
     3.66
