@@ -6,6 +6,7 @@ CuPy is never imported unless a CuPy array, or a request for the GPU, has come i
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -81,6 +82,11 @@ def check_same_device(**arrays: Array | None) -> ModuleType:
         if len(set(devices.values())) > 1:
             raise ValueError(f"arrays must be on one device, but they are on {devices}")
     return namespace(first)
+
+
+def device_of(x: Array) -> AbstractContextManager[Any]:
+    """A context in which the device of a CuPy array is the current one; nothing for NumPy's."""
+    return x.device if is_cupy(x) else nullcontext()
 
 
 def real_parts(x: Array) -> list[Array]:

@@ -12,6 +12,7 @@ from multiword._arrays import (
     Array,
     as_array,
     check_same_device,
+    device_of,
     import_cupy,
     is_cupy,
     namespace,
@@ -402,7 +403,8 @@ def plan(
     if left.empty or right.empty:
         raise ValueError(f"nothing to plan for {left.matrix.shape} times {right.matrix.shape}")
     chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
-    return make_plan(left, right, _options(left, chosen, scheme, word, engine, workspace))
+    with device_of(left.matrix):
+        return make_plan(left, right, _options(left, chosen, scheme, word, engine, workspace))
 
 
 def _result_dtype(x: Array, y: Array) -> np.dtype:
@@ -488,18 +490,19 @@ def _gemm(
         check_same_device(a=a.matrix, out=out)
         if out.shape != shape or out.dtype != dtype:
             raise ValueError(f"out must be {dtype} of shape {shape}, got {out.dtype} of {out.shape}")
-    result = _product(a, b, options)
-    if alpha != 1:
-        _scale(result, alpha)
-    if beta != 0:
-        addend = c.astype(dtype, copy=True)
-        _scale(addend, beta)
-        for part, more in zip(real_parts(result), real_parts(addend), strict=True):
-            part[...] = _rounded(to_float64(part) + to_float64(more), part)
-    if out is None:
-        return result
-    out[...] = result
-    return out
+    with device_of(a.matrix):
+        result = _product(a, b, options)
+        if alpha != 1:
+            _scale(result, alpha)
+        if beta != 0:
+            addend = c.astype(dtype, copy=True)
+            _scale(addend, beta)
+            for part, more in zip(real_parts(result), real_parts(addend), strict=True):
+                part[...] = _rounded(to_float64(part) + to_float64(more), part)
+        if out is None:
+            return result
+        out[...] = result
+        return out
 
 
 def _rounded(x: Array, like: Array) -> Array:

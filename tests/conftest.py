@@ -7,20 +7,21 @@ settings.register_profile("ci", deadline=None, max_examples=60, derandomize=True
 settings.load_profile("ci")
 
 
-def gpu_missing() -> str | None:
-    """Why no GPU test can run here, or None."""
+def count_gpus() -> int | str:
+    """How many GPUs there are to test on, or why none."""
     try:
         import cupy
 
-        cupy.cuda.runtime.getDeviceCount()
+        return cupy.cuda.runtime.getDeviceCount()
     except Exception as error:
         return f"no GPU: {type(error).__name__}: {error}"
-    return None
 
 
 def pytest_collection_modifyitems(items):
     marked = [item for item in items if "gpu" in item.keywords]
-    reason = gpu_missing() if marked else None
-    if reason:
-        for item in marked:
-            item.add_marker(pytest.mark.skip(reason=reason))
+    found = count_gpus() if marked else 0
+    for item in marked:
+        if isinstance(found, str):
+            item.add_marker(pytest.mark.skip(reason=found))
+        elif "two_gpus" in item.keywords and found < 2:
+            item.add_marker(pytest.mark.skip(reason="needs two GPUs"))

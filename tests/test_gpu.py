@@ -170,18 +170,42 @@ def test_many_streams_in_one_thread(cupy):
             assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), expected)
 
 
+def test_kinds_of_array_are_not_mixed(cupy):
+    with pytest.raises(TypeError, match="NumPy"):
+        accurate_dgemm(cupy.eye(3), np.eye(3))
+
+
+@pytest.mark.two_gpus
 def test_two_devices(cupy):
-    if cupy.cuda.runtime.getDeviceCount() < 2:
-        x = cupy.eye(3)
-        with pytest.raises(TypeError, match="NumPy"):
-            accurate_dgemm(x, np.eye(3))
-        return
-    a, b = matrices("uniform", 64, 64, 64)
-    with cupy.cuda.Device(1):
-        assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b))
-        y = cupy.asarray(b)
+    cases = [matrices("uniform", 64, 64, 64, seed=i) for i in range(4)]
+    expected = [accurate_dgemm(a, b) for a, b in cases]
+    on_device = []
+    for device in (0, 1):
+        with cupy.cuda.Device(device):
+            on_device.append([tuple(map(cupy.asarray, case)) for case in cases])
+    # Whichever device is the current one, the work is done where the arrays are.
+    for current in (0, 1):
+        with cupy.cuda.Device(current):
+            for i in range(4):
+                for device in (0, 1):
+                    result = accurate_dgemm(*on_device[device][i])
+                    assert result.device.id == device
+                    assert same(result.get(), expected[i])
     with pytest.raises(ValueError, match="one device"):
-        accurate_dgemm(cupy.asarray(a), y)
+        accurate_dgemm(on_device[0][0][0], on_device[1][0][1])
+    failures = []
+
+    def work(device):
+        for i in range(100):
+            if not same(accurate_dgemm(*on_device[device][i % 4]).get(), expected[i % 4]):
+                failures.append((device, i))
+
+    threads = [threading.Thread(target=work, args=(i % 2,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
 
 
 def test_engines_and_arrays_must_match(cupy):
