@@ -138,9 +138,10 @@ def _round_window(
     smallest = target.emin - target.precision + 1  # exponent of the smallest subnormal
     # The last place kept: precision bits below the leading one, or the subnormals' last place.
     shift = np.maximum(np.maximum(length - target.precision, smallest - scale), 0)
-    high = np.clip(shift - rest_bits, 0, 63).astype(np.uint64)  # bits cut from the window
+    # Bits cut from the window: where these are all 64, NumPy's shifts leave nothing, as they should.
+    high = np.clip(shift - rest_bits, 0, 64).astype(np.uint64)
     low = np.minimum(shift, rest_bits).astype(np.uint64)  # bits cut from the rest
-    beyond = shift > rest_bits + 63  # even the leading bit lies below half of the last place
+    beyond = shift > rest_bits + 64  # even the leading bit lies below half of the last place
     kept = (window >> high) << (np.uint64(rest_bits) - low) | (rest >> low)
     # What was cut, as a number to compare with one half of the last place kept.
     in_window = shift > rest_bits

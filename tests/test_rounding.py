@@ -53,6 +53,19 @@ def test_ties_and_subnormals(name):
                 assert got.astype(fmt.dtype)[0] == nearest(sign * value * Fraction(2) ** exponent, fmt)
 
 
+@pytest.mark.parametrize("name", ["fp64", "fp32"])
+def test_long_integers_around_half_of_the_smallest_subnormal(name):
+    fmt = FORMATS[name]
+    smallest = fmt.emin - fmt.precision + 1
+    for length in range(1, 130):
+        for leading in (1, 3, 5, 7, 2**53 + 1):
+            value = (leading << 200) >> (200 + leading.bit_length() - length)
+            digits = np.array([(value >> (30 * i)) & (2**30 - 1) for i in range(5)], np.int64)[:, None]
+            for exponent in range(smallest - length - 2, smallest - length + 3):
+                got = round_digits(digits, 30, exponent, fmt)
+                assert got.astype(fmt.dtype)[0] == nearest(value * Fraction(2) ** exponent, fmt)
+
+
 @given(
     st.lists(
         st.lists(
