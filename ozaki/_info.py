@@ -16,10 +16,6 @@ from multiword._arrays import import_cupy
 from multiword.engines import PRODUCTS, get_engine
 from multiword.engines import _libcublas as cublas
 
-GPU_EXTRAS = (
-    "pip install 'ozaki-multiword[cuda13]' (or [cuda12], if nvidia-smi shows a CUDA version below 13)"
-)
-
 EXTRAS = {
     "examples": ("matplotlib",),
     "test": ("pytest", "hypothesis", "flint", "threadpoolctl"),
@@ -75,17 +71,18 @@ def devices() -> list[str]:
 def missing() -> list[str]:
     """What is not here, in plain words, and the command that brings it."""
     found = []
+    gpu = f"{_install('cuda13')}\n(or [cuda12], if nvidia-smi shows a CUDA version below 13)"
     if not find_spec("cupy"):
-        found.append(f"CuPy is not installed, so no GPU can be used: {GPU_EXTRAS}")
+        found.append(f"CuPy is not installed, so no GPU can be used:\n{gpu}")
     elif not devices():
         found.append("CuPy is installed but finds no GPU: check that nvidia-smi lists one")
     elif not engines()["cublas"][0]:
-        found.append(f"the cuBLAS library was not found: {GPU_EXTRAS}")
+        found.append(f"the cuBLAS library was not found:\n{gpu}")
     for extra, modules in EXTRAS.items():
         absent = [name for name in modules if not find_spec(name)]
         if absent:
             names = ", ".join(absent)
-            found.append(f"{names} not installed: pip install 'ozaki-multiword[{extra}]'")
+            found.append(f"{names} not installed:\n{_install(extra)}")
     return found
 
 
@@ -99,7 +96,8 @@ def info(console: Console) -> None:
     for i, text in enumerate(devices()):
         table.add_row(f"GPU {i}", text)
     for name, (works, text) in engines().items():
-        table.add_row(f"engine {name}", text if works else f"not available: {text}")
+        reason = text.split(": pip install")[0]  # the command is below, under "missing"
+        table.add_row(f"engine {name}", text if works else f"not available: {reason}")
     for text in missing() or ["nothing"]:
         table.add_row("missing", text)
     console.print(table, highlight=False, markup=False)
@@ -110,6 +108,12 @@ def _version(distribution: str) -> str:
         return version(distribution)
     except PackageNotFoundError:
         return "not installed (used from its source tree)"
+
+
+def _install(extra: str) -> str:
+    """The command that brings an extra: by name where the package is installed, else from its source tree."""
+    installed = not _version("ozaki-multiword").startswith("not installed")
+    return f"pip install '{'ozaki-multiword' if installed else '.'}[{extra}]'"
 
 
 def _attempt(query: Any) -> str:
