@@ -14,9 +14,9 @@ from typing import Any
 from benchmarks.batched_timing import Operands, compact, heading, time_way
 from multiword.batched import _device as device
 from multiword.batched._choices import regime
-from multiword.batched._plans import Blocking
+from multiword.batched._plans import Blocking, sample_case
 
-TUNED_BYTES = 600 << 20
+TUNED_BYTES = 400 << 20
 """Larger batches are tuned by a part of them that fills this much memory."""
 
 REGIMES = ("real square", "real rank-16", "complex square", "complex rank-16")
@@ -32,20 +32,28 @@ SIZES = (
 )
 # fmt: on
 PLAIN = [
-    Blocking("plain", t, c) for t, c in ((64, 4096), (128, 4096), (128, 8192), (128, 16384), (256, 16384))
+    *(Blocking("plain", t, c) for t, c in ((64, 4096), (128, 4096), (128, 8192), (256, 16384))),
+    *(Blocking("plain", t, 1, direct=True) for t in (64, 128, 256)),
 ]
-WHOLE_SHAPES = {
-    16: ((1, 1), (1, 2)),
-    32: ((1, 1), (1, 2), (2, 2)),
-    64: ((1, 2), (2, 2), (2, 4)),
-    256: ((2, 2), (2, 4), (4, 2)),
+SHAPES = {8: [(1, 1)], 16: [(1, 1), (1, 2)], 32: [(1, 1), (1, 2), (2, 2)], 64: [(1, 2), (2, 2), (2, 4)]}
+"""Tensor-core tiles of a warp, for sizes up to the key."""
+
+STAGED = {
+    32: ((64, 4096), (64, 8192), (64, 16384), (128, 4096), (128, 8192), (128, 16384), (256, 16384)),
+    64: ((64, 4096), (128, 4096), (128, 8192), (128, 16384), (256, 16384), (128, 32768), (256, 32768)),
+    256: ((128, 1), (256, 1), (512, 1)),
 }
+"""Threads, and bytes that a block takes at once, for sizes up to the key."""
+
+DIRECT = ((32, 1), (64, 1), (128, 1), (256, 1), (128, 8192), (256, 16384))
+
 TILED = [
-    Blocking("tiled", tile_m=m, tile_n=n, warps_m=wm, warps_n=wn, steps=s, stages=g)
-    for m, n, wm, wn, s, g in (
-        *((1, 1, 2, 2, 2, 3), (2, 2, 2, 2, 2, 3), (2, 2, 2, 2, 4, 2), (2, 4, 2, 2, 2, 3)),
-        *((4, 4, 2, 2, 2, 3), (2, 4, 4, 2, 2, 3), (1, 2, 4, 2, 2, 2), (2, 2, 2, 2, 1, 2)),
-        *((4, 2, 2, 4, 4, 2), (4, 2, 2, 4, 2, 3), (4, 4, 2, 2, 4, 2), (1, 5, 7, 1, 4, 2), (1, 5, 5, 1, 4, 2)),
+    Blocking("tiled", *(128, 8192, *x[:6]), resident=x[6])
+    for x in (
+        *((1, 1, 2, 2, 2, 3, 0), (2, 2, 2, 2, 2, 3, 0), (2, 2, 2, 2, 1, 2, 0), (1, 2, 4, 2, 2, 2, 0)),
+        *((2, 2, 2, 2, 4, 2, 0), (2, 4, 2, 2, 2, 3, 0), (2, 4, 4, 2, 2, 3, 0), (4, 2, 2, 4, 2, 3, 0)),
+        *((4, 4, 2, 2, 2, 3, 0), (4, 4, 2, 2, 4, 3, 2), (4, 4, 2, 4, 2, 4, 1), (4, 4, 2, 4, 4, 3, 1)),
+        *((4, 4, 2, 4, 2, 4, 0), (1, 5, 7, 1, 4, 2, 0)),
     )
 ]
 
@@ -57,18 +65,18 @@ def candidates(n: int, is_complex: bool, rank: bool) -> list[Blocking]:
     if parts * n <= 16:
         found += PLAIN
     if n <= (128 if is_complex else 256):
-        bound = next(x for x in WHOLE_SHAPES if n <= x)
-        chunks = (4096, 6144, 8192, 16384, 32768) if n <= 64 else (1,)
-        threads = (64, 128, 256) if n <= 32 else (128, 256)
-        if n > 64:
-            threads = (128, 256, 512)
-        found += [
-            Blocking("whole", t, c, *shape)
-            for t, c, shape in itertools.product(threads, chunks, WHOLE_SHAPES[bound])
-            if (c, t) not in ((4096, 256), (32768, 64))
-        ]
+        shapes = SHAPES[next((x for x in SHAPES if n <= x), 64)] if n <= 64 else [(2, 2), (2, 4), (4, 2)]
+        if is_complex and 16 < n <= 24:
+            shapes = [*shapes[:2], (2, 3)]
+        if is_complex and 24 < n <= 32:
+            shapes = [*shapes[:3], (2, 4)]
+        staged = STAGED[next(x for x in STAGED if n <= x)]
+        found += [Blocking("whole", *x, *shape) for shape in shapes for x in staged]
+        if n <= 64:
+            found += [Blocking("whole", *x, *shape, direct=True) for shape in shapes[:2] for x in DIRECT]
+            found += [Blocking("whole", t, 1, *shape, direct=True) for shape in shapes[2:] for t in (32, 64)]
     if n > 24 or rank:
-        found += TILED if n > 48 else TILED[:2] + TILED[6:8]
+        found += TILED if n > 48 else TILED[:4]
     return found + (fitted(n, is_complex) if n > 88 and not rank else [])
 
 
@@ -86,17 +94,20 @@ def fitted(n: int, is_complex: bool) -> list[Blocking]:
             fetched = (rows + columns) / (rows * columns) * 16
             ranked.append((covered / n**2 * (0.5 + reads + fetched), m, k, wm, wn))
     return [
-        Blocking("tiled", tile_m=m, tile_n=k, warps_m=wm, warps_n=wn, steps=steps, stages=stages)
-        for _, m, k, wm, wn in sorted(ranked)[:5]
-        for steps, stages in ((2, 3), (4, 2))
+        Blocking("tiled", 128, 8192, m, k, wm, wn, steps, stages, resident=resident * (8 // (wm * wn)))
+        for _, m, k, wm, wn in sorted(ranked)[:4]
+        for steps, stages, resident in ((2, 3, 0), (2, 4, 1))
     ]
 
 
-def compile_all(part: list[tuple[str, int, int, int]]) -> None:
-    """Compile a share of the kernels, into the cache on disk."""
-    for name, m, n, k in part:
-        is_complex = name.startswith("complex")
-        distinct(Operands(m, n, k, 2, is_complex), candidates(m, is_complex, name.endswith("16")))
+def compile_all(shape: tuple[str, int, int, int]) -> None:
+    """Compile the kernels of a shape, into the cache on disk; nothing runs on the GPU."""
+    name, m, n, k = shape
+    is_complex = name.startswith("complex")
+    case = sample_case(m, n, k, complex=is_complex)
+    for blocking in candidates(m, is_complex, name.endswith("16")):
+        if blocking.way != "cublas":
+            device.compiled(case, blocking)
 
 
 def tuning_shapes(name: str) -> list[tuple[int, int, int]]:
@@ -115,18 +126,16 @@ def tune(out: Path, budget: float, regimes: list[str], sizes: tuple[int, int], a
     if not again:
         every = [x for x in every if len(rows.get(x[:2], {"best": ()})["best"]) < len(batches_of(x[1]))]
     began = time.time()
-    workers = min(16, os.cpu_count() or 1)
-    with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        pool.map(compile_all, [every[i :: 4 * workers] for i in range(4 * workers)], chunksize=1)
-    print(f"compiled in {time.time() - began:.0f} s", flush=True)
     blockings = [Blocking(**x) for x in old["blockings"]]
     # Sizes in an order that covers the range evenly, in case time runs out.
     order = [x for step in range(4) for x in every[step::4]]
-    for name, m, n, k in order:
-        if time.time() - began > budget:
-            print("out of time at", name, m, flush=True)
-            break
-        rows[name, n] = tune_size(name, m, n, k, blockings, None if again else rows.get((name, n)))
+    with multiprocessing.get_context("spawn").Pool(min(15, os.cpu_count() or 1)) as pool:
+        # Compiled ahead by the pool, timed here as they come.
+        for (name, m, n, k), _ in zip(order, pool.imap(compile_all, order), strict=True):
+            if time.time() - began > budget:
+                print("out of time at", name, m, flush=True)
+                break
+            rows[name, n] = tune_size(name, m, n, k, blockings, None if again else rows.get((name, n)))
     choices = {name: [rows[key] for key in sorted(rows) if key[0] == name] for name in REGIMES}
     record = heading("tune") | {
         "batches": BATCHES,

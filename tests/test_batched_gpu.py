@@ -47,7 +47,7 @@ def by_way(
     from multiword.batched._device import multiply
 
     problem = check_problem(a, b, alpha, beta, c, trans_a, trans_b, accumulate, out)
-    result = multiply(problem, WAYS[way])
+    result, _, _ = multiply(problem, WAYS[way])
     return HalfComplex(result) if problem.complex else result
 
 

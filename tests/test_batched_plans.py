@@ -21,7 +21,7 @@ def test_every_choice_has_a_launch(is_complex):
                 blocking = choose(case)
                 assert blocking.way in WAYS
                 if blocking.way == "tiled":
-                    assert plan_tiled(case, blocking).grid >= batch
+                    assert plan_tiled(case, blocking).sizes[3] >= batch
                 elif blocking.way != "cublas":
                     plan = plan_whole(case, blocking, 132)
                     assert plan is None or plan.shared <= BLOCK_BYTES

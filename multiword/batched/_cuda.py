@@ -150,38 +150,40 @@ struct Operand {
         }
         if (CONJUGATE) { r[0] ^= SIGN; r[1] ^= SIGN; }
     }
+#else
+    // r[q]: slots 2q and 2q + 1 of row o
+    __device__ __forceinline__ static void row(u32 (&r)[2], const u16* s, int o, int step, int t) {
+        const int h = inner<SINGLY>(step, t, 0);
+        if constexpr (DEPTH_CONTIGUOUS && PAIRS && DEPTH % 2 == 0) {
+            const u16* q = s + outer(o) * LD;
+            if constexpr (LD % 4 == 0 && DEPTH % 4 == 0 && ALIGN % 4 == 0 && !SHORT) {
+                const uint2 x = *(const uint2*)(q + depth(h, DEPTH - 4));
+                r[0] = inside(h) ? x.x : 0; r[1] = inside(h) ? x.y : 0;
+            } else {
+#pragma unroll
+                for (int j = 0; j < SLOTS / 2; ++j) {
+                    const u32 x = *(const u32*)(q + depth(h + 2 * j, DEPTH - 2));
+                    r[j] = inside(h + 2 * j) ? x : 0;
+                }
+            }
+        } else {
+#pragma unroll
+            for (int q = 0; q < SLOTS / 2; ++q)
+                r[q] = __byte_perm(entry(s, o, inner<SINGLY>(step, t, 2 * q)),
+                                   entry(s, o, inner<SINGLY>(step, t, 2 * q + 1)), 0x5410);
+        }
+    }
+#endif
 
     // r[p]: row p of two
     __device__ __forceinline__ static void rows(
-            u32 (&r)[2][2], const u32* s, int o0, int o1, int step, int t) {
-        row(r[0], s, o0, step, t);
-        row(r[1], s, o1, step, t);
-    }
-#else
-    // r[p][q]: slots 2q and 2q + 1 of row p of two
-    __device__ __forceinline__ static void rows(
-            u32 (&r)[2][2], const u16* s, int o0, int o1, int step, int t) {
-        const int h = inner<SINGLY>(step, t, 0);
-        if constexpr (DEPTH_CONTIGUOUS && PAIRS && DEPTH % 2 == 0) {
-#pragma unroll
-            for (int p = 0; p < 2; ++p) {
-                const u16* q = s + outer(p ? o1 : o0) * LD;
-                if constexpr (LD % 4 == 0 && DEPTH % 4 == 0 && ALIGN % 4 == 0 && !SHORT) {
-                    const uint2 x = *(const uint2*)(q + depth(h, DEPTH - 4));
-                    r[p][0] = inside(h) ? x.x : 0; r[p][1] = inside(h) ? x.y : 0;
-                } else {
-#pragma unroll
-                    for (int j = 0; j < SLOTS / 2; ++j) {
-                        const u32 x = *(const u32*)(q + depth(h + 2 * j, DEPTH - 2));
-                        r[p][j] = inside(h + 2 * j) ? x : 0;
-                    }
-                }
-            }
-        } else if constexpr (!DEPTH_CONTIGUOUS && PAIRS && !COLUMNS_SINGLY) {
+            u32 (&r)[2][2], const Entry* s, int o0, int o1, int step, int t) {
+        if constexpr (!COMPLEX && !DEPTH_CONTIGUOUS && PAIRS && !COLUMNS_SINGLY) {
+            const int h = inner<SINGLY>(step, t, 0);
             u32 x[4];  // rows o0 and o1 = o0 + 1 of slot j
 #pragma unroll
             for (int j = 0; j < SLOTS; ++j) {
-                const u16* q = s + depth(h + j, DEPTH - 1) * LD;
+                const Entry* q = s + depth(h + j, DEPTH - 1) * LD;
                 x[j] = *(const u32*)(q + (CLAMPED ? min(o0, (OUTER - 1) & ~1) : o0));
                 x[j] = inside(h + j) ? x[j] : 0;
             }
@@ -191,15 +193,10 @@ struct Operand {
                 r[1][q] = __byte_perm(x[2 * q], x[2 * q + 1], 0x7632);
             }
         } else {
-#pragma unroll
-            for (int p = 0; p < 2; ++p)
-#pragma unroll
-                for (int q = 0; q < SLOTS / 2; ++q)
-                    r[p][q] = __byte_perm(entry(s, p ? o1 : o0, inner<SINGLY>(step, t, 2 * q)),
-                                          entry(s, p ? o1 : o0, inner<SINGLY>(step, t, 2 * q + 1)), 0x5410);
+            row(r[0], s, o0, step, t);
+            row(r[1], s, o1, step, t);
         }
     }
-#endif
 
     // A: 16 rows from `tile`, for one instruction
     __device__ __forceinline__ static void left(
@@ -229,9 +226,18 @@ struct Operand {
     }
 };
 
-// ---- the last step: alpha·sum + beta·C in fp32, rounded once
+// ---- what is passed by value beside the addresses; `multiword.batched._plans.PARAMETERS` on the host
 
 struct Scalars { float are, aim, bre, bim; };
+
+struct Parameters {
+    i64 a_stride, b_stride, c_stride, out_stride;  // entries from one matrix to the next
+    int a_ld, b_ld, c_ld, out_ld;                  // entries from one row to the next
+    int sizes[4];                                  // the kernel's own
+    Scalars scalars;
+};
+
+// ---- the last step: alpha·sum + beta·C in fp32, rounded once
 
 __device__ __forceinline__ void times(float& re, float& im, float sre, float sim, bool full) {
     if (full) {
@@ -271,7 +277,8 @@ __device__ __forceinline__ void emit(Entry* out, const Entry* c, float (&v)[4], 
     scale<GAP>(v, c, count, s);
     const u32 x = narrow(v[0], v[1]), y = narrow(v[2], v[3]);
     if constexpr (ALIGN % OWN == 0 && GAP == 1) {
-        if (count >= OWN) { *(uint2*)out = make_uint2(x, y); return; }
+        // As one number: two neighbouring 32-bit stores are not always made into one.
+        if (count >= OWN) { *(unsigned long long*)out = (unsigned long long)y << 32 | x; return; }
     }
 #if COMPLEX
     if (count > 0) out[0] = x;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from math import prod
@@ -12,7 +13,7 @@ import numpy as np
 from multiword._arrays import Array, import_cupy
 from multiword.batched import _gemm, _host
 from multiword.batched._choices import choose
-from multiword.batched._plans import Blocking, Case, Plan, plan_tiled, plan_whole
+from multiword.batched._plans import PARAMETERS, Blocking, Case, Plan, plan_tiled, plan_whole
 from multiword.batched._problem import Problem
 from multiword.batched._storage import Layout, Storage, describe, overlap, store, store_array
 from multiword.batched._tiled import TILED
@@ -20,6 +21,9 @@ from multiword.batched._whole import WHOLE
 
 FALLBACKS = (Blocking("whole"), Blocking("tiled", tile_m=2, tile_n=2))
 """For cases that the chosen blocking does not fit; the last one runs every case."""
+
+Launch = Callable[[Any, Any, Any, Any], None]
+"""What computes a batch, given where A, B, C (or anything) and the result are."""
 
 
 @dataclass(frozen=True)
@@ -33,20 +37,34 @@ class Call:
     out: Storage
     problem: Problem
 
+    @property
+    def addresses(self) -> tuple[int, int, int, int]:
+        """Where A, B, C (or the result, if there is no C) and the result are."""
+        return self.a.address, self.b.address, (self.c or self.out).address, self.out.address
 
-def multiply(problem: Problem, blocking: Blocking | None = None) -> Array:
-    """Return the result of `stored_shape`, in `problem.out` if that is given."""
+
+def multiply(problem: Problem, blocking: Blocking | None = None) -> tuple[Array, Call | None, Launch | None]:
+    """Return the result of `stored_shape`, in `problem.out` if that is given.
+
+    With it come the call and the launch that computed it, if one launch was all there was to do.
+    """
     with problem.a.first.device:
         result = _result_array(problem)
+        call = launch = None
         if problem.alpha == 0 or problem.mnk[2] == 0:
             zero = problem.xp.zeros(problem.stored_shape, np.float32)
             result[...] = _host.scaled(problem, zero).astype(problem.word)
         elif result.size:
-            _run(place(problem, result), blocking)
+            call = place(problem, result)
+            launch = launch_of(call, blocking)
+            if launch is None:
+                _gemm.multiply(call)
+            else:
+                launch(*call.addresses)
         if problem.out is None or result is problem.out:
-            return result
+            return result, call, launch
         problem.out[...] = result
-        return problem.out
+        return problem.out, None, None
 
 
 def _result_array(problem: Problem) -> Array:
@@ -105,19 +123,26 @@ def _addend(problem: Problem, out: Layout, result: Array) -> Storage | None:
     return store_array(problem.xp.ascontiguousarray(problem.c), problem.complex, problem.batch)
 
 
-def _run(call: Call, blocking: Blocking | None) -> None:
-    """Compute a call in the way asked for, or chosen from measurements."""
+def launch_of(call: Call, blocking: Blocking | None = None) -> Launch | None:
+    """The launch for a call, in the way asked for or chosen from measurements; None: not by one launch."""
     chosen = blocking or choose(call.case)
     if chosen.way == "cublas":
-        _gemm.multiply(call)
-        return
-    attempts = (chosen,) if blocking else (chosen, *FALLBACKS)
+        return _gemm.launch_of(call)
+    attempts = (chosen,) if blocking else (chosen, replace(chosen, direct=False), *FALLBACKS)
     for attempt in attempts:
         function, plan = compiled(call.case, attempt)
         if plan is not None:
-            function((plan.grid,), (plan.threads,), _arguments(call, plan), shared_mem=plan.shared)
-            return
+            return _kernel_launch(function, plan, parameters(call, plan))
     raise ValueError(f"{chosen} does not fit m, n, k = {call.case.m}, {call.case.n}, {call.case.k}")
+
+
+def _kernel_launch(function: Any, plan: Plan, parameters: np.ndarray) -> Launch:
+    grid, threads, kernel = (plan.grid,), (plan.threads,), function.kernel
+
+    def launch(a: Any, b: Any, c: Any, out: Any) -> None:
+        kernel(grid, threads, (a, b, c, out, parameters), plan.shared)
+
+    return launch
 
 
 def compiled(case: Case, blocking: Blocking) -> tuple[Any, Plan | None]:
@@ -129,7 +154,7 @@ def compiled(case: Case, blocking: Blocking) -> tuple[Any, Plan | None]:
 def _compiled(case: Case, blocking: Blocking, device: int) -> tuple[Any, Plan | None]:
     processors, limit = device_limits(device)
     if blocking.way == "tiled":
-        kernel, plan = TILED, plan_tiled(case, blocking, limit)
+        kernel, plan = TILED, plan_tiled(case, blocking, processors, limit)
     else:
         kernel, plan = WHOLE, plan_whole(case, blocking, processors, limit)
     if plan is None:
@@ -148,12 +173,14 @@ def device_limits(device: int) -> tuple[int, int]:
     return attributes["MultiProcessorCount"], attributes["MaxSharedMemoryPerBlockOptin"]
 
 
-def _arguments(call: Call, plan: Plan) -> tuple[Any, ...]:
-    case = call.case
-    places: list[Any] = []
-    for x in (call.a, call.b, call.c or call.out, call.out):
-        places += [np.uint64(x.address), np.int64(x.layout.stride), np.int32(x.layout.leading)]
-    kind = np.float16 if case.acc16 else np.float32
+def parameters(call: Call, plan: Plan) -> np.ndarray:
+    """What the kernels are passed by value: an array of one element, the C structure."""
+    places = [x.layout for x in (call.a, call.b, call.c or call.out, call.out)]
+    kind = np.float16 if call.case.acc16 else np.float32
     scalars = [part for x in (call.problem.alpha, call.problem.beta) for part in (np.real(x), np.imag(x))]
+    sizes = (*plan.sizes, *[0] * (4 - len(plan.sizes)))
     with np.errstate(over="ignore"):
-        return (*places, *map(np.int32, plan.sizes), *(np.float32(kind(x)) for x in scalars))
+        rounded = [kind(x) for x in scalars]
+    fields = ([x.stride for x in places], [x.leading for x in places], sizes, rounded)
+    # As plain bytes: CuPy asks for an argument's description at every launch.
+    return np.array([fields], PARAMETERS).view(np.dtype((np.void, PARAMETERS.itemsize)))

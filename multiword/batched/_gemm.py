@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +46,46 @@ extern "C" __global__ void batched_expand(
 """B as a real matrix of twice its sizes. NumPy form: `multiword.batched._host.real_columns`."""
 
 
+@dataclass(frozen=True)
+class StridedLaunch:
+    """One call of `cublasGemmStridedBatchedEx`, but for the addresses."""
+
+    alpha: Any
+    beta: Any
+    sizes: tuple[int, ...]
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    out: tuple[int, ...]
+    tail: tuple[int, ...]
+
+    def __call__(self, a: Any, b: Any, c: Any, out: Any) -> None:
+        del c  # it is where the result goes
+        a, b, out = (x if isinstance(x, int) else x.data.ptr for x in (a, b, out))
+        # Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ: B comes first.
+        lib.routine("cublasGemmStridedBatchedEx")(
+            *(current_handle(), *self.sizes, self.alpha.ctypes.data, b, *self.b, a, *self.a),
+            *(self.beta.ctypes.data, out, *self.out, *self.tail),
+        )
+
+
+def launch_of(call: Call) -> StridedLaunch | None:
+    """The one call of cuBLAS that a strided real batch takes, or None if there is more to do."""
+    case, added = call.case, call.c
+    stacks = (call.a, call.b, call.out)
+    if case.complex or any(x.layout.listed for x in stacks) or (added and added.address != call.out.address):
+        return None
+    word, compute = _types(call)
+    alpha, beta = _scalars(call)
+    a, b, out = ((word, x.layout.leading, x.layout.stride) for x in stacks)
+    sizes = (*_operations(call), case.n, case.m, case.k)
+    return StridedLaunch(alpha, beta, sizes, a, b, out, (case.batch, compute, lib.GEMM_DEFAULT))
+
+
+def _operations(call: Call) -> list[int]:
+    """For cuBLAS, rows are columns."""
+    return [lib.OP_N if x.layout.by_rows else lib.OP_T for x in (call.b, call.a)]
+
+
 def multiply(call: Call) -> None:
     """Write the result of a call to its place, through cuBLAS."""
     case = call.case
@@ -55,8 +96,12 @@ def multiply(call: Call) -> None:
         call.out.owner[...] = call.problem.c
     if case.complex:
         _multiply_complex(call)
+    elif any(x.layout.listed for x in (call.a, call.b, call.out)):
+        _multiply_listed(call)
     else:
-        _multiply_real(call)
+        launch = launch_of(replace(call, c=call.c and call.out))
+        assert launch is not None
+        launch(*call.addresses)
 
 
 def _scalars(call: Call, beta: float | None = None) -> tuple[Any, Any]:
@@ -70,24 +115,18 @@ def _types(call: Call) -> tuple[int, int]:
     return word, lib.COMPUTE_16F if call.case.acc16 else lib.COMPUTE_32F
 
 
-def _multiply_real(call: Call) -> None:
+def _multiply_listed(call: Call) -> None:
+    """Matrices behind lists of addresses."""
     case = call.case
     alpha, beta = _scalars(call)
     word, compute = _types(call)
-    # Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ: B comes first, and rows are its columns.
-    first, second = (lib.OP_N if x.layout.by_rows else lib.OP_T for x in (call.b, call.a))
-    head = (current_handle(), first, second, case.n, case.m, case.k, alpha.ctypes.data)
     stacks = (call.b, call.a, call.out)
-    places: list[tuple[int, ...]]
-    if any(x.layout.listed for x in stacks):
-        lists = [addresses(x, (case.batch,), case.entry) for x in stacks]
-        places = [(p.data.ptr, word, x.layout.leading) for p, x in zip(lists, stacks, strict=True)]
-        gemm = lib.routine("cublasGemmBatchedEx")
-    else:
-        places = [(x.address, word, x.layout.leading, x.layout.stride) for x in stacks]
-        gemm = lib.routine("cublasGemmStridedBatchedEx")
-    b, a, out = places
-    gemm(*head, *b, *a, beta.ctypes.data, *out, case.batch, compute, lib.GEMM_DEFAULT)
+    lists = [addresses(x, (case.batch,), case.entry) for x in stacks]
+    b, a, out = ((p.data.ptr, word, x.layout.leading) for p, x in zip(lists, stacks, strict=True))
+    lib.routine("cublasGemmBatchedEx")(
+        *(current_handle(), *_operations(call), case.n, case.m, case.k, alpha.ctypes.data, *b, *a),
+        *(beta.ctypes.data, *out, case.batch, compute, lib.GEMM_DEFAULT),
+    )
 
 
 def _multiply_complex(call: Call) -> None:

@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
+import numpy as np
+
 from multiword.batched._storage import Layout
 
 BLOCK_BYTES = 227 << 10
 """Shared memory that one block may have (sm_90; smaller devices are asked)."""
+
+PARAMETERS = np.dtype(
+    [("strides", np.int64, 4), ("leading", np.int32, 4), ("sizes", np.int32, 4), ("scalars", np.float32, 4)]
+)
+"""What a kernel is passed by value: of A, B, C and the result; the plan's sizes; alpha and beta."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +29,13 @@ class Blocking:
         in shared memory; "tiled" passes tiles through it; "cublas" calls the library.
     threads : of a block ("plain", "whole").
     chunk : bytes of operands that a block takes at once ("plain", "whole").
+    direct : whether "plain" and "whole" read their operands from global memory as they need them,
+        each warp on its own, rather than through shared memory.
     tile_m, tile_n : tensor-core tiles of a warp ("whole", "tiled").
     warps_m, warps_n : warps of a block ("tiled").
     steps, stages : instructions along k for each stage, and stages in flight ("tiled").
+    resident : blocks on each multiprocessor that take one tile after another, so that the next
+        one's operands are under way while one is finished; 0: one block for every tile ("tiled").
 
     References
     ----------
@@ -40,6 +51,8 @@ class Blocking:
     warps_n: int = 2
     steps: int = 2
     stages: int = 3
+    direct: bool = False
+    resident: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,17 +125,28 @@ def _up(x: int, multiple: int) -> int:
     return -(-x // multiple) * multiple
 
 
-def _operand(case: Case, x: Layout, outer: int, name: str, by_depth: bool) -> dict[str, int]:
+def _operand(case: Case, x: Layout, outer: int, name: str, by_depth: bool, direct: bool) -> dict[str, int]:
     """The constants that place one operand in shared memory."""
     size = case.entry
+    if direct:
+        stride = 0 if x.listed else x.stride * size
+        return {
+            f"{name}_FLAT": 0,
+            f"{name}_SHARED": 0,
+            f"{name}_VEC": 2,
+            f"{name}_LD": x.leading,
+            f"{name}_ALIGN": gcd(16, x.alignment, stride) // size,
+            f"{name}_STRIDE": 0,
+            f"{name}_ROOM": 0,
+        }
     rows, length = (outer, case.k) if by_depth else (case.k, outer)
     shared = x.stride == 0 and not x.listed
     piece = _piece(size, x, length=length)
-    flat = piece < 16 and _packed(x, rows, length, case.batch)
     unit = 16 // size
     ld = length
     if piece == 16 and length % (2 * unit) == 0:
         ld += unit  # eight rows then begin in different banks
+    flat = ld == length and _packed(x, rows, length, case.batch)
     stride = rows * ld if flat else _up(rows * ld, unit)
     align = gcd(16, x.alignment, stride * size) // size if flat else unit
     return {
@@ -151,6 +175,7 @@ def _result(case: Case, staged: bool) -> dict[str, int]:
         return {
             "STAGED": 0,
             "C_FLAT": 0,
+            "C_WHOLE": 0,
             "C_VEC": piece,
             "C_STRIDE": 0,
             "C_ROOM": 0,
@@ -159,12 +184,13 @@ def _result(case: Case, staged: bool) -> dict[str, int]:
     packed = all(
         _packed(x, case.m, case.n, case.batch) and (x.stride > 0 or case.batch == 1) for x in layouts
     )
-    flat = piece < 16 and packed and case.in_phase
+    flat = packed and case.in_phase
     stride = case.m * case.n if flat else _up(case.m * case.n, 16 // size)
     align = gcd(16, case.n * size, stride * size, case.out.alignment if flat else 16) // size
     return {
         "STAGED": 1,
         "C_FLAT": int(flat),
+        "C_WHOLE": int(flat and stride * size % 16 == 0 and case.out.alignment == 16),
         "C_VEC": piece,
         "C_STRIDE": stride,
         "C_ROOM": stride,
@@ -185,23 +211,32 @@ def plan_whole(case: Case, blocking: Blocking, processors: int, limit: int = BLO
         m * k * (case.a.stride > 0 or case.a.listed) + k * n * (case.b.stride > 0 or case.b.listed)
     )
     # Full sectors can be written from registers; anything else is gathered first.
-    staged = n * size % 32 != 0 or _result(case, False)["C_VEC"] < 8
+    staged = not blocking.direct and (n * size % 32 != 0 or _result(case, False)["C_VEC"] < 8)
     count = max(1, blocking.chunk // max(1, each + size * m * n * staged))
     count = min(count, -(-case.batch // processors))
+    if blocking.direct:
+        lengths = (k if case.a.by_rows else m, n if case.b.by_rows else k)
+        if (case.a.leading, case.b.leading) != lengths:
+            return None
+        wide = 8 if case.complex else 16
+        shares = -(-m // (16 * blocking.tile_m)) * -(-n // (wide * blocking.tile_n))
+        pairs = 2 if m <= 8 and parts * n <= 8 else 1
+        count = max(count, blocking.threads // m if plain else blocking.threads // 32 * pairs // shares)
     while True:
         constants = _formats(case) | {
             "M": m,
             "N": n,
             "K": k,
             "PLAIN": int(plain),
+            "DIRECT": int(blocking.direct),
             "SHORT": int(parts * k <= 8),
         }
         constants |= {"THREADS": blocking.threads, "TM": blocking.tile_m, "TN": blocking.tile_n}
-        constants |= _operand(case, case.a, m, "A", case.a.by_rows)
-        constants |= _operand(case, case.b, n, "B", not case.b.by_rows)
+        constants |= _operand(case, case.a, m, "A", case.a.by_rows, blocking.direct)
+        constants |= _operand(case, case.b, n, "B", not case.b.by_rows, blocking.direct)
         constants |= _result(case, staged)
         rooms = [_room(size, constants, name, count) for name in "ABC"]
-        shared = sum(rooms[: 2 + staged])
+        shared = 0 if blocking.direct else sum(rooms[: 2 + staged])
         if shared <= limit:
             grid = -(-case.batch // count)
             sizes = (case.batch, count, *rooms[:2])
@@ -211,16 +246,24 @@ def plan_whole(case: Case, blocking: Blocking, processors: int, limit: int = BLO
         count, staged = max(1, count // 2), staged and count > 1
 
 
-def plan_tiled(case: Case, blocking: Blocking, limit: int = BLOCK_BYTES) -> Plan | None:
+def plan_tiled(
+    case: Case, blocking: Blocking, processors: int = 132, limit: int = BLOCK_BYTES
+) -> Plan | None:
     """Plan the kernel of tiles, or return None if its buffers do not fit."""
     size = case.entry
     wide = step = 8 if case.complex else 16
     rows = 16 * blocking.tile_m * blocking.warps_m
     columns = wide * blocking.tile_n * blocking.warps_n
     depth = step * blocking.steps
-    pad = 16 // size
-    room_a = rows * (depth + pad) if case.a.by_rows else depth * (rows + pad)
-    room_b = depth * (columns + pad) if case.b.by_rows else columns * (depth + pad)
+
+    def padding(by_depth: bool, length: int) -> int:
+        return (0 if length % 16 else 8) if case.complex and not by_depth else 16 // size
+
+    def room(by_depth: bool, outer: int) -> int:
+        lines, length = (outer, depth) if by_depth else (depth, outer)
+        return lines * (length + padding(by_depth, length))
+
+    room_a, room_b = room(case.a.by_rows, rows), room(not case.b.by_rows, columns)
     shared = blocking.stages * (room_a + room_b) * size
     if shared > limit:
         return None
@@ -236,10 +279,12 @@ def plan_tiled(case: Case, blocking: Blocking, limit: int = BLOCK_BYTES) -> Plan
         "B_VEC": _piece(size, case.b),
         "C_ALIGN": _piece(size, *layouts) // size,
     }
-    grid = case.batch * -(-case.m // rows) * -(-case.n // columns)
+    grid = total = case.batch * -(-case.m // rows) * -(-case.n // columns)
+    if blocking.resident:
+        grid = min(grid, blocking.resident * processors)
     return Plan(
         tuple(sorted(constants.items())),
-        (case.m, case.n, case.k),
+        (case.m, case.n, case.k, total),
         grid,
         32 * blocking.warps_m * blocking.warps_n,
         shared,

@@ -8,106 +8,200 @@ from multiword.batched._storage import Layout
 _SOURCE = r"""
 constexpr int THREADS = 32 * WARPS_M * WARPS_N;
 constexpr int BM = 16 * TM * WARPS_M, BN = WIDE * TN * WARPS_N, BK = STEP * STEPS;
-constexpr int PAD = 16 / SIZE;           // against bank conflicts
-constexpr int A_LD = (A_KMAJOR ? BK : BM) + PAD, B_LD = (B_KMAJOR ? BK : BN) + PAD;
+// The rows that an instruction reads begin in different banks: see `padding` in _plans.py
+__device__ constexpr int padding(bool kmajor, int length) {
+    return COMPLEX && !kmajor ? (length % 16 ? 0 : 8) : 16 / SIZE;
+}
+constexpr int A_LD = (A_KMAJOR ? BK : BM) + padding(A_KMAJOR, BM);
+constexpr int B_LD = (B_KMAJOR ? BK : BN) + padding(B_KMAJOR, BN);
 constexpr int A_ROOM = (A_KMAJOR ? BM : BK) * A_LD, B_ROOM = (B_KMAJOR ? BN : BK) * B_LD;
-using Left = Operand<A_KMAJOR, A_LD, BM, BK, 16, CONJ_A, false>;
-using Right = Operand<B_KMAJOR, B_LD, BN, BK, 16, CONJ_B, false>;
+
+// Four 8×8 matrices of halves from shared memory; each lane has the address of one of their rows
+template <bool TRANSPOSED>
+__device__ __forceinline__ void load_matrices(u32 (&f)[4], const Entry* row) {
+    const u32 at = (u32)__cvta_generic_to_shared(row);
+    if constexpr (TRANSPOSED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3]) : "r"(at) : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3]) : "r"(at) : "memory");
+}
+
+// A: 16 rows from `row`, for one instruction: rows g and g + 8 of the thread, in the standard order
+__device__ __forceinline__ void load_left(u32 (&f)[4], const Entry* s, int row, int step, int lane) {
+    if constexpr (A_KMAJOR)
+        load_matrices<false>(f, s + (row + (lane & 15)) * A_LD + STEP * step + (lane >> 4) * (STEP / 2));
+    else if constexpr (!COMPLEX)
+        load_matrices<true>(f, s + (STEP * step + (lane >> 4) * 8 + (lane & 7)) * A_LD + row + (lane & 8));
+    else {
+        const Entry* q = s + (STEP * step + (lane & 3)) * A_LD + row + (lane >> 2);
+        f[0] = q[0]; f[1] = q[8]; f[2] = q[4 * A_LD]; f[3] = q[4 * A_LD + 8];
+    }
+    if (CONJ_A)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) f[i] ^= SIGN;
+}
+
+// B: WIDE columns from `column`, for two instructions
+__device__ __forceinline__ void load_right(
+        u32 (&even)[2], u32 (&odd)[2], const Entry* s, int column, int step, int lane) {
+#if COMPLEX
+    const Entry* q = B_KMAJOR ? s + (column + (lane >> 2)) * B_LD + STEP * step + (lane & 3)
+                              : s + (STEP * step + (lane & 3)) * B_LD + column + (lane >> 2);
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+        const u32 x = q[4 * j * (B_KMAJOR ? 1 : B_LD)] ^ (CONJ_B ? SIGN : 0);
+        even[j] = x ^ SIGN;
+        odd[j] = __byte_perm(x, x, 0x1032);
+    }
+#else
+    u32 f[4];
+    const int high = lane >> 4 << 3, low = lane & 8, r = lane & 7;
+    if constexpr (B_KMAJOR) load_matrices<false>(f, s + (column + high + r) * B_LD + STEP * step + low);
+    else load_matrices<true>(f, s + (STEP * step + low + r) * B_LD + column + high);
+    even[0] = f[0]; even[1] = f[1]; odd[0] = f[2]; odd[1] = f[3];
+#endif
+}
+
+// The thread's OWN entries of row g + 8p of a tile, side by side; returns the column of the first.
+__device__ __forceinline__ int own(float (&v)[4], const Sum& even, const Sum& odd, int p, int t) {
+#if COMPLEX
+    share(v, even, odd, p);  // real parts, imaginary parts
+    return OWN * t;
+#else
+    // Two columns of either instruction; of neighbours, one takes the even ones of both, one the odd ones
+    float mine[2], other[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const float x = even.at(2 * p + i), y = odd.at(2 * p + i);
+        mine[i] = t & 1 ? y : x;
+        other[i] = __shfl_xor_sync(0xffffffffu, t & 1 ? x : y, 1);
+    }
+    v[0] = t & 1 ? other[0] : mine[0]; v[1] = t & 1 ? other[1] : mine[1];
+    v[2] = t & 1 ? mine[0] : other[0]; v[3] = t & 1 ? mine[1] : other[1];
+    return 8 * (t & 1) + 4 * (t >> 1);
+#endif
+}
 
 // Rows `row` … and entries `column` … of a matrix of rows × columns, zeros beyond its ends
 template <int ROWS, int LENGTH, int LD, int VEC>
 __device__ __forceinline__ void fetch(
         Entry* s, const Entry* g, int ld, int row, int column, int rows, int columns) {
     constexpr int EACH = VEC / SIZE, PIECES = LENGTH / EACH;
+    auto piece = [&](Entry* to, const Entry* from, int valid) {
+        if (!valid) from = g;
+        if constexpr (VEC == 2) *to = valid ? *from : (Entry)0;
+        else copy_async<VEC>(to, from, valid * SIZE);
+    };
+    if constexpr (THREADS % PIECES == 0) {  // a thread has the same piece of every HOP-th row
+        constexpr int HOP = THREADS / PIECES;
+        const int r = threadIdx.x / PIECES, e = threadIdx.x % PIECES * EACH;
+        const int width = max(0, min(EACH, columns - column - e)), below = rows - row - r;
+        const Entry* from = g + (i64)(row + r) * ld + column + e;
+#pragma unroll (VEC < 16 ? 4 : 64)
+        for (int i = 0; i < ROWS; i += HOP, from += (i64)HOP * ld)
+            if (ROWS % HOP == 0 || r + i < ROWS) piece(s + (r + i) * LD + e, from, i < below ? width : 0);
+    } else {
 #pragma unroll 4
-    for (int i0 = 0; i0 < ROWS * PIECES; i0 += THREADS) {
-        const int i = i0 + threadIdx.x;
-        if (ROWS * PIECES % THREADS == 0 || i < ROWS * PIECES) {
+        for (int i = threadIdx.x; i < ROWS * PIECES; i += THREADS) {
             const int r = i / PIECES, e = i % PIECES * EACH;
-            const int valid = row + r < rows ? max(0, min(EACH, columns - column - e)) : 0;
-            const Entry* from = valid ? g + (i64)(row + r) * ld + column + e : g;
-            if constexpr (VEC == 2) s[r * LD + e] = valid ? *from : (Entry)0;
-            else copy_async<VEC>(s + r * LD + e, from, valid * SIZE);
+            piece(s + r * LD + e, g + (i64)(row + r) * ld + column + e,
+                  row + r < rows ? max(0, min(EACH, columns - column - e)) : 0);
         }
     }
 }
 
+// A tile of a product, and the block of the inner dimension that comes next
+struct Place {
+    int tile, index, row, column, block;
+    __device__ __forceinline__ void find(int at, int across, int tiles) {
+        tile = at; index = at / tiles; block = 0;
+        row = at % tiles / across * BM; column = at % tiles % across * BN;
+    }
+};
+
 extern "C" __global__ void __launch_bounds__(THREADS) batched_tiled(
-        const void* a, i64 a_stride, int a_ld, const void* b, i64 b_stride, int b_ld,
-        const Entry* c, i64 c_stride, int c_ld, Entry* out, i64 out_stride, int out_ld,
-        int m, int n, int k, float are, float aim, float bre, float bim) {
+        const void* a, const void* b, const Entry* c, Entry* out, const Parameters with) {
     extern __shared__ __align__(16) char memory[];
     Entry *sa = (Entry*)memory, *sb = sa + STAGES * A_ROOM;
+    const int m = with.sizes[0], n = with.sizes[1], k = with.sizes[2], total = with.sizes[3];
     const int across = (n + BN - 1) / BN, tiles = across * ((m + BM - 1) / BM);
-    const int index = blockIdx.x / tiles, tile = blockIdx.x % tiles;
-    const int row0 = tile / across * BM, column0 = tile % across * BN;
-    const Entry* ga = matrix_at<A_LISTED>(a, a_stride, index);
-    const Entry* gb = matrix_at<B_LISTED>(b, b_stride, index);
     const int blocks = (k + BK - 1) / BK;
 
-    auto load = [&](int block) {
-        Entry *ta = sa + block % STAGES * A_ROOM, *tb = sb + block % STAGES * B_ROOM;
-        const int h = block * BK;
-        if constexpr (A_KMAJOR) fetch<BM, BK, A_LD, A_VEC>(ta, ga, a_ld, row0, h, m, k);
-        else fetch<BK, BM, A_LD, A_VEC>(ta, ga, a_ld, h, row0, k, m);
-        if constexpr (B_KMAJOR) fetch<BN, BK, B_LD, B_VEC>(tb, gb, b_ld, column0, h, n, k);
-        else fetch<BK, BN, B_LD, B_VEC>(tb, gb, b_ld, h, column0, k, n);
+    // What is loaded runs STAGES - 1 blocks ahead of what is multiplied, beyond the end of a tile too.
+    Place ahead;
+    ahead.find(blockIdx.x, across, tiles);
+    auto load = [&](int stage) {
+        if (ahead.tile < total) {
+            Entry *ta = sa + stage * A_ROOM, *tb = sb + stage * B_ROOM;
+            const Entry* ga = matrix_at<A_LISTED>(a, with.a_stride, ahead.index);
+            const Entry* gb = matrix_at<B_LISTED>(b, with.b_stride, ahead.index);
+            const int h = ahead.block * BK;
+            if constexpr (A_KMAJOR) fetch<BM, BK, A_LD, A_VEC>(ta, ga, with.a_ld, ahead.row, h, m, k);
+            else fetch<BK, BM, A_LD, A_VEC>(ta, ga, with.a_ld, h, ahead.row, k, m);
+            if constexpr (B_KMAJOR) fetch<BN, BK, B_LD, B_VEC>(tb, gb, with.b_ld, ahead.column, h, n, k);
+            else fetch<BK, BN, B_LD, B_VEC>(tb, gb, with.b_ld, h, ahead.column, k, n);
+            if (++ahead.block == blocks) ahead.find(ahead.tile + gridDim.x, across, tiles);
+        }
+        commit();
     };
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) load(stage);
 
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     const int m0 = warp / WARPS_N * TM, n0 = warp % WARPS_N * TN;
-    Sum sum[TM][TN][2];
+    int now = 0;
+    Place place;
+    for (place.find(blockIdx.x, across, tiles); place.tile < total;
+         place.find(place.tile + gridDim.x, across, tiles)) {
+        Sum sum[TM][TN][2];
 #pragma unroll
-    for (int p = 0; p < TM; ++p)
+        for (int p = 0; p < TM; ++p)
 #pragma unroll
-        for (int q = 0; q < TN; ++q) { sum[p][q][0].clear(); sum[p][q][1].clear(); }
+            for (int q = 0; q < TN; ++q) { sum[p][q][0].clear(); sum[p][q][1].clear(); }
 
+        for (int block = 0; block < blocks; ++block) {
+            arrive<STAGES - 2>();
+            __syncthreads();  // this block's operands are there, and those of the last are done with
+            load(now ? now - 1 : STAGES - 1);
+            const Entry *ta = sa + now * A_ROOM, *tb = sb + now * B_ROOM;
+            now = now + 1 == STAGES ? 0 : now + 1;
 #pragma unroll
-    for (int block = 0; block < STAGES - 1; ++block) {
-        if (block < blocks) load(block);
-        commit();
-    }
-    for (int block = 0; block < blocks; ++block) {
-        arrive<STAGES - 2>();
-        __syncthreads();  // this block's operands are there, and those of the last are done with
-        if (block + STAGES - 1 < blocks) load(block + STAGES - 1);
-        commit();
-        const Entry *ta = sa + block % STAGES * A_ROOM, *tb = sb + block % STAGES * B_ROOM;
+            for (int step = 0; step < STEPS; ++step) {
+                u32 left[TM][4], right[TN][2][2];
 #pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
-            u32 left[TM][4], right[TN][2][2];
+                for (int p = 0; p < TM; ++p) load_left(left[p], ta, 16 * (m0 + p), step, lane);
 #pragma unroll
-            for (int p = 0; p < TM; ++p) Left::left(left[p], ta, m0 + p, step, g, t);
+                for (int q = 0; q < TN; ++q)
+                    load_right(right[q][0], right[q][1], tb, WIDE * (n0 + q), step, lane);
 #pragma unroll
-            for (int q = 0; q < TN; ++q) Right::right(right[q][0], right[q][1], tb, n0 + q, step, g, t);
+                for (int p = 0; p < TM; ++p)
 #pragma unroll
-            for (int p = 0; p < TM; ++p)
-#pragma unroll
-                for (int q = 0; q < TN; ++q) {
-                    sum[p][q][0].add(left[p], right[q][0]);
-                    sum[p][q][1].add(left[p], right[q][1]);
-                }
-        }
-    }
-
-    const Scalars scalars = {are, aim, bre, bim};
-    out += index * out_stride;
-    c += index * c_stride;
-#pragma unroll
-    for (int p = 0; p < TM; ++p)
-#pragma unroll
-        for (int q = 0; q < TN; ++q)
-#pragma unroll
-            for (int r = 0; r < 2; ++r) {
-                const int row = row0 + 16 * (m0 + p) + 2 * g + r;
-                const int column = column0 + WIDE * (n0 + q) + OWN * t;
-                if (row < m && column < n) {
-                    float v[4];
-                    share(v, sum[p][q][0], sum[p][q][1], r);
-                    emit<C_ALIGN>(out + (i64)row * out_ld + column, c + (i64)row * c_ld + column,
-                                  v, n - column, scalars);
-                }
+                    for (int q = 0; q < TN; ++q) {
+                        sum[p][q][0].add(left[p], right[q][0]);
+                        sum[p][q][1].add(left[p], right[q][1]);
+                    }
             }
+        }
+
+        Entry* to = out + place.index * with.out_stride;
+        const Entry* from = c + place.index * with.c_stride;
+#pragma unroll
+        for (int p = 0; p < TM; ++p)
+#pragma unroll
+            for (int q = 0; q < TN; ++q)
+#pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                    float v[4];
+                    const int row = place.row + 16 * (m0 + p) + g + 8 * r;
+                    const int mine = own(v, sum[p][q][0], sum[p][q][1], r, t);
+                    const int column = place.column + WIDE * (n0 + q) + mine;
+                    if (row < m && column < n)
+                        emit<C_ALIGN>(to + (i64)row * with.out_ld + column,
+                                      from + (i64)row * with.c_ld + column, v, n - column, with.scalars);
+                }
+    }
 }
 """
 
@@ -126,7 +220,9 @@ _CASES = (
             b=Layout(10000, 100, False, True, 8),
         ),
     ),
-    (Blocking("tiled"), sample_case(64, 62, 66, bf16=True)),
+    (Blocking("tiled", tile_m=4, tile_n=4, warps_n=4, stages=4, resident=1), sample_case(256, 256, 256)),
+    (Blocking("tiled", tile_m=1, tile_n=5, warps_m=7, warps_n=1), sample_case(64, 62, 66, bf16=True)),
+    (Blocking("tiled"), sample_case(64, 64, 64, a=Layout(4096, 64, False, False, 16))),
     (Blocking("tiled"), sample_case(64, 64, 64, **_PAIRS, alpha=2, beta=2, c=Layout(0, 64, True, False, 16))),
     (
         Blocking("tiled"),

@@ -1,5 +1,7 @@
 """The kernel for the smallest matrices: whole matrices in shared memory, several for each block."""
 
+from dataclasses import replace
+
 from multiword._kernels import Kernel
 from multiword.batched._cuda import COMMON
 from multiword.batched._plans import Blocking, plan_whole, sample_case
@@ -14,23 +16,25 @@ constexpr int B_ROWS = B_KMAJOR ? N : K, B_LENGTH = B_KMAJOR ? K : N;
 // Entries are read singly where neither operand lends itself to vectors
 constexpr bool ODD_A = A_LD % 2 || A_ALIGN % 2, ODD_B = B_LD % 2 || B_ALIGN % 2;
 constexpr bool SINGLY = ODD_A && ODD_B, COLUMNS_SINGLY = N % 2 && (ODD_B || B_KMAJOR);
+constexpr int C_RUN = C_WHOLE ? 16 / SIZE : 1;  // alignment of what is moved at once
 constexpr int GAP = COLUMNS_SINGLY ? 4 : 1, FIRST = COLUMNS_SINGLY ? 1 : OWN;
 constexpr bool M_ENDS = M % (16 * TM), N_ENDS = N % (WIDE * TN);  // within a warp's share
 using Left = Operand<A_KMAJOR, A_LD, M, K, A_ALIGN, CONJ_A, M_ENDS, SINGLY>;
 using Right = Operand<B_KMAJOR, B_LD, N, K, B_ALIGN, CONJ_B, N_ENDS, SINGLY, COLUMNS_SINGLY>;
 
 // A stretch of memory moved in aligned 16-byte pieces, by all threads. It keeps its 16-byte
-// phase in shared memory; returns that phase.
-template <bool STORE>
+// phase in shared memory; returns that phase. ALIGNED: it begins and ends with a piece.
+template <bool STORE, bool ALIGNED>
 __device__ __forceinline__ int move_run(char* s, char* g, int bytes) {
-    const int phase = (int)((unsigned long long)g & 15);
-    const int head = min((16 - phase) & 15, bytes), body = (bytes - head) >> 4, rest = bytes - 16 * body;
+    const int phase = ALIGNED ? 0 : (int)((unsigned long long)g & 15);
+    const int head = ALIGNED ? 0 : min((16 - phase) & 15, bytes), body = (bytes - head) >> 4;
+    const int rest = bytes - 16 * body;
     s += phase;
     for (int i = threadIdx.x; i < body; i += THREADS) {
         if constexpr (STORE) *(uint4*)(g + head + 16 * i) = *(const uint4*)(s + head + 16 * i);
         else copy_async<16>(s + head + 16 * i, g + head + 16 * i);
     }
-    if (2 * threadIdx.x < rest) {
+    if (!ALIGNED && 2 * threadIdx.x < rest) {
         const int at = 2 * threadIdx.x < head ? 2 * threadIdx.x : 2 * threadIdx.x + 16 * body;
         if constexpr (STORE) *(u16*)(g + at) = *(const u16*)(s + at);
         else *(u16*)(s + at) = *(const u16*)(g + at);
@@ -57,11 +61,28 @@ __device__ __forceinline__ void move_rows(
     }
 }
 
-template <bool STORE, bool FLAT, bool LISTED, int ROWS, int LENGTH, int LD, int STRIDE, int VEC>
+// The matrices of a block's group, as they lie in shared and in global memory
+template <int STRIDE>
+struct Packed {
+    const Entry* s;
+    __device__ __forceinline__ const Entry* operator[](int i) const { return s + i * STRIDE; }
+};
+
+template <bool LISTED>
+struct Stack {
+    const void* base;
+    i64 stride;
+    int first;
+    __device__ __forceinline__ const Entry* operator[](int i) const {
+        return matrix_at<LISTED>(base, stride, first + i);
+    }
+};
+
+template <bool STORE, bool FLAT, bool LISTED, int ROWS, int LENGTH, int LD, int STRIDE, int VEC, int ALIGN>
 __device__ __forceinline__ Entry* move(
         char* s, const void* base, i64 stride, int ld, int first, int matrices) {
     if constexpr (FLAT)
-        return (Entry*)(s + move_run<STORE>(
+        return (Entry*)(s + move_run<STORE, STRIDE * SIZE % 16 == 0 && ALIGN * SIZE == 16>(
             s, (char*)((Entry*)base + first * stride), matrices * ROWS * LENGTH * SIZE));
     move_rows<STORE, LISTED, ROWS, LENGTH, LD, STRIDE, VEC>(s, base, stride, ld, first, matrices);
     return (Entry*)s;
@@ -106,21 +127,22 @@ __device__ __forceinline__ Part add_product(Part x, Part y, Part z) { return __f
 __device__ __forceinline__ float value(Part x) { return x; }
 #endif
 
+template <class A, class B>
 __device__ __forceinline__ void compute(
-        const Entry* sa, const Entry* sb, Entry* to, i64 to_stride, int to_ld,
+        const A& left, const B& right, Entry* to, i64 to_stride, int to_ld,
         const Entry* from, i64 from_stride, int from_ld, int here, const Scalars& scalars) {
     constexpr int PARTS = COMPLEX ? 2 * N : N;
     for (int i = threadIdx.x; i < here * M; i += THREADS) {
         const int matrix = i / M, row = i % M;
         Entry a[K];
-        fetch<K, A_KMAJOR ? 1 : A_LD, A_BOTH>(a, sa + matrix * A_STRIDE + row * (A_KMAJOR ? A_LD : 1));
+        fetch<K, A_KMAJOR ? 1 : A_LD, A_BOTH>(a, left[matrix] + row * (A_KMAJOR ? A_LD : 1));
         Part sum[(PARTS + 3) / 4 * 4];
 #pragma unroll
         for (int j = 0; j < (PARTS + 3) / 4 * 4; ++j) sum[j] = 0;
 #pragma unroll
         for (int h = 0; h < K; ++h) {
             Entry b[N];
-            fetch<N, B_KMAJOR ? B_LD : 1, B_BOTH>(b, sb + matrix * B_STRIDE + h * (B_KMAJOR ? 1 : B_LD));
+            fetch<N, B_KMAJOR ? B_LD : 1, B_BOTH>(b, right[matrix] + h * (B_KMAJOR ? 1 : B_LD));
 #if COMPLEX
             const Part re = part((u16)a[h]), raw = part((u16)(a[h] >> 16)), im = CONJ_A ? opposite(raw) : raw;
 #pragma unroll
@@ -146,16 +168,56 @@ __device__ __forceinline__ void compute(
         }
     }
 }
+#elif M <= 8 && N * (1 + COMPLEX) <= 8
+// Two products for each warp: the rows of both A fill a tile, and each B has an instruction of its own
+template <class A, class B>
+__device__ __forceinline__ void compute(
+        const A& left, const B& right, Entry* to, i64 to_stride, int to_ld,
+        const Entry* from, i64 from_stride, int from_ld, int here, const Scalars& scalars) {
+    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    const int column = COMPLEX ? t : 2 * t;
+    for (int first = 2 * (threadIdx.x >> 5); first < here; first += 2 * WARPS) {
+        const int both[2] = {first, min(first + 1, here - 1)};
+        Sum sum[2];
+        sum[0].clear(); sum[1].clear();
+#pragma unroll (STEPS <= 4 ? STEPS : 2)
+        for (int step = 0; step < STEPS; ++step) {
+            u32 a[2][2] = {}, b[2][2] = {};
+#pragma unroll
+            for (int p = 0; p < 2; ++p) {
+                Left::row(a[p], left[both[p]], g, step, t);
+                Right::row(b[p], right[both[p]], COMPLEX ? g >> 1 : g, step, t);
+#if COMPLEX
+#pragma unroll
+                for (int j = 0; j < 2; ++j)
+                    b[p][j] = g & 1 ? __byte_perm(b[p][j], b[p][j], 0x1032) : b[p][j] ^ SIGN;
+#endif
+            }
+            const u32 rows[4] = {a[0][0], a[1][0], a[0][1], a[1][1]};
+            sum[0].add(rows, b[0]);
+            sum[1].add(rows, b[1]);
+        }
+#pragma unroll
+        for (int p = 0; p < 2; ++p)
+            if (first + p < here && g < M && column < N) {
+                float v[4] = {sum[p].at(2 * p), sum[p].at(2 * p + 1), 0, 0};
+                emit<C_ALIGN>(to + (first + p) * to_stride + (i64)g * to_ld + column,
+                              from + (first + p) * from_stride + (i64)g * from_ld + column,
+                              v, min(OWN / 2, N - column), scalars);
+            }
+    }
+}
 #else
 // TM×TN tiles of one matrix for each warp
+template <class A, class B>
 __device__ __forceinline__ void compute(
-        const Entry* sa, const Entry* sb, Entry* to, i64 to_stride, int to_ld,
+        const A& lefts, const B& rights, Entry* to, i64 to_stride, int to_ld,
         const Entry* from, i64 from_stride, int from_ld, int here, const Scalars& scalars) {
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     for (int i = threadIdx.x >> 5; i < here * SHARES_M * SHARES_N; i += WARPS) {
         const int matrix = i / (SHARES_M * SHARES_N);
         const int m0 = i / SHARES_N % SHARES_M * TM, n0 = i % SHARES_N * TN;
-        const Entry *a = sa + matrix * A_STRIDE, *b = sb + matrix * B_STRIDE;
+        const Entry *a = lefts[matrix], *b = rights[matrix];
         Sum sum[TM][TN][2];
 #pragma unroll
         for (int p = 0; p < TM; ++p)
@@ -196,37 +258,47 @@ __device__ __forceinline__ void compute(
 #endif
 
 extern "C" __global__ void __launch_bounds__(THREADS) batched_whole(
-        const void* a, i64 a_stride, int a_ld, const void* b, i64 b_stride, int b_ld,
-        const Entry* c, i64 c_stride, int c_ld, Entry* out, i64 out_stride, int out_ld,
-        int batch, int group, int room_a, int room_b, float are, float aim, float bre, float bim) {
+        const void* a, const void* b, const Entry* c, Entry* out, const Parameters with) {
     extern __shared__ __align__(16) char memory[];
-    const Scalars scalars = {are, aim, bre, bim};
+    const int batch = with.sizes[0], group = with.sizes[1];
     const int first = blockIdx.x * group, here = min(group, batch - first);
-    char *mb = memory + room_a, *mc = mb + room_b;
-    const Entry* sa = move<false, A_FLAT, A_LISTED, A_ROWS, A_LENGTH, A_LD, A_STRIDE, A_VEC>(
-        memory, a, a_stride, a_ld, A_SHARED ? 0 : first, A_SHARED ? 1 : here);
-    const Entry* sb = move<false, B_FLAT, B_LISTED, B_ROWS, B_LENGTH, B_LD, B_STRIDE, B_VEC>(
-        mb, b, b_stride, b_ld, B_SHARED ? 0 : first, B_SHARED ? 1 : here);
+    Entry* to = out + first * with.out_stride;
+    const Entry* old = c + first * with.c_stride;
+#if DIRECT
+    compute(Stack<A_LISTED>{a, with.a_stride, first}, Stack<B_LISTED>{b, with.b_stride, first},
+            to, with.out_stride, with.out_ld, old, with.c_stride, with.c_ld, here, with.scalars);
+#else
+    char *mb = memory + with.sizes[2], *mc = mb + with.sizes[3];
+    const Packed<A_STRIDE> left = {
+        move<false, A_FLAT, A_LISTED, A_ROWS, A_LENGTH, A_LD, A_STRIDE, A_VEC, A_ALIGN>(
+            memory, a, with.a_stride, with.a_ld, A_SHARED ? 0 : first, A_SHARED ? 1 : here)};
+    const Packed<B_STRIDE> right = {
+        move<false, B_FLAT, B_LISTED, B_ROWS, B_LENGTH, B_LD, B_STRIDE, B_VEC, B_ALIGN>(
+            mb, b, with.b_stride, with.b_ld, B_SHARED ? 0 : first, B_SHARED ? 1 : here)};
     if (STAGED && BETA)
-        move<false, C_FLAT, false, M, N, N, C_STRIDE, C_VEC>(mc, c, c_stride, c_ld, first, here);
+        move<false, C_FLAT, false, M, N, N, C_STRIDE, C_VEC, C_RUN>(
+            mc, c, with.c_stride, with.c_ld, first, here);
     commit();
     arrive<0>();
     __syncthreads();
     if constexpr (STAGED) {
         // The result takes C's place in shared memory, with the phase that it will have in `out`.
-        Entry* sc = (Entry*)(mc + (C_FLAT ? (unsigned long long)(out + first * out_stride) & 15 : 0));
-        compute(sa, sb, sc, C_STRIDE, N, sc, C_STRIDE, N, here, scalars);
+        Entry* sc = (Entry*)(mc + (C_FLAT ? (unsigned long long)to & 15 : 0));
+        compute(left, right, sc, C_STRIDE, N, sc, C_STRIDE, N, here, with.scalars);
         __syncthreads();
-        move<true, C_FLAT, false, M, N, N, C_STRIDE, C_VEC>(mc, out, out_stride, out_ld, first, here);
+        move<true, C_FLAT, false, M, N, N, C_STRIDE, C_VEC, C_RUN>(
+            mc, out, with.out_stride, with.out_ld, first, here);
     } else
-        compute(sa, sb, out + first * out_stride, out_stride, out_ld,
-                c + first * c_stride, c_stride, c_ld, here, scalars);
+        compute(left, right, to, with.out_stride, with.out_ld, old, with.c_stride, with.c_ld, here,
+                with.scalars);
+#endif
 }
 """
 
 _LISTED = Layout(0, 20, True, True, 2)
 _PAIRS = {"complex": True, "conj_a": True, "conj_b": True}
 _PLAIN = Blocking("plain", threads=64)
+_DIRECT = Blocking("whole", direct=True)
 _CASES = (
     (Blocking("whole"), sample_case(16, 16, 16)),
     (
@@ -251,6 +323,13 @@ _CASES = (
     (Blocking("whole"), sample_case(8, 8, 8, acc16=True)),
     (Blocking("whole"), sample_case(5, 5, 5)),
     (Blocking("whole"), sample_case(4, 4, 4, **_PAIRS)),
+    (_DIRECT, sample_case(16, 16, 16)),
+    (_DIRECT, sample_case(7, 8, 8, bf16=True, alpha=1, beta=1, c=Layout(56, 8, True, False, 16))),
+    (_DIRECT, sample_case(20, 12, 20, a=_LISTED)),
+    (_DIRECT, sample_case(4, 4, 4, **_PAIRS)),
+    (_DIRECT, sample_case(9, 11, 5, **_PAIRS, a=Layout(45, 9, False, False, 4))),
+    (replace(_PLAIN, direct=True), sample_case(4, 4, 4)),
+    (replace(_PLAIN, direct=True), sample_case(3, 3, 3, **_PAIRS)),
     (_PLAIN, sample_case(8, 8, 8)),
     (_PLAIN, sample_case(3, 5, 7, bf16=True, alpha=1, beta=1, c=Layout(15, 5, True, False, 2))),
     (
@@ -268,7 +347,8 @@ WHOLE = Kernel(
 )
 """Copies the whole matrices of a group of products into shared memory and multiplies them there.
 
-PLAIN: ordinary arithmetic, one row of C for each thread; otherwise tensor cores. X_FLAT: the
+PLAIN: ordinary arithmetic, one row of C for each thread; otherwise tensor cores. DIRECT: nothing
+is copied, the operands are read where they are. X_FLAT: the
 stack is one stretch of memory, moved as such; otherwise rows in pieces of X_VEC bytes.
 X_LD and X_STRIDE are those in shared memory, X_ALIGN its alignment, all in entries.
 NumPy form: `multiword.batched._host.multiply`, within the bound stated there.
