@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -68,7 +69,7 @@ def described(script: Path) -> tuple[str, str]:
     title, text = script.read_text().split('"""')[1].split("\n", 1)
     lines = [line for line in text.splitlines() if not line.startswith("    python ")]
     escaped = "\n".join(lines).strip().replace("*", r"\*").replace("<", r"\<")
-    return title.rstrip("."), escaped
+    return re.sub(r"([][])", r"\\\1", title.rstrip(".")), escaped
 
 
 def page(script: Path, output: str) -> str:
@@ -76,8 +77,8 @@ def page(script: Path, output: str) -> str:
     title, text = described(script)
     stem, number = script.stem, script.stem[:2]
     parts = [
-        f"<!-- made by docs/tutorials.py from examples/{script.name} {digest(script)}; do not edit -->",
         f"# {int(number)}. {title}",
+        f"<!-- made by docs/tutorials.py from examples/{script.name} {digest(script)}; do not edit -->",
         f"![{title}](../images/{stem}.png)",
         text,
         f"The method is explained under [how it works](../how-it-works/{BACKGROUND[number]}).",
@@ -100,8 +101,8 @@ def page(script: Path, output: str) -> str:
 def index() -> str:
     """The overview: every title with its picture."""
     parts = [
-        "<!-- made by docs/tutorials.py; do not edit -->",
         "# Tutorials",
+        "<!-- made by docs/tutorials.py; do not edit -->",
         "Nine short scripts, each from one of the [papers](../how-it-works/index.md): what goes wrong, why, "
         "and what cures it. Each runs on a CPU in less than a minute and saves its picture; where there is "
         "an NVIDIA GPU, `--gpu` uses it and shows its speed. Pictures and outputs on these pages are those "

@@ -235,11 +235,13 @@ class Links(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.links, self.loaded, self.anchors, self.without_text = [], [], set(), []
+        self.links, self.loaded, self.anchors, self.without_text, self.raw = [], [], set(), [], []
+        self.in_code = 0
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
+        self.in_code += tag in ("code", "script", "style")
         self.anchors.add(found.get("id"))
         if tag == "a" and "href" in found:
             self.links.append(found["href"])
@@ -249,6 +251,13 @@ class Links(HTMLParser):
             self.loaded.append(found["href"])
         if tag == "img" and not found.get("alt"):
             self.without_text.append(found["src"])
+
+    def handle_endtag(self, tag):
+        self.in_code -= tag in ("code", "script", "style")
+
+    def handle_data(self, text):
+        if not self.in_code and re.search(r"\]\(|```", text):
+            self.raw.append(text)
 
 
 @pytest.fixture(scope="module")
@@ -289,6 +298,11 @@ def test_site_needs_no_network(site):
             assert not urlsplit(source).scheme, f"{path.name}: {source}"
             assert not source.startswith("//"), f"{path.name}: {source}"
             assert (path.parent / unquote(urlsplit(source).path)).exists(), f"{path.name}: {source}"
+
+
+def test_no_markdown_is_left(site):
+    for path, page in site[1].items():
+        assert not page.raw, path.name
 
 
 def test_pictures_are_described(site):
