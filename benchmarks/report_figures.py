@@ -10,7 +10,16 @@ from matplotlib.figure import Figure
 
 from benchmarks.report_sections import FACES, device, digest, gemm_names, load
 
-mpl.rcParams.update({"svg.hashsalt": "ozaki", "axes.grid": True, "grid.alpha": 0.3, "font.size": 9})
+ROOT = Path(__file__).resolve().parents[1]
+STYLE = mpl.rc_params_from_file(ROOT / "examples" / "figures.mplstyle", use_default_template=False)
+mpl.rcParams.update({**STYLE, "svg.hashsalt": "ozaki"})
+
+
+def mark_sizes(axis: Any, sizes: list[int]) -> None:
+    """A logarithmic axis of sizes, with the powers of two among those measured as its ticks."""
+    powers = sorted({n for n in sizes if n & (n - 1) == 0})
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(powers, powers)
 
 
 def save(figure: Any, folder: Path, name: str) -> None:
@@ -25,9 +34,10 @@ def save(figure: Any, folder: Path, name: str) -> None:
 def draw_gemm(name: str) -> Figure:
     """Speed against n on normal data; errors on every kind of data at the largest size."""
     data = load(name)
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    figure = Figure(figsize=(11, 4.2))
     left, right = figure.subplots(1, 2)
     square = [r for r in data["results"] if len(set(r["shape"])) == 1]
+    unit, scale = ("Tflop/s", 1) if data.get("cublas") else ("Gflop/s", 1000)
     shown = []
     for i, (dtype, face) in enumerate(FACES.items()):
         rows = sorted((r for r in square if r["dtype"] == dtype), key=lambda r: r["shape"])
@@ -36,24 +46,29 @@ def draw_gemm(name: str) -> Figure:
         n = [r["shape"][0] for r in rows]
         if rows:
             for x, style, label in (("ours", "o-", face), ("native", "x:", f"native {dtype}")):
-                left.plot(n, [r[x]["teraflops"] for r in rows], style, color=f"C{i}", label=label)
-    left.set(xscale="log", yscale="log", xlabel="n", ylabel="10¹² flops a second", title=device(data))
-    left.legend(fontsize=7)
+                left.plot(n, [scale * r[x]["teraflops"] for r in rows], style, color=f"C{i}", label=label)
+    mark_sizes(left, [r["shape"][0] for r in square])
+    left.set(xlabel="n", ylabel=unit, title=f"Speed, normal data, {device(data)}", ylim=(0, None))
+    left.legend()
     precisions = len({r["dtype"] for r in shown}) > 1
     labels = [r["dtype"] if precisions else r["data"] for r in shown]
-    for x, label in (("native", "native"), ("ours", "ours")):
-        right.semilogy(labels, [r[x]["max"] for r in shown], "o", label=f"{label}, largest")
+    for x, style in (("native", "C1x"), ("ours", "C0o")):
+        right.semilogy(labels, [r[x]["max"] for r in shown], style, markersize=8, label=x)
     right.semilogy(labels, [r["plan"]["bound"] for r in shown], "v", color="0.6", label="certified")
     where = "largest n" if precisions else f"n = {shown[0]['shape'][0]}"
-    right.set(xlabel="" if precisions else "data (numbers: φ)", title=f"|C - Ĉ| / |A||B|, {where}")
-    right.legend(fontsize=7)
+    right.set(xlabel="" if precisions else "data (numbers: φ)", title=f"Largest error, {where}")
+    right.set_ylabel("|C - Ĉ| / |A||B|")
+    right.legend()
     return figure
+
+
+STYLES = {"sgemm": "C1x:", "default": "C0o-", "three calls": "C2^-"}
 
 
 def draw_words(name: str) -> Figure:
     """Speed against n on normal data; error against n on both kinds of data."""
     data = load(name)
-    figure = Figure(figsize=(11, 3.4), layout="constrained")
+    figure = Figure(figsize=(13, 4.2))
     speed, *errors = figure.subplots(1, 3)
     labels = {"sgemm": "SGEMM", "default": "multiword.matmul", "three calls": "three plain calls"}
     for kind, ax in zip(("normal", "(0, 1]"), errors, strict=True):
@@ -61,33 +76,40 @@ def draw_words(name: str) -> Figure:
         n = [r["n"] for r in rows]
         for scheme, label in labels.items():
             if kind == "normal":
-                speed.loglog(n, [r["results"][scheme]["TF"] for r in rows], "o-", label=label)
-            ax.loglog(n, [r["results"][scheme]["max"] for r in rows], "o-", label=label)
-        ax.set(xlabel="n", title=f"{kind}: largest |C - Ĉ| / |A||B|")
-    speed.set(xlabel="n", ylabel="10¹² flops a second", title=device(data))
-    speed.legend(fontsize=7)
+                speed.plot(n, [r["results"][scheme]["TF"] for r in rows], STYLES[scheme], label=label)
+            ax.semilogy(n, [r["results"][scheme]["max"] for r in rows], STYLES[scheme], label=label)
+        mark_sizes(ax, n)
+        ax.set(xlabel="n", title=f"Largest error, {kind} data")
+    mark_sizes(speed, n)
+    speed.set(xlabel="n", ylabel="Tflop/s", title=f"Speed, {device(data)}", ylim=(0, None))
+    errors[0].set_ylabel("|C - Ĉ| / |A||B|")
+    speed.legend()
     return figure
 
 
 def draw_words_model(name: str) -> Figure:
     """Error against k of the default and of the papers' schemes, on both kinds of data."""
     data = load(name)
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    axes = figure.subplots(1, 2)
+    figure = Figure(figsize=(11, 4.5))
+    axes = figure.subplots(1, 2, sharey=True)
     for ax, kind in zip(axes, ("normal", "(0, 1]"), strict=True):
-        for scheme in ("fp32", "default", "double-fp16", "fabsum-v1", "halfhalf", "triple-bf16"):
+        schemes = ("default", "double-fp16", "fabsum-v1", "halfhalf", "triple-bf16", "fp32")
+        for i, scheme in enumerate(schemes):
             rows = [r for r in data["error against k"] if (r["data"], r["scheme"]) == (kind, scheme)]
             label = "default" if scheme == "default" else f'"{scheme}"'
-            ax.loglog([r["k"] for r in rows], [r["max"] for r in rows], ".-", label=label)
-        ax.set(xlabel="k", title=f"{kind}: largest |C - Ĉ| / |A||B|")
-    axes[0].legend(fontsize=7)
+            style = {"fp32": "k--", "default": "C0o-"}.get(scheme, f"C{i}.-")
+            ax.loglog([r["k"] for r in rows], [r["max"] for r in rows], style, base=2, label=label)
+        ax.set_yscale("log", base=10)
+        ax.set(xlabel="inner dimension k", title=f"Largest error, {kind} data")
+    axes[0].set_ylabel("|C - Ĉ| / |A||B|")
+    axes[0].legend()
     return figure
 
 
 def draw_batched(name: str) -> Figure:
     """How many times faster than cuBLAS, and what share of the bound."""
     data = load(name)
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    figure = Figure(figsize=(11, 4.5))
     left, right = figure.subplots(1, 2)
     for title, entries in data["figures"].items():
         kind = title[title.index("(") + 1 : -1]
@@ -99,9 +121,9 @@ def draw_batched(name: str) -> Figure:
             left.loglog(n, [r["cublas"] / r["ours"] for r in rows], ".-", label=label)
             right.semilogx(n, [100 * r["bound"] / r["ours"] for r in rows], ".-", label=label)
     left.axhline(1, color="k", linewidth=0.8)
-    left.set(xlabel="n", title=f"times faster than cuBLAS, {device(data)}")
-    right.set(xlabel="n", title="% of what memory allows")
-    left.legend(fontsize=7)
+    left.set(xlabel="n", ylabel="cuBLAS's time over ours", title=f"Times faster than cuBLAS, {device(data)}")
+    right.set(xlabel="n", ylabel="%", title="Share of what memory allows", ylim=(0, None))
+    left.legend(fontsize=9)
     return figure
 
 
