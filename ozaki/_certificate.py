@@ -10,9 +10,10 @@ that every engine reaches the same verdict.
 
 1. From the profiles alone, for all pairs at once: if N elements of a row are at least x, and
    M elements of a column at least y, at least N + M - k products are at least x·y, whatever
-   their order. Enough for rows whose magnitudes spread over a few octaves.
-2. From a product of truncated magnitudes, exact, when the first stage fails: the sum |A||B|
-   of each pair to 24 bits, and the number of its nonzero terms.
+   their order. Numbers that spread over many octaves make that a small sum, and all integers
+   are widened by as many bits as are missing.
+2. From a product of truncated magnitudes, exact, when the first stage cannot tell (few nonzero
+   numbers, say): the sum |A||B| of each pair to 24 bits, and the number of its nonzero terms.
 """
 
 from __future__ import annotations
@@ -28,23 +29,19 @@ from multiword._arrays import Array, is_cupy, namespace, to_float64
 from multiword._kernels import Kernel
 from multiword.formats import Format
 from ozaki._operand import Operand
-from ozaki._profile import BITS, LEVELS, NONFINITE, ZERO, Profile
-from ozaki._scales import DISCARD, NORM_LIMITS, NormLimit, norm_scales, usable_rows
+from ozaki._profile import BITS, FINE, LEVELS, NONFINITE, PROFILE_CONSTANTS, STEP, Profile
+from ozaki._scales import DISCARD, NormLimit, norm_limit, norm_scales, usable_rows
 
-OCTAVES = 20
+OCTAVES = 44
 """Octaves below the norm limit over which scaled magnitudes are counted."""
 
 MAGNITUDE_BITS = 24
 """Bits of the truncated magnitudes in the second stage."""
 
-_SUMMARY_CONSTANTS: dict[str, Any] = {
-    "BITS": BITS,
-    "LEVELS": LEVELS,
-    "ZERO": ZERO,
-    "NONFINITE": NONFINITE,
-    "OCTAVES": OCTAVES,
-    "DISCARD": DISCARD,
-}
+WIDEST = 48
+"""Bits by which the first stage may widen all integers; data that ask for more see the second."""
+
+_SUMMARY_CONSTANTS: dict[str, Any] = {**PROFILE_CONSTANTS, "OCTAVES": OCTAVES, "DISCARD": DISCARD}
 
 PAIRS_AT_ONCE = 1 << 24
 """Pairs of a row and a column that the second stage looks at together."""
@@ -63,7 +60,7 @@ class Summary:
     largest_total : upper bound of Σ|a'| for every row.
     log2_square : log2 of an upper bound of Σa'², at least 0, for every row, to a few ulps.
     at_least : (OCTAVES,) how many elements of every row are at least 2**(top - d), d = 0, 1, …,
-        with top = NORM_LIMITS.bits // 2.
+        with top = bits // 2 of the norm limit.
     length : elements in a row.
     """
 
@@ -88,7 +85,7 @@ def summarize(
     Returns the scales, and a function that sends the summaries to the host: one small transfer,
     for which only what that function returns waits, so that work can be queued in between.
     """
-    limit = NORM_LIMITS[limits.name]
+    limit = norm_limit(limits, profiles[0].length)
     if is_cupy(profiles[0].exponent):
         return _summarize_device(profiles, scales, limit)
     made = [norm_scales(p, limits) if s is None else s for p, s in zip(profiles, scales, strict=True)]
@@ -113,9 +110,10 @@ def _summarize_host(profile: Profile, scale: np.ndarray, top: int, octaves: int)
     total = np.ldexp((profile.total[usable] + profile.length).astype(np.float64), height - BITS).max()
     square = profile.square[usable] + 2 * profile.total[usable] + profile.length
     log2_square = max(0.0, (np.log2(square) + 2.0 * (height - BITS)).max())
-    # Row i counts magnitudes from 2**(height - 1 - q); look up q for 2**(top - d).
+    # Row i counts magnitudes from 2**(height - 1 - q); look up the largest such q for 2**(top - d).
     level = height[:, None] - 1 - (top - np.arange(octaves))
-    found = np.take_along_axis(profile.counts[usable], np.clip(level, 0, LEVELS - 1), axis=1)
+    index = np.where(level < FINE, level, FINE - 1 + (level - (FINE - 1)) // STEP)
+    found = np.take_along_axis(profile.counts[usable], np.clip(index, 0, len(LEVELS) - 1), axis=1)
     at_least = np.where(level < 0, 0, found).min(axis=0)
     return Summary(nonfinite, float(total), float(log2_square), at_least, profile.length)
 
@@ -153,7 +151,8 @@ extern "C" __global__ void summarize(const int *exponent, const long long *total
         atomicMax(&best[2], (u64)__double_as_longlong(norm2));
         for (int d = 0; d < OCTAVES; d++) {
             const int level = height - 1 - (top - d);
-            const u64 n = level < 0 ? 0 : counts[i * LEVELS + min(level, LEVELS - 1)];
+            const int index = level < FINE ? level : FINE - 1 + (level - (FINE - 1)) / STEP;
+            const u64 n = level < 0 ? 0 : counts[i * COUNTS + min(index, COUNTS - 1)];
             if (length - n > best[3 + d]) atomicMax(&best[3 + d], length - n);
         }
     }
@@ -226,7 +225,7 @@ def first_stage(a: Summary, b: Summary, target: Format) -> float:
     length = a.length
     if a.largest_total == 0 or b.largest_total == 0:
         return 0.0
-    top = NORM_LIMITS[target.name].bits // 2
+    top = norm_limit(target, length).bits // 2
     truncation = 0.5 * (a.largest_total + b.largest_total) + 0.25 * length
     # |x| is at least Σ_d 2**(top - 1 - offset_d)·[|x| >= 2**(top - d)]: each octave adds half of
     # its own threshold, the lowest one all of it.
@@ -247,6 +246,20 @@ def first_tolerance(length: int, target: Format) -> float:
     what this accepts means an error of about sqrt(k)·u at the very worst.
     """
     return min(length / 2, 12 * math.sqrt(length)) * target.unit_roundoff
+
+
+def widening(a: Summary, b: Summary, target: Format) -> tuple[int, float] | None:
+    """The bits by which all integers must grow, and the bound of max |C - AB| / |A||B| then.
+
+    None where the first stage cannot tell, or asks for more than WIDEST.
+    """
+    bound, tolerance = first_stage(a, b, target), first_tolerance(a.length, target)
+    if bound <= tolerance:
+        return 0, bound
+    if bound > tolerance * 2.0**WIDEST:
+        return None
+    bits = math.ceil(math.log2(bound / tolerance))  # an ulp of the logarithm is no matter
+    return bits, bound * 2.0**-bits
 
 
 def second_stage(

@@ -7,7 +7,7 @@ from typing import Any
 
 from multiword._arrays import Array, real_parts, to_float64
 from ozaki._profile import Profile, profile
-from ozaki._scales import exact_scales, width_scales
+from ozaki._scales import exact_scales, widened, width_scales
 
 
 class Operand:
@@ -36,7 +36,7 @@ class Operand:
         self.prepared = prepared
         rows = matrix if side == 0 else matrix.T
         self.parts = real_parts(rows)
-        self.norm_scales: dict[str, Array] = {}  # by accuracy, once they are made
+        self.norm_scales: dict[tuple[str, int], Array] = {}  # by accuracy and widening, once they are made
         self._split: tuple[Any, Array, Array] | None = None
 
     @property
@@ -48,6 +48,11 @@ class Operand:
     def depth(self) -> int:
         """The inner dimension k."""
         return int(self.parts[0].shape[1])
+
+    @property
+    def length(self) -> int:
+        """Real numbers in a row: k, or 2k for a complex matrix."""
+        return len(self.parts) * self.depth
 
     @property
     def empty(self) -> bool:
@@ -68,6 +73,12 @@ class Operand:
     def exact(self) -> Array:
         """The scales that lose nothing."""
         return exact_scales(self.double_parts)
+
+    def widened(self, accuracy: str, bits: int) -> Array:
+        """The norm scales of an accuracy, which must have been made, widened by some bits."""
+        if (accuracy, bits) not in self.norm_scales:
+            self.norm_scales[accuracy, bits] = widened(self.norm_scales[accuracy, 0], bits)
+        return self.norm_scales[accuracy, bits]
 
     def width(self, bits: int) -> Array:
         """The scales for rows of that many bits."""

@@ -12,11 +12,11 @@ import numpy as np
 from multiword._arrays import Array, namespace
 from multiword.engines import Engine, get_product
 from multiword.engines._machine import bandwidth, device_name, rates
-from multiword.formats import FORMATS, Format
+from multiword.formats import FORMATS
 from ozaki import _certificate as certificate
 from ozaki import _residues
 from ozaki._operand import Operand
-from ozaki._scales import NORM_LIMITS
+from ozaki._scales import NORM_LIMITS, norm_limit
 from ozaki._schemes import Residues, Scheme, Slices, Task, choose_panels, exact_product
 
 TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
@@ -149,12 +149,15 @@ def make_plan(a: Operand, b: Operand, options: Options, split: bool = False) -> 
         if split and plan.panels == 1:
             split_whole(plan, a, b, options.engine)
         summaries = read()
-        bound = certified_bound(summaries, options.accuracy)
-        if bound is not None:
+        limits = FORMATS[str(options.accuracy)]
+        found = certificate.widening(*summaries, limits)
+        if found is not None:
+            bits, bound = found
+            plan = widened_plan(a, b, options, bits) if bits else plan
             return replace(plan, bound=bound, nonfinite=any(s.nonfinite for s in summaries))
         a.forget_split()
         b.forget_split()
-        limits, product = FORMATS[str(options.accuracy)], partial(_integer_product, options)
+        product = partial(_integer_product, options)
         scales, error = certificate.second_stage(a, b, plan.scales, limits, product)
         scales, send = certificate.summarize((a.profile, b.profile), scales, limits)
         return _plan_for(a, b, options, scales, send()(), None, error)
@@ -178,22 +181,22 @@ def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan
 def ordinary_plan(a: Operand, b: Operand, options: Options) -> tuple[Plan, Callable[[], certificate.Reading]]:
     """The plan with the norm scales, which depends on no number of the data, still to be certified.
 
-    On a GPU nothing is waited for: the second of what is returned sends what `certified_bound` needs.
+    On a GPU nothing is waited for: the second of what is returned sends what the certificate needs.
     """
     limits = FORMATS[str(options.accuracy)]
-    known = a.norm_scales.get(limits.name), b.norm_scales.get(limits.name)
+    name = limits.name, 0
+    known = a.norm_scales.get(name), b.norm_scales.get(name)
     scales, send = certificate.summarize((a.profile, b.profile), known, limits)
-    a.norm_scales[limits.name], b.norm_scales[limits.name] = scales
-    return _plan_for(a, b, options, scales, None, limits, math.nan), send
+    a.norm_scales[name], b.norm_scales[name] = scales
+    return widened_plan(a, b, options, 0), send
 
 
-def certified_bound(
-    summaries: tuple[certificate.Summary, certificate.Summary], accuracy: str | int
-) -> float | None:
-    """The error that the first stage certifies for norm scales, or None if that is too large."""
-    limits = FORMATS[str(accuracy)]
-    bound = certificate.first_stage(*summaries, limits)
-    return bound if bound <= certificate.first_tolerance(summaries[0].length, limits) else None
+def widened_plan(a: Operand, b: Operand, options: Options, bits: int) -> Plan:
+    """The plan with the norm scales, which have been made, widened by some bits."""
+    name = str(options.accuracy)
+    scales = a.widened(name, bits), b.widened(name, bits)
+    log2_square = norm_limit(FORMATS[name], a.length).log2 + 2 * bits
+    return _plan_for(a, b, options, scales, None, log2_square, math.nan)
 
 
 def split_whole(plan: Plan, a: Operand, b: Operand, engine: Engine) -> None:
@@ -208,16 +211,15 @@ def _plan_for(
     options: Options,
     scales: tuple[Array, Array],
     summaries: tuple[certificate.Summary, certificate.Summary] | None,
-    limits: Format | None,
+    log2_square: float | None,
     bound: float,
 ) -> Plan:
-    """The plan for given scales: sized by the summaries, or by the norm limits that hold for any data."""
+    """The plan for given scales: sized by the summaries, or by a norm limit that holds for any data."""
     target = FORMATS[TARGETS[a.matrix.dtype.name]]
     if summaries is None:
-        assert limits is not None
-        log2_square = NORM_LIMITS[limits.name].log2
+        assert log2_square is not None
         # Rounding to integers adds at most sqrt(k)/2 to a norm.
-        bits = log2_square + 2 * math.log2(1 + math.sqrt(a.profile.length) * 2.0 ** (-1 - log2_square / 2))
+        bits = log2_square + 2 * math.log2(1 + math.sqrt(a.length) * 2.0 ** (-1 - log2_square / 2))
         widths = (math.floor(log2_square / 2) + 1,) * 2
     else:
         bits = certificate.log2_norms(*summaries)

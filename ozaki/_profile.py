@@ -22,8 +22,10 @@ from ozaki._parallel import over_rows
 BITS = 16
 """Magnitudes are taken as integers of this many bits, relative to the row's largest."""
 
-LEVELS = 10
-"""Octaves below the row's largest magnitude that are counted."""
+FINE, COARSE, STEP = 10, 8, 3
+LEVELS = (*range(FINE), *range(FINE - 1 + STEP, FINE + STEP * COARSE, STEP))
+"""Octaves below the row's largest magnitude down to which elements are counted: each of the first,
+where most numbers are, then every third, for rows that spread far."""
 
 ZERO, NONFINITE = -(1 << 14), 1 << 14
 """Exponents that mark a row without a nonzero element and one with an Inf or NaN."""
@@ -38,7 +40,7 @@ class Profile:
     exponent : (r,) int32, e with 2**(e-1) <= max |x| < 2**e; `ZERO` or `NONFINITE` else.
     total : (r,) int64, the sum of t = floor(|x|·2**(BITS - e)).
     square : (r,) int64, the sum of t².
-    counts : (r, LEVELS) int32, how many |x| >= 2**(e - 1 - q), for q = 0, 1, ….
+    counts : (r, len(LEVELS)) int32, how many |x| >= 2**(e - 1 - q), for the q in LEVELS.
     length : elements in a row: k, or 2k for a complex operand.
     """
 
@@ -66,7 +68,7 @@ def _profile_host(parts: list[np.ndarray]) -> tuple[np.ndarray, ...]:
     rows, columns = parts[0].shape
     exponent = np.empty(rows, np.int32)
     total, square = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    counts = np.zeros((rows, LEVELS), np.int32)
+    counts = np.zeros((rows, len(LEVELS)), np.int32)
 
     def work(block: slice) -> None:
         magnitudes = [np.abs(x[block], dtype=np.float64) for x in parts]
@@ -83,15 +85,17 @@ def _profile_host(parts: list[np.ndarray]) -> tuple[np.ndarray, ...]:
             # Two factors, because 2**shift alone would overflow for subnormal rows.
             x *= np.ldexp(1.0, half)[:, None]
             x *= np.ldexp(1.0, shift - half)[:, None]
+            # Octaves below the largest, from the exponents; zeros and all beyond 255 do not count.
+            octave = (BITS - 1 + 1023) - (x.view(np.int64) >> 52)
+            octave = np.minimum(octave, 255).astype(np.uint8)
+            for i, q in enumerate(LEVELS):
+                counts[block, i] += np.count_nonzero(octave <= q, axis=1).astype(np.int32)
             t = x.astype(np.int32)
             total[block] += t.sum(axis=1, dtype=np.int64)
             x = t.astype(np.float64)
             for h in range(0, columns, 1 << 20):  # sums of up to 2**20 squares are exact
                 piece = x[:, h : h + (1 << 20)]
                 square[block] += np.einsum("ij,ij->i", piece, piece).astype(np.int64)
-            narrow = t.astype(np.uint16)
-            for q in range(LEVELS):
-                counts[block, q] += np.count_nonzero(narrow >= 1 << (BITS - 1 - q), axis=1).astype(np.int32)
 
     over_rows(work, rows, columns)
     return exponent, total, square, counts
@@ -165,14 +169,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 profile_sums(const REAL *x, i64 row_stride, i64 column_stride, int rows, int columns, int chunk,
              const u64 *largest, int *exponent, u64 *total, u64 *square, int *counts) {
     __shared__ u64 sums[2][BLOCK_ROWS];
-    __shared__ int above[LEVELS][BLOCK_ROWS];
+    __shared__ int above[COUNTS][BLOCK_ROWS];
     const Place at(columns, chunk);
     for (int i = threadIdx.x; i < 2 * BLOCK_ROWS; i += THREADS) sums[i / BLOCK_ROWS][i % BLOCK_ROWS] = 0;
-    for (int i = threadIdx.x; i < LEVELS * BLOCK_ROWS; i += THREADS)
+    for (int i = threadIdx.x; i < COUNTS * BLOCK_ROWS; i += THREADS)
         above[i / BLOCK_ROWS][i % BLOCK_ROWS] = 0;
     __syncthreads();
     u64 mine = 0, squared = 0;
-    int count[LEVELS] = {};
+    int count[COUNTS] = {};
     bool usable = false;
     if (at.row < rows) {
         const double greatest = __longlong_as_double(largest[at.row]);
@@ -184,11 +188,14 @@ profile_sums(const REAL *x, i64 row_stride, i64 column_stride, int rows, int col
             const REAL *row = x + at.row * row_stride;
 #pragma unroll 4
             for (int h = at.first; h < at.last; h += at.step) {
-                const unsigned t = (unsigned)scale(fabs(exactly(row[h * column_stride])));
+                const double z = scale(fabs(exactly(row[h * column_stride])));
+                const unsigned t = (unsigned)z;
+                const int octave = BITS - 1 + 1023 - (__double2hiint(z) >> 20);
                 mine += t;
                 squared += (u64)t * t;
 #pragma unroll
-                for (int q = 0; q < LEVELS; q++) count[q] += t >= (1u << (BITS - 1 - q));
+                for (int q = 0; q < COUNTS; q++)
+                    count[q] += octave <= (q < FINE ? q : FINE - 1 + STEP * (q - FINE + 1));
             }
         }
     }
@@ -197,29 +204,36 @@ profile_sums(const REAL *x, i64 row_stride, i64 column_stride, int rows, int col
             mine += __shfl_xor_sync(~0u, mine, d);
             squared += __shfl_xor_sync(~0u, squared, d);
 #pragma unroll
-            for (int q = 0; q < LEVELS; q++) count[q] += __shfl_xor_sync(~0u, count[q], d);
+            for (int q = 0; q < COUNTS; q++) count[q] += __shfl_xor_sync(~0u, count[q], d);
         }
     }
     if (usable && (!ALONG_K || (threadIdx.x & 31) == 0)) {
         atomicAdd(&sums[0][at.local], mine);
         atomicAdd(&sums[1][at.local], squared);
 #pragma unroll
-        for (int q = 0; q < LEVELS; q++) atomicAdd(&above[q][at.local], count[q]);
+        for (int q = 0; q < COUNTS; q++) atomicAdd(&above[q][at.local], count[q]);
     }
     __syncthreads();
     const int row = blockIdx.x * BLOCK_ROWS + threadIdx.x;
     if (threadIdx.x < BLOCK_ROWS && row < rows) {
         atomicAdd(&total[row], sums[0][threadIdx.x]);
         atomicAdd(&square[row], sums[1][threadIdx.x]);
-        for (int q = 0; q < LEVELS; q++) atomicAdd(&counts[row * LEVELS + q], above[q][threadIdx.x]);
+        for (int q = 0; q < COUNTS; q++) atomicAdd(&counts[row * COUNTS + q], above[q][threadIdx.x]);
     }
 }
 """
 )
 
-_CONSTANTS: dict[str, Any] = {"BITS": BITS, "LEVELS": LEVELS, "ZERO": ZERO, "NONFINITE": NONFINITE}
+PROFILE_CONSTANTS: dict[str, Any] = {
+    "BITS": BITS,
+    "FINE": FINE,
+    "STEP": STEP,
+    "COUNTS": len(LEVELS),
+    "ZERO": ZERO,
+    "NONFINITE": NONFINITE,
+}
 _INSTANCES = tuple(
-    {**_CONSTANTS, "ALONG_K": along, "REAL": t} for along in (0, 1) for t in ("float", "double")
+    {**PROFILE_CONSTANTS, "ALONG_K": along, "REAL": t} for along in (0, 1) for t in ("float", "double")
 )
 _LARGEST = Kernel("profile_largest", _PROFILE_SOURCE, _INSTANCES)
 _SUMS = Kernel("profile_sums", _PROFILE_SOURCE, _INSTANCES)
@@ -239,8 +253,8 @@ def _profile_device(parts: list[Array]) -> tuple[Array, ...]:
     xp = namespace(parts[0])
     rows, columns = parts[0].shape
     exponent = xp.empty(rows, xp.int32)
-    sums = xp.zeros((3 + LEVELS // 2, rows), xp.int64)
-    totals, counts = sums[:3], sums[3:].view(xp.int32).reshape(rows, LEVELS)  # largest, total, square
+    sums = xp.zeros((3 + len(LEVELS) // 2, rows), xp.int64)
+    totals, counts = sums[:3], sums[3:].view(xp.int32).reshape(rows, len(LEVELS))  # largest, total, square
     for kernel, outputs in ((_LARGEST, ()), (_SUMS, (exponent, totals[1], totals[2], counts))):
         for x in parts:
             strides, constants = operand_layout(x)
@@ -248,5 +262,5 @@ def _profile_device(parts: list[Array]) -> tuple[Array, ...]:
             grid = (-(-rows // block_rows), -(-columns // chunk))
             extent = (*strides, rows, columns, chunk)
             arguments = (x, *map(np.int64, extent[:2]), *map(np.int32, extent[2:]), totals[0], *outputs)
-            kernel(grid, (256,), arguments, **_CONSTANTS, **constants)
+            kernel(grid, (256,), arguments, **PROFILE_CONSTANTS, **constants)
     return exponent, totals[1], totals[2], counts

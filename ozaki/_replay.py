@@ -1,10 +1,10 @@
 """Ordinary products on a GPU, captured when they come for the second time and replayed from then on.
 
-What a product of accuracy "fp64" or "fp32" queues depends on the layout of its operands alone,
-until the certificate refuses it. So it is captured as two graphs, one that measures the operands
-and one that multiplies them; between the two the measurements set out for the host, which judges
-them while the GPU multiplies. At 1024 and below Python's own launches would take longer than
-the GPU's work.
+What a product of accuracy "fp64" or "fp32" queues depends on the layout of its operands, and
+on the bits by which the certificate widens its integers, most often none. So it is captured as two
+graphs, one that measures the operands and one that multiplies them; between the two the
+measurements set out for the host, which judges them while the GPU multiplies. At 1024 and below
+Python's own launches would take longer than the GPU's work.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Any
 from multiword._arrays import Array, import_cupy, is_cupy
 from multiword._graphs import Graph, Recorder, overlap
 from multiword.engines._cublas import Cublas
+from multiword.formats import FORMATS
+from ozaki import _certificate as certificate
 from ozaki._operand import Operand
-from ozaki._plan import Options, Plan, certified_bound, ordinary_plan, split_whole
+from ozaki._plan import Options, ordinary_plan, split_whole, widened_plan
 from ozaki._scales import NORM_LIMITS
 from ozaki._schemes import exact_product
 from ozaki._special import overwrite_nonfinite
@@ -70,18 +72,22 @@ def _key(a: Array, b: Array, options: Options) -> tuple[Any, ...]:
 
 
 def _keep(key: tuple[Any, ...], known: Captured | str) -> None:
-    """Remember what is known of a kind of call, and forget the least recently used beyond the limits."""
-    limit = _limit()
+    """Remember what is known of a kind of call."""
     with _lock:
         _known[key] = known
+    _forget_the_oldest()
+
+
+def _forget_the_oldest() -> None:
+    """Forget what was used least recently beyond the limits; never what was used last."""
+    limit = _limit()
+    with _lock:
         held = sum(x.nbytes for x in _known.values() if isinstance(x, Captured))
-        for other in list(_known)[:-1]:
-            if held <= limit and len(_known) <= KINDS_KNOWN:
-                break
-            gone = _known[other]
-            if isinstance(gone, Captured) or len(_known) > KINDS_KNOWN:
-                held -= gone.nbytes if isinstance(gone, Captured) else 0
-                del _known[other]
+        for key, known in list(_known.items())[:-1]:
+            size = known.nbytes if isinstance(known, Captured) else 0
+            if len(_known) > KINDS_KNOWN or (size and held > limit):
+                held -= size
+                del _known[key]
 
 
 def _limit() -> int:
@@ -101,54 +107,82 @@ class _Unfit(Exception):
 
 
 class Captured:
-    """One kind of call: its graphs, and the memory that they work in."""
+    """One kind of call: its graphs, and the memory that they work in.
+
+    There is one graph that measures, and one that multiplies for every width of the integers
+    that the data have asked for.
+    """
 
     def __init__(self, a: Operand, b: Operand, options: Options) -> None:
+        self._recorder, self._options = Recorder(), options
+        self._multiply: dict[int, Graph] = {}
+        self._expected: int | None = 0
         matrices = a.matrix, b.matrix
-        out = import_cupy().empty((a.rows, b.rows), a.matrix.dtype)
-        recorder, graphs = Recorder(), list[Graph]()
-
-        def fresh() -> tuple[Operand, Operand]:
-            return Operand(a.matrix, 0), Operand(b.matrix, 1)
-
-        def multiply(plan: Plan, left: Operand, right: Operand) -> None:
-            split_whole(plan, left, right, options.engine)
-            exact_product(plan.steps, left, right, plan.scales, options.engine, options.workspace, out)
-
-        with recorder.warm():
-            left, right = fresh()
-            plan, _ = ordinary_plan(left, right, options)
+        with self._recorder.warm():
+            plan, _ = ordinary_plan(*_operands(*matrices), options)
             if plan.panels > 1 or plan.workspace > _limit() or plan.scheme == "slices":
                 raise _Unfit
-            multiply(plan, left, right)
-            del left, right, plan
-        left, right = fresh()
-        with recorder.capture(matrices, graphs):
-            self._plan, self._send = ordinary_plan(left, right, options)
-        with recorder.capture((*matrices, out), graphs):
-            multiply(self._plan, left, right)
-        self._measure, self._multiply = graphs
-        self._certified = True
-        self.nbytes = recorder.nbytes
+            del plan
+        graphs: list[Graph] = []
+        with self._recorder.capture(matrices, graphs):
+            plan, self._send = ordinary_plan(*_operands(*matrices), options)
+        (self._measure,), self._scales = graphs, plan.scales
+        self._capture_product(0, (*matrices, import_cupy().empty((a.rows, b.rows), a.matrix.dtype)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return self._recorder.nbytes
 
     def product(self, a: Operand, b: Operand) -> Array | None:
-        """The product of operands of this kind; None if not certified."""
+        """The product of operands of this kind; None if the first stage does not certify it."""
         cupy = import_cupy()
         stream = cupy.cuda.get_current_stream()
-        matrices = a.matrix, b.matrix
-        out = cupy.empty((a.rows, b.rows), a.matrix.dtype)
-        self._measure.replay(matrices, stream)
+        arrays = a.matrix, b.matrix, cupy.empty((a.rows, b.rows), a.matrix.dtype)
+        self._measure.replay(arrays[:2], stream)
         read = self._send()
-        # Operands like those of the last call: what was certified then will be now.
-        expected = self._certified
-        if expected:
-            self._multiply.replay((*matrices, out), stream)
+        # What the last call's operands asked for will do for this one's: the GPU need not wait.
+        expected = self._expected
+        if expected is not None:
+            self._multiply[expected].replay(arrays, stream)
         summaries = read()
-        self._certified = certified_bound(summaries, self._plan.accuracy) is not None
-        if not self._certified:
+        found = certificate.widening(*summaries, FORMATS[str(self._options.accuracy)])
+        needed = self._expected = None if found is None else found[0]
+        if needed is None:
             return None
-        if not expected:
-            self._multiply.replay((*matrices, out), stream)
+        if needed != expected:
+            if needed not in self._multiply:
+                try:
+                    self._capture_product(needed, arrays)
+                except (cupy.cuda.memory.OutOfMemoryError, _Unfit):
+                    self._expected = None
+                    return None
+                _forget_the_oldest()
+            self._multiply[needed].replay(arrays, stream)
         if summaries[0].nonfinite or summaries[1].nonfinite:
-            overwrite_nonfinite(a.double_parts, b.double_parts, self._plan.scales, out)
-        return out
+            overwrite_nonfinite(a.double_parts, b.double_parts, self._scales, arrays[2])
+        return arrays[2]
+
+    def _capture_product(self, bits: int, arrays: tuple[Array, Array, Array]) -> None:
+        """Capture the product with integers widened by some bits."""
+        graphs: list[Graph] = []
+        with self._recorder.warm():
+            self._queue_product(bits, *arrays)
+        with self._recorder.capture(arrays, graphs):
+            self._queue_product(bits, *arrays)
+        (self._multiply[bits],) = graphs
+
+    def _queue_product(self, bits: int, a: Array, b: Array, out: Array) -> None:
+        left, right = _operands(a, b)
+        options = self._options
+        for x, scale in zip((left, right), self._scales, strict=True):
+            x.norm_scales[str(options.accuracy), 0] = scale
+        plan = widened_plan(left, right, options, bits)
+        if plan.panels > 1 or plan.workspace > _limit():
+            raise _Unfit
+        split_whole(plan, left, right, options.engine)
+        exact_product(plan.steps, left, right, plan.scales, options.engine, options.workspace, out)
+
+
+def _operands(a: Array, b: Array) -> tuple[Operand, Operand]:
+    return Operand(a, 0), Operand(b, 1)

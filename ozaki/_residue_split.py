@@ -16,12 +16,18 @@ from ozaki._profile import OPERAND_SOURCE, operand_layout
 from ozaki._residue_system import SPLIT, ResidueSystem, on_device, reduce, residue_system
 from ozaki._scales import DISCARD
 
-NARROW_BITS = 55
-"""Integers up to 2**NARROW_BITS are reduced from their value, wider ones from 53 bits times 2**x."""
+NARROW_BITS = {"int8": 68, "fp64": 55}
+"""Integers up to these many bits are reduced from their value, wider ones from 53 bits times 2**x.
+
+The value's upper half times a residue must be exact in float64; for int8 moduli only its quotient
+is needed, to a hundredth."""
+
+HOST_NARROW_BITS = 78
+"""On the host the upper half is itself reduced first, if that makes the difference."""
 
 
 def residues(
-    parts: list[Array], scale: Array, system: ResidueSystem, padding: int, weighted: bool, wide: int
+    parts: list[Array], scale: Array, system: ResidueSystem, padding: int, weighted: bool, width: int
 ) -> Array:
     """Return the residues of an operand's integers A' = RN(A·2**scale), in the system's words.
 
@@ -31,7 +37,7 @@ def residues(
     scale : (r,) int32; rows with the scale `DISCARD` are taken as zero.
     padding : the row count and row length are filled up with zeros to multiples of this.
     weighted : whether to take w_t in (one side of a product must, the other must not).
-    wide : 0, or the number of powers of two that integers beyond NARROW_BITS need.
+    width : |A'| <= 2**width.
 
     Returns
     -------
@@ -43,7 +49,7 @@ def residues(
     shape = (2 * len(parts) - 1, len(system.moduli), _padded(rows, padding), _padded(columns, padding))
     out = xp.empty(shape, get_product(system.word).word)
     make = _residues_device if is_cupy(parts[0]) else _residues_host
-    make(parts, scale, system, weighted, wide, out)
+    make(parts, scale, system, weighted, width, out)
     return out
 
 
@@ -56,22 +62,27 @@ def _residues_host(
     scale: np.ndarray,
     system: ResidueSystem,
     weighted: bool,
-    wide: int,
+    width: int,
     out: np.ndarray,
 ) -> None:
     factors = system.factors(weighted)
-    powers = system.powers(wide) if wide else None
+    powers = system.powers(width) if width > HOST_NARROW_BITS else None
+    long = width > NARROW_BITS[system.word]
     rows, columns = parts[0].shape
     out[:, :, rows:] = 0
     out[:, :, :, columns:] = 0
 
     def work(block: slice) -> None:
         kept = scale[block] != DISCARD
-        halves = [_integer_halves(_keep_rows(x[block], kept), scale[block] * kept, bool(wide)) for x in parts]
+        halves = [
+            _integer_halves(_keep_rows(x[block], kept), scale[block] * kept, powers is not None)
+            for x in parts
+        ]
         for t, (p, inverse, low_factor, high_factor, *_) in enumerate(factors):
             images = []
             for high, low, power in halves:
-                y = reduce(high * high_factor + low * low_factor, p, inverse)
+                upper = reduce(high.copy(), p, inverse) if long else high
+                y = reduce(upper * high_factor + low * low_factor, p, inverse)
                 if powers is not None:
                     y = reduce(y * powers[t][power], p, inverse)
                 images.append(y)
@@ -95,7 +106,7 @@ def _keep_rows(x: np.ndarray, kept: np.ndarray) -> np.ndarray:
 def _integer_halves(
     x: np.ndarray, scale: np.ndarray, wide: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """A' = (high·2**SPLIT + low)·2**power, with |high| and |low| below 2**28."""
+    """A' = (high·2**SPLIT + low)·2**power, with |low| below 2**SPLIT and |high| below 2**51."""
     power = None
     if wide:
         exponent = np.frexp(x)[1] + scale[:, None]
@@ -148,7 +159,7 @@ __constant__ const Modulus compiled_in[] = {TABLE};
 #define UNROLL 1
 #endif
 
-/* One element: its integer in two halves, and the power of two beyond NARROW_BITS. */
+/* One element: its integer in two halves, and the power of two beyond its 53 bits if WIDE. */
 struct Integer {
     double high, low;
     int power;
@@ -299,8 +310,9 @@ _SPLIT_RESIDUES = Kernel(
 
 
 def _residues_device(
-    parts: list[Array], scale: Array, system: ResidueSystem, weighted: bool, wide: int, out: Array
+    parts: list[Array], scale: Array, system: ResidueSystem, weighted: bool, width: int, out: Array
 ) -> None:
+    wide = width if width > NARROW_BITS[system.word] else 0
     xp = namespace(out)
     strides, layout = operand_layout(parts[0])
     rows, columns = parts[0].shape

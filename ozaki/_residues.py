@@ -17,10 +17,10 @@ from multiword._arrays import Array, is_cupy, namespace
 from multiword.engines import Engine, get_product
 from ozaki._parallel import over_rows
 from ozaki._residue_reconstruct import reconstruct
-from ozaki._residue_split import NARROW_BITS, residues
+from ozaki._residue_split import residues
 from ozaki._residue_system import INT8_BITS, ResidueSystem, reduce, residue_system
 
-__all__ = ["INT8_BITS", "NARROW_BITS", "products", "reconstruct", "residue_system", "residues"]
+__all__ = ["INT8_BITS", "products", "reconstruct", "residue_system", "residues"]
 
 
 def products(

@@ -42,13 +42,31 @@ class NormLimit:
         return self.bits + math.log2(self.thirtyseconds / 32)
 
 
-NORM_LIMITS = {
-    # Twice the limit is below the product of the first 14 (7) int8 moduli, 2**110.16 (2**55.71),
-    # and the limit is not a power of two, because rows of unit variance have a squared norm of
-    # about k, which often is one: rows on both sides of the limit would lose a bit for nothing.
-    "fp64": NormLimit(35, 109),
-    "fp32": NormLimit(48, 54),
+# By target format: the limit for rows of up to so many elements, shortest first. Twice a limit is
+# below the product of the first 17, 16, 15 and 14 int8 moduli (10, 9, 8 and 7 for "fp32"), 5 fp64
+# moduli hold it for all but the shortest rows and HOST_DEPTH, and it is not a power of two, because
+# rows of unit variance have a squared norm of about k, which often is one: rows on both sides of
+# the limit would lose a bit for nothing. Short rows get more, because their errors do not average
+# out, and their magnitudes tell less; without it their certificate would ask for a product.
+NORM_LIMITS: dict[str, dict[int | float, NormLimit]] = {
+    "fp64": {
+        4: NormLimit(60, 131),
+        16: NormLimit(40, 124),
+        256: NormLimit(44, 116),
+        math.inf: NormLimit(35, 109),
+    },
+    "fp32": {
+        4: NormLimit(37, 78),
+        16: NormLimit(42, 70),
+        256: NormLimit(47, 62),
+        math.inf: NormLimit(48, 54),
+    },
 }
+
+
+def norm_limit(target: Format, length: int) -> NormLimit:
+    """The limit for rows of that many elements (twice k for complex ones)."""
+    return next(limit for longest, limit in NORM_LIMITS[target.name].items() if length <= longest)
 
 
 def norm_scales(profile: Profile, target: Format) -> Array:
@@ -57,7 +75,7 @@ def norm_scales(profile: Profile, target: Format) -> Array:
     The largest s with Σ(|x|·2**s)² certainly below the limit. Zero rows get 0, rows that are
     not finite DISCARD. On a GPU the kernel `summarize` does this in passing.
     """
-    limit = NORM_LIMITS[target.name]
+    limit = norm_limit(target, profile.length)
     # (t + 1)² summed: an upper bound of the squared norm in units of 4**(e - BITS).
     square = profile.square + 2 * profile.total + profile.length
     bits = bit_length(square) - 1
@@ -65,6 +83,12 @@ def norm_scales(profile: Profile, target: Format) -> Array:
     room = limit.bits - bits - (square > threshold)
     scale = (room >> 1) + BITS - profile.exponent
     return _where_usable(profile, scale)
+
+
+def widened(scale: Array, bits: int) -> Array:
+    """Scales for integers of so many bits more; `DISCARD` stays."""
+    xp = namespace(scale)
+    return xp.where(scale == DISCARD, scale, scale + xp.int32(bits))
 
 
 def width_scales(profile: Profile, width: int) -> Array:

@@ -102,8 +102,7 @@ class Residues:
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
         width = self.task.widths[side]
-        wide = 0 if width <= _residues.NARROW_BITS else width
-        return _residues.residues(parts, scale, self.system, padding, weighted=side == 0, wide=wide)
+        return _residues.residues(parts, scale, self.system, padding, weighted=side == 0, width=width)
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
         return _residues.products(a, b, self.system, engine, earlier)
