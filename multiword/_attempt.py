@@ -1,21 +1,26 @@
 """One attempt at a product by one scheme, and the conditions under which its result counts.
 
-Nothing here waits for the device more than it must: what was seen while splitting is read once
-the first product is under way, what was seen while finishing at the end.
+The GPU is never kept waiting: what was seen while splitting is read while A_1·B_1 is under way,
+and what was seen of A_1·B_1 while the corrections are.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from multiword._arrays import Array, import_cupy, is_cupy, namespace
 from multiword._bounds import AMPLIFICATION
-from multiword._finish import finish, round_product, widened
-from multiword._mmm import drift_weights, multiply_words
-from multiword._operand import Pair, split_operands
+from multiword._finish import finish, inspect, round_product, widened
+from multiword._lines import Seen
+from multiword._mmm import drift_weights, empty_sums, multiply_words
+from multiword._operand import Lines, Pair, measure_operands, split_operands
 from multiword._schemes import Scheme
+from multiword._workspace import choose_panels, fits
 from multiword.engines import Engine
 
 SHARE = 250
@@ -30,11 +35,54 @@ _GUESSED_TARGET = {"fp16": 9, "bf16": 40, "tf32": 40}
 _EXPONENTS = {"fp16": (-math.inf, 15), "bf16": (-60, 50), "tf32": (-60, 50)}
 """Exponents that the scaled elements may have. (Below fp16's there is a finer condition.)"""
 
+_LARGEST_SHIFT = 60
+"""Powers of two that a product may be scaled by within fp32 without coming near its limits."""
 
-def prepare(a: Array, bt: Array, scheme: Scheme, engine: Engine, *, guess: bool) -> Pair:
-    """Scale, centre and split (m, k) and (n, k) operands. `guess`: from samples, to be checked."""
+
+@dataclass(frozen=True)
+class Task:
+    """alpha·A·B + beta·C to be computed, (m, k) by (k, n), within so many bytes of workspace."""
+
+    engine: Engine
+    a: Array
+    bt: Array
+    alpha: float
+    beta: float
+    c: Array | None
+    workspace: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """m, n, k."""
+        return self.a.shape[0], self.bt.shape[0], self.a.shape[1]
+
+    @property
+    def bare(self) -> bool:
+        """Whether A·B is all that is asked for."""
+        return self.alpha == 1 and (self.beta == 0 or self.c is None)
+
+    def finishing(self, place: tuple[slice, slice]) -> dict[str, Any]:
+        """What `finish` and `round_product` are to do with these rows and columns."""
+        return {"alpha": self.alpha, "beta": self.beta, "c": None if self.c is None else self.c[place]}
+
+
+def prepare(task: Task, scheme: Scheme, *, guess: bool) -> Lines:
+    """Measure the operands. `guess`: from samples, to be checked."""
     target = (_GUESSED_TARGET if guess else _TARGET)[scheme.word] if scheme.scaled_lines else 0
-    return split_operands(a, bt, scheme, target=target, guess=guess, weights=drift_weights(engine, scheme, a))
+    weights = drift_weights(task.engine, scheme, task.a)
+    return measure_operands(task.a, task.bt, scheme, target=target, guess=guess, weights=weights)
+
+
+def split_panels(task: Task, of: Lines) -> Iterator[tuple[tuple[slice, slice], Pair]]:
+    """The panels of a product within the workspace, one after another, their operands in words."""
+    m, n, k = task.shape
+    panels = choose_panels(m, n, k, of.scheme, task.workspace, not is_cupy(task.a))
+    pair: Pair | None = None
+    for rows, columns in panels(m, n):
+        right = pair.right if pair is not None and rows.start else None
+        pair = None  # its rows' words are given back before the next ones are made
+        pair = split_operands(of, rows, columns, right)
+        yield (rows, columns), pair
 
 
 class Report:
@@ -50,14 +98,14 @@ class Report:
             self._event = cupy.cuda.Event(disable_timing=True)
             self._event.record()
 
-    def read(self) -> list[int]:
+    def read(self) -> Seen:
         """Wait for the copy, and return it."""
         if self._event is not None:
             self._event.synchronize()
-        return [int(x) for x in self._host]
+        return Seen.of(self._host.tolist())
 
 
-def objection(flags: list[int], scheme: Scheme, k: int, *, steady: bool) -> str | None:
+def objection(seen: Seen, scheme: Scheme, k: int, *, steady: bool) -> str | None:
     """Why the words do not carry the operands to fp32 accuracy, or None if they surely do.
 
     steady : whether the blocks are short enough for lines of a few large elements.
@@ -69,17 +117,17 @@ def objection(flags: list[int], scheme: Scheme, k: int, *, steady: bool) -> str 
     z_A + z_B ≤ N + M - k. That is asked for, unless no element is small.
     """
     low, high = _EXPONENTS[scheme.word]
-    a, b = flags[2:8], flags[8:14]
-    if a[0] or b[0]:
+    a, b = seen.a, seen.b
+    if a["bad"] or b["bad"]:
         return "infinities or NaNs"
     for name, side in (("A", a), ("B", b)):
-        if side[3] and side[3] - 300 > high:
+        if side["top"] and side["top"] - 300 > high:
             return f"the samples missed the largest elements of {name}"
-        if side[4] and 300 - side[4] < low:
+        if side["low"] and 300 - side["low"] < low:
             return f"the exponents within a line of {name} range too far for {scheme.word} words"
-    if not steady and max(a[5], b[5]) > 1000 - SHARE:
+    if not steady and max(a["spread"], b["spread"]) > 1000 - SHARE:
         return "a few elements of a line outweigh the others: blocks must be shorter"
-    small, deficit = a[1] + b[1], a[2] + b[2]
+    small, deficit = a["small"] + b["small"], a["deficit"] + b["deficit"]
     if scheme.word == "fp16" and small > max(0, k - deficit):
         return "small elements in the lines cannot be shown to be harmless in fp16 words"
     return None
@@ -89,38 +137,41 @@ def coherence_limit(k: int) -> float:
     """The largest |P_ij| over the norms of row and column that truncation is harmless for.
 
     Sums of one sign drift: up to this limit by less than the rounding errors of an fp32 sum
-    (measured on the model and on an H200, benchmarks/notes-multiword.md). Independent random
+    (measured on the model and on an H200, benchmarks/notes-fp32.md). Independent random
     elements stay below 6.5/√k, and 8/√k with guessed centres.
     """
     return max(8.0 / math.sqrt(max(k, 1)), 0.125)
 
 
-def attempt(
-    a: Array,
-    bt: Array,
-    scheme: Scheme,
-    engine: Engine,
-    *,
-    steady: bool,
-    alpha: float,
-    beta: float,
-    c: Array | None,
-) -> tuple[Array | None, str | None]:
+def attempt(task: Task, scheme: Scheme, *, steady: bool) -> tuple[Array | None, str | None]:
     """Return the product and None, or None and why this scheme will not do."""
-    ready = prepare(a, bt, scheme, engine, guess=True)
-    report, k, reason = Report(ready.flags), a.shape[1], None
-
-    def proceed() -> bool:
-        nonlocal reason
-        reason = objection(report.read(), scheme, k, steady=steady)
-        return reason is None
-
-    p = multiply_words(engine, scheme, ready.left, ready.right, proceed=proceed)
-    if p is None:
-        return None, reason
-    out = namespace(a).empty(p.shape, np.float32)
-    finish(p, ready, out=out, alpha=alpha, beta=beta, c=c, limit=coherence_limit(k))
-    failed = int(ready.flags[14])
+    m, n, k = task.shape
+    xp, engine, limit = namespace(task.a), task.engine, coherence_limit(k)
+    of = prepare(task, scheme, guess=True)
+    out = xp.empty((m, n), np.float32)
+    in_place = task.bare and fits(out)
+    verdict = None
+    for place, pair in split_panels(task, of):
+        words = engine, scheme, pair.left, pair.right
+        report = Report(of.flags)
+        p = out[place] if in_place else empty_sums(xp, scheme, *out[place].shape)
+        multiply_words(*words, p, (2, 2))
+        seen = report.read()
+        if reason := objection(seen, scheme, k, steady=steady):
+            return None, reason
+        shift = seen.common_shift(of.target)
+        if in_place and shift is not None and abs(shift) <= _LARGEST_SHIFT:
+            inspect(p, pair, centred=scheme.centred and seen.centring(k), limit=limit)
+            verdict = Report(of.flags)
+            back = 2.0**-shift
+            multiply_words(*words, p, (3, 8), scale=back, keep=back)
+        else:
+            multiply_words(*words, p, (3, 8), keep=1.0)
+            finish(p, pair, out=out[place], limit=limit, **task.finishing(place))
+            verdict = Report(of.flags)
+        del pair, words, p  # before the next panel's
+    assert verdict is not None
+    failed = verdict.read().failed
     if failed & 1:
         return None, "rows of A are aligned with columns of B: sums of one sign drift under truncation"
     if failed & 2:
@@ -128,19 +179,40 @@ def attempt(
     return out, None
 
 
-def unconditional(
-    a: Array, bt: Array, scheme: Scheme, engine: Engine, *, alpha: float, beta: float, c: Array | None
-) -> Array:
+def unconditional(task: Task, scheme: Scheme) -> Array:
     """The product by this scheme, whatever its accuracy."""
-    out = namespace(a).empty((a.shape[0], bt.shape[0]), np.float32)
+    m, n, _ = task.shape
+    xp = namespace(task.a)
+    out = xp.empty((m, n), np.float32)
     if scheme.plain:
-        if scheme.word == "fp32" and engine.name in ("host", "cublas") and alpha == 1 and beta == 0:
-            return namespace(a).matmul(a, bt.T, out=out)  # reads any layout as it is
-        narrow = scheme.word == "fp32"
-        left, right = (namespace(x).ascontiguousarray(x) if narrow else widened(x) for x in (a, bt))
-        direct = narrow and alpha == 1 and (beta == 0 or c is None)
-        p = engine.multiply(scheme.word, left, right, out=out if direct else None)
-        return p if direct else round_product(p, out=out, alpha=alpha, beta=beta, c=c)
-    ready = prepare(a, bt, scheme, engine, guess=False)
-    p = multiply_words(engine, scheme, ready.left, ready.right)
-    return finish(p, ready, out=out, alpha=alpha, beta=beta, c=c)
+        _plain(task, scheme, out)
+        return out
+    of = prepare(task, scheme, guess=False)
+    for place, pair in split_panels(task, of):
+        p = empty_sums(xp, scheme, *out[place].shape)
+        multiply_words(task.engine, scheme, pair.left, pair.right, p)
+        finish(p, pair, out=out[place], **task.finishing(place))
+        del pair, p  # before the next panel's
+    return out
+
+
+def _plain(task: Task, scheme: Scheme, out: Array) -> None:
+    """One product of unsplit matrices, rounded once."""
+    m, n, k = task.shape
+    xp, narrow = namespace(task.a), scheme.word == "fp32"
+    if narrow and task.engine.name in ("host", "cublas") and task.bare:
+        xp.matmul(task.a, task.bt.T, out=out)  # reads any layout as it is, in no more memory
+        return
+    panels = choose_panels(m, n, k, scheme, task.workspace, not is_cupy(task.a))
+    right, held = None, None
+    for rows, columns in panels(m, n):
+        operands = (task.a[rows], task.bt[columns])
+        if held != columns:
+            right, held = xp.ascontiguousarray(operands[1]) if narrow else widened(operands[1]), columns
+        left = xp.ascontiguousarray(operands[0]) if narrow else widened(operands[0])
+        place = rows, columns
+        if narrow and task.bare:
+            task.engine.multiply(scheme.word, left, right, out=out[place])
+        else:
+            p = task.engine.multiply(scheme.word, left, right)
+            round_product(p, out=out[place], **task.finishing(place))

@@ -29,13 +29,13 @@ def add_product(
     *,
     weight: float,
     block: int | None,
-    empty: bool,
+    keep: float,
 ) -> None:
-    """total += weight·A·Bᵀ, in blocks of the inner dimension.
+    """total = keep·total + weight·A·Bᵀ, in blocks of the inner dimension.
 
     With `total` in float32 this is FABsum v1 (Algorithm 4.2): each block's product is added by
-    beta = 1, outside the tensor core, in fp32 to nearest. With float64 it is FABsum v2
-    (Algorithm 4.3). `empty`: `total` holds nothing yet.
+    beta, outside the tensor core, in fp32 to nearest. With float64 it is FABsum v2
+    (Algorithm 4.3). keep = 0: `total` holds nothing yet.
 
     References
     ----------
@@ -45,9 +45,10 @@ def add_product(
     for part in blocks(a.shape[-1], block):
         left, right = a[:, part], bt[:, part]
         if total.dtype == np.float32:
-            engine.multiply(word, left, right, out=total, alpha=weight, beta=0.0 if empty else 1.0)
-        elif empty:
+            engine.multiply(word, left, right, out=total, alpha=weight, beta=keep)
+        elif keep == 0:
             total[...] = engine.multiply(word, left, right, alpha=weight)
         else:
+            total *= keep
             total += engine.multiply(word, left, right, alpha=weight)
-        empty = False
+        keep = 1.0

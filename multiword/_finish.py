@@ -13,8 +13,8 @@ import numpy as np
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._bounds import AMPLIFICATION
 from multiword._kernels import Kernel
-from multiword._operand import Pair, exact_bits
-from multiword._split_kernels import FP32
+from multiword._lines import FAILED, FP32, Seen, exact_bits
+from multiword._operand import Pair
 
 FINISH = Kernel(
     "multiword_finish",
@@ -41,15 +41,14 @@ __device__ __forceinline__ void store(float* to, const float* v, int count, bool
 // A block takes ROWS rows and 512 columns, a thread four neighbouring columns of each row, and
 // four rows at a time so that their readings overlap. Without lines: out = alpha·P + beta·C.
 extern "C" __global__ void __launch_bounds__(128) multiword_finish(
-        const SUM* __restrict__ p, i64 ldp, float* out, i64 ldo,
+        const SUM* p, i64 ldp, float* out, i64 ldo,
         int m, int n, int k, double alpha, double beta, const float* c, i64 c_row, i64 c_column,
         const Line* __restrict__ lines_a, const Line* __restrict__ lines_b,
-        const int* centring, int exact_bits, float limit, float amplification,
-        const float* a, i64 a_row, i64 a_step, const float* b, i64 b_row, i64 b_step, int* flags) {
+        int* flags, int may_centre, int exact_bits, float limit, float amplification,
+        const float* a, i64 a_row, i64 a_step, const float* b, i64 b_row, i64 b_step) {
     int j0 = 4 * (blockIdx.x * blockDim.x + threadIdx.x), count = min(4, n - j0), failed = 0;
     if (j0 >= n) return;
-    bool centred = centring && centring[0] == 0 && centring[1] == 0
-                   && centring[16] + centring[17] > exact_bits;
+    bool centred = flags && may_centre && centring(flags, exact_bits);
     bool vector = count == 4 && sizeof(SUM) == 4 && (((unsigned long long)p | (4 * ldp)) & 15) == 0;
     bool aligned = count == 4 && (((unsigned long long)out | (4 * ldo)) & 15) == 0;
     // Without more to do than to undo powers of two, one multiplication in fp32 rounds correctly.
@@ -131,10 +130,74 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
             store(to, results, count, aligned);
         }
     }
-    if (failed && flags) atomicOr(flags, failed);
+    if (failed && flags) atomicOr(flags + FAILED, failed);
 }
 """,
     ({"SUM": "float", "ROWS": 32}, {"SUM": "double", "ROWS": 32}),
+)
+
+INSPECT = Kernel(
+    "multiword_inspect",
+    FP32
+    + r"""
+__device__ __forceinline__ double power2(int e) {
+    return __longlong_as_double((i64)(e + 1023) << 52);
+}
+// In place, where all lines have one scale: check P = A_1·B_1, and put the rank-two part back,
+// scaled as P is. A block takes ROWS rows and 1024 columns, a thread four columns.
+extern "C" __global__ void __launch_bounds__(256) multiword_inspect(
+        float* p, i64 ldp, int m, int n, int k, const Line* __restrict__ lines_a,
+        const Line* __restrict__ lines_b, float limit, float amplification, int* flags) {
+    int j0 = 4 * (blockIdx.x * blockDim.x + threadIdx.x), failed = 0;
+    if (j0 >= n) return;
+    float norm2_b[4];
+#if CENTRED
+    double t[4], bj[4];
+    float norm1_b[4];
+    double scale = power2(lines_a[0].shift + lines_b[0].shift), back_a = power2(-lines_a[0].shift);
+#endif
+#pragma unroll
+    for (int x = 0; x < 4; x++) {
+        Line l = lines_b[j0 + x];
+        norm2_b[x] = limit * l.norm2;
+#if CENTRED
+        t[x] = (l.total - (double)k * widen(l.centre)) * scale;
+        bj[x] = widen(l.centre) * scale;
+        norm1_b[x] = (float)(l.norm1 * power2(lines_a[0].shift) + (double)k * fabs(bj[x]));
+#endif
+    }
+    int stop = min(m, (int)(blockIdx.y + 1) * ROWS);
+    for (int i0 = blockIdx.y * ROWS; i0 < stop; i0 += BATCH) {
+        float4 v[BATCH];
+#pragma unroll
+        for (int y = 0; y < BATCH; y++) v[y] = *(const float4*)(p + min(i0 + y, m - 1) * ldp + j0);
+#pragma unroll
+        for (int y = 0; y < BATCH; y++) {
+            int i = i0 + y;
+            if (i >= stop) break;
+            float value[4] = {v[y].x, v[y].y, v[y].z, v[y].w}, norm2_a = lines_a[i].norm2;
+#pragma unroll
+            for (int x = 0; x < 4; x++) failed |= fabsf(value[x]) > norm2_a * norm2_b[x];
+#if CENTRED
+            Line l = lines_a[i];
+            double ai = widen(l.centre);
+            float aj = (float)fabs(ai), norm1_a = (float)(l.norm1 * back_a + (double)k * fabs(ai));
+#pragma unroll
+            for (int x = 0; x < 4; x++) {
+                double sum = (ai * t[x] + l.total * bj[x]) + widen(value[x]);
+                float bx = (float)fabs(bj[x]);
+                float terms = aj * norm1_b[x] + norm1_a * bx + (float)k * aj * bx;
+                if (terms > amplification * (float)fabs(sum)) failed |= 2;
+                value[x] = narrow(sum);
+            }
+            *(float4*)(p + i * ldp + j0) = make_float4(value[0], value[1], value[2], value[3]);
+#endif
+        }
+    }
+    if (failed) atomicOr(flags + FAILED, failed);
+}
+""",
+    ({"CENTRED": 0, "ROWS": 16, "BATCH": 8}, {"CENTRED": 1, "ROWS": 16, "BATCH": 4}),
 )
 
 WIDEN = Kernel(
@@ -147,6 +210,35 @@ extern "C" __global__ void multiword_widen(const float* x, double* out, i64 size
 }
 """,
 )
+
+
+def inspect(p: Array, pair: Pair, *, centred: bool, limit: float) -> None:
+    """Check P = A_1·B_1 as `finish` does, and put the rank-two part back, in place and still scaled.
+
+    For lines of one scale; n a multiple of 4 and rows of `p` aligned.
+    """
+    a, b, k = pair.left.lines, pair.right.lines, pair.left.x.shape[1]
+    if is_cupy(p):
+        (m, n), batch = p.shape, 4 if centred else 8
+        INSPECT(
+            (-(-n // 1024), -(-m // 16)),
+            (256,),
+            (
+                *(p, np.int64(p.strides[0] // 4), np.int32(m), np.int32(n), np.int32(k), a, b),
+                *(np.float32(limit), np.float32(AMPLIFICATION), pair.of.flags),
+            ),
+            CENTRED=int(centred),
+            ROWS=16,
+            BATCH=batch,
+        )
+        return
+    failed = _incoherent(p, pair, limit)
+    if centred:
+        shift = a["shift"][0] + b["shift"][0]
+        value, cancels = _rank_two(np.ldexp(p.astype(np.float64), -shift), pair)
+        failed |= cancels
+        np.copyto(p, np.ldexp(value, shift), casting="same_kind")
+    pair.of.flags[FAILED] |= failed
 
 
 def finish(
@@ -164,32 +256,46 @@ def finish(
     p : (m, n) float32 or float64, the last axis contiguous. Lines with infinities and NaNs are
     multiplied again plainly, in fp64.
     limit : coherence |P|_ij over the 2-norms of row and column above which bit 0 of the last of
-    the pair's flags is set. Bit 1: centring cancels more than `AMPLIFICATION` allows.
+    the flags is set. Bit 1: centring cancels more than `AMPLIFICATION` allows.
     """
     if is_cupy(p):
         return _on_device(p, pair, out, alpha, beta, c, limit)
-    a, b, k = pair.left.lines, pair.right.lines, pair.left.x.shape[1]
+    a, b = pair.left.lines, pair.right.lines
     value = np.ldexp(p.astype(np.float64), -(a["shift"][:, None] + b["shift"][None, :]))
-    failed = 0
+    failed = _incoherent(p, pair, limit)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        if p.size:
-            failed |= int((np.abs(p) > a["norm2"][:, None] * (np.float32(limit) * b["norm2"])).any())
-        if pair.centred and not pair.flags[:2].any() and pair.flags[16:].sum() > exact_bits(k):
-            ai, bj = a["centre"].astype(np.float64)[:, None], b["centre"].astype(np.float64)
-            value = (ai * (b["total"] - k * bj) + a["total"][:, None] * bj) + value
-            # Σ|x| is at most Σ|y|·2^-s + k·|c|.
-            of_a = np.ldexp(a["norm1"].astype(np.float64), -a["shift"])[:, None] + k * np.abs(ai)
-            of_b = np.ldexp(b["norm1"].astype(np.float64), -b["shift"]) + k * np.abs(bj)
-            terms = np.abs(ai) * of_b + of_a * np.abs(bj) + k * np.abs(ai * bj)
-            failed |= 2 * int((terms > AMPLIFICATION * np.abs(value)).any())
+        seen = Seen.of([int(x) for x in pair.of.flags])
+        if pair.of.scheme.centred and seen.centring(pair.left.x.shape[1]):
+            value, cancels = _rank_two(value, pair)
+            failed |= cancels
         if a["bad"].any() or b["bad"].any():
             rows, columns = np.flatnonzero(a["bad"]), np.flatnonzero(b["bad"])
             wide_a, wide_b = pair.left.x.astype(np.float64), pair.right.x.astype(np.float64)
             value[rows, :] = wide_a[rows] @ wide_b.T
             value[:, columns] = wide_a @ wide_b[columns].T
         _narrow(value, alpha, beta, c, out)
-    pair.flags[14] |= failed
+    pair.of.flags[FAILED] |= failed
     return out
+
+
+def _incoherent(p: Array, pair: Pair, limit: float) -> int:
+    """Whether a row and a column are more nearly parallel than the limit allows: 1, else 0."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        norms = pair.left.lines["norm2"][:, None] * (np.float32(limit) * pair.right.lines["norm2"])
+        return int((np.abs(p) > norms).any())
+
+
+def _rank_two(value: Array, pair: Pair) -> tuple[Array, int]:
+    """A'B' + a·tᵀ + s·bᵀ in float64, and 2 if that cancels too much, else 0."""
+    a, b, k = pair.left.lines, pair.right.lines, pair.left.x.shape[1]
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        ai, bj = a["centre"].astype(np.float64)[:, None], b["centre"].astype(np.float64)
+        value = (ai * (b["total"] - k * bj) + a["total"][:, None] * bj) + value
+        # Σ|x| is at most Σ|y|·2^-s + k·|c|.
+        of_a = np.ldexp(a["norm1"].astype(np.float64), -a["shift"])[:, None] + k * np.abs(ai)
+        of_b = np.ldexp(b["norm1"].astype(np.float64), -b["shift"]) + k * np.abs(bj)
+        terms = np.abs(ai) * of_b + of_a * np.abs(bj) + k * np.abs(ai * bj)
+        return value, 2 * int((terms > AMPLIFICATION * np.abs(value)).any())
 
 
 def round_product(p: Array, *, out: Array, alpha: float, beta: float, c: Array | None) -> Array:
@@ -224,20 +330,19 @@ def _on_device(
     (m, n), none = p.shape, np.uint64(0)
     if p.size == 0:
         return out
-    k, lines, operands, flags = 0, (none, none, none), (none, np.int64(0), np.int64(0)) * 2, none
+    k, lines, operands = 0, (none, none, none, np.int32(0)), (none, np.int64(0), np.int64(0)) * 2
     if pair is not None:
         k, left, right = pair.left.x.shape[1], pair.left, pair.right
-        lines = left.lines, right.lines, pair.flags if pair.centred else none
+        lines = left.lines, right.lines, pair.of.flags, np.int32(pair.of.scheme.centred)
         operands = tuple(
             item for o in (left, right) for item in (o.x, *(np.int64(s // 4) for s in o.x.strides))
         )
-        flags = np.uint64(pair.flags.data.ptr + 56)
     c = None if beta == 0 else c
     addend = (none, np.int64(0), np.int64(0)) if c is None else (c, *(np.int64(s // 4) for s in c.strides))
     arguments = (
         *(p, np.int64(p.strides[0] // p.itemsize), out, np.int64(out.strides[0] // 4)),
         *(np.int32(m), np.int32(n), np.int32(k), np.float64(alpha), np.float64(beta), *addend),
-        *(*lines, np.int32(exact_bits(k)), np.float32(limit), np.float32(AMPLIFICATION), *operands, flags),
+        *(*lines, np.int32(exact_bits(k)), np.float32(limit), np.float32(AMPLIFICATION), *operands),
     )
     constants: dict[str, Any] = {"SUM": "float" if p.dtype == np.float32 else "double", "ROWS": 32}
     FINISH((-(-n // 512), -(-m // 32)), (128,), arguments, **constants)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array, as_array, check_same_device, namespace
-from multiword._attempt import attempt, objection, prepare, unconditional
+from multiword._arrays import Array, as_array, check_same_device, device_of, namespace
+from multiword._attempt import Report, Task, attempt, objection, prepare, split_panels, unconditional
 from multiword._finish import round_product
 from multiword._plan import Plan, candidates, make_plan, name_of
 from multiword._schemes import SCHEMES, Scheme
+from multiword._workspace import WorkspaceTooSmall, default_workspace, exhausted
 from multiword.engines import Engine, get_engine
 
 
@@ -32,6 +34,7 @@ def matmul(
     block: int | None = None,
     accumulate: str | None = None,
     engine: str | Engine = "auto",
+    workspace: int | None = None,
     out: Array | None = None,
 ) -> Array:
     """alpha·op(A)·op(B) + beta·C in float32, from products of short words on tensor cores.
@@ -52,6 +55,9 @@ def matmul(
     word, words, block, accumulate : fields of the scheme to change; alone they stand for a
         scheme with scaled lines and words. block=0 takes all of k.
     engine : "auto", "host", "cublas", "tensorcore" or an `Engine`.
+    workspace : bytes that may be used beyond inputs and result; by default 2 GiB, or two fifths of
+        a GPU's memory. Larger products are computed in panels of rows and columns, on the same
+        words: only a library that chooses another kernel for a smaller product can show in the bits.
     out : float32 array for the result, written once it is complete.
 
     Returns
@@ -78,17 +84,24 @@ def matmul(
     chosen = _chosen(accuracy, scheme, word, words, block, accumulate)
     core = get_engine(engine, left)
     xp = check_same_device(a=left, b=right, c=addend, out=out)
-    scalars = {"alpha": float(alpha), "beta": float(beta)}
-    if left.ndim == 2 and right.ndim == 2:
-        result = _product(core, chosen, left, right, c=addend, **scalars)
-    else:
-        result = xp.empty(shape, np.float32)
-        for index, one, other in _stack(left, right, shape):
-            part = addend[index] if addend is not None else None
-            result[index] = _product(core, chosen, one, other, c=part, **scalars)
-    if out is None:
-        return result
-    out[...] = result
+    limit = _limit(workspace, left)
+
+    def task(a: Array, b: Array, c: Array | None) -> Task:
+        return Task(core, a, b.T, float(alpha), float(beta), c, limit)
+
+    with device_of(left):
+        if left.ndim == 2 and right.ndim == 2:
+            result = _product(task(left, right, addend), chosen)
+        elif _native(core, chosen, shape, left.shape[-1]) and alpha == 1 and addend is None:
+            result = xp.matmul(left, right)
+        else:
+            result = xp.empty(shape, np.float32)
+            for index, one, other in _stack(left, right, shape):
+                part = addend[index] if addend is not None else None
+                result[index] = _product(task(one, other, part), chosen)
+        if out is None:
+            return result
+        out[...] = result
     return out
 
 
@@ -105,6 +118,7 @@ def matmul_plan(
     block: int | None = None,
     accumulate: str | None = None,
     engine: str | Engine = "auto",
+    workspace: int | None = None,
 ) -> Plan:
     """What `matmul` would do with these matrices: scheme, calls, workspace, bound.
 
@@ -128,59 +142,84 @@ def matmul_plan(
     product     (4, 300) by (300, 5), float32, engine host
     scheme      fp32: 1 fp32 word, 1 product in 1 call
     block       all of k, summed in fp32
-    workspace   0.0 MiB
+    workspace   0.0 MiB in 1 panel
     bound       1.8e-05 of |A||B|
     """
     left, right, _, shape = _operands(a, b, None, trans_a, trans_b, 0.0, None)
     check_same_device(a=left, b=right)
-    core = get_engine(engine, left)
+    core, limit = get_engine(engine, left), _limit(workspace, left)
+    chosen = _chosen(accuracy, scheme, word, words, block, accumulate)
     for _, one, other in _stack(left, right, shape):
-        return _plan(core, _chosen(accuracy, scheme, word, words, block, accumulate), one, other)
-    m, k = left.shape[-2:]
-    return make_plan(m, right.shape[-1], k, core, "fp32", SCHEMES["fp32"])
+        with device_of(one):
+            return _plan(Task(core, one, other.T, 1.0, 0.0, None, limit), chosen)
+    return make_plan(left.shape[-2], right.shape[-1], left.shape[-1], core, "fp32", SCHEMES["fp32"], limit)
 
 
-def _plan(core: Engine, chosen: str | Scheme | None, a: Array, b: Array) -> Plan:
-    (m, k), n = a.shape, b.shape[1]
+def _plan(task: Task, chosen: str | Scheme | None) -> Plan:
+    m, n, k = task.shape
     if chosen is not None:
-        return make_plan(m, n, k, core, *name_of(chosen))
+        return make_plan(m, n, k, task.engine, *name_of(chosen), task.workspace)
     rejected = []
-    for name, rule in candidates(m, n, k, core):
+    for name, rule in candidates(m, n, k, task.engine):
         reason = None
-        if not rule.plain:
-            ready = prepare(a, b.T, rule, core, guess=True)
-            reason = objection([int(x) for x in ready.flags], rule, k, steady=name.startswith("steady"))
+        if not rule.plain and m and n and k:
+            of = prepare(task, rule, guess=True)
+            for _ in split_panels(task, of):
+                pass
+            reason = objection(Report(of.flags).read(), rule, k, steady=name.startswith("steady"))
         if reason is None:
             break
         rejected.append((name, reason))
-    return make_plan(m, n, k, core, name, rule, tuple(rejected))
+    return make_plan(m, n, k, task.engine, name, rule, task.workspace, tuple(rejected))
 
 
-def _product(
-    core: Engine,
-    chosen: str | Scheme | None,
-    a: Array,
-    b: Array,
-    *,
-    alpha: float,
-    beta: float,
-    c: Array | None,
-) -> Array:
-    """One product of (m, k) by (k, n)."""
-    (m, k), n, bt = a.shape, b.shape[1], b.T
-    options: dict[str, Any] = {"alpha": alpha, "beta": beta, "c": c}
+def _product(task: Task, chosen: str | Scheme | None) -> Array:
+    """One product; on a GPU short of memory, in ever smaller panels."""
+    m, n, k = task.shape
     if 0 in (m, n, k):
-        xp = namespace(a)
-        return round_product(xp.zeros((m, n)), out=xp.empty((m, n), np.float32), **options)
+        xp = namespace(task.a)
+        everything = slice(None), slice(None)
+        out = xp.empty((m, n), np.float32)
+        return round_product(xp.zeros((m, n)), out=out, **task.finishing(everything))
+    while True:
+        try:
+            return _within(task, chosen)
+        except WorkspaceTooSmall:
+            raise
+        except exhausted(task.a):
+            # What was promised is not there: smaller panels, until not even one is.
+            task = replace(task, workspace=task.workspace // 2)
+
+
+def _within(task: Task, chosen: str | Scheme | None) -> Array:
+    """One product within the task's workspace."""
     if chosen is not None:
-        return unconditional(a, bt, name_of(chosen)[1], core, **options)
-    for name, rule in candidates(m, n, k, core):
+        return unconditional(task, name_of(chosen)[1])
+    for name, rule in candidates(*task.shape, task.engine):
         if rule.plain:
-            return unconditional(a, bt, rule, core, **options)
-        result, _ = attempt(a, bt, rule, core, steady=name.startswith("steady"), **options)
+            return unconditional(task, rule)
+        result, _ = attempt(task, rule, steady=name.startswith("steady"))
         if result is not None:
             return result
     raise AssertionError("the last candidate is a plain product")
+
+
+def _native(core: Engine, chosen: str | Scheme | None, shape: tuple[int, ...], k: int) -> bool:
+    """Whether all products of a stack are the array library's own in fp32."""
+    if core.name not in ("host", "cublas"):
+        return False
+    if chosen is None:
+        (_, rule), *_ = candidates(shape[-2], shape[-1], k, core)
+    else:
+        _, rule = name_of(chosen)
+    return rule.plain and rule.word == "fp32"
+
+
+def _limit(workspace: int | None, like: Array) -> int:
+    limit = default_workspace(like) if workspace is None else operator.index(workspace)
+    if limit < 0:
+        raise ValueError(f"workspace must not be negative, got {limit}")
+    return limit
 
 
 def _chosen(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array, import_cupy, is_cupy, namespace
+from multiword._arrays import Array, import_cupy, is_cupy
 from multiword._fabsum import add_product
 from multiword._operand import Operand
 from multiword._schemes import Scheme
 from multiword.engines import Engine
 from multiword.engines._generations import GENERATIONS, Generation
+
+ALIGNMENT = 1.11
+"""Products are truncated where they are aligned with the sum, which takes a tenth more from it: the
+best factor on the model is 1.09 to 1.16, whatever the data, for blocks of 512 to 4096."""
 
 _CAPABILITIES = {7: "V100", 8: "A100", 9: "H200", 10: "B200", 12: "B200"}
 
@@ -22,36 +26,39 @@ def multiply_words(
     scheme: Scheme,
     left: Operand,
     right: Operand,
+    total: Array,
+    levels: tuple[int, int] = (2, 8),
     *,
-    proceed: Callable[[], bool] = lambda: True,
-) -> Array | None:
+    scale: float = 1.0,
+    keep: float = 0.0,
+) -> None:
     """C = Σ A_i·B_j over the scheme's products, smallest first (Algorithm 2.1; 4.1; 4.4).
 
-    proceed : asked once the first product is under way; if it says no, None is returned.
-
-    Returns
-    -------
-    (m, n) array, float32 or float64 as the scheme accumulates, of the scaled, centred operands.
+    total : (m, n) array, float32 or float64 as the scheme accumulates; what it holds is replaced
+        by scale·C + keep·total, C being of the scaled, centred operands.
+    levels : the least and the largest i + j of the products that are summed.
     """
-    xp, m, n = namespace(left.words), left.words.shape[0], right.words.shape[0]
-    dtype = np.dtype(np.float32 if scheme.accumulate == "fp32" else np.float64)
-    # Rows begin at multiples of 64 bytes: an odd leading dimension slows the tensor cores.
-    total = xp.empty((m, -(-n // 16) * 16), dtype)[:, :n]
-    for number, (a_part, b_part, level) in enumerate(_calls(scheme, left.depth)):
-        block = scheme.block if level == 2 or scheme.blocked == "all" else None
-        add_product(
-            engine,
-            scheme.word,
-            left.words[:, a_part],
-            right.words[:, b_part],
-            total,
-            weight=scheme.step ** (2 - level),
-            block=block,
-            empty=number == 0,
-        )
-        if number == 0 and not proceed():
-            return None
-    return total
+    for a_part, b_part, level in _calls(scheme, left.depth):
+        if levels[0] <= level <= levels[1]:
+            add_product(
+                engine,
+                scheme.word,
+                left.words[:, a_part],
+                right.words[:, b_part],
+                total,
+                weight=scale * scheme.step ** (2 - level),
+                block=scheme.block if level == 2 or scheme.blocked == "all" else None,
+                keep=keep,
+            )
+            keep = 1.0
+
+
+def empty_sums(xp: Any, scheme: Scheme, m: int, n: int) -> Array:
+    """An (m, n) array to sum in, its rows beginning at multiples of 64 bytes.
+
+    An odd leading dimension slows the tensor cores.
+    """
+    return xp.empty((m, -(-n // 16) * 16), np.float32 if scheme.accumulate == "fp32" else np.float64)[:, :n]
 
 
 @lru_cache(maxsize=256)
@@ -97,8 +104,9 @@ def drift_weights(engine: Engine, scheme: Scheme, x: Array) -> Array | None:
     A tensor core takes w terms at a time and truncates the sum to fp32, F - 23 bits falling off:
     for sums S of no definite sign, the mean loss of a step is (1 - 2^(23-F))/2 units in the last
     place, and fitted linearly to S (least squares over a binade) it is κ·S with
-    κ = 2^-23·(1 - 2^(23-F))/3. A term added t steps before the end of its block is truncated t
-    times: it is enlarged by κ·t. Nothing is added to the cost, for the second word takes it up.
+    κ = 2^-23·(1 - 2^(23-F))/3, and `ALIGNMENT` times that with what the truncation of every
+    product takes. A term added t steps before the end of its block is truncated t times: it is
+    enlarged by κ·t. Nothing is added to the cost, for the second word takes it up.
     """
     generation, k = generation_of(engine), x.shape[1]
     if not scheme.compensated or generation is None or scheme.word not in generation.widths:
@@ -113,7 +121,7 @@ def drift_weights(engine: Engine, scheme: Scheme, x: Array) -> Array | None:
 
 @lru_cache(maxsize=64)
 def _weights(width: int, fraction_bits: int, block: int, k: int) -> Array:
-    kappa = 2.0**-23 * (1 - 2.0 ** (23 - fraction_bits)) / 3
+    kappa = ALIGNMENT * 2.0**-23 * (1 - 2.0 ** (23 - fraction_bits)) / 3
     h = np.arange(k)
     start = h // block * block
     steps = -(-(np.minimum(start + block, k) - start) // width)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from multiword import _split_kernels as kernels
 from multiword._arrays import Array, as_array, is_cupy, namespace
-from multiword._operand import launch_split
+from multiword._operand import measure_operands, split_operands
 from multiword._rounding import get_rounding, round_to
 from multiword._schemes import Scheme
 from multiword.formats import get_format
@@ -71,15 +70,15 @@ def split(
 def _split_on_device(x: Array, word: str, words: int, scaled: bool, rounding: str) -> tuple[Array, ...]:
     """The same in one reading of `x`."""
     xp, lines = namespace(x), _as_lines(x)
-    scheme = Scheme(word, words, scaled_words=scaled, rounding=rounding)
-    chunks = -(-lines.shape[1] // kernels.CHUNK_ROWS) + 1
-    records = xp.empty(lines.shape[0] * chunks * kernels.RECORD_BYTES, np.uint8)
-    none = np.uint64(0)
-    parts = launch_split(lines, scheme, 0, none, none, None, 0, records).reshape(lines.shape[0], words, -1)
+    scheme = Scheme(word, words, scaled_words=scaled, scaled_lines=False, rounding=rounding)
+    pair = split_operands(measure_operands(lines, lines[:0], scheme, target=0, guess=False))
+    parts = pair.left.words.reshape(lines.shape[0], words, -1)
     result = [xp.ascontiguousarray(parts[:, i, : lines.shape[1]]).reshape(x.shape) for i in range(words)]
     special = ~xp.isfinite(x)
-    whole = xp.where(special, x, result[0].astype(np.float32))
-    result[0] = whole.astype(result[0].dtype)
+    for i, part in enumerate(result):
+        # Through float32: CuPy's `where` knows no bfloat16.
+        whole = xp.where(special, x if i == 0 else np.float32(0), part.astype(np.float32))
+        result[i] = whole.astype(part.dtype)
     return tuple(result)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword import FORMATS, join, round_to, split
-from multiword._operand import split_operands
+from multiword._operand import measure_operands, split_operands
 from multiword._schemes import Scheme
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -133,7 +133,7 @@ def test_operands_are_scaled_by_powers_of_two_and_rejoin(guess):
     a, bt = wide_matrix((7, 68), 1), wide_matrix((61, 68), 2)
     a[2] = 0
     a[3, 5] = 1e-42
-    pair = split_operands(a, bt, Scheme(), target=9 if guess else 14, guess=guess)
+    pair = split_operands(measure_operands(a, bt, Scheme(), target=9 if guess else 14, guess=guess))
     for operand, reverse in ((pair.left, False), (pair.right, True)):
         words = operand.words.reshape(len(operand.x), 2, operand.depth).astype(np.float64)
         assert not words[:, :, operand.x.shape[1] :].any()
@@ -154,9 +154,11 @@ def test_centred_operands_only_if_both_sides_stand_out():
         (positive, zero_mean, False),
         (zero_mean, positive, False),
     ):
-        pair = split_operands(np.float32(left), np.float32(right), scheme, target=9, guess=True)
+        of = measure_operands(np.float32(left), np.float32(right), scheme, target=9, guess=True)
+        pair = split_operands(of)
         assert pair.left.lines["centre"].any() == pair.right.lines["centre"].any() == centred
-        np.testing.assert_allclose(pair.left.lines["total"], np.float32(left).sum(1, dtype=float))
+        totals = np.float32(left).sum(1, dtype=float) if centred else 0.0
+        np.testing.assert_allclose(pair.left.lines["total"], totals)
 
 
 @pytest.mark.gpu
@@ -174,15 +176,12 @@ def test_device_words_are_the_host_words_bit_for_bit(word, words, rounding, shap
             (Scheme(word, words, rounding=rounding, centred=True), 14 if word == "fp16" else 40),
             (Scheme(word, words, rounding=rounding, scaled_lines=False, scaled_words=False), 0),
         ):
-            host = split_operands(a, bt, scheme, target=target, guess=False, weights=weights)
-            device = split_operands(
-                *(cupy.asarray(x, order=order) for x in (a, bt)),
-                scheme,
-                target=target,
-                guess=False,
-                weights=cupy.asarray(weights),
-            )
-            assert np.array_equal(host.flags, device.flags.get())
+            options = {"target": target, "guess": False}
+            host = split_operands(measure_operands(a, bt, scheme, weights=weights, **options))
+            arrays = (cupy.asarray(x, order=order) for x in (a, bt))
+            of = measure_operands(*arrays, scheme, weights=cupy.asarray(weights), **options)
+            device = split_operands(of)
+            assert np.array_equal(host.of.flags, of.flags.get())
             for one, other in ((host.left, device.left), (host.right, device.right)):
                 kind = {2: np.uint16, 4: np.uint32}[one.words.itemsize]
                 got = other.words.get()
