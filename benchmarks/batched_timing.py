@@ -39,20 +39,29 @@ def words(shape: tuple[int, ...]) -> Any:
 class Operands:
     """Several sets of the same kind, together larger than the cache."""
 
-    def __init__(self, m: int, n: int, k: int, batch: int, is_complex: bool) -> None:
+    def __init__(
+        self, m: int, n: int, k: int, batch: int, is_complex: bool, options: dict[str, Any] | None = None
+    ) -> None:
+        self.options = {"beta": 0, "trans_a": False, "trans_b": False} | (options or {})
+        one = self.options.pop("one_b", False)  # a single B for the whole batch
         pair = (2,) if is_complex else ()
-        size = 2 * (1 + is_complex) * batch * (m * k + k * n + m * n)
-        self.count = max(1, min(16, math.ceil(CACHE_BYTES / size)))
-        shapes = ((m, k), (k, n), (m, n))
-        self.sets = [[words((batch, *s, *pair)) for s in shapes] for _ in range(self.count)]
+        self.bytes = 2 * (1 + is_complex) * (batch * (m * k + m * n) + (1 if one else batch) * k * n)
+        self.count = max(1, min(16, math.ceil(CACHE_BYTES / self.bytes)))
+        a, b = (
+            ((k, m) if self.options["trans_a"] else (m, k)),
+            ((n, k) if self.options["trans_b"] else (k, n)),
+        )
+        shapes = ((batch, *a, *pair), (*b, *pair) if one else (batch, *b, *pair), (batch, m, n, *pair))
+        self.sets = [[words(s) for s in shapes] for _ in range(self.count)]
         self.complex = is_complex
 
     def problems(self) -> list[Any]:
         wrap = HalfComplex if self.complex else (lambda x: x)
-        return [
-            check_problem(wrap(a), wrap(b), 1, 0, None, False, False, "fp32", wrap(c))
-            for a, b, c in self.sets
-        ]
+        return [self._problem(wrap(a), wrap(b), 1, self.options["beta"], wrap(c)) for a, b, c in self.sets]
+
+    def _problem(self, a: Any, b: Any, alpha: float, beta: float, c: Any) -> Any:
+        trans = self.options["trans_a"], self.options["trans_b"]
+        return check_problem(a, b, alpha, beta, c, *trans, "fp32", c)
 
     def planar(self) -> list[list[Any]]:
         """Four real products for every set, on planes."""
@@ -63,13 +72,12 @@ class Operands:
             (ar, ai), (br, bi), (cr, ci) = (
                 [cupy.ascontiguousarray(x[..., i]) for i in (0, 1)] for x in (a, b, c)
             )
-            terms = ((1, 0, ar, br, cr), (-1, 1, ai, bi, cr), (1, 0, ar, bi, ci), (1, 1, ai, br, ci))
-            result.append(
-                [
-                    check_problem(x, y, alpha, beta, z, False, False, "fp32", z)
-                    for alpha, beta, x, y, z in terms
-                ]
+            beta, sign = self.options["beta"], -1 if self.options["trans_a"] == "C" else 1
+            terms = (
+                *((1, beta, ar, br, cr), (-sign, 1, ai, bi, cr)),
+                *((1, beta, ar, bi, ci), (sign, 1, ai, br, ci)),
             )
+            result.append([self._problem(x, y, alpha, beta, z) for alpha, beta, x, y, z in terms])
         return result
 
 
@@ -103,6 +111,47 @@ def time_way(operands: Operands, blocking: Blocking | None, repeats: int = 3) ->
     """Seconds of one blocking; of the one chosen, if it is None."""
     launches = [launcher(p, blocking) for p in operands.problems()]
     return replayed(launches, repeats, 12 if operands.count > 1 else 2)
+
+
+MOVER = r"""
+extern "C" __global__ void mover(
+        const uint4* a, int count_a, const uint4* b, int count_b, uint4* c, int count_c) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    uint4 x = {}, y = {};
+    if (i < count_a) x = a[i];
+    if (i < count_b) y = b[i];
+    x.x ^= y.x; x.y ^= y.y; x.z ^= y.z; x.w ^= y.w;
+    if (i < count_c) c[i] = x;
+    else if (x.x == 0x9e3779b9u && x.y == 0x7f4a7c15u) c[0] = x;  // so that every load is needed
+}
+extern "C" __global__ void empty() {}
+"""
+
+
+@cache
+def floors() -> Any:
+    """The module of the kernels that a batch is held against."""
+    import cupy
+
+    return cupy.RawModule(code=MOVER)
+
+
+def time_empty() -> float:
+    """Seconds of a kernel that does nothing, in a graph of them."""
+    empty = floors().get_function("empty")
+    return replayed([lambda: empty((1,), (32,), ())], 15, 48)
+
+
+def time_mover(operands: Operands) -> float:
+    """Seconds of a kernel that reads A and B and writes C, 16 bytes a thread, and computes nothing."""
+    mover = floors().get_function("mover")
+
+    def launch(arrays: list[Any]) -> None:
+        counts = [x.nbytes // 16 for x in arrays]
+        arguments = [y for x, n in zip(arrays, counts, strict=True) for y in (x, np.int32(n))]
+        mover((max(1, -(-max(counts) // 256)),), (256,), tuple(arguments))
+
+    return replayed([lambda x=x: launch(x) for x in operands.sets], 9)
 
 
 def launcher(problem: Any, blocking: Blocking | None) -> Any:

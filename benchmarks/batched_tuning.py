@@ -53,7 +53,7 @@ TILED = [
         *((1, 1, 2, 2, 2, 3, 0), (2, 2, 2, 2, 2, 3, 0), (2, 2, 2, 2, 1, 2, 0), (1, 2, 4, 2, 2, 2, 0)),
         *((2, 2, 2, 2, 4, 2, 0), (2, 4, 2, 2, 2, 3, 0), (2, 4, 4, 2, 2, 3, 0), (4, 2, 2, 4, 2, 3, 0)),
         *((4, 4, 2, 2, 2, 3, 0), (4, 4, 2, 2, 4, 3, 2), (4, 4, 2, 4, 2, 4, 1), (4, 4, 2, 4, 4, 3, 1)),
-        *((4, 4, 2, 4, 2, 4, 0), (1, 5, 7, 1, 4, 2, 0)),
+        *((4, 4, 2, 4, 2, 4, 0), (4, 4, 2, 2, 2, 4, 2), (1, 5, 7, 1, 4, 2, 0), (2, 5, 7, 1, 2, 3, 0)),
     )
 ]
 
@@ -81,22 +81,24 @@ def candidates(n: int, is_complex: bool, rank: bool) -> list[Blocking]:
 
 
 def fitted(n: int, is_complex: bool) -> list[Blocking]:
-    """Tiled blockings whose tiles cover n × n with little to spare and that reuse much in registers."""
+    """Tiled blockings by a model: cycles of a multiprocessor for each instruction, edges included."""
     wide = 8 if is_complex else 16
     ranked = []
-    for m, k, wm, wn in itertools.product((2, 3, 4), (4, 5, 6, 7), range(1, 9), range(1, 6)):
-        if m * k <= 16 and 4 <= wm * wn <= 8:
+    for m, k, wm, wn in itertools.product((1, 2, 3, 4), (4, 5, 6, 7), range(1, 9), range(1, 6)):
+        # Warps that the registers of a multiprocessor hold: 8·m·k for sums, and about 70 more
+        if m * k <= 20 and 4 <= wm * wn <= min(14, 65536 // 32 // (8 * m * k + 70)):
             rows, columns = 16 * m * wm, wide * k * wn
             covered = math.ceil(n / rows) * rows * math.ceil(n / columns) * columns
-            # Shared-memory cycles for each instruction: 4 for 16 rows of A, 2 for 16 real columns of B.
-            reads = (4 * m + 2 * k) / (2 * m * k)
-            # Rows and columns of operands that a block fetches for each entry of its tile
-            fetched = (rows + columns) / (rows * columns) * 16
-            ranked.append((covered / n**2 * (0.5 + reads + fetched), m, k, wm, wn))
+            # Shared memory: 4 cycles for 16 rows of A, 2 for 16 real columns of B; the tensor cores take 2.1.
+            busy = max(2.1, (4 * m + 2 * k) / (2 * m * k))
+            # 32 bytes for each row and real column of a step, at 24 bytes a cycle from the L2 cache
+            real = 16 * k * wn
+            fetched = 32 / 24 * (rows + real) / (rows / 16 * real / 8)
+            ranked.append((covered / n**2 * (busy + fetched), m, k, wm, wn))
     return [
-        Blocking("tiled", 128, 8192, m, k, wm, wn, steps, stages, resident=resident * (8 // (wm * wn)))
-        for _, m, k, wm, wn in sorted(ranked)[:4]
-        for steps, stages, resident in ((2, 3, 0), (2, 4, 1))
+        Blocking("tiled", 128, 8192, m, k, wm, wn, steps, stages, resident=resident * max(1, 8 // (wm * wn)))
+        for _, m, k, wm, wn in sorted(ranked)[: 6 if n > 128 else 4]
+        for steps, stages, resident in ((2, 3, 0), (2, 4, 1), (4, 3, 1))
     ]
 
 
@@ -135,7 +137,7 @@ def tune(out: Path, budget: float, regimes: list[str], sizes: tuple[int, int], a
             if time.time() - began > budget:
                 print("out of time at", name, m, flush=True)
                 break
-            rows[name, n] = tune_size(name, m, n, k, blockings, None if again else rows.get((name, n)))
+            rows[name, n] = tune_size(name, m, n, k, blockings, rows.get((name, n)), again)
     choices = {name: [rows[key] for key in sorted(rows) if key[0] == name] for name in REGIMES}
     record = heading("tune") | {
         "batches": BATCHES,
@@ -151,18 +153,30 @@ def batches_of(n: int) -> tuple[int, ...]:
 
 
 def tune_size(
-    name: str, m: int, n: int, k: int, blockings: list[Blocking], row: dict[str, Any] | None
+    name: str,
+    m: int,
+    n: int,
+    k: int,
+    blockings: list[Blocking],
+    row: dict[str, Any] | None,
+    again: bool = False,
 ) -> dict[str, Any]:
-    """The fastest blocking for every batch that `row` lacks, with its time and cuBLAS's in microseconds."""
+    """The fastest blocking for every batch that `row` lacks, with its time and cuBLAS's in microseconds.
+
+    Those that were the fastest before are measured again with the others.
+    """
     is_complex = name.startswith("complex")
-    row = row or {"n": n, "best": [], "microseconds": [], "cublas": []}
+    former = [blockings[i] for i in row["best"]] if row else []
+    every = list(dict.fromkeys([*candidates(m, is_complex, name.endswith("16")), *former]))
+    if row is None or again:
+        row = {"n": n, "best": [], "microseconds": [], "cublas": []}
     best, times, library = row["best"], row["microseconds"], row["cublas"]
+    done: dict[int, dict[Blocking, float]] = {}
     for batch in batches_of(n)[len(best) :]:
         represented = min(batch, TUNED_BYTES // (6 * (1 + is_complex) * m * n))
         operands = Operands(m, n, k, represented, is_complex)
-        measured = {
-            x: time_way(operands, x) for x in distinct(operands, candidates(m, is_complex, name[-2:] == "16"))
-        }
+        measured = done.get(represented) or {x: time_way(operands, x) for x in distinct(operands, every)}
+        done[represented] = measured
         # A second look at those within a tenth of the best, against noise.
         close = [x for x, t in measured.items() if t < 1.1 * min(measured.values())]
         for blocking in close[:6] if len(close) > 1 else []:

@@ -84,39 +84,60 @@ __device__ __forceinline__ int own(float (&v)[4], const Sum& even, const Sum& od
 #endif
 }
 
-// Rows `row` … and entries `column` … of a matrix of rows × columns, zeros beyond its ends
+// One operand's way into shared memory: blocks of ROWS rows of LENGTH entries, in pieces of VEC bytes,
+// zeros beyond the ends of its matrix.
 template <int ROWS, int LENGTH, int LD, int VEC>
-__device__ __forceinline__ void fetch(
-        Entry* s, const Entry* g, int ld, int row, int column, int rows, int columns) {
-    constexpr int EACH = VEC / SIZE, PIECES = LENGTH / EACH;
-    auto piece = [&](Entry* to, const Entry* from, int valid) {
-        if (!valid) from = g;
-        if constexpr (VEC == 2) *to = valid ? *from : (Entry)0;
-        else copy_async<VEC>(to, from, valid * SIZE);
-    };
-    if constexpr (THREADS % PIECES == 0) {  // a thread has the same piece of every HOP-th row
-        constexpr int HOP = THREADS / PIECES;
-        const int r = threadIdx.x / PIECES, e = threadIdx.x % PIECES * EACH;
-        const int width = max(0, min(EACH, columns - column - e)), below = rows - row - r;
-        const Entry* from = g + (i64)(row + r) * ld + column + e;
+struct Feed {
+    static constexpr int EACH = VEC / SIZE, PIECES = LENGTH / EACH;
+    // Then a thread has the same piece of every HOP-th row
+    static constexpr bool STEADY = THREADS % PIECES == 0;
+    static constexpr int HOP = STEADY ? THREADS / PIECES : 1;
+    const Entry* from;  // the next block, or the thread's first piece of it
+    int below, beyond;  // rows and entries that the matrix has from there on
+
+    __device__ __forceinline__ static int row() { return STEADY ? threadIdx.x / PIECES : 0; }
+    __device__ __forceinline__ static int entry() { return STEADY ? threadIdx.x % PIECES * EACH : 0; }
+
+    __device__ __forceinline__ void begin(
+            const Entry* g, int ld, int row0, int entry0, int rows, int entries) {
+        from = g + (i64)(row0 + row()) * ld + entry0 + entry();
+        below = rows - row0 - row();
+        beyond = entries - entry0 - entry();
+    }
+
+    __device__ __forceinline__ static void piece(Entry* to, const Entry* g, int valid) {
+        if constexpr (VEC == 2) *to = valid > 0 ? *g : (Entry)0;
+        else copy_async<VEC>(to, g, valid * SIZE);  // with nothing valid, nothing is read
+    }
+
+    __device__ __forceinline__ void load(Entry* s, int ld) const {
+        if constexpr (STEADY) {
+            const int width = max(0, min(EACH, beyond));
+            const Entry* g = from;
+            s += row() * LD + entry();
 #pragma unroll (VEC < 16 ? 4 : 64)
-        for (int i = 0; i < ROWS; i += HOP, from += (i64)HOP * ld)
-            if (ROWS % HOP == 0 || r + i < ROWS) piece(s + (r + i) * LD + e, from, i < below ? width : 0);
-    } else {
-#pragma unroll 4
-        for (int i = threadIdx.x; i < ROWS * PIECES; i += THREADS) {
-            const int r = i / PIECES, e = i % PIECES * EACH;
-            piece(s + r * LD + e, g + (i64)(row + r) * ld + column + e,
-                  row + r < rows ? max(0, min(EACH, columns - column - e)) : 0);
+            for (int i = 0; i < ROWS; i += HOP, g += (i64)HOP * ld)
+                if (ROWS % HOP == 0 || row() + i < ROWS) piece(s + i * LD, g, i < below ? width : 0);
+        } else {
+#pragma unroll (VEC < 16 ? 4 : 64)
+            for (int i0 = 0; i0 < ROWS * PIECES; i0 += THREADS) {
+                const int i = i0 + threadIdx.x, r = i / PIECES, e = i % PIECES * EACH;
+                if (i0 + THREADS <= ROWS * PIECES || i < ROWS * PIECES)
+                    piece(s + r * LD + e, from + (i64)r * ld + e,
+                          r < below ? max(0, min(EACH, beyond - e)) : 0);
+            }
         }
     }
-}
 
-// A tile of a product, and the block of the inner dimension that comes next
+    __device__ __forceinline__ void skip_rows(int count, int ld) { from += (i64)count * ld; below -= count; }
+    __device__ __forceinline__ void skip_entries(int count) { from += count; beyond -= count; }
+};
+
+// A tile of a product
 struct Place {
-    int tile, index, row, column, block;
+    int tile, index, row, column;
     __device__ __forceinline__ void find(int at, int across, int tiles) {
-        tile = at; index = at / tiles; block = 0;
+        tile = at; index = at / tiles;
         row = at % tiles / across * BM; column = at % tiles % across * BN;
     }
 };
@@ -132,17 +153,28 @@ extern "C" __global__ void __launch_bounds__(THREADS) batched_tiled(
     // What is loaded runs STAGES - 1 blocks ahead of what is multiplied, beyond the end of a tile too.
     Place ahead;
     ahead.find(blockIdx.x, across, tiles);
+    int next = 0;
+    Feed<A_KMAJOR ? BM : BK, A_KMAJOR ? BK : BM, A_LD, A_VEC> feed_a;
+    Feed<B_KMAJOR ? BN : BK, B_KMAJOR ? BK : BN, B_LD, B_VEC> feed_b;
     auto load = [&](int stage) {
         if (ahead.tile < total) {
-            Entry *ta = sa + stage * A_ROOM, *tb = sb + stage * B_ROOM;
-            const Entry* ga = matrix_at<A_LISTED>(a, with.a_stride, ahead.index);
-            const Entry* gb = matrix_at<B_LISTED>(b, with.b_stride, ahead.index);
-            const int h = ahead.block * BK;
-            if constexpr (A_KMAJOR) fetch<BM, BK, A_LD, A_VEC>(ta, ga, with.a_ld, ahead.row, h, m, k);
-            else fetch<BK, BM, A_LD, A_VEC>(ta, ga, with.a_ld, h, ahead.row, k, m);
-            if constexpr (B_KMAJOR) fetch<BN, BK, B_LD, B_VEC>(tb, gb, with.b_ld, ahead.column, h, n, k);
-            else fetch<BK, BN, B_LD, B_VEC>(tb, gb, with.b_ld, h, ahead.column, k, n);
-            if (++ahead.block == blocks) ahead.find(ahead.tile + gridDim.x, across, tiles);
+            if (next == 0) {
+                const Entry* ga = matrix_at<A_LISTED>(a, with.a_stride, ahead.index);
+                const Entry* gb = matrix_at<B_LISTED>(b, with.b_stride, ahead.index);
+                if constexpr (A_KMAJOR) feed_a.begin(ga, with.a_ld, ahead.row, 0, m, k);
+                else feed_a.begin(ga, with.a_ld, 0, ahead.row, k, m);
+                if constexpr (B_KMAJOR) feed_b.begin(gb, with.b_ld, ahead.column, 0, n, k);
+                else feed_b.begin(gb, with.b_ld, 0, ahead.column, k, n);
+            }
+            feed_a.load(sa + stage * A_ROOM, with.a_ld);
+            feed_b.load(sb + stage * B_ROOM, with.b_ld);
+            if (++next == blocks) {
+                next = 0;
+                ahead.find(ahead.tile + gridDim.x, across, tiles);
+            } else {
+                if constexpr (A_KMAJOR) feed_a.skip_entries(BK); else feed_a.skip_rows(BK, with.a_ld);
+                if constexpr (B_KMAJOR) feed_b.skip_entries(BK); else feed_b.skip_rows(BK, with.b_ld);
+            }
         }
         commit();
     };
@@ -164,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) batched_tiled(
         for (int block = 0; block < blocks; ++block) {
             arrive<STAGES - 2>();
             __syncthreads();  // this block's operands are there, and those of the last are done with
-            load(now ? now - 1 : STAGES - 1);
+            const int last = now ? now - 1 : STAGES - 1;
             const Entry *ta = sa + now * A_ROOM, *tb = sb + now * B_ROOM;
             now = now + 1 == STAGES ? 0 : now + 1;
 #pragma unroll
@@ -182,6 +214,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) batched_tiled(
                         sum[p][q][0].add(left[p], right[q][0]);
                         sum[p][q][1].add(left[p], right[q][1]);
                     }
+                if (step == 0) load(last);  // while the tensor cores are busy
             }
         }
 
