@@ -128,7 +128,8 @@ def matmul_plan(
     Parameters
     ----------
     a, b : (..., m, k) and (..., k, n) arrays, as in `matmul`.
-    trans_a, trans_b, accuracy, scheme, word, words, block, accumulate, engine : as in `matmul`.
+    trans_a, trans_b, accuracy, scheme, word, words, block, accumulate, engine, workspace : as in
+        `matmul`.
 
     Returns
     -------
