@@ -12,11 +12,14 @@ pytestmark = pytest.mark.gpu
 
 WAYS = {
     "plain": Blocking("plain"),
+    "plain, direct": Blocking("plain", threads=64, direct=True),
     "whole": Blocking("whole"),
+    "whole, direct": Blocking("whole", threads=64, chunk=1, direct=True),
     "whole 2x2": Blocking("whole", threads=64, chunk=20000, tile_m=2, tile_n=2),
     "tiled": Blocking("tiled", tile_m=2, tile_n=2),
     "tiled 4x2": Blocking("tiled", tile_m=4, tile_n=2, warps_m=1, warps_n=2, steps=4, stages=2),
     "tiled 1x5": Blocking("tiled", tile_m=1, tile_n=5, warps_m=7, warps_n=1, steps=4, stages=2),
+    "tiled, resident": Blocking("tiled", tile_m=4, tile_n=4, warps_n=4, steps=4, stages=3, resident=1),
     "cublas": Blocking("cublas"),
 }
 
@@ -54,7 +57,7 @@ def by_way(
 def suits(way, m, n, k, is_complex):
     """Whether a way can do a size at all: registers and shared memory are finite."""
     parts = 2 if is_complex else 1
-    if way == "plain":
+    if way.startswith("plain"):
         return parts * n <= 32 and k <= 32
     return not way.startswith("whole") or 2 * parts * (m * k + k * n + m * n) < 180_000
 
@@ -69,6 +72,18 @@ def test_every_size_to_64(way, make):
         batch = int(rng.integers(1, 400))
         a, b = make(rng, (batch, n, n)), make(rng, (batch, n, n))
         check(to_cpu(by_way(way, to_gpu(a), to_gpu(b))), a, b)
+
+
+@pytest.mark.parametrize("accumulate", ["fp32", "fp16", "bf16 words"])
+@pytest.mark.parametrize("make", [random_words, random_pairs])
+@pytest.mark.parametrize("batch", [3, 300])
+def test_every_size_to_64_in_every_format_as_chosen(accumulate, make, batch):
+    rng = np.random.default_rng(batch)
+    word = BF16 if accumulate == "bf16 words" else FP16
+    sums = "fp16" if accumulate == "fp16" else "fp32"
+    for n in range(1, 65):
+        a, b = make(rng, (batch, n, n), word), make(rng, (batch, n, n), word)
+        check(to_cpu(batched_matmul(to_gpu(a), to_gpu(b), accumulate=sums)), a, b, accumulate=sums)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -236,3 +251,127 @@ def test_calls_can_be_captured_in_graphs(make, n):
         graph.launch()
         stream.synchronize()
     check(to_cpu(out), a, b)
+
+
+@pytest.mark.parametrize("make", [random_words, random_pairs])
+@pytest.mark.parametrize("n", [5, 16, 24, 100])
+def test_a_call_seen_before_is_computed_anew(make, n):
+    """The same shapes at other addresses, alignments, strides, with C and with results that overlap."""
+    cupy = pytest.importorskip("cupy")
+    rng = np.random.default_rng(n)
+
+    def draw(offset=0):
+        x = make(rng, (20, n, n))
+        flat = to_gpu(x).pairs.ravel() if make is random_pairs else to_gpu(x).ravel()
+        offset *= 2 if make is random_pairs else 1
+        room = cupy.zeros(flat.size + 16, np.float16)
+        room[offset : offset + flat.size] = flat
+        placed = room[offset : offset + flat.size].reshape(
+            (20, n, n, -1) if make is random_pairs else (20, n, n)
+        )
+        return x, HalfComplex(placed) if make is random_pairs else placed
+
+    for offset in (0, 0, 1, 0, 3, 1):
+        (a, x), (b, y), (c, z), (_, out) = (draw(offset) for _ in range(4))
+        for _ in range(2):
+            check(to_cpu(batched_matmul(x, y)), a, b)
+            assert batched_matmul(x, y, out=out) is out
+            check(to_cpu(out), a, b)
+            assert batched_matmul(x, y, beta=0, c=out, out=out) is out
+            check(to_cpu(out), a, b)
+            result = batched_matmul(x, y, beta=-1.0, c=z, trans_a="T", out=out)
+            check(to_cpu(result), stored(a, "T"), b, 1.0, -1.0, c, rounded_twice=True)
+        assert batched_matmul(x, y, beta=2, c=z, out=z) is z
+        check(to_cpu(z), a, b, 1.0, 2.0, c, rounded_twice=True)
+        batched_matmul(x, y, out=y)
+        check(to_cpu(y), a, b)
+        before = to_cpu(y)
+        batched_matmul(x, y, out=x)
+        check(to_cpu(x), a, before)
+
+
+def test_results_by_columns_and_unhashable_scalars_twice():
+    cupy = pytest.importorskip("cupy")
+    rng = np.random.default_rng(11)
+    a, b = random_words(rng, (9, 12, 20)), random_words(rng, (9, 20, 16))
+    x, y, out = to_gpu(a), to_gpu(b), cupy.zeros((9, 16, 12), np.float16).swapaxes(-1, -2)
+    for _ in range(3):
+        out[...] = 0
+        assert batched_matmul(x, y, out=out) is out
+        check(to_cpu(out), a, b)
+        check(to_cpu(batched_matmul(x, y, alpha=np.array(2.0))), a, b, 2.0)
+        spread = cupy.broadcast_to(x[:1], x.shape)
+        check(to_cpu(batched_matmul(spread, y)), np.broadcast_to(a[:1], a.shape), b)
+
+
+def test_threads_and_streams():
+    """Every thread on a stream of its own, sizes and ways mixed; no result is another's."""
+    cupy = pytest.importorskip("cupy")
+    from concurrent.futures import ThreadPoolExecutor
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            for n in (3, 8, 16, 33, 64, 100, 8, 16):
+                make = random_words if (seed + n) % 2 else random_pairs
+                a, b = make(rng, (64, n, n)), make(rng, (64, n, n))
+                x, y = to_gpu(a), to_gpu(b)
+                for _ in range(5):
+                    result = batched_matmul(x, y)
+                stream.synchronize()
+                check(to_cpu(result), a, b)
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(work, range(12)))
+
+
+@pytest.mark.parametrize("make", [random_words, random_pairs])
+@pytest.mark.parametrize("n", [3, 8, 16, 40, 72])
+def test_lists_of_any_alignment_and_leading_dimension(make, n):
+    cupy = pytest.importorskip("cupy")
+    rng = np.random.default_rng(n)
+    a, b = make(rng, (7, n, n)), make(rng, (7, n, n))
+
+    def scattered(x, leadings, offsets):
+        found = []
+        for i in range(7):
+            own = x.pairs[i] if make is random_pairs else x[i]
+            pair = own.shape[2:]
+            room = cupy.full((n + 1, leadings[i] + 8, *pair), np.nan, np.float16)
+            view = room.reshape(-1, *pair)[offsets[i] : offsets[i] + n * leadings[i]]
+            view = view.reshape(n, leadings[i], *pair)[:, :n]
+            view[...] = cupy.asarray(own)
+            found.append(HalfComplex(view) if make is random_pairs else view)
+        return found
+
+    even, odd = [n + 8] * 7, [n + i for i in range(7)]
+    for leadings, offsets in ((even, [0] * 7), (even, range(7)), (odd, [0] * 7), (odd, range(7))):
+        x, y = scattered(a, leadings, offsets), scattered(b, leadings[::-1], offsets)
+        check(to_cpu(batched_matmul(x, y)), a, b)
+        check(to_cpu(batched_matmul(x, y, trans_a="T", trans_b="T")), stored(a, "T"), stored(b, "T"))
+        out = to_gpu(make(rng, (7, n, n)))
+        assert batched_matmul(x, to_gpu(b), out=out) is out
+        check(to_cpu(out), a, b)
+
+
+def test_bad_input_and_overflow_on_the_gpu():
+    cupy = pytest.importorskip("cupy")
+    one = cupy.ones((3, 4, 4), np.float16)
+    with pytest.raises(ValueError, match="batches"):
+        batched_matmul(one, one[:2])
+    with pytest.raises(TypeError, match="one kind"):
+        batched_matmul(one, to_gpu(np.ones((3, 4, 4), np.float32).astype(BF16)))
+    with pytest.raises(ValueError, match="c must be given"):
+        batched_matmul(one, one, beta=1)
+    with pytest.raises(ValueError, match="out must be"):
+        batched_matmul(one, one, out=one[0])
+    assert batched_matmul(one[:0], one[:0]).shape == (0, 4, 4)
+    assert batched_matmul(one[:, :0], one).shape == (3, 0, 4)
+    assert bool((batched_matmul(one[:, :, :0], one[:, :0]) == 0).all())
+    for n in (2, 8, 16, 40):
+        large = cupy.full((5, n, n), 60000, np.float16)
+        unit = cupy.ones_like(large)
+        assert bool((batched_matmul(large, unit) == np.inf).all())
+        assert bool((batched_matmul(large, -unit, accumulate="fp16") == -np.inf).all())
+        assert bool((batched_matmul(large, unit, alpha=1 / (2 * n)) == 30000).all())

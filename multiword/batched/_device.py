@@ -128,7 +128,7 @@ def launch_of(call: Call, blocking: Blocking | None = None) -> Launch | None:
     chosen = blocking or choose(call.case)
     if chosen.way == "cublas":
         return _gemm.launch_of(call)
-    attempts = (chosen,) if blocking else (chosen, replace(chosen, direct=False), *FALLBACKS)
+    attempts = (chosen, replace(chosen, direct=False), *(() if blocking else FALLBACKS))
     for attempt in attempts:
         function, plan = compiled(call.case, attempt)
         if plan is not None:

@@ -30,7 +30,7 @@ class Blocking:
     threads : of a block ("plain", "whole").
     chunk : bytes of operands that a block takes at once ("plain", "whole").
     direct : whether "plain" and "whole" read their operands from global memory as they need them,
-        each warp on its own, rather than through shared memory.
+        each warp on its own, rather than through shared memory; rows must follow one another.
     tile_m, tile_n : tensor-core tiles of a warp ("whole", "tiled").
     warps_m, warps_n : warps of a block ("tiled").
     steps, stages : instructions along k for each stage, and stages in flight ("tiled").
