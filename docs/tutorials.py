@@ -128,7 +128,11 @@ def record_gpu(scripts: list[Path], target: Path) -> None:
 
     outputs, seconds = {}, {}
     for script in scripts:
-        outputs[script.stem], seconds[script.stem] = run(script, target.parent, "--gpu")
+        try:
+            outputs[script.stem], seconds[script.stem] = run(script, target.parent, "--gpu")
+        except RuntimeError as error:  # the others are worth having
+            print(error, file=sys.stderr)
+            continue
         print(f"{script.stem}: {seconds[script.stem]:.1f} s\n{outputs[script.stem]}\n", flush=True)
     content = {
         "date": datetime.date.today().isoformat(),
