@@ -63,7 +63,7 @@ class StridedLaunch:
         a, b, out = (x if isinstance(x, int) else x.data.ptr for x in (a, b, out))
         # Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ: B comes first.
         lib.routine("cublasGemmStridedBatchedEx")(
-            *(current_handle(), *self.sizes, self.alpha.ctypes.data, b, *self.b, a, *self.a),
+            *(current_handle().pointer, *self.sizes, self.alpha.ctypes.data, b, *self.b, a, *self.a),
             *(self.beta.ctypes.data, out, *self.out, *self.tail),
         )
 
@@ -124,7 +124,7 @@ def _multiply_listed(call: Call) -> None:
     lists = [addresses(x, (case.batch,), case.entry) for x in stacks]
     b, a, out = ((p.data.ptr, word, x.layout.leading) for p, x in zip(lists, stacks, strict=True))
     lib.routine("cublasGemmBatchedEx")(
-        *(current_handle(), *_operations(call), case.n, case.m, case.k, alpha.ctypes.data, *b, *a),
+        *(current_handle().pointer, *_operations(call), case.n, case.m, case.k, alpha.ctypes.data, *b, *a),
         *(beta.ctypes.data, *out, case.batch, compute, lib.GEMM_DEFAULT),
     )
 
@@ -143,7 +143,7 @@ def _multiply_complex(call: Call) -> None:
         here = min(count, case.batch - first)
         _expand(call.b, case, expanded, first, 1 if shared else here)
         lib.routine("cublasGemmStridedBatchedEx")(
-            *(current_handle(), lib.OP_N, lib.OP_N, 2 * n, m, 2 * k, alpha.ctypes.data),
+            *(current_handle().pointer, lib.OP_N, lib.OP_N, 2 * n, m, 2 * k, alpha.ctypes.data),
             *(expanded.data.ptr, word, 2 * n, 0 if shared else 4 * k * n),
             *(a.address + first * a.layout.stride * 4, word, 2 * a.layout.leading, 2 * a.layout.stride),
             *(beta.ctypes.data, call.out.address + first * call.out.layout.stride * 4, word),

@@ -275,6 +275,7 @@ def plan_tiled(
         "WARPS_N": blocking.warps_n,
         "STEPS": blocking.steps,
         "STAGES": blocking.stages,
+        "RESIDENT": int(blocking.resident > 0),
         "A_VEC": _piece(size, case.a),
         "B_VEC": _piece(size, case.b),
         "C_ALIGN": _piece(size, *layouts) // size,

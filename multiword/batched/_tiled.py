@@ -133,12 +133,16 @@ struct Feed {
     __device__ __forceinline__ void skip_entries(int count) { from += count; beyond -= count; }
 };
 
-// A tile of a product
+// A tile of a product; `tile` is `total` or more beyond the last
 struct Place {
     int tile, index, row, column;
     __device__ __forceinline__ void find(int at, int across, int tiles) {
         tile = at; index = at / tiles;
         row = at % tiles / across * BM; column = at % tiles % across * BN;
+    }
+    __device__ __forceinline__ void go_on(int across, int tiles, int total) {
+        if (RESIDENT) find(tile + gridDim.x, across, tiles);
+        else tile = total;
     }
 };
 
@@ -151,8 +155,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) batched_tiled(
     const int blocks = (k + BK - 1) / BK;
 
     // What is loaded runs STAGES - 1 blocks ahead of what is multiplied, beyond the end of a tile too.
-    Place ahead;
-    ahead.find(blockIdx.x, across, tiles);
+    Place place, ahead;
+    place.find(blockIdx.x, across, tiles);
+    ahead = place;
     int next = 0;
     Feed<A_KMAJOR ? BM : BK, A_KMAJOR ? BK : BM, A_LD, A_VEC> feed_a;
     Feed<B_KMAJOR ? BN : BK, B_KMAJOR ? BK : BN, B_LD, B_VEC> feed_b;
@@ -170,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) batched_tiled(
             feed_b.load(sb + stage * B_ROOM, with.b_ld);
             if (++next == blocks) {
                 next = 0;
-                ahead.find(ahead.tile + gridDim.x, across, tiles);
+                ahead.go_on(across, tiles, total);
             } else {
                 if constexpr (A_KMAJOR) feed_a.skip_entries(BK); else feed_a.skip_rows(BK, with.a_ld);
                 if constexpr (B_KMAJOR) feed_b.skip_entries(BK); else feed_b.skip_rows(BK, with.b_ld);
@@ -184,9 +189,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) batched_tiled(
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     const int m0 = warp / WARPS_N * TM, n0 = warp % WARPS_N * TN;
     int now = 0;
-    Place place;
-    for (place.find(blockIdx.x, across, tiles); place.tile < total;
-         place.find(place.tile + gridDim.x, across, tiles)) {
+    for (; place.tile < total; place.go_on(across, tiles, total)) {
         Sum sum[TM][TN][2];
 #pragma unroll
         for (int p = 0; p < TM; ++p)
