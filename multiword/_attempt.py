@@ -137,7 +137,7 @@ def coherence_limit(k: int) -> float:
     """The largest |P_ij| over the norms of row and column that truncation is harmless for.
 
     Sums of one sign drift: up to this limit by less than the rounding errors of an fp32 sum
-    (measured on the model and on an H200, benchmarks/notes-fp32.md). Independent random
+    (measured on the model and on an H200, benchmarks/notes-multiword.md). Independent random
     elements stay below 6.5/√k, and 8/√k with guessed centres.
     """
     return max(8.0 / math.sqrt(max(k, 1)), 0.125)

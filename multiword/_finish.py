@@ -187,8 +187,8 @@ extern "C" __global__ void __launch_bounds__(256) multiword_inspect(
                 double sum = (ai * t[x] + l.total * bj[x]) + widen(value[x]);
                 float bx = (float)fabs(bj[x]);
                 float terms = aj * norm1_b[x] + norm1_a * bx + (float)k * aj * bx;
-                if (terms > amplification * (float)fabs(sum)) failed |= 2;
                 value[x] = narrow(sum);
+                if (terms > amplification * fabsf(value[x])) failed |= 2;
             }
             *(float4*)(p + i * ldp + j0) = make_float4(value[0], value[1], value[2], value[3]);
 #endif

@@ -20,7 +20,7 @@ LINE = np.dtype(
         *(("shift", "i4"), ("bad", "i4"), ("unused", "i4")),
     ]
 )
-"""What is known of a line: Σx (where centred), Σ|y|, the 2-norm of y, c, s, whether it has
+"""What is known of a line: Σx as k·c + Σy·2^-s, Σ|y|, the 2-norm of y, c, s, whether it has
 infinities or NaNs."""
 
 MEAN_THRESHOLD = 0.3
@@ -78,7 +78,12 @@ __device__ __forceinline__ bool integers(const int* flags, int exact_bits) {
 __device__ __forceinline__ bool centring(const int* flags, int exact_bits) {
     return flags[UNCENTRED] == 0 && flags[SIDE + UNCENTRED] == 0 && !integers(flags, exact_bits);
 }
-"""
+// `common_shift`, or else the line's own.
+__device__ __forceinline__ int shift_of(const Line* l, const int* side, int target) {
+    int range = side[HIGHEST] + side[LOWEST];
+    return range > 0 && range <= 600 + COMMON ? target - (side[HIGHEST] - 300) : l->shift;
+}
+""".replace("600 + COMMON", f"{600 + COMMON}")
 
 MEASURE = Kernel(
     "multiword_measure",

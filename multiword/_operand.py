@@ -15,7 +15,6 @@ import numpy as np
 from multiword import _split_kernels as kernels
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._lines import (
-    COMMON,
     FIELDS,
     FLAGS,
     LINE,
@@ -190,14 +189,15 @@ def _measured(x: Array, lines: Array, centred: bool, target: int, word: str, sid
     """y = (x - c)·2^s, and the line's record (the kernels' `split` and `COLLECT`)."""
     if not centred:
         lines["centre"] = 0
-    half = lines["shift"] >> 1
-    first, second = (np.ldexp(np.float32(1), s)[:, None] for s in (half, lines["shift"] - half))
+    part = np.clip(lines["shift"], -126, 127)  # two factors where one would leave fp32's range
+    first, second = (np.ldexp(np.float32(1), s)[:, None] for s in (part, lines["shift"] - part))
     with np.errstate(all="ignore"):
         y = ((x - lines["centre"][:, None]) * first) * second
         magnitude = np.abs(y)
         lines["norm2"] = np.sqrt((y * y).sum(axis=1, dtype=np.float32))
         lines["norm1"] = magnitude.sum(axis=1, dtype=np.float32)
-        lines["total"] = x.sum(axis=1, dtype=np.float64) if centred else 0.0
+        sums = np.ldexp(y.sum(axis=1, dtype=np.float64), -lines["shift"])
+        lines["total"] = x.shape[1] * lines["centre"].astype(np.float64) + sums
         lines["bad"] = ~np.isfinite(y).all(axis=1)
         share = (lines["norm1"] / lines["norm2"]) ** 2 / np.float32(x.shape[1])
         share = share[(magnitude > 0).any(axis=1) & ~np.isnan(share)]
@@ -250,7 +250,6 @@ def _split_on_device(of: Lines, xs: tuple[Array, Array | None], parts: list[Arra
             *(np.int32(of.target), np.int32(exact_bits(k)), of.flags),
         ),
         WORD=_SIGNIFICAND[of.scheme.word],
-        COMMON=COMMON,
     )
     return words
 
@@ -280,12 +279,12 @@ def launch_split(
         (
             *(*arguments, np.int32(k), np.int32(of.depth), of.flags, np.int32(exact_bits(k))),
             *(np.int32(of.target), _NONE if of.weights is None else of.weights),
-            *(np.float32(scheme.step), np.float32(SMALL)),
+            np.float32(scheme.step),
         ),
         WORD=_SIGNIFICAND[scheme.word],
         WORDS=scheme.words,
         ROUNDING=ROUNDINGS.index(scheme.rounding),
         CHUNK=kernels.CHUNK,
-        COMMON=COMMON,
+        BLOCKS=kernels.BLOCKS,
     )
     return words

@@ -39,7 +39,7 @@ _BLOCK = {25: 1.0, 24: 0.25, 23: 0.0625}
 
 
 def long_block(k: int) -> int:
-    """The block of "fast-fp16": the largest power of two up to 64·√k, between 512 and 4096.
+    """The block of "fast-fp16": the largest power of two up to 64·√k, between 512 and 8192.
 
     For sums of no definite sign what is left of the drift, relative to |A||B|, grows as b/√k,
     while the rounding errors of an fp32 sum do not grow; 64 keeps the former at about half the
@@ -47,9 +47,9 @@ def long_block(k: int) -> int:
     1.4e-07 and 1.5e-08, against 2.1e-07 and 2.8e-08).
 
     >>> [long_block(k) for k in (100, 2048, 4096, 16384, 10**6)]
-    [512, 2048, 4096, 4096, 4096]
+    [512, 2048, 4096, 8192, 8192]
     """
-    return min(4096, max(512, 1 << int(math.log2(64 * math.sqrt(max(k, 1))))))
+    return min(8192, max(512, 1 << int(math.log2(64 * math.sqrt(max(k, 1))))))
 
 
 def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Scheme], ...]:

@@ -11,14 +11,14 @@ from multiword._lines import FP32
 RECORD_BYTES = 32
 """sizeof(Record) below."""
 
-LINES, CHUNK = 32, 1024
-"""Lines, and inner indices, that one block of the splitting kernel reads."""
+LINES, CHUNK, BLOCKS = 32, 512, 4
+"""Lines, and inner indices, that one block of the splitting kernel reads; blocks on a multiprocessor."""
 
 _RECORD = r"""
-struct Record { double total; float norm1, norm2; u32 top, low; int big, small; };
+struct Record { float sum, norm1, norm2; u32 top, low; int big, small, unused; };
 
 __device__ __forceinline__ void add(Record* r, const Record& other) {
-    r->total += other.total; r->norm1 += other.norm1; r->norm2 += other.norm2;
+    r->sum += other.sum; r->norm1 += other.norm1; r->norm2 += other.norm2;
     r->top = max(r->top, other.top); r->low = min(r->low, other.low);
     r->big += other.big; r->small += other.small;
 }
@@ -89,43 +89,46 @@ SPLIT = Kernel(
     + _RECORD
     + _WORD
     + r"""
-struct Frame { float scale1, scale2, shifted; u32 big, small; bool centred; };
+struct Frame { float scale1, scale2, shifted; u32 big; };
 
 __device__ __forceinline__ float power2(int e) { return __uint_as_float((u32)(e + 127) << 23); }
 
-// Eight neighbours of a line: centre, scale and measure them, and write all their words:
-// A_1 = fl(y), A_i = fl((what is left)*step), eq. (2.2) of Fasi et al.
-__device__ __forceinline__ void split(const float* x, int count, const Frame& f, const float* weights,
-        float step, Record* r, word_t* to, int pitch) {
+// Eight neighbours of a line, of which `count` exist unless it is WHOLE: centre, scale and measure
+// them, and write all their words: A_1 = fl(y), A_i = fl((what is left)*step), eq. (2.2) of Fasi et al.
+template <bool WHOLE> __device__ __forceinline__ void split(const float* x, int count, const Frame& f,
+        float weight0, float weight4, float step, Record* r, word_t* to, int pitch) {
     float rest[8];
-    pair_t words[4];
+#pragma unroll
+    for (int q = 0; q < 8; q++) rest[q] = WHOLE || q < count ? fma32(x[q], f.scale1, -f.shifted) : 0.0f;
+    if (f.scale2 != 1.0f)
+#pragma unroll
+        for (int q = 0; q < 8; q++) rest[q] = mul32(rest[q], f.scale2);
 #pragma unroll
     for (int q = 0; q < 8; q++) {
-        float y = mul32(fma32(x[q], f.scale1, -f.shifted), f.scale2);
-        if (q >= count) y = 0.0f;
+        float y = rest[q];
         u32 bits = magnitude(y);
-        if (f.centred && q < count) r->total += widen(x[q]);
+        r->sum += y;
         r->norm1 += fabsf(y);
         r->norm2 = __fmaf_rn(y, y, r->norm2);
         r->top = max(r->top, bits);
 #if WORD == 16
         r->big += bits >= f.big;
-        r->small += bits - 1u < f.small;            // a zero wraps around to the largest
+        r->small += bits - 1u < 0x397FFFFFu;        // below 2^-12; a zero wraps around to the largest
 #else
         r->low = min(r->low, bits - 1u);
 #endif
-        rest[q] = y;
     }
 #pragma unroll
     for (int i = 0; i < WORDS; i++) {
+        pair_t words[4];
 #pragma unroll
         for (int q = 0; q < 8; q += 2) {
-            float value[2], y[2] = {rest[q], rest[q + 1]};
+            float value[2], y[2] = {rest[q], rest[q + 1]}, weight = q < 4 ? weight0 : weight4;
             words[q / 2] = to_words(y[0], y[1], &value[0], &value[1]);
 #pragma unroll
             for (int z = 0; z < 2; z++) {
                 float left = sub32(y[z], value[z]);
-                if (i == 0 && weights && q + z < count) left = add32(left, mul32(y[z], weights[q + z]));
+                if (i == 0) left = add32(left, mul32(y[z], weight));
                 rest[q + z] = mul32(left, step);
             }
         }
@@ -139,27 +142,37 @@ __device__ __forceinline__ void split(const float* x, int count, const Frame& f,
     }
 }
 
-struct Side { const float* x; i64 stride; int lines, first, k; bool rows, vector; };
-
-// What this thread reads of the tile that begins at h: eight neighbours of its line, or, where
-// lines are columns, four lines at each of two inner indices.
-__device__ __forceinline__ void load(const Side& s, int h, float* v) {
-    int tid = threadIdx.x;
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        int line = s.first + (s.rows ? tid / 8 : 4 * (tid % 8));
-        int at = h + (s.rows ? 8 * (tid % 8) + 4 * half : tid / 8 + 32 * half);
-        const float* from = s.x + (s.rows ? line * s.stride + at : at * s.stride + line);
-        bool inside = s.rows ? line < s.lines && at + 3 < s.k : line + 3 < s.lines && at < s.k;
-        if (inside && s.vector) *(float4*)(v + 4 * half) = *(const float4*)from;
-        else
-#pragma unroll
-            for (int q = 0; q < 4; q++) {
-                inside = s.rows ? line < s.lines && at + q < s.k : line + q < s.lines && at < s.k;
-                v[4 * half + q] = inside ? from[q] : 0.0f;
-            }
+// Where this thread reads: in each tile four neighbours twice; eight of one line where rows are
+// lines, else four lines at each of two inner indices, 32 apart. `whole`: without checking.
+template <bool ROWS> struct Source {
+    const float* from;
+    i64 stride;
+    int line, at;
+    bool whole;
+    __device__ __forceinline__ Source(const float* x, i64 stride, int lines, int first, int h)
+        : stride(stride) {
+        int outer = threadIdx.x / 8, inner = threadIdx.x % 8;
+        line = first + (ROWS ? outer : 4 * inner);
+        at = h + (ROWS ? 8 * inner : outer);
+        from = x + (ROWS ? line * stride + at : at * stride + line);
+        whole = (((unsigned long long)x | (4 * stride)) & 15) == 0 && (ROWS ? line : line + 3) < lines;
     }
-}
+    __device__ __forceinline__ void load(bool inside, int lines, int k, float* v) {
+        i64 half = ROWS ? 4 : 32 * stride;
+        if (inside && whole) {
+            *(float4*)v = *(const float4*)from;
+            *(float4*)(v + 4) = *(const float4*)(from + half);
+        } else {
+#pragma unroll
+            for (int q = 0; q < 8; q++) {
+                int z = line + (ROWS ? 0 : q % 4), h = at + (ROWS ? q : 32 * (q / 4));
+                v[q] = z < lines && h < k ? from[q / 4 * half + q % 4] : 0.0f;
+            }
+        }
+        from += ROWS ? 64 : 64 * stride;
+        at += 64;
+    }
+};
 
 // Where four neighbours of a line lie in the tile: even groups of four first, then odd ones, turned
 // by the line, so that neither writing columns nor reading lines meets a bank twice.
@@ -167,72 +180,75 @@ __device__ __forceinline__ int slot(int line, int group) {
     return 64 * line + 4 * ((group / 2 + 8 * (group % 2)) ^ (line / 4 % 8));
 }
 
-// A block takes 32 lines of A or of B, and CHUNK inner indices, 64 at a time; a thread eight of a line.
-extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
+// The inner indices from start to stop of 32 lines, 64 at a time.
+template <bool ROWS> __device__ __forceinline__ void walk(const float* x, i64 stride, int lines, int first,
+        int start, int stop, int k, const Frame& f, const float* weights, float step, Record* r,
+        word_t* to, int pitch) {
+    __shared__ __align__(16) float tile[2][ROWS ? 4 : 32 * 64];
+    __align__(16) float next[8], v[8];
+    int outer = threadIdx.x / 8, inner = threadIdx.x % 8, h = start + 8 * inner;
+    Source<ROWS> source(x, stride, lines, first, start);
+    source.load(start + 64 <= k, lines, k, next);
+    for (; start < stop; start += 64, h += 64) {
+        if (ROWS) {
+#pragma unroll
+            for (int q = 0; q < 8; q++) v[q] = next[q];
+        } else {
+            float* turn = tile[start / 64 % 2];     // one barrier is enough: the next tile is the other one
+#pragma unroll
+            for (int q = 0; q < 8; q++) {
+                int at = outer + 32 * (q / 4);
+                turn[slot(4 * inner + q % 4, at / 4) + at % 4] = next[q];
+            }
+            __syncthreads();
+            *(float4*)v = *(const float4*)(turn + slot(outer, 2 * inner));
+            *(float4*)(v + 4) = *(const float4*)(turn + slot(outer, 2 * inner + 1));
+        }
+        if (start + 64 < stop) source.load(start + 128 <= k, lines, k, next);
+        if (first + outer >= lines || h >= stop) continue;
+        float w0 = 0.0f, w4 = 0.0f;
+        if (weights && h < k) { w0 = weights[h]; w4 = weights[min(h + 4, k - 1)]; }
+        if (h + 8 <= k) split<true>(v, 8, f, w0, w4, step, r, to + h, pitch);
+        else split<false>(v, k - h, f, w0, w4, step, r, to + h, pitch);
+    }
+}
+
+// A block takes 32 lines of A or of B, and CHUNK inner indices; a thread eight of a line at a time.
+extern "C" __global__ void __launch_bounds__(256, BLOCKS) multiword_split(
         const float* __restrict__ xa, i64 stride_a, int lines_a, int rows_a,
         const Line* __restrict__ data_a, word_t* __restrict__ words_a, Record* __restrict__ records_a,
         const float* __restrict__ xb, i64 stride_b, int lines_b, int rows_b,
         const Line* __restrict__ data_b, word_t* __restrict__ words_b, Record* __restrict__ records_b,
         int k, int depth, const int* __restrict__ flags, int exact_bits, int target,
-        const float* __restrict__ weights, float step, float small) {
-    __shared__ __align__(16) float tile[2][32 * 64];
-    int groups_a = (lines_a + 31) / 32, tid = threadIdx.x, along = 8 * (tid % 8);
-    bool second = blockIdx.x >= groups_a;
-    Side s = {second ? xb : xa, second ? stride_b : stride_a, second ? lines_b : lines_a,
-              32 * (int)(blockIdx.x - (second ? groups_a : 0)), k, second ? rows_b != 0 : rows_a != 0, false};
-    s.vector = (((unsigned long long)s.x | (4 * s.stride)) & 15) == 0;
-    int line = s.first + tid / 8, start = CHUNK * blockIdx.y, stop = min(start + CHUNK, depth);
+        const float* __restrict__ weights, float step) {
+    int groups_a = (lines_a + 31) / 32, tid = threadIdx.x;
+    bool second = blockIdx.x >= groups_a, rows = second ? rows_b : rows_a;
+    int lines = second ? lines_b : lines_a, first = 32 * (blockIdx.x - (second ? groups_a : 0));
+    int line = first + tid / 8, start = CHUNK * blockIdx.y, stop = min(start + CHUNK, depth);
     const Line* data = second ? data_b : data_a;
-    Frame f = {1.0f, 1.0f, 0.0f, magnitude(ldexpf(1.0f, target - 7)), magnitude(small) - 1u, false};
+    Frame f = {1.0f, 1.0f, 0.0f, magnitude(ldexpf(1.0f, target - 7))};
     if (data) {
         const int* side = flags + (second ? SIDE : 0);
-        Line l = data[min(line, s.lines - 1)];
-        int range = side[HIGHEST] + side[LOWEST];
-        int shift = range > 0 && range <= 600 + COMMON ? target - (side[HIGHEST] - 300) : l.shift;
-        f.scale1 = power2(shift >> 1);
-        f.scale2 = power2(shift - (shift >> 1));
-        f.centred = centring(flags, exact_bits);
-        if (f.centred) f.shifted = l.centre * f.scale1;
+        const Line* l = data + min(line, lines - 1);
+        int shift = shift_of(l, side, target);
+        int part = min(max(shift, -126), 127);      // two factors where one would leave fp32's range
+        f.scale1 = power2(part);
+        f.scale2 = power2(shift - part);
+        if (centring(flags, exact_bits)) f.shifted = l->centre * f.scale1;
         if (integers(flags, exact_bits)) weights = 0;
     }
     if (second) weights = 0;
     // Words in reverse order on B's side: the last one comes first.
     int pitch = second ? -depth : depth;
     word_t* to = (second ? words_b + (WORDS - 1) * depth : words_a) + (i64)line * WORDS * depth;
-    Record r = {0.0, 0.0f, 0.0f, 0u, ~0u, 0, 0};
-    __align__(16) float next[8], v[8], w[8];
-    load(s, start, next);
-    for (int h = start; h < stop; h += 64) {
-        if (s.rows) {
-#pragma unroll
-            for (int q = 0; q < 8; q++) v[q] = next[q];
-        } else {
-            float* turn = tile[h / 64 % 2];         // one barrier is enough: the next tile is the other one
-#pragma unroll
-            for (int q = 0; q < 8; q++) {
-                int at = tid / 8 + 32 * (q / 4);
-                turn[slot(4 * (tid % 8) + q % 4, at / 4) + at % 4] = next[q];
-            }
-            __syncthreads();
-            *(float4*)v = *(const float4*)(turn + slot(tid / 8, 2 * (tid % 8)));
-            *(float4*)(v + 4) = *(const float4*)(turn + slot(tid / 8, 2 * (tid % 8) + 1));
-        }
-        if (h + 64 < stop) load(s, h + 64, next);
-        if (line >= s.lines || h + along >= stop) continue;
-        bool whole = h + 64 <= k;
-        if (weights) {
-            if (whole) {
-                *(float4*)w = *(const float4*)(weights + h + along);
-                *(float4*)(w + 4) = *(const float4*)(weights + h + along + 4);
-            } else
-                for (int q = 0; q < 8; q++) w[q] = h + along + q < k ? weights[h + along + q] : 0.0f;
-        }
-        if (whole) split(v, 8, f, weights ? w : 0, step, &r, to + h + along, pitch);
-        else split(v, k - h - along, f, weights ? w : 0, step, &r, to + h + along, pitch);
-    }
+    const float* x = second ? xb : xa;
+    i64 stride = second ? stride_b : stride_a;
+    Record r = {0.0f, 0.0f, 0.0f, 0u, ~0u, 0, 0, 0};
+    if (rows) walk<true>(x, stride, lines, first, start, stop, k, f, weights, step, &r, to, pitch);
+    else walk<false>(x, stride, lines, first, start, stop, k, f, weights, step, &r, to, pitch);
     for (int half = 4; half > 0; half /= 2) {
         Record other;
-        other.total = __shfl_down_sync(~0u, r.total, half);
+        other.sum = __shfl_down_sync(~0u, r.sum, half);
         other.norm1 = __shfl_down_sync(~0u, r.norm1, half);
         other.norm2 = __shfl_down_sync(~0u, r.norm2, half);
         other.top = __shfl_down_sync(~0u, r.top, half);
@@ -241,11 +257,10 @@ extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
         other.small = __shfl_down_sync(~0u, r.small, half);
         add(&r, other);
     }
-    if (tid % 8 == 0 && line < s.lines)
-        (second ? records_b : records_a)[(i64)blockIdx.y * s.lines + line] = r;
+    if (tid % 8 == 0 && line < lines) (second ? records_b : records_a)[(i64)blockIdx.y * lines + line] = r;
 }
 """,
-    tuple({"WORD": w, "WORDS": p, "ROUNDING": r, "CHUNK": CHUNK, "COMMON": 2} for w, p, r in _INSTANCES),
+    tuple({"WORD": w, "WORDS": p, "ROUNDING": r, "CHUNK": CHUNK, "BLOCKS": BLOCKS} for w, p, r in _INSTANCES),
 )
 
 COLLECT = Kernel(
@@ -271,11 +286,10 @@ extern "C" __global__ void multiword_collect(
         Record r = records[line];
         for (int i = 1; i < chunks; i++) add(&r, records[(i64)i * lines + line]);
         Line* l = (second ? data_b : data_a) + line;
-        l->total = r.total; l->norm1 = r.norm1; l->norm2 = sqrtf(r.norm2); l->bad = r.top >= 0x7F800000u;
-        int range = side[HIGHEST] + side[LOWEST];
-        if (!scaled) l->shift = 0;
-        else if (range > 0 && range <= 600 + COMMON) l->shift = target - (side[HIGHEST] - 300);
+        l->norm1 = r.norm1; l->norm2 = sqrtf(r.norm2); l->bad = r.top >= 0x7F800000u;
+        l->shift = scaled ? shift_of(l, side, target) : 0;
         if (!scaled || !centring(flags, exact_bits)) l->centre = 0.0f;
+        l->total = (double)k * widen(l->centre) + ldexp((double)r.sum, -l->shift);
         atomicMax(&extreme[BAD], l->bad);
 #if WORD == 16
         atomicMax(&extreme[SMALL], r.small);
@@ -293,5 +307,5 @@ extern "C" __global__ void multiword_collect(
     if (threadIdx.x >= BAD && threadIdx.x <= SPREAD) atomicMax(side + threadIdx.x, extreme[threadIdx.x]);
 }
 """,
-    ({"WORD": 16, "COMMON": 2}, {"WORD": 19, "COMMON": 2}),
+    ({"WORD": 16}, {"WORD": 19}),
 )
