@@ -180,7 +180,7 @@ def heading(command: str) -> dict[str, Any]:
     from multiword.engines._cublas import current_handle
 
     version = ctypes.c_int()
-    lib.routine("cublasGetVersion_v2")(current_handle(), ctypes.byref(version))
+    lib.routine("cublasGetVersion_v2")(current_handle().pointer, ctypes.byref(version))
     return {
         "command": f"python benchmarks/batched.py {command}",
         "date": str(date.today()),

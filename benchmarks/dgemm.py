@@ -186,7 +186,7 @@ def versions(xp):
     from multiword.engines import _cublas, _libcublas
 
     number = c_int()
-    _libcublas.routine("cublasGetVersion_v2")(_cublas.current_handle(), byref(number))
+    _libcublas.routine("cublasGetVersion_v2")(_cublas.current_handle().pointer, byref(number))
     name = xp.cuda.runtime.getDeviceProperties(0)["name"].decode()
     return {**found, "cupy": xp.__version__, "cublas": number.value, "device": name}
 

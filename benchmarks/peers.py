@@ -68,7 +68,7 @@ def _call(routine, a, b):
     (m, k), n = a.shape, b.shape[1]
     c = cupy.empty((m, n), a.dtype)
     one, zero = np.ones(1, a.dtype), np.zeros(1, a.dtype)
-    handle = current_handle()
+    handle = current_handle().pointer
     left, right = (b.data.ptr, n), (a.data.ptr, k)
     status = function(
         *(handle, 0, 0, n, m, k, one.ctypes.data, *left, *right, zero.ctypes.data, c.data.ptr, n)

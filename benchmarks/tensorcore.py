@@ -163,7 +163,7 @@ def predict() -> dict:
 
     version = ctypes.c_int()
     engine, half = Cublas(), HalfCublas()
-    lib.routine("cublasGetVersion_v2")(current_handle(), ctypes.byref(version))
+    lib.routine("cublasGetVersion_v2")(current_handle().pointer, ctypes.byref(version))
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     findings = [probe(engine, word) for word in DTYPES] + [probe(half, "fp16")]
     rows, jobs = [], []

@@ -81,9 +81,10 @@ class _Launch:
 class Recorder:
     """A stream to capture on, and the memory that what was captured works in.
 
-    The launches to capture must be those of `_kernels.Kernel`, cuBLAS's and memory fills; only
-    the first kind may touch the arrays that are replaced later. They must have run once before,
-    within `warm`: compiling, loading and tables copied to the device cannot be captured.
+    The launches to capture must be those of `_kernels.Kernel`, of CuPy's own kernels, cuBLAS's and
+    memory fills; only the first kind may touch the arrays that are replaced later. They must
+    have run once before, within `warm`: compiling, loading and tables copied to the device
+    cannot be captured.
     """
 
     def __init__(self) -> None:
@@ -92,20 +93,25 @@ class Recorder:
         self._pool = cupy.cuda.MemoryPool()
         self.done = cupy.cuda.Event(disable_timing=True)
         """Recorded after every replay."""
-        with self._stream:
-            # Kept: cuBLAS's workspace is the captured products' too.
-            self._handle = _cublas.held_handle()
+        self._handles: list[_cublas.Handle] = []  # their workspace is the captured products' too
 
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
-        return int(self._pool.total_bytes()) + _cublas.WORKSPACE_BYTES
+        return int(self._pool.total_bytes()) + len(self._handles) * _cublas.WORKSPACE_BYTES
 
     @contextmanager
     def warm(self) -> Iterator[None]:
-        """Run the launches once, in the memory that they will be captured in."""
+        """Run the launches once, in ordinary memory.
+
+        What is allocated here may stay, as tables do; in the memory of the graphs it would be
+        overwritten, for what one of them has given back another may use.
+        """
         import_cupy().cuda.get_current_stream().synchronize()
-        with import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
+        with self._stream:
+            handle = _cublas.current_handle()
+            if handle not in self._handles:
+                self._handles.append(handle)
             yield
         self._stream.synchronize()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ozaki
-from ozaki import _replay, accurate_dgemm
+from ozaki import _replay, _residue_system, accurate_dgemm
 from tests.cases import KINDS, matrices
 from tests.test_dgemm import same
 from tests.test_gpu import FACES
@@ -19,6 +19,7 @@ SHAPE = (70, 130, 90)
 @pytest.fixture
 def cupy():
     _replay.forget()
+    _residue_system._table.cache_clear()  # so that the tables are made anew, wherever they are needed first
     return pytest.importorskip("cupy")
 
 
@@ -60,6 +61,18 @@ def test_data_that_the_certificate_refuses_in_between(cupy):
     for i, kind in enumerate(["uniform", "uniform", *KINDS, "uniform", *reversed(KINDS), "uniform"]):
         a, b = matrices(kind, *SHAPE, seed=i)
         assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b)), kind
+
+
+def test_kinds_and_shapes_in_any_order(cupy):
+    rng = np.random.default_rng(0)
+    cases = []
+    for kind in ("uniform", "wide2", "wide6", "cancelling", "sparse"):
+        for shape in ((7, 68, 61), (130, 1000, 1), (1000, 70, 1), (130, 500, 70)):
+            a, b = matrices(kind, *shape)
+            cases.append((cupy.asarray(a), cupy.asarray(b), accurate_dgemm(a, b), kind, shape))
+    for i in rng.integers(len(cases), size=400):
+        a, b, expected, kind, shape = cases[i]
+        assert same(accurate_dgemm(a * 1.0, b).get(), expected), (kind, shape)
 
 
 def test_infinities_and_nans(cupy):

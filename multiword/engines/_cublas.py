@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections import OrderedDict
 from typing import Any
 
@@ -31,41 +32,33 @@ _TYPES: dict[str, tuple[int, int, int, Any]] = {
 }
 
 
-class _Handle:
+class Handle:
     """A cuBLAS handle bound to one stream of one device, with a workspace of its own."""
 
     def __init__(self, stream: int) -> None:
-        cupy = import_cupy()
         self.pointer = ctypes.c_void_p()
         lib.routine("cublasCreate_v2")(ctypes.byref(self.pointer))
-        self.workspace = cupy.cuda.alloc(WORKSPACE_BYTES)
+        weakref.finalize(self, lib.routine("cublasDestroy_v2"), self.pointer).atexit = False
+        self._workspace = import_cupy().cuda.alloc(WORKSPACE_BYTES)
         lib.routine("cublasSetStream_v2")(self.pointer, stream)
-        lib.routine("cublasSetWorkspace_v2")(self.pointer, self.workspace.ptr, WORKSPACE_BYTES)
-
-    def close(self) -> None:
-        lib.routine("cublasDestroy_v2")(self.pointer)
+        lib.routine("cublasSetWorkspace_v2")(self.pointer, self._workspace.ptr, WORKSPACE_BYTES)
 
 
 _local = threading.local()
 
 
-def current_handle() -> ctypes.c_void_p:
+def current_handle() -> Handle:
     """Return this thread's handle for CuPy's current device and stream.
 
     Two streams never share a workspace, nor two threads a handle.
     """
-    return held_handle().pointer
-
-
-def held_handle() -> _Handle:
-    """The current handle with its workspace, which lives as long as what is returned."""
     cupy = import_cupy()
     key = (cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr)
-    handles: OrderedDict[tuple[int, int], _Handle] = _local.__dict__.setdefault("handles", OrderedDict())
+    handles: OrderedDict[tuple[int, int], Handle] = _local.__dict__.setdefault("handles", OrderedDict())
     if key not in handles:
         while len(handles) >= STREAMS_KEPT:
-            handles.popitem(last=False)[1].close()
-        handles[key] = _Handle(key[1])
+            handles.popitem(last=False)
+        handles[key] = Handle(key[1])
     handles.move_to_end(key)
     return handles[key]
 
@@ -119,7 +112,7 @@ class Cublas:
         scale, keep = np.array(alpha, scalar), np.array(beta, scalar)
         # Row-major C = A·Bᵀ is column-major Cᵀ = B·Aᵀ, and row-major storage is the
         # transpose of column-major: so bt comes first, transposed, and a second, plain.
-        head = (current_handle(), lib.OP_T, lib.OP_N, n, m, k, scale.ctypes.data)
+        head = (current_handle().pointer, lib.OP_T, lib.OP_N, n, m, k, scale.ctypes.data)
         first, second = (bt.data.ptr, word, _leading(bt)), (a.data.ptr, word, _leading(a))
         third = (keep.ctypes.data, out.data.ptr, result, _leading(out))
         if a.ndim == 2:

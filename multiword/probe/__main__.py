@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _gpu() -> dict[str, object]:
     """Name of the GPU and version of its cuBLAS."""
     version = ctypes.c_int()
-    routine("cublasGetVersion_v2")(current_handle(), ctypes.byref(version))
+    routine("cublasGetVersion_v2")(current_handle().pointer, ctypes.byref(version))
     name = import_cupy().cuda.runtime.getDeviceProperties(0)["name"].decode()
     return {"device": name, "cublas": version.value}
 

@@ -32,7 +32,7 @@ class HalfCublas(Cublas):
         one, zero = np.float16(1), np.float16(0)
         scale, keep = np.array(one), np.array(zero)
         lib.routine("cublasGemmEx")(
-            *(current_handle(), lib.OP_T, lib.OP_N, n, m, k, scale.ctypes.data),
+            *(current_handle().pointer, lib.OP_T, lib.OP_N, n, m, k, scale.ctypes.data),
             *(bt.data.ptr, lib.CUDA_R_16F, k, a.data.ptr, lib.CUDA_R_16F, k),
             *(keep.ctypes.data, result.data.ptr, lib.CUDA_R_16F, n, lib.COMPUTE_16F, lib.GEMM_DEFAULT),
         )
