@@ -152,7 +152,7 @@ extern "C" __global__ void summarize(const int *exponent, const long long *total
         for (int d = 0; d < OCTAVES; d++) {
             const int level = height - 1 - (top - d);
             const int index = level < FINE ? level : FINE - 1 + (level - (FINE - 1)) / STEP;
-            const u64 n = level < 0 ? 0 : counts[i * COUNTS + min(index, COUNTS - 1)];
+            const u64 n = level < 0 ? 0 : counts[(long long)min(index, COUNTS - 1) * rows + i];
             if (length - n > best[3 + d]) atomicMax(&best[3 + d], length - n);
         }
     }

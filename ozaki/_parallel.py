@@ -36,6 +36,16 @@ def over_rows(work: Callable[[slice], None], rows: int, row_elements: int) -> No
         done.result()
 
 
+def contiguous_rows(x: np.ndarray, block: slice) -> np.ndarray:
+    """Return a float64 copy of some rows of a matrix, each contiguous."""
+    rows = x[block]
+    if abs(rows.strides[0]) < abs(rows.strides[1]):
+        # Numbers of a row that lie powers of two apart would drive one another out of the cache:
+        # read along memory first, and turn what lies close together.
+        rows = np.ascontiguousarray(rows.T).T
+    return np.array(rows, np.float64, order="C")
+
+
 def thread_count() -> int:
     """Cores this process may use, or OMP_NUM_THREADS if that is set, as for the BLAS."""
     asked = os.environ.get("OMP_NUM_THREADS", "")

@@ -17,7 +17,8 @@ import numpy as np
 
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
-from ozaki._parallel import over_rows
+from ozaki._parallel import contiguous_rows, over_rows
+from ozaki._tiles import TILES_SOURCE, operand_layout, tile_shape
 
 BITS = 16
 """Magnitudes are taken as integers of this many bits, relative to the row's largest."""
@@ -40,7 +41,8 @@ class Profile:
     exponent : (r,) int32, e with 2**(e-1) <= max |x| < 2**e; `ZERO` or `NONFINITE` else.
     total : (r,) int64, the sum of t = floor(|x|·2**(BITS - e)).
     square : (r,) int64, the sum of t².
-    counts : (r, len(LEVELS)) int32, how many |x| >= 2**(e - 1 - q), for the q in LEVELS.
+    counts : (r, len(LEVELS)) int32, how many |x| >= 2**(e - 1 - q), for the q in LEVELS; on a GPU
+        stored by columns.
     length : elements in a row: k, or 2k for a complex operand.
     """
 
@@ -71,7 +73,9 @@ def _profile_host(parts: list[np.ndarray]) -> tuple[np.ndarray, ...]:
     counts = np.zeros((rows, len(LEVELS)), np.int32)
 
     def work(block: slice) -> None:
-        magnitudes = [np.abs(x[block], dtype=np.float64) for x in parts]
+        magnitudes = [contiguous_rows(x, block) for x in parts]
+        for x in magnitudes:
+            np.abs(x, out=x)
         largest = np.max([x.max(axis=1) for x in magnitudes], axis=0)
         e = np.frexp(largest)[1]
         e = np.where(largest == 0, ZERO, np.where(np.isfinite(largest), e, NONFINITE))
@@ -82,143 +86,187 @@ def _profile_host(parts: list[np.ndarray]) -> tuple[np.ndarray, ...]:
         for x in magnitudes:
             if not usable.all():
                 x[~usable] = 0
-            # Two factors, because 2**shift alone would overflow for subnormal rows.
-            x *= np.ldexp(1.0, half)[:, None]
-            x *= np.ldexp(1.0, shift - half)[:, None]
-            # Octaves below the largest, from the exponents; zeros and all beyond 255 do not count.
-            octave = (BITS - 1 + 1023) - (x.view(np.int64) >> 52)
-            octave = np.minimum(octave, 255).astype(np.uint8)
-            for i, q in enumerate(LEVELS):
-                counts[block, i] += np.count_nonzero(octave <= q, axis=1).astype(np.int32)
-            t = x.astype(np.int32)
-            total[block] += t.sum(axis=1, dtype=np.int64)
-            x = t.astype(np.float64)
+            if -1000 < shift.min() and shift.max() < 1000:
+                x *= np.ldexp(1.0, shift)[:, None]
+            else:  # two factors, because 2**shift alone would overflow for subnormal rows
+                x *= np.ldexp(1.0, half)[:, None]
+                x *= np.ldexp(1.0, shift - half)[:, None]
+            counts[block] += _count_octaves(x)
+            np.floor(x, out=x)
             for h in range(0, columns, 1 << 20):  # sums of up to 2**20 squares are exact
                 piece = x[:, h : h + (1 << 20)]
-                square[block] += np.einsum("ij,ij->i", piece, piece).astype(np.int64)
+                total[block] += piece.sum(axis=1).astype(np.int64)
+                square[block] += np.vecdot(piece, piece).astype(np.int64)
 
     over_rows(work, rows, columns)
     return exponent, total, square, counts
 
 
-OPERAND_SOURCE = r"""
-typedef unsigned long long u64;
-typedef long long i64;
-#define THREADS 256
-#define WARPS (THREADS / 32)
-/* An operand is read along its contiguous axis: with ALONG_K a warp runs along a row, WARPS rows
-   to a block; otherwise the lanes of a warp lie side by side in 32 rows. */
-#define BLOCK_ROWS (ALONG_K ? WARPS : 32)
+def _count_octaves(x: np.ndarray) -> np.ndarray:
+    """For each row of (r, k) magnitudes below 2**BITS how many are at least 2**(BITS - 1 - q), q in LEVELS."""
+    rows, columns = x.shape
+    # The leading 16 bits order as the numbers do. Eight bytes of a comparison are added at once.
+    leading = np.zeros((rows, -(-columns // 8) * 8), np.uint16)
+    leading[:, :columns] = x.view(np.int64) >> 48
+    counts = np.zeros((rows, len(LEVELS)), np.int64)
+    for i, q in enumerate(LEVELS):
+        eights = (leading >= (1023 + BITS - 1 - q) << 4).view(np.uint64)
+        for h in range(0, eights.shape[1], 255):  # sums that a byte can hold
+            sums = np.add.reduce(eights[:, h : h + 255], axis=1)
+            counts[:, i] += sums.view(np.uint8).reshape(rows, 8).sum(axis=1, dtype=np.int64)
+    return counts
 
-/* CuPy compiles with flushing to zero, which would lose the subnormals of fp32: these do not. */
-__device__ double exactly(double x) { return x; }
-__device__ double exactly(float x) {
-    double y;
-    asm("cvt.f64.f32 %0, %1;" : "=d"(y) : "f"(x));
-    return y;
-}
-
-/* Multiply by 2^shift exactly, in two factors: one alone could overflow for subnormal rows. */
-__device__ double power_of_two(int e) { return __longlong_as_double((i64)(e + 1023) << 52); }
-struct Scale {
-    double first, second;
-    __device__ Scale(int s) : first(power_of_two(s >> 1)), second(power_of_two(s - (s >> 1))) {}
-    __device__ double operator()(double x) const { return x * first * second; }
-};
-"""
 
 _PROFILE_SOURCE = (
-    OPERAND_SOURCE
+    TILES_SOURCE
     + r"""
-struct Place {
-    int row, first, step, last, local;
-    __device__ Place(int columns, int chunk) {
-        const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-        local = ALONG_K ? warp : lane;
-        row = blockIdx.x * BLOCK_ROWS + local;
-        first = blockIdx.y * chunk + (ALONG_K ? lane : warp);
-        step = ALONG_K ? 32 : WARPS;
-        last = min(columns, (int)(blockIdx.y + 1) * chunk);
+/* Blocks draw tiles in an order in which pass 2 of a group of panels (rows of tiles) comes one group
+   after pass 1. What a block waits for was drawn before it, and runs: nobody waits for ever. */
+struct Work {
+    int pass, panel, chunk;
+    __device__ Work(int *drawn, int panels, int chunks, int group) {
+        __shared__ int ticket;
+        if (threadIdx.x == 0) ticket = atomicAdd(drawn, 1);
+        __syncthreads();
+        const int tiles = group * chunks, step = ticket / tiles, place = ticket % tiles;
+        const int last = 2 * ((panels + group - 1) / group) - 1;
+        pass = (step > 0 && step % 2 == 0) || step == last ? 2 : 1;
+        panel = ((step + 1) / 2 - (pass - 1)) * group + place / chunks;
+        chunk = place % chunks;
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-profile_largest(const REAL *x, i64 row_stride, i64 column_stride, int rows, int columns, int chunk,
-                u64 *largest) {
-    __shared__ u64 best[BLOCK_ROWS];
-    const Place at(columns, chunk);
-    if (threadIdx.x < BLOCK_ROWS) best[threadIdx.x] = 0;
+/* Every block of pass 1 announces its tile; those of pass 2 wait for all tiles of the panel. */
+__device__ void announce(int *done) {
     __syncthreads();
-    if (at.row < rows) {
-        const REAL *row = x + at.row * row_stride;
-        u64 mine = 0;
-#pragma unroll 8
-        for (int h = at.first; h < at.last; h += at.step) {
-            /* The bits of a positive double order as the numbers do, Inf and NaN above all. */
-            const u64 bits = __double_as_longlong(fabs(exactly(row[h * column_stride])));
-            mine = max(mine, bits);
-        }
-        atomicMax(&best[at.local], mine);
+    if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(done) : "memory");
+}
+__device__ void await(const int *done, int chunks) {
+    if (threadIdx.x == 0) {
+        int count;
+        do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(count) : "l"(done) : "memory");
+        while (count < chunks);
     }
     __syncthreads();
-    const int row = blockIdx.x * BLOCK_ROWS + threadIdx.x;
-    if (threadIdx.x < BLOCK_ROWS && row < rows) atomicMax(&largest[row], best[threadIdx.x]);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-profile_sums(const REAL *x, i64 row_stride, i64 column_stride, int rows, int columns, int chunk,
-             const u64 *largest, int *exponent, u64 *total, u64 *square, int *counts) {
-    __shared__ u64 sums[2][BLOCK_ROWS];
-    __shared__ int above[COUNTS][BLOCK_ROWS];
-    const Place at(columns, chunk);
-    for (int i = threadIdx.x; i < 2 * BLOCK_ROWS; i += THREADS) sums[i / BLOCK_ROWS][i % BLOCK_ROWS] = 0;
-    for (int i = threadIdx.x; i < COUNTS * BLOCK_ROWS; i += THREADS)
-        above[i / BLOCK_ROWS][i % BLOCK_ROWS] = 0;
+/* Pass 1: the largest magnitude of every row. The bits of a positive double order as the numbers do,
+   Inf and NaN above all. */
+__device__ void find_largest(const Operand &x, const Tile &at, u64 *largest) {
+    /* The low halves decide only where all high ones are zero: only the exponent is of interest. */
+    unsigned highs = 0, lows = 0;
+    at.read(x, [&](int, int, REAL y) {
+        const double z = exactly(y);
+        highs = max(highs, __double2hiint(z) & 0x7fffffffu);
+        lows = max(lows, (unsigned)__double2loint(z));
+    });
+    u64 mine = (u64)highs << 32 | lows;
+#if ALONG_K
+    const unsigned high = __reduce_max_sync(~0u, (unsigned)(mine >> 32));
+    const unsigned low = __reduce_max_sync(~0u, mine >> 32 == high ? (unsigned)mine : 0u);
+    if ((threadIdx.x & 31) == 0 && at.row() < x.rows) atomicMax(&largest[at.row()], (u64)high << 32 | low);
+#else
+    __shared__ u64 best[WARPS][32];
+    best[at.local_column][at.local_row] = mine;
     __syncthreads();
-    u64 mine = 0, squared = 0;
-    int count[COUNTS] = {};
-    bool usable = false;
-    if (at.row < rows) {
-        const double greatest = __longlong_as_double(largest[at.row]);
-        usable = greatest > 0 && greatest < __longlong_as_double(0x7ff0000000000000ll);
-        const int e = greatest == 0 ? ZERO : usable ? ilogb(greatest) + 1 : NONFINITE;
-        if (at.first == 0) exponent[at.row] = e;
-        if (usable) {
-            const Scale scale(BITS - e);
-            const REAL *row = x + at.row * row_stride;
-#pragma unroll 4
-            for (int h = at.first; h < at.last; h += at.step) {
-                const double z = scale(fabs(exactly(row[h * column_stride])));
-                const unsigned t = (unsigned)z;
-                const int octave = BITS - 1 + 1023 - (__double2hiint(z) >> 20);
-                mine += t;
-                squared += (u64)t * t;
-#pragma unroll
-                for (int q = 0; q < COUNTS; q++)
-                    count[q] += octave <= (q < FINE ? q : FINE - 1 + STEP * (q - FINE + 1));
-            }
+    if (at.local_column == 0 && at.row() < x.rows) {
+        for (int i = 1; i < WARPS; i++) mine = max(mine, best[i][at.local_row]);
+        atomicMax(&largest[at.row()], mine);
+    }
+#endif
+}
+
+/* Pass 2: with t = floor(|x|·2^(BITS - e)) the sums of t and t², and the counts by octaves. The counts
+   of a thread lie side by side in FIELD bits each, the fine and the coarse ones in a word of their own:
+   adding ones from the field of a number's octave upwards counts it in all of them at once. */
+#define FIELD 6
+#define HALF (COUNTS / 2)
+#define COARSE (COUNTS - FINE)
+#define ONES(fields) (((1ull << (fields) * FIELD) - 1) / ((1 << FIELD) - 1)) /* in every field */
+__device__ u64 ones_from(int bit) {
+    u64 y;
+    asm("shl.b64 %0, %1, %2;" : "=l"(y) : "l"(~0ull), "r"(bit)); /* 0 beyond bit 63 */
+    return y;
+}
+struct Sums { u64 *total, *square; int *counts; };
+
+__device__ void add_up(const Operand &x, const Tile &at, const u64 *largest, int *exponent,
+                       const Sums &sums) {
+    static_assert(RUN * PARTS < 1 << FIELD && FINE * FIELD < 64 && COARSE * FIELD < 64, "");
+    static_assert(COUNTS % 2 == 0 && BITS < 20 && FIELD % STEP == 0, "");
+    const int row = at.row();
+    const double greatest = row < x.rows ? __longlong_as_double(__ldcg(largest + row)) : 0;
+    const bool usable = greatest > 0 && greatest < __longlong_as_double(0x7ff0000000000000ll);
+    const int e = greatest == 0 ? ZERO : usable ? ilogb(greatest) + 1 : NONFINITE;
+    if (row < x.rows && at.first_column + at.local_column == 0) exponent[row] = e;
+    const Scale scale(usable ? BITS - e : 0);
+    u64 fine = 0, coarse = 0, square = 0;
+    unsigned total = 0;
+    at.read(x, [&](int, int, REAL y) {
+        const double z = usable ? scale(fabs(exactly(y))) : 0;
+        const unsigned t = __double2loint(__dadd_rz(z, 4503599627370496.0));
+        const int octave = BITS - 1 + 1023 - (__double2hiint(z) >> 20);
+        fine += ones_from(octave * FIELD) & ONES(FINE);
+        coarse += ones_from(max(0, octave - (FINE - 1 + STEP)) * (FIELD / STEP)) & ONES(COARSE);
+        total += t;
+        square += (u64)t * t;
+    });
+    unsigned pair[HALF];
+    const auto count = [&](int q) {
+        return (unsigned)(q < FINE ? fine >> q * FIELD : coarse >> (q - FINE) * FIELD) & ((1 << FIELD) - 1);
+    };
+    for (int q = 0; q < HALF; q++) pair[q] = count(q) | count(q + HALF) << 16;
+#if ALONG_K
+    total = __reduce_add_sync(~0u, total);
+    const unsigned low = __reduce_add_sync(~0u, (unsigned)square & 0xfffff);
+    square = low + ((u64)__reduce_add_sync(~0u, (unsigned)(square >> 20)) << 20);
+    for (int q = 0; q < HALF; q++) pair[q] = __reduce_add_sync(~0u, pair[q]);
+    if (!usable || threadIdx.x % 32) return;
+    atomicAdd(&sums.total[row], (u64)total);
+    atomicAdd(&sums.square[row], square);
+    for (int q = 0; q < HALF; q++) {
+        atomicAdd(&sums.counts[(i64)q * x.rows + row], pair[q] & 0xffff);
+        atomicAdd(&sums.counts[(i64)(q + HALF) * x.rows + row], pair[q] >> 16);
+    }
+#else
+    __shared__ u64 squares[WARPS][32];
+    __shared__ unsigned others[1 + HALF][WARPS][32];
+    squares[at.local_column][at.local_row] = square;
+    others[HALF][at.local_column][at.local_row] = total;
+    for (int q = 0; q < HALF; q++) others[q][at.local_column][at.local_row] = pair[q];
+    __syncthreads();
+    if (!usable) return;
+    /* Every warp now adds up some of the sums. */
+    for (int which = at.local_column; which < 2 + HALF; which += WARPS) {
+        u64 sum = 0;
+        for (int i = 0; i < WARPS; i++)
+            sum += which > HALF ? squares[i][at.local_row] : others[which][i][at.local_row];
+        if (which > HALF) {
+            atomicAdd(&sums.square[row], sum);
+        } else if (which == HALF) {
+            atomicAdd(&sums.total[row], sum);
+        } else {
+            atomicAdd(&sums.counts[(i64)which * x.rows + row], (int)(sum & 0xffff));
+            atomicAdd(&sums.counts[(i64)(which + HALF) * x.rows + row], (int)(sum >> 16));
         }
     }
-    if (ALONG_K) {
-        for (int d = 16; d; d >>= 1) {
-            mine += __shfl_xor_sync(~0u, mine, d);
-            squared += __shfl_xor_sync(~0u, squared, d);
-#pragma unroll
-            for (int q = 0; q < COUNTS; q++) count[q] += __shfl_xor_sync(~0u, count[q], d);
-        }
-    }
-    if (usable && (!ALONG_K || (threadIdx.x & 31) == 0)) {
-        atomicAdd(&sums[0][at.local], mine);
-        atomicAdd(&sums[1][at.local], squared);
-#pragma unroll
-        for (int q = 0; q < COUNTS; q++) atomicAdd(&above[q][at.local], count[q]);
-    }
-    __syncthreads();
-    const int row = blockIdx.x * BLOCK_ROWS + threadIdx.x;
-    if (threadIdx.x < BLOCK_ROWS && row < rows) {
-        atomicAdd(&total[row], sums[0][threadIdx.x]);
-        atomicAdd(&square[row], sums[1][threadIdx.x]);
-        for (int q = 0; q < COUNTS; q++) atomicAdd(&counts[row * COUNTS + q], above[q][threadIdx.x]);
+#endif
+}
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
+profile(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
+        int panels, int chunks, int group, u64 *largest, int *exponent, u64 *total, u64 *square, int *counts,
+        int *tally) {
+    const Operand x(x0, x1, row_stride, column_stride, rows, columns);
+    int *const drawn = tally, *const done = tally + 1;
+    const Work work(drawn, panels, chunks, group);
+    if (work.panel >= panels) return;
+    const Tile at(work.panel, work.chunk);
+    if (work.pass == 1) {
+        find_largest(x, at, largest);
+        announce(done + work.panel);
+    } else {
+        await(done + work.panel, chunks);
+        add_up(x, at, largest, exponent, {total, square, counts});
     }
 }
 """
@@ -232,35 +280,47 @@ PROFILE_CONSTANTS: dict[str, Any] = {
     "ZERO": ZERO,
     "NONFINITE": NONFINITE,
 }
-_INSTANCES = tuple(
-    {**PROFILE_CONSTANTS, "ALONG_K": along, "REAL": t} for along in (0, 1) for t in ("float", "double")
+_RUN = 32
+"""Numbers to a thread in a tile, of both parts together."""
+
+_GROUP_TILES = 128
+"""Tiles, of 64 KiB in double precision, that pass 1 goes over before pass 2 follows: the groups
+that the two are at share the GPU's second-level cache, where pass 2 finds its numbers, and there
+are nearly as many blocks at a time, so that pass 1 is mostly done when pass 2 arrives."""
+
+_SMALL_TILES = 512
+"""Operands of up to this many tiles stay in the cache as a whole."""
+
+_PROFILE = Kernel(
+    "profile",
+    _PROFILE_SOURCE,
+    tuple(
+        {**PROFILE_CONSTANTS, "ALONG_K": along, "UNIT": 2 - parts, "REAL": t, "PARTS": parts}
+        | {"RUN": _RUN // parts, "LANES": 32}
+        for along in (0, 1)
+        for t in ("float", "double")
+        for parts in (1, 2)
+    ),
 )
-_LARGEST = Kernel("profile_largest", _PROFILE_SOURCE, _INSTANCES)
-_SUMS = Kernel("profile_sums", _PROFILE_SOURCE, _INSTANCES)
-
-_CHUNK = {0: 512, 1: 1024}
-"""Columns to a block, by ALONG_K: enough work for each, and enough blocks for the device."""
-
-
-def operand_layout(x: Array) -> tuple[tuple[int, int], dict[str, Any]]:
-    """Strides of an (r, k) operand in elements, and the constants that its kernels are built with."""
-    strides = (x.strides[0] // x.itemsize, x.strides[1] // x.itemsize)
-    along = abs(strides[1]) <= abs(strides[0]) or x.shape[0] == 1
-    return strides, {"ALONG_K": int(along), "REAL": "float" if x.dtype == np.float32 else "double"}
 
 
 def _profile_device(parts: list[Array]) -> tuple[Array, ...]:
     xp = namespace(parts[0])
     rows, columns = parts[0].shape
+    strides, layout = operand_layout(parts[0])
+    constants = {**PROFILE_CONSTANTS, **layout, "PARTS": len(parts), "RUN": _RUN // len(parts), "LANES": 32}
+    height, depth = tile_shape(constants)
+    panels, chunks = -(-rows // height), -(-columns // depth)
+    small = panels * chunks <= _SMALL_TILES
+    group = panels if small else max(1, _GROUP_TILES // chunks)
+    # One stroke zeroes all that the kernel adds to.
+    memory = xp.zeros(3 * rows + -(-(len(LEVELS) * rows + 1 + panels) // 2), xp.int64)
+    largest, total, square = memory[: 3 * rows].reshape(3, rows)
+    narrow = memory[3 * rows :].view(xp.int32)
+    counts, tally = narrow[: len(LEVELS) * rows], narrow[len(LEVELS) * rows :]
     exponent = xp.empty(rows, xp.int32)
-    sums = xp.zeros((3 + len(LEVELS) // 2, rows), xp.int64)
-    totals, counts = sums[:3], sums[3:].view(xp.int32).reshape(rows, len(LEVELS))  # largest, total, square
-    for kernel, outputs in ((_LARGEST, ()), (_SUMS, (exponent, totals[1], totals[2], counts))):
-        for x in parts:
-            strides, constants = operand_layout(x)
-            block_rows, chunk = 8 if constants["ALONG_K"] else 32, _CHUNK[constants["ALONG_K"]]
-            grid = (-(-rows // block_rows), -(-columns // chunk))
-            extent = (*strides, rows, columns, chunk)
-            arguments = (x, *map(np.int64, extent[:2]), *map(np.int32, extent[2:]), totals[0], *outputs)
-            kernel(grid, (256,), arguments, **PROFILE_CONSTANTS, **constants)
-    return exponent, totals[1], totals[2], counts
+    sizes = (*map(np.int64, strides), *map(np.int32, (rows, columns, panels, chunks, group)))
+    found = (largest, exponent, total, square, counts, tally)
+    blocks = 2 * -(-panels // group) * group * chunks
+    _PROFILE((blocks,), (256,), (parts[0], parts[-1], *sizes, *found), **constants)
+    return exponent, total, square, counts.reshape(len(LEVELS), rows).T

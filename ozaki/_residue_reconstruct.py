@@ -91,24 +91,19 @@ __device__ double from_product(int x) {
 }
 
 /* Conversions that do not flush subnormals to zero, as those of CuPy's options would. */
-__device__ void store(double *out, double x) { *out = x; }
-__device__ void store(float *out, double x) { asm("cvt.rn.f32.f64 %0, %1;" : "=f"(*out) : "d"(x)); }
+template <class T> __device__ T rounded_to(double x) { return x; }
+template <> __device__ float rounded_to<float>(double x) {
+    float y;
+    asm("cvt.rn.f32.f64 %0, %1;" : "=f"(y) : "d"(x));
+    return y;
+}
+struct alignas(VECTOR * PARTS * sizeof(REAL) < 16 ? VECTOR * PARTS * sizeof(REAL) : 16) Reals {
+    REAL number[VECTOR * PARTS];
+};
 
-/* Residues of one real number to its rounded value: what _reconstruct_host computes. */
-__device__ double assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *y2, long long stride,
-                           const double *__restrict__ table, int exponent, int precision, int smallest) {
-    double sum[DIGITS] = {};
-#pragma unroll(UNROLL)
-    for (int t = 0; t < MODULI; t++) {
-        const long long at = t * stride;
-        double y = from_product(y0[at]);
-        if (y1) y -= from_product(y1[at]);
-        if (y2) y -= from_product(y2[at]);
-        const double inverse = FROM_TABLE(2 * t), negative = FROM_TABLE(2 * t + 1);
-        y = fma(fma(y, inverse, MAGIC) - MAGIC, negative, y);
-#pragma unroll(SMALL_UNROLL)
-        for (int d = 0; d < DIGITS; d++) sum[d] = fma(y, FROM_TABLE(2 * MODULI + t * DIGITS + d), sum[d]);
-    }
+/* Sums of residues times digits to the rounded value. */
+__device__ double rounded(double (&sum)[DIGITS], const double *__restrict__ table, int exponent,
+                          int precision, int smallest) {
     /* q = RN(Σ y·(P/p) / P): the leading digits tell, for |C'| stays away from P/2. */
     double leading = sum[DIGITS - 1];
     if (DIGITS > 1) leading = fma(sum[DIGITS - 2], 1.0 / (1ull << BASE_BITS), leading);
@@ -127,26 +122,67 @@ __device__ double assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *
     return round_limbs<LIMBS>(limb, exponent, precision, smallest);
 }
 
+/* A few neighbours in a row, read and written at once. */
+struct alignas(VECTOR * sizeof(PRODUCT)) Products { PRODUCT column[VECTOR]; };
+
+/* Residues of real numbers to their rounded values: what _reconstruct_host computes. */
+__device__ void assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *y2, long long stride,
+                         const double *__restrict__ table, const int (&exponent)[VECTOR], int precision,
+                         int smallest, double (&result)[VECTOR]) {
+    double sum[VECTOR][DIGITS] = {};
+#pragma unroll(UNROLL)
+    for (int t = 0; t < MODULI; t++) {
+        const long long at = t * stride;
+        const Products p0 = *(const Products *)(y0 + at);
+        const Products p1 = *(const Products *)((y1 ? y1 : y0) + at);
+        const Products p2 = *(const Products *)((y2 ? y2 : y0) + at);
+        const double inverse = FROM_TABLE(2 * t), negative = FROM_TABLE(2 * t + 1);
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++) {
+            double y = from_product(p0.column[i]);
+            if (y1) y -= from_product(p1.column[i]);
+            if (y2) y -= from_product(p2.column[i]);
+            y = fma(fma(y, inverse, MAGIC) - MAGIC, negative, y);
+#pragma unroll(SMALL_UNROLL)
+            for (int d = 0; d < DIGITS; d++)
+                sum[i][d] = fma(y, FROM_TABLE(2 * MODULI + t * DIGITS + d), sum[i][d]);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < VECTOR; i++) result[i] = rounded(sum[i], table, exponent[i], precision, smallest);
+}
+
 extern "C" __global__ void __launch_bounds__(256)
 reconstruct(const PRODUCT *y, long long row_stride, long long modulus_stride,
             const double *__restrict__ table, const int *row_scale, const int *column_scale,
             int m, int n, int precision, int smallest, REAL *out) {
-    const int column = blockIdx.x * 256 + threadIdx.x;
+    const int column = (blockIdx.x * 256 + threadIdx.x) * VECTOR;
     if (column >= n) return;
     const long long image = modulus_stride * MODULI;
+    const bool whole = column + VECTOR <= n && ((size_t)out | n * PARTS * sizeof(REAL)) % sizeof(Reals) == 0;
+    int column_exponent[VECTOR];
+#pragma unroll
+    for (int i = 0; i < VECTOR; i++) column_exponent[i] = column + i < n ? column_scale[column + i] : 0;
     for (int row = blockIdx.y; row < m; row += gridDim.y) {
         const PRODUCT *const at = y + row * row_stride + column;
-        const int exponent = -(row_scale[row] + column_scale[column]);
-        const long long target = (long long)row * n + column;
+        int exponent[VECTOR];
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++) exponent[i] = -(row_scale[row] + column_exponent[i]);
+        double value[PARTS][VECTOR];
         if (PARTS == 1) {
-            store(out + target, assemble(at, 0, 0, modulus_stride, table, exponent, precision, smallest));
+            assemble(at, 0, 0, modulus_stride, table, exponent, precision, smallest, value[0]);
         } else {
-            store(out + 2 * target,
-                  assemble(at, at + image, 0, modulus_stride, table, exponent, precision, smallest));
-            store(out + 2 * target + 1,
-                  assemble(at + 2 * image, at, at + image, modulus_stride, table, exponent, precision,
-                           smallest));
+            assemble(at, at + image, 0, modulus_stride, table, exponent, precision, smallest, value[0]);
+            assemble(at + 2 * image, at, at + image, modulus_stride, table, exponent, precision, smallest,
+                     value[PARTS - 1]);
         }
+        Reals reals;
+#pragma unroll
+        for (int i = 0; i < VECTOR * PARTS; i++)
+            reals.number[i] = rounded_to<REAL>(value[i % PARTS][i / PARTS]);
+        REAL *const target = out + ((long long)row * n + column) * PARTS;
+        if (whole) *(Reals *)target = reals;
+        else for (int i = 0; i < VECTOR * PARTS && column + i / PARTS < n; i++) target[i] = reals.number[i];
     }
 }
 """
@@ -178,12 +214,17 @@ _RECONSTRUCT = Kernel(
     "reconstruct",
     _RECONSTRUCT_SOURCE,
     tuple(
-        {**_reconstruct_constants(residue_system(word, bits, 4096, parts)), "REAL": t, "PARTS": parts}
-        for word, bits, t, parts in (
-            ("int8", 109.2, "double", 1),
-            ("int8", 54.6, "float", 2),
-            ("int8", 320.0, "double", 2),
-            ("fp64", 900.0, "double", 1),
+        {
+            **_reconstruct_constants(residue_system(word, bits, 4096, parts)),
+            "REAL": t,
+            "PARTS": parts,
+            "VECTOR": vector,
+        }
+        for word, bits, t, parts, vector in (
+            ("int8", 109.2, "double", 1, 2),
+            ("int8", 54.6, "float", 2, 2),
+            ("int8", 320.0, "double", 2, 1),
+            ("fp64", 900.0, "double", 1, 1),
         )
     ),
 )
@@ -195,15 +236,18 @@ def _reconstruct_device(
     xp = namespace(y)
     m, n = out.shape
     result = out if out.flags.c_contiguous else xp.empty((m, n), out.dtype)
+    # Two columns to a thread share the moduli's constants; more leave too few threads to hide latency.
+    vector = 2 if system.word == "int8" and y.shape[3] % 2 == 0 else 1
     constants = {
         **_reconstruct_constants(system),
         "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
         "PARTS": 1 + (out.dtype.kind == "c"),
+        "VECTOR": vector,
     }
     strides = (np.int64(y.shape[3]), np.int64(y.shape[2] * y.shape[3]))
     tables = (on_device(system, "reconstruction_table", 0, xp), *scales)
     formats = (np.int32(target.precision), np.int32(target.emin - target.precision + 1))
     arguments = (y, *strides, *tables, np.int32(m), np.int32(n), *formats, result)
-    _RECONSTRUCT((-(-n // 256), min(m, 65535)), (256,), arguments, **constants)
+    _RECONSTRUCT((-(-n // (256 * vector)), min(m, 65535)), (256,), arguments, **constants)
     if result is not out:
         out[...] = result

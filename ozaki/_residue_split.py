@@ -12,9 +12,9 @@ from multiword._kernels import Kernel
 from multiword.engines import get_product
 from multiword.formats import FORMATS
 from ozaki._parallel import over_rows
-from ozaki._profile import OPERAND_SOURCE, operand_layout
-from ozaki._residue_system import SPLIT, ResidueSystem, on_device, reduce, residue_system
+from ozaki._residue_system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
 from ozaki._scales import DISCARD
+from ozaki._tiles import TILES_SOURCE, operand_layout, tile_shape
 
 NARROW_BITS = {"int8": 68, "fp64": 55}
 """Integers up to these many bits are reduced from their value, wider ones from 53 bits times 2**x.
@@ -125,41 +125,93 @@ def _integer_halves(
 
 
 _SPLIT_SOURCE = (
-    OPERAND_SOURCE
+    TILES_SOURCE
     + r"""
-#define QUAD 4
-#define TILE_K 128
-#define ROWS (ALONG_K ? WARPS : 32 / PARTS)
-/* Adding 1.5·2^52 rounds to an integer and leaves it in the low bits: much faster than rint and
-   the conversions. Good for magnitudes up to 2^51. */
+struct Tables { const double *factors, *powers; int wide; }; /* of fp64 words */
+
+#if !FLOATING
+/* An integer as WORDS words of 32 bits, biased by half their range so that no byte is negative. Its
+   residue is the sum of its bytes times their weights 256^i·w modulo p: the dot products start from
+   `start`, which takes the bias back, and puts the sum into the low bits of the float 1.5·2^23 + sum;
+   one multiplication finds the quotient, whose product with p is taken off modulo 2^32. */
+struct Modulus { float inverse; int p, start, weights[WORDS]; };
+__constant__ const Modulus moduli[MODULI] = {TABLE};
+#define FLOAT_MAGIC 12582912.0f
+
+struct Integer {
+    unsigned word[WORDS];
+    __device__ Integer() : word() { word[WORDS - 1] = 0x80000000u; }
+    __device__ Integer(double x, int scale) {
+        const int power = WORDS > 2 ? max(0, exponent_of(x) + scale - 53) : 0;
+        const i64 value = __double2ll_rn(Scale(scale - power)(x));
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            const int shift = 32 * i - power;
+            word[i] = (unsigned)(shift >= 0 ? value >> min(shift, 63) : shift > -32 ? value << -shift : 0);
+        }
+        word[WORDS - 1] ^= 0x80000000u;
+    }
+    /* As frexp's. */
+    static __device__ int exponent_of(double x) {
+        const int exponent = __double2hiint(x) >> 20 & 0x7ff;
+        return exponent ? exponent - 1022 : (__double2hiint(x * 18014398509481984.0) >> 20 & 0x7ff) - 1076;
+    }
+    /* The sum of bytes times weights, in the low bits of a float. */
+    __device__ int weighted(const Modulus &m) const {
+        int sum = m.start;
+#pragma unroll
+        for (int i = 0; i < WORDS; i++)
+            asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(word[i]), "r"(m.weights[i]));
+        return sum;
+    }
+};
+/* Its low byte is the residue. */
+__device__ unsigned reduced(int sum, const Modulus &m) {
+    const float quotient = __fmaf_rn(__int_as_float(sum) - FLOAT_MAGIC, m.inverse, FLOAT_MAGIC);
+    return sum - __float_as_int(quotient) * m.p;
+}
+
+struct alignas(RUN) Run { unsigned word[RUN / 4]; };
+
+__device__ void write_residues(const Integer (&x)[PARTS][RUN], const Tables &, int count, WORD *target,
+                               i64 modulus_stride) {
+#pragma unroll 2
+    for (int t = 0; t < MODULI; t++, target += modulus_stride) {
+        const Modulus &m = moduli[t];
+        Run images[2 * PARTS - 1];
+#pragma unroll
+        for (int j = 0; j < RUN; j += 4) {
+            unsigned y[2 * PARTS - 1][4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int sum = x[0][j + i].weighted(m);
+                y[0][i] = reduced(sum, m);
+                if (PARTS == 2) {
+                    const int other = x[PARTS - 1][j + i].weighted(m);
+                    y[PARTS - 1][i] = reduced(other, m);
+                    y[2 * PARTS - 2][i] = reduced(sum + other - __float_as_int(FLOAT_MAGIC), m);
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < 2 * PARTS - 1; i++)
+                images[i].word[j / 4] = __byte_perm(__byte_perm(y[i][0], y[i][1], 0x40),
+                                                    __byte_perm(y[i][2], y[i][3], 0x40), 0x5410);
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * PARTS - 1; i++) {
+            WORD *const to = target + i * MODULI * modulus_stride;
+            if (ALIGNED) *(Run *)to = images[i];
+            else for (int j = 0; j < count; j++) to[j] = (WORD)(images[i].word[j / 4] >> j % 4 * 8);
+        }
+    }
+}
+#else
+/* Adding 1.5·2^52 rounds to an integer: much faster than rint. Good for magnitudes up to 2^51. */
 #define MAGIC 6755399441055744.0
 __device__ double reduced(double x, double p, double inverse) {
     return fma(-(fma(x, inverse, MAGIC) - MAGIC), p, x);
 }
-__device__ int low_bits(double x) { return __double2loint(x + MAGIC); }
-#define BYTES (!FLOATING && !WIDE)
-
-/* A modulus and its tables: p, 1/p, f0 = w, f1 = w·2^SPLIT modulo p, f0/p, f1/p; p, f0, f1 again. */
-struct Modulus {
-    double p, inverse, f0, f1, f0_over_p, f1_over_p;
-    int whole_p, whole_f0, whole_f1;
-    __device__ constexpr Modulus(double p, double inverse, double f0, double f1, double f0_over_p,
-                                 double f1_over_p)
-        : p(p), inverse(inverse), f0(f0), f1(f1), f0_over_p(f0_over_p), f1_over_p(f1_over_p),
-          whole_p((int)p), whole_f0((int)f0), whole_f1((int)f1) {}
-};
-#ifdef TABLE
-__constant__ const Modulus compiled_in[] = {TABLE};
-#define MODULUS(t) compiled_in[t]
-#define UNROLL MODULI
-#else
-#define MODULUS(t) \
-    Modulus(table[6 * (t)], table[6 * (t) + 1], table[6 * (t) + 2], table[6 * (t) + 3], \
-            table[6 * (t) + 4], table[6 * (t) + 5])
-#define UNROLL 1
-#endif
-
-/* One element: its integer in two halves, and the power of two beyond its 53 bits if WIDE. */
+/* An integer in two halves, and the power of two beyond NARROW_BITS. */
 struct Integer {
     double high, low;
     int power;
@@ -175,96 +227,64 @@ struct Integer {
         high = rint(value * (1.0 / (1 << SPLIT)));
         low = fma(-high, (double)(1 << SPLIT), value);
     }
-#if BYTES
-    /* The residue has magnitude at most 128, so its low byte, from integers modulo 2^32, is all of
-       it: only the quotient needs floating point. */
-    __device__ int residue(const Modulus &m, const double *) const {
-        const int quotient = low_bits(fma(high, m.f1_over_p, low * m.f0_over_p));
-        const int whole = low_bits(high) * m.whole_f1 + low_bits(low) * m.whole_f0;
-        return (signed char)(whole - quotient * m.whole_p);
-    }
-    static __device__ int sum(int x, int y, const Modulus &m) {
-        const int p = m.whole_p, half = (p - 1) / 2;
-        return x + y + (x + y < -half ? p : 0) - (x + y > half ? p : 0);
-    }
-    static __device__ WORD word(int y) { return (WORD)y; }
-#else
-    __device__ double residue(const Modulus &m, const double *powers) const {
-        double y = reduced(fma(high, m.f1, low * m.f0), m.p, m.inverse);
-        if (WIDE) y = reduced(y * powers[power], m.p, m.inverse);
-        return y;
-    }
-    static __device__ double sum(double x, double y, const Modulus &m) {
-        return reduced(x + y, m.p, m.inverse);
-    }
-    /* The low byte: modulo 256 the residue 128 wraps around to -128. */
-    static __device__ WORD word(double y) { return FLOATING ? (WORD)y : (WORD)low_bits(y); }
-#endif
 };
+__device__ void write_residues(const Integer (&x)[PARTS][RUN], const Tables &tables, int count, WORD *target,
+                               i64 modulus_stride) {
+    for (int t = 0; t < MODULI; t++, target += modulus_stride) {
+        const double *m = tables.factors + 6 * t;
+        const double p = m[0], inverse = m[1], f0 = m[2], f1 = m[3];
+#pragma unroll
+        for (int j = 0; j < RUN; j++) {
+            if (j >= count) break;
+            double y[PARTS];
+            for (int part = 0; part < PARTS; part++) {
+                const Integer &integer = x[part][j];
+                y[part] = reduced(fma(integer.high, f1, integer.low * f0), p, inverse);
+                const i64 power = t * (i64)tables.wide + integer.power;
+                if (WIDE) y[part] = reduced(y[part] * tables.powers[power], p, inverse);
+                target[part * MODULI * modulus_stride + j] = y[part];
+            }
+            const double sum = reduced(y[0] + y[PARTS - 1], p, inverse);
+            if (PARTS == 2) target[2 * MODULI * modulus_stride + j] = sum;
+        }
+    }
+}
+#endif
 
-struct alignas(QUAD * sizeof(WORD)) Quad { WORD word[QUAD]; };
+/* Numbers reach a thread in runs of RUN along k, through shared memory. They lie there in pairs of
+   16 bytes, in an order that lets the lanes of a warp read from different banks. */
+__device__ int staged_at(int column) {
+    return (column / 2 ^ (column / 16 & (RUN / 2 - 1))) * 2 + column % 2;
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
-               const int *scale, const double *__restrict__ table, const double *powers, int wide,
+               const int *scales, const double *factors, const double *powers, int wide,
                WORD *out, int padded_rows, int padded_columns) {
-#if !ALONG_K
-    __shared__ REAL tile[PARTS][ROWS][TILE_K + 1];
-#endif
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const int first_row = blockIdx.x * ROWS, first_column = blockIdx.y * TILE_K;
-#if !ALONG_K
-#pragma unroll 4
-    for (int i = threadIdx.x; i < ROWS * TILE_K; i += THREADS) {
-        const int r = i % ROWS, h = i / ROWS;
-        if (first_row + r < rows && first_column + h < columns) {
-            const i64 at = (first_row + r) * row_stride + (first_column + h) * column_stride;
-            tile[0][r][h] = x0[at];
-            if (PARTS == 2) tile[PARTS - 1][r][h] = x1[at];
-        }
-    }
+    const Operand x(x0, x1, row_stride, column_stride, rows, columns);
+    const Tile at(blockIdx.x, blockIdx.y);
+    __shared__ alignas(16) double staged[PARTS][ROWS][DEPTH + 2];
+    at.read(x, [&](int part, int j, REAL y) {
+        staged[part][at.local_row][staged_at(at.local_column + j * STRIDE)] = exactly(y);
+    });
     __syncthreads();
-#endif
-    const i64 modulus = (i64)padded_rows * padded_columns, image = MODULI * modulus;
-    for (int local = warp; local < ROWS; local += WARPS) {
-        const int row = first_row + local, column = first_column + lane * QUAD;
-        if (row >= padded_rows || column >= padded_columns) continue;
-        Integer integer[PARTS][QUAD];
-        if (row < rows && scale[row] != DISCARD) {
-            const int s = scale[row];
+    const int local = threadIdx.x * RUN / DEPTH, place = threadIdx.x * RUN % DEPTH;
+    const int row = at.first_row + local, column = at.first_column + place;
+    if (row >= padded_rows || column >= padded_columns) return;
+    const int scale = row < rows ? scales[row] : DISCARD;
+    Integer integer[PARTS][RUN];
+    if (scale != DISCARD)
 #pragma unroll
-            for (int j = 0; j < QUAD; j++)
-                if (column + j < columns) {
-#if ALONG_K
-                    const i64 at = row * row_stride + (column + j) * column_stride;
-                    integer[0][j] = Integer(exactly(x0[at]), s);
-                    if (PARTS == 2) integer[PARTS - 1][j] = Integer(exactly(x1[at]), s);
-#else
-                    const int h = lane * QUAD + j;
-                    integer[0][j] = Integer(exactly(tile[0][local][h]), s);
-                    if (PARTS == 2) integer[PARTS - 1][j] = Integer(exactly(tile[PARTS - 1][local][h]), s);
-#endif
-                }
-        }
-        WORD *target = out + (i64)row * padded_columns + column;
-#pragma unroll(UNROLL)
-        for (int t = 0; t < MODULI; t++, target += modulus) {
-            Quad quad[2 * PARTS - 1];
-            const Modulus m = MODULUS(t);
+        for (int part = 0; part < PARTS; part++)
 #pragma unroll
-            for (int j = 0; j < QUAD; j++) {
-                const auto y0 = integer[0][j].residue(m, powers + (i64)t * wide);
-                quad[0].word[j] = Integer::word(y0);
-                if (PARTS == 2) {
-                    const auto y1 = integer[PARTS - 1][j].residue(m, powers + (i64)t * wide);
-                    quad[PARTS - 1].word[j] = Integer::word(y1);
-                    quad[2 * PARTS - 2].word[j] = Integer::word(Integer::sum(y0, y1, m));
-                }
+            for (int j = 0; j < RUN; j += 2) {
+                const double2 pair = *(const double2 *)&staged[part][local][staged_at(place + j)];
+                integer[part][j] = Integer(pair.x, scale);
+                integer[part][j + 1] = Integer(pair.y, scale);
             }
-#pragma unroll
-            for (int i = 0; i < 2 * PARTS - 1; i++) *(Quad *)(target + i * image) = quad[i];
-        }
-    }
+    const Tables tables{factors, powers, wide};
+    write_residues(integer, tables, min(RUN, padded_columns - column),
+                   out + (i64)row * padded_columns + column, (i64)padded_rows * padded_columns);
 }
 """
 )
@@ -273,17 +293,44 @@ _WORD_TYPES: dict[str, dict[str, Any]] = {
     "int8": {"WORD": "signed char", "FLOATING": 0},
     "fp64": {"WORD": "double", "FLOATING": 1},
 }
-COMPILED_IN = 32
-"""Tables of up to this many moduli are compiled into the kernel."""
+
+
+def _run(word: str, parts: int) -> int:
+    """Numbers of each part to a thread: as many as fill its longest store with int8 words."""
+    return 16 // parts if word == "int8" else 4
 
 
 @cache
-def _split_constants(system: ResidueSystem, weighted: bool) -> dict[str, Any]:
-    constants = {"SPLIT": SPLIT, "DISCARD": DISCARD, **_WORD_TYPES[system.word], "MODULI": len(system.moduli)}
-    if len(system.moduli) <= COMPILED_IN:
-        rows = (",".join(float(x).hex() for x in row) for row in system.factors(int(weighted)))
-        constants["TABLE"] = ",".join(f"{{{row}}}" for row in rows)
-    return constants
+def _split_constants(
+    system: ResidueSystem, weighted: bool, width: int, parts: int, aligned: bool
+) -> dict[str, Any]:
+    constants: dict[str, Any] = {
+        "SPLIT": SPLIT,
+        "DISCARD": DISCARD,
+        **_WORD_TYPES[system.word],
+        "MODULI": len(system.moduli),
+        "PARTS": parts,
+        "RUN": _run(system.word, parts),
+    }
+    if system.word != "int8":
+        return {**constants, "WIDE": int(width > NARROW_BITS["fp64"]), "LANES": 32}
+    words = -(-(width + 2) // 32)  # ±2**width in two's complement
+    table = ",".join(_modulus(p, w, words) for p, w in system.weighted_moduli(weighted))
+    return {**constants, "ALIGNED": int(aligned), "WORDS": words, "TABLE": table, "LANES": 16 // parts}
+
+
+def _modulus(p: int, weight: int, words: int) -> str:
+    """The table's row for a modulus: 1/p, p, where sums start, and the weights of all bytes."""
+    bias = symmetric(-weight << (32 * words - 1), p)
+    weights = np.array([symmetric(weight << 8 * i, p) for i in range(4 * words)])
+    # 128 and -128 are one residue modulo 256; only the latter is a byte with a sign.
+    packed = np.where(weights == 128, -128, weights).astype(np.int8).view("<u4")
+    start = FLOAT_MAGIC_BITS + bias
+    return f"{{{float(np.float32(1 / p)).hex()}f,{p},{start},{{{','.join(f'(int){x}u' for x in packed)}}}}}"
+
+
+FLOAT_MAGIC_BITS = int(np.float32(12582912.0).view(np.int32))
+"""1.5·2**23: the low bits of its sum with a small integer are that integer."""
 
 
 _SPLIT_RESIDUES = Kernel(
@@ -291,19 +338,18 @@ _SPLIT_RESIDUES = Kernel(
     _SPLIT_SOURCE,
     tuple(
         {
-            **_split_constants(residue_system(word, bits, 4096, parts), True),
+            **_split_constants(residue_system(word, bits, 4096, parts), True, width, parts, width < 99),
             "ALONG_K": along,
+            "UNIT": 2 - parts,
             "REAL": t,
-            "PARTS": parts,
-            "WIDE": wide,
         }
         for along in (0, 1)
-        for word, bits, t, parts, wide in (
-            ("int8", 109.2, "double", 1, 0),
-            ("int8", 54.6, "float", 2, 0),
-            ("int8", 300.0, "double", 2, 1),
-            ("fp64", 109.2, "float", 1, 0),
-            ("fp64", 900.0, "double", 1, 1),
+        for word, bits, t, parts, width in (
+            ("int8", 109.2, "double", 1, 55),
+            ("int8", 54.6, "float", 2, 28),
+            ("int8", 300.0, "double", 2, 150),
+            ("fp64", 109.2, "float", 1, 55),
+            ("fp64", 900.0, "double", 2, 450),
         )
     ),
 )
@@ -312,17 +358,18 @@ _SPLIT_RESIDUES = Kernel(
 def _residues_device(
     parts: list[Array], scale: Array, system: ResidueSystem, weighted: bool, width: int, out: Array
 ) -> None:
-    wide = width if width > NARROW_BITS[system.word] else 0
-    xp = namespace(out)
     strides, layout = operand_layout(parts[0])
-    rows, columns = parts[0].shape
     padded_rows, padded_columns = out.shape[2:]
-    constants = {**_split_constants(system, weighted), **layout, "PARTS": len(parts), "WIDE": int(wide > 0)}
-    block_rows = 8 if layout["ALONG_K"] else 32 // len(parts)
-    grid = (-(-padded_rows // block_rows), -(-padded_columns // 128))
-    factors = on_device(system, "factors", int(weighted), xp)
-    powers = on_device(system, "powers", wide, xp) if wide else factors
-    sizes = (np.int64(strides[0]), np.int64(strides[1]), np.int32(rows), np.int32(columns))
+    aligned = padded_columns % _run(system.word, len(parts)) == 0
+    constants = {**_split_constants(system, weighted, width, len(parts), aligned), **layout}
+    wide = width if constants.get("WIDE") else 0
+    factors = powers = scale  # not read with int8 words: the kernel has its tables
+    if system.word != "int8":
+        factors = on_device(system, "factors", int(weighted), namespace(out))
+        powers = on_device(system, "powers", wide, namespace(out)) if wide else factors
+    sizes = (*map(np.int64, strides), *map(np.int32, parts[0].shape))
     tables = (scale, factors, powers, np.int32(wide))
     arguments = (parts[0], parts[-1], *sizes, *tables, out, np.int32(padded_rows), np.int32(padded_columns))
+    height, depth = tile_shape(constants)
+    grid = (-(-padded_rows // height), -(-padded_columns // depth))
     _SPLIT_RESIDUES(grid, (256,), arguments, **constants)

@@ -56,11 +56,15 @@ class ResidueSystem:
         ]
         return np.array(digits, dtype=np.float64)
 
+    def weighted_moduli(self, weighted: bool) -> list[tuple[int, int]]:
+        """Every modulus p with its weight: w, or 1 for the side that takes no weights in."""
+        weights = self.weights if weighted else (1,) * len(self.moduli)
+        return list(zip(self.moduli, weights, strict=True))
+
     def factors(self, weighted: int) -> np.ndarray:
         """(N, 6) float64: p, 1/p, f and g, the symmetric residues of w and w·2**SPLIT, f/p, g/p."""
-        weights = self.weights if weighted else (1,) * len(self.moduli)
         rows = []
-        for p, w in zip(self.moduli, weights, strict=True):
+        for p, w in self.weighted_moduli(bool(weighted)):
             f, g = symmetric(w, p), symmetric(w << SPLIT, p)
             rows.append((p, 1 / p, f, g, f / p, g / p))
         return np.array(rows, dtype=np.float64)

@@ -1,0 +1,106 @@
+"""Tiles of an operand, which its CUDA kernels read: how they lie, and what a thread reads of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multiword._arrays import Array
+
+THREADS, WARPS = 256, 8
+
+TILES_SOURCE = r"""
+typedef unsigned long long u64;
+typedef long long i64;
+#define THREADS 256
+#define WARPS (THREADS / 32)
+/* A tile is read along the operand's contiguous axis: with ALONG_K every warp runs along a row of its
+   own, otherwise LANES lanes lie side by side in as many rows. RUN numbers of each part fall to a
+   thread. */
+#define ROWS (ALONG_K ? WARPS : LANES)
+#define DEPTH (THREADS * RUN / ROWS)
+
+/* CuPy compiles with flushing to zero, which would lose the subnormals of fp32: these do not. */
+__device__ double exactly(double x) { return x; }
+__device__ double exactly(float x) {
+    double y;
+    asm("cvt.f64.f32 %0, %1;" : "=d"(y) : "f"(x));
+    return y;
+}
+
+/* Multiply by 2^shift exactly, in two factors: one alone could overflow for subnormal rows. */
+__device__ double power_of_two(int e) { return __longlong_as_double((i64)(e + 1023) << 52); }
+struct Scale {
+    double first, second;
+    __device__ Scale(int s) : first(power_of_two(s >> 1)), second(power_of_two(s - (s >> 1))) {}
+    __device__ double operator()(double x) const { return x * first * second; }
+};
+
+struct Operand {
+    const REAL *part[PARTS];
+    i64 row_stride, column_stride;
+    int rows, columns;
+    __device__ Operand(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows,
+                       int columns)
+        : row_stride(row_stride), column_stride(column_stride), rows(rows), columns(columns) {
+        part[0] = x0;
+        part[PARTS - 1] = PARTS == 2 ? x1 : x0;
+    }
+};
+
+/* A tile, and this thread's numbers in it: one row, every STRIDE-th column. */
+#define STRIDE (ALONG_K ? 32 : THREADS / LANES)
+struct Tile {
+    int first_row, first_column, local_row, local_column;
+    __device__ Tile(int panel, int chunk)
+        : first_row(panel * ROWS), first_column(chunk * DEPTH),
+          local_row(ALONG_K ? threadIdx.x / 32 : threadIdx.x % LANES),
+          local_column(ALONG_K ? threadIdx.x % 32 : threadIdx.x / LANES) {}
+    __device__ int row() const { return first_row + local_row; }
+    /* Calls use(part, j, x) for every number, zeros beyond the operand's edges. */
+    template <class Use> __device__ void read(const Operand &x, Use use) const {
+        const int column = first_column + local_column;
+        const i64 start = row() * x.row_stride + column * x.column_stride;
+        const i64 step = ALONG_K && UNIT ? STRIDE : STRIDE * x.column_stride;
+        const bool whole = first_row + ROWS <= x.rows && first_column + DEPTH <= x.columns;
+        REAL y[PARTS][RUN];
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            const REAL *from = x.part[part] + start;
+            if (whole) {
+#pragma unroll
+                for (int j = 0; j < RUN; j++) y[part][j] = from[j * step];
+            } else {
+#pragma unroll
+                for (int j = 0; j < RUN; j++)
+                    y[part][j] = row() < x.rows && column + j * STRIDE < x.columns ? from[j * step] : (REAL)0;
+            }
+        }
+#pragma unroll
+        for (int part = 0; part < PARTS; part++)
+#pragma unroll
+            for (int j = 0; j < RUN; j++) use(part, j, y[part][j]);
+    }
+};
+"""
+
+
+def operand_layout(x: Array) -> tuple[tuple[int, int], dict[str, Any]]:
+    """Strides of an (r, k) operand in elements, and the constants that its kernels are built with.
+
+    UNIT: whether the numbers of its contiguous axis lie side by side.
+    """
+    strides = (x.strides[0] // x.itemsize, x.strides[1] // x.itemsize)
+    along = abs(strides[1]) <= abs(strides[0]) or x.shape[0] == 1
+    return strides, {
+        "ALONG_K": int(along),
+        "UNIT": int(strides[along] == 1),
+        "REAL": "float" if x.dtype == np.float32 else "double",
+    }
+
+
+def tile_shape(constants: dict[str, Any]) -> tuple[int, int]:
+    """Rows and columns of a tile."""
+    rows = WARPS if constants["ALONG_K"] else constants["LANES"]
+    return rows, THREADS * constants["RUN"] // rows
