@@ -1,12 +1,14 @@
 """FP32 products from words: speed on a GPU, and the experiments of the two papers.
 
-    python benchmarks/multiword.py gpu   --out benchmarks/results/multiword_h200.json
-    python benchmarks/multiword.py model --out benchmarks/results/multiword_model.json
-    python benchmarks/multiword.py plot  benchmarks/results/multiword_h200.json --plots docs
+    python benchmarks/fp32.py gpu   --out benchmarks/results/multiword_h200.json
+    python benchmarks/fp32.py model --out benchmarks/results/multiword_model.json
+    python benchmarks/fp32.py plot  benchmarks/results/multiword_h200.json --plots docs
 
 `gpu` times the default and the papers' schemes beside the native fp32 and tf32 products in one
 run, and measures errors; `model` measures the same errors on the model of the H200's tensor core,
-without a GPU. Errors are componentwise, |C - Ĉ|_ij / (|A||B|)_ij, largest and root mean square.
+without a GPU. Times are of one of many calls queued one after another, and of one call that the
+device waits for (`alone`: Python's start is in it). Errors are componentwise,
+|C - Ĉ|_ij / (|A||B|)_ij, largest and root mean square.
 
 Figures: Fasi et al. 4.1, 4.2, 4.4 and 4.5 (error and throughput against n, with blocks), 3.1
 (`model`); Ootomo and Yokota 1, 4, 5 (error against k), 11 (exp_rand types) and 13 (patterns).
@@ -67,31 +69,25 @@ def errors(c: Any, a: Any, b: Any, rows: int = 64) -> dict[str, float | None]:
     return {"max": float(e.max()), "rms": float((e * e).mean() ** 0.5)}
 
 
-def error_against_k(engine: Any, sizes: list[int], m: int, put: Callable[[Any], Any]) -> list[dict[str, Any]]:
+def error_against_k(engine: Any, sizes: list[int], m: int, xp: Any) -> list[dict[str, Any]]:
     """(m, k) by (k, m) for growing k (Figs. 4.2, 4.4, 4.5; Figs. 1, 4, 5)."""
     rows = []
     for label, draw in DRAWS.items():
         for k in sizes:
-            rng = np.random.default_rng(k)
-            a, b = put(draw(rng, (m, k))), put(draw(rng, (k, m)))
+            # CuPy's generator where the matrices are large; 64 rows are looked at.
+            rng = xp.random.default_rng(k)
+            a, b = draw(rng, (m, k)), draw(rng, (k, m))
             for name in STUDIED:
-                rows.append(
-                    {"data": label, "k": k, "scheme": name, **errors(product(name, a, b, engine), a, b)}
-                )
+                row = errors(product(name, a, b, engine), a, b)
+                rows.append({"data": label, "k": k, "scheme": name, **row})
+            rows[-len(STUDIED)]["choice"] = matmul_plan(a, b, engine=engine).choice
             # Ootomo and Yokota's Fig. 4: fp32 with one bit of each operand cut off.
-            cut = [put(_without_last_bit(np.asarray(x.get() if hasattr(x, "get") else x))) for x in (a, b)]
-            rows.append(
-                {
-                    "data": label,
-                    "k": k,
-                    "scheme": "fp32, 22 bits",
-                    **errors(product("fp32", *cut, engine), a, b),
-                }
-            )
+            row = errors(product("fp32", _without_last_bit(a), _without_last_bit(b), engine), a, b)
+            rows.append({"data": label, "k": k, "scheme": "fp32, 22 bits", **row})
     return rows
 
 
-def _without_last_bit(x: np.ndarray) -> np.ndarray:
+def _without_last_bit(x: Any) -> Any:
     return (x.view(np.uint32) & np.uint32(0xFFFFFFFE)).view(np.float32)
 
 
@@ -109,12 +105,12 @@ def rounding_inside(sizes: list[int], m: int) -> list[dict[str, Any]]:
     return rows
 
 
-def patterns(engine: Any, k: int, m: int, put: Callable[[Any], Any]) -> list[dict[str, Any]]:
+def patterns(engine: Any, k: int, m: int, xp: Any) -> list[dict[str, Any]]:
     """Exponent ranges and matrices of applications (Figs. 11 and 13), and what the default takes."""
     rows = []
     for label, (draw_a, draw_b) in PAIRS.items():
         rng = np.random.default_rng(1)
-        a, b = put(draw_a(rng, (m, k))), put(draw_b(rng, (k, m)))
+        a, b = xp.asarray(draw_a(rng, (m, k))), xp.asarray(draw_b(rng, (k, m)))
         choice = matmul_plan(a, b, engine=engine).choice
         for name in ("default", "fp32", "halfhalf", "tf32tf32"):
             with np.errstate(all="ignore"):
@@ -143,24 +139,30 @@ def representation() -> list[dict[str, Any]]:
     return rows
 
 
-def median_times(calls: dict[str, Callable[[], Any]], repetitions: int) -> dict[str, float]:
-    """Median seconds of each call on the device, waiting for Python included.
+BUSY = 0.02
+"""Seconds for which calls are queued."""
 
-    The calls take turns, so that all of them see the same clocks.
-    """
+
+def seconds(call: Callable[[], Any], rounds: int = 3) -> dict[str, float]:
+    """Median seconds of one of many calls queued one after another, and of one alone."""
+    for _ in range(2):
+        call()
+    alone = float(np.median([_events(call, 1) for _ in range(2 * rounds + 1)]))
+    count = int(min(max(BUSY / alone, 2), 50))
+    return {"queued": float(np.median([_events(call, count) for _ in range(rounds)])), "alone": alone}
+
+
+def _events(call: Callable[[], Any], count: int) -> float:
+    """Seconds of a call, of so many between two events."""
     import cupy
 
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(repetitions + 2):
-        for name, call in calls.items():
-            start, stop = cupy.cuda.Event(), cupy.cuda.Event()
-            start.record()
-            call()
-            stop.record()
-            stop.synchronize()
-            if turn >= 2:
-                times[name].append(cupy.cuda.get_elapsed_time(start, stop) / 1e3)
-    return {name: float(np.median(of_call)) for name, of_call in times.items()}
+    start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+    start.record()
+    for _ in range(count):
+        call()
+    stop.record()
+    stop.synchronize()
+    return float(cupy.cuda.get_elapsed_time(start, stop)) / 1e3 / count
 
 
 def speed(sizes: list[int]) -> list[dict[str, Any]]:
@@ -169,15 +171,15 @@ def speed(sizes: list[int]) -> list[dict[str, Any]]:
 
     rows = []
     for n in sizes:
-        for label, draw in (("normal", cupy.random.standard_normal), ("(0, 1]", cupy.random.random_sample)):
-            a, b = (draw((n, n), dtype=np.float32) for _ in range(2))
-            a, b = (a, b) if label == "normal" else (1 - a, 1 - b)
-            calls = _calls(a, b)
-            times = median_times(calls, 15 if n < 16384 else 5)
-            results = {
-                name: {"TF": 2 * n**3 / times[name] / 1e12, **errors(call(), a, b)}
-                for name, call in calls.items()
-            }
+        for label, draw in (("normal", normal), ("(0, 1]", unit)):
+            cupy.get_default_memory_pool().free_all_blocks()
+            rng = cupy.random.default_rng(n)
+            a, b = draw(rng, (n, n)), draw(rng, (n, n))
+            results = {}
+            for name, call in _calls(a, b).items():
+                time = seconds(call)
+                rates = {"TF": 2 * n**3 / time["queued"] / 1e12, "TF alone": 2 * n**3 / time["alone"] / 1e12}
+                results[name] = {**rates, **errors(call(), a, b)}
             rows.append({"n": n, "data": label, "choice": matmul_plan(a, b).choice, "results": results})
             print(_line(rows[-1]), flush=True)
     return rows
@@ -229,30 +231,31 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def splitting(n: int) -> dict[str, float]:
-    """Bytes a second of the splitting kernels, of the finish, and of a copy, at size n."""
+    """Bytes a second of the splitting kernel, of the look at A_1·B_1, and of a copy, at size n."""
     import cupy
 
-    from multiword._attempt import prepare
-    from multiword._finish import finish
-    from multiword._operand import launch_split
+    from multiword._attempt import Task, prepare
+    from multiword._finish import inspect
+    from multiword._operand import split_operands
 
-    engine, scheme = get_engine("cublas"), SCHEMES["fast-fp16"]
     a = cupy.random.standard_normal((n, n), dtype=np.float32)
-    ready = prepare(a, a.T, scheme, engine, guess=True)
-    p, records = cupy.empty((n, n), np.float32), cupy.empty(40 * n * (n // 512 + 1), np.uint8)
+    p, engine = cupy.empty((n, n), np.float32), get_engine("cublas")
 
-    def ten(call: Callable[[], Any]) -> float:
-        return 8 * n * n / (median_times({"": lambda: [call() for _ in range(10)]}, 5)[""] / 10)
+    def lines(x: Any, y: Any) -> Any:
+        task = Task(engine, x, y, 1.0, 0.0, None, 1 << 60)
+        return prepare(task, SCHEMES["fast-fp16"], guess=True)
 
-    def words(x: Any, operand: Any, side: int) -> Callable[[], Any]:
-        return lambda: launch_split(x, scheme, 9, operand.lines, ready.flags, None, side, records)
-
-    return {
-        "copy": ten(a.copy),
-        "split rows": ten(words(a, ready.left, 0)),
-        "split columns": ten(words(a.T, ready.right, 1)),
-        "finish": ten(lambda: finish(p, ready, out=p, limit=1.0)),
+    b = a[::-1].copy()
+    operands = {"rows": lines(a, b), "columns": lines(a.T, b.T), "rows and columns": lines(a, b.T)}
+    calls: dict[str, tuple[int, Callable[[], Any]]] = {
+        "copy": (8, lambda: cupy.copyto(p, a)),
+        "inspect": (4, lambda: inspect(p, pair, centred=False, limit=1.0)),
+        "inspect, centred": (8, lambda: inspect(p, pair, centred=True, limit=1.0)),
     }
+    for name, of in operands.items():
+        pair = split_operands(of)
+        calls[f"split {name}"] = 16, lambda of=of: split_operands(of)
+    return {name: size * n * n / seconds(call)["queued"] for name, (size, call) in calls.items()}
 
 
 def header(command: str) -> dict[str, Any]:
@@ -277,7 +280,7 @@ def run(command: str, out: Path) -> None:
     """Measure, and write the results."""
     result = {
         **header(command),
-        "command": f"python benchmarks/multiword.py {command} --out benchmarks/results/{out.name}",
+        "command": f"python benchmarks/fp32.py {command} --out benchmarks/results/{out.name}",
     }
     if command == "gpu":
         import cupy
@@ -286,13 +289,13 @@ def run(command: str, out: Path) -> None:
         result["speed"] = speed([1024, 2048, 4096, 8192, 16384])
         result["bandwidth"] = {str(n): splitting(n) for n in (4096, 8192)}
         engine = get_engine("cublas")
-        result["error against k"] = error_against_k(engine, [2**e for e in range(9, 21)], 16, cupy.asarray)
-        result["patterns"] = patterns(engine, 4096, 2048, cupy.asarray)
+        result["error against k"] = error_against_k(engine, [2**e for e in range(9, 19)], 2048, cupy)
+        result["patterns"] = patterns(engine, 4096, 4096, cupy)
     else:
         engine = get_engine("tensorcore")
-        result["error against k"] = error_against_k(engine, [2**e for e in range(9, 16)], 16, np.asarray)
+        result["error against k"] = error_against_k(engine, [2**e for e in range(9, 16)], 16, np)
         result["rounding inside"] = rounding_inside([2**e for e in range(9, 16)], 16)
-        result["patterns"] = patterns(engine, 4096, 48, np.asarray)
+        result["patterns"] = patterns(engine, 4096, 48, np)
         result["representation"] = representation()
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=1) + "\n")
