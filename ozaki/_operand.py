@@ -101,6 +101,13 @@ class Operand:
         if held is None or held[0] != scheme.system or held[1] is not scale:
             self._split = (scheme.system, scale, scheme.split(self.parts, scale, self.side, padding))
 
+    def copy(self) -> Operand:
+        """Another operand that knows what this one has worked out; nothing, unless it is prepared."""
+        other = Operand(self.matrix, self.side, self.prepared)
+        if self.prepared:
+            other.__dict__.update(self.__dict__, norm_scales=dict(self.norm_scales))
+        return other
+
     def forget_split(self) -> None:
         """Give the memory of the split back."""
         self._split = None

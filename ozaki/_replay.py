@@ -10,6 +10,7 @@ Python's own launches would take longer than the GPU's work.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from typing import Any
 
@@ -40,16 +41,15 @@ _lock = threading.Lock()
 
 def product(a: Operand, b: Operand, options: Options) -> Array | None:
     """The product, replayed; None if it is not to be had so, or not certified."""
-    if (
-        not is_cupy(a.matrix)
-        or options.accuracy not in NORM_LIMITS
-        or not isinstance(options.engine, Cublas)
-        or (a.prepared or b.prepared)
-    ):
+    if not is_cupy(a.matrix) or options.accuracy not in NORM_LIMITS or not isinstance(options.engine, Cublas):
         return None
-    key = _key(a.matrix, b.matrix, options)
+    key = _key(a, b, options)
     with _lock:
         known = _known.pop(key, None)
+        if known is None:
+            for x in (a, b):
+                if x.prepared:
+                    weakref.finalize(x, _forget_prepared, id(x)).atexit = False
         _known[key] = known or ONCE  # the first time compiles the kernels and copies their tables
     if known == ONCE:
         known = _capture(a, b, options)
@@ -63,12 +63,21 @@ def forget() -> None:
         _known.clear()
 
 
-def _key(a: Array, b: Array, options: Options) -> tuple[Any, ...]:
-    layouts = tuple((x.shape, x.strides, x.data.ptr % 16) for x in (a, b))
+def _key(a: Operand, b: Operand, options: Options) -> tuple[Any, ...]:
+    x, y = a.matrix, b.matrix
+    layouts = tuple((z.shape, z.strides, z.data.ptr % 16) for z in (x, y))
     # Memory that the operands share decides which addresses move together.
-    shared = a.data.ptr - b.data.ptr if overlap(a, b) else None
+    shared = x.data.ptr - y.data.ptr if overlap(x, y) else None
     asked = (options.accuracy, options.scheme, options.word, options.workspace)
-    return (threading.get_ident(), a.device.id, a.dtype, layouts, shared, asked)
+    prepared = tuple(id(z) for z in (a, b) if z.prepared)
+    return (threading.get_ident(), x.device.id, x.dtype, layouts, shared, asked, prepared)
+
+
+def _forget_prepared(number: int) -> None:
+    """Forget what was captured for a prepared operand, which is gone, and its id free for another."""
+    with _lock:
+        for key in [key for key in _known if number in key[-1]]:
+            del _known[key]
 
 
 def _keep(key: tuple[Any, ...], known: Captured | str) -> None:
@@ -117,17 +126,17 @@ class Captured:
         self._recorder, self._options = Recorder(), options
         self._multiply: dict[int, Graph] = {}
         self._expected: int | None = 0
-        matrices = a.matrix, b.matrix
+        graphs: list[Graph] = []
         with self._recorder.warm():
-            plan, _ = ordinary_plan(*_operands(*matrices), options)
+            plan, _ = ordinary_plan(a.copy(), b.copy(), options)
             if plan.panels > 1 or plan.workspace > _limit() or plan.scheme == "slices":
                 raise _Unfit
-            del plan
-        graphs: list[Graph] = []
-        with self._recorder.capture(matrices, graphs):
-            plan, self._send = ordinary_plan(*_operands(*matrices), options)
+        left, right = a.copy(), b.copy()
+        with self._recorder.capture((a.matrix, b.matrix), graphs):
+            plan, self._send = ordinary_plan(left, right, options)
         (self._measure,), self._scales = graphs, plan.scales
-        self._capture_product(0, (*matrices, import_cupy().empty((a.rows, b.rows), a.matrix.dtype)))
+        self._held = [x for x in (left, right) if x.prepared]  # their memory is the graphs' too
+        self._capture_product(0, a, b, import_cupy().empty((a.rows, b.rows), a.matrix.dtype))
 
     @property
     def nbytes(self) -> int:
@@ -153,7 +162,7 @@ class Captured:
         if needed != expected:
             if needed not in self._multiply:
                 try:
-                    self._capture_product(needed, arrays)
+                    self._capture_product(needed, a, b, arrays[2])
                 except (cupy.cuda.memory.OutOfMemoryError, _Unfit):
                     self._expected = None
                     return None
@@ -163,26 +172,29 @@ class Captured:
             overwrite_nonfinite(a.double_parts, b.double_parts, self._scales, arrays[2])
         return arrays[2]
 
-    def _capture_product(self, bits: int, arrays: tuple[Array, Array, Array]) -> None:
+    def _capture_product(self, bits: int, a: Operand, b: Operand, out: Array) -> None:
         """Capture the product with integers widened by some bits."""
         graphs: list[Graph] = []
+        left, right = self._measured(a), self._measured(b)
         with self._recorder.warm():
-            self._queue_product(bits, *arrays)
-        with self._recorder.capture(arrays, graphs):
-            self._queue_product(bits, *arrays)
+            self._queue_product(bits, left, right, out)
+        # Prepared operands are split by now; the others have to be split in the graph.
+        left, right = (x if x.prepared else self._measured(x) for x in (left, right))
+        self._held += [x for x in (left, right) if x.prepared]
+        with self._recorder.capture((a.matrix, b.matrix, out), graphs):
+            self._queue_product(bits, left, right, out)
         (self._multiply[bits],) = graphs
 
-    def _queue_product(self, bits: int, a: Array, b: Array, out: Array) -> None:
-        left, right = _operands(a, b)
+    def _measured(self, x: Operand) -> Operand:
+        """A copy of an operand with the scales that measuring it makes."""
+        copy = x.copy()
+        copy.norm_scales[str(self._options.accuracy), 0] = self._scales[x.side]
+        return copy
+
+    def _queue_product(self, bits: int, a: Operand, b: Operand, out: Array) -> None:
         options = self._options
-        for x, scale in zip((left, right), self._scales, strict=True):
-            x.norm_scales[str(options.accuracy), 0] = scale
-        plan = widened_plan(left, right, options, bits)
+        plan = widened_plan(a, b, options, bits)
         if plan.panels > 1 or plan.workspace > _limit():
             raise _Unfit
-        split_whole(plan, left, right, options.engine)
-        exact_product(plan.steps, left, right, plan.scales, options.engine, options.workspace, out)
-
-
-def _operands(a: Array, b: Array) -> tuple[Operand, Operand]:
-    return Operand(a, 0), Operand(b, 1)
+        split_whole(plan, a, b, options.engine)
+        exact_product(plan.steps, a, b, plan.scales, options.engine, options.workspace, out)

@@ -75,6 +75,20 @@ def test_kinds_and_shapes_in_any_order(cupy):
         assert same(accurate_dgemm(a * 1.0, b).get(), expected), (kind, shape)
 
 
+@pytest.mark.parametrize("kind", ["uniform", "wide2", "sparse"])
+def test_prepared_operands(cupy, kind):
+    a, b = matrices(kind, *SHAPE)
+    fixed, other = ozaki.prepare(cupy.asarray(a)), ozaki.prepare(cupy.asarray(b), "right")
+    for i in range(4):
+        x, y = matrices("wide2" if i == 2 else "uniform", *SHAPE, seed=i)
+        assert same(accurate_dgemm(fixed, cupy.asarray(y)).get(), accurate_dgemm(a, y))
+        assert same(accurate_dgemm(cupy.asarray(x), other).get(), accurate_dgemm(x, b))
+        assert same(accurate_dgemm(fixed, other).get(), accurate_dgemm(a, b))
+    assert len(captured()) == 3
+    del fixed
+    assert len(captured()) == 1
+
+
 def test_infinities_and_nans(cupy):
     for i in range(5):
         a, b = matrices("uniform", *SHAPE, seed=i)

@@ -1,0 +1,126 @@
+"""`python -m benchmarks.steps`: how near each step of an accurate product comes to what the GPU allows.
+
+The steps of ordinary products are captured as graphs, one each, and replayed: their times are the
+GPU's alone. An element-wise step is compared with the bytes that it must move (operands and results
+once each) at the bandwidth of a copy, the products with the fastest int8 product measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.dgemm import draw, versions
+from multiword._graphs import Recorder
+from multiword.engines import get_engine, get_product
+from multiword.engines._machine import bandwidth, rates
+from ozaki._operand import Operand
+from ozaki._plan import Options, ordinary_plan, split_whole
+from ozaki._schemes import default_workspace
+
+REPLAYS, REPEATS = 20, 9
+
+
+def steps(a, b):
+    """The steps of a product, in order: name, work to capture, bytes that it must move or operations."""
+    import cupy
+
+    engine = get_engine("cublas")
+    m, k, n = *a.shape, b.shape[1]
+    options = Options("fp64", "auto", None, engine, default_workspace(a))
+    plan, _ = ordinary_plan(Operand(a, 0), Operand(b, 1), options)
+    scheme, kind = plan.steps, get_product(plan.word)
+    words = [
+        scheme.split(x.parts, plan.scales[x.side], x.side, engine.padding)
+        for x in (Operand(a, 0), Operand(b, 1))
+    ]
+    products = scheme.multiply(*words, engine, None)
+    out = cupy.empty((m, n), a.dtype)
+    read = a.nbytes + b.nbytes
+    return [
+        ("measure", lambda: ordinary_plan(Operand(a, 0), Operand(b, 1), options), read, 0),
+        (
+            "split",
+            lambda: split_whole(plan, Operand(a, 0), Operand(b, 1), engine),
+            read + sum(w.nbytes for w in words),
+            0,
+        ),
+        ("products", lambda: scheme.multiply(*words, engine, None), 0, 2 * m * k * n * scheme.products),
+        (
+            "reconstruct",
+            lambda: scheme.assemble(products, plan.scales, scheme.task.target, out),
+            scheme.products * m * n * kind.result.itemsize + out.nbytes,
+            0,
+        ),
+    ]
+
+
+def seconds(work, arrays):
+    """Median seconds of a replay, of many queued one after another."""
+    import cupy
+
+    recorder, graphs = Recorder(), []
+    with recorder.warm():
+        work()
+    with recorder.capture(arrays, graphs):
+        work()
+    stream, times = cupy.cuda.get_current_stream(), []
+    for i in range(REPEATS + 1):
+        start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        for _ in range(REPLAYS):
+            graphs[0].replay(arrays, stream)
+        stop.record()
+        stop.synchronize()
+        if i:
+            times.append(cupy.cuda.get_elapsed_time(start, stop) * 1e-3 / REPLAYS)
+    return float(np.median(times))
+
+
+def main():
+    import cupy
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.steps", description=__doc__.split("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[512, 1024, 2048, 4096, 8192])
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    copy, fastest = (
+        bandwidth("cublas"),
+        max(max(rates("cublas", "int8").alone), max(rates("cublas", "int8").together)),
+    )
+    rng, rows = cupy.random.default_rng(1), []
+    for n in arguments.sizes:
+        a, b = (draw(cupy, rng, "normal", (n, n), "float64") for _ in range(2))
+        for name, work, nbytes, operations in steps(a, b):
+            time = seconds(work, (a, b))
+            share = nbytes / copy / time if nbytes else operations / fastest / time
+            rows.append(
+                {
+                    "n": n,
+                    "step": name,
+                    "seconds": time,
+                    "bytes": nbytes,
+                    "operations": operations,
+                    "share": share,
+                }
+            )
+            print(f"{n:6} {name:<12} {time * 1e6:9.1f} µs  {100 * share:5.1f} %", flush=True)
+    if arguments.json:
+        report = {
+            "date": date.today().isoformat(),
+            "command": "python -m benchmarks.steps " + " ".join(sys.argv[1:]),
+            **versions(cupy),
+            "bandwidth": copy,
+            "int8": fastest,
+            "results": rows,
+        }
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
