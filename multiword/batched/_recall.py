@@ -41,7 +41,8 @@ def _stored(*arrays: Any) -> list[Any]:
 def key_of(a: Any, b: Any, c: Any, out: Any, options: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """All that a call depends on but for its addresses, of which only the alignment counts.
 
-    None for lists, NumPy's arrays and anything else that is not worth remembering.
+    None for lists, NumPy's arrays, those of another device than the current one, and anything else
+    that is not worth remembering.
     """
     cupy = sys.modules.get("cupy")
     if cupy is None:
@@ -50,13 +51,14 @@ def key_of(a: Any, b: Any, c: Any, out: Any, options: tuple[Any, ...]) -> tuple[
         hash(options)
     except TypeError:
         return None
-    key = [options, type(a), type(b), type(c), type(out), cupy.cuda.runtime.getDevice()]
+    device = cupy.cuda.runtime.getDevice()
+    key = [options, type(a), type(b), type(c), type(out), device]
     addresses = []
     for x in _stored(a, b, c, out):
-        if type(x) is cupy.ndarray:
-            place = x.data
-            addresses.append(place.ptr)
-            key += (x.shape, x.strides, x.dtype.num, place.ptr & 15, place.device_id)
+        if type(x) is cupy.ndarray and x.data.device_id == device:
+            address = x.data.ptr
+            addresses.append(address)
+            key += (x.shape, x.strides, x.dtype.num, address & 15)
         elif x is not None:
             return None
     key.append(len(addresses) == 4 and addresses[2] == addresses[3])
