@@ -1,0 +1,325 @@
+"""Products of words under whatever comes: scales, layouts, options, panels, streams and threads."""
+
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiword import SCHEMES, TensorCore, error_bound, get_engine, matmul, matmul_plan, split
+from multiword._lines import FIELDS, FLAGS, SIDE, Seen
+from multiword._workspace import Panels, choose_panels
+from tests.distributions import PAIRS, errors, exp_rand, normal, unit
+
+U = 2.0**-24
+SUBNORMAL = 2.0**-149
+DRAWS = {
+    "normal": normal,
+    "unit": unit,
+    "wide": exp_rand(-12, 12),
+    "wider": exp_rand(-60, 60),
+    "tiny": lambda rng, shape: np.ldexp(normal(rng, shape), -140).astype(np.float32),
+    "huge": lambda rng, shape: np.ldexp(normal(rng, shape), 60).astype(np.float32),
+    "integers": lambda rng, shape: rng.integers(-99, 99, shape).astype(np.float32),
+    "sparse": lambda rng, shape: normal(rng, shape) * (rng.random(shape) < 0.1).astype(np.float32),
+    "zero": lambda rng, shape: np.zeros(shape, np.float32),
+    "one": lambda rng, shape: np.ones(shape, np.float32),
+}
+LAYOUTS = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "every other": lambda x: np.repeat(np.repeat(x, 2, axis=0), 3, axis=1)[::2, ::3],
+    "reversed": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
+}
+
+
+def shapes(data, largest=40, longest=700):
+    m, n = (data.draw(st.integers(1, largest)) for _ in range(2))
+    k = data.draw(st.one_of(st.integers(0, 40), st.integers(1, longest)))
+    return m, k, n
+
+
+def check(result, a, b, alpha=1.0, beta=0.0, c=0.0):
+    """|result - exact| below the bound of an fp32 product, the final roundings included."""
+    a, b, c = (np.asarray(x, np.float64) for x in (a, b, c))
+    exact = alpha * (a @ b) + beta * c
+    scale = abs(alpha) * (np.abs(a) @ np.abs(b))
+    allowed = (error_bound(a.shape[1], "fp32") + 2 * U) * scale + 2 * U * np.abs(beta * c) + 2 * SUBNORMAL
+    below = np.abs(exact) < 2.0**127
+    assert (np.abs(result - exact) <= allowed)[below].all()
+
+
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_default_is_within_the_bound_of_fp32(data, seed):
+    m, k, n = shapes(data)
+    rng, names = np.random.default_rng(seed), st.sampled_from(sorted(DRAWS))
+    a, b = DRAWS[data.draw(names)](rng, (m, k)), DRAWS[data.draw(names)](rng, (k, n))
+    alpha, beta = (data.draw(st.sampled_from([1.0, 0.0, -2.5, 1e-3])) for _ in range(2))
+    c = normal(rng, (m, n)) if beta else None
+    flip_a, flip_b = data.draw(st.booleans()), data.draw(st.booleans())
+    layouts = [LAYOUTS[data.draw(st.sampled_from(sorted(LAYOUTS)))] for _ in range(2)]
+    left, right = layouts[0](a.T if flip_a else a), layouts[1](b.T if flip_b else b)
+    out = np.full((m, n), np.nan, np.float32) if data.draw(st.booleans()) else None
+    engine = data.draw(st.sampled_from(["host", "tensorcore"]))
+    copies = left.copy(), right.copy(), None if c is None else c.copy()
+    options = {"trans_a": flip_a, "trans_b": flip_b, "alpha": alpha, "beta": beta, "engine": engine}
+    with np.errstate(over="ignore"):
+        result = matmul(left, right, c=c, out=out, **options)
+    assert out is None or result is out
+    check(result, a, b, alpha, beta, 0.0 if c is None else c)
+    for x, copy in zip((left, right, c), copies, strict=True):
+        assert x is None or np.array_equal(x, copy)
+
+
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_panels_do_not_show(data, seed):
+    m, k, n = shapes(data, 150, 300)
+    rng, names = np.random.default_rng(seed), st.sampled_from(["normal", "unit", "wide", "wider", "sparse"])
+    a, b = DRAWS[data.draw(names)](rng, (m, max(k, 1))), DRAWS[data.draw(names)](rng, (max(k, 1), n))
+    c = normal(rng, (m, n))
+    scheme = data.draw(st.sampled_from([None, "fast-fp16", "triple-bf16", "fabsum-v2", "fp64"]))
+    options = {"scheme": scheme, "alpha": 2.0, "beta": -1.0, "c": c, "engine": "tensorcore"}
+    options = data.draw(st.sampled_from([options, {"scheme": scheme, "engine": "tensorcore"}]))
+    limit = data.draw(st.integers(450_000, 2_000_000))
+    whole, parts = matmul(a, b, **options), matmul(a, b, workspace=limit, **options)
+    assert np.array_equal(whole, parts, equal_nan=True)
+    plan = matmul_plan(a, b, scheme=scheme, engine="tensorcore", workspace=limit)
+    assert plan.workspace <= limit
+    assert (plan.panels > 1) == (matmul_plan(a, b, scheme=scheme, engine="tensorcore").workspace > limit)
+
+
+def test_one_objection_in_the_last_panel_counts_for_all():
+    a, b = normal(np.random.default_rng(1), (64, 600)), normal(np.random.default_rng(2), (600, 64))
+    a[-1, 300:] *= np.float32(2.0**-40)
+    options = {"engine": "tensorcore"}
+    whole, parts = matmul(a, b, **options), matmul(a, b, workspace=900_000, **options)
+    assert matmul_plan(a, b, **options).choice == matmul_plan(a, b, workspace=900_000, **options).choice
+    assert matmul_plan(a, b, **options).choice != "fast-fp16"
+    assert np.array_equal(whole, parts)
+
+
+def test_too_little_workspace_is_a_memory_error_with_sizes():
+    a = np.ones((40, 50), np.float32)
+    with pytest.raises(MemoryError, match=r"40 x 50 x 40 product .* needs \d+ bytes .* limit is 100"):
+        matmul(a, a.T, scheme="double-fp16", workspace=100)
+    with pytest.raises(ValueError, match="workspace"):
+        matmul(a, a.T, workspace=-1)
+    with pytest.raises(TypeError):
+        matmul(a, a.T, workspace="1 GiB")
+
+
+@given(m=st.integers(1, 300), n=st.integers(1, 300), limit=st.integers(30_000, 10**6))
+def test_panels_cover_every_result_once(m, n, limit):
+    panels = choose_panels(m, n, 64, SCHEMES["fast-fp16"], limit, False)
+    seen = np.zeros((m, n), int)
+    for rows, columns in panels(m, n):
+        assert rows.start % 16 == 0
+        assert columns.start % 16 == 0
+        seen[rows, columns] += 1
+    assert (seen == 1).all()
+    assert isinstance(panels, Panels)
+    assert panels.bytes <= limit
+
+
+def test_stacks_of_native_products_are_one_call():
+    rng = np.random.default_rng(3)
+    a, b = normal(rng, (5, 1, 8, 30)), normal(rng, (3, 30, 9))
+    assert np.array_equal(matmul(a, b), np.matmul(a, b))
+    assert matmul(a[:0], b).shape == (0, 3, 8, 9)
+    many = matmul(a, b, engine="tensorcore")
+    assert np.array_equal(many[4, 2], matmul(a[4, 0], b[2], engine="tensorcore"))
+
+
+def test_flags_are_read_by_name():
+    flags = list(range(FLAGS))
+    seen = Seen.of(flags)
+    assert seen.a["uncentred"] == 0
+    assert seen.b["uncentred"] == SIDE
+    assert (seen.a["spread"], seen.failed) == (len(FIELDS) - 1, FLAGS - 1)
+    flags[2:4], flags[SIDE + 2 : SIDE + 4] = (303, 300 - 2), (300 - 5, 300 + 5)
+    assert Seen.of(flags).common_shift(9) == 9 - 3 + 9 + 5
+    flags[3] = 300 + 5
+    assert Seen.of(flags).common_shift(9) is None
+
+
+@given(x=st.lists(st.floats(width=32), min_size=1, max_size=20))
+def test_first_words_hold_what_is_not_finite(x):
+    x = np.float32(x)
+    for word in ("fp16", "bf16", "tf32"):
+        first, second = (w.astype(np.float32) for w in split(x, word))
+        special = ~np.isfinite(x)
+        assert np.array_equal(first[special], x[special], equal_nan=True)
+        assert not second[special].any()
+
+
+@pytest.mark.parametrize("name", ["multiword_h200", "multiword_model"])
+def test_committed_errors_are_below_the_bounds(name):
+    path = Path(__file__).parents[1] / "benchmarks" / "results" / f"{name}.json"
+    for row in json.loads(path.read_text())["error against k"]:
+        scheme = row["scheme"]
+        if scheme not in SCHEMES or row["max"] is None:
+            continue
+        native = SCHEMES[scheme].plain
+        bound = error_bound(row["k"], scheme, generation=None if native else "H200")
+        # Words that are not scaled underflow: half a quantum of fp16 in elements of mean 1/4 or more.
+        underflow = 0.0 if SCHEMES[scheme].scaled_words or SCHEMES[scheme].word != "fp16" else 2.0**-21
+        # The reference, in fp64, is off by k·2^-53 at most.
+        assert row["max"] <= bound + underflow + row["k"] * 2.0**-53
+
+
+@pytest.mark.parametrize("name", ["multiword_h200", "multiword_model"])
+def test_committed_errors_of_the_default_are_at_most_those_of_fp32(name):
+    path = Path(__file__).parents[1] / "benchmarks" / "results" / f"{name}.json"
+    data = json.loads(path.read_text())
+    rows = {(r["data"], r.get("k"), r["scheme"]): r for r in data["error against k"] + data["patterns"]}
+    compared = 0
+    for (label, k, scheme), ours in rows.items():
+        if scheme == "default":
+            native = rows[label, k, "fp32"]
+            assert ours["max"] <= native["max"]
+            assert ours["rms"] <= native["rms"]
+            compared += 1
+    assert compared >= len(PAIRS)
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", PAIRS)
+def test_gpu_default_in_every_layout(cupy, name):
+    draw_a, draw_b = PAIRS[name]
+    a, b = draw_a(np.random.default_rng(4), (2048, 1500)), draw_b(np.random.default_rng(5), (1500, 2048))
+    x, y = cupy.asarray(a), cupy.asarray(b)
+    results = [
+        matmul(x, y),
+        matmul(cupy.asfortranarray(x), y),
+        matmul(x.T.copy(), y.T.copy(), trans_a=True, trans_b=True),
+        matmul(x, y, out=cupy.empty((2048, 2048), np.float32)),
+    ]
+    native = errors((x @ y).get(), a, b)
+    for result in results:
+        ours = errors(result.get(), a, b)
+        assert ours[0] <= native[0]
+        assert ours[1] <= native[1]
+    assert (results[0] == results[3]).all()
+    c = cupy.asarray(normal(np.random.default_rng(6), (2048, 2048)))
+    check(matmul(x, y, alpha=-3.0, beta=0.5, c=c).get(), a, b, -3.0, 0.5, c.get())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scheme", [None, "steady-fp16", "triple-bf16", "fabsum-v2"])
+@pytest.mark.parametrize("draw", [normal, unit])
+def test_gpu_panels_do_not_show(cupy, scheme, draw):
+    x = cupy.asarray(draw(np.random.default_rng(7), (4096, 2048)))
+    y = cupy.asarray(draw(np.random.default_rng(8), (2048, 4096)))
+    whole = matmul(x, y, scheme=scheme)
+    limit = matmul_plan(x, y, scheme=scheme).workspace // 3
+    plan = matmul_plan(x, y, scheme=scheme, workspace=limit)
+    assert plan.panels > 1
+    parts = matmul(x, y, scheme=scheme, workspace=limit)
+    scale = abs(x.astype(np.float64)) @ abs(y.astype(np.float64))
+    # The library may choose another kernel for another shape; the words are the same.
+    assert (abs(whole - parts.astype(np.float64)) <= 2 * plan.bound * scale).all()
+    again = matmul(x, y, scheme=scheme, workspace=limit)
+    assert (parts == again).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scale", [-60, -25, 30])
+def test_gpu_scales_come_back(cupy, scale):
+    a, b = (normal(np.random.default_rng(i), (2048, 2048)) for i in (9, 10))
+    x, y = cupy.asarray(a), cupy.asarray(b)
+    once = matmul(x, y)
+    assert matmul_plan(x, y).choice == "fast-fp16"
+    assert (matmul(x * np.float32(2.0**scale), y) == once * np.float32(2.0**scale)).all()
+
+
+@pytest.mark.gpu
+def test_gpu_uneven_lines_and_odd_shapes(cupy):
+    rng = np.random.default_rng(11)
+    for m, k, n in ((2048, 1111, 2049), (2047, 1040, 2064), (2100, 4100, 2100)):
+        a, b = normal(rng, (m, k)), normal(rng, (k, n))
+        a *= np.ldexp(np.float32(1), rng.integers(-9, 9, (m, 1)))
+        result = matmul(cupy.asarray(a), cupy.asarray(b)).get()
+        native = errors((cupy.asarray(a) @ cupy.asarray(b)).get(), a, b)
+        ours = errors(result, a, b)
+        assert ours[0] <= native[0]
+        assert ours[1] <= native[1]
+
+
+@pytest.mark.gpu
+def test_gpu_threads_and_streams_keep_apart(cupy):
+    pairs = [
+        [cupy.asarray(normal(np.random.default_rng(10 * i + j), (2048, 2048))) for j in (0, 1)]
+        for i in range(4)
+    ]
+    expected = [matmul(x, y) for x, y in pairs]
+    cupy.cuda.Device().synchronize()
+    wrong = []
+
+    def work(i):
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            for _ in range(5):
+                result = matmul(*pairs[i])
+                stream.synchronize()
+                if not (result == expected[i]).all():
+                    wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.gpu
+def test_gpu_out_of_memory_becomes_panels_and_then_an_error(cupy):
+    pool = cupy.get_default_memory_pool()
+    x, y = (cupy.asarray(normal(np.random.default_rng(i), (2048, 2048))) for i in (12, 13))
+    whole = matmul(x, y)
+    pool.free_all_blocks()
+    cupy.cuda.Device().synchronize()
+    try:
+        pool.set_limit(size=pool.used_bytes() + (44 << 20))
+        parts = matmul(x, y)
+        pool.set_limit(size=pool.used_bytes() + (1 << 20))
+        with pytest.raises(MemoryError):
+            matmul(x, y)
+    finally:
+        pool.set_limit(size=0)
+    scale = abs(x.astype(np.float64)) @ abs(y.astype(np.float64))
+    assert (abs(whole - parts.astype(np.float64)) <= 2.0**-20 * scale).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scheme", [s for s in SCHEMES if not SCHEMES[s].plain])
+def test_gpu_errors_against_k_stay_below_the_bounds(cupy, scheme):
+    for k in (500, 4096, 40000):
+        for draw in (normal, unit):
+            a, b = draw(np.random.default_rng(k), (64, k)), draw(np.random.default_rng(k + 1), (k, 64))
+            worst, _ = errors(matmul(cupy.asarray(a), cupy.asarray(b), scheme=scheme).get(), a, b)
+            underflow = 0.0 if SCHEMES[scheme].scaled_words else 2.0**-21
+            assert worst <= error_bound(k, scheme, generation="H200") + underflow + k * 2.0**-53
+
+
+def test_an_engine_of_ones_own_is_given_words():
+    class Counting:
+        name, padding, products = "counting", 1, frozenset({"fp16", "tf32", "fp64"})
+        calls = 0
+
+        def multiply(self, product, a, bt, **options):
+            self.calls += 1
+            return get_engine("host").multiply(product, a, bt, **options)
+
+    engine = Counting()
+    a, b = normal(np.random.default_rng(14), (8, 90)), normal(np.random.default_rng(15), (90, 8))
+    check(matmul(a, b, scheme="fast-fp16", engine=engine), a, b)
+    assert engine.calls == 2
+    assert TensorCore("H200").name == "tensorcore"
