@@ -21,6 +21,9 @@ from multiword.engines._generations import Blocking, Generation, get_generation
 SLAB_ROWS, SLAB_COLUMNS = 256, 512
 """The largest number of results that are computed at once by one worker."""
 
+WORTH_A_WORKER = 1 << 15
+"""Results from which another worker gains more than waiting for the interpreter costs."""
+
 LONG_RUN = 4 << 30
 """Products from which a run on a terminal shows its progress."""
 
@@ -189,7 +192,8 @@ class TensorCore:
         size = np.abs(c[c != 0])
         ordinary = self.accumulate == "fp32" and bool(((size >= 2.0**-90) & (size <= 2.0**100)).all())
         operands = prepare(a, b, word, self.generation, wide=not ordinary)
-        height = max(1, min(SLAB_ROWS, -(-m // self.workers)))
+        height = max(-(-m // self.workers), -(-WORTH_A_WORKER // max(1, min(n, SLAB_COLUMNS))))
+        height = max(1, min(SLAB_ROWS, height))
         corners = [
             (slice(i, min(i + height, m)), slice(j, min(j + SLAB_COLUMNS, n)))
             for i in range(0, m, height)
