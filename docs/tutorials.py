@@ -126,14 +126,6 @@ def record_gpu(scripts: list[Path], target: Path) -> None:
     """Run the scripts with --gpu, and keep what they print."""
     import cupy
 
-    outputs, seconds = {}, {}
-    for script in scripts:
-        try:
-            outputs[script.stem], seconds[script.stem] = run(script, target.parent, "--gpu")
-        except RuntimeError as error:  # the others are worth having
-            print(error, file=sys.stderr)
-            continue
-        print(f"{script.stem}: {seconds[script.stem]:.1f} s\n{outputs[script.stem]}\n", flush=True)
     content = {
         "date": datetime.date.today().isoformat(),
         "device": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
@@ -141,10 +133,18 @@ def record_gpu(scripts: list[Path], target: Path) -> None:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "cupy": cupy.__version__,
-        "seconds": {stem: round(s, 1) for stem, s in seconds.items()},
-        "outputs": outputs,
+        "seconds": {},
+        "outputs": {},
     }
-    target.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    for script in scripts:
+        try:
+            output, seconds = run(script, target.parent, "--gpu")
+        except RuntimeError as error:  # the others are worth having
+            print(error, file=sys.stderr)
+            continue
+        print(f"{script.stem}: {seconds:.1f} s\n{output}\n", flush=True)
+        content["outputs"][script.stem], content["seconds"][script.stem] = output, round(seconds, 1)
+        target.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def main() -> None:

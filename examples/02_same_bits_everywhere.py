@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -93,13 +92,13 @@ def print_speed(n: int = 8192) -> None:
 
     a, b = cupy.random.standard_normal((2, n, n))
     print(f"speed on the GPU, n = {n}")
-    ways = {
-        "cupy.matmul": cupy.matmul,
-        "int8 residues": ozaki.accurate_dgemm,
-        "fp16 slices": partial(ozaki.accurate_dgemm, scheme="slices", word="fp16"),
-    }
-    for name, multiply in ways.items():
-        times = benchmark(multiply, (a, b), n_repeat=3, n_warmup=1).gpu_times
+    gemm = ozaki.accurate_dgemm
+    for name, multiply, options in (
+        ("cupy.matmul", cupy.matmul, {}),
+        ("int8 residues", gemm, {}),
+        ("fp16 slices", gemm, {"scheme": "slices", "word": "fp16"}),
+    ):
+        times = benchmark(multiply, (a, b), options, n_repeat=3, n_warmup=1).gpu_times
         print(f"  {name:<14} {2 * n**3 / np.median(times) / 1e12:6.1f} Tflop/s")
 
 

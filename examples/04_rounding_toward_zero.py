@@ -7,7 +7,7 @@ arithmetic", Figure 4.3: the componentwise error of fp16, double-fp16 and fp32 o
 rounding of terms and sums, toward zero (RZ) or to nearest (RN), is all that changes. Right: Ootomo
 and Yokota, "Recovering single precision accuracy from tensor cores", Figure 5: Markidis' four
 products, all into one accumulator, with both roundings. The tensor cores are models, exact to the
-last bit, so no GPU is needed: about half a minute on two cores. With --gpu the left picture also
+last bit, so no GPU is needed: a quarter of a minute. With --gpu the left picture also
 shows double-fp16 on the GPU's own tensor cores, and what the words cost there is printed.
 """
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -109,12 +108,12 @@ def print_speed(n: int = 8192) -> None:
     a, x, b = cupy.random.standard_normal((3, n, n))
     left, right = cupy.hstack([-a, cupy.eye(n)]), cupy.vstack([x, b])
     print(f"time of a residual on the GPU, n = {n}, {n} right sides")
-    for name, multiply in {
-        "cupy.matmul": cupy.matmul,
-        'accuracy="fp64"': ozaki.accurate_dgemm,
-        'accuracy="exact"': partial(ozaki.accurate_dgemm, accuracy="exact"),
-    }.items():
-        times = benchmark(multiply, (left, right), n_repeat=3, n_warmup=1).gpu_times
+    for name, multiply, options in (
+        ("cupy.matmul", cupy.matmul, {}),
+        ('accuracy="fp64"', ozaki.accurate_dgemm, {"accuracy": "fp64"}),
+        ('accuracy="exact"', ozaki.accurate_dgemm, {"accuracy": "exact"}),
+    ):
+        times = benchmark(multiply, (left, right), options, n_repeat=3, n_warmup=1).gpu_times
         print(f"  {name:<18} {1e3 * np.median(times):7.1f} ms")
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -56,14 +55,13 @@ def print_speed(h: np.ndarray) -> None:
 
     single = cupy.asarray(h, np.complex64)
     half, conjugate = multiword.from_complex(single), single.conj().swapaxes(-1, -2)
-    ways = {"complex64, cupy.matmul": lambda: cupy.matmul(conjugate, single)}
+    ways = [("complex64, cupy.matmul", cupy.matmul, (conjugate, single), {})]
     for accumulate in SUMS:
-        ways[f"half-complex, {accumulate} sums"] = partial(
-            multiword.batched_matmul, half, half, trans_a="C", accumulate=accumulate
-        )
+        options = {"trans_a": "C", "accumulate": accumulate}
+        ways.append((f"half-complex, {accumulate} sums", multiword.batched_matmul, (half, half), options))
     print(f"time of {CHANNELS} Gram matrices on the GPU")
-    for name, run in ways.items():
-        times = benchmark(run, n_repeat=20, n_warmup=5).gpu_times
+    for name, multiply, factors, options in ways:
+        times = benchmark(multiply, factors, options, n_repeat=20, n_warmup=5).gpu_times
         print(f"  {name:<26} {1e6 * np.median(times):7.1f} µs")
 
 
