@@ -7,8 +7,9 @@ so that how an array is cut cannot be seen in the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from math import prod
 from typing import Any, cast
 
@@ -18,10 +19,10 @@ from multiword._arrays import Array, namespace
 from ozaki._fixedpoint import ORDINARY, FixedPoint, joined
 from ozaki._summation import product_error
 from ozaki._superaccumulator import Layout, Superaccumulator
-from ozaki._window import BLOCK_ROWS, Terms, align_terms, window_terms
+from ozaki._window import BLOCK_ROWS, Terms, align_terms, merged, window_terms
 
 _PANEL = 1 << 12  # outputs whose sums wait to be rounded together
-_FEW = 4  # blocks in a tile that may do without a superaccumulator
+_FEW = 4  # terms of a tile that may do without a superaccumulator
 _SHORT = 32  # rows or columns that make too short a loop
 _COLUMNS = 256  # at least so many together where columns lie side by side: 2 KiB runs of memory
 _SAFE = 2.0**500  # two factors up to this, split by Dekker's method, stay finite
@@ -31,13 +32,20 @@ _MASK32 = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Stream:
-    """One sum's terms: sign·x, or sign·x·y, element by element.
+    """One sum's terms: x, or sign·x·y, element by element.
 
-    factors : one or two arrays of real numbers, of one shape, reduced axes first.
+    factors : one or two arrays of real numbers, of one shape, reduced axes first; the same array
+        twice for squares.
     """
 
-    factors: tuple[np.ndarray, ...]
+    factors: tuple[Array, ...]
     sign: int = 1
+
+    def apply(self, view: Callable[[Array], Array]) -> Stream:
+        """Take a view of the factors; of one that is there twice, one view."""
+        first = view(self.factors[0])
+        others = (first if x is self.factors[0] else view(x) for x in self.factors[1:])
+        return replace(self, factors=(first, *others))
 
     def narrow(self) -> bool:
         """Whether a product of two elements is a float64: 24 bits times 24, or 16 times 24."""
@@ -143,12 +151,12 @@ def _tile_sums(
     streams: Sequence[Stream], tiling: Tiling, output: tuple[slice, ...], layout: Layout
 ) -> FixedPoint:
     """One tile; without the whole length of a superaccumulator where that is not needed."""
-    blocks = tiling.blocks(streams, output)
-    terms = block_terms(blocks, tiling, output)
-    if len(blocks) <= _FEW and (aligned := align_terms(first := list(terms))):
+    terms = merged(block_terms(tiling.blocks(streams, output), tiling, output))
+    first = list(islice(terms, _FEW + 1))
+    if len(first) <= _FEW and (aligned := align_terms(first)):
         return aligned
     accumulator = Superaccumulator(layout, tiling.columns(output))
-    accumulator.add_all(first if len(blocks) <= _FEW else terms)
+    accumulator.add_all(chain(first, terms))
     return accumulator.fixed_point()
 
 
@@ -166,7 +174,7 @@ def _stream_terms(stream: Stream, parts: list[np.ndarray]) -> Iterator[Terms]:
             yield from product_terms(x if stream.sign > 0 else -x, y, stream.narrow())
         return
     for part in as_floats(parts[0]):
-        yield window_terms(part if stream.sign > 0 else -part)
+        yield window_terms(part)
 
 
 def as_floats(block: Array) -> list[Array]:

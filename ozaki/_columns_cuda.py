@@ -12,20 +12,55 @@ from typing import Any, cast
 import numpy as np
 
 from multiword._arrays import Array, import_cupy
+from multiword._kernels import Kernel
 from multiword.formats import FORMATS, Format
 from ozaki._columns import Stream, as_floats, factor_pairs, tiles
-from ozaki._columns_kernel import BATCH, SOURCES, THREADS, constants, exact_sums
+from ozaki._columns_kernel import WIDEST, columns_form, exact_columns, exact_sums, sums_form
+from ozaki._columns_window import SOURCES, THREADS, batch, constants
 from ozaki._fixedpoint import LastStep
 from ozaki._superaccumulator import Layout, Superaccumulator
 
-_PANEL = 1 << 17  # outputs of one launch
+_PANEL = 1 << 17  # outputs that have digits in memory at one time
 _PIECE = 1 << 25  # elements copied at a time, where dtype or strides do not allow reading in place
-_SHORT = 256  # terms of an output that do not keep a block busy
+_SHORT = 512  # neighbouring terms too few for the threads of a block, or of a warp
 _LARGEST_DIVISOR = 1 << 32
-_BLOCKS_PER_PROCESSOR = 4  # as the kernel's launch bounds say
+_BLOCKS_PER_PROCESSOR = 4  # of THREADS threads, as the kernels' launch bounds say
+_WAVES = 4  # times that, where blocks need not start together
+SPARE_DIGITS = 7
+"""Digits beyond a layout's that the kernels want: three below, four above."""
 
-Rows = tuple[Array, int, int]
-"""An array, and how many elements lie between its outputs and between its terms."""
+
+@dataclass(frozen=True)
+class Rows:
+    """An array as the kernels read it; in elements, from one to the next.
+
+    outer : between outputs, or pairs of them.
+    inner : between the two of a pair.
+    step : between an output's terms.
+    """
+
+    array: Array
+    outer: int
+    inner: int
+    step: int
+    pair: bool = False
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the kernel turns a sum into a result."""
+
+    target: Format
+    last_step: LastStep
+
+    def arguments(self) -> tuple:
+        """The kernel's: divisor, root, precision, smallest."""
+        smallest = self.target.emin - self.target.precision + 1
+        divisor, root = self.last_step.divisor, self.last_step.root
+        return np.int64(divisor), np.int32(root), np.int32(self.target.precision), np.int32(smallest)
+
+
+_PLAIN = Ending(FORMATS["fp64"], LastStep())
 
 
 def rounded_sums(
@@ -37,14 +72,15 @@ def rounded_sums(
     """
     cupy = import_cupy()
     shape = streams[0].factors[0].shape[reduced:]
-    if prod(shape) <= _PANEL and last_step.divisor < _LARGEST_DIVISOR:
+    ending, on_device = Ending(target, last_step), last_step.divisor < _LARGEST_DIVISOR
+    if on_device and (prod(shape) <= _PANEL or _in_one_launch(streams, reduced)):
         everything = tuple(slice(None) for _ in shape)
-        return _sum_panel(streams, reduced, everything, layout, Ending(target, last_step)).reshape(shape)
+        return _sum_panel(streams, reduced, everything, layout, ending).reshape(shape)
     result = cupy.empty(shape, np.float64)
     for output in tiles(shape, _PANEL):
         part = result[cast(Any, (*output, ...))]
-        if last_step.divisor < _LARGEST_DIVISOR:
-            values = _sum_panel(streams, reduced, output, layout, Ending(target, last_step))
+        if on_device:
+            values = _sum_panel(streams, reduced, output, layout, ending)
         else:
             sums = _superaccumulator(_sum_panel(streams, reduced, output, layout, None), layout)
             values = cupy.asarray(last_step(sums.fixed_point()).round(target))
@@ -63,27 +99,19 @@ def device_sums(streams: Sequence[Stream], reduced: int, layout: Layout) -> Supe
     return total
 
 
+def exact_totals(streams: Sequence[Stream], reduced: int, layout: Layout) -> tuple[Array, Array]:
+    """Return the digits (layout.digits + SPARE_DIGITS, outputs), three below the first, and flags."""
+    everything = tuple(slice(None) for _ in streams[0].factors[0].shape[reduced:])
+    return _sum_panel(streams, reduced, everything, layout, None)
+
+
 def _superaccumulator(panel: tuple[Array, Array], layout: Layout) -> Superaccumulator:
     totals, flags = panel
     sums = Superaccumulator(layout, len(flags))
-    sums.digits[:] = totals.get().T
+    sums.digits[:] = totals[3 : 3 + layout.digits].get()
     sums.flags[:] = flags.get()
     sums.carry()
     return sums
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How the kernel turns a sum into a result."""
-
-    target: Format
-    last_step: LastStep
-
-    def arguments(self) -> tuple:
-        """The kernel's: divisor, root, precision, smallest."""
-        smallest = self.target.emin - self.target.precision + 1
-        divisor, root = self.last_step.divisor, self.last_step.root
-        return np.int64(divisor), np.int32(root), np.int32(self.target.precision), np.int32(smallest)
 
 
 def _sum_panel(
@@ -92,95 +120,194 @@ def _sum_panel(
     """Launch for all terms of a panel. Return the results, or without an ending digits and flags."""
     cupy = import_cupy()
     outputs = prod(streams[0].factors[0][(slice(None),) * reduced + output].shape[reduced:])
-    result, flags_and_tickets = cupy.empty(outputs), cupy.zeros(2 * outputs, np.uint32)
-    flags, tickets = flags_and_tickets[:outputs], flags_and_tickets[outputs:]
-    totals = flags  # not touched unless it is replaced below
+    result = cupy.empty(outputs)
+    state: tuple[Array, Array, Array] | None = None
     operands = _operands(streams, reduced, output)
     current: Operand | None = next(operands)
-    started = False
     while current is not None:
         following = next(operands, None)
         keep = ending is None or following is not None
-        blocks = current.blocks(outputs)
-        if not started and (keep or blocks > 1):
-            totals = cupy.zeros((outputs, layout.digits), np.int64)
-        state = np.int32(started), np.int32(keep)
-        memory = (totals, flags, tickets, result, *state)
-        current.launch(outputs, blocks, memory, layout, ending or _PLAIN)
-        current, started = following, True
-    return (totals, flags) if ending is None else result
-
-
-_PLAIN = Ending(FORMATS["fp64"], LastStep())
+        launch = Launch.of(current, outputs)
+        resume = state is not None
+        if state is None and (keep or launch.shared):
+            zeros = cupy.zeros((layout.digits + SPARE_DIGITS + 1, outputs), np.int64)
+            flags_and_tickets = zeros[-1].view(np.uint32)
+            state = zeros[:-1], flags_and_tickets[:outputs], flags_and_tickets[outputs:]
+        if state is None:  # every thread, or block, has all the terms of its outputs
+            totals = (
+                cupy.empty((layout.digits + SPARE_DIGITS, launch.room), np.int64) if launch.room else result
+            )
+            memory = (totals, np.int64(launch.room), result, result)
+        else:
+            memory = (state[0], np.int64(outputs), *state[1:])
+        launch((*memory, result, np.int32(resume), np.int32(keep)), layout, ending or _PLAIN)
+        current = following
+    return state[:2] if ending is None and state is not None else result
 
 
 @dataclass(frozen=True)
 class Operand:
-    """The terms of one launch: one or two arrays that the kernel can read, outputs × n."""
+    """The terms of one launch: one or two arrays that the kernels can read, outputs × n."""
 
     rows: tuple[Rows, ...]
     n: int
-    negate: bool
+    negate: bool = False
+    square: bool = False
 
-    def columns(self, outputs: int) -> int:
-        """How many outputs a block takes side by side: neighbours in memory, or of few terms."""
-        _, row, step = self.rows[0]
-        return 32 if outputs >= 16 and (abs(row) < abs(step) or self.n < _SHORT) else 1
 
-    def blocks(self, outputs: int) -> int:
-        """How many blocks share an output."""
-        columns = self.columns(outputs)
-        groups = -(-outputs // columns)
-        batches = -(-self.n // (THREADS // columns * BATCH[len(self.rows) == 2]))
-        wanted = _resident_blocks() if groups == 1 else -(-2 * _resident_blocks() // groups)
-        return max(1, min(batches, wanted))
+@dataclass(frozen=True)
+class Launch:
+    """Which kernel sums an operand, and how its threads and blocks share the work.
 
-    def launch(self, outputs: int, blocks: int, memory: tuple, layout: Layout, ending: Ending) -> None:
+    width : outputs that a block takes side by side.
+    parts : blocks that share outputs.
+    room : threads whose digits need room in memory if each has all the terms of an output.
+    shared : whether threads of several blocks, or rows of a block, meet in totals in memory.
+    """
+
+    operand: Operand
+    outputs: int
+    kernel: Kernel
+    form: dict[str, int]
+    width: int
+    parts: int
+    grid: int
+    room: int
+    shared: bool
+
+    @classmethod
+    def of(cls, operand: Operand, outputs: int) -> Launch:
+        """Choose so that neighbouring threads read neighbouring memory, and all of them have work."""
+        x, n = operand.rows[0], operand.n
+        near = abs(x.outer) < abs(x.step) and not x.pair
+        if outputs == 1 or (near and outputs <= WIDEST) or (x.pair and n >= _SHORT):
+            return cls._sums(operand, outputs, 2 if x.pair else outputs)
+        if not near and not x.pair and (n >= _SHORT or outputs < 1 << 10):
+            return cls._sums(operand, outputs, 1)
+        return cls._columns(operand, outputs, not near and not x.pair)
+
+    @classmethod
+    def _sums(cls, operand: Operand, outputs: int, width: int) -> Launch:
+        groups = -(-outputs // width)
+        threads = THREADS
+        if width == 1 and groups > 8 * _resident_blocks():
+            # Many small blocks, of which some read while others round.
+            threads = 32 if operand.n < 1 << 12 else 64 if operand.n < 1 << 15 else THREADS
+        batches = -(-operand.n // (threads // width * _batch(operand)))
+        wanted = (
+            _resident_blocks() if groups == 1 else min(batches // 4, _WAVES * _resident_blocks() // groups)
+        )
+        parts = max(1, min(batches, wanted))
+        packed = width == 1 and all(_packed_in_words(r) for r in operand.rows)
+        form = sums_form(width, threads, packed)
+        return cls(operand, outputs, exact_sums, form, width, parts, groups * parts, 0, parts > 1)
+
+    @classmethod
+    def _columns(cls, operand: Operand, outputs: int, tile: bool) -> Launch:
+        width = min(outputs, THREADS)
+        groups, rows = -(-outputs // width), THREADS // width
+        if tile:
+            width, rows = THREADS, 1
+        batches = -(-operand.n // (rows * _batch(operand)))
+        parts = max(1, min(batches // 8, _resident_blocks() // groups))
+        shared = rows * parts > 1
+        grid = groups * parts if shared else min(groups, _resident_blocks())
+        room = 0 if shared else grid * THREADS
+        return cls(operand, outputs, exact_columns, columns_form(tile), width, parts, grid, room, shared)
+
+    def __call__(self, memory: tuple, layout: Layout, ending: Ending) -> None:
         """Sum, and round if nothing is to be kept for later launches."""
+        operand = self.operand
         addresses: list[Any] = []
-        for array, row, step in (self.rows * 2)[:2]:
-            addresses += [array, np.int64(row), np.int64(step)]
-        sizes = (np.int64(self.n), np.int64(outputs), np.int32(blocks), np.int32(self.negate))
-        columns = self.columns(outputs)
-        packed = columns == 1 and all(step == 1 for _, _, step in self.rows)
-        chosen = constants(self.rows[0][0].dtype.name, len(self.rows) == 2, packed, columns, layout)
-        grid = (-(-outputs // columns) * blocks,)
-        exact_sums(grid, (THREADS,), (*addresses, *sizes, *memory, *ending.arguments()), **chosen)
+        for rows in (operand.rows * 2)[:2]:
+            addresses += [rows.array, np.int64(rows.outer), np.int64(rows.inner), np.int64(rows.step)]
+        sizes = (np.int64(operand.n), np.int64(self.outputs), np.int32(operand.rows[0].pair))
+        work = (np.int32(self.width), np.int32(self.parts), np.int32(operand.negate))
+        product = len(operand.rows) == 2 or operand.square
+        chosen = constants(operand.rows[0].array.dtype.name, product, operand.square, layout, **self.form)
+        threads = (self.form["THREADS"],)
+        self.kernel(
+            (self.grid,), threads, (*addresses, *sizes, *work, *memory, *ending.arguments()), **chosen
+        )
+
+
+def _batch(operand: Operand) -> int:
+    return batch(operand.rows[0].array.dtype.name, len(operand.rows) == 2 or operand.square, operand.square)
+
+
+def _packed_in_words(rows: Rows) -> bool:
+    """Whether neighbouring terms are neighbours in memory, and an output's first has a word's address."""
+    size = rows.array.itemsize
+    address = rows.array.__cuda_array_interface__["data"][0]
+    return rows.step == 1 and not rows.pair and address % 8 == 0 and rows.outer * size % 8 == 0
+
+
+def _in_one_launch(streams: Sequence[Stream], reduced: int) -> bool:
+    """Whether there is one launch, and no output's digits need memory beyond it."""
+    everything = (slice(None),) * (streams[0].factors[0].ndim - reduced)
+    if len(streams) > 1 or (operand := _in_place(streams[0], reduced, everything)) is None:
+        return False
+    return not Launch.of(operand, prod(streams[0].factors[0].shape[reduced:])).shared
+
+
+def _in_place(stream: Stream, reduced: int, output: tuple[slice, ...]) -> Operand | None:
+    """What the kernels can read where it is, or None."""
+    stream = stream.apply(lambda x: x[(slice(None),) * reduced + output])
+    x = stream.factors[0]
+    n = prod(x.shape[:reduced])
+    square = len(stream.factors) == 2 and stream.factors[1] is x and stream.sign > 0
+    factors = stream.factors[:1] if square else stream.factors
+    if len(factors) == 1:  # whose terms may come in any order
+        order = sorted(range(reduced), key=lambda a: -abs(x.strides[a]))
+        factors = (x.transpose(*order, *range(reduced, x.ndim)),)
+    alike = factors[0].dtype == factors[-1].dtype and x.dtype.name in SOURCES
+    if n == 0:
+        empty = import_cupy().zeros(1, x.dtype if alike else np.float64)
+        return Operand((Rows(empty, 0, 0, 1),) * len(factors), 0, stream.sign < 0, square)
+    rows = [_as_rows(f, reduced) for f in factors] if alike else [None]
+    found = tuple(r for r in rows if r is not None)
+    if len(found) < len(rows) or found[0].pair != found[-1].pair:
+        return None
+    return Operand(found, n, stream.sign < 0, square)
 
 
 def _operands(streams: Sequence[Stream], reduced: int, output: tuple[slice, ...]) -> Iterator[Operand]:
-    """Find what the kernel can read in place, and copy the rest piece by piece."""
+    """Find what the kernels can read in place, and copy the rest piece by piece."""
     for stream in streams:
+        if (operand := _in_place(stream, reduced, output)) is not None:
+            yield operand
+            continue
         factors = [x[(slice(None),) * reduced + output] for x in stream.factors]
         shape = factors[0].shape
-        n, outputs = prod(shape[:reduced]), prod(shape[reduced:])
-        if len(factors) == 1:  # whose terms may come in any order
-            order = sorted(range(reduced), key=lambda a: -abs(factors[0].strides[a]))
-            factors = [factors[0].transpose(*order, *range(reduced, len(shape)))]
-        rows = tuple(_as_rows(x, reduced) for x in factors)
-        alike = factors[0].dtype == factors[-1].dtype and factors[0].dtype.name in SOURCES
-        if n == 0 or (alike and all(rows)):
-            empty = import_cupy().zeros(1, factors[0].dtype if alike else np.float64)
-            yield Operand(tuple(r if r and n else (empty, 0, 1) for r in rows), n, stream.sign < 0)
-            continue
-        for part in tiles(factors[0].shape[:reduced], max(1, _PIECE // max(1, outputs))):
+        outputs = prod(shape[reduced:])
+        for part in tiles(shape[:reduced], max(1, _PIECE // max(1, outputs))):
             xs = [x[cast(Any, (*part, ...))] for x in factors]
             for together in factor_pairs(*xs) if len(xs) == 2 else ((x,) for x in as_floats(xs[0])):
                 packed = [_packed(x, reduced, outputs) for x in together]
-                length = packed[0].shape[1]
-                yield Operand(tuple((x, length, 1) for x in packed), length, stream.sign < 0)
+                n = packed[0].shape[1]
+                yield Operand(tuple(Rows(x, n, 0, 1) for x in packed), n, stream.sign < 0)
 
 
 def _as_rows(x: Array, reduced: int) -> Rows | None:
-    """Return strides if the reduced axes, and the others, are each evenly spaced; else None."""
-    spacing = []
-    for axes in (range(reduced, x.ndim), range(reduced)):
-        strides = [(x.strides[a] // x.itemsize, x.shape[a]) for a in axes if x.shape[a] > 1]
-        for (outer, _), (inner, length) in pairwise(strides):
-            if outer != inner * length:
-                return None
-        spacing.append(strides[-1][0] if strides else 1)
-    return x, spacing[0], spacing[1]
+    """Return strides if the reduced axes, and the others, are each evenly spaced; else None.
+
+    The others may also be evenly spaced but for the last, if that has length 2.
+    """
+    kept = [(x.strides[a] // x.itemsize, x.shape[a]) for a in range(reduced, x.ndim) if x.shape[a] > 1]
+    terms = [(x.strides[a] // x.itemsize, x.shape[a]) for a in range(reduced) if x.shape[a] > 1]
+    if not _even(terms):
+        return None
+    step = terms[-1][0] if terms else 1
+    if _even(kept):
+        return Rows(x, kept[-1][0] if kept else 1, 0, step)
+    if kept[-1][1] == 2 and _even(kept[:-1]):
+        return Rows(x, kept[-2][0], kept[-1][0], step, pair=True)
+    return None
+
+
+def _even(axes: list[tuple[int, int]]) -> bool:
+    """Whether axes, as strides and lengths, are together evenly spaced."""
+    return all(outer == inner * length for (outer, _), (inner, length) in pairwise(axes))
 
 
 def _packed(x: Array, reduced: int, outputs: int) -> Array:

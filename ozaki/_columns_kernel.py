@@ -1,239 +1,121 @@
-"""The CUDA form of `_window` and `_superaccumulator`: exact sums of rows in one pass.
+"""The CUDA form of `_columns`: exact sums of many terms in one pass.
 
-Every warp keeps a window: the levels of `_window.window_terms`, two of them, or three for
-products, whose errors (by fma) start at the second. What falls outside goes, digit by digit, to
-the block's superaccumulator in shared memory, as do the windows in the end. The last block of
-an output rounds.
+Two kernels, for two ways in which sums lie in memory. In `exact_sums` the threads of a block share
+an output, or up to 32 that lie side by side, and a superaccumulator for each in shared memory. In
+`exact_columns` every thread has an output of its own. Either way several blocks may share the terms
+of an output; the last of them rounds.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 from multiword._kernels import Kernel
 from multiword.formats import FORMATS
-from ozaki._fixedpoint_kernel import DIGITS_SOURCE
+from ozaki._columns_window import THREADS, WINDOW_SOURCE, constants
 from ozaki._superaccumulator import Layout
-from ozaki._window import LEVEL_BITS
 
-THREADS = 256
-BATCH = {False: 8, True: 4}
-"""Terms that a thread reads at a time: of a sum, of products."""
+WIDEST = 32
+"""The most outputs that the threads of a block of `exact_sums` share."""
 
-SOURCES = {"float64": 0, "float32": 1, "float16": 2, "bfloat16": 3}
-"""How the kernel calls the dtypes it reads."""
+_PARAMETERS = r"""
+/* result[o] = RN(the sum over i < n of x[o, i], or of ±x[o, i]·y[o, i], divided by a number below
+   2^32 or its square root).
 
-_WINDOW_SOURCE = (
-    f"#define THREADS {THREADS}\n#define LEVEL_BITS {LEVEL_BITS}\n"
-    + r"""
-#define LEVELS (PRODUCT && SOURCE == 0 ? 3 : 2)
-#define ROWS (THREADS / COLUMNS)
-/* 1.5·2^k */
-__device__ double sigma_of(int k) { return __longlong_as_double((i64)(k + 1023) << 52 | 1ll << 51); }
+   Element (o, i) of x lies at (o >> pair)·x_outer + (o & pair)·x_inner + i·x_step, where `pair` is 1 if
+   outputs come in pairs. A block takes `width` outputs side by side, and `parts` blocks share them.
+   Digit l of output o lies at totals[(l + 3)·stride + o]; there is room for three below and four above.
+   totals and flags (outputs,) are zeros or an earlier sum, tickets zeros. `resume` says that there is
+   an earlier sum, `keep` that more is to come. */
+#define PARAMETERS                                                                                 \
+    const char *x, i64 x_outer, i64 x_inner, i64 x_step, const char *y, i64 y_outer, i64 y_inner,  \
+        i64 y_step, i64 n, i64 outputs, int pair, int width, int parts, int negate, i64 *totals,   \
+        i64 stride, unsigned *flags, unsigned *tickets, double *result, int resume, int keep,      \
+        i64 divisor, int root, int precision, int smallest
 
-/* A window: the same in all lanes of a warp, but for the sums, if they share an output. */
-struct Window {
-    double sigma[LEVELS], limit;
-    i64 sum[LEVELS];
-    int k, count;
-    unsigned ordinary;
-
-    __device__ __forceinline__ Window() {
-#pragma unroll
-        for (int i = 0; i < LEVELS; i++) { sigma[i] = 0; sum[i] = 0; }
-        limit = -1; k = -2000; count = 0; ordinary = 0;
-    }
-
-    /* Add the warp's sums to the superaccumulator and begin anew. */
-    __device__ __forceinline__ void flush(i64 *digits) {
-#pragma unroll
-        for (int level = 0; level < LEVELS; level++) {
-            const i64 terms = (i64)count * (PRODUCT && LEVELS == 3 && level ? 2 : 1);
-            i64 v = sum[level] - terms * __double_as_longlong(sigma[level]);
-#if COLUMNS == 1
-            for (int step = 16; step; step /= 2) v += __shfl_xor_sync(0xffffffffu, v, step);
-#endif
-            const int position = k - 52 - level * LEVEL_BITS - LOWEST;
-            if (COLUMNS > 1 || threadIdx.x % 32 == 0) add_integer(digits, v, position);
-            sum[level] = 0;
-        }
-        count = 0;
-    }
-
-    /* Make room for numbers whose exponent field is at most `field`, if it can be. */
-    __device__ __forceinline__ void raise(i64 *digits, unsigned field) {
-#if COLUMNS == 1
-        field = __reduce_max_sync(0xffffffffu, field);
-#endif
-        const int wanted = min(max((int)field - 1022 + 8, LEVEL_BITS * (LEVELS - 1) - 1022), 1023);
-        if (wanted <= k) return;
-        flush(digits);
-        k = wanted;
-#pragma unroll
-        for (int i = 0; i < LEVELS; i++) sigma[i] = sigma_of(k - i * LEVEL_BITS);
-        limit = scalbn(1.0, k - 7);
-    }
-
-    /* What level i leaves of x. */
-    __device__ __forceinline__ double take(int i, double x) {
-        const double t = x + sigma[i];
-        sum[i] += __double_as_longlong(t);
-        return x - (t - sigma[i]);
-    }
-
-    /* Note that something other than −0 came. */
-    __device__ __forceinline__ void note(double x) {
-        ordinary |= __double2loint(x) | (__double2hiint(x) ^ 0x80000000);
-    }
-};
-
-__device__ unsigned exponent_field(double x) {
-    const unsigned field = (unsigned)__double2hiint(x) >> 20 & 2047;
-    return field == 2047 ? 0 : field;
-}
-
-__device__ double load(const void *p, i64 i) {
-#if SOURCE == 0
-    return ((const double *)p)[i];
-#elif SOURCE == 1
-    return ((const float *)p)[i];
-#elif SOURCE == 2
-    float f;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(((const unsigned short *)p)[i]));
-    return f;
-#else
-    return __uint_as_float((unsigned)((const unsigned short *)p)[i] << 16);
-#endif
+__device__ __forceinline__ i64 place_of(i64 output, int pair, i64 outer, i64 inner) {
+    return SIZE * ((output >> pair) * outer + (output & pair) * inner);
 }
 """
-)
 
-_KERNEL_SOURCE = r"""
-/* result[o] = RN(the sum over i < n of x[o, i], or of ±x[o, i]·y[o, i], divided by a number below
-   2^32 or its square root), or the digits of the sum.
+_SUMS = r"""
+#if PACKED
+/* As `read`, where terms are neighbours in memory and words of 8 bytes aligned: p is the block's. */
+#define PACK (8 / SIZE)
+__device__ __forceinline__ void read_words(Value (&v)[BATCH], const char *p, i64 left, Value beyond,
+                                           bool negate) {
+    if (THREADS * BATCH <= left) {
+        u64 words[BATCH / PACK];
+#pragma unroll
+        for (int j = 0; j < BATCH / PACK; j++) words[j] = ((const u64 *)p)[j * THREADS + threadIdx.x];
+#pragma unroll
+        for (int j = 0; j < BATCH; j++) {
+            const Value element = value_of(words[j / PACK] >> j % PACK * 8 * SIZE);
+            v[j] = PAIRS && negate ? -element : element;
+        }
+    } else {
+        read(v, p + threadIdx.x * SIZE, SIZE, THREADS, left - threadIdx.x, beyond, negate);
+    }
+}
+#endif
 
-   Element (o, i) of x lies at o·x_row + i·x_step. `parts` blocks share an output, or COLUMNS of
-   them side by side: 1, or one for each lane of a warp. totals is
-   (outputs, DIGITS) zeros or an earlier sum, flags (outputs,) likewise, tickets zeros. `resume`
-   says that there is an earlier sum, `keep` that more is to come: without either, one block
-   that does the whole of an output touches none of the three. */
-extern "C" __global__ void __launch_bounds__(THREADS, 4) exact_sums(
-    const char *x, i64 x_row, i64 x_step, const char *y, i64 y_row, i64 y_step, i64 n,
-    i64 outputs, int parts, int negate,
-    i64 *totals, unsigned *flags, unsigned *tickets, double *result,
-    int resume, int keep, i64 divisor, int root, int precision, int smallest)
+/* A block for up to WIDEST outputs. Without `resume`, `keep` and parts it touches none of totals,
+   flags and tickets. */
+extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums(PARAMETERS)
 {
-    __shared__ i64 room[COLUMNS][DIGITS + 7];
-    __shared__ unsigned seen[COLUMNS], last_block;
-    __shared__ int first[COLUMNS], last[COLUMNS];
-    const int column = COLUMNS == 1 ? 0 : threadIdx.x % 32, row = threadIdx.x / COLUMNS;
-    const i64 group = (i64)(blockIdx.x / parts) * COLUMNS, output = group + column;
+    __shared__ i64 room[WIDEST][DIGITS + 7];
+    __shared__ unsigned seen[WIDEST], last_block;
+    __shared__ int first[WIDEST], last[WIDEST];
+    if (WIDEST == 1) width = 1;
+    const int rows = THREADS / width, row = threadIdx.x / width, column = threadIdx.x % width;
+    const i64 group = (i64)(blockIdx.x / parts) * width, output = group + column;
     const int part = blockIdx.x % parts;
-    for (int i = threadIdx.x; i < COLUMNS * (DIGITS + 7); i += THREADS) room[0][i] = 0;
-    if (threadIdx.x < COLUMNS) {
+    for (int c = 0; c < width; c++)
+        for (int i = threadIdx.x; i < DIGITS + 7; i += THREADS) room[c][i] = 0;
+    if (threadIdx.x < width) {
         seen[threadIdx.x] = n > 0 ? MINUS_ZERO : 0;
         first[threadIdx.x] = DIGITS;
         last[threadIdx.x] = 0;
     }
     __syncthreads();
 
-    i64 *digits = room[column] + 3;
-    const int size = SOURCE == 0 ? 8 : SOURCE == 1 ? 4 : 2;
-    const i64 length = output < outputs ? n : 0;
-    x += output * x_row * size;
-    y += output * y_row * size;
-#if UNIT
-    x_step = y_step = 1;
-#endif
+    Register to = {room[column] + 3, 1, true, 0};
     Window window;
-    for (i64 base = (i64)part * ROWS * BATCH; base < n; base += (i64)parts * ROWS * BATCH) {
-        double a[BATCH];
-        bool outside = false;
-        unsigned field = 0;
-#if PRODUCT
-        double b[BATCH];
+    const i64 length = output < outputs && row < rows ? n : 0;
+    const int lanes = width & (width - 1) ? 32 : width;
+    x += place_of(output, pair, x_outer, x_inner);
+    y += place_of(output, pair, y_outer, y_inner);
+    const i64 block = (i64)rows * BATCH;
+    for (i64 base = part * block; base < n; base += parts * block) {
+        Batch terms;
+#if PACKED
+        read_words(terms.a, x + base * SIZE, length - base, -0.0, negate);
+#if PAIRS
+        read_words(terms.b, y + base * SIZE, length - base, 1.0, false);
 #endif
-        const bool whole = base + ROWS * BATCH <= length;
-#pragma unroll
-        for (int j = 0; j < BATCH; j++) {
-            const i64 i = base + j * ROWS + row;
-            a[j] = whole || i < length ? load(x, i * x_step) : -0.0;
-#if PRODUCT
-            if (negate && i < length) a[j] = -a[j];
-            b[j] = whole || i < length ? load(y, i * y_step) : 1.0;
-#endif
-        }
-#pragma unroll
-        for (int j = 0; j < BATCH; j++) {
-#if PRODUCT
-#if LEVELS == 2
-            a[j] = a[j] * b[j];
-#endif
-            const double p = LEVELS == 2 ? a[j] : a[j] * b[j];
 #else
-            const double p = a[j];
+        const i64 mine = base + row;
+        read(terms.a, x + mine * x_step * SIZE, x_step * SIZE, rows, length - mine, -0.0, negate);
+#if PAIRS
+        read(terms.b, y + mine * y_step * SIZE, y_step * SIZE, rows, length - mine, 1.0, false);
 #endif
-            outside |= !(fabs(p) <= window.limit);
-        }
-        if (__any_sync(0xffffffffu, outside)) {
-#pragma unroll
-            for (int j = 0; j < BATCH; j++) {
-#if PRODUCT && LEVELS == 3
-                field = max(field, exponent_field(a[j] * b[j]));
-#else
-                field = max(field, exponent_field(a[j]));
 #endif
-            }
-            window.raise(digits, field);
-        }
-#pragma unroll
-        for (int j = 0; j < BATCH; j++) {
-#if PRODUCT && LEVELS == 3
-            double p = a[j] * b[j];
-            double e = __fma_rn(a[j], b[j], -p);
-            window.note(p);
-            /* An error that might underflow, a product that overflows or has no window. */
-            if (!(fabs(p) <= window.limit) || (fabs(p) < 0x1p-900 && a[j] != 0 && b[j] != 0)) {
-                add_product(digits, &seen[column], a[j], b[j]);
-                p = e = 0;
-            }
-            double r = window.take(1, window.take(0, p));
-            e = window.take(1, e);
-            r = window.take(2, r);
-            e = window.take(2, e);
-            if (r != 0) add_number(digits, &seen[column], r);
-            if (e != 0) add_number(digits, &seen[column], e);
-#else
-            double p = a[j];
-            window.note(p);
-            if (!(fabs(p) <= window.limit)) {
-                add_number(digits, &seen[column], p);
-                p = 0;
-            }
-            const double r = window.take(1, window.take(0, p));
-            if (r != 0) add_number(digits, &seen[column], r);
-#endif
-        }
-        window.count += BATCH;
-        if (window.count >= 2048) window.flush(digits);
+        window.add(terms, to, lanes);
     }
-    window.flush(digits);
-    if (window.ordinary) atomicOr(&seen[column], ORDINARY);
+    window.flush(to, lanes);
+    if (to.seen) atomicOr(&seen[column], to.seen);
     __syncthreads();
 
     /* Hand over to the outputs' totals, 32 bits at a time so that no digit overflows. */
+    const int here = (int)min((i64)width, outputs - group);
     if (parts > 1 || keep) {
-        for (int c = 0; c < COLUMNS && group + c < outputs; c++) {
-            u64 *total = (u64 *)totals + (group + c) * DIGITS;
-            for (int i = threadIdx.x; i < DIGITS; i += THREADS) {
-                const i64 v = room[c][3 + i];
-                const i64 over = i < DIGITS - 1 ? v >> 32 : 0;
-                if (v) atomicAdd(total + i, (u64)(v - (over << 32)));
-                if (over) atomicAdd(total + i + 1, (u64)over);
-            }
+        for (int i = threadIdx.x; i < here * DIGITS; i += THREADS) {
+            const int c = WIDEST == 1 ? 0 : i % here, l = WIDEST == 1 ? i : i / here;
+            u64 *total = (u64 *)totals + (3 + l) * stride + group + c;
+            const i64 v = room[c][3 + l];
+            const i64 over = l < DIGITS - 1 ? v >> 32 : 0;
+            if (v) atomicAdd(total, (u64)(v - (over << 32)));
+            if (over) atomicAdd(total + stride, (u64)over);
         }
-        if (row == 0 && output < outputs) atomicOr(flags + output, seen[column]);
+        if (threadIdx.x < here) atomicOr(flags + output, seen[column]);
         if (keep) return;
         __threadfence();
         __syncthreads();
@@ -243,39 +125,175 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) exact_sums(
         __threadfence();
     }
     const bool together = parts > 1;
-    for (int c = 0; c < COLUMNS && group + c < outputs; c++)
-        for (int i = threadIdx.x; i < DIGITS; i += THREADS) {
-            i64 v = together ? 0 : room[c][3 + i];
-            if (together || resume) v += ((volatile i64 *)totals)[(group + c) * DIGITS + i];
-            room[c][3 + i] = v;
-            if (v) { atomicMin(&first[c], i); atomicMax(&last[c], i + 1); }
-        }
+    for (int i = threadIdx.x; i < here * DIGITS; i += THREADS) {
+        const int c = WIDEST == 1 ? 0 : i % here, l = WIDEST == 1 ? i : i / here;
+        i64 v = together ? 0 : room[c][3 + l];
+        if (together || resume) v += ((volatile i64 *)totals)[(3 + l) * stride + group + c];
+        room[c][3 + l] = v;
+        if (v) { atomicMin(&first[c], l); atomicMax(&last[c], l + 1); }
+    }
     __syncthreads();
-    if (row == 0 && output < outputs) {
+    if (threadIdx.x < here) {
         unsigned all = together ? 0 : seen[column];
         if (together || resume) all |= ((volatile unsigned *)flags)[output];
         double value = 0;
         if (last[column])
-            value = round_digits(digits, first[column], last[column], divisor, root, precision, smallest);
+            value = round_sum({room[column] + 3, 1}, first[column], last[column], LOWEST, divisor, root,
+                              precision, smallest);
         result[output] = with_flags(value, all);
     }
 }
 """
 
-
-@cache
-def constants(dtype: str, product: bool, unit: bool, columns: int, layout: Layout) -> dict[str, Any]:
-    """The compile-time constants for arrays of this dtype, summed into digits of this layout."""
-    return {
-        "SOURCE": SOURCES[dtype],
-        "PRODUCT": int(product),
-        "UNIT": int(unit),
-        "COLUMNS": columns,
-        "BATCH": BATCH[product],
-        "DIGITS": layout.digits,
-        "LOWEST": f"({layout.exponent})",
+_COLUMNS = r"""
+/* A window's sum, rounded. */
+__device__ __forceinline__ double rounded(const Window &window, i64 divisor, int root, int precision,
+                                          int smallest)
+{
+    const int unit = window.place(LEVELS - 1), odd = unit & 1;
+    if (window.count <= 1 << (54 - LEVEL_BITS)) { /* then the levels' sums are float64 numbers */
+        const double weight = 1ll << LEVEL_BITS;
+        Distilled sum = {window.value(0) * (LEVELS == 3 ? weight * weight : weight), 0, 0};
+#if LEVELS == 3
+        sum.add(window.value(1) * weight);
+#endif
+        sum.add(window.value(LEVELS - 1));
+        double result;
+#if LEVELS == 2
+        if (divisor <= 1 && !root && precision == 53) sum.size = 0; /* s is rounded */
+#endif
+        if (sum.round(unit, divisor, root, precision, &result)) return result;
     }
+    u64 limb[3] = {0, 0, 0};
+#pragma unroll
+    for (int level = 0; level < LEVELS; level++)
+        add_shifted<3>(limb, window.value(level), (LEVELS - 1 - level) * LEVEL_BITS + odd);
+    i64 room[3 + 6 + 2];
+#pragma unroll
+    for (int i = 0; i < 3; i++) {
+        room[3 + 2 * i] = limb[i] & MASK32;
+        room[4 + 2 * i] = i < 2 ? (i64)(limb[i] >> 32) : (i64)limb[i] >> 32;
+    }
+    return round_digits({room + 3, 1}, 0, 6, unit - odd, divisor, root, precision, smallest);
+}
 
+/* The digits of an output, rounded; those of it that are not zero from memory that is near, if few. */
+__device__ __noinline__ double rounded(i64 *digits, i64 stride, i64 divisor, int root, int precision,
+                                       int smallest)
+{
+    const int near = 12;
+    int first = DIGITS, last = 0;
+#pragma unroll 16
+    for (int i = 0; i < DIGITS; i++)
+        if (__ldcg(digits + i * stride)) { first = min(first, i); last = i + 1; }
+    if (!last) return 0;
+    if (last - first > near)
+        return round_digits({digits, stride}, first, last, LOWEST, divisor, root, precision, smallest);
+    i64 room[3 + near + 2];
+#pragma unroll
+    for (int i = 0; i < near; i++) room[3 + i] = first + i < last ? __ldcg(digits + (first + i) * stride) : 0;
+    return round_sum({room + 3, 1}, 0, last - first, LOWEST + 32 * first, divisor, root, precision, smallest);
+}
+
+#if TILE
+/* Lanes of a warp read each other's terms, so that neighbours in memory are read together: the terms
+   of an output are neighbours, and 32 outputs `outer` bytes apart; p is where the lane's first lies. */
+__device__ __forceinline__ void read_tile(Value (&v)[BATCH], Value (&tile)[32][BATCH + 1], const char *p,
+                                          i64 outer, i64 left, int outputs, Value beyond, bool negate) {
+    const int lane = threadIdx.x % 32, term = lane % BATCH, first = lane / BATCH;
+    if (term >= left) outputs = 0;
+#pragma unroll
+    for (int j = 0; j < BATCH; j++) {
+        const int output = j * (32 / BATCH) + first;
+        const Value element = output < outputs ? load(p + output * outer) : beyond;
+        tile[output][term] = PAIRS && negate && output < outputs ? -element : element;
+    }
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < BATCH; j++) v[j] = tile[lane][j];
+    __syncwarp();
+}
+#endif
+
+/* A thread for an output, and as many more as there are rows of `width` threads. Where one thread has
+   all the terms of its output, totals are not zeros but room for every thread of the grid. */
+extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_columns(PARAMETERS)
+{
+    __shared__ unsigned last_block;
+#if TILE
+    __shared__ Value x_tile[THREADS / 32][32][BATCH + 1];
+#if PAIRS
+    __shared__ Value y_tile[THREADS / 32][32][BATCH + 1];
+#endif
+#endif
+    const int rows = THREADS / width, row = threadIdx.x / width, column = threadIdx.x % width;
+    const bool alone = rows == 1 && parts == 1 && !resume && !keep;
+    const unsigned pieces = (outputs + width - 1) / width * parts;
+    for (unsigned piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+        const unsigned part = parts == 1 ? 0 : piece % parts;
+        const i64 group = (i64)(parts == 1 ? piece : piece / parts) * width, output = group + column;
+        const bool there = output < outputs && row < rows;
+        const i64 place = alone ? blockIdx.x * (i64)THREADS + threadIdx.x : output;
+        Register to = {totals + 3 * stride + place, stride, !alone, n > 0 ? MINUS_ZERO : 0u};
+        Window window;
+        const i64 block = (i64)rows * BATCH, skip = (i64)parts * block;
+#if TILE
+        const i64 lead = output - threadIdx.x % 32;
+        const int led = (int)min(outputs - lead, (i64)32), term = threadIdx.x % BATCH;
+        const char *x_lead = x + (lead * x_outer + term * x_step) * SIZE;
+#if PAIRS
+        const char *y_lead = y + (lead * y_outer + term * y_step) * SIZE;
+#endif
+        for (i64 base = part * block; base < n; base += skip) {
+            Batch terms;
+            read_tile(terms.a, x_tile[threadIdx.x / 32], x_lead + base * x_step * SIZE, x_outer * SIZE,
+                      n - base, led, -0.0, negate);
+#if PAIRS
+            read_tile(terms.b, y_tile[threadIdx.x / 32], y_lead + base * y_step * SIZE, y_outer * SIZE,
+                      n - base, led, 1.0, false);
+#endif
+            window.add(terms, to, 1);
+        }
+#else
+        const char *x_mine = x + place_of(output, pair, x_outer, x_inner);
+        const char *y_mine = y + place_of(output, pair, y_outer, y_inner);
+        for (i64 mine = part * block + row; there && mine < n; mine += skip) {
+            Batch terms;
+            read(terms.a, x_mine + mine * x_step * SIZE, x_step * SIZE, rows, n - mine, -0.0, negate);
+#if PAIRS
+            read(terms.b, y_mine + mine * y_step * SIZE, y_step * SIZE, rows, n - mine, 1.0, false);
+#endif
+            window.add(terms, to, 1);
+        }
+#endif
+        if (alone) {
+            double value;
+            if (to.open) {
+                window.flush(to, 1);
+                value = rounded(to.digits, stride, divisor, root, precision, smallest);
+            } else {
+                value = rounded(window, divisor, root, precision, smallest);
+            }
+            if (there) result[output] = with_flags(value, to.seen);
+            continue;
+        }
+        if (there) {
+            window.flush(to, 1);
+            atomicOr(flags + output, to.seen);
+        }
+        if (keep) continue;
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) last_block = atomicAdd(tickets + group, 1u) == parts - 1;
+        __syncthreads();
+        if (!last_block) continue;
+        __threadfence();
+        if (there && row == 0)
+            result[output] = with_flags(rounded(to.digits, stride, divisor, root, precision, smallest),
+                                        ((volatile unsigned *)flags)[output]);
+    }
+}
+"""
 
 _OWN_LAYOUTS = {
     "float64": Layout.of(FORMATS["fp64"]),
@@ -284,14 +302,57 @@ _OWN_LAYOUTS = {
     "bfloat16": Layout.of(FORMATS["bf16"]),
 }
 
+
+def sums_form(width: int, threads: int, packed: bool) -> dict[str, int]:
+    """How `exact_sums` shares outputs among threads, as compile-time constants."""
+    alone = width == 1
+    widest = 1 if alone else WIDEST
+    return {
+        "ALIKE": 1,
+        "HEADROOM": 0,
+        "THREADS": threads,
+        "WIDEST": widest,
+        "PACKED": int(packed),
+    }
+
+
+def columns_form(tile: bool) -> dict[str, int]:
+    """How `exact_columns` reads, as compile-time constants."""
+    return {"ALIKE": 0, "HEADROOM": 4, "THREADS": THREADS, "TILE": int(tile)}
+
+
 exact_sums = Kernel(
     "exact_sums",
-    DIGITS_SOURCE + _WINDOW_SOURCE + _KERNEL_SOURCE,
+    WINDOW_SOURCE + _PARAMETERS + _SUMS,
     tuple(
-        constants(dtype, product, columns == 1, columns, _OWN_LAYOUTS[dtype])
-        for dtype, product, columns in (
-            *(("float64", product, columns) for product in (False, True) for columns in (1, 32)),
-            *(("float32", True, 1), ("float16", False, 1), ("bfloat16", False, 32)),
+        constants(dtype, product, square, _OWN_LAYOUTS[dtype], **sums_form(width, threads, packed))
+        for dtype, product, square, width, threads, packed in (
+            ("float64", False, False, 1, 256, True),
+            ("float64", True, False, 1, 256, True),
+            ("float64", True, True, 1, 64, True),
+            ("float64", True, False, 2, 256, False),
+            ("float32", False, False, 1, 32, True),
+            ("float32", True, False, 1, 256, True),
+            ("float16", True, True, 1, 256, True),
+            ("bfloat16", False, False, 1, 256, False),
+        )
+    ),
+)
+"""See the comment above its CUDA source."""
+
+exact_columns = Kernel(
+    "exact_columns",
+    WINDOW_SOURCE + _PARAMETERS + _COLUMNS,
+    tuple(
+        constants(dtype, product, square, _OWN_LAYOUTS[dtype], **columns_form(tile))
+        for dtype, product, square, tile in (
+            ("float64", False, False, False),
+            ("float64", True, False, True),
+            ("float64", True, True, False),
+            ("float32", False, False, True),
+            ("float32", True, False, False),
+            ("float16", True, True, True),
+            ("bfloat16", False, False, False),
         )
     ),
 )

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from multiword._arrays import Array, as_array, is_cupy, real_parts
+from multiword._arrays import Array, as_array, check_same_device, is_cupy, namespace, real_parts
 from multiword.formats import FORMATS, Format
 from ozaki._columns import as_floats
-from ozaki._exactsum import format_of, join_parts, real_dtype
+from ozaki._exactsum import format_of, real_dtype
 from ozaki._fixedpoint import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY, FixedPoint
+from ozaki._superaccumulator import Layout
 from ozaki._window import BLOCK_ROWS, LEVEL_BITS
 
 _LOWEST = FORMATS["fp64"].emin - 52  # the unit of level 0 is 2**-1074, that of level j 2**(46·j) more
@@ -28,7 +29,8 @@ def cumsum(
 
     Parameters
     ----------
-    x : NumPy array; dtypes as in `ozaki.sum`. Integers and booleans are summed as `numpy.cumsum` does.
+    x : array, NumPy or CuPy; dtypes as in `ozaki.sum`. Integers and booleans are summed as
+        `numpy.cumsum` does.
     axis : int, or None for the flattened array.
     dtype, out : as in `ozaki.sum`.
 
@@ -38,7 +40,7 @@ def cumsum(
 
     Raises
     ------
-    TypeError : as `ozaki.sum`, and for a CuPy array. ValueError : out of another shape.
+    TypeError : as `ozaki.sum`. ValueError : out of another shape.
 
     References
     ----------
@@ -48,29 +50,39 @@ def cumsum(
     array([1.e+000, 1.e+100, 1.e+100, 2.e+000])
     """
     x = as_array(x, "x")
-    if is_cupy(x):
-        raise TypeError("cumsum takes NumPy arrays; a CuPy array came")
+    xp = namespace(x)
     target = np.dtype(x.dtype if dtype is None else dtype)
     if target.kind in "iub":
-        return np.cumsum(x, axis=axis, dtype=dtype, out=out)
+        return xp.cumsum(x, axis=axis, dtype=dtype, out=out)
     if x.dtype.kind == "c" and target.kind != "c":
         raise TypeError(f"dtype must be complex for a complex result, got {target}; take the real part first")
-    parts = real_parts(x)
-    if x.dtype.kind not in "iub":
-        real_dtype(x.dtype, "the array's dtype")
-    moved = [np.moveaxis(p.reshape(-1) if axis is None else p, 0 if axis is None else axis, 0) for p in parts]
-    sums = [np.moveaxis(_running_sums(p, format_of(target)), 0, axis or 0) for p in moved]
+    source = np.dtype(np.float64) if x.dtype.kind in "iub" else real_dtype(x.dtype, "the array's dtype")
+    along = 0 if axis is None else axis
+    sums = []
+    for part in real_parts(x):
+        moved = xp.moveaxis(part.reshape(-1) if axis is None else part, along, 0)
+        running = (
+            _device_sums(moved, target, source) if is_cupy(x) else _running_sums(moved, format_of(target))
+        )
+        sums.append(xp.moveaxis(running, 0, along))
     with np.errstate(over="ignore"):
+        result = sums[0].astype(real_dtype(target))
         if target.kind == "c":
-            result = join_parts(sums[0], sums[1] if len(sums) > 1 else np.zeros_like(sums[0]), target)
-        else:
-            result = sums[0].astype(target)
+            imaginary = sums[1].astype(result.dtype) if len(sums) > 1 else xp.zeros_like(result)
+            result = xp.stack([result, imaginary], axis=-1).view(target)[..., 0]
     if out is None:
         return result
+    check_same_device(x=x, out=out)
     if out.shape != result.shape:
         raise ValueError(f"out must have shape {result.shape}, got {out.shape}")
     out[...] = result
     return out
+
+
+def _device_sums(x: Array, target: np.dtype, source: np.dtype) -> Array:
+    from ozaki._cumulative_cuda import device_running_sums
+
+    return device_running_sums(x, format_of(target), Layout.of(format_of(source)))
 
 
 def _running_sums(x: np.ndarray, target: Format) -> np.ndarray:

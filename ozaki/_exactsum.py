@@ -14,6 +14,7 @@ from multiword.formats import FORMATS, Format
 from ozaki._columns import Stream, Tiling, block_terms
 from ozaki._fixedpoint import MINUS_INFINITY, NAN, PLUS_INFINITY, FixedPoint, canonical_flags
 from ozaki._superaccumulator import Layout, Superaccumulator
+from ozaki._window import merged
 
 _FORMATS: dict[np.dtype, Format] = {f.dtype: f for f in FORMATS.values() if f.name != "tf32"}
 _PARTS: dict[np.dtype, np.dtype] = {
@@ -229,7 +230,7 @@ class ExactSum:
         index = np.arange(columns.start, columns.stop).reshape(self.shape)
         for output in tiling.outputs():
             there = index[output].reshape(-1)
-            for terms in block_terms(tiling.blocks(streams, output), tiling, output):
+            for terms in merged(block_terms(tiling.blocks(streams, output), tiling, output)):
                 self._sums.add_terms([terms], there)
 
 

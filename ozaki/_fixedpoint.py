@@ -23,6 +23,7 @@ PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = (np.uint8(1 << bit) f
 Blocks do not note every −0 or Inf beside what outweighs it; `canonical_flags` does not either."""
 
 DIGIT_BITS = 32
+_LARGEST_INTEGER = 2**53
 _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 
 
@@ -66,9 +67,9 @@ class FixedPoint:
             value = self._round_pair(target)
         else:
             value = round_digits(self.digits, self.base_bits, self.exponent, target)
-        flags = canonical_flags(self.flags)
-        if (flags == ORDINARY).all():
+        if (self.flags == ORDINARY).all():
             return value
+        flags = canonical_flags(self.flags)
         value = np.where(flags == MINUS_ZERO, -0.0, value)
         value = np.where(flags == PLUS_INFINITY, np.inf, value)
         value = np.where(flags == MINUS_INFINITY, -np.inf, value)
@@ -80,6 +81,8 @@ class FixedPoint:
         high·2**b + low becomes s + e + rest, s and e two float64 numbers of TwoSum, rest an integer
         of few bits. The nearest is s, unless e is so near to half an ulp that rest might decide.
         """
+        if (value := self._round_small(target)) is not None:
+            return value
         low, high = self.digits
         a = high.astype(np.float64)
         low = low + ((high - a.astype(np.int64)) << self.base_bits)
@@ -99,6 +102,31 @@ class FixedPoint:
             hard = ~plain
             value[hard] = round_digits(digits[:, hard], self.base_bits // 2, exponent[hard], target)
         return value
+
+    def _round_small(self, target: Format) -> np.ndarray | None:
+        """The sums of pairs of float64 numbers, which are rounded by adding them; or None.
+
+        For float32 the sum is rounded to odd first, so that it is as if rounded once (Boldo and Melquiond).
+        """
+        low, high = self.digits
+        if (
+            not isinstance(self.exponent, int)
+            or abs(self.exponent + 46) > 900
+            or target.precision not in (24, 53)
+        ):
+            return None
+        if not low.size or max(low.max(), -low.min(), high.max(), -high.min()) > _LARGEST_INTEGER:
+            return None
+        a, b = high * 2.0**self.base_bits, low.astype(np.float64)
+        if target.precision == 53:
+            s = a + b
+            s *= 2.0**self.exponent
+            return s
+        s, e = two_sum(a, b)
+        bits = s.view(np.int64)
+        bits += np.where((e != 0) & (bits & 1 == 0), np.where((e > 0) == (s > 0), 1, -1), 0)
+        with np.errstate(over="ignore"):
+            return (s * 2.0**self.exponent).astype(np.float32).astype(np.float64)
 
     def _narrowed(self) -> np.ndarray:
         """The digits of a pair, with a base of half as many bits."""
@@ -125,8 +153,11 @@ class FixedPoint:
         return replace(self, digits=digits * sign, exponent=self.exponent - extra * self.base_bits)
 
     def square_root(self) -> FixedPoint:
-        """Return the square roots of values that are not negative, truncated as in `quotient`."""
-        return _from_integers([_square_root(v) for v in self.integers()], self)
+        """Return the square roots of values that are not negative, truncated as in `quotient`.
+
+        What is left of a sum of squares beside Inf or NaN may be negative, and does not matter.
+        """
+        return _from_integers([_square_root((max(v, 0), e)) for v, e in self.integers()], self)
 
     def integers(self) -> list[tuple[int, int]]:
         """Return every value as a Python integer and the exponent of its unit."""

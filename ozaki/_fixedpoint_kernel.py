@@ -20,16 +20,16 @@ _DIGITS = r"""
 typedef long long i64;
 #define MASK32 0xffffffffll
 
-/* Add v·2^(position + LOWEST): what _fixedpoint.scatter does. */
-__device__ __noinline__ void add_integer(i64 *digits, i64 v, int position) {
+/* Add v·2^(position + LOWEST): what _fixedpoint.scatter does. A digit lies `stride` after the last. */
+__device__ __noinline__ void add_integer(i64 *digits, i64 stride, i64 v, int position) {
     if (position < 0) { v >>= min(-position, 63); position = 0; }
     if (v == 0) return;
     const int shift = position & 31;
-    u64 *d = (u64 *)digits + (position >> 5);
+    u64 *d = (u64 *)digits + (position >> 5) * stride;
     const i64 low = (v & MASK32) << shift, high = (v >> 32) * (1ll << shift);
     atomicAdd(d, (u64)(low & MASK32));
-    atomicAdd(d + 1, (u64)((low >> 32) + (high & MASK32)));
-    atomicAdd(d + 2, (u64)(high >> 32));
+    atomicAdd(d + stride, (u64)((low >> 32) + (high & MASK32)));
+    atomicAdd(d + 2 * stride, (u64)(high >> 32));
 }
 
 /* The significand with its sign, and the exponent of its unit; x is finite. */
@@ -44,32 +44,38 @@ __device__ i64 significand(double x, int *exponent) {
 
 __device__ bool finite(double x) { return fabs(x) < __longlong_as_double(0x7ff0000000000000ll); }
 
-__device__ __noinline__ void add_number(i64 *digits, unsigned *flags, double x) {
-    if (!finite(x)) {
-        atomicOr(flags, x > 0 ? PLUS_INFINITY : x < 0 ? MINUS_INFINITY : NOT_A_NUMBER);
-        return;
-    }
+/* Add a number, or return the flag of one that is not finite. */
+__device__ __noinline__ unsigned add_number(i64 *digits, i64 stride, double x) {
+    if (!finite(x)) return x > 0 ? PLUS_INFINITY : x < 0 ? MINUS_INFINITY : NOT_A_NUMBER;
     int exponent;
     const i64 m = significand(x, &exponent);
-    add_integer(digits, m, exponent - LOWEST);
+    add_integer(digits, stride, m, exponent - LOWEST);
+    return 0;
 }
 
 /* x·y where a float64 and its error do not hold it: 106 bits in two pieces. */
-__device__ __noinline__ void add_product(i64 *digits, unsigned *flags, double x, double y) {
-    if (!finite(x) || !finite(y)) { add_number(digits, flags, x * y); return; }
+__device__ __noinline__ unsigned add_product(i64 *digits, i64 stride, double x, double y) {
+    if (!finite(x) || !finite(y)) return add_number(digits, stride, x * y);
     int i, j;
     const i64 a = significand(x, &i), b = significand(y, &j);
-    if (a == 0 || b == 0) return;
+    if (a == 0 || b == 0) return 0;
     const u64 c = a < 0 ? -a : a, d = b < 0 ? -b : b;
     const u64 low = c * d, high = __umul64hi(c, d);
     const i64 sign = (a < 0) == (b < 0) ? 1 : -1;
-    atomicOr(flags, ORDINARY);
-    add_integer(digits, sign * (i64)(low & ((1ull << 62) - 1)), i + j - LOWEST);
-    add_integer(digits, sign * (i64)(high << 2 | low >> 62), i + j + 62 - LOWEST);
+    add_integer(digits, stride, sign * (i64)(low & ((1ull << 62) - 1)), i + j - LOWEST);
+    add_integer(digits, stride, sign * (i64)(high << 2 | low >> 62), i + j + 62 - LOWEST);
+    return ORDINARY;
 }
 
+/* Digits in shared or global memory; other blocks may have added to them. */
+struct Digits {
+    volatile i64 *digits;
+    i64 stride;
+    __device__ volatile i64 &operator[](int i) const { return digits[i * stride]; }
+};
+
 /* Make the digits in [first, last + 2), outside of which all are zero, those of the magnitude. */
-__device__ bool make_magnitude(i64 *digits, int first, int last) {
+__device__ bool make_magnitude(Digits digits, int first, int last) {
     i64 carry = 0;
     for (int i = first; i < last; i++) {
         const i64 v = digits[i] + carry;
@@ -92,14 +98,14 @@ __device__ bool make_magnitude(i64 *digits, int first, int last) {
 }
 
 /* FixedPoint.quotient: three more digits, and the remainder's trace in the last bit. */
-__device__ void divide(i64 *digits, int first, int top, u64 divisor) {
+__device__ void divide(Digits digits, int first, int top, u64 divisor) {
     u64 remainder = 0;
     for (int i = top; i >= first - 3; i--) {
         const u64 v = remainder << 32 | (u64)(i < first ? 0 : digits[i]);
         digits[i] = v / divisor;
         remainder = v % divisor;
     }
-    digits[first - 3] |= remainder != 0;
+    if (remainder) digits[first - 3] = digits[first - 3] | 1;
 }
 
 /* FixedPoint.square_root: the integer root of 128 bits, bit by bit, doubled, with what is left in
@@ -123,10 +129,11 @@ __device__ void square_root(u64 high, u64 low, u64 sticky, u64 *limb) {
     limb[1] = root >> 63;
 }
 
-/* Round the digits, which are all zero outside [first, last), divided or their square root. There
-   is room for three digits below the first and two above the last. */
-__device__ double round_digits(
-    i64 *digits, int first, int last, u64 divisor, bool root, int precision, int smallest)
+/* Round the digits in units of 2^lowest, all zero outside [first, last), divided or their square
+   root, for which `lowest` is even. There is room for three digits below the first and two above
+   the last. */
+__device__ __noinline__ double round_digits(Digits digits, int first, int last, int lowest,
+                                            u64 divisor, bool root, int precision, int smallest)
 {
     const bool negative = make_magnitude(digits, first, last);
     int top = last + 1;
@@ -141,9 +148,9 @@ __device__ double round_digits(
         const int low = bottom + 2 * i;
         limb[i] = (low < first ? 0 : digits[low]) | (low + 1 < first ? 0 : (u64)digits[low + 1] << 32);
     }
-    int exponent = LOWEST + 32 * bottom;
+    int exponent = lowest + 32 * bottom;
     if (root) {
-        /* The upper 128 bits, moved up by an even number: LOWEST is even too. */
+        /* The upper 128 bits, moved up by an even number: `lowest` is even too. */
         const int shift = __clzll(limb[3]) & ~1;
         const u64 high = shift ? limb[3] << shift | limb[2] >> (64 - shift) : limb[3];
         const u64 low = shift ? limb[2] << shift | limb[1] >> (64 - shift) : limb[2];
@@ -158,6 +165,91 @@ __device__ double round_digits(
     return negative ? -value : value;
 }
 
+/* The sum of float64 terms: s + rest, but for at most 2^-48 of `size`. */
+struct Distilled {
+    double s, rest, size;
+
+    __device__ __forceinline__ void add(double x) {
+        const double t = s + x, z = t - s, e = (s - (t - z)) + (x - z);
+        s = t;
+        rest += e;
+        size += fabs(e);
+    }
+
+    /* Make s the sum rounded. */
+    __device__ __forceinline__ void renew() {
+        const double x = rest;
+        const double t = s + x, z = t - s;
+        rest = (s - (t - z)) + (x - z);
+        s = t;
+    }
+
+    __device__ __forceinline__ void scale(double power) { s *= power; rest *= power; size *= power; }
+
+    /* Round s + rest, in units of 2^unit, divided or its square root, to float64 or float32; false if it
+       is not plain that this rounds correctly. */
+    __device__ bool round(int unit, i64 divisor, int root, int precision, double *result) {
+        if (precision != 53 && precision != 24) return false;
+        renew();
+        if (s == 0) { *result = 0; return size == 0; }
+        if (root) {
+            if (unit & 1) { scale(2); unit--; }
+            const double r = sqrt(s), left = fma(-r, r, s), half = 0.5 / r;
+            rest = (left + rest) * half;
+            size = (fabs(left) + size) * half;
+            s = r;
+            unit >>= 1;
+        } else if (divisor > 1) {
+            const double d = (double)divisor, q = s / d, left = fma(-q, d, s), inverse = 1 / d;
+            rest = (left + rest) * inverse;
+            size = (fabs(left) + size) * inverse;
+            s = q;
+        }
+        renew();
+        const double low = rest - size * 0x1p-48, high = rest + size * 0x1p-48;
+        if (precision == 24) {
+            /* To odd first: the rounding to fewer bits then goes as that of the sum (Boldo and Melquiond). */
+            if (size != 0 && !(low > 0) && !(high < 0)) return false;
+            i64 bits = __double_as_longlong(s);
+            if (size != 0 && !(bits & 1)) bits += (rest > 0) == (s > 0) ? 1 : -1;
+            s = __longlong_as_double(bits);
+        } else {
+            if (s + low != s + high) return false;
+            s += rest;
+        }
+        const int field = (__double2hiint(s) >> 20 & 2047) + unit;
+        if (field < 1 || field > 2046) return false;
+        s = __hiloint2double(__double2hiint(s) + unit * (1 << 20), __double2loint(s));
+        *result = precision == 24 ? (double)(float)s : s;
+        return true;
+    }
+};
+
+/* Round the digits in [first, last), in units of 2^lowest, if they are few and the rounding plain. */
+__device__ bool round_few(Digits digits, int first, int last, int lowest, i64 divisor, int root,
+                          int precision, double *result)
+{
+    if (last - first > 12) return false;
+    Distilled sum = {0, 0, 0};
+    double power = 1;
+    for (int i = first + 1; i < last; i++) power *= 0x1p32;
+    for (int i = last - 1; i >= first; i--, power *= 0x1p-32) {
+        const i64 digit = digits[i];
+        if (digit >= 1ll << 53 || digit <= -(1ll << 53)) return false;
+        sum.add((double)digit * power);
+    }
+    return sum.round(lowest + 32 * first, divisor, root, precision, result);
+}
+
+/* As round_digits. */
+__device__ __noinline__ double round_sum(Digits digits, int first, int last, int lowest, i64 divisor,
+                                         int root, int precision, int smallest)
+{
+    double result;
+    if (round_few(digits, first, last, lowest, divisor, root, precision, &result)) return result;
+    return round_digits(digits, first, last, lowest, divisor, root, precision, smallest);
+}
+
 __device__ double with_flags(double value, unsigned flags) {
     const unsigned infinite = flags & (PLUS_INFINITY | MINUS_INFINITY);
     const double infinity = __longlong_as_double(0x7ff0000000000000ll);
@@ -169,5 +261,5 @@ __device__ double with_flags(double value, unsigned flags) {
 """
 
 DIGITS_SOURCE = (
-    "".join(f"#define {name} {value}\n" for name, value in _FLAGS.items()) + ROUNDING_SOURCE + _DIGITS
+    "".join(f"#define {name} {value}u\n" for name, value in _FLAGS.items()) + ROUNDING_SOURCE + _DIGITS
 )

@@ -64,7 +64,7 @@ def sum(
     if not _rounds(x.dtype, dtype):
         return namespace(x).sum(x, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
     target = np.dtype(x.dtype if dtype is None else dtype)
-    return _reduce(_part_streams(x), axis, target, out, keepdims)
+    return _reduce([[Stream((_as_real(x),))]], axis, target, out, keepdims, pairs=x.dtype.kind == "c")
 
 
 def mean(
@@ -100,7 +100,8 @@ def mean(
     count = prod(x.shape[a] for a in _axes(axis, x.ndim))
     if not count:
         return _no_mean(x, axis, target, out, keepdims)
-    return _reduce(_part_streams(x), axis, target, out, keepdims, LastStep(divisor=count))
+    streams, pairs = [Stream((_as_real(x),))], x.dtype.kind == "c"
+    return _reduce([streams], axis, target, out, keepdims, LastStep(divisor=count), pairs)
 
 
 def dot(
@@ -208,8 +209,8 @@ def norm(
     target = np.dtype(dtype or (x.real.dtype if _rounds(x.dtype, None) else np.float64))
     if target.kind == "c":
         raise TypeError(f"a norm is real: dtype must be real, got {target}")
-    squares = product_streams(x, x, conjugate=True)[0]
-    return _reduce([squares], axis, target, out, keepdims, LastStep(root=True))
+    real, pairs = _as_real(x), x.dtype.kind == "c"
+    return _reduce([[Stream((real, real))]], axis, target, out, keepdims, LastStep(root=True), pairs)
 
 
 def _dot(
@@ -243,10 +244,13 @@ def _rounds(source: np.dtype, dtype: DTypeLike | None) -> bool:
     return True
 
 
-def _part_streams(x: Array) -> list[list[Stream]]:
-    if x.dtype.kind == "c":
-        return [[Stream((x.real,))], [Stream((x.imag,))]]
-    return [[Stream((x,))]]
+def _as_real(x: Array) -> Array:
+    """A view of the real and imaginary parts of a complex array, along one more axis; or x itself."""
+    if x.dtype.kind != "c":
+        return x
+    real = x.real
+    strides = (*x.strides, real.itemsize)
+    return namespace(x).lib.stride_tricks.as_strided(real, (*x.shape, 2), strides)
 
 
 def _reduce(
@@ -256,32 +260,47 @@ def _reduce(
     out: Array | None,
     keepdims: bool,
     last_step: LastStep = _NOTHING,
+    pairs: bool = False,
 ) -> Any:
-    """Sum the real part's streams, and the imaginary part's if there are any, and round."""
-    if len(parts) > 1 and target.kind != "c":
+    """Sum the real part's streams, and the imaginary part's if there are any, and round.
+
+    pairs : the factors have one more axis, of real and imaginary parts. It is summed over if the
+        result is to be a square root, and kept otherwise.
+    """
+    if (len(parts) > 1 or (pairs and not last_step.root)) and target.kind != "c":
         raise TypeError(f"dtype must be complex for a complex result, got {target}; take the real part first")
     first = parts[0][0].factors[0]
-    axes = _axes(axis, first.ndim)
-    kept = tuple(a for a in range(first.ndim) if a not in axes)
-    shape = tuple(1 if a in axes else first.shape[a] for a in range(first.ndim) if keepdims or a in kept)
-    if out is not None:
-        check_same_device(x=first, out=out)
-        if out.shape != shape:
-            raise ValueError(f"out must have shape {shape}, got {out.shape}")
-        if not np.can_cast(target, out.dtype, "same_kind"):
-            raise TypeError(f"out must have a dtype that holds {target}, got {out.dtype}")
+    ndim = first.ndim - pairs
+    axes = _axes(axis, ndim)
+    kept = tuple(a for a in range(ndim) if a not in axes)
+    shape = tuple(1 if a in axes else first.shape[a] for a in range(ndim) if keepdims or a in kept)
+    _check_out(first, out, shape, target)
+    if pairs:
+        axes, kept = (*axes, *(ndim,) * last_step.root), (*kept, *(ndim,) * (not last_step.root))
     reduce_part = _device_part if is_cupy(first) else _host_part
     values = []
     for part in parts:
-        streams = [Stream(tuple(x.transpose(axes + kept) for x in s.factors), s.sign) for s in part]
+        streams = [s.apply(lambda x: x.transpose(axes + kept)) for s in part]
         values.append(reduce_part(streams, len(axes), format_of(target), _layout(streams), last_step))
     xp = namespace(first)
     with np.errstate(over="ignore"):
         result = values[0].astype(real_dtype(target), copy=False)
         if target.kind == "c":
-            imaginary = values[1].astype(result.dtype) if len(values) > 1 else xp.zeros_like(result)
-            result = xp.stack([result, imaginary], axis=-1).view(target)[..., 0]
+            if not pairs:
+                imaginary = values[1].astype(result.dtype) if len(values) > 1 else xp.zeros_like(result)
+                result = xp.stack([result, imaginary], axis=-1)
+            result = result.view(target)[..., 0]
     return _deliver(result.reshape(shape), out)
+
+
+def _check_out(x: Array, out: Array | None, shape: tuple[int, ...], target: np.dtype) -> None:
+    if out is None:
+        return
+    check_same_device(x=x, out=out)
+    if out.shape != shape:
+        raise ValueError(f"out must have shape {shape}, got {out.shape}")
+    if not np.can_cast(target, out.dtype, "same_kind"):
+        raise TypeError(f"out must have a dtype that holds {target}, got {out.dtype}")
 
 
 def _host_part(

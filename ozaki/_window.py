@@ -14,8 +14,9 @@ log2(n) bits of each level unused.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import frexp, inf
 
 import numpy as np
 
@@ -42,6 +43,7 @@ _ALIGNED = 8  # digits of 32 bits that hold a few windows at nearby exponents
 _UNUSED = 1 << 20
 
 _SPREAD = 8  # bits of a column's window that may be given up for a common one
+_WEIGHT = 2 * BLOCK_ROWS  # of terms added together: their sums stay below 2**61
 _LOCAL = threading.local()
 
 
@@ -55,6 +57,8 @@ class Terms:
     columns, values : (r,) int64 and float64: elements, or their remainders, outside the window.
     flags : (m,) uint8, as in `_fixedpoint`.
     scales : (r,) int64, or 0.
+    unit : the exponent that all columns have in common, if known.
+    weight : a bound on |high| and |low| in units of 2**45, if the unit is known.
     """
 
     high: np.ndarray
@@ -64,6 +68,39 @@ class Terms:
     values: np.ndarray
     flags: np.ndarray
     scales: np.ndarray | int = 0
+    unit: int | None = None
+    weight: int = 0
+
+
+def merged(terms: Iterable[Terms]) -> Iterator[Terms]:
+    """Add up neighbouring terms with common units, as far as 64 bits hold them; the others pass."""
+    waiting: Terms | None = None
+    for new in terms:
+        if new.unit is None or new.values.size:
+            yield new
+            continue
+        if waiting is None:
+            waiting = new
+            continue
+        assert waiting.unit is not None
+        unit = min(waiting.unit, new.unit)
+        up, new_up = waiting.unit - unit, new.unit - unit
+        if max(up, new_up) > LEVEL_BITS or (waiting.weight << up) + (new.weight << new_up) > _WEIGHT:
+            yield waiting
+            waiting = new
+            continue
+        waiting = Terms(
+            (waiting.high << up) + (new.high << new_up),
+            (waiting.low << up) + (new.low << new_up),
+            waiting.exponent if up == 0 else new.exponent,
+            new.columns,
+            new.values,
+            waiting.flags | new.flags,
+            unit=unit,
+            weight=(waiting.weight << up) + (new.weight << new_up),
+        )
+    if waiting is not None:
+        yield waiting
 
 
 def align_terms(batch: Sequence[Terms]) -> FixedPoint | None:
@@ -73,7 +110,8 @@ def align_terms(batch: Sequence[Terms]) -> FixedPoint | None:
     flags = np.bitwise_or.reduce([terms.flags for terms in batch])
     if len(batch) == 1:
         (terms,) = batch
-        return FixedPoint(np.stack([terms.low, terms.high]), LEVEL_BITS, terms.exponent, flags)
+        exponent = terms.exponent if terms.unit is None else terms.unit
+        return FixedPoint(np.stack([terms.low, terms.high]), LEVEL_BITS, exponent, flags)
     exponents = np.stack([terms.exponent for terms in batch])
     nonzero = np.stack([(terms.low != 0) | (terms.high != 0) for terms in batch])
     origin = np.where(nonzero, exponents, _UNUSED).min(axis=0)
@@ -94,6 +132,8 @@ def window_terms(block: np.ndarray) -> Terms:
     if not len(block):
         nothing = np.zeros(block.shape[1], np.int64)
         return Terms(nothing, nothing, nothing, nothing[:0], np.empty(0), nothing.astype(np.uint8))
+    if block.size and (terms := _common_window(block)) is not None:
+        return terms
     largest, smallest = block.max(axis=0), block.min(axis=0)
     magnitude = np.maximum(largest, -smallest)
     flags = _flags(block, largest, smallest, magnitude)
@@ -117,6 +157,33 @@ def window_terms(block: np.ndarray) -> Terms:
     return Terms(high, low, exponent, columns, values, flags)
 
 
+def _common_window(block: np.ndarray) -> Terms | None:
+    """The sums in one window for all columns, or None where it does not hold them."""
+    largest = float(np.maximum.reduce(block, axis=None))
+    smallest = float(np.minimum.reduce(block, axis=None))
+    magnitude = max(largest, -smallest)
+    if not 0 < magnitude < inf:
+        return None
+    k = max(frexp(magnitude)[1] + 1 + _CARRY, _LOWEST)
+    if k > _HIGHEST + 1 + _CARRY:
+        return None
+    high, low, rest = _two_levels(block, k)
+    if rest is not None and block.shape[1] > 1:
+        return None
+    columns, values = (_NONE, _NOTHING) if rest is None else rest
+    flags = np.full(high.shape, ORDINARY)
+    zero = (high | low) == 0
+    if block.shape[1] > 1 and zero.any():
+        part = block[:, zero]
+        flags[zero] = np.where(((part == 0) & np.signbit(part)).all(axis=0), MINUS_ZERO, ORDINARY)
+    unit = k - 52 - LEVEL_BITS
+    exponent = np.broadcast_to(np.int64(unit), flags.shape)
+    return Terms(high, low, exponent, columns, values, flags, unit=unit, weight=len(block))
+
+
+_NONE, _NOTHING = np.empty(0, np.int64), np.empty(0)
+
+
 def _common(k: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
     """One window for all columns where that costs few bits: adding one number is faster."""
     used = k[magnitude != 0] if k.size > 1 else k
@@ -126,16 +193,16 @@ def _common(k: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
 
 
 def _two_levels(
-    block: np.ndarray, k: np.ndarray
+    block: np.ndarray, k: np.ndarray | int
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
     """The integer sums of both levels, and what is left."""
     shifted, rest = _workspace(block)
-    sigma = np.ldexp(1.5, k)
+    sigma = np.asarray(np.ldexp(1.5, k))
     np.add(block, sigma, out=shifted)
     high = _sum_of_patterns(shifted, sigma)
     shifted -= sigma
     np.subtract(block, shifted, out=rest)
-    sigma = np.ldexp(1.5, k - LEVEL_BITS)
+    sigma = np.asarray(np.ldexp(1.5, k - LEVEL_BITS))
     np.add(rest, sigma, out=shifted)
     low = _sum_of_patterns(shifted, sigma)
     shifted -= sigma
@@ -159,7 +226,9 @@ def _workspace(block: np.ndarray) -> list[np.ndarray]:
 
 def _sum_of_patterns(shifted: np.ndarray, sigma: np.ndarray) -> np.ndarray:
     """Σ (shifted − sigma)/ulp(sigma): the patterns' sum wraps modulo 2**64, the result does not."""
-    return np.add.reduce(shifted.view(np.int64), axis=0) - len(shifted) * sigma.view(np.int64)
+    total = np.add.reduce(shifted.view(np.int64), axis=0)
+    total -= np.multiply(sigma.view(np.int64), len(shifted), out=np.empty_like(sigma, np.int64))
+    return total
 
 
 def _gather(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
