@@ -150,6 +150,24 @@ def test_tutorials_are_made_from_the_scripts():
         assert (tutorials.PICTURES / f"{script.stem}.png").exists(), again
 
 
+def test_gpus_printed_the_bits_that_cpus_print():
+    """The fingerprints of ozaki's results in the record of a GPU are those in the pages' CPU output."""
+    tutorials = loaded("tutorials")
+    outputs = json.loads(tutorials.ON_GPU.read_text())["outputs"]
+    compared = 0
+    for script in tutorials.SCRIPTS:
+        marks = [
+            re.findall(
+                r"\b[0-9a-f]{16}\b", text[text.find("fingerprint of") :].split("ozaki.accurate_dgemm:")[-1]
+            )
+            for text in (tutorials.shown(script), outputs.get(script.stem, ""))
+        ]
+        if script.stem in outputs and marks[0]:
+            assert set(marks[0]) == set(marks[1]), script.stem
+            compared += 1
+    assert compared
+
+
 def test_docstrings_become_markdown():
     pytest.importorskip("griffe")
     module = loaded("docstrings")
