@@ -56,8 +56,12 @@ def products(a: np.ndarray, b: np.ndarray, gpu: bool) -> dict[str, np.ndarray]:
     return results | {name: ozaki.accurate_dgemm(a, b, accuracy=name) for name in ("fp64", "exact")}
 
 
-def report(results: dict[str, np.ndarray], a: np.ndarray, b: np.ndarray) -> None:
+def report(results: dict[str, np.ndarray], a: np.ndarray, b: np.ndarray, gpu: bool) -> None:
     """The tutorial: look at a wrong product, ask for the plan, take the right one."""
+    if gpu:
+        import cupy
+
+        a, b = cupy.asarray(a), cupy.asarray(b)
     print("Pascal's triangle, n = 56, times its inverse: the largest element of C - I")
     for name, c in results.items():
         print(f"  {name:<10} {abs(c - np.eye(len(c))).max():.1e}")
@@ -115,7 +119,7 @@ def main() -> None:
 
     a, b = pascal(56)
     results = products(a, b, options.gpu)
-    report(results, a, b)
+    report(results, a, b, options.gpu)
     if options.gpu:
         print_speed()
 
