@@ -8,8 +8,9 @@ everything between input and output stays in memory of the graph's own.
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ctypes import byref, c_int, c_size_t, c_ulonglong, c_void_p
 from typing import Any
@@ -51,6 +52,19 @@ def _destroy(done: Any, executable: c_void_p, captured: c_void_p) -> None:
     routine("cuGraphDestroy")(captured)
 
 
+_local = threading.local()
+
+
+def side_by_side(first: Callable[[], Any], second: Callable[[], Any]) -> None:
+    """Call both; where this thread is capturing, their launches may run at the same time."""
+    recorder = getattr(_local, "recorder", None)
+    if recorder is None:
+        first()
+        second()
+    else:
+        recorder.fork(first, second)
+
+
 class _Launch:
     """A kernel of a graph with arguments that point into the caller's arrays."""
 
@@ -89,7 +103,7 @@ class Recorder:
 
     def __init__(self) -> None:
         cupy = import_cupy()
-        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._stream, self._side = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
         self._pool = cupy.cuda.MemoryPool()
         self.done = cupy.cuda.Event(disable_timing=True)
         """Recorded after every replay."""
@@ -137,11 +151,13 @@ class Recorder:
                 if low <= at < high
             ]
             if places:
-                launches.append(_Launch(_last_node(self._stream.ptr), len(arguments), places))
+                node = _last_node(import_cupy().cuda.get_current_stream().ptr)
+                launches.append(_Launch(node, len(arguments), places))
 
         with import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
             routine("cuStreamBeginCapture_v2")(self._stream.ptr, CAPTURE_RELAXED)
             captured = c_void_p()
+            _local.recorder = self
             try:
                 with _kernels.noting(noted):
                     yield
@@ -149,8 +165,25 @@ class Recorder:
                 with suppress(CudaError):  # of what ended the capture, the exception tells
                     routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
                 raise
+            finally:
+                _local.recorder = None
             routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
         graphs.append(Graph(self, captured, launches, [x.data.ptr for x in arrays]))
+
+    def fork(self, first: Callable[[], Any], second: Callable[[], Any]) -> None:
+        """Call both, the second on a stream of its own that joins the captured one afterwards.
+
+        What the second allocates is not used again in this graph before they have joined.
+        """
+        event = import_cupy().cuda.Event
+        start, end = event(disable_timing=True), event(disable_timing=True)
+        start.record(self._stream)
+        self._side.wait_event(start)
+        with self._side:
+            second()
+            end.record(self._side)
+        first()
+        self._stream.wait_event(end)
 
 
 def _extent(x: Array) -> tuple[int, int]:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from multiword._arrays import Array, is_cupy, namespace, to_float64
+from multiword._graphs import side_by_side
 from multiword._kernels import Kernel
 from multiword.formats import Format
 from ozaki._operand import Operand
@@ -169,17 +170,20 @@ def _summarize_device(
 ) -> tuple[tuple[Array, Array], Callable[[], Reading]]:
     cupy = namespace(profiles[0].exponent)
     found = cupy.zeros((2, 3 + OCTAVES), cupy.uint64)
-    made = []
-    for i, (p, given) in enumerate(zip(profiles, scales, strict=True)):
-        rows = len(p.exponent)
-        made.append(cupy.empty(rows, cupy.int32) if given is None else given)
-        sizes = (np.int32(given is not None), np.int32(rows), np.int64(p.length))
+    made = tuple(
+        cupy.empty(len(p.exponent), cupy.int32) if given is None else given
+        for p, given in zip(profiles, scales, strict=True)
+    )
+
+    def reduce(i: int) -> None:
+        p, rows = profiles[i], len(profiles[i].exponent)
+        sizes = (np.int32(scales[i] is not None), np.int32(rows), np.int64(p.length))
         limits = (np.int32(limit.bits), np.int32(limit.thirtyseconds))
         arrays = (p.exponent, p.total, p.square, p.counts, made[i])
-        _SUMMARIZE(
-            (min(64, -(-rows // 256)),), (256,), (*arrays, *sizes, *limits, found[i]), **_SUMMARY_CONSTANTS
-        )
+        grid = (min(64, -(-rows // 256)),)
+        _SUMMARIZE(grid, (256,), (*arrays, *sizes, *limits, found[i]), **_SUMMARY_CONSTANTS)
 
+    side_by_side(lambda: reduce(0), lambda: reduce(1))
     pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(found.nbytes), np.uint64, found.size)
     pinned = pinned.reshape(found.shape)
     arrived = cupy.cuda.Event(block=False, disable_timing=True)
@@ -193,7 +197,7 @@ def _summarize_device(
         arrived.synchronize()
         return _read_summary(pinned[0], profiles[0].length), _read_summary(pinned[1], profiles[1].length)
 
-    return (made[0], made[1]), send
+    return made, send
 
 
 def _read_summary(found: np.ndarray, length: int) -> Summary:

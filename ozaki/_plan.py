@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from multiword._arrays import Array, namespace
+from multiword._graphs import side_by_side
 from multiword.engines import Engine, get_product
 from multiword.engines._machine import bandwidth, device_name, rates
 from multiword.formats import FORMATS
@@ -185,6 +186,7 @@ def ordinary_plan(a: Operand, b: Operand, options: Options) -> tuple[Plan, Calla
     """
     limits = FORMATS[str(options.accuracy)]
     name = limits.name, 0
+    side_by_side(lambda: a.profile, lambda: b.profile)
     known = a.norm_scales.get(name), b.norm_scales.get(name)
     scales, send = certificate.summarize((a.profile, b.profile), known, limits)
     a.norm_scales[name], b.norm_scales[name] = scales
@@ -201,8 +203,10 @@ def widened_plan(a: Operand, b: Operand, options: Options, bits: int) -> Plan:
 
 def split_whole(plan: Plan, a: Operand, b: Operand, engine: Engine) -> None:
     """Split both operands, for products that fit the workspace in one panel."""
-    a.split_whole(plan.steps, plan.scales[0], engine.padding)
-    b.split_whole(plan.steps, plan.scales[1], engine.padding)
+    side_by_side(
+        lambda: a.split_whole(plan.steps, plan.scales[0], engine.padding),
+        lambda: b.split_whole(plan.steps, plan.scales[1], engine.padding),
+    )
 
 
 def _plan_for(

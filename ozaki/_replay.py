@@ -16,6 +16,7 @@ from typing import Any
 
 from multiword._arrays import Array, import_cupy, is_cupy
 from multiword._graphs import Graph, Recorder, overlap
+from multiword._libcuda import CudaError
 from multiword.engines._cublas import Cublas
 from multiword.formats import FORMATS
 from ozaki import _certificate as certificate
@@ -36,7 +37,7 @@ ONCE, NEVER = "seen once", "not to be captured"
 _known: OrderedDict[tuple[Any, ...], Captured | str] = OrderedDict()
 """What is known of each kind of call, the one used last at the end."""
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # what is forgotten may take prepared operands along, which are then forgotten too
 
 
 def product(a: Operand, b: Operand, options: Options) -> Array | None:
@@ -59,8 +60,7 @@ def product(a: Operand, b: Operand, options: Options) -> Array | None:
 
 def forget() -> None:
     """Give back the memory of all that was captured."""
-    with _lock:
-        _known.clear()
+    _drop(list(_known))
 
 
 def _key(a: Operand, b: Operand, options: Options) -> tuple[Any, ...]:
@@ -76,8 +76,7 @@ def _key(a: Operand, b: Operand, options: Options) -> tuple[Any, ...]:
 def _forget_prepared(number: int) -> None:
     """Forget what was captured for a prepared operand, which is gone, and its id free for another."""
     with _lock:
-        for key in [key for key in _known if number in key[-1]]:
-            del _known[key]
+        _drop([key for key in _known if number in key[-1]])
 
 
 def _keep(key: tuple[Any, ...], known: Captured | str) -> None:
@@ -90,13 +89,21 @@ def _keep(key: tuple[Any, ...], known: Captured | str) -> None:
 def _forget_the_oldest() -> None:
     """Forget what was used least recently beyond the limits; never what was used last."""
     limit = _limit()
+    dropped: list[tuple[Any, ...]] = []
     with _lock:
         held = sum(x.nbytes for x in _known.values() if isinstance(x, Captured))
         for key, known in list(_known.items())[:-1]:
             size = known.nbytes if isinstance(known, Captured) else 0
-            if len(_known) > KINDS_KNOWN or (size and held > limit):
+            if len(_known) - len(dropped) > KINDS_KNOWN or (size and held > limit):
                 held -= size
-                del _known[key]
+                dropped.append(key)
+    _drop(dropped)
+
+
+def _drop(keys: list[tuple[Any, ...]]) -> None:
+    with _lock:
+        gone = [_known.pop(key, None) for key in keys]
+    del gone  # outside of the lock: a graph that is running is waited for
 
 
 def _limit() -> int:
@@ -108,6 +115,8 @@ def _capture(a: Operand, b: Operand, options: Options) -> Captured | str:
         captured = Captured(a, b, options)
     except (import_cupy().cuda.memory.OutOfMemoryError, _Unfit):
         return NEVER
+    except CudaError:  # another thread has synchronized the device, which ends a capture
+        return ONCE
     return captured if captured.nbytes <= _limit() else NEVER
 
 
@@ -163,7 +172,7 @@ class Captured:
             if needed not in self._multiply:
                 try:
                     self._capture_product(needed, a, b, arrays[2])
-                except (cupy.cuda.memory.OutOfMemoryError, _Unfit):
+                except (cupy.cuda.memory.OutOfMemoryError, CudaError, _Unfit):
                     self._expected = None
                     return None
                 _forget_the_oldest()
