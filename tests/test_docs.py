@@ -319,6 +319,14 @@ def test_no_markdown_is_left(site):
         assert not page.raw, path.name
 
 
+def test_formulas_are_drawn(site):
+    pytest.importorskip("latex2mathml")
+    folder, _ = site
+    for path, name in NAMES.items():
+        drawn = (folder / name).with_suffix(".html").read_text().count("<math ")
+        assert drawn == path.read_text().count("\n```math\n"), name
+
+
 def test_pictures_are_described(site):
     for path, page in site[1].items():
         assert not page.without_text, path.name
