@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
 
-BLOCK_ELEMENTS = 1 << 15
-"""Elements of float64 that, with a few temporaries, stay in a core's second-level cache."""
+BLOCK_ELEMENTS = 1 << 16
+"""Elements of float64 to a block: a few such arrays about fill a core's second-level cache, and an
+operation on one takes long enough for Python's own time, during which other threads wait, not to matter."""
 
 
 def over_rows(work: Callable[[slice], None], rows: int, row_elements: int) -> None:
@@ -36,14 +39,33 @@ def over_rows(work: Callable[[slice], None], rows: int, row_elements: int) -> No
         done.result()
 
 
-def contiguous_rows(x: np.ndarray, block: slice) -> np.ndarray:
-    """Return a float64 copy of some rows of a matrix, each contiguous."""
+def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:
+    """Copy some rows of a matrix to `out`, a float64 array whose rows are contiguous."""
     rows = x[block]
     if abs(rows.strides[0]) < abs(rows.strides[1]):
         # Numbers of a row that lie powers of two apart would drive one another out of the cache:
         # read along memory first, and turn what lies close together.
-        rows = np.ascontiguousarray(rows.T).T
-    return np.array(rows, np.float64, order="C")
+        turned = scratch("turned", rows.T.shape)
+        np.copyto(turned, rows.T)
+        rows = turned.T
+    np.copyto(out, rows)
+    return out
+
+
+def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
+    """Return an array of this thread's own, under that name the same memory every time.
+
+    Memory that has just been allocated costs ten times what an operation on it does: each of its
+    pages must be had from the system.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    held = _held.__dict__.get(name)
+    if held is None or held.nbytes < size:
+        held = _held.__dict__[name] = np.empty(size, np.uint8)
+    return held[:size].view(dtype).reshape(shape)
+
+
+_held = threading.local()
 
 
 def thread_count() -> int:

@@ -17,7 +17,7 @@ import numpy as np
 
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
-from ozaki._parallel import contiguous_rows, over_rows
+from ozaki._parallel import contiguous_rows, over_rows, scratch
 from ozaki._tiles import TILES_SOURCE, operand_layout, tile_shape
 
 BITS = 16
@@ -73,10 +73,10 @@ def _profile_host(parts: list[np.ndarray]) -> tuple[np.ndarray, ...]:
     counts = np.zeros((rows, len(LEVELS)), np.int32)
 
     def work(block: slice) -> None:
-        magnitudes = [contiguous_rows(x, block) for x in parts]
-        for x in magnitudes:
-            np.abs(x, out=x)
-        largest = np.max([x.max(axis=1) for x in magnitudes], axis=0)
+        magnitudes = scratch("magnitudes", (len(parts), *parts[0][block].shape))
+        for x, out in zip(parts, magnitudes, strict=True):
+            np.abs(contiguous_rows(x, block, out), out=out)
+        largest = magnitudes.max(axis=(0, 2))
         e = np.frexp(largest)[1]
         e = np.where(largest == 0, ZERO, np.where(np.isfinite(largest), e, NONFINITE))
         exponent[block] = e
@@ -86,7 +86,7 @@ def _profile_host(parts: list[np.ndarray]) -> tuple[np.ndarray, ...]:
         for x in magnitudes:
             if not usable.all():
                 x[~usable] = 0
-            if -1000 < shift.min() and shift.max() < 1000:
+            if np.abs(shift).max() < 1000:
                 x *= np.ldexp(1.0, shift)[:, None]
             else:  # two factors, because 2**shift alone would overflow for subnormal rows
                 x *= np.ldexp(1.0, half)[:, None]
@@ -96,21 +96,23 @@ def _profile_host(parts: list[np.ndarray]) -> tuple[np.ndarray, ...]:
             for h in range(0, columns, 1 << 20):  # sums of up to 2**20 squares are exact
                 piece = x[:, h : h + (1 << 20)]
                 total[block] += piece.sum(axis=1).astype(np.int64)
-                square[block] += np.vecdot(piece, piece).astype(np.int64)
+                square[block] += np.einsum("ij,ij->i", piece, piece).astype(np.int64)
 
     over_rows(work, rows, columns)
     return exponent, total, square, counts
 
 
 def _count_octaves(x: np.ndarray) -> np.ndarray:
-    """For each row of (r, k) magnitudes below 2**BITS how many are at least 2**(BITS - 1 - q), q in LEVELS."""
+    """How many magnitudes of each row, all below 2**BITS, are at least 2**(BITS - 1 - q), q in LEVELS."""
     rows, columns = x.shape
     # The leading 16 bits order as the numbers do. Eight bytes of a comparison are added at once.
-    leading = np.zeros((rows, -(-columns // 8) * 8), np.uint16)
-    leading[:, :columns] = x.view(np.int64) >> 48
+    bits = np.right_shift(x.view(np.int64), 48, out=scratch("bits", x.shape, np.int64))
+    padded = rows, -(-columns // 8) * 8
+    leading, above = scratch("leading", padded, np.uint16), scratch("above", padded, np.bool_)
+    leading[:, :columns], leading[:, columns:] = bits, 0
     counts = np.zeros((rows, len(LEVELS)), np.int64)
     for i, q in enumerate(LEVELS):
-        eights = (leading >= (1023 + BITS - 1 - q) << 4).view(np.uint64)
+        eights = np.greater_equal(leading, (1023 + BITS - 1 - q) << 4, out=above).view(np.uint64)
         for h in range(0, eights.shape[1], 255):  # sums that a byte can hold
             sums = np.add.reduce(eights[:, h : h + 255], axis=1)
             counts[:, i] += sums.view(np.uint8).reshape(rows, 8).sum(axis=1, dtype=np.int64)

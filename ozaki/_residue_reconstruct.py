@@ -10,12 +10,15 @@ import numpy as np
 from multiword._arrays import Array, is_cupy, namespace, real_parts
 from multiword._kernels import Kernel
 from multiword.formats import Format
-from ozaki._parallel import over_rows
+from ozaki._parallel import over_rows, scratch
 from ozaki._residue_system import ResidueSystem, on_device, reduce, residue_system
 from ozaki._rounding import ROUNDING_SOURCE, round_digits, round_short
 
 HOST_BASE_BITS = 26
 """Bits of a digit on the host, where `round_short` puts two digits into one float64."""
+
+SMALL_PRODUCT = 1 << 17
+"""Multiplications in a product that OpenBLAS computes in one thread (it does up to 2**18)."""
 
 
 def reconstruct(
@@ -40,18 +43,25 @@ def _reconstruct_host(
     moduli = np.array(system.moduli, np.float64)
     base_bits = min(system.base_bits, HOST_BASE_BITS)
     digits = np.ascontiguousarray(system.digits(base_bits).T)
+    # Products this small are left by the BLAS to the thread that asks: its own would be in our way.
+    step = max(1, SMALL_PRODUCT // digits.size)
     parts = real_parts(out)
 
     def work(block: slice) -> None:
         rows = scales[0][block, None].astype(np.int64)
         for part, terms in zip(parts, _real_parts(y[:, :, block, :n]), strict=True):
-            residue = np.empty((len(moduli) + 1, *terms[0].shape))
-            for t, p in enumerate(moduli):
-                residue[t] = terms[t]
-                reduce(residue[t], p, 1 / p)
-            flat = residue.reshape(len(residue), -1)
-            np.rint((1 / moduli) @ flat[:-1], out=flat[-1])
-            value = (digits @ flat).reshape(-1, *terms[0].shape)
+            shape = terms[0].shape
+            residue, spare = scratch("residues", (len(moduli) + 1, *shape)), scratch("spare", shape)
+            quotient = residue[-1]
+            quotient[...] = 0
+            for term, reduced, p in zip(terms, residue, moduli, strict=False):
+                reduce(term, p, 1 / p, spare, reduced)
+                quotient += np.multiply(reduced, 1 / p, out=spare)
+            np.rint(quotient, out=quotient)
+            value = scratch("digits", (len(digits), *shape))
+            flat, sums = residue.reshape(len(residue), -1), value.reshape(len(digits), -1)
+            for h in range(0, flat.shape[1], step):
+                np.matmul(digits, flat[:, h : h + step], out=sums[:, h : h + step])
             rounded = round_short(value, base_bits, -rows, -scales[1].astype(np.int64), target)
             if rounded is None:
                 rounded = round_digits(value.astype(np.int64), base_bits, -(rows + scales[1]), target)

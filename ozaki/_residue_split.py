@@ -11,7 +11,7 @@ from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from multiword.engines import get_product
 from multiword.formats import FORMATS
-from ozaki._parallel import over_rows
+from ozaki._parallel import contiguous_rows, over_rows, scratch
 from ozaki._residue_system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
 from ozaki._scales import DISCARD
 from ozaki._tiles import TILES_SOURCE, operand_layout, tile_shape
@@ -73,54 +73,60 @@ def _residues_host(
     out[:, :, :, columns:] = 0
 
     def work(block: slice) -> None:
-        kept = scale[block] != DISCARD
+        memory = scratch("halves and images", (2 * len(parts) + len(out) + 1, *parts[0][block].shape))
+        *images, spare = memory[2 * len(parts) :]
         halves = [
-            _integer_halves(_keep_rows(x[block], kept), scale[block] * kept, powers is not None)
-            for x in parts
+            _integer_halves(contiguous_rows(x, block, value), scale[block], powers is not None, high)
+            for x, value, high in zip(parts, memory[::2], memory[1::2], strict=False)
         ]
         for t, (p, inverse, low_factor, high_factor, *_) in enumerate(factors):
-            images = []
-            for high, low, power in halves:
-                upper = reduce(high.copy(), p, inverse) if long else high
-                y = reduce(upper * high_factor + low * low_factor, p, inverse)
+            for y, (high, low, power) in zip(images, halves, strict=False):
+                upper = reduce(high, p, inverse, spare, y) if long else high
+                np.multiply(upper, high_factor, out=y)
+                y += np.multiply(low, low_factor, out=spare) if weighted else low  # else that factor is 1
+                reduce(y, p, inverse, spare)
                 if powers is not None:
-                    y = reduce(y * powers[t][power], p, inverse)
-                images.append(y)
-            if len(images) == 2:
-                images.append(reduce(images[0] + images[1], p, inverse))
+                    y *= powers[t][power]
+                    reduce(y, p, inverse, spare)
+            if len(images) == 3:
+                reduce(np.add(images[0], images[1], out=images[2]), p, inverse, spare)
             for image, y in zip(out[:, t, block, :columns], images, strict=True):
                 # 128 and -128 are one residue modulo 256; only the latter is an int8.
-                np.copyto(
-                    image,
-                    np.where(y == 128, -128, y) if out.dtype == np.int8 and p == 256 else y,
-                    casting="unsafe",
-                )
+                wrapped = np.where(y == 128, -128, y) if out.dtype == np.int8 and p == 256 else y
+                np.copyto(image, wrapped, casting="unsafe")
 
-    over_rows(work, rows, columns)
-
-
-def _keep_rows(x: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    return x if kept.all() else np.where(kept[:, None], x, 0)
+    over_rows(work, rows, 2 * columns)
 
 
 def _integer_halves(
-    x: np.ndarray, scale: np.ndarray, wide: bool
+    value: np.ndarray, scale: np.ndarray, wide: bool, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """A' = (high·2**SPLIT + low)·2**power, with |low| below 2**SPLIT and |high| below 2**51."""
+    """A' = (high·2**SPLIT + low)·2**power, with |low| below 2**SPLIT and |high| below 2**51.
+
+    `value`, of float64, becomes the lower half, and `high` is written to.
+    """
     power = None
+    kept = scale != DISCARD
+    if not kept.all():
+        value[~kept] = 0
+        scale = np.where(kept, scale, 0)
     if wide:
-        exponent = np.frexp(x)[1] + scale[:, None]
+        exponent = np.frexp(value)[1] + scale[:, None]
         power = np.maximum(exponent - FORMATS["fp64"].precision, 0)
-        power[x == 0] = 0
-        value = np.rint(np.ldexp(x.astype(np.float64), scale[:, None] - power))
-    else:
+        power[value == 0] = 0
+        np.ldexp(value, scale[:, None] - power, out=value)
+    elif np.abs(scale).max() < 1000:
+        value *= np.ldexp(1.0, scale)[:, None]
+    else:  # two factors, because 2**scale alone would overflow for subnormal rows
         half = scale >> 1
-        value = x * np.ldexp(1.0, half)[:, None]
+        value *= np.ldexp(1.0, half)[:, None]
         value *= np.ldexp(1.0, scale - half)[:, None]
-        np.rint(value, out=value)
-    high = value * 2.0**-SPLIT
+    np.rint(value, out=value)
+    np.multiply(value, 2.0**-SPLIT, out=high)
     np.rint(high, out=high)
-    value -= high * 2.0**SPLIT
+    high *= 2.0**SPLIT
+    value -= high
+    high *= 2.0**-SPLIT
     return high, value, power
 
 

@@ -155,10 +155,15 @@ def on_device(system: ResidueSystem, name: str, argument: int, xp: ModuleType) -
     return _table(system, name, argument, xp.cuda.runtime.getDevice(), xp)
 
 
-def reduce(x: np.ndarray, p: float, inverse: float) -> np.ndarray:
-    """x mod p, symmetric, in place; exact for integers |x| < 2**52."""
-    quotient = x * inverse
+def reduce(
+    x: np.ndarray,
+    p: float,
+    inverse: float,
+    scratch: np.ndarray | None = None,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """x mod p, symmetric, in place or in `out`; exact for integers |x| < 2**52."""
+    quotient = np.multiply(x, inverse, out=scratch)
     np.rint(quotient, out=quotient)
     quotient *= p
-    x -= quotient
-    return x
+    return np.subtract(x, quotient, out=x if out is None else out)

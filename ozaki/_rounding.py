@@ -13,6 +13,7 @@ import numpy as np
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from multiword.formats import FORMATS, Format
+from ozaki._parallel import scratch
 
 
 def round_digits(
@@ -60,29 +61,41 @@ def round_short(
     if target.precision != 53 or not 3 < len(digits) < 7 or not normal:
         return None
     base = 2.0**base_bits
+    shape = digits[0].shape
+    carry, leading, top, rest, low = scratch("round_short", (5, *shape))
+    value = np.empty(shape)
     with np.errstate(all="ignore"):
-        for low, high in pairwise(digits):
-            carry = low * (1 / base)
+        for lower, higher in pairwise(digits):
+            np.multiply(lower, 1 / base, out=carry)
             np.rint(carry, out=carry)
-            high += carry
+            higher += carry
             carry *= base
-            low -= carry
-        leading = digits[3] if len(digits) == 4 else digits[3] + digits[4] * base
-        if digits[5:].any() or np.abs(leading).max() >= 2.0**35:
+            lower -= carry
+        if len(digits) == 4:
+            leading[...] = digits[3]
+        else:
+            np.multiply(digits[4], base, out=leading)
+            leading += digits[3]
+        if digits[5:].any() or np.abs(leading, out=carry).max() >= 2.0**35:
             return None
         # V = (top + rest)·base² + low: `low` has two balanced digits and is exact, below 2**52; so is
         # top + rest, by an error-free sum; and `rest` is an integer below 2**8, 0 unless |top| > 2**53.
-        low = digits[1] * base + digits[0]
-        leading = leading * base
-        top = leading + digits[2]
-        rest = digits[2] - (top - leading)
+        np.multiply(digits[1], base, out=low)
+        low += digits[0]
+        leading *= base
+        np.add(leading, digits[2], out=top)
+        np.subtract(top, leading, out=rest)
+        np.subtract(digits[2], rest, out=rest)
         rest *= base * base
         top *= base * base
-        tail = rest + low  # inexact by less than 2**8, and only if rest is not 0
-        value = top + tail
-        error = tail - (value - top)
-        margin = np.where(rest == 0, 0.0, 2.0**9)
-        if not ((value + (error + margin) == value) & (value + (error - margin) == value)).all():
+        tail = np.add(rest, low, out=low)  # inexact by less than 2**8, and only if rest is not 0
+        np.add(top, tail, out=value)
+        np.subtract(value, top, out=top)
+        error = np.subtract(tail, top, out=top)
+        # Where rest is 0, value + error is V, and value the nearest; elsewhere a margin must not matter.
+        doubtful = np.flatnonzero(rest)
+        near, away = value.ravel()[doubtful], error.ravel()[doubtful]
+        if ((near + (away + 2.0**9) != near) | (near + (away - 2.0**9) != near)).any():
             return None
         value *= np.ldexp(1.0, rows)
         value *= np.ldexp(1.0, columns)
