@@ -1,0 +1,113 @@
+"""The kernels of scheme "residues" give what their NumPy forms give, number for number."""
+
+import numpy as np
+import pytest
+
+from multiword._arrays import real_parts
+from multiword.formats import FORMATS
+from ozaki._profile import profile
+from ozaki._residue_reconstruct import reconstruct
+from ozaki._residue_split import residues
+from ozaki._residue_system import residue_system
+from ozaki._scales import DISCARD, norm_limit, norm_scales
+
+pytestmark = pytest.mark.gpu
+
+SHAPES = [(1, 1), (5, 7), (37, 301), (301, 37), (33, 2049), (1, 5000), (1500, 3), (300, 1100)]
+DTYPES = ["float64", "float32", "complex128", "complex64"]
+KINDS = ["normal", "wide", "subnormal", "special"]
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+def matrix(kind, shape, dtype):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape)
+    if kind == "wide":
+        x *= 2.0 ** rng.integers(-40, 40, shape)
+    elif kind == "subnormal":
+        x *= 2.0 ** (-1045 if dtype in ("float64", "complex128") else -140)
+    elif kind == "special":
+        x[rng.random(shape) < 0.3] = 0
+        x[0], x[-1, 0], x[shape[0] // 2, -1] = 0, np.inf, np.nan
+    if dtype.startswith("complex"):
+        x = x + 1j * rng.standard_normal(shape) * x.real
+    with np.errstate(over="ignore"):
+        return x.astype(dtype)
+
+
+def layouts(cupy, x):
+    yield cupy.asarray(x)
+    yield cupy.asfortranarray(cupy.asarray(x))
+    yield cupy.repeat(cupy.asarray(x), 2, axis=1)[:, ::2]
+    yield cupy.asarray(x[::-1, ::-1].copy())[::-1, ::-1]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_profiles(cupy, kind, dtype, shape):
+    x = matrix(kind, shape, dtype)
+    with np.errstate(all="ignore"):
+        expected = profile(real_parts(x))
+    for y in layouts(cupy, x):
+        found = profile(real_parts(y))
+        for name in ("exponent", "total", "square", "counts"):
+            assert np.array_equal(getattr(found, name).get(), getattr(expected, name)), name
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", SHAPES[1:7], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["normal", "special"])
+@pytest.mark.parametrize(
+    ("word", "bits", "extra"), [("int8", 60, 0), ("int8", 200, 22), ("int8", 300, 105), ("fp64", 500, 60)]
+)
+def test_residues(cupy, word, bits, extra, kind, dtype, shape):
+    x = matrix(kind, shape, dtype)
+    parts = real_parts(x)
+    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
+    with np.errstate(all="ignore"):
+        made = profile(parts)
+        scale = norm_scales(made, target)
+        scale = np.where(scale == DISCARD, scale, scale + extra).astype(np.int32)
+        width = int(norm_limit(target, made.length).log2 / 2) + 2 + extra
+        system = residue_system(word, bits, max(2, shape[1]), len(parts))
+        for padding in (1, 16):
+            weighted = padding == 1
+            expected = residues(parts, scale, system, padding, weighted, width)
+            for y in (cupy.asarray(x), cupy.asfortranarray(cupy.asarray(x))):
+                found = residues(real_parts(y), cupy.asarray(scale), system, padding, weighted, width)
+                assert np.array_equal(found.get(), expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (37, 29), (130, 261)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("word", "bits"), [("int8", 54), ("int8", 109), ("int8", 150), ("int8", 300), ("fp64", 109)]
+)
+@pytest.mark.parametrize("offset", [0, 510])
+def test_reconstruction(cupy, offset, word, bits, dtype, shape):
+    rng = np.random.default_rng(1)
+    images = 3 if dtype.startswith("complex") else 1
+    system = residue_system(word, float(bits), 4096, (images + 1) // 2)
+    m, n = shape
+    padded = images, -(-m // 16) * 16, -(-n // 16) * 16
+    value = rng.integers(-(2**62), 2**62, padded).astype(object) * 2 ** max(0, bits - 64)
+    value >>= rng.integers(max(0, 64 - bits), bits - 2, padded).astype(object)
+    if images == 3:
+        value[2] = value[0] + value[1]
+    y = np.empty((images, len(system.moduli), *padded[1:]), np.int32 if word == "int8" else np.float64)
+    for t, p in enumerate(system.moduli):
+        y[:, t] = (value * system.weights[t] % p).astype(np.int64) + p * rng.integers(-900, 900, padded)
+    scales = [rng.integers(-20, 80, size).astype(np.int32) + offset for size in shape]
+    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
+    expected, found = np.empty(shape, dtype), cupy.empty((m, n + 1), dtype)[:, 1:]
+    with np.errstate(all="ignore"):
+        reconstruct(y.copy(), system, tuple(scales), target, expected)
+    reconstruct(cupy.asarray(y), system, tuple(cupy.asarray(s) for s in scales), target, found)
+    assert np.ascontiguousarray(found.get()).tobytes() == expected.tobytes()
