@@ -39,8 +39,9 @@ OCTAVES = 44
 MAGNITUDE_BITS = 24
 """Bits of the truncated magnitudes in the second stage."""
 
-WIDEST = 48
-"""Bits by which the first stage may widen all integers; data that ask for more see the second."""
+WIDEST, WIDENING = 48, 3
+"""Bits by which the first stage may widen all integers (data that ask for more see the second), and
+the step in which it does: moduli come in such steps, and few widths mean few kernels to compile."""
 
 _SUMMARY_CONSTANTS: dict[str, Any] = {**PROFILE_CONSTANTS, "OCTAVES": OCTAVES, "DISCARD": DISCARD}
 
@@ -262,7 +263,8 @@ def widening(a: Summary, b: Summary, target: Format) -> tuple[int, float] | None
         return 0, bound
     if bound > tolerance * 2.0**WIDEST:
         return None
-    bits = math.ceil(math.log2(bound / tolerance))  # an ulp of the logarithm is no matter
+    # The exponent of a quotient, unlike its logarithm, is the same on every machine.
+    bits = WIDENING * -(-math.frexp(bound / tolerance)[1] // WIDENING)
     return bits, bound * 2.0**-bits
 
 
