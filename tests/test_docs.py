@@ -6,9 +6,11 @@ import importlib.util
 import inspect
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -80,6 +82,31 @@ def test_every_block_says_what_it_is():
         for block in BLOCK.finditer(path.read_text()):
             info = block["info"].strip()
             assert info in known or info.startswith("{.python .script title="), path
+
+
+COMMANDS = re.compile(r"(?:^|&& |/)(python3?|pip) (?P<rest>[^#&\n]+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", [*PAGES, ROOT / "README.md"], ids=lambda path: path.name)
+def test_commands_name_what_there_is(path):
+    """Modules, scripts, options and extras in the shell commands of a page."""
+    text = path.read_text()
+    indented = re.findall(r"^    (.*)$", text, re.MULTILINE) if path.name == "README.md" else []
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for command in COMMANDS.finditer("\n".join([*examples(path, "sh"), *indented])):
+        words = shlex.split(command["rest"])
+        if command[1] == "pip":
+            assert set(re.findall(r"\[(\w+)\]", command["rest"])) <= set(extras), command[0]
+            continue
+        module = words[1] if words[0] == "-m" else None
+        assert importlib.util.find_spec(module) if module else (ROOT / words[0]).exists(), command[0]
+        if module and module.split(".")[0] not in ("ozaki", "multiword", "benchmarks"):
+            continue
+        source = importlib.util.find_spec(module).origin if module else str(ROOT / words[0])
+        if source.endswith("__init__.py"):
+            source = source.replace("__init__.py", "__main__.py")
+        for option in (w.split("=")[0] for w in words if w.startswith("--")):
+            assert f'"{option}"' in Path(source).read_text(), command[0]
 
 
 def test_performance_page_is_what_the_results_say():
@@ -166,6 +193,7 @@ def test_gpus_printed_the_bits_that_cpus_print():
 
 def test_docstrings_become_markdown():
     pytest.importorskip("griffe")
+    assert doctest.testmod(loaded("formulas")).failed == 0
     module = loaded("docstrings")
     assert doctest.testmod(module) == (0, 1)
     text = module.markdown("A.\n\nNotes\n-----\n`2**x` < 3*y\n\n>>> 1\n1\n\n== ==\na  b\n== ==\n")
