@@ -7,21 +7,25 @@ No figure is typed: what has no file has no section.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.gemm_report import FACES, draw_gemm, gemm_names, gemm_section, steps_section
+from benchmarks.report_figures import draw_batched, draw_words, draw_words_model, save
 from benchmarks.report_sections import (
-    FACES,
+    batched_section,
     device,
     error,
-    gemm_names,
+    findings_section,
     load,
+    model_section,
     number,
+    reductions_section,
     seconds,
-    sections,
     shape,
     table,
+    words_model_section,
+    words_section,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,6 +43,32 @@ times faster than the native routine ours is. Errors are the largest componentwi
 against a reference of higher precision. Absolute speeds differ from machine to machine, and those of a CPU
 from run to run.
 """
+
+
+def sections() -> list[tuple[str, Callable[[str], str]]]:
+    """The result files that there are, in the page's order, and what shows each."""
+    others: list[tuple[str, Callable[[str], str]]] = [
+        ("steps_h200", steps_section),
+        ("multiword_h200", words_section),
+        ("multiword_model", words_model_section),
+        ("batched_h200", batched_section),
+        ("reductions_h200", reductions_section),
+        ("reductions_cpu", reductions_section),
+        ("tensorcore_h200", model_section),
+        ("probe_h200", findings_section),
+    ]
+    return [*((name, gemm_section) for name in gemm_names()), *(x for x in others if load(x[0]))]
+
+
+def draw_figures(folder: Path) -> None:
+    """Draw what there are results for."""
+    drawings = dict.fromkeys(gemm_names(), draw_gemm)
+    drawings["multiword_h200"] = draw_words
+    drawings["multiword_model"] = draw_words_model
+    drawings["batched_h200"] = draw_batched
+    for name, draw in drawings.items():
+        if load(name):
+            save(draw(name), folder, name)
 
 
 def page() -> str:
@@ -134,12 +164,8 @@ def in_readme(text: str, results: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__.split("\n")[0])
-    parser.add_argument("--no-figures", action="store_true", help="only the texts; needs no matplotlib")
-    if not parser.parse_args().no_figures:
-        from benchmarks.report_figures import draw_figures
-
-        draw_figures(PAGE.parent / "figures")
+    """Draw, write and print."""
+    draw_figures(PAGE.parent / "figures")
     PAGE.write_text(page())
     print(headline())
     if README.exists():

@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from benchmarks.report_sections import FACES, device, digest, gemm_names, load
+from benchmarks.report_sections import device, digest, load
 
 ROOT = Path(__file__).resolve().parents[1]
 STYLE = mpl.rc_params_from_file(ROOT / "examples" / "figures.mplstyle", use_default_template=False)
@@ -29,37 +29,6 @@ def save(figure: Any, folder: Path, name: str) -> None:
     metadata = {"Date": None, "Description": f"{name}.json {digest(name)}"}
     figure.savefig(path, metadata=metadata, bbox_inches="tight", facecolor="white")
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
-
-
-def draw_gemm(name: str) -> Figure:
-    """Speed against n on normal data; errors on every kind of data at the largest size."""
-    data = load(name)
-    figure = Figure(figsize=(11, 4.2))
-    left, right = figure.subplots(1, 2)
-    square = [r for r in data["results"] if len(set(r["shape"])) == 1]
-    unit, scale = ("Tflop/s", 1) if data.get("cublas") else ("Gflop/s", 1000)
-    shown = []
-    for i, (dtype, face) in enumerate(FACES.items()):
-        rows = sorted((r for r in square if r["dtype"] == dtype), key=lambda r: r["shape"])
-        shown += [r for r in rows if r["shape"] == rows[-1]["shape"]]
-        rows = [r for r in rows if r["data"] == "normal"]
-        n = [r["shape"][0] for r in rows]
-        if rows:
-            for x, style, label in (("ours", "o-", face), ("native", "x:", f"native {dtype}")):
-                left.plot(n, [scale * r[x]["teraflops"] for r in rows], style, color=f"C{i}", label=label)
-    mark_sizes(left, [r["shape"][0] for r in square])
-    left.set(xlabel="n", ylabel=unit, title=f"Speed, normal data, {device(data)}", ylim=(0, None))
-    left.legend()
-    precisions = len({r["dtype"] for r in shown}) > 1
-    labels = [r["dtype"] if precisions else r["data"] for r in shown]
-    for x, style in (("native", "C1x"), ("ours", "C0o")):
-        right.semilogy(labels, [r[x]["max"] for r in shown], style, markersize=8, label=x)
-    right.semilogy(labels, [r["plan"]["bound"] for r in shown], "v", color="0.6", label="certified")
-    where = "largest n" if precisions else f"n = {shown[0]['shape'][0]}"
-    right.set(xlabel="" if precisions else "data (numbers: φ)", title=f"Largest error, {where}")
-    right.set_ylabel("|C - Ĉ| / |A||B|")
-    right.legend()
-    return figure
 
 
 STYLES = {"sgemm": "C1x:", "default": "C0o-", "three calls": "C2^-"}
@@ -125,14 +94,3 @@ def draw_batched(name: str) -> Figure:
     right.set(xlabel="n", ylabel="%", title="Share of what memory allows", ylim=(0, None))
     left.legend(fontsize=9)
     return figure
-
-
-def draw_figures(folder: Path) -> None:
-    """Draw what there are results for."""
-    drawings = dict.fromkeys(gemm_names(), draw_gemm)
-    drawings["multiword_h200"] = draw_words
-    drawings["multiword_model"] = draw_words_model
-    drawings["batched_h200"] = draw_batched
-    for name, draw in drawings.items():
-        if load(name):
-            save(draw(name), folder, name)

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-
-FACES = {
-    "float64": "accurate_dgemm",
-    "float32": "accurate_sgemm",
-    "complex128": "accurate_zgemm",
-    "complex64": "accurate_cgemm",
-}
 
 
 @cache
@@ -98,61 +90,6 @@ def figure(name: str, text: str) -> str:
 def shape(row: dict[str, Any]) -> str:
     m, k, n = row["shape"]
     return f"{m}" if m == k == n else f"{m}, {k}, {n}"
-
-
-def gemm_section(name: str) -> str:
-    """Accurate products against the native routines."""
-    data = load(name)
-    unit, scale = ("TF", 1) if any(r["native"]["teraflops"] > 1 for r in data["results"]) else ("GF", 1e3)
-    header = (
-        f"m, k, n | data | native {unit} | ours {unit} | ratio | one side prepared"
-        " | native error | our error | certified | products"
-    )
-    blocks, faces = [], [FACES[t] for t in FACES if any(r["dtype"] == t for r in data["results"])]
-    for dtype, face in FACES.items():
-        rows = [_gemm_row(r, scale) for r in data["results"] if r["dtype"] == dtype]
-        if rows:
-            blocks += [f"### `{face}` on {device(data).split(',')[0]}", table(header, rows)]
-    if exact := [_exact_row(r) for r in data["results"] if "exact" in r]:
-        header = (
-            "product | m, k, n | native | ours | exact | exact over native | arb_mat | arb_mat over exact"
-        )
-        text = (
-            "Times of a product: native, with the default accuracy, correctly rounded "
-            '(`accuracy="exact"`), and of python-flint\'s ball arithmetic at 120 bits (`arb_mat`).'
-        )
-        blocks += [f"### Correctly rounded, on {device(data).split(',')[0]}", text, table(header, exact)]
-    note = (
-        "Data: standard normal; uniform on (0, 1]; (rand - ½)·exp(φ·randn) for φ as given, whose "
-        "magnitudes spread with φ. *One side prepared* is the ratio when the right operand is split "
-        "beforehand (`ozaki.prepare`). *Certified* is what `ozaki.plan` promises for |A||B|; the final "
-        "rounding comes on top. *Products* says how many products of which words were needed."
-    )
-    title = f"Accurate products ({', '.join(faces)}), {device(data)}"
-    return section(title, name, note, figure(name, "speed against n, and errors"), *blocks)
-
-
-def _gemm_row(r: dict[str, Any], scale: float) -> list[str]:
-    return [
-        shape(r),
-        r["data"],
-        number(r["native"]["teraflops"] * scale),
-        number(r["ours"]["teraflops"] * scale),
-        number(r["ratio"]),
-        number(r["native"]["seconds"] / r["prepared"]["seconds"]) if "prepared" in r else "–",
-        error(r["native"]["max"]),
-        error(r["ours"]["max"]),
-        error(r["plan"]["bound"]),
-        f"{r['plan']['products']} {r['plan']['word']}",
-    ]
-
-
-def _exact_row(r: dict[str, Any]) -> list[str]:
-    exact, native = r["exact"]["seconds"], r["native"]["seconds"]
-    peer = r.get("arb_mat", {}).get("seconds")
-    times = [seconds(x) for x in (native, r["ours"]["seconds"], exact)]
-    rest = [number(exact / native), seconds(peer), number(peer / exact) if peer else "–"]
-    return [f"`{FACES[r['dtype']]}`", shape(r), *times, *rest]
 
 
 def words_section(name: str) -> str:
@@ -307,24 +244,3 @@ def findings_section(name: str) -> str:
     )
     note = "What `multiword.probe` finds through cuBLAS (`cublas`) and in the models of other generations."
     return section("What the probes found", name, note, table(header, rows))
-
-
-def gemm_names() -> list[str]:
-    """The results of `benchmarks.dgemm`, those of GPUs first."""
-    names = sorted(path.stem for path in RESULTS.glob("*.json"))
-    found = [n for n in names if "native" in (load(n).get("results") or [{}])[0]]
-    return sorted(found, key=lambda name: name.endswith("cpu"))
-
-
-def sections() -> list[tuple[str, Callable[[str], str]]]:
-    """The result files that there are, in the page's order, and what shows each."""
-    others: list[tuple[str, Callable[[str], str]]] = [
-        ("multiword_h200", words_section),
-        ("multiword_model", words_model_section),
-        ("batched_h200", batched_section),
-        ("reductions_h200", reductions_section),
-        ("reductions_cpu", reductions_section),
-        ("tensorcore_h200", model_section),
-        ("probe_h200", findings_section),
-    ]
-    return [*((name, gemm_section) for name in gemm_names()), *(x for x in others if load(x[0]))]

@@ -1,0 +1,167 @@
+"""The performance page's sections on accurate products: tables and plots from the results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from benchmarks.report_figures import mark_sizes
+from benchmarks.report_sections import (
+    RESULTS,
+    device,
+    error,
+    figure,
+    load,
+    number,
+    seconds,
+    section,
+    shape,
+    table,
+)
+
+FACES = {
+    "float64": "accurate_dgemm",
+    "float32": "accurate_sgemm",
+    "complex128": "accurate_zgemm",
+    "complex64": "accurate_cgemm",
+}
+
+
+def gemm_names() -> list[str]:
+    """The results of `benchmarks.dgemm`, those of GPUs first."""
+    names = sorted(path.stem for path in RESULTS.glob("*.json"))
+    found = [n for n in names if "native" in (load(n).get("results") or [{}])[0]]
+    return sorted(found, key=lambda name: name.endswith("cpu"))
+
+
+def gemm_section(name: str) -> str:
+    """Accurate products against the native routines."""
+    data = load(name)
+    unit, scale = ("TF", 1) if any(r["native"]["teraflops"] > 1 for r in data["results"]) else ("GF", 1e3)
+    header = (
+        f"m, k, n | data | native {unit} | ours {unit} | ratio | one side prepared"
+        " | native error | our error | certified | products"
+    )
+    blocks, faces = [], [FACES[t] for t in FACES if any(r["dtype"] == t for r in data["results"])]
+    for dtype, face in FACES.items():
+        rows = [_gemm_row(r, scale) for r in data["results"] if r["dtype"] == dtype]
+        if rows:
+            blocks += [f"### `{face}` on {device(data).split(',')[0]}", table(header, rows)]
+    blocks += [x for x in [peers_table(data)] if x]
+    if exact := [_exact_row(r) for r in data["results"] if "exact" in r]:
+        header = (
+            "product | m, k, n | native | ours | exact | exact over native | arb_mat | arb_mat over exact"
+        )
+        text = (
+            "Times of a product: native, with the default accuracy, correctly rounded "
+            '(`accuracy="exact"`), and of python-flint\'s ball arithmetic at 120 bits (`arb_mat`).'
+        )
+        blocks += [f"### Correctly rounded, on {device(data).split(',')[0]}", text, table(header, exact)]
+    note = (
+        "Data: standard normal; uniform on (0, 1]; (rand - ½)·exp(φ·randn) for φ as given, whose "
+        "magnitudes spread with φ. *One side prepared* is the ratio when the right operand is split "
+        "beforehand (`ozaki.prepare`). *Certified* is what `ozaki.plan` promises for |A||B|; the final "
+        "rounding comes on top. *Products* says how many products of which words were needed."
+    )
+    title = f"Accurate products ({', '.join(faces)}), {device(data)}"
+    return section(title, name, note, figure(name, "speed against n, and errors"), *blocks)
+
+
+def _gemm_row(r: dict[str, Any], scale: float) -> list[str]:
+    return [
+        shape(r),
+        r["data"],
+        number(r["native"]["teraflops"] * scale),
+        number(r["ours"]["teraflops"] * scale),
+        number(r["ratio"]),
+        number(r["native"]["seconds"] / r["prepared"]["seconds"]) if "prepared" in r else "–",
+        error(r["native"]["max"]),
+        error(r["ours"]["max"]),
+        error(r["plan"]["bound"]),
+        f"{r['plan']['products']} {r['plan']['word']}",
+    ]
+
+
+def _exact_row(r: dict[str, Any]) -> list[str]:
+    exact, native = r["exact"]["seconds"], r["native"]["seconds"]
+    peer = r.get("arb_mat", {}).get("seconds")
+    times = [seconds(x) for x in (native, r["ours"]["seconds"], exact)]
+    rest = [number(exact / native), seconds(peer), number(peer / exact) if peer else "–"]
+    return [f"`{FACES[r['dtype']]}`", shape(r), *times, *rest]
+
+
+def peers_table(data: dict[str, Any]) -> str:
+    """Speed and largest error beside those of other libraries, double precision."""
+    rows = [r for r in data["results"] if r["dtype"] == "float64" and r.get("peers")]
+    if not rows:
+        return ""
+    names = list(rows[0]["peers"])
+    cells = [
+        [shape(r), r["data"]]
+        + [
+            f"{number(x['teraflops'])} / {error(x['max'])}"
+            for x in (r["native"], r["ours"], *(r["peers"][n] for n in names))
+        ]
+        for r in rows
+    ]
+    text = "TF and largest error of each, in the same run; no other library here certifies its error."
+    header = " | ".join(["m, k, n", "data", "native", "ours", *names])
+    return f"### Beside other libraries\n\n{text}\n\n{table(header, cells)}"
+
+
+def steps_section(name: str) -> str:
+    """Each step of an ordinary product against the GPU's limits."""
+    data = load(name)
+    order = list(dict.fromkeys(r["step"] for r in data["results"]))
+    rows = []
+    for n in dict.fromkeys(r["n"] for r in data["results"]):
+        of = {r["step"]: r for r in data["results"] if r["n"] == n}
+        rows.append([f"{n}", *(f"{seconds(of[s]['seconds'])}, {100 * of[s]['share']:.0f} %" for s in order)])
+    note = (
+        "`accurate_dgemm` on normal data, the GPU's time alone, by replay of CUDA graphs. The share of an "
+        "element-wise step is that of the bytes which it must move (what it reads and writes, once "
+        f"each) at {data['bandwidth'] / 1e12:.2f} TB/s, a copy's bandwidth; above 100 % some of them "
+        "were still in the L2 cache. The share of the products is that of "
+        f"{data['int8'] / 1e12:.0f}·10¹² operations a second, the fastest int8 product measured on the "
+        "device; large ones are held back by its power. *Measure* reads both operands twice, the second "
+        "time from the cache where it can: for the largest element of each row, and for sums and "
+        "counts relative to that; below n = 2048 it is a chain of short kernels, each waiting for the "
+        "one before."
+    )
+    title = f"Where the time goes, {device(data)}"
+    return section(title, name, note, table(" | ".join(["n", *order]), rows))
+
+
+def draw_gemm(name: str) -> Figure:
+    """Speed against n on normal data; errors on every kind of data at the largest size."""
+    data = load(name)
+    figure = Figure(figsize=(11, 4.2))
+    left, right = figure.subplots(1, 2)
+    square = [r for r in data["results"] if len(set(r["shape"])) == 1]
+    unit, scale = ("Tflop/s", 1) if data.get("cublas") else ("Gflop/s", 1000)
+    shown = []
+    for i, (dtype, face) in enumerate(FACES.items()):
+        rows = sorted((r for r in square if r["dtype"] == dtype), key=lambda r: r["shape"])
+        shown += [r for r in rows if r["shape"] == rows[-1]["shape"]]
+        rows = [r for r in rows if r["data"] == "normal"]
+        n = [r["shape"][0] for r in rows]
+        if rows:
+            for x, style, label in (("ours", "o-", face), ("native", "x:", f"native {dtype}")):
+                left.plot(n, [scale * r[x]["teraflops"] for r in rows], style, color=f"C{i}", label=label)
+            peer = next((p for p in rows[-1].get("peers", ()) if "accurate" in p), None)
+            if peer and dtype == "float64":
+                left.plot(n, [r["peers"][peer]["teraflops"] for r in rows], "s--", color="0.5", label=peer)
+    mark_sizes(left, [r["shape"][0] for r in square])
+    left.set(xlabel="n", ylabel=unit, title=f"Speed, normal data, {device(data)}", ylim=(0, None))
+    left.legend()
+    precisions = len({r["dtype"] for r in shown}) > 1
+    labels = [r["dtype"] if precisions else r["data"] for r in shown]
+    for x, style in (("native", "C1x"), ("ours", "C0o")):
+        right.semilogy(labels, [r[x]["max"] for r in shown], style, markersize=8, label=x)
+    right.semilogy(labels, [r["plan"]["bound"] for r in shown], "v", color="0.6", label="certified")
+    where = "largest n" if precisions else f"n = {shown[0]['shape'][0]}"
+    right.set(xlabel="" if precisions else "data (numbers: φ)", title=f"Largest error, {where}")
+    right.set_ylabel("|C - Ĉ| / |A||B|")
+    right.legend()
+    return figure
