@@ -7,9 +7,10 @@ other digits, with `ozaki.ExactSum` all give the same ones, of the exact value. 
 on a diffusion problem whose dot products are summed block by block, as on a cluster: rounding errors
 that differ from blocking to blocking grow until the iterates agree in two digits; with exact sums
 every blocking goes the same way, bit for bit. The sums are Kulisch's ("Computer Arithmetic and
-Validity", chapter 8); conjugate gradients are an application of Mukunoki, Ozaki, Ogita and Imamura,
-"DGEMM using tensor cores, and its accurate and reproducible versions" (2020). A quarter of a minute on
-a CPU; --gpu computes the dot products on an NVIDIA GPU as well, and shows how fast exact sums are there.
+Validity", chapter 8); the experiment follows Mukunoki, Ozaki, Ogita and Iakymchuk, "Conjugate gradient
+solvers with high accuracy and bit-wise reproducibility between CPU and GPU using Ozaki scheme" (2021).
+A quarter of a minute on a CPU; --gpu computes the dot products on an NVIDIA GPU as well, and shows how
+fast exact sums are there.
 """
 
 from __future__ import annotations
