@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array, import_cupy, is_cupy, namespace
+from multiword._arrays import Array, is_cupy, namespace
 from multiword._bounds import AMPLIFICATION
 from multiword._finish import finish, inspect, round_product, widened
-from multiword._lines import Seen
+from multiword._lines import Report, Seen
 from multiword._mmm import drift_weights, empty_sums, multiply_words
 from multiword._operand import Lines, Pair, measure_operands, split_operands
 from multiword._schemes import Scheme
@@ -73,7 +73,7 @@ def prepare(task: Task, scheme: Scheme, *, guess: bool) -> Lines:
     return measure_operands(task.a, task.bt, scheme, target=target, guess=guess, weights=weights)
 
 
-def split_panels(task: Task, of: Lines) -> Iterator[tuple[tuple[slice, slice], Pair]]:
+def split_panels(task: Task, of: Lines, *, reporting: bool) -> Iterator[tuple[tuple[slice, slice], Pair]]:
     """The panels of a product within the workspace, one after another, their operands in words."""
     m, n, k = task.shape
     panels = choose_panels(m, n, k, of.scheme, task.workspace, not is_cupy(task.a))
@@ -81,28 +81,8 @@ def split_panels(task: Task, of: Lines) -> Iterator[tuple[tuple[slice, slice], P
     for rows, columns in panels(m, n):
         right = pair.right if pair is not None and rows.start else None
         pair = None  # its rows' words are given back before the next ones are made
-        pair = split_operands(of, rows, columns, right)
+        pair = split_operands(of, rows, columns, right, reporting=reporting)
         yield (rows, columns), pair
-
-
-class Report:
-    """A copy of the flags on its way to the host."""
-
-    def __init__(self, flags: Array) -> None:
-        self._host, self._event = flags, None
-        if is_cupy(flags):
-            cupy = import_cupy()
-            memory = cupy.cuda.alloc_pinned_memory(flags.nbytes)
-            self._host = np.frombuffer(memory, flags.dtype, flags.size)
-            flags.get(out=self._host, blocking=False)
-            self._event = cupy.cuda.Event(disable_timing=True)
-            self._event.record()
-
-    def read(self) -> Seen:
-        """Wait for the copy, and return it."""
-        if self._event is not None:
-            self._event.synchronize()
-        return Seen.of(self._host.tolist())
 
 
 def objection(seen: Seen, scheme: Scheme, k: int, *, steady: bool) -> str | None:
@@ -150,28 +130,28 @@ def attempt(task: Task, scheme: Scheme, *, steady: bool) -> tuple[Array | None, 
     of = prepare(task, scheme, guess=True)
     out = xp.empty((m, n), np.float32)
     in_place = task.bare and fits(out)
-    verdict = None
-    for place, pair in split_panels(task, of):
+    verdicts: list[Report] = []
+    for place, pair in split_panels(task, of, reporting=True):
         words = engine, scheme, pair.left, pair.right
-        report = Report(of.flags)
         p = out[place] if in_place else empty_sums(xp, scheme, *out[place].shape)
         multiply_words(*words, p, (2, 2))
-        seen = report.read()
+        seen = pair.seen()
         if reason := objection(seen, scheme, k, steady=steady):
             return None, reason
         shift = seen.common_shift(of.target)
         if in_place and shift is not None and abs(shift) <= _LARGEST_SHIFT:
             inspect(p, pair, centred=scheme.centred and seen.centring(k), limit=limit)
-            verdict = Report(of.flags)
+            verdicts.append(pair.sent())
             back = 2.0**-shift
             multiply_words(*words, p, (3, 8), scale=back, keep=back)
         else:
             multiply_words(*words, p, (3, 8), keep=1.0)
             finish(p, pair, out=out[place], limit=limit, **task.finishing(place))
-            verdict = Report(of.flags)
+            verdicts.append(pair.sent())
         del pair, words, p  # before the next panel's
-    assert verdict is not None
-    failed = verdict.read().failed
+    failed = 0
+    for report in verdicts:
+        failed |= report.read().failed
     if failed & 1:
         return None, "rows of A are aligned with columns of B: sums of one sign drift under truncation"
     if failed & 2:
@@ -188,7 +168,7 @@ def unconditional(task: Task, scheme: Scheme) -> Array:
         _plain(task, scheme, out)
         return out
     of = prepare(task, scheme, guess=False)
-    for place, pair in split_panels(task, of):
+    for place, pair in split_panels(task, of, reporting=False):
         p = empty_sums(xp, scheme, *out[place].shape)
         multiply_words(task.engine, scheme, pair.left, pair.right, p)
         finish(p, pair, out=out[place], **task.finishing(place))

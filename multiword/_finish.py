@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
         const SUM* p, i64 ldp, float* out, i64 ldo,
         int m, int n, int k, double alpha, double beta, const float* c, i64 c_row, i64 c_column,
         const Line* __restrict__ lines_a, const Line* __restrict__ lines_b,
-        int* flags, int may_centre, int exact_bits, float limit, float amplification,
+        int* flags, int* report, int may_centre, int exact_bits, float limit, float amplification,
         const float* a, i64 a_row, i64 a_step, const float* b, i64 b_row, i64 b_step) {
     int j0 = 4 * (blockIdx.x * blockDim.x + threadIdx.x), count = min(4, n - j0), failed = 0;
     if (j0 >= n) return;
@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
             store(to, results, count, aligned);
         }
     }
-    if (failed && flags) atomicOr(flags + FAILED, failed);
+    if (failed && report) announce(flags, report, failed);
 }
 """,
     ({"SUM": "float", "ROWS": 32}, {"SUM": "double", "ROWS": 32}),
@@ -147,7 +147,7 @@ __device__ __forceinline__ double power2(int e) {
 // scaled as P is. A block takes ROWS rows and 1024 columns, a thread four columns.
 extern "C" __global__ void __launch_bounds__(256) multiword_inspect(
         float* p, i64 ldp, int m, int n, int k, const Line* __restrict__ lines_a,
-        const Line* __restrict__ lines_b, float limit, float amplification, int* flags) {
+        const Line* __restrict__ lines_b, float limit, float amplification, int* flags, int* report) {
     int j0 = 4 * (blockIdx.x * blockDim.x + threadIdx.x), failed = 0;
     if (j0 >= n) return;
     float norm2_b[4];
@@ -169,32 +169,35 @@ extern "C" __global__ void __launch_bounds__(256) multiword_inspect(
     int stop = min(m, (int)(blockIdx.y + 1) * ROWS);
     for (int i0 = blockIdx.y * ROWS; i0 < stop; i0 += BATCH) {
         float4 v[BATCH];
-#pragma unroll
-        for (int y = 0; y < BATCH; y++) v[y] = *(const float4*)(p + min(i0 + y, m - 1) * ldp + j0);
+        Line l[BATCH];                              // of which only what is used is read
 #pragma unroll
         for (int y = 0; y < BATCH; y++) {
-            int i = i0 + y;
-            if (i >= stop) break;
-            float value[4] = {v[y].x, v[y].y, v[y].z, v[y].w}, norm2_a = lines_a[i].norm2;
+            int i = min(i0 + y, m - 1);
+            v[y] = *(const float4*)(p + i * ldp + j0);
+            l[y] = lines_a[i];
+        }
 #pragma unroll
-            for (int x = 0; x < 4; x++) failed |= fabsf(value[x]) > norm2_a * norm2_b[x];
+        for (int y = 0; y < BATCH; y++) {
+            float value[4] = {v[y].x, v[y].y, v[y].z, v[y].w};
+#pragma unroll
+            for (int x = 0; x < 4; x++) failed |= fabsf(value[x]) > l[y].norm2 * norm2_b[x];
 #if CENTRED
-            Line l = lines_a[i];
-            double ai = widen(l.centre);
-            float aj = (float)fabs(ai), norm1_a = (float)(l.norm1 * back_a + (double)k * fabs(ai));
+            double ai = widen(l[y].centre);
+            float aj = (float)fabs(ai), norm1_a = (float)(l[y].norm1 * back_a + (double)k * fabs(ai));
 #pragma unroll
             for (int x = 0; x < 4; x++) {
-                double sum = (ai * t[x] + l.total * bj[x]) + widen(value[x]);
+                double sum = (ai * t[x] + l[y].total * bj[x]) + widen(value[x]);
                 float bx = (float)fabs(bj[x]);
                 float terms = aj * norm1_b[x] + norm1_a * bx + (float)k * aj * bx;
                 value[x] = narrow(sum);
                 if (terms > amplification * fabsf(value[x])) failed |= 2;
             }
-            *(float4*)(p + i * ldp + j0) = make_float4(value[0], value[1], value[2], value[3]);
+            if (i0 + y < stop)
+                *(float4*)(p + (i0 + y) * ldp + j0) = make_float4(value[0], value[1], value[2], value[3]);
 #endif
         }
     }
-    if (failed) atomicOr(flags + FAILED, failed);
+    if (failed && report) announce(flags, report, failed);
 }
 """,
     ({"CENTRED": 0, "ROWS": 16, "BATCH": 8}, {"CENTRED": 1, "ROWS": 16, "BATCH": 4}),
@@ -225,7 +228,7 @@ def inspect(p: Array, pair: Pair, *, centred: bool, limit: float) -> None:
             (256,),
             (
                 *(p, np.int64(p.strides[0] // 4), np.int32(m), np.int32(n), np.int32(k), a, b),
-                *(np.float32(limit), np.float32(AMPLIFICATION), pair.of.flags),
+                *(np.float32(limit), np.float32(AMPLIFICATION), pair.of.flags, pair.address),
             ),
             CENTRED=int(centred),
             ROWS=16,
@@ -255,8 +258,8 @@ def finish(
 
     p : (m, n) float32 or float64, the last axis contiguous. Lines with infinities and NaNs are
     multiplied again plainly, in fp64.
-    limit : coherence |P|_ij over the 2-norms of row and column above which bit 0 of the last of
-    the flags is set. Bit 1: centring cancels more than `AMPLIFICATION` allows.
+    limit : coherence |P|_ij over the 2-norms of row and column above which the pair's report is that
+    1 failed; 2 failed if centring cancels more than `AMPLIFICATION` allows.
     """
     if is_cupy(p):
         return _on_device(p, pair, out, alpha, beta, c, limit)
@@ -330,10 +333,10 @@ def _on_device(
     (m, n), none = p.shape, np.uint64(0)
     if p.size == 0:
         return out
-    k, lines, operands = 0, (none, none, none, np.int32(0)), (none, np.int64(0), np.int64(0)) * 2
+    k, lines, operands = 0, (none, none, none, none, np.int32(0)), (none, np.int64(0), np.int64(0)) * 2
     if pair is not None:
         k, left, right = pair.left.x.shape[1], pair.left, pair.right
-        lines = left.lines, right.lines, pair.of.flags, np.int32(pair.of.scheme.centred)
+        lines = left.lines, right.lines, pair.of.flags, pair.address, np.int32(pair.of.scheme.centred)
         operands = tuple(
             item for o in (left, right) for item in (o.x, *(np.int64(s // 4) for s in o.x.strides))
         )

@@ -8,10 +8,11 @@ made between bit patterns.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array
+from multiword._arrays import Array, import_cupy, is_cupy
 from multiword._kernels import Kernel
 
 LINE = np.dtype(
@@ -23,10 +24,13 @@ LINE = np.dtype(
 """What is known of a line: Σx as k·c + Σy·2^-s, Σ|y|, the 2-norm of y, c, s, whether it has
 infinities or NaNs."""
 
+LINES = 32
+"""Lines that one block of the kernels takes."""
+
 MEAN_THRESHOLD = 0.3
 """A line can be centred if its mean is at least this much of its root mean square."""
 
-RUNS, RUN = 64, 8
+RUNS, RUN = 32, 16
 """Where scale and centre are guessed: from so many runs of so many neighbours of each line."""
 
 COMMON = 2
@@ -39,15 +43,17 @@ lines' largest elements; then, of the scaled elements y: whether any line has in
 in one line (fp16) nonzero |y| < `SMALL`, and |y| < 2^(target - 7); 300 + E of the largest |y|;
 (tf32, bf16) 300 - E of the smallest nonzero one; 1000·(1 - (Σ|y|)²/(k·Σy²))."""
 
-SIDE, FAILED, FLAGS = 16, 32, 33
-"""Where B's fields begin among the flags, the place of `inspect`'s and `finish`'s verdict, their number."""
+SIDE, FAILED, FLAGS = 16, 32, 34
+"""Where B's fields begin among the flags, the two places of `inspect`'s and `finish`'s verdict, their
+number. On the device counters of the splitting kernel follow, one and then one for each group of lines."""
 
 FP32 = r"""
 typedef unsigned int u32;
 typedef unsigned short u16;
 typedef long long i64;
 struct Line { double total; float norm1, norm2, centre; int shift, bad, unused; };
-enum { UNCENTRED, BITS, HIGHEST, LOWEST, BAD, SMALL, DEFICIT, TOP, LOW, SPREAD, SIDE = 16, FAILED = 32 };
+enum { UNCENTRED, BITS, HIGHEST, LOWEST, BAD, SMALL, DEFICIT, TOP, LOW, SPREAD };
+enum { SIDE = 16, FAILED = 32, GROUPS = 34, COUNTERS };
 
 __device__ __forceinline__ float add32(float a, float b) {
     float r; asm("add.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
@@ -77,6 +83,12 @@ __device__ __forceinline__ bool integers(const int* flags, int exact_bits) {
 }
 __device__ __forceinline__ bool centring(const int* flags, int exact_bits) {
     return flags[UNCENTRED] == 0 && flags[SIDE + UNCENTRED] == 0 && !integers(flags, exact_bits);
+}
+// Tell the host what failed: 1, sums of one sign; 2, centring. Once, for its memory is far away.
+__device__ __forceinline__ void announce(int* flags, int* report, int failed) {
+    int fresh = failed & ~atomicOr(flags + FAILED, failed);
+    if (fresh & 1) report[FAILED] = 1;
+    if (fresh & 2) report[FAILED + 1] = 2;
 }
 // `common_shift`, or else the line's own.
 __device__ __forceinline__ int shift_of(const Line* l, const int* side, int target) {
@@ -213,7 +225,7 @@ class Seen:
     def of(cls, flags: list[int]) -> Seen:
         """From the array of flags, as integers."""
         a, b = (dict(zip(FIELDS, side, strict=False)) for side in (flags, flags[SIDE:]))
-        return cls(a, b, flags[FAILED])
+        return cls(a, b, flags[FAILED] | flags[FAILED + 1])
 
     def integers(self, k: int) -> bool:
         """Whether the elements are integers short enough for exact sums (`exact_bits`)."""
@@ -227,6 +239,37 @@ class Seen:
         """The power of two by which every product of lines is scaled; None if there is no one such."""
         shifts = [common_shift(side["highest"], side["lowest"], target) for side in (self.a, self.b)]
         return None if None in shifts else sum(s for s in shifts if s is not None)
+
+
+class Report:
+    """The flags on their way to the host, into whose memory kernels write them."""
+
+    def __init__(self, flags: Array) -> None:
+        self._host, self.address = flags, np.uint64(0)
+        self._event: Any = None
+        if is_cupy(flags):
+            memory = import_cupy().cuda.alloc_pinned_memory(4 * FLAGS)
+            self._host = np.frombuffer(memory, np.int32, FLAGS)
+            self._host[:] = 0
+            self.address = np.uint64(memory.ptr)
+
+    def sent(self) -> Report:
+        """To be called when the kernel has been launched."""
+        if self.address:
+            self._event = import_cupy().cuda.Event(disable_timing=True)
+            self._event.record()
+        return self
+
+    def read(self) -> Seen:
+        """Wait for the kernel, and return what it saw."""
+        if self._event is not None:
+            self._event.synchronize()
+        return Seen.of(self._host.tolist())
+
+    def __del__(self) -> None:
+        # The memory may become another report's: not before the kernel has written to it.
+        if self._event is not None:
+            self._event.synchronize()
 
 
 def common_shift(highest: int, lowest: int, target: int) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from multiword._arrays import Array, as_array, check_same_device, device_of, namespace
-from multiword._attempt import Report, Task, attempt, objection, prepare, split_panels, unconditional
+from multiword._attempt import Task, attempt, objection, prepare, split_panels, unconditional
 from multiword._finish import round_product
 from multiword._plan import Plan, candidates, make_plan, name_of
 from multiword._schemes import SCHEMES, Scheme
@@ -164,10 +164,9 @@ def _plan(task: Task, chosen: str | Scheme | None) -> Plan:
     for name, rule in candidates(m, n, k, task.engine):
         reason = None
         if not rule.plain and m and n and k:
-            of = prepare(task, rule, guess=True)
-            for _ in split_panels(task, of):
-                pass
-            reason = objection(Report(of.flags).read(), rule, k, steady=name.startswith("steady"))
+            for _, pair in split_panels(task, prepare(task, rule, guess=True), reporting=True):
+                seen = pair.seen()
+            reason = objection(seen, rule, k, steady=name.startswith("steady"))
         if reason is None:
             break
         rejected.append((name, reason))

@@ -18,9 +18,11 @@ from multiword._lines import (
     FIELDS,
     FLAGS,
     LINE,
+    LINES,
     MEAN_THRESHOLD,
     MEASURE,
     SIDE,
+    Report,
     Seen,
     common_shift,
     exact_bits,
@@ -49,7 +51,7 @@ class Lines:
     scheme : what they are to be split for.
     target : the largest element looked at in each line lies below 2^target after scaling.
     data : for A and for B, (lines,) array of `LINE`; on the device its bytes, (32·lines,).
-    flags : (`FLAGS`,) int32, what was seen of them (`Seen`).
+    flags : int32, what was seen of them (`Seen`); beyond `FLAGS`, counters of the kernel's.
     weights : (k,) float32; w_h·y is added to what the second word of A takes up. None: nothing.
     """
 
@@ -86,11 +88,27 @@ class Operand:
 
 @dataclass(frozen=True)
 class Pair:
-    """Lines of both operands in words: A, and B with its columns as lines."""
+    """Lines of both operands in words: A, and B with its columns as lines; and what was seen so far."""
 
     left: Operand
     right: Operand
     of: Lines
+    report: Report | None
+
+    @property
+    def address(self) -> np.uint64:
+        """Where kernels report."""
+        return _NONE if self.report is None else self.report.address
+
+    def sent(self) -> Report:
+        """The report, once a kernel that adds to it has been launched."""
+        assert self.report is not None
+        return self.report.sent()
+
+    def seen(self) -> Seen:
+        """Wait for what was seen of these lines and all before them, and return it."""
+        assert self.report is not None
+        return self.report.read()
 
 
 def as_lines(x: Array) -> Array:
@@ -109,14 +127,15 @@ def measure_operands(
     """
     a, bt = as_lines(a), as_lines(bt)
     xp, (m, k), n = namespace(a), a.shape, bt.shape[0]
-    flags = xp.zeros(FLAGS, np.int32)
+    groups = -(-m // LINES) + -(-n // LINES)
+    flags = xp.zeros(FLAGS + 1 + groups, np.int32)
     samples = samples_of(k, guess)
     data: tuple[Array, Array]
     if is_cupy(a):
         data = xp.empty(LINE.itemsize * m, np.uint8), xp.empty(LINE.itemsize * n, np.uint8)
         if scheme.scaled_lines and k:
             MEASURE(
-                (-(-m // 32) + -(-n // 32),),
+                (groups,),
                 (1024,),
                 (
                     *(a, np.int64(a.strides[0] // 4), np.int64(a.strides[1] // 4), np.int32(m)),
@@ -134,20 +153,27 @@ def measure_operands(
 
 
 def split_operands(
-    of: Lines, rows: slice = slice(None), columns: slice = slice(None), right: Operand | None = None
+    of: Lines,
+    rows: slice = slice(None),
+    columns: slice = slice(None),
+    right: Operand | None = None,
+    *,
+    reporting: bool = False,
 ) -> Pair:
     """Scale, centre and split these rows of A and columns of B.
 
-    right : the columns, if they have been split already.
+    right : the columns, if they have been split already. reporting : whether the host is to know
+    what is seen of them, and of their product.
     """
     xs = (of.a[rows], of.bt[columns] if right is None else None)
+    report = Report(of.flags) if reporting else None
     if is_cupy(of.a):
         step = LINE.itemsize
         parts = [
             lines[step * (part.start or 0) : None if part.stop is None else step * part.stop]
             for lines, part in zip(of.data, (rows, columns), strict=True)
         ]
-        split = _split_on_device(of, xs, parts)
+        split = _split_on_device(of, xs, parts, _NONE if report is None else report.address)
     else:
         parts = [of.data[0][rows], of.data[1][columns]]
         split = _split_on_host(of, xs, parts)
@@ -158,7 +184,7 @@ def split_operands(
     assert left is not None
     chosen = right or other
     assert chosen is not None
-    return Pair(left, chosen, of)
+    return Pair(left, chosen, of, report.sent() if report is not None else None)
 
 
 def _split_on_host(of: Lines, xs: tuple[Array, Array | None], parts: list[Array]) -> list[Array | None]:
@@ -233,36 +259,18 @@ def split_elements(y: Array, scheme: Scheme, weights: Array | None = None) -> li
     return result
 
 
-def _split_on_device(of: Lines, xs: tuple[Array, Array | None], parts: list[Array]) -> list[Array | None]:
-    """In two launches: split, collect."""
-    k = of.a.shape[1]
+def _split_on_device(
+    of: Lines, xs: tuple[Array, Array | None], parts: list[Array], report: np.uint64
+) -> list[Array | None]:
+    """In one launch."""
+    scheme, xp, (_, k) = of.scheme, namespace(of.a), of.a.shape
     chunks = -(-of.depth // kernels.CHUNK)
     counts = [0 if x is None else x.shape[0] for x in xs]
-    records = namespace(of.a).empty(max(kernels.RECORD_BYTES * chunks * sum(counts), 1), np.uint8)
-    places = records.data.ptr, records.data.ptr + kernels.RECORD_BYTES * chunks * counts[0]
-    words = launch_split(of, xs, parts, places)
-    sides = [(np.uint64(p), np.int32(c), d) for p, c, d in zip(places, counts, parts, strict=True)]
-    kernels.COLLECT(
-        (sum(-(-c // 256) for c in counts),),
-        (256,),
-        (
-            *(*sides[0], *sides[1], np.int32(chunks), np.int32(k), np.int32(of.scheme.scaled_lines)),
-            *(np.int32(of.target), np.int32(exact_bits(k)), of.flags),
-        ),
-        WORD=_SIGNIFICAND[of.scheme.word],
-    )
-    return words
-
-
-def launch_split(
-    of: Lines, xs: tuple[Array, Array | None], parts: list[Array], records: tuple[int, int]
-) -> list[Array | None]:
-    """Split lines of A and of B on the device: their words, (lines, p·depth)."""
-    scheme, xp, (_, k) = of.scheme, namespace(of.a), of.a.shape
+    records = xp.empty(max(kernels.RECORD_BYTES * chunks * sum(counts), 1), np.uint8)
+    place = records.data.ptr
     words: list[Array | None] = []
     arguments: list[Any] = []
-    groups = 0
-    for x, lines, place in zip(xs, parts, records, strict=True):
+    for x, lines in zip(xs, parts, strict=True):
         if x is None:
             words.append(None)
             arguments += [_NONE, np.int64(0), np.int32(0), np.int32(1), _NONE, _NONE, _NONE]
@@ -270,21 +278,20 @@ def launch_split(
         rows = x.strides[1] == 4
         target = xp.empty((x.shape[0], scheme.words * of.depth), FORMATS[scheme.word].dtype)
         words.append(target)
-        groups += -(-x.shape[0] // kernels.LINES)
         arguments += [x, np.int64(x.strides[0 if rows else 1] // 4), np.int32(x.shape[0]), np.int32(rows)]
-        arguments += [lines if scheme.scaled_lines else _NONE, np.uint64(target.data.ptr), np.uint64(place)]
+        arguments += [lines, np.uint64(target.data.ptr), np.uint64(place)]
+        place += kernels.RECORD_BYTES * chunks * x.shape[0]
     kernels.SPLIT(
-        (groups, -(-of.depth // kernels.CHUNK)),
+        (sum(-(-count // LINES) for count in counts), chunks),
         (256,),
         (
-            *(*arguments, np.int32(k), np.int32(of.depth), of.flags, np.int32(exact_bits(k))),
-            *(np.int32(of.target), _NONE if of.weights is None else of.weights),
-            np.float32(scheme.step),
+            *(*arguments, np.int32(k), np.int32(of.depth), of.flags, report),
+            *(np.int32(scheme.scaled_lines), np.int32(exact_bits(k)), np.int32(of.target)),
+            *(_NONE if of.weights is None else of.weights, np.float32(scheme.step)),
         ),
         WORD=_SIGNIFICAND[scheme.word],
         WORDS=scheme.words,
         ROUNDING=ROUNDINGS.index(scheme.rounding),
         CHUNK=kernels.CHUNK,
-        BLOCKS=kernels.BLOCKS,
     )
     return words

@@ -38,18 +38,26 @@ _BLOCK = {25: 1.0, 24: 0.25, 23: 0.0625}
 """By what to shorten blocks for tensor cores of F fraction bits: they lose more in each step."""
 
 
-def long_block(k: int) -> int:
-    """The block of "fast-fp16": the largest power of two up to 64·√k, between 512 and 8192.
+def long_block(k: int, factor: int = 64) -> int:
+    """The block of "fast-fp16": the largest power of two up to factor·√k, between 512 and 8192.
 
     For sums of no definite sign what is left of the drift, relative to |A||B|, grows as b/√k,
-    while the rounding errors of an fp32 sum do not grow; 64 keeps the former at about half the
-    latter, in its largest element and on average (on the model, k = b = 4096, normal elements:
-    1.4e-07 and 1.5e-08, against 2.1e-07 and 2.8e-08).
+    while the rounding errors of an fp32 sum do not grow; 64 keeps the former at two thirds of the
+    latter in its largest element, and at half on average (benchmarks/notes-multiword.md).
 
     >>> [long_block(k) for k in (100, 2048, 4096, 16384, 10**6)]
     [512, 2048, 4096, 8192, 8192]
     """
-    return min(8192, max(512, 1 << int(math.log2(64 * math.sqrt(max(k, 1))))))
+    return min(8192, max(512, 1 << int(math.log2(factor * math.sqrt(max(k, 1))))))
+
+
+def short_block(k: int) -> int:
+    """The block of the steady schemes: the largest power of two up to 8·√k, between 64 and 512.
+
+    >>> [short_block(k) for k in (64, 2048, 4096, 10**6)]
+    [64, 256, 512, 512]
+    """
+    return min(512, max(64, 1 << int(math.log2(8 * math.sqrt(max(k, 1))))))
 
 
 def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Scheme], ...]:
@@ -60,19 +68,21 @@ def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Schem
     generation = generation_of(engine)
     if generation is None or (engine.name == "cublas" and not words_pay(m, n, k)):
         return (("fp32", SCHEMES["fp32"]),)
-    tried = _candidates(k, generation)
+    library = engine.name == "cublas"
+    # Not many results: an fp32 product whose k is cut into parts has half the error.
+    tried = _candidates(k, generation, 32 if library and m * n < 4 * WAVE else 64)
     # Few results: a library splits k among idle multiprocessors, and what was given back in
     # advance for long sums would be too much for the short ones that they become.
-    return tried[1:] if engine.name == "cublas" and m * n < WAVE and len(tried) > 2 else tried
+    return tried[1:] if library and m * n < WAVE and len(tried) > 2 else tried
 
 
 @lru_cache(maxsize=256)
-def _candidates(k: int, generation: Generation) -> tuple[tuple[str, Scheme], ...]:
+def _candidates(k: int, generation: Generation, factor: int) -> tuple[tuple[str, Scheme], ...]:
     shorter, tuned = _BLOCK.get(generation.fraction_bits, 1.0), []
     for name in AUTOMATIC:
         scheme = SCHEMES[name]
         if scheme.word in generation.widths:
-            block = long_block(k) if name == "fast-fp16" else scheme.block or k
+            block = long_block(k, factor) if name == "fast-fp16" else short_block(k)
             tuned.append((name, replace(scheme, block=max(64, int(block * shorter)))))
     plain = "fp64" if generation.name in _FULL_RATE_FP64 else "fp32"
     return (*tuned, (plain, SCHEMES[plain]))

@@ -11,8 +11,8 @@ from multiword._lines import FP32
 RECORD_BYTES = 32
 """sizeof(Record) below."""
 
-LINES, CHUNK, BLOCKS = 32, 512, 4
-"""Lines, and inner indices, that one block of the splitting kernel reads; blocks on a multiprocessor."""
+CHUNK = 512
+"""Inner indices that one block of the splitting kernel reads, of `LINES` lines."""
 
 _RECORD = r"""
 struct Record { float sum, norm1, norm2; u32 top, low; int big, small, unused; };
@@ -213,22 +213,57 @@ template <bool ROWS> __device__ __forceinline__ void walk(const float* x, i64 st
     }
 }
 
+__device__ __forceinline__ void maximum(int* extreme, int value) {
+    value = __reduce_max_sync(~0u, value);
+    if (threadIdx.x == 0 && value) atomicMax(extreme, value);
+}
+// Add up each line's records in the order of the chunks, settle its shift and whether it is
+// centred, and take the extremes over the lines of a warp.
+__device__ __forceinline__ void settle(const Record* records, int lines, Line* l, int k, bool scaled,
+        int target, int exact_bits, const int* flags, int* side) {
+    Record r = {0.0f, 0.0f, 0.0f, 0u, ~0u, k, 0, 0};
+    float spread = 1.0f;
+    if (l) {
+        r.big = 0;
+        for (int i = 0; i < gridDim.y; i++) {
+            union { float4 half[2]; Record whole; } other;
+            other.half[0] = __ldcg((const float4*)(records + (i64)i * lines));
+            other.half[1] = __ldcg((const float4*)(records + (i64)i * lines) + 1);
+            add(&r, other.whole);
+        }
+        l->norm1 = r.norm1; l->norm2 = sqrtf(r.norm2); l->bad = r.top >= 0x7F800000u;
+        l->shift = scaled ? shift_of(l, side, target) : 0;
+        if (!scaled || !centring(flags, exact_bits)) l->centre = 0.0f;
+        l->total = (double)k * widen(l->centre) + ldexp((double)r.sum, -l->shift);
+        if (r.top) spread = fminf(1000.0f * (r.norm1 / l->norm2) * (r.norm1 / l->norm2) / (float)k, 1000.0f);
+    }
+    maximum(side + BAD, r.top >= 0x7F800000u);
+    maximum(side + TOP, r.top ? 300 + (int)(r.top >> 23) - 126 : 0);
+    maximum(side + SPREAD, r.top ? 1000 - (int)spread : 0);
+#if WORD == 16
+    maximum(side + SMALL, r.small);
+    maximum(side + DEFICIT, k - r.big);
+#else
+    maximum(side + LOW, r.top ? 300 - ((int)((r.low + 1u) >> 23) - 126) : 0);
+#endif
+}
+
 // A block takes 32 lines of A or of B, and CHUNK inner indices; a thread eight of a line at a time.
-extern "C" __global__ void __launch_bounds__(256, BLOCKS) multiword_split(
+extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
         const float* __restrict__ xa, i64 stride_a, int lines_a, int rows_a,
-        const Line* __restrict__ data_a, word_t* __restrict__ words_a, Record* __restrict__ records_a,
+        Line* data_a, word_t* __restrict__ words_a, Record* records_a,
         const float* __restrict__ xb, i64 stride_b, int lines_b, int rows_b,
-        const Line* __restrict__ data_b, word_t* __restrict__ words_b, Record* __restrict__ records_b,
-        int k, int depth, const int* __restrict__ flags, int exact_bits, int target,
+        Line* data_b, word_t* __restrict__ words_b, Record* records_b,
+        int k, int depth, int* flags, int* report, int scaled, int exact_bits, int target,
         const float* __restrict__ weights, float step) {
     int groups_a = (lines_a + 31) / 32, tid = threadIdx.x;
     bool second = blockIdx.x >= groups_a, rows = second ? rows_b : rows_a;
     int lines = second ? lines_b : lines_a, first = 32 * (blockIdx.x - (second ? groups_a : 0));
     int line = first + tid / 8, start = CHUNK * blockIdx.y, stop = min(start + CHUNK, depth);
-    const Line* data = second ? data_b : data_a;
+    Line* data = second ? data_b : data_a;
+    int* side = flags + (second ? SIDE : 0);
     Frame f = {1.0f, 1.0f, 0.0f, magnitude(ldexpf(1.0f, target - 7))};
-    if (data) {
-        const int* side = flags + (second ? SIDE : 0);
+    if (scaled) {
         const Line* l = data + min(line, lines - 1);
         int shift = shift_of(l, side, target);
         int part = min(max(shift, -126), 127);      // two factors where one would leave fp32's range
@@ -257,55 +292,30 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS) multiword_split(
         other.small = __shfl_down_sync(~0u, r.small, half);
         add(&r, other);
     }
-    if (tid % 8 == 0 && line < lines) (second ? records_b : records_a)[(i64)blockIdx.y * lines + line] = r;
-}
-""",
-    tuple({"WORD": w, "WORDS": p, "ROUNDING": r, "CHUNK": CHUNK, "BLOCKS": BLOCKS} for w, p, r in _INSTANCES),
-)
-
-COLLECT = Kernel(
-    "multiword_collect",
-    FP32
-    + _RECORD
-    + r"""
-// Add up each line's records in the order of the chunks, settle its shift and whether it is
-// centred, and take the extremes over all lines: of A in the first blocks, of B in the others.
-extern "C" __global__ void multiword_collect(
-        const Record* records_a, int lines_a, Line* data_a,
-        const Record* records_b, int lines_b, Line* data_b,
-        int chunks, int k, int scaled, int target, int exact_bits, int* flags) {
-    __shared__ int extreme[16];
-    int blocks_a = (lines_a + blockDim.x - 1) / blockDim.x;
-    bool second = blockIdx.x >= blocks_a;
-    const Record* records = second ? records_b : records_a;
-    int lines = second ? lines_b : lines_a, *side = flags + (second ? SIDE : 0);
-    int line = (blockIdx.x - (second ? blocks_a : 0)) * blockDim.x + threadIdx.x;
-    if (threadIdx.x < 16) extreme[threadIdx.x] = 0;
+    Record* records = (second ? records_b : records_a) + first;
+    if (tid % 8 == 0 && line < lines) records[(i64)blockIdx.y * lines + tid / 8] = r;
+    // The block that is the last with these lines knows all of them.
+    __shared__ int earlier;
+    __threadfence();
     __syncthreads();
-    if (line < lines) {
-        Record r = records[line];
-        for (int i = 1; i < chunks; i++) add(&r, records[(i64)i * lines + line]);
-        Line* l = (second ? data_b : data_a) + line;
-        l->norm1 = r.norm1; l->norm2 = sqrtf(r.norm2); l->bad = r.top >= 0x7F800000u;
-        l->shift = scaled ? shift_of(l, side, target) : 0;
-        if (!scaled || !centring(flags, exact_bits)) l->centre = 0.0f;
-        l->total = (double)k * widen(l->centre) + ldexp((double)r.sum, -l->shift);
-        atomicMax(&extreme[BAD], l->bad);
-#if WORD == 16
-        atomicMax(&extreme[SMALL], r.small);
-        atomicMax(&extreme[DEFICIT], k - r.big);
-#else
-        if (r.top) atomicMax(&extreme[LOW], 300 - ((int)((r.low + 1u) >> 23) - 126));
-#endif
-        if (r.top) {
-            atomicMax(&extreme[TOP], 300 + (int)(r.top >> 23) - 126);
-            float spread = r.norm1 / l->norm2;
-            atomicMax(&extreme[SPREAD], 1000 - (int)fminf(1000.0f * spread * spread / (float)k, 1000.0f));
-        }
+    if (tid == 0) earlier = atomicAdd(flags + COUNTERS + blockIdx.x, 1);
+    __syncthreads();
+    if (earlier + 1 < gridDim.y) return;
+    __threadfence();
+    if (tid < 32) settle(records + tid, lines, first + tid < lines ? data + first + tid : 0, k, scaled,
+                         target, exact_bits, flags, side);
+    // And the last of those tells the host; the counters are set back for the next panel.
+    if (tid == 0) {
+        flags[COUNTERS + blockIdx.x] = 0;
+        __threadfence();
+        earlier = atomicAdd(flags + GROUPS, 1);
     }
     __syncthreads();
-    if (threadIdx.x >= BAD && threadIdx.x <= SPREAD) atomicMax(side + threadIdx.x, extreme[threadIdx.x]);
+    if (earlier + 1 < gridDim.x) return;
+    __threadfence();
+    if (tid < FAILED && report) report[tid] = __ldcg(flags + tid);
+    if (tid == 0) flags[GROUPS] = 0;
 }
 """,
-    ({"WORD": 16}, {"WORD": 19}),
+    tuple({"WORD": w, "WORDS": p, "ROUNDING": r, "CHUNK": CHUNK} for w, p, r in _INSTANCES),
 )
