@@ -246,35 +246,46 @@ __device__ __forceinline__ void times(float& re, float& im, float sre, float sim
     } else { re *= sre; im *= sre; }
 }
 
-// v: four floats, that is OWN entries, GAP apart; c: those of C (read only if BETA); `count` of
-// the row's entries are left
-template <int GAP>
-__device__ __forceinline__ void scale(float (&v)[4], const Entry* c, int count, const Scalars& s) {
-    u16 old[4] = {0, 0, 0, 0};
-    if (BETA) {
+// OWN entries of C, or zeros. They are asked for before any result is stored: C may be the result,
+// so loads do not overtake stores.
+struct Old {
+    u32 x, y;
+    __device__ __forceinline__ float at(int i) const { return widen((u16)((i & 2 ? y : x) >> (i % 2 * 16))); }
+};
+
+template <int ALIGN, int GAP = 1>
+__device__ __forceinline__ Old addend(const Entry* c, int count) {
+    Old old = {};
+    if (!BETA) return old;
+    if constexpr (ALIGN % OWN == 0 && GAP == 1)
+        if (count >= OWN) {
+            const uint2 both = *(const uint2*)c;
+            old = {both.x, both.y};
+            return old;
+        }
 #pragma unroll
-        for (int i = 0; i < OWN; ++i)
-            if (GAP * i < count) {
-                const u32 x = c[GAP * i];
-                if (COMPLEX) { old[(2 * i) & 3] = (u16)x; old[(2 * i + 1) & 3] = (u16)(x >> 16); }
-                else old[i] = (u16)x;
-            }
-    }
+    for (int i = 0; i < OWN; ++i)
+        if (GAP * i < count) {
+            const u32 entry = (u32)c[GAP * i] << (COMPLEX ? 0 : i % 2 * 16);
+            if (i < OWN / 2) old.x |= entry;
+            else old.y |= entry;
+        }
+    return old;
+}
+
+// OWN entries, v and what is to be added to them, to `out`, GAP apart, as far as `count` reaches;
+// all at once where ALIGN allows
+template <int ALIGN, int GAP = 1>
+__device__ __forceinline__ void emit(Entry* out, const Old& old, float (&v)[4], int count, const Scalars& s) {
 #pragma unroll
     for (int i = 0; i < 4; i += 2) {
         if (ALPHA) times(v[i], v[i + 1], s.are, s.aim, ALPHA == 2);
         if (BETA) {
-            float re = widen(old[i]), im = widen(old[i + 1]);
+            float re = old.at(i), im = old.at(i + 1);
             times(re, im, s.bre, s.bim, BETA == 2);
             v[i] += re; v[i + 1] += im;
         }
     }
-}
-
-// OWN entries to `out`, GAP apart, as far as `count` reaches; all at once where ALIGN allows
-template <int ALIGN, int GAP = 1>
-__device__ __forceinline__ void emit(Entry* out, const Entry* c, float (&v)[4], int count, const Scalars& s) {
-    scale<GAP>(v, c, count, s);
     const u32 x = narrow(v[0], v[1]), y = narrow(v[2], v[3]);
     if constexpr (ALIGN % OWN == 0 && GAP == 1) {
         // As one number: two neighbouring 32-bit stores are not always made into one.

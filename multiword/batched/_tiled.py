@@ -64,11 +64,10 @@ __device__ __forceinline__ void load_right(
 #endif
 }
 
-// The thread's OWN entries of row g + 8p of a tile, side by side; returns the column of the first.
-__device__ __forceinline__ int own(float (&v)[4], const Sum& even, const Sum& odd, int p, int t) {
+// The thread's OWN entries of row g + 8p of a tile, side by side, and the column of the first of them
+__device__ __forceinline__ void own(float (&v)[4], const Sum& even, const Sum& odd, int p, int t) {
 #if COMPLEX
     share(v, even, odd, p);  // real parts, imaginary parts
-    return OWN * t;
 #else
     // Two columns of either instruction; of neighbours, one takes the even ones of both, one the odd ones
     float mine[2], other[2];
@@ -80,9 +79,42 @@ __device__ __forceinline__ int own(float (&v)[4], const Sum& even, const Sum& od
     }
     v[0] = t & 1 ? other[0] : mine[0]; v[1] = t & 1 ? other[1] : mine[1];
     v[2] = t & 1 ? mine[0] : other[0]; v[3] = t & 1 ? mine[1] : other[1];
-    return 8 * (t & 1) + 4 * (t >> 1);
 #endif
 }
+
+// `addend`, from global memory and without branches: behind one, a load would be waited for at once.
+// An entry is read and written by one thread, so no other order of loads and stores matters.
+__device__ __forceinline__ u32 load_if(bool wanted, const u32* p) {
+    u32 x;
+    asm volatile("{.reg .pred q; setp.ne.u32 q, %2, 0; mov.u32 %0, 0; @q ld.global.u32 %0, [%1];}"
+                 : "=r"(x) : "l"(p), "r"((u32)wanted));
+    return x;
+}
+
+__device__ __forceinline__ u32 load_if(bool wanted, const u16* p) {
+    u16 x;
+    asm volatile("{.reg .pred q; setp.ne.u32 q, %2, 0; mov.u16 %0, 0; @q ld.global.u16 %0, [%1];}"
+                 : "=h"(x) : "l"(p), "r"((u32)wanted));
+    return x;
+}
+
+template <int ALIGN>
+__device__ __forceinline__ Old addend_if(bool wanted, const Entry* c, int count) {
+    constexpr bool VECTOR = ALIGN % OWN == 0;
+    Old old = {};
+    if (VECTOR)
+        asm volatile("{.reg .pred q; setp.ne.u32 q, %3, 0; mov.u32 %0, 0; mov.u32 %1, 0;"
+                     " @q ld.global.v2.u32 {%0, %1}, [%2];}"
+                     : "=r"(old.x), "=r"(old.y) : "l"(c), "r"((u32)(wanted && count >= OWN)));
+#pragma unroll
+    for (int i = 0; i < (VECTOR ? OWN - 1 : OWN); ++i) {
+        const u32 entry = load_if(wanted && i < count && (!VECTOR || count < OWN), c + i);
+        (i < OWN / 2 ? old.x : old.y) |= entry << (COMPLEX ? 0 : i % 2 * 16);
+    }
+    return old;
+}
+
+__device__ __forceinline__ int mine(int t) { return COMPLEX ? OWN * t : 8 * (t & 1) + 4 * (t >> 1); }
 
 // One operand's way into shared memory: blocks of ROWS rows of LENGTH entries, in pieces of VEC bytes,
 // zeros beyond the ends of its matrix.
@@ -146,7 +178,10 @@ struct Place {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS) batched_tiled(
+// Two blocks on a multiprocessor hide more than a few registers more would, where the sums leave room.
+constexpr int BLOCKS = 32768 / THREADS >= 8 * TM * TN + 32 ? 2 : 1;
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) batched_tiled(
         const void* a, const void* b, const Entry* c, Entry* out, const Parameters with) {
     extern __shared__ __align__(16) char memory[];
     Entry *sa = (Entry*)memory, *sb = sa + STAGES * A_ROOM;
@@ -224,19 +259,30 @@ extern "C" __global__ void __launch_bounds__(THREADS) batched_tiled(
         Entry* to = out + place.index * with.out_stride;
         const Entry* from = c + place.index * with.c_stride;
 #pragma unroll
-        for (int p = 0; p < TM; ++p)
+        for (int p = 0; p < TM; ++p) {
+            const int row0 = place.row + 16 * (m0 + p) + g, column0 = place.column + WIDE * n0 + mine(t);
+            Old old[TN][2];
+#pragma unroll
+            for (int q = 0; q < TN; ++q)
+#pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                    const int row = row0 + 8 * r, column = column0 + WIDE * q;
+                    if (BETA)
+                        old[q][r] = addend_if<C_ALIGN>(
+                            row < m, from + (i64)row * with.c_ld + column, n - column);
+                }
 #pragma unroll
             for (int q = 0; q < TN; ++q)
 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     float v[4];
-                    const int row = place.row + 16 * (m0 + p) + g + 8 * r;
-                    const int mine = own(v, sum[p][q][0], sum[p][q][1], r, t);
-                    const int column = place.column + WIDE * (n0 + q) + mine;
+                    own(v, sum[p][q][0], sum[p][q][1], r, t);
+                    const int row = row0 + 8 * r, column = column0 + WIDE * q;
                     if (row < m && column < n)
-                        emit<C_ALIGN>(to + (i64)row * with.out_ld + column,
-                                      from + (i64)row * with.c_ld + column, v, n - column, with.scalars);
+                        emit<C_ALIGN>(to + (i64)row * with.out_ld + column, old[q][r], v, n - column,
+                                      with.scalars);
                 }
+        }
     }
 }
 """

@@ -158,13 +158,17 @@ __device__ __forceinline__ void compute(
             for (int j = 0; j < N; ++j) sum[j] = add_product(x, part(b[j]), sum[j]);
 #endif
         }
+        Entry* to_row = to + matrix * to_stride + (i64)row * to_ld;
+        const Entry* old_row = from + matrix * from_stride + (i64)row * from_ld;
+        Old old[(N + OWN - 1) / OWN];
+#pragma unroll
+        for (int j = 0; j < N; j += OWN) old[j / OWN] = addend<C_ALIGN>(old_row + j, N - j);
 #pragma unroll
         for (int j = 0; j < N; j += OWN) {
             float v[4];
 #pragma unroll
             for (int q = 0; q < 4; ++q) v[q] = value(sum[4 * (j / OWN) + q]);
-            emit<C_ALIGN>(to + matrix * to_stride + (i64)row * to_ld + j,
-                          from + matrix * from_stride + (i64)row * from_ld + j, v, N - j, scalars);
+            emit<C_ALIGN>(to_row + j, old[j / OWN], v, N - j, scalars);
         }
     }
 }
@@ -197,13 +201,18 @@ __device__ __forceinline__ void compute(
             sum[0].add(rows, b[0]);
             sum[1].add(rows, b[1]);
         }
+        Old old[2];
+#pragma unroll
+        for (int p = 0; p < 2; ++p)
+            if (BETA && first + p < here && g < M && column < N)
+                old[p] = addend<C_ALIGN>(from + (first + p) * from_stride + (i64)g * from_ld + column,
+                                         min(OWN / 2, N - column));
 #pragma unroll
         for (int p = 0; p < 2; ++p)
             if (first + p < here && g < M && column < N) {
                 float v[4] = {sum[p].at(2 * p), sum[p].at(2 * p + 1), 0, 0};
-                emit<C_ALIGN>(to + (first + p) * to_stride + (i64)g * to_ld + column,
-                              from + (first + p) * from_stride + (i64)g * from_ld + column,
-                              v, min(OWN / 2, N - column), scalars);
+                emit<C_ALIGN>(to + (first + p) * to_stride + (i64)g * to_ld + column, old[p], v,
+                              min(OWN / 2, N - column), scalars);
             }
     }
 }
@@ -239,20 +248,31 @@ __device__ __forceinline__ void compute(
                 }
         }
 #pragma unroll
-        for (int p = 0; p < TM; ++p)
+        for (int p = 0; p < TM; ++p) {
+            const int row0 = 16 * (m0 + p) + 2 * g, column0 = WIDE * n0 + FIRST * t;
+            Old old[TN][2];
 #pragma unroll
             for (int q = 0; q < TN; ++q)
 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    const int row = 16 * (m0 + p) + 2 * g + r, column = WIDE * (n0 + q) + FIRST * t;
+                    const int row = row0 + r, column = column0 + WIDE * q;
+                    if (BETA && row < M && column < N)
+                        old[q][r] = addend<C_ALIGN, GAP>(
+                            from + matrix * from_stride + (i64)row * from_ld + column, N - column);
+                }
+#pragma unroll
+            for (int q = 0; q < TN; ++q)
+#pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                    const int row = row0 + r, column = column0 + WIDE * q;
                     if (row < M && column < N) {
                         float v[4];
                         share<COLUMNS_SINGLY>(v, sum[p][q][0], sum[p][q][1], r);
                         emit<C_ALIGN, GAP>(to + matrix * to_stride + (i64)row * to_ld + column,
-                                      from + matrix * from_stride + (i64)row * from_ld + column,
-                                      v, N - column, scalars);
+                                           old[q][r], v, N - column, scalars);
                     }
                 }
+        }
     }
 }
 #endif
