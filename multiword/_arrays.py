@@ -6,12 +6,15 @@ CuPy is never imported unless a CuPy array, or a request for the GPU, has come i
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import cache, wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 Array = Any
 """A `numpy.ndarray` or a `cupy.ndarray`; CuPy is optional, so no checker can be told more."""
@@ -87,6 +90,28 @@ def check_same_device(**arrays: Array | None) -> ModuleType:
 def device_of(x: Array) -> AbstractContextManager[Any]:
     """A context in which the device of a CuPy array is the current one; nothing for NumPy's."""
     return x.device if is_cupy(x) else nullcontext()
+
+
+def on_device_of_arrays(function: F) -> F:
+    """Make a function work on the device of its first CuPy argument (in a list, of its first element).
+
+    Kernels reach only the memory of the device that is the current one when they are launched.
+
+    >>> on_device_of_arrays(np.negative)(np.ones(2))
+    array([-1., -1.])
+    """
+
+    @wraps(function)
+    def elsewhere(*arguments: Any, **options: Any) -> Any:
+        if "cupy" in sys.modules:
+            for x in (*arguments, *options.values()):
+                first = x[0] if isinstance(x, list | tuple) and x else x
+                if is_cupy(first):
+                    with first.device:
+                        return function(*arguments, **options)
+        return function(*arguments, **options)
+
+    return cast(F, elsewhere)
 
 
 def real_parts(x: Array) -> list[Array]:

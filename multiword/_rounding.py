@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array, as_array, namespace
+from multiword._arrays import Array, as_array, namespace, on_device_of_arrays
 from multiword.formats import Format, get_format
 
 ROUNDINGS = ("RN", "RZ", "RNA")
@@ -20,6 +20,7 @@ def get_rounding(rounding: str) -> str:
     return rounding
 
 
+@on_device_of_arrays
 def round_to(x: object, fmt: str | Format, rounding: str = "RN") -> Array:
     """Round every element to a floating-point format, once.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multiword._arrays import Array, as_array, is_cupy, namespace
+from multiword._arrays import Array, as_array, is_cupy, namespace, on_device_of_arrays
 from multiword._operand import measure_operands, split_operands
 from multiword._rounding import get_rounding, round_to
 from multiword._schemes import Scheme
@@ -14,6 +14,7 @@ WORD_FORMATS = ("fp16", "bf16", "tf32")
 """Formats that words may have."""
 
 
+@on_device_of_arrays
 def split(
     x: object, word: str = "fp16", words: int = 2, *, scaled: bool = False, rounding: str = "RN"
 ) -> tuple[Array, ...]:
@@ -87,6 +88,7 @@ def _as_lines(x: Array) -> Array:
     return namespace(x).ascontiguousarray(x).reshape(-1, x.shape[-1] if x.ndim else 1)
 
 
+@on_device_of_arrays
 def join(words: tuple[Array, ...], *, scaled: bool = False, dtype: object = np.float32) -> Array:
     """Add words up again: x₁ + x₂ + …, smallest first, in float64, rounded once to `dtype`.
 

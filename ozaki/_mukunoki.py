@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array, as_array, check_same_device, namespace
+from multiword._arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
 from multiword.engines import Engine, get_engine, get_product
 from ozaki._gemm import accurate_dgemm
 from ozaki._rounding import round_digits
@@ -57,6 +57,7 @@ def slice_bits(k: int) -> int:
     return bits
 
 
+@on_device_of_arrays
 def mukunoki_split(x: Any, count: int | None = None) -> SplitRows:
     """Split rows into fp16 slices without error (Algorithm 1).
 
@@ -92,6 +93,7 @@ def mukunoki_split(x: Any, count: int | None = None) -> SplitRows:
     return _split(x, _checked_count("count", count))
 
 
+@on_device_of_arrays
 def mukunoki_dgemm(
     a: Any,
     b: Any,
@@ -154,6 +156,7 @@ def mukunoki_dgemm(
     return out
 
 
+@on_device_of_arrays
 def slice_count(a: Any, b: Any) -> int:
     """Return how many slices give the accuracy expected of a DGEMM (Algorithm 3).
 
