@@ -7,7 +7,7 @@ so that how an array is cut cannot be seen in the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import prod
@@ -45,7 +45,7 @@ class Stream:
         """Take a view of the factors; of one that is there twice, one view."""
         first = view(self.factors[0])
         others = (first if x is self.factors[0] else view(x) for x in self.factors[1:])
-        return replace(self, factors=(first, *others))
+        return Stream((first, *others), self.sign)
 
     def narrow(self) -> bool:
         """Whether a product of two elements is a float64: 24 bits times 24, or 16 times 24."""
@@ -97,9 +97,9 @@ class Tiling:
         kept = self.shape[self.reduced :]
         return prod(len(range(n)[s]) for n, s in zip(kept, output, strict=True))
 
-    def blocks(self, streams: Sequence[Stream], output: tuple[slice, ...]) -> list[Block]:
+    def blocks(self, streams: Sequence[Stream], output: tuple[slice, ...]) -> Iterator[Block]:
         """What has to be added up for a tile."""
-        return [(stream, rows) for stream in streams for rows in self.rows(self.columns(output))]
+        return ((stream, rows) for stream in streams for rows in self.rows(self.columns(output)))
 
     def part(self, x: np.ndarray, rows: tuple[slice, ...], output: tuple[slice, ...]) -> np.ndarray:
         """Return these rows and columns as an (n, m) array, a view where that is possible."""
@@ -160,7 +160,7 @@ def _tile_sums(
     return accumulator.fixed_point()
 
 
-def block_terms(blocks: Sequence[Block], tiling: Tiling, output: tuple[slice, ...]) -> Iterator[Terms]:
+def block_terms(blocks: Iterable[Block], tiling: Tiling, output: tuple[slice, ...]) -> Iterator[Terms]:
     """Sum the columns of blocks exactly."""
     for stream, rows in blocks:
         with np.errstate(all="ignore"):

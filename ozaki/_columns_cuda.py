@@ -15,8 +15,8 @@ from multiword._arrays import Array, import_cupy
 from multiword._kernels import Kernel
 from multiword.formats import FORMATS, Format
 from ozaki._columns import Stream, as_floats, factor_pairs, tiles
-from ozaki._columns_kernel import WIDEST, columns_form, exact_columns, exact_sums, sums_form
-from ozaki._columns_window import SOURCES, THREADS, batch, constants
+from ozaki._columns_kernel import COLUMNS_BLOCKS, WIDEST, columns_form, exact_columns, exact_sums, sums_form
+from ozaki._columns_window import SOURCES, THREADS, batch, constants, name_of
 from ozaki._fixedpoint import LastStep
 from ozaki._superaccumulator import Layout, Superaccumulator
 
@@ -24,10 +24,15 @@ _PANEL = 1 << 17  # outputs that have digits in memory at one time
 _PIECE = 1 << 25  # elements copied at a time, where dtype or strides do not allow reading in place
 _SHORT = 512  # neighbouring terms too few for the threads of a block, or of a warp
 _LARGEST_DIVISOR = 1 << 32
-_BLOCKS_PER_PROCESSOR = 4  # of THREADS threads, as the kernels' launch bounds say
+_BLOCKS_PER_PROCESSOR = 4  # of THREADS threads, as the launch bounds of `exact_sums` say
 _WAVES = 4  # times that, where blocks need not start together
+_COLUMNS_WAVES = {False: 1, True: 4}  # the same for `exact_columns`, whose blocks end with many additions
 SPARE_DIGITS = 7
 """Digits beyond a layout's that the kernels want: three below, four above."""
+
+
+Panel = tuple[slice, ...] | None
+"""Some of the outputs, or all of them."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,7 @@ def rounded_sums(
     shape = streams[0].factors[0].shape[reduced:]
     ending, on_device = Ending(target, last_step), last_step.divisor < _LARGEST_DIVISOR
     if on_device and (prod(shape) <= _PANEL or _in_one_launch(streams, reduced)):
-        everything = tuple(slice(None) for _ in shape)
-        return _sum_panel(streams, reduced, everything, layout, ending).reshape(shape)
+        return _sum_panel(streams, reduced, None, layout, ending).reshape(shape)
     result = cupy.empty(shape, np.float64)
     for output in tiles(shape, _PANEL):
         part = result[cast(Any, (*output, ...))]
@@ -101,8 +105,7 @@ def device_sums(streams: Sequence[Stream], reduced: int, layout: Layout) -> Supe
 
 def exact_totals(streams: Sequence[Stream], reduced: int, layout: Layout) -> tuple[Array, Array]:
     """Return the digits (layout.digits + SPARE_DIGITS, outputs), three below the first, and flags."""
-    everything = tuple(slice(None) for _ in streams[0].factors[0].shape[reduced:])
-    return _sum_panel(streams, reduced, everything, layout, None)
+    return _sum_panel(streams, reduced, None, layout, None)
 
 
 def _superaccumulator(panel: tuple[Array, Array], layout: Layout) -> Superaccumulator:
@@ -115,14 +118,17 @@ def _superaccumulator(panel: tuple[Array, Array], layout: Layout) -> Superaccumu
 
 
 def _sum_panel(
-    streams: Sequence[Stream], reduced: int, output: tuple[slice, ...], layout: Layout, ending: Ending | None
+    streams: Sequence[Stream], reduced: int, output: Panel, layout: Layout, ending: Ending | None
 ) -> Any:
     """Launch for all terms of a panel. Return the results, or without an ending digits and flags."""
     cupy = import_cupy()
-    outputs = prod(streams[0].factors[0][(slice(None),) * reduced + output].shape[reduced:])
+    if output is not None:
+        panel = (slice(None),) * reduced + output
+        streams = [stream.apply(lambda x: x[panel]) for stream in streams]
+    outputs = prod(streams[0].factors[0].shape[reduced:])
     result = cupy.empty(outputs)
     state: tuple[Array, Array, Array] | None = None
-    operands = _operands(streams, reduced, output)
+    operands = _operands(streams, reduced)
     current: Operand | None = next(operands)
     while current is not None:
         following = next(operands, None)
@@ -209,11 +215,15 @@ class Launch:
         if tile:
             width, rows = THREADS, 1
         batches = -(-operand.n // (rows * _batch(operand)))
-        parts = max(1, min(batches // 8, _resident_blocks() // groups))
+        product = len(operand.rows) == 2 or operand.square
+        resident = _processors() * COLUMNS_BLOCKS[product]
+        parts = max(1, min(batches // 8, _COLUMNS_WAVES[product] * resident // groups))
         shared = rows * parts > 1
-        grid = groups * parts if shared else min(groups, _resident_blocks())
+        grid = groups * parts if shared else min(groups, resident)
         room = 0 if shared else grid * THREADS
-        return cls(operand, outputs, exact_columns, columns_form(tile), width, parts, grid, room, shared)
+        return cls(
+            operand, outputs, exact_columns, columns_form(tile, product), width, parts, grid, room, shared
+        )
 
     def __call__(self, memory: tuple, layout: Layout, ending: Ending) -> None:
         """Sum, and round if nothing is to be kept for later launches."""
@@ -224,7 +234,7 @@ class Launch:
         sizes = (np.int64(operand.n), np.int64(self.outputs), np.int32(operand.rows[0].pair))
         work = (np.int32(self.width), np.int32(self.parts), np.int32(operand.negate))
         product = len(operand.rows) == 2 or operand.square
-        chosen = constants(operand.rows[0].array.dtype.name, product, operand.square, layout, **self.form)
+        chosen = constants(name_of(operand.rows[0].array.dtype), product, operand.square, layout, **self.form)
         threads = (self.form["THREADS"],)
         self.kernel(
             (self.grid,), threads, (*addresses, *sizes, *work, *memory, *ending.arguments()), **chosen
@@ -232,35 +242,34 @@ class Launch:
 
 
 def _batch(operand: Operand) -> int:
-    return batch(operand.rows[0].array.dtype.name, len(operand.rows) == 2 or operand.square, operand.square)
+    return batch(
+        name_of(operand.rows[0].array.dtype), len(operand.rows) == 2 or operand.square, operand.square
+    )
 
 
 def _packed_in_words(rows: Rows) -> bool:
     """Whether neighbouring terms are neighbours in memory, and an output's first has a word's address."""
     size = rows.array.itemsize
-    address = rows.array.__cuda_array_interface__["data"][0]
-    return rows.step == 1 and not rows.pair and address % 8 == 0 and rows.outer * size % 8 == 0
+    return rows.step == 1 and not rows.pair and rows.array.data.ptr % 8 == 0 and rows.outer * size % 8 == 0
 
 
 def _in_one_launch(streams: Sequence[Stream], reduced: int) -> bool:
     """Whether there is one launch, and no output's digits need memory beyond it."""
-    everything = (slice(None),) * (streams[0].factors[0].ndim - reduced)
-    if len(streams) > 1 or (operand := _in_place(streams[0], reduced, everything)) is None:
+    if len(streams) > 1 or (operand := _in_place(streams[0], reduced)) is None:
         return False
     return not Launch.of(operand, prod(streams[0].factors[0].shape[reduced:])).shared
 
 
-def _in_place(stream: Stream, reduced: int, output: tuple[slice, ...]) -> Operand | None:
+def _in_place(stream: Stream, reduced: int) -> Operand | None:
     """What the kernels can read where it is, or None."""
-    stream = stream.apply(lambda x: x[(slice(None),) * reduced + output])
     x = stream.factors[0]
     n = prod(x.shape[:reduced])
     square = len(stream.factors) == 2 and stream.factors[1] is x and stream.sign > 0
     factors = stream.factors[:1] if square else stream.factors
-    if len(factors) == 1:  # whose terms may come in any order
+    if len(factors) == 1 and reduced > 1:  # whose terms may come in any order
         order = sorted(range(reduced), key=lambda a: -abs(x.strides[a]))
         factors = (x.transpose(*order, *range(reduced, x.ndim)),)
-    alike = factors[0].dtype == factors[-1].dtype and x.dtype.name in SOURCES
+    alike = factors[0].dtype == factors[-1].dtype and name_of(x.dtype) in SOURCES
     if n == 0:
         empty = import_cupy().zeros(1, x.dtype if alike else np.float64)
         return Operand((Rows(empty, 0, 0, 1),) * len(factors), 0, stream.sign < 0, square)
@@ -271,13 +280,13 @@ def _in_place(stream: Stream, reduced: int, output: tuple[slice, ...]) -> Operan
     return Operand(found, n, stream.sign < 0, square)
 
 
-def _operands(streams: Sequence[Stream], reduced: int, output: tuple[slice, ...]) -> Iterator[Operand]:
+def _operands(streams: Sequence[Stream], reduced: int) -> Iterator[Operand]:
     """Find what the kernels can read in place, and copy the rest piece by piece."""
     for stream in streams:
-        if (operand := _in_place(stream, reduced, output)) is not None:
+        if (operand := _in_place(stream, reduced)) is not None:
             yield operand
             continue
-        factors = [x[(slice(None),) * reduced + output] for x in stream.factors]
+        factors = stream.factors
         shape = factors[0].shape
         outputs = prod(shape[reduced:])
         for part in tiles(shape[:reduced], max(1, _PIECE // max(1, outputs))):
@@ -316,8 +325,12 @@ def _packed(x: Array, reduced: int, outputs: int) -> Array:
     return import_cupy().ascontiguousarray(moved).reshape(outputs, -1)
 
 
-@cache
 def _resident_blocks() -> int:
-    """Blocks that run at one time on the current device, taken for all devices'."""
-    device = import_cupy().cuda.Device()
-    return device.attributes["MultiProcessorCount"] * _BLOCKS_PER_PROCESSOR
+    """Blocks of `exact_sums` that run at one time."""
+    return _processors() * _BLOCKS_PER_PROCESSOR
+
+
+@cache
+def _processors() -> int:
+    """Multiprocessors of the current device, taken for all devices'."""
+    return import_cupy().cuda.Device().attributes["MultiProcessorCount"]

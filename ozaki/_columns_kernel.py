@@ -16,6 +16,9 @@ from ozaki._superaccumulator import Layout
 WIDEST = 32
 """The most outputs that the threads of a block of `exact_sums` share."""
 
+COLUMNS_BLOCKS = {False: 3, True: 4}
+"""Blocks of `exact_columns` that share a processor. Sums leave registers to read ahead, products do not."""
+
 _PARAMETERS = r"""
 /* result[o] = RN(the sum over i < n of x[o, i], or of ±x[o, i]·y[o, i], divided by a number below
    2^32 or its square root).
@@ -153,15 +156,12 @@ __device__ __forceinline__ double rounded(const Window &window, i64 divisor, int
     const int unit = window.place(LEVELS - 1), odd = unit & 1;
     if (window.count <= 1 << (54 - LEVEL_BITS)) { /* then the levels' sums are float64 numbers */
         const double weight = 1ll << LEVEL_BITS;
-        Distilled sum = {window.value(0) * (LEVELS == 3 ? weight * weight : weight), 0, 0};
+        Distilled sum = {window.value(0) * (LEVELS == 3 ? weight * weight : weight), 0, 0, false};
 #if LEVELS == 3
         sum.add(window.value(1) * weight);
 #endif
         sum.add(window.value(LEVELS - 1));
         double result;
-#if LEVELS == 2
-        if (divisor <= 1 && !root && precision == 53) sum.size = 0; /* s is rounded */
-#endif
         if (sum.round(unit, divisor, root, precision, &result)) return result;
     }
     u64 limb[3] = {0, 0, 0};
@@ -217,7 +217,7 @@ __device__ __forceinline__ void read_tile(Value (&v)[BATCH], Value (&tile)[32][B
 
 /* A thread for an output, and as many more as there are rows of `width` threads. Where one thread has
    all the terms of its output, totals are not zeros but room for every thread of the grid. */
-extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_columns(PARAMETERS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(PARAMETERS)
 {
     __shared__ unsigned last_block;
 #if TILE
@@ -257,11 +257,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_colu
 #else
         const char *x_mine = x + place_of(output, pair, x_outer, x_inner);
         const char *y_mine = y + place_of(output, pair, y_outer, y_inner);
-        for (i64 mine = part * block + row; there && mine < n; mine += skip) {
-            Batch terms;
-            read(terms.a, x_mine + mine * x_step * SIZE, x_step * SIZE, rows, n - mine, -0.0, negate);
+        const i64 length = there ? n : 0;
+        i64 mine = part * block + row; /* the first of the terms that are read next */
+        const auto read_next = [&](Batch &terms) {
+            read(terms.a, x_mine + mine * x_step * SIZE, x_step * SIZE, rows, length - mine, -0.0, negate);
 #if PAIRS
-            read(terms.b, y_mine + mine * y_step * SIZE, y_step * SIZE, rows, n - mine, 1.0, false);
+            read(terms.b, y_mine + mine * y_step * SIZE, y_step * SIZE, rows, length - mine, 1.0, false);
+#endif
+            mine += skip;
+        };
+#if AHEAD
+        Batch next;
+        if (mine < length) read_next(next);
+#endif
+        for (i64 base = part * block + row; base < length; base += skip) {
+#if AHEAD
+            const Batch terms = next;
+            if (mine < length) read_next(next);
+#else
+            Batch terms;
+            read_next(terms);
 #endif
             window.add(terms, to, 1);
         }
@@ -316,9 +331,18 @@ def sums_form(width: int, threads: int, packed: bool) -> dict[str, int]:
     }
 
 
-def columns_form(tile: bool) -> dict[str, int]:
+def columns_form(tile: bool, product: bool) -> dict[str, int]:
     """How `exact_columns` reads, as compile-time constants."""
-    return {"ALIKE": 0, "HEADROOM": 4, "THREADS": THREADS, "TILE": int(tile)}
+    blocks = COLUMNS_BLOCKS[product]
+    ahead = int(not tile and not product)
+    return {
+        "ALIKE": 0,
+        "HEADROOM": 4,
+        "THREADS": THREADS,
+        "TILE": int(tile),
+        "AHEAD": ahead,
+        "BLOCKS": blocks,
+    }
 
 
 exact_sums = Kernel(
@@ -344,7 +368,7 @@ exact_columns = Kernel(
     "exact_columns",
     WINDOW_SOURCE + _PARAMETERS + _COLUMNS,
     tuple(
-        constants(dtype, product, square, _OWN_LAYOUTS[dtype], **columns_form(tile))
+        constants(dtype, product, square, _OWN_LAYOUTS[dtype], **columns_form(tile, product))
         for dtype, product, square, tile in (
             ("float64", False, False, False),
             ("float64", True, False, True),

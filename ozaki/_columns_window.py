@@ -23,6 +23,12 @@ SOURCES = {"float64": 0, "float32": 1, "float16": 2, "bfloat16": 3}
 """How the kernels call the dtypes they read."""
 
 
+@cache
+def name_of(dtype: Any) -> str:
+    """A dtype's name, which NumPy takes microseconds to spell."""
+    return dtype.name
+
+
 def batch(dtype: str, product: bool, square: bool) -> int:
     """Terms that a thread reads at a time: 64 bytes of float64 and of float32."""
     return (8 if dtype == "float64" else 16) // (2 if product and not square else 1)

@@ -165,58 +165,68 @@ __device__ __noinline__ double round_digits(Digits digits, int first, int last, 
     return negative ? -value : value;
 }
 
-/* The sum of float64 terms: s + rest, but for at most 2^-48 of `size`. */
+/* s and the error of s = fl(s + x). */
+__device__ __forceinline__ double add_to(double *s, double x) {
+    const double t = *s + x, z = t - *s, e = (*s - (t - z)) + (x - z);
+    *s = t;
+    return e;
+}
+
+/* The sum of float64 terms: s + rest, or if something was `lost` in between s + rest and at most 2^-48
+   of `size`. */
 struct Distilled {
     double s, rest, size;
+    bool lost;
 
     __device__ __forceinline__ void add(double x) {
-        const double t = s + x, z = t - s, e = (s - (t - z)) + (x - z);
-        s = t;
-        rest += e;
+        const double e = add_to(&s, x);
         size += fabs(e);
+        lost |= add_to(&rest, e) != 0;
     }
 
-    /* Make s the sum rounded. */
-    __device__ __forceinline__ void renew() {
-        const double x = rest;
-        const double t = s + x, z = t - s;
-        rest = (s - (t - z)) + (x - z);
-        s = t;
+    __device__ __forceinline__ void divide(double divisor) {
+        const double q = s / divisor, left = fma(-q, divisor, s);
+        lost |= add_to(&rest, left) != 0;
+        const double sum = rest;
+        rest = sum / divisor;
+        lost |= fma(rest, divisor, -sum) != 0;
+        size = (fabs(left) + size) / divisor;
+        s = q;
     }
 
-    __device__ __forceinline__ void scale(double power) { s *= power; rest *= power; size *= power; }
+    __device__ __forceinline__ void square_root() {
+        const double r = sqrt(s), left = fma(-r, r, s), half = 0.5 / r;
+        rest += left;
+        lost |= rest != 0;
+        rest *= half;
+        size = (fabs(left) + size) * half;
+        s = r;
+    }
 
-    /* Round s + rest, in units of 2^unit, divided or its square root, to float64 or float32; false if it
-       is not plain that this rounds correctly. */
-    __device__ bool round(int unit, i64 divisor, int root, int precision, double *result) {
+    /* Round, in units of 2^unit, divided or the square root, to float64 or float32; false if it is not
+       plain that this rounds correctly. */
+    __device__ __forceinline__ bool round(int unit, i64 divisor, int root, int precision, double *result) {
         if (precision != 53 && precision != 24) return false;
-        renew();
-        if (s == 0) { *result = 0; return size == 0; }
+        rest = add_to(&s, rest);
+        if (s == 0) { *result = 0; return !lost; }
         if (root) {
-            if (unit & 1) { scale(2); unit--; }
-            const double r = sqrt(s), left = fma(-r, r, s), half = 0.5 / r;
-            rest = (left + rest) * half;
-            size = (fabs(left) + size) * half;
-            s = r;
+            if (unit & 1) { s *= 2; rest *= 2; size *= 2; unit--; }
+            square_root();
             unit >>= 1;
         } else if (divisor > 1) {
-            const double d = (double)divisor, q = s / d, left = fma(-q, d, s), inverse = 1 / d;
-            rest = (left + rest) * inverse;
-            size = (fabs(left) + size) * inverse;
-            s = q;
+            divide((double)divisor);
         }
-        renew();
-        const double low = rest - size * 0x1p-48, high = rest + size * 0x1p-48;
+        rest = add_to(&s, rest);
+        const double margin = lost ? size * 0x1p-48 : 0, low = rest - margin, high = rest + margin;
         if (precision == 24) {
             /* To odd first: the rounding to fewer bits then goes as that of the sum (Boldo and Melquiond). */
-            if (size != 0 && !(low > 0) && !(high < 0)) return false;
+            if (lost && !(low > 0) && !(high < 0)) return false;
             i64 bits = __double_as_longlong(s);
-            if (size != 0 && !(bits & 1)) bits += (rest > 0) == (s > 0) ? 1 : -1;
+            if (rest != 0 && !(bits & 1)) bits += (rest > 0) == (s > 0) ? 1 : -1;
             s = __longlong_as_double(bits);
-        } else {
-            if (s + low != s + high) return false;
-            s += rest;
-        }
+        } else if (s + low != s + high) {
+            return false;
+        } /* else s is the sum rounded */
         const int field = (__double2hiint(s) >> 20 & 2047) + unit;
         if (field < 1 || field > 2046) return false;
         s = __hiloint2double(__double2hiint(s) + unit * (1 << 20), __double2loint(s));
@@ -230,7 +240,7 @@ __device__ bool round_few(Digits digits, int first, int last, int lowest, i64 di
                           int precision, double *result)
 {
     if (last - first > 12) return false;
-    Distilled sum = {0, 0, 0};
+    Distilled sum = {0, 0, 0, false};
     double power = 1;
     for (int i = first + 1; i < last; i++) power *= 0x1p32;
     for (int i = last - 1; i >= first; i--, power *= 0x1p-32) {

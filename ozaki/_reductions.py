@@ -278,10 +278,11 @@ def _reduce(
     if pairs:
         axes, kept = (*axes, *(ndim,) * last_step.root), (*kept, *(ndim,) * (not last_step.root))
     reduce_part = _device_part if is_cupy(first) else _host_part
-    values = []
+    order, values = axes + kept, []
+    in_front = order == tuple(range(first.ndim))
     for part in parts:
-        streams = [s.apply(lambda x: x.transpose(axes + kept)) for s in part]
-        values.append(reduce_part(streams, len(axes), format_of(target), _layout(streams), last_step))
+        moved = part if in_front else [s.apply(lambda x: x.transpose(order)) for s in part]
+        values.append(reduce_part(moved, len(axes), format_of(target), _layout(part), last_step))
     xp = namespace(first)
     with np.errstate(over="ignore"):
         result = values[0].astype(real_dtype(target), copy=False)
@@ -304,7 +305,7 @@ def _check_out(x: Array, out: Array | None, shape: tuple[int, ...], target: np.d
 
 
 def _host_part(
-    streams: list[Stream], reduced: int, target: Format, layout: Layout, last_step: LastStep
+    streams: Sequence[Stream], reduced: int, target: Format, layout: Layout, last_step: LastStep
 ) -> np.ndarray:
     result = np.empty(streams[0].factors[0].shape[reduced:])
     for panel in column_sums(streams, reduced, layout):
@@ -313,7 +314,7 @@ def _host_part(
 
 
 def _device_part(
-    streams: list[Stream], reduced: int, target: Format, layout: Layout, last_step: LastStep
+    streams: Sequence[Stream], reduced: int, target: Format, layout: Layout, last_step: LastStep
 ) -> Array:
     from ozaki._columns_cuda import rounded_sums
 

@@ -1,6 +1,8 @@
 """Sums, means, dot products and norms against exact rationals, and their bits in every form."""
 
 import math
+import pickle
+import tracemalloc
 from fractions import Fraction
 
 import ml_dtypes
@@ -215,6 +217,52 @@ def test_broadcast_input_is_not_copied():
     assert oz.mean(x, axis=(0, 1)) == 0.1
 
 
+def test_memory_beyond_the_input_is_constant():
+    """Arrays of 64 MB, and 2**31 elements and more, with some dozens of blocks of 256 KiB."""
+    x = np.random.default_rng(0).standard_normal((2000, 4000))
+    calls = [lambda a=a: oz.sum(x, axis=a) for a in (None, 0, 1)]
+    calls += [lambda: oz.norm(x.T, axis=0), lambda: oz.dot(x, x, axis=0), lambda: oz.mean(x[::2, ::3])]
+    for call in calls:
+        call()  # a thread's workspace stays
+        tracemalloc.start()
+        call()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1 << 24
+    many = np.broadcast_to(np.float64(0.1), (2**31 + 1,))
+    tracemalloc.start()
+    oz.sum(many[: 2**26])
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    assert oz.sum(many) == nearest((2**31 + 1) * Fraction(0.1))
+
+
+def test_columns_of_any_scale_share_blocks():
+    rng = np.random.default_rng(10)
+    for octaves in (0, 3, 7, 30, 400):
+        x = rng.standard_normal((300, 40)) * np.ldexp(1.0, rng.integers(-octaves, octaves + 1, 40))
+        x[:, 3], x[:, 4], x[5:, 6] = 0.0, -0.0, 0.0
+        x[200:, 8] *= 2.0**60
+        for y in (x, np.asfortranarray(x)):
+            expected = np.array([nearest_sum(y[:, j]) for j in range(40)])
+            expected[4] = -0.0
+            assert bits(oz.sum(y, axis=0)) == bits(expected)
+            assert bits(oz.sum(np.concatenate([y] * 50)[:, 8:9], axis=0)) == bits(
+                np.array([nearest(50 * sum(fractions(y[:, 8])))])
+            )
+    x[7, 5] = np.nan
+    assert np.isnan(oz.sum(x, axis=0)).nonzero()[0].tolist() == [5]
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=12))
+def test_sums_of_few_float32_are_rounded_once(values):
+    x = np.array(values, np.float32)
+    expected = nearest_sum(x, FORMATS["fp32"])
+    rows = oz.sum(np.stack([x, x, -x]), axis=1).astype(float)
+    assert rows.tolist() == [expected, expected, 0.0 if expected == 0 else -expected]
+    assert float(oz.sum(x)) == expected
+
+
 def test_inputs_are_never_written_to():
     x = np.array([[np.inf, 1e308, 1e-320], [np.nan, 1.0, 2.0]])
     x.flags.writeable = False
@@ -314,6 +362,10 @@ def test_norm_of_exact_squares_midpoints_and_extremes():
         nearest_root(sum(v * v for v in fractions(x[:, j]))) for j in range(21)
     ]
     assert oz.norm(np.array([np.inf, np.nan])) != oz.norm(np.array([np.inf, 1.0])) == np.inf
+    # Beside infinity the products' errors alone are left, and may be negative.
+    assert (
+        oz.norm(np.append(wide(np.random.default_rng(7), (50, 40)), [[np.inf]] * 50, 1), axis=1) == np.inf
+    ).all()
 
 
 @given(st.lists(st.tuples(finite, finite), max_size=10))
@@ -522,8 +574,8 @@ def test_gpu_accumulators_have_the_hosts_bytes():
 
 
 @pytest.mark.gpu
-def test_gpu_many_outputs_and_many_elements():
-    cupy = pytest.importorskip("cupy")
+def test_gpu_many_outputs():
+    pytest.importorskip("cupy")
     rng = np.random.default_rng(4)
     x = wide(rng, (140_000, 7))
     same_on_the_gpu(oz.sum, x, axis=1)
@@ -536,9 +588,81 @@ def test_gpu_many_outputs_and_many_elements():
         same_on_the_gpu(oz.sum, scales, axis=axis)
         same_on_the_gpu(oz.norm, np.tile(scales, 9), axis=axis)
         same_on_the_gpu(oz.dot, scales, scales[::-1].copy(), axis=axis)
-    ones = cupy.ones(2**31 + 5, np.float16)
-    assert float(oz.sum(ones, dtype=np.float64)) == 2**31 + 5
-    assert float(oz.norm(ones, dtype=np.float64)) == math.sqrt(2**31 + 5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "shape", [(2000, 3), (2000, 2), (1100, 9), (3, 2000), (33, 300), (300, 600), (1200, 520)]
+)
+@pytest.mark.parametrize("dtype", [*FLOATS, np.dtype(np.complex64), np.dtype(np.complex128)], ids=str)
+def test_gpu_shapes_zeros_and_special_values(dtype, shape):
+    """Every way in which threads share outputs, with what takes the short way, the long one and none."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal(shape)
+    if dtype.kind == "c":
+        x = x + 1j * rng.standard_normal(shape)
+    x = x.astype(dtype)
+    x[rng.random(shape) < 0.3], x[rng.random(shape) < 0.1], x[2] = 0, -0.0, -0.0
+    x[:, 1] = 0
+    special, few_bits = x.copy(), (np.round(x.real.astype(float) * 4) / 4).astype(dtype)
+    if dtype.kind != "c":
+        for value in (np.inf, -np.inf, np.nan):
+            special[rng.random(shape) < 0.01] = value
+    for y in (x, special, few_bits):
+        for axis in (0, 1, None):
+            for function in (oz.sum, oz.mean, oz.norm):
+                same_on_the_gpu(function, y, axis=axis)
+    same_on_the_gpu(oz.dot, x, x[::-1].copy(), axis=0)
+    same_on_the_gpu(oz.dot, x, x[::-1].copy(), axis=1)
+
+
+@pytest.mark.gpu
+def test_gpu_more_elements_than_an_int_counts():
+    cupy = pytest.importorskip("cupy")
+    count = 2**31 + 5
+    ones = cupy.ones((count, 2), np.float16)
+    assert float(oz.sum(ones[:, 0].copy(), dtype=np.float64)) == count
+    assert float(oz.norm(ones.reshape(-1)[:count], dtype=np.float64)) == math.sqrt(count)
+    assert oz.sum(ones, axis=0, dtype=np.float64).tolist() == [count, count]
+    assert oz.sum(ones.T, axis=1, dtype=np.float64).tolist() == [count, count]
+    twos = oz.sum(ones, axis=1)
+    assert twos.shape == (count,)
+    assert bool((twos == 2).all())
+
+
+@pytest.mark.gpu
+def test_gpu_memory_beyond_the_input_is_constant():
+    cupy = pytest.importorskip("cupy")
+    x = cupy.random.default_rng(1).standard_normal((2 * 10**8,))
+    pool = cupy.get_default_memory_pool()
+    for shape, axis in (
+        ((-1,), None),
+        ((20_000, 10_000), 0),
+        ((20_000, 10_000), 1),
+        ((-1, 100), 1),
+        ((-1, 2), 0),
+    ):
+        y = x.reshape(shape)
+        pool.free_all_blocks()
+        before = pool.total_bytes()
+        result = oz.sum(y, axis=axis)
+        assert pool.total_bytes() - before < 2 * result.nbytes + (1 << 28)
+
+
+@pytest.mark.gpu
+def test_gpu_accumulators_travel():
+    cupy = pytest.importorskip("cupy")
+    rng = np.random.default_rng(7)
+    x = np.ldexp(rng.standard_normal(9000), rng.integers(-1000, 1000, 9000))
+    whole = ExactSum().add(x)
+    parts = [
+        ExactSum().add(cupy.asarray(p) if i % 2 else p) for i, p in enumerate(np.split(rng.permutation(x), 9))
+    ]
+    total = ExactSum()
+    for part in parts:
+        total.merge(pickle.loads(pickle.dumps(part)))
+    assert total.to_bytes() == whole.to_bytes()
+    assert float(oz.sum(cupy.asarray(x))) == whole.round() == oz.sum(x)
 
 
 @pytest.mark.gpu
