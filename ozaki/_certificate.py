@@ -25,31 +25,23 @@ from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array, is_cupy, namespace, to_float64
+from multiword._arrays import Array, is_cupy, namespace
 from multiword._graphs import side_by_side
 from multiword._kernels import Kernel
 from multiword.formats import Format
 from ozaki._operand import Operand
+from ozaki._pairs import ExactSums, pair_errors
 from ozaki._profile import BITS, FINE, LEVELS, NONFINITE, PROFILE_CONSTANTS, STEP, Profile
 from ozaki._scales import DISCARD, NormLimit, norm_limit, norm_scales, usable_rows
 
 OCTAVES = 44
 """Octaves below the norm limit over which scaled magnitudes are counted."""
 
-MAGNITUDE_BITS = 24
-"""Bits of the truncated magnitudes in the second stage."""
-
 WIDEST, WIDENING = 48, 3
 """Bits by which the first stage may widen all integers (data that ask for more see the second), and
 the step in which it does: moduli come in such steps, and few widths mean few kernels to compile."""
 
 _SUMMARY_CONSTANTS: dict[str, Any] = {**PROFILE_CONSTANTS, "OCTAVES": OCTAVES, "DISCARD": DISCARD}
-
-PAIRS_AT_ONCE = 1 << 24
-"""Pairs of a row and a column that the second stage looks at together."""
-
-ExactProduct = Callable[[list[Array], list[Array]], Array]
-"""Multiplies integers below 2**MAGNITUDE_BITS exactly; the result rounded down by at most 2**-52."""
 
 
 @dataclass(frozen=True)
@@ -269,7 +261,7 @@ def widening(a: Summary, b: Summary, target: Format) -> tuple[int, float] | None
 
 
 def second_stage(
-    a: Operand, b: Operand, scales: tuple[Array, Array], target: Format, product: ExactProduct
+    a: Operand, b: Operand, scales: tuple[Array, Array], target: Format, sums: ExactSums
 ) -> tuple[tuple[Array, Array], float]:
     """Widen the scales until the certificate holds for every pair.
 
@@ -279,77 +271,10 @@ def second_stage(
     Returns the scales and the certified bound of max |C - AB| / |A||B|.
     """
     xp = namespace(a.matrix)
-    error, ratio = pair_errors(a, b, scales, product)
+    error, ratio = pair_errors(a, b, scales, sums)
     needed = ratio / target.unit_roundoff
     if not math.isfinite(needed):
         return (a.exact, b.exact), 0.0
     widening = max(0, math.frexp(needed)[1]) if needed > 1 else 0
     widened = [xp.minimum(s + widening, x.exact) for s, x in zip(scales, (a, b), strict=True)]
     return (widened[0], widened[1]), error * 2.0**-widening
-
-
-def pair_errors(
-    a: Operand, b: Operand, scales: tuple[Array, Array], product: ExactProduct
-) -> tuple[float, float]:
-    """Certified max over all pairs of T / |A||B|, and of that over sqrt(terms)/2; inf where none is."""
-    xp = namespace(a.matrix)
-    step = max(1, PAIRS_AT_ONCE // b.rows)
-    error = ratio = 0.0
-    columns = b.double_parts
-    for i in range(0, a.rows, step):
-        rows = slice(i, i + step)
-        left = [to_float64(x[rows]) for x in a.parts]
-        # The real part of AB sums the products of like parts, the imaginary part of unlike ones.
-        for right in (columns, columns[::-1])[: len(columns)]:
-            lower, terms = _lower_bounds(left, right, (a.profile.block(rows), b.profile), product)
-            truncation = _truncation((a, b), scales, rows, terms)
-            relative = xp.where(truncation > 0, truncation / lower, 0)
-            ratio = max(ratio, float((relative / (0.5 * xp.sqrt(xp.maximum(terms, 1)))).max()))
-            error = max(error, float(relative.max()))
-    return error, ratio
-
-
-def _lower_bounds(
-    a: list[Array], b: list[Array], profiles: tuple[Profile, Profile], product: ExactProduct
-) -> tuple[Array, Array]:
-    """(|A||B|) from below, in units of 2**(e_i + f_j - 2·MAGNITUDE_BITS), and its nonzero terms.
-
-    Rows without a usable element have empty sums; they are exempt because their truncation
-    is zero.
-    """
-    xp = namespace(a[0])
-
-    def truncated(parts: list[Array], profile: Profile) -> list[Array]:
-        usable = usable_rows(profile)
-        shift = xp.where(usable, MAGNITUDE_BITS - profile.exponent, 0)[:, None]
-        return [xp.floor(xp.ldexp(xp.where(usable[:, None], abs(x), 0), shift)) for x in parts]
-
-    lower = product(truncated(a, profiles[0]), truncated(b, profiles[1])) * (1 - 2.0**-50)
-    terms = xp.full(lower.shape, float(profiles[0].length))
-    if any((x == 0).any() for x in a) and any((x == 0).any() for x in b):
-        terms = product([(x != 0).astype(xp.float64) for x in a], [(x != 0).astype(xp.float64) for x in b])
-    return lower, terms
-
-
-def _truncation(
-    operands: tuple[Operand, Operand], scales: tuple[Array, Array], rows: slice, terms: Array
-) -> Array:
-    """T of every pair, in the units of the lower bounds: zero where neither side loses anything.
-
-    The part of a lossy row is 2**-s/2 times Σ|b| over the row's support, and Σ|b| is at most
-    the 1-norm of the column, or `terms` times its largest magnitude.
-    """
-    xp = namespace(terms)
-    half, norm = [], []
-    for x, s, block in zip(operands, scales, (rows, slice(None)), strict=True):
-        p, s, exact = x.profile.block(block), s[block], x.exact[block]
-        usable = usable_rows(p)
-        # One half of a unit of A', in units of 2**(e - MAGNITUDE_BITS).
-        unit = xp.ldexp(0.5, xp.where(usable, MAGNITUDE_BITS - (p.exponent + s), 0))
-        half.append(xp.where(usable & (s < exact), unit, 0.0))
-        total = xp.ldexp((p.total + p.length).astype(xp.float64), MAGNITUDE_BITS - BITS)
-        norm.append(xp.where(usable, total, 0.0))
-    largest = 2.0**MAGNITUDE_BITS
-    of_a = half[0][:, None] * xp.minimum(norm[1][None, :], terms * largest)
-    of_b = half[1][None, :] * xp.minimum(norm[0][:, None], terms * largest)
-    return xp.where(terms > 0, of_a + of_b + half[0][:, None] * half[1][None, :] * terms, 0.0)

@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from multiword._arrays import Array, real_parts, to_float64
+from ozaki._last_places import exact_scales
 from ozaki._profile import Profile, profile
-from ozaki._scales import exact_scales, widened, width_scales
+from ozaki._scales import widened, width_scales
 
 
 class Operand:
@@ -72,7 +73,7 @@ class Operand:
     @cached_property
     def exact(self) -> Array:
         """The scales that lose nothing."""
-        return exact_scales(self.double_parts)
+        return exact_scales(self.parts)
 
     def widened(self, accuracy: str, bits: int) -> Array:
         """The norm scales of an accuracy, which must have been made, widened by some bits."""

@@ -158,8 +158,8 @@ def make_plan(a: Operand, b: Operand, options: Options, split: bool = False) -> 
             return replace(plan, bound=bound, nonfinite=any(s.nonfinite for s in summaries))
         a.forget_split()
         b.forget_split()
-        product = partial(_integer_product, options)
-        scales, error = certificate.second_stage(a, b, plan.scales, limits, product)
+        sums = partial(_exact_sums, options)
+        scales, error = certificate.second_stage(a, b, plan.scales, limits, sums)
         scales, send = certificate.summarize((a.profile, b.profile), scales, limits)
         return _plan_for(a, b, options, scales, send()(), None, error)
 
@@ -175,7 +175,7 @@ def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan
     summaries = send()()
     bound = 0.0 if options.accuracy == "exact" else certificate.first_stage(*summaries, limits)
     if bound == math.inf and certify:
-        bound, _ = certificate.pair_errors(a, b, scales, partial(_integer_product, options))
+        bound, _ = certificate.pair_errors(a, b, scales, partial(_exact_sums, options))
     return _plan_for(a, b, options, scales, summaries, None, bound)
 
 
@@ -266,16 +266,13 @@ def _width(summary: certificate.Summary) -> int:
     return math.floor(summary.log2_square / 2 + 2.0**-10) + 1
 
 
-def _integer_product(options: Options, a: list[Array], b: list[Array]) -> Array:
-    """The exact sums Σ a·b over all parts of nonnegative integers, rounded to float64."""
-    xp = namespace(a[0])
-    left, right = (parts[0] if len(parts) == 1 else xp.concatenate(parts, axis=1) for parts in (a, b))
-    m, k = left.shape
-    n = len(right)
-    bits = max(1, *(math.frexp(float(x.max()))[1] for x in (left, right)))
-    task = Task((m, k, n), 1, (bits, bits), 2 * bits + math.log2(k), FORMATS["fp64"])
+def _exact_sums(options: Options, a: Operand, b: Operand, bits: int) -> Array:
+    """The exact sums of products of operands whose integers are below 2**bits, rounded to float64."""
+    xp = namespace(a.matrix)
+    shape = a.rows, a.depth, b.rows
+    task = Task(shape, 1, (bits, bits), 2 * bits + math.log2(a.depth), FORMATS["fp64"])
     steps = choose_scheme(task, "residues", None, options.engine)
-    zero = xp.zeros(m, xp.int32), xp.zeros(n, xp.int32)
-    out = xp.empty((m, n), xp.float64)
-    exact_product(steps, Operand(left, 0), Operand(right.T, 1), zero, options.engine, options.workspace, out)
+    zero = xp.zeros(a.rows, xp.int32), xp.zeros(b.rows, xp.int32)
+    out = xp.empty((a.rows, b.rows), xp.float64)
+    exact_product(steps, a, b, zero, options.engine, options.workspace, out)
     return out

@@ -27,9 +27,15 @@ HOST_NARROW_BITS = 78
 
 
 def residues(
-    parts: list[Array], scale: Array, system: ResidueSystem, padding: int, weighted: bool, width: int
+    parts: list[Array],
+    scale: Array,
+    system: ResidueSystem,
+    padding: int,
+    weighted: bool,
+    width: int,
+    take: str = "rounded",
 ) -> Array:
-    """Return the residues of an operand's integers A' = RN(A·2**scale), in the system's words.
+    """Return the residues of an operand's integers A', in the system's words.
 
     Parameters
     ----------
@@ -38,6 +44,8 @@ def residues(
     padding : the row count and row length are filled up with zeros to multiples of this.
     weighted : whether to take w_t in (one side of a product must, the other must not).
     width : |A'| <= 2**width.
+    take : which integers: "rounded" RN(A·2**scale), "magnitudes" floor(|A|·2**scale), or
+        "nonzero", 1 where A is not 0.
 
     Returns
     -------
@@ -49,7 +57,7 @@ def residues(
     shape = (2 * len(parts) - 1, len(system.moduli), _padded(rows, padding), _padded(columns, padding))
     out = xp.empty(shape, get_product(system.word).word)
     make = _residues_device if is_cupy(parts[0]) else _residues_host
-    make(parts, scale, system, weighted, width, out)
+    make(parts, scale, system, weighted, width, take, out)
     return out
 
 
@@ -63,6 +71,7 @@ def _residues_host(
     system: ResidueSystem,
     weighted: bool,
     width: int,
+    take: str,
     out: np.ndarray,
 ) -> None:
     factors = system.factors(weighted)
@@ -76,7 +85,7 @@ def _residues_host(
         memory = scratch("halves and images", (2 * len(parts) + len(out) + 1, *parts[0][block].shape))
         *images, spare = memory[2 * len(parts) :]
         halves = [
-            _integer_halves(contiguous_rows(x, block, value), scale[block], powers is not None, high)
+            _integer_halves(contiguous_rows(x, block, value), scale[block], powers is not None, take, high)
             for x, value, high in zip(parts, memory[::2], memory[1::2], strict=False)
         ]
         for t, (p, inverse, low_factor, high_factor, *_) in enumerate(factors):
@@ -99,13 +108,17 @@ def _residues_host(
 
 
 def _integer_halves(
-    value: np.ndarray, scale: np.ndarray, wide: bool, high: np.ndarray
+    value: np.ndarray, scale: np.ndarray, wide: bool, take: str, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """A' = (high·2**SPLIT + low)·2**power, with |low| below 2**SPLIT and |high| below 2**51.
 
     `value`, of float64, becomes the lower half, and `high` is written to.
     """
     power = None
+    if take == "nonzero":
+        value[...] = value != 0
+    elif take == "magnitudes":
+        np.abs(value, out=value)
     kept = scale != DISCARD
     if not kept.all():
         value[~kept] = 0
@@ -121,7 +134,7 @@ def _integer_halves(
         half = scale >> 1
         value *= np.ldexp(1.0, half)[:, None]
         value *= np.ldexp(1.0, scale - half)[:, None]
-    np.rint(value, out=value)
+    (np.floor if take == "magnitudes" else np.rint)(value, out=value)
     np.multiply(value, 2.0**-SPLIT, out=high)
     np.rint(high, out=high)
     high *= 2.0**SPLIT
@@ -133,6 +146,9 @@ def _integer_halves(
 _SPLIT_SOURCE = (
     TILES_SOURCE
     + r"""
+#define ROUNDED 0
+#define MAGNITUDES 1
+#define NONZERO 2
 struct Tables { const double *factors, *powers; int wide; }; /* of fp64 words */
 
 #if !FLOATING
@@ -149,7 +165,9 @@ struct Integer {
     __device__ Integer() : word() { word[WORDS - 1] = 0x80000000u; }
     __device__ Integer(double x, int scale) {
         const int power = WORDS > 2 ? max(0, exponent_of(x) + scale - 53) : 0;
-        const i64 value = __double2ll_rn(Scale(scale - power)(x));
+        const i64 value = TAKE == NONZERO      ? x != 0
+                          : TAKE == MAGNITUDES ? __double2ll_rd(Scale(scale)(fabs(x)))
+                                               : __double2ll_rn(Scale(scale - power)(x));
 #pragma unroll
         for (int i = 0; i < WORDS; i++) {
             const int shift = 32 * i - power;
@@ -224,7 +242,11 @@ struct Integer {
     __device__ Integer() : high(0), low(0), power(0) {}
     __device__ Integer(double x, int scale) : power(0) {
         double value;
-        if (WIDE) {
+        if (TAKE == NONZERO) {
+            value = x != 0;
+        } else if (TAKE == MAGNITUDES) {
+            value = floor(Scale(scale)(fabs(x)));
+        } else if (WIDE) {
             power = x == 0 ? 0 : max(0, ilogb(x) + 1 + scale - 53);
             value = rint(scalbn(x, scale - power));
         } else {
@@ -308,7 +330,7 @@ def _run(word: str, parts: int) -> int:
 
 @cache
 def _split_constants(
-    system: ResidueSystem, weighted: bool, width: int, parts: int, aligned: bool
+    system: ResidueSystem, weighted: bool, width: int, take: str, parts: int, aligned: bool
 ) -> dict[str, Any]:
     constants: dict[str, Any] = {
         "SPLIT": SPLIT,
@@ -317,6 +339,7 @@ def _split_constants(
         "MODULI": len(system.moduli),
         "PARTS": parts,
         "RUN": _run(system.word, parts),
+        "TAKE": take.upper(),
     }
     if system.word != "int8":
         return {**constants, "WIDE": int(width > NARROW_BITS["fp64"]), "LANES": 32}
@@ -344,30 +367,38 @@ _SPLIT_RESIDUES = Kernel(
     _SPLIT_SOURCE,
     tuple(
         {
-            **_split_constants(residue_system(word, bits, 4096, parts), True, width, parts, width < 99),
+            **_split_constants(residue_system(word, bits, 4096, parts), True, width, take, parts, width < 99),
             "ALONG_K": along,
             "UNIT": 2 - parts,
             "REAL": t,
         }
         for along in (0, 1)
-        for word, bits, t, parts, width in (
-            ("int8", 109.2, "double", 1, 55),
-            ("int8", 54.6, "float", 2, 28),
-            ("int8", 300.0, "double", 2, 150),
-            ("fp64", 109.2, "float", 1, 55),
-            ("fp64", 900.0, "double", 2, 450),
+        for word, bits, t, parts, width, take in (
+            ("int8", 109.2, "double", 1, 55, "rounded"),
+            ("int8", 54.6, "float", 2, 28, "rounded"),
+            ("int8", 300.0, "double", 2, 150, "rounded"),
+            ("int8", 60.0, "double", 1, 24, "magnitudes"),
+            ("int8", 14.0, "float", 1, 1, "nonzero"),
+            ("fp64", 109.2, "float", 1, 55, "rounded"),
+            ("fp64", 900.0, "double", 2, 450, "rounded"),
         )
     ),
 )
 
 
 def _residues_device(
-    parts: list[Array], scale: Array, system: ResidueSystem, weighted: bool, width: int, out: Array
+    parts: list[Array],
+    scale: Array,
+    system: ResidueSystem,
+    weighted: bool,
+    width: int,
+    take: str,
+    out: Array,
 ) -> None:
     strides, layout = operand_layout(parts[0])
     padded_rows, padded_columns = out.shape[2:]
     aligned = padded_columns % _run(system.word, len(parts)) == 0
-    constants = {**_split_constants(system, weighted, width, len(parts), aligned), **layout}
+    constants = {**_split_constants(system, weighted, width, take, len(parts), aligned), **layout}
     wide = width if constants.get("WIDE") else 0
     factors = powers = scale  # not read with int8 words: the kernel has its tables
     if system.word != "int8":

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multiword._arrays import Array, namespace
-from multiword.formats import FORMATS, Format
+from multiword.formats import Format
 from ozaki._profile import BITS, NONFINITE, ZERO, Profile
 from ozaki._rounding import bit_length
 
@@ -94,23 +94,6 @@ def widened(scale: Array, bits: int) -> Array:
 def width_scales(profile: Profile, width: int) -> Array:
     """Return the (r,) int32 scales that make max |A'| at most 2**width in every row."""
     return _where_usable(profile, width - profile.exponent)
-
-
-def exact_scales(parts: list[Array]) -> Array:
-    """Return the (r,) int32 scales, the smallest for which no element of a row (float64) is rounded.
-
-    Zero rows get 0, rows that are not finite DISCARD.
-    """
-    xp = namespace(parts[0])
-    lowest = xp.full(parts[0].shape[0], NONFINITE, xp.int32)
-    for x in parts:
-        significand, exponent = xp.frexp(xp.where(xp.isfinite(x), x, 0))
-        integer = xp.ldexp(significand, FORMATS["fp64"].precision).astype(xp.int64)
-        last_place = xp.frexp((integer & -integer).astype(xp.float64))[1] - 1 + exponent
-        last_place = xp.where(integer == 0, NONFINITE, last_place - FORMATS["fp64"].precision)
-        lowest = xp.minimum(lowest, last_place.min(axis=1))
-    finite = xp.all(xp.stack([xp.isfinite(x).all(axis=1) for x in parts]), axis=0)
-    return xp.where(finite, xp.where(lowest < NONFINITE, -lowest, 0), DISCARD).astype(xp.int32)
 
 
 def usable_rows(profile: Profile) -> Array:

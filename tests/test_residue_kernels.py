@@ -1,10 +1,16 @@
 """The kernels of scheme "residues" give what their NumPy forms give, number for number."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from multiword._arrays import real_parts
 from multiword.formats import FORMATS
+from ozaki._gemm import _operands, _options
+from ozaki._last_places import exact_scales, rows_with_zeros
+from ozaki._pairs import pair_errors
+from ozaki._plan import _exact_sums
 from ozaki._profile import profile
 from ozaki._residue_reconstruct import reconstruct
 from ozaki._residue_split import residues
@@ -111,3 +117,41 @@ def test_reconstruction(cupy, offset, word, bits, dtype, shape):
         reconstruct(y.copy(), system, tuple(scales), target, expected)
     reconstruct(cupy.asarray(y), system, tuple(cupy.asarray(s) for s in scales), target, found)
     assert np.ascontiguousarray(found.get()).tobytes() == expected.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_last_places(cupy, kind, dtype, shape):
+    x = matrix(kind, shape, dtype)
+    with np.errstate(all="ignore"):
+        expected = exact_scales(real_parts(x))
+    for y in layouts(cupy, x):
+        assert np.array_equal(exact_scales(real_parts(y)).get(), expected)
+        assert np.array_equal(rows_with_zeros(real_parts(y)), rows_with_zeros(real_parts(x)))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", [(3, 5, 2), (37, 301, 29), (130, 64, 300)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("pairs", [1 << 24, 1000])
+def test_pair_errors(cupy, pairs, kind, dtype, shape, monkeypatch):
+    monkeypatch.setattr("ozaki._pairs.PAIRS_AT_ONCE", pairs)
+    m, k, n = shape
+    a, b = matrix(kind, (m, k), dtype), matrix(kind, (n, k), dtype).T
+    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
+    found = []
+    for x, y in ((a, b), (cupy.asarray(a), cupy.asarray(b))):
+        left, right = _operands(x, y, dtype, False, False)
+        sums = partial(_exact_sums, _options(left, "exact", "auto", None, "auto", None))
+        with np.errstate(all="ignore"):
+            scales = (
+                norm_scales(profile(real_parts(a)), target),
+                norm_scales(profile(real_parts(b.T)), target),
+            )
+            if x is not a:
+                scales = tuple(cupy.asarray(s) for s in scales)
+            found.append(pair_errors(left, right, tuple(scales), sums))
+    assert found[0] == found[1]
