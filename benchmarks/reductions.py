@@ -3,10 +3,11 @@
     python benchmarks/reductions.py cpu --json benchmarks/results/reductions_cpu.json
     python benchmarks/reductions.py gpu --json benchmarks/results/reductions_h200.json
 
-`cpu` takes the fastest of several runs, ns per element. `gpu` takes the median of groups of calls
-between two events, at 10**8 elements, and counts the bytes read; the copy that it is compared with
-reads and writes as many bytes again, all of which are counted. Every result is compared with
-`math.fsum` (cpu) or with the host's result (gpu) on the way.
+`cpu` takes the fastest of several runs of each, all in turn, ns per element. `gpu` takes the median of
+groups of calls between two events, at 10**8 elements, and counts the bytes read (of short rows and
+running sums also those written); the copy that it is compared with reads and writes as many bytes
+again, all of which are counted. Results are compared with `math.fsum` (cpu) or with the host's
+(gpu) on the way.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +40,17 @@ CPU_ELEMENTS = 10**6
 GPU_ELEMENTS = 10**8
 
 
-def fastest(call: Callable[[], Any], runs: int = 15) -> float:
-    """Seconds of the fastest run."""
-    times = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
+def fastest(calls: dict[str, Callable[[], Any] | None], rounds: int = 5, runs: int = 4) -> dict[str, float]:
+    """Seconds of the fastest run of each; in rounds, so that what else the machine does hits all alike."""
+    times: dict[str, float] = {}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            for _ in range(runs if call else 0):
+                start = time.perf_counter()
+                call()
+                elapsed = time.perf_counter() - start
+                times[name] = min(elapsed, times.get(name, elapsed))
+    return times
 
 
 def vectors(n: int) -> dict[str, np.ndarray]:
@@ -62,25 +67,32 @@ def vectors(n: int) -> dict[str, np.ndarray]:
     }
 
 
+def matrices(n: int) -> dict[str, tuple[np.ndarray, int]]:
+    """Matrices of n elements and axes to sum over, by name."""
+    x = np.random.default_rng(2).standard_normal(n)
+    found = {}
+    for columns in (2, 10, 100, 1000, n // 10):
+        c = x.reshape(-1, columns)
+        for order, matrix in (("", c), (", Fortran order", np.asfortranarray(c))):
+            for axis in (0, 1):
+                found[f"sum, {c.shape[0]}×{c.shape[1]}, axis {axis}{order}"] = matrix, axis
+    return found
+
+
 def cpu() -> list[dict[str, Any]]:
     n = CPU_ELEMENTS
-    rows = []
+    ours: dict[str, Callable[[], Any] | None] = {}
+    native: dict[str, Callable[[], Any] | None] = {}
     for name, x in vectors(n).items():
         assert oz.sum(x) == math.fsum(x), name
-        native = fastest(lambda x=x: np.sum(x))
-        fsum = fastest(lambda x=x: math.fsum(x), 3)
-        ours = fastest(lambda x=x: oz.sum(x))
-        rows.append({"what": f"sum, {name}", "ours": ours, "native": native, "fsum": fsum})
+        ours[f"sum, {name}"], native[f"sum, {name}"] = partial(oz.sum, x), partial(np.sum, x)
+    for name, (x, axis) in matrices(n).items():
+        assert oz.sum(x, axis=axis)[0] == math.fsum(x.take(0, axis=1 - axis)), name
+        ours[name], native[name] = partial(oz.sum, x, axis=axis), partial(np.sum, x, axis=axis)
     x, y = vectors(n)["normal"], vectors(n)["uniform (0,1)"]
-    fsum = fastest(lambda: math.fsum(x), 3)
-    square, thin = x.reshape(1000, 1000), x.reshape(-1, 10)
     single = x.astype(np.float32)
     pairs: dict[str, tuple[Callable, Callable | None]] = {
         "sum, float32": (lambda: oz.sum(single), lambda: np.sum(single)),
-        "sum, 1000×1000, axis 0": (lambda: oz.sum(square, axis=0), lambda: np.sum(square, axis=0)),
-        "sum, 1000×1000, axis 1": (lambda: oz.sum(square, axis=1), lambda: np.sum(square, axis=1)),
-        "sum, 100000×10, axis 0": (lambda: oz.sum(thin, axis=0), lambda: np.sum(thin, axis=0)),
-        "sum, 100000×10, axis 1": (lambda: oz.sum(thin, axis=1), lambda: np.sum(thin, axis=1)),
         "mean": (lambda: oz.mean(x), lambda: np.mean(x)),
         "dot": (lambda: oz.dot(x, y), lambda: np.dot(x, y)),
         "norm": (lambda: oz.norm(x), lambda: np.linalg.norm(x)),
@@ -88,11 +100,23 @@ def cpu() -> list[dict[str, Any]]:
         "cumsum": (lambda: cumsum(x), lambda: np.cumsum(x)),
         "ExactSum.add": (lambda: ExactSum().add(x), None),
     }
-    for name, (ours, native) in pairs.items():
-        rows.append({"what": name, "ours": fastest(ours), "native": native and fastest(native), "fsum": fsum})
-    for row in rows:
-        row |= {"ns_per_element": row["ours"] / n * 1e9, "fsum_over_ours": row["fsum"] / row["ours"]}
-    return rows
+    ours |= {name: pair[0] for name, pair in pairs.items()}
+    native |= {name: pair[1] for name, pair in pairs.items()}
+    fsums: dict[str, Callable[[], Any] | None] = {
+        f"sum, {name}": partial(math.fsum, data) for name, data in vectors(n).items()
+    }
+    times, native_times, fsum = fastest(ours), fastest(native), fastest(fsums, 3, 1)
+    return [
+        {
+            "what": name,
+            "ours": seconds,
+            "native": native_times.get(name),
+            "fsum": (slow := fsum.get(name, fsum["sum, normal"])),
+            "ns_per_element": seconds / n * 1e9,
+            "fsum_over_ours": slow / seconds,
+        }
+        for name, seconds in times.items()
+    ]
 
 
 def gpu() -> list[dict[str, Any]]:
@@ -115,28 +139,51 @@ def gpu() -> list[dict[str, Any]]:
     rng = cupy.random.default_rng(1)
     x, y, target = rng.standard_normal(n), rng.standard_normal(n), cupy.empty(n)
     copy = 2 * x.nbytes / seconds(lambda: cupy.copyto(target, x))
-    single, half = x.astype(np.float32), x.astype(np.float16)
+    single, other, half = x.astype(np.float32), y.astype(np.float32), x.astype(np.float16)
     z = (x[: n // 2] + 1j * y[: n // 2]).astype(np.complex128)
-    square, thin = x.reshape(10_000, 10_000), x.reshape(-1, 10)
     rows = [{"what": "copy", "bytes_per_second": copy, "of_copy": 1.0}]
     cases: dict[str, tuple[Callable, Callable | None, int]] = {
         "sum": (lambda: oz.sum(x), lambda: cupy.sum(x), x.nbytes),
         "dot": (lambda: oz.dot(x, y), lambda: cupy.dot(x, y), 2 * x.nbytes),
-        "sum, float32": (lambda: oz.sum(single), lambda: cupy.sum(single), single.nbytes),
-        "dot, float32": (lambda: oz.dot(single, single), lambda: cupy.dot(single, single), single.nbytes),
-        "sum, float16": (lambda: oz.sum(half), lambda: cupy.sum(half), half.nbytes),
-        "sum, complex128": (lambda: oz.sum(z), lambda: cupy.sum(z), z.nbytes),
-        "sum, axis 1": (lambda: oz.sum(square, axis=1), lambda: cupy.sum(square, axis=1), x.nbytes),
-        "sum, axis 0": (lambda: oz.sum(square, axis=0), lambda: cupy.sum(square, axis=0), x.nbytes),
-        "sum, 10**7 × 10, axis 1": (lambda: oz.sum(thin, axis=1), lambda: cupy.sum(thin, axis=1), x.nbytes),
-        "dot, axis 0": (lambda: oz.dot(square, square, axis=0), None, x.nbytes),
         "norm": (lambda: oz.norm(x), lambda: cupy.linalg.norm(x), x.nbytes),
         "mean": (lambda: oz.mean(x), lambda: cupy.mean(x), x.nbytes),
+        "sum, float32": (lambda: oz.sum(single), lambda: cupy.sum(single), single.nbytes),
+        "dot, float32": (lambda: oz.dot(single, other), lambda: cupy.dot(single, other), 2 * single.nbytes),
+        "norm, float32": (lambda: oz.norm(single), lambda: cupy.linalg.norm(single), single.nbytes),
+        "sum, float16": (lambda: oz.sum(half), lambda: cupy.sum(half), half.nbytes),
+        "sum, complex128": (lambda: oz.sum(z), lambda: cupy.sum(z), z.nbytes),
+        "norm, complex128": (lambda: oz.norm(z), lambda: cupy.linalg.norm(z), z.nbytes),
     }
+    square = {"": x.reshape(10_000, 10_000), ", float32": single.reshape(10_000, 10_000)}
+    square[", complex128"] = z.reshape(5_000, 10_000)
+    for kind, matrix in square.items():
+        for axis in (0, 1):
+            for name in ("sum", "mean", "norm"):
+                native_of = cupy.linalg.norm if name == "norm" else getattr(cupy, name)
+                ours, native = (
+                    partial(getattr(oz, name), matrix, axis=axis),
+                    partial(native_of, matrix, axis=axis),
+                )
+                cases[f"{name}, axis {axis}{kind}"] = ours, native, matrix.nbytes
+    for axis in (0, 1):
+        ours = partial(oz.dot, square[""], y.reshape(10_000, 10_000), axis=axis)
+        cases[f"dot, axis {axis}"] = ours, None, 2 * x.nbytes
+    for columns in (2, 3, 4, 8, 10, 16, 32, 100, 1000):
+        thin = x[: min(n, 10**7 * columns) // columns * columns].reshape(-1, columns)
+        ours, native = partial(oz.sum, thin, axis=1), partial(cupy.sum, thin, axis=1)
+        cases[f"sum, {len(thin):_}×{columns}, axis 1"] = ours, native, thin.nbytes + 8 * len(thin)
+    for columns in (2, 10, 100):
+        thin = x.reshape(-1, columns)
+        ours, native = partial(oz.sum, thin, axis=0), partial(cupy.sum, thin, axis=0)
+        cases[f"sum, {len(thin):_}×{columns}, axis 0"] = ours, native, thin.nbytes
+    short = x[: 10**7]
+    cases["cumsum of 10**7"] = partial(cumsum, short), partial(cupy.cumsum, short), 2 * short.nbytes
     for name, (ours, native, size) in cases.items():
-        time_ours, time_native = seconds(ours), native and seconds(native)
+        # The native sums along short or strided axes take up to tens of milliseconds.
+        time_ours, time_native = seconds(ours), native and seconds(native, 2, 3)
         rows.append(rate(name, time_ours, size, copy) | {"native": time_native})
     part = 10**7
+    assert bool((oz.sum(square[""], axis=0)[:9].get() == oz.sum(square[""][:, :9].get(), axis=0)).all())
     host = x[:part].get()
     assert float(oz.sum(x[:part])) == math.fsum(host)
     assert float(oz.dot(x[:part], y[:part])) == oz.dot(host, y[:part].get())
