@@ -78,3 +78,7 @@ def thread_count() -> int:
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(thread_count(), thread_name_prefix="ozaki")
+
+
+if hasattr(os, "register_at_fork"):  # a child process has the pool, but none of its threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -56,8 +56,9 @@ def round_short(
     None is returned where the rounding could not be proved right, where results might not be
     normal numbers, and for targets other than fp64. The digits are changed, their sum is not.
     """
-    exponents = rows.min() + columns.min(), rows.max() + columns.max()
-    normal = min(exponents[0], rows.min()) > -1000 and max(exponents[1], rows.max()) < 850
+    # Either factor alone must be a normal number, too: those of subnormal columns are not.
+    lowest, highest = (rows.min(), columns.min()), (rows.max(), columns.max())
+    normal = min(*lowest, sum(lowest)) > -1000 and max(*highest, sum(highest)) < 850
     if target.precision != 53 or not 3 < len(digits) < 7 or not normal:
         return None
     base = 2.0**base_bits

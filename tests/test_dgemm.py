@@ -1,5 +1,8 @@
 """accurate_dgemm on the host: exact references, one set of bits, bad input."""
 
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -185,6 +188,30 @@ def test_too_little_workspace_is_a_memory_error_with_sizes():
     a, b = matrices("uniform", 200, 200, 200)
     with pytest.raises(MemoryError, match=r"needs \d+ bytes .* limit is 1000"):
         accurate_dgemm(a, b, workspace=1000)
+
+
+@pytest.mark.parametrize("exponents", [(254, -1060), (-1060, 254), (900, -1070), (1000, -1050)], ids=str)
+def test_subnormal_operands_of_ordinary_products(exponents):
+    a, b = (np.ldexp(x, e) for x, e in zip(matrices("uniform", 3, 300, 4), exponents, strict=True))
+    c = accurate_dgemm(a, b)
+    assert all(same(c, accurate_dgemm(a, b, **variant)) for variant in VARIANTS)
+    assert componentwise_error(c, a, b)[1] <= ozaki.plan(a, b).bound
+
+
+def test_a_forked_process_multiplies():
+    source = """
+import os, numpy as np, ozaki
+x = np.ones((300, 600))
+ozaki.matmul(x, x.T)
+if child := os.fork():
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+os._exit(int((ozaki.matmul(x, x.T) != 600).any()))
+"""
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork on this system")
+    subprocess.run(
+        [sys.executable, "-c", source], env=os.environ | {"OMP_NUM_THREADS": "2"}, timeout=60, check=True
+    )
 
 
 def test_inputs_are_not_written_to():
