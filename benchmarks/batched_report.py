@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from benchmarks.report_figures import mark_sizes
 from benchmarks.report_sections import device, figure, load, number, seconds, section, table
 
 SMALL = 32
@@ -132,8 +133,6 @@ def utilization() -> str:
 
 def draw_batched(name: str) -> Figure:
     """Speed against n, cuBLAS's, and what memory allows, for every figure of the paper."""
-    from benchmarks.report_figures import mark_sizes
-
     data = load(name)
     shown = {title: rows for title, rows in data["figures"].items() if title.startswith("Fig")}
     result = Figure(figsize=(17, 4.2 * math.ceil(len(shown) / 4)))
@@ -150,6 +149,6 @@ def draw_batched(name: str) -> Figure:
                 axis.plot([r["n"] for r in part], rates, style, alpha=alpha, label=f"{label}, {batch}")
         mark_sizes(axis, [r["n"] for r in rows])
         axis.set(title=title, xlabel="n", ylabel="Tflop/s", yscale="log")
-        axis.title.set_size(11)
+        axis.title.set_size(10)
         axis.legend(fontsize=7)
     return result

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.batched_report import batched_section, draw_batched
 from benchmarks.gemm_report import FACES, draw_gemm, gemm_names, gemm_section, steps_section
-from benchmarks.report_figures import draw_batched, draw_words, draw_words_model, save
+from benchmarks.report_figures import draw_words, draw_words_model, save
 from benchmarks.report_sections import (
-    batched_section,
     device,
     error,
     findings_section,

@@ -73,24 +73,3 @@ def draw_words_model(name: str) -> Figure:
     axes[0].set_ylabel("|C - Ĉ| / |A||B|")
     axes[0].legend()
     return figure
-
-
-def draw_batched(name: str) -> Figure:
-    """How many times faster than cuBLAS, and what share of the bound."""
-    data = load(name)
-    figure = Figure(figsize=(11, 4.5))
-    left, right = figure.subplots(1, 2)
-    for title, entries in data["figures"].items():
-        kind = title[title.index("(") + 1 : -1]
-        if "rank" in kind or "small batches" in kind:
-            continue
-        for batch in sorted({r["batch"] for r in entries}):
-            rows = sorted((r for r in entries if r["batch"] == batch), key=lambda r: r["n"])
-            n, label = [r["n"] for r in rows], f"{kind.split(',')[0]}, batch {batch}"
-            left.loglog(n, [r["cublas"] / r["ours"] for r in rows], ".-", label=label)
-            right.semilogx(n, [100 * r["bound"] / r["ours"] for r in rows], ".-", label=label)
-    left.axhline(1, color="k", linewidth=0.8)
-    left.set(xlabel="n", ylabel="cuBLAS's time over ours", title=f"Times faster than cuBLAS, {device(data)}")
-    right.set(xlabel="n", ylabel="%", title="Share of what memory allows", ylim=(0, None))
-    left.legend(fontsize=9)
-    return figure

@@ -144,34 +144,6 @@ def words_model_section(name: str) -> str:
     return section(f"float32 from fp16 words, {device(load(name))}", name, note, *blocks)
 
 
-def batched_section(name: str) -> str:
-    """Batches of small matrices."""
-    data, rows = load(name), []
-    for title, entries in data["figures"].items():
-        kind = title[title.index("(") + 1 : -1]
-        if "rank" in kind or "small batches" in kind:
-            continue
-        for r in entries:
-            if r["n"] in (4, 8, 16, 32, 64, 128, 256):
-                times = [seconds(r[x]) for x in ("cublas", "ours", "bound")]
-                rest = [number(r["cublas"] / r["ours"]), f"{100 * r['bound'] / r['ours']:.0f} %"]
-                rows.append([kind.split(",")[0], f"{r['batch']}", f"{r['n']}", *times, *rest])
-    note = (
-        f"Time of one batch of n×n products, kernels alone. *Bound*: the bytes of A, B and C over a copy's "
-        f"bandwidth of {data['bandwidth'] / 1e12:.1f} TB/s. cuBLAS multiplies half-complex matrices as four "
-        f"products of planes. A call from Python takes {data['python_microseconds_per_call']:.0f} µs to "
-        f"launch; in a CUDA graph it does not count."
-    )
-    header = "kind | batch | n | cuBLAS | ours | bound | times faster | of the bound"
-    return section(
-        f"Batches of half and half-complex matrices, {device(data)}",
-        name,
-        note,
-        figure(name, "times faster than cuBLAS"),
-        table(header, rows),
-    )
-
-
 def reductions_section(name: str) -> str:
     """Sums and dot products."""
     data = load(name)
