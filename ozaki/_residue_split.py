@@ -83,12 +83,14 @@ def _residues_host(
 
     def work(block: slice) -> None:
         memory = scratch("halves and images", (2 * len(parts) + len(out) + 1, *parts[0][block].shape))
-        *images, spare = memory[2 * len(parts) :]
+        *held, spare = memory[2 * len(parts) :]
         halves = [
             _integer_halves(contiguous_rows(x, block, value), scale[block], powers is not None, take, high)
             for x, value, high in zip(parts, memory[::2], memory[1::2], strict=False)
         ]
         for t, (p, inverse, low_factor, high_factor, *_) in enumerate(factors):
+            targets = out[:, t, block, :columns]
+            images = targets if out.dtype == np.float64 else held
             for y, (high, low, power) in zip(images, halves, strict=False):
                 upper = reduce(high, p, inverse, spare, y) if long else high
                 np.multiply(upper, high_factor, out=y)
@@ -99,10 +101,10 @@ def _residues_host(
                     reduce(y, p, inverse, spare)
             if len(images) == 3:
                 reduce(np.add(images[0], images[1], out=images[2]), p, inverse, spare)
-            for image, y in zip(out[:, t, block, :columns], images, strict=True):
-                # 128 and -128 are one residue modulo 256; only the latter is an int8.
-                wrapped = np.where(y == 128, -128, y) if out.dtype == np.int8 and p == 256 else y
-                np.copyto(image, wrapped, casting="unsafe")
+            if images is held:
+                for target, y in zip(targets, images, strict=True):
+                    # 128 and -128 are one residue modulo 256; only the latter is an int8.
+                    np.copyto(target, np.where(y == 128, -128, y) if p == 256 else y, casting="unsafe")
 
     over_rows(work, rows, 2 * columns)
 
