@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from math import prod
 from typing import Any, cast
@@ -17,9 +18,9 @@ import numpy as np
 
 from multiword._arrays import Array, namespace
 from ozaki._fixedpoint import ORDINARY, FixedPoint, joined
-from ozaki._summation import product_error
+from ozaki._summation import SPLITTER, product_error
 from ozaki._superaccumulator import Layout, Superaccumulator
-from ozaki._window import BLOCK_ROWS, Terms, align_terms, merged, window_terms
+from ozaki._window import BLOCK_ROWS, Terms, align_terms, merged, window_terms, workspace
 
 _PANEL = 1 << 12  # outputs whose sums wait to be rounded together
 _FEW = 4  # terms of a tile that may do without a superaccumulator
@@ -164,11 +165,12 @@ def block_terms(blocks: Iterable[Block], tiling: Tiling, output: tuple[slice, ..
     """Sum the columns of blocks exactly."""
     for stream, rows in blocks:
         with np.errstate(all="ignore"):
-            terms = list(_stream_terms(stream, [tiling.part(x, rows, output) for x in stream.factors]))
+            block = stream.apply(partial(tiling.part, rows=rows, output=output))
+            terms = list(_stream_terms(stream, block.factors))
         yield from terms
 
 
-def _stream_terms(stream: Stream, parts: list[np.ndarray]) -> Iterator[Terms]:
+def _stream_terms(stream: Stream, parts: Sequence[np.ndarray]) -> Iterator[Terms]:
     if len(parts) == 2:
         for x, y in factor_pairs(*parts):
             yield from product_terms(x if stream.sign > 0 else -x, y, stream.narrow())
@@ -210,7 +212,8 @@ def product_terms(x: np.ndarray, y: np.ndarray, narrow: bool = False) -> Iterato
 
     narrow : every product of two elements is known to be a float64.
     """
-    p = x * y
+    p, magnitude = workspace(x, 2, first=7)
+    np.multiply(x, y, out=p)
     if narrow:
         yield window_terms(p)
         return
@@ -218,8 +221,9 @@ def product_terms(x: np.ndarray, y: np.ndarray, narrow: bool = False) -> Iterato
     for factor in (x, y):
         if factor.size and not max(factor.max(), -factor.min()) <= _SAFE:
             apart |= ~(np.abs(factor) <= _SAFE)
-    tiny = np.abs(p) < _TINY
-    if tiny.any():
+    np.abs(p, out=magnitude)
+    if p.size and not magnitude.min() >= _TINY:
+        tiny = magnitude < _TINY
         apart |= tiny & (x != 0) & (y != 0)
     if apart.any():
         apart &= np.isfinite(x) & np.isfinite(y)
@@ -228,10 +232,31 @@ def product_terms(x: np.ndarray, y: np.ndarray, narrow: bool = False) -> Iterato
         p = np.where(nonzero, 0.0, p)
         x, y = np.where(apart, 0.0, x), np.where(apart, 0.0, y)
     yield window_terms(p)
-    error = product_error(x, y, p)
+    error = _product_error(x, y, p)
     if not np.isfinite(p).all():
         error[~np.isfinite(p)] = 0
     yield replace(window_terms(error), flags=np.zeros(p.shape[1], np.uint8))
+
+
+def _product_error(x: np.ndarray, y: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """`_summation.product_error` in memory that is there already."""
+    x_high, x_low, y_high, y_low, rest = workspace(p, 5, first=2)
+    for factor, high, low in ((x, x_high, x_low), (y, y_high, y_low))[: 1 if x is y else 2]:
+        np.multiply(factor, SPLITTER, out=high)
+        np.subtract(high, factor, out=low)
+        high -= low
+        np.subtract(factor, high, out=low)
+    if x is y:
+        y_high[...], y_low[...] = x_high, x_low
+    np.multiply(x_high, y_high, out=rest)
+    np.subtract(p, rest, out=rest)
+    y_high *= x_low
+    rest -= y_high
+    x_high *= y_low
+    rest -= x_high
+    x_low *= y_low
+    x_low -= rest
+    return x_low
 
 
 def _significand_products(x: np.ndarray, y: np.ndarray, where: np.ndarray) -> Terms:

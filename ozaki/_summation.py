@@ -11,7 +11,7 @@ from math import copysign, frexp, ldexp, nextafter
 import numpy as np
 
 _UNIT_ROUNDOFF = 2.0**-53
-_SPLITTER = 2.0**27 + 1
+SPLITTER = 2.0**27 + 1
 _LARGEST = 2.0**960
 _LONGEST = 2**26 - 2
 """The algorithms' range: sigma stays finite, and a level keeps bits beside the n terms' carries."""
@@ -77,7 +77,7 @@ def product_error(a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 def _split(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Veltkamp's splitting into halves of 26 bits (Dekker; ORO, Algorithm 3.2)."""
-    c = _SPLITTER * a
+    c = SPLITTER * a
     high = c - (c - a)
     return high, a - high
 

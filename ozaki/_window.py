@@ -45,6 +45,7 @@ _UNUSED = 1 << 20
 _SPREAD = 8  # bits of a column's window that may be given up for a common one
 _WEIGHT = 2 * BLOCK_ROWS  # of terms added together: their sums stay below 2**61
 _LOCAL = threading.local()
+_BUFFERS = 9
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ def _two_levels(
     block: np.ndarray, k: np.ndarray | int
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
     """The integer sums of both levels, and what is left."""
-    shifted, rest = _workspace(block)
+    shifted, rest = workspace(block, 2)
     sigma = np.asarray(np.ldexp(1.5, k))
     np.add(block, sigma, out=shifted)
     high = _sum_of_patterns(shifted, sigma)
@@ -212,15 +213,18 @@ def _two_levels(
     return high, low, _gather(rest)
 
 
-def _workspace(block: np.ndarray) -> list[np.ndarray]:
-    """Two arrays like `block`, the same memory in every call of a thread: fresh pages cost more."""
+def workspace(block: np.ndarray, count: int, first: int = 0) -> list[np.ndarray]:
+    """Arrays like `block`, the same memory in every call of a thread: fresh pages cost more.
+
+    The first two are those of `window_terms`.
+    """
     if block.size > BLOCK_ROWS:
-        return [np.empty_like(block), np.empty_like(block)]
+        return [np.empty_like(block) for _ in range(count)]
     if not hasattr(_LOCAL, "buffers"):
-        _LOCAL.buffers = np.empty((2, BLOCK_ROWS))
+        _LOCAL.buffers = np.empty((_BUFFERS, BLOCK_ROWS))
     by_columns = abs(block.strides[0]) < abs(block.strides[1])
     shape = block.shape[::-1] if by_columns else block.shape
-    arrays = [buffer[: block.size].reshape(shape) for buffer in _LOCAL.buffers]
+    arrays = [buffer[: block.size].reshape(shape) for buffer in _LOCAL.buffers[first : first + count]]
     return [array.T if by_columns else array for array in arrays]
 
 
