@@ -16,11 +16,19 @@ from ozaki._residue_system import SPLIT, ResidueSystem, on_device, reduce, resid
 from ozaki._scales import DISCARD
 from ozaki._tiles import TILES_SOURCE, operand_layout, tile_shape
 
-NARROW_BITS = {"int8": 68, "fp64": 55}
-"""Integers up to these many bits are reduced from their value, wider ones from 53 bits times 2**x.
 
-The value's upper half times a residue must be exact in float64; for int8 moduli only its quotient
-is needed, to a hundredth."""
+def narrow_bits(system: ResidueSystem) -> int:
+    """Integers up to these many bits are reduced from their value, wider ones from 53 bits times 2**x.
+
+    The value's upper half times a residue, and the lower half times another, must add up to less
+    than 2**53, which moduli of nearly 2**26 do for 54 bits only; for int8 moduli only the quotient
+    is needed, to a hundredth.
+    """
+    if system.word == "int8":
+        return 68
+    lower = 1 << (SPLIT - 1)
+    return max(w for w in (54, 55) if ((1 << (w - SPLIT)) + lower) * (max(system.moduli) // 2) < 1 << 53)
+
 
 HOST_NARROW_BITS = 78
 """On the host the upper half is itself reduced first, if that makes the difference."""
@@ -76,7 +84,7 @@ def _residues_host(
 ) -> None:
     factors = system.factors(weighted)
     powers = system.powers(width) if width > HOST_NARROW_BITS else None
-    long = width > NARROW_BITS[system.word]
+    long = width > narrow_bits(system)
     rows, columns = parts[0].shape
     out[:, :, rows:] = 0
     out[:, :, :, columns:] = 0
@@ -237,7 +245,7 @@ __device__ void write_residues(const Integer (&x)[PARTS][RUN], const Tables &, i
 __device__ double reduced(double x, double p, double inverse) {
     return fma(-(fma(x, inverse, MAGIC) - MAGIC), p, x);
 }
-/* An integer in two halves, and the power of two beyond NARROW_BITS. */
+/* An integer in two halves, and the power of two beyond narrow_bits. */
 struct Integer {
     double high, low;
     int power;
@@ -344,7 +352,7 @@ def _split_constants(
         "TAKE": take.upper(),
     }
     if system.word != "int8":
-        return {**constants, "WIDE": int(width > NARROW_BITS["fp64"]), "LANES": 32}
+        return {**constants, "WIDE": int(width > narrow_bits(system)), "LANES": 32}
     words = -(-(width + 2) // 32)  # ±2**width in two's complement
     table = ",".join(_modulus(p, w, words) for p, w in system.weighted_moduli(weighted))
     return {**constants, "ALIGNED": int(aligned), "WORDS": words, "TABLE": table, "LANES": 16 // parts}

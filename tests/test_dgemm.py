@@ -198,6 +198,18 @@ def test_subnormal_operands_of_ordinary_products(exponents):
     assert componentwise_error(c, a, b)[1] <= ozaki.plan(a, b).bound
 
 
+@pytest.mark.parametrize("k", [2, 3, 4, 8, 9])
+def test_integers_of_54_and_55_bits_and_the_largest_moduli(k):
+    rng = np.random.default_rng(k)
+    a = np.ones((100, k))
+    a[:, 1] = rng.integers(int(0.99 * 2**53), int(0.9993 * 2**53), len(a)) * 4.0
+    a[::2, 1] /= 2
+    b = np.full((k, 1), float(2**22 - 1))
+    b[1] = 1
+    assert same(accurate_dgemm(a, b, accuracy="exact"), rounded_product(a, b))
+    assert same(accurate_dgemm(b.T, a.T, accuracy="exact"), rounded_product(b.T, a.T))
+
+
 def test_a_forked_process_multiplies():
     source = """
 import os, numpy as np, ozaki
