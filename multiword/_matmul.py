@@ -186,9 +186,12 @@ def _product(task: Task, chosen: str | Scheme | None) -> Array:
             return _within(task, chosen)
         except WorkspaceTooSmall:
             raise
-        except exhausted(task.a):
+        except exhausted(task.a) as error:
             # What was promised is not there: smaller panels, until not even one is.
-            task = replace(task, workspace=task.workspace // 2)
+            limit = min(task.workspace, 8 * (m + n) * k + 8 * m * n) // 2
+            if not limit:
+                raise MemoryError(f"there is no room for the {m} x {n} result: {error}") from error
+            task = replace(task, workspace=limit)
 
 
 def _within(task: Task, chosen: str | Scheme | None) -> Array:

@@ -73,7 +73,7 @@ def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Schem
     tried = _candidates(k, generation, 32 if library and m * n < 4 * WAVE else 64)
     # Few results: a library splits k among idle multiprocessors, and what was given back in
     # advance for long sums would be too much for the short ones that they become.
-    return tried[1:] if library and m * n < WAVE and len(tried) > 2 else tried
+    return tried[1:] if library and m * n < 2 * WAVE and len(tried) > 2 else tried
 
 
 @lru_cache(maxsize=256)
