@@ -62,7 +62,8 @@ def _reconstruct_host(
             flat, sums = residue.reshape(len(residue), -1), value.reshape(len(digits), -1)
             for h in range(0, flat.shape[1], step):
                 np.matmul(digits, flat[:, h : h + step], out=sums[:, h : h + step])
-            rounded = round_short(value, base_bits, -rows, -scales[1].astype(np.int64), target)
+            exponents = -rows, -scales[1].astype(np.int64)
+            rounded = round_short(value, base_bits, *exponents, target, spare)
             if rounded is None:
                 rounded = round_digits(value.astype(np.int64), base_bits, -(rows + scales[1]), target)
             part[block] = rounded

@@ -48,13 +48,19 @@ def round_digits(
 
 
 def round_short(
-    digits: np.ndarray, base_bits: int, rows: np.ndarray, columns: np.ndarray, target: Format
+    digits: np.ndarray,
+    base_bits: int,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    target: Format,
+    out: np.ndarray | None = None,
 ) -> np.ndarray | None:
     """`round_digits` in float64 arithmetic, for integers short enough, or None.
 
     The digits are float64 integers, of `base_bits` at most 26; the exponent is rows + columns.
     None is returned where the rounding could not be proved right, where results might not be
     normal numbers, and for targets other than fp64. The digits are changed, their sum is not.
+    The result is written to `out` if that is given.
     """
     # Either factor alone must be a normal number, too: those of subnormal columns are not.
     lowest, highest = (rows.min(), columns.min()), (rows.max(), columns.max())
@@ -64,7 +70,7 @@ def round_short(
     base = 2.0**base_bits
     shape = digits[0].shape
     carry, leading, top, rest, low = scratch("round_short", (5, *shape))
-    value = np.empty(shape)
+    value = np.empty(shape) if out is None else out
     with np.errstate(all="ignore"):
         for lower, higher in pairwise(digits):
             np.multiply(lower, 1 / base, out=carry)
