@@ -295,7 +295,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
     Record* records = (second ? records_b : records_a) + first;
     if (tid % 8 == 0 && line < lines) records[(i64)blockIdx.y * lines + tid / 8] = r;
     // The block that is the last with these lines knows all of them.
-    __shared__ int earlier;
+    __shared__ int earlier, settled;
     __threadfence();
     __syncthreads();
     if (tid == 0) earlier = atomicAdd(flags + COUNTERS + blockIdx.x, 1);
@@ -308,10 +308,10 @@ extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
     if (tid == 0) {
         flags[COUNTERS + blockIdx.x] = 0;
         __threadfence();
-        earlier = atomicAdd(flags + GROUPS, 1);
+        settled = atomicAdd(flags + GROUPS, 1);
     }
     __syncthreads();
-    if (earlier + 1 < gridDim.x) return;
+    if (settled + 1 < gridDim.x) return;
     __threadfence();
     if (tid < FAILED && report) report[tid] = __ldcg(flags + tid);
     if (tid == 0) flags[GROUPS] = 0;

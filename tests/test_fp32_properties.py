@@ -111,6 +111,25 @@ def test_too_little_workspace_is_a_memory_error_with_sizes():
         matmul(a, a.T, workspace="1 GiB")
 
 
+@pytest.mark.parametrize("scheme", ["fast-fp16", "fabsum-v2"])
+def test_memory_that_runs_out_becomes_panels_and_then_an_error(scheme):
+    class Narrow(TensorCore):
+        limit = 3000
+
+        def multiply(self, product, a, bt, **options):
+            if len(a) * len(bt) > self.limit:
+                raise MemoryError("no room for so many results")
+            return super().multiply(product, a, bt, **options)
+
+    engine = Narrow("H200")
+    a, b = normal(np.random.default_rng(16), (100, 200)), normal(np.random.default_rng(17), (200, 90))
+    parts = matmul(a, b, scheme=scheme, engine=engine)
+    assert np.array_equal(parts, matmul(a, b, scheme=scheme, engine="tensorcore"))
+    Narrow.limit = 10
+    with pytest.raises(MemoryError):
+        matmul(a, b, scheme=scheme, engine=engine)
+
+
 @given(m=st.integers(1, 300), n=st.integers(1, 300), limit=st.integers(30_000, 10**6))
 def test_panels_cover_every_result_once(m, n, limit):
     panels = choose_panels(m, n, 64, SCHEMES["fast-fp16"], limit, False)
