@@ -100,7 +100,7 @@ def timed(work, gpu, repeats):
     return {"seconds": float(np.median([_events(work, count) for _ in range(repeats)])), "alone": alone}
 
 
-BUSY = 0.03
+BUSY = 0.02
 """Seconds for which calls are queued."""
 
 

@@ -24,24 +24,21 @@ _ROUTINES = {
 def gemmul8(a, b):
     """The ways in which GEMMul8 (Ozaki scheme II in C++) multiplies these matrices: name to function.
 
-    Its moduli count and mode are set through the environment before each call, as its manual has it.
+    Its moduli count and its accurate mode are set through the environment, as its manual has it.
     """
     if not os.environ.get(GEMMUL8):
         return {}
     routine, letter, counts = _ROUTINES[a.dtype.name]
 
-    def way(moduli, fast):
+    def way(moduli):
         def work():
             os.environ[f"GEMMUL8_NUM_MOD_{letter}"] = str(moduli)
-            os.environ[f"GEMMUL8_FASTMODE_{letter}"] = str(int(fast))
+            os.environ[f"GEMMUL8_FASTMODE_{letter}"] = "0"
             return _call(routine, a, b)
 
         return work
 
-    modes = {False: "accurate", True: "fast"}
-    return {
-        f"GEMMul8, {moduli} moduli, {modes[fast]}": way(moduli, fast) for moduli in counts for fast in modes
-    }
+    return {f"GEMMul8, {moduli} moduli": way(moduli) for moduli in counts}
 
 
 @cache
