@@ -23,7 +23,7 @@ from ozaki._schemes import Residues, Scheme, Slices, Task, choose_panels, exact_
 TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
 """The format that results of each dtype are rounded to."""
 
-STEPS = {"cublas": (0.5, 1.5e-4), "host": (0.035, 3e-4)}
+STEPS = {"cublas": (0.8, 5e-5), "host": (0.06, 3e-4)}
 """What element-wise steps make of the memory's bandwidth, and the seconds that any call takes."""
 
 # What suits each engine; an engine of someone else's gets fp64 words.
