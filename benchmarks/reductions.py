@@ -40,16 +40,20 @@ CPU_ELEMENTS = 10**6
 GPU_ELEMENTS = 10**8
 
 
-def fastest(calls: dict[str, Callable[[], Any] | None], rounds: int = 5, runs: int = 4) -> dict[str, float]:
+Calls = dict[str, Callable[[], Any] | None]
+
+
+def fastest(*groups: Calls, rounds: int = 6, runs: int = 3) -> list[dict[str, float]]:
     """Seconds of the fastest run of each; in rounds, so that what else the machine does hits all alike."""
-    times: dict[str, float] = {}
+    times: list[dict[str, float]] = [{} for _ in groups]
     for _ in range(rounds):
-        for name, call in calls.items():
-            for _ in range(runs if call else 0):
-                start = time.perf_counter()
-                call()
-                elapsed = time.perf_counter() - start
-                times[name] = min(elapsed, times.get(name, elapsed))
+        for calls, found in zip(groups, times, strict=True):
+            for name, call in calls.items():
+                for _ in range(runs if call else 0):
+                    start = time.perf_counter()
+                    call()
+                    elapsed = time.perf_counter() - start
+                    found[name] = min(elapsed, found.get(name, elapsed))
     return times
 
 
@@ -81,8 +85,8 @@ def matrices(n: int) -> dict[str, tuple[np.ndarray, int]]:
 
 def cpu() -> list[dict[str, Any]]:
     n = CPU_ELEMENTS
-    ours: dict[str, Callable[[], Any] | None] = {}
-    native: dict[str, Callable[[], Any] | None] = {}
+    ours: Calls = {}
+    native: Calls = {}
     for name, x in vectors(n).items():
         assert oz.sum(x) == math.fsum(x), name
         ours[f"sum, {name}"], native[f"sum, {name}"] = partial(oz.sum, x), partial(np.sum, x)
@@ -102,10 +106,8 @@ def cpu() -> list[dict[str, Any]]:
     }
     ours |= {name: pair[0] for name, pair in pairs.items()}
     native |= {name: pair[1] for name, pair in pairs.items()}
-    fsums: dict[str, Callable[[], Any] | None] = {
-        f"sum, {name}": partial(math.fsum, data) for name, data in vectors(n).items()
-    }
-    times, native_times, fsum = fastest(ours), fastest(native), fastest(fsums, 3, 1)
+    fsums: Calls = {f"sum, {name}": partial(math.fsum, data) for name, data in vectors(n).items()}
+    times, native_times, fsum = fastest(ours, native, fsums)
     return [
         {
             "what": name,
