@@ -15,6 +15,9 @@ BLOCK_ELEMENTS = 1 << 17
 """Elements of float64 to a block. Temporaries of a million bytes stay in the caches, and an operation
 on one outlasts the switch between Python's threads, which shorter ones would wait for in turn."""
 
+SCRATCH_BYTES = 1 << 24
+"""The largest scratch array that a thread keeps: rows much longer than a block need larger ones."""
+
 
 def over_rows(work: Callable[[slice], None], rows: int, row_elements: int) -> None:
     """Call work(block) for consecutive blocks of rows, on all cores.
@@ -56,9 +59,11 @@ def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float64) -> np.n
     """Return an array of this thread's own, under that name the same memory every time.
 
     Memory that has just been allocated costs ten times what an operation on it does: each of its
-    pages must be had from the system.
+    pages must be had from the system. More than `SCRATCH_BYTES` is not kept.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size > SCRATCH_BYTES:
+        return np.empty(shape, dtype)
     held = _held.__dict__.get(name)
     if held is None or held.nbytes < size:
         held = _held.__dict__[name] = np.empty(size, np.uint8)
