@@ -188,7 +188,7 @@ def _product(task: Task, chosen: str | Scheme | None) -> Array:
             raise
         except exhausted(task.a) as error:
             # What was promised is not there: smaller panels, until not even one is.
-            limit = min(task.workspace, 48 * ((m + n) * k + m * n)) // 2  # no scheme takes more
+            limit = min(task.workspace, 64 * ((m + n) * k + m * n)) // 2  # no scheme takes more
             if not limit:
                 raise MemoryError(f"there is no room for the {m} x {n} result: {error}") from error
             task = replace(task, workspace=limit)
