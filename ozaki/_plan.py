@@ -18,7 +18,7 @@ from ozaki import _certificate as certificate
 from ozaki import _residues
 from ozaki._operand import Operand
 from ozaki._scales import NORM_LIMITS, norm_limit
-from ozaki._schemes import Residues, Scheme, Slices, Task, choose_panels, exact_product
+from ozaki._schemes import Residues, Scheme, Slices, Task, choose_panels, exact_product, fits_whole
 
 TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
 """The format that results of each dtype are rounded to."""
@@ -147,7 +147,7 @@ def make_plan(a: Operand, b: Operand, options: Options, split: bool = False) -> 
             return _fixed_plan(a, b, options, certify=not split)
         plan, send = ordinary_plan(a, b, options)
         read = send()
-        if split and plan.panels == 1:
+        if split and fits_whole(plan.steps, plan.shape, options.workspace):
             split_whole(plan, a, b, options.engine)
         summaries = read()
         limits = FORMATS[str(options.accuracy)]
@@ -202,7 +202,7 @@ def widened_plan(a: Operand, b: Operand, options: Options, bits: int) -> Plan:
 
 
 def split_whole(plan: Plan, a: Operand, b: Operand, engine: Engine) -> None:
-    """Split both operands, for products that fit the workspace in one panel."""
+    """Split both operands, for products whose split fits the workspace as a whole."""
     side_by_side(
         lambda: a.split_whole(plan.steps, plan.scales[0], engine.padding),
         lambda: b.split_whole(plan.steps, plan.scales[1], engine.padding),

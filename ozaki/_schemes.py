@@ -194,6 +194,13 @@ def choose_panels(scheme: Scheme, shape: tuple[int, int, int], limit: int) -> Pa
             )
 
 
+def fits_whole(scheme: Scheme, shape: tuple[int, int, int], limit: int) -> bool:
+    """Whether both operands, split as a whole even where k is cut, fit the limit with the products."""
+    m, k, n = shape
+    products = scheme.product_bytes() * m * n * (2 if scheme.depth < k else 1)
+    return scheme.operand_bytes() * (m + n) * k + products <= limit
+
+
 def _halved(size: int) -> int:
     """Half of a size, rounded up to a multiple of 16, which engines like."""
     return max(SMALLEST_PANEL, -(-size // 32) * 16)

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -208,6 +209,19 @@ def test_integers_of_54_and_55_bits_and_the_largest_moduli(k):
     b[1] = 1
     assert same(accurate_dgemm(a, b, accuracy="exact"), rounded_product(a, b))
     assert same(accurate_dgemm(b.T, a.T, accuracy="exact"), rounded_product(b.T, a.T))
+
+
+def test_long_products_stay_within_their_workspace():
+    a, b = matrices("uniform", 4, 1 << 17, 3)
+    tracemalloc.start()
+    c = accurate_dgemm(a, b, workspace=1 << 20)
+    first, _ = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
+    assert same(accurate_dgemm(a, b, workspace=1 << 20), c)  # scratch memory is there by now
+    peak = tracemalloc.get_traced_memory()[1] - first
+    tracemalloc.stop()
+    assert peak < 2 << 20
+    assert same(accurate_dgemm(a, b), c)
 
 
 def test_a_forked_process_multiplies():
