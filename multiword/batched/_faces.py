@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array
+from multiword._arrays import Array, device_of
 from multiword.batched import _host
 from multiword.batched._halfcomplex import HalfComplex
 from multiword.batched._problem import Problem, check_problem
@@ -89,7 +89,8 @@ def batched_matmul(
         # Imported late: it is of no use without CuPy.
         from multiword.batched._device import multiply
 
-        result, call, launch = multiply(problem)
+        with device_of(problem.a.first):
+            result, call, launch = multiply(problem)
         if key is not None and launch is not None:
             remember(key, call, launch, a, b, c, out)
     if out is not None:

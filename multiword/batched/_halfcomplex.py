@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from multiword._arrays import Array, as_array, check_same_device, namespace
+from multiword._arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
 
 HALF_WORDS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 """The formats that batches are stored in."""
@@ -88,6 +88,7 @@ class HalfComplex:
         return HalfComplex(xp.stack([self.real, -self.imag], axis=-1))
 
 
+@on_device_of_arrays
 def from_complex(z: Array, word: str = "fp16") -> HalfComplex:
     """Round a complex array to half-complex.
 
@@ -134,6 +135,7 @@ def _rounded(x: Array, half: np.dtype) -> Array:
         return (bits | inexact.astype(np.uint32)).view(np.float32).astype(half)
 
 
+@on_device_of_arrays
 def to_complex(z: HalfComplex) -> Array:
     """Return the complex64 array of the same values, exactly.
 
@@ -158,6 +160,7 @@ def to_complex(z: HalfComplex) -> Array:
     return xp.ascontiguousarray(z.pairs.astype(np.float32)).view(np.complex64)[..., 0]
 
 
+@on_device_of_arrays
 def from_planes(real: Array, imag: Array) -> HalfComplex:
     """Interleave two planes, the layout that cuBLAS's users keep, into one half-complex array.
 
