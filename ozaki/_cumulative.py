@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from multiword._arrays import Array, as_array, check_same_device, is_cupy, namespace, real_parts
+from multiword._arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    is_cupy,
+    namespace,
+    on_device_of_arrays,
+    real_parts,
+)
 from multiword.formats import FORMATS, Format
 from ozaki._columns import as_floats
 from ozaki._exactsum import format_of, real_dtype
@@ -22,6 +30,7 @@ _SMALL = 1 << 13  # an integer that fits into the level below, beside what is th
 _LEVELS = _TOP + 5  # two more for numbers that are scaled down, and room for carries
 
 
+@on_device_of_arrays
 def cumsum(
     x: Array, axis: int | None = None, dtype: DTypeLike | None = None, out: Array | None = None
 ) -> Any:

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 from numpy.typing import DTypeLike
 
-from multiword._arrays import Array, as_array, is_cupy
+from multiword._arrays import Array, as_array, is_cupy, on_device_of_arrays
 from multiword.formats import FORMATS, Format
 from ozaki._columns import Stream, Tiling, block_terms
 from ozaki._fixedpoint import MINUS_INFINITY, NAN, PLUS_INFINITY, FixedPoint, canonical_flags
@@ -95,6 +95,7 @@ class ExactSum:
         """Length of `to_bytes()`."""
         return 4 * (self._sums.layout.digits + 1) * self._sums.flags.size
 
+    @on_device_of_arrays
     def add(self, array: Array) -> ExactSum:
         """Add an array of shape (..., *shape), NumPy or CuPy, over its leading axes; return self.
 
@@ -106,6 +107,7 @@ class ExactSum:
             self._add([Stream((component,))], part)
         return self
 
+    @on_device_of_arrays
     def add_products(self, x: Array, y: Array) -> ExactSum:
         """Add x·y, exact element by element, both of shape (..., *shape); return self."""
         x, y = self._checked(x, "x"), self._checked(y, "y")

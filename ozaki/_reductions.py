@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from multiword._arrays import Array, as_array, check_same_device, is_cupy, namespace
+from multiword._arrays import Array, as_array, check_same_device, is_cupy, namespace, on_device_of_arrays
 from multiword.formats import Format
 from ozaki._columns import Stream, column_sums
 from ozaki._exactsum import format_of, product_streams, real_dtype
@@ -21,6 +21,7 @@ Axis = int | tuple[int, ...] | None
 _NOTHING = LastStep()
 
 
+@on_device_of_arrays
 def sum(
     x: Array,
     axis: Axis = None,
@@ -67,6 +68,7 @@ def sum(
     return _reduce([[Stream((_as_real(x),))]], axis, target, out, keepdims, pairs=x.dtype.kind == "c")
 
 
+@on_device_of_arrays
 def mean(
     x: Array,
     axis: Axis = None,
@@ -104,6 +106,7 @@ def mean(
     return _reduce([streams], axis, target, out, keepdims, LastStep(divisor=count), pairs)
 
 
+@on_device_of_arrays
 def dot(
     x: Array,
     y: Array,
@@ -142,6 +145,7 @@ def dot(
     return _dot(x, y, axis, dtype, out, keepdims, conjugate=False)
 
 
+@on_device_of_arrays
 def vdot(x: Array, y: Array, dtype: DTypeLike | None = None, out: Array | None = None) -> Any:
     """Return Σ conj(x)·y over all elements, correctly rounded: `numpy.vdot` with one rounding.
 
@@ -175,6 +179,7 @@ def vdot(x: Array, y: Array, dtype: DTypeLike | None = None, out: Array | None =
     return _dot(x, y, None, dtype, out, False, conjugate=True)
 
 
+@on_device_of_arrays
 def norm(
     x: Array,
     axis: Axis = None,

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+import multiword
 import ozaki
 from ozaki import accurate_dgemm
 from tests import golden
@@ -206,6 +207,44 @@ def test_two_devices(cupy):
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@pytest.mark.two_gpus
+def test_everything_works_where_the_arrays_are(cupy):
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((64, 48))
+    single, half = a.astype(np.float32), a.astype(np.float16)
+    calls = {
+        "sum": lambda xp: ozaki.sum(xp.asarray(a), axis=0),
+        "dot": lambda xp: ozaki.dot(xp.asarray(a[0]), xp.asarray(a[1])),
+        "cumsum": lambda xp: ozaki.cumsum(xp.asarray(a), axis=1),
+        "ExactSum": lambda xp: ozaki.ExactSum(np.float64, 48).add(xp.asarray(a)).round(),
+        "mukunoki": lambda xp: ozaki.mukunoki_dgemm(xp.asarray(a), xp.asarray(a.T), summation="nearsum"),
+        "split": lambda xp: multiword.split(xp.asarray(single), 2, "fp16")[0],
+    }
+    for name, call in calls.items():
+        with cupy.cuda.Device(1):
+            expected = call(np)
+            there = Elsewhere(cupy, 1)
+        assert same(np.asarray(cupy.asnumpy(call(there))), np.asarray(expected)), name
+    with cupy.cuda.Device(1):
+        x, z = cupy.asarray(single), cupy.asarray(np.stack([half] * 3))
+        products = multiword.matmul(x, x.T), multiword.batched_matmul(z, z, trans_b=True)
+    again = multiword.matmul(x, x.T), multiword.batched_matmul(z, z, trans_b=True)
+    for first, second in zip(products, again, strict=True):
+        assert first.device.id == second.device.id == 1
+        assert same(first.get(), second.get())
+
+
+class Elsewhere:
+    """Makes arrays on a device that is not the current one."""
+
+    def __init__(self, cupy, device):
+        self.cupy, self.device = cupy, device
+
+    def asarray(self, x):
+        with self.cupy.cuda.Device(self.device):
+            return self.cupy.asarray(x)
 
 
 def test_engines_and_arrays_must_match(cupy):
