@@ -19,10 +19,9 @@ AUTOMATIC = ("fast-fp16", "steady-fp16", "steady-tf32")
 _FULL_RATE_FP64 = ("V100", "A100", "H100", "H200", "B200")
 """Chips on which a product in fp64 is about as fast as one in fp32."""
 
-_FP32_RATE, _WORD_RATE, _BANDWIDTH, _LAUNCHES = 50e12, 700e12, 3e12, 100e-6
+_FP32_RATE, _WORD_RATE, _BANDWIDTH, _LAUNCHES = 50e12, 700e12, 3e12, 180e-6
 """Flops and bytes a second, and seconds of launching and waiting, of an H200: they only decide from which
 size on words are worth their while, and the ratios are much alike on other tensor cores."""
-
 
 WAVE = 1 << 22
 """Results that occupy all multiprocessors of an H200 with tiles of 128 by 256."""
