@@ -12,6 +12,10 @@ from multiword.formats import get_format
 AMPLIFICATION = 8.0
 """How far centring may enlarge |A'||B'| beyond |A||B|: more is rejected after the product."""
 
+ALIGNMENT = 1.11
+"""Products are truncated where they are aligned with the sum, which takes a tenth more from it: the
+best factor on the model is 1.09 to 1.16, whatever the data, for blocks of 512 to 4096."""
+
 U32, U64 = 2.0**-24, 2.0**-53
 
 
@@ -81,7 +85,8 @@ def error_bound(
         sums += 2 * u_low * _tensor_core(k, s.word, core, chance)
     if s.compensated and core is not None:
         width = core.widths.get(s.word, 1)
-        sums += 2.0**-23 * (1 - 2.0 ** (23 - core.fraction_bits)) / 3 * math.ceil(inner / width)
+        kappa = ALIGNMENT * 2.0**-23 * (1 - 2.0 ** (23 - core.fraction_bits)) / 3
+        sums += kappa * math.ceil(inner / width)
     total = conversion_bound(s) + (1 + u_low) ** 2 * sums
     return total * (1 + AMPLIFICATION if s.centred else 1.0)
 
