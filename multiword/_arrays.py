@@ -53,7 +53,7 @@ def as_array(x: Any, name: str) -> Array:
     NumPy and CuPy arrays pass; other arrays come through DLPack on the device where they are;
     nested sequences and scalars become NumPy arrays. Nothing is moved between devices.
 
-    Raises TypeError, naming the argument, for anything that is not numeric.
+    Raises TypeError, naming the argument, for anything that is not numeric, or has masked elements.
     """
     array: Array
     if is_cupy(x):
@@ -63,6 +63,8 @@ def as_array(x: Any, name: str) -> Array:
     else:
         on_host = x.__dlpack_device__()[0] == 1  # kDLCPU
         array = np.from_dlpack(x) if on_host else import_cupy().from_dlpack(x)
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise TypeError(f"{name} has masked elements, which would count all the same: fill them yourself")
     if array.dtype.kind in "OSUMmV" and array.dtype.name != "bfloat16":
         raise TypeError(f"{name} must be a numeric array, got dtype {array.dtype}")
     return array

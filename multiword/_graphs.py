@@ -37,9 +37,10 @@ class Graph:
         for i, x in enumerate(arrays):
             address = x.data.ptr
             if address != self._addresses[i]:
-                self._addresses[i] = address
+                self._addresses[i] = 0  # unknown, should one of the moves fail
                 for launch in self._launches:
                     launch.move(self._executable, i, address)
+                self._addresses[i] = address
         # Whatever works in the same memory takes its turn, on whichever stream it was queued.
         stream.wait_event(self._recorder.done)
         routine("cuGraphLaunch")(self._executable, stream.ptr)

@@ -483,14 +483,18 @@ def _gemm(
         if c is None:
             raise ValueError("c must be given when beta is not 0")
         c = as_array(c, "c")
+        if c.dtype.kind == "c" and dtype.kind != "c":
+            raise TypeError(f"c must be real for a result of {dtype}, got dtype {c.dtype}")
         check_same_device(a=a.matrix, c=c)
         if c.shape != shape:
             raise ValueError(f"c must be of shape {shape}, got {c.shape}")
     if out is not None:
+        if not (is_cupy(out) or isinstance(out, np.ndarray)):
+            raise TypeError(f"out must be an array to write to, got {type(out).__name__}")
         check_same_device(a=a.matrix, out=out)
         if out.shape != shape or out.dtype != dtype:
             raise ValueError(f"out must be {dtype} of shape {shape}, got {out.dtype} of {out.shape}")
-    with device_of(a.matrix):
+    with device_of(a.matrix), np.errstate(all="ignore"):
         result = _product(a, b, options)
         if alpha != 1:
             _scale(result, alpha)
@@ -516,17 +520,15 @@ def _rounded(x: Array, like: Array) -> Array:
 
 def _scale(x: Array, factor: Any) -> None:
     """x *= factor, every real product and sum rounded once; no engine's complex product is used."""
-    with np.errstate(all="ignore"):
-        parts = [to_float64(part) for part in real_parts(x)]
-        if len(parts) == 1:
-            x[...] = _rounded(float(factor) * parts[0], x)
-            return
-        by_real, by_imag = (
-            [to_float64(_rounded(float(f) * part, x.real)) for part in parts]
-            for f in (factor.real, factor.imag)
-        )
-        x.real[...] = _rounded(by_real[0] - by_imag[1], x.real)
-        x.imag[...] = _rounded(by_real[1] + by_imag[0], x.real)
+    parts = [to_float64(part) for part in real_parts(x)]
+    if len(parts) == 1:
+        x[...] = _rounded(float(factor) * parts[0], x)
+        return
+    by_real, by_imag = (
+        [to_float64(_rounded(float(f) * part, x.real)) for part in parts] for f in (factor.real, factor.imag)
+    )
+    x.real[...] = _rounded(by_real[0] - by_imag[1], x.real)
+    x.imag[...] = _rounded(by_real[1] + by_imag[0], x.real)
 
 
 def _product(a: Operand, b: Operand, options: Options) -> Array:
@@ -540,9 +542,8 @@ def _product(a: Operand, b: Operand, options: Options) -> Array:
     while True:
         limit = options.workspace
         try:
-            with np.errstate(all="ignore"):
-                out = _replay.product(a, b, options)
-                return _planned_product(a, b, options) if out is None else out
+            out = _replay.product(a, b, options)
+            return _planned_product(a, b, options) if out is None else out
         except WorkspaceTooSmall:
             raise
         except exhausted:

@@ -111,6 +111,8 @@ def _limit() -> int:
 
 
 def _capture(a: Operand, b: Operand, options: Options) -> Captured | str:
+    if any(x.prepared and (str(options.accuracy), 0) not in x.norm_scales for x in (a, b)):
+        return ONCE  # the first product was broken off: its scales are not there to split by
     try:
         captured = Captured(a, b, options)
     except (import_cupy().cuda.memory.OutOfMemoryError, _Unfit):

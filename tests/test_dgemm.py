@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -176,13 +177,24 @@ def test_integers_booleans_lists_and_float32_are_promoted():
         ((np.eye(2), np.eye(2)), {"engine": "tpu"}, ValueError, "engine"),
         ((np.eye(2), np.eye(2)), {"beta": 1.0}, ValueError, "c must be given"),
         ((np.eye(2), np.eye(2)), {"beta": 1.0, "c": np.eye(3)}, ValueError, "c must be"),
+        ((np.eye(2), np.eye(2)), {"beta": 1.0, "c": 1j * np.eye(2)}, TypeError, "c must be real"),
+        ((np.ma.masked_equal(np.eye(2), 0), np.eye(2)), {}, TypeError, "a has masked elements"),
         ((np.eye(2), np.eye(2)), {"out": np.eye(3)}, ValueError, "out must be"),
+        ((np.eye(2), np.eye(2)), {"out": [[0, 0], [0, 0]]}, TypeError, "out must be an array"),
         ((np.eye(2), np.eye(2)), {"out": np.eye(2, dtype=np.float32)}, ValueError, "out must be"),
     ],
 )
 def test_bad_input_says_what_is_wrong(arguments, options, error, message):
     with pytest.raises(error, match=message):
         accurate_dgemm(*arguments, **options)
+
+
+def test_overflow_of_alpha_and_beta_needs_no_warning():
+    c = np.full((2, 2), 1.5e308)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = accurate_dgemm(np.eye(2), np.eye(2), alpha=-1.5e308, beta=-1.0, c=c)
+    assert same(result, np.where(np.eye(2) == 1, -np.inf, -c))
 
 
 def test_too_little_workspace_is_a_memory_error_with_sizes():
