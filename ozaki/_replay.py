@@ -115,11 +115,18 @@ def _capture(a: Operand, b: Operand, options: Options) -> Captured | str:
         return ONCE  # the first product was broken off: its scales are not there to split by
     try:
         captured = Captured(a, b, options)
-    except (import_cupy().cuda.memory.OutOfMemoryError, _Unfit):
+    except _failures():
         return NEVER
-    except CudaError:  # another thread has synchronized the device, which ends a capture
-        return ONCE
     return captured if captured.nbytes <= _limit() else NEVER
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What a capture may end in: no memory, or another thread that synchronizes the device, say.
+
+    Whatever it was, the product can be queued kernel by kernel.
+    """
+    cuda = import_cupy().cuda
+    return (_Unfit, CudaError, cuda.runtime.CUDARuntimeError, cuda.memory.OutOfMemoryError)
 
 
 class _Unfit(Exception):
@@ -174,7 +181,7 @@ class Captured:
             if needed not in self._multiply:
                 try:
                     self._capture_product(needed, a, b, arrays[2])
-                except (cupy.cuda.memory.OutOfMemoryError, CudaError, _Unfit):
+                except _failures():
                     self._expected = None
                     return None
                 _forget_the_oldest()

@@ -220,7 +220,7 @@ def test_everything_works_where_the_arrays_are(cupy):
         "cumsum": lambda xp: ozaki.cumsum(xp.asarray(a), axis=1),
         "ExactSum": lambda xp: ozaki.ExactSum(np.float64, 48).add(xp.asarray(a)).round(),
         "mukunoki": lambda xp: ozaki.mukunoki_dgemm(xp.asarray(a), xp.asarray(a.T), summation="nearsum"),
-        "split": lambda xp: multiword.split(xp.asarray(single), 2, "fp16")[0],
+        "split": lambda xp: multiword.split(xp.asarray(single), "fp16", 2)[0],
     }
     for name, call in calls.items():
         with cupy.cuda.Device(1):
