@@ -548,6 +548,8 @@ def _product(a: Operand, b: Operand, options: Options) -> Array:
             raise
         except exhausted:
             # What was promised is not there: smaller panels, until not even one is.
+            if limit <= 0:
+                raise
             _replay.forget()
             a.forget_split()
             b.forget_split()

@@ -223,6 +223,15 @@ def test_integers_of_54_and_55_bits_and_the_largest_moduli(k):
     assert same(accurate_dgemm(b.T, a.T, accuracy="exact"), rounded_product(b.T, a.T))
 
 
+def test_no_memory_at_all_is_a_memory_error(monkeypatch):
+    def profile(parts):
+        raise MemoryError("no room for the profile")
+
+    monkeypatch.setattr("ozaki._operand.profile", profile)
+    with pytest.raises(MemoryError, match="no room"):
+        accurate_dgemm(np.eye(2), np.eye(2))
+
+
 def test_long_products_stay_within_their_workspace():
     a, b = matrices("uniform", 4, 1 << 17, 3)
     tracemalloc.start()
