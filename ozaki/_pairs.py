@@ -112,8 +112,9 @@ def _truncation(sides: tuple[Side, Side], terms: np.ndarray) -> np.ndarray:
     half, norm = [], []
     for p, s, exact in sides:
         usable = usable_rows(p)
-        # One half of a unit of A', in units of 2**(e - MAGNITUDE_BITS).
+        # One half of a unit of A', in units of 2**(e - MAGNITUDE_BITS); that of a lossy row is never 0.
         unit = np.ldexp(0.5, np.where(usable, MAGNITUDE_BITS - (p.exponent + s), 0))
+        unit = np.maximum(unit, np.finfo(np.float64).smallest_subnormal)
         half.append(np.where(usable & (s < exact), unit, 0.0))
         total = np.ldexp((p.total + p.length).astype(np.float64), MAGNITUDE_BITS - BITS)
         norm.append(np.where(usable, total, 0.0))
@@ -143,7 +144,8 @@ struct Side {
     __device__ Side() {}
     __device__ Side(int exponent, i64 total, int scale, int exact, i64 length) {
         const bool usable = exponent != ZERO && exponent != NONFINITE;
-        half = usable && scale < exact ? scalbn(0.5, MAGNITUDE_BITS - (exponent + scale)) : 0;
+        const double unit = scalbn(0.5, MAGNITUDE_BITS - (exponent + scale));
+        half = usable && scale < exact ? max(unit, __longlong_as_double(1)) : 0; /* the smallest number */
         norm = usable ? scalbn((double)(total + length), MAGNITUDE_BITS - BITS) : 0;
     }
 };

@@ -223,6 +223,13 @@ def test_integers_of_54_and_55_bits_and_the_largest_moduli(k):
     assert same(accurate_dgemm(b.T, a.T, accuracy="exact"), rounded_product(b.T, a.T))
 
 
+@pytest.mark.parametrize("width", [900, 1090, 1110, 2060, 2075])
+def test_the_bound_of_a_wide_product_that_loses_a_column(width):
+    a, b = np.array([[2.0**1000, 3 * 2.0**-1070]]), np.array([[0.0], [1.0]])
+    lost = accurate_dgemm(a, b, accuracy=width)[0, 0] != a[0, 1]
+    assert (ozaki.plan(a, b, accuracy=width).bound >= 1) == lost
+
+
 def test_no_memory_at_all_is_a_memory_error(monkeypatch):
     def profile(parts):
         raise MemoryError("no room for the profile")
