@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ozaki
+from multiword.engines import get_engine
 from multiword.formats import FORMATS
 from ozaki import accurate_cgemm, accurate_dgemm, accurate_sgemm, accurate_zgemm, matmul, prepare
 from tests.cases import matrices
@@ -184,7 +185,7 @@ class Counting:
 
     def multiply(self, product, a, bt, *, out=None, alpha=1.0, beta=0.0):
         self.calls += 1
-        return ozaki._gemm.get_engine("host").multiply(product, a, bt, out=out, alpha=alpha, beta=beta)
+        return get_engine("host").multiply(product, a, bt, out=out, alpha=alpha, beta=beta)
 
 
 def test_an_engine_of_ones_own_gives_the_same_bits():

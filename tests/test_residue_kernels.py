@@ -7,10 +7,10 @@ import pytest
 
 from multiword._arrays import real_parts
 from multiword.formats import FORMATS
-from ozaki._gemm import _operands, _options
 from ozaki._last_places import exact_scales, rows_with_zeros
 from ozaki._pairs import pair_errors
 from ozaki._plan import _exact_sums
+from ozaki._product import operands_of, options_of
 from ozaki._profile import profile
 from ozaki._residue_reconstruct import reconstruct
 from ozaki._residue_split import residues
@@ -144,8 +144,8 @@ def test_pair_errors(cupy, pairs, kind, dtype, shape, monkeypatch):
     target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
     found = []
     for x, y in ((a, b), (cupy.asarray(a), cupy.asarray(b))):
-        left, right = _operands(x, y, dtype, False, False)
-        sums = partial(_exact_sums, _options(left, "exact", "auto", None, "auto", None))
+        left, right = operands_of(x, y, dtype, False, False)
+        sums = partial(_exact_sums, options_of(left, "exact", "auto", None, "auto", None))
         with np.errstate(all="ignore"):
             scales = (
                 norm_scales(profile(real_parts(a)), target),
