@@ -21,6 +21,10 @@ from multiword._libcuda import CAPTURE_RELAXED, CudaError, KernelNode, routine
 from multiword.engines import _cublas
 
 
+class CaptureError(RuntimeError):
+    """What was captured is not what replays need."""
+
+
 class Graph:
     """A captured sequence of launches."""
 
@@ -210,5 +214,5 @@ def _last_node(stream: int) -> c_void_p:
         stream, byref(status), byref(number), byref(graph), byref(nodes), byref(count)
     )
     if count.value != 1:
-        raise RuntimeError(f"the launch left {count.value} nodes at the end of the captured stream, not one")
+        raise CaptureError(f"the launch left {count.value} nodes at the end of the captured stream, not one")
     return c_void_p(nodes[0])

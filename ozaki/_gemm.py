@@ -300,7 +300,7 @@ def matmul(
         out[index] = gemm(*operands, 1.0, 0.0, None, options, None)
     if x.ndim == 1:
         out = out[..., 0, :]
-    return out[..., 0] if y.ndim == 1 else out
+    return out[..., 0][()] if y.ndim == 1 else out
 
 
 def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def gemm(
 ) -> Array:
     """The body that every face shares."""
     dtype, shape = a.matrix.dtype, (a.rows, b.rows)
-    alpha, beta = dtype.type(alpha), dtype.type(beta)
+    alpha, beta = _scalar("alpha", alpha, dtype), _scalar("beta", beta, dtype)
     if beta != 0:
         if c is None:
             raise ValueError("c must be given when beta is not 0")
@@ -132,6 +133,17 @@ def gemm(
             return result
         out[...] = result
         return out
+
+
+def _scalar(name: str, x: Any, dtype: Any) -> Any:
+    """A factor in the dtype of the result."""
+    if type(x) is float:  # nearly always
+        return dtype.type(x)
+    if not isinstance(x, Number | np.generic) or np.asarray(x).dtype.kind not in "biufc":
+        raise TypeError(f"{name} must be a number, got {x!r}")
+    if np.iscomplexobj(x) and dtype.kind != "c":
+        raise TypeError(f"{name} must be real for a result of {dtype}, got {x!r}")
+    return dtype.type(x)
 
 
 def _rounded(x: Array, like: Array) -> Array:

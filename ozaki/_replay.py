@@ -15,7 +15,7 @@ from collections import OrderedDict
 from typing import Any
 
 from multiword._arrays import Array, import_cupy, is_cupy
-from multiword._graphs import Graph, Recorder, overlap
+from multiword._graphs import CaptureError, Graph, Recorder, overlap
 from multiword._libcuda import CudaError
 from multiword.engines._cublas import Cublas
 from multiword.formats import FORMATS
@@ -126,7 +126,7 @@ def _failures() -> tuple[type[Exception], ...]:
     Whatever it was, the product can be queued kernel by kernel.
     """
     cuda = import_cupy().cuda
-    return (_Unfit, CudaError, cuda.runtime.CUDARuntimeError, cuda.memory.OutOfMemoryError)
+    return (_Unfit, CaptureError, CudaError, cuda.runtime.CUDARuntimeError, cuda.memory.OutOfMemoryError)
 
 
 class _Unfit(Exception):

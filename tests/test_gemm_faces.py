@@ -113,6 +113,11 @@ def test_complex_nonfinite():
     assert np.isnan(result[:, 1]).all()
 
 
+def test_matmul_of_vectors_is_a_number():
+    assert type(matmul(np.ones(3), np.ones(3))) is np.float64
+    assert type(matmul(np.ones(3, np.complex64), np.ones(3, np.float32))) is np.complex64
+
+
 @given(
     st.sampled_from([((3, 4), (4, 2)), ((4,), (4, 2)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 2)),
                      ((2, 1, 3, 4), (5, 4, 2)), ((0, 3, 4), (4, 2)), ((2, 3, 0), (0, 2)), ((2, 3, 4), (4,))]),
