@@ -139,9 +139,10 @@ def _scalar(name: str, x: Any, dtype: Any) -> Any:
     """A factor in the dtype of the result."""
     if type(x) is float:  # nearly always
         return dtype.type(x)
-    if not isinstance(x, Number | np.generic) or np.asarray(x).dtype.kind not in "biufc":
+    kind = np.asarray(x).dtype.kind if isinstance(x, Number | np.generic) else ""
+    if not kind or kind not in "biufc":
         raise TypeError(f"{name} must be a number, got {x!r}")
-    if np.iscomplexobj(x) and dtype.kind != "c":
+    if kind == "c" and dtype.kind != "c":
         raise TypeError(f"{name} must be real for a result of {dtype}, got {x!r}")
     return dtype.type(x)
 
