@@ -104,11 +104,13 @@ def _summarize_host(profile: Profile, scale: np.ndarray, top: int, octaves: int)
     total = np.ldexp((profile.total[usable] + profile.length).astype(np.float64), height - BITS).max()
     square = profile.square[usable] + 2 * profile.total[usable] + profile.length
     log2_square = max(0.0, (np.log2(square) + 2.0 * (height - BITS)).max())
-    # Row i counts magnitudes from 2**(height - 1 - q); look up the largest such q for 2**(top - d).
-    level = height[:, None] - 1 - (top - np.arange(octaves))
-    index = np.where(level < FINE, level, FINE - 1 + (level - (FINE - 1)) // STEP)
-    found = np.take_along_axis(profile.counts[usable], np.clip(index, 0, len(LEVELS) - 1), axis=1)
-    at_least = np.where(level < 0, 0, found).min(axis=0)
+    counts, at_least = profile.counts[usable], np.full(octaves, profile.length)
+    for bits in np.unique(height):  # a few: norm scales bring all rows to about one height
+        # Rows of that height count magnitudes from 2**(bits - 1 - q): look up the largest such q.
+        level = bits - 1 - (top - np.arange(octaves))
+        index = np.where(level < FINE, level, FINE - 1 + (level - (FINE - 1)) // STEP)
+        least = counts[height == bits].min(axis=0)[np.clip(index, 0, len(LEVELS) - 1)]
+        at_least = np.minimum(at_least, np.where(level < 0, 0, least))
     return Summary(nonfinite, float(total), float(log2_square), at_least, profile.length)
 
 
