@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array, is_cupy, namespace, to_float64
+from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
-from multiword.formats import FORMATS
+from ozaki._parallel import contiguous_rows, over_rows, scratch
 from ozaki._profile import NONFINITE
 from ozaki._scales import DISCARD
 from ozaki._tiles import TILES_SOURCE, operand_layout, tile_shape
@@ -23,15 +23,31 @@ def exact_scales(parts: list[Array]) -> Array:
         lowest, xp = _last_places_device(parts)[0], namespace(parts[0])
         finite = lowest != _BAD
     else:
-        xp, lowest = np, np.full(parts[0].shape[0], NONFINITE, np.int32)
-        for x in map(to_float64, parts):
-            significand, exponent = np.frexp(np.where(np.isfinite(x), x, 0))
-            integer = np.ldexp(significand, FORMATS["fp64"].precision).astype(np.int64)
-            last_place = np.frexp((integer & -integer).astype(np.float64))[1] - 1 + exponent
-            last_place = np.where(integer == 0, NONFINITE, last_place - FORMATS["fp64"].precision)
-            lowest = np.minimum(lowest, last_place.min(axis=1))
-        finite = np.all([np.isfinite(x).all(axis=1) for x in parts], axis=0)
+        xp, lowest = np, _last_places_host(parts)
+        finite = lowest != _BAD
     return xp.where(finite, xp.where(lowest < NONFINITE, -lowest, 0), DISCARD).astype(xp.int32)
+
+
+def _last_places_host(parts: list[np.ndarray]) -> np.ndarray:
+    """The exponent of the last place of every row: NONFINITE for zero rows, _BAD for an Inf or NaN."""
+    rows, columns = parts[0].shape
+    lowest = np.full(rows, NONFINITE, np.int32)
+
+    def work(block: slice) -> None:
+        for x in parts:
+            y = contiguous_rows(x, block, scratch("rows", (block.stop - block.start, columns)))
+            significand = y.view(np.int64)
+            exponent = significand >> 52 & 0x7FF
+            significand &= (1 << 52) - 1
+            significand |= np.where(exponent == 0, 0, 1 << 52)
+            last = (significand & -significand).astype(np.float64).view(np.int64) >> 52
+            place = np.maximum(exponent, 1) - 1075 + (last - 1023)
+            place[significand == 0] = NONFINITE
+            place[exponent == 0x7FF] = _BAD
+            np.minimum(lowest[block], place.min(axis=1), out=lowest[block], casting="unsafe")
+
+    over_rows(work, rows, columns)
+    return lowest
 
 
 def rows_with_zeros(parts: list[Array]) -> np.ndarray:
