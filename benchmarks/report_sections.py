@@ -80,7 +80,9 @@ def provenance(name: str) -> str:
 
 
 def section(title: str, name: str, *blocks: str) -> str:
-    return "\n\n".join([f"## {title}", provenance(name), *[b for b in blocks if b]])
+    """A section: where its result comes from, what has changed since, and the rest."""
+    since = load(name).get("since", "")
+    return "\n\n".join([f"## {title}", provenance(name), *[b for b in (since, *blocks) if b]])
 
 
 def figure(name: str, text: str) -> str:
