@@ -134,7 +134,7 @@ def steps_section(name: str) -> str:
 
 
 def draw_gemm(name: str) -> Figure:
-    """Speed against n on normal data; errors on every kind of data at the largest size."""
+    """Speed against n on normal data; errors on every kind of data at one size."""
     data = load(name)
     figure = Figure(figsize=(11, 4.2))
     left, right = figure.subplots(1, 2)
@@ -143,15 +143,20 @@ def draw_gemm(name: str) -> Figure:
     shown = []
     for i, (dtype, face) in enumerate(FACES.items()):
         rows = sorted((r for r in square if r["dtype"] == dtype), key=lambda r: r["shape"])
-        shown += [r for r in rows if r["shape"] == rows[-1]["shape"]]
+        shapes = [r["shape"] for r in rows]
+        # the largest of the sizes with the most kinds of data
+        best = max(shapes, key=lambda x: (shapes.count(x), x), default=None)
+        shown += [r for r in rows if r["shape"] == best]
         rows = [r for r in rows if r["data"] == "normal"]
         n = [r["shape"][0] for r in rows]
         if rows:
             for x, style, label in (("ours", "o-", face), ("native", "x:", f"native {dtype}")):
                 left.plot(n, [scale * r[x]["teraflops"] for r in rows], style, color=f"C{i}", label=label)
-            peer = next(iter(rows[-1].get("peers", ())), None)
-            if peer and dtype == "float64":
-                left.plot(n, [r["peers"][peer]["teraflops"] for r in rows], "s--", color="0.5", label=peer)
+        beside = [r for r in rows if r.get("peers")]
+        if beside and dtype == "float64":
+            peer = next(iter(beside[0]["peers"]))
+            speeds = [r["peers"][peer]["teraflops"] for r in beside]
+            left.plot([r["shape"][0] for r in beside], speeds, "s--", color="0.5", label=peer)
     mark_sizes(left, [r["shape"][0] for r in square])
     left.set(xlabel="n", ylabel=unit, title=f"Speed, normal data, {device(data)}", ylim=(0, None))
     left.legend()
