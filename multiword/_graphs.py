@@ -112,6 +112,7 @@ class Recorder:
         self._pool = cupy.cuda.MemoryPool()
         self.done = cupy.cuda.Event(disable_timing=True)
         """Recorded after every replay."""
+        self._events: list[Any] = []
         self._handles: list[_cublas.Handle] = []  # their workspace is the captured products' too
 
     @property
@@ -182,6 +183,7 @@ class Recorder:
         """
         event = import_cupy().cuda.Event
         start, end = event(disable_timing=True), event(disable_timing=True)
+        self._events += [start, end]  # not to be destroyed while the capture lasts
         start.record(self._stream)
         self._side.wait_event(start)
         with self._side:
