@@ -17,11 +17,11 @@ import numpy as np
 
 from benchmarks.dgemm import draw, versions
 from multiword._graphs import Recorder
+from multiword._workspace import default_workspace
 from multiword.engines import get_engine, get_product
 from multiword.engines._machine import bandwidth, rates
 from ozaki._operand import Operand
 from ozaki._plan import Options, ordinary_plan, split_whole
-from ozaki._schemes import default_workspace
 
 REPLAYS, REPEATS = 20, 9
 

@@ -19,8 +19,8 @@ from multiword._finish import finish, inspect, round_product, widened
 from multiword._lines import Report, Seen
 from multiword._mmm import drift_weights, empty_sums, multiply_words
 from multiword._operand import Lines, Pair, measure_operands, split_operands
+from multiword._panels import choose_panels, fits
 from multiword._schemes import Scheme
-from multiword._workspace import choose_panels, fits
 from multiword.engines import Engine
 
 SHARE = 250

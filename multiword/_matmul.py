@@ -14,7 +14,7 @@ from multiword._attempt import Task, attempt, objection, prepare, split_panels, 
 from multiword._finish import round_product
 from multiword._plan import Plan, candidates, make_plan, name_of
 from multiword._schemes import SCHEMES, Scheme
-from multiword._workspace import WorkspaceTooSmall, default_workspace, exhausted
+from multiword._workspace import WorkspaceTooSmall, default_workspace
 from multiword.engines import Engine, get_engine
 
 
@@ -186,7 +186,7 @@ def _product(task: Task, chosen: str | Scheme | None) -> Array:
             return _within(task, chosen)
         except WorkspaceTooSmall:
             raise
-        except exhausted(task.a) as error:
+        except MemoryError as error:  # CuPy's is one, too
             # What was promised is not there: smaller panels, until not even one is.
             limit = min(task.workspace, 64 * ((m + n) * k + m * n)) // 2  # no scheme takes more
             if not limit:

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from multiword._bounds import error_bound
 from multiword._mmm import generation_of
+from multiword._panels import Panels, choose_panels
 from multiword._schemes import SCHEMES, Scheme, get_scheme
-from multiword._workspace import Panels, choose_panels
 from multiword.engines import Engine
 from multiword.engines._generations import Generation
 

@@ -1,74 +1,25 @@
-"""Panels: a product cut into parts whose words and sums fit a number of bytes."""
+"""How much memory a product may use beyond its inputs and output, and how small its panels may get."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
-import numpy as np
-
 from multiword._arrays import Array, import_cupy, is_cupy
-from multiword._schemes import Scheme
-from multiword.formats import FORMATS
 
 SMALLEST_PANEL = 16
-"""Lines of the smallest panel; every panel but the last has a multiple of it."""
-
-_LINE_BYTES = 128
-"""More than what is known of a line while it is split."""
-
-_HOST_BYTES = (32, 40)
-"""Temporary bytes for each element of an operand, and for each result, where NumPy computes them."""
+"""Panels are not made smaller than this in any direction: MemoryError instead."""
 
 
 class WorkspaceTooSmall(MemoryError):
     """Not even the smallest panels fit the workspace."""
 
 
-@dataclass(frozen=True)
-class Panels:
-    """How a product is cut: rows and columns of a panel, and the bytes that it takes."""
+def halved(size: int) -> int:
+    """Half of a size, rounded up to a multiple of `SMALLEST_PANEL`, which engines like.
 
-    rows: int
-    columns: int
-    bytes: int
-
-    def __call__(self, m: int, n: int) -> Iterator[tuple[slice, slice]]:
-        """The panels of an (m, n) result, all rows of some columns after one another.
-
-        >>> list(Panels(2, 4, 0)(3, 4))
-        [(slice(0, 2, None), slice(0, 4, None)), (slice(2, 3, None), slice(0, 4, None))]
-        """
-        for j in range(0, n, self.columns):
-            for i in range(0, m, self.rows):
-                yield slice(i, min(i + self.rows, m)), slice(j, min(j + self.columns, n))
-
-
-def choose_panels(m: int, n: int, k: int, scheme: Scheme, limit: int, on_host: bool) -> Panels:
-    """The largest panels of an (m, k) by (k, n) product within a limit in bytes.
-
-    Raises WorkspaceTooSmall, with the sizes, if the smallest panels do not fit.
+    >>> halved(100), halved(16)
+    (64, 16)
     """
-    element = scheme.words * FORMATS[scheme.word].dtype.itemsize
-    per_line = element * k + _LINE_BYTES + (_HOST_BYTES[0] * k if on_host else 0)
-    wide = scheme.accumulate == "fp64" or scheme.word == "fp64"
-    per_result = (16 if wide else 4) + (_HOST_BYTES[1] if on_host else 0)
-    if scheme.word == "fp32":
-        per_line, per_result = 4 * k, 8
-    rows, columns = m, n
-    while (needed := per_line * (rows + columns) + per_result * rows * columns) > limit:
-        if max(rows, columns) <= SMALLEST_PANEL:
-            raise WorkspaceTooSmall(
-                f"the smallest panel of this {m} x {k} x {n} product ({rows} x {columns} results, "
-                f"{scheme.words} {scheme.word} words) needs {needed} bytes of workspace, "
-                f"and the limit is {limit}"
-            )
-        rows, columns = (_halved(rows), columns) if rows >= columns else (rows, _halved(columns))
-    return Panels(rows, columns, needed)
-
-
-def _halved(size: int) -> int:
     return max(SMALLEST_PANEL, -(-size // (2 * SMALLEST_PANEL)) * SMALLEST_PANEL)
 
 
@@ -80,14 +31,3 @@ def default_workspace(like: Array) -> int:
 @cache
 def _device_memory(device: int) -> int:
     return int(import_cupy().cuda.Device(device).mem_info[1])
-
-
-def exhausted(like: Array) -> type[Exception]:
-    """What is raised where an array like this one cannot be had for want of memory."""
-    error: type[Exception] = import_cupy().cuda.memory.OutOfMemoryError if is_cupy(like) else MemoryError
-    return error
-
-
-def fits(result: Array) -> bool:
-    """Whether sums may be formed where the result is to be: rows begin at multiples of 64 bytes."""
-    return result.dtype == np.float32 and result.shape[1] % 16 == 0

@@ -14,19 +14,19 @@ from multiword._arrays import (
     as_array,
     check_same_device,
     device_of,
-    import_cupy,
     is_cupy,
     namespace,
     real_parts,
     to_float32,
     to_float64,
 )
+from multiword._workspace import WorkspaceTooSmall, default_workspace
 from multiword.engines import Engine, get_engine
 from ozaki import _replay
 from ozaki._operand import Operand
 from ozaki._plan import Options, make_plan
 from ozaki._scales import NORM_LIMITS
-from ozaki._schemes import SCHEMES, WorkspaceTooSmall, default_workspace, exact_product
+from ozaki._schemes import SCHEMES, exact_product
 from ozaki._special import overwrite_nonfinite
 
 WIDEST = 2200
@@ -174,9 +174,6 @@ def _product(a: Operand, b: Operand, options: Options) -> Array:
     xp = namespace(a.matrix)
     if a.empty or b.empty:
         return xp.zeros((a.rows, b.rows), a.matrix.dtype)
-    exhausted: type[Exception] = MemoryError
-    if is_cupy(a.matrix):
-        exhausted = import_cupy().cuda.memory.OutOfMemoryError
     while True:
         limit = options.workspace
         try:
@@ -184,7 +181,7 @@ def _product(a: Operand, b: Operand, options: Options) -> Array:
             return _planned_product(a, b, options) if out is None else out
         except WorkspaceTooSmall:
             raise
-        except exhausted:
+        except MemoryError:  # CuPy's is one, too
             # What was promised is not there: smaller panels, until not even one is.
             if limit <= 0:
                 raise

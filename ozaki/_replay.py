@@ -125,8 +125,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
     Whatever it was, the product can be queued kernel by kernel.
     """
-    cuda = import_cupy().cuda
-    return (_Unfit, CaptureError, CudaError, cuda.runtime.CUDARuntimeError, cuda.memory.OutOfMemoryError)
+    return (_Unfit, CaptureError, CudaError, MemoryError, import_cupy().cuda.runtime.CUDARuntimeError)
 
 
 class _Unfit(Exception):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol
 
-from multiword._arrays import Array, import_cupy, is_cupy
+from multiword._arrays import Array
+from multiword._workspace import SMALLEST_PANEL, WorkspaceTooSmall, halved
 from multiword.engines import Engine, get_product
 from multiword.formats import Format
 from ozaki import _residues, _slices
@@ -14,13 +14,6 @@ from ozaki._operand import Operand
 
 HOST_DEPTH = 1024
 """Inner dimensions beyond this are cut on a CPU: five fp64 moduli then hold what six hold at 2048."""
-
-SMALLEST_PANEL = 16
-"""Panels are not made smaller than this in any direction: MemoryError instead."""
-
-
-class WorkspaceTooSmall(MemoryError):
-    """Not even the smallest panels fit the workspace."""
 
 
 @dataclass(frozen=True)
@@ -180,11 +173,11 @@ def choose_panels(scheme: Scheme, shape: tuple[int, int, int], limit: int) -> Pa
         if operands + products <= limit:
             return Panels(rows, depth, columns, operands + products)
         if operands > products and depth > max(SMALLEST_PANEL, rows, columns):
-            depth = _halved(depth)
+            depth = halved(depth)
         elif max(rows, columns) > SMALLEST_PANEL:
-            rows, columns = (_halved(rows), columns) if rows >= columns else (rows, _halved(columns))
+            rows, columns = (halved(rows), columns) if rows >= columns else (rows, halved(columns))
         elif depth > SMALLEST_PANEL:
-            depth = _halved(depth)
+            depth = halved(depth)
         else:
             needed = operands + products
             raise WorkspaceTooSmall(
@@ -199,23 +192,6 @@ def fits_whole(scheme: Scheme, shape: tuple[int, int, int], limit: int) -> bool:
     m, k, n = shape
     products = scheme.product_bytes() * m * n * (2 if scheme.depth < k else 1)
     return scheme.operand_bytes() * (m + n) * k + products <= limit
-
-
-def _halved(size: int) -> int:
-    """Half of a size, rounded up to a multiple of 16, which engines like."""
-    return max(SMALLEST_PANEL, -(-size // 32) * 16)
-
-
-def default_workspace(like: Array) -> int:
-    """Bytes of workspace used unless the caller says otherwise: 2 GiB, or 2/5 of a GPU's memory."""
-    if not is_cupy(like):
-        return 2 << 30
-    return _device_memory(like.device.id) * 2 // 5
-
-
-@cache
-def _device_memory(device: int) -> int:
-    return int(import_cupy().cuda.Device(device).mem_info[1])
 
 
 def exact_product(

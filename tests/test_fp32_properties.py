@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiword import SCHEMES, TensorCore, error_bound, get_engine, matmul, matmul_plan, split
 from multiword._lines import FIELDS, FLAGS, SIDE, Seen
-from multiword._workspace import Panels, choose_panels
+from multiword._panels import Panels, choose_panels
 from tests.distributions import PAIRS, errors, exp_rand, normal, unit
 
 U = 2.0**-24
