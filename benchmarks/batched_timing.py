@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 import re
@@ -177,16 +176,13 @@ def heading(command: str) -> dict[str, Any]:
     from cupy.cuda import runtime
 
     from multiword.engines import _libcublas as lib
-    from multiword.engines._cublas import current_handle
 
-    version = ctypes.c_int()
-    lib.routine("cublasGetVersion_v2")(current_handle().pointer, ctypes.byref(version))
     return {
         "command": f"python benchmarks/batched.py {command}",
         "date": str(date.today()),
         "device": runtime.getDeviceProperties(0)["name"].decode(),
         "driver": runtime.driverGetVersion(),
-        "cublas": version.value,
+        "cublas": lib.version(),
         "cupy": cupy.__version__,
         "unit": "seconds for one batch, kernels alone (graph replay)"
         if command == "compare"

@@ -181,14 +181,10 @@ def versions(xp):
     found = {"python": platform.python_version(), "numpy": np.__version__}
     if xp is np:
         return {**found, "device": platform.processor() or platform.machine()}
-    from ctypes import byref, c_int
+    from multiword.engines import _libcublas
 
-    from multiword.engines import _cublas, _libcublas
-
-    number = c_int()
-    _libcublas.routine("cublasGetVersion_v2")(_cublas.current_handle().pointer, byref(number))
     name = xp.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    return {**found, "cupy": xp.__version__, "cublas": number.value, "device": name}
+    return {**found, "cupy": xp.__version__, "cublas": _libcublas.version(), "device": name}
 
 
 def show(row):

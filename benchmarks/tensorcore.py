@@ -153,17 +153,13 @@ def smallest_kept_exponent(multiply) -> int:
 
 def predict() -> dict:
     """Probe the GPU, predict it, and return what came out."""
-    import ctypes
-
     import cupy
 
     from multiword.engines import _libcublas as lib
-    from multiword.engines._cublas import Cublas, current_handle
+    from multiword.engines._cublas import Cublas
     from multiword.probe._half import HalfCublas
 
-    version = ctypes.c_int()
     engine, half = Cublas(), HalfCublas()
-    lib.routine("cublasGetVersion_v2")(current_handle().pointer, ctypes.byref(version))
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     findings = [probe(engine, word) for word in DTYPES] + [probe(half, "fp16")]
     rows, jobs = [], []
@@ -179,7 +175,7 @@ def predict() -> dict:
     own = GENERATIONS["H200"]
     return {
         "device": name,
-        "cublas": version.value,
+        "cublas": lib.version(),
         "cupy": cupy.__version__,
         "findings": [f.as_dict() for f in findings],
         "findings_equal_model": all(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ctypes import POINTER, Structure, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from functools import cache
+from typing import ClassVar
+
+from multiword._status import StatusError, checked
 
 CAPTURE_RELAXED = 2
 
@@ -43,12 +46,17 @@ _SIGNATURES: dict[str, list] = {
 }
 
 
-class CudaError(RuntimeError):
+class CudaError(StatusError):
     """A routine of the CUDA driver returned a status other than success."""
 
-    def __init__(self, routine: str, status: int) -> None:
-        self.routine, self.status = routine, status
-        super().__init__(f"{routine} returned status {status}")
+    names: ClassVar[Mapping[int, str]] = {
+        1: "CUDA_ERROR_INVALID_VALUE",
+        2: "CUDA_ERROR_OUT_OF_MEMORY",
+        900: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+        901: "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+        904: "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+    }
+    exhausted = 2
 
 
 @cache
@@ -57,13 +65,4 @@ def routine(name: str) -> Callable[..., None]:
     driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     function = getattr(driver, name)
     function.argtypes, function.restype = _SIGNATURES[name], c_int
-
-    def checked(*arguments: object) -> None:
-        status = function(*arguments)
-        if status == 2:
-            raise MemoryError(f"{name} returned status 2 (CUDA_ERROR_OUT_OF_MEMORY)")
-        if status:
-            raise CudaError(name, status)
-
-    checked.__name__ = name
-    return checked
+    return checked(function, name, CudaError)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from ctypes import byref, c_int
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
@@ -132,6 +131,5 @@ def _cuda_version(number: int) -> str:
 
 
 def _cublas_version() -> str:
-    number, handle = c_int(), None
-    cublas.routine("cublasGetVersion_v2")(handle, byref(number))
-    return f"{number.value // 10000}.{number.value // 100 % 100}.{number.value % 100}"
+    number = cublas.version()
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"

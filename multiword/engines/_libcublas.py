@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import POINTER, c_int, c_longlong, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_int, c_longlong, c_size_t, c_void_p
 from functools import cache
+
+from multiword._status import StatusError, checked
 
 Status = c_int
 
@@ -61,12 +63,11 @@ _SIGNATURES: dict[str, list] = {
 }
 
 
-class CublasError(RuntimeError):
+class CublasError(StatusError):
     """A cuBLAS routine returned a status other than success."""
 
-    def __init__(self, routine: str, status: int) -> None:
-        self.routine, self.status = routine, status
-        super().__init__(f"{routine} returned status {status} ({STATUS_NAMES.get(status, 'unknown')})")
+    names = STATUS_NAMES
+    exhausted = 3
 
 
 @cache
@@ -93,14 +94,11 @@ def library() -> ctypes.CDLL:
 @cache
 def routine(name: str) -> Callable[..., None]:
     """Return the cuBLAS routine of that name, raising `CublasError` on any status but success."""
-    function = getattr(library(), name)
+    return checked(getattr(library(), name), name, CublasError)
 
-    def checked(*arguments: object) -> None:
-        status = function(*arguments)
-        if status == 3:
-            raise MemoryError(f"{name} returned status 3 ({STATUS_NAMES[3]})")
-        if status:
-            raise CublasError(name, status)
 
-    checked.__name__ = name
-    return checked
+def version() -> int:
+    """The library's version: 13.1.0 as 130100."""
+    number = c_int()
+    routine("cublasGetVersion_v2")(None, byref(number))
+    return number.value

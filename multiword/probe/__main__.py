@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import sys
 
 from multiword._arrays import import_cupy
-from multiword.engines._cublas import current_handle
-from multiword.engines._libcublas import routine
+from multiword.engines._libcublas import version
 from multiword.probe._products import WORDS
 from multiword.probe._report import default_names, named_engine, print_report, save_report, survey
 
@@ -45,10 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _gpu() -> dict[str, object]:
     """Name of the GPU and version of its cuBLAS."""
-    version = ctypes.c_int()
-    routine("cublasGetVersion_v2")(current_handle().pointer, ctypes.byref(version))
     name = import_cupy().cuda.runtime.getDeviceProperties(0)["name"].decode()
-    return {"device": name, "cublas": version.value}
+    return {"device": name, "cublas": version()}
 
 
 if __name__ == "__main__":
