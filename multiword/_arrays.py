@@ -90,7 +90,7 @@ def check_same_device(**arrays: Array | None) -> ModuleType:
 
 
 def device_of(x: Array) -> AbstractContextManager[Any]:
-    """A context in which the device of a CuPy array is the current one; nothing for NumPy's."""
+    """A context in which the device of a CuPy array is the current one; nothing for anything else."""
     return x.device if is_cupy(x) else nullcontext()
 
 
@@ -105,13 +105,9 @@ def on_device_of_arrays(function: F) -> F:
 
     @wraps(function)
     def elsewhere(*arguments: Any, **options: Any) -> Any:
-        if "cupy" in sys.modules:
-            for x in (*arguments, *options.values()):
-                first = x[0] if isinstance(x, list | tuple) and x else x
-                if is_cupy(first):
-                    with first.device:
-                        return function(*arguments, **options)
-        return function(*arguments, **options)
+        given = (x[0] if isinstance(x, list | tuple) and x else x for x in (*arguments, *options.values()))
+        with device_of(next(filter(is_cupy, given), None)):
+            return function(*arguments, **options)
 
     return cast(F, elsewhere)
 
