@@ -1,7 +1,6 @@
 """Products of words under whatever comes: scales, layouts, options, panels, streams and threads."""
 
 import json
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from multiword import SCHEMES, TensorCore, error_bound, get_engine, matmul, matm
 from multiword._lines import FIELDS, FLAGS, SIDE, Seen
 from multiword._panels import Panels, choose_panels
 from tests.distributions import PAIRS, errors, exp_rand, normal, unit
+from tests.threads import in_threads
 
 U = 2.0**-24
 SUBNORMAL = 2.0**-149
@@ -291,11 +291,7 @@ def test_gpu_threads_and_streams_keep_apart(cupy):
                 if not (result == expected[i]).all():
                     wrong.append(i)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(4))
     assert not wrong
 
 

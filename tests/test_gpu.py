@@ -1,7 +1,5 @@
 """The GPU computes the host's bits: every test here needs one."""
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -11,6 +9,7 @@ from ozaki import accurate_dgemm
 from tests import golden
 from tests.cases import GOLDEN, KINDS, matrices
 from tests.test_dgemm import VARIANTS, same
+from tests.threads import in_threads
 
 pytestmark = pytest.mark.gpu
 
@@ -155,11 +154,7 @@ def test_streams_and_threads_at_once(cupy):
                 if not same(result, expected[i]):
                     failures.append(i)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(6))
     assert not failures
 
 
@@ -201,11 +196,7 @@ def test_two_devices(cupy):
             if not same(accurate_dgemm(*on_device[device][i % 4]).get(), expected[i % 4]):
                 failures.append((device, i))
 
-    threads = [threading.Thread(target=work, args=(i % 2,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, [0, 1] * 2)
     assert not failures
 
 

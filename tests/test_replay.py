@@ -1,7 +1,5 @@
 """Products replayed from captured graphs: the bits of the products they stand for. All need a GPU."""
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from ozaki import _replay, _residue_system, accurate_dgemm
 from tests.cases import KINDS, matrices
 from tests.test_dgemm import same
 from tests.test_gpu import FACES
+from tests.threads import in_threads
 
 pytestmark = pytest.mark.gpu
 
@@ -133,11 +132,7 @@ def test_streams_and_threads(cupy):
                 if not same(accurate_dgemm(a, b).get(), expected[(i + number) % 4]):
                     failures.append((number, i))
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    in_threads(work, range(4))
     assert not failures
 
 
