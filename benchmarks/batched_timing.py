@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.timing import events
 from multiword.batched import HalfComplex
 from multiword.batched import _device as device
 from multiword.batched._plans import Blocking
@@ -95,14 +96,7 @@ def replayed(launches: list[Any], repeats: int, least: int = 12) -> float:
             launches[i % len(launches)]()
         graph = stream.end_capture()
         graph.launch()
-        times = []
-        for _ in range(repeats):
-            start, end = cupy.cuda.Event(), cupy.cuda.Event()
-            start.record()
-            graph.launch()
-            end.record()
-            end.synchronize()
-            times.append(cupy.cuda.get_elapsed_time(start, end) / count * 1e-3)
+        times = [events(graph.launch) / count for _ in range(repeats)]
     return float(np.median(times))
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 import ozaki
 from benchmarks import peers
+from benchmarks.timing import BUSY, events
 
 KINDS = ("normal", "(0,1]", "0.5", "1", "2", "4")
 
@@ -95,26 +96,9 @@ def timed(work, gpu, repeats):
         return {"seconds": float(np.median(times))}
     for _ in range(3):
         work()
-    alone = float(np.median([_events(work, 1) for _ in range(repeats)]))
+    alone = float(np.median([events(work, 1) for _ in range(repeats)]))
     count = int(min(max(BUSY / alone, 1), 50))
-    return {"seconds": float(np.median([_events(work, count) for _ in range(repeats)])), "alone": alone}
-
-
-BUSY = 0.02
-"""Seconds for which calls are queued."""
-
-
-def _events(work, count):
-    """Seconds of a call, of so many between two events."""
-    import cupy
-
-    start, stop = cupy.cuda.Event(), cupy.cuda.Event()
-    start.record()
-    for _ in range(count):
-        work()
-    stop.record()
-    stop.synchronize()
-    return cupy.cuda.get_elapsed_time(start, stop) * 1e-3 / count
+    return {"seconds": float(np.median([events(work, count) for _ in range(repeats)])), "alone": alone}
 
 
 FACES = {

@@ -30,6 +30,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.timing import BUSY, events
 from multiword import SCHEMES, TensorCore, get_engine, matmul, matmul_plan, round_to, split
 from tests.distributions import PAIRS, normal, symmetric, unit
 
@@ -139,30 +140,13 @@ def representation() -> list[dict[str, Any]]:
     return rows
 
 
-BUSY = 0.02
-"""Seconds for which calls are queued."""
-
-
 def seconds(call: Callable[[], Any], rounds: int = 3) -> dict[str, float]:
     """Median seconds of one of many calls queued one after another, and of one alone."""
     for _ in range(2):
         call()
-    alone = float(np.median([_events(call, 1) for _ in range(2 * rounds + 1)]))
+    alone = float(np.median([events(call, 1) for _ in range(2 * rounds + 1)]))
     count = int(min(max(BUSY / alone, 2), 50))
-    return {"queued": float(np.median([_events(call, count) for _ in range(rounds)])), "alone": alone}
-
-
-def _events(call: Callable[[], Any], count: int) -> float:
-    """Seconds of a call, of so many between two events."""
-    import cupy
-
-    start, stop = cupy.cuda.Event(), cupy.cuda.Event()
-    start.record()
-    for _ in range(count):
-        call()
-    stop.record()
-    stop.synchronize()
-    return float(cupy.cuda.get_elapsed_time(start, stop)) / 1e3 / count
+    return {"queued": float(np.median([events(call, count) for _ in range(rounds)])), "alone": alone}
 
 
 def speed(sizes: list[int]) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.timing import events
 from ozaki import _reductions as oz
 from ozaki._cumulative import cumsum
 from ozaki._exactsum import ExactSum
@@ -126,16 +127,7 @@ def gpu() -> list[dict[str, Any]]:
 
     def seconds(call: Callable[[], Any], group: int = 10, groups: int = 9) -> float:
         """Median over groups of back-to-back calls."""
-        times = []
-        for _ in range(groups + 1):
-            start, stop = cupy.cuda.Event(), cupy.cuda.Event()
-            start.record()
-            for _ in range(group):
-                call()
-            stop.record()
-            stop.synchronize()
-            times.append(cupy.cuda.get_elapsed_time(start, stop) / 1e3 / group)
-        return float(np.median(times[1:]))
+        return float(np.median([events(call, group) for _ in range(groups + 1)][1:]))
 
     n = GPU_ELEMENTS
     rng = cupy.random.default_rng(1)

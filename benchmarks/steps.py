@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.dgemm import draw, versions
+from benchmarks.timing import events
 from multiword._graphs import Recorder
 from multiword._workspace import default_workspace
 from multiword.engines import get_engine, get_product
@@ -69,17 +70,9 @@ def seconds(work, arrays):
         work()
     with recorder.capture(arrays, graphs):
         work()
-    stream, times = cupy.cuda.get_current_stream(), []
-    for i in range(REPEATS + 1):
-        start, stop = cupy.cuda.Event(), cupy.cuda.Event()
-        start.record()
-        for _ in range(REPLAYS):
-            graphs[0].replay(arrays, stream)
-        stop.record()
-        stop.synchronize()
-        if i:
-            times.append(cupy.cuda.get_elapsed_time(start, stop) * 1e-3 / REPLAYS)
-    return float(np.median(times))
+    stream = cupy.cuda.get_current_stream()
+    times = [events(lambda: graphs[0].replay(arrays, stream), REPLAYS) for _ in range(REPEATS + 1)]
+    return float(np.median(times[1:]))
 
 
 def main():
