@@ -93,6 +93,8 @@ def headline() -> str:
             f"Measured {' and '.join(dates)}. Commands, versions, data and other sizes are on the"
             " [performance page](docs/performance.md)."
         )
+        since = {name: load(name)["since"] for name, _ in sections() if "since" in load(name)}
+        blocks += [f"`{name}.json`: {text}" for name, text in since.items()]
     return "\n\n".join(blocks)
 
 

@@ -92,6 +92,7 @@ def page(script: Path, output: str) -> str:
                 f"## On a GPU\n\n```sh\npython examples/{script.name} --gpu\n```",
                 f"printed on an {record['device']} ({record['date']}, CuPy {record['cupy']}, NumPy "
                 f"{record['numpy']}; `benchmarks/results/{ON_GPU.name}`)",
+                *([record["since"]] if "since" in record else []),
                 f"```text\n{record['outputs'][stem]}\n```",
             ]
     fence = f'```{{.python .script title="examples/{script.name}"}}\n--8<-- "examples/{script.name}"\n```'
