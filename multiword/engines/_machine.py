@@ -106,22 +106,22 @@ def _bandwidth(engine: str, device: int) -> float:
 
 def measure_rates(engine: str, product: str) -> Rates:
     """Time products of every size, alone and in a batch."""
-    xp, ways = _namespace(engine), [get_engine(engine)] * 2
+    xp, ways = _namespace(engine), [get_engine(engine)]  # a batch is no faster on a CPU
     if engine == "cublas":
         from multiword.engines._cublas import Cublas
 
         ways = [Cublas(batch=False), Cublas(batch=True)]
     kind, sizes = get_product(product), SIZES[engine]
-    found: tuple[list[float], list[float]] = ([], [])
+    found: list[list[float]] = [[] for _ in ways]
     for n in sizes:
-        count = 8 if n <= 2048 else 4
+        count = 1 if len(ways) == 1 else 8 if n <= 2048 else 4
         # Random words of full width: constant ones draw less power, and so run faster.
         words = xp.random.default_rng(0).integers(-127, 127, (2, count, n, n)).astype(kind.word)
         out = xp.empty((count, n, n), kind.result)
         for way, speeds in zip(ways, found, strict=True):
             work = partial(way.multiply, product, *words, out=out)
             speeds.append(2 * n**3 * count / _fastest(work, xp))
-    return Rates(sizes, tuple(found[0]), tuple(found[1]))
+    return Rates(sizes, tuple(found[0]), tuple(found[-1]))
 
 
 def measure_bandwidth(engine: str) -> float:
