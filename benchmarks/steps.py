@@ -47,7 +47,7 @@ def steps(a, b):
         ("measure", lambda: ordinary_plan(Operand(a, 0), Operand(b, 1), options), read, 0),
         (
             "split",
-            lambda: split_whole(plan, Operand(a, 0), Operand(b, 1), engine),
+            lambda: split_whole(plan, Operand(a, 0), Operand(b, 1), options),
             read + sum(w.nbytes for w in words),
             0,
         ),

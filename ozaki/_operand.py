@@ -85,21 +85,26 @@ class Operand:
         """The scales for rows of that many bits."""
         return width_scales(self.profile, bits)
 
+    def held(self, scheme: Any, scale: Array) -> Array | None:
+        """The words of the whole operand, if it has been split for this scheme and these scales."""
+        split = self._split  # once: another thread may be preparing another split
+        known = split is not None and split[0] == scheme.system and split[1] is scale
+        return split[2] if split is not None and known else None
+
     def split(self, scheme: Any, scale: Array, rows: slice, inner: slice, padding: int) -> Array:
         """The words of a block of rows and of the inner dimension, from the whole split if there is one."""
-        held = self._split  # once: another thread may be preparing another split
-        if held is not None and held[0] == scheme.system and held[1] is scale:
+        words = self.held(scheme, scale)
+        if words is not None:
             # Blocks that reach the end take the padding along: engines like round lengths.
             last = None if rows.stop >= self.rows else rows.stop
             end = None if inner.stop >= self.depth else inner.stop
-            return held[2][:, :, rows.start : last, inner.start : end]
+            return words[:, :, rows.start : last, inner.start : end]
         parts = [x[rows, inner] for x in self.parts]
         return scheme.split(parts, scale[rows], self.side, padding)
 
     def split_whole(self, scheme: Any, scale: Array, padding: int) -> None:
         """Split all of the operand now, for `split` to take blocks from."""
-        held = self._split
-        if held is None or held[0] != scheme.system or held[1] is not scale:
+        if self.held(scheme, scale) is None:
             self._split = (scheme.system, scale, scheme.split(self.parts, scale, self.side, padding))
 
     def copy(self) -> Operand:

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from multiword._arrays import Array, namespace
+from multiword._arrays import Array, is_cupy, namespace
 from multiword._graphs import side_by_side
 from multiword.engines import Engine, get_product
 from multiword.engines._machine import bandwidth, device_name, rates
@@ -136,19 +136,21 @@ class Options:
     workspace: int
 
 
-def make_plan(a: Operand, b: Operand, options: Options, split: bool = False) -> Plan:
+def make_plan(a: Operand, b: Operand, options: Options, computed: bool = False) -> Plan:
     """Return the plan for a product of operands, neither of them empty.
 
-    With `split`, operands that fit the workspace are split while the certificate is on its way
-    from the device: it rarely refuses.
+    If it is to be `computed`, operands on a GPU are split while the certificate is on its way from
+    there (it rarely asks for more bits), and no error is looked for that nobody will see.
     """
     with np.errstate(all="ignore"):  # divisions by empty sums are looked at, and meant
         if options.accuracy not in NORM_LIMITS:
-            return _fixed_plan(a, b, options, certify=not split)
+            return _fixed_plan(a, b, options, certify=not computed)
         plan, send = ordinary_plan(a, b, options)
         read = send()
-        if split and fits_whole(plan.steps, plan.shape, options.workspace):
-            split_whole(plan, a, b, options.engine)
+        # A prepared operand that is split for other scales will probably need those again.
+        at_hand = (not x.nbytes or x.held(plan.steps, plan.scales[x.side]) is not None for x in (a, b))
+        if computed and is_cupy(a.matrix) and all(at_hand):
+            split_whole(plan, a, b, options)
         summaries = read()
         limits = FORMATS[str(options.accuracy)]
         found = certificate.widening(*summaries, limits)
@@ -201,12 +203,14 @@ def widened_plan(a: Operand, b: Operand, options: Options, bits: int) -> Plan:
     return _plan_for(a, b, options, scales, None, log2_square, math.nan)
 
 
-def split_whole(plan: Plan, a: Operand, b: Operand, engine: Engine) -> None:
-    """Split both operands, for products whose split fits the workspace as a whole."""
-    side_by_side(
-        lambda: a.split_whole(plan.steps, plan.scales[0], engine.padding),
-        lambda: b.split_whole(plan.steps, plan.scales[1], engine.padding),
-    )
+def split_whole(plan: Plan, a: Operand, b: Operand, options: Options) -> None:
+    """Split both operands as a whole, where that fits the workspace; prepared ones stay so."""
+    if fits_whole(plan.steps, plan.shape, options.workspace):
+        padding = options.engine.padding
+        side_by_side(
+            lambda: a.split_whole(plan.steps, plan.scales[0], padding),
+            lambda: b.split_whole(plan.steps, plan.scales[1], padding),
+        )
 
 
 def _plan_for(

@@ -23,7 +23,7 @@ from ozaki import _certificate as certificate
 from ozaki._operand import Operand
 from ozaki._plan import Options, ordinary_plan, split_whole, widened_plan
 from ozaki._scales import NORM_LIMITS
-from ozaki._schemes import exact_product, fits_whole
+from ozaki._schemes import exact_product
 from ozaki._special import overwrite_nonfinite
 
 SHARE = 16
@@ -213,6 +213,5 @@ class Captured:
         plan = widened_plan(a, b, options, bits)
         if plan.panels > 1 or plan.workspace > _limit():
             raise _Unfit
-        if fits_whole(plan.steps, plan.shape, options.workspace):
-            split_whole(plan, a, b, options.engine)
+        split_whole(plan, a, b, options)
         exact_product(plan.steps, a, b, plan.scales, options.engine, options.workspace, out)

@@ -168,6 +168,24 @@ def test_prepared_operands_give_the_same_bits_and_split_once(monkeypatch):
         prepare(a, "middle")
 
 
+@pytest.mark.parametrize(("kind", "accuracy"), [("uniform", "fp64"), ("wide2", "fp64"), ("uniform", "exact")])
+def test_operands_are_split_once_and_prepared_ones_never_again(monkeypatch, kind, accuracy):
+    a, b = matrices(kind, 30, 400, 20)
+    expected = accurate_dgemm(a, b, accuracy=accuracy)
+    splits = []
+    original = ozaki._schemes.Residues.split
+    monkeypatch.setattr(
+        ozaki._schemes.Residues, "split", lambda self, *x: splits.append(x[2]) or original(self, *x)
+    )
+    assert same(accurate_dgemm(a, b, accuracy=accuracy), expected)
+    assert sorted(splits) == [0, 1]
+    p, q = prepare(a), prepare(b, "right")
+    assert same(accurate_dgemm(p, q, accuracy=accuracy), expected)
+    assert same(accurate_dgemm(p, b, accuracy=accuracy), expected)
+    assert same(accurate_dgemm(p, q, accuracy=accuracy), expected)
+    assert sorted(splits[2:]) == [0, 1, 1]
+
+
 def test_fp32_accuracy_of_double_products_and_back():
     a, b = matrices("uniform", 12, 50, 9)
     loose = accurate_dgemm(a, b, accuracy="fp32")
