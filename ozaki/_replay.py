@@ -152,6 +152,8 @@ class Captured:
         with self._recorder.capture((a.matrix, b.matrix), graphs):
             plan, self._send = ordinary_plan(left, right, options)
         (self._measure,), self._scales = graphs, plan.scales
+        # What the product is warmed up with must be scales: kernels index their tables by them.
+        self._measure.replay((a.matrix, b.matrix), import_cupy().cuda.get_current_stream())
         self._held = [x for x in (left, right) if x.prepared]  # their memory is the graphs' too
         self._capture_product(0, a, b, import_cupy().empty((a.rows, b.rows), a.matrix.dtype))
 

@@ -16,10 +16,21 @@ SHAPE = (70, 130, 90)
 
 
 @pytest.fixture
-def cupy():
+def cupy(monkeypatch):
+    cupy = pytest.importorskip("cupy")
     _replay.forget()
     _residue_system._table.cache_clear()  # so that the tables are made anew, wherever they are needed first
-    return pytest.importorskip("cupy")
+    stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool
+
+    def filled(size):
+        """Memory with what others left: nothing may take it for scales, or for anything else."""
+        memory = cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
+        memory.memset_async(0x3F, size, stream)
+        stream.synchronize()
+        return memory
+
+    monkeypatch.setattr(cupy.cuda, "MemoryPool", lambda: pool(filled))
+    return cupy
 
 
 def captured():
@@ -35,6 +46,15 @@ def test_a_second_call_is_captured_and_other_arrays_are_replayed(cupy):
         assert same(result.get(), expected)
         assert len(captured()) == (i > 0)
         del kept
+
+
+@pytest.mark.parametrize("word", ["int8", "fp64"])
+def test_integers_too_wide_for_one_float(cupy, word):
+    for kind in ["uniform", "positive", "wide6", "uniform"]:
+        a, b = matrices(kind, 7, 68, 61)  # short rows, whose integers are wide
+        result = accurate_dgemm(cupy.asarray(a), cupy.asarray(b), scheme="residues", word=word)
+        assert same(result.get(), accurate_dgemm(a, b))
+    assert len(captured()) == 1
 
 
 @pytest.mark.parametrize("dtype", ["float64", *FACES])
