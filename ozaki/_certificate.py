@@ -31,7 +31,17 @@ from multiword._kernels import Kernel
 from multiword.formats import Format
 from ozaki._operand import Operand
 from ozaki._pairs import ExactSums, pair_errors
-from ozaki._profile import BITS, FINE, LEVELS, NONFINITE, PROFILE_CONSTANTS, STEP, Profile
+from ozaki._profile import (
+    BITS,
+    COUNT_BITS,
+    COUNT_WORDS,
+    FINE,
+    LEVELS,
+    NONFINITE,
+    STEP,
+    ZERO,
+    Profile,
+)
 from ozaki._scales import DISCARD, NormLimit, norm_limit, norm_scales, usable_rows
 
 OCTAVES = 44
@@ -41,7 +51,18 @@ WIDEST, WIDENING = 48, 3
 """Bits by which the first stage may widen all integers (data that ask for more see the second), and
 the step in which it does: moduli come in such steps, and few widths mean few kernels to compile."""
 
-_SUMMARY_CONSTANTS: dict[str, Any] = {**PROFILE_CONSTANTS, "OCTAVES": OCTAVES, "DISCARD": DISCARD}
+_SUMMARY_CONSTANTS: dict[str, Any] = {
+    "BITS": BITS,
+    "FINE": FINE,
+    "STEP": STEP,
+    "COUNTS": len(LEVELS),
+    "COUNT_BITS": COUNT_BITS,
+    "COUNT_WORDS": COUNT_WORDS,
+    "ZERO": ZERO,
+    "NONFINITE": NONFINITE,
+    "DISCARD": DISCARD,
+    "OCTAVES": OCTAVES,
+}
 
 
 @dataclass(frozen=True)
@@ -88,72 +109,97 @@ def summarize(
         given,
         lambda: (
             lambda: (
-                _summarize_host(profiles[0], given[0], limit.bits // 2, OCTAVES),
-                _summarize_host(profiles[1], given[1], limit.bits // 2, OCTAVES),
+                _summarize_host(profiles[0], given[0], limit.bits // 2),
+                _summarize_host(profiles[1], given[1], limit.bits // 2),
             )
         ),
     )
 
 
-def _summarize_host(profile: Profile, scale: np.ndarray, top: int, octaves: int) -> Summary:
+def _summarize_host(profile: Profile, scale: np.ndarray, top: int) -> Summary:
     usable = usable_rows(profile)
     nonfinite = bool((profile.exponent == NONFINITE).any())
     if not usable.any():
-        return Summary(nonfinite, 0.0, 0.0, np.full(octaves, profile.length), profile.length)
-    height = (profile.exponent + scale)[usable]  # bits of the largest integer of each row
-    total = np.ldexp((profile.total[usable] + profile.length).astype(np.float64), height - BITS).max()
-    square = profile.square[usable] + 2 * profile.total[usable] + profile.length
-    log2_square = max(0.0, (np.log2(square) + 2.0 * (height - BITS)).max())
-    counts, at_least = profile.counts[usable], np.full(octaves, profile.length)
-    for bits in np.unique(height):  # a few: norm scales bring all rows to about one height
-        # Rows of that height count magnitudes from 2**(bits - 1 - q): look up the largest such q.
-        level = bits - 1 - (top - np.arange(octaves))
-        index = np.where(level < FINE, level, FINE - 1 + (level - (FINE - 1)) // STEP)
-        least = counts[height == bits].min(axis=0)[np.clip(index, 0, len(LEVELS) - 1)]
-        at_least = np.minimum(at_least, np.where(level < 0, 0, least))
+        return Summary(nonfinite, 0.0, 0.0, np.full(OCTAVES, profile.length), profile.length)
+    p, scale = profile.block(usable), scale[usable]
+    height = p.exponent + scale  # bits of the largest integer of each row
+    total = np.ldexp(p.total.astype(np.float64), height - BITS).max()
+    log2_square = max(0.0, (np.log2(p.square) + 2.0 * (height - BITS)).max())
+    at_least = _at_least(p, scale, top).min(axis=1)
     return Summary(nonfinite, float(total), float(log2_square), at_least, profile.length)
+
+
+def _at_least(profile: Profile, scale: np.ndarray, top: int) -> np.ndarray:
+    """How many scaled magnitudes of each row are at least 2**(top - d), for d = 0, 1, …: (OCTAVES, r)."""
+    segments = profile.segments
+    height = segments.exponent + scale
+    words = segments.counts.transpose(1, 0, 2)
+    counts = np.concatenate([words >> COUNT_BITS * i & ((1 << COUNT_BITS) - 1) for i in range(3)])
+    found = np.zeros((OCTAVES, len(scale)), np.int64)
+    for bits in np.unique(height[segments.exponent != ZERO]):  # few, unless the numbers spread far
+        here = np.einsum("isr,sr->ir", counts, (height == bits).astype(counts.dtype))
+        # Segments of that height count magnitudes from 2**(bits - 1 - q): look up the largest such q.
+        level = bits - 1 - (top - np.arange(OCTAVES))
+        index = np.where(level < FINE, level, FINE - 1 + (level - (FINE - 1)) // STEP)
+        found[level >= 0] += here[np.minimum(index[level >= 0], len(LEVELS) - 1)]
+    return found
 
 
 _SUMMARIZE = Kernel(
     "summarize",
     r"""
 typedef unsigned long long u64;
+typedef long long i64;
+#define WARPS 8
+#define COUNT_MASK ((1u << COUNT_BITS) - 1)
 /* norm_scales, where no scales are given: the largest s with square·4^s below the norm limit. */
-__device__ int norm_scale(int exponent, long long square, int limit_bits, int thirtyseconds) {
+__device__ int norm_scale(int exponent, i64 square, int limit_bits, int thirtyseconds) {
     if (exponent == ZERO) return 0;
     if (exponent == NONFINITE) return DISCARD;
     const int bits = 63 - __clzll(square);
-    const long long threshold = (1ll << bits) + (((thirtyseconds - 32) * (1ll << bits)) >> 5);
+    const i64 threshold = (1ll << bits) + (((thirtyseconds - 32) * (1ll << bits)) >> 5);
     return ((limit_bits - bits - (square > threshold)) >> 1) + BITS - exponent;
 }
+/* The bits of a positive double order as the numbers do. */
+__device__ void raise(u64 *largest, double x) {
+    for (int d = 16; d; d >>= 1) x = fmax(x, __shfl_xor_sync(~0u, x, d));
+    if (threadIdx.x == 0) atomicMax(largest, (u64)__double_as_longlong(x));
+}
 
-/* out: nonfinite, the bits of largest_total and of log2_square, length - at_least[OCTAVES] */
-extern "C" __global__ void summarize(const int *exponent, const long long *total, const long long *square,
-    const int *counts, int *scale, int given, int rows, long long length, int limit_bits, int thirtyseconds,
-    u64 *out) {
-    const int top = limit_bits / 2;
-    __shared__ u64 best[3 + OCTAVES];
-    for (int i = threadIdx.x; i < 3 + OCTAVES; i += blockDim.x) best[i] = 0;
-    __syncthreads();
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < rows; i += gridDim.x * blockDim.x) {
-        const long long norm = square[i] + 2 * total[i] + length;
-        if (!given) scale[i] = norm_scale(exponent[i], norm, limit_bits, thirtyseconds);
-        if (exponent[i] == NONFINITE) atomicMax(&best[0], 1ull);
-        if (exponent[i] == NONFINITE || exponent[i] == ZERO) continue;
-        const int height = exponent[i] + scale[i];
-        const double norm1 = scalbn((double)(total[i] + length), height - BITS);
-        const double norm2 = fmax(0.0, log2((double)norm) + 2.0 * (height - BITS));
-        atomicMax(&best[1], (u64)__double_as_longlong(norm1));
-        atomicMax(&best[2], (u64)__double_as_longlong(norm2));
-        for (int d = 0; d < OCTAVES; d++) {
-            const int level = height - 1 - (top - d);
-            const int index = level < FINE ? level : FINE - 1 + (level - (FINE - 1)) / STEP;
-            const u64 n = level < 0 ? 0 : counts[(long long)min(index, COUNTS - 1) * rows + i];
-            if (length - n > best[3 + d]) atomicMax(&best[3 + d], length - n);
-        }
+/* _summarize_host: every lane has a row, every warp some of the octaves.
+   out: nonfinite, the bits of largest_total and of log2_square, length - at_least[OCTAVES] */
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
+summarize(const int *exponent, const i64 *total, const i64 *square, const int *segment_exponents,
+          const unsigned *counts, int *scale, int given, int rows, int segments, i64 length, int limit_bits,
+          int thirtyseconds, u64 *out) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = blockIdx.x * 32 + lane;
+    const int e = row < rows ? exponent[row] : ZERO;
+    int s = 0;
+    if (row < rows) {
+        s = given ? scale[row] : norm_scale(e, square[row], limit_bits, thirtyseconds);
+        if (!given && warp == 0) scale[row] = s;
     }
-    __syncthreads();
-    for (int i = threadIdx.x; i < 3 + OCTAVES; i += blockDim.x) atomicMax(&out[i], best[i]);
+    const bool usable = e != ZERO && e != NONFINITE;
+    if (warp == 0) {
+        const int units = e + s - BITS;
+        raise(&out[1], usable ? scalbn((double)total[row], units) : 0);
+        raise(&out[2], usable ? fmax(0.0, log2((double)square[row]) + 2.0 * units) : 0);
+        if (e == NONFINITE) atomicMax(&out[0], 1ull);
+    }
+    const int top = limit_bits / 2;
+    for (int d = warp; d < OCTAVES; d += WARPS) {
+        unsigned found = 0;
+        for (int i = 0; usable && i < segments; i++) {
+            const i64 at = (i64)i * rows + row;
+            const int level = segment_exponents[at] + s - 1 - (top - d);
+            if (level < 0) continue;
+            const int index = min(level < FINE ? level : FINE - 1 + (level - (FINE - 1)) / STEP, COUNTS - 1);
+            const unsigned word = counts[(at - row) * COUNT_WORDS + (i64)(index % COUNT_WORDS) * rows + row];
+            found += word >> index / COUNT_WORDS * COUNT_BITS & COUNT_MASK;
+        }
+        const unsigned most = __reduce_max_sync(~0u, usable ? (unsigned)length - found : 0);
+        if (lane == 0) atomicMax(&out[3 + d], (u64)most);
+    }
 }
 """,
     (_SUMMARY_CONSTANTS,),
@@ -172,10 +218,11 @@ def _summarize_device(
 
     def reduce(i: int) -> None:
         p, rows = profiles[i], len(profiles[i].exponent)
-        sizes = (np.int32(scales[i] is not None), np.int32(rows), np.int64(p.length))
+        given, segments = np.int32(scales[i] is not None), np.int32(len(p.segments.exponent))
+        sizes = (given, np.int32(rows), segments, np.int64(p.length))
         limits = (np.int32(limit.bits), np.int32(limit.thirtyseconds))
-        arrays = (p.exponent, p.total, p.square, p.counts, made[i])
-        grid = (min(64, -(-rows // 256)),)
+        arrays = (p.exponent, p.total, p.square, p.segments.exponent, p.segments.counts, made[i])
+        grid = (-(-rows // 32),)
         _SUMMARIZE(grid, (256,), (*arrays, *sizes, *limits, found[i]), **_SUMMARY_CONSTANTS)
 
     side_by_side(lambda: reduce(0), lambda: reduce(1))

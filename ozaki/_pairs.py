@@ -116,7 +116,7 @@ def _truncation(sides: tuple[Side, Side], terms: np.ndarray) -> np.ndarray:
         unit = np.ldexp(0.5, np.where(usable, MAGNITUDE_BITS - (p.exponent + s), 0))
         unit = np.maximum(unit, np.finfo(np.float64).smallest_subnormal)
         half.append(np.where(usable & (s < exact), unit, 0.0))
-        total = np.ldexp((p.total + p.length).astype(np.float64), MAGNITUDE_BITS - BITS)
+        total = np.ldexp(p.total.astype(np.float64), MAGNITUDE_BITS - BITS)
         norm.append(np.where(usable, total, 0.0))
     largest = 2.0**MAGNITUDE_BITS
     of_a = half[0][:, None] * np.minimum(norm[1][None, :], terms * largest)
@@ -142,11 +142,11 @@ typedef unsigned long long u64;
 struct Side {
     double half, norm;
     __device__ Side() {}
-    __device__ Side(int exponent, i64 total, int scale, int exact, i64 length) {
+    __device__ Side(int exponent, i64 total, int scale, int exact) {
         const bool usable = exponent != ZERO && exponent != NONFINITE;
         const double unit = scalbn(0.5, MAGNITUDE_BITS - (exponent + scale));
         half = usable && scale < exact ? max(unit, __longlong_as_double(1)) : 0; /* the smallest number */
-        norm = usable ? scalbn((double)(total + length), MAGNITUDE_BITS - BITS) : 0;
+        norm = usable ? scalbn((double)total, MAGNITUDE_BITS - BITS) : 0;
     }
 };
 
@@ -161,12 +161,12 @@ pair_errors(const double *lower, const double *terms, int m, int n, i64 length,
     if (threadIdx.x < 2) largest[threadIdx.x] = 0;
     if (threadIdx.x < ROWS && first + threadIdx.x < m) {
         const int i = first + threadIdx.x;
-        row_side[threadIdx.x] = Side(exponent_a[i], total_a[i], scale_a[i], exact_a[i], length);
+        row_side[threadIdx.x] = Side(exponent_a[i], total_a[i], scale_a[i], exact_a[i]);
     }
     __syncthreads();
     double error = 0, ratio = 0;
     if (column < n) {
-        const Side b(exponent_b[column], total_b[column], scale_b[column], exact_b[column], length);
+        const Side b(exponent_b[column], total_b[column], scale_b[column], exact_b[column]);
         const double most = (double)(1 << MAGNITUDE_BITS);
 #pragma unroll 4
         for (int i = 0; i < min(ROWS, m - first); i++) {

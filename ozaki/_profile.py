@@ -6,6 +6,9 @@ their order, so the profile, and all that is decided from it, is the same on eve
 An *operand* is one side of a product: its r rows are the rows of A or the columns of B, its
 k columns run along the inner dimension. It comes as a list of real parts, one for a real
 matrix, two for a complex one, whose row is then the real and the imaginary parts together.
+
+Magnitudes are taken as integers relative to the largest in the same *segment* of `SEGMENT` numbers
+of the row, not to the largest in the row: so one pass over the operand is enough.
 """
 
 from __future__ import annotations
@@ -20,16 +23,42 @@ from multiword._kernels import Kernel
 from ozaki._parallel import contiguous_rows, over_rows, scratch
 from ozaki._tiles import TILES_SOURCE, operand_layout, tile_shape
 
+SEGMENT = 256
+"""Numbers to a segment of a row: consecutive ones, or half as many complex ones; fewer in the last."""
+
 BITS = 16
-"""Magnitudes are taken as integers of this many bits, relative to the row's largest."""
+"""Magnitudes are taken as integers of this many bits, relative to the largest in their segment."""
 
 FINE, COARSE, STEP = 10, 8, 3
 LEVELS = (*range(FINE), *range(FINE - 1 + STEP, FINE + STEP * COARSE, STEP))
-"""Octaves below the row's largest magnitude down to which elements are counted: each of the first,
-where most numbers are, then every third, for rows that spread far."""
+"""Octaves below a segment's largest magnitude down to which elements are counted: each of the first,
+where most numbers are, then every third, for numbers that spread far."""
+
+COUNT_BITS = 10
+COUNT_WORDS = len(LEVELS) // 3
+"""Three counts share a word: those of the levels i, i + COUNT_WORDS and i + 2·COUNT_WORDS."""
 
 ZERO, NONFINITE = -(1 << 14), 1 << 14
-"""Exponents that mark a row without a nonzero element and one with an Inf or NaN."""
+"""Exponents that mark a row, or a segment, without a nonzero element and one with an Inf or NaN."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """What is known of the s segments of every row, all integers.
+
+    Attributes
+    ----------
+    exponent : (s, r) int32, e with 2**(e-1) <= max |x| < 2**e; `ZERO` or `NONFINITE` else.
+    total : (s, r) int32, the sum of t + 1 for t = floor(|x|·2**(BITS - e)); 0 if e is `ZERO` or
+        `NONFINITE`, as are the others.
+    square : (s, r) int64, the sum of (t + 1)².
+    counts : (s, COUNT_WORDS, r) uint32, how many |x| >= 2**(e - 1 - q), for the q in LEVELS.
+    """
+
+    exponent: Array
+    total: Array
+    square: Array
+    counts: Array
 
 
 @dataclass(frozen=True)
@@ -39,150 +68,127 @@ class Profile:
     Attributes
     ----------
     exponent : (r,) int32, e with 2**(e-1) <= max |x| < 2**e; `ZERO` or `NONFINITE` else.
-    total : (r,) int64, the sum of t = floor(|x|·2**(BITS - e)).
-    square : (r,) int64, the sum of t².
-    counts : (r, len(LEVELS)) int32, how many |x| >= 2**(e - 1 - q), for the q in LEVELS; on a GPU
-        stored by columns.
+    total : (r,) int64, an upper bound of the sum of |x|·2**(BITS - e).
+    square : (r,) int64, an upper bound of the sum of x²·4**(BITS - e).
+    segments : of which they are made.
     length : elements in a row: k, or 2k for a complex operand.
     """
 
     exponent: Array
     total: Array
     square: Array
-    counts: Array
+    segments: Segments
     length: int
 
     def block(self, rows: slice) -> Profile:
         """The profile of some of the rows."""
-        return Profile(
-            self.exponent[rows], self.total[rows], self.square[rows], self.counts[rows], self.length
-        )
+        s = self.segments
+        segments = Segments(s.exponent[:, rows], s.total[:, rows], s.square[:, rows], s.counts[..., rows])
+        return Profile(self.exponent[rows], self.total[rows], self.square[rows], segments, self.length)
 
 
 def profile(parts: list[Array]) -> Profile:
     """Return the profile of an operand given as (r, k) float32 or float64 parts."""
-    make = _profile_device if is_cupy(parts[0]) else _profile_host
-    exponent, total, square, counts = make(parts)
-    return Profile(exponent, total, square, counts, len(parts) * parts[0].shape[1])
+    on_device = is_cupy(parts[0])
+    segments = (_segments_device if on_device else _segments_host)(parts)
+    exponent, total, square = (_fold_device if on_device else _fold_host)(segments)
+    return Profile(exponent, total, square, segments, len(parts) * parts[0].shape[1])
 
 
-def _profile_host(parts: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+def _segments_host(parts: list[np.ndarray]) -> Segments:
     rows, columns = parts[0].shape
-    exponent = np.empty(rows, np.int32)
-    total, square = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    counts = np.zeros((rows, len(LEVELS)), np.int32)
+    width = SEGMENT // len(parts)
+    count, whole = -(-columns // width), columns // width
+    exponent, total = (np.empty((count, rows), np.int32) for _ in range(2))
+    square, counts = np.empty((count, rows), np.int64), np.empty((count, COUNT_WORDS, rows), np.uint32)
 
     def work(block: slice) -> None:
-        magnitudes = scratch("magnitudes", (len(parts), *parts[0][block].shape))
-        for x, out in zip(parts, magnitudes, strict=True):
-            np.abs(contiguous_rows(x, block, out), out=out)
-        largest = magnitudes.max(axis=(0, 2))
-        e = np.frexp(largest)[1]
-        e = np.where(largest == 0, ZERO, np.where(np.isfinite(largest), e, NONFINITE))
-        exponent[block] = e
-        usable = (largest != 0) & np.isfinite(largest)
-        shift = np.where(usable, BITS - e, 0)
-        half = shift >> 1
-        for x in magnitudes:
-            if not usable.all():
-                x[~usable] = 0
-            if np.abs(shift).max() < 1000:
-                x *= np.ldexp(1.0, shift)[:, None]
-            else:  # two factors, because 2**shift alone would overflow for subnormal rows
-                x *= np.ldexp(1.0, half)[:, None]
-                x *= np.ldexp(1.0, shift - half)[:, None]
-            counts[block] += _count_octaves(x)
-            np.floor(x, out=x)
-            for h in range(0, columns, 1 << 20):  # sums of up to 2**20 squares are exact
-                piece = x[:, h : h + (1 << 20)]
-                total[block] += piece.sum(axis=1).astype(np.int64)
-                square[block] += np.einsum("ij,ij->i", piece, piece).astype(np.int64)
+        height = block.stop - block.start
+        # The segments of full width side by side, then what is left.
+        for first, last, wide in ((0, whole, width), (whole, count, columns - whole * width)):
+            if first == last:
+                continue
+            shape = len(parts), height, (last - first) * wide
+            magnitudes = scratch("magnitudes", shape)
+            start = first * width
+            for x, out in zip(parts, magnitudes, strict=True):
+                np.abs(contiguous_rows(x[:, start : start + shape[2]], block, out), out=out)
+            found = _describe(magnitudes.reshape(len(parts), -1, wide))
+            for into, values in zip((exponent, total, square), found[:3], strict=True):
+                into[first:last, block] = values.reshape(height, -1).T
+            counts[first:last, :, block] = found[3].reshape(COUNT_WORDS, height, -1).transpose(2, 0, 1)
 
     over_rows(work, rows, columns)
-    return exponent, total, square, counts
+    return Segments(exponent, total, square, counts)
+
+
+def _describe(magnitudes: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Exponent, total, square and words of counts of segments given as (parts, segments, numbers)."""
+    largest = magnitudes.max(axis=(0, 2))
+    usable = (largest != 0) & np.isfinite(largest)
+    e = np.where(usable, np.frexp(largest)[1], np.where(largest == 0, ZERO, NONFINITE))
+    shift = np.where(usable, BITS - e, 0)
+    total, square = np.zeros((2, len(e)), np.int64)
+    counts = np.zeros((len(LEVELS), len(e)), np.uint32)
+    for x in magnitudes:
+        if not usable.all():
+            x[~usable] = 0
+        if np.abs(shift).max() < 1000:
+            x *= np.ldexp(1.0, shift)[:, None]
+        else:  # two factors, because 2**shift alone would overflow for subnormal numbers
+            half = shift >> 1
+            x *= np.ldexp(1.0, half)[:, None]
+            x *= np.ldexp(1.0, shift - half)[:, None]
+        counts += _count_octaves(x)
+        np.floor(x, out=x)
+        total += x.sum(axis=1).astype(np.int64)
+        square += np.einsum("ij,ij->i", x, x).astype(np.int64)
+    length = magnitudes.shape[0] * magnitudes.shape[2]
+    square += 2 * total + length
+    total += length
+    first, second, third = counts.reshape(3, COUNT_WORDS, -1)
+    words = first | second << COUNT_BITS | third << 2 * COUNT_BITS
+    return e, np.where(usable, total, 0), np.where(usable, square, 0), words
 
 
 def _count_octaves(x: np.ndarray) -> np.ndarray:
-    """How many magnitudes of each row, all below 2**BITS, are at least 2**(BITS - 1 - q), q in LEVELS."""
+    """How many of the up to 256 numbers of each row, below 2**BITS, are at least 2**(BITS - 1 - q)."""
     rows, columns = x.shape
     # The leading 16 bits order as the numbers do. Eight bytes of a comparison are added at once.
     bits = np.right_shift(x.view(np.int64), 48, out=scratch("bits", x.shape, np.int64))
     padded = rows, -(-columns // 8) * 8
     leading, above = scratch("leading", padded, np.uint16), scratch("above", padded, np.bool_)
     leading[:, :columns], leading[:, columns:] = bits, 0
-    counts = np.zeros((rows, len(LEVELS)), np.int64)
-    for i, q in enumerate(LEVELS):
-        eights = np.greater_equal(leading, (1023 + BITS - 1 - q) << 4, out=above).view(np.uint64)
-        for h in range(0, eights.shape[1], 255):  # sums that a byte can hold
-            sums = np.add.reduce(eights[:, h : h + 255], axis=1)
-            counts[:, i] += sums.view(np.uint8).reshape(rows, 8).sum(axis=1, dtype=np.int64)
-    return counts
+    sums = np.empty((len(LEVELS), rows), np.uint64)
+    for row, q in zip(sums, LEVELS, strict=True):
+        np.greater_equal(leading, (1023 + BITS - 1 - q) << 4, out=above)
+        np.add.reduce(above.view(np.uint64), axis=1, out=row)
+    # Each sum is eight bytes, of up to 32: add them up in pairs, then the four pairs at once.
+    pairs = (sums & 0x00FF00FF00FF00FF) + (sums >> 8 & 0x00FF00FF00FF00FF)
+    return (pairs * 0x0001000100010001 >> 48).astype(np.uint32)
+
+
+def _fold_host(segments: Segments) -> tuple[np.ndarray, ...]:
+    """Exponent, total and square of the rows: those of their segments, in the row's units, rounded up."""
+    exponent = segments.exponent.max(axis=0)
+    shift = exponent.astype(np.int64) - segments.exponent
+    total = -(-segments.total.astype(np.int64) >> np.minimum(shift, 63)).sum(axis=0)
+    square = -(-segments.square >> np.minimum(2 * shift, 63)).sum(axis=0)
+    finite = exponent != NONFINITE
+    return exponent, np.where(finite, total, 0), np.where(finite, square, 0)
 
 
 _PROFILE_SOURCE = (
     TILES_SOURCE
     + r"""
-/* Blocks draw tiles in an order in which pass 2 of a group of panels (rows of tiles) comes one group
-   after pass 1. What a block waits for was drawn before it, and runs: nobody waits for ever. */
-struct Work {
-    int pass, panel, chunk;
-    __device__ Work(int *drawn, int panels, int chunks, int group) {
-        __shared__ int ticket;
-        if (threadIdx.x == 0) ticket = atomicAdd(drawn, 1);
-        __syncthreads();
-        const int tiles = group * chunks, step = ticket / tiles, place = ticket % tiles;
-        const int last = 2 * ((panels + group - 1) / group) - 1;
-        pass = (step > 0 && step % 2 == 0) || step == last ? 2 : 1;
-        panel = ((step + 1) / 2 - (pass - 1)) * group + place / chunks;
-        chunk = place % chunks;
-    }
-};
+/* A tile holds SIDE_BY_SIDE segments of a row; EACH of a thread's numbers are of one of them. */
+#define SIDE_BY_SIDE (ALONG_K ? DEPTH * PARTS / SEGMENT : 1)
+#define EACH (RUN / SIDE_BY_SIDE)
 
-/* Every block of pass 1 announces its tile; those of pass 2 wait for all tiles of the panel. */
-__device__ void announce(int *done) {
-    __syncthreads();
-    if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(done) : "memory");
-}
-__device__ void await(const int *done, int chunks) {
-    if (threadIdx.x == 0) {
-        int count;
-        do asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(count) : "l"(done) : "memory");
-        while (count < chunks);
-    }
-    __syncthreads();
-}
-
-/* Pass 1: the largest magnitude of every row. The bits of a positive double order as the numbers do,
-   Inf and NaN above all. */
-__device__ void find_largest(const Operand &x, const Tile &at, u64 *largest) {
-    /* The low halves decide only where all high ones are zero: only the exponent is of interest. */
-    unsigned highs = 0, lows = 0;
-    at.read(x, [&](int, int, REAL y) {
-        const double z = exactly(y);
-        highs = max(highs, __double2hiint(z) & 0x7fffffffu);
-        lows = max(lows, (unsigned)__double2loint(z));
-    });
-    u64 mine = (u64)highs << 32 | lows;
-#if ALONG_K
-    const unsigned high = __reduce_max_sync(~0u, (unsigned)(mine >> 32));
-    const unsigned low = __reduce_max_sync(~0u, mine >> 32 == high ? (unsigned)mine : 0u);
-    if ((threadIdx.x & 31) == 0 && at.row() < x.rows) atomicMax(&largest[at.row()], (u64)high << 32 | low);
-#else
-    __shared__ u64 best[WARPS][32];
-    best[at.local_column][at.local_row] = mine;
-    __syncthreads();
-    if (at.local_column == 0 && at.row() < x.rows) {
-        for (int i = 1; i < WARPS; i++) mine = max(mine, best[i][at.local_row]);
-        atomicMax(&largest[at.row()], mine);
-    }
-#endif
-}
-
-/* Pass 2: with t = floor(|x|·2^(BITS - e)) the sums of t and t², and the counts by octaves. The counts
-   of a thread lie side by side in FIELD bits each, the fine and the coarse ones in a word of their own:
-   adding ones from the field of a number's octave upwards counts it in all of them at once. */
+/* What a thread knows of a segment. Its counts lie side by side in FIELD bits each, the fine and the
+   coarse ones in a word of their own: adding ones from the field of a number's octave upwards counts
+   it in all of them at once. */
 #define FIELD 6
-#define HALF (COUNTS / 2)
 #define COARSE (COUNTS - FINE)
 #define ONES(fields) (((1ull << (fields) * FIELD) - 1) / ((1 << FIELD) - 1)) /* in every field */
 __device__ u64 ones_from(int bit) {
@@ -190,115 +196,157 @@ __device__ u64 ones_from(int bit) {
     asm("shl.b64 %0, %1, %2;" : "=l"(y) : "l"(~0ull), "r"(bit)); /* 0 beyond bit 63 */
     return y;
 }
-struct Sums { u64 *total, *square; int *counts; };
-
-__device__ void add_up(const Operand &x, const Tile &at, const u64 *largest, int *exponent,
-                       const Sums &sums) {
-    static_assert(RUN * PARTS < 1 << FIELD && FINE * FIELD < 64 && COARSE * FIELD < 64, "");
-    static_assert(COUNTS % 2 == 0 && BITS < 20 && FIELD % STEP == 0, "");
-    const int row = at.row();
-    const double greatest = row < x.rows ? __longlong_as_double(__ldcg(largest + row)) : 0;
-    const bool usable = greatest > 0 && greatest < __longlong_as_double(0x7ff0000000000000ll);
-    const int e = greatest == 0 ? ZERO : usable ? ilogb(greatest) + 1 : NONFINITE;
-    if (row < x.rows && at.first_column + at.local_column == 0) exponent[row] = e;
-    const Scale scale(usable ? BITS - e : 0);
-    u64 fine = 0, coarse = 0, square = 0;
-    unsigned total = 0;
-    at.read(x, [&](int, int, REAL y) {
-        const double z = usable ? scale(fabs(exactly(y))) : 0;
-        const unsigned t = __double2loint(__dadd_rz(z, 4503599627370496.0));
-        const int octave = BITS - 1 + 1023 - (__double2hiint(z) >> 20);
+struct Sums {
+    u64 fine, coarse, square;
+    unsigned total;
+    __device__ Sums() : fine(0), coarse(0), square(0), total(0) {
+        static_assert(EACH * PARTS < 1 << FIELD && FINE * FIELD < 64 && COARSE * FIELD < 64, "");
+        static_assert(COUNTS == 3 * COUNT_WORDS && BITS < 20 && FIELD % STEP == 0, "");
+        static_assert(SEGMENT < 1 << COUNT_BITS && COUNT_WORDS == 6 && WARPS == 8, "");
+    }
+    /* The high half of |x|, whose 21 leading bits suffice, and the exponent field of the largest. */
+    __device__ void add(unsigned high, int largest) {
+        const int octave = largest - (int)(high >> 20);
+        unsigned t;
+        asm("shr.u32 %0, %1, %2;" : "=r"(t) : "r"((high & 0xfffff) | 0x100000), "r"(21 - BITS + octave));
         fine += ones_from(octave * FIELD) & ONES(FINE);
         coarse += ones_from(max(0, octave - (FINE - 1 + STEP)) * (FIELD / STEP)) & ONES(COARSE);
         total += t;
         square += (u64)t * t;
-    });
-    unsigned pair[HALF];
-    const auto count = [&](int q) {
+    }
+    __device__ unsigned count(int q) const {
         return (unsigned)(q < FINE ? fine >> q * FIELD : coarse >> (q - FINE) * FIELD) & ((1 << FIELD) - 1);
-    };
-    for (int q = 0; q < HALF; q++) pair[q] = count(q) | count(q + HALF) << 16;
-#if ALONG_K
-    total = __reduce_add_sync(~0u, total);
-    const unsigned low = __reduce_add_sync(~0u, (unsigned)square & 0xfffff);
-    square = low + ((u64)__reduce_add_sync(~0u, (unsigned)(square >> 20)) << 20);
-    for (int q = 0; q < HALF; q++) pair[q] = __reduce_add_sync(~0u, pair[q]);
-    if (!usable || threadIdx.x % 32) return;
-    atomicAdd(&sums.total[row], (u64)total);
-    atomicAdd(&sums.square[row], square);
-    for (int q = 0; q < HALF; q++) {
-        atomicAdd(&sums.counts[(i64)q * x.rows + row], pair[q] & 0xffff);
-        atomicAdd(&sums.counts[(i64)(q + HALF) * x.rows + row], pair[q] >> 16);
     }
-#else
-    __shared__ u64 squares[WARPS][32];
-    __shared__ unsigned others[1 + HALF][WARPS][32];
-    squares[at.local_column][at.local_row] = square;
-    others[HALF][at.local_column][at.local_row] = total;
-    for (int q = 0; q < HALF; q++) others[q][at.local_column][at.local_row] = pair[q];
-    __syncthreads();
-    if (!usable) return;
-    /* Every warp now adds up some of the sums. */
-    for (int which = at.local_column; which < 2 + HALF; which += WARPS) {
-        u64 sum = 0;
-        for (int i = 0; i < WARPS; i++)
-            sum += which > HALF ? squares[i][at.local_row] : others[which][i][at.local_row];
-        if (which > HALF) {
-            atomicAdd(&sums.square[row], sum);
-        } else if (which == HALF) {
-            atomicAdd(&sums.total[row], sum);
-        } else {
-            atomicAdd(&sums.counts[(i64)which * x.rows + row], (int)(sum & 0xffff));
-            atomicAdd(&sums.counts[(i64)(which + HALF) * x.rows + row], (int)(sum >> 16));
-        }
+    __device__ unsigned word(int i) const {
+        return count(i) | count(i + COUNT_WORDS) << COUNT_BITS | count(i + 2 * COUNT_WORDS) << 2 * COUNT_BITS;
     }
-#endif
-}
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
+};
+
+struct Found {
+    int *exponent, *total;
+    u64 *square;
+    unsigned *counts;
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 profile(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
-        int panels, int chunks, int group, u64 *largest, int *exponent, u64 *total, u64 *square, int *counts,
-        int *tally) {
+        int panels, int chunks, int *exponents, int *totals, u64 *squares, unsigned *counts) {
     const Operand x(x0, x1, row_stride, column_stride, rows, columns);
-    int *const drawn = tally, *const done = tally + 1;
-    const Work work(drawn, panels, chunks, group);
-    if (work.panel >= panels) return;
-    const Tile at(work.panel, work.chunk);
-    if (work.pass == 1) {
-        find_largest(x, at, largest);
-        announce(done + work.panel);
-    } else {
-        await(done + work.panel, chunks);
-        add_up(x, at, largest, exponent, {total, square, counts});
+    /* Neighbours among the blocks read what is near in memory. */
+    const Tile at(ALONG_K ? blockIdx.x / chunks : blockIdx.x % panels,
+                  ALONG_K ? blockIdx.x % chunks : blockIdx.x / panels);
+    const int row = at.row(), lane = threadIdx.x % 32;
+    unsigned highs[PARTS][RUN], lows[SIDE_BY_SIDE] = {};
+    at.read(x, [&](int part, int j, REAL y) {
+        highs[part][j] = __double2hiint(fabs(exactly(y)));
+        lows[j / EACH] = max(lows[j / EACH], __double2loint(exactly(y)));
+    });
+#if !ALONG_K
+    __shared__ unsigned best[2][WARPS][32], words[COUNT_WORDS + 1][WARPS][32];
+    __shared__ u64 squared[WARPS][32];
+#endif
+#pragma unroll
+    for (int s = 0; s < SIDE_BY_SIDE; s++) {
+        const int first = at.first_column + s * (SEGMENT / PARTS);
+        const i64 place = (i64)(first / (SEGMENT / PARTS)) * rows + row;
+        /* The bits of a positive double order as the numbers do, Inf and NaN above all. The low halves
+           decide only where all high ones are zero: only the exponent is of interest. */
+        unsigned high = 0, low = lows[s];
+#pragma unroll
+        for (int part = 0; part < PARTS; part++)
+#pragma unroll
+            for (int j = s * EACH; j < (s + 1) * EACH; j++) high = max(high, highs[part][j]);
+#if ALONG_K
+        high = __reduce_max_sync(~0u, high);
+        low = __reduce_max_sync(~0u, low);
+#else
+        best[0][at.local_column][at.local_row] = high;
+        best[1][at.local_column][at.local_row] = low;
+        __syncthreads();
+        for (int i = 0; i < WARPS; i++) {
+            high = max(high, best[0][i][at.local_row]);
+            low = max(low, best[1][i][at.local_row]);
+        }
+#endif
+        const bool zero = high == 0 && low == 0, usable = !zero && high < 0x7ff00000u;
+        const int e = zero ? ZERO : usable ? ilogb(__hiloint2double(high, low)) + 1 : NONFINITE;
+        /* Subnormal numbers are few: where they might count, all are read again and made larger. */
+        const int lift = usable && e < -900 ? 200 : 0;
+        if (lift)
+            at.read(x, [&](int part, int j, REAL y) {
+                if (j / EACH == s) highs[part][j] = __double2hiint(fabs(exactly(y)) * power_of_two(lift));
+            });
+        Sums sums;
+#pragma unroll
+        for (int part = 0; part < PARTS; part++)
+#pragma unroll
+            for (int j = s * EACH; j < (s + 1) * EACH; j++) sums.add(highs[part][j], e + 1022 + lift);
+        const int length = min(SEGMENT, (columns - first) * PARTS);
+        const bool exists = row < rows && length > 0;
+#if ALONG_K
+        const unsigned total = __reduce_add_sync(~0u, sums.total);
+        const u64 square = __reduce_add_sync(~0u, (unsigned)sums.square & 0xfffff)
+            + ((u64)__reduce_add_sync(~0u, (unsigned)(sums.square >> 20)) << 20);
+        unsigned mine = 0;
+#pragma unroll
+        for (int i = 0; i < COUNT_WORDS; i++) {
+            const unsigned word = __reduce_add_sync(~0u, sums.word(i));
+            if (lane == i && usable) mine = word;
+        }
+        if (!exists) continue;
+        if (lane < COUNT_WORDS) counts[(place - row) * COUNT_WORDS + (i64)lane * rows + row] = mine;
+        if (lane > 0) continue;
+        exponents[place] = e;
+        totals[place] = usable ? total + length : 0;
+        squares[place] = usable ? square + 2 * total + length : 0;
+#else
+#pragma unroll
+        for (int i = 0; i < COUNT_WORDS; i++) words[i][at.local_column][at.local_row] = sums.word(i);
+        words[COUNT_WORDS][at.local_column][at.local_row] = sums.total;
+        squared[at.local_column][at.local_row] = sums.square;
+        __syncthreads();
+        if (!exists) return;
+        /* Each warp adds up one of the words, and the last two the sums. */
+        unsigned sum = 0;
+        for (int i = 0; i < WARPS; i++) sum += words[min(at.local_column, COUNT_WORDS)][i][at.local_row];
+        if (at.local_column < COUNT_WORDS) {
+            counts[(place - row) * COUNT_WORDS + (i64)at.local_column * rows + row] = usable ? sum : 0;
+        } else if (at.local_column == COUNT_WORDS) {
+            exponents[place] = e;
+            totals[place] = usable ? sum + length : 0;
+        } else {
+            u64 square = 2 * (u64)sum + length;
+            for (int i = 0; i < WARPS; i++) square += squared[i][at.local_row];
+            squares[place] = usable ? square : 0;
+        }
+#endif
     }
 }
 """
 )
 
-PROFILE_CONSTANTS: dict[str, Any] = {
+_PROFILE_CONSTANTS: dict[str, Any] = {
+    "SEGMENT": SEGMENT,
     "BITS": BITS,
     "FINE": FINE,
     "STEP": STEP,
     "COUNTS": len(LEVELS),
+    "COUNT_BITS": COUNT_BITS,
+    "COUNT_WORDS": COUNT_WORDS,
     "ZERO": ZERO,
     "NONFINITE": NONFINITE,
+    "LANES": 32,
+    "BLOCKS": 3,
 }
 _RUN = 32
 """Numbers to a thread in a tile, of both parts together."""
-
-_GROUP_TILES = 128
-"""Tiles, of 64 KiB in double precision, that pass 1 goes over before pass 2 follows: the groups
-that the two are at share the GPU's second-level cache, where pass 2 finds its numbers, and there
-are nearly as many blocks at a time, so that pass 1 is mostly done when pass 2 arrives."""
-
-_SMALL_TILES = 512
-"""Operands of up to this many tiles stay in the cache as a whole."""
 
 _PROFILE = Kernel(
     "profile",
     _PROFILE_SOURCE,
     tuple(
-        {**PROFILE_CONSTANTS, "ALONG_K": along, "UNIT": 2 - parts, "REAL": t, "PARTS": parts}
-        | {"RUN": _RUN // parts, "LANES": 32}
+        {**_PROFILE_CONSTANTS, "ALONG_K": along, "UNIT": 2 - parts, "REAL": t, "PARTS": parts}
+        | {"RUN": _RUN // parts}
         for along in (0, 1)
         for t in ("float", "double")
         for parts in (1, 2)
@@ -306,23 +354,67 @@ _PROFILE = Kernel(
 )
 
 
-def _profile_device(parts: list[Array]) -> tuple[Array, ...]:
+def _segments_device(parts: list[Array]) -> Segments:
     xp = namespace(parts[0])
     rows, columns = parts[0].shape
     strides, layout = operand_layout(parts[0])
-    constants = {**PROFILE_CONSTANTS, **layout, "PARTS": len(parts), "RUN": _RUN // len(parts), "LANES": 32}
+    constants = {**_PROFILE_CONSTANTS, **layout, "PARTS": len(parts), "RUN": _RUN // len(parts)}
     height, depth = tile_shape(constants)
     panels, chunks = -(-rows // height), -(-columns // depth)
-    small = panels * chunks <= _SMALL_TILES
-    group = panels if small else max(1, _GROUP_TILES // chunks)
-    # One stroke zeroes all that the kernel adds to.
-    memory = xp.zeros(3 * rows + -(-(len(LEVELS) * rows + 1 + panels) // 2), xp.int64)
-    largest, total, square = memory[: 3 * rows].reshape(3, rows)
-    narrow = memory[3 * rows :].view(xp.int32)
-    counts, tally = narrow[: len(LEVELS) * rows], narrow[len(LEVELS) * rows :]
-    exponent = xp.empty(rows, xp.int32)
-    sizes = (*map(np.int64, strides), *map(np.int32, (rows, columns, panels, chunks, group)))
-    found = (largest, exponent, total, square, counts, tally)
-    blocks = 2 * -(-panels // group) * group * chunks
-    _PROFILE((blocks,), (256,), (parts[0], parts[-1], *sizes, *found), **constants)
-    return exponent, total, square, counts.reshape(len(LEVELS), rows).T
+    count = -(-columns * len(parts) // SEGMENT)
+    exponent, total = (xp.empty((count, rows), xp.int32) for _ in range(2))
+    square, counts = xp.empty((count, rows), xp.int64), xp.empty((count, COUNT_WORDS, rows), xp.uint32)
+    sizes = (*map(np.int64, strides), *map(np.int32, (rows, columns, panels, chunks)))
+    arguments = (parts[0], parts[-1], *sizes, exponent, total, square, counts)
+    _PROFILE((panels * chunks,), (256,), arguments, **constants)
+    return Segments(exponent, total, square, counts)
+
+
+_FOLD_CONSTANTS: dict[str, Any] = {"ZERO": ZERO, "NONFINITE": NONFINITE}
+
+_FOLD = Kernel(
+    "fold_profile",
+    r"""
+typedef long long i64;
+#define WARPS 8
+/* _fold_host: every lane has a row, every warp some of its segments. */
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
+fold_profile(const int *exponents, const int *totals, const i64 *squares, int segments, int rows,
+             int *row_exponent, i64 *row_total, i64 *row_square) {
+    __shared__ int largest[WARPS][32];
+    __shared__ i64 sums[2][WARPS][32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = blockIdx.x * 32 + lane;
+    const int last = row < rows ? segments : 0;
+    int e = ZERO;
+    for (int s = warp; s < last; s += WARPS) e = max(e, exponents[(i64)s * rows + row]);
+    largest[warp][lane] = e;
+    __syncthreads();
+    for (int i = 0; i < WARPS; i++) e = max(e, largest[i][lane]);
+    i64 total = 0, square = 0;
+    for (int s = warp; s < last; s += WARPS) {
+        const i64 at = (i64)s * rows + row;
+        const int shift = e - exponents[at];
+        total -= -(i64)totals[at] >> min(shift, 63);
+        square -= -squares[at] >> min(2 * shift, 63);
+    }
+    sums[0][warp][lane] = total;
+    sums[1][warp][lane] = square;
+    __syncthreads();
+    if (row >= rows || warp > 1) return;
+    i64 sum = 0;
+    for (int i = 0; i < WARPS; i++) sum += sums[warp][i][lane];
+    (warp ? row_square : row_total)[row] = e == NONFINITE ? 0 : sum;
+    if (warp == 0) row_exponent[row] = e;
+}
+""",
+    (_FOLD_CONSTANTS,),
+)
+
+
+def _fold_device(segments: Segments) -> tuple[Array, ...]:
+    xp = namespace(segments.exponent)
+    count, rows = segments.exponent.shape
+    exponent, sums = xp.empty(rows, xp.int32), xp.empty((2, rows), xp.int64)
+    given = (segments.exponent, segments.total, segments.square, np.int32(count), np.int32(rows))
+    _FOLD((-(-rows // 32),), (256,), (*given, exponent, *sums), **_FOLD_CONSTANTS)
+    return exponent, *sums

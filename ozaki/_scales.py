@@ -76,11 +76,9 @@ def norm_scales(profile: Profile, target: Format) -> Array:
     not finite DISCARD. On a GPU the kernel `summarize` does this in passing.
     """
     limit = norm_limit(target, profile.length)
-    # (t + 1)² summed: an upper bound of the squared norm in units of 4**(e - BITS).
-    square = profile.square + 2 * profile.total + profile.length
-    bits = bit_length(square) - 1
+    bits = bit_length(profile.square) - 1
     threshold = (np.int64(1) << bits) + (((limit.thirtyseconds - 32) * (np.int64(1) << bits)) >> 5)
-    room = limit.bits - bits - (square > threshold)
+    room = limit.bits - bits - (profile.square > threshold)
     scale = (room >> 1) + BITS - profile.exponent
     return _where_usable(profile, scale)
 
