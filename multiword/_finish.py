@@ -46,7 +46,9 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
         const Line* __restrict__ lines_a, const Line* __restrict__ lines_b,
         int* flags, int* report, int may_centre, int exact_bits, float limit, float amplification,
         const float* a, i64 a_row, i64 a_step, const float* b, i64 b_row, i64 b_step) {
-    int j0 = 4 * (blockIdx.x * blockDim.x + threadIdx.x), count = min(4, n - j0), failed = 0;
+    // In one dimension, for it alone may be long.
+    int across = (n + 511) / 512, block = blockIdx.x / across;
+    int j0 = 4 * (blockIdx.x % across * 128 + threadIdx.x), count = min(4, n - j0), failed = 0;
     if (j0 >= n) return;
     bool centred = flags && may_centre && centring(flags, exact_bits);
     bool vector = count == 4 && sizeof(SUM) == 4 && (((unsigned long long)p | (4 * ldp)) & 15) == 0;
@@ -72,8 +74,8 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
         simple = simple && abs(l.shift) <= 62 && !l.bad;
         factor_b[x] = __uint_as_float((u32)(127 - (simple ? l.shift : 0)) << 23);
     }
-    int stop = min(m, (int)(blockIdx.y + 1) * ROWS);
-    for (int i0 = blockIdx.y * ROWS; i0 < stop; i0 += 4) {
+    int stop = min(m, (block + 1) * ROWS);
+    for (int i0 = block * ROWS; i0 < stop; i0 += 4) {
         SUM v[4][4];
 #pragma unroll
         for (int y = 0; y < 4; y++) {
@@ -148,7 +150,8 @@ __device__ __forceinline__ double power2(int e) {
 extern "C" __global__ void __launch_bounds__(256) multiword_inspect(
         float* p, i64 ldp, int m, int n, int k, const Line* __restrict__ lines_a,
         const Line* __restrict__ lines_b, float limit, float amplification, int* flags, int* report) {
-    int j0 = 4 * (blockIdx.x * blockDim.x + threadIdx.x), failed = 0;
+    int across = (n + 1023) / 1024, block = blockIdx.x / across;
+    int j0 = 4 * (blockIdx.x % across * 256 + threadIdx.x), failed = 0;
     if (j0 >= n) return;
     float norm2_b[4];
 #if CENTRED
@@ -166,8 +169,8 @@ extern "C" __global__ void __launch_bounds__(256) multiword_inspect(
         norm1_b[x] = (float)(l.norm1 * power2(lines_a[0].shift) + (double)k * fabs(bj[x]));
 #endif
     }
-    int stop = min(m, (int)(blockIdx.y + 1) * ROWS);
-    for (int i0 = blockIdx.y * ROWS; i0 < stop; i0 += BATCH) {
+    int stop = min(m, (block + 1) * ROWS);
+    for (int i0 = block * ROWS; i0 < stop; i0 += BATCH) {
         float4 v[BATCH];
         Line l[BATCH];                              // of which only what is used is read
 #pragma unroll
@@ -224,7 +227,7 @@ def inspect(p: Array, pair: Pair, *, centred: bool, limit: float) -> None:
     if is_cupy(p):
         (m, n), batch = p.shape, 4 if centred else 8
         INSPECT(
-            (-(-n // 1024), -(-m // 16)),
+            (-(-n // 1024) * -(-m // 16),),
             (256,),
             (
                 *(p, np.int64(p.strides[0] // 4), np.int32(m), np.int32(n), np.int32(k), a, b),
@@ -348,5 +351,5 @@ def _on_device(
         *(*lines, np.int32(exact_bits(k)), np.float32(limit), np.float32(AMPLIFICATION), *operands),
     )
     constants: dict[str, Any] = {"SUM": "float" if p.dtype == np.float32 else "double", "ROWS": 32}
-    FINISH((-(-n // 512), -(-m // 32)), (128,), arguments, **constants)
+    FINISH((-(-n // 512) * -(-m // 32),), (128,), arguments, **constants)
     return out

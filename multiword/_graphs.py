@@ -160,7 +160,7 @@ class Recorder:
                 node = _last_node(import_cupy().cuda.get_current_stream().ptr)
                 launches.append(_Launch(node, len(arguments), places))
 
-        with import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
+        with _cublas.nobody_captures, import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
             routine("cuStreamBeginCapture_v2")(self._stream.ptr, CAPTURE_RELAXED)
             captured = c_void_p()
             _local.recorder = self

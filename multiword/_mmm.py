@@ -125,7 +125,9 @@ def _weights(width: int, fraction_bits: int, block: int, k: int) -> Array:
     return (kappa * (steps - (h - start) // width - 0.5)).astype(np.float32)
 
 
-@lru_cache(maxsize=64)
+@cache
 def _weights_on_device(width: int, fraction_bits: int, block: int, k: int, device: int) -> Array:
     del device  # part of the key: the array lies there
-    return import_cupy().asarray(_weights(width, fraction_bits, block, k))
+    weights = import_cupy().asarray(_weights(width, fraction_bits, block, k))
+    import_cupy().cuda.get_current_stream().synchronize()  # other streams will read it
+    return weights

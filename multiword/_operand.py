@@ -282,7 +282,7 @@ def _split_on_device(
         arguments += [lines, np.uint64(target.data.ptr), np.uint64(place)]
         place += kernels.RECORD_BYTES * chunks * x.shape[0]
     kernels.SPLIT(
-        (sum(-(-count // LINES) for count in counts), chunks),
+        (sum(-(-count // LINES) for count in counts) * chunks,),
         (256,),
         (
             *(*arguments, np.int32(k), np.int32(of.depth), of.flags, report),

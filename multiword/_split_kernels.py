@@ -219,13 +219,13 @@ __device__ __forceinline__ void maximum(int* extreme, int value) {
 }
 // Add up each line's records in the order of the chunks, settle its shift and whether it is
 // centred, and take the extremes over the lines of a warp.
-__device__ __forceinline__ void settle(const Record* records, int lines, Line* l, int k, bool scaled,
-        int target, int exact_bits, const int* flags, int* side) {
+__device__ __forceinline__ void settle(const Record* records, int chunks, int lines, Line* l, int k,
+        bool scaled, int target, int exact_bits, const int* flags, int* side) {
     Record r = {0.0f, 0.0f, 0.0f, 0u, ~0u, k, 0, 0};
     float spread = 1.0f;
     if (l) {
         r.big = 0;
-        for (int i = 0; i < gridDim.y; i++) {
+        for (int i = 0; i < chunks; i++) {
             union { float4 half[2]; Record whole; } other;
             other.half[0] = __ldcg((const float4*)(records + (i64)i * lines));
             other.half[1] = __ldcg((const float4*)(records + (i64)i * lines) + 1);
@@ -256,10 +256,12 @@ extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
         Line* data_b, word_t* __restrict__ words_b, Record* records_b,
         int k, int depth, int* flags, int* report, int scaled, int exact_bits, int target,
         const float* __restrict__ weights, float step) {
-    int groups_a = (lines_a + 31) / 32, tid = threadIdx.x;
-    bool second = blockIdx.x >= groups_a, rows = second ? rows_b : rows_a;
-    int lines = second ? lines_b : lines_a, first = 32 * (blockIdx.x - (second ? groups_a : 0));
-    int line = first + tid / 8, start = CHUNK * blockIdx.y, stop = min(start + CHUNK, depth);
+    // In one dimension, for it alone may be long: chunk by chunk.
+    int groups_a = (lines_a + 31) / 32, groups = groups_a + (lines_b + 31) / 32, tid = threadIdx.x;
+    int group = blockIdx.x % groups, chunk = blockIdx.x / groups, chunks = gridDim.x / groups;
+    bool second = group >= groups_a, rows = second ? rows_b : rows_a;
+    int lines = second ? lines_b : lines_a, first = 32 * (group - (second ? groups_a : 0));
+    int line = first + tid / 8, start = CHUNK * chunk, stop = min(start + CHUNK, depth);
     Line* data = second ? data_b : data_a;
     int* side = flags + (second ? SIDE : 0);
     Frame f = {1.0f, 1.0f, 0.0f, magnitude(ldexpf(1.0f, target - 7))};
@@ -293,25 +295,25 @@ extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
         add(&r, other);
     }
     Record* records = (second ? records_b : records_a) + first;
-    if (tid % 8 == 0 && line < lines) records[(i64)blockIdx.y * lines + tid / 8] = r;
+    if (tid % 8 == 0 && line < lines) records[(i64)chunk * lines + tid / 8] = r;
     // The block that is the last with these lines knows all of them.
     __shared__ int earlier, settled;
     __threadfence();
     __syncthreads();
-    if (tid == 0) earlier = atomicAdd(flags + COUNTERS + blockIdx.x, 1);
+    if (tid == 0) earlier = atomicAdd(flags + COUNTERS + group, 1);
     __syncthreads();
-    if (earlier + 1 < gridDim.y) return;
+    if (earlier + 1 < chunks) return;
     __threadfence();
-    if (tid < 32) settle(records + tid, lines, first + tid < lines ? data + first + tid : 0, k, scaled,
-                         target, exact_bits, flags, side);
+    if (tid < 32) settle(records + tid, chunks, lines, first + tid < lines ? data + first + tid : 0, k,
+                         scaled, target, exact_bits, flags, side);
     // And the last of those tells the host; the counters are set back for the next panel.
     if (tid == 0) {
-        flags[COUNTERS + blockIdx.x] = 0;
+        flags[COUNTERS + group] = 0;
         __threadfence();
         settled = atomicAdd(flags + GROUPS, 1);
     }
     __syncthreads();
-    if (settled + 1 < gridDim.x) return;
+    if (settled + 1 < groups) return;
     __threadfence();
     if (tid < FAILED && report) report[tid] = __ldcg(flags + tid);
     if (tid == 0) flags[GROUPS] = 0;

@@ -8,7 +8,7 @@ import numpy as np
 
 from multiword._arrays import Array, as_array, check_same_device, device_of
 from multiword.engines import Engine
-from ozaki._operand import Operand
+from ozaki._operand import Operand, in_turn
 from ozaki._plan import TARGETS, Plan, make_plan
 from ozaki._product import as_matrix, gemm, operands_of, options_of, result_dtype
 
@@ -317,7 +317,8 @@ def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand
     -------
     An operand to pass as `a` or `b` to the `accurate_*gemm` of its dtype. Results are the
     same bits as with the matrix itself. The split is made at the first product and held for
-    the accuracy, scheme and engine last used with it.
+    the accuracy, scheme and engine last used with it. Threads and streams may share it; on a GPU
+    its products take turns.
 
     Raises
     ------
@@ -332,8 +333,9 @@ def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand
     if side not in ("left", "right"):
         raise ValueError(f"side must be 'left' or 'right', got {side!r}")
     array = as_array(x, "x")
-    array = as_matrix("x", array, result_dtype(array, array), trans)
-    return Operand(array, ("left", "right").index(side), prepared=True)
+    with device_of(array):
+        array = as_matrix("x", array, result_dtype(array, array), trans)
+        return Operand(array, ("left", "right").index(side), prepared=True)
 
 
 def plan(
@@ -384,5 +386,5 @@ def plan(
     if left.empty or right.empty:
         raise ValueError(f"nothing to plan for {left.matrix.shape} times {right.matrix.shape}")
     chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
-    with device_of(left.matrix):
+    with device_of(left.matrix), in_turn(left, right):
         return make_plan(left, right, options_of(left, chosen, scheme, word, engine, workspace))

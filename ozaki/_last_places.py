@@ -11,7 +11,7 @@ from multiword._kernels import Kernel
 from ozaki._parallel import contiguous_rows, over_rows, scratch
 from ozaki._profile import NONFINITE
 from ozaki._scales import DISCARD
-from ozaki._tiles import TILES_SOURCE, operand_layout, tile_shape
+from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
 
 
 def exact_scales(parts: list[Array]) -> Array:
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 last_places(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
             int *lowest, int *zeros) {
     const Operand x(x0, x1, row_stride, column_stride, rows, columns);
-    const Tile at(blockIdx.x, blockIdx.y);
+    const Tile at(rows, columns);
     __shared__ int least[ROWS], zero[ROWS];
     if (threadIdx.x < ROWS) least[threadIdx.x] = NONFINITE, zero[threadIdx.x] = 0;
     __syncthreads();
@@ -110,9 +110,8 @@ def _last_places_device(parts: list[Array]) -> tuple[Array, Array]:
     strides, layout = operand_layout(parts[0])
     constants: dict[str, Any] = {"NONFINITE": NONFINITE, "BAD": _BAD, **layout, "PARTS": len(parts)}
     constants |= {"RUN": 16 // len(parts), "LANES": 32}
-    height, depth = tile_shape(constants)
     lowest, zeros = xp.full(rows, NONFINITE, xp.int32), xp.zeros(rows, xp.int32)
     sizes = (*map(np.int64, strides), np.int32(rows), np.int32(columns))
-    grid = (-(-rows // height), -(-columns // depth))
-    _LAST_PLACES(grid, (256,), (parts[0], parts[-1], *sizes, lowest, zeros), **constants)
+    arguments = (parts[0], parts[-1], *sizes, lowest, zeros)
+    _LAST_PLACES((tile_count(constants, rows, columns),), (256,), arguments, **constants)
     return lowest, zeros

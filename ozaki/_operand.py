@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from typing import Any
 
-from multiword._arrays import Array, real_parts, to_float64
+from multiword._arrays import Array, import_cupy, is_cupy, real_parts, to_float64
 from ozaki._last_places import exact_scales
 from ozaki._profile import Profile, profile
 from ozaki._scales import widened, width_scales
@@ -39,6 +43,7 @@ class Operand:
         self.parts = real_parts(rows)
         self.norm_scales: dict[tuple[str, int], Array] = {}  # by accuracy and widening, once they are made
         self._split: tuple[Any, Array, Array] | None = None
+        self.turn = Turn(self) if prepared and is_cupy(matrix) else None
 
     @property
     def rows(self) -> int:
@@ -105,17 +110,20 @@ class Operand:
     def split_whole(self, scheme: Any, scale: Array, padding: int) -> None:
         """Split all of the operand now, for `split` to take blocks from."""
         if self.held(scheme, scale) is None:
+            self.forget_split()
             self._split = (scheme.system, scale, scheme.split(self.parts, scale, self.side, padding))
 
     def copy(self) -> Operand:
         """Another operand that knows what this one has worked out; nothing, unless it is prepared."""
-        other = Operand(self.matrix, self.side, self.prepared)
+        other = Operand(self.matrix, self.side)
         if self.prepared:
             other.__dict__.update(self.__dict__, norm_scales=dict(self.norm_scales))
         return other
 
     def forget_split(self) -> None:
         """Give the memory of the split back."""
+        if self._split is not None and self.turn is not None:
+            self.turn.last_use.synchronize()
         self._split = None
 
     @property
@@ -123,3 +131,30 @@ class Operand:
         """Bytes held by the split."""
         held = self._split
         return 0 if held is None else int(held[2].nbytes)
+
+
+class Turn:
+    """The order of the products that share a prepared operand on a GPU.
+
+    What one of them works out for the operand, or reads of it, is only queued when it returns: the
+    next one may come from another thread, or on another stream, which has to wait for that. And its
+    memory, given back, goes to the stream that it came from, however another may still read it.
+    """
+
+    def __init__(self, operand: Operand) -> None:
+        self.lock = threading.RLock()
+        self.last_use = import_cupy().cuda.Event(disable_timing=True)
+        self.last_use.record()
+        weakref.finalize(operand, self.last_use.synchronize).atexit = False
+
+
+@contextmanager
+def in_turn(a: Operand, b: Operand) -> Iterator[None]:
+    """Within the context, the prepared ones of two operands belong to this thread and this stream."""
+    turns = sorted((x.turn for x in (a, b) if x.turn is not None), key=id)
+    with ExitStack() as held:
+        for turn in turns:
+            held.enter_context(turn.lock)
+            import_cupy().cuda.get_current_stream().wait_event(turn.last_use)
+            held.callback(turn.last_use.record)
+        yield

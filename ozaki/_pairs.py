@@ -157,7 +157,8 @@ pair_errors(const double *lower, const double *terms, int m, int n, i64 length,
             const int *exponent_b, const i64 *total_b, const int *scale_b, const int *exact_b, u64 *found) {
     __shared__ Side row_side[ROWS];
     __shared__ u64 largest[2];
-    const int first = blockIdx.y * ROWS, column = blockIdx.x * 256 + threadIdx.x;
+    const int across = (n + 255) / 256; /* in one dimension, for it alone may be long */
+    const int first = blockIdx.x / across * ROWS, column = blockIdx.x % across * 256 + threadIdx.x;
     if (threadIdx.x < 2) largest[threadIdx.x] = 0;
     if (threadIdx.x < ROWS && first + threadIdx.x < m) {
         const int i = first + threadIdx.x;
@@ -203,6 +204,6 @@ def _look_device(lower: Array, terms: Array | None, sides: tuple[Side, Side], fo
     arrays = [x for p, s, exact in sides for x in (p.exponent, p.total, s, exact)]
     sizes = (np.int32(m), np.int32(n), np.int64(sides[0][0].length))
     counted = lower if terms is None else terms
-    grid = (-(-n // 256), -(-m // 32))
+    grid = (-(-n // 256) * -(-m // 32),)
     constants = {**_CONSTANTS, "COUNTED": int(terms is not None)}
     _PAIR_ERRORS(grid, (256,), (lower, counted, *sizes, *arrays, found), **constants)

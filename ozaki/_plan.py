@@ -149,9 +149,11 @@ def make_plan(a: Operand, b: Operand, options: Options, computed: bool = False) 
         read = send()
         # A prepared operand that is split for other scales will probably need those again.
         at_hand = (not x.nbytes or x.held(plan.steps, plan.scales[x.side]) is not None for x in (a, b))
-        if computed and is_cupy(a.matrix) and all(at_hand):
-            split_whole(plan, a, b, options)
-        summaries = read()
+        try:
+            if computed and is_cupy(a.matrix) and all(at_hand):
+                split_whole(plan, a, b, options)
+        finally:  # what is on its way arrives before its memory may be given back
+            summaries = read()
         limits = FORMATS[str(options.accuracy)]
         found = certificate.widening(*summaries, limits)
         if found is not None:

@@ -23,7 +23,7 @@ from multiword._arrays import (
 from multiword._workspace import WorkspaceTooSmall, default_workspace
 from multiword.engines import Engine, get_engine
 from ozaki import _replay
-from ozaki._operand import Operand
+from ozaki._operand import Operand, in_turn
 from ozaki._plan import Options, make_plan, split_whole
 from ozaki._scales import NORM_LIMITS
 from ozaki._schemes import SCHEMES, exact_product
@@ -120,7 +120,7 @@ def gemm(
         check_same_device(a=a.matrix, out=out)
         if out.shape != shape or out.dtype != dtype:
             raise ValueError(f"out must be {dtype} of shape {shape}, got {out.dtype} of {out.shape}")
-    with device_of(a.matrix), np.errstate(all="ignore"):
+    with device_of(a.matrix), in_turn(a, b), np.errstate(all="ignore"):
         result = _product(a, b, options)
         if alpha != 1:
             _scale(result, alpha)

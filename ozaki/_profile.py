@@ -21,7 +21,7 @@ import numpy as np
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from ozaki._parallel import contiguous_rows, over_rows, scratch
-from ozaki._tiles import TILES_SOURCE, operand_layout, tile_shape
+from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
 
 SEGMENT = 256
 """Numbers to a segment of a row: consecutive ones, or half as many complex ones; fewer in the last."""
@@ -230,11 +230,9 @@ struct Found {
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 profile(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
-        int panels, int chunks, int *exponents, int *totals, u64 *squares, unsigned *counts) {
+        int *exponents, int *totals, u64 *squares, unsigned *counts) {
     const Operand x(x0, x1, row_stride, column_stride, rows, columns);
-    /* Neighbours among the blocks read what is near in memory. */
-    const Tile at(ALONG_K ? blockIdx.x / chunks : blockIdx.x % panels,
-                  ALONG_K ? blockIdx.x % chunks : blockIdx.x / panels);
+    const Tile at(rows, columns);
     const int row = at.row(), lane = threadIdx.x % 32;
     unsigned highs[PARTS][RUN], lows[SIDE_BY_SIDE] = {};
     at.read(x, [&](int part, int j, REAL y) {
@@ -359,14 +357,12 @@ def _segments_device(parts: list[Array]) -> Segments:
     rows, columns = parts[0].shape
     strides, layout = operand_layout(parts[0])
     constants = {**_PROFILE_CONSTANTS, **layout, "PARTS": len(parts), "RUN": _RUN // len(parts)}
-    height, depth = tile_shape(constants)
-    panels, chunks = -(-rows // height), -(-columns // depth)
     count = -(-columns * len(parts) // SEGMENT)
     exponent, total = (xp.empty((count, rows), xp.int32) for _ in range(2))
     square, counts = xp.empty((count, rows), xp.int64), xp.empty((count, COUNT_WORDS, rows), xp.uint32)
-    sizes = (*map(np.int64, strides), *map(np.int32, (rows, columns, panels, chunks)))
+    sizes = (*map(np.int64, strides), *map(np.int32, (rows, columns)))
     arguments = (parts[0], parts[-1], *sizes, exponent, total, square, counts)
-    _PROFILE((panels * chunks,), (256,), arguments, **constants)
+    _PROFILE((tile_count(constants, rows, columns),), (256,), arguments, **constants)
     return Segments(exponent, total, square, counts)
 
 

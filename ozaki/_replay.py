@@ -18,6 +18,7 @@ from multiword._arrays import Array, import_cupy, is_cupy
 from multiword._graphs import CaptureError, Graph, Recorder, overlap
 from multiword._libcuda import CudaError
 from multiword.engines._cublas import Cublas
+from multiword.engines._libcublas import CublasError
 from multiword.formats import FORMATS
 from ozaki import _certificate as certificate
 from ozaki._operand import Operand
@@ -115,21 +116,28 @@ def _capture(a: Operand, b: Operand, options: Options) -> Captured | str:
         return ONCE  # the first product was broken off: its scales are not there to split by
     try:
         captured = Captured(a, b, options)
-    except _failures():
+    except _UNFIT:
         return NEVER
+    except _disturbances():
+        return ONCE
     return captured if captured.nbytes <= _limit() else NEVER
 
 
-def _failures() -> tuple[type[Exception], ...]:
-    """What a capture may end in: no memory, or another thread that synchronizes the device, say.
+def _disturbances() -> tuple[type[BaseException], ...]:
+    """What a capture ends in when another thread synchronizes the device, for one; next time may go well.
 
     Whatever it was, the product can be queued kernel by kernel.
     """
-    return (_Unfit, CaptureError, CudaError, MemoryError, import_cupy().cuda.runtime.CUDARuntimeError)
+    cuda = import_cupy().cuda
+    return CudaError, CublasError, cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError
 
 
 class _Unfit(Exception):
     """The product takes panels, too much memory, or slices, whose kernels are CuPy's own."""
+
+
+_UNFIT: tuple[type[BaseException], ...] = (_Unfit, CaptureError, MemoryError)
+"""What says that a kind of call is not to be captured."""
 
 
 class Captured:
@@ -182,7 +190,7 @@ class Captured:
             if needed not in self._multiply:
                 try:
                     self._capture_product(needed, a, b, arrays[2])
-                except _failures():
+                except (*_UNFIT, *_disturbances()):
                     self._expected = None
                     return None
                 _forget_the_oldest()

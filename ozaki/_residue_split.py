@@ -14,7 +14,7 @@ from multiword.formats import FORMATS
 from ozaki._parallel import contiguous_rows, over_rows, scratch
 from ozaki._residue_system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
 from ozaki._scales import DISCARD
-from ozaki._tiles import TILES_SOURCE, operand_layout, tile_shape
+from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
 
 
 def narrow_bits(system: ResidueSystem) -> int:
@@ -300,7 +300,7 @@ split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride
                const int *scales, const double *factors, const double *powers, int wide,
                WORD *out, int padded_rows, int padded_columns) {
     const Operand x(x0, x1, row_stride, column_stride, rows, columns);
-    const Tile at(blockIdx.x, blockIdx.y);
+    const Tile at(padded_rows, padded_columns);
     __shared__ alignas(16) double staged[PARTS][ROWS][DEPTH + 2];
     at.read(x, [&](int part, int j, REAL y) {
         staged[part][at.local_row][staged_at(at.local_column + j * STRIDE)] = exactly(y);
@@ -417,6 +417,5 @@ def _residues_device(
     sizes = (*map(np.int64, strides), *map(np.int32, parts[0].shape))
     tables = (scale, factors, powers, np.int32(wide))
     arguments = (parts[0], parts[-1], *sizes, *tables, out, np.int32(padded_rows), np.int32(padded_columns))
-    height, depth = tile_shape(constants)
-    grid = (-(-padded_rows // height), -(-padded_columns // depth))
-    _SPLIT_RESIDUES(grid, (256,), arguments, **constants)
+    blocks = tile_count(constants, padded_rows, padded_columns)
+    _SPLIT_RESIDUES((blocks,), (256,), arguments, **constants)

@@ -53,10 +53,16 @@ struct Operand {
 #define STRIDE (ALONG_K ? 32 : THREADS / LANES)
 struct Tile {
     int first_row, first_column, local_row, local_column;
-    __device__ Tile(int panel, int chunk)
-        : first_row(panel * ROWS), first_column(chunk * DEPTH),
-          local_row(ALONG_K ? threadIdx.x / 32 : threadIdx.x % LANES),
-          local_column(ALONG_K ? threadIdx.x % 32 : threadIdx.x / LANES) {}
+    /* The tile of this block, in one dimension, for it alone may be long: neighbours among the blocks
+       read what is near in memory. */
+    __device__ Tile(int rows, int columns)
+        : local_row(ALONG_K ? threadIdx.x / 32 : threadIdx.x % LANES),
+          local_column(ALONG_K ? threadIdx.x % 32 : threadIdx.x / LANES) {
+        const int along = ALONG_K ? (columns + DEPTH - 1) / DEPTH : (rows + ROWS - 1) / ROWS;
+        const int near = blockIdx.x % along, far = blockIdx.x / along;
+        first_row = (ALONG_K ? far : near) * ROWS;
+        first_column = (ALONG_K ? near : far) * DEPTH;
+    }
     __device__ int row() const { return first_row + local_row; }
     /* Calls use(part, j, x) for every number, zeros beyond the operand's edges. */
     template <class Use> __device__ void read(const Operand &x, Use use) const {
@@ -100,7 +106,7 @@ def operand_layout(x: Array) -> tuple[tuple[int, int], dict[str, Any]]:
     }
 
 
-def tile_shape(constants: dict[str, Any]) -> tuple[int, int]:
-    """Rows and columns of a tile."""
-    rows = WARPS if constants["ALONG_K"] else constants["LANES"]
-    return rows, THREADS * constants["RUN"] // rows
+def tile_count(constants: dict[str, Any], rows: int, columns: int) -> int:
+    """How many tiles cover an operand."""
+    height = WARPS if constants["ALONG_K"] else constants["LANES"]
+    return -(-rows // height) * -(-columns // (THREADS * constants["RUN"] // height))

@@ -171,6 +171,31 @@ def test_kinds_of_array_are_not_mixed(cupy):
         accurate_dgemm(cupy.eye(3), np.eye(3))
 
 
+@pytest.mark.parametrize("word", ["int8", "fp64"])
+def test_more_blocks_of_an_inner_dimension_than_a_grid_is_high(cupy, word):
+    rng = cupy.random.default_rng(0)
+    k = 17_000_000 if word == "int8" else 2_200_000
+    a, b = rng.integers(-8, 9, (2, k)), rng.integers(-8, 9, (k, 3))
+    expected = cupy.stack([(a[0] * b[:, j]).sum() for j in range(3)]), (a[1] * b[:, 2]).sum()
+    for accuracy in ("fp64", "exact"):
+        c = accurate_dgemm(a.astype(float), b.astype(float), accuracy=accuracy, scheme="residues", word=word)
+        assert (c[0] == expected[0]).all()
+        assert c[1, 2] == expected[1]
+
+
+def test_more_rows_than_a_grid_is_high(cupy):
+    rng = cupy.random.default_rng(0)
+    m = 2_200_000
+    a, b = rng.integers(-8, 9, (m, 6)), rng.integers(-8, 9, (6, 3))
+    a[rng.random(a.shape) < 0.7] = 0  # for the second stage of the certificate
+    expected = sum(a[:, i, None] * b[i] for i in range(6))
+    assert (accurate_dgemm(a.astype(float), b.astype(float)) == expected).all()
+    assert (accurate_dgemm(b.T.astype(float), a.T.astype(float)) == expected.T).all()
+    x, y = a.astype(cupy.float32), cupy.tile(b.astype(cupy.float32), (1, 4))
+    for scheme in ("fast-fp16", "double-fp16"):
+        assert abs(multiword.matmul(x, y, scheme=scheme)[:, -3:] - expected).max() < 1e-3
+
+
 @pytest.mark.two_gpus
 def test_two_devices(cupy):
     cases = [matrices("uniform", 64, 64, 64, seed=i) for i in range(4)]

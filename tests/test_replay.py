@@ -156,6 +156,44 @@ def test_streams_and_threads(cupy):
     assert not failures
 
 
+def test_a_prepared_operand_on_many_streams(cupy):
+    (a, b), (_, c) = matrices("uniform", *SHAPE), matrices("wide6", *SHAPE, seed=1)
+    expected = accurate_dgemm(a, b), accurate_dgemm(a, c)
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+    delay = cupy.ones((4096, 4096))
+    x, y, z = map(cupy.asarray, (a, b, c))
+    cupy.cuda.get_current_stream().synchronize()
+    for i in range(12):
+        p = ozaki.prepare(x)
+        with streams[i % 2]:
+            delay @ delay  # so that what comes next is late
+            first = [accurate_dgemm(p, y) for _ in range(i % 4)]
+        with streams[1 - i % 2]:
+            second = [accurate_dgemm(p, z), accurate_dgemm(p, y)]
+        del p
+        cupy.cuda.Device().synchronize()
+        assert all(same(r.get(), expected[0]) for r in (*first, second[1]))
+        assert same(second[0].get(), expected[1])
+
+
+def test_a_prepared_operand_in_many_threads(cupy):
+    (a, b), (_, c) = matrices("uniform", *SHAPE), matrices("wide6", *SHAPE, seed=1)
+    x, others = cupy.asarray(a), [cupy.asarray(y) for y in (b, c)]
+    expected = [accurate_dgemm(a, y) for y in (b, c)]
+    for word in ("int8", "fp64") * 3:
+        p = ozaki.prepare(x)
+        cupy.cuda.get_current_stream().synchronize()
+
+        def work(number, p=p, word=word):
+            with cupy.cuda.Stream(non_blocking=True):
+                for i in range(6):
+                    which = (i + number) // 2 % 2
+                    result = accurate_dgemm(p, others[which], scheme="residues", word=word)
+                    assert same(result.get(), expected[which])
+
+        in_threads(work, range(4))
+
+
 def test_memory_is_bounded_and_given_back(cupy, monkeypatch):
     monkeypatch.setattr(_replay, "_limit", lambda: 200 << 20)
     rng = cupy.random.default_rng(0)

@@ -57,7 +57,9 @@ def batched_matmul(
     cuBLAS is chosen it may round alpha·P to the format before it adds beta·C.
     What exceeds the format's range becomes infinite, Inf and NaN spread as in IEEE arithmetic
     (complex products are four real ones), and with alpha = 0 or k = 0 A and B are not read.
-    On a GPU (compute capability 8.0 or later), calls with `out` can be captured in CUDA graphs.
+    On a GPU (compute capability 8.0 or later), calls with `out` can be captured in CUDA graphs, as
+    long as nothing has to be copied (rows contiguous, no overlap of `out` and operands) and the
+    thread uses up to eight streams; the graph does not keep the arrays alive.
 
     Raises
     ------

@@ -32,16 +32,27 @@ _TYPES: dict[str, tuple[int, int, int, Any]] = {
 }
 
 
+nobody_captures = threading.RLock()
+"""Held while work is captured, and while handles are made or destroyed: that waits for the whole
+device, which no stream of it that is being captured survives."""
+
+
 class Handle:
     """A cuBLAS handle bound to one stream of one device, with a workspace of its own."""
 
     def __init__(self, stream: int) -> None:
         self.pointer = ctypes.c_void_p()
-        lib.routine("cublasCreate_v2")(ctypes.byref(self.pointer))
-        weakref.finalize(self, lib.routine("cublasDestroy_v2"), self.pointer).atexit = False
+        with nobody_captures:
+            lib.routine("cublasCreate_v2")(ctypes.byref(self.pointer))
+        weakref.finalize(self, _destroy, self.pointer).atexit = False
         self._workspace = import_cupy().cuda.alloc(WORKSPACE_BYTES)
         lib.routine("cublasSetStream_v2")(self.pointer, stream)
         lib.routine("cublasSetWorkspace_v2")(self.pointer, self._workspace.ptr, WORKSPACE_BYTES)
+
+
+def _destroy(pointer: ctypes.c_void_p) -> None:
+    with nobody_captures:
+        lib.routine("cublasDestroy_v2")(pointer)
 
 
 _local = threading.local()
