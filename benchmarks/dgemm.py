@@ -1,10 +1,10 @@
 """`python -m benchmarks.dgemm`: accurate products against the native routines, on a GPU or a CPU.
 
 Native, peers that are found (see `benchmarks.peers`) and ours run side by side in one process on
-the same random data; each time is the median of several, by CUDA events (GPU; of calls queued one
-after another, and of a call alone) or a clock (CPU). Errors are
-max and root mean square of |C - AB| / |A||B| over sampled rows, against a reference computed
-in twice the precision.
+the same random data; each time is the median of several, by CUDA events (GPU: in turns; of calls
+queued one after another, and of a call alone) or a clock (CPU: one after another, for the BLAS's
+threads that wait for work disturb what follows). Errors are max and root mean square of
+|C - AB| / |A||B| over sampled rows, against a reference computed in twice the precision.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import platform
 import sys
 import time
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -84,21 +85,34 @@ def reference(a, b):
     return c[..., 0], c[..., 1], ab
 
 
-def timed(work, gpu, repeats):
-    """Median seconds of one call alone and, on a GPU, of one of many queued one after another."""
-    work()
+def median_clock(work, repeats, warm=1):
     times = []
-    if not gpu:
-        for _ in range(repeats):
-            start = time.perf_counter()
-            work()
-            times.append(time.perf_counter() - start)
-        return {"seconds": float(np.median(times))}
-    for _ in range(3):
+    for _ in range(warm + repeats):
+        start = time.perf_counter()
         work()
-    alone = float(np.median([events(work, 1) for _ in range(repeats)]))
-    count = int(min(max(BUSY / alone, 1), 50))
-    return {"seconds": float(np.median([events(work, count) for _ in range(repeats)])), "alone": alone}
+        times.append(time.perf_counter() - start)
+    return float(np.median(times[warm:]))
+
+
+def timed(works, gpu, repeats):
+    """Median seconds of one call alone and, on a GPU, of one of many queued one after another.
+
+    There they take turns: what ran before decides how fast a GPU at its power limit is.
+    """
+    if not gpu:
+        return {name: {"seconds": median_clock(work, repeats)} for name, work in works.items()}
+    for work in works.values():
+        for _ in range(4):
+            work()
+    alone, queued = ({name: [] for name in works} for _ in range(2))
+    for _ in range(repeats):
+        for name, work in works.items():
+            alone[name].append(events(work))
+            queued[name].append(events(work, int(min(max(BUSY / alone[name][0], 1), 50))))
+    return {
+        name: {"seconds": float(np.median(queued[name])), "alone": float(np.median(alone[name]))}
+        for name in works
+    }
 
 
 FACES = {
@@ -119,19 +133,24 @@ def measure(xp, dtype, shape, kinds, repeats):
             xp.get_default_memory_pool().free_all_blocks()
         a, b = draw(xp, rng, kind, (m, k), dtype), draw(xp, rng, kind, (k, n), dtype)
         result = {"dtype": dtype, "shape": shape, "data": kind}
-        ways = {"native": lambda a=a, b=b: xp.matmul(a, b), "ours": lambda a=a, b=b: FACES[dtype](a, b)}
+        product = FACES[dtype]
+        ways = {"native": partial(xp.matmul, a, b), "ours": partial(product, a, b)}
+        more = peers.gemmul8(a, b) if gpu else {}
+        once = {}
+        if kind == kinds[0]:
+            once["prepared"] = partial(product, a, ozaki.prepare(b, "right"))
+            if not gpu:
+                once["exact"] = partial(product, a, b, accuracy="exact")
+        times = timed({**ways, **more, **once}, gpu, repeats)
         result["peers"] = {}
-        for name, work in {**ways, **(peers.gemmul8(a, b) if gpu else {})}.items():
-            times = timed(work, gpu, repeats)
+        for name, work in {**ways, **more}.items():
             worst, rms = error(work(), a, b)
             into = result if name in ways else result["peers"]
-            into[name] = {**times, "teraflops": flops / times["seconds"] / 1e12, "max": worst, "rms": rms}
-        if kind == kinds[0]:
-            p = ozaki.prepare(b, "right")
-            FACES[dtype](a, p)
-            result["prepared"] = timed(lambda a=a, p=p: FACES[dtype](a, p), gpu, repeats)
+            speed = flops / times[name]["seconds"] / 1e12
+            into[name] = {**times[name], "teraflops": speed, "max": worst, "rms": rms}
+        result |= {name: times[name] for name in once}
         if not gpu and kind == kinds[0]:
-            result.update(exact_peers(a, b, dtype, repeats))
+            result.update(ball_arithmetic(a, b))
         chosen = ozaki.plan(a, b)
         result["plan"] = {
             "products": chosen.products,
@@ -143,22 +162,20 @@ def measure(xp, dtype, shape, kinds, repeats):
         yield result
 
 
-def exact_peers(a, b, dtype, repeats):
-    """Seconds of the correctly rounded product, and of python-flint's ball arithmetic at 120 bits."""
-    found = {"exact": timed(lambda: FACES[dtype](a, b, accuracy="exact"), False, repeats)}
-    if np.dtype(dtype).kind == "c" or len(a) > 1024:
-        return found
+def ball_arithmetic(a, b):
+    """Seconds of python-flint's product at 120 bits, where that is installed and does not take minutes."""
+    if a.dtype.kind == "c" or len(a) > 1024:
+        return {}
     try:
         import flint
     except ImportError:
-        return found
+        return {}
     x, y = (flint.arb_mat(m.tolist()) for m in (a, b))
     before, flint.ctx.prec = flint.ctx.prec, 120
     try:
-        found["arb_mat"] = timed(lambda: x * y, False, 3)
+        return {"arb_mat": {"seconds": median_clock(lambda: x * y, 3, warm=0)}}
     finally:
         flint.ctx.prec = before
-    return found
 
 
 def versions(xp):

@@ -62,6 +62,8 @@ _SUMMARY_CONSTANTS: dict[str, Any] = {
     "NONFINITE": NONFINITE,
     "DISCARD": DISCARD,
     "OCTAVES": OCTAVES,
+    "WARPS": 22,
+    "BATCH": 8,
 }
 
 
@@ -150,7 +152,6 @@ _SUMMARIZE = Kernel(
     r"""
 typedef unsigned long long u64;
 typedef long long i64;
-#define WARPS 8
 #define COUNT_MASK ((1u << COUNT_BITS) - 1)
 /* norm_scales, where no scales are given: the largest s with square·4^s below the norm limit. */
 __device__ int norm_scale(int exponent, i64 square, int limit_bits, int thirtyseconds) {
@@ -189,13 +190,21 @@ summarize(const int *exponent, const i64 *total, const i64 *square, const int *s
     const int top = limit_bits / 2;
     for (int d = warp; d < OCTAVES; d += WARPS) {
         unsigned found = 0;
-        for (int i = 0; usable && i < segments; i++) {
-            const i64 at = (i64)i * rows + row;
-            const int level = segment_exponents[at] + s - 1 - (top - d);
-            if (level < 0) continue;
-            const int index = min(level < FINE ? level : FINE - 1 + (level - (FINE - 1)) / STEP, COUNTS - 1);
-            const unsigned word = counts[(at - row) * COUNT_WORDS + (i64)(index % COUNT_WORDS) * rows + row];
-            found += word >> index / COUNT_WORDS * COUNT_BITS & COUNT_MASK;
+        for (int first = 0; first < segments; first += BATCH) {
+            int level[BATCH]; /* several at once: each lookup has to wait for memory twice */
+#pragma unroll
+            for (int i = 0; i < BATCH; i++) {
+                const bool exists = usable && first + i < segments;
+                const i64 at = (i64)(first + i) * rows + row;
+                level[i] = exists ? segment_exponents[at] + s - 1 - (top - d) : -1;
+            }
+#pragma unroll
+            for (int i = 0; i < BATCH; i++) {
+                const int coarse = FINE - 1 + (level[i] - (FINE - 1)) / STEP;
+                const int index = min(level[i] < FINE ? level[i] : coarse, COUNTS - 1);
+                const i64 at = ((i64)(first + i) * COUNT_WORDS + index % COUNT_WORDS) * rows + row;
+                if (level[i] >= 0) found += counts[at] >> index / COUNT_WORDS * COUNT_BITS & COUNT_MASK;
+            }
         }
         const unsigned most = __reduce_max_sync(~0u, usable ? (unsigned)length - found : 0);
         if (lane == 0) atomicMax(&out[3 + d], (u64)most);
@@ -222,8 +231,8 @@ def _summarize_device(
         sizes = (given, np.int32(rows), segments, np.int64(p.length))
         limits = (np.int32(limit.bits), np.int32(limit.thirtyseconds))
         arrays = (p.exponent, p.total, p.square, p.segments.exponent, p.segments.counts, made[i])
-        grid = (-(-rows // 32),)
-        _SUMMARIZE(grid, (256,), (*arrays, *sizes, *limits, found[i]), **_SUMMARY_CONSTANTS)
+        grid, block = (-(-rows // 32),), (32 * _SUMMARY_CONSTANTS["WARPS"],)
+        _SUMMARIZE(grid, block, (*arrays, *sizes, *limits, found[i]), **_SUMMARY_CONSTANTS)
 
     side_by_side(lambda: reduce(0), lambda: reduce(1))
     pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(found.nbytes), np.uint64, found.size)
@@ -275,14 +284,21 @@ def first_stage(a: Summary, b: Summary, target: Format) -> float:
     truncation = 0.5 * (a.largest_total + b.largest_total) + 0.25 * length
     # |x| is at least Σ_d 2**(top - 1 - offset_d)·[|x| >= 2**(top - d)]: each octave adds half of
     # its own threshold, the lowest one all of it.
-    overlap = np.maximum(np.add.outer(a.at_least, b.at_least) - length, 0)
-    terms = np.bincount(_OFFSET_SUMS, overlap.ravel())  # exact, for there are fewer than 2**53
-    lower = math.fsum(np.ldexp(terms, 2 * (top - 1) - np.arange(len(terms))))
+    overlap = np.add.outer(a.at_least - float(length), b.at_least)
+    np.maximum(overlap, 0, out=overlap)
+    # Fewer than 2**11 counts below 2**32, times ten powers of two: each sum is exact, in any order.
+    lower = math.ldexp(math.fsum(_OCTAVE_WEIGHTS @ overlap.ravel()), 2 * (top - 1))
     return truncation / lower if lower > 0 else math.inf
 
 
-_OFFSETS = np.minimum(np.arange(OCTAVES), OCTAVES - 2)
-_OFFSET_SUMS = np.add.outer(_OFFSETS, _OFFSETS).ravel()
+def _octave_weights() -> np.ndarray:
+    """What overlaps count for, 2**-(offset_d + offset_e), in one row for every ten such sums."""
+    offsets = np.minimum(np.arange(OCTAVES), OCTAVES - 2)
+    sums = np.add.outer(offsets, offsets).ravel()
+    return np.where(sums // 10 == np.arange(sums.max() // 10 + 1)[:, None], 2.0**-sums, 0)
+
+
+_OCTAVE_WEIGHTS = _octave_weights()
 
 
 def first_tolerance(length: int, target: Format) -> float:

@@ -151,9 +151,12 @@ class Turn:
 @contextmanager
 def in_turn(a: Operand, b: Operand) -> Iterator[None]:
     """Within the context, the prepared ones of two operands belong to this thread and this stream."""
-    turns = sorted((x.turn for x in (a, b) if x.turn is not None), key=id)
+    turns = [x.turn for x in (a, b) if x.turn is not None]
+    if not turns:
+        yield
+        return
     with ExitStack() as held:
-        for turn in turns:
+        for turn in sorted(turns, key=id):
             held.enter_context(turn.lock)
             import_cupy().cuda.get_current_stream().wait_event(turn.last_use)
             held.callback(turn.last_use.record)
