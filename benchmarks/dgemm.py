@@ -22,7 +22,7 @@ import numpy as np
 
 import ozaki
 from benchmarks import peers
-from benchmarks.timing import BUSY, events
+from benchmarks.timing import in_turns
 
 KINDS = ("normal", "(0,1]", "0.5", "1", "2", "4")
 
@@ -95,24 +95,11 @@ def median_clock(work, repeats, warm=1):
 
 
 def timed(works, gpu, repeats):
-    """Median seconds of one call alone and, on a GPU, of one of many queued one after another.
-
-    There they take turns: what ran before decides how fast a GPU at its power limit is.
-    """
+    """Median seconds of a call and, on a GPU, of a call alone besides one of many in a queue."""
     if not gpu:
         return {name: {"seconds": median_clock(work, repeats)} for name, work in works.items()}
-    for work in works.values():
-        for _ in range(4):
-            work()
-    alone, queued = ({name: [] for name in works} for _ in range(2))
-    for _ in range(repeats):
-        for name, work in works.items():
-            alone[name].append(events(work))
-            queued[name].append(events(work, int(min(max(BUSY / alone[name][0], 1), 50))))
-    return {
-        name: {"seconds": float(np.median(queued[name])), "alone": float(np.median(alone[name]))}
-        for name in works
-    }
+    times = in_turns(works, repeats)
+    return {name: {"seconds": queued, "alone": alone} for name, (queued, alone) in times.items()}
 
 
 FACES = {

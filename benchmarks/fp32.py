@@ -30,7 +30,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.timing import BUSY, events
+from benchmarks.timing import in_turns
 from multiword import SCHEMES, TensorCore, get_engine, matmul, matmul_plan, round_to, split
 from tests.distributions import PAIRS, normal, symmetric, unit
 
@@ -140,15 +140,6 @@ def representation() -> list[dict[str, Any]]:
     return rows
 
 
-def seconds(call: Callable[[], Any], rounds: int = 3) -> dict[str, float]:
-    """Median seconds of one of many calls queued one after another, and of one alone."""
-    for _ in range(2):
-        call()
-    alone = float(np.median([events(call, 1) for _ in range(2 * rounds + 1)]))
-    count = int(min(max(BUSY / alone, 2), 50))
-    return {"queued": float(np.median([events(call, count) for _ in range(rounds)])), "alone": alone}
-
-
 def speed(sizes: list[int]) -> list[dict[str, Any]]:
     """Throughput and error of square products, native ones beside ours (Figs. 4.1, 4.4)."""
     import cupy
@@ -159,11 +150,10 @@ def speed(sizes: list[int]) -> list[dict[str, Any]]:
             cupy.get_default_memory_pool().free_all_blocks()
             rng = cupy.random.default_rng(n)
             a, b = draw(rng, (n, n)), draw(rng, (n, n))
-            results = {}
-            for name, call in _calls(a, b).items():
-                time = seconds(call, 3 if n < 16384 else 1)
-                rates = {"TF": 2 * n**3 / time["queued"] / 1e12, "TF alone": 2 * n**3 / time["alone"] / 1e12}
-                results[name] = {**rates, **errors(call(), a, b)}
+            results, calls = {}, _calls(a, b)
+            for name, (queued, alone) in in_turns(calls, 5 if n < 16384 else 3).items():
+                rates = {"TF": 2 * n**3 / queued / 1e12, "TF alone": 2 * n**3 / alone / 1e12}
+                results[name] = {**rates, **errors(calls[name](), a, b)}
             rows.append({"n": n, "data": label, "choice": matmul_plan(a, b).choice, "results": results})
             print(_line(rows[-1]), flush=True)
     return rows
@@ -239,7 +229,8 @@ def splitting(n: int) -> dict[str, float]:
     for name, of in operands.items():
         pair = split_operands(of)
         calls[f"split {name}"] = 16, lambda of=of: split_operands(of)
-    return {name: size * n * n / seconds(call)["queued"] for name, (size, call) in calls.items()}
+    times = in_turns({name: call for name, (_, call) in calls.items()}, 5)
+    return {name: size * n * n / times[name][0] for name, (size, _) in calls.items()}
 
 
 def header(command: str) -> dict[str, Any]:
