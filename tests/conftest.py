@@ -1,4 +1,10 @@
-"""Shared fixtures: the GPU, where there is one, and hypothesis's profile."""
+"""Shared fixtures: the GPU, where there is one, and hypothesis's profile.
+
+With POISON=1 in the environment CuPy's memory comes filled with NaN, and with -1 for integers: what
+reads memory that nothing has written shows in a result.
+"""
+
+import os
 
 import pytest
 from hypothesis import settings
@@ -25,3 +31,23 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=found))
         elif "two_gpus" in item.keywords and found < 2:
             item.add_marker(pytest.mark.skip(reason="needs two GPUs"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def poisoned_memory():
+    if not os.environ.get("POISON"):
+        yield
+        return
+    import cupy
+
+    pool = cupy.get_default_memory_pool()
+
+    def malloc(size):
+        memory = pool.malloc(size)
+        if size:
+            memory.memset_async(0xFF, size, cupy.cuda.get_current_stream())
+        return memory
+
+    cupy.cuda.set_allocator(malloc)
+    yield
+    cupy.cuda.set_allocator(pool.malloc)
