@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -13,9 +12,10 @@ from multiword._arrays import Array, is_cupy, namespace
 from multiword._graphs import side_by_side
 from multiword.engines import Engine, get_product
 from multiword.engines._machine import bandwidth, device_name, rates
-from multiword.formats import FORMATS
+from multiword.formats import FORMATS, Format
 from ozaki import _certificate as certificate
 from ozaki import _residues
+from ozaki._evidence import Evidence, Reading, gather
 from ozaki._operand import Operand
 from ozaki._scales import NORM_LIMITS, norm_limit
 from ozaki._schemes import Residues, Scheme, Slices, Task, choose_panels, exact_product, fits_whole
@@ -145,27 +145,28 @@ def make_plan(a: Operand, b: Operand, options: Options, computed: bool = False) 
     with np.errstate(all="ignore"):  # divisions by empty sums are looked at, and meant
         if options.accuracy not in NORM_LIMITS:
             return _fixed_plan(a, b, options, certify=not computed)
-        plan, send = ordinary_plan(a, b, options)
-        read = send()
+        plan, reading = ordinary_plan(a, b, options)
+        reading.copy()
+        reading.mark()
         # A prepared operand that is split for other scales will probably need those again.
         at_hand = (not x.nbytes or x.held(plan.steps, plan.scales[x.side]) is not None for x in (a, b))
         try:
             if computed and is_cupy(a.matrix) and all(at_hand):
                 split_whole(plan, a, b, options)
         finally:  # what is on its way arrives before its memory may be given back
-            summaries = read()
+            evidence = reading.wait()
         limits = FORMATS[str(options.accuracy)]
-        found = certificate.widening(*summaries, limits)
+        found = certificate.widening(evidence, limits)
         if found is not None:
             bits, bound = found
             plan = widened_plan(a, b, options, bits) if bits else plan
-            return replace(plan, bound=bound, nonfinite=any(s.nonfinite for s in summaries))
+            return replace(plan, bound=bound, nonfinite=evidence.nonfinite)
         a.forget_split()
         b.forget_split()
         sums = partial(_exact_sums, options)
         scales, error = certificate.second_stage(a, b, plan.scales, limits, sums)
-        scales, send = certificate.summarize((a.profile, b.profile), scales, limits)
-        return _plan_for(a, b, options, scales, send()(), None, error)
+        scales, evidence = _evidence(a, b, scales, limits)
+        return _plan_for(a, b, options, scales, evidence, None, error)
 
 
 def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan:
@@ -175,26 +176,35 @@ def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan
         given = a.exact, b.exact
     else:
         given = a.width(int(options.accuracy)), b.width(int(options.accuracy))
-    scales, send = certificate.summarize((a.profile, b.profile), given, limits)
-    summaries = send()()
-    bound = 0.0 if options.accuracy == "exact" else certificate.first_stage(*summaries, limits)
+    scales, evidence = _evidence(a, b, given, limits)
+    bound = 0.0 if options.accuracy == "exact" else certificate.first_stage(evidence, limits)
     if bound == math.inf and certify:
         bound, _ = certificate.pair_errors(a, b, scales, partial(_exact_sums, options))
-    return _plan_for(a, b, options, scales, summaries, None, bound)
+    return _plan_for(a, b, options, scales, evidence, None, bound)
 
 
-def ordinary_plan(a: Operand, b: Operand, options: Options) -> tuple[Plan, Callable[[], certificate.Reading]]:
+def _evidence(
+    a: Operand, b: Operand, scales: tuple[Array, Array], limits: Format
+) -> tuple[tuple[Array, Array], Evidence]:
+    """The scales and the evidence for them, at once."""
+    scales, reading = gather((a.profile, b.profile), scales, limits)
+    reading.copy()
+    reading.mark()
+    return scales, reading.wait()
+
+
+def ordinary_plan(a: Operand, b: Operand, options: Options) -> tuple[Plan, Reading]:
     """The plan with the norm scales, which depends on no number of the data, still to be certified.
 
-    On a GPU nothing is waited for: the second of what is returned sends what the certificate needs.
+    On a GPU nothing is waited for: the second of what is returned has what the certificate needs.
     """
     limits = FORMATS[str(options.accuracy)]
     name = limits.name, 0
     side_by_side(lambda: a.profile, lambda: b.profile)
     known = a.norm_scales.get(name), b.norm_scales.get(name)
-    scales, send = certificate.summarize((a.profile, b.profile), known, limits)
+    scales, reading = gather((a.profile, b.profile), known, limits)
     a.norm_scales[name], b.norm_scales[name] = scales
-    return widened_plan(a, b, options, 0), send
+    return widened_plan(a, b, options, 0), reading
 
 
 def widened_plan(a: Operand, b: Operand, options: Options, bits: int) -> Plan:
@@ -220,20 +230,20 @@ def _plan_for(
     b: Operand,
     options: Options,
     scales: tuple[Array, Array],
-    summaries: tuple[certificate.Summary, certificate.Summary] | None,
+    evidence: Evidence | None,
     log2_square: float | None,
     bound: float,
 ) -> Plan:
-    """The plan for given scales: sized by the summaries, or by a norm limit that holds for any data."""
+    """The plan for given scales: sized by the evidence, or by a norm limit that holds for any data."""
     target = FORMATS[TARGETS[a.matrix.dtype.name]]
-    if summaries is None:
+    if evidence is None:
         assert log2_square is not None
         # Rounding to integers adds at most sqrt(k)/2 to a norm.
         bits = log2_square + 2 * math.log2(1 + math.sqrt(a.length) * 2.0 ** (-1 - log2_square / 2))
         widths = (math.floor(log2_square / 2) + 1,) * 2
     else:
-        bits = certificate.log2_norms(*summaries)
-        widths = (_width(summaries[0]), _width(summaries[1]))
+        bits = certificate.log2_norms(evidence)
+        widths = (_width(evidence.log2_squares[0]), _width(evidence.log2_squares[1]))
     task = Task((a.rows, a.depth, b.rows), len(a.parts), widths, bits, target)
     steps = choose_scheme(task, options.scheme, options.word, options.engine)
     panels = choose_panels(steps, task.shape, options.workspace)
@@ -252,7 +262,7 @@ def _plan_for(
         bound=bound,
         steps=steps,
         scales=scales,
-        nonfinite=summaries is not None and any(s.nonfinite for s in summaries),
+        nonfinite=evidence is not None and evidence.nonfinite,
     )
 
 
@@ -267,9 +277,9 @@ def choose_scheme(task: Task, scheme: str, word: str | None, engine: Engine) -> 
     return Residues(task, word, engine.name == "host") if name == "residues" else Slices(task, word)
 
 
-def _width(summary: certificate.Summary) -> int:
+def _width(log2_square: float) -> int:
     """Bits of the widest integer: no element exceeds its row's 2-norm."""
-    return math.floor(summary.log2_square / 2 + 2.0**-10) + 1
+    return math.floor(log2_square / 2 + 2.0**-10) + 1
 
 
 def _exact_sums(options: Options, a: Operand, b: Operand, bits: int) -> Array:

@@ -158,7 +158,8 @@ class Captured:
                 raise _Unfit
         left, right = a.copy(), b.copy()
         with self._recorder.capture((a.matrix, b.matrix), graphs):
-            plan, self._send = ordinary_plan(left, right, options)
+            plan, self._reading = ordinary_plan(left, right, options)
+            self._reading.copy()
         (self._measure,), self._scales = graphs, plan.scales
         # What the product is warmed up with must be scales: kernels index their tables by them.
         self._measure.replay((a.matrix, b.matrix), import_cupy().cuda.get_current_stream())
@@ -176,13 +177,13 @@ class Captured:
         stream = cupy.cuda.get_current_stream()
         arrays = a.matrix, b.matrix, cupy.empty((a.rows, b.rows), a.matrix.dtype)
         self._measure.replay(arrays[:2], stream)
-        read = self._send()
+        self._reading.mark()
         # What the last call's operands asked for will do for this one's: the GPU need not wait.
         expected = self._expected
         if expected is not None:
             self._multiply[expected].replay(arrays, stream)
-        summaries = read()
-        found = certificate.widening(*summaries, FORMATS[str(self._options.accuracy)])
+        evidence = self._reading.wait()
+        found = certificate.widening(evidence, FORMATS[str(self._options.accuracy)])
         needed = self._expected = None if found is None else found[0]
         if needed is None:
             return None
@@ -195,7 +196,7 @@ class Captured:
                     return None
                 _forget_the_oldest()
             self._multiply[needed].replay(arrays, stream)
-        if summaries[0].nonfinite or summaries[1].nonfinite:
+        if evidence.nonfinite:
             overwrite_nonfinite(a.double_parts, b.double_parts, self._scales, arrays[2])
         return arrays[2]
 

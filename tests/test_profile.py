@@ -2,15 +2,18 @@
 
 import math
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
 
 from multiword._arrays import real_parts
+from multiword.formats import FORMATS
+from ozaki._evidence import gather
 from ozaki._last_places import exact_scales, rows_with_zeros
 from ozaki._parallel import SCRATCH_BYTES, contiguous_rows, scratch
 from ozaki._profile import BITS, COUNT_BITS, LEVELS, NONFINITE, SEGMENT, ZERO, profile
-from ozaki._scales import DISCARD
+from ozaki._scales import DISCARD, norm_limit
 
 
 def segment_by_definition(numbers):
@@ -103,6 +106,36 @@ def test_subnormal_and_huge_rows():
     p = profile([x])
     assert p.exponent.tolist() == [-1069, 1024]
     assert p.total.tolist() == [2**11 + 2**15 + 2, 2**15 + 2]
+
+
+@pytest.mark.parametrize("octaves", [0, 3, 30])
+def test_evidence_is_true_of_every_pair(octaves):
+    rng = np.random.default_rng(2)
+    shape, target = (5, 700), FORMATS["fp64"]
+    a, b = (
+        np.ldexp(rng.standard_normal(shape), rng.integers(-octaves, octaves + 1, shape)) for _ in range(2)
+    )
+    a[3] = 0
+    profiles = profile([a]), profile([b])
+    scales, reading = gather(profiles, (None, None), target)
+    evidence = reading.wait()
+    top = norm_limit(target, shape[1]).bits // 2
+    lower = sum(map(Fraction, evidence.sums)) * 4 ** (top - 1)
+    scaled = [
+        [
+            [Fraction(abs(v)) * Fraction(2) ** int(s) for v in row]
+            for row, s in zip(x.tolist(), scale, strict=True)
+        ]
+        for x, scale in zip((a, b), scales, strict=True)
+    ]
+    del scaled[0][3]
+    for rows, total, log2_square in zip(scaled, evidence.totals, evidence.log2_squares, strict=True):
+        for row in rows:
+            assert sum(row) <= Fraction(total)
+            assert sum(v * v for v in row) <= Fraction(2.0 ** (log2_square + 2.0**-40))
+    least = min(sum(x * y for x, y in zip(*pair, strict=True)) for pair in product(*scaled))
+    assert 0 < lower <= least
+    assert octaves or lower > least / 20
 
 
 def test_last_places_and_zeros():

@@ -1,5 +1,6 @@
 """The kernels of scheme "residues" give what their NumPy forms give, number for number."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from multiword._arrays import real_parts
 from multiword.formats import FORMATS
+from ozaki._evidence import gather
 from ozaki._last_places import exact_scales, rows_with_zeros
 from ozaki._pairs import pair_errors
 from ozaki._plan import _exact_sums
@@ -67,6 +69,29 @@ def test_profiles(cupy, kind, dtype, shape):
         for name in ("exponent", "total", "square", "counts"):
             of_segments = getattr(found.segments, name).get()
             assert np.array_equal(of_segments, getattr(expected.segments, name)), name
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_evidence(cupy, kind, dtype, shape):
+    x, y = matrix(kind, shape, dtype), matrix("wide", shape, dtype)
+    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
+    with np.errstate(all="ignore"):
+        scales, reading = gather((profile(real_parts(x)), profile(real_parts(y))), (None, None), target)
+        expected = reading.wait()
+    for given in (None, None), scales:
+        sides = [profile(real_parts(cupy.asarray(z))) for z in (x, y)]
+        found, reading = gather(
+            tuple(sides), tuple(s if s is None else cupy.asarray(s) for s in given), target
+        )
+        reading.copy()
+        reading.mark()
+        evidence = reading.wait()
+        assert all(np.array_equal(s.get(), t) for s, t in zip(found, scales, strict=True))
+        assert np.allclose(evidence.log2_squares, expected.log2_squares, rtol=1e-14)
+        assert replace(evidence, log2_squares=expected.log2_squares) == expected
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")

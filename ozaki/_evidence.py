@@ -1,0 +1,314 @@
+"""The evidence for the first stage of the certificate: what is true of every row of A and column of B.
+
+It is gathered from the profiles of both operands, on a GPU by two small kernels, and is a handful of
+numbers, which the host reads while the GPU goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from multiword._arrays import Array, import_cupy, is_cupy, namespace
+from multiword._graphs import side_by_side
+from multiword._kernels import Kernel
+from multiword.formats import Format
+from ozaki._profile import BITS, COUNT_BITS, COUNT_WORDS, FINE, LEVELS, NONFINITE, STEP, ZERO, Profile
+from ozaki._scales import DISCARD, NormLimit, norm_limit, norm_scales, usable_rows
+
+OCTAVES = 44
+"""Octaves below the norm limit over which scaled magnitudes are counted."""
+
+_OFFSETS = np.minimum(np.arange(OCTAVES), OCTAVES - 2)
+"""|x| is at least Σ_d 2**(top - 1 - offset_d)·[|x| >= 2**(top - d)]: each octave adds half of its own
+threshold, the lowest one all of it."""
+
+_SUMS = 2 * (OCTAVES - 2) // 10 + 1
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is true of all usable rows of A and columns of B, scaled to a' and b'.
+
+    Attributes
+    ----------
+    nonfinite : whether there is an Inf or NaN in A or B.
+    totals : upper bounds of Σ|a'| and of Σ|b'|.
+    log2_squares : log2 of upper bounds of Σa'² and Σb'², at least 0, to a few ulps.
+    sums : their sum times 4**(top - 1), with top = bits // 2 of the norm limit, is a lower bound of
+        Σ|a'||b'|; ten octaves each, and exact.
+    length : elements in a row.
+    """
+
+    nonfinite: bool
+    totals: tuple[float, float]
+    log2_squares: tuple[float, float]
+    sums: list[float]
+    length: int
+
+    @classmethod
+    def of(cls, numbers: list[float], length: int) -> Evidence:
+        """From the numbers that the kernel `gather_evidence` writes."""
+        nonfinite, a, b, square_a, square_b, *sums = numbers
+        return cls(nonfinite > 0, (a, b), (square_a, square_b), sums, length)
+
+
+class Reading(Protocol):
+    """Evidence on its way to the host."""
+
+    def copy(self) -> None:
+        """Queue the transfer."""
+
+    def mark(self) -> None:
+        """Remember what has been queued: `wait` waits for no more."""
+
+    def wait(self) -> Evidence:
+        """The evidence, once it is there."""
+        ...
+
+
+def gather(
+    profiles: tuple[Profile, Profile], scales: tuple[Array | None, Array | None], limits: Format
+) -> tuple[tuple[Array, Array], Reading]:
+    """Return the scales of both operands, and the evidence for them.
+
+    Where no scales are given, they are the norm scales of the format `limits`, made in the same pass.
+    """
+    limit = norm_limit(limits, profiles[0].length)
+    if is_cupy(profiles[0].exponent):
+        return _gather_device(profiles, scales, limit)
+    made = [norm_scales(p, limits) if s is None else s for p, s in zip(profiles, scales, strict=True)]
+    summaries = [_summary_host(p, s, limit.bits // 2) for p, s in zip(profiles, made, strict=True)]
+    totals, squares, (left, right) = zip(*summaries, strict=True)
+    length = profiles[0].length
+    nonfinite = any((p.exponent == NONFINITE).any() for p in profiles)
+    return (made[0], made[1]), _Here(
+        Evidence(nonfinite, totals, squares, _octave_sums(left, right, length), length)
+    )
+
+
+@dataclass(frozen=True)
+class _Here:
+    """Evidence that is on the host already."""
+
+    evidence: Evidence
+
+    def copy(self) -> None:
+        pass
+
+    def mark(self) -> None:
+        pass
+
+    def wait(self) -> Evidence:
+        return self.evidence
+
+
+def _summary_host(profile: Profile, scale: np.ndarray, top: int) -> tuple[float, float, np.ndarray]:
+    """Upper bounds of Σ|a'| and of log2 Σa'² for all usable rows, and the counts that all reach."""
+    usable = usable_rows(profile)
+    if not usable.any():
+        return 0.0, 0.0, np.full(OCTAVES, profile.length)
+    p, scale = profile.block(usable), scale[usable]
+    height = p.exponent + scale  # bits of the largest integer of each row
+    total = np.ldexp(p.total.astype(np.float64), height - BITS).max()
+    log2_square = max(0.0, (np.log2(p.square) + 2.0 * (height - BITS)).max())
+    return float(total), float(log2_square), _at_least(p, scale, top).min(axis=1)
+
+
+def _at_least(profile: Profile, scale: np.ndarray, top: int) -> np.ndarray:
+    """How many scaled magnitudes of each row are at least 2**(top - d), for d = 0, 1, …: (OCTAVES, r)."""
+    segments = profile.segments
+    height = segments.exponent + scale
+    words = segments.counts.transpose(1, 0, 2)
+    counts = np.concatenate([words >> COUNT_BITS * i & ((1 << COUNT_BITS) - 1) for i in range(3)])
+    found = np.zeros((OCTAVES, len(scale)), np.int64)
+    for bits in np.unique(height[segments.exponent != ZERO]):  # few, unless the numbers spread far
+        here = np.einsum("isr,sr->ir", counts, (height == bits).astype(counts.dtype))
+        # Segments of that height count magnitudes from 2**(bits - 1 - q): look up the largest such q.
+        level = bits - 1 - (top - np.arange(OCTAVES))
+        index = np.where(level < FINE, level, FINE - 1 + (level - (FINE - 1)) // STEP)
+        found[level >= 0] += here[np.minimum(index[level >= 0], len(LEVELS) - 1)]
+    return found
+
+
+def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> list[float]:
+    """`Evidence.sums` from the counts: if N elements reach x, and M reach y, N + M - length products x·y."""
+    overlap = np.maximum(np.add.outer(a, b) - length, 0).ravel()
+    terms = np.bincount(np.add.outer(_OFFSETS, _OFFSETS).ravel(), overlap, 10 * _SUMS)
+    # Fewer than 2**11 counts below 2**32, times ten powers of two: a float64 holds each sum.
+    return (terms * 2.0 ** -np.arange(10 * _SUMS)).reshape(_SUMS, 10).sum(axis=1).tolist()
+
+
+_CONSTANTS: dict[str, Any] = {
+    "BITS": BITS,
+    "FINE": FINE,
+    "STEP": STEP,
+    "COUNTS": len(LEVELS),
+    "COUNT_BITS": COUNT_BITS,
+    "COUNT_WORDS": COUNT_WORDS,
+    "ZERO": ZERO,
+    "NONFINITE": NONFINITE,
+    "DISCARD": DISCARD,
+    "OCTAVES": OCTAVES,
+    "WARPS": 22,
+    "BATCH": 8,
+}
+
+_SUMMARIZE = Kernel(
+    "summarize",
+    r"""
+typedef unsigned long long u64;
+typedef long long i64;
+#define COUNT_MASK ((1u << COUNT_BITS) - 1)
+/* norm_scales, where no scales are given: the largest s with square·4^s below the norm limit. */
+__device__ int norm_scale(int exponent, i64 square, int limit_bits, int thirtyseconds) {
+    if (exponent == ZERO) return 0;
+    if (exponent == NONFINITE) return DISCARD;
+    const int bits = 63 - __clzll(square);
+    const i64 threshold = (1ll << bits) + (((thirtyseconds - 32) * (1ll << bits)) >> 5);
+    return ((limit_bits - bits - (square > threshold)) >> 1) + BITS - exponent;
+}
+/* The bits of a positive double order as the numbers do. */
+__device__ void raise(u64 *largest, double x) {
+    for (int d = 16; d; d >>= 1) x = fmax(x, __shfl_xor_sync(~0u, x, d));
+    if (threadIdx.x == 0) atomicMax(largest, (u64)__double_as_longlong(x));
+}
+
+/* _summary_host: every lane has a row, every warp some of the octaves.
+   out: nonfinite, the bits of largest_total and of log2_square, length - at_least[OCTAVES] */
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
+summarize(const int *exponent, const i64 *total, const i64 *square, const int *segment_exponents,
+          const unsigned *counts, int *scale, int given, int rows, int segments, i64 length, int limit_bits,
+          int thirtyseconds, u64 *out) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = blockIdx.x * 32 + lane;
+    const int e = row < rows ? exponent[row] : ZERO;
+    int s = 0;
+    if (row < rows) {
+        s = given ? scale[row] : norm_scale(e, square[row], limit_bits, thirtyseconds);
+        if (!given && warp == 0) scale[row] = s;
+    }
+    const bool usable = e != ZERO && e != NONFINITE;
+    if (warp == 0) {
+        const int units = e + s - BITS;
+        raise(&out[1], usable ? scalbn((double)total[row], units) : 0);
+        raise(&out[2], usable ? fmax(0.0, log2((double)square[row]) + 2.0 * units) : 0);
+        if (e == NONFINITE) atomicMax(&out[0], 1ull);
+    }
+    const int top = limit_bits / 2;
+    for (int d = warp; d < OCTAVES; d += WARPS) {
+        unsigned found = 0;
+        for (int first = 0; first < segments; first += BATCH) {
+            int level[BATCH]; /* several at once: each lookup has to wait for memory twice */
+#pragma unroll
+            for (int i = 0; i < BATCH; i++) {
+                const bool exists = usable && first + i < segments;
+                const i64 at = (i64)(first + i) * rows + row;
+                level[i] = exists ? segment_exponents[at] + s - 1 - (top - d) : -1;
+            }
+#pragma unroll
+            for (int i = 0; i < BATCH; i++) {
+                const int coarse = FINE - 1 + (level[i] - (FINE - 1)) / STEP;
+                const int index = min(level[i] < FINE ? level[i] : coarse, COUNTS - 1);
+                const i64 at = ((i64)(first + i) * COUNT_WORDS + index % COUNT_WORDS) * rows + row;
+                if (level[i] >= 0) found += counts[at] >> index / COUNT_WORDS * COUNT_BITS & COUNT_MASK;
+            }
+        }
+        const unsigned most = __reduce_max_sync(~0u, usable ? (unsigned)length - found : 0);
+        if (lane == 0) atomicMax(&out[3 + d], (u64)most);
+    }
+}
+""",
+    (_CONSTANTS,),
+)
+
+
+_GATHER = Kernel(
+    "gather_evidence",
+    r"""
+typedef unsigned long long u64;
+#define OFFSET(d) min(d, OCTAVES - 2)
+/* _octave_sums, behind what else `summarize` has found of both operands. One block. */
+extern "C" __global__ void gather_evidence(const u64 *found, long long length, double *out) {
+    __shared__ long long count[2][OCTAVES];
+    __shared__ double terms[10 * SUMS];
+    for (int i = threadIdx.x; i < 2 * OCTAVES; i += blockDim.x)
+        count[i / OCTAVES][i % OCTAVES] = length - found[i / OCTAVES * (3 + OCTAVES) + 3 + i % OCTAVES];
+    __syncthreads();
+    for (int t = threadIdx.x; t < 10 * SUMS; t += blockDim.x) {
+        long long sum = 0;
+        for (int d = 0; d < OCTAVES; d++) {
+            const int rest = t - OFFSET(d);
+            for (int e = rest; e <= rest + (rest == OCTAVES - 2); e++)
+                if (e >= 0 && e < OCTAVES && OFFSET(e) == rest)
+                    sum += max(0ll, count[0][d] + count[1][e] - length);
+        }
+        terms[t] = (double)sum * __longlong_as_double((u64)(1023 - t) << 52);
+    }
+    __syncthreads();
+    const u64 *const of_a = found, *const of_b = found + 3 + OCTAVES;
+    for (int i = threadIdx.x; i < SUMS; i += blockDim.x) {
+        double sum = 0;
+        for (int j = 0; j < 10; j++) sum += terms[10 * i + j];
+        out[5 + i] = sum;
+    }
+    if (threadIdx.x == 0) out[0] = of_a[0] || of_b[0];
+    if (threadIdx.x < 2) {
+        out[1 + threadIdx.x] = __longlong_as_double((threadIdx.x ? of_b : of_a)[1]);
+        out[3 + threadIdx.x] = __longlong_as_double((threadIdx.x ? of_b : of_a)[2]);
+    }
+}
+""",
+    ({"OCTAVES": OCTAVES, "SUMS": _SUMS},),
+)
+
+
+def _gather_device(
+    profiles: tuple[Profile, Profile], scales: tuple[Array | None, Array | None], limit: NormLimit
+) -> tuple[tuple[Array, Array], Reading]:
+    cupy = namespace(profiles[0].exponent)
+    found = cupy.zeros((2, 3 + OCTAVES), cupy.uint64)
+    made = tuple(
+        cupy.empty(len(p.exponent), cupy.int32) if given is None else given
+        for p, given in zip(profiles, scales, strict=True)
+    )
+
+    def summarize(i: int) -> None:
+        p, rows = profiles[i], len(profiles[i].exponent)
+        given, segments = np.int32(scales[i] is not None), np.int32(len(p.segments.exponent))
+        sizes = (given, np.int32(rows), segments, np.int64(p.length))
+        limits = (np.int32(limit.bits), np.int32(limit.thirtyseconds))
+        arrays = (p.exponent, p.total, p.square, p.segments.exponent, p.segments.counts, made[i])
+        grid, block = (-(-rows // 32),), (32 * _CONSTANTS["WARPS"],)
+        _SUMMARIZE(grid, block, (*arrays, *sizes, *limits, found[i]), **_CONSTANTS)
+
+    side_by_side(lambda: summarize(0), lambda: summarize(1))
+    numbers = cupy.empty(5 + _SUMS)
+    arguments = (found, np.int64(profiles[0].length), numbers)
+    _GATHER((1,), (128,), arguments, OCTAVES=OCTAVES, SUMS=_SUMS)
+    return (made[0], made[1]), _There(numbers, profiles[0].length)
+
+
+class _There:
+    """Evidence on a GPU."""
+
+    def __init__(self, numbers: Array, length: int) -> None:
+        cuda = import_cupy().cuda
+        self._numbers, self._length = numbers, length
+        self._arrived = cuda.Event(block=False, disable_timing=True)
+        self._pinned = np.frombuffer(cuda.alloc_pinned_memory(numbers.nbytes), np.float64, numbers.size)
+
+    def copy(self) -> None:
+        cuda = import_cupy().cuda
+        to, source, size = self._pinned.ctypes.data, self._numbers.data.ptr, self._numbers.nbytes
+        cuda.runtime.memcpyAsync(
+            to, source, size, cuda.runtime.memcpyDeviceToHost, cuda.get_current_stream().ptr
+        )
+
+    def mark(self) -> None:
+        self._arrived.record()
+
+    def wait(self) -> Evidence:
+        self._arrived.synchronize()
+        return Evidence.of(self._pinned.tolist(), self._length)
