@@ -70,6 +70,11 @@ def side_by_side(first: Callable[[], Any], second: Callable[[], Any]) -> None:
         recorder.fork(first, second)
 
 
+def capturing() -> bool:
+    """Whether what this thread launches is captured now, and does not run."""
+    return getattr(_local, "recorder", None) is not None
+
+
 class _Launch:
     """A kernel of a graph with arguments that point into the caller's arrays."""
 

@@ -1,18 +1,19 @@
 """The evidence for the first stage of the certificate: what is true of every row of A and column of B.
 
-It is gathered from the profiles of both operands, on a GPU by two small kernels, and is a handful of
-numbers, which the host reads while the GPU goes on.
+It is gathered from the profiles of both operands, and is a handful of numbers, which a GPU writes to the
+host's memory and goes on.
 """
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from multiword._arrays import Array, import_cupy, is_cupy, namespace
-from multiword._graphs import side_by_side
+from multiword._graphs import capturing, side_by_side
 from multiword._kernels import Kernel
 from multiword.formats import Format
 from ozaki._profile import BITS, COUNT_BITS, COUNT_WORDS, FINE, LEVELS, NONFINITE, STEP, ZERO, Profile
@@ -50,7 +51,7 @@ class Evidence:
 
     @classmethod
     def of(cls, numbers: list[float], length: int) -> Evidence:
-        """From the numbers that the kernel `gather_evidence` writes."""
+        """From the numbers that the kernel `summarize` writes."""
         nonfinite, a, b, square_a, square_b, *sums = numbers
         return cls(nonfinite > 0, (a, b), (square_a, square_b), sums, length)
 
@@ -58,11 +59,8 @@ class Evidence:
 class Reading(Protocol):
     """Evidence on its way to the host."""
 
-    def copy(self) -> None:
-        """Queue the transfer."""
-
     def mark(self) -> None:
-        """Remember what has been queued: `wait` waits for no more."""
+        """Wait for what has been queued by now: a graph has to be waited for after each replay."""
 
     def wait(self) -> Evidence:
         """The evidence, once it is there."""
@@ -94,9 +92,6 @@ class _Here:
     """Evidence that is on the host already."""
 
     evidence: Evidence
-
-    def copy(self) -> None:
-        pass
 
     def mark(self) -> None:
         pass
@@ -152,6 +147,7 @@ _CONSTANTS: dict[str, Any] = {
     "NONFINITE": NONFINITE,
     "DISCARD": DISCARD,
     "OCTAVES": OCTAVES,
+    "SUMS": _SUMS,
     "WARPS": 22,
     "BATCH": 8,
 }
@@ -161,6 +157,7 @@ _SUMMARIZE = Kernel(
     r"""
 typedef unsigned long long u64;
 typedef long long i64;
+#define OFFSET(d) min(d, OCTAVES - 2)
 #define COUNT_MASK ((1u << COUNT_BITS) - 1)
 /* norm_scales, where no scales are given: the largest s with square·4^s below the norm limit. */
 __device__ int norm_scale(int exponent, i64 square, int limit_bits, int thirtyseconds) {
@@ -176,12 +173,46 @@ __device__ void raise(u64 *largest, double x) {
     if (threadIdx.x == 0) atomicMax(largest, (u64)__double_as_longlong(x));
 }
 
-/* _summary_host: every lane has a row, every warp some of the octaves.
-   out: nonfinite, the bits of largest_total and of log2_square, length - at_least[OCTAVES] */
+/* _octave_sums, and what else has been found of both operands. */
+__device__ void gather(const u64 *found, i64 length, double *evidence) {
+    __shared__ i64 count[2][OCTAVES];
+    __shared__ double terms[10 * SUMS];
+    const u64 *const of[2] = {found, found + 3 + OCTAVES};
+    for (int i = threadIdx.x; i < 2 * OCTAVES; i += blockDim.x)
+        count[i / OCTAVES][i % OCTAVES] = length - __ldcg(of[i / OCTAVES] + 3 + i % OCTAVES);
+    __syncthreads();
+    for (int t = threadIdx.x; t < 10 * SUMS; t += blockDim.x) {
+        i64 sum = 0;
+        for (int d = 0; d < OCTAVES; d++) {
+            const int e = t - OFFSET(d);
+            if (e < 0 || e > OCTAVES - 2) continue;
+            sum += max(0ll, count[0][d] + count[1][e] - length);
+            if (e == OCTAVES - 2) sum += max(0ll, count[0][d] + count[1][e + 1] - length);
+        }
+        terms[t] = (double)sum * __longlong_as_double((u64)(1023 - t) << 52);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < SUMS; i += blockDim.x) {
+        double sum = 0;
+        for (int j = 0; j < 10; j++) sum += terms[10 * i + j];
+        evidence[5 + i] = sum;
+    }
+    if (threadIdx.x == 0) evidence[0] = __ldcg(of[0]) || __ldcg(of[1]);
+    if (threadIdx.x < 2) {
+        evidence[1 + threadIdx.x] = __longlong_as_double(__ldcg(of[threadIdx.x] + 1));
+        evidence[3 + threadIdx.x] = __longlong_as_double(__ldcg(of[threadIdx.x] + 2));
+    }
+}
+
+/* _summary_host: every lane has a row, every warp some of the octaves. What is found of operand `which`:
+   nonfinite, the bits of its total and log2_square, length - at_least[OCTAVES]. The last of all blocks, of
+   both operands, gathers the evidence. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 summarize(const int *exponent, const i64 *total, const i64 *square, const int *segment_exponents,
           const unsigned *counts, int *scale, int given, int rows, int segments, i64 length, int limit_bits,
-          int thirtyseconds, u64 *out) {
+          int thirtyseconds, int which, u64 *found, unsigned blocks, double *evidence) {
+    u64 *const out = found + which * (3 + OCTAVES);
+    __shared__ bool last;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = blockIdx.x * 32 + lane;
     const int e = row < rows ? exponent[row] : ZERO;
     int s = 0;
@@ -198,7 +229,7 @@ summarize(const int *exponent, const i64 *total, const i64 *square, const int *s
     }
     const int top = limit_bits / 2;
     for (int d = warp; d < OCTAVES; d += WARPS) {
-        unsigned found = 0;
+        unsigned reached = 0;
         for (int first = 0; first < segments; first += BATCH) {
             int level[BATCH]; /* several at once: each lookup has to wait for memory twice */
 #pragma unroll
@@ -212,55 +243,22 @@ summarize(const int *exponent, const i64 *total, const i64 *square, const int *s
                 const int coarse = FINE - 1 + (level[i] - (FINE - 1)) / STEP;
                 const int index = min(level[i] < FINE ? level[i] : coarse, COUNTS - 1);
                 const i64 at = ((i64)(first + i) * COUNT_WORDS + index % COUNT_WORDS) * rows + row;
-                if (level[i] >= 0) found += counts[at] >> index / COUNT_WORDS * COUNT_BITS & COUNT_MASK;
+                if (level[i] >= 0) reached += counts[at] >> index / COUNT_WORDS * COUNT_BITS & COUNT_MASK;
             }
         }
-        const unsigned most = __reduce_max_sync(~0u, usable ? (unsigned)length - found : 0);
+        const unsigned most = __reduce_max_sync(~0u, usable ? (unsigned)length - reached : 0);
         if (lane == 0) atomicMax(&out[3 + d], (u64)most);
     }
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd((unsigned *)(found + 2 * (3 + OCTAVES)), 1u) == blocks - 1;
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    gather(found, length, evidence);
 }
 """,
     (_CONSTANTS,),
-)
-
-
-_GATHER = Kernel(
-    "gather_evidence",
-    r"""
-typedef unsigned long long u64;
-#define OFFSET(d) min(d, OCTAVES - 2)
-/* _octave_sums, behind what else `summarize` has found of both operands. One block. */
-extern "C" __global__ void gather_evidence(const u64 *found, long long length, double *out) {
-    __shared__ long long count[2][OCTAVES];
-    __shared__ double terms[10 * SUMS];
-    for (int i = threadIdx.x; i < 2 * OCTAVES; i += blockDim.x)
-        count[i / OCTAVES][i % OCTAVES] = length - found[i / OCTAVES * (3 + OCTAVES) + 3 + i % OCTAVES];
-    __syncthreads();
-    for (int t = threadIdx.x; t < 10 * SUMS; t += blockDim.x) {
-        long long sum = 0;
-        for (int d = 0; d < OCTAVES; d++) {
-            const int rest = t - OFFSET(d);
-            for (int e = rest; e <= rest + (rest == OCTAVES - 2); e++)
-                if (e >= 0 && e < OCTAVES && OFFSET(e) == rest)
-                    sum += max(0ll, count[0][d] + count[1][e] - length);
-        }
-        terms[t] = (double)sum * __longlong_as_double((u64)(1023 - t) << 52);
-    }
-    __syncthreads();
-    const u64 *const of_a = found, *const of_b = found + 3 + OCTAVES;
-    for (int i = threadIdx.x; i < SUMS; i += blockDim.x) {
-        double sum = 0;
-        for (int j = 0; j < 10; j++) sum += terms[10 * i + j];
-        out[5 + i] = sum;
-    }
-    if (threadIdx.x == 0) out[0] = of_a[0] || of_b[0];
-    if (threadIdx.x < 2) {
-        out[1 + threadIdx.x] = __longlong_as_double((threadIdx.x ? of_b : of_a)[1]);
-        out[3 + threadIdx.x] = __longlong_as_double((threadIdx.x ? of_b : of_a)[2]);
-    }
-}
-""",
-    ({"OCTAVES": OCTAVES, "SUMS": _SUMS},),
 )
 
 
@@ -268,47 +266,49 @@ def _gather_device(
     profiles: tuple[Profile, Profile], scales: tuple[Array | None, Array | None], limit: NormLimit
 ) -> tuple[tuple[Array, Array], Reading]:
     cupy = namespace(profiles[0].exponent)
-    found = cupy.zeros((2, 3 + OCTAVES), cupy.uint64)
+    found = cupy.zeros(2 * (3 + OCTAVES) + 1, cupy.uint64)
     made = tuple(
         cupy.empty(len(p.exponent), cupy.int32) if given is None else given
         for p, given in zip(profiles, scales, strict=True)
     )
+    grids = [-(-len(p.exponent) // 32) for p in profiles]
+    reading = _There(profiles[0].length)
 
     def summarize(i: int) -> None:
-        p, rows = profiles[i], len(profiles[i].exponent)
-        given, segments = np.int32(scales[i] is not None), np.int32(len(p.segments.exponent))
-        sizes = (given, np.int32(rows), segments, np.int64(p.length))
+        p, s, given = profiles[i], profiles[i].segments, np.int32(scales[i] is not None)
+        sizes = (given, *map(np.int32, s.exponent.shape[::-1]), np.int64(p.length))
         limits = (np.int32(limit.bits), np.int32(limit.thirtyseconds))
-        arrays = (p.exponent, p.total, p.square, p.segments.exponent, p.segments.counts, made[i])
-        grid, block = (-(-rows // 32),), (32 * _CONSTANTS["WARPS"],)
-        _SUMMARIZE(grid, block, (*arrays, *sizes, *limits, found[i]), **_CONSTANTS)
+        arrays = (p.exponent, p.total, p.square, s.exponent, s.counts, made[i])
+        ending = (np.int32(i), found, np.uint32(sum(grids)), reading.address)
+        _SUMMARIZE(
+            (grids[i],), (32 * _CONSTANTS["WARPS"],), (*arrays, *sizes, *limits, *ending), **_CONSTANTS
+        )
 
     side_by_side(lambda: summarize(0), lambda: summarize(1))
-    numbers = cupy.empty(5 + _SUMS)
-    arguments = (found, np.int64(profiles[0].length), numbers)
-    _GATHER((1,), (128,), arguments, OCTAVES=OCTAVES, SUMS=_SUMS)
-    return (made[0], made[1]), _There(numbers, profiles[0].length)
+    if not capturing():
+        reading.mark()
+    return (made[0], made[1]), reading
 
 
 class _There:
-    """Evidence on a GPU."""
+    """Evidence that a GPU writes to memory of the host's."""
 
-    def __init__(self, numbers: Array, length: int) -> None:
+    def __init__(self, length: int) -> None:
         cuda = import_cupy().cuda
-        self._numbers, self._length = numbers, length
-        self._arrived = cuda.Event(block=False, disable_timing=True)
-        self._pinned = np.frombuffer(cuda.alloc_pinned_memory(numbers.nbytes), np.float64, numbers.size)
-
-    def copy(self) -> None:
-        cuda = import_cupy().cuda
-        to, source, size = self._pinned.ctypes.data, self._numbers.data.ptr, self._numbers.nbytes
-        cuda.runtime.memcpyAsync(
-            to, source, size, cuda.runtime.memcpyDeviceToHost, cuda.get_current_stream().ptr
-        )
+        self._length, memory = length, cuda.alloc_pinned_memory(8 * (5 + _SUMS))
+        self._numbers, self.address = np.frombuffer(memory, np.float64, 5 + _SUMS), np.uint64(memory.ptr)
+        self._written = cuda.Event(block=False, disable_timing=True)
+        # Memory that is given back serves another: not before it has been written to.
+        weakref.finalize(self, _wait_for, self._written, self._numbers).atexit = False
 
     def mark(self) -> None:
-        self._arrived.record()
+        self._written.record()
 
     def wait(self) -> Evidence:
-        self._arrived.synchronize()
-        return Evidence.of(self._pinned.tolist(), self._length)
+        self._written.synchronize()
+        return Evidence.of(self._numbers.tolist(), self._length)
+
+
+def _wait_for(written: Any, memory: np.ndarray) -> None:
+    del memory  # which lives as long as this has not been called
+    written.synchronize()

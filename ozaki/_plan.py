@@ -146,15 +146,11 @@ def make_plan(a: Operand, b: Operand, options: Options, computed: bool = False) 
         if options.accuracy not in NORM_LIMITS:
             return _fixed_plan(a, b, options, certify=not computed)
         plan, reading = ordinary_plan(a, b, options)
-        reading.copy()
-        reading.mark()
         # A prepared operand that is split for other scales will probably need those again.
         at_hand = (not x.nbytes or x.held(plan.steps, plan.scales[x.side]) is not None for x in (a, b))
-        try:
-            if computed and is_cupy(a.matrix) and all(at_hand):
-                split_whole(plan, a, b, options)
-        finally:  # what is on its way arrives before its memory may be given back
-            evidence = reading.wait()
+        if computed and is_cupy(a.matrix) and all(at_hand):
+            split_whole(plan, a, b, options)
+        evidence = reading.wait()
         limits = FORMATS[str(options.accuracy)]
         found = certificate.widening(evidence, limits)
         if found is not None:
@@ -188,8 +184,6 @@ def _evidence(
 ) -> tuple[tuple[Array, Array], Evidence]:
     """The scales and the evidence for them, at once."""
     scales, reading = gather((a.profile, b.profile), scales, limits)
-    reading.copy()
-    reading.mark()
     return scales, reading.wait()
 
 

@@ -159,7 +159,6 @@ class Captured:
         left, right = a.copy(), b.copy()
         with self._recorder.capture((a.matrix, b.matrix), graphs):
             plan, self._reading = ordinary_plan(left, right, options)
-            self._reading.copy()
         (self._measure,), self._scales = graphs, plan.scales
         # What the product is warmed up with must be scales: kernels index their tables by them.
         self._measure.replay((a.matrix, b.matrix), import_cupy().cuda.get_current_stream())
