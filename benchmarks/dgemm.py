@@ -1,9 +1,8 @@
 """`python -m benchmarks.dgemm`: accurate products against the native routines, on a GPU or a CPU.
 
 Native, peers that are found (see `benchmarks.peers`) and ours run side by side in one process on
-the same random data; each time is the median of several, by CUDA events (GPU: in turns; of calls
-queued one after another, and of a call alone) or a clock (CPU: one after another, for the BLAS's
-threads that wait for work disturb what follows). Errors are max and root mean square of
+the same random data; each time is the median of several, by CUDA events (GPU: of calls queued one after
+another, and of a call alone, once the clock has settled) or a clock (CPU). Errors are max and root mean square of
 |C - AB| / |A||B| over sampled rows, against a reference computed in twice the precision.
 """
 
@@ -22,7 +21,7 @@ import numpy as np
 
 import ozaki
 from benchmarks import peers
-from benchmarks.timing import in_turns
+from benchmarks.timing import settled
 
 KINDS = ("normal", "(0,1]", "0.5", "1", "2", "4")
 
@@ -98,7 +97,7 @@ def timed(works, gpu, repeats):
     """Median seconds of a call and, on a GPU, of a call alone besides one of many in a queue."""
     if not gpu:
         return {name: {"seconds": median_clock(work, repeats)} for name, work in works.items()}
-    times = in_turns(works, repeats)
+    times = settled(works)
     return {name: {"seconds": queued, "alone": alone} for name, (queued, alone) in times.items()}
 
 
@@ -201,7 +200,7 @@ def main():
     parser.add_argument("--shapes", nargs="*", default=[], help="m,k,n for rectangular ones")
     parser.add_argument("--dtypes", nargs="+", default=["float64"], choices=list(FACES))
     parser.add_argument("--kinds", nargs="+", default=["normal"], choices=KINDS)
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=9, help="calls on a CPU")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if arguments.gpu:

@@ -30,7 +30,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.timing import in_turns
+from benchmarks.timing import settled
 from multiword import SCHEMES, TensorCore, get_engine, matmul, matmul_plan, round_to, split
 from tests.distributions import PAIRS, normal, symmetric, unit
 
@@ -151,7 +151,7 @@ def speed(sizes: list[int]) -> list[dict[str, Any]]:
             rng = cupy.random.default_rng(n)
             a, b = draw(rng, (n, n)), draw(rng, (n, n))
             results, calls = {}, _calls(a, b)
-            for name, (queued, alone) in in_turns(calls, 5 if n < 16384 else 3).items():
+            for name, (queued, alone) in settled(calls).items():
                 rates = {"TF": 2 * n**3 / queued / 1e12, "TF alone": 2 * n**3 / alone / 1e12}
                 results[name] = {**rates, **errors(calls[name](), a, b)}
             rows.append({"n": n, "data": label, "choice": matmul_plan(a, b).choice, "results": results})
@@ -229,7 +229,7 @@ def splitting(n: int) -> dict[str, float]:
     for name, of in operands.items():
         pair = split_operands(of)
         calls[f"split {name}"] = 16, lambda of=of: split_operands(of)
-    times = in_turns({name: call for name, (_, call) in calls.items()}, 5)
+    times = settled({name: call for name, (_, call) in calls.items()})
     return {name: size * n * n / times[name][0] for name, (size, _) in calls.items()}
 
 

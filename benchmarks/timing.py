@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
 
-BUSY = 0.02
-"""Seconds for which calls are queued, where their number is not given."""
+WARM, BUSY = 0.15, 0.1
+"""Seconds of calls that go before, until a GPU at its power limit has settled, and of those timed."""
 
 
 def events(work: Callable[[], Any], count: int = 1) -> float:
@@ -23,18 +23,22 @@ def events(work: Callable[[], Any], count: int = 1) -> float:
     return float(cupy.cuda.get_elapsed_time(start, stop)) / 1e3 / count
 
 
-def in_turns(works: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, float]]:
+def settled(works: Mapping[str, Callable[[], Any]]) -> dict[str, tuple[float, float]]:
     """Median seconds of a call among many queued one after another, and of a call alone.
 
-    The works take turns, for what ran before decides how fast a GPU at its power limit is.
+    For a tenth of a second and more what ran before decides how fast a GPU at its power limit is, so each
+    of the works runs for a while before it is timed.
     """
-    alone: dict[str, list[float]] = {name: [] for name in works}
-    queued: dict[str, list[float]] = {name: [] for name in works}
     for work in works.values():
-        for _ in range(4):
+        for _ in range(3):
             work()
-    for _ in range(rounds):
-        for name, work in works.items():
-            alone[name].append(events(work))
-            queued[name].append(events(work, int(min(max(BUSY / alone[name][0], 1), 50))))
-    return {name: (median(queued[name]), median(alone[name])) for name in works}
+    found = {}
+    for name, work in works.items():
+        first = events(work)
+        count, times = max(1, min(50, int(BUSY / 5 / first))), 5 if first < BUSY else 2
+        spent = first
+        while spent < WARM:
+            spent += count * events(work, count)
+        queued = median([events(work, count) for _ in range(times)])
+        found[name] = queued, median([events(work) for _ in range(times)])
+    return found

@@ -181,15 +181,17 @@ __device__ void gather(const u64 *found, i64 length, double *evidence) {
     for (int i = threadIdx.x; i < 2 * OCTAVES; i += blockDim.x)
         count[i / OCTAVES][i % OCTAVES] = length - __ldcg(of[i / OCTAVES] + 3 + i % OCTAVES);
     __syncthreads();
-    for (int t = threadIdx.x; t < 10 * SUMS; t += blockDim.x) {
+    const int share = threadIdx.x % 8; /* eight lanes to a term */
+    for (int t = threadIdx.x / 8; t < 10 * SUMS; t += blockDim.x / 8) {
         i64 sum = 0;
-        for (int d = 0; d < OCTAVES; d++) {
+        for (int d = share; d < OCTAVES; d += 8) {
             const int e = t - OFFSET(d);
             if (e < 0 || e > OCTAVES - 2) continue;
             sum += max(0ll, count[0][d] + count[1][e] - length);
             if (e == OCTAVES - 2) sum += max(0ll, count[0][d] + count[1][e + 1] - length);
         }
-        terms[t] = (double)sum * __longlong_as_double((u64)(1023 - t) << 52);
+        for (int i = 4; i; i >>= 1) sum += __shfl_xor_sync(0xffu << (threadIdx.x & 24), sum, i);
+        if (share == 0) terms[t] = (double)sum * __longlong_as_double((u64)(1023 - t) << 52);
     }
     __syncthreads();
     for (int i = threadIdx.x; i < SUMS; i += blockDim.x) {

@@ -22,13 +22,14 @@ from multiword.engines._libcublas import CublasError
 from multiword.formats import FORMATS
 from ozaki import _certificate as certificate
 from ozaki._operand import Operand
-from ozaki._plan import Options, ordinary_plan, split_whole, widened_plan
+from ozaki._plan import Options, Plan, ordinary_plan, split_whole, widened_plan
 from ozaki._scales import NORM_LIMITS
 from ozaki._schemes import exact_product
 from ozaki._special import overwrite_nonfinite
 
-SHARE = 16
-"""What is captured may hold one part in this many of the device's memory."""
+SHARE, SHARE_OF_ONE = 16, 64
+"""What is captured may hold one part in this many of the device's memory, and one product use one in so
+many: larger ones keep a GPU busy for longer than their launches take."""
 
 KINDS_KNOWN = 256
 """Kinds of call that are remembered."""
@@ -88,27 +89,44 @@ def _keep(key: tuple[Any, ...], known: Captured | str) -> None:
 
 
 def _forget_the_oldest() -> None:
-    """Forget what was used least recently beyond the limits; never what was used last."""
+    """Forget what was used least recently beyond the limits; never what was used last.
+
+    What has to make room for others is not captured again: where two take turns, both would be
+    at every call.
+    """
     limit = _limit()
     dropped: list[tuple[Any, ...]] = []
+    made_room: list[tuple[Any, ...]] = []
     with _lock:
         held = sum(x.nbytes for x in _known.values() if isinstance(x, Captured))
         for key, known in list(_known.items())[:-1]:
             size = known.nbytes if isinstance(known, Captured) else 0
-            if len(_known) - len(dropped) > KINDS_KNOWN or (size and held > limit):
+            if len(_known) - len(dropped) > KINDS_KNOWN:
                 held -= size
                 dropped.append(key)
+            elif size and held > limit:
+                held -= size
+                made_room.append(key)
     _drop(dropped)
+    _drop(made_room, NEVER)
 
 
-def _drop(keys: list[tuple[Any, ...]]) -> None:
+def _drop(keys: list[tuple[Any, ...]], instead: str | None = None) -> None:
     with _lock:
         gone = [_known.pop(key, None) for key in keys]
+        if instead is not None:
+            _known.update(dict.fromkeys(keys, instead))
+            for key in keys:
+                _known.move_to_end(key, last=False)
     del gone  # outside of the lock: a graph that is running is waited for
 
 
 def _limit() -> int:
     return int(import_cupy().cuda.runtime.memGetInfo()[1]) // SHARE
+
+
+def _too_large(plan: Plan) -> bool:
+    return plan.panels > 1 or plan.workspace * SHARE_OF_ONE > _limit() * SHARE
 
 
 def _capture(a: Operand, b: Operand, options: Options) -> Captured | str:
@@ -154,7 +172,7 @@ class Captured:
         graphs: list[Graph] = []
         with self._recorder.warm():
             plan, _ = ordinary_plan(a.copy(), b.copy(), options)
-            if plan.panels > 1 or plan.workspace > _limit() or plan.scheme == "slices":
+            if plan.scheme == "slices" or _too_large(plan):
                 raise _Unfit
         left, right = a.copy(), b.copy()
         with self._recorder.capture((a.matrix, b.matrix), graphs):
@@ -221,7 +239,7 @@ class Captured:
     def _queue_product(self, bits: int, a: Operand, b: Operand, out: Array) -> None:
         options = self._options
         plan = widened_plan(a, b, options, bits)
-        if plan.panels > 1 or plan.workspace > _limit():
+        if _too_large(plan):
             raise _Unfit
         split_whole(plan, a, b, options)
         exact_product(plan.steps, a, b, plan.scales, options.engine, options.workspace, out)

@@ -1,5 +1,8 @@
 """Products replayed from captured graphs: the bits of the products they stand for. All need a GPU."""
 
+import threading
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -156,6 +159,27 @@ def test_streams_and_threads(cupy):
     assert not failures
 
 
+def test_captures_that_another_thread_disturbs(cupy):
+    cases = [matrices("uniform", 40 + i, 70, 50) for i in range(12)]
+    over = threading.Event()
+
+    def disturb():
+        while not over.is_set():
+            with suppress(cupy.cuda.runtime.CUDARuntimeError):  # it may not, while a stream is captured
+                cupy.cuda.Device().synchronize()
+
+    def multiply():
+        try:
+            for a, b in cases:
+                x, y, expected = cupy.asarray(a), cupy.asarray(b), accurate_dgemm(a, b)
+                for _ in range(4):
+                    assert same(accurate_dgemm(x, y).get(), expected)
+        finally:
+            over.set()
+
+    in_threads(lambda work: work(), [disturb, multiply])
+
+
 def test_a_prepared_operand_on_many_streams(cupy):
     (a, b), (_, c) = matrices("uniform", *SHAPE), matrices("wide6", *SHAPE, seed=1)
     expected = accurate_dgemm(a, b), accurate_dgemm(a, c)
@@ -206,6 +230,26 @@ def test_memory_is_bounded_and_given_back(cupy, monkeypatch):
     assert 0 < sum(x.nbytes for x in held) <= 200 << 20
     _replay.forget()
     assert not captured()
+
+
+def test_kinds_that_do_not_fit_together_are_not_captured_again_and_again(cupy, monkeypatch):
+    made = []
+
+    class Counted(_replay.Captured):
+        def __init__(self, *arguments):
+            made.append(arguments)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(_replay, "Captured", Counted)
+    monkeypatch.setattr(_replay, "_limit", lambda: 80 << 20)  # a handle's workspace is 32 MiB of it
+    rng = cupy.random.default_rng(0)
+    operands = [rng.standard_normal((n, n)) for n in (400, 420)]
+    expected = [accurate_dgemm(a, a).get() for a in operands]
+    for _ in range(8):
+        for a, c in zip(operands, expected, strict=True):
+            assert same(accurate_dgemm(a, a).get(), c)
+    assert len(made) == 2
+    assert len(captured()) == 1
 
 
 def test_alpha_beta_and_out(cupy):
