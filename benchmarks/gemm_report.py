@@ -124,10 +124,9 @@ def steps_section(name: str) -> str:
         f"each) at {data['bandwidth'] / 1e12:.2f} TB/s, a copy's bandwidth; above 100 % some of them "
         "were still in the L2 cache. The share of the products is that of "
         f"{data['int8'] / 1e12:.0f}·10¹² operations a second, the fastest int8 product measured on the "
-        "device; large ones are held back by its power. *Measure* reads both operands twice, the second "
-        "time from the cache where it can: for the largest element of each row, and for sums and "
-        "counts relative to that; below n = 2048 it is a chain of short kernels, each waiting for the "
-        "one before."
+        "device; large ones are held back by its power. *Measure* reads both operands once, and is then a "
+        "chain of short kernels, each waiting for the one before, until the evidence is in the host's "
+        "memory."
     )
     title = f"Where the time goes, {device(data)}"
     return section(title, name, note, table(" | ".join(["n", *order]), rows))
