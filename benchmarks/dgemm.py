@@ -1,9 +1,9 @@
 """`python -m benchmarks.dgemm`: accurate products against the native routines, on a GPU or a CPU.
 
-Native, peers that are found (see `benchmarks.peers`) and ours run side by side in one process on
-the same random data; each time is the median of several, by CUDA events (GPU: of calls queued one after
-another, and of a call alone, once the clock has settled) or a clock (CPU). Errors are max and root mean square of
-|C - AB| / |A||B| over sampled rows, against a reference computed in twice the precision.
+Native, peers that are found (see `benchmarks.peers`) and ours run in one process on the same random
+data. Times are medians of several, by CUDA events (on a GPU: of calls queued one after another, and
+of a call alone, once the clock has settled) or by a clock (on a CPU). Errors are max and root mean
+square of |C - AB| / |A||B| over sampled rows, against a reference computed in twice the precision.
 """
 
 from __future__ import annotations

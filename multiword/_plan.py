@@ -19,9 +19,11 @@ AUTOMATIC = ("fast-fp16", "steady-fp16", "steady-tf32")
 _FULL_RATE_FP64 = ("V100", "A100", "H100", "H200", "B200")
 """Chips on which a product in fp64 is about as fast as one in fp32."""
 
-_FP32_RATE, _WORD_RATE, _BANDWIDTH, _LAUNCHES = 50e12, 700e12, 3e12, 180e-6
-"""Flops and bytes a second, and seconds of launching and waiting, of an H200: they only decide from which
-size on words are worth their while, and the ratios are much alike on other tensor cores."""
+_FP32_RATE, _BANDWIDTH, _LAUNCHES = 50e12, 3e12, 180e-6
+_LONG_RATE, _SHORT_RATE = 700e12, 350e12
+"""Flops (of words in long and in short blocks) and bytes a second, and seconds of launching and waiting, of
+an H200: they only decide from which size on words are worth their while, and the ratios are much alike on
+other tensor cores."""
 
 WAVE = 1 << 22
 """Results that occupy all multiprocessors of an H200 with tiles of 128 by 256."""
@@ -29,8 +31,17 @@ WAVE = 1 << 22
 
 def words_pay(m: int, n: int, k: int) -> bool:
     """Whether three products of words are faster than one in fp32, by a model of the time."""
-    words = 6.0 * m * n * k / _WORD_RATE + (8.0 * (m + n) * k + 20.0 * m * n) / _BANDWIDTH + _LAUNCHES
+    rate = _SHORT_RATE if few_results(m, n) else _LONG_RATE
+    words = 6.0 * m * n * k / rate + (8.0 * (m + n) * k + 20.0 * m * n) / _BANDWIDTH + _LAUNCHES
     return words < 2.0 * m * n * k / _FP32_RATE
+
+
+def few_results(m: int, n: int) -> bool:
+    """Whether a library splits k among idle multiprocessors: the words then take short blocks.
+
+    What is given back in advance for long sums would be too much for the short ones that they become.
+    """
+    return m * n < 2 * WAVE
 
 
 _BLOCK = {25: 1.0, 24: 0.25, 23: 0.0625}
@@ -70,9 +81,7 @@ def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Schem
     library = engine.name == "cublas"
     # Not many results: an fp32 product whose k is cut into parts has half the error.
     tried = _candidates(k, generation, 32 if library and m * n < 4 * WAVE else 64)
-    # Few results: a library splits k among idle multiprocessors, and what was given back in
-    # advance for long sums would be too much for the short ones that they become.
-    return tried[1:] if library and m * n < 2 * WAVE and len(tried) > 2 else tried
+    return tried[1:] if library and few_results(m, n) and len(tried) > 2 else tried
 
 
 @lru_cache(maxsize=256)
