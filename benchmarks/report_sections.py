@@ -110,7 +110,8 @@ def words_section(name: str) -> str:
     note = (
         "`multiword.matmul` with its default accuracy beside cuBLAS's SGEMM, and beside three calls of "
         "`cublasGemmEx` on two fp16 words without further care. Rates are those of one of many calls queued "
-        "one after another, once the clock has settled; *alone*: of a call that finds the device idle, Python's start included."
+        "one after another, once the clock has settled; *alone*: of a call that finds the device idle, "
+        "Python's start included."
     )
     return section(
         f"float32 from fp16 words, {device(load(name))}",
