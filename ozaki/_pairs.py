@@ -47,10 +47,16 @@ class Taken(Operand):
         return residues(parts, self._scale[rows], scheme.system, padding, self.side == 0, bits, self._take)
 
 
-def pair_errors(a: Operand, b: Operand, scales: tuple[Array, Array], sums: ExactSums) -> tuple[float, float]:
-    """Certified max over all pairs of T / |A||B|, and of that over sqrt(terms)/2; inf where none is."""
+def pair_errors(
+    a: Operand, b: Operand, scales: tuple[Array, Array], sums: ExactSums, excess: int = 0
+) -> tuple[float, float]:
+    """Certified max over all pairs of T / |A||B|, and of that over sqrt(terms)/2; inf where none is.
+
+    Both for integers of `excess` bits less, but for what the scales hold exactly.
+    """
     step = max(1, PAIRS_AT_ONCE // b.rows)
-    zeros, any_zero = rows_with_zeros(a.parts), bool(rows_with_zeros(b.parts).any())
+    with_zeros = bool(rows_with_zeros(a.parts).any()) and bool(rows_with_zeros(b.parts).any())
+    near, exact = ([x - excess for x in given] for given in (scales, (a.exact, b.exact)))
     look = _look_device if is_cupy(a.matrix) else _look_host
     found = namespace(a.matrix).zeros(2)
     for i in range(0, a.rows, step):
@@ -63,9 +69,9 @@ def pair_errors(a: Operand, b: Operand, scales: tuple[Array, Array], sums: Exact
                 _magnitudes(left, profiles[0], 0), _magnitudes(right, profiles[1], 1), MAGNITUDE_BITS
             )
             terms = None
-            if any_zero and zeros[rows].any():
+            if with_zeros:
                 terms = sums(_nonzeros(left, 0), _nonzeros(right, 1), 1)
-            sides = (profiles[0], scales[0][rows], a.exact[rows]), (profiles[1], scales[1], b.exact)
+            sides = (profiles[0], near[0][rows], exact[0][rows]), (profiles[1], near[1], exact[1])
             look(lower, terms, sides, found)
     error, ratio = found.tolist()
     return error, ratio

@@ -23,6 +23,9 @@ from ozaki._schemes import Residues, Scheme, Slices, Task, choose_panels, exact_
 TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
 """The format that results of each dtype are rounded to."""
 
+LOOKED_AT = 50
+"""Bits up to which a given width's error is looked for."""
+
 STEPS = {"cublas": (0.8, 5e-5), "host": (0.06, 3e-4)}
 """What element-wise steps make of the memory's bandwidth, and the seconds that any call takes."""
 
@@ -169,14 +172,22 @@ def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan
     """The plan for an accuracy that fixes the integers; its error is looked for where asked."""
     limits = FORMATS["fp64"]
     if options.accuracy == "exact":
-        given = a.exact, b.exact
-    else:
-        given = a.width(int(options.accuracy)), b.width(int(options.accuracy))
-    scales, evidence = _evidence(a, b, given, limits)
-    bound = 0.0 if options.accuracy == "exact" else certificate.first_stage(evidence, limits)
-    if bound == math.inf and certify:
-        bound, _ = certificate.pair_errors(a, b, scales, partial(_exact_sums, options))
-    return _plan_for(a, b, options, scales, evidence, None, bound)
+        scales, evidence = _evidence(a, b, (a.exact, b.exact), limits)
+        return _plan_for(a, b, options, scales, evidence, None, 0.0)
+    bits = int(options.accuracy)
+    scales, evidence = _evidence(a, b, (a.width(bits), b.width(bits)), limits)
+    plan = _plan_for(a, b, options, scales, evidence, None, math.nan)
+    if not certify:
+        return plan
+    # Looked at with no more bits than magnitudes are counted to, and each bit beyond halves the error.
+    excess = max(0, bits - LOOKED_AT)
+    if excess:
+        _, evidence = _evidence(a, b, (a.width(LOOKED_AT), b.width(LOOKED_AT)), limits)
+    bound = certificate.first_stage(evidence, limits)
+    if bound == math.inf:
+        bound, _ = certificate.pair_errors(a, b, scales, partial(_exact_sums, options), excess)
+    smallest = float(np.finfo(np.float64).smallest_subnormal)
+    return replace(plan, bound=bound and max(math.ldexp(bound, -excess), smallest))
 
 
 def _evidence(

@@ -47,11 +47,14 @@ def slice_system(word: str, widths: tuple[int, int], k: int) -> SliceSystem:
     # int8 has no 128, which a slice of eight bits would need. The int32 sum has bits to spare.
     longest = product.word_bits - 1 if word == "int8" else product.word_bits
     magnitude_bits = min(longest, (product.exact_bits - (depth - 1).bit_length()) // 2)
-    bits = min(magnitude_bits + 1, 31)
+    for bits in range(min(magnitude_bits + 1, 31), 1, -1):
+        # The leading slice holds magnitudes up to 2**(b - 1), as all do; so S slices reach
+        # 2**(b·S - 1) less what the lower ones may add to it: one bit is kept free.
+        counts = tuple(max(1, -(-(width + 2) // bits)) for width in widths)
+        # The sums D_d, over all of k and of both parts of complex numbers, must suit `round_digits`.
+        if 2 * k * min(counts) << 2 * (bits - 1) < 1 << 62:
+            break
     depth = 1 << (product.exact_bits - 1 - 2 * (bits - 1)) if word == "int8" else depth
-    # The leading slice holds magnitudes up to 2**(b - 1), as all do; so S slices reach
-    # 2**(b·S - 1) less what the lower ones may add to it: one bit is kept free.
-    counts = tuple(max(1, -(-(width + 2) // bits)) for width in widths)
     return SliceSystem(word, bits, (counts[0], counts[1]), depth)
 
 

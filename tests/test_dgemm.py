@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 import ozaki
 from ozaki import accurate_dgemm
+from ozaki._slices import slice_system
 from tests import golden
 from tests.cases import GOLDEN, KINDS, matrices
 from tests.exact import componentwise_error, product, rounded_product
@@ -231,6 +232,51 @@ def test_the_bound_of_a_wide_product_that_loses_a_column(width):
     a, b = np.array([[2.0**1000, 3 * 2.0**-1070]]), np.array([[0.0], [1.0]])
     lost = accurate_dgemm(a, b, accuracy=width)[0, 0] != a[0, 1]
     assert (ozaki.plan(a, b, accuracy=width).bound >= 1) == lost
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 200, 1074, 1100, 1200, 2070])
+def test_bounds_of_wide_products_are_bounds(width):
+    far = np.array([[2.0**1000, -(2.0**1000), 2.0**-1000]]), np.ones((3, 1))
+    (a, b), bound = far, ozaki.plan(*far, accuracy=width).bound
+    assert bound > 0 or accurate_dgemm(a, b, accuracy=width)[0, 0] == 2.0**-1000
+    for seed in range(3):
+        a, b = matrices("uniform", 5, 30, 4, seed=seed)
+        a[0, 3] = 1 / 3
+        bound = Fraction(ozaki.plan(a, b, accuracy=width).bound)
+        assert bound <= Fraction(2) ** max(30 - width, -1074)
+        c = accurate_dgemm(a, b, accuracy=width)
+        for i, j in np.ndindex(5, 4):
+            terms = [Fraction(x) * Fraction(y) for x, y in zip(a[i].tolist(), b[:, j].tolist(), strict=True)]
+            error = abs(Fraction(float(c[i, j])) - sum(terms))
+            assert error <= bound * sum(map(abs, terms)) + abs(sum(terms)) / 2**53
+
+
+def test_the_second_stage_does_not_depend_on_the_order_of_rows(monkeypatch):
+    monkeypatch.setattr("ozaki._pairs.PAIRS_AT_ONCE", 60)
+    rng = np.random.default_rng(5)
+
+    def graded(rows):
+        shape = (rows, 2)
+        small = rng.standard_normal(shape) * 2.0 ** -rng.integers(20, 50, shape)
+        return np.c_[rng.uniform(1, 2, (rows, 1)).repeat(2, 1), small]
+
+    a, b = graded(20), graded(30).T.copy()
+    b[1] *= -1
+    a[0], b[:, 0], a[1, 3] = [2.0**-20 / 3, 1.1, 2.0**-20 / 7, 2.0**-20 / 9], [1 / 3, 0, 0, 0], 0
+    order = np.r_[0, 2:20, 1]
+    assert same(accurate_dgemm(a, b)[order], accurate_dgemm(a[order], b))
+    assert same(accurate_dgemm(a, b), accurate_dgemm(b.T, a.T).T)
+
+
+@pytest.mark.parametrize("word", ["fp64", "int8", "fp16"])
+def test_sums_of_slices_fit_their_integers(word):
+    d = 2**20 - 1
+    system = slice_system(word, (60, 60), k := 6 << 20)
+    assert 2 * k * min(system.counts) * 4 ** (system.bits - 1) < 2**62
+    if word == "fp64":
+        a = np.full((1, k), float((512 << 42) | (d << 21) | d))
+        c = accurate_dgemm(a, a.T, accuracy="exact", scheme="slices", word=word)
+        assert c[0, 0] == float(k * int(a[0, 0]) ** 2)
 
 
 def test_no_memory_at_all_is_a_memory_error(monkeypatch):
