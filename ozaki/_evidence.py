@@ -16,7 +16,7 @@ from multiword._arrays import Array, import_cupy, is_cupy, namespace
 from multiword._graphs import capturing, side_by_side
 from multiword._kernels import Kernel
 from multiword.formats import Format
-from ozaki._profile import BITS, COUNT_BITS, COUNT_WORDS, FINE, LEVELS, NONFINITE, STEP, ZERO, Profile
+from ozaki._profile import BITS, COUNT_BITS, FINE, LEVELS, NONFINITE, PROFILE_CONSTANTS, STEP, ZERO, Profile
 from ozaki._scales import DISCARD, NormLimit, norm_limit, norm_scales, usable_rows
 
 OCTAVES = 44
@@ -137,14 +137,7 @@ def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> list[float]:
 
 
 _CONSTANTS: dict[str, Any] = {
-    "BITS": BITS,
-    "FINE": FINE,
-    "STEP": STEP,
-    "COUNTS": len(LEVELS),
-    "COUNT_BITS": COUNT_BITS,
-    "COUNT_WORDS": COUNT_WORDS,
-    "ZERO": ZERO,
-    "NONFINITE": NONFINITE,
+    **PROFILE_CONSTANTS,
     "DISCARD": DISCARD,
     "OCTAVES": OCTAVES,
     "SUMS": _SUMS,

@@ -55,6 +55,16 @@ def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:
     return out
 
 
+def scale_rows(x: np.ndarray, exponents: np.ndarray) -> None:
+    """Multiply every row by a power of two, exactly where the results are no subnormal numbers."""
+    if np.abs(exponents).max() < 1000:
+        x *= np.ldexp(1.0, exponents)[:, None]
+    else:  # two factors, because one alone would overflow for subnormal rows
+        half = exponents >> 1
+        x *= np.ldexp(1.0, half)[:, None]
+        x *= np.ldexp(1.0, exponents - half)[:, None]
+
+
 def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
     """Return an array of this thread's own, under that name the same memory every time.
 

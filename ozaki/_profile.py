@@ -20,7 +20,7 @@ import numpy as np
 
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
-from ozaki._parallel import contiguous_rows, over_rows, scratch
+from ozaki._parallel import contiguous_rows, over_rows, scale_rows, scratch
 from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
 
 SEGMENT = 256
@@ -133,12 +133,7 @@ def _describe(magnitudes: np.ndarray) -> tuple[np.ndarray, ...]:
     for x in magnitudes:
         if not usable.all():
             x[~usable] = 0
-        if np.abs(shift).max() < 1000:
-            x *= np.ldexp(1.0, shift)[:, None]
-        else:  # two factors, because 2**shift alone would overflow for subnormal numbers
-            half = shift >> 1
-            x *= np.ldexp(1.0, half)[:, None]
-            x *= np.ldexp(1.0, shift - half)[:, None]
+        scale_rows(x, shift)
         counts += _count_octaves(x)
         np.floor(x, out=x)
         total += x.sum(axis=1).astype(np.int64)
@@ -323,8 +318,7 @@ profile(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int r
 """
 )
 
-_PROFILE_CONSTANTS: dict[str, Any] = {
-    "SEGMENT": SEGMENT,
+PROFILE_CONSTANTS: dict[str, Any] = {
     "BITS": BITS,
     "FINE": FINE,
     "STEP": STEP,
@@ -333,9 +327,10 @@ _PROFILE_CONSTANTS: dict[str, Any] = {
     "COUNT_WORDS": COUNT_WORDS,
     "ZERO": ZERO,
     "NONFINITE": NONFINITE,
-    "LANES": 32,
-    "BLOCKS": 3,
 }
+"""What kernels that read profiles have to know of them."""
+
+_PROFILE_CONSTANTS: dict[str, Any] = {**PROFILE_CONSTANTS, "SEGMENT": SEGMENT, "LANES": 32, "BLOCKS": 3}
 _RUN = 32
 """Numbers to a thread in a tile, of both parts together."""
 

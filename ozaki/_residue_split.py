@@ -11,7 +11,7 @@ from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from multiword.engines import get_product
 from multiword.formats import FORMATS
-from ozaki._parallel import contiguous_rows, over_rows, scratch
+from ozaki._parallel import contiguous_rows, over_rows, scale_rows, scratch
 from ozaki._residue_system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
 from ozaki._scales import DISCARD
 from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
@@ -138,12 +138,8 @@ def _integer_halves(
         power = np.maximum(exponent - FORMATS["fp64"].precision, 0)
         power[value == 0] = 0
         np.ldexp(value, scale[:, None] - power, out=value)
-    elif np.abs(scale).max() < 1000:
-        value *= np.ldexp(1.0, scale)[:, None]
-    else:  # two factors, because 2**scale alone would overflow for subnormal rows
-        half = scale >> 1
-        value *= np.ldexp(1.0, half)[:, None]
-        value *= np.ldexp(1.0, scale - half)[:, None]
+    else:
+        scale_rows(value, scale)
     (np.floor if take == "magnitudes" else np.rint)(value, out=value)
     np.multiply(value, 2.0**-SPLIT, out=high)
     np.rint(high, out=high)
