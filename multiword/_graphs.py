@@ -13,12 +13,15 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ctypes import byref, c_int, c_size_t, c_ulonglong, c_void_p
-from typing import Any
+from typing import Any, TypeVar
 
 from multiword import _kernels
 from multiword._arrays import Array, import_cupy
-from multiword._libcuda import CAPTURE_RELAXED, CudaError, KernelNode, routine
+from multiword._libcuda import CAPTURE_RELAXED, EXTERNAL, CudaError, KernelNode, routine
 from multiword.engines import _cublas
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class CaptureError(RuntimeError):
@@ -60,19 +63,19 @@ def _destroy(done: Any, executable: c_void_p, captured: c_void_p) -> None:
 _local = threading.local()
 
 
-def side_by_side(first: Callable[[], Any], second: Callable[[], Any]) -> None:
+def side_by_side(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
     """Call both; where this thread is capturing, their launches may run at the same time."""
-    recorder = getattr(_local, "recorder", None)
+    recorder: Recorder | None = getattr(_local, "recorder", None)
+    return (first(), second()) if recorder is None else recorder.fork(first, second)
+
+
+def record(event: Any) -> None:
+    """Record a CuPy event on the current stream; where this thread is capturing, at every replay."""
+    recorder: Recorder | None = getattr(_local, "recorder", None)
     if recorder is None:
-        first()
-        second()
+        event.record()
     else:
-        recorder.fork(first, second)
-
-
-def capturing() -> bool:
-    """Whether what this thread launches is captured now, and does not run."""
-    return getattr(_local, "recorder", None) is not None
+        recorder.record(event)
 
 
 class _Launch:
@@ -113,7 +116,9 @@ class Recorder:
 
     def __init__(self) -> None:
         cupy = import_cupy()
-        self._stream, self._side = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._sides: list[Any] = []  # streams, one for each fork of a capture
+        self._forks = 0
         self._pool = cupy.cuda.MemoryPool()
         self.done = cupy.cuda.Event(disable_timing=True)
         """Recorded after every replay."""
@@ -168,7 +173,7 @@ class Recorder:
         with _cublas.nobody_captures, import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
             routine("cuStreamBeginCapture_v2")(self._stream.ptr, CAPTURE_RELAXED)
             captured = c_void_p()
-            _local.recorder = self
+            _local.recorder, self._forks = self, 0
             try:
                 with _kernels.noting(noted):
                     yield
@@ -181,21 +186,31 @@ class Recorder:
             routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
         graphs.append(Graph(self, captured, launches, [x.data.ptr for x in arrays]))
 
-    def fork(self, first: Callable[[], Any], second: Callable[[], Any]) -> None:
-        """Call both, the second on a stream of its own that joins the captured one afterwards.
+    def fork(self, first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
+        """Call both, the second on a stream of its own that joins the current one afterwards.
 
-        What the second allocates is not used again in this graph before they have joined.
+        What the second allocates is not used again in this graph. Either may fork again.
         """
-        event = import_cupy().cuda.Event
-        start, end = event(disable_timing=True), event(disable_timing=True)
+        cuda = import_cupy().cuda
+        if self._forks == len(self._sides):
+            self._sides.append(cuda.Stream(non_blocking=True))
+        stream, side = cuda.get_current_stream(), self._sides[self._forks]
+        self._forks += 1
+        start, end = (cuda.Event(disable_timing=True) for _ in range(2))
         self._events += [start, end]  # not to be destroyed while the capture lasts
-        start.record(self._stream)
-        self._side.wait_event(start)
-        with self._side:
-            second()
-            end.record(self._side)
-        first()
-        self._stream.wait_event(end)
+        start.record(stream)
+        side.wait_event(start)
+        with side:
+            b = second()
+            end.record(side)
+        a = first()
+        stream.wait_event(end)
+        return a, b
+
+    def record(self, event: Any) -> None:
+        """Record an event on the current stream at every replay."""
+        self._events.append(event)  # the graphs refer to it
+        routine("cuEventRecordWithFlags")(event.ptr, import_cupy().cuda.get_current_stream().ptr, EXTERNAL)
 
 
 def _extent(x: Array) -> tuple[int, int]:

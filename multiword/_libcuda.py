@@ -13,6 +13,9 @@ from multiword._status import StatusError, checked
 
 CAPTURE_RELAXED = 2
 
+EXTERNAL = 1
+"""An event recorded so in a capture is recorded by every launch of the graph."""
+
 
 class KernelNode(Structure):
     """CUDA_KERNEL_NODE_PARAMS_v2."""
@@ -37,6 +40,7 @@ _SIGNATURES: dict[str, list] = {
         *(c_void_p, POINTER(c_int), POINTER(c_ulonglong)),
         *(POINTER(c_void_p), POINTER(POINTER(c_void_p)), POINTER(c_size_t)),
     ],
+    "cuEventRecordWithFlags": [c_void_p, c_void_p, c_uint],
     "cuGraphInstantiateWithFlags": [POINTER(c_void_p), c_void_p, c_ulonglong],
     "cuGraphKernelNodeGetParams_v2": [c_void_p, POINTER(KernelNode)],
     "cuGraphExecKernelNodeSetParams_v2": [c_void_p, c_void_p, POINTER(KernelNode)],

@@ -13,11 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from multiword._arrays import Array, import_cupy, is_cupy, namespace
-from multiword._graphs import capturing, side_by_side
+from multiword._graphs import record, side_by_side
 from multiword._kernels import Kernel
 from multiword.formats import Format
-from ozaki._profile import BITS, COUNT_BITS, FINE, LEVELS, NONFINITE, PROFILE_CONSTANTS, STEP, ZERO, Profile
-from ozaki._scales import DISCARD, NormLimit, norm_limit, norm_scales, usable_rows
+from ozaki._profile import Profile
+from ozaki._scales import norm_limit
+from ozaki._segments import BITS, COUNT_BITS, FINE, LEVELS, NONFINITE, SEGMENT_CONSTANTS, STEP, ZERO
 
 OCTAVES = 44
 """Octaves below the norm limit over which scaled magnitudes are counted."""
@@ -57,34 +58,23 @@ class Evidence:
 
 
 class Reading(Protocol):
-    """Evidence on its way to the host."""
-
-    def mark(self) -> None:
-        """Wait for what has been queued by now: a graph has to be waited for after each replay."""
+    """Evidence on its way to the host; from a graph, at every replay."""
 
     def wait(self) -> Evidence:
         """The evidence, once it is there."""
         ...
 
 
-def gather(
-    profiles: tuple[Profile, Profile], scales: tuple[Array | None, Array | None], limits: Format
-) -> tuple[tuple[Array, Array], Reading]:
-    """Return the scales of both operands, and the evidence for them.
-
-    Where no scales are given, they are the norm scales of the format `limits`, made in the same pass.
-    """
-    limit = norm_limit(limits, profiles[0].length)
-    if is_cupy(profiles[0].exponent):
-        return _gather_device(profiles, scales, limit)
-    made = [norm_scales(p, limits) if s is None else s for p, s in zip(profiles, scales, strict=True)]
-    summaries = [_summary_host(p, s, limit.bits // 2) for p, s in zip(profiles, made, strict=True)]
-    totals, squares, (left, right) = zip(*summaries, strict=True)
+def gather(profiles: tuple[Profile, Profile], scales: tuple[Array, Array], limits: Format) -> Reading:
+    """Return the evidence for scaled operands, looked at below the norm limit of the format `limits`."""
     length = profiles[0].length
+    top = norm_limit(limits, length).bits // 2
+    if is_cupy(profiles[0].exponent):
+        return _gather_device(profiles, scales, top)
+    summaries = [_summary_host(p, s, top) for p, s in zip(profiles, scales, strict=True)]
+    totals, squares, (left, right) = zip(*summaries, strict=True)
     nonfinite = any((p.exponent == NONFINITE).any() for p in profiles)
-    return (made[0], made[1]), _Here(
-        Evidence(nonfinite, totals, squares, _octave_sums(left, right, length), length)
-    )
+    return _Here(Evidence(nonfinite, totals, squares, _octave_sums(left, right, length), length))
 
 
 @dataclass(frozen=True)
@@ -93,16 +83,13 @@ class _Here:
 
     evidence: Evidence
 
-    def mark(self) -> None:
-        pass
-
     def wait(self) -> Evidence:
         return self.evidence
 
 
 def _summary_host(profile: Profile, scale: np.ndarray, top: int) -> tuple[float, float, np.ndarray]:
     """Upper bounds of Σ|a'| and of log2 Σa'² for all usable rows, and the counts that all reach."""
-    usable = usable_rows(profile)
+    usable = profile.usable
     if not usable.any():
         return 0.0, 0.0, np.full(OCTAVES, profile.length)
     p, scale = profile.block(usable), scale[usable]
@@ -137,8 +124,7 @@ def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> list[float]:
 
 
 _CONSTANTS: dict[str, Any] = {
-    **PROFILE_CONSTANTS,
-    "DISCARD": DISCARD,
+    **SEGMENT_CONSTANTS,
     "OCTAVES": OCTAVES,
     "SUMS": _SUMS,
     "WARPS": 22,
@@ -152,14 +138,6 @@ typedef unsigned long long u64;
 typedef long long i64;
 #define OFFSET(d) min(d, OCTAVES - 2)
 #define COUNT_MASK ((1u << COUNT_BITS) - 1)
-/* norm_scales, where no scales are given: the largest s with square·4^s below the norm limit. */
-__device__ int norm_scale(int exponent, i64 square, int limit_bits, int thirtyseconds) {
-    if (exponent == ZERO) return 0;
-    if (exponent == NONFINITE) return DISCARD;
-    const int bits = 63 - __clzll(square);
-    const i64 threshold = (1ll << bits) + (((thirtyseconds - 32) * (1ll << bits)) >> 5);
-    return ((limit_bits - bits - (square > threshold)) >> 1) + BITS - exponent;
-}
 /* The bits of a positive double order as the numbers do. */
 __device__ void raise(u64 *largest, double x) {
     for (int d = 16; d; d >>= 1) x = fmax(x, __shfl_xor_sync(~0u, x, d));
@@ -204,17 +182,12 @@ __device__ void gather(const u64 *found, i64 length, double *evidence) {
    both operands, gathers the evidence. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 summarize(const int *exponent, const i64 *total, const i64 *square, const int *segment_exponents,
-          const unsigned *counts, int *scale, int given, int rows, int segments, i64 length, int limit_bits,
-          int thirtyseconds, int which, u64 *found, unsigned blocks, double *evidence) {
+          const unsigned *counts, const int *scale, int rows, int segments, i64 length, int top, int which,
+          u64 *found, unsigned blocks, double *evidence) {
     u64 *const out = found + which * (3 + OCTAVES);
     __shared__ bool last;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = blockIdx.x * 32 + lane;
-    const int e = row < rows ? exponent[row] : ZERO;
-    int s = 0;
-    if (row < rows) {
-        s = given ? scale[row] : norm_scale(e, square[row], limit_bits, thirtyseconds);
-        if (!given && warp == 0) scale[row] = s;
-    }
+    const int e = row < rows ? exponent[row] : ZERO, s = row < rows ? scale[row] : 0;
     const bool usable = e != ZERO && e != NONFINITE;
     if (warp == 0) {
         const int units = e + s - BITS;
@@ -222,7 +195,6 @@ summarize(const int *exponent, const i64 *total, const i64 *square, const int *s
         raise(&out[2], usable ? fmax(0.0, log2((double)square[row]) + 2.0 * units) : 0);
         if (e == NONFINITE) atomicMax(&out[0], 1ull);
     }
-    const int top = limit_bits / 2;
     for (int d = warp; d < OCTAVES; d += WARPS) {
         unsigned reached = 0;
         for (int first = 0; first < segments; first += BATCH) {
@@ -257,32 +229,22 @@ summarize(const int *exponent, const i64 *total, const i64 *square, const int *s
 )
 
 
-def _gather_device(
-    profiles: tuple[Profile, Profile], scales: tuple[Array | None, Array | None], limit: NormLimit
-) -> tuple[tuple[Array, Array], Reading]:
+def _gather_device(profiles: tuple[Profile, Profile], scales: tuple[Array, Array], top: int) -> Reading:
     cupy = namespace(profiles[0].exponent)
     found = cupy.zeros(2 * (3 + OCTAVES) + 1, cupy.uint64)
-    made = tuple(
-        cupy.empty(len(p.exponent), cupy.int32) if given is None else given
-        for p, given in zip(profiles, scales, strict=True)
-    )
     grids = [-(-len(p.exponent) // 32) for p in profiles]
     reading = _There(profiles[0].length)
 
     def summarize(i: int) -> None:
-        p, s, given = profiles[i], profiles[i].segments, np.int32(scales[i] is not None)
-        sizes = (given, *map(np.int32, s.exponent.shape[::-1]), np.int64(p.length))
-        limits = (np.int32(limit.bits), np.int32(limit.thirtyseconds))
-        arrays = (p.exponent, p.total, p.square, s.exponent, s.counts, made[i])
+        p, s = profiles[i], profiles[i].segments
+        sizes = (*map(np.int32, s.exponent.shape[::-1]), np.int64(p.length), np.int32(top))
+        arrays = (p.exponent, p.total, p.square, s.exponent, s.counts, scales[i])
         ending = (np.int32(i), found, np.uint32(sum(grids)), reading.address)
-        _SUMMARIZE(
-            (grids[i],), (32 * _CONSTANTS["WARPS"],), (*arrays, *sizes, *limits, *ending), **_CONSTANTS
-        )
+        _SUMMARIZE((grids[i],), (32 * _CONSTANTS["WARPS"],), (*arrays, *sizes, *ending), **_CONSTANTS)
 
     side_by_side(lambda: summarize(0), lambda: summarize(1))
-    if not capturing():
-        reading.mark()
-    return (made[0], made[1]), reading
+    reading.record()
+    return reading
 
 
 class _There:
@@ -296,8 +258,9 @@ class _There:
         # Memory that is given back serves another: not before it has been written to.
         weakref.finalize(self, _wait_for, self._written, self._numbers).atexit = False
 
-    def mark(self) -> None:
-        self._written.record()
+    def record(self) -> None:
+        """What has been queued by now will have written the numbers."""
+        record(self._written)
 
     def wait(self) -> Evidence:
         self._written.synchronize()

@@ -9,8 +9,8 @@ import numpy as np
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from ozaki._parallel import contiguous_rows, over_rows, scratch
-from ozaki._profile import NONFINITE
 from ozaki._scales import DISCARD
+from ozaki._segments import NONFINITE
 from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
 
 

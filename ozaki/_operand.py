@@ -41,7 +41,7 @@ class Operand:
         self.prepared = prepared
         rows = matrix if side == 0 else matrix.T
         self.parts = real_parts(rows)
-        self.norm_scales: dict[tuple[str, int], Array] = {}  # by accuracy and widening, once they are made
+        self._widened: dict[tuple[str, int], Array] = {}
         self._split: tuple[Any, Array, Array] | None = None
         self.turn = Turn(self) if prepared and is_cupy(matrix) else None
 
@@ -80,15 +80,18 @@ class Operand:
         """The scales that lose nothing."""
         return exact_scales(self.parts)
 
-    def widened(self, accuracy: str, bits: int) -> Array:
-        """The norm scales of an accuracy, which must have been made, widened by some bits."""
-        if (accuracy, bits) not in self.norm_scales:
-            self.norm_scales[accuracy, bits] = widened(self.norm_scales[accuracy, 0], bits)
-        return self.norm_scales[accuracy, bits]
+    def norm_scales(self, accuracy: str, bits: int = 0) -> Array:
+        """The norm scales of an accuracy, widened by some bits: the same array every time."""
+        scales = self.profile.norm_scales[accuracy]
+        if not bits:
+            return scales
+        if (accuracy, bits) not in self._widened:
+            self._widened[accuracy, bits] = widened(scales, bits)
+        return self._widened[accuracy, bits]
 
     def width(self, bits: int) -> Array:
         """The scales for rows of that many bits."""
-        return width_scales(self.profile, bits)
+        return width_scales(self.profile.exponent, bits)
 
     def held(self, scheme: Any, scale: Array) -> Array | None:
         """The words of the whole operand, if it has been split for this scheme and these scales."""
@@ -117,7 +120,7 @@ class Operand:
         """Another operand that knows what this one has worked out; nothing, unless it is prepared."""
         other = Operand(self.matrix, self.side)
         if self.prepared:
-            other.__dict__.update(self.__dict__, norm_scales=dict(self.norm_scales))
+            other.__dict__.update(self.__dict__, _widened=dict(self._widened))
         return other
 
     def forget_split(self) -> None:

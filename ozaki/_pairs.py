@@ -11,9 +11,10 @@ from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from ozaki._last_places import rows_with_zeros
 from ozaki._operand import Operand
-from ozaki._profile import BITS, NONFINITE, ZERO, Profile
+from ozaki._profile import Profile
 from ozaki._residue_split import residues
-from ozaki._scales import DISCARD, usable_rows
+from ozaki._scales import DISCARD
+from ozaki._segments import BITS, NONFINITE, ZERO
 
 MAGNITUDE_BITS = 24
 """Bits of the truncated magnitudes."""
@@ -80,7 +81,7 @@ def pair_errors(
 def _magnitudes(parts: list[Array], profile: Profile, side: int) -> Taken:
     """The operand of floor(|x|·2**(MAGNITUDE_BITS - e)); empty where a row has no usable element."""
     xp = namespace(parts[0])
-    scale = xp.where(usable_rows(profile), MAGNITUDE_BITS - profile.exponent, DISCARD).astype(xp.int32)
+    scale = xp.where(profile.usable, MAGNITUDE_BITS - profile.exponent, DISCARD).astype(xp.int32)
     return Taken(parts, side, "magnitudes", scale)
 
 
@@ -117,7 +118,7 @@ def _truncation(sides: tuple[Side, Side], terms: np.ndarray) -> np.ndarray:
     """
     half, norm = [], []
     for p, s, exact in sides:
-        usable = usable_rows(p)
+        usable = p.usable
         # One half of a unit of A', in units of 2**(e - MAGNITUDE_BITS); that of a lossy row is never 0.
         unit = np.ldexp(0.5, np.where(usable, MAGNITUDE_BITS - (p.exponent + s), 0))
         unit = np.maximum(unit, np.finfo(np.float64).smallest_subnormal)

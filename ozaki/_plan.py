@@ -148,7 +148,7 @@ def make_plan(a: Operand, b: Operand, options: Options, computed: bool = False) 
     with np.errstate(all="ignore"):  # divisions by empty sums are looked at, and meant
         if options.accuracy not in NORM_LIMITS:
             return _fixed_plan(a, b, options, certify=not computed)
-        plan, reading = ordinary_plan(a, b, options)
+        reading, plan = measured(a, b, options), norm_plan(a, b, options)
         # A prepared operand that is split for other scales will probably need those again.
         at_hand = (not x.nbytes or x.held(plan.steps, plan.scales[x.side]) is not None for x in (a, b))
         if computed and is_cupy(a.matrix) and all(at_hand):
@@ -158,31 +158,31 @@ def make_plan(a: Operand, b: Operand, options: Options, computed: bool = False) 
         found = certificate.widening(evidence, limits)
         if found is not None:
             bits, bound = found
-            plan = widened_plan(a, b, options, bits) if bits else plan
+            plan = norm_plan(a, b, options, bits) if bits else plan
             return replace(plan, bound=bound, nonfinite=evidence.nonfinite)
         a.forget_split()
         b.forget_split()
         sums = partial(_exact_sums, options)
         scales, error = certificate.second_stage(a, b, plan.scales, limits, sums)
-        scales, evidence = _evidence(a, b, scales, limits)
-        return _plan_for(a, b, options, scales, evidence, None, error)
+        return _plan_for(a, b, options, scales, _evidence(a, b, scales, limits), None, error)
 
 
 def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan:
     """The plan for an accuracy that fixes the integers; its error is looked for where asked."""
     limits = FORMATS["fp64"]
     if options.accuracy == "exact":
-        scales, evidence = _evidence(a, b, (a.exact, b.exact), limits)
-        return _plan_for(a, b, options, scales, evidence, None, 0.0)
+        scales = a.exact, b.exact
+        return _plan_for(a, b, options, scales, _evidence(a, b, scales, limits), None, 0.0)
     bits = int(options.accuracy)
-    scales, evidence = _evidence(a, b, (a.width(bits), b.width(bits)), limits)
+    scales = a.width(bits), b.width(bits)
+    evidence = _evidence(a, b, scales, limits)
     plan = _plan_for(a, b, options, scales, evidence, None, math.nan)
     if not certify:
         return plan
     # Looked at with no more bits than magnitudes are counted to, and each bit beyond halves the error.
     excess = max(0, bits - LOOKED_AT)
     if excess:
-        _, evidence = _evidence(a, b, (a.width(LOOKED_AT), b.width(LOOKED_AT)), limits)
+        evidence = _evidence(a, b, (a.width(LOOKED_AT), b.width(LOOKED_AT)), limits)
     bound = certificate.first_stage(evidence, limits)
     if bound == math.inf:
         bound, _ = certificate.pair_errors(a, b, scales, partial(_exact_sums, options), excess)
@@ -190,34 +190,33 @@ def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan
     return replace(plan, bound=bound and max(math.ldexp(bound, -excess), smallest))
 
 
-def _evidence(
-    a: Operand, b: Operand, scales: tuple[Array, Array], limits: Format
-) -> tuple[tuple[Array, Array], Evidence]:
-    """The scales and the evidence for them, at once."""
-    scales, reading = gather((a.profile, b.profile), scales, limits)
-    return scales, reading.wait()
+def _evidence(a: Operand, b: Operand, scales: tuple[Array, Array], limits: Format) -> Evidence:
+    """The evidence for given scales, at once."""
+    return gather((a.profile, b.profile), scales, limits).wait()
 
 
-def ordinary_plan(a: Operand, b: Operand, options: Options) -> tuple[Plan, Reading]:
-    """The plan with the norm scales, which depends on no number of the data, still to be certified.
-
-    On a GPU nothing is waited for: the second of what is returned has what the certificate needs.
-    """
-    limits = FORMATS[str(options.accuracy)]
-    name = limits.name, 0
-    side_by_side(lambda: a.profile, lambda: b.profile)
-    known = a.norm_scales.get(name), b.norm_scales.get(name)
-    scales, reading = gather((a.profile, b.profile), known, limits)
-    a.norm_scales[name], b.norm_scales[name] = scales
-    return widened_plan(a, b, options, 0), reading
-
-
-def widened_plan(a: Operand, b: Operand, options: Options, bits: int) -> Plan:
-    """The plan with the norm scales, which have been made, widened by some bits."""
+def measured(a: Operand, b: Operand, options: Options) -> Reading:
+    """What the certificate needs to know of the norm scales; on a GPU, nothing is waited for."""
     name = str(options.accuracy)
-    scales = a.widened(name, bits), b.widened(name, bits)
+    scales = a.norm_scales(name), b.norm_scales(name)
+    return gather((a.profile, b.profile), scales, FORMATS[name])
+
+
+def norm_plan(a: Operand, b: Operand, options: Options, bits: int = 0) -> Plan:
+    """The plan with the norm scales, widened by some bits: it depends on no number of the data.
+
+    Whether it will do is for the certificate to say.
+    """
+    name = str(options.accuracy)
+    scales = a.norm_scales(name, bits), b.norm_scales(name, bits)
     log2_square = norm_limit(FORMATS[name], a.length).log2 + 2 * bits
     return _plan_for(a, b, options, scales, None, log2_square, math.nan)
+
+
+def carry_out(plan: Plan, a: Operand, b: Operand, options: Options, out: Array) -> None:
+    """Write the product to `out`, an (m, n) array; rows and columns with an Inf or NaN come out as zeros."""
+    split_whole(plan, a, b, options)
+    exact_product(plan.steps, a, b, plan.scales, options.engine, options.workspace, out)
 
 
 def split_whole(plan: Plan, a: Operand, b: Operand, options: Options) -> None:

@@ -24,9 +24,9 @@ from multiword._workspace import WorkspaceTooSmall, default_workspace
 from multiword.engines import Engine, get_engine
 from ozaki import _replay
 from ozaki._operand import Operand, in_turn
-from ozaki._plan import Options, make_plan, split_whole
+from ozaki._plan import Options, carry_out, make_plan
 from ozaki._scales import NORM_LIMITS
-from ozaki._schemes import SCHEMES, exact_product
+from ozaki._schemes import SCHEMES
 from ozaki._special import overwrite_nonfinite
 
 WIDEST = 2200
@@ -193,9 +193,8 @@ def _product(a: Operand, b: Operand, options: Options) -> Array:
 
 def _planned_product(a: Operand, b: Operand, options: Options) -> Array:
     plan = make_plan(a, b, options, computed=True)
-    split_whole(plan, a, b, options)
     out = namespace(a.matrix).empty((a.rows, b.rows), a.matrix.dtype)
-    exact_product(plan.steps, a, b, plan.scales, options.engine, options.workspace, out)
+    carry_out(plan, a, b, options, out)
     if plan.nonfinite:
         overwrite_nonfinite(a.double_parts, b.double_parts, plan.scales, out)
     return out

@@ -2,13 +2,6 @@
 
 A profile is made of exponents, counts and sums of integers. Integer sums do not depend on
 their order, so the profile, and all that is decided from it, is the same on every machine.
-
-An *operand* is one side of a product: its r rows are the rows of A or the columns of B, its
-k columns run along the inner dimension. It comes as a list of real parts, one for a real
-matrix, two for a complex one, whose row is then the real and the imaginary parts together.
-
-Magnitudes are taken as integers relative to the largest in the same *segment* of `SEGMENT` numbers
-of the row, not to the largest in the row: so one pass over the operand is enough.
 """
 
 from __future__ import annotations
@@ -20,45 +13,9 @@ import numpy as np
 
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
-from ozaki._parallel import contiguous_rows, over_rows, scale_rows, scratch
-from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
-
-SEGMENT = 256
-"""Numbers to a segment of a row: consecutive ones, or half as many complex ones; fewer in the last."""
-
-BITS = 16
-"""Magnitudes are taken as integers of this many bits, relative to the largest in their segment."""
-
-FINE, COARSE, STEP = 10, 8, 3
-LEVELS = (*range(FINE), *range(FINE - 1 + STEP, FINE + STEP * COARSE, STEP))
-"""Octaves below a segment's largest magnitude down to which elements are counted: each of the first,
-where most numbers are, then every third, for numbers that spread far."""
-
-COUNT_BITS = 10
-COUNT_WORDS = len(LEVELS) // 3
-"""Three counts share a word: those of the levels i, i + COUNT_WORDS and i + 2·COUNT_WORDS."""
-
-ZERO, NONFINITE = -(1 << 14), 1 << 14
-"""Exponents that mark a row, or a segment, without a nonzero element and one with an Inf or NaN."""
-
-
-@dataclass(frozen=True)
-class Segments:
-    """What is known of the s segments of every row, all integers.
-
-    Attributes
-    ----------
-    exponent : (s, r) int32, e with 2**(e-1) <= max |x| < 2**e; `ZERO` or `NONFINITE` else.
-    total : (s, r) int32, the sum of t + 1 for t = floor(|x|·2**(BITS - e)); 0 if e is `ZERO` or
-        `NONFINITE`, as are the others.
-    square : (s, r) int64, the sum of (t + 1)².
-    counts : (s, COUNT_WORDS, r) uint32, how many |x| >= 2**(e - 1 - q), for the q in LEVELS.
-    """
-
-    exponent: Array
-    total: Array
-    square: Array
-    counts: Array
+from multiword.formats import FORMATS
+from ozaki._scales import DISCARD, NORM_LIMITS, norm_limit, norm_scales
+from ozaki._segments import BITS, NONFINITE, ZERO, Segments, segments_of
 
 
 @dataclass(frozen=True)
@@ -70,6 +27,7 @@ class Profile:
     exponent : (r,) int32, e with 2**(e-1) <= max |x| < 2**e; `ZERO` or `NONFINITE` else.
     total : (r,) int64, an upper bound of the sum of |x|·2**(BITS - e).
     square : (r,) int64, an upper bound of the sum of x²·4**(BITS - e).
+    norm_scales : by format, the (r,) int32 scales that fill its norm limit.
     segments : of which they are made.
     length : elements in a row: k, or 2k for a complex operand.
     """
@@ -77,301 +35,68 @@ class Profile:
     exponent: Array
     total: Array
     square: Array
+    norm_scales: dict[str, Array]
     segments: Segments
     length: int
 
-    def block(self, rows: slice) -> Profile:
+    def block(self, rows: slice | Array) -> Profile:
         """The profile of some of the rows."""
         s = self.segments
         segments = Segments(s.exponent[:, rows], s.total[:, rows], s.square[:, rows], s.counts[..., rows])
-        return Profile(self.exponent[rows], self.total[rows], self.square[rows], segments, self.length)
+        scales = {name: scale[rows] for name, scale in self.norm_scales.items()}
+        sums = self.total[rows], self.square[rows]
+        return Profile(self.exponent[rows], *sums, scales, segments, self.length)
+
+    @property
+    def usable(self) -> Array:
+        """Which rows have a nonzero element and none that is Inf or NaN."""
+        return (self.exponent != ZERO) & (self.exponent != NONFINITE)
 
 
 def profile(parts: list[Array]) -> Profile:
     """Return the profile of an operand given as (r, k) float32 or float64 parts."""
-    on_device = is_cupy(parts[0])
-    segments = (_segments_device if on_device else _segments_host)(parts)
-    exponent, total, square = (_fold_device if on_device else _fold_host)(segments)
-    return Profile(exponent, total, square, segments, len(parts) * parts[0].shape[1])
+    length = len(parts) * parts[0].shape[1]
+    segments = segments_of(parts)
+    exponent, total, square, *scales = (_fold_device if is_cupy(parts[0]) else _fold_host)(segments, length)
+    return Profile(exponent, total, square, dict(zip(NORM_LIMITS, scales, strict=True)), segments, length)
 
 
-def _segments_host(parts: list[np.ndarray]) -> Segments:
-    rows, columns = parts[0].shape
-    width = SEGMENT // len(parts)
-    count, whole = -(-columns // width), columns // width
-    exponent, total = (np.empty((count, rows), np.int32) for _ in range(2))
-    square, counts = np.empty((count, rows), np.int64), np.empty((count, COUNT_WORDS, rows), np.uint32)
+def _fold_host(segments: Segments, length: int) -> tuple[np.ndarray, ...]:
+    """Exponent, total and square of the rows: those of their segments, in the row's units, rounded up.
 
-    def work(block: slice) -> None:
-        height = block.stop - block.start
-        # The segments of full width side by side, then what is left.
-        for first, last, wide in ((0, whole, width), (whole, count, columns - whole * width)):
-            if first == last:
-                continue
-            shape = len(parts), height, (last - first) * wide
-            magnitudes = scratch("magnitudes", shape)
-            start = first * width
-            for x, out in zip(parts, magnitudes, strict=True):
-                np.abs(contiguous_rows(x[:, start : start + shape[2]], block, out), out=out)
-            found = _describe(magnitudes.reshape(len(parts), -1, wide))
-            for into, values in zip((exponent, total, square), found[:3], strict=True):
-                into[first:last, block] = values.reshape(height, -1).T
-            counts[first:last, :, block] = found[3].reshape(COUNT_WORDS, height, -1).transpose(2, 0, 1)
-
-    over_rows(work, rows, columns)
-    return Segments(exponent, total, square, counts)
-
-
-def _describe(magnitudes: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Exponent, total, square and words of counts of segments given as (parts, segments, numbers)."""
-    largest = magnitudes.max(axis=(0, 2))
-    usable = (largest != 0) & np.isfinite(largest)
-    e = np.where(usable, np.frexp(largest)[1], np.where(largest == 0, ZERO, NONFINITE))
-    shift = np.where(usable, BITS - e, 0)
-    total, square = np.zeros((2, len(e)), np.int64)
-    counts = np.zeros((len(LEVELS), len(e)), np.uint32)
-    for x in magnitudes:
-        if not usable.all():
-            x[~usable] = 0
-        scale_rows(x, shift)
-        counts += _count_octaves(x)
-        np.floor(x, out=x)
-        total += x.sum(axis=1).astype(np.int64)
-        square += np.einsum("ij,ij->i", x, x).astype(np.int64)
-    length = magnitudes.shape[0] * magnitudes.shape[2]
-    square += 2 * total + length
-    total += length
-    first, second, third = counts.reshape(3, COUNT_WORDS, -1)
-    words = first | second << COUNT_BITS | third << 2 * COUNT_BITS
-    return e, np.where(usable, total, 0), np.where(usable, square, 0), words
-
-
-def _count_octaves(x: np.ndarray) -> np.ndarray:
-    """How many of the up to 256 numbers of each row, below 2**BITS, are at least 2**(BITS - 1 - q)."""
-    rows, columns = x.shape
-    # The leading 16 bits order as the numbers do. Eight bytes of a comparison are added at once.
-    bits = np.right_shift(x.view(np.int64), 48, out=scratch("bits", x.shape, np.int64))
-    padded = rows, -(-columns // 8) * 8
-    leading, above = scratch("leading", padded, np.uint16), scratch("above", padded, np.bool_)
-    leading[:, :columns], leading[:, columns:] = bits, 0
-    sums = np.empty((len(LEVELS), rows), np.uint64)
-    for row, q in zip(sums, LEVELS, strict=True):
-        np.greater_equal(leading, (1023 + BITS - 1 - q) << 4, out=above)
-        np.add.reduce(above.view(np.uint64), axis=1, out=row)
-    # Each sum is eight bytes, of up to 32: add them up in pairs, then the four pairs at once.
-    pairs = (sums & 0x00FF00FF00FF00FF) + (sums >> 8 & 0x00FF00FF00FF00FF)
-    return (pairs * 0x0001000100010001 >> 48).astype(np.uint32)
-
-
-def _fold_host(segments: Segments) -> tuple[np.ndarray, ...]:
-    """Exponent, total and square of the rows: those of their segments, in the row's units, rounded up."""
+    And the norm scales that follow from them.
+    """
     exponent = segments.exponent.max(axis=0)
     shift = exponent.astype(np.int64) - segments.exponent
     total = -(-segments.total.astype(np.int64) >> np.minimum(shift, 63)).sum(axis=0)
     square = -(-segments.square >> np.minimum(2 * shift, 63)).sum(axis=0)
     finite = exponent != NONFINITE
-    return exponent, np.where(finite, total, 0), np.where(finite, square, 0)
+    total, square = np.where(finite, total, 0), np.where(finite, square, 0)
+    limits = (norm_limit(FORMATS[name], length) for name in NORM_LIMITS)
+    return exponent, total, square, *(norm_scales(exponent, square, limit) for limit in limits)
 
 
-_PROFILE_SOURCE = (
-    TILES_SOURCE
-    + r"""
-/* A tile holds SIDE_BY_SIDE segments of a row; EACH of a thread's numbers are of one of them. */
-#define SIDE_BY_SIDE (ALONG_K ? DEPTH * PARTS / SEGMENT : 1)
-#define EACH (RUN / SIDE_BY_SIDE)
-
-/* What a thread knows of a segment. Its counts lie side by side in FIELD bits each, the fine and the
-   coarse ones in a word of their own: adding ones from the field of a number's octave upwards counts
-   it in all of them at once. */
-#define FIELD 6
-#define COARSE (COUNTS - FINE)
-#define ONES(fields) (((1ull << (fields) * FIELD) - 1) / ((1 << FIELD) - 1)) /* in every field */
-__device__ u64 ones_from(int bit) {
-    u64 y;
-    asm("shl.b64 %0, %1, %2;" : "=l"(y) : "l"(~0ull), "r"(bit)); /* 0 beyond bit 63 */
-    return y;
-}
-struct Sums {
-    u64 fine, coarse, square;
-    unsigned total;
-    __device__ Sums() : fine(0), coarse(0), square(0), total(0) {
-        static_assert(EACH * PARTS < 1 << FIELD && FINE * FIELD < 64 && COARSE * FIELD < 64, "");
-        static_assert(COUNTS == 3 * COUNT_WORDS && BITS < 20 && FIELD % STEP == 0, "");
-        static_assert(SEGMENT < 1 << COUNT_BITS && COUNT_WORDS == 6 && WARPS == 8, "");
-    }
-    /* The high half of |x|, whose 21 leading bits suffice, and the exponent field of the largest. */
-    __device__ void add(unsigned high, int largest) {
-        const int octave = largest - (int)(high >> 20);
-        unsigned t;
-        asm("shr.u32 %0, %1, %2;" : "=r"(t) : "r"((high & 0xfffff) | 0x100000), "r"(21 - BITS + octave));
-        fine += ones_from(octave * FIELD) & ONES(FINE);
-        coarse += ones_from(max(0, octave - (FINE - 1 + STEP)) * (FIELD / STEP)) & ONES(COARSE);
-        total += t;
-        square += (u64)t * t;
-    }
-    __device__ unsigned count(int q) const {
-        return (unsigned)(q < FINE ? fine >> q * FIELD : coarse >> (q - FINE) * FIELD) & ((1 << FIELD) - 1);
-    }
-    __device__ unsigned word(int i) const {
-        return count(i) | count(i + COUNT_WORDS) << COUNT_BITS | count(i + 2 * COUNT_WORDS) << 2 * COUNT_BITS;
-    }
-};
-
-struct Found {
-    int *exponent, *total;
-    u64 *square;
-    unsigned *counts;
-};
-
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-profile(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
-        int *exponents, int *totals, u64 *squares, unsigned *counts) {
-    const Operand x(x0, x1, row_stride, column_stride, rows, columns);
-    const Tile at(rows, columns);
-    const int row = at.row(), lane = threadIdx.x % 32;
-    unsigned highs[PARTS][RUN], lows[SIDE_BY_SIDE] = {};
-    at.read(x, [&](int part, int j, REAL y) {
-        highs[part][j] = __double2hiint(fabs(exactly(y)));
-        lows[j / EACH] = max(lows[j / EACH], __double2loint(exactly(y)));
-    });
-#if !ALONG_K
-    __shared__ unsigned best[2][WARPS][32], words[COUNT_WORDS + 1][WARPS][32];
-    __shared__ u64 squared[WARPS][32];
-#endif
-#pragma unroll
-    for (int s = 0; s < SIDE_BY_SIDE; s++) {
-        const int first = at.first_column + s * (SEGMENT / PARTS);
-        const i64 place = (i64)(first / (SEGMENT / PARTS)) * rows + row;
-        /* The bits of a positive double order as the numbers do, Inf and NaN above all. The low halves
-           decide only where all high ones are zero: only the exponent is of interest. */
-        unsigned high = 0, low = lows[s];
-#pragma unroll
-        for (int part = 0; part < PARTS; part++)
-#pragma unroll
-            for (int j = s * EACH; j < (s + 1) * EACH; j++) high = max(high, highs[part][j]);
-#if ALONG_K
-        high = __reduce_max_sync(~0u, high);
-        low = __reduce_max_sync(~0u, low);
-#else
-        best[0][at.local_column][at.local_row] = high;
-        best[1][at.local_column][at.local_row] = low;
-        __syncthreads();
-        for (int i = 0; i < WARPS; i++) {
-            high = max(high, best[0][i][at.local_row]);
-            low = max(low, best[1][i][at.local_row]);
-        }
-#endif
-        const bool zero = high == 0 && low == 0, usable = !zero && high < 0x7ff00000u;
-        const int e = zero ? ZERO : usable ? ilogb(__hiloint2double(high, low)) + 1 : NONFINITE;
-        /* Subnormal numbers are few: where they might count, all are read again and made larger. */
-        const int lift = usable && e < -900 ? 200 : 0;
-        if (lift)
-            at.read(x, [&](int part, int j, REAL y) {
-                if (j / EACH == s) highs[part][j] = __double2hiint(fabs(exactly(y)) * power_of_two(lift));
-            });
-        Sums sums;
-#pragma unroll
-        for (int part = 0; part < PARTS; part++)
-#pragma unroll
-            for (int j = s * EACH; j < (s + 1) * EACH; j++) sums.add(highs[part][j], e + 1022 + lift);
-        const int length = min(SEGMENT, (columns - first) * PARTS);
-        const bool exists = row < rows && length > 0;
-#if ALONG_K
-        const unsigned total = __reduce_add_sync(~0u, sums.total);
-        const u64 square = __reduce_add_sync(~0u, (unsigned)sums.square & 0xfffff)
-            + ((u64)__reduce_add_sync(~0u, (unsigned)(sums.square >> 20)) << 20);
-        unsigned mine = 0;
-#pragma unroll
-        for (int i = 0; i < COUNT_WORDS; i++) {
-            const unsigned word = __reduce_add_sync(~0u, sums.word(i));
-            if (lane == i && usable) mine = word;
-        }
-        if (!exists) continue;
-        if (lane < COUNT_WORDS) counts[(place - row) * COUNT_WORDS + (i64)lane * rows + row] = mine;
-        if (lane > 0) continue;
-        exponents[place] = e;
-        totals[place] = usable ? total + length : 0;
-        squares[place] = usable ? square + 2 * total + length : 0;
-#else
-#pragma unroll
-        for (int i = 0; i < COUNT_WORDS; i++) words[i][at.local_column][at.local_row] = sums.word(i);
-        words[COUNT_WORDS][at.local_column][at.local_row] = sums.total;
-        squared[at.local_column][at.local_row] = sums.square;
-        __syncthreads();
-        if (!exists) return;
-        /* Each warp adds up one of the words, and the last two the sums. */
-        unsigned sum = 0;
-        for (int i = 0; i < WARPS; i++) sum += words[min(at.local_column, COUNT_WORDS)][i][at.local_row];
-        if (at.local_column < COUNT_WORDS) {
-            counts[(place - row) * COUNT_WORDS + (i64)at.local_column * rows + row] = usable ? sum : 0;
-        } else if (at.local_column == COUNT_WORDS) {
-            exponents[place] = e;
-            totals[place] = usable ? sum + length : 0;
-        } else {
-            u64 square = 2 * (u64)sum + length;
-            for (int i = 0; i < WARPS; i++) square += squared[i][at.local_row];
-            squares[place] = usable ? square : 0;
-        }
-#endif
-    }
-}
-"""
-)
-
-PROFILE_CONSTANTS: dict[str, Any] = {
-    "BITS": BITS,
-    "FINE": FINE,
-    "STEP": STEP,
-    "COUNTS": len(LEVELS),
-    "COUNT_BITS": COUNT_BITS,
-    "COUNT_WORDS": COUNT_WORDS,
-    "ZERO": ZERO,
-    "NONFINITE": NONFINITE,
-}
-"""What kernels that read profiles have to know of them."""
-
-_PROFILE_CONSTANTS: dict[str, Any] = {**PROFILE_CONSTANTS, "SEGMENT": SEGMENT, "LANES": 32, "BLOCKS": 3}
-_RUN = 32
-"""Numbers to a thread in a tile, of both parts together."""
-
-_PROFILE = Kernel(
-    "profile",
-    _PROFILE_SOURCE,
-    tuple(
-        {**_PROFILE_CONSTANTS, "ALONG_K": along, "UNIT": 2 - parts, "REAL": t, "PARTS": parts}
-        | {"RUN": _RUN // parts}
-        for along in (0, 1)
-        for t in ("float", "double")
-        for parts in (1, 2)
-    ),
-)
-
-
-def _segments_device(parts: list[Array]) -> Segments:
-    xp = namespace(parts[0])
-    rows, columns = parts[0].shape
-    strides, layout = operand_layout(parts[0])
-    constants = {**_PROFILE_CONSTANTS, **layout, "PARTS": len(parts), "RUN": _RUN // len(parts)}
-    count = -(-columns * len(parts) // SEGMENT)
-    exponent, total = (xp.empty((count, rows), xp.int32) for _ in range(2))
-    square, counts = xp.empty((count, rows), xp.int64), xp.empty((count, COUNT_WORDS, rows), xp.uint32)
-    sizes = (*map(np.int64, strides), *map(np.int32, (rows, columns)))
-    arguments = (parts[0], parts[-1], *sizes, exponent, total, square, counts)
-    _PROFILE((tile_count(constants, rows, columns),), (256,), arguments, **constants)
-    return Segments(exponent, total, square, counts)
-
-
-_FOLD_CONSTANTS: dict[str, Any] = {"ZERO": ZERO, "NONFINITE": NONFINITE}
+_CONSTANTS: dict[str, Any] = {"BITS": BITS, "ZERO": ZERO, "NONFINITE": NONFINITE, "DISCARD": DISCARD}
 
 _FOLD = Kernel(
-    "fold_profile",
+    "fold_segments",
     r"""
 typedef long long i64;
 #define WARPS 8
+/* norm_scales: the largest s with square·4^s below thirtyseconds/32·2^limit_bits. */
+__device__ int norm_scale(int exponent, i64 square, int limit_bits, int thirtyseconds) {
+    if (exponent == ZERO) return 0;
+    if (exponent == NONFINITE) return DISCARD;
+    const int bits = 63 - __clzll(square);
+    const i64 threshold = (1ll << bits) + (((thirtyseconds - 32) * (1ll << bits)) >> 5);
+    return ((limit_bits - bits - (square > threshold)) >> 1) + BITS - exponent;
+}
+
 /* _fold_host: every lane has a row, every warp some of its segments. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
-fold_profile(const int *exponents, const int *totals, const i64 *squares, int segments, int rows,
-             int *row_exponent, i64 *row_total, i64 *row_square) {
+fold_segments(const int *exponents, const int *totals, const i64 *squares, int segments, int rows,
+              int fp64_bits, int fp64_thirtyseconds, int fp32_bits, int fp32_thirtyseconds,
+              int *row_exponent, i64 *row_total, i64 *row_square, int *fp64_scale, int *fp32_scale) {
     __shared__ int largest[WARPS][32];
     __shared__ i64 sums[2][WARPS][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = blockIdx.x * 32 + lane;
@@ -394,18 +119,28 @@ fold_profile(const int *exponents, const int *totals, const i64 *squares, int se
     if (row >= rows || warp > 1) return;
     i64 sum = 0;
     for (int i = 0; i < WARPS; i++) sum += sums[warp][i][lane];
-    (warp ? row_square : row_total)[row] = e == NONFINITE ? 0 : sum;
-    if (warp == 0) row_exponent[row] = e;
+    if (e == NONFINITE) sum = 0;
+    if (warp == 0) {
+        row_exponent[row] = e;
+        row_total[row] = sum;
+    } else {
+        row_square[row] = sum;
+        fp64_scale[row] = norm_scale(e, sum, fp64_bits, fp64_thirtyseconds);
+        fp32_scale[row] = norm_scale(e, sum, fp32_bits, fp32_thirtyseconds);
+    }
 }
 """,
-    (_FOLD_CONSTANTS,),
+    (_CONSTANTS,),
 )
 
 
-def _fold_device(segments: Segments) -> tuple[Array, ...]:
+def _fold_device(segments: Segments, length: int) -> tuple[Array, ...]:
     xp = namespace(segments.exponent)
     count, rows = segments.exponent.shape
-    exponent, sums = xp.empty(rows, xp.int32), xp.empty((2, rows), xp.int64)
-    given = (segments.exponent, segments.total, segments.square, np.int32(count), np.int32(rows))
-    _FOLD((-(-rows // 32),), (256,), (*given, exponent, *sums), **_FOLD_CONSTANTS)
-    return exponent, *sums
+    exponent, *scales = xp.empty((1 + len(NORM_LIMITS), rows), xp.int32)
+    sums = xp.empty((2, rows), xp.int64)
+    limits = [norm_limit(FORMATS[name], length) for name in NORM_LIMITS]
+    numbers = [count, rows, *(x for limit in limits for x in (limit.bits, limit.thirtyseconds))]
+    given = (segments.exponent, segments.total, segments.square, *map(np.int32, numbers))
+    _FOLD((-(-rows // 32),), (256,), (*given, exponent, *sums, *scales), **_CONSTANTS)
+    return exponent, *sums, *scales

@@ -1,9 +1,9 @@
 """Ordinary products on a GPU, captured when they come for the second time and replayed from then on.
 
 What a product of accuracy "fp64" or "fp32" queues depends on the layout of its operands, and
-on the bits by which the certificate widens its integers, most often none. So it is captured as two
-graphs, one that measures the operands and one that multiplies them; between the two the
-measurements set out for the host, which judges them while the GPU multiplies. At 1024 and below
+on the bits by which the certificate widens its integers, most often none. So it is captured as one
+graph for each of the widths that occur. While the GPU multiplies, what it has measured of the
+operands sets out for the host, which judges by it whether the width was enough. At 1024 and below
 Python's own launches would take longer than the GPU's work.
 """
 
@@ -12,19 +12,20 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 from multiword._arrays import Array, import_cupy, is_cupy
-from multiword._graphs import CaptureError, Graph, Recorder, overlap
+from multiword._graphs import CaptureError, Graph, Recorder, overlap, side_by_side
 from multiword._libcuda import CudaError
 from multiword.engines._cublas import Cublas
 from multiword.engines._libcublas import CublasError
 from multiword.formats import FORMATS
 from ozaki import _certificate as certificate
+from ozaki._evidence import Reading
 from ozaki._operand import Operand
-from ozaki._plan import Options, Plan, ordinary_plan, split_whole, widened_plan
+from ozaki._plan import Options, Plan, carry_out, measured, norm_plan
 from ozaki._scales import NORM_LIMITS
-from ozaki._schemes import exact_product
 from ozaki._special import overwrite_nonfinite
 
 SHARE, SHARE_OF_ONE = 16, 64
@@ -130,8 +131,6 @@ def _too_large(plan: Plan) -> bool:
 
 
 def _capture(a: Operand, b: Operand, options: Options) -> Captured | str:
-    if any(x.prepared and (str(options.accuracy), 0) not in x.norm_scales for x in (a, b)):
-        return ONCE  # the first product was broken off: its scales are not there to split by
     try:
         captured = Captured(a, b, options)
     except _UNFIT:
@@ -161,27 +160,16 @@ _UNFIT: tuple[type[BaseException], ...] = (_Unfit, CaptureError, MemoryError)
 class Captured:
     """One kind of call: its graphs, and the memory that they work in.
 
-    There is one graph that measures, and one that multiplies for every width of the integers
-    that the data have asked for.
+    There is one graph for every width that the data have asked for, in bits beyond the norm
+    scales', and one that only measures, for data of which the last were beyond any width.
     """
 
     def __init__(self, a: Operand, b: Operand, options: Options) -> None:
         self._recorder, self._options = Recorder(), options
-        self._multiply: dict[int, Graph] = {}
+        self._graphs: dict[int | None, _Call] = {}
         self._expected: int | None = 0
-        graphs: list[Graph] = []
-        with self._recorder.warm():
-            plan, _ = ordinary_plan(a.copy(), b.copy(), options)
-            if plan.scheme == "slices" or _too_large(plan):
-                raise _Unfit
-        left, right = a.copy(), b.copy()
-        with self._recorder.capture((a.matrix, b.matrix), graphs):
-            plan, self._reading = ordinary_plan(left, right, options)
-        (self._measure,), self._scales = graphs, plan.scales
-        # What the product is warmed up with must be scales: kernels index their tables by them.
-        self._measure.replay((a.matrix, b.matrix), import_cupy().cuda.get_current_stream())
-        self._held = [x for x in (left, right) if x.prepared]  # their memory is the graphs' too
-        self._capture_product(0, a, b, import_cupy().empty((a.rows, b.rows), a.matrix.dtype))
+        self._held: list[Operand] = []  # prepared ones, whose memory is the graphs' too
+        self._capture(0, a, b, import_cupy().empty((a.rows, b.rows), a.matrix.dtype))
 
     @property
     def nbytes(self) -> int:
@@ -190,56 +178,67 @@ class Captured:
 
     def product(self, a: Operand, b: Operand) -> Array | None:
         """The product of operands of this kind; None if the first stage does not certify it."""
-        cupy = import_cupy()
-        stream = cupy.cuda.get_current_stream()
-        arrays = a.matrix, b.matrix, cupy.empty((a.rows, b.rows), a.matrix.dtype)
-        self._measure.replay(arrays[:2], stream)
-        self._reading.mark()
+        out = import_cupy().empty((a.rows, b.rows), a.matrix.dtype)
         # What the last call's operands asked for will do for this one's: the GPU need not wait.
-        expected = self._expected
-        if expected is not None:
-            self._multiply[expected].replay(arrays, stream)
-        evidence = self._reading.wait()
+        call = self._replay(self._expected, a, b, out)
+        evidence = call.reading.wait()
         found = certificate.widening(evidence, FORMATS[str(self._options.accuracy)])
-        needed = self._expected = None if found is None else found[0]
+        needed = None if found is None else found[0]
+        if needed is not None and needed != self._expected:
+            try:
+                call = self._replay(needed, a, b, out)
+            except (*_UNFIT, *_disturbances()):
+                needed = None
+        self._expected = needed
         if needed is None:
             return None
-        if needed != expected:
-            if needed not in self._multiply:
-                try:
-                    self._capture_product(needed, a, b, arrays[2])
-                except (*_UNFIT, *_disturbances()):
-                    self._expected = None
-                    return None
-                _forget_the_oldest()
-            self._multiply[needed].replay(arrays, stream)
         if evidence.nonfinite:
-            overwrite_nonfinite(a.double_parts, b.double_parts, self._scales, arrays[2])
-        return arrays[2]
+            overwrite_nonfinite(a.double_parts, b.double_parts, call.scales, out)
+            self._recorder.done.record()  # the scales have been read
+        return out
 
-    def _capture_product(self, bits: int, a: Operand, b: Operand, out: Array) -> None:
-        """Capture the product with integers widened by some bits."""
-        graphs: list[Graph] = []
-        left, right = self._measured(a), self._measured(b)
+    def _replay(self, bits: int | None, a: Operand, b: Operand, out: Array) -> _Call:
+        """Queue the graph of a width, captured the first time that it is asked for."""
+        if bits not in self._graphs:
+            self._capture(bits, a, b, out)
+            _forget_the_oldest()
+        call = self._graphs[bits]
+        call.graph.replay((a.matrix, b.matrix, out), import_cupy().cuda.get_current_stream())
+        return call
+
+    def _capture(self, bits: int | None, a: Operand, b: Operand, out: Array) -> None:
+        left, right, graphs = a.copy(), b.copy(), list[Graph]()
         with self._recorder.warm():
-            self._queue_product(bits, left, right, out)
-        # Prepared operands are split by now; the others have to be split in the graph.
-        left, right = (x if x.prepared else self._measured(x) for x in (left, right))
+            self._queue(bits, left, right, out)
+        # Prepared operands are measured and split by now; the others have to be in the graph.
+        left, right = (x if x.prepared else y.copy() for x, y in ((left, a), (right, b)))
         self._held += [x for x in (left, right) if x.prepared]
         with self._recorder.capture((a.matrix, b.matrix, out), graphs):
-            self._queue_product(bits, left, right, out)
-        (self._multiply[bits],) = graphs
+            scales, reading = self._queue(bits, left, right, out)
+        (graph,) = graphs
+        self._graphs[bits] = _Call(graph, scales, reading)
 
-    def _measured(self, x: Operand) -> Operand:
-        """A copy of an operand with the scales that measuring it makes."""
-        copy = x.copy()
-        copy.norm_scales[str(self._options.accuracy), 0] = self._scales[x.side]
-        return copy
-
-    def _queue_product(self, bits: int, a: Operand, b: Operand, out: Array) -> None:
+    def _queue(
+        self, bits: int | None, a: Operand, b: Operand, out: Array
+    ) -> tuple[tuple[Array, Array], Reading]:
+        """Measure, and multiply integers widened by some bits: what is measured can be judged meanwhile."""
         options = self._options
-        plan = widened_plan(a, b, options, bits)
-        if _too_large(plan):
+        side_by_side(lambda: a.profile, lambda: b.profile)
+        plan = norm_plan(a, b, options, bits or 0)
+        if plan.scheme == "slices" or _too_large(plan):
             raise _Unfit
-        split_whole(plan, a, b, options)
-        exact_product(plan.steps, a, b, plan.scales, options.engine, options.workspace, out)
+        if bits is None:
+            return plan.scales, measured(a, b, options)
+        _, reading = side_by_side(
+            lambda: carry_out(plan, a, b, options, out), lambda: measured(a, b, options)
+        )
+        return plan.scales, reading
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A captured call: its graph, where that leaves the scales, and the evidence on its way."""
+
+    graph: Graph
+    scales: tuple[Array, Array]
+    reading: Reading

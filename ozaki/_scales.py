@@ -22,8 +22,8 @@ import numpy as np
 
 from multiword._arrays import Array, namespace
 from multiword.formats import Format
-from ozaki._profile import BITS, NONFINITE, ZERO, Profile
 from ozaki._rounding import bit_length
+from ozaki._segments import BITS, NONFINITE, ZERO
 
 DISCARD = -(1 << 28)
 """The scale of a row with an Inf or NaN: the exact product takes it as zero (see `_special`)."""
@@ -69,18 +69,16 @@ def norm_limit(target: Format, length: int) -> NormLimit:
     return next(limit for longest, limit in NORM_LIMITS[target.name].items() if length <= longest)
 
 
-def norm_scales(profile: Profile, target: Format) -> Array:
-    """Return the (r,) int32 scales that fill the norm limit of a target format.
+def norm_scales(exponent: np.ndarray, square: np.ndarray, limit: NormLimit) -> np.ndarray:
+    """Return the (r,) int32 scales that fill a norm limit, from a profile's exponents and squares.
 
     The largest s with Σ(|x|·2**s)² certainly below the limit. Zero rows get 0, rows that are
-    not finite DISCARD. On a GPU the kernel `summarize` does this in passing.
+    not finite DISCARD.
     """
-    limit = norm_limit(target, profile.length)
-    bits = bit_length(profile.square) - 1
+    bits = bit_length(square) - 1
     threshold = (np.int64(1) << bits) + (((limit.thirtyseconds - 32) * (np.int64(1) << bits)) >> 5)
-    room = limit.bits - bits - (profile.square > threshold)
-    scale = (room >> 1) + BITS - profile.exponent
-    return _where_usable(profile, scale)
+    room = limit.bits - bits - (square > threshold)
+    return _where_usable(exponent, (room >> 1) + BITS - exponent)
 
 
 def widened(scale: Array, bits: int) -> Array:
@@ -89,17 +87,12 @@ def widened(scale: Array, bits: int) -> Array:
     return xp.where(scale == DISCARD, scale, scale + xp.int32(bits))
 
 
-def width_scales(profile: Profile, width: int) -> Array:
+def width_scales(exponent: Array, width: int) -> Array:
     """Return the (r,) int32 scales that make max |A'| at most 2**width in every row."""
-    return _where_usable(profile, width - profile.exponent)
+    return _where_usable(exponent, width - exponent)
 
 
-def usable_rows(profile: Profile) -> Array:
-    """Which rows have a nonzero element and none that is Inf or NaN."""
-    return (profile.exponent != ZERO) & (profile.exponent != NONFINITE)
-
-
-def _where_usable(profile: Profile, scale: Array) -> Array:
-    xp = namespace(profile.exponent)
-    scale = xp.where(profile.exponent == ZERO, 0, scale)
-    return xp.where(profile.exponent == NONFINITE, DISCARD, scale).astype(xp.int32)
+def _where_usable(exponent: Array, scale: Array) -> Array:
+    xp = namespace(exponent)
+    scale = xp.where(exponent == ZERO, 0, scale)
+    return xp.where(exponent == NONFINITE, DISCARD, scale).astype(xp.int32)

@@ -213,13 +213,13 @@ def cupy():
 @pytest.mark.parametrize("name", PAIRS)
 def test_gpu_default_in_every_layout(cupy, name):
     draw_a, draw_b = PAIRS[name]
-    a, b = draw_a(np.random.default_rng(4), (2048, 2500)), draw_b(np.random.default_rng(5), (2500, 2048))
+    a, b = draw_a(np.random.default_rng(4), (3072, 2500)), draw_b(np.random.default_rng(5), (2500, 3072))
     x, y = cupy.asarray(a), cupy.asarray(b)
     results = [
         matmul(x, y),
         matmul(cupy.asfortranarray(x), y),
         matmul(x.T.copy(), y.T.copy(), trans_a=True, trans_b=True),
-        matmul(x, y, out=cupy.empty((2048, 2048), np.float32)),
+        matmul(x, y, out=cupy.empty((3072, 3072), np.float32)),
     ]
     native = errors((x @ y).get(), a, b)
     for result in results:
@@ -227,7 +227,7 @@ def test_gpu_default_in_every_layout(cupy, name):
         assert ours[0] <= native[0]
         assert ours[1] <= native[1]
     assert (results[0] == results[3]).all()
-    c = cupy.asarray(normal(np.random.default_rng(6), (2048, 2048)))
+    c = cupy.asarray(normal(np.random.default_rng(6), (3072, 3072)))
     check(matmul(x, y, alpha=-3.0, beta=0.5, c=c).get(), a, b, -3.0, 0.5, c.get())
 
 
@@ -262,7 +262,7 @@ def test_gpu_scales_come_back(cupy, scale):
 @pytest.mark.gpu
 def test_gpu_uneven_lines_and_odd_shapes(cupy):
     rng = np.random.default_rng(11)
-    for m, k, n in ((2048, 2111, 2049), (2047, 2640, 2064), (2100, 4100, 2100)):
+    for m, k, n in ((2897, 2640, 2895), (2047, 2064, 2640), (2100, 8200, 2100)):
         a, b = normal(rng, (m, k)), normal(rng, (k, n))
         a *= np.ldexp(np.float32(1), rng.integers(-9, 9, (m, 1)))
         assert matmul_plan(cupy.asarray(a), cupy.asarray(b)).choice == "steady-fp16"
@@ -276,9 +276,10 @@ def test_gpu_uneven_lines_and_odd_shapes(cupy):
 @pytest.mark.gpu
 def test_gpu_threads_and_streams_keep_apart(cupy):
     pairs = [
-        [cupy.asarray(normal(np.random.default_rng(10 * i + j), (2048, 2048))) for j in (0, 1)]
+        [cupy.asarray(normal(np.random.default_rng(10 * i + j), (3072, 3072))) for j in (0, 1)]
         for i in range(4)
     ]
+    assert matmul_plan(*pairs[0]).choice == "fast-fp16"
     expected = [matmul(x, y) for x, y in pairs]
     cupy.cuda.Device().synchronize()
     wrong = []
@@ -298,12 +299,13 @@ def test_gpu_threads_and_streams_keep_apart(cupy):
 @pytest.mark.gpu
 def test_gpu_out_of_memory_becomes_panels_and_then_an_error(cupy):
     pool = cupy.get_default_memory_pool()
-    x, y = (cupy.asarray(normal(np.random.default_rng(i), (2048, 2048))) for i in (12, 13))
+    x, y = (cupy.asarray(normal(np.random.default_rng(i), (3072, 3072))) for i in (12, 13))
+    assert matmul_plan(x, y).choice == "fast-fp16"
     whole = matmul(x, y)
     pool.free_all_blocks()
     cupy.cuda.Device().synchronize()
     try:
-        pool.set_limit(size=pool.used_bytes() + (44 << 20))
+        pool.set_limit(size=pool.used_bytes() + (99 << 20))
         parts = matmul(x, y)
         pool.free_all_blocks()
         pool.set_limit(size=pool.used_bytes() + (1 << 20))

@@ -12,8 +12,9 @@ from multiword.formats import FORMATS
 from ozaki._evidence import gather
 from ozaki._last_places import exact_scales, rows_with_zeros
 from ozaki._parallel import SCRATCH_BYTES, contiguous_rows, scratch
-from ozaki._profile import BITS, COUNT_BITS, LEVELS, NONFINITE, SEGMENT, ZERO, profile
+from ozaki._profile import profile
 from ozaki._scales import DISCARD, norm_limit
+from ozaki._segments import BITS, COUNT_BITS, LEVELS, NONFINITE, SEGMENT, ZERO
 
 
 def segment_by_definition(numbers):
@@ -117,8 +118,8 @@ def test_evidence_is_true_of_every_pair(octaves):
     )
     a[3] = 0
     profiles = profile([a]), profile([b])
-    scales, reading = gather(profiles, (None, None), target)
-    evidence = reading.wait()
+    scales = tuple(p.norm_scales["fp64"] for p in profiles)
+    evidence = gather(profiles, scales, target).wait()
     top = norm_limit(target, shape[1]).bits // 2
     lower = sum(map(Fraction, evidence.sums)) * 4 ** (top - 1)
     scaled = [

@@ -17,7 +17,7 @@ from ozaki._profile import profile
 from ozaki._residue_reconstruct import reconstruct
 from ozaki._residue_split import residues
 from ozaki._residue_system import residue_system
-from ozaki._scales import DISCARD, norm_limit, norm_scales
+from ozaki._scales import DISCARD, norm_limit, widened
 
 pytestmark = pytest.mark.gpu
 
@@ -66,6 +66,8 @@ def test_profiles(cupy, kind, dtype, shape):
         found = profile(real_parts(y))
         for name in ("exponent", "total", "square"):
             assert np.array_equal(getattr(found, name).get(), getattr(expected, name)), name
+        for name, scale in expected.norm_scales.items():
+            assert np.array_equal(found.norm_scales[name].get(), scale), name
         for name in ("exponent", "total", "square", "counts"):
             of_segments = getattr(found.segments, name).get()
             assert np.array_equal(of_segments, getattr(expected.segments, name)), name
@@ -77,17 +79,19 @@ def test_profiles(cupy, kind, dtype, shape):
 @pytest.mark.parametrize("kind", KINDS)
 def test_evidence(cupy, kind, dtype, shape):
     x, y = matrix(kind, shape, dtype), matrix("wide", shape, dtype)
-    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
+    name = "fp64" if dtype in ("float64", "complex128") else "fp32"
     with np.errstate(all="ignore"):
-        scales, reading = gather((profile(real_parts(x)), profile(real_parts(y))), (None, None), target)
-        expected = reading.wait()
-    for given in (None, None), scales:
-        sides = [profile(real_parts(cupy.asarray(z))) for z in (x, y)]
-        found, reading = gather(
-            tuple(sides), tuple(s if s is None else cupy.asarray(s) for s in given), target
-        )
-        evidence = reading.wait()
-        assert all(np.array_equal(s.get(), t) for s, t in zip(found, scales, strict=True))
+        found = [
+            [profile(real_parts(z)) for z in pair] for pair in ((x, y), (cupy.asarray(x), cupy.asarray(y)))
+        ]
+    for widening in (0, 7, -30):
+        with np.errstate(all="ignore"):
+            expected, evidence = (
+                gather(
+                    tuple(sides), tuple(widened(p.norm_scales[name], widening) for p in sides), FORMATS[name]
+                ).wait()
+                for sides in found
+            )
         assert np.allclose(evidence.log2_squares, expected.log2_squares, rtol=1e-14)
         assert replace(evidence, log2_squares=expected.log2_squares) == expected
 
@@ -105,7 +109,7 @@ def test_residues(cupy, word, bits, extra, kind, dtype, shape):
     target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
     with np.errstate(all="ignore"):
         made = profile(parts)
-        scale = norm_scales(made, target)
+        scale = made.norm_scales[target.name]
         scale = np.where(scale == DISCARD, scale, scale + extra).astype(np.int32)
         width = int(norm_limit(target, made.length).log2 / 2) + 2 + extra
         system = residue_system(word, bits, max(2, shape[1]), len(parts))
@@ -167,17 +171,12 @@ def test_pair_errors(cupy, pairs, kind, dtype, shape, monkeypatch):
     monkeypatch.setattr("ozaki._pairs.PAIRS_AT_ONCE", pairs)
     m, k, n = shape
     a, b = matrix(kind, (m, k), dtype), matrix(kind, (n, k), dtype).T
-    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
+    name = "fp64" if dtype in ("float64", "complex128") else "fp32"
     found = []
     for x, y in ((a, b), (cupy.asarray(a), cupy.asarray(b))):
         left, right = operands_of(x, y, dtype, False, False)
         sums = partial(_exact_sums, options_of(left, "exact", "auto", None, "auto", None))
         with np.errstate(all="ignore"):
-            scales = (
-                norm_scales(profile(real_parts(a)), target),
-                norm_scales(profile(real_parts(b.T)), target),
-            )
-            if x is not a:
-                scales = tuple(cupy.asarray(s) for s in scales)
-            found.append(pair_errors(left, right, tuple(scales), sums))
+            scales = tuple(side.norm_scales(name) for side in (left, right))
+            found.append(pair_errors(left, right, scales, sums))
     assert found[0] == found[1]
