@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from multiword import _kernels
 from multiword._arrays import Array, import_cupy
-from multiword._libcuda import CAPTURE_RELAXED, EXTERNAL, CudaError, KernelNode, routine
+from multiword._libcuda import CAPTURE_RELAXED, EXTERNAL, USE_NODE_PRIORITY, CudaError, KernelNode, routine
 from multiword.engines import _cublas
 
 S = TypeVar("S")
@@ -36,7 +36,7 @@ class Graph:
         self._launches = launches
         self._addresses = addresses
         self._executable = c_void_p()
-        routine("cuGraphInstantiateWithFlags")(byref(self._executable), captured, 0)
+        routine("cuGraphInstantiateWithFlags")(byref(self._executable), captured, USE_NODE_PRIORITY)
         weakref.finalize(self, _destroy, recorder.done, self._executable, captured).atexit = False
 
     def replay(self, arrays: Sequence[Array], stream: Any) -> None:
@@ -189,11 +189,12 @@ class Recorder:
     def fork(self, first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
         """Call both, the second on a stream of its own that joins the current one afterwards.
 
-        What the second allocates is not used again in this graph. Either may fork again.
+        The second goes first where the GPU has not room for both. What it allocates is not used
+        again in this graph. Either may fork again.
         """
         cuda = import_cupy().cuda
         if self._forks == len(self._sides):
-            self._sides.append(cuda.Stream(non_blocking=True))
+            self._sides.append(cuda.Stream(non_blocking=True, priority=-1))
         stream, side = cuda.get_current_stream(), self._sides[self._forks]
         self._forks += 1
         start, end = (cuda.Event(disable_timing=True) for _ in range(2))

@@ -32,6 +32,9 @@ class KernelNode(Structure):
     ]
 
 
+USE_NODE_PRIORITY = 8
+"""Kernels of a graph keep the priorities of the streams that they were captured on."""
+
 _SIGNATURES: dict[str, list] = {
     "cuStreamBeginCapture_v2": [c_void_p, c_int],
     "cuStreamEndCapture": [c_void_p, POINTER(c_void_p)],

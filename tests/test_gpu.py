@@ -5,6 +5,8 @@ import pytest
 
 import multiword
 import ozaki
+from multiword.engines import get_engine
+from multiword.engines._cublas import STRIP, WIDE
 from ozaki import accurate_dgemm
 from tests import golden
 from tests.cases import GOLDEN, KINDS, matrices
@@ -181,6 +183,17 @@ def test_more_blocks_of_an_inner_dimension_than_a_grid_is_high(cupy, word):
         c = accurate_dgemm(a.astype(float), b.astype(float), accuracy=accuracy, scheme="residues", word=word)
         assert (c[0] == expected[0]).all()
         assert c[1, 2] == expected[1]
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0])
+def test_products_in_strips(cupy, beta):
+    rng = cupy.random.default_rng(0)
+    m, k, n = 2 * STRIP + 100, 64, WIDE + 4
+    a, bt = (rng.integers(-128, 128, (rows, k), dtype=np.int32).astype(np.int8) for rows in (m, n))
+    out = rng.integers(-9, 9, (m + 3, n + 4), dtype=np.int32)[:m, :n]
+    before = out.astype(np.float64)
+    get_engine("cublas").multiply("int8", a, bt, out=out, beta=beta)
+    assert (out == a.astype(np.float64) @ bt.T.astype(np.float64) + beta * before).all()
 
 
 def test_more_rows_than_a_grid_is_high(cupy):
