@@ -62,7 +62,7 @@ def steps(a, b):
 
 
 def _measure(a, b):
-    side_by_side(lambda: a.profile, lambda: b.profile)
+    side_by_side(lambda: a.profile.rows, lambda: b.profile.rows)
     return a, b
 
 

@@ -76,17 +76,16 @@ def check_same_device(**arrays: Array | None) -> ModuleType:
     Raises TypeError if NumPy and CuPy arrays are mixed and ValueError if CuPy arrays lie on
     different devices: nothing is ever copied between them unasked.
     """
-    present = {name: x for name, x in arrays.items() if x is not None}
-    kinds = {name: "CuPy" if is_cupy(x) else "NumPy" for name, x in present.items()}
-    if len(set(kinds.values())) > 1:
-        listing = ", ".join(f"{name} is {kind}" for name, kind in kinds.items())
-        raise TypeError(f"arrays must be all NumPy or all CuPy, but {listing}; move one of them yourself")
-    first = next(iter(present.values()))
-    if is_cupy(first):
-        devices = {name: x.device.id for name, x in present.items()}
-        if len(set(devices.values())) > 1:
-            raise ValueError(f"arrays must be on one device, but they are on {devices}")
-    return namespace(first)
+    devices = {name: x.data.device_id if is_cupy(x) else None for name, x in arrays.items() if x is not None}
+    first, *others = devices.values()
+    if all(device == first for device in others):
+        return np if first is None else import_cupy()
+    if None in devices.values():
+        kinds = (f"{name} is {'NumPy' if device is None else 'CuPy'}" for name, device in devices.items())
+        raise TypeError(
+            f"arrays must be all NumPy or all CuPy, but {', '.join(kinds)}; move one of them yourself"
+        )
+    raise ValueError(f"arrays must be on one device, but they are on {devices}")
 
 
 def device_of(x: Array) -> AbstractContextManager[Any]:

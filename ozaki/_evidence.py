@@ -13,12 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from multiword._arrays import Array, import_cupy, is_cupy, namespace
-from multiword._graphs import record, side_by_side
+from multiword._graphs import record
 from multiword._kernels import Kernel
 from multiword.formats import Format
-from ozaki._profile import Profile
-from ozaki._scales import norm_limit
-from ozaki._segments import BITS, COUNT_BITS, FINE, LEVELS, NONFINITE, SEGMENT_CONSTANTS, STEP, ZERO
+from ozaki._profile import FOLD_CONSTANTS, FOLD_SOURCE, Profile
+from ozaki._scales import NormLimit, norm_limit
+from ozaki._segments import BITS, COUNT_BITS, FINE, LEVELS, NONFINITE, SEGMENT_CONSTANTS, STEP
 
 OCTAVES = 44
 """Octaves below the norm limit over which scaled magnitudes are counted."""
@@ -65,15 +65,21 @@ class Reading(Protocol):
         ...
 
 
-def gather(profiles: tuple[Profile, Profile], scales: tuple[Array, Array], limits: Format) -> Reading:
-    """Return the evidence for scaled operands, looked at below the norm limit of the format `limits`."""
+def gather(
+    profiles: tuple[Profile, Profile], limits: Format, scales: tuple[Array, Array] | None = None
+) -> Reading:
+    """Return the evidence for scaled operands, looked at below the norm limit of the format `limits`.
+
+    Unless scales are given, for the norm scales of that format.
+    """
     length = profiles[0].length
-    top = norm_limit(limits, length).bits // 2
-    if is_cupy(profiles[0].exponent):
-        return _gather_device(profiles, scales, top)
-    summaries = [_summary_host(p, s, top) for p, s in zip(profiles, scales, strict=True)]
+    limit = norm_limit(limits, length)
+    if is_cupy(profiles[0].segments.exponent):
+        return _gather_device(profiles, limit, scales)
+    scales = scales or (profiles[0].rows.norm_scales[limits.name], profiles[1].rows.norm_scales[limits.name])
+    summaries = [_summary_host(p, s, limit.bits // 2) for p, s in zip(profiles, scales, strict=True)]
     totals, squares, (left, right) = zip(*summaries, strict=True)
-    nonfinite = any((p.exponent == NONFINITE).any() for p in profiles)
+    nonfinite = any((p.rows.exponent == NONFINITE).any() for p in profiles)
     return _Here(Evidence(nonfinite, totals, squares, _octave_sums(left, right, length), length))
 
 
@@ -89,24 +95,27 @@ class _Here:
 
 def _summary_host(profile: Profile, scale: np.ndarray, top: int) -> tuple[float, float, np.ndarray]:
     """Upper bounds of Σ|a'| and of log2 Σa'² for all usable rows, and the counts that all reach."""
-    usable = profile.usable
+    usable = profile.rows.usable
     if not usable.any():
         return 0.0, 0.0, np.full(OCTAVES, profile.length)
-    p, scale = profile.block(usable), scale[usable]
-    height = p.exponent + scale  # bits of the largest integer of each row
-    total = np.ldexp(p.total.astype(np.float64), height - BITS).max()
-    log2_square = max(0.0, (np.log2(p.square) + 2.0 * (height - BITS)).max())
-    return float(total), float(log2_square), _at_least(p, scale, top).min(axis=1)
+    rows, scale = profile.rows[usable], scale[usable]
+    height = rows.exponent + scale  # bits of the largest integer of each row
+    total = np.ldexp(rows.total.astype(np.float64), height - BITS).max()
+    log2_square = max(0.0, (np.log2(rows.square) + 2.0 * (height - BITS)).max())
+    s = profile.segments
+    at_least = _at_least(s.exponent[:, usable] + scale, s.counts[..., usable], top)
+    return float(total), float(log2_square), at_least.min(axis=1)
 
 
-def _at_least(profile: Profile, scale: np.ndarray, top: int) -> np.ndarray:
-    """How many scaled magnitudes of each row are at least 2**(top - d), for d = 0, 1, …: (OCTAVES, r)."""
-    segments = profile.segments
-    height = segments.exponent + scale
-    words = segments.counts.transpose(1, 0, 2)
+def _at_least(height: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:
+    """How many scaled magnitudes of each row are at least 2**(top - d), for d = 0, 1, …: (OCTAVES, r).
+
+    From the scaled exponents of its segments, and their counts.
+    """
+    words = counts.transpose(1, 0, 2)
     counts = np.concatenate([words >> COUNT_BITS * i & ((1 << COUNT_BITS) - 1) for i in range(3)])
-    found = np.zeros((OCTAVES, len(scale)), np.int64)
-    for bits in np.unique(height[segments.exponent != ZERO]):  # few, unless the numbers spread far
+    found = np.zeros((OCTAVES, height.shape[1]), np.int64)
+    for bits in np.unique(height[(counts != 0).any(axis=0)]):  # few, unless the numbers spread far
         here = np.einsum("isr,sr->ir", counts, (height == bits).astype(counts.dtype))
         # Segments of that height count magnitudes from 2**(bits - 1 - q): look up the largest such q.
         level = bits - 1 - (top - np.arange(OCTAVES))
@@ -124,6 +133,7 @@ def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> list[float]:
 
 
 _CONSTANTS: dict[str, Any] = {
+    **FOLD_CONSTANTS,
     **SEGMENT_CONSTANTS,
     "OCTAVES": OCTAVES,
     "SUMS": _SUMS,
@@ -133,9 +143,8 @@ _CONSTANTS: dict[str, Any] = {
 
 _SUMMARIZE = Kernel(
     "summarize",
-    r"""
-typedef unsigned long long u64;
-typedef long long i64;
+    FOLD_SOURCE
+    + r"""
 #define OFFSET(d) min(d, OCTAVES - 2)
 #define COUNT_MASK ((1u << COUNT_BITS) - 1)
 /* The bits of a positive double order as the numbers do. */
@@ -177,23 +186,41 @@ __device__ void gather(const u64 *found, i64 length, double *evidence) {
     }
 }
 
-/* _summary_host: every lane has a row, every warp some of the octaves. What is found of operand `which`:
-   nonfinite, the bits of its total and log2_square, length - at_least[OCTAVES]. The last of all blocks, of
-   both operands, gathers the evidence. */
+struct Side {
+    const int *exponents, *totals;
+    const i64 *squares;
+    const unsigned *counts;
+    const int *scale;
+    int rows;
+};
+
+/* _summary_host: every lane has a row, every warp some of the octaves; the blocks of A's rows go first.
+   What is found of an operand: nonfinite, the bits of its total and log2_square, length - at_least[OCTAVES].
+   The last of all blocks gathers the evidence. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
-summarize(const int *exponent, const i64 *total, const i64 *square, const int *segment_exponents,
-          const unsigned *counts, const int *scale, int rows, int segments, i64 length, int top, int which,
-          u64 *found, unsigned blocks, double *evidence) {
-    u64 *const out = found + which * (3 + OCTAVES);
+summarize(const int *exponents_a, const int *totals_a, const i64 *squares_a, const unsigned *counts_a,
+          const int *scale_a, int rows_a,
+          const int *exponents_b, const int *totals_b, const i64 *squares_b, const unsigned *counts_b,
+          const int *scale_b, int rows_b,
+          int segments, i64 length, int limit_bits, int thirtyseconds, int given, u64 *found,
+          double *evidence) {
+    const Side a = {exponents_a, totals_a, squares_a, counts_a, scale_a, rows_a};
+    const Side b = {exponents_b, totals_b, squares_b, counts_b, scale_b, rows_b};
+    const int blocks_a = (rows_a + 31) / 32, second = blockIdx.x >= blocks_a;
+    const Side x = second ? b : a;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int rows = x.rows, row = (blockIdx.x - second * blocks_a) * 32 + lane;
+    u64 *const out = found + second * (3 + OCTAVES);
     __shared__ bool last;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = blockIdx.x * 32 + lane;
-    const int e = row < rows ? exponent[row] : ZERO, s = row < rows ? scale[row] : 0;
-    const bool usable = e != ZERO && e != NONFINITE;
+    const Row all = fold(x.exponents, x.totals, x.squares, segments, rows, row);
+    const bool usable = all.exponent != ZERO && all.exponent != NONFINITE;
+    int s = norm_scale(all, limit_bits, thirtyseconds);
+    if (given && row < rows) s = x.scale[row];
     if (warp == 0) {
-        const int units = e + s - BITS;
-        raise(&out[1], usable ? scalbn((double)total[row], units) : 0);
-        raise(&out[2], usable ? fmax(0.0, log2((double)square[row]) + 2.0 * units) : 0);
-        if (e == NONFINITE) atomicMax(&out[0], 1ull);
+        const int units = all.exponent + s - BITS;
+        raise(&out[1], usable ? scalbn((double)all.total, units) : 0);
+        raise(&out[2], usable ? fmax(0.0, log2((double)all.square) + 2.0 * units) : 0);
+        if (all.exponent == NONFINITE) atomicMax(&out[0], 1ull);
     }
     for (int d = warp; d < OCTAVES; d += WARPS) {
         unsigned reached = 0;
@@ -203,14 +230,14 @@ summarize(const int *exponent, const i64 *total, const i64 *square, const int *s
             for (int i = 0; i < BATCH; i++) {
                 const bool exists = usable && first + i < segments;
                 const i64 at = (i64)(first + i) * rows + row;
-                level[i] = exists ? segment_exponents[at] + s - 1 - (top - d) : -1;
+                level[i] = exists ? x.exponents[at] + s - 1 - (limit_bits / 2 - d) : -1;
             }
 #pragma unroll
             for (int i = 0; i < BATCH; i++) {
                 const int coarse = FINE - 1 + (level[i] - (FINE - 1)) / STEP;
                 const int index = min(level[i] < FINE ? level[i] : coarse, COUNTS - 1);
                 const i64 at = ((i64)(first + i) * COUNT_WORDS + index % COUNT_WORDS) * rows + row;
-                if (level[i] >= 0) reached += counts[at] >> index / COUNT_WORDS * COUNT_BITS & COUNT_MASK;
+                if (level[i] >= 0) reached += x.counts[at] >> index / COUNT_WORDS * COUNT_BITS & COUNT_MASK;
             }
         }
         const unsigned most = __reduce_max_sync(~0u, usable ? (unsigned)length - reached : 0);
@@ -218,7 +245,7 @@ summarize(const int *exponent, const i64 *total, const i64 *square, const int *s
     }
     __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) last = atomicAdd((unsigned *)(found + 2 * (3 + OCTAVES)), 1u) == blocks - 1;
+    if (threadIdx.x == 0) last = atomicAdd((unsigned *)(found + 2 * (3 + OCTAVES)), 1u) == gridDim.x - 1;
     __syncthreads();
     if (!last) return;
     __threadfence();
@@ -229,20 +256,21 @@ summarize(const int *exponent, const i64 *total, const i64 *square, const int *s
 )
 
 
-def _gather_device(profiles: tuple[Profile, Profile], scales: tuple[Array, Array], top: int) -> Reading:
-    cupy = namespace(profiles[0].exponent)
-    found = cupy.zeros(2 * (3 + OCTAVES) + 1, cupy.uint64)
-    grids = [-(-len(p.exponent) // 32) for p in profiles]
-    reading = _There(profiles[0].length)
-
-    def summarize(i: int) -> None:
-        p, s = profiles[i], profiles[i].segments
-        sizes = (*map(np.int32, s.exponent.shape[::-1]), np.int64(p.length), np.int32(top))
-        arrays = (p.exponent, p.total, p.square, s.exponent, s.counts, scales[i])
-        ending = (np.int32(i), found, np.uint32(sum(grids)), reading.address)
-        _SUMMARIZE((grids[i],), (32 * _CONSTANTS["WARPS"],), (*arrays, *sizes, *ending), **_CONSTANTS)
-
-    side_by_side(lambda: summarize(0), lambda: summarize(1))
+def _gather_device(
+    profiles: tuple[Profile, Profile], limit: NormLimit, scales: tuple[Array, Array] | None
+) -> Reading:
+    cupy, length = namespace(profiles[0].segments.exponent), profiles[0].length
+    found, reading = cupy.zeros(2 * (3 + OCTAVES) + 1, cupy.uint64), _There(length)
+    arguments: list[Any] = []
+    blocks = 0
+    for p, given in zip(profiles, scales or (found, found), strict=True):
+        s, rows = p.segments, p.segments.exponent.shape[1]
+        arguments += [s.exponent, s.total, s.square, s.counts, given, np.int32(rows)]
+        blocks += -(-rows // 32)
+    count = len(profiles[0].segments.exponent)
+    sizes = np.int32(count), np.int64(length), np.int32(limit.bits), np.int32(limit.thirtyseconds)
+    ending = np.int32(scales is not None), found, reading.address
+    _SUMMARIZE((blocks,), (32 * _CONSTANTS["WARPS"],), (*arguments, *sizes, *ending), **_CONSTANTS)
     reading.record()
     return reading
 

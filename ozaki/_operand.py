@@ -82,7 +82,7 @@ class Operand:
 
     def norm_scales(self, accuracy: str, bits: int = 0) -> Array:
         """The norm scales of an accuracy, widened by some bits: the same array every time."""
-        scales = self.profile.norm_scales[accuracy]
+        scales = self.profile.rows.norm_scales[accuracy]
         if not bits:
             return scales
         if (accuracy, bits) not in self._widened:
@@ -91,7 +91,7 @@ class Operand:
 
     def width(self, bits: int) -> Array:
         """The scales for rows of that many bits."""
-        return width_scales(self.profile.exponent, bits)
+        return width_scales(self.profile.rows.exponent, bits)
 
     def held(self, scheme: Any, scale: Array) -> Array | None:
         """The words of the whole operand, if it has been split for this scheme and these scales."""

@@ -11,7 +11,7 @@ from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from ozaki._last_places import rows_with_zeros
 from ozaki._operand import Operand
-from ozaki._profile import Profile
+from ozaki._profile import Rows
 from ozaki._residue_split import residues
 from ozaki._scales import DISCARD
 from ozaki._segments import BITS, NONFINITE, ZERO
@@ -63,25 +63,23 @@ def pair_errors(
     for i in range(0, a.rows, step):
         rows = slice(i, i + step)
         left = [x[rows] for x in a.parts]
-        profiles = a.profile.block(rows), b.profile
+        known = a.profile.rows[rows], b.profile.rows
         # The real part of AB sums the products of like parts, the imaginary part of unlike ones.
         for right in (b.parts, b.parts[::-1])[: len(b.parts)]:
-            lower = sums(
-                _magnitudes(left, profiles[0], 0), _magnitudes(right, profiles[1], 1), MAGNITUDE_BITS
-            )
+            lower = sums(_magnitudes(left, known[0], 0), _magnitudes(right, known[1], 1), MAGNITUDE_BITS)
             terms = None
             if with_zeros:
                 terms = sums(_nonzeros(left, 0), _nonzeros(right, 1), 1)
-            sides = (profiles[0], near[0][rows], exact[0][rows]), (profiles[1], near[1], exact[1])
-            look(lower, terms, sides, found)
+            sides = (known[0], near[0][rows], exact[0][rows]), (known[1], near[1], exact[1])
+            look(lower, terms, sides, a.length, found)
     error, ratio = found.tolist()
     return error, ratio
 
 
-def _magnitudes(parts: list[Array], profile: Profile, side: int) -> Taken:
+def _magnitudes(parts: list[Array], rows: Rows, side: int) -> Taken:
     """The operand of floor(|x|·2**(MAGNITUDE_BITS - e)); empty where a row has no usable element."""
     xp = namespace(parts[0])
-    scale = xp.where(profile.usable, MAGNITUDE_BITS - profile.exponent, DISCARD).astype(xp.int32)
+    scale = xp.where(rows.usable, MAGNITUDE_BITS - rows.exponent, DISCARD).astype(xp.int32)
     return Taken(parts, side, "magnitudes", scale)
 
 
@@ -90,12 +88,12 @@ def _nonzeros(parts: list[Array], side: int) -> Taken:
     return Taken(parts, side, "nonzero", xp.zeros(len(parts[0]), xp.int32))
 
 
-Side = tuple[Profile, Array, Array]
-"""Profile, scales and exact scales of the rows of A or the columns of B."""
+Side = tuple[Rows, Array, Array]
+"""What is known, scales and exact scales of the rows of A or the columns of B."""
 
 
 def _look_host(
-    lower: np.ndarray, terms: np.ndarray | None, sides: tuple[Side, Side], found: np.ndarray
+    lower: np.ndarray, terms: np.ndarray | None, sides: tuple[Side, Side], length: int, found: np.ndarray
 ) -> None:
     """Raise found = (error, ratio) to the largest of these pairs.
 
@@ -103,7 +101,7 @@ def _look_host(
     of nonzero terms, or None for all of them. Pairs that lose nothing are exempt.
     """
     if terms is None:
-        terms = np.full(lower.shape, float(sides[0][0].length))
+        terms = np.full(lower.shape, float(length))
     truncation = _truncation(sides, terms)
     relative = np.where(truncation > 0, truncation / (lower * SLACK), 0)
     found[0] = max(found[0], relative.max())
@@ -206,10 +204,12 @@ pair_errors(const double *lower, const double *terms, int m, int n, i64 length,
 )
 
 
-def _look_device(lower: Array, terms: Array | None, sides: tuple[Side, Side], found: Array) -> None:
+def _look_device(
+    lower: Array, terms: Array | None, sides: tuple[Side, Side], length: int, found: Array
+) -> None:
     m, n = lower.shape
     arrays = [x for p, s, exact in sides for x in (p.exponent, p.total, s, exact)]
-    sizes = (np.int32(m), np.int32(n), np.int64(sides[0][0].length))
+    sizes = (np.int32(m), np.int32(n), np.int64(length))
     counted = lower if terms is None else terms
     grid = (-(-n // 256) * -(-m // 32),)
     constants = {**_CONSTANTS, "COUNTED": int(terms is not None)}

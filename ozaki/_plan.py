@@ -192,14 +192,12 @@ def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan
 
 def _evidence(a: Operand, b: Operand, scales: tuple[Array, Array], limits: Format) -> Evidence:
     """The evidence for given scales, at once."""
-    return gather((a.profile, b.profile), scales, limits).wait()
+    return gather((a.profile, b.profile), limits, scales).wait()
 
 
 def measured(a: Operand, b: Operand, options: Options) -> Reading:
     """What the certificate needs to know of the norm scales; on a GPU, nothing is waited for."""
-    name = str(options.accuracy)
-    scales = a.norm_scales(name), b.norm_scales(name)
-    return gather((a.profile, b.profile), scales, FORMATS[name])
+    return gather((a.profile, b.profile), FORMATS[str(options.accuracy)])
 
 
 def norm_plan(a: Operand, b: Operand, options: Options, bits: int = 0) -> Plan:

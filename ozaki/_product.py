@@ -52,7 +52,7 @@ def as_matrix(name: str, x: Array, dtype: Any, trans: bool | str) -> Array:
         raise ValueError(f"{name} must be a matrix, got an array of shape {x.shape}")
     if trans not in (False, True, "C"):
         raise ValueError(f"transposing {name} must be False, True or 'C', got {trans!r}")
-    x = x.astype(dtype, copy=False)
+    x = x if x.dtype == dtype else x.astype(dtype)
     x = x.T if trans else x
     return x.conj() if trans == "C" else x
 

@@ -7,6 +7,7 @@ their order, so the profile, and all that is decided from it, is the same on eve
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from ozaki._segments import BITS, NONFINITE, ZERO, Segments, segments_of
 
 
 @dataclass(frozen=True)
-class Profile:
-    """What is known of the rows of an operand, all integers.
+class Rows:
+    """What the segments of each row make together, all integers.
 
     Attributes
     ----------
@@ -28,24 +29,17 @@ class Profile:
     total : (r,) int64, an upper bound of the sum of |x|·2**(BITS - e).
     square : (r,) int64, an upper bound of the sum of x²·4**(BITS - e).
     norm_scales : by format, the (r,) int32 scales that fill its norm limit.
-    segments : of which they are made.
-    length : elements in a row: k, or 2k for a complex operand.
     """
 
     exponent: Array
     total: Array
     square: Array
     norm_scales: dict[str, Array]
-    segments: Segments
-    length: int
 
-    def block(self, rows: slice | Array) -> Profile:
-        """The profile of some of the rows."""
-        s = self.segments
-        segments = Segments(s.exponent[:, rows], s.total[:, rows], s.square[:, rows], s.counts[..., rows])
+    def __getitem__(self, rows: Any) -> Rows:
+        """Some of the rows."""
         scales = {name: scale[rows] for name, scale in self.norm_scales.items()}
-        sums = self.total[rows], self.square[rows]
-        return Profile(self.exponent[rows], *sums, scales, segments, self.length)
+        return Rows(self.exponent[rows], self.total[rows], self.square[rows], scales)
 
     @property
     def usable(self) -> Array:
@@ -53,12 +47,30 @@ class Profile:
         return (self.exponent != ZERO) & (self.exponent != NONFINITE)
 
 
+@dataclass(frozen=True)
+class Profile:
+    """What is known of an operand.
+
+    Attributes
+    ----------
+    segments : of its rows.
+    length : elements in a row: k, or 2k for a complex operand.
+    """
+
+    segments: Segments
+    length: int
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The segments of each row, put together when they are first asked for."""
+        fold = _fold_device if is_cupy(self.segments.exponent) else _fold_host
+        exponent, total, square, *scales = fold(self.segments, self.length)
+        return Rows(exponent, total, square, dict(zip(NORM_LIMITS, scales, strict=True)))
+
+
 def profile(parts: list[Array]) -> Profile:
     """Return the profile of an operand given as (r, k) float32 or float64 parts."""
-    length = len(parts) * parts[0].shape[1]
-    segments = segments_of(parts)
-    exponent, total, square, *scales = (_fold_device if is_cupy(parts[0]) else _fold_host)(segments, length)
-    return Profile(exponent, total, square, dict(zip(NORM_LIMITS, scales, strict=True)), segments, length)
+    return Profile(segments_of(parts), len(parts) * parts[0].shape[1])
 
 
 def _fold_host(segments: Segments, length: int) -> tuple[np.ndarray, ...]:
@@ -76,58 +88,71 @@ def _fold_host(segments: Segments, length: int) -> tuple[np.ndarray, ...]:
     return exponent, total, square, *(norm_scales(exponent, square, limit) for limit in limits)
 
 
-_CONSTANTS: dict[str, Any] = {"BITS": BITS, "ZERO": ZERO, "NONFINITE": NONFINITE, "DISCARD": DISCARD}
+FOLD_CONSTANTS: dict[str, Any] = {"BITS": BITS, "ZERO": ZERO, "NONFINITE": NONFINITE, "DISCARD": DISCARD}
 
-_FOLD = Kernel(
-    "fold_segments",
-    r"""
+FOLD_SOURCE = r"""
+typedef unsigned long long u64;
 typedef long long i64;
-#define WARPS 8
-/* norm_scales: the largest s with square·4^s below thirtyseconds/32·2^limit_bits. */
-__device__ int norm_scale(int exponent, i64 square, int limit_bits, int thirtyseconds) {
-    if (exponent == ZERO) return 0;
-    if (exponent == NONFINITE) return DISCARD;
-    const int bits = 63 - __clzll(square);
-    const i64 threshold = (1ll << bits) + (((thirtyseconds - 32) * (1ll << bits)) >> 5);
-    return ((limit_bits - bits - (square > threshold)) >> 1) + BITS - exponent;
-}
+struct Row { int exponent; i64 total, square; };
 
-/* _fold_host: every lane has a row, every warp some of its segments. */
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
-fold_segments(const int *exponents, const int *totals, const i64 *squares, int segments, int rows,
-              int fp64_bits, int fp64_thirtyseconds, int fp32_bits, int fp32_thirtyseconds,
-              int *row_exponent, i64 *row_total, i64 *row_square, int *fp64_scale, int *fp32_scale) {
+/* _fold_host: every lane has a row, every one of a block's WARPS some of its segments. All learn the row. */
+__device__ Row fold(const int *exponents, const int *totals, const i64 *squares, int segments, int rows,
+                    int row) {
     __shared__ int largest[WARPS][32];
     __shared__ i64 sums[2][WARPS][32];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = blockIdx.x * 32 + lane;
-    const int last = row < rows ? segments : 0;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, last = row < rows ? segments : 0;
     int e = ZERO;
     for (int s = warp; s < last; s += WARPS) e = max(e, exponents[(i64)s * rows + row]);
     largest[warp][lane] = e;
     __syncthreads();
     for (int i = 0; i < WARPS; i++) e = max(e, largest[i][lane]);
-    i64 total = 0, square = 0;
+    Row found = {e, 0, 0};
     for (int s = warp; s < last; s += WARPS) {
         const i64 at = (i64)s * rows + row;
         const int shift = e - exponents[at];
-        total -= -(i64)totals[at] >> min(shift, 63);
-        square -= -squares[at] >> min(2 * shift, 63);
+        found.total -= -(i64)totals[at] >> min(shift, 63);
+        found.square -= -squares[at] >> min(2 * shift, 63);
     }
-    sums[0][warp][lane] = total;
-    sums[1][warp][lane] = square;
+    sums[0][warp][lane] = found.total;
+    sums[1][warp][lane] = found.square;
     __syncthreads();
-    if (row >= rows || warp > 1) return;
-    i64 sum = 0;
-    for (int i = 0; i < WARPS; i++) sum += sums[warp][i][lane];
-    if (e == NONFINITE) sum = 0;
-    if (warp == 0) {
-        row_exponent[row] = e;
-        row_total[row] = sum;
-    } else {
-        row_square[row] = sum;
-        fp64_scale[row] = norm_scale(e, sum, fp64_bits, fp64_thirtyseconds);
-        fp32_scale[row] = norm_scale(e, sum, fp32_bits, fp32_thirtyseconds);
+    found.total = found.square = 0;
+    if (e == NONFINITE) return found;
+    for (int i = 0; i < WARPS; i++) {
+        found.total += sums[0][i][lane];
+        found.square += sums[1][i][lane];
     }
+    return found;
+}
+
+/* norm_scales: the largest s with square·4^s below thirtyseconds/32·2^limit_bits. */
+__device__ int norm_scale(const Row &row, int limit_bits, int thirtyseconds) {
+    if (row.exponent == ZERO) return 0;
+    if (row.exponent == NONFINITE) return DISCARD;
+    const int bits = 63 - __clzll(row.square);
+    const i64 threshold = (1ll << bits) + (((thirtyseconds - 32) * (1ll << bits)) >> 5);
+    return ((limit_bits - bits - (row.square > threshold)) >> 1) + BITS - row.exponent;
+}
+"""
+
+_CONSTANTS: dict[str, Any] = {**FOLD_CONSTANTS, "WARPS": 8}
+
+_FOLD = Kernel(
+    "fold_segments",
+    FOLD_SOURCE
+    + r"""
+extern "C" __global__ void __launch_bounds__(32 * WARPS)
+fold_segments(const int *exponents, const int *totals, const i64 *squares, int segments, int rows,
+              int fp64_bits, int fp64_thirtyseconds, int fp32_bits, int fp32_thirtyseconds,
+              int *exponent, i64 *total, i64 *square, int *fp64_scale, int *fp32_scale) {
+    const int row = blockIdx.x * 32 + threadIdx.x;
+    const Row found = fold(exponents, totals, squares, segments, rows, blockIdx.x * 32 + threadIdx.x % 32);
+    if (threadIdx.x >= 32 || row >= rows) return;
+    exponent[row] = found.exponent;
+    total[row] = found.total;
+    square[row] = found.square;
+    fp64_scale[row] = norm_scale(found, fp64_bits, fp64_thirtyseconds);
+    fp32_scale[row] = norm_scale(found, fp32_bits, fp32_thirtyseconds);
 }
 """,
     (_CONSTANTS,),

@@ -222,17 +222,19 @@ class Captured:
         self, bits: int | None, a: Operand, b: Operand, out: Array
     ) -> tuple[tuple[Array, Array], Reading]:
         """Measure, and multiply integers widened by some bits: what is measured can be judged meanwhile."""
-        options = self._options
+        options, name = self._options, str(self._options.accuracy)
+
+        def multiply() -> tuple[Array, Array]:
+            side_by_side(lambda: a.norm_scales(name), lambda: b.norm_scales(name))
+            plan = norm_plan(a, b, options, bits or 0)
+            if plan.scheme == "slices" or _too_large(plan):
+                raise _Unfit
+            if bits is not None:
+                carry_out(plan, a, b, options, out)
+            return plan.scales
+
         side_by_side(lambda: a.profile, lambda: b.profile)
-        plan = norm_plan(a, b, options, bits or 0)
-        if plan.scheme == "slices" or _too_large(plan):
-            raise _Unfit
-        if bits is None:
-            return plan.scales, measured(a, b, options)
-        _, reading = side_by_side(
-            lambda: carry_out(plan, a, b, options, out), lambda: measured(a, b, options)
-        )
-        return plan.scales, reading
+        return side_by_side(multiply, lambda: measured(a, b, options))
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,9 @@ def found(profile, row):
         (*(int(x[i, row]) for x in (s.exponent, s.total, s.square)), unpacked(s.counts[i])[row].tolist())
         for i in range(len(s.exponent))
     ]
-    return segments, tuple(int(x[row]) for x in (profile.exponent, profile.total, profile.square))
+    return segments, tuple(
+        int(x[row]) for x in (profile.rows.exponent, profile.rows.total, profile.rows.square)
+    )
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 8), (5, 300), (2, 2041), (2, 5000)], ids=str)
@@ -94,7 +96,7 @@ def test_profile(dtype, octaves, shape):
 def test_the_bounds_of_a_row_are_bounds():
     rng = np.random.default_rng(1)
     x = np.ldexp(rng.standard_normal((4, 3000)), rng.integers(-40, 40, (4, 3000)))
-    p = profile([x])
+    p = profile([x]).rows
     for i, row in enumerate(x.tolist()):
         unit = Fraction(2) ** (int(p.exponent[i]) - BITS)
         for power, bound in ((1, p.total[i]), (2, p.square[i])):
@@ -104,7 +106,7 @@ def test_the_bounds_of_a_row_are_bounds():
 
 def test_subnormal_and_huge_rows():
     x = np.array([[2.0**-1074, 2.0**-1070], [2.0**1023, 2.0**-1074]])
-    p = profile([x])
+    p = profile([x]).rows
     assert p.exponent.tolist() == [-1069, 1024]
     assert p.total.tolist() == [2**11 + 2**15 + 2, 2**15 + 2]
 
@@ -118,8 +120,9 @@ def test_evidence_is_true_of_every_pair(octaves):
     )
     a[3] = 0
     profiles = profile([a]), profile([b])
-    scales = tuple(p.norm_scales["fp64"] for p in profiles)
-    evidence = gather(profiles, scales, target).wait()
+    scales = tuple(p.rows.norm_scales["fp64"] for p in profiles)
+    evidence = gather(profiles, target).wait()
+    assert gather(profiles, target, scales).wait() == evidence
     top = norm_limit(target, shape[1]).bits // 2
     lower = sum(map(Fraction, evidence.sums)) * 4 ** (top - 1)
     scaled = [

@@ -65,9 +65,9 @@ def test_profiles(cupy, kind, dtype, shape):
     for y in layouts(cupy, x):
         found = profile(real_parts(y))
         for name in ("exponent", "total", "square"):
-            assert np.array_equal(getattr(found, name).get(), getattr(expected, name)), name
-        for name, scale in expected.norm_scales.items():
-            assert np.array_equal(found.norm_scales[name].get(), scale), name
+            assert np.array_equal(getattr(found.rows, name).get(), getattr(expected.rows, name)), name
+        for name, scale in expected.rows.norm_scales.items():
+            assert np.array_equal(found.rows.norm_scales[name].get(), scale), name
         for name in ("exponent", "total", "square", "counts"):
             of_segments = getattr(found.segments, name).get()
             assert np.array_equal(of_segments, getattr(expected.segments, name)), name
@@ -86,11 +86,10 @@ def test_evidence(cupy, kind, dtype, shape):
         ]
     for widening in (0, 7, -30):
         with np.errstate(all="ignore"):
+            scales = (tuple(widened(p.rows.norm_scales[name], widening) for p in sides) for sides in found)
             expected, evidence = (
-                gather(
-                    tuple(sides), tuple(widened(p.norm_scales[name], widening) for p in sides), FORMATS[name]
-                ).wait()
-                for sides in found
+                gather(sides, FORMATS[name], given if widening else None).wait()
+                for sides, given in zip(found, scales, strict=True)
             )
         assert np.allclose(evidence.log2_squares, expected.log2_squares, rtol=1e-14)
         assert replace(evidence, log2_squares=expected.log2_squares) == expected
@@ -109,7 +108,7 @@ def test_residues(cupy, word, bits, extra, kind, dtype, shape):
     target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
     with np.errstate(all="ignore"):
         made = profile(parts)
-        scale = made.norm_scales[target.name]
+        scale = made.rows.norm_scales[target.name]
         scale = np.where(scale == DISCARD, scale, scale + extra).astype(np.int32)
         width = int(norm_limit(target, made.length).log2 / 2) + 2 + extra
         system = residue_system(word, bits, max(2, shape[1]), len(parts))
