@@ -97,7 +97,7 @@ def second_stage(
     error, ratio = pair_errors(a, b, scales, sums)
     needed = ratio / target.unit_roundoff
     if not math.isfinite(needed):
-        return (a.exact, b.exact), 0.0
+        return (a.last_places.scales, b.last_places.scales), 0.0
     widening = max(0, math.frexp(needed)[1]) if needed > 1 else 0
-    widened = [xp.minimum(s + widening, x.exact) for s, x in zip(scales, (a, b), strict=True)]
+    widened = [xp.minimum(s + widening, x.last_places.scales) for s, x in zip(scales, (a, b), strict=True)]
     return (widened[0], widened[1]), error * 2.0**-widening

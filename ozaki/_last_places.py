@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,24 +15,36 @@ from ozaki._segments import NONFINITE
 from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
 
 
-def exact_scales(parts: list[Array]) -> Array:
-    """Return the (r,) int32 scales, the smallest for which no element of a row is rounded.
+@dataclass(frozen=True)
+class LastPlaces:
+    """What the last places of an operand's elements say of its rows.
 
-    Zero rows get 0, rows that are not finite DISCARD.
+    Attributes
+    ----------
+    scales : (r,) int32, the smallest for which no element of a row is rounded. Zero rows have 0,
+        rows that are not finite DISCARD.
+    zeros : (r,) bool, whether a row has an element that is 0.
     """
-    if is_cupy(parts[0]):
-        lowest, xp = _last_places_device(parts)[0], namespace(parts[0])
-        finite = lowest != _BAD
-    else:
-        xp, lowest = np, _last_places_host(parts)
-        finite = lowest != _BAD
-    return xp.where(finite, xp.where(lowest < NONFINITE, -lowest, 0), DISCARD).astype(xp.int32)
+
+    scales: Array
+    zeros: Array
 
 
-def _last_places_host(parts: list[np.ndarray]) -> np.ndarray:
-    """The exponent of the last place of every row: NONFINITE for zero rows, _BAD for an Inf or NaN."""
+def last_places(parts: list[Array]) -> LastPlaces:
+    """Return the last places of an operand given as (r, k) float32 or float64 parts."""
+    xp = namespace(parts[0])
+    lowest, zeros = (_lowest_device if is_cupy(parts[0]) else _lowest_host)(parts)
+    scales = xp.where(lowest != _BAD, xp.where(lowest < NONFINITE, -lowest, 0), DISCARD)
+    return LastPlaces(scales.astype(xp.int32), zeros)
+
+
+def _lowest_host(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The exponent of the last place of every row, and whether it has a zero.
+
+    NONFINITE for zero rows, _BAD for an Inf or NaN.
+    """
     rows, columns = parts[0].shape
-    lowest = np.full(rows, NONFINITE, np.int32)
+    lowest, zeros = np.full(rows, NONFINITE, np.int32), np.zeros(rows, bool)
 
     def work(block: slice) -> None:
         for x in parts:
@@ -42,19 +55,14 @@ def _last_places_host(parts: list[np.ndarray]) -> np.ndarray:
             significand |= np.where(exponent == 0, 0, 1 << 52)
             last = (significand & -significand).astype(np.float64).view(np.int64) >> 52
             place = np.maximum(exponent, 1) - 1075 + (last - 1023)
-            place[significand == 0] = NONFINITE
+            zero = significand == 0
+            place[zero] = NONFINITE
             place[exponent == 0x7FF] = _BAD
             np.minimum(lowest[block], place.min(axis=1), out=lowest[block], casting="unsafe")
+            zeros[block] |= zero.any(axis=1)
 
     over_rows(work, rows, columns)
-    return lowest
-
-
-def rows_with_zeros(parts: list[Array]) -> np.ndarray:
-    """Which rows have an element that is 0, on the host."""
-    if is_cupy(parts[0]):
-        return _last_places_device(parts)[1].get() != 0
-    return np.any([(x == 0).any(axis=1) for x in parts], axis=0)
+    return lowest, zeros
 
 
 _BAD = -(1 << 20)
@@ -64,9 +72,10 @@ _LAST_PLACES = Kernel(
     "last_places",
     TILES_SOURCE
     + r"""
+/* _lowest_host. */
 extern "C" __global__ void __launch_bounds__(THREADS)
 last_places(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
-            int *lowest, int *zeros) {
+            int *lowest, bool *zeros) {
     const Operand x(x0, x1, row_stride, column_stride, rows, columns);
     const Tile at(rows, columns);
     __shared__ int least[ROWS], zero[ROWS];
@@ -90,7 +99,7 @@ last_places(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, i
     const int row = at.first_row + threadIdx.x;
     if (threadIdx.x >= ROWS || row >= rows) return;
     atomicMin(&lowest[row], least[threadIdx.x]);
-    if (zero[threadIdx.x]) zeros[row] = 1;
+    if (zero[threadIdx.x]) zeros[row] = true;
 }
 """,
     tuple(
@@ -103,14 +112,13 @@ last_places(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, i
 )
 
 
-def _last_places_device(parts: list[Array]) -> tuple[Array, Array]:
-    """The lowest last place of each row, NONFINITE for a row of zeros, and whether it has a zero."""
+def _lowest_device(parts: list[Array]) -> tuple[Array, Array]:
     xp = namespace(parts[0])
     rows, columns = parts[0].shape
     strides, layout = operand_layout(parts[0])
     constants: dict[str, Any] = {"NONFINITE": NONFINITE, "BAD": _BAD, **layout, "PARTS": len(parts)}
     constants |= {"RUN": 16 // len(parts), "LANES": 32}
-    lowest, zeros = xp.full(rows, NONFINITE, xp.int32), xp.zeros(rows, xp.int32)
+    lowest, zeros = xp.full(rows, NONFINITE, xp.int32), xp.zeros(rows, bool)
     sizes = (*map(np.int64, strides), np.int32(rows), np.int32(columns))
     arguments = (parts[0], parts[-1], *sizes, lowest, zeros)
     _LAST_PLACES((tile_count(constants, rows, columns),), (256,), arguments, **constants)

@@ -9,7 +9,6 @@ import numpy as np
 
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
-from ozaki._last_places import rows_with_zeros
 from ozaki._operand import Operand
 from ozaki._profile import Rows
 from ozaki._residue_split import residues
@@ -56,8 +55,9 @@ def pair_errors(
     Both for integers of `excess` bits less, but for what the scales hold exactly.
     """
     step = max(1, PAIRS_AT_ONCE // b.rows)
-    with_zeros = bool(rows_with_zeros(a.parts).any()) and bool(rows_with_zeros(b.parts).any())
-    near, exact = ([x - excess for x in given] for given in (scales, (a.exact, b.exact)))
+    places = a.last_places, b.last_places
+    with_zeros = all(bool(x.zeros.any()) for x in places)
+    near, exact = ([x - excess for x in given] for given in (scales, [x.scales for x in places]))
     look = _look_device if is_cupy(a.matrix) else _look_host
     found = namespace(a.matrix).zeros(2)
     for i in range(0, a.rows, step):

@@ -171,7 +171,7 @@ def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan
     """The plan for an accuracy that fixes the integers; its error is looked for where asked."""
     limits = FORMATS["fp64"]
     if options.accuracy == "exact":
-        scales = a.exact, b.exact
+        scales = a.last_places.scales, b.last_places.scales
         return _plan_for(a, b, options, scales, _evidence(a, b, scales, limits), None, 0.0)
     bits = int(options.accuracy)
     scales = a.width(bits), b.width(bits)

@@ -10,7 +10,7 @@ import pytest
 from multiword._arrays import real_parts
 from multiword.formats import FORMATS
 from ozaki._evidence import gather
-from ozaki._last_places import exact_scales, rows_with_zeros
+from ozaki._last_places import last_places
 from ozaki._parallel import SCRATCH_BYTES, contiguous_rows, scratch
 from ozaki._profile import profile
 from ozaki._scales import DISCARD, norm_limit
@@ -145,8 +145,9 @@ def test_evidence_is_true_of_every_pair(octaves):
 def test_last_places_and_zeros():
     x = np.array([[1.5, 4.0], [0.0, 0.0], [2.0**-1074, 1.0], [np.inf, 0.0], [3.0 * 2.0**60, -(2.0**61)]])
     for y in (x, np.asfortranarray(x)):
-        assert exact_scales([y]).tolist() == [1, 0, 1074, DISCARD, -60]
-        assert rows_with_zeros([y]).tolist() == [False, True, False, True, False]
+        found = last_places([y])
+        assert found.scales.tolist() == [1, 0, 1074, DISCARD, -60]
+        assert found.zeros.tolist() == [False, True, False, True, False]
 
 
 def test_scratch_is_kept_unless_it_is_large():
