@@ -166,10 +166,10 @@ class Captured:
 
     def __init__(self, a: Operand, b: Operand, options: Options) -> None:
         self._recorder, self._options = Recorder(), options
-        self._graphs: dict[int | None, _Call] = {}
         self._expected: int | None = 0
         self._held: list[Operand] = []  # prepared ones, whose memory is the graphs' too
-        self._capture(0, a, b, import_cupy().empty((a.rows, b.rows), a.matrix.dtype))
+        out = import_cupy().empty((a.rows, b.rows), a.matrix.dtype)
+        self._graphs: dict[int | None, _Call | None] = {0: self._capture(0, a, b, out)}
 
     @property
     def nbytes(self) -> int:
@@ -181,32 +181,37 @@ class Captured:
         out = import_cupy().empty((a.rows, b.rows), a.matrix.dtype)
         # What the last call's operands asked for will do for this one's: the GPU need not wait.
         call = self._replay(self._expected, a, b, out)
+        if call is None:
+            return None
         evidence = call.reading.wait()
         found = certificate.widening(evidence, FORMATS[str(self._options.accuracy)])
         needed = None if found is None else found[0]
         if needed is not None and needed != self._expected:
-            try:
-                call = self._replay(needed, a, b, out)
-            except (*_UNFIT, *_disturbances()):
-                needed = None
-        self._expected = needed
-        if needed is None:
+            call = self._replay(needed, a, b, out)
+        self._expected = needed if call is not None else None
+        if needed is None or call is None:
             return None
         if evidence.nonfinite:
             overwrite_nonfinite(a.double_parts, b.double_parts, call.scales, out)
             self._recorder.done.record()  # the scales have been read
         return out
 
-    def _replay(self, bits: int | None, a: Operand, b: Operand, out: Array) -> _Call:
-        """Queue the graph of a width, captured the first time that it is asked for."""
+    def _replay(self, bits: int | None, a: Operand, b: Operand, out: Array) -> _Call | None:
+        """Queue the graph of a width, captured the first time that it is asked for; None if it cannot be."""
         if bits not in self._graphs:
-            self._capture(bits, a, b, out)
+            try:
+                self._graphs[bits] = self._capture(bits, a, b, out)
+            except _UNFIT:
+                self._graphs[bits] = None
+            except _disturbances():
+                return None
             _forget_the_oldest()
         call = self._graphs[bits]
-        call.graph.replay((a.matrix, b.matrix, out), import_cupy().cuda.get_current_stream())
+        if call is not None:
+            call.graph.replay((a.matrix, b.matrix, out), import_cupy().cuda.get_current_stream())
         return call
 
-    def _capture(self, bits: int | None, a: Operand, b: Operand, out: Array) -> None:
+    def _capture(self, bits: int | None, a: Operand, b: Operand, out: Array) -> _Call:
         left, right, graphs = a.copy(), b.copy(), list[Graph]()
         with self._recorder.warm():
             self._queue(bits, left, right, out)
@@ -216,7 +221,7 @@ class Captured:
         with self._recorder.capture((a.matrix, b.matrix, out), graphs):
             scales, reading = self._queue(bits, left, right, out)
         (graph,) = graphs
-        self._graphs[bits] = _Call(graph, scales, reading)
+        return _Call(graph, scales, reading)
 
     def _queue(
         self, bits: int | None, a: Operand, b: Operand, out: Array

@@ -160,7 +160,8 @@ def test_streams_and_threads(cupy):
 
 
 def test_captures_that_another_thread_disturbs(cupy):
-    cases = [matrices("uniform", 40 + i, 70, 50) for i in range(12)]
+    kinds = "uniform", "uniform", "wide2", "sparse", "wide2", "uniform"
+    shapes = [(40 + i, 70, 50) for i in range(12)]
     over = threading.Event()
 
     def disturb():
@@ -170,10 +171,10 @@ def test_captures_that_another_thread_disturbs(cupy):
 
     def multiply():
         try:
-            for a, b in cases:
-                x, y, expected = cupy.asarray(a), cupy.asarray(b), accurate_dgemm(a, b)
-                for _ in range(4):
-                    assert same(accurate_dgemm(x, y).get(), expected)
+            for shape in shapes:
+                for kind in kinds:
+                    a, b = matrices(kind, *shape)
+                    assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b))
         finally:
             over.set()
 
