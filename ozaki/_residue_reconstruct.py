@@ -12,10 +12,7 @@ from multiword._kernels import Kernel
 from multiword.formats import Format
 from ozaki._parallel import over_rows, scratch
 from ozaki._residue_system import ResidueSystem, on_device, reduce, residue_system
-from ozaki._rounding import ROUNDING_SOURCE, round_digits, round_short
-
-HOST_BASE_BITS = 26
-"""Bits of a digit on the host, where `round_short` puts two digits into one float64."""
+from ozaki._rounding import ROUNDING_SOURCE, round_digits
 
 SMALL_PRODUCT = 1 << 17
 """Multiplications in a product that OpenBLAS computes in one thread (it does up to 2**18)."""
@@ -40,38 +37,105 @@ def _reconstruct_host(
     out: np.ndarray,
 ) -> None:
     m, n = out.shape
-    moduli = np.array(system.moduli, np.float64)
-    base_bits = min(system.base_bits, HOST_BASE_BITS)
-    digits = np.ascontiguousarray(system.digits(base_bits).T)
-    # Products this small are left by the BLAS to the thread that asks: its own would be in our way.
-    step = max(1, SMALL_PRODUCT // digits.size)
+    moduli = np.array(system.moduli, np.float64)[:, None, None]
     parts = real_parts(out)
 
     def work(block: slice) -> None:
-        rows = scales[0][block, None].astype(np.int64)
+        exponents = -scales[0][block, None].astype(np.int64), -scales[1].astype(np.int64)
         for part, terms in zip(parts, _real_parts(y[:, :, block, :n]), strict=True):
-            shape = terms[0].shape
-            residue, spare = scratch("residues", (len(moduli) + 1, *shape)), scratch("spare", shape)
-            quotient = residue[-1]
-            quotient[...] = 0
-            for term, reduced, p in zip(terms, residue, moduli, strict=False):
-                reduce(term, p, 1 / p, spare, reduced)
-                quotient += np.multiply(reduced, 1 / p, out=spare)
-            np.rint(quotient, out=quotient)
-            value = scratch("digits", (len(digits), *shape))
-            flat, sums = residue.reshape(len(residue), -1), value.reshape(len(digits), -1)
-            for h in range(0, flat.shape[1], step):
-                np.matmul(digits, flat[:, h : h + step], out=sums[:, h : h + step])
-            exponents = -rows, -scales[1].astype(np.int64)
-            rounded = round_short(value, base_bits, *exponents, target, spare)
-            if rounded is None:
-                rounded = round_digits(value.astype(np.int64), base_bits, -(rows + scales[1]), target)
-            part[block] = rounded
+            residue, spare = scratch("residues", (2, *terms.shape))
+            reduce(terms, moduli, 1 / moduli, spare, residue)
+            value, doubtful = _round_floats(residue, system, exponents, target)
+            if len(doubtful):
+                few = residue.reshape(len(moduli), -1)[:, doubtful]
+                exponent = np.add(*exponents).ravel()[doubtful]
+                value.ravel()[doubtful] = _round_exactly(few, system, exponent, target)
+            part[block] = value
 
-    over_rows(work, m, n * 2)
+    over_rows(work, m, n * len(moduli))
 
 
-def _real_parts(y: Array) -> list[Array]:
+def _round_floats(
+    residue: np.ndarray, system: ResidueSystem, exponents: tuple[np.ndarray, np.ndarray], target: Format
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rounded values of (N, rows, n) residues in float64 arithmetic, and which of them may be wrong.
+
+    Two exact sums and a small inexact one make two bounds of C'. What rounds to the same number from
+    both is that number; the flat indices of all others are returned, which are few unless products
+    vanish, or are wide, subnormal, or of another target than fp64.
+    """
+    shape = residue.shape[1:]
+    quotient, top, middle, low = sums = scratch("sums", (4, *shape))
+    spare = scratch("spare", shape)
+    rows, columns = exponents
+    lowest, highest = (rows.min(), columns.min()), (rows.max(), columns.max())
+    bits = system.product.bit_length()
+    normal = min(*lowest, sum(lowest)) > -1000 and max(0, *highest, sum(highest)) < 1000 - bits
+    if target.precision != 53 or not normal:
+        return low, np.arange(low.size)
+    of_moduli, of_product, margin = _three_floats(system)
+    _small_products(of_moduli, residue.reshape(len(residue), -1), sums.reshape(4, -1))
+    np.rint(quotient, out=quotient)
+    for x, part in zip((top, middle, low), of_product, strict=True):
+        x -= np.multiply(quotient, part, out=spare)
+    # An error-free sum, because `top` is a multiple of the last place of `middle`.
+    leading = np.add(top, middle, out=spare)
+    top -= leading
+    middle += top
+    low += middle
+    upper = np.add(low, margin, out=top)
+    low -= margin
+    upper += leading
+    low += leading
+    doubtful = np.flatnonzero(upper != low)
+    low *= np.ldexp(1.0, rows)
+    low *= np.ldexp(1.0, columns)
+    return low, doubtful
+
+
+@cache
+def _three_floats(system: ResidueSystem) -> tuple[np.ndarray, np.ndarray, float]:
+    """(4, N): 1/p_t, and the P/p_t in three parts; the three of P; and a bound of the third sum's error.
+
+    The sums of the first and of the second parts times residues, less q times those of P, are exact.
+    """
+    moduli, product = system.moduli, system.product
+    weight = sum(moduli) + len(moduli) + 2  # twice the sum of all factors, the residues and q
+    # |Σ y·(P/p_t)| + |q·P| < (N + 1)·P, and the other sums are below `weight`/2 times half of a unit.
+    top = max(0, product.bit_length() + (len(moduli) + 1).bit_length() - 53)
+    middle = max(0, top - 53 + weight.bit_length())
+    parts = []
+    for x in (*(product // p for p in moduli), product):
+        first = (x + (1 << top >> 1)) >> top << top
+        second = (x - first + (1 << middle >> 1)) >> middle << middle
+        parts.append([float(first), float(second), float(x - first - second)])
+    table = np.array(parts).T
+    error = (len(moduli) + 8) * (float(weight << middle) + float(product) * 2.0**-52) * 2.0**-52
+    inverses = 1 / np.array(moduli, np.float64)
+    return np.vstack([inverses, table[:, :-1]]), table[:, -1], error
+
+
+def _round_exactly(
+    residue: np.ndarray, system: ResidueSystem, exponent: np.ndarray, target: Format
+) -> np.ndarray:
+    """The rounded values of (N, m) residues, in integers."""
+    base_bits = min(system.base_bits, 30)
+    digits = np.ascontiguousarray(system.digits(base_bits).T)
+    inverses = 1 / np.array(system.moduli, np.float64)
+    quotient = np.rint((residue * inverses[:, None]).sum(axis=0))
+    value = _small_products(digits, np.vstack([residue, quotient]), np.empty((len(digits), len(quotient))))
+    return round_digits(value.astype(np.int64), base_bits, exponent, target)
+
+
+def _small_products(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """left·right in pieces that the BLAS leaves to the thread that asks: its own would be in our way."""
+    step = max(1, SMALL_PRODUCT // left.size)
+    for h in range(0, right.shape[1], step):
+        np.matmul(left, right[:, h : h + step], out=out[:, h : h + step])
+    return out
+
+
+def _real_parts(y: np.ndarray) -> list[np.ndarray]:
     """The real parts of a product from the products of images (Karatsuba's three)."""
     if len(y) == 1:
         return [y[0]]

@@ -157,8 +157,8 @@ def on_device(system: ResidueSystem, name: str, argument: int, xp: ModuleType) -
 
 def reduce(
     x: np.ndarray,
-    p: float,
-    inverse: float,
+    p: float | np.ndarray,
+    inverse: float | np.ndarray,
     scratch: np.ndarray | None = None,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
