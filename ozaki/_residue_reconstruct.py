@@ -52,7 +52,7 @@ def _reconstruct_host(
                 value.ravel()[doubtful] = _round_exactly(few, system, exponent, target)
             part[block] = value
 
-    over_rows(work, m, n * len(moduli))
+    over_rows(work, m, 2 * n)
 
 
 def _round_floats(

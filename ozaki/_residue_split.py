@@ -114,7 +114,7 @@ def _residues_host(
                     # 128 and -128 are one residue modulo 256; only the latter is an int8.
                     np.copyto(target, np.where(y == 128, -128, y) if p == 256 else y, casting="unsafe")
 
-    over_rows(work, rows, 2 * columns)
+    over_rows(work, rows, columns)
 
 
 def _integer_halves(
@@ -141,9 +141,9 @@ def _integer_halves(
     else:
         scale_rows(value, scale)
     (np.floor if take == "magnitudes" else np.rint)(value, out=value)
-    np.multiply(value, 2.0**-SPLIT, out=high)
-    np.rint(high, out=high)
-    high *= 2.0**SPLIT
+    # A sum of this size has no bits below 2**SPLIT: taking the number off again leaves the upper half.
+    np.add(value, 1.5 * 2.0 ** (SPLIT + 52), out=high)
+    high -= 1.5 * 2.0 ** (SPLIT + 52)
     value -= high
     high *= 2.0**-SPLIT
     return high, value, power
