@@ -13,7 +13,6 @@ import numpy as np
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from multiword.formats import FORMATS, Format
-from ozaki._parallel import scratch
 
 
 def round_digits(
@@ -45,68 +44,6 @@ def round_digits(
     # The value is (window·2**(base_bits + 1) + rest)·2**scale; rest is below 2**(base_bits + 1).
     scale = np.asarray(exponent, np.int64) + dropped - (base_bits + 1)
     return np.where(negative, -1.0, 1.0) * _round_window(window, rest, base_bits + 1, scale, target)
-
-
-def round_short(
-    digits: np.ndarray,
-    base_bits: int,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    target: Format,
-    out: np.ndarray | None = None,
-) -> np.ndarray | None:
-    """`round_digits` in float64 arithmetic, for integers short enough, or None.
-
-    The digits are float64 integers, of `base_bits` at most 26; the exponent is rows + columns.
-    None is returned where the rounding could not be proved right, where results might not be
-    normal numbers, and for targets other than fp64. The digits are changed, their sum is not.
-    The result is written to `out` if that is given.
-    """
-    # Either factor alone must be a normal number, too: those of subnormal columns are not.
-    lowest, highest = (rows.min(), columns.min()), (rows.max(), columns.max())
-    normal = min(*lowest, sum(lowest)) > -1000 and max(*highest, sum(highest)) < 850
-    if target.precision != 53 or not 3 < len(digits) < 7 or not normal:
-        return None
-    base = 2.0**base_bits
-    shape = digits[0].shape
-    carry, leading, top, rest, low = scratch("round_short", (5, *shape))
-    value = np.empty(shape) if out is None else out
-    with np.errstate(all="ignore"):
-        for lower, higher in pairwise(digits):
-            np.multiply(lower, 1 / base, out=carry)
-            np.rint(carry, out=carry)
-            higher += carry
-            carry *= base
-            lower -= carry
-        if len(digits) == 4:
-            leading[...] = digits[3]
-        else:
-            np.multiply(digits[4], base, out=leading)
-            leading += digits[3]
-        if digits[5:].any() or np.abs(leading, out=carry).max() >= 2.0**35:
-            return None
-        # V = (top + rest)·base² + low: `low` has two balanced digits and is exact, below 2**52; so is
-        # top + rest, by an error-free sum; and `rest` is an integer below 2**8, 0 unless |top| > 2**53.
-        np.multiply(digits[1], base, out=low)
-        low += digits[0]
-        leading *= base
-        np.add(leading, digits[2], out=top)
-        np.subtract(top, leading, out=rest)
-        np.subtract(digits[2], rest, out=rest)
-        rest *= base * base
-        top *= base * base
-        tail = np.add(rest, low, out=low)  # inexact by less than 2**8, and only if rest is not 0
-        np.add(top, tail, out=value)
-        np.subtract(value, top, out=top)
-        error = np.subtract(tail, top, out=top)
-        # Where rest is 0, value + error is V, and value the nearest; elsewhere a margin must not matter.
-        doubtful = np.flatnonzero(rest)
-        near, away = value.ravel()[doubtful], error.ravel()[doubtful]
-        if ((near + (away + 2.0**9) != near) | (near + (away - 2.0**9) != near)).any():
-            return None
-        value *= np.ldexp(1.0, rows)
-        value *= np.ldexp(1.0, columns)
-    return value
 
 
 def _carry(digits: np.ndarray, base_bits: int) -> np.ndarray:

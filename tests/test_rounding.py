@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
-from ozaki._rounding import round_digits, round_short
+from ozaki._rounding import round_digits
 from tests.exact import nearest
 
 digit = st.integers(-(2**61), 2**61) | st.sampled_from([0, 1, -1, 2**27, 2**53, 2**53 + 1, -(2**54) - 2])
@@ -64,50 +64,3 @@ def test_long_integers_around_half_of_the_smallest_subnormal(name):
             for exponent in range(smallest - length - 2, smallest - length + 3):
                 got = round_digits(digits, 30, exponent, fmt)
                 assert got.astype(fmt.dtype)[0] == nearest(value * Fraction(2) ** exponent, fmt)
-
-
-@given(
-    st.lists(
-        st.lists(
-            st.integers(-(2**52), 2**52) | st.sampled_from([0, 1, 2**25, -(2**25), 2**25 + 2**51]),
-            min_size=4,
-            max_size=6,
-        ),
-        min_size=1,
-        max_size=4,
-    ).filter(lambda rows: len({len(r) for r in rows}) == 1),
-    st.integers(-1200, 900),
-    st.integers(-200, 200) | st.integers(-1200, 1200),
-    st.integers(20, 26),
-)
-def test_round_short_is_round_digits_or_declines(rows, row, column, base):
-    digits = np.array(rows, np.float64).T[:, :, None].copy()
-    exponents = np.full((digits.shape[1], 1), row), np.array([column])
-    before = digits.astype(np.int64)
-    result = round_short(digits, base, *exponents, FORMATS["fp64"])
-    if result is not None:
-        assert np.array_equal(result, round_digits(before, base, sum(exponents)))
-    weights = [1 << (base * i) for i in range(len(digits))]
-    for got, expected in zip(digits[:, :, 0].T, before[:, :, 0].T, strict=True):
-        assert sum(int(d) * w for d, w in zip(got, weights, strict=True)) == sum(
-            int(d) * w for d, w in zip(expected, weights, strict=True)
-        )
-
-
-def test_round_short_takes_ties_and_long_cancellations():
-    cases = []
-    for middle in (2**53 + 1, 2**53 + 3, 2**54 - 1, 2**53):
-        for shift in (20, 40, 55, 57):
-            for delta in (-1, 0, 1, 2**8, -(2**10)):
-                cases.append((middle << shift) + delta)
-    digits = np.array([[(v >> (26 * i)) & (2**26 - 1) for v in cases] for i in range(5)], np.float64)[
-        :, :, None
-    ]
-    taken = 0
-    for i, value in enumerate(cases):
-        one = digits[:, i : i + 1].copy()
-        result = round_short(one, 26, np.zeros((1, 1), int), np.zeros(1, int), FORMATS["fp64"])
-        if result is not None:
-            taken += 1
-            assert result[0, 0] == nearest(Fraction(value))
-    assert taken > len(cases) // 3

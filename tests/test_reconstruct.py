@@ -1,0 +1,66 @@
+"""From residues to rounded values on the host, against exact rationals."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiword.formats import FORMATS
+from ozaki._residue_reconstruct import _round_floats, reconstruct
+from ozaki._residue_system import residue_system, symmetric
+from tests.exact import nearest
+
+
+def residues_of(integers, system):
+    """The (1, N, 1, n) products that stand for some integers."""
+    rows = [
+        [float(symmetric(x * w, p)) for x in integers]
+        for p, w in zip(system.moduli, system.weights, strict=True)
+    ]
+    return np.array(rows)[None, :, None]
+
+
+def check(integers, system, row=0, column=0, name="fp64"):
+    out = np.empty((1, len(integers)), FORMATS[name].dtype)
+    scales = np.array([-row], np.int32), np.full(len(integers), -column, np.int32)
+    with np.errstate(over="ignore"):
+        reconstruct(residues_of(integers, system), system, scales, FORMATS[name], out)
+    for x, got in zip(integers, out[0], strict=True):
+        assert got == nearest(x * Fraction(2) ** (row + column), FORMATS[name])
+
+
+def hard_integers(bits):
+    """Ties and their neighbours, cancellations of any length, powers of two, zero."""
+    found = [0, 1, -1]
+    for middle in (2**53 + 1, 2**53 + 3, 2**54 - 1, 2**53):
+        for shift in range(0, bits - 55, 7):
+            found += [(middle << shift) + delta for delta in (-(2**10), -1, 0, 1, 2**8)]
+    found += [(1 << i) + delta for i in range(0, bits - 1, 5) for delta in (-1, 0, 1)]
+    return found + [-x for x in found]
+
+
+@pytest.mark.parametrize("k", [1, 64, 1024, 1 << 20])
+@pytest.mark.parametrize("bits", [20, 60, 109, 131, 200, 400, 1100])
+def test_hard_integers_of_any_system(bits, k):
+    check(hard_integers(bits), residue_system("fp64", bits, k))
+
+
+@given(
+    st.lists(st.integers(-(2**109), 2**109) | st.integers(-(2**60), 2**60), min_size=1, max_size=6),
+    st.integers(-1200, 900),
+    st.integers(-200, 200) | st.integers(-1200, 1200),
+    st.sampled_from(["fp64", "fp64", "fp32"]),
+)
+def test_reconstruction_rounds_once(integers, row, column, name):
+    check(integers, residue_system("fp64", 109.2, 1024), row, column, name)
+
+
+def test_floats_are_enough_for_all_but_a_few():
+    rng = np.random.default_rng(3)
+    system = residue_system("fp64", 109.2, 1024)
+    integers = [int(x) << 51 | int(y) for x, y in rng.integers(1, 1 << 51, (500, 2))]
+    residue = residues_of(integers, system)[0]
+    zero = np.zeros((1, 1), np.int64), np.zeros(500, np.int64)
+    assert len(_round_floats(residue, system, zero, FORMATS["fp64"])[1]) == 0
