@@ -106,7 +106,7 @@ def _describe(magnitudes: np.ndarray) -> tuple[np.ndarray, ...]:
         counts += _count_octaves(x)
         np.floor(x, out=x)
         total += x.sum(axis=1).astype(np.int64)
-        square += np.einsum("ij,ij->i", x, x).astype(np.int64)
+        square += np.vecdot(x, x).astype(np.int64)
     length = magnitudes.shape[0] * magnitudes.shape[2]
     square += 2 * total + length
     total += length
@@ -115,18 +115,19 @@ def _describe(magnitudes: np.ndarray) -> tuple[np.ndarray, ...]:
     return e, np.where(usable, total, 0), np.where(usable, square, 0), words
 
 
+_THRESHOLDS = np.array([(1023 + BITS - 1 - q) << 4 for q in LEVELS], np.uint16)[:, None, None]
+
+
 def _count_octaves(x: np.ndarray) -> np.ndarray:
     """How many of the up to 256 numbers of each row, below 2**BITS, are at least 2**(BITS - 1 - q)."""
     rows, columns = x.shape
     # The leading 16 bits order as the numbers do. Eight bytes of a comparison are added at once.
-    bits = np.right_shift(x.view(np.int64), 48, out=scratch("bits", x.shape, np.int64))
     padded = rows, -(-columns // 8) * 8
-    leading, above = scratch("leading", padded, np.uint16), scratch("above", padded, np.bool_)
-    leading[:, :columns], leading[:, columns:] = bits, 0
-    sums = np.empty((len(LEVELS), rows), np.uint64)
-    for row, q in zip(sums, LEVELS, strict=True):
-        np.greater_equal(leading, (1023 + BITS - 1 - q) << 4, out=above)
-        np.add.reduce(above.view(np.uint64), axis=1, out=row)
+    leading = scratch("leading", padded, np.uint16)
+    leading[:, columns:] = 0
+    np.right_shift(x.view(np.int64), 48, out=leading[:, :columns], casting="unsafe")
+    above = np.greater_equal(leading, _THRESHOLDS, out=scratch("above", (len(LEVELS), *padded), np.bool_))
+    sums = above.view(np.uint64).sum(axis=2)
     # Each sum is eight bytes, of up to 32: add them up in pairs, then the four pairs at once.
     pairs = (sums & 0x00FF00FF00FF00FF) + (sums >> 8 & 0x00FF00FF00FF00FF)
     return (pairs * 0x0001000100010001 >> 48).astype(np.uint32)
