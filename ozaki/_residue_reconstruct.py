@@ -62,7 +62,7 @@ def _round_floats(
 
     Two exact sums and a small inexact one make two bounds of C'. What rounds to the same number from
     both is that number; the flat indices of all others are returned, which are few unless products
-    vanish, or are wide, subnormal, or of another target than fp64.
+    vanish, or are wide or subnormal.
     """
     shape = residue.shape[1:]
     quotient, top, middle, low = sums = scratch("sums", (4, *shape))
@@ -70,8 +70,8 @@ def _round_floats(
     rows, columns = exponents
     lowest, highest = (rows.min(), columns.min()), (rows.max(), columns.max())
     bits = system.product.bit_length()
-    normal = min(*lowest, sum(lowest)) > -1000 and max(0, *highest, sum(highest)) < 1000 - bits
-    if target.precision != 53 or not normal:
+    normal = min(*lowest, sum(lowest)) >= target.emin and max(0, *highest, sum(highest)) < 1000 - bits
+    if not normal:
         return low, np.arange(low.size)
     of_moduli, of_product, margin = _three_floats(system)
     _small_products(of_moduli, residue.reshape(len(residue), -1), sums.reshape(4, -1))
@@ -87,10 +87,13 @@ def _round_floats(
     low -= margin
     upper += leading
     low += leading
-    doubtful = np.flatnonzero(upper != low)
+    doubtful = upper != low
+    cut = 53 - target.precision
+    if cut:  # numbers half way between two of the target may stand for others, on either side
+        doubtful |= (low.view(np.int64) & ((1 << cut) - 1)) == 1 << (cut - 1)
     low *= np.ldexp(1.0, rows)
     low *= np.ldexp(1.0, columns)
-    return low, doubtful
+    return low, np.flatnonzero(doubtful)
 
 
 @cache
@@ -119,12 +122,15 @@ def _round_exactly(
     residue: np.ndarray, system: ResidueSystem, exponent: np.ndarray, target: Format
 ) -> np.ndarray:
     """The rounded values of (N, m) residues, in integers."""
+    result, nonzero = np.zeros(residue.shape[1]), residue.any(axis=0)
+    residue, exponent = residue[:, nonzero], exponent[nonzero]
     base_bits = min(system.base_bits, 30)
     digits = np.ascontiguousarray(system.digits(base_bits).T)
     inverses = 1 / np.array(system.moduli, np.float64)
     quotient = np.rint((residue * inverses[:, None]).sum(axis=0))
     value = _small_products(digits, np.vstack([residue, quotient]), np.empty((len(digits), len(quotient))))
-    return round_digits(value.astype(np.int64), base_bits, exponent, target)
+    result[nonzero] = round_digits(value.astype(np.int64), base_bits, exponent, target)
+    return result
 
 
 def _small_products(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ def check(integers, system, row=0, column=0, name="fp64"):
 def hard_integers(bits):
     """Ties and their neighbours, cancellations of any length, powers of two, zero."""
     found = [0, 1, -1]
-    for middle in (2**53 + 1, 2**53 + 3, 2**54 - 1, 2**53):
+    for middle in (2**53 + 1, 2**53 + 3, 2**54 - 1, 2**53, 2**53 + 2**29, 2**53 + 3 * 2**29):
         for shift in range(0, bits - 55, 7):
             found += [(middle << shift) + delta for delta in (-(2**10), -1, 0, 1, 2**8)]
     found += [(1 << i) + delta for i in range(0, bits - 1, 5) for delta in (-1, 0, 1)]
@@ -43,8 +43,10 @@ def hard_integers(bits):
 
 @pytest.mark.parametrize("k", [1, 64, 1024, 1 << 20])
 @pytest.mark.parametrize("bits", [20, 60, 109, 131, 200, 400, 1100])
-def test_hard_integers_of_any_system(bits, k):
-    check(hard_integers(bits), residue_system("fp64", bits, k))
+@pytest.mark.parametrize("name", ["fp64", "fp32"])
+def test_hard_integers_of_any_system(bits, k, name):
+    for exponent in (0, -100):
+        check(hard_integers(bits), residue_system("fp64", bits, k), exponent, name=name)
 
 
 @given(
