@@ -141,7 +141,7 @@ def _integer_halves(
     else:
         scale_rows(value, scale)
     (np.floor if take == "magnitudes" else np.rint)(value, out=value)
-    # A sum of this size has no bits below 2**SPLIT: taking the number off again leaves the upper half.
+    # As |A'| <= 2**HOST_NARROW_BITS, the last place of this sum is 2**SPLIT; what is left is the upper half.
     np.add(value, 1.5 * 2.0 ** (SPLIT + 52), out=high)
     high -= 1.5 * 2.0 ** (SPLIT + 52)
     value -= high
