@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -17,6 +18,9 @@ on one outlasts the switch between Python's threads, which shorter ones would wa
 
 SCRATCH_BYTES = 1 << 24
 """The largest scratch array that a thread keeps: rows much longer than a block need larger ones."""
+
+KEPT_BYTES = 1 << 28
+"""Larger arrays leave their memory to the next ones of their size, up to this much in all."""
 
 
 def over_rows(work: Callable[[slice], None], rows: int, row_elements: int) -> None:
@@ -81,6 +85,36 @@ def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float64) -> np.n
 
 
 _held = threading.local()
+
+
+def reused(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return an empty array, in memory that an earlier one of its size has left if there is any."""
+    size = math.prod(shape) * dtype.itemsize
+    try:
+        memory = _left[size].pop()
+    except (KeyError, IndexError):
+        memory = np.empty(size, np.uint8)
+    loan = _Loan(memory)
+    weakref.finalize(loan, _leave, memory).atexit = False
+    return np.asarray(loan).view(dtype).reshape(shape)
+
+
+class _Loan:
+    """What all views of an array in lent memory keep alive."""
+
+    def __init__(self, memory: np.ndarray) -> None:
+        self.__array_interface__ = memory.__array_interface__
+
+
+def _leave(memory: np.ndarray) -> None:
+    size = memory.nbytes
+    if size + sum(s * len(left) for s, left in list(_left.items())) > KEPT_BYTES:
+        _left.clear()
+    if size <= KEPT_BYTES:
+        _left.setdefault(size, []).append(memory)
+
+
+_left: dict[int, list[np.ndarray]] = {}
 
 
 def thread_count() -> int:
