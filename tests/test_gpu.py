@@ -6,7 +6,7 @@ import pytest
 import multiword
 import ozaki
 from multiword.engines import get_engine
-from multiword.engines._cublas import STRIP, WIDE
+from multiword.engines._cublas import DEEP, STRIP, WIDE
 from ozaki import accurate_dgemm
 from tests import golden
 from tests.cases import GOLDEN, KINDS, matrices
@@ -188,7 +188,7 @@ def test_more_blocks_of_an_inner_dimension_than_a_grid_is_high(cupy, word):
 @pytest.mark.parametrize("beta", [0.0, 1.0])
 def test_products_in_strips(cupy, beta):
     rng = cupy.random.default_rng(0)
-    m, k, n = 2 * STRIP + 100, 64, WIDE + 4
+    m, k, n = 2 * STRIP + 100, DEEP + 4, WIDE + 4
     a, bt = (rng.integers(-128, 128, (rows, k), dtype=np.int32).astype(np.int8) for rows in (m, n))
     out = rng.integers(-9, 9, (m + 3, n + 4), dtype=np.int32)[:m, :n]
     before = out.astype(np.float64)

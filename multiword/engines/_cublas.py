@@ -18,9 +18,9 @@ from multiword.engines._machine import rates
 WORKSPACE_BYTES = 32 << 20
 """What NVIDIA recommends for Hopper; given by us, so that calls can be captured in graphs."""
 
-STRIP, WIDE = 2048, 6144
-"""Results of so many columns and more are computed in strips of so many rows: left to itself, cuBLAS reads
-its operands from memory too often (int8 on an H200: 8 % slower at 6144, 14 to 36 % at 16384)."""
+STRIP, WIDE, DEEP = 2048, 6144, 2048
+"""Results of `WIDE` columns and more, with k >= `DEEP`, are computed in strips of so many rows: left to itself,
+cuBLAS reads its operands from memory too often (int8 on an H200: 8 % slower at 6144, 14 to 36 % at 16384)."""
 
 STREAMS_KEPT = 8
 """Handles kept for each thread; the least recently used one is given back beyond this."""
@@ -123,7 +123,7 @@ class Cublas:
             for left, right, target in zip(a, bt, out, strict=True):
                 self.multiply(product, left, right, out=target, alpha=alpha, beta=beta)
             return out
-        if a.ndim == 2 and n >= WIDE and m >= 2 * STRIP:
+        if a.ndim == 2 and m >= 2 * STRIP and n >= WIDE and k >= DEEP:
             for i in range(0, m, STRIP):
                 rows = slice(i, i + STRIP)
                 self._one_call(product, a[rows], bt, out[rows], alpha, beta)
