@@ -19,7 +19,7 @@ WORKSPACE_BYTES = 32 << 20
 """What NVIDIA recommends for Hopper; given by us, so that calls can be captured in graphs."""
 
 STRIP, WIDE, DEEP = 2048, 6144, 2048
-"""Results of `WIDE` columns and more, with k >= `DEEP`, are computed in strips of so many rows: left to itself,
+"""Results of `WIDE` columns and more, with k >= `DEEP`, are computed in strips of so many rows: otherwise
 cuBLAS reads its operands from memory too often (int8 on an H200: 8 % slower at 6144, 14 to 36 % at 16384)."""
 
 STREAMS_KEPT = 8
