@@ -11,6 +11,7 @@ from multiword.engines import Engine
 from ozaki._operand import Operand, in_turn
 from ozaki._plan import TARGETS, Plan, make_plan
 from ozaki._product import as_matrix, gemm, operands_of, options_of, result_dtype
+from ozaki._stacks import stacked_products
 
 
 def accurate_dgemm(
@@ -88,7 +89,7 @@ def accurate_dgemm(
     array([[1.]])
     """
     left, right = operands_of(a, b, np.float64, trans_a, trans_b)
-    options = options_of(left, accuracy, scheme, word, engine, workspace)
+    options = options_of(left.matrix, accuracy, scheme, word, engine, workspace)
     return gemm(left, right, alpha, beta, c, options, out)
 
 
@@ -137,7 +138,7 @@ def accurate_sgemm(
     array([[1.]], dtype=float32)
     """
     left, right = operands_of(a, b, np.float32, trans_a, trans_b)
-    options = options_of(left, accuracy, scheme, word, engine, workspace)
+    options = options_of(left.matrix, accuracy, scheme, word, engine, workspace)
     return gemm(left, right, alpha, beta, c, options, out)
 
 
@@ -189,7 +190,7 @@ def accurate_zgemm(
     array([[5.+5.j]])
     """
     left, right = operands_of(a, b, np.complex128, trans_a, trans_b)
-    options = options_of(left, accuracy, scheme, word, engine, workspace)
+    options = options_of(left.matrix, accuracy, scheme, word, engine, workspace)
     return gemm(left, right, alpha, beta, c, options, out)
 
 
@@ -236,7 +237,7 @@ def accurate_cgemm(
     array([[-1.+0.j]], dtype=complex64)
     """
     left, right = operands_of(a, b, np.complex64, trans_a, trans_b)
-    options = options_of(left, accuracy, scheme, word, engine, workspace)
+    options = options_of(left.matrix, accuracy, scheme, word, engine, workspace)
     return gemm(left, right, alpha, beta, c, options, out)
 
 
@@ -255,7 +256,7 @@ def matmul(
     ----------
     a, b : (..., m, k) and (..., k, n) arrays whose leading axes broadcast, or vectors, as for
         `numpy.matmul`. Each matrix of a stack is a product of its own, with the bits that it has
-        alone.
+        alone; small ones are computed together, unless one of them needs wider integers.
     accuracy : as in `accurate_dgemm`; by default that of the result's precision.
     scheme, engine, workspace : as in `accurate_dgemm`.
 
@@ -292,12 +293,14 @@ def matmul(
     m, n = left.shape[-2], right.shape[-1]
     left = xp.broadcast_to(left, (*batch, *left.shape[-2:]))
     right = xp.broadcast_to(right, (*batch, *right.shape[-2:]))
-    out = xp.empty((*batch, m, n), dtype)
-    for index in np.ndindex(*batch):
-        operands = operands_of(left[index], right[index], dtype, False, False)
-        chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
-        options = options_of(operands[0], chosen, scheme, None, engine, workspace)
-        out[index] = gemm(*operands, 1.0, 0.0, None, options, None)
+    chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
+    options = options_of(left, chosen, scheme, None, engine, workspace)
+    out = stacked_products(left, right, dtype, options)
+    if out is None:
+        out = xp.empty((*batch, m, n), dtype)
+        for index in np.ndindex(*batch):
+            operands = operands_of(left[index], right[index], dtype, False, False)
+            out[index] = gemm(*operands, 1.0, 0.0, None, options, None)
     if x.ndim == 1:
         out = out[..., 0, :]
     return out[..., 0][()] if y.ndim == 1 else out
@@ -387,4 +390,4 @@ def plan(
         raise ValueError(f"nothing to plan for {left.matrix.shape} times {right.matrix.shape}")
     chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
     with device_of(left.matrix), in_turn(left, right):
-        return make_plan(left, right, options_of(left, chosen, scheme, word, engine, workspace))
+        return make_plan(left, right, options_of(left.matrix, chosen, scheme, word, engine, workspace))

@@ -80,7 +80,7 @@ def operands_of(
 
 
 def options_of(
-    like: Operand,
+    like: Array,
     accuracy: str | int,
     scheme: str,
     word: str | None,
@@ -95,8 +95,8 @@ def options_of(
         raise ValueError(f"accuracy in bits must be between 1 and {WIDEST}, got {accuracy}")
     if scheme not in ("auto", *SCHEMES):
         raise ValueError(f"unknown scheme {scheme!r}; known are auto, {', '.join(SCHEMES)}")
-    limit = default_workspace(like.matrix) if workspace is None else operator.index(workspace)
-    return Options(accuracy, scheme, word, get_engine(engine, like.matrix), limit)
+    limit = default_workspace(like) if workspace is None else operator.index(workspace)
+    return Options(accuracy, scheme, word, get_engine(engine, like), limit)
 
 
 def gemm(

@@ -23,7 +23,8 @@ def reconstruct(
 ) -> None:
     """Write RN(C'·2**(-s_i - t_j)) to `out`, an (m, n) array of the target's dtype or its complex.
 
-    `y` is what `products` returned; it is destroyed.
+    `y` is what `products` returned; it is destroyed. Where several products lie one below the other, the
+    scales of the columns are an array with a row for each.
     """
     make = _reconstruct_device if is_cupy(y) else _reconstruct_host
     make(y, system, scales, target, out)
@@ -38,10 +39,11 @@ def _reconstruct_host(
 ) -> None:
     m, n = out.shape
     moduli = np.array(system.moduli, np.float64)[:, None, None]
-    parts = real_parts(out)
+    parts, columns = real_parts(out), -scales[1].astype(np.int64).reshape(-1, n)
 
     def work(block: slice) -> None:
-        exponents = -scales[0][block, None].astype(np.int64), -scales[1].astype(np.int64)
+        product = np.arange(block.start, block.stop) * len(columns) // m if len(columns) > 1 else slice(1)
+        exponents = -scales[0][block, None].astype(np.int64), columns[product]
         for part, terms in zip(parts, _real_parts(y[:, :, block, :n]), strict=True):
             residue, spare = scratch("residues", (2, *terms.shape))
             reduce(terms, moduli, 1 / moduli, spare, residue)
@@ -236,19 +238,17 @@ __device__ void assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *y2
 extern "C" __global__ void __launch_bounds__(256)
 reconstruct(const PRODUCT *y, long long row_stride, long long modulus_stride,
             const double *__restrict__ table, const int *row_scale, const int *column_scale,
-            int m, int n, int precision, int smallest, REAL *out) {
+            int rows_each, int m, int n, int precision, int smallest, REAL *out) {
     const int column = (blockIdx.x * 256 + threadIdx.x) * VECTOR;
     if (column >= n) return;
     const long long image = modulus_stride * MODULI;
     const bool whole = column + VECTOR <= n && ((size_t)out | n * PARTS * sizeof(REAL)) % sizeof(Reals) == 0;
-    int column_exponent[VECTOR];
-#pragma unroll
-    for (int i = 0; i < VECTOR; i++) column_exponent[i] = column + i < n ? column_scale[column + i] : 0;
     for (int row = blockIdx.y; row < m; row += gridDim.y) {
         const PRODUCT *const at = y + row * row_stride + column;
+        const int *const scale = column_scale + (long long)(row / rows_each) * n + column;
         int exponent[VECTOR];
 #pragma unroll
-        for (int i = 0; i < VECTOR; i++) exponent[i] = -(row_scale[row] + column_exponent[i]);
+        for (int i = 0; i < VECTOR; i++) exponent[i] = column + i < n ? -(row_scale[row] + scale[i]) : 0;
         double value[PARTS][VECTOR];
         if (PARTS == 1) {
             assemble(at, 0, 0, modulus_stride, table, exponent, precision, smallest, value[0]);
@@ -328,7 +328,8 @@ def _reconstruct_device(
     strides = (np.int64(y.shape[3]), np.int64(y.shape[2] * y.shape[3]))
     tables = (on_device(system, "reconstruction_table", 0, xp), *scales)
     formats = (np.int32(target.precision), np.int32(target.emin - target.precision + 1))
-    arguments = (y, *strides, *tables, np.int32(m), np.int32(n), *formats, result)
+    sizes = map(np.int32, (m * n // scales[1].size, m, n))
+    arguments = (y, *strides, *tables, *sizes, *formats, result)
     _RECONSTRUCT((-(-n // (256 * vector)), min(m, 65535)), (256,), arguments, **constants)
     if result is not out:
         out[...] = result

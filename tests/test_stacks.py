@@ -1,0 +1,120 @@
+"""Stacks of small products: each with the bits that it has alone."""
+
+import numpy as np
+import pytest
+
+import ozaki
+from ozaki import _gemm, _stacks
+from tests.cases import matrices
+from tests.test_dgemm import same
+
+FACES = {
+    "float64": ozaki.accurate_dgemm,
+    "float32": ozaki.accurate_sgemm,
+    "complex128": ozaki.accurate_zgemm,
+    "complex64": ozaki.accurate_cgemm,
+}
+
+
+@pytest.fixture(params=["numpy", pytest.param("cupy", marks=pytest.mark.gpu)])
+def xp(request):
+    return pytest.importorskip(request.param)
+
+
+@pytest.fixture
+def together(monkeypatch):
+    """How the stacks of a test came out: whether at once."""
+    found = []
+
+    def noted(*arguments):
+        out = _stacks.stacked_products(*arguments)
+        found.append(out is not None)
+        return out
+
+    monkeypatch.setattr(_gemm, "stacked_products", noted)
+    return found
+
+
+def stack(kinds, shape, dtype):
+    pairs = [matrices(kind, *shape, seed=i) for i, kind in enumerate(kinds)]
+    a, b = (np.stack(x) for x in zip(*pairs, strict=True))
+    if dtype.startswith("c"):
+        a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
+    return a.astype(dtype), b.astype(dtype)
+
+
+def on_host(x):
+    return x if isinstance(x, np.ndarray) else x.get()
+
+
+def check(xp, a, b, face, **options):
+    found = on_host(ozaki.matmul(xp.asarray(a), xp.asarray(b), **options))
+    with np.errstate(all="ignore"):
+        expected = np.stack([face(x, y, **options) for x, y in zip(a, b, strict=True)])
+    assert same(found, expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 68, 61), (1, 300, 5), (16, 16, 16), (40, 5, 1)], ids=str)
+@pytest.mark.parametrize("dtype", FACES)
+def test_ordinary_stacks_come_at_once(xp, together, dtype, shape):
+    a, b = stack(["uniform", "positive", "uniform", "integers"], shape, dtype)
+    check(xp, a, b, FACES[dtype])
+    assert together == [True]
+
+
+@pytest.mark.parametrize("accuracy", ["exact", 30, 70])
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_other_accuracies(xp, together, dtype, accuracy):
+    a, b = stack(["uniform", "wide6", "sparse", "subnormal"], (7, 68, 61), dtype)
+    check(xp, a, b, FACES[dtype], accuracy=accuracy)
+    assert together == [True]
+
+
+@pytest.mark.parametrize("odd", ["wide6", "wide20", "sparse", "cancelling"])
+def test_one_product_that_may_ask_for_more(xp, odd):
+    a, b = stack(["uniform", odd, "uniform"], (7, 68, 61), "float64")
+    check(xp, a, b, ozaki.accurate_dgemm)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("accuracy", ["fp64", "exact"])
+def test_infinities_and_nans_stay_in_their_product(xp, together, accuracy):
+    a, b = stack(["uniform"] * 4, (7, 68, 61), "float64")
+    a[1, 2, 3], b[2, 5, 6] = np.inf, np.nan
+    check(xp, a, b, ozaki.accurate_dgemm, accuracy=accuracy)
+    assert together == [False]
+
+
+def test_parts_of_a_stack_within_the_workspace(xp, together):
+    a, b = stack(["uniform"] * 9, (16, 40, 16), "float64")
+    too_small = 50_000 if xp is np else 30_000  # for one product whose k is not cut
+    for workspace, at_once in ((1 << 20, True), (1 << 17, True), (too_small, False)):
+        check(xp, a, b, ozaki.accurate_dgemm, workspace=workspace)
+        assert together.pop() == at_once
+
+
+def test_broadcast_and_strided_stacks(xp, together):
+    a, b = (xp.asarray(x) for x in stack(["uniform"] * 6, (9, 30, 11), "float64"))
+    for x, y in (
+        (a, b[0]),
+        (a[0], b),
+        (a.reshape(2, 3, 9, 30), b[:3]),
+        (a[::2, ::-1], b[1::2, :, ::3]),
+        (a[:, 0], b),
+    ):
+        found = ozaki.matmul(x, y)
+        assert together.pop()
+        left, right = (z[None] if z.ndim == 1 else z for z in (x, y))
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        left, right = (xp.broadcast_to(z, (*batch, *z.shape[-2:])) for z in (left, right))
+        expected = xp.stack([ozaki.accurate_dgemm(left[i], right[i]) for i in np.ndindex(*batch)])
+        assert same(on_host(found), on_host(expected.reshape(found.shape)))
+
+
+@pytest.mark.parametrize("scheme", ["residues", "slices"])
+def test_schemes_and_engines(together, scheme):
+    a, b = stack(["uniform"] * 3, (5, 12, 6), "float64")
+    for engine in ("host", "tensorcore"):
+        found = ozaki.matmul(a, b, scheme=scheme, engine=engine)
+        assert same(found, np.stack([ozaki.accurate_dgemm(x, y) for x, y in zip(a, b, strict=True)]))
+    assert together == [scheme == "residues"] * 2
