@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array, device_of, namespace
+from multiword._arrays import Array, device_of, is_cupy, namespace
 from multiword.engines import get_product
 from multiword.formats import FORMATS
 from ozaki import _certificate as certificate
@@ -25,6 +25,9 @@ from ozaki._schemes import Residues
 SMALL = 1 << 24
 """Multiplications in a product; larger ones keep a machine busy one by one."""
 
+FEW = 16
+"""On a GPU, stacks of fewer products are computed one by one: those are replayed, in less time."""
+
 COLUMNS = 4
 """Columns of a product are padded to a multiple of this, which cuBLAS asks of int8 operands."""
 
@@ -32,11 +35,11 @@ COLUMNS = 4
 def stacked_products(left: Array, right: Array, dtype: Any, options: Options) -> Array | None:
     """Return the (..., m, n) products of (..., m, k) and (..., k, n) stacks of one shape, in a dtype.
 
-    None if they must be computed one by one: they are large, or slices, or there is an Inf or NaN, or
-    one of the products may need wider integers than the others.
+    None if they are computed one by one: they are large or few, or in slices, or there is an Inf or NaN,
+    or one of the products may need wider integers than the others.
     """
     (*batch, m, k), n = left.shape, right.shape[-1]
-    if math.prod(batch) < 2 or not 0 < m * n * k <= SMALL:
+    if math.prod(batch) < (FEW if is_cupy(left) else 2) or not 0 < m * n * k <= SMALL:
         return None
     xp, padded = namespace(left), -(-n // COLUMNS) * COLUMNS
     columns = xp.zeros((*batch, padded, k), dtype)
