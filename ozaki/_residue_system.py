@@ -106,9 +106,9 @@ def residue_system(word: str, bits: float, k: int, parts: int = 1) -> ResidueSys
         depth, largest = min(k, INT8_DEPTH), 256
     else:
         depth = min(1 << (k - 1).bit_length(), FP64_DEPTH)
-        # depth·(p/2)² and its combinations stay below 2**53, with room for a multiple of p nearby
+        # depth·(p/2 + 2)² and its combinations stay below 2**53, with room for a multiple of p nearby
         exact = (1 << get_product(word).exact_bits) - (1 << 27)
-        largest = min(2 * math.isqrt(exact // (depth * (1 if parts == 1 else 3))), 1 << 26)
+        largest = min(2 * math.isqrt(exact // (depth * (1 if parts == 1 else 3))) - 4, 1 << 26)
     sequence = _coprimes(largest)
     total, count = 0.0, 0
     while total <= bits + 1 + 2.0**-10:  # C'/P stays that far away from 1/2
@@ -162,7 +162,10 @@ def reduce(
     scratch: np.ndarray | None = None,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """x mod p, symmetric, in place or in `out`; exact for integers |x| < 2**52."""
+    """x mod p, in place or in `out`, for integers |x| < 2**53: of least magnitude where |x| < 2**51.
+
+    Beyond, the quotient may be rounded to the wrong side of one half: at most p/2 + 2 then.
+    """
     quotient = np.multiply(x, inverse, out=scratch)
     np.rint(quotient, out=quotient)
     quotient *= p

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
 from ozaki._residue_reconstruct import _round_floats, reconstruct
-from ozaki._residue_system import residue_system, symmetric
+from ozaki._residue_system import reduce, residue_system, symmetric
 from tests.exact import nearest
 
 
@@ -66,3 +66,22 @@ def test_floats_are_enough_for_all_but_a_few():
     residue = residues_of(integers, system)[0]
     zero = np.zeros((1, 1), np.int64), np.zeros(500, np.int64)
     assert len(_round_floats(residue, system, zero, FORMATS["fp64"])[1]) == 0
+
+
+@pytest.mark.parametrize("p", [67108863, 67108861, 5931641, 255, 251])
+def test_residues_of_integers_next_to_one_half(p):
+    rng = np.random.default_rng(0)
+    for bits, beyond in ((51, 0), (53, 2)):
+        multiples = rng.integers(-(2**bits) // p + 2, 2**bits // p - 2, 10000) * p
+        for half in ((p - 1) // 2, (p + 1) // 2):
+            x = multiples + half
+            y = reduce(x.astype(np.float64), float(p), 1 / p).astype(np.int64)
+            assert ((x - y) % p == 0).all()
+            assert abs(y).max() <= (p - 1) // 2 + beyond
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("k", [1, 2, 7, 8, 9, 1000, 1024, 1025, 1 << 20])
+def test_products_of_residues_are_exact(k, parts):
+    largest = max(residue_system("fp64", 120, k, parts).moduli) // 2 + 2
+    assert k * largest**2 * (1 if parts == 1 else 3) <= 2**53 - 2**27
