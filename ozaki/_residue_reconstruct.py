@@ -62,30 +62,34 @@ def _round_floats(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The rounded values of (N, rows, n) residues in float64 arithmetic, and which of them may be wrong.
 
-    Two exact sums and a small inexact one make two bounds of C'. What rounds to the same number from
-    both is that number; the flat indices of all others are returned, which are few unless products
-    vanish, or are wide or subnormal.
+    Exact sums and a small inexact one make two bounds of C'. What rounds to the same number from both
+    is that number; the flat indices of all others are returned, which are few unless products vanish,
+    or are subnormal.
     """
     shape = residue.shape[1:]
-    quotient, top, middle, low = sums = scratch("sums", (4, *shape))
     spare = scratch("spare", shape)
     rows, columns = exponents
     lowest, highest = (rows.min(), columns.min()), (rows.max(), columns.max())
     bits = system.product.bit_length()
     normal = min(*lowest, sum(lowest)) >= target.emin and max(0, *highest, sum(highest)) < 1000 - bits
     if not normal:
-        return low, np.arange(low.size)
-    of_moduli, of_product, margin = _three_floats(system)
-    _small_products(of_moduli, residue.reshape(len(residue), -1), sums.reshape(4, -1))
+        return spare, np.arange(spare.size)
+    of_moduli, of_product, margin = _floats(system)
+    quotient, *parts = sums = scratch("sums", (len(of_moduli), *shape))
+    _small_products(of_moduli, residue.reshape(len(residue), -1), sums.reshape(len(sums), -1))
     np.rint(quotient, out=quotient)
-    for x, part in zip((top, middle, low), of_product, strict=True):
+    for x, part in zip(parts, of_product, strict=True):
         x -= np.multiply(quotient, part, out=spare)
-    # An error-free sum, because `top` is a multiple of the last place of `middle`.
-    leading = np.add(top, middle, out=spare)
-    top -= leading
-    middle += top
-    low += middle
-    upper = np.add(low, margin, out=top)
+    leading, *others, low = parts
+    for x in others:
+        # An error-free sum, because `leading` is a multiple of the last place of the next part.
+        total = np.add(leading, x, out=spare)
+        leading -= total
+        x += leading
+        low += x
+        leading, spare = total, leading
+    margin += 2.0**-90 * max(leading.max(), -leading.min())
+    upper = np.add(low, margin, out=spare)
     low -= margin
     upper += leading
     low += leading
@@ -98,24 +102,35 @@ def _round_floats(
     return low, np.flatnonzero(doubtful)
 
 
-@cache
-def _three_floats(system: ResidueSystem) -> tuple[np.ndarray, np.ndarray, float]:
-    """(4, N): 1/p_t, and the P/p_t in three parts; the three of P; and a bound of the third sum's error.
+SHORT = 40
+"""Bits below which what is left of the P/p_t is one part, whose sum with residues is not exact."""
 
-    The sums of the first and of the second parts times residues, less q times those of P, are exact.
+
+@cache
+def _floats(system: ResidueSystem) -> tuple[np.ndarray, np.ndarray, float]:
+    """(1 + M, N): 1/p_t, and the P/p_t in M parts; the M of P; and a bound of the last sum's error.
+
+    The sums of all parts but the last times residues, less q times those of P, are exact: parts are
+    multiples of a unit each, and no sum reaches 2**53 units. What the sums are rounded by when they
+    are added up, a few times 2**-106·|C'|, is not in the bound.
     """
     moduli, product = system.moduli, system.product
-    weight = sum(moduli) + len(moduli) + 2  # twice the sum of all factors, the residues and q
+    count = len(moduli)
+    weight = sum(moduli) + 5 * count + 2  # twice the sum of all factors, |y_t| <= p_t/2 + 2 and |q|
     # |Σ y·(P/p_t)| + |q·P| < (N + 1)·P, and the other sums are below `weight`/2 times half of a unit.
-    top = max(0, product.bit_length() + (len(moduli) + 1).bit_length() - 53)
-    middle = max(0, top - 53 + weight.bit_length())
-    parts = []
+    units = [max(0, product.bit_length() + (count + 1).bit_length() - 53)]
+    while units[-1] > SHORT:
+        units.append(max(0, units[-1] - 53 + weight.bit_length()))
+    parts: list[list[float]] = []
     for x in (*(product // p for p in moduli), product):
-        first = (x + (1 << top >> 1)) >> top << top
-        second = (x - first + (1 << middle >> 1)) >> middle << middle
-        parts.append([float(first), float(second), float(x - first - second)])
+        parts.append([])
+        for unit in units:
+            multiple = (x + (1 << unit >> 1)) >> unit << unit
+            parts[-1].append(float(multiple))
+            x -= multiple
+        parts[-1].append(float(x))
     table = np.array(parts).T
-    error = (len(moduli) + 8) * (float(weight << middle) + float(product) * 2.0**-52) * 2.0**-52
+    error = (count + len(units) + 8) * float(weight << units[-1]) * 2.0**-52 if units[-1] else 0.0
     inverses = 1 / np.array(moduli, np.float64)
     return np.vstack([inverses, table[:, :-1]]), table[:, -1], error
 

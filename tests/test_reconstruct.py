@@ -59,10 +59,12 @@ def test_reconstruction_rounds_once(integers, row, column, name):
     check(integers, residue_system("fp64", 109.2, 1024), row, column, name)
 
 
-def test_floats_are_enough_for_all_but_a_few():
+@pytest.mark.parametrize(("bits", "wide"), [(109.2, 102), (178, 134), (178, 177), (400, 300)])
+def test_floats_are_enough_for_all_but_a_few(bits, wide):
     rng = np.random.default_rng(3)
-    system = residue_system("fp64", 109.2, 1024)
-    integers = [int(x) << 51 | int(y) for x, y in rng.integers(1, 1 << 51, (500, 2))]
+    system = residue_system("fp64", bits, 1024)
+    words = rng.integers(1, 1 << 51, (500, 8)).tolist()
+    integers = [sum(x << 51 * i for i, x in enumerate(word)) >> 8 * 51 - wide for word in words]
     residue = residues_of(integers, system)[0]
     zero = np.zeros((1, 1), np.int64), np.zeros(500, np.int64)
     assert len(_round_floats(residue, system, zero, FORMATS["fp64"])[1]) == 0
