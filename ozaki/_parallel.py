@@ -12,6 +12,8 @@ from functools import cache
 
 import numpy as np
 
+from multiword._arrays import Array, is_cupy, namespace
+
 BLOCK_ELEMENTS = 1 << 17
 """Elements of float64 to a block. Temporaries of a million bytes stay in the caches, and an operation
 on one outlasts the switch between Python's threads, which shorter ones would wait for in turn."""
@@ -87,8 +89,12 @@ def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float64) -> np.n
 _held = threading.local()
 
 
-def reused(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return an empty array, in memory that an earlier one of its size has left if there is any."""
+def empty_beside(x: Array, shape: tuple[int, ...], dtype: np.dtype) -> Array:
+    """Return an empty array of the kind of `x`; on the host in memory that an earlier one has left."""
+    return namespace(x).empty(shape, dtype) if is_cupy(x) else _reused(shape, dtype)
+
+
+def _reused(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     size = math.prod(shape) * dtype.itemsize
     try:
         memory = _left[size].pop()

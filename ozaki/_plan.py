@@ -18,7 +18,7 @@ from ozaki import _residues
 from ozaki._evidence import Evidence, Reading, gather
 from ozaki._operand import Operand
 from ozaki._scales import NORM_LIMITS, norm_limit
-from ozaki._schemes import Residues, Scheme, Slices, Task, choose_panels, exact_product, fits_whole
+from ozaki._schemes import Residues, Scheme, Slices, Task, choose_panels, exact_product, whole_bytes
 
 TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
 """The format that results of each dtype are rounded to."""
@@ -219,7 +219,7 @@ def carry_out(plan: Plan, a: Operand, b: Operand, options: Options, out: Array) 
 
 def split_whole(plan: Plan, a: Operand, b: Operand, options: Options) -> None:
     """Split both operands as a whole, where that fits the workspace; prepared ones stay so."""
-    if fits_whole(plan.steps, plan.shape, options.workspace):
+    if whole_bytes(plan.steps, plan.shape) <= options.workspace:
         padding = options.engine.padding
         side_by_side(
             lambda: a.split_whole(plan.steps, plan.scales[0], padding),

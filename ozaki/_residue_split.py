@@ -11,7 +11,7 @@ from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from multiword.engines import get_product
 from multiword.formats import FORMATS
-from ozaki._parallel import contiguous_rows, over_rows, reused, scale_rows, scratch
+from ozaki._parallel import contiguous_rows, empty_beside, over_rows, scale_rows, scratch
 from ozaki._residue_system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
 from ozaki._scales import DISCARD
 from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
@@ -60,11 +60,10 @@ def residues(
     (images, N, r', k') array: the image of a real operand is itself; those of a complex one
     are its real part, its imaginary part and their sum (three products instead of four).
     """
-    on_device = is_cupy(parts[0])
     rows, columns = parts[0].shape
     shape = (2 * len(parts) - 1, len(system.moduli), _padded(rows, padding), _padded(columns, padding))
-    out = (namespace(parts[0]).empty if on_device else reused)(shape, get_product(system.word).word)
-    make = _residues_device if on_device else _residues_host
+    out = empty_beside(parts[0], shape, get_product(system.word).word)
+    make = _residues_device if is_cupy(parts[0]) else _residues_host
     make(parts, scale, system, weighted, width, take, out)
     return out
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from multiword._arrays import Array, is_cupy, namespace
 from multiword.engines import Engine, get_product
-from ozaki._parallel import over_rows, reused
+from ozaki._parallel import empty_beside, over_rows
 from ozaki._residue_reconstruct import reconstruct
 from ozaki._residue_split import residues
 from ozaki._residue_system import INT8_BITS, ResidueSystem, reduce, residue_system
@@ -31,8 +31,7 @@ def products(
     `earlier` are the products of other parts of the inner dimension: residues are associative,
     so they are added modulo the moduli, in any order.
     """
-    empty = namespace(a).empty if is_cupy(a) else reused
-    out = empty((*a.shape[:3], b.shape[2]), get_product(system.word).result)
+    out = empty_beside(a, (*a.shape[:3], b.shape[2]), get_product(system.word).result)
     for image, left, right in zip(out, a, b, strict=True):
         engine.multiply(system.word, left, right, out=image)
     if earlier is not None:

@@ -187,11 +187,11 @@ def choose_panels(scheme: Scheme, shape: tuple[int, int, int], limit: int) -> Pa
             )
 
 
-def fits_whole(scheme: Scheme, shape: tuple[int, int, int], limit: int) -> bool:
-    """Whether both operands, split as a whole even where k is cut, fit the limit with the products."""
+def whole_bytes(scheme: Scheme, shape: tuple[int, int, int]) -> int:
+    """Bytes of both operands, split as a whole even where k is cut, and of the products."""
     m, k, n = shape
     products = scheme.product_bytes() * m * n * (2 if scheme.depth < k else 1)
-    return scheme.operand_bytes() * (m + n) * k + products <= limit
+    return scheme.operand_bytes() * (m + n) * k + products
 
 
 def exact_product(

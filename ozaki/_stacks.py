@@ -20,7 +20,7 @@ from ozaki._operand import Operand
 from ozaki._plan import Options, Plan, make_plan, measured, norm_plan
 from ozaki._residues import reconstruct
 from ozaki._scales import NORM_LIMITS
-from ozaki._schemes import Residues
+from ozaki._schemes import Residues, whole_bytes
 
 SMALL = 1 << 24
 """Multiplications in a product; larger ones keep a machine busy one by one."""
@@ -58,9 +58,7 @@ def _together(rows: Array, columns: Array, options: Options) -> Array | None:
         plan = _plan(a, b, options)
         if plan is None:
             return None
-        steps = plan.steps
-        needed = steps.operand_bytes() * (a.rows + b.rows) * k + steps.product_bytes() * a.rows * n
-        if needed <= options.workspace:
+        if s * whole_bytes(plan.steps, (m, k, n)) <= options.workspace:
             return _products(plan, a, b, s, options).reshape(s, m, n)
     except MemoryError:  # one by one they may go in panels
         return None
