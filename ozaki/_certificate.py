@@ -12,24 +12,24 @@ that every engine reaches the same verdict.
    M elements of a column at least y, at least N + M - k products are at least x·y, whatever
    their order. Numbers that spread over many octaves make that a small sum, and all integers
    are widened by as many bits as are missing.
-2. From a product of truncated magnitudes, exact, when the first stage cannot tell (few nonzero
-   numbers, say): the sum |A||B| of each pair to 24 bits, and the number of its nonzero terms.
+2. From exact products of magnitudes in seven bits, when that asks for many bits or cannot tell (few
+   nonzero numbers, say): they bound |A||B| of each pair from below, most often to a factor of two.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from multiword._arrays import Array, namespace
 from multiword.formats import Format
 from ozaki._evidence import Evidence
-from ozaki._operand import Operand
-from ozaki._pairs import ExactSums, pair_errors
+from ozaki._pairs import QUICK, THOROUGH, Found
 from ozaki._scales import norm_limit
 
-WIDEST, WIDENING = 54, 3
-"""Bits by which the first stage may widen all integers (data that ask for more see the second), and
-the step in which it does: moduli come in such steps, and few widths mean few kernels to compile."""
+EASILY, WIDEST, WIDENING = 6, 54, 3
+"""Bits by which the first stage may widen all integers (more cost more than a look at the pairs), bits by
+which such a look may, and the step of both: moduli come in such steps, and few widths are few kernels."""
 
 
 def log2_norms(evidence: Evidence) -> float:
@@ -68,36 +68,47 @@ def first_tolerance(length: int, target: Format) -> float:
     return min(length / 2, 12 * math.sqrt(length)) * target.unit_roundoff
 
 
-def widening(evidence: Evidence, target: Format) -> tuple[int, float] | None:
-    """The bits by which all integers must grow, and the bound of max |C - AB| / |A||B| then.
+@dataclass(frozen=True)
+class Verdict:
+    """What the certificate asks for.
 
-    None where the first stage cannot tell, or asks for more than WIDEST.
+    Attributes
+    ----------
+    bits : by which all integers must grow; beyond WIDEST, none needs more than it takes to lose nothing.
+    bound : of max |C - AB| / |A||B| then, the rounding of C itself apart.
+    depths : of the last look at the pairs; empty if the first stage was enough.
     """
+
+    bits: int
+    bound: float
+    depths: tuple[int, ...] = ()
+
+
+def verdict(evidence: Evidence, target: Format, look: Callable[[tuple[int, ...]], Found]) -> Verdict:
+    """The verdict of both stages; look(depths) looks at all pairs."""
+    first = first_verdict(evidence, target)
+    if first.bits <= EASILY:
+        return first
+    for depths in (QUICK, THOROUGH):
+        error, ratio = look(depths)
+        bits = _widening(ratio / target.unit_roundoff)
+        if min(bits, first.bits) <= WIDEST:
+            break
+    if first.bits < bits:  # few numbers that are much larger than the others
+        return replace(first, depths=depths)
+    return Verdict(bits, math.ldexp(error, -bits) if math.isfinite(error) else 0.0, depths)
+
+
+def first_verdict(evidence: Evidence, target: Format) -> Verdict:
+    """The verdict of the first stage alone."""
     bound, tolerance = first_stage(evidence, target), first_tolerance(evidence.length, target)
-    if bound <= tolerance:
-        return 0, bound
-    if bound > tolerance * 2.0**WIDEST:
-        return None
+    bits = _widening(bound / tolerance)
+    return Verdict(bits, math.ldexp(bound, -bits) if math.isfinite(bound) else 0.0)
+
+
+def _widening(excess: float) -> int:
+    """The bits, in steps, that make an error smaller by a factor; very many if that is infinite."""
+    if excess <= 1:
+        return 0
     # The exponent of a quotient, unlike its logarithm, is the same on every machine.
-    bits = WIDENING * -(-math.frexp(bound / tolerance)[1] // WIDENING)
-    return bits, bound * 2.0**-bits
-
-
-def second_stage(
-    a: Operand, b: Operand, scales: tuple[Array, Array], target: Format, sums: ExactSums
-) -> tuple[tuple[Array, Array], float]:
-    """Widen the scales until the certificate holds for every pair.
-
-    The tolerance is sqrt(terms)/2·u of |A||B|, with `terms` the number of nonzero terms of
-    the pair; no row becomes wider than it takes to lose nothing.
-
-    Returns the scales and the certified bound of max |C - AB| / |A||B|.
-    """
-    xp = namespace(a.matrix)
-    error, ratio = pair_errors(a, b, scales, sums)
-    needed = ratio / target.unit_roundoff
-    if not math.isfinite(needed):
-        return (a.last_places.scales, b.last_places.scales), 0.0
-    widening = max(0, math.frexp(needed)[1]) if needed > 1 else 0
-    widened = [xp.minimum(s + widening, x.last_places.scales) for s, x in zip(scales, (a, b), strict=True)]
-    return (widened[0], widened[1]), error * 2.0**-widening
+    return WIDENING * -(-math.frexp(excess)[1] // WIDENING) if excess < math.inf else 1 << 20

@@ -1,21 +1,24 @@
 """The evidence for the first stage of the certificate: what is true of every row of A and column of B.
 
 It is gathered from the profiles of both operands, and is a handful of numbers, which a GPU writes to the
-host's memory and goes on.
+host's memory and goes on. The same counts say where the numbers of each row lie that count in a product with
+one of another matrix: that is its window, for the second stage.
 """
 
 from __future__ import annotations
 
-import weakref
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from multiword._arrays import Array, import_cupy, is_cupy, namespace
-from multiword._graphs import record
+from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from multiword.formats import Format
+from ozaki._magnitudes import LARGEST
+from ozaki._message import Message
 from ozaki._profile import FOLD_CONSTANTS, FOLD_SOURCE, Profile
 from ozaki._scales import NormLimit, norm_limit
 from ozaki._segments import BITS, COUNT_BITS, FINE, LEVELS, NONFINITE, SEGMENT_CONSTANTS, STEP
@@ -57,12 +60,20 @@ class Evidence:
         return cls(nonfinite > 0, (a, b), (square_a, square_b), sums, length)
 
 
-class Reading(Protocol):
-    """Evidence on its way to the host; from a graph, at every replay."""
+@dataclass(frozen=True)
+class Reading:
+    """What has been read of two operands.
 
-    def wait(self) -> Evidence:
-        """The evidence, once it is there."""
-        ...
+    Attributes
+    ----------
+    windows : of the rows of A and the columns of B, the (r,) int32 scales which bring into the `LARGEST`
+        magnitude's octave the number that isqrt(k) in the row, but at most half of those that were counted,
+        reach. Two rows without structure have such numbers in common.
+    wait : the evidence, once it is there; from a graph, that of the last replay.
+    """
+
+    windows: tuple[Array, Array]
+    wait: Callable[[], Evidence]
 
 
 def gather(
@@ -78,33 +89,29 @@ def gather(
         return _gather_device(profiles, limit, scales)
     scales = scales or (profiles[0].rows.norm_scales[limits.name], profiles[1].rows.norm_scales[limits.name])
     summaries = [_summary_host(p, s, limit.bits // 2) for p, s in zip(profiles, scales, strict=True)]
-    totals, squares, (left, right) = zip(*summaries, strict=True)
+    totals, squares, (left, right), windows = zip(*summaries, strict=True)
     nonfinite = any((p.rows.exponent == NONFINITE).any() for p in profiles)
-    return _Here(Evidence(nonfinite, totals, squares, _octave_sums(left, right, length), length))
+    evidence = Evidence(nonfinite, totals, squares, _octave_sums(left, right, length), length)
+    return Reading(windows, lambda: evidence)
 
 
-@dataclass(frozen=True)
-class _Here:
-    """Evidence that is on the host already."""
-
-    evidence: Evidence
-
-    def wait(self) -> Evidence:
-        return self.evidence
-
-
-def _summary_host(profile: Profile, scale: np.ndarray, top: int) -> tuple[float, float, np.ndarray]:
-    """Upper bounds of Σ|a'| and of log2 Σa'² for all usable rows, and the counts that all reach."""
-    usable = profile.rows.usable
+def _summary_host(
+    profile: Profile, scale: np.ndarray, top: int
+) -> tuple[float, float, np.ndarray, np.ndarray]:
+    """Upper bounds of Σ|a'| and of log2 Σa'² for all usable rows, the counts that all reach, and windows."""
+    usable, window = profile.rows.usable, scale.copy()
     if not usable.any():
-        return 0.0, 0.0, np.full(OCTAVES, profile.length)
+        return 0.0, 0.0, np.full(OCTAVES, profile.length), window
     rows, scale = profile.rows[usable], scale[usable]
     height = rows.exponent + scale  # bits of the largest integer of each row
     total = np.ldexp(rows.total.astype(np.float64), height - BITS).max()
     log2_square = max(0.0, (np.log2(rows.square) + 2.0 * (height - BITS)).max())
     s = profile.segments
     at_least = _at_least(s.exponent[:, usable] + scale, s.counts[..., usable], top)
-    return float(total), float(log2_square), at_least.min(axis=1)
+    wanted = np.minimum(math.isqrt(profile.length), np.maximum(1, (at_least[-1] + 1) // 2))
+    octave = top - (at_least >= wanted).argmax(axis=0)  # they reach 2**octave
+    window[usable] = scale + LARGEST.bit_length() - 1 - octave
+    return float(total), float(log2_square), at_least.min(axis=1), window
 
 
 def _at_least(height: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:
@@ -136,6 +143,7 @@ _CONSTANTS: dict[str, Any] = {
     **FOLD_CONSTANTS,
     **SEGMENT_CONSTANTS,
     "OCTAVES": OCTAVES,
+    "MAGNITUDE_BITS": LARGEST.bit_length(),
     "SUMS": _SUMS,
     "WARPS": 22,
     "BATCH": 8,
@@ -191,6 +199,7 @@ struct Side {
     const i64 *squares;
     const unsigned *counts;
     const int *scale;
+    int *window;
     int rows;
 };
 
@@ -199,19 +208,20 @@ struct Side {
    The last of all blocks gathers the evidence. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 summarize(const int *exponents_a, const int *totals_a, const i64 *squares_a, const unsigned *counts_a,
-          const int *scale_a, int rows_a,
+          const int *scale_a, int *window_a, int rows_a,
           const int *exponents_b, const int *totals_b, const i64 *squares_b, const unsigned *counts_b,
-          const int *scale_b, int rows_b,
-          int segments, i64 length, int limit_bits, int thirtyseconds, int given, u64 *found,
+          const int *scale_b, int *window_b, int rows_b,
+          int segments, i64 length, int root, int limit_bits, int thirtyseconds, int given, u64 *found,
           double *evidence) {
-    const Side a = {exponents_a, totals_a, squares_a, counts_a, scale_a, rows_a};
-    const Side b = {exponents_b, totals_b, squares_b, counts_b, scale_b, rows_b};
+    const Side a = {exponents_a, totals_a, squares_a, counts_a, scale_a, window_a, rows_a};
+    const Side b = {exponents_b, totals_b, squares_b, counts_b, scale_b, window_b, rows_b};
     const int blocks_a = (rows_a + 31) / 32, second = blockIdx.x >= blocks_a;
     const Side x = second ? b : a;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int rows = x.rows, row = (blockIdx.x - second * blocks_a) * 32 + lane;
     u64 *const out = found + second * (3 + OCTAVES);
     __shared__ bool last;
+    __shared__ unsigned at_least[OCTAVES][32];
     const Row all = fold(x.exponents, x.totals, x.squares, segments, rows, row);
     const bool usable = all.exponent != ZERO && all.exponent != NONFINITE;
     int s = norm_scale(all, limit_bits, thirtyseconds);
@@ -240,11 +250,18 @@ summarize(const int *exponents_a, const int *totals_a, const i64 *squares_a, con
                 if (level[i] >= 0) reached += x.counts[at] >> index / COUNT_WORDS * COUNT_BITS & COUNT_MASK;
             }
         }
+        at_least[d][lane] = reached;
         const unsigned most = __reduce_max_sync(~0u, usable ? (unsigned)length - reached : 0);
         if (lane == 0) atomicMax(&out[3 + d], (u64)most);
     }
     __threadfence();
     __syncthreads();
+    if (warp == 0 && row < rows) {
+        const unsigned wanted = min((unsigned)root, max(1u, (at_least[OCTAVES - 1][lane] + 1) / 2));
+        int d = 0;
+        while (d < OCTAVES && at_least[d][lane] < wanted) d++;
+        x.window[row] = usable ? s + MAGNITUDE_BITS - 1 - (limit_bits / 2 - d % OCTAVES) : s;
+    }
     if (threadIdx.x == 0) last = atomicAdd((unsigned *)(found + 2 * (3 + OCTAVES)), 1u) == gridDim.x - 1;
     __syncthreads();
     if (!last) return;
@@ -260,41 +277,18 @@ def _gather_device(
     profiles: tuple[Profile, Profile], limit: NormLimit, scales: tuple[Array, Array] | None
 ) -> Reading:
     cupy, length = namespace(profiles[0].segments.exponent), profiles[0].length
-    found, reading = cupy.zeros(2 * (3 + OCTAVES) + 1, cupy.uint64), _There(length)
+    found, message = cupy.zeros(2 * (3 + OCTAVES) + 1, cupy.uint64), Message(5 + _SUMS)
+    rows = [p.segments.exponent.shape[1] for p in profiles]
+    windows = cupy.empty(rows[0], cupy.int32), cupy.empty(rows[1], cupy.int32)
     arguments: list[Any] = []
-    blocks = 0
-    for p, given in zip(profiles, scales or (found, found), strict=True):
-        s, rows = p.segments, p.segments.exponent.shape[1]
-        arguments += [s.exponent, s.total, s.square, s.counts, given, np.int32(rows)]
-        blocks += -(-rows // 32)
+    for p, given, window, r in zip(profiles, scales or (found, found), windows, rows, strict=True):
+        s = p.segments
+        arguments += [s.exponent, s.total, s.square, s.counts, given, window, np.int32(r)]
+    blocks = sum(-(-r // 32) for r in rows)
     count = len(profiles[0].segments.exponent)
-    sizes = np.int32(count), np.int64(length), np.int32(limit.bits), np.int32(limit.thirtyseconds)
-    ending = np.int32(scales is not None), found, reading.address
+    sizes = np.int32(count), np.int64(length), np.int32(math.isqrt(length))
+    limits = np.int32(limit.bits), np.int32(limit.thirtyseconds)
+    ending = *limits, np.int32(scales is not None), found, message.address
     _SUMMARIZE((blocks,), (32 * _CONSTANTS["WARPS"],), (*arguments, *sizes, *ending), **_CONSTANTS)
-    reading.record()
-    return reading
-
-
-class _There:
-    """Evidence that a GPU writes to memory of the host's."""
-
-    def __init__(self, length: int) -> None:
-        cuda = import_cupy().cuda
-        self._length, memory = length, cuda.alloc_pinned_memory(8 * (5 + _SUMS))
-        self._numbers, self.address = np.frombuffer(memory, np.float64, 5 + _SUMS), np.uint64(memory.ptr)
-        self._written = cuda.Event(block=False, disable_timing=True)
-        # Memory that is given back serves another: not before it has been written to.
-        weakref.finalize(self, _wait_for, self._written, self._numbers).atexit = False
-
-    def record(self) -> None:
-        """What has been queued by now will have written the numbers."""
-        record(self._written)
-
-    def wait(self) -> Evidence:
-        self._written.synchronize()
-        return Evidence.of(self._numbers.tolist(), self._length)
-
-
-def _wait_for(written: Any, memory: np.ndarray) -> None:
-    del memory  # which lives as long as this has not been called
-    written.synchronize()
+    message.send()
+    return Reading(windows, lambda: Evidence.of(message.wait(), length))

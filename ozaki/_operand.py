@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from multiword._arrays import Array, import_cupy, is_cupy, real_parts, to_float64
-from ozaki._last_places import LastPlaces, last_places
+from ozaki._exact_scales import exact_scales
 from ozaki._profile import Profile, profile
 from ozaki._scales import widened, width_scales
 
@@ -76,9 +76,9 @@ class Operand:
         return [to_float64(x) for x in self.parts]
 
     @cached_property
-    def last_places(self) -> LastPlaces:
-        """The scales that lose nothing, and where zeros are."""
-        return last_places(self.parts)
+    def exact_scales(self) -> Array:
+        """The smallest scales that lose nothing."""
+        return exact_scales(self.parts)
 
     def norm_scales(self, accuracy: str, bits: int = 0) -> Array:
         """The norm scales of an accuracy, widened by some bits: the same array every time."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ozaki import _certificate as certificate
 from ozaki import _residues
 from ozaki._evidence import Evidence, Reading, gather
 from ozaki._operand import Operand
+from ozaki._pairs import THOROUGH, Found, look
 from ozaki._scales import NORM_LIMITS, norm_limit
 from ozaki._schemes import Residues, Scheme, Slices, Task, choose_panels, exact_product, whole_bytes
 
@@ -153,51 +154,69 @@ def make_plan(a: Operand, b: Operand, options: Options, computed: bool = False) 
         at_hand = (not x.nbytes or x.held(plan.steps, plan.scales[x.side]) is not None for x in (a, b))
         if computed and is_cupy(a.matrix) and all(at_hand):
             split_whole(plan, a, b, options)
-        evidence = reading.wait()
-        limits = FORMATS[str(options.accuracy)]
-        found = certificate.widening(evidence, limits)
-        if found is not None:
-            bits, bound = found
-            plan = norm_plan(a, b, options, bits) if bits else plan
-            return replace(plan, bound=bound, nonfinite=evidence.nonfinite)
-        a.forget_split()
-        b.forget_split()
-        sums = partial(_exact_sums, options)
-        scales, error = certificate.second_stage(a, b, plan.scales, limits, sums)
-        return _plan_for(a, b, options, scales, _evidence(a, b, scales, limits), None, error)
+        evidence, limits = reading.wait(), FORMATS[str(options.accuracy)]
+        told = certificate.verdict(
+            evidence, limits, lambda depths: looked_at(a, b, plan.scales, reading, depths, options)()
+        )
+        if told.bits <= certificate.WIDEST:
+            plan = norm_plan(a, b, options, told.bits) if told.bits else plan
+            return replace(plan, bound=told.bound, nonfinite=evidence.nonfinite)
+        least = namespace(a.matrix).minimum
+        scales = (
+            least(plan.scales[0] + told.bits, a.exact_scales),
+            least(plan.scales[1] + told.bits, b.exact_scales),
+        )
+        return _plan_for(a, b, options, scales, _reading(a, b, scales, limits).wait(), None, told.bound)
 
 
 def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan:
     """The plan for an accuracy that fixes the integers; its error is looked for where asked."""
     limits = FORMATS["fp64"]
     if options.accuracy == "exact":
-        scales = a.last_places.scales, b.last_places.scales
-        return _plan_for(a, b, options, scales, _evidence(a, b, scales, limits), None, 0.0)
+        scales = a.exact_scales, b.exact_scales
+        return _plan_for(a, b, options, scales, _reading(a, b, scales, limits).wait(), None, 0.0)
     bits = int(options.accuracy)
     scales = a.width(bits), b.width(bits)
-    evidence = _evidence(a, b, scales, limits)
+    reading = _reading(a, b, scales, limits)
+    evidence = reading.wait()
     plan = _plan_for(a, b, options, scales, evidence, None, math.nan)
     if not certify:
         return plan
+    if all(bool((s >= x.exact_scales).all()) for s, x in zip(scales, (a, b), strict=True)):
+        return replace(plan, bound=0.0)
     # Looked at with no more bits than magnitudes are counted to, and each bit beyond halves the error.
     excess = max(0, bits - LOOKED_AT)
     if excess:
-        evidence = _evidence(a, b, (a.width(LOOKED_AT), b.width(LOOKED_AT)), limits)
+        scales = a.width(LOOKED_AT), b.width(LOOKED_AT)
+        reading = _reading(a, b, scales, limits)
+        evidence = reading.wait()
     bound = certificate.first_stage(evidence, limits)
     if bound == math.inf:
-        bound, _ = certificate.pair_errors(a, b, scales, partial(_exact_sums, options), excess)
+        bound, _ = looked_at(a, b, scales, reading, THOROUGH, options)()
     smallest = float(np.finfo(np.float64).smallest_subnormal)
     return replace(plan, bound=bound and max(math.ldexp(bound, -excess), smallest))
 
 
-def _evidence(a: Operand, b: Operand, scales: tuple[Array, Array], limits: Format) -> Evidence:
-    """The evidence for given scales, at once."""
-    return gather((a.profile, b.profile), limits, scales).wait()
+def _reading(a: Operand, b: Operand, scales: tuple[Array, Array], limits: Format) -> Reading:
+    """What the certificate needs to know of given scales."""
+    return gather((a.profile, b.profile), limits, scales)
 
 
 def measured(a: Operand, b: Operand, options: Options) -> Reading:
     """What the certificate needs to know of the norm scales; on a GPU, nothing is waited for."""
     return gather((a.profile, b.profile), FORMATS[str(options.accuracy)])
+
+
+def looked_at(
+    a: Operand,
+    b: Operand,
+    scales: tuple[Array, Array],
+    reading: Reading,
+    depths: tuple[int, ...],
+    options: Options,
+) -> Callable[[], Found]:
+    """What a look at all pairs finds, when it is asked for; on a GPU, nothing is waited for until then."""
+    return look(a, b, scales, reading.windows, depths, options.engine, options.workspace)
 
 
 def norm_plan(a: Operand, b: Operand, options: Options, bits: int = 0) -> Plan:
@@ -282,15 +301,3 @@ def choose_scheme(task: Task, scheme: str, word: str | None, engine: Engine) -> 
 def _width(log2_square: float) -> int:
     """Bits of the widest integer: no element exceeds its row's 2-norm."""
     return math.floor(log2_square / 2 + 2.0**-10) + 1
-
-
-def _exact_sums(options: Options, a: Operand, b: Operand, bits: int) -> Array:
-    """The exact sums of products of operands whose integers are below 2**bits, rounded to float64."""
-    xp = namespace(a.matrix)
-    shape = a.rows, a.depth, b.rows
-    task = Task(shape, 1, (bits, bits), 2 * bits + math.log2(a.depth), FORMATS["fp64"])
-    steps = choose_scheme(task, "residues", None, options.engine)
-    zero = xp.zeros(a.rows, xp.int32), xp.zeros(b.rows, xp.int32)
-    out = xp.empty((a.rows, b.rows), xp.float64)
-    exact_product(steps, a, b, zero, options.engine, options.workspace, out)
-    return out

@@ -1,8 +1,8 @@
 """Ordinary products on a GPU, captured when they come for the second time and replayed from then on.
 
-What a product of accuracy "fp64" or "fp32" queues depends on the layout of its operands, and
-on the bits by which the certificate widens its integers, most often none. So it is captured as one
-graph for each of the widths that occur. While the GPU multiplies, what it has measured of the
+What a product of accuracy "fp64" or "fp32" queues depends on the layout of its operands, on the bits by which
+the certificate widens its integers, most often none, and on whether that takes a look at the pairs. So it is
+captured as one graph for each of those that occur. While the GPU multiplies, what it has measured of the
 operands sets out for the host, which judges by it whether the width was enough. At 1024 and below
 Python's own launches would take longer than the GPU's work.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,8 @@ from multiword.formats import FORMATS
 from ozaki import _certificate as certificate
 from ozaki._evidence import Reading
 from ozaki._operand import Operand
-from ozaki._plan import Options, Plan, carry_out, measured, norm_plan
+from ozaki._pairs import Found
+from ozaki._plan import Options, Plan, carry_out, looked_at, measured, norm_plan
 from ozaki._scales import NORM_LIMITS
 from ozaki._special import overwrite_nonfinite
 
@@ -149,6 +151,10 @@ def _disturbances() -> tuple[type[BaseException], ...]:
     return CudaError, CublasError, cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError
 
 
+class _NoGraph(Exception):
+    """There is none of the kind, and the product is to be queued kernel by kernel."""
+
+
 class _Unfit(Exception):
     """The product takes panels, too much memory, or slices, whose kernels are CuPy's own."""
 
@@ -157,19 +163,27 @@ _UNFIT: tuple[type[BaseException], ...] = (_Unfit, CaptureError, MemoryError)
 """What says that a kind of call is not to be captured."""
 
 
+@dataclass(frozen=True)
+class _Kind:
+    """What a graph does: multiply integers wider by some bits, or none; look at the pairs, at some depths."""
+
+    bits: int | None
+    depths: tuple[int, ...] = ()
+
+
 class Captured:
     """One kind of call: its graphs, and the memory that they work in.
 
-    There is one graph for every width that the data have asked for, in bits beyond the norm
-    scales', and one that only measures, for data of which the last were beyond any width.
+    There is a graph for every width, in bits beyond the norm scales', and every look at the pairs that the
+    data have asked for. All measure the operands.
     """
 
     def __init__(self, a: Operand, b: Operand, options: Options) -> None:
         self._recorder, self._options = Recorder(), options
-        self._expected: int | None = 0
+        self._expected = _Kind(0)
         self._held: list[Operand] = []  # prepared ones, whose memory is the graphs' too
         out = import_cupy().empty((a.rows, b.rows), a.matrix.dtype)
-        self._graphs: dict[int | None, _Call | None] = {0: self._capture(0, a, b, out)}
+        self._graphs: dict[_Kind, _Call | None] = {self._expected: self._capture(self._expected, a, b, out)}
 
     @property
     def nbytes(self) -> int:
@@ -177,75 +191,101 @@ class Captured:
         return self._recorder.nbytes
 
     def product(self, a: Operand, b: Operand) -> Array | None:
-        """The product of operands of this kind; None if the first stage does not certify it."""
+        """The product of operands of this kind; None if no graph will do."""
         out = import_cupy().empty((a.rows, b.rows), a.matrix.dtype)
-        # What the last call's operands asked for will do for this one's: the GPU need not wait.
-        call = self._replay(self._expected, a, b, out)
-        if call is None:
-            return None
-        evidence = call.reading.wait()
-        found = certificate.widening(evidence, FORMATS[str(self._options.accuracy)])
-        needed = None if found is None else found[0]
-        if needed is not None and needed != self._expected:
-            call = self._replay(needed, a, b, out)
-        self._expected = needed if call is not None else None
-        if needed is None or call is None:
+        try:
+            # What the last call's operands asked for will do for this one's: the GPU need not wait.
+            call = self._replay(self._expected, a, b, out)
+            evidence = call.reading.wait()
+
+            def look(depths: tuple[int, ...]) -> Found:
+                looked = call if depths == call.kind.depths else self._replay(_Kind(None, depths), a, b, out)
+                return looked.look()
+
+            told = certificate.verdict(evidence, FORMATS[str(self._options.accuracy)], look)
+            bits = told.bits if told.bits <= certificate.WIDEST else None
+            self._expected = _Kind(bits, told.depths)
+            if bits is None:
+                return None
+            if bits != call.kind.bits:
+                call = self._replay(self._expected, a, b, out)
+        except _NoGraph:
             return None
         if evidence.nonfinite:
             overwrite_nonfinite(a.double_parts, b.double_parts, call.scales, out)
             self._recorder.done.record()  # the scales have been read
         return out
 
-    def _replay(self, bits: int | None, a: Operand, b: Operand, out: Array) -> _Call | None:
-        """Queue the graph of a width, captured the first time that it is asked for; None if it cannot be."""
-        if bits not in self._graphs:
+    def _replay(self, kind: _Kind, a: Operand, b: Operand, out: Array) -> _Call:
+        """Queue a graph, captured the first time that it is asked for."""
+        if kind not in self._graphs:
             try:
-                self._graphs[bits] = self._capture(bits, a, b, out)
+                self._graphs[kind] = self._capture(kind, a, b, out)
             except _UNFIT:
-                self._graphs[bits] = None
+                self._graphs[kind] = None
             except _disturbances():
-                return None
+                raise _NoGraph from None
             _forget_the_oldest()
-        call = self._graphs[bits]
-        if call is not None:
-            call.graph.replay((a.matrix, b.matrix, out), import_cupy().cuda.get_current_stream())
+        call = self._graphs[kind]
+        if call is None:
+            raise _NoGraph
+        call.graph.replay((a.matrix, b.matrix, out), import_cupy().cuda.get_current_stream())
         return call
 
-    def _capture(self, bits: int | None, a: Operand, b: Operand, out: Array) -> _Call:
+    def _capture(self, kind: _Kind, a: Operand, b: Operand, out: Array) -> _Call:
         left, right, graphs = a.copy(), b.copy(), list[Graph]()
         with self._recorder.warm():
-            self._queue(bits, left, right, out)
+            self._queue(kind, left, right, out)
         # Prepared operands are measured and split by now; the others have to be in the graph.
         left, right = (x if x.prepared else y.copy() for x, y in ((left, a), (right, b)))
         self._held += [x for x in (left, right) if x.prepared]
         with self._recorder.capture((a.matrix, b.matrix, out), graphs):
-            scales, reading = self._queue(bits, left, right, out)
+            queued = self._queue(kind, left, right, out)
         (graph,) = graphs
-        return _Call(graph, scales, reading)
+        return _Call(kind, graph, *queued)
 
     def _queue(
-        self, bits: int | None, a: Operand, b: Operand, out: Array
-    ) -> tuple[tuple[Array, Array], Reading]:
-        """Measure, and multiply integers widened by some bits: what is measured can be judged meanwhile."""
+        self, kind: _Kind, a: Operand, b: Operand, out: Array
+    ) -> tuple[tuple[Array, Array], Reading, Callable[[], Found]]:
+        """Measure, look, and multiply: what is measured and seen can be judged meanwhile."""
         options, name = self._options, str(self._options.accuracy)
 
+        def scales() -> tuple[Array, Array]:
+            return side_by_side(lambda: a.norm_scales(name), lambda: b.norm_scales(name))
+
         def multiply() -> tuple[Array, Array]:
-            side_by_side(lambda: a.norm_scales(name), lambda: b.norm_scales(name))
-            plan = norm_plan(a, b, options, bits or 0)
+            if kind.bits is None:
+                return scales()
+            scales()
+            plan = norm_plan(a, b, options, kind.bits)
             if plan.scheme == "slices" or _too_large(plan):
                 raise _Unfit
-            if bits is not None:
-                carry_out(plan, a, b, options, out)
+            carry_out(plan, a, b, options, out)
             return plan.scales
 
+        def judge() -> tuple[Reading, Callable[[], Found]]:
+            reading = measured(a, b, options)
+            if not kind.depths:
+                return reading, _nothing
+            return reading, looked_at(a, b, unwidened, reading, kind.depths, options)
+
         side_by_side(lambda: a.profile, lambda: b.profile)
-        return side_by_side(multiply, lambda: measured(a, b, options))
+        if kind.depths:
+            unwidened = scales()  # before the ways part: both need them
+        used, judged = side_by_side(multiply, judge)
+        return used, *judged
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A captured call: its graph, where that leaves the scales, and the evidence on its way."""
+    """A captured call: its graph, where that leaves the scales, the evidence on its way, and what is seen."""
 
+    kind: _Kind
     graph: Graph
     scales: tuple[Array, Array]
     reading: Reading
+    look: Callable[[], Found]
+
+
+def _nothing() -> Found:
+    raise AssertionError("this graph does not look at the pairs")

@@ -41,7 +41,6 @@ def residues(
     padding: int,
     weighted: bool,
     width: int,
-    take: str = "rounded",
 ) -> Array:
     """Return the residues of an operand's integers A', in the system's words.
 
@@ -52,8 +51,6 @@ def residues(
     padding : the row count and row length are filled up with zeros to multiples of this.
     weighted : whether to take w_t in (one side of a product must, the other must not).
     width : |A'| <= 2**width.
-    take : which integers: "rounded" RN(A·2**scale), "magnitudes" floor(|A|·2**scale), or
-        "nonzero", 1 where A is not 0.
 
     Returns
     -------
@@ -64,7 +61,7 @@ def residues(
     shape = (2 * len(parts) - 1, len(system.moduli), _padded(rows, padding), _padded(columns, padding))
     out = empty_beside(parts[0], shape, get_product(system.word).word)
     make = _residues_device if is_cupy(parts[0]) else _residues_host
-    make(parts, scale, system, weighted, width, take, out)
+    make(parts, scale, system, weighted, width, out)
     return out
 
 
@@ -78,7 +75,6 @@ def _residues_host(
     system: ResidueSystem,
     weighted: bool,
     width: int,
-    take: str,
     out: np.ndarray,
 ) -> None:
     factors = system.factors(weighted)
@@ -92,7 +88,7 @@ def _residues_host(
         memory = scratch("halves and images", (2 * len(parts) + len(out) + 1, *parts[0][block].shape))
         *held, spare = memory[2 * len(parts) :]
         halves = [
-            _integer_halves(contiguous_rows(x, block, value), scale[block], powers is not None, take, high)
+            _integer_halves(contiguous_rows(x, block, value), scale[block], powers is not None, high)
             for x, value, high in zip(parts, memory[::2], memory[1::2], strict=False)
         ]
         for t, (p, inverse, low_factor, high_factor, *_) in enumerate(factors):
@@ -117,17 +113,13 @@ def _residues_host(
 
 
 def _integer_halves(
-    value: np.ndarray, scale: np.ndarray, wide: bool, take: str, high: np.ndarray
+    value: np.ndarray, scale: np.ndarray, wide: bool, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """A' = (high·2**SPLIT + low)·2**power, with |low| below 2**SPLIT and |high| below 2**51.
 
     `value`, of float64, becomes the lower half, and `high` is written to.
     """
     power = None
-    if take == "nonzero":
-        value[...] = value != 0
-    elif take == "magnitudes":
-        np.abs(value, out=value)
     kept = scale != DISCARD
     if not kept.all():
         value[~kept] = 0
@@ -139,7 +131,7 @@ def _integer_halves(
         np.ldexp(value, scale[:, None] - power, out=value)
     else:
         scale_rows(value, scale)
-    (np.floor if take == "magnitudes" else np.rint)(value, out=value)
+    np.rint(value, out=value)
     # As |A'| <= 2**HOST_NARROW_BITS, the last place of this sum is 2**SPLIT; what is left is the upper half.
     np.add(value, 1.5 * 2.0 ** (SPLIT + 52), out=high)
     high -= 1.5 * 2.0 ** (SPLIT + 52)
@@ -151,9 +143,6 @@ def _integer_halves(
 _SPLIT_SOURCE = (
     TILES_SOURCE
     + r"""
-#define ROUNDED 0
-#define MAGNITUDES 1
-#define NONZERO 2
 struct Tables { const double *factors, *powers; int wide; }; /* of fp64 words */
 
 #if !FLOATING
@@ -170,9 +159,7 @@ struct Integer {
     __device__ Integer() : word() { word[WORDS - 1] = 0x80000000u; }
     __device__ Integer(double x, int scale) {
         const int power = WORDS > 2 ? max(0, exponent_of(x) + scale - 53) : 0;
-        const i64 value = TAKE == NONZERO      ? x != 0
-                          : TAKE == MAGNITUDES ? __double2ll_rd(Scale(scale)(fabs(x)))
-                                               : __double2ll_rn(Scale(scale - power)(x));
+        const i64 value = __double2ll_rn(Scale(scale - power)(x));
 #pragma unroll
         for (int i = 0; i < WORDS; i++) {
             const int shift = 32 * i - power;
@@ -247,11 +234,7 @@ struct Integer {
     __device__ Integer() : high(0), low(0), power(0) {}
     __device__ Integer(double x, int scale) : power(0) {
         double value;
-        if (TAKE == NONZERO) {
-            value = x != 0;
-        } else if (TAKE == MAGNITUDES) {
-            value = floor(Scale(scale)(fabs(x)));
-        } else if (WIDE) {
+        if (WIDE) {
             power = x == 0 ? 0 : max(0, ilogb(x) + 1 + scale - 53);
             value = rint(scalbn(x, scale - power));
         } else {
@@ -284,23 +267,14 @@ __device__ void write_residues(const Integer (&x)[PARTS][RUN], const Tables &tab
 }
 #endif
 
-/* Numbers reach a thread in runs of RUN along k, through shared memory. They lie there in pairs of
-   16 bytes, in an order that lets the lanes of a warp read from different banks. */
-__device__ int staged_at(int column) {
-    return (column / 2 ^ (column / 16 & (RUN / 2 - 1))) * 2 + column % 2;
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS)
 split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
                const int *scales, const double *factors, const double *powers, int wide,
                WORD *out, int padded_rows, int padded_columns) {
     const Operand x(x0, x1, row_stride, column_stride, rows, columns);
     const Tile at(padded_rows, padded_columns);
-    __shared__ alignas(16) double staged[PARTS][ROWS][DEPTH + 2];
-    at.read(x, [&](int part, int j, REAL y) {
-        staged[part][at.local_row][staged_at(at.local_column + j * STRIDE)] = exactly(y);
-    });
-    __syncthreads();
+    __shared__ Staged staged;
+    staged.fill(at, x);
     const int local = threadIdx.x * RUN / DEPTH, place = threadIdx.x * RUN % DEPTH;
     const int row = at.first_row + local, column = at.first_column + place;
     if (row >= padded_rows || column >= padded_columns) return;
@@ -311,7 +285,7 @@ split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride
         for (int part = 0; part < PARTS; part++)
 #pragma unroll
             for (int j = 0; j < RUN; j += 2) {
-                const double2 pair = *(const double2 *)&staged[part][local][staged_at(place + j)];
+                const double2 pair = staged.pair(part, local, place + j);
                 integer[part][j] = Integer(pair.x, scale);
                 integer[part][j + 1] = Integer(pair.y, scale);
             }
@@ -335,7 +309,7 @@ def _run(word: str, parts: int) -> int:
 
 @cache
 def _split_constants(
-    system: ResidueSystem, weighted: bool, width: int, take: str, parts: int, aligned: bool
+    system: ResidueSystem, weighted: bool, width: int, parts: int, aligned: bool
 ) -> dict[str, Any]:
     constants: dict[str, Any] = {
         "SPLIT": SPLIT,
@@ -344,7 +318,6 @@ def _split_constants(
         "MODULI": len(system.moduli),
         "PARTS": parts,
         "RUN": _run(system.word, parts),
-        "TAKE": take.upper(),
     }
     if system.word != "int8":
         return {**constants, "WIDE": int(width > narrow_bits(system)), "LANES": 32}
@@ -372,20 +345,18 @@ _SPLIT_RESIDUES = Kernel(
     _SPLIT_SOURCE,
     tuple(
         {
-            **_split_constants(residue_system(word, bits, 4096, parts), True, width, take, parts, width < 99),
+            **_split_constants(residue_system(word, bits, 4096, parts), True, width, parts, width < 99),
             "ALONG_K": along,
             "UNIT": 2 - parts,
             "REAL": t,
         }
         for along in (0, 1)
-        for word, bits, t, parts, width, take in (
-            ("int8", 109.2, "double", 1, 55, "rounded"),
-            ("int8", 54.6, "float", 2, 28, "rounded"),
-            ("int8", 300.0, "double", 2, 150, "rounded"),
-            ("int8", 60.0, "double", 1, 24, "magnitudes"),
-            ("int8", 14.0, "float", 1, 1, "nonzero"),
-            ("fp64", 109.2, "float", 1, 55, "rounded"),
-            ("fp64", 900.0, "double", 2, 450, "rounded"),
+        for word, bits, t, parts, width in (
+            ("int8", 109.2, "double", 1, 55),
+            ("int8", 54.6, "float", 2, 28),
+            ("int8", 300.0, "double", 2, 150),
+            ("fp64", 109.2, "float", 1, 55),
+            ("fp64", 900.0, "double", 2, 450),
         )
     ),
 )
@@ -397,13 +368,12 @@ def _residues_device(
     system: ResidueSystem,
     weighted: bool,
     width: int,
-    take: str,
     out: Array,
 ) -> None:
     strides, layout = operand_layout(parts[0])
     padded_rows, padded_columns = out.shape[2:]
     aligned = padded_columns % _run(system.word, len(parts)) == 0
-    constants = {**_split_constants(system, weighted, width, take, len(parts), aligned), **layout}
+    constants = {**_split_constants(system, weighted, width, len(parts), aligned), **layout}
     wide = width if constants.get("WIDE") else 0
     factors = powers = scale  # not read with int8 words: the kernel has its tables
     if system.word != "int8":

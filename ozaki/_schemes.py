@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,14 +37,35 @@ class Task:
     target: Format
 
 
-class Scheme(Protocol):
-    """A way to multiply integers exactly: split, multiply, put together and round once."""
+class Multiplication(Protocol):
+    """A way to multiply in words of low precision, in panels and blocks of the inner dimension."""
 
     name: str
     word: str
     depth: int
-    task: Task
     system: Any
+
+    def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
+        """The words of a block of an operand."""
+        ...
+
+    def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
+        """The products of words, and those of earlier blocks of the inner dimension."""
+        ...
+
+    def operand_bytes(self) -> int:
+        """Bytes for each element of an operand."""
+        ...
+
+    def product_bytes(self) -> int:
+        """Bytes for each element of the result, temporaries included."""
+        ...
+
+
+class Scheme(Multiplication, Protocol):
+    """A way to multiply integers exactly: split, multiply, put together and round once."""
+
+    task: Task
 
     @property
     def pieces(self) -> int:
@@ -55,18 +77,8 @@ class Scheme(Protocol):
         """Low-precision products that one exact product takes."""
         ...
 
-    def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array: ...
-
-    def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array: ...
-
-    def assemble(self, y: Array, scales: tuple[Array, Array], target: Format, out: Array) -> None: ...
-
-    def operand_bytes(self) -> int:
-        """Bytes for each element of an operand."""
-        ...
-
-    def product_bytes(self) -> int:
-        """Bytes for each element of the result, temporaries included."""
+    def assemble(self, y: Array, scales: tuple[Array, Array], target: Format, out: Array) -> None:
+        """Round the products to `out`."""
         ...
 
 
@@ -160,7 +172,7 @@ class Panels:
     bytes: int
 
 
-def choose_panels(scheme: Scheme, shape: tuple[int, int, int], limit: int) -> Panels:
+def choose_panels(scheme: Multiplication, shape: tuple[int, int, int], limit: int) -> Panels:
     """Return the largest panels, halving the greediest direction, whose workspace is in the limit.
 
     Raises WorkspaceTooSmall, with the sizes, if the smallest panels do not fit.
@@ -203,13 +215,30 @@ def exact_product(
     workspace: int,
     out: Array,
 ) -> None:
-    """Write RN(A'B'·2**(-s_i - t_j)) to `out`, an (m, n) array, panel by panel.
+    """Write RN(A'B'·2**(-s_i - t_j)) to `out`, an (m, n) array.
 
     The panels cannot show in the result: every element of C' is the same integer, however its
     terms are grouped.
     """
+
+    def assemble(y: Array, rows: slice, columns: slice) -> None:
+        panel_scales = scales[0][rows], scales[1][columns]
+        scheme.assemble(y, panel_scales, scheme.task.target, out[rows, columns])
+
+    in_panels(scheme, a, b, scales, engine, workspace, assemble)
+
+
+def in_panels(
+    scheme: Multiplication,
+    a: Operand,
+    b: Operand,
+    scales: tuple[Array, Array],
+    engine: Engine,
+    workspace: int,
+    use: Callable[[Array, slice, slice], None],
+) -> None:
+    """Multiply panel by panel within the workspace, and call use(products, rows, columns) for each."""
     m, k, n = a.rows, a.depth, b.rows
-    target = scheme.task.target
     panels = choose_panels(scheme, (m, k, n), workspace)
     for j in range(0, n, panels.columns):
         columns = slice(j, j + panels.columns)
@@ -224,4 +253,4 @@ def exact_product(
                 left = a.split(scheme, scales[0], rows, inner, engine.padding)
                 y = scheme.multiply(left, right, engine, y)
             assert y is not None  # k is not empty
-            scheme.assemble(y, (scales[0][rows], scales[1][columns]), target, out[rows, columns])
+            use(y, rows, columns)

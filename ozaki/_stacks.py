@@ -73,8 +73,8 @@ def _plan(a: Operand, b: Operand, options: Options) -> Plan | None:
     """The plan whose scales are those of every single product, if there is one."""
     if options.accuracy in NORM_LIMITS:
         evidence = measured(a, b, options).wait()
-        found = certificate.widening(evidence, FORMATS[str(options.accuracy)])
-        certified = found is not None and found[0] == 0 and not evidence.nonfinite
+        told = certificate.first_verdict(evidence, FORMATS[str(options.accuracy)])
+        certified = told.bits == 0 and not evidence.nonfinite
         plan = norm_plan(a, b, options) if certified else None
     else:
         plan = make_plan(a, b, options, computed=True)

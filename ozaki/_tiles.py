@@ -89,6 +89,24 @@ struct Tile {
             for (int j = 0; j < RUN; j++) use(part, j, y[part][j]);
     }
 };
+
+/* A tile in shared memory, from which its numbers reach a thread in runs of RUN along k. They lie there
+   in pairs of 16 bytes, in an order that lets the lanes of a warp read from different banks. */
+struct alignas(16) Staged {
+    double number[PARTS][ROWS][DEPTH + 2];
+    static __device__ int place_of(int column) {
+        return (column / 2 ^ (column / 16 & (RUN / 2 - 1))) * 2 + column % 2;
+    }
+    __device__ void fill(const Tile &at, const Operand &x) {
+        at.read(x, [&](int part, int j, REAL y) {
+            number[part][at.local_row][place_of(at.local_column + j * STRIDE)] = exactly(y);
+        });
+        __syncthreads();
+    }
+    __device__ double2 pair(int part, int row, int column) const {
+        return *(const double2 *)&number[part][row][place_of(column)];
+    }
+};
 """
 
 

@@ -1,18 +1,18 @@
 """The kernels of scheme "residues" give what their NumPy forms give, number for number."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 
 from multiword._arrays import real_parts
+from multiword.engines import get_engine
 from multiword.formats import FORMATS
 from ozaki._evidence import gather
-from ozaki._last_places import last_places
-from ozaki._pairs import pair_errors
-from ozaki._plan import _exact_sums
-from ozaki._product import operands_of, options_of
+from ozaki._exact_scales import exact_scales
+from ozaki._magnitudes import NONZERO, Magnitudes
+from ozaki._pairs import QUICK, THOROUGH, look
+from ozaki._product import operands_of
 from ozaki._profile import profile
 from ozaki._residue_reconstruct import reconstruct
 from ozaki._residue_split import residues
@@ -152,31 +152,51 @@ def test_reconstruction(cupy, offset, word, bits, dtype, shape):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_last_places(cupy, kind, dtype, shape):
+def test_exact_scales(cupy, kind, dtype, shape):
     x = matrix(kind, shape, dtype)
     with np.errstate(all="ignore"):
-        expected = last_places(real_parts(x))
+        expected = exact_scales(real_parts(x))
     for y in layouts(cupy, x):
-        found = last_places(real_parts(y))
-        assert np.array_equal(found.scales.get(), expected.scales)
-        assert np.array_equal(found.zeros.get(), expected.zeros)
+        assert np.array_equal(exact_scales(real_parts(y)).get(), expected)
+
+
+@pytest.mark.parametrize("engine", ["cublas", "host"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_magnitudes(cupy, kind, dtype, shape, engine):
+    x = matrix(kind, shape, dtype)
+    window = np.random.default_rng(1).integers(-20, 60, shape[0]).astype(np.int32)
+    window += 1000 if kind == "subnormal" and dtype in ("float64", "complex128") else 0
+    if kind == "special":
+        window[[0, -1, shape[0] // 2]] = DISCARD
+    scheme = Magnitudes(
+        (0, 7, NONZERO),
+        1 + np.iscomplexobj(x),
+        get_engine(engine, cupy.ones(1) if engine == "cublas" else np.ones(1)),
+    )
+    with np.errstate(all="ignore"):
+        expected = scheme.split(real_parts(x), window, 0, 16)
+    for y in layouts(cupy, x):
+        assert np.array_equal(scheme.split(real_parts(y), cupy.asarray(window), 0, 16).get(), expected)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("shape", [(3, 5, 2), (37, 301, 29), (130, 64, 300)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("pairs", [1 << 24, 1000])
-def test_pair_errors(cupy, pairs, kind, dtype, shape, monkeypatch):
-    monkeypatch.setattr("ozaki._pairs.PAIRS_AT_ONCE", pairs)
+@pytest.mark.parametrize("depths", [QUICK, THOROUGH], ids=["quick", "thorough"])
+@pytest.mark.parametrize("workspace", [1 << 30, 1 << 17])
+def test_what_a_look_finds(cupy, workspace, depths, kind, dtype, shape):
     m, k, n = shape
     a, b = matrix(kind, (m, k), dtype), matrix(kind, (n, k), dtype).T
-    name = "fp64" if dtype in ("float64", "complex128") else "fp32"
+    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
     found = []
     for x, y in ((a, b), (cupy.asarray(a), cupy.asarray(b))):
         left, right = operands_of(x, y, dtype, False, False)
-        sums = partial(_exact_sums, options_of(left, "exact", "auto", None, "auto", None))
         with np.errstate(all="ignore"):
-            scales = tuple(side.norm_scales(name) for side in (left, right))
-            found.append(pair_errors(left, right, scales, sums))
+            scales = tuple(side.norm_scales(target.name) for side in (left, right))
+            windows = gather((left.profile, right.profile), target).windows
+            seen = look(left, right, scales, windows, depths, get_engine("auto", x), workspace)
+            found.append((seen(), [cupy.asnumpy(w).tolist() for w in windows]))
     assert found[0] == found[1]
