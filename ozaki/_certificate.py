@@ -21,15 +21,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from multiword.formats import Format
 from ozaki._evidence import Evidence
 from ozaki._pairs import QUICK, THOROUGH, Found
-from ozaki._scales import norm_limit
+from ozaki._residue_system import residue_system
+from ozaki._scales import NormLimit, norm_limit
 
-EASILY, WIDEST, WIDENING = 6, 54, 3
-"""Bits by which the first stage may widen all integers (more cost more than a look at the pairs), bits by
-which such a look may, and the step of both: moduli come in such steps, and few widths are few kernels."""
+EASILY, WIDEST = 7, 54
+"""Bits by which the first stage may widen all integers, for more cost more than a look at the pairs, and bits
+by which that may."""
 
 
 def log2_norms(evidence: Evidence) -> float:
@@ -89,9 +91,10 @@ def verdict(evidence: Evidence, target: Format, look: Callable[[tuple[int, ...]]
     first = first_verdict(evidence, target)
     if first.bits <= EASILY:
         return first
+    limit = norm_limit(target, evidence.length)
     for depths in (QUICK, THOROUGH):
         error, ratio = look(depths)
-        bits = _widening(ratio / target.unit_roundoff)
+        bits = _widening(ratio / target.unit_roundoff, limit)
         if min(bits, first.bits) <= WIDEST:
             break
     if first.bits < bits:  # few numbers that are much larger than the others
@@ -102,13 +105,26 @@ def verdict(evidence: Evidence, target: Format, look: Callable[[tuple[int, ...]]
 def first_verdict(evidence: Evidence, target: Format) -> Verdict:
     """The verdict of the first stage alone."""
     bound, tolerance = first_stage(evidence, target), first_tolerance(evidence.length, target)
-    bits = _widening(bound / tolerance)
+    bits = _widening(bound / tolerance, norm_limit(target, evidence.length))
     return Verdict(bits, math.ldexp(bound, -bits) if math.isfinite(bound) else 0.0)
 
 
-def _widening(excess: float) -> int:
-    """The bits, in steps, that make an error smaller by a factor; very many if that is infinite."""
-    if excess <= 1:
-        return 0
-    # The exponent of a quotient, unlike its logarithm, is the same on every machine.
-    return WIDENING * -(-math.frexp(excess)[1] // WIDENING) if excess < math.inf else 1 << 20
+def _widening(excess: float, limit: NormLimit) -> int:
+    """The bits that make an error smaller by a factor, or a few more; very many if that is infinite."""
+    if excess <= 1 or excess == math.inf:
+        return 0 if excess <= 1 else 1 << 20
+    least = math.frexp(excess)[1]  # which is, unlike a logarithm, the same on every machine
+    return next((bits for bits in _steps(limit) if bits >= least), least)
+
+
+@cache
+def _steps(limit: NormLimit) -> tuple[int, ...]:
+    """By how many bits integers may grow: as far as int8 moduli go, then as far as one more goes, ….
+
+    So no modulus is wasted, and few widths mean few kernels to compile.
+    """
+
+    def moduli(bits: int) -> int:
+        return len(residue_system("int8", limit.log2 + 2 * bits + 2.0**-20, 1).moduli)
+
+    return tuple(bits for bits in range(WIDEST + 1) if moduli(bits) < moduli(bits + 1))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -61,18 +62,40 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Side:
+    """What is known of every scaled row of A, or column of B.
+
+    Attributes
+    ----------
+    total : (r,) float64, an upper bound of Σ|a'|; 0 for a row of zeros or with an Inf or NaN.
+    height : (r,) int32, |a'| <= 2**height.
+    window : (r,) int32, the scale that brings into the octave of `LARGEST` what isqrt(k) numbers of the
+        row reach, but at most half of those counted. A row and a column without structure have a few such
+        numbers in common.
+    lift : (r,) int32, a' is 2**lift times what the window's scale makes of it.
+    """
+
+    total: Array
+    height: Array
+    window: Array
+    lift: Array
+
+    def __getitem__(self, rows: slice) -> Side:
+        """Some of the rows."""
+        return Side(self.total[rows], self.height[rows], self.window[rows], self.lift[rows])
+
+
+@dataclass(frozen=True)
 class Reading:
     """What has been read of two operands.
 
     Attributes
     ----------
-    windows : of the rows of A and the columns of B, the (r,) int32 scales which bring into the `LARGEST`
-        magnitude's octave the number that isqrt(k) in the row, but at most half of those that were counted,
-        reach. Two rows without structure have such numbers in common.
+    sides : what stays on the device.
     wait : the evidence, once it is there; from a graph, that of the last replay.
     """
 
-    windows: tuple[Array, Array]
+    sides: tuple[Side, Side]
     wait: Callable[[], Evidence]
 
 
@@ -89,29 +112,35 @@ def gather(
         return _gather_device(profiles, limit, scales)
     scales = scales or (profiles[0].rows.norm_scales[limits.name], profiles[1].rows.norm_scales[limits.name])
     summaries = [_summary_host(p, s, limit.bits // 2) for p, s in zip(profiles, scales, strict=True)]
-    totals, squares, (left, right), windows = zip(*summaries, strict=True)
+    totals, squares, (left, right), sides = zip(*summaries, strict=True)
     nonfinite = any((p.rows.exponent == NONFINITE).any() for p in profiles)
     evidence = Evidence(nonfinite, totals, squares, _octave_sums(left, right, length), length)
-    return Reading(windows, lambda: evidence)
+    return Reading(sides, lambda: evidence)
 
 
-def _summary_host(
-    profile: Profile, scale: np.ndarray, top: int
-) -> tuple[float, float, np.ndarray, np.ndarray]:
-    """Upper bounds of Σ|a'| and of log2 Σa'² for all usable rows, the counts that all reach, and windows."""
-    usable, window = profile.rows.usable, scale.copy()
+def _summary_host(profile: Profile, scale: np.ndarray, top: int) -> tuple[float, float, np.ndarray, Side]:
+    """Upper bounds of Σ|a'| and of log2 Σa'² for all usable rows, the counts that all reach, and the rows."""
+    usable, count = profile.rows.usable, len(scale)
+    side = Side(np.zeros(count), np.zeros(count, np.int32), scale.copy(), np.zeros(count, np.int32))
     if not usable.any():
-        return 0.0, 0.0, np.full(OCTAVES, profile.length), window
+        return 0.0, 0.0, np.full(OCTAVES, profile.length), side
     rows, scale = profile.rows[usable], scale[usable]
     height = rows.exponent + scale  # bits of the largest integer of each row
-    total = np.ldexp(rows.total.astype(np.float64), height - BITS).max()
+    total = np.ldexp(rows.total.astype(np.float64), height - BITS)
     log2_square = max(0.0, (np.log2(rows.square) + 2.0 * (height - BITS)).max())
     s = profile.segments
     at_least = _at_least(s.exponent[:, usable] + scale, s.counts[..., usable], top)
     wanted = np.minimum(math.isqrt(profile.length), np.maximum(1, (at_least[-1] + 1) // 2))
     octave = top - (at_least >= wanted).argmax(axis=0)  # they reach 2**octave
-    window[usable] = scale + LARGEST.bit_length() - 1 - octave
-    return float(total), float(log2_square), at_least.min(axis=1), window
+    lift = octave - (LARGEST.bit_length() - 1)
+    for known, values in (
+        (side.total, total),
+        (side.height, height),
+        (side.window, scale - lift),
+        (side.lift, lift),
+    ):
+        known[usable] = values
+    return float(total.max()), float(log2_square), at_least.min(axis=1), side
 
 
 def _at_least(height: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:
@@ -199,7 +228,8 @@ struct Side {
     const i64 *squares;
     const unsigned *counts;
     const int *scale;
-    int *window;
+    double *total;
+    int *height, *window, *lift;
     int rows;
 };
 
@@ -208,13 +238,15 @@ struct Side {
    The last of all blocks gathers the evidence. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 summarize(const int *exponents_a, const int *totals_a, const i64 *squares_a, const unsigned *counts_a,
-          const int *scale_a, int *window_a, int rows_a,
+          const int *scale_a, double *total_a, int *height_a, int *window_a, int *lift_a, int rows_a,
           const int *exponents_b, const int *totals_b, const i64 *squares_b, const unsigned *counts_b,
-          const int *scale_b, int *window_b, int rows_b,
+          const int *scale_b, double *total_b, int *height_b, int *window_b, int *lift_b, int rows_b,
           int segments, i64 length, int root, int limit_bits, int thirtyseconds, int given, u64 *found,
           double *evidence) {
-    const Side a = {exponents_a, totals_a, squares_a, counts_a, scale_a, window_a, rows_a};
-    const Side b = {exponents_b, totals_b, squares_b, counts_b, scale_b, window_b, rows_b};
+    const Side a = {exponents_a, totals_a, squares_a, counts_a, scale_a,
+                    total_a,     height_a, window_a,  lift_a,   rows_a};
+    const Side b = {exponents_b, totals_b, squares_b, counts_b, scale_b,
+                    total_b,     height_b, window_b,  lift_b,   rows_b};
     const int blocks_a = (rows_a + 31) / 32, second = blockIdx.x >= blocks_a;
     const Side x = second ? b : a;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -226,9 +258,10 @@ summarize(const int *exponents_a, const int *totals_a, const i64 *squares_a, con
     const bool usable = all.exponent != ZERO && all.exponent != NONFINITE;
     int s = norm_scale(all, limit_bits, thirtyseconds);
     if (given && row < rows) s = x.scale[row];
+    const int units = all.exponent + s - BITS;
+    const double total = usable ? scalbn((double)all.total, units) : 0;
     if (warp == 0) {
-        const int units = all.exponent + s - BITS;
-        raise(&out[1], usable ? scalbn((double)all.total, units) : 0);
+        raise(&out[1], total);
         raise(&out[2], usable ? fmax(0.0, log2((double)all.square) + 2.0 * units) : 0);
         if (all.exponent == NONFINITE) atomicMax(&out[0], 1ull);
     }
@@ -260,7 +293,11 @@ summarize(const int *exponents_a, const int *totals_a, const i64 *squares_a, con
         const unsigned wanted = min((unsigned)root, max(1u, (at_least[OCTAVES - 1][lane] + 1) / 2));
         int d = 0;
         while (d < OCTAVES && at_least[d][lane] < wanted) d++;
-        x.window[row] = usable ? s + MAGNITUDE_BITS - 1 - (limit_bits / 2 - d % OCTAVES) : s;
+        const int lift = usable ? limit_bits / 2 - d % OCTAVES - (MAGNITUDE_BITS - 1) : 0;
+        x.total[row] = total;
+        x.height[row] = usable ? all.exponent + s : 0;
+        x.window[row] = s - lift;
+        x.lift[row] = lift;
     }
     if (threadIdx.x == 0) last = atomicAdd((unsigned *)(found + 2 * (3 + OCTAVES)), 1u) == gridDim.x - 1;
     __syncthreads();
@@ -279,11 +316,12 @@ def _gather_device(
     cupy, length = namespace(profiles[0].segments.exponent), profiles[0].length
     found, message = cupy.zeros(2 * (3 + OCTAVES) + 1, cupy.uint64), Message(5 + _SUMS)
     rows = [p.segments.exponent.shape[1] for p in profiles]
-    windows = cupy.empty(rows[0], cupy.int32), cupy.empty(rows[1], cupy.int32)
+    sides = _rows_of(rows[0], cupy), _rows_of(rows[1], cupy)
     arguments: list[Any] = []
-    for p, given, window, r in zip(profiles, scales or (found, found), windows, rows, strict=True):
+    for p, given, side, r in zip(profiles, scales or (found, found), sides, rows, strict=True):
         s = p.segments
-        arguments += [s.exponent, s.total, s.square, s.counts, given, window, np.int32(r)]
+        arguments += [s.exponent, s.total, s.square, s.counts, given]
+        arguments += [side.total, side.height, side.window, side.lift, np.int32(r)]
     blocks = sum(-(-r // 32) for r in rows)
     count = len(profiles[0].segments.exponent)
     sizes = np.int32(count), np.int64(length), np.int32(math.isqrt(length))
@@ -291,4 +329,9 @@ def _gather_device(
     ending = *limits, np.int32(scales is not None), found, message.address
     _SUMMARIZE((blocks,), (32 * _CONSTANTS["WARPS"],), (*arguments, *sizes, *ending), **_CONSTANTS)
     message.send()
-    return Reading(windows, lambda: Evidence.of(message.wait(), length))
+    return Reading(sides, lambda: Evidence.of(message.wait(), length))
+
+
+def _rows_of(count: int, xp: ModuleType) -> Side:
+    """Room for what becomes known of so many rows."""
+    return Side(xp.empty(count, xp.float64), *(xp.empty(count, xp.int32) for _ in range(3)))

@@ -11,12 +11,11 @@ import numpy as np
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from multiword.engines import Engine
+from ozaki._evidence import Side
 from ozaki._magnitudes import LARGEST, NONZERO, Magnitudes
 from ozaki._message import Message
 from ozaki._operand import Operand
-from ozaki._profile import Rows
 from ozaki._schemes import in_panels
-from ozaki._segments import BITS, NONFINITE, ZERO
 
 QUICK, THOROUGH = (0,), (0, 7, 14, 21, NONZERO)
 """The depths of a look at most numbers that count, and of one at pairs that have few of those in common."""
@@ -31,15 +30,10 @@ Found = tuple[float, float]
 """The largest T / |A||B| of all pairs, and the largest of that over the pair's tolerance."""
 
 
-Side = tuple[Rows, Array, Array]
-"""Rows of A or columns of B: what is known of them, their scales and their windows."""
-
-
 def look(
     a: Operand,
     b: Operand,
-    scales: tuple[Array, Array],
-    windows: tuple[Array, Array],
+    sides: tuple[Side, Side],
     depths: tuple[int, ...],
     engine: Engine,
     workspace: int,
@@ -49,20 +43,14 @@ def look(
     The last depth may be NONZERO: then the terms of each pair that are not 0 are counted, and no others
     are rounded.
     """
-    (known_a, scale_a, window_a), (known_b, scale_b, window_b) = (
-        (x.profile.rows, s, w) for x, s, w in zip((a, b), scales, windows, strict=True)
-    )
     scheme = Magnitudes(depths, len(a.parts), engine)
-    xp = namespace(a.matrix)
-    found, message = xp.zeros(3), Message(2) if is_cupy(a.matrix) else None
+    found, message = namespace(a.matrix).zeros(3), Message(2) if is_cupy(a.matrix) else None
     raise_found = _raise_host if message is None else partial(_raise_device, message)
 
     def use(y: Array, rows: slice, columns: slice) -> None:
-        of_a = known_a[rows], scale_a[rows], window_a[rows]
-        of_b = known_b[columns], scale_b[columns], window_b[columns]
-        raise_found(y, (of_a, of_b), depths, a.length, found)
+        raise_found(y, (sides[0][rows], sides[1][columns]), depths, a.length, found)
 
-    in_panels(scheme, a, b, windows, engine, workspace, use)
+    in_panels(scheme, a, b, (sides[0].window, sides[1].window), engine, workspace, use)
     if message is None:
         return lambda: (float(found[0]), float(found[1]))
     message.send()
@@ -83,37 +71,27 @@ def _raise_host(
 
     with sums over the terms of the pair where those are counted.
     """
-    (total_a, most_a, lift_a), (total_b, most_b, lift_b) = (_scaled(side) for side in sides)
-    step = max(1, PAIRS_AT_ONCE // len(total_b))
-    for i in range(0, len(total_a), step):
-        rows = slice(i, min(i + step, len(total_a)))
-        real = (total_a[rows, None] > 0) & (total_b > 0)
+    a, b = sides
+    step = max(1, PAIRS_AT_ONCE // len(b.total))
+    for i in range(0, len(a.total), step):
+        rows = slice(i, min(i + step, len(a.total)))
+        of_a, of_b, terms = a.total[rows, None], b.total[None], np.float64(length)
+        real = (of_a > 0) & (of_b > 0)
         for image in y:
-            sums = image[:, rows, : len(total_b)].astype(np.float64, copy=False)
-            of_a, of_b, terms = total_a[rows, None], total_b[None], np.float64(length)
+            sums = image[:, rows, : len(b.total)].astype(np.float64, copy=False)
             if depths[-1] == NONZERO:
                 terms, sums = sums[-1] / LARGEST**2, sums[:-1]
-                of_a, of_b = np.minimum(of_a, terms * most_a[rows, None]), np.minimum(of_b, terms * most_b)
+                of_a = np.minimum(a.total[rows, None], np.ldexp(terms, a.height[rows, None]))
+                of_b = np.minimum(b.total[None], np.ldexp(terms, b.height))
             lower = np.max([s * 4.0**-d for s, d in zip(sums, depths, strict=False)], axis=0)
-            lower = np.ldexp(lower * SLACK, lift_a[rows, None] + lift_b)
+            lower = np.ldexp(lower * SLACK, a.lift[rows, None] + b.lift)
             truncation = (of_a + of_b) / 2 + terms / 4
             relative = np.where(real & (terms > 0), truncation / lower, 0.0)
             found[0] = max(found[0], relative.max())
             found[1] = max(found[1], (relative / tolerance(np.maximum(terms, 1.0))).max())
 
 
-def _scaled(side: Side) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Σ|a'| and max |a'| from above, and what 1 in the window is in a', as a power of two.
-
-    Sums are 0 where nothing is to be multiplied.
-    """
-    rows, scale, window = side
-    height = np.where(rows.usable, rows.exponent + scale, 0)
-    total = np.where(rows.usable, rows.total.astype(np.float64), 0.0)
-    return np.ldexp(total, height - BITS), np.ldexp(1.0, height), scale - window
-
-
-_CONSTANTS: dict[str, Any] = {"LARGEST": LARGEST, "BITS": BITS, "ZERO": ZERO, "NONFINITE": NONFINITE}
+_CONSTANTS: dict[str, Any] = {"LARGEST": LARGEST}
 
 _PAIR_ERRORS = Kernel(
     "pair_errors",
@@ -123,41 +101,29 @@ typedef unsigned long long u64;
 #define ROWS 32
 #define SLACK (1 - 1.0 / (1ll << 50))
 
-struct Rows { const int *exponent; const i64 *total; const int *scale, *window; };
-
-/* _scaled */
-struct Side {
-    double total, largest;
-    int lift;
-    __device__ Side() : total(0), largest(0), lift(0) {}
-    __device__ Side(const Rows &rows, int i) : Side() {
-        const int exponent = rows.exponent[i], height = exponent + rows.scale[i];
-        if (exponent == ZERO || exponent == NONFINITE) return;
-        total = scalbn((double)rows.total[i], height - BITS);
-        largest = scalbn(1.0, height);
-        lift = rows.scale[i] - rows.window[i];
-    }
-};
+struct Side { double total, largest; int lift; };
 
 __device__ double tolerance(double terms) { return fmin(4 * sqrt(terms), terms / 2); }
 
 /* _raise_host. The largest of positive numbers has the largest bits. The last block tells the host. */
 extern "C" __global__ void __launch_bounds__(256)
 pair_errors(const PRODUCT *y, i64 row_stride, i64 stride, int m, int n, i64 length,
-            const int *exponent_a, const i64 *total_a, const int *scale_a, const int *window_a,
-            const int *exponent_b, const i64 *total_b, const int *scale_b, const int *window_b,
-            u64 *found, double *message) {
+            const double *total_a, const int *height_a, const int *lift_a,
+            const double *total_b, const int *height_b, const int *lift_b, u64 *found, double *message) {
     __shared__ Side row_side[ROWS];
     __shared__ u64 largest[2];
     const int depths[] = {DEPTHS}; /* without that at which terms are counted */
     const int across = (n + 255) / 256; /* in one dimension, for it alone may be long */
     const int first = blockIdx.x / across * ROWS, column = blockIdx.x % across * 256 + threadIdx.x;
     if (threadIdx.x < 2) largest[threadIdx.x] = 0;
-    if (threadIdx.x < ROWS && first + threadIdx.x < m)
-        row_side[threadIdx.x] = Side(Rows{exponent_a, total_a, scale_a, window_a}, first + threadIdx.x);
+    if (threadIdx.x < ROWS && first + threadIdx.x < m) {
+        const int i = first + threadIdx.x;
+        row_side[threadIdx.x] = Side{total_a[i], scalbn(1.0, height_a[i]), lift_a[i]};
+    }
     __syncthreads();
     double error = 0, ratio = 0;
-    const Side b = column < n ? Side(Rows{exponent_b, total_b, scale_b, window_b}, column) : Side();
+    Side b = {0, 0, 0};
+    if (column < n) b = Side{total_b[column], scalbn(1.0, height_b[column]), lift_b[column]};
     if (b.total > 0) {
 #pragma unroll 4
         for (int i = 0; i < min(ROWS, m - first); i++) {
@@ -216,8 +182,8 @@ def _raise_device(
         "DEPTHS": ",".join(map(str, depths)),
         "COUNT": len(depths),
     }
-    m, n = (len(scale) for _, scale, _ in sides)
-    arrays = [x for rows, scale, window in sides for x in (rows.exponent, rows.total, scale, window)]
+    m, n = (len(side.total) for side in sides)
+    arrays = [x for side in sides for x in (side.total, side.height, side.lift)]
     sizes = np.int64(y.shape[3]), np.int64(y.shape[2] * y.shape[3]), np.int32(m), np.int32(n)
     for image in y:
         arguments = (image, *sizes, np.int64(length), *arrays, found, message.address)

@@ -156,7 +156,7 @@ def make_plan(a: Operand, b: Operand, options: Options, computed: bool = False) 
             split_whole(plan, a, b, options)
         evidence, limits = reading.wait(), FORMATS[str(options.accuracy)]
         told = certificate.verdict(
-            evidence, limits, lambda depths: looked_at(a, b, plan.scales, reading, depths, options)()
+            evidence, limits, lambda depths: looked_at(a, b, reading, depths, options)()
         )
         if told.bits <= certificate.WIDEST:
             plan = norm_plan(a, b, options, told.bits) if told.bits else plan
@@ -192,7 +192,7 @@ def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan
         evidence = reading.wait()
     bound = certificate.first_stage(evidence, limits)
     if bound == math.inf:
-        bound, _ = looked_at(a, b, scales, reading, THOROUGH, options)()
+        bound, _ = looked_at(a, b, reading, THOROUGH, options)()
     smallest = float(np.finfo(np.float64).smallest_subnormal)
     return replace(plan, bound=bound and max(math.ldexp(bound, -excess), smallest))
 
@@ -208,15 +208,10 @@ def measured(a: Operand, b: Operand, options: Options) -> Reading:
 
 
 def looked_at(
-    a: Operand,
-    b: Operand,
-    scales: tuple[Array, Array],
-    reading: Reading,
-    depths: tuple[int, ...],
-    options: Options,
+    a: Operand, b: Operand, reading: Reading, depths: tuple[int, ...], options: Options
 ) -> Callable[[], Found]:
     """What a look at all pairs finds, when it is asked for; on a GPU, nothing is waited for until then."""
-    return look(a, b, scales, reading.windows, depths, options.engine, options.workspace)
+    return look(a, b, reading.sides, depths, options.engine, options.workspace)
 
 
 def norm_plan(a: Operand, b: Operand, options: Options, bits: int = 0) -> Plan:

@@ -211,7 +211,7 @@ class Captured:
                 call = self._replay(self._expected, a, b, out)
         except _NoGraph:
             return None
-        if evidence.nonfinite:
+        if evidence.nonfinite and call.scales is not None:
             overwrite_nonfinite(a.double_parts, b.double_parts, call.scales, out)
             self._recorder.done.record()  # the scales have been read
         return out
@@ -246,17 +246,14 @@ class Captured:
 
     def _queue(
         self, kind: _Kind, a: Operand, b: Operand, out: Array
-    ) -> tuple[tuple[Array, Array], Reading, Callable[[], Found]]:
+    ) -> tuple[tuple[Array, Array] | None, Reading, Callable[[], Found]]:
         """Measure, look, and multiply: what is measured and seen can be judged meanwhile."""
         options, name = self._options, str(self._options.accuracy)
 
-        def scales() -> tuple[Array, Array]:
-            return side_by_side(lambda: a.norm_scales(name), lambda: b.norm_scales(name))
-
-        def multiply() -> tuple[Array, Array]:
+        def multiply() -> tuple[Array, Array] | None:
             if kind.bits is None:
-                return scales()
-            scales()
+                return None
+            side_by_side(lambda: a.norm_scales(name), lambda: b.norm_scales(name))
             plan = norm_plan(a, b, options, kind.bits)
             if plan.scheme == "slices" or _too_large(plan):
                 raise _Unfit
@@ -265,15 +262,11 @@ class Captured:
 
         def judge() -> tuple[Reading, Callable[[], Found]]:
             reading = measured(a, b, options)
-            if not kind.depths:
-                return reading, _nothing
-            return reading, looked_at(a, b, unwidened, reading, kind.depths, options)
+            return reading, looked_at(a, b, reading, kind.depths, options) if kind.depths else _nothing
 
         side_by_side(lambda: a.profile, lambda: b.profile)
-        if kind.depths:
-            unwidened = scales()  # before the ways part: both need them
-        used, judged = side_by_side(multiply, judge)
-        return used, *judged
+        scales, judged = side_by_side(multiply, judge)
+        return scales, *judged
 
 
 @dataclass(frozen=True)
@@ -282,7 +275,7 @@ class _Call:
 
     kind: _Kind
     graph: Graph
-    scales: tuple[Array, Array]
+    scales: tuple[Array, Array] | None
     reading: Reading
     look: Callable[[], Found]
 

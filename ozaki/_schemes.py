@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from multiword._arrays import Array
+from multiword._graphs import side_by_side
 from multiword._workspace import SMALLEST_PANEL, WorkspaceTooSmall, halved
 from multiword.engines import Engine, get_product
 from multiword.formats import Format
@@ -248,9 +250,12 @@ def in_panels(
             y = None
             for h in range(0, k, panels.depth):
                 inner = slice(h, h + panels.depth)
+                words_of_a = partial(a.split, scheme, scales[0], rows, inner, engine.padding)
                 if right is None or panels.depth < k:
-                    right = b.split(scheme, scales[1], columns, inner, engine.padding)
-                left = a.split(scheme, scales[0], rows, inner, engine.padding)
+                    words_of_b = partial(b.split, scheme, scales[1], columns, inner, engine.padding)
+                    left, right = side_by_side(words_of_a, words_of_b)
+                else:
+                    left = words_of_a()
                 y = scheme.multiply(left, right, engine, y)
             assert y is not None  # k is not empty
             use(y, rows, columns)

@@ -16,7 +16,8 @@ from ozaki._evidence import OCTAVES, gather
 from ozaki._magnitudes import LARGEST, NONZERO, Magnitudes
 from ozaki._operand import Operand
 from ozaki._pairs import QUICK, THOROUGH, look
-from ozaki._scales import DISCARD, norm_limit
+from ozaki._residue_system import residue_system
+from ozaki._scales import DISCARD, NORM_LIMITS, norm_limit
 from tests.cases import KINDS, matrices
 from tests.distributions import lognormal
 
@@ -97,7 +98,7 @@ def test_windows_are_where_enough_numbers_are(octaves, k):
     x[4, ::2], x[5] = 0, 0
     _, _, (scale, _), reading = operands(x, x.T.copy())
     top = norm_limit(FORMATS["fp64"], k).bits // 2
-    for numbers, s, w in zip(x.tolist(), scale.tolist(), reading.windows[0].tolist(), strict=True):
+    for numbers, s, w in zip(x.tolist(), scale.tolist(), reading.sides[0].window.tolist(), strict=True):
         if not any(numbers):
             assert w == s
             continue
@@ -119,7 +120,7 @@ def test_what_a_look_finds_is_true_of_every_pair(kind, depths):
         a[2, 3], b[:, 1], b[::2, 2], a[1::2, 4] = np.inf, 0, 0, np.nan
     left, right, scales, reading = operands(a, b)
     with np.errstate(all="ignore"):
-        error, ratio = look(left, right, scales, reading.windows, depths, get_engine("host", a), PLENTY)()
+        error, ratio = look(left, right, reading.sides, depths, get_engine("host", a), PLENTY)()
     finite = [np.isfinite(x).all(axis=1) for x in (a, b.T)]
     left, right = Operand(a[finite[0]], 0), Operand(b[:, finite[1]], 1)
     usable = scales[0][finite[0]], scales[1][finite[1]]
@@ -134,7 +135,7 @@ def test_a_look_at_complex_pairs():
     rng = np.random.default_rng(0)
     a, b = ((rng.standard_normal(s) + 1j * lognormal(2)(rng, s)) for s in ((5, 40), (40, 4)))
     left, right, scales, reading = operands(a, b)
-    error, ratio = look(left, right, scales, reading.windows, QUICK, get_engine("host", a), PLENTY)()
+    error, ratio = look(left, right, reading.sides, QUICK, get_engine("host", a), PLENTY)()
     exact = by_definition(left, right, scales, False)
     assert exact[0] <= error <= 4 * exact[0]
     assert exact[1] * (1 - 1e-12) <= ratio <= 4 * exact[1]
@@ -146,10 +147,10 @@ def test_engines_panels_and_blocks_see_the_same(depths, dtype, monkeypatch):
     a, b = (x.astype(dtype) for x in matrices("wide6", 70, 300, 65))
     if dtype == "complex128":
         a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
-    left, right, scales, reading = operands(a, b)
+    left, right, _, reading = operands(a, b)
 
     def seen(engine, workspace=PLENTY):
-        return look(left, right, scales, reading.windows, depths, get_engine(engine, a), workspace)()
+        return look(left, right, reading.sides, depths, get_engine(engine, a), workspace)()
 
     expected = seen("host")
     assert all(map(math.isfinite, expected))
@@ -167,14 +168,28 @@ def test_sums_of_magnitudes_fit_int32():
     assert 2 * pair * LARGEST**2 < 2**31
 
 
+@pytest.mark.parametrize("target", NORM_LIMITS)
+def test_integers_grow_by_whole_moduli(target):
+    for limit in NORM_LIMITS[target].values():
+        steps = certificate._steps(limit)
+        assert steps[0] == 0
+        fewest = len(residue_system("int8", limit.log2 + 2.0**-20, 1).moduli)
+        for more, bits in enumerate(steps):
+            moduli = residue_system("int8", limit.log2 + 2 * bits + 2.0**-20, 1).moduli
+            assert len(moduli) == fewest + more
+            # Far enough from the next one for any machine's logarithms.
+            room = (math.log2(math.prod(moduli)) - 1 - limit.log2 - 2 * bits) / 2
+            assert 0.001 < room < 0.999 or bits == steps[-1]
+
+
 def depths_of(a, b):
     """The depths of the looks that the certificate took, and its verdict."""
-    left, right, scales, reading = operands(a, b)
+    left, right, _, reading = operands(a, b)
     taken = []
 
     def seen(depths):
         taken.append(depths)
-        return look(left, right, scales, reading.windows, depths, get_engine("host", a), PLENTY)()
+        return look(left, right, reading.sides, depths, get_engine("host", a), PLENTY)()
 
     with np.errstate(all="ignore"):
         return taken, certificate.verdict(reading.wait(), FORMATS["fp64"], seen)

@@ -1,6 +1,6 @@
 """The kernels of scheme "residues" give what their NumPy forms give, number for number."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -195,8 +195,8 @@ def test_what_a_look_finds(cupy, workspace, depths, kind, dtype, shape):
     for x, y in ((a, b), (cupy.asarray(a), cupy.asarray(b))):
         left, right = operands_of(x, y, dtype, False, False)
         with np.errstate(all="ignore"):
-            scales = tuple(side.norm_scales(target.name) for side in (left, right))
-            windows = gather((left.profile, right.profile), target).windows
-            seen = look(left, right, scales, windows, depths, get_engine("auto", x), workspace)
-            found.append((seen(), [cupy.asnumpy(w).tolist() for w in windows]))
+            sides = gather((left.profile, right.profile), target).sides
+            seen = look(left, right, sides, depths, get_engine("auto", x), workspace)
+            known = [getattr(side, f.name) for side in sides for f in fields(side)]
+            found.append((seen(), [cupy.asnumpy(x).tolist() for x in known]))
     assert found[0] == found[1]
