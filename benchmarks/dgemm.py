@@ -23,7 +23,7 @@ import ozaki
 from benchmarks import peers
 from benchmarks.timing import settled
 
-KINDS = ("normal", "(0,1]", "0.5", "1", "2", "4")
+KINDS = ("normal", "(0,1]", "0.5", "1", "2", "4", "half zeros")
 
 REFERENCE = r"""
 extern "C" __global__ void dot2(const double *a, const double *b, double *c, double *ab, int n, int k) {
@@ -48,6 +48,8 @@ def draw(xp, rng, kind, shape, dtype):
         x = rng.standard_normal(shape)
     elif kind == "(0,1]":
         x = 1 - rng.random(shape)
+    elif kind == "half zeros":
+        x = rng.standard_normal(shape) * (rng.random(shape) < 0.5)
     else:
         x = (rng.random(shape) - 0.5) * xp.exp(float(kind) * rng.standard_normal(shape))
     if np.dtype(dtype).kind == "c":

@@ -60,11 +60,11 @@ def gemm_section(name: str) -> str:
         blocks += [f"### Correctly rounded, on {device(data).split(',')[0]}", text, table(header, exact)]
     note = (
         "Data: standard normal; uniform on (0, 1]; (rand - ½)·exp(φ·randn) for φ as given, whose "
-        "magnitudes spread with φ. *One side prepared* is the ratio when the right operand is split "
-        "beforehand (`ozaki.prepare`). *Certified* is what `ozaki.plan` promises for |A||B|; the final "
-        "rounding comes on top. *Products* says how many products of which words were needed. On a GPU "
-        "calls are queued one after another, and each routine runs for a while before it is timed, until "
-        "the clock has settled."
+        "magnitudes spread with φ; normal with half of the elements 0. *One side prepared* is the ratio "
+        "when the right operand is split beforehand (`ozaki.prepare`). *Certified* is what `ozaki.plan` "
+        "promises for |A||B|; the final rounding comes on top. *Products* says how many products of which "
+        "words were needed. On a GPU calls are queued one after another, and each routine runs for a while "
+        "before it is timed, until the clock has settled."
     )
     title = f"Accurate products ({', '.join(faces)}), {device(data)}"
     return section(title, name, note, figure(name, "speed against n, and errors"), *blocks)

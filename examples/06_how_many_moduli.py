@@ -8,9 +8,9 @@ the componentwise error against the number of int8 moduli on their test matrices
 (rand - 1/2)·exp(φ·randn), whose range of magnitudes grows with φ. Each modulus gains about four
 bits, until the result is correctly rounded; a fixed number that does for φ = 0 is silently too
 small for φ = 4. The large crosses are what `accuracy="fp64"` chose from the data, the dotted lines
-np.matmul's own errors. Right: that choice, and the one of "exact", as φ grows. (Where it drops, counting
-magnitudes could tell no more, and a product of magnitudes found a sharper bound.) Ten seconds on a CPU;
---gpu multiplies on an NVIDIA GPU, and shows what every modulus costs there.
+np.matmul's own errors. Right: that choice, and the one of "exact", as φ grows. The choice is proved before
+anything is multiplied, and most often the least that will do, or one more. Ten seconds on a CPU; --gpu
+multiplies on an NVIDIA GPU, and shows what every modulus costs there.
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ _local = threading.local()
 
 
 def side_by_side(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
-    """Call both; where this thread is capturing, their launches may run at the same time."""
+    """Call both, the second before the first where this thread is capturing: their launches may run at
+    the same time there."""
     recorder: Recorder | None = getattr(_local, "recorder", None)
     return (first(), second()) if recorder is None else recorder.fork(first, second)
 
@@ -72,7 +73,7 @@ def side_by_side(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]
 def record(event: Any) -> None:
     """Record a CuPy event on the current stream; where this thread is capturing, at every replay."""
     recorder: Recorder | None = getattr(_local, "recorder", None)
-    if recorder is None:
+    if recorder is None or not recorder.capturing:
         event.record()
     else:
         recorder.record(event)
@@ -119,6 +120,7 @@ class Recorder:
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._sides: list[Any] = []  # streams, one for each fork of a capture
         self._forks = 0
+        self.capturing = False
         self._pool = cupy.cuda.MemoryPool()
         self.done = cupy.cuda.Event(disable_timing=True)
         """Recorded after every replay."""
@@ -132,18 +134,30 @@ class Recorder:
 
     @contextmanager
     def warm(self) -> Iterator[None]:
-        """Run the launches once, in ordinary memory.
+        """Run the launches once, in ordinary memory, one after another but on the streams of the capture.
 
-        What is allocated here may stay, as tables do; in the memory of the graphs it would be
-        overwritten, for what one of them has given back another may use.
+        What is allocated here may stay, as tables do, and cuBLAS's handles for the streams; in the memory
+        of the graphs it would be overwritten, for what one of them has given back another may use.
         """
         import_cupy().cuda.get_current_stream().synchronize()
-        with self._stream:
-            handle = _cublas.current_handle()
-            if handle not in self._handles:
-                self._handles.append(handle)
+        with self._stream, self._forking():
             yield
+            self._keep_handle()
         self._stream.synchronize()
+
+    @contextmanager
+    def _forking(self) -> Iterator[None]:
+        """Within the context, `side_by_side` forks."""
+        _local.recorder, self._forks = self, 0
+        try:
+            yield
+        finally:
+            _local.recorder = None
+
+    def _keep_handle(self) -> None:
+        handle = _cublas.known_handle()
+        if handle is not None and handle not in self._handles:
+            self._handles.append(handle)
 
     @contextmanager
     def capture(self, arrays: Sequence[Array], graphs: list[Graph]) -> Iterator[None]:
@@ -172,17 +186,16 @@ class Recorder:
 
         with _cublas.nobody_captures, import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
             routine("cuStreamBeginCapture_v2")(self._stream.ptr, CAPTURE_RELAXED)
-            captured = c_void_p()
-            _local.recorder, self._forks = self, 0
+            captured, self.capturing = c_void_p(), True
             try:
-                with _kernels.noting(noted):
+                with _kernels.noting(noted), self._forking():
                     yield
             except BaseException:
                 with suppress(CudaError):  # of what ended the capture, the exception tells
                     routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
                 raise
             finally:
-                _local.recorder = None
+                self.capturing = False
             routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
         graphs.append(Graph(self, captured, launches, [x.data.ptr for x in arrays]))
 
@@ -204,8 +217,12 @@ class Recorder:
         with side:
             b = second()
             end.record(side)
+            self._keep_handle()
+        if not self.capturing:
+            stream.wait_event(end)
         a = first()
-        stream.wait_event(end)
+        if self.capturing:
+            stream.wait_event(end)
         return a, b
 
     def record(self, event: Any) -> None:

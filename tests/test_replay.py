@@ -8,6 +8,7 @@ import pytest
 
 import ozaki
 from ozaki import _replay, _residue_system, accurate_dgemm
+from ozaki._pairs import QUICK
 from tests.cases import KINDS, matrices
 from tests.test_dgemm import same
 from tests.test_gpu import FACES
@@ -83,6 +84,19 @@ def test_data_that_the_certificate_refuses_in_between(cupy):
     for i, kind in enumerate(["uniform", "uniform", *KINDS, "uniform", *reversed(KINDS), "uniform"]):
         a, b = matrices(kind, *SHAPE, seed=i)
         assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b)), kind
+
+
+def test_a_look_at_the_pairs_is_part_of_the_graph(cupy):
+    rng = np.random.default_rng(0)
+    for i in range(6):
+        a, b = (x * (rng.random(x.shape) < 0.5) for x in matrices("uniform", *SHAPE, seed=i))
+        assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b))
+        if i:
+            (found,) = captured()
+            assert found._expected.depths == QUICK
+    # One that is not captured, one that only looks, and one that looks and multiplies, most likely.
+    assert found._expected in found._graphs
+    assert len(found._graphs) <= 5
 
 
 def test_kinds_and_shapes_in_any_order(cupy):

@@ -78,6 +78,13 @@ def current_handle() -> Handle:
     return handles[key]
 
 
+def known_handle() -> Handle | None:
+    """This thread's handle for CuPy's current device and stream, if there is one."""
+    cuda = import_cupy().cuda
+    handles = _local.__dict__.get("handles", {})
+    return handles.get((cuda.runtime.getDevice(), cuda.get_current_stream().ptr))
+
+
 class Cublas:
     """Low-precision products on an NVIDIA GPU through `cublasGemmEx`.
 
