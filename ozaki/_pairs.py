@@ -91,14 +91,16 @@ def _raise_host(
             found[1] = max(found[1], (relative / tolerance(np.maximum(terms, 1.0))).max())
 
 
-_CONSTANTS: dict[str, Any] = {"LARGEST": LARGEST}
+ROWS = 8
+"""Rows of pairs to a block: few, because each has to wait for divisions."""
+
+_CONSTANTS: dict[str, Any] = {"LARGEST": LARGEST, "ROWS": ROWS}
 
 _PAIR_ERRORS = Kernel(
     "pair_errors",
     r"""
 typedef long long i64;
 typedef unsigned long long u64;
-#define ROWS 32
 #define SLACK (1 - 1.0 / (1ll << 50))
 
 struct Side { double total, largest; int lift; };
@@ -155,7 +157,8 @@ pair_errors(const PRODUCT *y, i64 row_stride, i64 stride, int m, int n, i64 leng
     }
     __syncthreads();
     if (threadIdx.x > 0) return;
-    for (int i = 0; i < 2; i++) atomicMax(&found[i], largest[i]);
+    for (int i = 0; i < 2; i++)
+        if (largest[i] > __ldcg(&found[i])) atomicMax(&found[i], largest[i]);
     __threadfence();
     if (atomicAdd(&found[2], 1ull) < gridDim.x - 1) return;
     __threadfence();
@@ -187,4 +190,4 @@ def _raise_device(
     sizes = np.int64(y.shape[3]), np.int64(y.shape[2] * y.shape[3]), np.int32(m), np.int32(n)
     for image in y:
         arguments = (image, *sizes, np.int64(length), *arrays, found, message.address)
-        _PAIR_ERRORS((-(-n // 256) * -(-m // 32),), (256,), arguments, **constants)
+        _PAIR_ERRORS((-(-n // 256) * -(-m // ROWS),), (256,), arguments, **constants)

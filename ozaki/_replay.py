@@ -26,7 +26,7 @@ from ozaki import _certificate as certificate
 from ozaki._evidence import Reading
 from ozaki._operand import Operand
 from ozaki._pairs import Found
-from ozaki._plan import Options, Plan, carry_out, looked_at, measured, norm_plan
+from ozaki._plan import Options, Plan, carry_out, looked_at, measured, norm_plan, split_whole
 from ozaki._scales import NORM_LIMITS
 from ozaki._special import overwrite_nonfinite
 
@@ -250,22 +250,31 @@ class Captured:
         """Measure, look, and multiply: what is measured and seen can be judged meanwhile."""
         options, name = self._options, str(self._options.accuracy)
 
-        def multiply() -> tuple[Array, Array] | None:
+        def begin() -> Plan | None:
             if kind.bits is None:
                 return None
             side_by_side(lambda: a.norm_scales(name), lambda: b.norm_scales(name))
             plan = norm_plan(a, b, options, kind.bits)
             if plan.scheme == "slices" or _too_large(plan):
                 raise _Unfit
-            carry_out(plan, a, b, options, out)
-            return plan.scales
+            split_whole(plan, a, b, options)
+            return plan
 
         def judge() -> tuple[Reading, Callable[[], Found]]:
             reading = measured(a, b, options)
             return reading, looked_at(a, b, reading, kind.depths, options) if kind.depths else _nothing
 
+        def finish(plan: Plan | None) -> tuple[Array, Array] | None:
+            if plan is None:
+                return None
+            carry_out(plan, a, b, options, out)
+            return plan.scales
+
         side_by_side(lambda: a.profile, lambda: b.profile)
-        scales, judged = side_by_side(multiply, judge)
+        if kind.depths:  # beside the products the look would come too late: the host waits for it
+            plan, judged = side_by_side(begin, judge)
+            return finish(plan), *judged
+        scales, judged = side_by_side(lambda: finish(begin()), judge)
         return scales, *judged
 
 
