@@ -91,8 +91,8 @@ def _raise_host(
             found[1] = max(found[1], (relative / tolerance(np.maximum(terms, 1.0))).max())
 
 
-ROWS = 8
-"""Rows of pairs to a block: few, because each has to wait for divisions."""
+ROWS = 16
+"""Rows of pairs to a block."""
 
 _CONSTANTS: dict[str, Any] = {"LARGEST": LARGEST, "ROWS": ROWS}
 
@@ -140,7 +140,9 @@ pair_errors(const PRODUCT *y, i64 row_stride, i64 stride, int m, int n, i64 leng
             const double of_a = COUNTED ? fmin(a.total, terms * a.largest) : a.total;
             const double of_b = COUNTED ? fmin(b.total, terms * b.largest) : b.total;
             const double truncation = (of_a + of_b) / 2 + terms / 4;
-            const double relative = a.total > 0 && terms > 0 ? truncation / lower : 0;
+            /* Division takes time: most pairs can be told from the largest without. */
+            if (a.total <= 0 || terms <= 0 || (!COUNTED && truncation < error * lower * SLACK)) continue;
+            const double relative = truncation / lower;
             error = fmax(error, relative);
             if (COUNTED) ratio = fmax(ratio, relative / tolerance(fmax(terms, 1.0)));
         }
