@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import shlex
 import sys
 import time
 from datetime import date
@@ -220,7 +221,7 @@ def main():
     if arguments.json:
         report = {
             "date": date.today().isoformat(),
-            "command": "python -m benchmarks.dgemm " + " ".join(sys.argv[1:]),
+            "command": "python -m benchmarks.dgemm " + shlex.join(sys.argv[1:]),
             **versions(xp),
             "results": rows,
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from datetime import date
 from pathlib import Path
@@ -112,7 +113,7 @@ def main():
     if arguments.json:
         report = {
             "date": date.today().isoformat(),
-            "command": "python -m benchmarks.steps " + " ".join(sys.argv[1:]),
+            "command": "python -m benchmarks.steps " + shlex.join(sys.argv[1:]),
             **versions(cupy),
             "bandwidth": copy,
             "int8": fastest,

@@ -86,14 +86,13 @@ def page(script: Path, output: str) -> str:
         f"It prints\n\n```text\n{output}\n```",
     ]
     if ON_GPU.exists():
-        record = json.loads(ON_GPU.read_text())
-        if stem in record["outputs"]:
+        record = json.loads(ON_GPU.read_text()).get(stem)
+        if record is not None:
             parts += [
                 f"## On a GPU\n\n```sh\npython examples/{script.name} --gpu\n```",
                 f"printed on an {record['device']} ({record['date']}, CuPy {record['cupy']}, NumPy "
                 f"{record['numpy']}; `benchmarks/results/{ON_GPU.name}`)",
-                *([record["since"]] if "since" in record else []),
-                f"```text\n{record['outputs'][stem]}\n```",
+                f"```text\n{record['output']}\n```",
             ]
     fence = f'```{{.python .script title="examples/{script.name}"}}\n--8<-- "examples/{script.name}"\n```'
     return "\n\n".join([*parts, f"## The script\n\n{fence}"]) + "\n"
@@ -124,19 +123,10 @@ def shown(script: Path) -> str:
 
 
 def record_gpu(scripts: list[Path], target: Path) -> None:
-    """Run the scripts with --gpu, and keep what they print."""
+    """Run the scripts with --gpu, and keep what they print, beside what is kept of the others."""
     import cupy
 
-    content = {
-        "date": datetime.date.today().isoformat(),
-        "device": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
-        "command": "python docs/tutorials.py --gpu",
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "cupy": cupy.__version__,
-        "seconds": {},
-        "outputs": {},
-    }
+    content = json.loads(target.read_text()) if target.exists() else {}
     for script in scripts:
         try:
             output, seconds = run(script, target.parent, "--gpu")
@@ -144,7 +134,16 @@ def record_gpu(scripts: list[Path], target: Path) -> None:
             print(error, file=sys.stderr)
             continue
         print(f"{script.stem}: {seconds:.1f} s\n{output}\n", flush=True)
-        content["outputs"][script.stem], content["seconds"][script.stem] = output, round(seconds, 1)
+        content[script.stem] = {
+            "date": datetime.date.today().isoformat(),
+            "device": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
+            "command": f"python docs/tutorials.py {script.stem[:2]} --gpu",
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "cupy": cupy.__version__,
+            "seconds": round(seconds, 1),
+            "output": output,
+        }
         target.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
