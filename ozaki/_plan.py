@@ -161,7 +161,8 @@ def make_plan(a: Operand, b: Operand, options: Options, computed: bool = False) 
         )
         if told.bits <= certificate.WIDEST:
             plan = norm_plan(a, b, options, told.bits) if told.bits else plan
-            return replace(plan, bound=told.bound, nonfinite=evidence.nonfinite)
+            bound = told.bound if computed or not _lossless(a, b, plan.scales) else 0.0
+            return replace(plan, bound=bound, nonfinite=evidence.nonfinite)
         least = namespace(a.matrix).minimum
         scales = (
             least(plan.scales[0] + told.bits, a.exact_scales),
@@ -183,7 +184,7 @@ def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan
     plan = _plan_for(a, b, options, scales, evidence, None, math.nan)
     if not certify:
         return plan
-    if all(bool((s >= x.exact_scales).all()) for s, x in zip(scales, (a, b), strict=True)):
+    if _lossless(a, b, scales):
         return replace(plan, bound=0.0)
     # Looked at with no more bits than magnitudes are counted to, and each bit beyond halves the error.
     excess = max(0, bits - LOOKED_AT)
@@ -196,6 +197,11 @@ def _fixed_plan(a: Operand, b: Operand, options: Options, certify: bool) -> Plan
         bound, _ = looked_at(a, b, reading, THOROUGH, options)()
     smallest = float(np.finfo(np.float64).smallest_subnormal)
     return replace(plan, bound=bound and max(math.ldexp(bound, -excess), smallest))
+
+
+def _lossless(a: Operand, b: Operand, scales: tuple[Array, Array]) -> bool:
+    """Whether no element of either is rounded."""
+    return all(bool((s >= x.exact_scales).all()) for s, x in zip(scales, (a, b), strict=True))
 
 
 def _reading(a: Operand, b: Operand, scales: tuple[Array, Array], limits: Format) -> Reading:

@@ -253,3 +253,10 @@ def test_the_second_stage_keeps_the_promise(k, kind):
             error = abs(Fraction(float(c[i, j])) - Fraction(float(rounded[i, j])))
             # Both are rounded once more.
             assert error <= Fraction(bound) * magnitude + 2 * fraction(c[i, j], -52)
+
+
+@pytest.mark.parametrize("accuracy", ["fp64", 30])
+def test_the_error_is_zero_where_nothing_is_rounded(accuracy):
+    for a, b in (matrices("integers", 6, 50, 5), (np.eye(60), np.eye(60))):
+        assert ozaki.plan(a, b, accuracy=accuracy).bound == 0
+        assert (ozaki.accurate_dgemm(a, b, accuracy=accuracy) == a @ b).all()
