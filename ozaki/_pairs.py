@@ -54,7 +54,12 @@ def look(
     if message is None:
         return lambda: (float(found[0]), float(found[1]))
     message.send()
-    return lambda: (message.wait()[0], message.wait()[1])
+
+    def told() -> Found:
+        error, ratio = message.wait()
+        return error, ratio
+
+    return told
 
 
 def tolerance(terms: Array) -> Array:
