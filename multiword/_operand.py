@@ -31,6 +31,7 @@ from multiword._lines import (
 )
 from multiword._rounding import ROUNDINGS, round_to
 from multiword._schemes import Scheme
+from multiword._workspace import padded
 from multiword.formats import FORMATS
 
 SMALL = 2.0**-12
@@ -66,7 +67,7 @@ class Lines:
     @property
     def depth(self) -> int:
         """k, padded."""
-        return -(-self.a.shape[1] // PADDING) * PADDING
+        return padded(self.a.shape[1], PADDING)
 
 
 @dataclass(frozen=True)

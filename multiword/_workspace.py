@@ -14,13 +14,22 @@ class WorkspaceTooSmall(MemoryError):
     """Not even the smallest panels fit the workspace."""
 
 
+def padded(size: int, multiple: int) -> int:
+    """A size, rounded up to a multiple.
+
+    >>> padded(100, 16), padded(16, 16), padded(0, 16)
+    (112, 16, 0)
+    """
+    return -(-size // multiple) * multiple
+
+
 def halved(size: int) -> int:
     """Half of a size, rounded up to a multiple of `SMALLEST_PANEL`, which engines like.
 
     >>> halved(100), halved(16)
     (64, 16)
     """
-    return max(SMALLEST_PANEL, -(-size // (2 * SMALLEST_PANEL)) * SMALLEST_PANEL)
+    return max(SMALLEST_PANEL, padded(size, 2 * SMALLEST_PANEL) // 2)
 
 
 def default_workspace(like: Array) -> int:

@@ -111,8 +111,10 @@ def first_verdict(evidence: Evidence, target: Format) -> Verdict:
 
 def _widening(excess: float, limit: NormLimit) -> int:
     """The bits that make an error smaller by a factor, or a few more; very many if that is infinite."""
-    if excess <= 1 or excess == math.inf:
-        return 0 if excess <= 1 else 1 << 20
+    if excess <= 1:
+        return 0
+    if excess == math.inf:
+        return 1 << 20
     least = math.frexp(excess)[1]  # which is, unlike a logarithm, the same on every machine
     return next((bits for bits in _steps(limit) if bits >= least), least)
 

@@ -11,7 +11,7 @@ from multiword._kernels import Kernel
 from ozaki._parallel import contiguous_rows, over_rows, scratch
 from ozaki._scales import DISCARD
 from ozaki._segments import NONFINITE
-from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
+from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count, tile_instances
 
 
 def exact_scales(parts: list[Array]) -> Array:
@@ -50,6 +50,10 @@ def _lowest_host(parts: list[np.ndarray]) -> np.ndarray:
 _BAD = -(1 << 20)
 """What stands for the last place of an Inf or NaN: below all others."""
 
+_CONSTANTS: dict[str, Any] = {"NONFINITE": NONFINITE, "BAD": _BAD, "LANES": 32}
+_RUN = 16
+"""Numbers to a thread in a tile, of both parts together."""
+
 _LAST_PLACES = Kernel(
     "last_places",
     TILES_SOURCE
@@ -78,13 +82,7 @@ last_places(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, i
     if (threadIdx.x < ROWS && row < rows) atomicMin(&lowest[row], least[threadIdx.x]);
 }
 """,
-    tuple(
-        {"NONFINITE": NONFINITE, "BAD": _BAD, "ALONG_K": along, "UNIT": 2 - parts, "REAL": t}
-        | {"PARTS": parts, "RUN": 16 // parts, "LANES": 32}
-        for along in (0, 1)
-        for t in ("float", "double")
-        for parts in (1, 2)
-    ),
+    tile_instances(_CONSTANTS, _RUN),
 )
 
 
@@ -92,8 +90,7 @@ def _lowest_device(parts: list[Array]) -> Array:
     xp = namespace(parts[0])
     rows, columns = parts[0].shape
     strides, layout = operand_layout(parts[0])
-    constants: dict[str, Any] = {"NONFINITE": NONFINITE, "BAD": _BAD, **layout, "PARTS": len(parts)}
-    constants |= {"RUN": 16 // len(parts), "LANES": 32}
+    constants = {**_CONSTANTS, **layout, "PARTS": len(parts), "RUN": _RUN // len(parts)}
     lowest = xp.full(rows, NONFINITE, xp.int32)
     sizes = (*map(np.int64, strides), np.int32(rows), np.int32(columns))
     arguments = (parts[0], parts[-1], *sizes, lowest)

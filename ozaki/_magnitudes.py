@@ -15,10 +15,11 @@ import numpy as np
 
 from multiword._arrays import Array, is_cupy
 from multiword._kernels import Kernel
+from multiword._workspace import padded
 from multiword.engines import Engine, get_product
 from ozaki._parallel import contiguous_rows, empty_beside, over_rows, scale_rows, scratch
 from ozaki._residue_system import INT8_DEPTH
-from ozaki._scales import DISCARD
+from ozaki._scales import DISCARD, zero_discarded
 from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
 
 LARGEST = 127
@@ -52,7 +53,7 @@ class Magnitudes:
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
         """The magnitudes of an operand's parts, of either side."""
         del side
-        rows, columns = (-(-size // padding) * padding for size in parts[0].shape)
+        rows, columns = (padded(size, padding) for size in parts[0].shape)
         shape = len(self._depths), len(parts), rows, columns
         out = empty_beside(parts[0], shape, get_product(self.word).word)
         (_split_device if is_cupy(out) else _split_host)(parts, scale, self._depths, out)
@@ -72,7 +73,7 @@ class Magnitudes:
         return len(self._depths) * self._parts * get_product(self.word).word.itemsize
 
     def product_bytes(self) -> int:
-        """Bytes for each element of the result."""
+        """Bytes for each element of the result, which is float64 where the inner dimension is cut."""
         return len(self._depths) * self._parts * 8
 
 
@@ -85,13 +86,12 @@ def _split_host(
 
     def work(block: slice) -> None:
         x, y = scratch("magnitudes", (2, block.stop - block.start, columns))
-        kept = window[block] != DISCARD
         for part, numbers in enumerate(parts):
             np.abs(contiguous_rows(numbers, block, x), out=x)
-            x[~kept] = 0
+            scale = zero_discarded(x, window[block])
             for d, depth in enumerate(depths):
                 np.copyto(y, x)
-                scale_rows(y, np.where(kept, np.minimum(window[block] + depth, _FURTHEST), 0))
+                scale_rows(y, np.minimum(scale + depth, _FURTHEST))
                 np.minimum(np.floor(y, out=y), LARGEST, out=y)
                 np.copyto(out[d, part, block, :columns], y, casting="unsafe")
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
+from multiword._workspace import padded
 from multiword.engines import get_product
 from multiword.formats import FORMATS
 from ozaki._parallel import contiguous_rows, empty_beside, over_rows, scale_rows, scratch
 from ozaki._residue_system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
-from ozaki._scales import DISCARD
+from ozaki._scales import DISCARD, zero_discarded
 from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
 
 
@@ -58,15 +59,11 @@ def residues(
     are its real part, its imaginary part and their sum (three products instead of four).
     """
     rows, columns = parts[0].shape
-    shape = (2 * len(parts) - 1, len(system.moduli), _padded(rows, padding), _padded(columns, padding))
+    shape = (2 * len(parts) - 1, len(system.moduli), padded(rows, padding), padded(columns, padding))
     out = empty_beside(parts[0], shape, get_product(system.word).word)
     make = _residues_device if is_cupy(parts[0]) else _residues_host
     make(parts, scale, system, weighted, width, out)
     return out
-
-
-def _padded(size: int, padding: int) -> int:
-    return -(-size // padding) * padding
 
 
 def _residues_host(
@@ -120,10 +117,7 @@ def _integer_halves(
     `value`, of float64, becomes the lower half, and `high` is written to.
     """
     power = None
-    kept = scale != DISCARD
-    if not kept.all():
-        value[~kept] = 0
-        scale = np.where(kept, scale, 0)
+    scale = zero_discarded(value, scale)
     if wide:
         exponent = np.frexp(value)[1] + scale[:, None]
         power = np.maximum(exponent - FORMATS["fp64"].precision, 0)

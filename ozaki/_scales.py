@@ -87,6 +87,15 @@ def widened(scale: Array, bits: int) -> Array:
     return xp.where(scale == DISCARD, scale, scale + xp.int32(bits))
 
 
+def zero_discarded(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Set the rows with the scale `DISCARD` to zero, and return scales that are 0 there."""
+    kept = scale != DISCARD
+    if kept.all():
+        return scale
+    x[~kept] = 0
+    return np.where(kept, scale, 0)
+
+
 def width_scales(exponent: Array, width: int) -> Array:
     """Return the (r,) int32 scales that make max |A'| at most 2**width in every row."""
     return _where_usable(exponent, width - exponent)

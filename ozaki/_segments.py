@@ -19,7 +19,7 @@ import numpy as np
 from multiword._arrays import Array, is_cupy, namespace
 from multiword._kernels import Kernel
 from ozaki._parallel import contiguous_rows, over_rows, scale_rows, scratch
-from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count
+from ozaki._tiles import TILES_SOURCE, operand_layout, tile_count, tile_instances
 
 SEGMENT = 256
 """Numbers to a segment of a row: consecutive ones, or half as many complex ones; fewer in the last."""
@@ -297,13 +297,7 @@ _RUN = 32
 _DESCRIBE = Kernel(
     "segments",
     _SEGMENTS_SOURCE,
-    tuple(
-        {**_CONSTANTS, "ALONG_K": along, "UNIT": 2 - parts, "REAL": t, "PARTS": parts}
-        | {"RUN": _RUN // parts}
-        for along in (0, 1)
-        for t in ("float", "double")
-        for parts in (1, 2)
-    ),
+    tile_instances(_CONSTANTS, _RUN),
 )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from multiword._arrays import Array, namespace, real_parts, to_float32, to_float64
+from multiword._workspace import padded
 from multiword.engines import Engine, get_product
 from multiword.formats import Format
 from ozaki._rounding import round_digits
@@ -67,7 +68,7 @@ def slices(parts: list[Array], scale: Array, system: SliceSystem, side: int, pad
     xp = namespace(parts[0])
     rows, columns = parts[0].shape
     count = system.counts[side]
-    shape = (len(parts), count, -(-rows // padding) * padding, -(-columns // padding) * padding)
+    shape = (len(parts), count, padded(rows, padding), padded(columns, padding))
     out = xp.zeros(shape, get_product(system.word).word)
     kept = (scale != DISCARD)[:, None]
     for image, x in zip(out, parts, strict=True):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from multiword._arrays import Array, device_of, is_cupy, namespace
+from multiword._workspace import padded
 from multiword.engines import get_product
 from multiword.formats import FORMATS
 from ozaki import _certificate as certificate
@@ -41,12 +42,12 @@ def stacked_products(left: Array, right: Array, dtype: Any, options: Options) ->
     (*batch, m, k), n = left.shape, right.shape[-1]
     if math.prod(batch) < (FEW if is_cupy(left) else 2) or not 0 < m * n * k <= SMALL:
         return None
-    xp, padded = namespace(left), -(-n // COLUMNS) * COLUMNS
-    columns = xp.zeros((*batch, padded, k), dtype)
+    xp, width = namespace(left), padded(n, COLUMNS)
+    columns = xp.zeros((*batch, width, k), dtype)
     columns[..., :n, :] = right.swapaxes(-1, -2)
     rows = xp.ascontiguousarray(left, dtype).reshape(-1, m, k)
     with device_of(left), np.errstate(all="ignore"):
-        out = _together(rows, columns.reshape(-1, padded, k), options)
+        out = _together(rows, columns.reshape(-1, width, k), options)
     return None if out is None else out[..., :n].reshape(*batch, m, n)
 
 

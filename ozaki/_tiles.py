@@ -124,6 +124,19 @@ def operand_layout(x: Array) -> tuple[tuple[int, int], dict[str, Any]]:
     }
 
 
+def tile_instances(constants: dict[str, Any], run: int) -> tuple[dict[str, Any], ...]:
+    """The instances of a kernel for every layout, type and number of parts.
+
+    `run` numbers fall to a thread, of all parts together.
+    """
+    return tuple(
+        {**constants, "ALONG_K": along, "UNIT": 2 - parts, "REAL": t, "PARTS": parts, "RUN": run // parts}
+        for along in (0, 1)
+        for t in ("float", "double")
+        for parts in (1, 2)
+    )
+
+
 def tile_count(constants: dict[str, Any], rows: int, columns: int) -> int:
     """How many tiles cover an operand."""
     height = WARPS if constants["ALONG_K"] else constants["LANES"]

@@ -50,6 +50,16 @@ def rounded_product(a, b, fmt=FORMATS["fp64"]) -> np.ndarray:
     return np.array(values, np.float64).reshape(whole.shape)
 
 
+def real_form(a, b):
+    """The real products that AB is, or that its real and its imaginary part are."""
+    if not (np.iscomplexobj(a) or np.iscomplexobj(b)):
+        yield a, b
+        return
+    left = np.concatenate([a.real, a.imag], axis=1)
+    yield left, np.concatenate([b.real, -b.imag])
+    yield left, np.concatenate([b.imag, b.real])
+
+
 def componentwise_error(c, a, b, fmt=FORMATS["fp64"]) -> tuple[float, float]:
     """Return max |C - AB| / |A||B| and max (|C - AB| - half an ulp of C) / |A||B|."""
     whole, exponent = product(a, b)

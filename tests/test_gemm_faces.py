@@ -13,7 +13,7 @@ from multiword.engines import get_engine
 from multiword.formats import FORMATS
 from ozaki import accurate_cgemm, accurate_dgemm, accurate_sgemm, accurate_zgemm, matmul, prepare
 from tests.cases import matrices
-from tests.exact import componentwise_error, rounded_product
+from tests.exact import componentwise_error, real_form, rounded_product
 from tests.test_dgemm import VARIANTS, same
 
 FP32 = FORMATS["fp32"]
@@ -22,13 +22,6 @@ FP32 = FORMATS["fp32"]
 def complex_matrices(kind, m, k, n, dtype=np.complex128):
     (a, b), (c, d) = matrices(kind, m, k, n, seed=1), matrices(kind, m, k, n, seed=2)
     return (a + 1j * c).astype(dtype), (b + 1j * d).astype(dtype)
-
-
-def real_form(a, b):
-    """The real products that are the real and the imaginary part of AB."""
-    left = np.concatenate([a.real, a.imag], axis=1)
-    yield left, np.concatenate([b.real, -b.imag])
-    yield left, np.concatenate([b.imag, b.real])
 
 
 @pytest.mark.parametrize("kind", ["uniform", "positive", "wide2", "wide6", "cancelling", "rows", "sparse"])

@@ -94,7 +94,7 @@ def test_a_look_at_the_pairs_is_part_of_the_graph(cupy):
         if i:
             (found,) = captured()
             assert found._expected.depths == QUICK
-    # One that is not captured, one that only looks, and one that looks and multiplies, most likely.
+    # The first, one that only looks, and one for each width that a look asked for.
     assert found._expected in found._graphs
     assert len(found._graphs) <= 5
 

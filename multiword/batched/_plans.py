@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword._workspace import padded
 from multiword.batched._storage import Layout
 
 BLOCK_BYTES = 227 << 10
@@ -121,10 +122,6 @@ def _packed(x: Layout, rows: int, length: int, batch: int) -> bool:
     return not x.listed and x.leading == length and (x.stride in (0, rows * length) or batch == 1)
 
 
-def _up(x: int, multiple: int) -> int:
-    return -(-x // multiple) * multiple
-
-
 def _operand(case: Case, x: Layout, outer: int, name: str, by_depth: bool, direct: bool) -> dict[str, int]:
     """The constants that place one operand in shared memory."""
     size = case.entry
@@ -147,7 +144,7 @@ def _operand(case: Case, x: Layout, outer: int, name: str, by_depth: bool, direc
     if piece == 16 and length % (2 * unit) == 0:
         ld += unit  # eight rows then begin in different banks
     flat = ld == length and _packed(x, rows, length, case.batch)
-    stride = rows * ld if flat else _up(rows * ld, unit)
+    stride = rows * ld if flat else padded(rows * ld, unit)
     align = gcd(16, x.alignment, stride * size) // size if flat else unit
     return {
         f"{name}_FLAT": int(flat),
@@ -163,7 +160,7 @@ def _operand(case: Case, x: Layout, outer: int, name: str, by_depth: bool, direc
 def _room(size: int, constants: dict[str, int], name: str, count: int) -> int:
     """Bytes of shared memory for one operand of `count` products: 32 more, for any phase."""
     copies = 1 if constants.get(f"{name}_SHARED") else count
-    return _up(copies * constants[f"{name}_ROOM"] * size, 16) + 32
+    return padded(copies * constants[f"{name}_ROOM"] * size, 16) + 32
 
 
 def _result(case: Case, staged: bool) -> dict[str, int]:
@@ -185,7 +182,7 @@ def _result(case: Case, staged: bool) -> dict[str, int]:
         _packed(x, case.m, case.n, case.batch) and (x.stride > 0 or case.batch == 1) for x in layouts
     )
     flat = packed and case.in_phase
-    stride = case.m * case.n if flat else _up(case.m * case.n, 16 // size)
+    stride = case.m * case.n if flat else padded(case.m * case.n, 16 // size)
     align = gcd(16, case.n * size, stride * size, case.out.alignment if flat else 16) // size
     return {
         "STAGED": 1,
