@@ -286,10 +286,15 @@ def matmul(
     dtype = result_dtype(x, y)
     left = x[None, :] if x.ndim == 1 else x
     right = y[:, None] if y.ndim == 1 else y
+    if left.shape[-1] != right.shape[-2]:
+        raise ValueError(
+            f"inner dimensions differ: a is {x.shape} with k = {left.shape[-1]}, "
+            f"b is {y.shape} with k = {right.shape[-2]}"
+        )
     try:
         batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError:
-        raise ValueError(f"the stacks do not broadcast: {x.shape} times {y.shape}") from None
+        raise ValueError(f"the stacks of a, {x.shape}, and b, {y.shape}, do not broadcast") from None
     m, n = left.shape[-2], right.shape[-1]
     left = xp.broadcast_to(left, (*batch, *left.shape[-2:]))
     right = xp.broadcast_to(right, (*batch, *right.shape[-2:]))

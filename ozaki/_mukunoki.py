@@ -306,7 +306,7 @@ def _operands(a: Any, b: Any) -> tuple[Array, Array]:
             raise ValueError(f"{name} must be a matrix, got an array of shape {x.shape}")
     check_same_device(a=a, b=b)
     if a.shape[1] != b.shape[0]:
-        raise ValueError(f"a and b do not fit: {a.shape} times {b.shape}")
+        raise ValueError(f"inner dimensions differ: a is {a.shape}, b is {b.shape}")
     return a, b
 
 

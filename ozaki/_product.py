@@ -75,7 +75,7 @@ def operands_of(
     left, right = pair
     check_same_device(a=left.matrix, b=right.matrix)
     if left.matrix.shape[1] != right.matrix.shape[0]:
-        raise ValueError(f"op(a) and op(b) do not fit: {left.matrix.shape} times {right.matrix.shape}")
+        raise ValueError(f"inner dimensions differ: a is {left.matrix.shape}, b is {right.matrix.shape}")
     return left, right
 
 

@@ -202,9 +202,11 @@ struct alignas(VECTOR * PARTS * sizeof(REAL) < 16 ? VECTOR * PARTS * sizeof(REAL
 /* Sums of residues times digits to the rounded value. */
 __device__ double rounded(double (&sum)[DIGITS], const double *__restrict__ table, int exponent,
                           int precision, int smallest) {
-    /* q = RN(Σ y·(P/p) / P): the leading digits tell, for |C'| stays away from P/2. */
-    double leading = sum[DIGITS - 1];
-    if (DIGITS > 1) leading = fma(sum[DIGITS - 2], 1.0 / (1ull << BASE_BITS), leading);
+    /* q = RN(Σ y·(P/p) / P): QUOTIENT_DIGITS leading digits tell, for |C'| stays away from P/2. */
+    double leading = sum[DIGITS - QUOTIENT_DIGITS];
+#pragma unroll(SMALL_UNROLL)
+    for (int d = DIGITS - QUOTIENT_DIGITS + 1; d < DIGITS; d++)
+        leading = fma(leading, 1.0 / (1ull << BASE_BITS), sum[d]);
     const double quotient = fma(leading, FROM_TABLE((2 + DIGITS) * MODULI + DIGITS), MAGIC) - MAGIC;
 #pragma unroll(SMALL_UNROLL)
     for (int d = 0; d < DIGITS; d++) sum[d] = fma(quotient, FROM_TABLE((2 + DIGITS) * MODULI + d), sum[d]);
@@ -298,6 +300,7 @@ def _reconstruct_constants(system: ResidueSystem) -> dict[str, Any]:
         "MODULI": len(system.moduli),
         "DIGITS": digits.shape[1],
         "BASE_BITS": system.base_bits,
+        "QUOTIENT_DIGITS": system.quotient_digits,
         "LIMBS": -(-(system.product.bit_length() + 1) // 64),
     }
     table = system.reconstruction_table()

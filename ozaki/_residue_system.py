@@ -56,6 +56,19 @@ class ResidueSystem:
         ]
         return np.array(digits, dtype=np.float64)
 
+    @cached_property
+    def quotient_digits(self) -> int:
+        """How many leading digits of Σ Y_t·(P/p_t) tell q: those that leave out less than 2**-13·P.
+
+        That sum is C' + q·P, and |C'|/P stays 2**-11.6 below one half. Two digits of fp64 moduli would not
+        do: P/p_t is shorter than P by more than a digit.
+        """
+        left_out = sum(p // 2 + 2 for p in self.moduli) << 13
+        count = -(-self.product.bit_length() // self.base_bits)
+        return next(
+            (n for n in range(1, count) if left_out << self.base_bits * (count - n) < self.product), count
+        )
+
     def weighted_moduli(self, weighted: bool) -> list[tuple[int, int]]:
         """Every modulus p with its weight: w, or 1 for the side that takes no weights in."""
         weights = self.weights if weighted else (1,) * len(self.moduli)

@@ -235,7 +235,7 @@ def test_any_layout_and_dtype_and_inputs_unchanged():
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "match"),
     [
-        ((np.ones((2, 3)), np.ones((2, 3))), {}, ValueError, "do not fit"),
+        ((np.ones((2, 3)), np.ones((2, 3))), {}, ValueError, "inner dimensions differ"),
         ((np.ones(3), np.ones((3, 1))), {}, ValueError, "a must be a matrix"),
         ((np.ones((2, 3), complex), np.ones((3, 1))), {}, TypeError, "a must be real"),
         ((np.array([["x"]]), np.ones((1, 1))), {}, TypeError, "numeric"),

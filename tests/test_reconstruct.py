@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
 from ozaki._residue_reconstruct import _round_floats, reconstruct
-from ozaki._residue_system import reduce, residue_system, symmetric
+from ozaki._residue_system import ResidueSystem, reduce, residue_system, symmetric
 from tests.exact import nearest
 
 
@@ -87,3 +87,91 @@ def test_residues_of_integers_next_to_one_half(p):
 def test_products_of_residues_are_exact(k, parts):
     largest = max(residue_system("fp64", 120, k, parts).moduli) // 2 + 2
     assert k * largest**2 * (1 if parts == 1 else 3) <= 2**53 - 2**27
+
+
+HALF = Fraction(2) ** -1 * Fraction(float(2 ** (-(2.0**-10)))) * (1 + Fraction(1, 2**40))
+"""|C'|/P is below this: `residue_system` leaves more than 2**-10 of a bit free."""
+
+
+def systems(word: str, counts, inner, parts: int = 1):
+    """Every system of so many moduli: what `residue_system` returns for the most bits that they hold."""
+    for k in inner:
+        sequence = residue_system(word, 330.0 if word == "int8" else 4450.0, k, parts)
+        for count in counts:
+            if count <= len(sequence.moduli):
+                yield ResidueSystem(word, sequence.depth, sequence.moduli[:count])
+
+
+EVERY = range(1, 300)
+INNER = [1 << i for i in range(21)]
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("word", ["int8", "fp64"])
+def test_margins_of_every_system(word, parts):
+    """What the kernel's quotient leaves out stays within what is free, and all its sums are exact."""
+    seen = 0
+    for system in systems(word, EVERY, INNER if word == "fp64" else [1024], parts):
+        n, product, base = len(system.moduli), system.product, system.base_bits
+        residues = sum(p // 2 + 2 for p in system.moduli)
+        below = base * (-(-product.bit_length() // base) - system.quotient_digits)
+        # Horner's scheme rounds once a digit, and the table's factor once.
+        rounding = Fraction(n * (system.quotient_digits + 1), 2**52)
+        assert Fraction((residues << below) * (below > 0), product) + rounding < Fraction(1, 2) - HALF
+        assert (residues + n + 1) << base <= 2**53
+        seen += 1
+    assert seen > (40 if word == "int8" else 3000)
+
+
+def extremes(system):
+    """C' as far from 0 as the system allows, ties of both formats and their neighbours there and below."""
+    limit = int(HALF * system.product)
+    found = [0, 1, limit, limit - 1, limit - (limit >> 9), limit // 3]
+    for precision in (53, 24):
+        for bits in {limit.bit_length() - 1, limit.bit_length() * 2 // 3}:
+            shift = bits - precision - 1
+            if shift >= 0:
+                tie = (2 ** (precision - 1) + 12345) * 2 + 1
+                found += [(tie << shift) + d for d in (-1, 0, 1)]
+    found = [x for x in found if 0 <= x <= limit]
+    return found + [-x for x in found]
+
+
+def products_of(integers, system, parts):
+    """Products of residues that stand for these integers, each any number of its residue class."""
+    rng, images = np.random.default_rng(0), []
+    for factor in (1,) if parts == 1 else (1, 0, 1):  # real part, minus 0; the sum of parts for the other
+        rows = []
+        for p, w in zip(system.moduli, system.weights, strict=True):
+            free = rng.integers(-20, 20, len(integers)) * p
+            rows.append([symmetric(factor * x * w, p) + int(f) for x, f in zip(integers, free, strict=True)])
+        images.append(rows)
+    dtype = np.int32 if system.word == "int8" else np.float64
+    return np.array(images, dtype)[:, :, None]
+
+
+@pytest.mark.parametrize("xp", ["numpy", pytest.param("cupy", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(
+    ("word", "parts", "k", "counts"),
+    [
+        ("int8", 1, 1024, range(1, 50)),
+        ("int8", 2, 1024, range(1, 50, 5)),
+        *(("fp64", 1, k, range(1, 100, 1 + k // 8)) for k in (2, 8, 16, 32, 256, 1024, 4096)),
+        ("fp64", 2, 16, range(1, 80, 7)),
+    ],
+)
+def test_the_largest_integers_of_every_system(xp, word, parts, k, counts):
+    xp = pytest.importorskip(xp)
+    for system in systems(word, counts, [k], parts):
+        integers = extremes(system)
+        y = xp.asarray(products_of(integers, system, parts))
+        exponent = -min(900, system.product.bit_length())
+        scales = xp.zeros(1, xp.int32), xp.full(len(integers), -exponent, xp.int32)
+        out = xp.empty((1, len(integers)), np.complex128 if parts == 2 else np.float64)
+        with np.errstate(over="ignore"):
+            reconstruct(y, system, scales, FORMATS["fp64"], out)
+        found = out if isinstance(out, np.ndarray) else out.get()
+        expected = [nearest(x * Fraction(2) ** exponent) for x in integers]
+        assert found.real[0].tolist() == expected, (len(system.moduli), k)
+        if parts == 2:
+            assert not found.imag.any()

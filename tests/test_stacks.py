@@ -120,3 +120,26 @@ def test_schemes_and_engines(together, scheme):
         found = ozaki.matmul(a, b, scheme=scheme, engine=engine)
         assert same(found, np.stack([ozaki.accurate_dgemm(x, y) for x, y in zip(a, b, strict=True)]))
     assert together == [scheme == "residues"] * 2
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((5, 2, 3), (5, 1, 4)),
+        ((5, 2, 3), (1,)),
+        ((3,), (5, 1, 4)),
+        ((0, 2, 3), (0, 4, 2)),
+        ((5, 2, 3), (5, 2, 4)),
+        ((1,), (2,)),
+        ((2, 1), (3, 2)),
+    ],
+    ids=str,
+)
+def test_inner_dimensions_that_differ(xp, a, b):
+    with pytest.raises(ValueError, match=r"inner dimensions differ: a is .* b is"):
+        ozaki.matmul(xp.ones(a), xp.ones(b))
+
+
+def test_stacks_that_do_not_broadcast(xp):
+    with pytest.raises(ValueError, match=r"the stacks of a, .*, and b, .*, do not broadcast"):
+        ozaki.matmul(xp.ones((5, 2, 3)), xp.ones((4, 3, 2)))
