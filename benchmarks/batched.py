@@ -37,9 +37,9 @@ from benchmarks.batched_timing import (
     time_way,
 )
 from benchmarks.batched_tuning import REGIMES, tune
-from multiword.batched import _device as device
 from multiword.batched import batched_matmul, least_seconds
-from multiword.batched._plans import Blocking
+from multiword.batched import device as device
+from multiword.batched.plans import Blocking
 
 BANDWIDTH = 4.2e12
 """Bytes per second of a copy within the H200's memory, read and write."""

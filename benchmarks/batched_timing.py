@@ -13,9 +13,9 @@ import numpy as np
 
 from benchmarks.timing import events
 from multiword.batched import HalfComplex
-from multiword.batched import _device as device
-from multiword.batched._plans import Blocking
-from multiword.batched._problem import check_problem
+from multiword.batched import device as device
+from multiword.batched.plans import Blocking
+from multiword.batched.problem import check_problem
 
 CACHE_BYTES = 150 << 20
 """Operands of all sets together exceed this, two and a half times the H200's L2 cache."""
@@ -169,7 +169,7 @@ def heading(command: str) -> dict[str, Any]:
     import cupy
     from cupy.cuda import runtime
 
-    from multiword.engines import _libcublas as lib
+    from multiword.engines import libcublas as lib
 
     return {
         "command": f"python benchmarks/batched.py {command}",

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.batched_timing import Operands, compact, heading, time_way
-from multiword.batched import _device as device
-from multiword.batched._choices import regime
-from multiword.batched._plans import Blocking, sample_case
+from multiword.batched import device as device
+from multiword.batched.choices import regime
+from multiword.batched.plans import Blocking, sample_case
 
 TUNED_BYTES = 400 << 20
 """Larger batches are tuned by a part of them that fills this much memory."""

@@ -171,10 +171,10 @@ def versions(xp):
     found = {"python": platform.python_version(), "numpy": np.__version__}
     if xp is np:
         return {**found, "device": platform.processor() or platform.machine()}
-    from multiword.engines import _libcublas
+    from multiword.engines import libcublas
 
     name = xp.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    return {**found, "cupy": xp.__version__, "cublas": _libcublas.version(), "device": name}
+    return {**found, "cupy": xp.__version__, "cublas": libcublas.version(), "device": name}
 
 
 def show(row):

@@ -208,9 +208,9 @@ def splitting(n: int) -> dict[str, float]:
     """Bytes a second of the splitting kernel, of the look at A_1·B_1, and of a copy, at size n."""
     import cupy
 
-    from multiword._attempt import Task, prepare
-    from multiword._finish import inspect
-    from multiword._operand import split_operands
+    from multiword.fp32.attempt import Task, prepare
+    from multiword.fp32.finish import inspect
+    from multiword.fp32.operand import split_operands
 
     a = cupy.random.standard_normal((n, n), dtype=np.float32)
     p, engine = cupy.empty((n, n), np.float32), get_engine("cublas")

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from datetime import date
 
-from multiword.engines import _machine
+from multiword.engines import machine
 
 PRODUCTS = ("int8", "fp16", "bf16", "tf32", "fp32", "fp64")
 
@@ -16,12 +16,12 @@ def main() -> None:
     found = {
         "date": date.today().isoformat(),
         "command": "python -m benchmarks.machine",
-        "bandwidth": _machine.measure_bandwidth("cublas"),
-        "rates": {p: asdict(_machine.measure_rates("cublas", p)) for p in PRODUCTS},
+        "bandwidth": machine.measure_bandwidth("cublas"),
+        "rates": {p: asdict(machine.measure_rates("cublas", p)) for p in PRODUCTS},
     }
-    name = _machine.device_name("cublas")
-    known = {**_machine.known_machines(), name: found}
-    _machine.KNOWN.write_text(json.dumps(known, indent=1) + "\n")
+    name = machine.device_name("cublas")
+    known = {**machine.known_machines(), name: found}
+    machine.KNOWN.write_text(json.dumps(known, indent=1) + "\n")
     print(name, json.dumps(found, indent=1), sep="\n")
 
 

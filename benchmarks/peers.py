@@ -50,7 +50,7 @@ def _call(routine, a, b):
     """C = A·B for matrices stored by rows: to a library of column-major ones, Cᵀ = Bᵀ·Aᵀ."""
     import cupy
 
-    from multiword.engines._cublas import current_handle
+    from multiword.engines.cublas import current_handle
 
     function = getattr(_library(), routine)
     function.restype = c_int

@@ -32,10 +32,10 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.timing import events
-from ozaki import _reductions as oz
-from ozaki._cumulative import cumsum
-from ozaki._exactsum import ExactSum
-from ozaki._summation import near_sum
+from ozaki.sums import api as oz
+from ozaki.sums.cumulative import cumsum
+from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.textbook import near_sum
 
 CPU_ELEMENTS = 10**6
 GPU_ELEMENTS = 10**8

@@ -18,12 +18,12 @@ import numpy as np
 
 from benchmarks.dgemm import draw, versions
 from benchmarks.timing import events
-from multiword._graphs import Recorder, side_by_side
-from multiword._workspace import default_workspace
 from multiword.engines import get_engine, get_product
-from multiword.engines._machine import bandwidth, rates
-from ozaki._operand import Operand
-from ozaki._plan import Options, norm_plan, split_whole
+from multiword.engines.machine import bandwidth, rates
+from multiword.runtime.graphs import Recorder, side_by_side
+from multiword.runtime.memory import default_workspace
+from ozaki.operand import Operand
+from ozaki.plans import Options, norm_plan, split_whole
 
 REPLAYS, REPEATS = 20, 9
 

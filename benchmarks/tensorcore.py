@@ -155,9 +155,9 @@ def predict() -> dict:
     """Probe the GPU, predict it, and return what came out."""
     import cupy
 
-    from multiword.engines import _libcublas as lib
-    from multiword.engines._cublas import Cublas
-    from multiword.probe._half import HalfCublas
+    from multiword.engines import libcublas as lib
+    from multiword.engines.cublas import Cublas
+    from multiword.probe.half import HalfCublas
 
     engine, half = Cublas(), HalfCublas()
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()

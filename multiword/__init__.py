@@ -1,23 +1,23 @@
 """Matrix products from low-precision words on block-FMA hardware."""
 
-from multiword._bounds import BoundRow, bound_table, conversion_bound, error_bound
-from multiword._matmul import matmul, matmul_plan
-from multiword._plan import Plan
-from multiword._rounding import round_to
-from multiword._schemes import SCHEMES, Scheme, get_scheme
-from multiword._statistics import (
+from multiword.batched import HalfComplex, batched_matmul, from_complex, from_planes, to_complex
+from multiword.engines import PRODUCTS, Engine, Product, get_engine
+from multiword.engines.generations import GENERATIONS, Blocking, Generation, get_generation
+from multiword.engines.tensorcore import TensorCore
+from multiword.formats import FORMATS, Format, get_format
+from multiword.fp32.api import matmul, matmul_plan
+from multiword.fp32.bounds import BoundRow, bound_table, conversion_bound, error_bound
+from multiword.fp32.plan import Plan
+from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
+from multiword.fp32.statistics import (
     expected_length,
     leading_zeros_probability,
     significand_lengths,
     underflow_counts,
     underflow_probability,
 )
-from multiword._words import join, split
-from multiword.batched import HalfComplex, batched_matmul, from_complex, from_planes, to_complex
-from multiword.engines import PRODUCTS, Engine, Product, get_engine
-from multiword.engines._generations import GENERATIONS, Blocking, Generation, get_generation
-from multiword.engines._tensorcore import TensorCore
-from multiword.formats import FORMATS, Format, get_format
+from multiword.rounding import round_to
+from multiword.words import join, split
 
 __all__ = [
     "FORMATS",

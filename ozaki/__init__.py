@@ -1,9 +1,6 @@
 """FP64-accurate, correctly rounded and reproducible products and sums from low-precision products."""
 
-from ozaki._cumulative import cumsum
-from ozaki._exactsum import ExactSum
-from ozaki._fingerprint import fingerprint
-from ozaki._gemm import (
+from ozaki.api import (
     accurate_cgemm,
     accurate_dgemm,
     accurate_sgemm,
@@ -12,11 +9,14 @@ from ozaki._gemm import (
     plan,
     prepare,
 )
-from ozaki._mukunoki import mukunoki_dgemm, mukunoki_split, slice_count
-from ozaki._operand import Operand
-from ozaki._plan import Plan
-from ozaki._reductions import dot, mean, norm, sum, vdot
-from ozaki._summation import acc_sum, extract_vector, near_sum, sum_k, two_product, two_sum
+from ozaki.fingerprints import fingerprint
+from ozaki.operand import Operand
+from ozaki.plans import Plan
+from ozaki.slices.mukunoki import mukunoki_dgemm, mukunoki_split, slice_count
+from ozaki.sums.api import dot, mean, norm, sum, vdot
+from ozaki.sums.cumulative import cumsum
+from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k, two_product, two_sum
 
 __all__ = [
     "ExactSum",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ozaki._demo import demo
-from ozaki._files import multiply_files
-from ozaki._info import info
+from ozaki.cli.demo import demo
+from ozaki.cli.files import multiply_files
+from ozaki.cli.info import info
 
 _DESCRIPTION = """\
 Matrix products in double precision with the same bits on every machine.

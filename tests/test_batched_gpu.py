@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from multiword.batched import HalfComplex, batched_matmul
-from multiword.batched._plans import Blocking
-from multiword.batched._problem import check_problem
+from multiword.batched.plans import Blocking
+from multiword.batched.problem import check_problem
 from tests.test_batched import BF16, FP16, ODD_SHAPES, check, random_pairs, random_words, stored, wide
 
 pytestmark = pytest.mark.gpu
@@ -47,7 +47,7 @@ def by_way(
     way, a, b, *, alpha=1.0, beta=0.0, c=None, trans_a=False, trans_b=False, accumulate="fp32", out=None
 ):
     """`batched_matmul`, with the way prescribed."""
-    from multiword.batched._device import multiply
+    from multiword.batched.device import multiply
 
     problem = check_problem(a, b, alpha, beta, c, trans_a, trans_b, accumulate, out)
     result, _, _ = multiply(problem, WAYS[way])

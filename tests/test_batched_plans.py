@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiword.batched._choices import WAYS, choose
-from multiword.batched._plans import BLOCK_BYTES, Blocking, plan_tiled, plan_whole, sample_case
-from multiword.batched._storage import Layout
+from multiword.batched.choices import WAYS, choose
+from multiword.batched.plans import BLOCK_BYTES, Blocking, plan_tiled, plan_whole, sample_case
+from multiword.batched.storage import Layout
 
 
 @pytest.mark.parametrize("is_complex", [False, True])

@@ -11,9 +11,9 @@ from rich.console import Console
 
 import ozaki
 from multiword.engines import get_engine
-from ozaki import _demo, _info
 from ozaki.__main__ import main
-from ozaki._files import Observed, multiply_files, save
+from ozaki.cli import demo, info
+from ozaki.cli.files import Observed, multiply_files, save
 from tests.cases import matrices
 from tests.exact import rounded_product
 
@@ -171,38 +171,38 @@ def test_demo_prints_the_fingerprints_of_every_machine(capsys):
         [sys.executable, "-m", "ozaki"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    for fingerprint in _demo.FINGERPRINTS.values():
+    for fingerprint in demo.FINGERPRINTS.values():
         assert fingerprint in done.stdout
-    assert done.stdout.count("as on every machine") == len(_demo.FINGERPRINTS)
+    assert done.stdout.count("as on every machine") == len(demo.FINGERPRINTS)
 
 
 def test_the_demos_exact_fingerprint_is_that_of_pythons_integers():
-    expected = [rounded_product(*make()) for make in _demo.CASES.values()]
-    assert _demo.combined_fingerprint(expected) == _demo.FINGERPRINTS["exact"]
+    expected = [rounded_product(*make()) for make in demo.CASES.values()]
+    assert demo.combined_fingerprint(expected) == demo.FINGERPRINTS["exact"]
 
 
 @pytest.mark.parametrize(
     "variant", [{"word": "int8"}, {"scheme": "slices"}, {"engine": "tensorcore"}], ids=str
 )
-@pytest.mark.parametrize("accuracy", _demo.FINGERPRINTS)
+@pytest.mark.parametrize("accuracy", demo.FINGERPRINTS)
 def test_other_ways_to_the_demos_bits(accuracy, variant):
-    found = [ozaki.accurate_dgemm(*make(), accuracy=accuracy, **variant) for make in _demo.CASES.values()]
-    assert _demo.combined_fingerprint(found) == _demo.FINGERPRINTS[accuracy]
+    found = [ozaki.accurate_dgemm(*make(), accuracy=accuracy, **variant) for make in demo.CASES.values()]
+    assert demo.combined_fingerprint(found) == demo.FINGERPRINTS[accuracy]
 
 
 def test_demo_says_so_when_bits_differ(monkeypatch, capsys):
-    monkeypatch.setattr(_demo, "FINGERPRINTS", {"exact": "0" * 16})
-    monkeypatch.setattr(_demo, "CASES", {"Hilbert": _demo.hilbert})
+    monkeypatch.setattr(demo, "FINGERPRINTS", {"exact": "0" * 16})
+    monkeypatch.setattr(demo, "CASES", {"Hilbert": demo.hilbert})
     assert main([]) == 1
     assert "NOT the expected 0000000000000000" in capsys.readouterr().out
 
 
 def test_demo_errors_are_exact():
-    a, b = _demo.hilbert(3)
+    a, b = demo.hilbert(3)
     exact = a @ b
-    assert _demo.error(exact, a, b) == 0
+    assert demo.error(exact, a, b) == 0
     exact[0, 1] += 0.5 * exact[0, 0]
-    assert _demo.error(exact, a, b) == 0.5
+    assert demo.error(exact, a, b) == 0.5
     assert exact[1, 1] == 60  # lcm(1, ..., 5)
 
 
@@ -211,14 +211,14 @@ def test_info_names_engines_and_what_is_missing(capsys, monkeypatch):
     text = capsys.readouterr().out
     assert "engine host" in text
     assert np.__version__ in text
-    monkeypatch.setattr(_info, "find_spec", lambda name: None)
-    commands = "\n".join(_info.missing())
+    monkeypatch.setattr(info, "find_spec", lambda name: None)
+    commands = "\n".join(info.missing())
     for extra in ("cuda13", "cuda12", "examples", "test"):
         assert f"[{extra}]" in commands
 
 
 def test_info_with_everything_installed(capsys, monkeypatch):
-    monkeypatch.setattr(_info, "missing", list)
+    monkeypatch.setattr(info, "missing", list)
     assert main(["info"]) == 0
     assert "missing" in capsys.readouterr().out
 
@@ -226,12 +226,12 @@ def test_info_with_everything_installed(capsys, monkeypatch):
 @pytest.mark.gpu
 def test_gpu_is_listed_and_multiplies_files(files, capsys):
     pytest.importorskip("cupy")
-    assert len(_info.devices()) >= 1
-    works, text = _info.engines()["cublas"]
+    assert len(info.devices()) >= 1
+    works, text = info.engines()["cublas"]
     assert works, text
-    libraries = _info.libraries()
+    libraries = info.libraries()
     assert not any("unusable" in libraries[name] for name in ("CuPy", "CUDA driver", "cuBLAS"))
-    assert not any("CuPy" in text or "cuBLAS" in text for text in _info.missing())
+    assert not any("CuPy" in text or "cuBLAS" in text for text in info.missing())
     folder, a, b = files
     assert run(folder, "a.npy", "b.npy", "-o", "c.npy", "--engine", "cublas") == 0
     assert np.load(folder / "c.npy").tobytes() == ozaki.accurate_dgemm(a, b).tobytes()

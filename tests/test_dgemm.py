@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 import ozaki
 from ozaki import accurate_dgemm
-from ozaki._slices import slice_system
+from ozaki.slices.integer import slice_system
 from tests import golden
 from tests.cases import GOLDEN, KINDS, matrices
 from tests.exact import componentwise_error, product, rounded_product
@@ -86,7 +86,7 @@ def test_layouts_panels_and_threads_do_not_show(kind, monkeypatch):
         assert ozaki.plan(a, b, workspace=limit).workspace <= limit
     for name, result in variants.items():
         assert same(np.ascontiguousarray(result), expected), name
-    monkeypatch.setattr("ozaki._parallel.thread_count", lambda: 1)
+    monkeypatch.setattr("multiword.runtime.parallel.thread_count", lambda: 1)
     assert same(accurate_dgemm(a, b), expected)
 
 
@@ -164,7 +164,7 @@ def test_integers_booleans_lists_and_float32_are_promoted():
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
-        ((np.ones((2, 3)), np.ones((2, 3))), {}, ValueError, "fit"),
+        ((np.ones((2, 3)), np.ones((2, 3))), {}, ValueError, "inner dimensions differ"),
         ((np.ones(3), np.ones((3, 3))), {}, ValueError, "a must be a matrix"),
         ((np.ones((3, 3)), np.ones((3, 3), complex)), {}, TypeError, "b must be real"),
         ((np.array([["x"]]), np.ones((1, 1))), {}, TypeError, "a must be a numeric"),
@@ -252,7 +252,7 @@ def test_bounds_of_wide_products_are_bounds(width):
 
 
 def test_the_second_stage_does_not_depend_on_the_order_of_rows(monkeypatch):
-    monkeypatch.setattr("ozaki._pairs.PAIRS_AT_ONCE", 60)
+    monkeypatch.setattr("ozaki.certificate.pairwise.PAIRS_AT_ONCE", 60)
     rng = np.random.default_rng(5)
 
     def graded(rows):
@@ -283,7 +283,7 @@ def test_no_memory_at_all_is_a_memory_error(monkeypatch):
     def profile(parts):
         raise MemoryError("no room for the profile")
 
-    monkeypatch.setattr("ozaki._operand.profile", profile)
+    monkeypatch.setattr("ozaki.operand.profile", profile)
     with pytest.raises(MemoryError, match="no room"):
         accurate_dgemm(np.eye(2), np.eye(2))
 

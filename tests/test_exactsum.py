@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
-from ozaki._exactsum import ExactSum
+from ozaki.sums.exactsum import ExactSum
 from tests.exact import nearest
 
 REAL = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}

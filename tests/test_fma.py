@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multiword import TensorCore
-from multiword.engines._fma import chain, fma
+from multiword.engines.fma import chain, fma
 from tests.reference_tensorcore import exponent
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword import SCHEMES, TensorCore, error_bound, get_engine, matmul, matmul_plan, split
-from multiword._lines import FIELDS, FLAGS, SIDE, Seen
-from multiword._panels import Panels, choose_panels
+from multiword.fp32.panels import Panels, choose_panels
+from multiword.fp32.vectors import FIELDS, FLAGS, SIDE, Seen
 from tests.distributions import PAIRS, errors, exp_rand, normal, unit
 from tests.threads import in_threads
 

@@ -140,9 +140,9 @@ def test_prepared_operands_give_the_same_bits_and_split_once(monkeypatch):
     expected = accurate_dgemm(a, b)
     assert same(accurate_dgemm(p, b), expected)
     splits = []
-    original = ozaki._schemes.Residues.split
+    original = ozaki.schemes.Residues.split
     monkeypatch.setattr(
-        ozaki._schemes.Residues, "split", lambda self, *x: splits.append(x) or original(self, *x)
+        ozaki.schemes.Residues, "split", lambda self, *x: splits.append(x) or original(self, *x)
     )
     assert same(accurate_dgemm(p, q), expected)
     assert same(accurate_dgemm(p, 2 * b), 2 * expected)
@@ -166,9 +166,9 @@ def test_operands_are_split_once_and_prepared_ones_never_again(monkeypatch, kind
     a, b = matrices(kind, 30, 400, 20)
     expected = accurate_dgemm(a, b, accuracy=accuracy)
     splits = []
-    original = ozaki._schemes.Residues.split
+    original = ozaki.schemes.Residues.split
     monkeypatch.setattr(
-        ozaki._schemes.Residues, "split", lambda self, *x: splits.append(x[2]) or original(self, *x)
+        ozaki.schemes.Residues, "split", lambda self, *x: splits.append(x[2]) or original(self, *x)
     )
     assert same(accurate_dgemm(a, b, accuracy=accuracy), expected)
     assert sorted(splits) == [0, 1]

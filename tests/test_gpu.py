@@ -6,7 +6,7 @@ import pytest
 import multiword
 import ozaki
 from multiword.engines import get_engine
-from multiword.engines._cublas import DEEP, STRIP, WIDE
+from multiword.engines.cublas import DEEP, STRIP, WIDE
 from ozaki import accurate_dgemm
 from tests import golden
 from tests.cases import GOLDEN, KINDS, matrices

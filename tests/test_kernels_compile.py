@@ -11,7 +11,7 @@ import pytest
 
 import multiword
 import ozaki
-from multiword._kernels import KERNELS, OPTIONS, definitions
+from multiword.runtime.kernels import KERNELS, OPTIONS, definitions
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_120")
 

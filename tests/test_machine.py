@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ozaki
-from multiword.engines import _machine
-from multiword.engines._machine import Rates
+from multiword.engines import machine
+from multiword.engines.machine import Rates
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 
@@ -30,17 +30,17 @@ def test_rates_are_interpolated_and_end_where_they_were_measured():
 @pytest.fixture
 def h200(monkeypatch):
     """The library on an H200, as far as its data go."""
-    monkeypatch.setattr(_machine, "_device", lambda engine: 0)
-    monkeypatch.setattr(_machine, "device_name", lambda engine: "NVIDIA H200")
-    _machine._rates.cache_clear()
-    _machine._bandwidth.cache_clear()
+    monkeypatch.setattr(machine, "_device", lambda engine: 0)
+    monkeypatch.setattr(machine, "device_name", lambda engine: "NVIDIA H200")
+    machine._rates.cache_clear()
+    machine._bandwidth.cache_clear()
     yield
-    _machine._rates.cache_clear()
-    _machine._bandwidth.cache_clear()
+    machine._rates.cache_clear()
+    machine._bandwidth.cache_clear()
 
 
 def test_small_int8_products_go_in_batches_on_an_h200(h200):
-    rates = _machine.rates("cublas", "int8")
+    rates = machine.rates("cublas", "int8")
     assert [rates.batch(n**3) for n in (256, 1024, 2048, 4096, 16384)] == [True, True, True, False, False]
 
 
@@ -60,7 +60,7 @@ def test_no_time_is_predicted_for_a_model():
 
 
 def test_rates_of_this_cpu_are_measured_once():
-    first = _machine.rates("host", "fp64")
-    assert first is _machine.rates("host", "fp64")
+    first = machine.rates("host", "fp64")
+    assert first is machine.rates("host", "fp64")
     assert all(x > 1e8 for x in (*first.alone, *first.together))
-    assert _machine.bandwidth("host") > 1e8
+    assert machine.bandwidth("host") > 1e8

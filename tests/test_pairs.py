@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import ozaki
-from multiword._arrays import real_parts
 from multiword.engines import get_engine
 from multiword.formats import FORMATS
-from ozaki import _certificate as certificate
-from ozaki._evidence import OCTAVES, gather
-from ozaki._magnitudes import LARGEST, NONZERO, Magnitudes
-from ozaki._operand import Operand
-from ozaki._pairs import QUICK, THOROUGH, look
-from ozaki._residue_system import residue_system
-from ozaki._scales import DISCARD, NORM_LIMITS, norm_limit
+from multiword.runtime.arrays import real_parts
+from ozaki.certificate import decision as certificate
+from ozaki.certificate.counting import OCTAVES, gather
+from ozaki.certificate.magnitudes import LARGEST, NONZERO, Magnitudes
+from ozaki.certificate.pairwise import QUICK, THOROUGH, look
+from ozaki.operand import Operand
+from ozaki.residues.system import residue_system
+from ozaki.scaling.scales import DISCARD, NORM_LIMITS, norm_limit
 from tests.cases import KINDS, matrices
 from tests.distributions import lognormal
 from tests.exact import componentwise_error, real_form
@@ -157,7 +157,7 @@ def test_engines_panels_and_blocks_see_the_same(depths, dtype, monkeypatch):
     assert all(map(math.isfinite, expected))
     assert seen("host", 1 << 17) == expected
     assert seen("tensorcore") == expected
-    monkeypatch.setattr("ozaki._magnitudes.INT8_DEPTH", 128)
+    monkeypatch.setattr("ozaki.certificate.magnitudes.INT8_DEPTH", 128)
     assert seen("tensorcore") == expected
     assert seen("tensorcore", 1 << 17) == expected
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multiword import GENERATIONS, Blocking, TensorCore, get_engine, get_generation
 from multiword.probe import infer_blocking, print_report, probe, save_report, subtree_sizes, survey
-from multiword.probe._order import predicted_sizes
+from multiword.probe.order import predicted_sizes
 
 MODELS = [(name, word) for name, g in GENERATIONS.items() for word in g.widths]
 

@@ -7,14 +7,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from multiword._arrays import real_parts
 from multiword.formats import FORMATS
-from ozaki._evidence import gather
-from ozaki._exact_scales import exact_scales
-from ozaki._parallel import SCRATCH_BYTES, contiguous_rows, scratch
-from ozaki._profile import profile
-from ozaki._scales import DISCARD, norm_limit
-from ozaki._segments import BITS, COUNT_BITS, LEVELS, NONFINITE, SEGMENT, ZERO
+from multiword.runtime.arrays import real_parts
+from multiword.runtime.parallel import SCRATCH_BYTES, contiguous_rows, scratch
+from ozaki.certificate.counting import gather
+from ozaki.scaling.exact import exact_scales
+from ozaki.scaling.profile import profile
+from ozaki.scaling.scales import DISCARD, norm_limit
+from ozaki.scaling.segments import BITS, COUNT_BITS, LEVELS, NONFINITE, SEGMENT, ZERO
 
 
 def segment_by_definition(numbers):

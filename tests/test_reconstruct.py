@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
-from ozaki._residue_reconstruct import _round_floats, reconstruct
-from ozaki._residue_system import ResidueSystem, reduce, residue_system, symmetric
+from ozaki.residues.reconstruct import _round_floats, reconstruct
+from ozaki.residues.system import ResidueSystem, reduce, residue_system, symmetric
 from tests.exact import nearest
 
 

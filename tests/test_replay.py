@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import ozaki
-from ozaki import _replay, _residue_system, accurate_dgemm
-from ozaki._pairs import QUICK
+from ozaki import accurate_dgemm
+from ozaki.certificate.pairwise import QUICK
+from ozaki.execution import captured
+from ozaki.residues import system
 from tests.cases import KINDS, matrices
 from tests.test_dgemm import same
 from tests.test_gpu import FACES
@@ -22,8 +24,8 @@ SHAPE = (70, 130, 90)
 @pytest.fixture
 def cupy(monkeypatch):
     cupy = pytest.importorskip("cupy")
-    _replay.forget()
-    _residue_system._table.cache_clear()  # so that the tables are made anew, wherever they are needed first
+    captured.forget()
+    system._table.cache_clear()  # so that tables are made anew, wherever they are needed first
     stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool
 
     def filled(size):
@@ -37,8 +39,8 @@ def cupy(monkeypatch):
     return cupy
 
 
-def captured():
-    return [x for x in _replay._known.values() if isinstance(x, _replay.Captured)]
+def held_graphs():
+    return [x for x in captured._known.values() if isinstance(x, captured.Captured)]
 
 
 def test_a_second_call_is_captured_and_other_arrays_are_replayed(cupy):
@@ -48,7 +50,7 @@ def test_a_second_call_is_captured_and_other_arrays_are_replayed(cupy):
         kept = [cupy.zeros(7 * i + 1)]  # so that the next arrays lie elsewhere
         result = accurate_dgemm(cupy.asarray(a), cupy.asarray(b))
         assert same(result.get(), expected)
-        assert len(captured()) == (i > 0)
+        assert len(held_graphs()) == (i > 0)
         del kept
 
 
@@ -58,7 +60,7 @@ def test_integers_too_wide_for_one_float(cupy, word):
         a, b = matrices(kind, 7, 68, 61)  # short rows, whose integers are wide
         result = accurate_dgemm(cupy.asarray(a), cupy.asarray(b), scheme="residues", word=word)
         assert same(result.get(), accurate_dgemm(a, b))
-    assert len(captured()) == 1
+    assert len(held_graphs()) == 1
 
 
 @pytest.mark.parametrize("dtype", ["float64", *FACES])
@@ -77,7 +79,7 @@ def test_every_precision_and_layout(cupy, dtype, layout):
             a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
         a, b = a.astype(dtype), b.astype(dtype)
         assert same(face(laid_out(a), laid_out(b)).get(), face(a, b))
-    assert len(captured()) == 1
+    assert len(held_graphs()) == 1
 
 
 def test_data_that_the_certificate_refuses_in_between(cupy):
@@ -92,7 +94,7 @@ def test_a_look_at_the_pairs_is_part_of_the_graph(cupy):
         a, b = (x * (rng.random(x.shape) < 0.5) for x in matrices("uniform", *SHAPE, seed=i))
         assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b))
         if i:
-            (found,) = captured()
+            (found,) = held_graphs()
             assert found._expected.depths == QUICK
     # The first, one that only looks, and one for each width that a look asked for.
     assert found._expected in found._graphs
@@ -120,9 +122,9 @@ def test_prepared_operands(cupy, kind):
         assert same(accurate_dgemm(fixed, cupy.asarray(y)).get(), accurate_dgemm(a, y))
         assert same(accurate_dgemm(cupy.asarray(x), other).get(), accurate_dgemm(x, b))
         assert same(accurate_dgemm(fixed, other).get(), accurate_dgemm(a, b))
-    assert len(captured()) == 3
+    assert len(held_graphs()) == 3
     del fixed
-    assert len(captured()) == 1
+    assert len(held_graphs()) == 1
 
 
 def test_infinities_and_nans(cupy):
@@ -234,29 +236,29 @@ def test_a_prepared_operand_in_many_threads(cupy):
 
 
 def test_memory_is_bounded_and_given_back(cupy, monkeypatch):
-    monkeypatch.setattr(_replay, "_limit", lambda: 200 << 20)
+    monkeypatch.setattr(captured, "_limit", lambda: 200 << 20)
     rng = cupy.random.default_rng(0)
     for n in (64, 80, 96, 112, 128, 256, 4096):
         a = rng.standard_normal((n, n))
         for _ in range(3):
             accurate_dgemm(a, a)
-    held = captured()
+    held = held_graphs()
     assert 1 < len(held) < 6
     assert 0 < sum(x.nbytes for x in held) <= 200 << 20
-    _replay.forget()
-    assert not captured()
+    captured.forget()
+    assert not held_graphs()
 
 
 def test_kinds_that_do_not_fit_together_are_not_captured_again_and_again(cupy, monkeypatch):
     made = []
 
-    class Counted(_replay.Captured):
+    class Counted(captured.Captured):
         def __init__(self, *arguments):
             made.append(arguments)
             super().__init__(*arguments)
 
-    monkeypatch.setattr(_replay, "Captured", Counted)
-    monkeypatch.setattr(_replay, "_limit", lambda: 80 << 20)  # a handle's workspace is 32 MiB of it
+    monkeypatch.setattr(captured, "Captured", Counted)
+    monkeypatch.setattr(captured, "_limit", lambda: 80 << 20)  # a handle's workspace is 32 MiB of it
     rng = cupy.random.default_rng(0)
     operands = [rng.standard_normal((n, n)) for n in (400, 420)]
     expected = [accurate_dgemm(a, a).get() for a in operands]
@@ -264,7 +266,7 @@ def test_kinds_that_do_not_fit_together_are_not_captured_again_and_again(cupy, m
         for a, c in zip(operands, expected, strict=True):
             assert same(accurate_dgemm(a, a).get(), c)
     assert len(made) == 2
-    assert len(captured()) == 1
+    assert len(held_graphs()) == 1
 
 
 def test_alpha_beta_and_out(cupy):

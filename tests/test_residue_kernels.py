@@ -5,19 +5,19 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from multiword._arrays import real_parts
 from multiword.engines import get_engine
 from multiword.formats import FORMATS
-from ozaki._evidence import gather
-from ozaki._exact_scales import exact_scales
-from ozaki._magnitudes import NONZERO, Magnitudes
-from ozaki._pairs import QUICK, THOROUGH, look
-from ozaki._product import operands_of
-from ozaki._profile import profile
-from ozaki._residue_reconstruct import reconstruct
-from ozaki._residue_split import residues
-from ozaki._residue_system import residue_system
-from ozaki._scales import DISCARD, norm_limit, widened
+from multiword.runtime.arrays import real_parts
+from ozaki.certificate.counting import gather
+from ozaki.certificate.magnitudes import NONZERO, Magnitudes
+from ozaki.certificate.pairwise import QUICK, THOROUGH, look
+from ozaki.product import operands_of
+from ozaki.residues.reconstruct import reconstruct
+from ozaki.residues.split import residues
+from ozaki.residues.system import residue_system
+from ozaki.scaling.exact import exact_scales
+from ozaki.scaling.profile import profile
+from ozaki.scaling.scales import DISCARD, norm_limit, widened
 
 pytestmark = pytest.mark.gpu
 

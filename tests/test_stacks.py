@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import ozaki
-from ozaki import _gemm, _stacks
+from ozaki import api
+from ozaki.execution import stacks
 from tests.cases import matrices
 from tests.test_dgemm import same
 
@@ -27,12 +28,12 @@ def together(monkeypatch):
     found = []
 
     def noted(*arguments):
-        out = _stacks.stacked_products(*arguments)
+        out = stacks.stacked_products(*arguments)
         found.append(out is not None)
         return out
 
-    monkeypatch.setattr(_gemm, "stacked_products", noted)
-    monkeypatch.setattr(_stacks, "FEW", 2)
+    monkeypatch.setattr(api, "stacked_products", noted)
+    monkeypatch.setattr(stacks, "FEW", 2)
     return found
 
 

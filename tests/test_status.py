@@ -2,9 +2,9 @@
 
 import pytest
 
-from multiword._libcuda import CudaError
-from multiword._status import StatusError, checked
-from multiword.engines._libcublas import CublasError
+from multiword.engines.libcublas import CublasError
+from multiword.runtime.libcuda import CudaError
+from multiword.runtime.status import StatusError, checked
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword import GENERATIONS, Blocking, Generation, TensorCore, get_engine, get_generation
-from multiword.engines import _tensorcore
-from multiword.engines._generations import ROUNDINGS
+from multiword.engines import tensorcore
+from multiword.engines.generations import ROUNDINGS
 from tests.reference_tensorcore import dot, round_to
 
 DTYPES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32}
@@ -201,8 +201,8 @@ def test_shapes_slabs_and_threads_do_not_matter(shape, monkeypatch):
     rng = np.random.default_rng(1)
     a, b = random_words(rng, (m, k), 6, "fp16"), random_words(rng, (k, n), 6, "fp16")
     one = TensorCore("A100", workers=1).gemm(a, b)
-    monkeypatch.setattr(_tensorcore, "SLAB_ROWS", 5)
-    monkeypatch.setattr(_tensorcore, "SLAB_COLUMNS", 7)
+    monkeypatch.setattr(tensorcore, "SLAB_ROWS", 5)
+    monkeypatch.setattr(tensorcore, "SLAB_COLUMNS", 7)
     assert same(TensorCore("A100", workers=3).gemm(a, b), one)
     assert same(TensorCore("A100").gemm(np.asfortranarray(a)[::-1], b)[::-1], one)
     corner = (slice(0, 2), slice(0, 2))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword import FORMATS, join, round_to, split
-from multiword._operand import measure_operands, split_operands
-from multiword._schemes import Scheme
+from multiword.fp32.operand import measure_operands, split_operands
+from multiword.fp32.schemes import Scheme
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 WORDS = {"fp16": 2, "bf16": 3, "tf32": 2}

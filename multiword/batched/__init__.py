@@ -1,8 +1,8 @@
 """Products of batches of small half-precision and half-complex matrices."""
 
-from multiword.batched._faces import batched_matmul
-from multiword.batched._halfcomplex import HalfComplex, from_complex, from_planes, to_complex
-from multiword.batched._roofline import attainable_flops, bytes_moved, least_seconds, operational_intensity
+from multiword.batched.api import batched_matmul
+from multiword.batched.halfcomplex import HalfComplex, from_complex, from_planes, to_complex
+from multiword.batched.roofline import attainable_flops, bytes_moved, least_seconds, operational_intensity
 
 __all__ = [
     "HalfComplex",

@@ -3,11 +3,11 @@
 `python -m multiword.probe` prints a report on the GPU, if there is one, and on the models.
 """
 
-from multiword.engines._generations import Blocking
-from multiword.probe._findings import Findings
-from multiword.probe._order import infer_blocking, subtree_sizes
-from multiword.probe._report import print_report, save_report, survey
-from multiword.probe._tests import probe
+from multiword.engines.generations import Blocking
+from multiword.probe.findings import Findings
+from multiword.probe.order import infer_blocking, subtree_sizes
+from multiword.probe.report import print_report, save_report, survey
+from multiword.probe.tests import probe
 
 __all__ = [
     "Blocking",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from multiword._arrays import import_cupy
-from multiword.engines._libcublas import version
-from multiword.probe._products import WORDS
-from multiword.probe._report import default_names, named_engine, print_report, save_report, survey
+from multiword.engines.libcublas import version
+from multiword.probe.products import WORDS
+from multiword.probe.report import default_names, named_engine, print_report, save_report, survey
+from multiword.runtime.arrays import import_cupy
 
 
 def main(arguments: list[str] | None = None) -> int:

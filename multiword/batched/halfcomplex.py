@@ -1,0 +1,192 @@
+"""Half-complex matrices: interleaved pairs (re, im) of a half-precision format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
+
+HALF_WORDS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+"""The formats that batches are stored in."""
+
+
+@dataclass(frozen=True, eq=False)
+class HalfComplex:
+    """An array of half-complex numbers, stored as interleaved pairs.
+
+    Neither NumPy nor CuPy has a complex dtype of two halves. This is the array of pairs
+    itself, under a name of its own, so that a real batch whose last axis happens to have two
+    entries is never taken for a complex matrix. The layout is that of complex64 with halves
+    for floats (`__half2` in CUDA).
+
+    Attributes
+    ----------
+    pairs : (..., 2) float16 or bfloat16 array, NumPy's or CuPy's; `pairs[..., 0]` is the real
+        and `pairs[..., 1]` the imaginary part. It is not copied.
+
+    Raises
+    ------
+    TypeError : `pairs` is neither float16 nor bfloat16.
+    ValueError : the last axis does not have two entries.
+
+    References
+    ----------
+    Abdelfattah, Tomov and Dongarra, section 6 (why interleaved, not planar).
+
+    >>> z = HalfComplex(np.array([[1, 2], [3, -4]], np.float16))
+    >>> z.shape, to_complex(z.conj())
+    ((2,), array([1.-2.j, 3.+4.j], dtype=complex64))
+    """
+
+    pairs: Array
+
+    def __post_init__(self) -> None:
+        pairs = as_array(self.pairs, "pairs")
+        if pairs.dtype not in HALF_WORDS:
+            raise TypeError(f"pairs must be float16 or bfloat16, got {pairs.dtype}")
+        if pairs.ndim == 0 or pairs.shape[-1] != 2:
+            raise ValueError(f"pairs must have a last axis of two entries (re, im), got shape {pairs.shape}")
+        object.__setattr__(self, "pairs", pairs)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the complex array, without the axis of pairs."""
+        return tuple(self.pairs.shape[:-1])
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes, that of the pairs not counted."""
+        return int(self.pairs.ndim) - 1
+
+    @property
+    def dtype(self) -> Any:
+        """The format of either part."""
+        return self.pairs.dtype
+
+    @property
+    def real(self) -> Array:
+        """The real parts, a view."""
+        return self.pairs[..., 0]
+
+    @property
+    def imag(self) -> Array:
+        """The imaginary parts, a view."""
+        return self.pairs[..., 1]
+
+    @property
+    def mT(self) -> HalfComplex:
+        """The transposed matrices, a view."""
+        return HalfComplex(self.pairs.swapaxes(-3, -2))
+
+    def conj(self) -> HalfComplex:
+        """The complex conjugates, a new array."""
+        xp = namespace(self.pairs)
+        return HalfComplex(xp.stack([self.real, -self.imag], axis=-1))
+
+
+@on_device_of_arrays
+def from_complex(z: Array, word: str = "fp16") -> HalfComplex:
+    """Round a complex array to half-complex.
+
+    Parameters
+    ----------
+    z : complex64 or complex128 array (a real one has imaginary part 0), NumPy's or CuPy's.
+    word : "fp16" or "bf16".
+
+    Returns
+    -------
+    HalfComplex of the same shape. Both parts are rounded to nearest even, once; beyond the
+    format's range they become infinite, as IEEE prescribes.
+
+    Raises
+    ------
+    TypeError : not a numeric array. ValueError : another `word`.
+
+    >>> from_complex(np.array([1 + 2j, 0.1])).pairs
+    array([[1. , 2. ],
+           [0.1, 0. ]], dtype=float16)
+    """
+    if word not in ("fp16", "bf16"):
+        raise ValueError(f"word must be 'fp16' or 'bf16', got {word!r}")
+    z = as_array(z, "z")
+    half = HALF_WORDS[word == "bf16"]
+    return from_planes(_rounded(z.real, half), _rounded(z.imag, half))
+
+
+def _rounded(x: Array, half: np.dtype) -> Array:
+    """Round real numbers to `half` once.
+
+    Conversions from float64 may pass through float32 and round twice, so they are made to:
+    rounding to odd there keeps what the second rounding needs to know.
+    """
+    xp = namespace(x)
+    with np.errstate(over="ignore"):
+        x = x if x.dtype.kind == "f" else x.astype(np.float64)
+        if x.dtype.itemsize <= 4:
+            return x.astype(half)
+        nearest = x.astype(np.float32)
+        inexact = xp.isfinite(nearest) & (nearest != x)
+        away = inexact & (xp.abs(nearest) > xp.abs(x))
+        bits = nearest.view(np.uint32) - away.astype(np.uint32)
+        return (bits | inexact.astype(np.uint32)).view(np.float32).astype(half)
+
+
+@on_device_of_arrays
+def to_complex(z: HalfComplex) -> Array:
+    """Return the complex64 array of the same values, exactly.
+
+    Parameters
+    ----------
+    z : half-complex array of any shape.
+
+    Returns
+    -------
+    complex64 array of the same shape, on the same device.
+
+    Raises
+    ------
+    TypeError : anything but a `HalfComplex`.
+
+    >>> to_complex(from_complex(np.array([[1 + 2j]])))
+    array([[1.+2.j]], dtype=complex64)
+    """
+    if not isinstance(z, HalfComplex):
+        raise TypeError(f"z must be a HalfComplex, got {type(z).__name__}")
+    xp = namespace(z.pairs)
+    return xp.ascontiguousarray(z.pairs.astype(np.float32)).view(np.complex64)[..., 0]
+
+
+@on_device_of_arrays
+def from_planes(real: Array, imag: Array) -> HalfComplex:
+    """Interleave two planes, the layout that cuBLAS's users keep, into one half-complex array.
+
+    Parameters
+    ----------
+    real, imag : float16 or bfloat16 arrays of one shape and dtype.
+
+    Returns
+    -------
+    HalfComplex of that shape, a copy.
+
+    Raises
+    ------
+    TypeError : other or mixed dtypes, or NumPy mixed with CuPy. ValueError : unequal shapes.
+
+    >>> from_planes(np.float16([1, 2]), np.float16([0, -1])).pairs.tolist()
+    [[1.0, 0.0], [2.0, -1.0]]
+    """
+    real, imag = as_array(real, "real"), as_array(imag, "imag")
+    xp = check_same_device(real=real, imag=imag)
+    if real.dtype != imag.dtype or real.dtype not in HALF_WORDS:
+        raise TypeError(
+            f"real and imag must both be float16 or both bfloat16, got {real.dtype} and {imag.dtype}"
+        )
+    if real.shape != imag.shape:
+        raise ValueError(f"real and imag must have one shape, got {real.shape} and {imag.shape}")
+    pairs = xp.empty((*real.shape, 2), real.dtype)
+    pairs[..., 0], pairs[..., 1] = real, imag
+    return HalfComplex(pairs)

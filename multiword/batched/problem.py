@@ -1,0 +1,214 @@
+"""A checked call: what is to be computed, on which stacks of matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multiword.batched.halfcomplex import HALF_WORDS, HalfComplex
+from multiword.runtime.arrays import Array, as_array, check_same_device
+
+TRANSPOSITIONS = {False: (False, False), True: (True, False), "N": (False, False), "T": (True, False)}
+TRANSPOSITIONS["C"] = (True, True)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Matrices of one shape, as op() leaves them.
+
+    Attributes
+    ----------
+    arrays : one array (..., rows, columns), or a tuple of (rows, columns) arrays that lie
+        anywhere. Half-complex ones have a last axis of two more.
+    complex : whether the entries are pairs.
+    conjugate : whether the entries are still to be conjugated.
+    """
+
+    arrays: Array | tuple[Array, ...]
+    complex: bool
+    conjugate: bool = False
+
+    @property
+    def first(self) -> Array:
+        return self.arrays[0] if isinstance(self.arrays, tuple) else self.arrays
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(*batch, rows, columns)"""
+        shape = self.first.shape[:-1] if self.complex else self.first.shape
+        return (len(self.arrays), *shape) if isinstance(self.arrays, tuple) else tuple(shape)
+
+    @property
+    def T(self) -> Stack:
+        """The transposed matrices, views."""
+        axes = (-3, -2) if self.complex else (-2, -1)
+        if isinstance(self.arrays, tuple):
+            turned: Any = tuple(x.swapaxes(*axes) for x in self.arrays)
+        else:
+            turned = self.arrays.swapaxes(*axes)
+        return Stack(turned, self.complex, self.conjugate)
+
+    def stacked(self, xp: Any) -> Array:
+        """The matrices as one array, copied only if they are a list."""
+        return xp.stack(self.arrays) if isinstance(self.arrays, tuple) else self.arrays
+
+
+@dataclass(frozen=True)
+class Problem:
+    """out = alpha·op(A)·op(B) + beta·C for every pair of a batch.
+
+    `a` is (*, m, k) and `b` (*, k, n) after op(); `c` and `out` are plain arrays (pairs, if
+    complex) of shape (*batch, m, n), or None. alpha and beta are float if they are real.
+    """
+
+    xp: Any
+    a: Stack
+    b: Stack
+    c: Array | None
+    out: Array | None
+    batch: tuple[int, ...]
+    alpha: float | complex
+    beta: float | complex
+    accumulate: str
+
+    @property
+    def complex(self) -> bool:
+        return self.a.complex
+
+    @property
+    def word(self) -> np.dtype:
+        return self.a.first.dtype
+
+    @property
+    def mnk(self) -> tuple[int, int, int]:
+        return self.a.shape[-2], self.b.shape[-1], self.a.shape[-1]
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """Shape of the array that holds the result."""
+        m, n, _ = self.mnk
+        return (*self.batch, m, n, 2) if self.complex else (*self.batch, m, n)
+
+
+def check_problem(
+    a: Any, b: Any, alpha: Any, beta: Any, c: Any, trans_a: Any, trans_b: Any, accumulate: str, out: Any
+) -> Problem:
+    """Return the checked problem, or raise what `batched_matmul` promises."""
+    left = _op(_stack(a, "a"), trans_a, "trans_a")
+    right = _op(_stack(b, "b"), trans_b, "trans_b")
+    _check_words(left, right, accumulate)
+    m, k = left.shape[-2:]
+    if right.shape[-2] != k:
+        raise ValueError(
+            f"op(a) and op(b) must agree in the inner dimension, got {left.shape} and {right.shape}"
+        )
+    try:
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise ValueError(
+            f"the batches of a and b must be equal or broadcast, got {left.shape[:-2]} and {right.shape[:-2]}"
+        ) from None
+    shape = (*batch, m, right.shape[-1])
+    word = left.first.dtype
+    scalars = [_scalar(x, name, left.complex) for x, name in ((alpha, "alpha"), (beta, "beta"))]
+    addend = None
+    if scalars[1] != 0:
+        if c is None:
+            raise ValueError("c must be given when beta is not 0")
+        addend = _addend(c, shape, word, left.complex)
+    target = None if out is None else _target(out, shape, word, left.complex)
+    xp = check_same_device(a=left.first, b=right.first, c=addend, out=target)
+    return Problem(xp, left, right, addend, target, batch, scalars[0], scalars[1], accumulate)
+
+
+def _stack(x: Any, name: str) -> Stack:
+    if isinstance(x, HalfComplex):
+        stack = Stack(x.pairs, True)
+    elif isinstance(x, list | tuple) and x and all(hasattr(y, "ndim") for y in x):
+        stack = _listed(x, name)
+    else:
+        array = as_array(x, name)
+        if array.dtype.kind == "c":
+            raise TypeError(f"{name} is {array.dtype}; round it to half-complex with multiword.from_complex")
+        stack = Stack(array, False)
+    if stack.first.dtype not in HALF_WORDS:
+        raise TypeError(f"{name} must be float16, bfloat16 or HalfComplex, got {stack.first.dtype}")
+    if len(stack.shape) < 2:
+        raise ValueError(f"{name} must be a matrix or a stack of matrices, got shape {stack.shape}")
+    return stack
+
+
+def _listed(x: Any, name: str) -> Stack:
+    """A stack from a list of matrices, each a separate array."""
+    is_complex = [isinstance(y, HalfComplex) for y in x]
+    arrays = tuple(y.pairs if isinstance(y, HalfComplex) else as_array(y, name) for y in x)
+    kinds = {(c, str(y.dtype)) for c, y in zip(is_complex, arrays, strict=True)}
+    shapes = {y.shape for y in arrays}
+    if len(kinds) > 1:
+        raise TypeError(f"the matrices listed in {name} must be of one dtype, got {sorted(kinds)}")
+    if len(shapes) > 1 or arrays[0].ndim != 2 + is_complex[0]:
+        raise ValueError(f"the list {name} must hold matrices of one shape, got shapes {sorted(shapes)}")
+    for y in arrays[1:]:
+        check_same_device(**{f"{name}[0]": arrays[0], f"{name}[i]": y})
+    return Stack(arrays, is_complex[0])
+
+
+def _op(stack: Stack, trans: Any, name: str) -> Stack:
+    try:
+        transposed, conjugate = TRANSPOSITIONS[trans]
+    except (KeyError, TypeError):
+        raise ValueError(f"{name} must be False, True, 'N', 'T' or 'C', got {trans!r}") from None
+    turned = stack.T if transposed else stack
+    return Stack(turned.arrays, turned.complex, conjugate and turned.complex)
+
+
+def _check_words(a: Stack, b: Stack, accumulate: str) -> None:
+    kinds = [("half-complex " if s.complex else "") + str(s.first.dtype) for s in (a, b)]
+    if kinds[0] != kinds[1]:
+        raise TypeError(f"a and b must be of one kind, got {kinds[0]} and {kinds[1]}")
+    if accumulate not in ("fp32", "fp16"):
+        raise ValueError(f"accumulate must be 'fp32' or 'fp16', got {accumulate!r}")
+    if accumulate == "fp16" and a.first.dtype != np.float16:
+        raise ValueError(f"accumulate='fp16' needs float16 operands, got {a.first.dtype}")
+
+
+def _scalar(x: Any, name: str, is_complex: bool) -> float | complex:
+    try:
+        value = complex(x)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {x!r}") from None
+    if value.imag == 0:
+        return value.real
+    if not is_complex:
+        raise TypeError(f"{name} must be real for real matrices, got {x!r}")
+    return value
+
+
+def _addend(c: Any, shape: tuple[int, ...], word: np.dtype, is_complex: bool) -> Array:
+    stack = _stack(c, "c")
+    if stack.complex != is_complex or stack.first.dtype != word:
+        raise TypeError(
+            f"c must be of the operands' kind, {word}{' pairs' * is_complex}, got {stack.first.dtype}"
+        )
+    xp = check_same_device(c=stack.first)
+    try:
+        return xp.broadcast_to(stack.stacked(xp), (*shape, 2) if is_complex else shape)
+    except ValueError:
+        raise ValueError(f"c must have shape {shape} or broadcast to it, got {stack.shape}") from None
+
+
+def _target(out: Any, shape: tuple[int, ...], word: np.dtype, is_complex: bool) -> Array:
+    if isinstance(out, HalfComplex) != is_complex:
+        raise TypeError(
+            f"out must be {'a HalfComplex' if is_complex else 'an array'}, got {type(out).__name__}"
+        )
+    target = out.pairs if is_complex else out
+    stored = (*shape, 2) if is_complex else shape
+    if getattr(target, "shape", None) != stored or target.dtype != word:
+        found = f"{target.dtype} of shape {out.shape}" if hasattr(target, "dtype") else repr(target)
+        raise ValueError(f"out must be {word} of shape {shape}, got {found}")
+    if isinstance(target, np.ndarray) and not target.flags.writeable:
+        raise ValueError("out must be writeable")
+    return target

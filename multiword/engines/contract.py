@@ -1,0 +1,115 @@
+"""The contract that every engine fulfils."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import ml_dtypes
+import numpy as np
+
+from multiword.runtime.arrays import Array
+
+
+@dataclass(frozen=True)
+class Product:
+    """A kind of low-precision product: what goes in, what comes out, what is exact.
+
+    Attributes
+    ----------
+    name : the format of the words, as the caller names it.
+    word : dtype of the operands.
+    result : dtype of the accumulator and of the result.
+    word_bits : integers of magnitude at most 2**word_bits are words
+        (for int8, magnitudes up to 127 and the number -128).
+    exact_bits : a sum of integer products is exact while the sum of the magnitudes of its
+        terms is at most 2**exact_bits (for int32, below it).
+
+    >>> PRODUCTS["fp16"].result, PRODUCTS["fp16"].exact_bits
+    (dtype('float32'), 24)
+    """
+
+    name: str
+    word: np.dtype
+    result: np.dtype
+    word_bits: int
+    exact_bits: int
+
+
+PRODUCTS: dict[str, Product] = {
+    p.name: p
+    for p in (
+        Product("fp16", np.dtype(np.float16), np.dtype(np.float32), 11, 24),
+        Product("bf16", np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), 8, 24),
+        Product("tf32", np.dtype(np.float32), np.dtype(np.float32), 11, 24),
+        Product("fp32", np.dtype(np.float32), np.dtype(np.float32), 24, 24),
+        Product("int8", np.dtype(np.int8), np.dtype(np.int32), 7, 31),
+        Product("fp64", np.dtype(np.float64), np.dtype(np.float64), 53, 53),
+    )
+}
+"""The kinds of product, by the name of their words."""
+
+
+def get_product(name: str) -> Product:
+    """Return the kind of product of that name; ValueError, listing the known ones, for others."""
+    try:
+        return PRODUCTS[name]
+    except (KeyError, TypeError):
+        raise ValueError(f"unknown product {name!r}; known are {', '.join(PRODUCTS)}") from None
+
+
+class Engine(Protocol):
+    """Where one low-precision product is computed.
+
+    Operands are stored with the inner dimension contiguous, both of them: that is the layout
+    in which int8 tensor cores run at full rate, and every engine is as fast in it as in any.
+
+    Attributes
+    ----------
+    name : "host", "cublas" or "tensorcore".
+    padding : operands whose row counts and row lengths are multiples of this run at full speed.
+    products : the kinds of product, of `PRODUCTS`, that this engine has.
+
+    >>> from multiword import get_engine
+    >>> a, bt = np.float16([[1, 2]]), np.float16([[3, 4], [5, 6]])
+    >>> get_engine("host").multiply("fp16", a, bt)
+    array([[11., 17.]], dtype=float32)
+    """
+
+    name: str
+    """"host", "cublas" or "tensorcore"."""
+
+    padding: int
+    """Row counts and row lengths of operands that are multiples of this run at full speed."""
+
+    products: frozenset[str]
+    """The kinds of product that this engine has."""
+
+    def multiply(
+        self,
+        product: str,
+        a: Array,
+        bt: Array,
+        *,
+        out: Array | None = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> Array:
+        """Compute alpha·A·Bᵀ + beta·out, for one pair of matrices or a batch of pairs.
+
+        Parameters
+        ----------
+        product : a name in `PRODUCTS` that this engine has.
+        a : (..., m, k) array of the product's word dtype, last axis contiguous.
+        bt : (..., n, k) array of the same dtype, last axis contiguous; the leading axes
+            (at most one) are those of `a`.
+        out : (..., m, n) array of the product's result dtype, last axis contiguous, to write
+            to (it may not overlap the operands); a new one if None.
+        alpha, beta : scalars of the result dtype. With beta ≠ 0, `out` is added in the
+            result dtype's own arithmetic, after the inner product.
+
+        Returns
+        -------
+        `out`.
+        """
+        ...

@@ -1,0 +1,169 @@
+"""The engine on the GPU: `cublasGemmEx` and `cublasGemmStridedBatchedEx`."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from multiword.engines import libcublas as lib
+from multiword.engines.checks import check_multiply
+from multiword.engines.machine import rates
+from multiword.runtime.arrays import Array, import_cupy
+
+WORKSPACE_BYTES = 32 << 20
+"""What NVIDIA recommends for Hopper; given by us, so that calls can be captured in graphs."""
+
+STRIP, WIDE, DEEP = 2048, 6144, 2048
+"""Results of `WIDE` columns and more, with k >= `DEEP`, are computed in strips of so many rows: otherwise
+cuBLAS reads its operands from memory too often (int8 on an H200: 8 % slower at 6144, 14 to 36 % at 16384)."""
+
+STREAMS_KEPT = 8
+"""Handles kept for each thread; the least recently used one is given back beyond this."""
+
+# word format -> (operand type, result type, compute type, scalar dtype)
+_TYPES: dict[str, tuple[int, int, int, Any]] = {
+    "fp16": (lib.CUDA_R_16F, lib.CUDA_R_32F, lib.COMPUTE_32F, np.float32),
+    "bf16": (lib.CUDA_R_16BF, lib.CUDA_R_32F, lib.COMPUTE_32F, np.float32),
+    "tf32": (lib.CUDA_R_32F, lib.CUDA_R_32F, lib.COMPUTE_32F_FAST_TF32, np.float32),
+    "fp32": (lib.CUDA_R_32F, lib.CUDA_R_32F, lib.COMPUTE_32F, np.float32),
+    "int8": (lib.CUDA_R_8I, lib.CUDA_R_32I, lib.COMPUTE_32I, np.int32),
+    "fp64": (lib.CUDA_R_64F, lib.CUDA_R_64F, lib.COMPUTE_64F, np.float64),
+}
+
+
+nobody_captures = threading.RLock()
+"""Held while work is captured, and while handles are made or destroyed: that waits for the whole
+device, which no stream of it that is being captured survives."""
+
+
+class Handle:
+    """A cuBLAS handle bound to one stream of one device, with a workspace of its own."""
+
+    def __init__(self, stream: int) -> None:
+        self.pointer = ctypes.c_void_p()
+        with nobody_captures:
+            lib.routine("cublasCreate_v2")(ctypes.byref(self.pointer))
+        weakref.finalize(self, _destroy, self.pointer).atexit = False
+        self._workspace = import_cupy().cuda.alloc(WORKSPACE_BYTES)
+        lib.routine("cublasSetStream_v2")(self.pointer, stream)
+        lib.routine("cublasSetWorkspace_v2")(self.pointer, self._workspace.ptr, WORKSPACE_BYTES)
+
+
+def _destroy(pointer: ctypes.c_void_p) -> None:
+    with nobody_captures:
+        lib.routine("cublasDestroy_v2")(pointer)
+
+
+_local = threading.local()
+
+
+def current_handle() -> Handle:
+    """Return this thread's handle for CuPy's current device and stream.
+
+    Two streams never share a workspace, nor two threads a handle.
+    """
+    cupy = import_cupy()
+    key = (cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr)
+    handles: OrderedDict[tuple[int, int], Handle] = _local.__dict__.setdefault("handles", OrderedDict())
+    if key not in handles:
+        while len(handles) >= STREAMS_KEPT:
+            handles.popitem(last=False)
+        handles[key] = Handle(key[1])
+    handles.move_to_end(key)
+    return handles[key]
+
+
+def known_handle() -> Handle | None:
+    """This thread's handle for CuPy's current device and stream, if there is one."""
+    cuda = import_cupy().cuda
+    handles = _local.__dict__.get("handles", {})
+    return handles.get((cuda.runtime.getDevice(), cuda.get_current_stream().ptr))
+
+
+class Cublas:
+    """Low-precision products on an NVIDIA GPU through `cublasGemmEx`.
+
+    Needs CuPy arrays; runs on CuPy's current stream.
+
+    Parameters
+    ----------
+    batch : whether batches go to `cublasGemmStridedBatchedEx` or to `cublasGemmEx`, one product
+        after another; by default whichever was measured to be faster.
+    """
+
+    name = "cublas"
+    padding = 16
+    products = frozenset(_TYPES)
+
+    def __init__(self, batch: bool | None = None) -> None:
+        import_cupy()
+        lib.library()
+        self.batch = batch
+
+    def multiply(
+        self,
+        product: str,
+        a: Array,
+        bt: Array,
+        *,
+        out: Array | None = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> Array:
+        """As `Engine.multiply`; int8 operands must have k and both leading dimensions
+        divisible by 4 and be aligned to 4 bytes (cuBLAS's own condition)."""
+        _, out = check_multiply(self, product, a, bt, out, beta)
+        m, k = a.shape[-2:]
+        n = bt.shape[-2]
+        if out.size == 0:
+            return out
+        if k == 0:
+            # cuBLAS leaves the result alone where the inner dimension is empty.
+            out[...] = 0 if beta == 0 else beta * out
+            return out
+        if a.ndim == 3 and not self._together(product, m * n * k):
+            for left, right, target in zip(a, bt, out, strict=True):
+                self.multiply(product, left, right, out=target, alpha=alpha, beta=beta)
+            return out
+        if a.ndim == 2 and m >= 2 * STRIP and n >= WIDE and k >= DEEP:
+            for i in range(0, m, STRIP):
+                rows = slice(i, i + STRIP)
+                self._one_call(product, a[rows], bt, out[rows], alpha, beta)
+            return out
+        self._one_call(product, a, bt, out, alpha, beta)
+        return out
+
+    def _one_call(self, product: str, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
+        """One call of cuBLAS."""
+        (m, k), n = a.shape[-2:], bt.shape[-2]
+        word, result, compute, scalar = _TYPES[product]
+        scale, keep = np.array(alpha, scalar), np.array(beta, scalar)
+        # Row-major C = A·Bᵀ is column-major Cᵀ = B·Aᵀ, and row-major storage is the
+        # transpose of column-major: so bt comes first, transposed, and a second, plain.
+        head = (current_handle().pointer, lib.OP_T, lib.OP_N, n, m, k, scale.ctypes.data)
+        first, second = (bt.data.ptr, word, _leading(bt)), (a.data.ptr, word, _leading(a))
+        third = (keep.ctypes.data, out.data.ptr, result, _leading(out))
+        if a.ndim == 2:
+            lib.routine("cublasGemmEx")(*head, *first, *second, *third, compute, lib.GEMM_DEFAULT)
+        else:
+            lib.routine("cublasGemmStridedBatchedEx")(
+                *(*head, *first, _batch_stride(bt), *second, _batch_stride(a)),
+                *(*third, _batch_stride(out), len(a), compute, lib.GEMM_DEFAULT),
+            )
+
+    def _together(self, product: str, volume: int) -> bool:
+        return rates(self.name, product).batch(volume) if self.batch is None else self.batch
+
+
+def _leading(x: Array) -> int:
+    """The leading dimension of a matrix stored by rows, in elements."""
+    return max(x.strides[-2] // x.itemsize, x.shape[-1]) if x.shape[-2] > 1 else max(1, x.shape[-1])
+
+
+def _batch_stride(x: Array) -> int:
+    return int(x.strides[0] // x.itemsize)

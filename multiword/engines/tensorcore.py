@@ -1,0 +1,274 @@
+"""The engine that is a model: a tensor core of any generation, bit for bit, on the CPU."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from multiword.engines.blockfma import BlockFMA, Operands, prepare
+from multiword.engines.checks import check_multiply
+from multiword.engines.contract import get_product
+from multiword.engines.fma import chain, fma
+from multiword.engines.generations import Blocking, Generation, get_generation
+from multiword.rounding import round_to
+from multiword.runtime.arrays import Array, as_array, is_cupy
+
+SLAB_ROWS, SLAB_COLUMNS = 256, 512
+"""The largest number of results that are computed at once by one worker."""
+
+WORTH_A_WORKER = 1 << 15
+"""Results from which another worker gains more than waiting for the interpreter costs."""
+
+LONG_RUN = 4 << 30
+"""Products from which a run on a terminal shows its progress."""
+
+_NAN32 = np.uint32(0x7FFFFFFF).view(np.float32)
+_NAN16 = np.uint16(0x7FFF).view(np.float16)
+
+
+class TensorCore:
+    """The tensor core of a generation, bit for bit.
+
+    Parameters
+    ----------
+    generation : "V100", "T4", "A100", "L40S", "H100", "H200", "B200", or a `Generation`.
+    accumulate : "fp32", or "fp16" for the mode whose accumulator is half precision.
+    blocking : how a library's kernel cuts the inner dimension on top of the hardware (`Blocking`);
+        by default it does not: one part, in steps of the hardware's width.
+    workers : threads; None takes all cores.
+    progress : whether to show a progress bar; None shows it on a terminal for long runs.
+
+    As an engine its products are the formats of the generation's block FMA (fp16, and bf16 and
+    tf32 where the hardware has them), int8 (exact, modulo 2**32), and fp32 and fp64 as IEEE
+    fused multiply-adds to nearest, one after another in increasing k. float32 numbers that are no
+    tf32 words are rounded to it, to nearest even, as cuBLAS does. NaN results are the hardware's
+    canonical NaN (0x7fffffff).
+
+    Raises
+    ------
+    ValueError : unknown generation, or an option out of its range.
+
+    References
+    ----------
+    Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021).
+
+    >>> a, b = np.full((1, 4), 2.0**-12, np.float16), np.full((4, 1), 2.0**-12, np.float16)
+    >>> one = np.ones((1, 1), np.float32)
+    >>> [float(TensorCore(g).gemm(a, b, one)[0, 0] - 1) for g in ("V100", "A100")]
+    [0.0, 2.384185791015625e-07]
+    """
+
+    name = "tensorcore"
+    padding = 1
+
+    def __init__(
+        self,
+        generation: str | Generation = "H200",
+        *,
+        accumulate: str = "fp32",
+        blocking: Blocking | None = None,
+        workers: int | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.generation = get_generation(generation)
+        if accumulate not in ("fp32", "fp16"):
+            raise ValueError(f"unknown accumulate {accumulate!r}; known are fp32, fp16")
+        self.accumulate, self.blocking = accumulate, blocking or Blocking()
+        self.workers, self.progress = workers or os.cpu_count() or 1, progress
+        self.products = frozenset(self.generation.widths) | {"int8", "fp32", "fp64"}
+
+    def __repr__(self) -> str:
+        return f"TensorCore({self.generation.name!r}, accumulate={self.accumulate!r}, {self.blocking})"
+
+    def with_arithmetic(self, **changes: object) -> TensorCore:
+        """The same core with fields of its `Generation` changed, such as rounding="RN".
+
+        >>> TensorCore("V100").with_arithmetic(rounding="RN").generation.rounding
+        'RN'
+        """
+        return TensorCore(
+            replace(self.generation, **changes),  # type: ignore[arg-type]
+            accumulate=self.accumulate,
+            blocking=self.blocking,
+            workers=self.workers,
+            progress=self.progress,
+        )
+
+    def gemm(self, a: object, b: object, c: object = None, *, word: str = "fp16") -> np.ndarray:
+        """D = A·B + C, with C in the accumulator from the start.
+
+        Parameters
+        ----------
+        a, b : (m, k) and (k, n) arrays; numbers that are not words of the format are first
+            rounded to it, to nearest even.
+        c : (m, n) array, or None for zeros.
+        word : "fp16", "bf16", "tf32", or "int8", "fp32", "fp64".
+
+        Returns
+        -------
+        (m, n) float32 array; float16 with accumulate="fp16", float64 for word="fp64",
+        int32 for "int8".
+
+        Raises
+        ------
+        ValueError : shapes that do not fit, or a word that this generation lacks.
+        TypeError : an array that is not numeric, or not NumPy's.
+        """
+        product = get_product(word)
+        if word not in self.products:
+            known = ", ".join(sorted(self.products))
+            raise ValueError(f"{self.generation.name} has no {word!r} product; it has {known}")
+        left, right = _on_host(a, "a"), _on_host(b, "b")
+        if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
+            raise ValueError(f"a must be (m, k) and b (k, n), got {left.shape} and {right.shape}")
+        if product.word.kind != "i":
+            left, right = round_to(left, word), round_to(right, word)
+        left, right = (np.ascontiguousarray(x, dtype=product.word) for x in (left, right))
+        result = np.dtype(np.float16) if self._is_half(word) else product.result
+        shape = (left.shape[0], right.shape[1])
+        start = None
+        if c is not None:
+            start = _on_host(c, "c")
+            if start.shape != shape:
+                raise ValueError(f"c must be of shape {shape}, got {start.shape}")
+            start = start.astype(result)
+        return self._product(word, left, right, start).astype(result, copy=False)
+
+    def multiply(
+        self,
+        product: str,
+        a: Array,
+        bt: Array,
+        *,
+        out: Array | None = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> Array:
+        """As `Engine.multiply`; alpha and beta come after the accumulation, as in cuBLAS."""
+        kind, out = check_multiply(self, product, a, bt, out, beta)
+        whole = (x if x.ndim == 3 else x[None] for x in (a, bt, out))
+        for left, right, target in zip(*whole, strict=True):
+            sums = self._product(product, left, right.T, None).astype(kind.result, copy=False)
+            target[...] = _scale_and_add(sums, target, alpha, beta)
+        return out
+
+    def _is_half(self, word: str) -> bool:
+        return self.accumulate == "fp16" and word in self.generation.widths
+
+    def _product(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
+        """C + A·B in the accumulator's arithmetic, any word; the parts of k added outside."""
+        shape = (a.shape[0], b.shape[1])
+        if word == "int8":
+            # |a·b| ≤ 2**14 makes float64 exact up to k = 2**39; int32 keeps the low 32 bits.
+            exact = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
+            return (exact + (0 if c is None else c)).astype(np.int32)
+        result = np.dtype(np.float16) if self._is_half(word) else get_product(word).result
+        zeros = np.zeros(shape, result)
+        first, *others = self.blocking.parts(a.shape[1]) or [(0, 0)]
+        with np.errstate(all="ignore"):
+            total = self._part(word, a, b, zeros if c is None else c, first).astype(result)
+            for part in others:
+                total += self._part(word, a, b, zeros, part).astype(result)
+        return _canonical(total)
+
+    def _part(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, part: tuple) -> np.ndarray:
+        """c + A·B over one part of the inner dimension."""
+        a, b = a[:, slice(*part)], b[slice(*part)]
+        return chain(a, b, c) if word in ("fp32", "fp64") else self._tensor_product(word, a, b, c)
+
+    def _tensor_product(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        """C + A·B on the tensor core alone, in slabs shared among the workers."""
+        m, n = c.shape
+        if n < m:  # the arithmetic is symmetric, and long rows are faster
+            return self._tensor_product(word, b.T, a.T, c.T).T
+        if word == "tf32":
+            a, b = round_to(a, word), round_to(b, word)
+        c = c.astype(np.float64)
+        size = np.abs(c[c != 0])
+        ordinary = self.accumulate == "fp32" and bool(((size >= 2.0**-90) & (size <= 2.0**100)).all())
+        operands = prepare(a, b, word, self.generation, wide=not ordinary)
+        height = max(-(-m // self.workers), -(-WORTH_A_WORKER // max(1, min(n, SLAB_COLUMNS))))
+        height = max(1, min(SLAB_ROWS, height))
+        corners = [
+            (slice(i, min(i + height, m)), slice(j, min(j + SLAB_COLUMNS, n)))
+            for i in range(0, m, height)
+            for j in range(0, n, SLAB_COLUMNS)
+        ]
+        out = np.empty(c.shape, np.float32)
+
+        def compute(corner: tuple[slice, slice]) -> None:
+            out[corner] = self._slab(word, operands, corner, c[corner])
+
+        workers = min(self.workers, len(corners))
+        if workers <= 1:
+            for corner in self._shown(corners, a.size * n):
+                compute(corner)
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                for _ in self._shown(pool.map(compute, corners), a.size * n, len(corners)):
+                    pass
+        return out
+
+    def _slab(self, word: str, x: Operands, corner: tuple[slice, slice], c: np.ndarray) -> np.ndarray:
+        """One slab of results, block after block of the inner dimension."""
+        rows, columns = corner
+        width = self.generation.widths[word]
+        core = BlockFMA(self.generation, self.accumulate, c.shape, width, x.wide)
+        special = np.where(np.isfinite(c), 0.0, c)
+        c = np.where(np.isfinite(c), c, 0.0).astype(x.a.dtype)
+        with np.errstate(all="ignore"):
+            for step in self.blocking.steps(0, len(x.a), width):
+                block = slice(*step)
+                core.step(x.a[block, rows], x.b[block, columns], x.ea[block, rows], x.eb[block, columns], c)
+                if x.special_a is not None and x.special_b is not None:
+                    beyond = x.special_a[block, rows].T @ x.special_b[block, columns]
+                    special += np.where(np.isfinite(beyond), 0.0, beyond)
+                if x.wide:
+                    overflow = np.isinf(c)
+                    special += np.where(overflow & (special == 0), c, 0.0)
+                    c[overflow] = 0.0
+        return np.where(special == 0, c, special)
+
+    def _shown(self, steps: Iterable, products: int, total: int | None = None) -> Iterable:
+        """The same steps, with a progress bar where one is wanted."""
+        wanted = self.progress
+        if wanted is None:
+            wanted = products >= LONG_RUN and sys.stderr.isatty()
+        if not wanted:
+            return steps
+        from rich.console import Console
+        from rich.progress import track
+
+        label = f"Tensor core ({self.generation.name})"
+        return track(steps, label, total=total, console=Console(stderr=True), transient=True)
+
+
+def _on_host(x: object, name: str) -> np.ndarray:
+    array = as_array(x, name)
+    if is_cupy(array):
+        raise TypeError(f"{name} must be a NumPy array, since the model runs on the CPU: move it yourself")
+    return np.asarray(array)
+
+
+def _canonical(x: np.ndarray) -> np.ndarray:
+    """NaN results as the hardware writes them."""
+    if x.dtype.kind != "f" or x.dtype == np.float64:
+        return x
+    return np.where(np.isnan(x), _NAN32 if x.dtype == np.float32 else _NAN16, x)
+
+
+def _scale_and_add(sums: np.ndarray, out: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+    """alpha·sums + beta·out in the result's own arithmetic: beta·out rounded, then one fma."""
+    if alpha == 1 and beta == 0:
+        return sums
+    with np.errstate(all="ignore"):
+        scale, keep = np.array(alpha, sums.dtype), np.array(beta, sums.dtype)
+        if sums.dtype.kind == "i":
+            return scale * sums + (keep * out if beta else np.zeros_like(sums))
+        added = keep * out if beta else np.zeros_like(sums)
+        return _canonical(fma(np.broadcast_to(scale, sums.shape), sums, added))

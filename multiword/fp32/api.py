@@ -1,0 +1,311 @@
+"""`matmul`: float32 products from words, the public face."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from multiword.engines import Engine, get_engine
+from multiword.fp32.attempt import Task, attempt, objection, prepare, split_panels, unconditional
+from multiword.fp32.finish import round_product
+from multiword.fp32.plan import Plan, candidates, make_plan, name_of
+from multiword.fp32.schemes import SCHEMES, Scheme
+from multiword.runtime.arrays import Array, as_array, check_same_device, device_of, namespace
+from multiword.runtime.memory import WorkspaceTooSmall, default_workspace
+
+
+def matmul(
+    a: object,
+    b: object,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: object = None,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    accuracy: str = "fp32",
+    scheme: str | Scheme | None = None,
+    word: str | None = None,
+    words: int | None = None,
+    block: int | None = None,
+    accumulate: str | None = None,
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+    out: Array | None = None,
+) -> Array:
+    """alpha·op(A)·op(B) + beta·C in float32, from products of short words on tensor cores.
+
+    Parameters
+    ----------
+    a : (..., m, k) float32 array, NumPy or CuPy; (..., k, m) with `trans_a`. Types that float32
+        holds exactly (float16, bfloat16, short integers, booleans) are promoted.
+    b : (..., k, n) likewise; (..., n, k) with `trans_b`. Leading axes broadcast as in np.matmul.
+    alpha, beta : real scalars.
+    c : float32, broadcast to the result's shape, read unless beta = 0.
+    trans_a, trans_b : whether to multiply by the transpose.
+    accuracy : "fp32", the only one: an error no larger than that of the native fp32 product,
+        with the fastest scheme that the data allows. On tensor cores "fast-fp16", else
+        "steady-fp16", "steady-tf32" or "fp64" (one plain product, rounded once); each is given up if what is
+        seen of the data speaks against it. Without tensor cores it is the native fp32 product.
+    scheme : use this scheme, by name (`SCHEMES`) or as a `Scheme`, whatever its accuracy.
+    word, words, block, accumulate : fields of the scheme to change; alone they stand for a
+        scheme with scaled lines and words. block=0 takes all of k.
+    engine : "auto", "host", "cublas", "tensorcore" or an `Engine`.
+    workspace : bytes that may be used beyond inputs and result; by default 2 GiB, or two fifths of
+        a GPU's memory. Larger products are computed in panels of rows and columns, on the same
+        words: only a library that chooses another kernel for a smaller product can show in the bits.
+    out : float32 array for the result, written once it is complete.
+
+    Returns
+    -------
+    (..., m, n) float32 array, `out` if given. Infinities and NaNs give in their rows and columns
+    what IEEE arithmetic gives, and disturb nothing else.
+
+    Raises
+    ------
+    TypeError : float64 or complex operands (`ozaki.accurate_dgemm` multiplies those), mixed NumPy
+        and CuPy.
+    ValueError : shapes or options that do not fit.
+
+    References
+    ----------
+    Fasi, Higham, Lopez, Mary and Mikaitis, "Matrix multiplication in multiword arithmetic"
+    (2022). Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores" (2022).
+
+    >>> a, b = np.float32([[1, 2**-12], [3, 4]]), np.float32([[5, 6], [7, 8]])
+    >>> matmul(a, b, scheme="double-fp16").tolist()
+    [[5.001708984375, 6.001953125], [43.0, 50.0]]
+    """
+    left, right, addend, shape = _operands(a, b, c, trans_a, trans_b, beta, out)
+    chosen = _chosen(accuracy, scheme, word, words, block, accumulate)
+    core = get_engine(engine, left)
+    xp = check_same_device(a=left, b=right, c=addend, out=out)
+    limit = _limit(workspace, left)
+
+    def task(a: Array, b: Array, c: Array | None) -> Task:
+        return Task(core, a, b.T, float(alpha), float(beta), c, limit)
+
+    with device_of(left):
+        if left.ndim == 2 and right.ndim == 2:
+            result = _product(task(left, right, addend), chosen)
+        elif _native(core, chosen, shape, left.shape[-1]) and alpha == 1 and addend is None:
+            result = xp.matmul(left, right)
+        else:
+            result = xp.empty(shape, np.float32)
+            for index, one, other in _stack(left, right, shape):
+                part = addend[index] if addend is not None else None
+                result[index] = _product(task(one, other, part), chosen)
+        if out is None:
+            return result
+        out[...] = result
+    return out
+
+
+def matmul_plan(
+    a: object,
+    b: object,
+    *,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    accuracy: str = "fp32",
+    scheme: str | Scheme | None = None,
+    word: str | None = None,
+    words: int | None = None,
+    block: int | None = None,
+    accumulate: str | None = None,
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+) -> Plan:
+    """What `matmul` would do with these matrices: scheme, calls, workspace, bound.
+
+    Looks at the data (both matrices are split, nothing is multiplied). For stacks, the plan is
+    that of the first pair.
+
+    Parameters
+    ----------
+    a, b : (..., m, k) and (..., k, n) arrays, as in `matmul`.
+    trans_a, trans_b, accuracy, scheme, word, words, block, accumulate, engine, workspace : as in
+        `matmul`.
+
+    Returns
+    -------
+    A `Plan`; print it.
+
+    Raises
+    ------
+    TypeError, ValueError : as `matmul`.
+
+    >>> print(matmul_plan(np.ones((4, 300), np.float32), np.ones((300, 5), np.float32)))
+    product     (4, 300) by (300, 5), float32, engine host
+    scheme      fp32: 1 fp32 word, 1 product in 1 call
+    block       all of k, summed in fp32
+    workspace   0.0 MiB in 1 panel
+    bound       1.8e-05 of |A||B|
+    """
+    left, right, _, shape = _operands(a, b, None, trans_a, trans_b, 0.0, None)
+    check_same_device(a=left, b=right)
+    core, limit = get_engine(engine, left), _limit(workspace, left)
+    chosen = _chosen(accuracy, scheme, word, words, block, accumulate)
+    for _, one, other in _stack(left, right, shape):
+        with device_of(one):
+            return _plan(Task(core, one, other.T, 1.0, 0.0, None, limit), chosen)
+    return make_plan(left.shape[-2], right.shape[-1], left.shape[-1], core, "fp32", SCHEMES["fp32"], limit)
+
+
+def _plan(task: Task, chosen: str | Scheme | None) -> Plan:
+    m, n, k = task.shape
+    if chosen is not None:
+        return make_plan(m, n, k, task.engine, *name_of(chosen), task.workspace)
+    rejected = []
+    for name, rule in candidates(m, n, k, task.engine):
+        reason = None
+        if not rule.plain and m and n and k:
+            for _, pair in split_panels(task, prepare(task, rule, guess=True), reporting=True):
+                seen = pair.seen()
+            reason = objection(seen, rule, k, steady=name.startswith("steady"))
+        if reason is None:
+            break
+        rejected.append((name, reason))
+    return make_plan(m, n, k, task.engine, name, rule, task.workspace, tuple(rejected))
+
+
+def _product(task: Task, chosen: str | Scheme | None) -> Array:
+    """One product; on a GPU short of memory, in ever smaller panels."""
+    m, n, k = task.shape
+    if 0 in (m, n, k):
+        xp = namespace(task.a)
+        everything = slice(None), slice(None)
+        out = xp.empty((m, n), np.float32)
+        return round_product(xp.zeros((m, n)), out=out, **task.finishing(everything))
+    while True:
+        try:
+            return _within(task, chosen)
+        except WorkspaceTooSmall:
+            raise
+        except MemoryError as error:  # CuPy's is one, too
+            # What was promised is not there: smaller panels, until not even one is.
+            limit = min(task.workspace, 64 * ((m + n) * k + m * n)) // 2  # no scheme takes more
+            if not limit:
+                raise MemoryError(f"there is no room for the {m} x {n} result: {error}") from error
+            task = replace(task, workspace=limit)
+
+
+def _within(task: Task, chosen: str | Scheme | None) -> Array:
+    """One product within the task's workspace."""
+    if chosen is not None:
+        return unconditional(task, name_of(chosen)[1])
+    for name, rule in candidates(*task.shape, task.engine):
+        if rule.plain:
+            return unconditional(task, rule)
+        result, _ = attempt(task, rule, steady=name.startswith("steady"))
+        if result is not None:
+            return result
+    raise AssertionError("the last candidate is a plain product")
+
+
+def _native(core: Engine, chosen: str | Scheme | None, shape: tuple[int, ...], k: int) -> bool:
+    """Whether all products of a stack are the array library's own in fp32."""
+    if core.name not in ("host", "cublas"):
+        return False
+    if chosen is None:
+        (_, rule), *_ = candidates(shape[-2], shape[-1], k, core)
+    else:
+        _, rule = name_of(chosen)
+    return rule.plain and rule.word == "fp32"
+
+
+def _limit(workspace: int | None, like: Array) -> int:
+    limit = default_workspace(like) if workspace is None else operator.index(workspace)
+    if limit < 0:
+        raise ValueError(f"workspace must not be negative, got {limit}")
+    return limit
+
+
+def _chosen(
+    accuracy: str,
+    scheme: str | Scheme | None,
+    word: str | None,
+    words: int | None,
+    block: int | None,
+    accumulate: str | None,
+) -> str | Scheme | None:
+    """The scheme asked for; None if it is to be chosen."""
+    changes: dict[str, Any] = {"word": word, "words": words, "accumulate": accumulate}
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if block is not None:
+        changes["block"] = block or None
+    if accuracy != "fp32":
+        raise ValueError(f"accuracy must be 'fp32', got {accuracy!r}; for more take ozaki's products")
+    if scheme is None and not changes:
+        return None
+    if not changes:
+        return scheme
+    base = name_of(scheme)[1] if scheme is not None else Scheme()
+    if scheme is None and word in ("fp32", "fp64"):
+        changes.setdefault("words", 1)
+    return replace(base, **changes)
+
+
+def _operands(
+    a: object, b: object, c: object, trans_a: bool, trans_b: bool, beta: float, out: Array | None
+) -> tuple[Array, Array, Array | None, tuple[int, ...]]:
+    left, right = _float32(a, "a"), _float32(b, "b")
+    for name, x in (("a", left), ("b", right)):
+        if x.ndim < 2:
+            raise ValueError(f"{name} must have at least two axes, got shape {x.shape}")
+    left = left.swapaxes(-1, -2) if trans_a else left
+    right = right.swapaxes(-1, -2) if trans_b else right
+    if left.shape[-1] != right.shape[-2]:
+        raise ValueError(f"the inner dimensions of a and b differ: {left.shape} by {right.shape}")
+    leading = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    shape = (*leading, left.shape[-2], right.shape[-1])
+    addend = None
+    if beta != 0:
+        if c is None:
+            raise ValueError("c must be given when beta is not 0")
+        addend = _float32(c, "c")
+        try:
+            addend = namespace(addend).broadcast_to(addend, shape)
+        except ValueError:
+            raise ValueError(f"c must broadcast to {shape}, got {addend.shape}") from None
+    if out is not None and (getattr(out, "shape", None) != shape or out.dtype != np.float32):
+        got = f"{getattr(out, 'dtype', type(out).__name__)} of {getattr(out, 'shape', '')}"
+        raise ValueError(f"out must be float32 of shape {shape}, got {got}")
+    return left, right, addend, shape
+
+
+def _float32(x: object, name: str) -> Array:
+    """`x` as float32, if that loses nothing whatever its values."""
+    array = as_array(x, name)
+    if array.dtype == np.float32:
+        return array
+    if array.dtype.kind == "c":
+        raise TypeError(
+            f"{name} is {array.dtype}; ozaki.accurate_cgemm and accurate_zgemm multiply complex numbers"
+        )
+    if array.dtype.name != "bfloat16" and np.promote_types(array.dtype, np.float32) != np.float32:
+        raise TypeError(
+            f"{name} is {array.dtype}, which float32 does not hold: ozaki.accurate_dgemm multiplies it, "
+            f"or convert it with astype('float32')"
+        )
+    return array.astype(np.float32)
+
+
+def _stack(
+    left: Array, right: Array, shape: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], Array, Array]]:
+    """Each index of the leading axes, with its two matrices."""
+    leading = shape[:-2]
+    for index in np.ndindex(leading):
+        yield index, _pick(left, index), _pick(right, index)
+
+
+def _pick(x: Array, index: tuple[int, ...]) -> Array:
+    """The matrix of a stack that broadcasting puts at `index`."""
+    own = x.shape[:-2]
+    used = index[len(index) - len(own) :]
+    return x[tuple(0 if size == 1 else i for i, size in zip(used, own, strict=True))]

@@ -1,0 +1,181 @@
+"""What `matmul` would do, without doing it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from multiword.engines import Engine
+from multiword.engines.generations import Generation
+from multiword.fp32.bounds import error_bound
+from multiword.fp32.mmm import generation_of
+from multiword.fp32.panels import Panels, choose_panels
+from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
+
+AUTOMATIC = ("fast-fp16", "steady-fp16", "steady-tf32")
+"""What accuracy="fp32" tries on tensor cores, fastest first, before a plain product."""
+
+_FULL_RATE_FP64 = ("V100", "A100", "H100", "H200", "B200")
+"""Chips on which a product in fp64 is about as fast as one in fp32."""
+
+_FP32_RATE, _BANDWIDTH, _LAUNCHES = 50e12, 3e12, 180e-6
+_LONG_RATE, _SHORT_RATE = 700e12, 350e12
+"""Flops (of words in long and in short blocks) and bytes a second, and seconds of launching and waiting, of
+an H200: they only decide from which size on words are worth their while, and the ratios are much alike on
+other tensor cores."""
+
+WAVE = 1 << 22
+"""Results that occupy all multiprocessors of an H200 with tiles of 128 by 256."""
+
+
+def words_pay(m: int, n: int, k: int) -> bool:
+    """Whether three products of words are faster than one in fp32, by a model of the time."""
+    rate = _SHORT_RATE if few_results(m, n) else _LONG_RATE
+    words = 6.0 * m * n * k / rate + (8.0 * (m + n) * k + 20.0 * m * n) / _BANDWIDTH + _LAUNCHES
+    return words < 2.0 * m * n * k / _FP32_RATE
+
+
+def few_results(m: int, n: int) -> bool:
+    """Whether a library splits k among idle multiprocessors: the words then take short blocks.
+
+    What is given back in advance for long sums would be too much for the short ones that they become.
+    """
+    return m * n < 2 * WAVE
+
+
+_BLOCK = {25: 1.0, 24: 0.25, 23: 0.0625}
+"""By what to shorten blocks for tensor cores of F fraction bits: they lose more in each step."""
+
+
+def long_block(k: int, factor: int = 64) -> int:
+    """The block of "fast-fp16": the largest power of two up to factor·√k, between 512 and 8192.
+
+    For sums of no definite sign what is left of the drift, relative to |A||B|, grows as b/√k,
+    while the rounding errors of an fp32 sum do not grow; 64 keeps the former at two thirds of the
+    latter in its largest element, and at half on average (benchmarks/notes-multiword.md).
+
+    >>> [long_block(k) for k in (100, 2048, 4096, 16384, 10**6)]
+    [512, 2048, 4096, 8192, 8192]
+    """
+    return min(8192, max(512, 1 << int(math.log2(factor * math.sqrt(max(k, 1))))))
+
+
+def short_block(k: int) -> int:
+    """The block of the steady schemes: the largest power of two up to 8·√k, between 64 and 512.
+
+    >>> [short_block(k) for k in (64, 2048, 4096, 10**6)]
+    [64, 256, 512, 512]
+    """
+    return min(512, max(64, 1 << int(math.log2(8 * math.sqrt(max(k, 1))))))
+
+
+def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Scheme], ...]:
+    """The schemes that accuracy="fp32" tries for this shape, fastest first, with their names.
+
+    Where there are no tensor cores the native fp32 product is the fastest of fp32's accuracy.
+    """
+    generation = generation_of(engine)
+    if generation is None or (engine.name == "cublas" and not words_pay(m, n, k)):
+        return (("fp32", SCHEMES["fp32"]),)
+    library = engine.name == "cublas"
+    # Not many results: an fp32 product whose k is cut into parts has half the error.
+    tried = _candidates(k, generation, 32 if library and m * n < 4 * WAVE else 64)
+    return tried[1:] if library and few_results(m, n) and len(tried) > 2 else tried
+
+
+@lru_cache(maxsize=256)
+def _candidates(k: int, generation: Generation, factor: int) -> tuple[tuple[str, Scheme], ...]:
+    shorter, tuned = _BLOCK.get(generation.fraction_bits, 1.0), []
+    for name in AUTOMATIC:
+        scheme = SCHEMES[name]
+        if scheme.word in generation.widths:
+            block = long_block(k, factor) if name == "fast-fp16" else short_block(k)
+            tuned.append((name, replace(scheme, block=max(64, int(block * shorter)))))
+    plain = "fp64" if generation.name in _FULL_RATE_FP64 else "fp32"
+    return (*tuned, (plain, SCHEMES[plain]))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a call of `matmul` would do.
+
+    Attributes
+    ----------
+    m, n, k : the product is (m, k) by (k, n).
+    engine : name of the engine.
+    choice : name of the scheme, or "given".
+    scheme : the scheme itself.
+    rejected : the faster schemes that were tried first, each with the reason against it.
+    products : matrix products of words, as multiples of the m·n·k of one.
+    calls : calls of the engine for each panel.
+    panels : panels of rows and columns that the product is cut into.
+    workspace : bytes for words and sums.
+    bound : worst-case bound of the componentwise error |C - Ĉ|_ij / (|A||B|)_ij.
+
+    A chosen scheme of words is still checked when its product is there (sums of one sign,
+    cancellation by centring); if a check fails, the product is computed again in fp64.
+
+    >>> import numpy as np
+    >>> from multiword import matmul_plan
+    >>> x = np.ones((64, 64), np.float32)
+    >>> matmul_plan(x, x, scheme="double-fp16").products
+    3
+    """
+
+    m: int
+    n: int
+    k: int
+    engine: str
+    choice: str
+    scheme: Scheme
+    rejected: tuple[tuple[str, str], ...]
+    products: int
+    calls: int
+    panels: int
+    workspace: int
+    bound: float
+
+    def __str__(self) -> str:
+        s = self.scheme
+        lines = [
+            f"product     ({self.m}, {self.k}) by ({self.k}, {self.n}), float32, engine {self.engine}",
+            f"scheme      {self.choice}: {s.words} {s.word} word{'s' * (s.words > 1)}, "
+            f"{self.products} product{'s' * (self.products > 1)} "
+            f"in {self.calls} call{'s' * (self.calls > 1)}",
+            f"block       {s.block or 'all of k'}, summed in {s.accumulate}",
+            f"workspace   {self.workspace / 2**20:.1f} MiB in {self.panels} panel{'s' * (self.panels > 1)}",
+            f"bound       {self.bound:.1e} of |A||B|",
+        ]
+        return "\n".join(lines + [f"rejected    {name}: {reason}" for name, reason in self.rejected])
+
+
+def make_plan(
+    m: int,
+    n: int,
+    k: int,
+    engine: Engine,
+    choice: str,
+    scheme: Scheme,
+    limit: int,
+    rejected: tuple[tuple[str, str], ...] = (),
+) -> Plan:
+    """Fill in what follows from the shape and the scheme."""
+    pairs = scheme.pairs
+    levels = len({i + j for i, j in pairs}) if scheme.joined else len(pairs)
+    blocks = -(-k // scheme.block) if scheme.block else 1
+    blocked = 1 if scheme.blocked == "first" else levels
+    native = scheme.word == "fp32" and engine.name in ("host", "cublas")
+    panels = Panels(m, n, 0) if native else choose_panels(m, n, k, scheme, limit, engine.name != "cublas")
+    return Plan(
+        *(m, n, k, engine.name, choice, scheme, rejected, len(pairs)),
+        calls=levels + blocked * (max(blocks, 1) - 1),
+        panels=-(-m // max(panels.rows, 1)) * -(-n // max(panels.columns, 1)),
+        workspace=panels.bytes,
+        bound=error_bound(k, scheme, generation=generation_of(engine)),
+    )
+
+
+def name_of(scheme: str | Scheme) -> tuple[str, Scheme]:
+    """A scheme with its name; "given" for one that has none."""
+    return (scheme, get_scheme(scheme)) if isinstance(scheme, str) else ("given", scheme)

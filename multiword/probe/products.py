@@ -1,0 +1,81 @@
+"""Chosen inner products on any engine: many at once, as the diagonal of one product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+
+import ml_dtypes
+import numpy as np
+
+from multiword.engines import Engine
+from multiword.runtime.arrays import Array, import_cupy
+
+Term = tuple[float, float]
+"""The two factors of one product."""
+
+WORDS = ("fp16", "bf16", "tf32")
+"""The word formats that can be probed."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where chosen inner products run: an engine, a word format and the shape of the product.
+
+    The shape matters on a GPU: the library chooses its kernel by it. At 256 cuBLAS takes, on an
+    H200, one that accumulates the whole inner dimension in one chain, in all three formats.
+    """
+
+    engine: Engine
+    word: str
+    size: int = 256
+
+    def __post_init__(self) -> None:
+        if self.word not in WORDS:
+            raise ValueError(f"unknown word format {self.word!r}; known are {', '.join(WORDS)}")
+
+    def sums(self, rows: Sequence[dict[int, Term]]) -> np.ndarray:
+        """Inner products of which each is given as position in k → product; the rest is 0."""
+        a, b = np.zeros((2, len(rows), self.size), np.float32)
+        for r, row in enumerate(rows):
+            for position, (x, y) in row.items():
+                a[r, position], b[r, position] = x, y
+        xp = array_module(self.engine)
+        return diagonal(self.engine, self.word, xp.asarray(a), xp.asarray(b), self.size, self.size)
+
+
+def array_module(engine: Engine) -> ModuleType:
+    """CuPy for the engine on the GPU, NumPy for the others."""
+    return import_cupy() if engine.name == "cublas" else np
+
+
+def as_words(x: Array, word: str) -> Array:
+    """Float32 `x`, whose values are words already, in the format's dtype, where it is."""
+    if word == "fp16":
+        return x.astype(np.float16)
+    if word == "tf32":
+        return x
+    return (x.view(np.uint32) >> 16).astype(np.uint16).view(ml_dtypes.bfloat16)
+
+
+def diagonal(engine: Engine, word: str, a: Array, bt: Array, m: int, n: int) -> np.ndarray:
+    """Inner products of the rows of `a` with those of `bt`, (count, k) float32 words each, as the
+    diagonals of as many (m, n) products as it takes; float64 on the host."""
+    xp, size, k = array_module(engine), max(1, min(m, n)), a.shape[1]
+    found = [np.zeros(0)]
+    for start in range(0, len(a), size):
+        part = slice(start, start + size)
+        count = len(a[part])
+        left, right = xp.zeros((m, k), np.float32), xp.zeros((n, k), np.float32)
+        left[:count], right[:count] = a[part], bt[part]
+        result = engine.multiply(word, as_words(left, word), as_words(right, word)).diagonal()[:count]
+        found.append((result if xp is np else xp.asnumpy(result)).astype(np.float64))
+    return np.concatenate(found)
+
+
+def term(value: float, exponent: int = 0) -> Term:
+    """The product value·2**exponent as two factors that share the exponent; either is normal in fp16
+    for exponents down to about -27, so no probe of small terms depends on subnormals."""
+    half = exponent // 2
+    return value * 2.0**half, 2.0 ** (exponent - half)

@@ -1,0 +1,157 @@
+"""The report: findings side by side, as a table and as JSON."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from multiword.engines import Engine, get_engine
+from multiword.engines.generations import GENERATIONS
+from multiword.engines.tensorcore import TensorCore
+from multiword.probe.findings import Findings
+from multiword.probe.half import HalfCublas
+from multiword.probe.products import WORDS
+from multiword.probe.tests import probe
+from multiword.runtime.arrays import import_cupy
+
+_ROWS = {
+    "result": "Result format",
+    "width": "Products added in one step",
+    "fraction_bits": "Fraction bits kept below the largest exponent",
+    "alignment": "Rounding of the aligned terms",
+    "rounding": "Rounding of the sum",
+    "carry_bits": "Carry bits above the largest exponent",
+    "exponent_is_sum": "A product's exponent is the sum of its factors'",
+    "products_exact": "Products exact",
+    "order_matters": "Order within a step matters",
+    "normalised_in_addition": "Normalised in addition",
+    "normalised_in_subtraction": "Normalised in subtraction",
+    "monotone": "Monotone",
+    "subnormal_inputs": "Subnormal inputs kept",
+    "subnormal_sums": "Subnormal results from normal inputs",
+    "subnormal_accumulator": "Subnormal accumulator kept",
+}
+
+
+def survey(engines: Iterable[Engine], words: Iterable[str] = WORDS) -> tuple[list[Findings], list[str]]:
+    """Probe each engine in each format that it has; return findings, and notes on what could not be.
+
+    Parameters
+    ----------
+    engines : any `Engine`s.
+    words : formats to probe, of "fp16", "bf16" and "tf32".
+
+    Returns
+    -------
+    A `Findings` for each engine and format, and a sentence for each that could not be probed.
+
+    >>> from multiword import TensorCore
+    >>> found, notes = survey([TensorCore("V100"), TensorCore("H100")], ["fp16"])
+    >>> [(f.engine, f.width, f.fraction_bits) for f in found], notes
+    ([('V100', 4, 23), ('H100', 16, 25)], [])
+    """
+    words = list(words)
+    found, notes = [], []
+    for engine in engines:
+        for word in words:
+            if word not in engine.products:
+                continue
+            try:
+                found.append(probe(engine, word))
+            except ValueError as error:
+                notes.append(str(error))
+    return found, notes
+
+
+def named_engine(name: str) -> Engine:
+    """The engine of that name: "cublas", "host" or a generation of `TensorCore`; with "/fp16" after
+    it, the mode whose accumulator and result are half precision."""
+    plain, _, accumulate = name.partition("/")
+    if accumulate not in ("", "fp16", "fp32"):
+        raise ValueError(f"unknown accumulator {accumulate!r}; known are fp16, fp32")
+    if plain in GENERATIONS:
+        return TensorCore(plain, accumulate=accumulate or "fp32")
+    return HalfCublas() if (plain, accumulate) == ("cublas", "fp16") else get_engine(plain)
+
+
+def default_names() -> list[str]:
+    """The GPU's engine, if there is a GPU with its libraries, and the models of the paper."""
+    names = ["V100", "V100/fp16", "T4", "A100", "H200"]
+    try:
+        get_engine("cublas")
+        import_cupy().cuda.runtime.getDeviceCount()
+    except Exception:  # whatever is missing, there is no GPU to probe
+        return names
+    return ["cublas", "cublas/fp16", *names]
+
+
+def print_report(found: list[Findings], notes: list[str], console: Console | None = None) -> None:
+    """Print the findings as a table, one column for each engine and format.
+
+    Parameters
+    ----------
+    found, notes : from `survey`.
+    console : where to print; standard output if None.
+
+    >>> from multiword import TensorCore
+    >>> print_report([], ["nothing was there to probe"], Console(width=60))  # doctest: +ELLIPSIS
+    How the products of a block are added...
+    Not probed: nothing was there to probe
+    """
+    console = console or Console()
+    table = Table(title="How the products of a block are added", title_justify="left")
+    table.add_column("", no_wrap=False, min_width=24)
+    for f in found:
+        table.add_column(f"{f.engine}\n{f.word}", justify="right")
+    for field, label in _ROWS.items():
+        table.add_row(label, *(_cell(f, field) for f in found))
+    console.print(table)
+    for note in notes:
+        console.print(f"Not probed: {note}", highlight=False)
+
+
+def _cell(f: Findings, field: str) -> str:
+    value = getattr(f, field)
+    if field == "carry_bits" and value is None:
+        return f"≥ {f.carry_bits_at_least}"
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def save_report(path: str | Path, found: list[Findings], notes: list[str], **context: object) -> None:
+    """Write findings, notes, the date and versions as JSON.
+
+    Parameters
+    ----------
+    path : file to write.
+    found, notes : from `survey`.
+    **context : what else the file should say, such as the device.
+
+    Raises
+    ------
+    OSError : the file cannot be written.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "probe.json")
+    ...     save_report(path, [], [], device="none")
+    ...     json.loads(path.read_text())["device"]
+    'none'
+    """
+    content = {
+        "date": datetime.date.today().isoformat(),
+        "numpy": np.__version__,
+        **context,
+        "findings": [f.as_dict() for f in found],
+        "notes": notes,
+    }
+    Path(path).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

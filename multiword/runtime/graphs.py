@@ -1,0 +1,281 @@
+"""Launches captured once as CUDA graphs, and replayed on other arrays of the same layout.
+
+A graph costs the host one call instead of one for every kernel. The arrays that a caller brings
+lie elsewhere each time, so the addresses in the kernels' arguments are set anew before a replay;
+everything between input and output stays in memory of the graph's own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from ctypes import byref, c_int, c_size_t, c_ulonglong, c_void_p
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from multiword.engines import cublas
+from multiword.runtime import kernels
+from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.kernels import Struct
+from multiword.runtime.libcuda import (
+    CAPTURE_RELAXED,
+    EXTERNAL,
+    USE_NODE_PRIORITY,
+    CudaError,
+    KernelNode,
+    routine,
+)
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class CaptureError(RuntimeError):
+    """What was captured is not what replays need."""
+
+
+class Graph:
+    """A captured sequence of launches."""
+
+    def __init__(self, recorder: Recorder, captured: c_void_p, launches: list[_Launch], addresses: list[int]):
+        self._recorder = recorder  # its memory is the launches'
+        self._launches = launches
+        self._addresses = addresses
+        self._executable = c_void_p()
+        routine("cuGraphInstantiateWithFlags")(byref(self._executable), captured, USE_NODE_PRIORITY)
+        weakref.finalize(self, _destroy, recorder.done, self._executable, captured).atexit = False
+
+    def replay(self, arrays: Sequence[Array], stream: Any) -> None:
+        """Queue the launches on a CuPy stream, with these arrays in the place of the captured ones."""
+        for i, x in enumerate(arrays):
+            address = x.data.ptr
+            if address != self._addresses[i]:
+                self._addresses[i] = 0  # unknown, should one of the moves fail
+                for launch in self._launches:
+                    launch.move(self._executable, i, address)
+                self._addresses[i] = address
+        # Whatever works in the same memory takes its turn, on whichever stream it was queued.
+        stream.wait_event(self._recorder.done)
+        routine("cuGraphLaunch")(self._executable, stream.ptr)
+        self._recorder.done.record(stream)
+
+
+def _destroy(done: Any, executable: c_void_p, captured: c_void_p) -> None:
+    done.synchronize()
+    routine("cuGraphExecDestroy")(executable)
+    routine("cuGraphDestroy")(captured)
+
+
+_local = threading.local()
+
+
+def side_by_side(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
+    """Call both, the second before the first where this thread is capturing: their launches may run at
+    the same time there."""
+    recorder: Recorder | None = getattr(_local, "recorder", None)
+    return (first(), second()) if recorder is None else recorder.fork(first, second)
+
+
+def record(event: Any) -> None:
+    """Record a CuPy event on the current stream; where this thread is capturing, at every replay."""
+    recorder: Recorder | None = getattr(_local, "recorder", None)
+    if recorder is None or not recorder.capturing:
+        event.record()
+    else:
+        recorder.record(event)
+
+
+@dataclass(frozen=True)
+class _Pointer:
+    """A pointer among a kernel's arguments: which argument, bytes from its start; which array, likewise."""
+
+    argument: int
+    place: int
+    array: int
+    offset: int
+
+
+class _Launch:
+    """A kernel of a graph with arguments that point into the caller's arrays."""
+
+    def __init__(self, node: c_void_p, sizes: list[int], pointers: list[_Pointer]) -> None:
+        self._node = node
+        self._pointers = pointers
+        self._parameters = KernelNode()
+        routine("cuGraphKernelNodeGetParams_v2")(node, byref(self._parameters))
+        # The captured values stay where the graph keeps them; only those with addresses become ours.
+        self._arguments = (c_void_p * len(sizes))(*self._parameters.arguments[: len(sizes)])
+        self._values = {p.argument: ctypes.create_string_buffer(sizes[p.argument]) for p in pointers}
+        for argument, value in self._values.items():
+            ctypes.memmove(value, self._arguments[argument] or 0, sizes[argument])
+            self._arguments[argument] = ctypes.addressof(value)
+        self._parameters.arguments = ctypes.cast(self._arguments, ctypes.POINTER(c_void_p))
+
+    def move(self, executable: c_void_p, array: int, address: int) -> None:
+        """Put one of the arrays elsewhere."""
+        moved = [p for p in self._pointers if p.array == array]
+        for p in moved:
+            c_ulonglong.from_buffer(self._values[p.argument], p.place).value = address + p.offset
+        if moved:
+            routine("cuGraphExecKernelNodeSetParams_v2")(executable, self._node, byref(self._parameters))
+
+
+def _addresses(argument: object) -> list[tuple[int, int]]:
+    """(byte offset, address) of the pointers in a kernel's argument."""
+    if isinstance(argument, Struct):
+        return argument.pointers
+    pointer = getattr(getattr(argument, "data", None), "ptr", None)
+    return [] if pointer is None else [(0, pointer)]
+
+
+class Recorder:
+    """A stream to capture on, and the memory that what was captured works in.
+
+    The launches to capture must be those of `kernels.Kernel`, of CuPy's own kernels, cuBLAS's and
+    memory fills; only the first kind may touch the arrays that are replaced later. They must
+    have run once before, within `warm`: compiling, loading and tables copied to the device
+    cannot be captured.
+    """
+
+    def __init__(self) -> None:
+        cupy = import_cupy()
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._sides: list[Any] = []  # streams, one for each fork of a capture
+        self._forks = 0
+        self.capturing = False
+        self._pool = cupy.cuda.MemoryPool()
+        self.done = cupy.cuda.Event(disable_timing=True)
+        """Recorded after every replay."""
+        self._events: list[Any] = []
+        self._handles: list[cublas.Handle] = []  # their workspace is the captured products' too
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return int(self._pool.total_bytes()) + len(self._handles) * cublas.WORKSPACE_BYTES
+
+    @contextmanager
+    def warm(self) -> Iterator[None]:
+        """Run the launches once, in ordinary memory, one after another but on the streams of the capture.
+
+        What is allocated here may stay, as tables do, and cuBLAS's handles for the streams; in the memory
+        of the graphs it would be overwritten, for what one of them has given back another may use.
+        """
+        import_cupy().cuda.get_current_stream().synchronize()
+        with self._stream, self._forking():
+            yield
+            self._keep_handle()
+        self._stream.synchronize()
+
+    @contextmanager
+    def _forking(self) -> Iterator[None]:
+        """Within the context, `side_by_side` forks."""
+        _local.recorder, self._forks = self, 0
+        try:
+            yield
+        finally:
+            _local.recorder = None
+
+    def _keep_handle(self) -> None:
+        handle = cublas.known_handle()
+        if handle is not None and handle not in self._handles:
+            self._handles.append(handle)
+
+    @contextmanager
+    def capture(self, arrays: Sequence[Array], graphs: list[Graph]) -> Iterator[None]:
+        """Append to `graphs` the launches made within the context.
+
+        `arrays` are those that replays will replace. Kernels find them by address, so no two of
+        them may overlap, except that two may be the same.
+        """
+        launches: list[_Launch] = []
+        spans = [(x.data.ptr, *_extent(x)) for x in arrays]
+
+        def noted(arguments: tuple[object, ...]) -> None:
+            pointers = [
+                _Pointer(i, place, which, address - start)
+                for i, argument in enumerate(arguments)
+                for place, address in _addresses(argument)
+                for which, (start, low, high) in enumerate(spans)
+                if low <= address < high
+            ]
+            if pointers:
+                node = _last_node(import_cupy().cuda.get_current_stream().ptr)
+                sizes = [ctypes.sizeof(x) if isinstance(x, Struct) else 8 for x in arguments]
+                launches.append(_Launch(node, sizes, pointers))
+
+        with cublas.nobody_captures, import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
+            routine("cuStreamBeginCapture_v2")(self._stream.ptr, CAPTURE_RELAXED)
+            captured, self.capturing = c_void_p(), True
+            try:
+                with kernels.noting(noted), self._forking():
+                    yield
+            except BaseException:
+                with suppress(CudaError):  # of what ended the capture, the exception tells
+                    routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
+                raise
+            finally:
+                self.capturing = False
+            routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
+        graphs.append(Graph(self, captured, launches, [x.data.ptr for x in arrays]))
+
+    def fork(self, first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
+        """Call both, the second on a stream of its own that joins the current one afterwards.
+
+        The second goes first where the GPU has not room for both. What it allocates is not used
+        again in this graph. Either may fork again.
+        """
+        cuda = import_cupy().cuda
+        if self._forks == len(self._sides):
+            self._sides.append(cuda.Stream(non_blocking=True, priority=-1))
+        stream, side = cuda.get_current_stream(), self._sides[self._forks]
+        self._forks += 1
+        start, end = (cuda.Event(disable_timing=True) for _ in range(2))
+        self._events += [start, end]  # not to be destroyed while the capture lasts
+        start.record(stream)
+        side.wait_event(start)
+        with side:
+            b = second()
+            end.record(side)
+            self._keep_handle()
+        if not self.capturing:
+            stream.wait_event(end)
+        a = first()
+        if self.capturing:
+            stream.wait_event(end)
+        return a, b
+
+    def record(self, event: Any) -> None:
+        """Record an event on the current stream at every replay."""
+        self._events.append(event)  # the graphs refer to it
+        routine("cuEventRecordWithFlags")(event.ptr, import_cupy().cuda.get_current_stream().ptr, EXTERNAL)
+
+
+def _extent(x: Array) -> tuple[int, int]:
+    """The addresses of a non-empty array's first and one past its last byte."""
+    if x.flags.forc:
+        return x.data.ptr, x.data.ptr + x.nbytes
+    reach = [(n - 1) * s for n, s in zip(x.shape, x.strides, strict=True)]
+    low = x.data.ptr + sum(min(r, 0) for r in reach)
+    return low, x.data.ptr + sum(max(r, 0) for r in reach) + x.itemsize
+
+
+def overlap(x: Array, y: Array) -> bool:
+    """Whether the memory between the first and the last element of two non-empty arrays meets."""
+    (low, high), (first, last) = _extent(x), _extent(y)
+    return low < last and first < high
+
+
+def _last_node(stream: int) -> c_void_p:
+    """The node that was captured last."""
+    status, number, graph = c_int(), c_ulonglong(), c_void_p()
+    nodes, count = ctypes.POINTER(c_void_p)(), c_size_t()
+    routine("cuStreamGetCaptureInfo_v2")(
+        stream, byref(status), byref(number), byref(graph), byref(nodes), byref(count)
+    )
+    if count.value != 1:
+        raise CaptureError(f"the launch left {count.value} nodes at the end of the captured stream, not one")
+    return c_void_p(nodes[0])

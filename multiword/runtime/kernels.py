@@ -1,0 +1,173 @@
+"""CUDA kernels as data: a `.cu` file, a name, and the instances worth compiling ahead.
+
+Each kernel stands in a file beside the NumPy formula that it must equal. Declaring one registers it, so
+that the test suite can compile them all for every architecture without a GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import import_cupy
+
+OPTIONS = ("--std=c++17", "--fmad=false")
+"""No contraction: a product and a sum stay two roundings, as they are in NumPy."""
+
+KERNELS: dict[str, Kernel] = {}
+"""Every kernel that has been declared, by name."""
+
+_ROOT = Path(__file__).parents[2]
+"""The folder of the packages, which `#include` counts from."""
+
+_INCLUDE = re.compile(r'^#include "(.+)"$')
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A CUDA kernel `extern "C" __global__ void name(...)` with compile-time constants.
+
+    Attributes
+    ----------
+    name : of the function.
+    file : the `.cu` file that it stands in.
+    instances : sets of constants (preprocessor macros) that cover every branch of the source: the
+        ahead-of-time compile test runs through them.
+    structs : the structs among its parameters.
+    """
+
+    name: str
+    file: Path
+    instances: tuple[dict[str, int | str], ...] = field(default=({},))
+    structs: tuple[type[Struct], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.name in KERNELS:
+            raise ValueError(f"kernel {self.name!r} is declared twice")
+        KERNELS[self.name] = self
+
+    @property
+    def source(self) -> str:
+        """The text to compile: the file with its headers, and the checks of the structs' layouts."""
+        return expanded(self.file) + "".join(struct.checks() for struct in self.structs)
+
+    def compiled(self, **constants: int | str) -> Any:
+        """Return the CuPy function for these constants on the current device."""
+        device = import_cupy().cuda.runtime.getDevice()
+        return _compile(self.name, tuple(sorted(constants.items())), device)
+
+    def __call__(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        arguments: tuple[Any, ...],
+        *,
+        shared: int = 0,
+        **constants: int | str,
+    ) -> None:
+        """Launch on CuPy's current stream."""
+        if all(grid):
+            values = tuple(x.value if isinstance(x, Struct) else x for x in arguments)
+            self.compiled(**constants)(grid, block, values, shared_mem=shared)
+            if note := getattr(_local, "note", None):
+                note(arguments)
+
+
+class Struct(ctypes.Structure):
+    """Parameters of a kernel that travel together, by value: the Python side of a C struct.
+
+    A subclass has the name of the C struct and, in `_fields_`, its members in the same order. A
+    `ctypes.c_void_p` is a pointer, and takes an array. Each kernel is compiled with a check that
+    size and offsets agree.
+
+    >>> class Pair(Struct):
+    ...     _fields_ = [("x", ctypes.c_void_p), ("count", ctypes.c_int)]
+    >>> print(Pair.checks().splitlines()[1])
+    static_assert(sizeof(Pair) == 16, "Pair");
+    """
+
+    def __init__(self, **values: Any) -> None:
+        if values.keys() != {name for name, *_ in self._fields_}:
+            raise TypeError(f"{type(self).__name__} takes {', '.join(n for n, *_ in self._fields_)}")
+        self.arrays = {name: x for name, x in values.items() if hasattr(x, "data")}
+        addresses = {name: x.data.ptr for name, x in self.arrays.items()}
+        super().__init__(**{name: addresses.get(name, x) for name, x in values.items()})
+
+    @property
+    def value(self) -> np.ndarray:
+        """The bytes as CuPy passes them by value: an array of one element."""
+        return np.frombuffer(memoryview(self).cast("B"), np.dtype((np.void, ctypes.sizeof(self))))
+
+    @property
+    def pointers(self) -> list[tuple[int, int]]:
+        """(byte offset, address) of every array."""
+        kind = type(self)
+        return [(getattr(kind, name).offset, x.data.ptr) for name, x in self.arrays.items()]
+
+    @classmethod
+    def checks(cls) -> str:
+        """CUDA source that compiles only if the C struct has this layout."""
+        name = cls.__name__
+        lines = [f'static_assert(sizeof({name}) == {ctypes.sizeof(cls)}, "{name}");']
+        for member, *_ in cls._fields_:
+            place = getattr(cls, member)
+            lines.append(
+                f"static_assert(__builtin_offsetof({name}, {member}) == {place.offset} && "
+                f'sizeof((({name} *)0)->{member}) == {place.size}, "{name}.{member}");'
+            )
+        return "\n".join(["", *lines, ""])
+
+
+_local = threading.local()
+
+
+@contextmanager
+def noting(note: Callable[[tuple[Any, ...]], None]) -> Iterator[None]:
+    """Within the context, call note(arguments) after each launch that this thread makes."""
+    _local.note = note
+    try:
+        yield
+    finally:
+        _local.note = None
+
+
+def definitions(constants: dict[str, int | str]) -> tuple[str, ...]:
+    """Compiler options that define the constants."""
+    return tuple(f"-D{key}={value}" for key, value in sorted(constants.items()))
+
+
+@cache
+def expanded(file: Path) -> str:
+    """A source file with its headers in place, each once, and lines that errors can be found by.
+
+    They are expanded here because CuPy's cache of compiled kernels does not see into headers.
+    """
+    return "\n".join(_lines(file, set())) + "\n"
+
+
+def _lines(file: Path, seen: set[Path]) -> Iterator[str]:
+    seen.add(file)
+    name = file.relative_to(_ROOT).as_posix() if file.is_relative_to(_ROOT) else file.name
+    yield f'#line 1 "{name}"'
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        if not (include := _INCLUDE.match(line)):
+            yield line
+        elif (header := _ROOT / include[1]) not in seen:
+            yield from _lines(header, seen)
+            yield f'#line {number + 1} "{name}"'
+
+
+@cache
+def _compile(name: str, constants: tuple[tuple[str, int | str], ...], device: int) -> Any:
+    del device  # part of the key: a function belongs to the device it was loaded on
+    options = OPTIONS + definitions(dict(constants))
+    return import_cupy().RawKernel(KERNELS[name].source, name, options=options)

@@ -1,0 +1,42 @@
+"""How much memory a product may use beyond its inputs and output, and how small its panels may get."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from multiword.runtime.arrays import Array, import_cupy, is_cupy
+
+SMALLEST_PANEL = 16
+"""Panels are not made smaller than this in any direction: MemoryError instead."""
+
+
+class WorkspaceTooSmall(MemoryError):
+    """Not even the smallest panels fit the workspace."""
+
+
+def padded(size: int, multiple: int) -> int:
+    """A size, rounded up to a multiple.
+
+    >>> padded(100, 16), padded(16, 16), padded(0, 16)
+    (112, 16, 0)
+    """
+    return -(-size // multiple) * multiple
+
+
+def halved(size: int) -> int:
+    """Half of a size, rounded up to a multiple of `SMALLEST_PANEL`, which engines like.
+
+    >>> halved(100), halved(16)
+    (64, 16)
+    """
+    return max(SMALLEST_PANEL, padded(size, 2 * SMALLEST_PANEL) // 2)
+
+
+def default_workspace(like: Array) -> int:
+    """Bytes of workspace used unless the caller says otherwise: 2 GiB, or 2/5 of a GPU's memory."""
+    return _device_memory(like.device.id) * 2 // 5 if is_cupy(like) else 2 << 30
+
+
+@cache
+def _device_memory(device: int) -> int:
+    return int(import_cupy().cuda.Device(device).mem_info[1])

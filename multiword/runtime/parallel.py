@@ -1,0 +1,139 @@
+"""Row blocks that fit in cache, shared out over the CPU's cores."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, is_cupy, namespace
+
+BLOCK_ELEMENTS = 1 << 17
+"""Elements of float64 to a block. Temporaries of a million bytes stay in the caches, and an operation
+on one outlasts the switch between Python's threads, which shorter ones would wait for in turn."""
+
+SCRATCH_BYTES = 1 << 24
+"""The largest scratch array that a thread keeps: rows much longer than a block need larger ones."""
+
+KEPT_BYTES = 1 << 28
+"""Larger arrays leave their memory to the next ones of their size, up to this much in all."""
+
+
+def over_rows(work: Callable[[slice], None], rows: int, row_elements: int) -> None:
+    """Call work(block) for consecutive blocks of rows, on all cores.
+
+    The blocks write to disjoint rows, so neither their order nor their number can show in the
+    result. NumPy releases the interpreter's lock inside each operation.
+    """
+    step = max(1, BLOCK_ELEMENTS // max(1, row_elements))
+    blocks = [slice(i, min(i + step, rows)) for i in range(0, rows, step)]
+    threads = thread_count()
+    if threads == 1 or len(blocks) < 4:
+        for block in blocks:
+            work(block)
+        return
+
+    def share(first: int) -> None:
+        with np.errstate(all="ignore"):
+            for block in blocks[first::threads]:
+                work(block)
+
+    for done in [_pool().submit(share, first) for first in range(threads)]:
+        done.result()
+
+
+def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:
+    """Copy some rows of a matrix to `out`, a float64 array whose rows are contiguous."""
+    rows = x[block]
+    if abs(rows.strides[0]) < abs(rows.strides[1]):
+        # Numbers of a row that lie powers of two apart would drive one another out of the cache:
+        # read along memory first, and turn what lies close together.
+        turned = scratch("turned", rows.T.shape)
+        np.copyto(turned, rows.T)
+        rows = turned.T
+    np.copyto(out, rows)
+    return out
+
+
+def scale_rows(x: np.ndarray, exponents: np.ndarray) -> None:
+    """Multiply every row by a power of two, exactly where the results are no subnormal numbers."""
+    if np.abs(exponents).max() < 1000:
+        x *= np.ldexp(1.0, exponents)[:, None]
+    else:  # two factors, because one alone would overflow for subnormal rows
+        half = exponents >> 1
+        x *= np.ldexp(1.0, half)[:, None]
+        x *= np.ldexp(1.0, exponents - half)[:, None]
+
+
+def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
+    """Return an array of this thread's own, under that name the same memory every time.
+
+    Memory that has just been allocated costs ten times what an operation on it does: each of its
+    pages must be had from the system. More than `SCRATCH_BYTES` is not kept.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    if size > SCRATCH_BYTES:
+        return np.empty(shape, dtype)
+    held = _held.__dict__.get(name)
+    if held is None or held.nbytes < size:
+        held = _held.__dict__[name] = np.empty(size, np.uint8)
+    return held[:size].view(dtype).reshape(shape)
+
+
+_held = threading.local()
+
+
+def empty_beside(x: Array, shape: tuple[int, ...], dtype: np.dtype) -> Array:
+    """Return an empty array of the kind of `x`; on the host in memory that an earlier one has left."""
+    return namespace(x).empty(shape, dtype) if is_cupy(x) else _reused(shape, dtype)
+
+
+def _reused(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    size = math.prod(shape) * dtype.itemsize
+    try:
+        memory = _left[size].pop()
+    except (KeyError, IndexError):
+        memory = np.empty(size, np.uint8)
+    loan = _Loan(memory)
+    weakref.finalize(loan, _leave, memory).atexit = False
+    return np.asarray(loan).view(dtype).reshape(shape)
+
+
+class _Loan:
+    """What all views of an array in lent memory keep alive."""
+
+    def __init__(self, memory: np.ndarray) -> None:
+        self.__array_interface__ = memory.__array_interface__
+
+
+def _leave(memory: np.ndarray) -> None:
+    size = memory.nbytes
+    if size + sum(s * len(left) for s, left in list(_left.items())) > KEPT_BYTES:
+        _left.clear()
+    if size <= KEPT_BYTES:
+        _left.setdefault(size, []).append(memory)
+
+
+_left: dict[int, list[np.ndarray]] = {}
+
+
+def thread_count() -> int:
+    """Cores this process may use, or OMP_NUM_THREADS if that is set, as for the BLAS."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(int(asked), available)) if asked.isdigit() else available
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(thread_count(), thread_name_prefix="ozaki")
+
+
+if hasattr(os, "register_at_fork"):  # a child process has the pool, but none of its threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -1,0 +1,42 @@
+"""A few numbers that a GPU writes to the host's memory, while it goes on with other work."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import import_cupy
+from multiword.runtime.graphs import record
+
+
+class Message:
+    """Float64 numbers on their way to the host; from a graph, at every replay.
+
+    Attributes
+    ----------
+    address : where a kernel writes them.
+    """
+
+    def __init__(self, count: int) -> None:
+        cuda = import_cupy().cuda
+        memory = cuda.alloc_pinned_memory(8 * count)
+        self._numbers, self.address = np.frombuffer(memory, np.float64, count), np.uint64(memory.ptr)
+        self._written = cuda.Event(block=False, disable_timing=True)
+        # Memory that is given back serves another: not before it has been written to.
+        weakref.finalize(self, _wait_for, self._written, self._numbers).atexit = False
+
+    def send(self) -> None:
+        """What has been queued by now will have written the numbers."""
+        record(self._written)
+
+    def wait(self) -> list[float]:
+        """The numbers, once they are there."""
+        self._written.synchronize()
+        return [float(x) for x in self._numbers]
+
+
+def _wait_for(written: Any, memory: np.ndarray) -> None:
+    del memory  # which lives as long as this has not been called
+    written.synchronize()

@@ -1,0 +1,96 @@
+typedef unsigned long long u64;
+typedef long long i64;
+#define THREADS 256
+#define WARPS (THREADS / 32)
+/* A tile is read along the operand's contiguous axis: with ALONG_K every warp runs along a row of its
+   own, otherwise LANES lanes lie side by side in as many rows. RUN numbers of each part fall to a
+   thread. */
+#define ROWS (ALONG_K ? WARPS : LANES)
+#define DEPTH (THREADS * RUN / ROWS)
+
+/* CuPy compiles with flushing to zero, which would lose the subnormals of fp32: these do not. */
+__device__ double exactly(double x) { return x; }
+__device__ double exactly(float x) {
+    double y;
+    asm("cvt.f64.f32 %0, %1;" : "=d"(y) : "f"(x));
+    return y;
+}
+
+/* Multiply by 2^shift exactly, in two factors: one alone could overflow for subnormal rows. */
+__device__ double power_of_two(int e) { return __longlong_as_double((i64)(e + 1023) << 52); }
+struct Scale {
+    double first, second;
+    __device__ Scale(int s) : first(power_of_two(s >> 1)), second(power_of_two(s - (s >> 1))) {}
+    __device__ double operator()(double x) const { return x * first * second; }
+};
+
+struct Operand {
+    const REAL *part[PARTS];
+    i64 row_stride, column_stride;
+    int rows, columns;
+    __device__ Operand(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows,
+                       int columns)
+        : row_stride(row_stride), column_stride(column_stride), rows(rows), columns(columns) {
+        part[0] = x0;
+        part[PARTS - 1] = PARTS == 2 ? x1 : x0;
+    }
+};
+
+/* A tile, and this thread's numbers in it: one row, every STRIDE-th column. */
+#define STRIDE (ALONG_K ? 32 : THREADS / LANES)
+struct Tile {
+    int first_row, first_column, local_row, local_column;
+    /* The tile of this block, in one dimension, for it alone may be long: neighbours among the blocks
+       read what is near in memory. */
+    __device__ Tile(int rows, int columns)
+        : local_row(ALONG_K ? threadIdx.x / 32 : threadIdx.x % LANES),
+          local_column(ALONG_K ? threadIdx.x % 32 : threadIdx.x / LANES) {
+        const int along = ALONG_K ? (columns + DEPTH - 1) / DEPTH : (rows + ROWS - 1) / ROWS;
+        const int near = blockIdx.x % along, far = blockIdx.x / along;
+        first_row = (ALONG_K ? far : near) * ROWS;
+        first_column = (ALONG_K ? near : far) * DEPTH;
+    }
+    __device__ int row() const { return first_row + local_row; }
+    /* Calls use(part, j, x) for every number, zeros beyond the operand's edges. */
+    template <class Use> __device__ void read(const Operand &x, Use use) const {
+        const int column = first_column + local_column;
+        const i64 start = row() * x.row_stride + column * x.column_stride;
+        const i64 step = ALONG_K && UNIT ? STRIDE : STRIDE * x.column_stride;
+        const bool whole = first_row + ROWS <= x.rows && first_column + DEPTH <= x.columns;
+        REAL y[PARTS][RUN];
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            const REAL *from = x.part[part] + start;
+            if (whole) {
+#pragma unroll
+                for (int j = 0; j < RUN; j++) y[part][j] = from[j * step];
+            } else {
+#pragma unroll
+                for (int j = 0; j < RUN; j++)
+                    y[part][j] = row() < x.rows && column + j * STRIDE < x.columns ? from[j * step] : (REAL)0;
+            }
+        }
+#pragma unroll
+        for (int part = 0; part < PARTS; part++)
+#pragma unroll
+            for (int j = 0; j < RUN; j++) use(part, j, y[part][j]);
+    }
+};
+
+/* A tile in shared memory, from which its numbers reach a thread in runs of RUN along k. They lie there
+   in pairs of 16 bytes, in an order that lets the lanes of a warp read from different banks. */
+struct alignas(16) Staged {
+    double number[PARTS][ROWS][DEPTH + 2];
+    static __device__ int place_of(int column) {
+        return (column / 2 ^ (column / 16 & (RUN / 2 - 1))) * 2 + column % 2;
+    }
+    __device__ void fill(const Tile &at, const Operand &x) {
+        at.read(x, [&](int part, int j, REAL y) {
+            number[part][at.local_row][place_of(at.local_column + j * STRIDE)] = exactly(y);
+        });
+        __syncthreads();
+    }
+    __device__ double2 pair(int part, int row, int column) const {
+        return *(const double2 *)&number[part][row][place_of(column)];
+    }
+};

@@ -1,0 +1,398 @@
+"""The public products: thin faces that differ in dtype and default accuracy alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multiword.engines import Engine
+from multiword.runtime.arrays import Array, as_array, check_same_device, device_of
+from ozaki.execution.stacks import stacked_products
+from ozaki.operand import Operand, in_turn
+from ozaki.plans import TARGETS, Plan, make_plan
+from ozaki.product import as_matrix, gemm, operands_of, options_of, result_dtype
+
+
+def accurate_dgemm(
+    a: Any,
+    b: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: Any = None,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    accuracy: str | int = "fp64",
+    scheme: str = "auto",
+    word: str | None = None,
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Compute alpha·op(A)·op(B) + beta·C in double precision, with the same bits on every machine.
+
+    The product op(A)·op(B) is a function of A, B and `accuracy` alone: no scheme, engine,
+    panel size, thread count or device can change a bit of it.
+
+    Parameters
+    ----------
+    a : (m, k) array, or (k, m) with trans_a; real, converted to float64. Or what `prepare`
+        returned for it.
+    b : (k, n) array, or (n, k) with trans_b; likewise.
+    trans_a, trans_b : whether op(A), op(B) is the transpose.
+    alpha, beta : scalars. The product R is rounded once; then alpha·R, beta·C and their sum
+        are rounded in turn, each to nearest.
+    c : (m, n) array; needed if beta is not 0, and read only then.
+    accuracy : what the product R is.
+        "fp64": certified max |R - AB| / |A||B| of order sqrt(k)·u, below the bound k·u of a
+        native DGEMM, and u·|R|; wider integers are used where the data asks for them.
+        "fp32": the same with the u of single precision, at half the cost.
+        "exact": the exact product, correctly rounded.
+        A number of bits w: rows of A and columns of B are rounded to integers of at most w
+        bits, relative to their largest elements, and multiplied exactly.
+    scheme : "residues", "slices" or "auto" (residues).
+    word : "fp64", "int8" or "fp16" words carry the integers; by default what suits the engine.
+    engine : "host", "cublas", "tensorcore", an `Engine`, or "auto": by the arrays.
+    workspace : bytes that may be used beyond inputs and output; by default 2 GiB, or two
+        fifths of a GPU's memory. Larger products are computed in panels.
+    out : (m, n) float64 array to write to; written only when the result is complete.
+
+    Returns
+    -------
+    (m, n) float64 array of the kind of `a` and `b`, on the same device; `out` if given.
+
+    Raises
+    ------
+    TypeError : arrays that are not real numbers; NumPy and CuPy mixed.
+    ValueError : shapes that do not fit; unknown options; arrays the engine cannot reach.
+    MemoryError : not even the smallest panel fits the workspace.
+    ImportError : a GPU engine without its libraries.
+
+    Notes
+    -----
+    A row of A (column of B) with an Inf or NaN makes its row (column) of the result what IEEE
+    arithmetic gives; everything else is unaffected. Inputs are never written to.
+
+    References
+    ----------
+    Ozaki scheme: Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores, and its
+    accurate and reproducible versions. Chinese remainders: Ozaki, Uchino and Imamura, Ozaki
+    scheme II.
+
+    Examples
+    --------
+    >>> import numpy as np, ozaki
+    >>> a = np.array([[1e16, 1.0, -1e16]])
+    >>> b = np.ones((3, 1))
+    >>> ozaki.accurate_dgemm(a, b)
+    array([[1.]])
+    """
+    left, right = operands_of(a, b, np.float64, trans_a, trans_b)
+    options = options_of(left.matrix, accuracy, scheme, word, engine, workspace)
+    return gemm(left, right, alpha, beta, c, options, out)
+
+
+def accurate_sgemm(
+    a: Any,
+    b: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    c: Any = None,
+    trans_a: bool = False,
+    trans_b: bool = False,
+    accuracy: str | int = "fp32",
+    scheme: str = "auto",
+    word: str | None = None,
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Compute alpha·op(A)·op(B) + beta·C in single precision; otherwise as `accurate_dgemm`.
+
+    Parameters
+    ----------
+    a, b : (m, k) and (k, n) arrays, or transposed; real, converted to float32.
+    c, out : (m, n) float32 arrays.
+    accuracy : as in `accurate_dgemm`, but "fp32" by default; "fp64" gives the product of "fp64"
+        accuracy rounded once to float32.
+    alpha, beta, trans_a, trans_b, scheme, word, engine, workspace : as in `accurate_dgemm`.
+
+    Returns
+    -------
+    (m, n) float32 array of the kind of `a` and `b`; `out` if given.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`.
+
+    References
+    ----------
+    Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores; Ozaki, Uchino and Imamura, Ozaki
+    scheme II.
+
+    >>> import numpy as np, ozaki
+    >>> a = np.array([[1e8, 1.0, -1e8]], np.float32)
+    >>> ozaki.accurate_sgemm(a, np.ones((3, 1), np.float32))
+    array([[1.]], dtype=float32)
+    """
+    left, right = operands_of(a, b, np.float32, trans_a, trans_b)
+    options = options_of(left.matrix, accuracy, scheme, word, engine, workspace)
+    return gemm(left, right, alpha, beta, c, options, out)
+
+
+def accurate_zgemm(
+    a: Any,
+    b: Any,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    c: Any = None,
+    trans_a: bool | str = False,
+    trans_b: bool | str = False,
+    accuracy: str | int = "fp64",
+    scheme: str = "auto",
+    word: str | None = None,
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Compute alpha·op(A)·op(B) + beta·C in double-precision complex; otherwise as `accurate_dgemm`.
+
+    The real and the imaginary part are each what `accurate_dgemm` would make of the real product
+    of inner dimension 2k that defines them, with one scale for a complex row; residues take three
+    real products instead of four.
+
+    Parameters
+    ----------
+    a, b : (m, k) and (k, n) arrays, or transposed; converted to complex128.
+    c, out : (m, n) complex128 arrays.
+    trans_a, trans_b : False, True, or "C" for the conjugate transpose.
+    alpha, beta : complex scalars.
+    accuracy, scheme, word, engine, workspace : as in `accurate_dgemm`.
+
+    Returns
+    -------
+    (m, n) complex128 array of the kind of `a` and `b`; `out` if given.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`.
+
+    References
+    ----------
+    Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores; Ozaki, Uchino and Imamura, Ozaki
+    scheme II.
+
+    >>> import numpy as np, ozaki
+    >>> ozaki.accurate_zgemm([[1 + 2j]], [[3 - 1j]])
+    array([[5.+5.j]])
+    """
+    left, right = operands_of(a, b, np.complex128, trans_a, trans_b)
+    options = options_of(left.matrix, accuracy, scheme, word, engine, workspace)
+    return gemm(left, right, alpha, beta, c, options, out)
+
+
+def accurate_cgemm(
+    a: Any,
+    b: Any,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    c: Any = None,
+    trans_a: bool | str = False,
+    trans_b: bool | str = False,
+    accuracy: str | int = "fp32",
+    scheme: str = "auto",
+    word: str | None = None,
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Compute alpha·op(A)·op(B) + beta·C in single-precision complex; otherwise as `accurate_zgemm`.
+
+    Parameters
+    ----------
+    a, b : (m, k) and (k, n) arrays, or transposed; converted to complex64.
+    c, out : (m, n) complex64 arrays.
+    accuracy : as in `accurate_sgemm`, "fp32" by default.
+    alpha, beta, trans_a, trans_b, scheme, word, engine, workspace : as in `accurate_zgemm`.
+
+    Returns
+    -------
+    (m, n) complex64 array of the kind of `a` and `b`; `out` if given.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`.
+
+    References
+    ----------
+    Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores; Ozaki, Uchino and Imamura, Ozaki
+    scheme II.
+
+    >>> import numpy as np, ozaki
+    >>> ozaki.accurate_cgemm([[1j]], [[1j]])
+    array([[-1.+0.j]], dtype=complex64)
+    """
+    left, right = operands_of(a, b, np.complex64, trans_a, trans_b)
+    options = options_of(left.matrix, accuracy, scheme, word, engine, workspace)
+    return gemm(left, right, alpha, beta, c, options, out)
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    accuracy: str | int | None = None,
+    scheme: str = "auto",
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+) -> Array:
+    """Multiply as `numpy.matmul` does, stacks and vectors included, with the same bits everywhere.
+
+    Parameters
+    ----------
+    a, b : (..., m, k) and (..., k, n) arrays whose leading axes broadcast, or vectors, as for
+        `numpy.matmul`. Each matrix of a stack is a product of its own, with the bits that it has
+        alone; small ones are computed together, unless one of them needs wider integers.
+    accuracy : as in `accurate_dgemm`; by default that of the result's precision.
+    scheme, engine, workspace : as in `accurate_dgemm`.
+
+    Returns
+    -------
+    (..., m, n) array of float32, float64, complex64 or complex128: the smallest of these that
+    NumPy's promotion allows (integers give float64, half precision gives float32).
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`.
+
+    References
+    ----------
+    Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores; Ozaki, Uchino and Imamura, Ozaki
+    scheme II.
+
+    >>> import numpy as np, ozaki
+    >>> ozaki.matmul(np.ones((2, 3, 4)), np.arange(4.0))
+    array([[6., 6., 6.],
+           [6., 6., 6.]])
+    """
+    x, y = as_array(a, "a"), as_array(b, "b")
+    xp = check_same_device(a=x, b=y)
+    if 0 in (x.ndim, y.ndim):
+        raise ValueError(f"a and b must have at least one dimension, got shapes {x.shape} and {y.shape}")
+    dtype = result_dtype(x, y)
+    left = x[None, :] if x.ndim == 1 else x
+    right = y[:, None] if y.ndim == 1 else y
+    if left.shape[-1] != right.shape[-2]:
+        raise ValueError(
+            f"inner dimensions differ: a is {x.shape} with k = {left.shape[-1]}, "
+            f"b is {y.shape} with k = {right.shape[-2]}"
+        )
+    try:
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise ValueError(f"the stacks of a, {x.shape}, and b, {y.shape}, do not broadcast") from None
+    m, n = left.shape[-2], right.shape[-1]
+    left = xp.broadcast_to(left, (*batch, *left.shape[-2:]))
+    right = xp.broadcast_to(right, (*batch, *right.shape[-2:]))
+    chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
+    options = options_of(left, chosen, scheme, None, engine, workspace)
+    out = stacked_products(left, right, dtype, options)
+    if out is None:
+        out = xp.empty((*batch, m, n), dtype)
+        for index in np.ndindex(*batch):
+            operands = operands_of(left[index], right[index], dtype, False, False)
+            out[index] = gemm(*operands, 1.0, 0.0, None, options, None)
+    if x.ndim == 1:
+        out = out[..., 0, :]
+    return out[..., 0][()] if y.ndim == 1 else out
+
+
+def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand:
+    """Return an operand that is split into words once and multiplied many times.
+
+    Parameters
+    ----------
+    x : (m, k) left or (k, n) right matrix of float32, float64, complex64 or complex128; it must
+        not change afterwards.
+    side : "left" or "right": which factor it will be.
+    trans : as `trans_a` in `accurate_zgemm`.
+
+    Returns
+    -------
+    An operand to pass as `a` or `b` to the `accurate_*gemm` of its dtype. Results are the
+    same bits as with the matrix itself. The split is made at the first product and held for
+    the accuracy, scheme and engine last used with it. Threads and streams may share it; on a GPU
+    its products take turns.
+
+    Raises
+    ------
+    TypeError : x is not numeric. ValueError : x is no matrix, or an unknown side.
+
+    >>> import numpy as np, ozaki
+    >>> p = ozaki.prepare(np.eye(2))
+    >>> ozaki.accurate_dgemm(p, np.full((2, 1), 0.1))
+    array([[0.1],
+           [0.1]])
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"side must be 'left' or 'right', got {side!r}")
+    array = as_array(x, "x")
+    with device_of(array):
+        array = as_matrix("x", array, result_dtype(array, array), trans)
+        return Operand(array, ("left", "right").index(side), prepared=True)
+
+
+def plan(
+    a: Any,
+    b: Any,
+    *,
+    trans_a: bool | str = False,
+    trans_b: bool | str = False,
+    accuracy: str | int | None = None,
+    scheme: str = "auto",
+    word: str | None = None,
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+) -> Plan:
+    """Say what a product of these matrices would do, and what error it certifies.
+
+    The data is looked at (the width depends on it), the product is not computed.
+
+    Parameters
+    ----------
+    a, b : (m, k) and (k, n) arrays, or transposed. The precision is that of the arrays, as in
+        `matmul`.
+    trans_a, trans_b, accuracy, scheme, word, engine, workspace : as in `accurate_zgemm`.
+
+    Returns
+    -------
+    A `Plan`; print it. Its `bound` is the certified componentwise error, in units of |A||B|.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`; ValueError for an
+        empty product too.
+
+    >>> import numpy as np, ozaki
+    >>> print(ozaki.plan(np.eye(3), np.eye(3), accuracy="exact"))  # doctest: +ELLIPSIS
+    product          3 x 3 times 3 x 3, float64
+    accuracy         exact
+    integers         1 and 1 bits
+    scheme           residues: 1 modulus, 1 fp64 product
+    engine           host
+    workspace        0.0 MiB in 1 panel
+    certified error  0 |A||B| (0 u), then one rounding
+    predicted time   ... ms on this CPU
+    """
+    matrices = [x.matrix if isinstance(x, Operand) else as_array(x, n) for x, n in ((a, "a"), (b, "b"))]
+    dtype = result_dtype(*matrices)
+    left, right = operands_of(a, b, dtype, trans_a, trans_b)
+    if left.empty or right.empty:
+        raise ValueError(f"nothing to plan for {left.matrix.shape} times {right.matrix.shape}")
+    chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
+    with device_of(left.matrix), in_turn(left, right):
+        return make_plan(left, right, options_of(left.matrix, chosen, scheme, word, engine, workspace))

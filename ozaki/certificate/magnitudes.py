@@ -1,0 +1,145 @@
+"""Magnitudes in seven bits, and their products: what the second stage of the certificate looks at.
+
+    |x| is at least min(127, floor(|x|·2**(w + d)))·2**(-w - d)
+
+with w, the *window* of its row, and a *depth* d. What is larger than the window is taken as its upper
+end, not as the large number it is: that keeps sums exact in int32, and still from below.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.engines import Engine, get_product
+from multiword.runtime.arrays import Array, is_cupy
+from multiword.runtime.kernels import Kernel
+from multiword.runtime.memory import padded
+from multiword.runtime.parallel import contiguous_rows, empty_beside, over_rows, scale_rows, scratch
+from multiword.runtime.tiles import operand_layout, tile_count
+from ozaki.residues.system import INT8_DEPTH
+from ozaki.scaling.scales import DISCARD, zero_discarded
+
+LARGEST = 127
+"""The largest magnitude."""
+
+NONZERO = 1 << 12
+"""The depth at which every number but 0 is taken as LARGEST."""
+
+_FURTHEST = 2046
+"""Beyond it, a shift makes any number but 0 LARGEST, and is no longer two powers of two."""
+
+_EXACT = 1 << 38
+"""Inner dimension up to which sums of products of magnitudes are exact in float64."""
+
+
+class Magnitudes:
+    """Products of magnitudes at some depths, as `in_panels` computes them; windows are its scales.
+
+    Words are (depths, parts, r', k') arrays. Products are (parts, depths, m', n'): the real part of AB
+    sums the products of like parts, the imaginary part those of unlike ones.
+    """
+
+    name = "magnitudes"
+    system = None
+
+    def __init__(self, depths: tuple[int, ...], parts: int, engine: Engine) -> None:
+        self.word = "fp64" if engine.name == "host" or "int8" not in engine.products else "int8"
+        self.depth = _EXACT if self.word == "fp64" else INT8_DEPTH // parts
+        self._depths, self._parts = depths, parts
+
+    def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
+        """The magnitudes of an operand's parts, of either side."""
+        del side
+        rows, columns = (padded(size, padding) for size in parts[0].shape)
+        shape = len(self._depths), len(parts), rows, columns
+        out = empty_beside(parts[0], shape, get_product(self.word).word)
+        (_split_device if is_cupy(out) else _split_host)(parts, scale, self._depths, out)
+        return out
+
+    def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
+        """The products, added to those of other parts of the inner dimension."""
+        count, parts, m, _ = a.shape
+        out = empty_beside(a, (parts, count, m, b.shape[2]), get_product(self.word).result)
+        for image, depth, part in product(range(parts), range(count), range(parts)):
+            left, right = a[depth, part], b[depth, (part + image) % parts]
+            engine.multiply(self.word, left, right, out=out[image, depth], beta=float(part > 0))
+        return out if earlier is None else earlier.astype(np.float64, copy=False) + out
+
+    def operand_bytes(self) -> int:
+        """Bytes for each element of an operand."""
+        return len(self._depths) * self._parts * get_product(self.word).word.itemsize
+
+    def product_bytes(self) -> int:
+        """Bytes for each element of the result, which is float64 where the inner dimension is cut."""
+        return len(self._depths) * self._parts * 8
+
+
+def _split_host(
+    parts: list[np.ndarray], window: np.ndarray, depths: tuple[int, ...], out: np.ndarray
+) -> None:
+    rows, columns = parts[0].shape
+    out[:, :, rows:] = 0
+    out[..., columns:] = 0
+
+    def work(block: slice) -> None:
+        x, y = scratch("magnitudes", (2, block.stop - block.start, columns))
+        for part, numbers in enumerate(parts):
+            np.abs(contiguous_rows(numbers, block, x), out=x)
+            scale = zero_discarded(x, window[block])
+            for d, depth in enumerate(depths):
+                np.copyto(y, x)
+                scale_rows(y, np.minimum(scale + depth, _FURTHEST))
+                np.minimum(np.floor(y, out=y), LARGEST, out=y)
+                np.copyto(out[d, part, block, :columns], y, casting="unsafe")
+
+    over_rows(work, rows, columns)
+
+
+_WORDS: dict[str, dict[str, Any]] = {
+    "int8": {"WORD": "signed char", "RUN": 16},
+    "float64": {"WORD": "double", "RUN": 4},
+}
+
+
+def _constants(word: str, parts: int, depths: tuple[int, ...]) -> dict[str, Any]:
+    run = _WORDS[word]["RUN"] // parts
+    return {
+        **_WORDS[word],
+        "RUN": run,
+        "LANES": 16 // parts,
+        "PARTS": parts,
+        "DEPTHS": ",".join(map(str, depths)),
+        "LARGEST": LARGEST,
+        "FURTHEST": _FURTHEST,
+        "DISCARD": DISCARD,
+    }
+
+
+_MAGNITUDES = Kernel(
+    "magnitudes",
+    Path(__file__).with_name("magnitudes.cu"),
+    tuple(
+        {**_constants(word, parts, (0, NONZERO)), "ALIGNED": aligned}
+        | {"ALONG_K": along, "UNIT": 1, "REAL": t}
+        for word, parts, t, aligned in (
+            ("int8", 1, "double", 1),
+            ("int8", 2, "float", 0),
+            ("float64", 2, "double", 0),
+        )
+        for along in (0, 1)
+    ),
+)
+
+
+def _split_device(parts: list[Array], window: Array, depths: tuple[int, ...], out: Array) -> None:
+    strides, layout = operand_layout(parts[0])
+    padded_rows, padded_columns = out.shape[2:]
+    constants = {**_constants(out.dtype.name, len(parts), depths), **layout}
+    constants["ALIGNED"] = int(padded_columns % constants["RUN"] == 0)
+    sizes = (*map(np.int64, strides), *map(np.int32, parts[0].shape))
+    arguments = (parts[0], parts[-1], *sizes, window, out, np.int32(padded_rows), np.int32(padded_columns))
+    _MAGNITUDES((tile_count(constants, padded_rows, padded_columns),), (256,), arguments, **constants)

@@ -1,0 +1,135 @@
+"""`python -m ozaki info`: what this machine has, and what to install for the rest."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from multiword.engines import PRODUCTS, get_engine
+from multiword.engines import libcublas as cublas
+from multiword.runtime.arrays import import_cupy
+
+EXTRAS = {
+    "examples": ("matplotlib",),
+    "test": ("pytest", "hypothesis", "flint", "threadpoolctl"),
+}
+"""Modules that the extras bring, apart from the GPU's."""
+
+
+def libraries() -> dict[str, str]:
+    """Versions of what computes here, by name."""
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    found = {
+        "ozaki-multiword": _version("ozaki-multiword"),
+        "Python": f"{platform.python_version()} on {platform.machine()}",
+        "NumPy": f"{np.__version__} with {blas['name']} {blas['version']}",
+        "ml_dtypes": _version("ml_dtypes"),
+    }
+    if find_spec("cupy"):
+        found["CuPy"] = _attempt(lambda: import_cupy().__version__)
+        found["CUDA driver"] = _attempt(lambda: _cuda_version(import_cupy().cuda.runtime.driverGetVersion()))
+        found["cuBLAS"] = _attempt(_cublas_version)
+    return found
+
+
+def engines() -> dict[str, tuple[bool, str]]:
+    """Each engine's name, whether it works here, and its products or why not."""
+    found: dict[str, tuple[bool, str]] = {}
+    for name in ("host", "tensorcore", "cublas"):
+        try:
+            engine = get_engine(name)
+            if name == "cublas" and not devices():
+                found[name] = (False, "no NVIDIA GPU was found, or its driver is too old")
+            else:
+                found[name] = (True, ", ".join(p for p in PRODUCTS if p in engine.products) + " products")
+        except Exception as error:  # a broken installation fails in ways of its own: show, don't stop
+            found[name] = (False, _first_line(error))
+    return found
+
+
+def devices() -> list[str]:
+    """The GPUs, in words."""
+    try:
+        runtime = import_cupy().cuda.runtime
+        properties = [runtime.getDeviceProperties(i) for i in range(runtime.getDeviceCount())]
+    except Exception:  # no CuPy, no driver, no device: each is reported under `missing`
+        return []
+    return [
+        f"{p['name'].decode()}, sm_{p['major']}{p['minor']}, {p['multiProcessorCount']} SMs, "
+        f"{p['totalGlobalMem'] / 2**30:.0f} GiB"
+        for p in properties
+    ]
+
+
+def missing() -> list[str]:
+    """What is not here, in plain words, and the command that brings it."""
+    found = []
+    gpu = f"{_install('cuda13')}\n(or [cuda12], if nvidia-smi shows a CUDA version below 13)"
+    if not find_spec("cupy"):
+        found.append(f"CuPy is not installed, so no GPU can be used:\n{gpu}")
+    elif not devices():
+        found.append("CuPy is installed but finds no GPU: check that nvidia-smi lists one")
+    elif not engines()["cublas"][0]:
+        found.append(f"the cuBLAS library was not found:\n{gpu}")
+    for extra, modules in EXTRAS.items():
+        absent = [name for name in modules if not find_spec(name)]
+        if absent:
+            names = ", ".join(absent)
+            found.append(f"{names} not installed:\n{_install(extra)}")
+    return found
+
+
+def info(console: Console) -> None:
+    """Print libraries, devices, engines and what is missing."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, text in libraries().items():
+        table.add_row(name, text)
+    for i, text in enumerate(devices()):
+        table.add_row(f"GPU {i}", text)
+    for name, (works, text) in engines().items():
+        reason = text.split(": pip install")[0]  # the command is below, under "missing"
+        table.add_row(f"engine {name}", text if works else f"not available: {reason}")
+    for text in missing() or ["nothing"]:
+        table.add_row("missing", text)
+    console.print(table, highlight=False, markup=False)
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "not installed (used from its source tree)"
+
+
+def _install(extra: str) -> str:
+    """The command that brings an extra: by name where the package is installed, else from its source tree."""
+    installed = not _version("ozaki-multiword").startswith("not installed")
+    return f"pip install '{'ozaki-multiword' if installed else '.'}[{extra}]'"
+
+
+def _attempt(query: Any) -> str:
+    try:
+        return str(query())
+    except Exception as error:  # as above: an unusable library is a finding, not a failure
+        return f"unusable: {_first_line(error)}"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _cuda_version(number: int) -> str:
+    return f"for CUDA {number // 1000}.{number % 1000 // 10}"
+
+
+def _cublas_version() -> str:
+    number = cublas.version()
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"

@@ -1,0 +1,116 @@
+#include "ozaki/rounding/digits.cuh"
+
+/* Table: 1/p and -p for every modulus, then the digits of every P/p, then those of -P. Up to a
+   certain size it is compiled in, so that the multiplications take their factors for free. */
+#ifdef TABLE
+__constant__ const double compiled_in[] = {TABLE};
+#define FROM_TABLE(i) compiled_in[i]
+#define UNROLL MODULI
+#else
+#define FROM_TABLE(i) table[i]
+#define UNROLL 1
+#endif
+#define MAGIC 6755399441055744.0
+#define SMALL_UNROLL (DIGITS <= 16 ? DIGITS : 1)
+
+__device__ double from_product(double x) { return x; }
+/* Exact, without the slow conversion: 2^52 + 2^31 + x, and back. */
+__device__ double from_product(int x) {
+    return __hiloint2double(0x43300000, x ^ 0x80000000) - 4503601774854144.0;
+}
+
+/* Conversions that do not flush subnormals to zero, as those of CuPy's options would. */
+template <class T> __device__ T rounded_to(double x) { return x; }
+template <> __device__ float rounded_to<float>(double x) {
+    float y;
+    asm("cvt.rn.f32.f64 %0, %1;" : "=f"(y) : "d"(x));
+    return y;
+}
+struct alignas(VECTOR * PARTS * sizeof(REAL) < 16 ? VECTOR * PARTS * sizeof(REAL) : 16) Reals {
+    REAL number[VECTOR * PARTS];
+};
+
+/* Sums of residues times digits to the rounded value. */
+__device__ double rounded(double (&sum)[DIGITS], const double *__restrict__ table, int exponent,
+                          int precision, int smallest) {
+    /* q = RN(Σ y·(P/p) / P): QUOTIENT_DIGITS leading digits tell, for |C'| stays away from P/2. */
+    double leading = sum[DIGITS - QUOTIENT_DIGITS];
+#pragma unroll(SMALL_UNROLL)
+    for (int d = DIGITS - QUOTIENT_DIGITS + 1; d < DIGITS; d++)
+        leading = fma(leading, 1.0 / (1ull << BASE_BITS), sum[d]);
+    const double quotient = fma(leading, FROM_TABLE((2 + DIGITS) * MODULI + DIGITS), MAGIC) - MAGIC;
+#pragma unroll(SMALL_UNROLL)
+    for (int d = 0; d < DIGITS; d++) sum[d] = fma(quotient, FROM_TABLE((2 + DIGITS) * MODULI + d), sum[d]);
+#if DIGITS == 3
+    double result;
+    const double base = (double)(1ull << BASE_BITS);
+    if (precision == 53 && round_three(base * base * sum[2], base * sum[1], sum[0], exponent, &result))
+        return result;
+#endif
+    u64 limb[LIMBS] = {};
+#pragma unroll(SMALL_UNROLL)
+    for (int d = 0; d < DIGITS; d++) add_shifted<LIMBS>(limb, (long long)sum[d], d * BASE_BITS);
+    return round_limbs<LIMBS>(limb, exponent, precision, smallest);
+}
+
+/* A few neighbours in a row, read and written at once. */
+struct alignas(VECTOR * sizeof(PRODUCT)) Products { PRODUCT column[VECTOR]; };
+
+/* Residues of real numbers to their rounded values: what _reconstruct_host computes. */
+__device__ void assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *y2, long long stride,
+                         const double *__restrict__ table, const int (&exponent)[VECTOR], int precision,
+                         int smallest, double (&result)[VECTOR]) {
+    double sum[VECTOR][DIGITS] = {};
+#pragma unroll(UNROLL)
+    for (int t = 0; t < MODULI; t++) {
+        const long long at = t * stride;
+        const Products p0 = *(const Products *)(y0 + at);
+        const Products p1 = *(const Products *)((y1 ? y1 : y0) + at);
+        const Products p2 = *(const Products *)((y2 ? y2 : y0) + at);
+        const double inverse = FROM_TABLE(2 * t), negative = FROM_TABLE(2 * t + 1);
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++) {
+            double y = from_product(p0.column[i]);
+            if (y1) y -= from_product(p1.column[i]);
+            if (y2) y -= from_product(p2.column[i]);
+            y = fma(fma(y, inverse, MAGIC) - MAGIC, negative, y);
+#pragma unroll(SMALL_UNROLL)
+            for (int d = 0; d < DIGITS; d++)
+                sum[i][d] = fma(y, FROM_TABLE(2 * MODULI + t * DIGITS + d), sum[i][d]);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < VECTOR; i++) result[i] = rounded(sum[i], table, exponent[i], precision, smallest);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+reconstruct(const PRODUCT *y, long long row_stride, long long modulus_stride,
+            const double *__restrict__ table, const int *row_scale, const int *column_scale,
+            int rows_each, int m, int n, int precision, int smallest, REAL *out) {
+    const int column = (blockIdx.x * 256 + threadIdx.x) * VECTOR;
+    if (column >= n) return;
+    const long long image = modulus_stride * MODULI;
+    const bool whole = column + VECTOR <= n && ((size_t)out | n * PARTS * sizeof(REAL)) % sizeof(Reals) == 0;
+    for (int row = blockIdx.y; row < m; row += gridDim.y) {
+        const PRODUCT *const at = y + row * row_stride + column;
+        const int *const scale = column_scale + (long long)(row / rows_each) * n + column;
+        int exponent[VECTOR];
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++) exponent[i] = column + i < n ? -(row_scale[row] + scale[i]) : 0;
+        double value[PARTS][VECTOR];
+        if (PARTS == 1) {
+            assemble(at, 0, 0, modulus_stride, table, exponent, precision, smallest, value[0]);
+        } else {
+            assemble(at, at + image, 0, modulus_stride, table, exponent, precision, smallest, value[0]);
+            assemble(at + 2 * image, at, at + image, modulus_stride, table, exponent, precision, smallest,
+                     value[PARTS - 1]);
+        }
+        Reals reals;
+#pragma unroll
+        for (int i = 0; i < VECTOR * PARTS; i++)
+            reals.number[i] = rounded_to<REAL>(value[i % PARTS][i / PARTS]);
+        REAL *const target = out + ((long long)row * n + column) * PARTS;
+        if (whole) *(Reals *)target = reals;
+        else for (int i = 0; i < VECTOR * PARTS && column + i / PARTS < n; i++) target[i] = reals.number[i];
+    }
+}

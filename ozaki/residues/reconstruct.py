@@ -1,0 +1,234 @@
+"""The last step of scheme "residues": from residues of the product to its rounded value."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.formats import Format
+from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
+from multiword.runtime.kernels import Kernel
+from multiword.runtime.parallel import over_rows, scratch
+from ozaki.residues.system import ResidueSystem, on_device, reduce, residue_system
+from ozaki.rounding.digits import round_digits
+
+SMALL_PRODUCT = 1 << 17
+"""Multiplications in a product that OpenBLAS computes in one thread (it does up to 2**18)."""
+
+
+def reconstruct(
+    y: Array, system: ResidueSystem, scales: tuple[Array, Array], target: Format, out: Array
+) -> None:
+    """Write RN(C'·2**(-s_i - t_j)) to `out`, an (m, n) array of the target's dtype or its complex.
+
+    `y` is what `products` returned; it is destroyed. Where several products lie one below the other, the
+    scales of the columns are an array with a row for each.
+    """
+    make = _reconstruct_device if is_cupy(y) else _reconstruct_host
+    make(y, system, scales, target, out)
+
+
+def _reconstruct_host(
+    y: np.ndarray,
+    system: ResidueSystem,
+    scales: tuple[np.ndarray, np.ndarray],
+    target: Format,
+    out: np.ndarray,
+) -> None:
+    m, n = out.shape
+    moduli = np.array(system.moduli, np.float64)[:, None, None]
+    parts, columns = real_parts(out), -scales[1].astype(np.int64).reshape(-1, n)
+
+    def work(block: slice) -> None:
+        product = np.arange(block.start, block.stop) * len(columns) // m if len(columns) > 1 else slice(1)
+        exponents = -scales[0][block, None].astype(np.int64), columns[product]
+        for part, terms in zip(parts, _real_parts(y[:, :, block, :n]), strict=True):
+            residue, spare = scratch("residues", (2, *terms.shape))
+            reduce(terms, moduli, 1 / moduli, spare, residue)
+            value, doubtful = _round_floats(residue, system, exponents, target)
+            if len(doubtful):
+                few = residue.reshape(len(moduli), -1)[:, doubtful]
+                exponent = np.add(*exponents).ravel()[doubtful]
+                value.ravel()[doubtful] = _round_exactly(few, system, exponent, target)
+            part[block] = value
+
+    over_rows(work, m, 2 * n)
+
+
+def _round_floats(
+    residue: np.ndarray, system: ResidueSystem, exponents: tuple[np.ndarray, np.ndarray], target: Format
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rounded values of (N, rows, n) residues in float64 arithmetic, and which of them may be wrong.
+
+    Exact sums and a small inexact one make two bounds of C'. What rounds to the same number from both
+    is that number; the flat indices of all others are returned, which are few unless products vanish,
+    or are subnormal.
+    """
+    shape = residue.shape[1:]
+    spare = scratch("spare", shape)
+    rows, columns = exponents
+    lowest, highest = (rows.min(), columns.min()), (rows.max(), columns.max())
+    bits = system.product.bit_length()
+    normal = min(*lowest, sum(lowest)) >= target.emin and max(0, *highest, sum(highest)) < 1000 - bits
+    if not normal:
+        return spare, np.arange(spare.size)
+    of_moduli, of_product, margin = _floats(system)
+    quotient, *parts = sums = scratch("sums", (len(of_moduli), *shape))
+    _small_products(of_moduli, residue.reshape(len(residue), -1), sums.reshape(len(sums), -1))
+    np.rint(quotient, out=quotient)
+    for x, part in zip(parts, of_product, strict=True):
+        x -= np.multiply(quotient, part, out=spare)
+    leading, *others, low = parts
+    for x in others:
+        # An error-free sum, because `leading` is a multiple of the last place of the next part.
+        total = np.add(leading, x, out=spare)
+        leading -= total
+        x += leading
+        low += x
+        leading, spare = total, leading
+    margin += 2.0**-90 * max(leading.max(), -leading.min())
+    upper = np.add(low, margin, out=spare)
+    low -= margin
+    upper += leading
+    low += leading
+    doubtful = upper != low
+    cut = 53 - target.precision
+    if cut:  # numbers half way between two of the target may stand for others, on either side
+        doubtful |= (low.view(np.int64) & ((1 << cut) - 1)) == 1 << (cut - 1)
+    low *= np.ldexp(1.0, rows)
+    low *= np.ldexp(1.0, columns)
+    return low, np.flatnonzero(doubtful)
+
+
+SHORT = 40
+"""Bits below which what is left of the P/p_t is one part, whose sum with residues is not exact."""
+
+
+@cache
+def _floats(system: ResidueSystem) -> tuple[np.ndarray, np.ndarray, float]:
+    """(1 + M, N): 1/p_t, and the P/p_t in M parts; the M of P; and a bound of the last sum's error.
+
+    The sums of all parts but the last times residues, less q times those of P, are exact: parts are
+    multiples of a unit each, and no sum reaches 2**53 units. What the sums are rounded by when they
+    are added up, a few times 2**-106·|C'|, is not in the bound.
+    """
+    moduli, product = system.moduli, system.product
+    count = len(moduli)
+    weight = sum(moduli) + 5 * count + 2  # twice the sum of all factors, |y_t| <= p_t/2 + 2 and |q|
+    # |Σ y·(P/p_t)| + |q·P| < (N + 1)·P, and the other sums are below `weight`/2 times half of a unit.
+    units = [max(0, product.bit_length() + (count + 1).bit_length() - 53)]
+    while units[-1] > SHORT:
+        units.append(max(0, units[-1] - 53 + weight.bit_length()))
+    parts: list[list[float]] = []
+    for x in (*(product // p for p in moduli), product):
+        parts.append([])
+        for unit in units:
+            multiple = (x + (1 << unit >> 1)) >> unit << unit
+            parts[-1].append(float(multiple))
+            x -= multiple
+        parts[-1].append(float(x))
+    table = np.array(parts).T
+    error = (count + len(units) + 8) * float(weight << units[-1]) * 2.0**-52 if units[-1] else 0.0
+    inverses = 1 / np.array(moduli, np.float64)
+    return np.vstack([inverses, table[:, :-1]]), table[:, -1], error
+
+
+def _round_exactly(
+    residue: np.ndarray, system: ResidueSystem, exponent: np.ndarray, target: Format
+) -> np.ndarray:
+    """The rounded values of (N, m) residues, in integers."""
+    result, nonzero = np.zeros(residue.shape[1]), residue.any(axis=0)
+    residue, exponent = residue[:, nonzero], exponent[nonzero]
+    base_bits = min(system.base_bits, 30)
+    digits = np.ascontiguousarray(system.digits(base_bits).T)
+    inverses = 1 / np.array(system.moduli, np.float64)
+    quotient = np.rint((residue * inverses[:, None]).sum(axis=0))
+    value = _small_products(digits, np.vstack([residue, quotient]), np.empty((len(digits), len(quotient))))
+    result[nonzero] = round_digits(value.astype(np.int64), base_bits, exponent, target)
+    return result
+
+
+def _small_products(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """left·right in pieces that the BLAS leaves to the thread that asks: its own would be in our way."""
+    step = max(1, SMALL_PRODUCT // left.size)
+    for h in range(0, right.shape[1], step):
+        np.matmul(left, right[:, h : h + step], out=out[:, h : h + step])
+    return out
+
+
+def _real_parts(y: np.ndarray) -> list[np.ndarray]:
+    """The real parts of a product from the products of images (Karatsuba's three)."""
+    if len(y) == 1:
+        return [y[0]]
+    real, imaginary, both = y.astype(np.float64, copy=False)
+    return [real - imaginary, both - real - imaginary]
+
+
+_PRODUCT_TYPES = {"int8": "int", "fp64": "double"}
+
+COMPILED_IN = 1 << 10
+"""Tables of up to this many numbers are compiled into the kernel."""
+
+
+@cache
+def _reconstruct_constants(system: ResidueSystem) -> dict[str, Any]:
+    digits = system.digits(system.base_bits)
+    constants: dict[str, Any] = {
+        "PRODUCT": _PRODUCT_TYPES[system.word],
+        "MODULI": len(system.moduli),
+        "DIGITS": digits.shape[1],
+        "BASE_BITS": system.base_bits,
+        "QUOTIENT_DIGITS": system.quotient_digits,
+        "LIMBS": -(-(system.product.bit_length() + 1) // 64),
+    }
+    table = system.reconstruction_table()
+    if table.size <= COMPILED_IN:
+        constants["TABLE"] = ",".join(float(x).hex() for x in table)
+    return constants
+
+
+_RECONSTRUCT = Kernel(
+    "reconstruct",
+    Path(__file__).with_name("reconstruct.cu"),
+    tuple(
+        {
+            **_reconstruct_constants(residue_system(word, bits, 4096, parts)),
+            "REAL": t,
+            "PARTS": parts,
+            "VECTOR": vector,
+        }
+        for word, bits, t, parts, vector in (
+            ("int8", 109.2, "double", 1, 2),
+            ("int8", 54.6, "float", 2, 2),
+            ("int8", 320.0, "double", 2, 1),
+            ("fp64", 900.0, "double", 1, 1),
+        )
+    ),
+)
+
+
+def _reconstruct_device(
+    y: Array, system: ResidueSystem, scales: tuple[Array, Array], target: Format, out: Array
+) -> None:
+    xp = namespace(y)
+    m, n = out.shape
+    result = out if out.flags.c_contiguous else xp.empty((m, n), out.dtype)
+    # Two columns to a thread share the moduli's constants; more leave too few threads to hide latency.
+    vector = 2 if system.word == "int8" and y.shape[3] % 2 == 0 else 1
+    constants = {
+        **_reconstruct_constants(system),
+        "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
+        "PARTS": 1 + (out.dtype.kind == "c"),
+        "VECTOR": vector,
+    }
+    strides = (np.int64(y.shape[3]), np.int64(y.shape[2] * y.shape[3]))
+    tables = (on_device(system, "reconstruction_table", 0, xp), *scales)
+    formats = (np.int32(target.precision), np.int32(target.emin - target.precision + 1))
+    sizes = map(np.int32, (m * n // scales[1].size, m, n))
+    arguments = (y, *strides, *tables, *sizes, *formats, result)
+    _RECONSTRUCT((-(-n // (256 * vector)), min(m, 65535)), (256,), arguments, **constants)
+    if result is not out:
+        out[...] = result

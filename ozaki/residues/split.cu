@@ -1,0 +1,152 @@
+#include "multiword/runtime/tiles.cuh"
+
+struct Tables { const double *factors, *powers; int wide; }; /* of fp64 words */
+
+#if !FLOATING
+/* An integer as WORDS words of 32 bits, biased by half their range so that no byte is negative. Its
+   residue is the sum of its bytes times their weights 256^i·w modulo p: the dot products start from
+   `start`, which takes the bias back, and puts the sum into the low bits of the float 1.5·2^23 + sum;
+   one multiplication finds the quotient, whose product with p is taken off modulo 2^32. */
+struct Modulus { float inverse; int p, start, weights[WORDS]; };
+__constant__ const Modulus moduli[MODULI] = {TABLE};
+#define FLOAT_MAGIC 12582912.0f
+
+struct Integer {
+    unsigned word[WORDS];
+    __device__ Integer() : word() { word[WORDS - 1] = 0x80000000u; }
+    __device__ Integer(double x, int scale) {
+        const int power = WORDS > 2 ? max(0, exponent_of(x) + scale - 53) : 0;
+        const i64 value = __double2ll_rn(Scale(scale - power)(x));
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            const int shift = 32 * i - power;
+            word[i] = (unsigned)(shift >= 0 ? value >> min(shift, 63) : shift > -32 ? value << -shift : 0);
+        }
+        word[WORDS - 1] ^= 0x80000000u;
+    }
+    /* As frexp's. */
+    static __device__ int exponent_of(double x) {
+        const int exponent = __double2hiint(x) >> 20 & 0x7ff;
+        return exponent ? exponent - 1022 : (__double2hiint(x * 18014398509481984.0) >> 20 & 0x7ff) - 1076;
+    }
+    /* The sum of bytes times weights, in the low bits of a float. */
+    __device__ int weighted(const Modulus &m) const {
+        int sum = m.start;
+#pragma unroll
+        for (int i = 0; i < WORDS; i++)
+            asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(word[i]), "r"(m.weights[i]));
+        return sum;
+    }
+};
+/* Its low byte is the residue. */
+__device__ unsigned reduced(int sum, const Modulus &m) {
+    const float quotient = __fmaf_rn(__int_as_float(sum) - FLOAT_MAGIC, m.inverse, FLOAT_MAGIC);
+    return sum - __float_as_int(quotient) * m.p;
+}
+
+struct alignas(RUN) Run { unsigned word[RUN / 4]; };
+
+__device__ void write_residues(const Integer (&x)[PARTS][RUN], const Tables &, int count, WORD *target,
+                               i64 modulus_stride) {
+#pragma unroll 2
+    for (int t = 0; t < MODULI; t++, target += modulus_stride) {
+        const Modulus &m = moduli[t];
+        Run images[2 * PARTS - 1];
+#pragma unroll
+        for (int j = 0; j < RUN; j += 4) {
+            unsigned y[2 * PARTS - 1][4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int sum = x[0][j + i].weighted(m);
+                y[0][i] = reduced(sum, m);
+                if (PARTS == 2) {
+                    const int other = x[PARTS - 1][j + i].weighted(m);
+                    y[PARTS - 1][i] = reduced(other, m);
+                    y[2 * PARTS - 2][i] = reduced(sum + other - __float_as_int(FLOAT_MAGIC), m);
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < 2 * PARTS - 1; i++)
+                images[i].word[j / 4] = __byte_perm(__byte_perm(y[i][0], y[i][1], 0x40),
+                                                    __byte_perm(y[i][2], y[i][3], 0x40), 0x5410);
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * PARTS - 1; i++) {
+            WORD *const to = target + i * MODULI * modulus_stride;
+            if (ALIGNED) *(Run *)to = images[i];
+            else for (int j = 0; j < count; j++) to[j] = (WORD)(images[i].word[j / 4] >> j % 4 * 8);
+        }
+    }
+}
+#else
+/* Adding 1.5·2^52 rounds to an integer: much faster than rint. Good for magnitudes up to 2^51. */
+#define MAGIC 6755399441055744.0
+__device__ double reduced(double x, double p, double inverse) {
+    return fma(-(fma(x, inverse, MAGIC) - MAGIC), p, x);
+}
+/* An integer in two halves, and the power of two beyond narrow_bits. */
+struct Integer {
+    double high, low;
+    int power;
+    __device__ Integer() : high(0), low(0), power(0) {}
+    __device__ Integer(double x, int scale) : power(0) {
+        double value;
+        if (WIDE) {
+            power = x == 0 ? 0 : max(0, ilogb(x) + 1 + scale - 53);
+            value = rint(scalbn(x, scale - power));
+        } else {
+            value = rint(Scale(scale)(x));
+        }
+        high = rint(value * (1.0 / (1 << SPLIT)));
+        low = fma(-high, (double)(1 << SPLIT), value);
+    }
+};
+__device__ void write_residues(const Integer (&x)[PARTS][RUN], const Tables &tables, int count, WORD *target,
+                               i64 modulus_stride) {
+    for (int t = 0; t < MODULI; t++, target += modulus_stride) {
+        const double *m = tables.factors + 6 * t;
+        const double p = m[0], inverse = m[1], f0 = m[2], f1 = m[3];
+#pragma unroll
+        for (int j = 0; j < RUN; j++) {
+            if (j >= count) break;
+            double y[PARTS];
+            for (int part = 0; part < PARTS; part++) {
+                const Integer &integer = x[part][j];
+                y[part] = reduced(fma(integer.high, f1, integer.low * f0), p, inverse);
+                const i64 power = t * (i64)tables.wide + integer.power;
+                if (WIDE) y[part] = reduced(y[part] * tables.powers[power], p, inverse);
+                target[part * MODULI * modulus_stride + j] = y[part];
+            }
+            const double sum = reduced(y[0] + y[PARTS - 1], p, inverse);
+            if (PARTS == 2) target[2 * MODULI * modulus_stride + j] = sum;
+        }
+    }
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
+               const int *scales, const double *factors, const double *powers, int wide,
+               WORD *out, int padded_rows, int padded_columns) {
+    const Operand x(x0, x1, row_stride, column_stride, rows, columns);
+    const Tile at(padded_rows, padded_columns);
+    __shared__ Staged staged;
+    staged.fill(at, x);
+    const int local = threadIdx.x * RUN / DEPTH, place = threadIdx.x * RUN % DEPTH;
+    const int row = at.first_row + local, column = at.first_column + place;
+    if (row >= padded_rows || column >= padded_columns) return;
+    const int scale = row < rows ? scales[row] : DISCARD;
+    Integer integer[PARTS][RUN];
+    if (scale != DISCARD)
+#pragma unroll
+        for (int part = 0; part < PARTS; part++)
+#pragma unroll
+            for (int j = 0; j < RUN; j += 2) {
+                const double2 pair = staged.pair(part, local, place + j);
+                integer[part][j] = Integer(pair.x, scale);
+                integer[part][j + 1] = Integer(pair.y, scale);
+            }
+    const Tables tables{factors, powers, wide};
+    write_residues(integer, tables, min(RUN, padded_columns - column),
+                   out + (i64)row * padded_columns + column, (i64)padded_rows * padded_columns);
+}

@@ -1,0 +1,225 @@
+"""The first step of scheme "residues": integers, and their residues modulo every modulus."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.engines import get_product
+from multiword.formats import FORMATS
+from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.kernels import Kernel
+from multiword.runtime.memory import padded
+from multiword.runtime.parallel import contiguous_rows, empty_beside, over_rows, scale_rows, scratch
+from multiword.runtime.tiles import operand_layout, tile_count
+from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
+from ozaki.scaling.scales import DISCARD, zero_discarded
+
+
+def narrow_bits(system: ResidueSystem) -> int:
+    """Integers up to these many bits are reduced from their value, wider ones from 53 bits times 2**x.
+
+    The value's upper half times a residue, and the lower half times another, must add up to less
+    than 2**53, which moduli of nearly 2**26 do for 54 bits only; for int8 moduli only the quotient
+    is needed, to a hundredth.
+    """
+    if system.word == "int8":
+        return 68
+    lower = 1 << (SPLIT - 1)
+    return max(w for w in (54, 55) if ((1 << (w - SPLIT)) + lower) * (max(system.moduli) // 2) < 1 << 53)
+
+
+HOST_NARROW_BITS = 78
+"""On the host the upper half is itself reduced first, if that makes the difference."""
+
+
+def residues(
+    parts: list[Array],
+    scale: Array,
+    system: ResidueSystem,
+    padding: int,
+    weighted: bool,
+    width: int,
+) -> Array:
+    """Return the residues of an operand's integers A', in the system's words.
+
+    Parameters
+    ----------
+    parts : (r, k) float32 or float64 real parts.
+    scale : (r,) int32; rows with the scale `DISCARD` are taken as zero.
+    padding : the row count and row length are filled up with zeros to multiples of this.
+    weighted : whether to take w_t in (one side of a product must, the other must not).
+    width : |A'| <= 2**width.
+
+    Returns
+    -------
+    (images, N, r', k') array: the image of a real operand is itself; those of a complex one
+    are its real part, its imaginary part and their sum (three products instead of four).
+    """
+    rows, columns = parts[0].shape
+    shape = (2 * len(parts) - 1, len(system.moduli), padded(rows, padding), padded(columns, padding))
+    out = empty_beside(parts[0], shape, get_product(system.word).word)
+    make = _residues_device if is_cupy(parts[0]) else _residues_host
+    make(parts, scale, system, weighted, width, out)
+    return out
+
+
+def _residues_host(
+    parts: list[np.ndarray],
+    scale: np.ndarray,
+    system: ResidueSystem,
+    weighted: bool,
+    width: int,
+    out: np.ndarray,
+) -> None:
+    factors = system.factors(weighted)
+    powers = system.powers(width) if width > HOST_NARROW_BITS else None
+    long = width > narrow_bits(system)
+    rows, columns = parts[0].shape
+    out[:, :, rows:] = 0
+    out[:, :, :, columns:] = 0
+
+    def work(block: slice) -> None:
+        memory = scratch("halves and images", (2 * len(parts) + len(out) + 1, *parts[0][block].shape))
+        *held, spare = memory[2 * len(parts) :]
+        halves = [
+            _integer_halves(contiguous_rows(x, block, value), scale[block], powers is not None, high)
+            for x, value, high in zip(parts, memory[::2], memory[1::2], strict=False)
+        ]
+        for t, (p, inverse, low_factor, high_factor, *_) in enumerate(factors):
+            targets = out[:, t, block, :columns]
+            images = targets if out.dtype == np.float64 else held
+            for y, (high, low, power) in zip(images, halves, strict=False):
+                upper = reduce(high, p, inverse, spare, y) if long else high
+                np.multiply(upper, high_factor, out=y)
+                y += np.multiply(low, low_factor, out=spare) if weighted else low  # else that factor is 1
+                reduce(y, p, inverse, spare)
+                if powers is not None:
+                    y *= powers[t][power]
+                    reduce(y, p, inverse, spare)
+            if len(images) == 3:
+                reduce(np.add(images[0], images[1], out=images[2]), p, inverse, spare)
+            if images is held:
+                for target, y in zip(targets, images, strict=True):
+                    # 128 and -128 are one residue modulo 256; only the latter is an int8.
+                    np.copyto(target, np.where(y == 128, -128, y) if p == 256 else y, casting="unsafe")
+
+    over_rows(work, rows, columns)
+
+
+def _integer_halves(
+    value: np.ndarray, scale: np.ndarray, wide: bool, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """A' = (high·2**SPLIT + low)·2**power, with |low| below 2**SPLIT and |high| below 2**51.
+
+    `value`, of float64, becomes the lower half, and `high` is written to.
+    """
+    power = None
+    scale = zero_discarded(value, scale)
+    if wide:
+        exponent = np.frexp(value)[1] + scale[:, None]
+        power = np.maximum(exponent - FORMATS["fp64"].precision, 0)
+        power[value == 0] = 0
+        np.ldexp(value, scale[:, None] - power, out=value)
+    else:
+        scale_rows(value, scale)
+    np.rint(value, out=value)
+    # As |A'| <= 2**HOST_NARROW_BITS, the last place of this sum is 2**SPLIT; what is left is the upper half.
+    np.add(value, 1.5 * 2.0 ** (SPLIT + 52), out=high)
+    high -= 1.5 * 2.0 ** (SPLIT + 52)
+    value -= high
+    high *= 2.0**-SPLIT
+    return high, value, power
+
+
+_WORD_TYPES: dict[str, dict[str, Any]] = {
+    "int8": {"WORD": "signed char", "FLOATING": 0},
+    "fp64": {"WORD": "double", "FLOATING": 1},
+}
+
+
+def _run(word: str, parts: int) -> int:
+    """Numbers of each part to a thread: as many as fill its longest store with int8 words."""
+    return 16 // parts if word == "int8" else 4
+
+
+@cache
+def _split_constants(
+    system: ResidueSystem, weighted: bool, width: int, parts: int, aligned: bool
+) -> dict[str, Any]:
+    constants: dict[str, Any] = {
+        "SPLIT": SPLIT,
+        "DISCARD": DISCARD,
+        **_WORD_TYPES[system.word],
+        "MODULI": len(system.moduli),
+        "PARTS": parts,
+        "RUN": _run(system.word, parts),
+    }
+    if system.word != "int8":
+        return {**constants, "WIDE": int(width > narrow_bits(system)), "LANES": 32}
+    words = -(-(width + 2) // 32)  # ±2**width in two's complement
+    table = ",".join(_modulus(p, w, words) for p, w in system.weighted_moduli(weighted))
+    return {**constants, "ALIGNED": int(aligned), "WORDS": words, "TABLE": table, "LANES": 16 // parts}
+
+
+def _modulus(p: int, weight: int, words: int) -> str:
+    """The table's row for a modulus: 1/p, p, where sums start, and the weights of all bytes."""
+    bias = symmetric(-weight << (32 * words - 1), p)
+    weights = np.array([symmetric(weight << 8 * i, p) for i in range(4 * words)])
+    # 128 and -128 are one residue modulo 256; only the latter is a byte with a sign.
+    packed = np.where(weights == 128, -128, weights).astype(np.int8).view("<u4")
+    start = FLOAT_MAGIC_BITS + bias
+    return f"{{{float(np.float32(1 / p)).hex()}f,{p},{start},{{{','.join(f'(int){x}u' for x in packed)}}}}}"
+
+
+FLOAT_MAGIC_BITS = int(np.float32(12582912.0).view(np.int32))
+"""1.5·2**23: the low bits of its sum with a small integer are that integer."""
+
+
+_SPLIT_RESIDUES = Kernel(
+    "split_residues",
+    Path(__file__).with_name("split.cu"),
+    tuple(
+        {
+            **_split_constants(residue_system(word, bits, 4096, parts), True, width, parts, width < 99),
+            "ALONG_K": along,
+            "UNIT": 2 - parts,
+            "REAL": t,
+        }
+        for along in (0, 1)
+        for word, bits, t, parts, width in (
+            ("int8", 109.2, "double", 1, 55),
+            ("int8", 54.6, "float", 2, 28),
+            ("int8", 300.0, "double", 2, 150),
+            ("fp64", 109.2, "float", 1, 55),
+            ("fp64", 900.0, "double", 2, 450),
+        )
+    ),
+)
+
+
+def _residues_device(
+    parts: list[Array],
+    scale: Array,
+    system: ResidueSystem,
+    weighted: bool,
+    width: int,
+    out: Array,
+) -> None:
+    strides, layout = operand_layout(parts[0])
+    padded_rows, padded_columns = out.shape[2:]
+    aligned = padded_columns % _run(system.word, len(parts)) == 0
+    constants = {**_split_constants(system, weighted, width, len(parts), aligned), **layout}
+    wide = width if constants.get("WIDE") else 0
+    factors = powers = scale  # not read with int8 words: the kernel has its tables
+    if system.word != "int8":
+        factors = on_device(system, "factors", int(weighted), namespace(out))
+        powers = on_device(system, "powers", wide, namespace(out)) if wide else factors
+    sizes = (*map(np.int64, strides), *map(np.int32, parts[0].shape))
+    tables = (scale, factors, powers, np.int32(wide))
+    arguments = (parts[0], parts[-1], *sizes, *tables, out, np.int32(padded_rows), np.int32(padded_columns))
+    blocks = tile_count(constants, padded_rows, padded_columns)
+    _SPLIT_RESIDUES((blocks,), (256,), arguments, **constants)

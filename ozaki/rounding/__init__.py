@@ -1,0 +1,1 @@
+"""One correct rounding of an exact value, and the error-free transformations."""

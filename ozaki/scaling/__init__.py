@@ -1,0 +1,1 @@
+"""Scale: which integers stand for the rows of A and the columns of B."""

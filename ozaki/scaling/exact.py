@@ -1,0 +1,74 @@
+"""The scales of exact products: the last places of an operand's rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.kernels import Kernel
+from multiword.runtime.parallel import contiguous_rows, over_rows, scratch
+from multiword.runtime.tiles import operand_layout, tile_count, tile_instances
+from ozaki.scaling.scales import DISCARD
+from ozaki.scaling.segments import NONFINITE
+
+
+def exact_scales(parts: list[Array]) -> Array:
+    """Return the (r,) int32 scales, the smallest for which no element of a row is rounded.
+
+    The operand comes as (r, k) float32 or float64 parts. Zero rows have 0, rows that are not finite
+    DISCARD.
+    """
+    xp = namespace(parts[0])
+    lowest = (_lowest_device if is_cupy(parts[0]) else _lowest_host)(parts)
+    return xp.where(lowest != _BAD, xp.where(lowest < NONFINITE, -lowest, 0), DISCARD).astype(xp.int32)
+
+
+def _lowest_host(parts: list[np.ndarray]) -> np.ndarray:
+    """The exponent of the last place of every row: NONFINITE for zero rows, _BAD for an Inf or NaN."""
+    rows, columns = parts[0].shape
+    lowest = np.full(rows, NONFINITE, np.int32)
+
+    def work(block: slice) -> None:
+        for x in parts:
+            y = contiguous_rows(x, block, scratch("rows", (block.stop - block.start, columns)))
+            significand = y.view(np.int64)
+            exponent = significand >> 52 & 0x7FF
+            significand &= (1 << 52) - 1
+            significand |= np.where(exponent == 0, 0, 1 << 52)
+            last = (significand & -significand).astype(np.float64).view(np.int64) >> 52
+            place = np.maximum(exponent, 1) - 1075 + (last - 1023)
+            place[significand == 0] = NONFINITE
+            place[exponent == 0x7FF] = _BAD
+            np.minimum(lowest[block], place.min(axis=1), out=lowest[block], casting="unsafe")
+
+    over_rows(work, rows, columns)
+    return lowest
+
+
+_BAD = -(1 << 20)
+"""What stands for the last place of an Inf or NaN: below all others."""
+
+_CONSTANTS: dict[str, Any] = {"NONFINITE": NONFINITE, "BAD": _BAD, "LANES": 32}
+_RUN = 16
+"""Numbers to a thread in a tile, of both parts together."""
+
+_LAST_PLACES = Kernel(
+    "last_places",
+    Path(__file__).with_name("exact.cu"),
+    tile_instances(_CONSTANTS, _RUN),
+)
+
+
+def _lowest_device(parts: list[Array]) -> Array:
+    xp = namespace(parts[0])
+    rows, columns = parts[0].shape
+    strides, layout = operand_layout(parts[0])
+    constants = {**_CONSTANTS, **layout, "PARTS": len(parts), "RUN": _RUN // len(parts)}
+    lowest = xp.full(rows, NONFINITE, xp.int32)
+    sizes = (*map(np.int64, strides), np.int32(rows), np.int32(columns))
+    arguments = (parts[0], parts[-1], *sizes, lowest)
+    _LAST_PLACES((tile_count(constants, rows, columns),), (256,), arguments, **constants)
+    return lowest

@@ -1,0 +1,115 @@
+"""Scheme "slices": exact products of integers cut into slices of few bits (Ozaki scheme I).
+
+    A' = Σ_p A_p·2**(b·(S_A - 1 - p)),   every slice an integer of magnitude at most 2**(b - 1)
+    D_d = Σ_{p + q = d} A_p·B_q,         every product exact in the engine, every sum in int64
+    C' = Σ_d D_d·2**(b·(S_A + S_B - 2 - d))
+
+All S_A·S_B products are needed: the definition asks for the exact C'. (`_mukunoki` has the
+paper's floating-point form and its fast mode.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from multiword.engines import Engine, get_product
+from multiword.formats import Format
+from multiword.runtime.arrays import Array, namespace, real_parts, to_float32, to_float64
+from multiword.runtime.memory import padded
+from ozaki.rounding.digits import round_digits
+from ozaki.scaling.scales import DISCARD
+
+SHORTEST_DEPTH = 1 << 12
+"""Inner dimensions beyond this are cut rather than sliced thinner."""
+
+
+@dataclass(frozen=True)
+class SliceSystem:
+    """How many slices of how many bits stand for the integers of either side.
+
+    Attributes
+    ----------
+    word : the kind of product.
+    bits : b; one bit is the sign, so magnitudes are at most 2**(b - 1).
+    counts : S_A and S_B.
+    depth : the longest inner dimension for which products of slices are exact.
+    """
+
+    word: str
+    bits: int
+    counts: tuple[int, int]
+    depth: int
+
+
+def slice_system(word: str, widths: tuple[int, int], k: int) -> SliceSystem:
+    """Return the slices for integers of magnitudes at most 2**widths, and inner dimension k."""
+    product = get_product(word)
+    depth = min(k, SHORTEST_DEPTH)
+    # int8 has no 128, which a slice of eight bits would need. The int32 sum has bits to spare.
+    longest = product.word_bits - 1 if word == "int8" else product.word_bits
+    magnitude_bits = min(longest, (product.exact_bits - (depth - 1).bit_length()) // 2)
+    for bits in range(min(magnitude_bits + 1, 31), 1, -1):
+        # The leading slice holds magnitudes up to 2**(b - 1), as all do; so S slices reach
+        # 2**(b·S - 1) less what the lower ones may add to it: one bit is kept free.
+        counts = tuple(max(1, -(-(width + 2) // bits)) for width in widths)
+        # The sums D_d, over all of k and of both parts of complex numbers, must suit `round_digits`.
+        if 2 * k * min(counts) << 2 * (bits - 1) < 1 << 62:
+            break
+    depth = 1 << (product.exact_bits - 1 - 2 * (bits - 1)) if word == "int8" else depth
+    return SliceSystem(word, bits, (counts[0], counts[1]), depth)
+
+
+def slices(parts: list[Array], scale: Array, system: SliceSystem, side: int, padding: int) -> Array:
+    """Return the (parts, S, r', k') slices of an operand's integers A' = RN(A·2**scale).
+
+    Rounding each slice to nearest even in turn rounds the last one, and so A', to nearest even:
+    what the higher slices take away is an even number of last places.
+    """
+    xp = namespace(parts[0])
+    rows, columns = parts[0].shape
+    count = system.counts[side]
+    shape = (len(parts), count, padded(rows, padding), padded(columns, padding))
+    out = xp.zeros(shape, get_product(system.word).word)
+    kept = (scale != DISCARD)[:, None]
+    for image, x in zip(out, parts, strict=True):
+        rest = xp.where(kept, to_float64(x), 0)
+        # A slice of the largest numbers may round up to 2**1024: those are held at a quarter.
+        quarter = xp.where(abs(rest) >= 1, 2, 0)
+        rest = xp.ldexp(rest, -quarter)
+        for p in range(count):
+            unit = xp.where(kept, system.bits * (count - 1 - p) - scale[:, None], 0) - quarter
+            digit = xp.rint(xp.ldexp(rest, -unit))
+            image[p, :rows, :columns] = digit
+            rest -= xp.ldexp(digit, unit)
+    return out
+
+
+def slice_products(
+    a: Array, b: Array, system: SliceSystem, engine: Engine, earlier: Array | None = None
+) -> Array:
+    """Return the (parts, S_A + S_B - 1, m', n') sums D_d in int64, least significant first."""
+    xp = namespace(a)
+    length = a.shape[1] + b.shape[1] - 1
+    out = earlier
+    if out is None:
+        out = xp.zeros((len(a), length, a.shape[2], b.shape[2]), xp.int64)
+    for i in range(len(a)):
+        for j in range(len(b)):
+            # (a0 + a1·i)(b0 + b1·i): the real part is a0·b0 - a1·b1.
+            target, subtract = out[i ^ j], i and j
+            for p in range(a.shape[1]):
+                for q in range(b.shape[1]):
+                    part = engine.multiply(system.word, a[i, p], b[j, q])
+                    target[length - 1 - p - q] += (-part if subtract else part).astype(xp.int64)
+    return out
+
+
+def slice_sum(
+    sums: Array, system: SliceSystem, scales: tuple[Array, Array], target: Format, out: Array
+) -> None:
+    """Write RN(C'·2**(-s_i - t_j)) to `out`, an (m, n) array."""
+    m, n = out.shape
+    exponent = -(scales[0][:, None] + scales[1])
+    for part, digits in zip(real_parts(out), sums, strict=True):
+        value = round_digits(digits[:, :m, :n], system.bits, exponent, target)
+        part[...] = to_float32(value) if part.dtype == "float32" else value

@@ -1,0 +1,255 @@
+"""Exact values in fixed point, and the one rounding that ends every reduction.
+
+A sum, a mean or a norm is held exactly, as an integer in digits times a power of two and flags
+for what is not a finite number, until `FixedPoint.round` turns it into floating point once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import isqrt
+
+import numpy as np
+
+from multiword.formats import FORMATS, Format
+from ozaki.rounding.digits import round_digits
+from ozaki.sums.textbook import two_sum
+
+PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = (np.uint8(1 << bit) for bit in range(5))
+"""What has been added: flags that merge by `|`, ORDINARY for any finite number but −0.
+
+Blocks do not note every −0 or Inf beside what outweighs it; `canonical_flags` does not either."""
+
+DIGIT_BITS = 32
+_LARGEST_INTEGER = 2**53
+_DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
+
+
+@dataclass(frozen=True)
+class LastStep:
+    """What is done to an exact sum before it is rounded: a division, or a square root."""
+
+    divisor: int = 1
+    root: bool = False
+
+    def __call__(self, value: FixedPoint) -> FixedPoint:
+        if self.divisor > 1:
+            value = value.quotient(self.divisor)
+        return value.square_root() if self.root else value
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """The numbers Σ digits[l]·2**(base_bits·l + exponent), one for each of m columns.
+
+    Attributes
+    ----------
+    digits : (L, m) int64, least significant first, of any sign, below 2**62 in magnitude.
+    base_bits : bits between one digit and the next: up to 32, or, for two digits below 2**61, an
+        even number up to 60.
+    exponent : (m,) int64 or int.
+    flags : (m,) uint8, a union of the flags above; Inf and NaN take precedence over the digits.
+    """
+
+    digits: np.ndarray
+    base_bits: int
+    exponent: np.ndarray | int
+    flags: np.ndarray
+
+    def round(self, target: Format = FORMATS["fp64"]) -> np.ndarray:
+        """Return the (m,) float64 numbers of the target format nearest to the exact values.
+
+        Exact zeros are −0 where every term was −0, and +0 otherwise, as IEEE 754 adds.
+        """
+        if len(self.digits) == 2 and self.base_bits > DIGIT_BITS:
+            value = self._round_pair(target)
+        else:
+            value = round_digits(self.digits, self.base_bits, self.exponent, target)
+        if (self.flags == ORDINARY).all():
+            return value
+        flags = canonical_flags(self.flags)
+        value = np.where(flags == MINUS_ZERO, -0.0, value)
+        value = np.where(flags == PLUS_INFINITY, np.inf, value)
+        value = np.where(flags == MINUS_INFINITY, -np.inf, value)
+        return np.where(flags == NAN, np.nan, value)
+
+    def _round_pair(self, target: Format) -> np.ndarray:
+        """As round_digits, by float64 arithmetic where it is plain that this rounds correctly.
+
+        high·2**b + low becomes s + e + rest, s and e two float64 numbers of TwoSum, rest an integer
+        of few bits. The nearest is s, unless e is so near to half an ulp that rest might decide.
+        """
+        if (value := self._round_small(target)) is not None:
+            return value
+        low, high = self.digits
+        a = high.astype(np.float64)
+        low = low + ((high - a.astype(np.int64)) << self.base_bits)
+        b = low.astype(np.float64)
+        rest = (low - b.astype(np.int64)).astype(np.float64)
+        s, e = two_sum(a * 2.0**self.base_bits, b)
+        # Eight times the rest outweighs the rounding of e + rest, which is below 2**55.
+        plain = (s + (e + 8 * rest) == s) & (s + (e - 8 * rest) == s)
+        with np.errstate(over="ignore"):
+            value = np.ldexp(s, self.exponent)
+        magnitude = np.abs(value)
+        plain &= ((magnitude >= 2.0**-1021) & (magnitude < np.inf)) | (s == 0)
+        if target.precision != 53:
+            plain[...] = False
+        if not plain.all():
+            digits, exponent = self._narrowed(), np.broadcast_to(self.exponent, low.shape)
+            hard = ~plain
+            value[hard] = round_digits(digits[:, hard], self.base_bits // 2, exponent[hard], target)
+        return value
+
+    def _round_small(self, target: Format) -> np.ndarray | None:
+        """The sums of pairs of float64 numbers, which are rounded by adding them; or None.
+
+        For float32 the sum is rounded to odd first, so that it is as if rounded once (Boldo and Melquiond).
+        """
+        low, high = self.digits
+        if (
+            not isinstance(self.exponent, int)
+            or abs(self.exponent + 46) > 900
+            or target.precision not in (24, 53)
+        ):
+            return None
+        if not low.size or max(low.max(), -low.min(), high.max(), -high.min()) > _LARGEST_INTEGER:
+            return None
+        a, b = high * 2.0**self.base_bits, low.astype(np.float64)
+        if target.precision == 53:
+            s = a + b
+            s *= 2.0**self.exponent
+            return s
+        s, e = two_sum(a, b)
+        bits = s.view(np.int64)
+        bits += np.where((e != 0) & (bits & 1 == 0), np.where((e > 0) == (s > 0), 1, -1), 0)
+        with np.errstate(over="ignore"):
+            return (s * 2.0**self.exponent).astype(np.float32).astype(np.float64)
+
+    def _narrowed(self) -> np.ndarray:
+        """The digits of a pair, with a base of half as many bits."""
+        return np.stack([self.digits[0], np.zeros_like(self.digits[0]), self.digits[1]])
+
+    def quotient(self, divisor: int) -> FixedPoint:
+        """Return the values divided by a positive integer, truncated so that they round as if exact.
+
+        Schoolbook division by one digit, 96 bits beyond the last; a remainder leaves its trace
+        in the last bit, far below the place of any rounding.
+        """
+        if self.base_bits > DIGIT_BITS:
+            return replace(self, digits=self._narrowed(), base_bits=self.base_bits // 2).quotient(divisor)
+        if divisor >= 1 << (62 - self.base_bits):
+            return _from_integers([_long_division(v, divisor) for v in self.integers()], self)
+        magnitude, sign = self._magnitude()
+        extra = -(-96 // self.base_bits)
+        digits = np.concatenate([np.zeros((extra,) + magnitude.shape[1:], np.int64), magnitude])
+        remainder = np.zeros(magnitude.shape[1:], np.int64)
+        for digit in digits[::-1]:
+            quotient, remainder[:] = np.divmod((remainder << self.base_bits) | digit, divisor)
+            digit[:] = quotient
+        digits[0] |= remainder != 0
+        return replace(self, digits=digits * sign, exponent=self.exponent - extra * self.base_bits)
+
+    def square_root(self) -> FixedPoint:
+        """Return the square roots of values that are not negative, truncated as in `quotient`.
+
+        What is left of a sum of squares beside Inf or NaN may be negative, and does not matter.
+        """
+        return _from_integers([_square_root((max(v, 0), e)) for v, e in self.integers()], self)
+
+    def integers(self) -> list[tuple[int, int]]:
+        """Return every value as a Python integer and the exponent of its unit."""
+        shape = self.digits.shape[1:]
+        exponents = np.broadcast_to(np.asarray(self.exponent, np.int64), shape).tolist()
+        values = [0] * len(exponents)
+        for digit in self.digits[::-1].tolist():
+            values = [(value << self.base_bits) + d for value, d in zip(values, digit, strict=True)]
+        return list(zip(values, exponents, strict=True))
+
+    def _magnitude(self) -> tuple[np.ndarray, np.ndarray]:
+        """Digits in [0, 2**base_bits) of the absolute values, and the signs."""
+        top = -(-64 // self.base_bits)  # so that the last digit's excess finds room
+        digits = np.concatenate([self.digits, np.zeros((top,) + self.digits.shape[1:], np.int64)])
+        carry_digits(digits, self.base_bits)
+        sign = np.where(digits[-1] < 0, np.int64(-1), np.int64(1))
+        digits *= sign
+        return carry_digits(digits, self.base_bits), sign
+
+
+def canonical_flags(flags: np.ndarray) -> np.ndarray:
+    """Keep the one flag that decides, so that the order of the terms cannot be seen; 0 for no terms."""
+    infinite = flags & (PLUS_INFINITY | MINUS_INFINITY)
+    undefined = ((flags & NAN) != 0) | (infinite == (PLUS_INFINITY | MINUS_INFINITY))
+    finite = np.where((flags & ORDINARY) != 0, ORDINARY, flags & MINUS_ZERO)
+    return np.where(undefined, NAN, np.where(infinite != 0, infinite, finite)).astype(np.uint8)
+
+
+def carry_digits(digits: np.ndarray, base_bits: int = DIGIT_BITS) -> np.ndarray:
+    """Bring all digits but the last into [0, 2**base_bits), in place."""
+    mask = np.int64((1 << base_bits) - 1)
+    for low, high in pairwise(digits):
+        high += low >> base_bits
+        low &= mask
+    return digits
+
+
+def joined(parts: Sequence[FixedPoint]) -> FixedPoint:
+    """Put values of the same form side by side."""
+    if len(parts) == 1:
+        return parts[0]
+    exponents = [np.broadcast_to(np.asarray(p.exponent, np.int64), p.flags.shape) for p in parts]
+    return FixedPoint(
+        np.concatenate([p.digits for p in parts], axis=1),
+        parts[0].base_bits,
+        np.concatenate(exponents),
+        np.concatenate([p.flags for p in parts]),
+    )
+
+
+def scatter(digits: np.ndarray, columns: np.ndarray, integers: np.ndarray, position: np.ndarray) -> None:
+    """Add integers·2**position to the (L, m) digits of base 2**32, each to its column.
+
+    Every int64 becomes three digits. A negative position drops bits that are zero: whoever
+    calls knows that the sum has no bits there. Columns may repeat.
+    """
+    if position.size and position.min() < 0:
+        integers = integers >> np.clip(-position, 0, 63)
+        position = np.maximum(position, 0)
+    width = digits.shape[1]
+    flat = digits.reshape(-1)
+    shift = position & (DIGIT_BITS - 1)
+    index = (position >> 5) * width + columns
+    low = (integers & _DIGIT_MASK) << shift
+    high = (integers >> DIGIT_BITS) << shift
+    np.add.at(flat, index, low & _DIGIT_MASK)
+    np.add.at(flat, index + width, (low >> DIGIT_BITS) + (high & _DIGIT_MASK))
+    np.add.at(flat, index + 2 * width, high >> DIGIT_BITS)
+
+
+def _from_integers(values: list[tuple[int, int]], like: FixedPoint) -> FixedPoint:
+    """Python integers with their exponents, in digits again."""
+    mask = (1 << DIGIT_BITS) - 1
+    count = max([1, *(-(-abs(v).bit_length() // DIGIT_BITS) for v, _ in values)])
+    digits = [[(v >> (DIGIT_BITS * place)) & mask for v, _ in values] for place in range(count)]
+    digits.append([v >> (DIGIT_BITS * count) for v, _ in values])
+    exponent = np.array([e for _, e in values], np.int64)
+    return FixedPoint(np.array(digits, np.int64).reshape(count + 1, -1), DIGIT_BITS, exponent, like.flags)
+
+
+def _long_division(value: tuple[int, int], divisor: int) -> tuple[int, int]:
+    integer, exponent = value
+    extra = divisor.bit_length() + 66
+    quotient, remainder = divmod(abs(integer) << extra, divisor)
+    quotient |= remainder != 0
+    return (-quotient if integer < 0 else quotient), exponent - extra
+
+
+def _square_root(value: tuple[int, int]) -> tuple[int, int]:
+    """An integer of at least 66 bits whose last one says that there is more."""
+    integer, exponent = value
+    shift = max(0, 132 - integer.bit_length())
+    shift += (exponent - shift) & 1
+    root = isqrt(integer << shift)
+    return (root << 1) | (root * root != integer << shift), (exponent - shift) // 2 - 1
