@@ -1,4 +1,4 @@
-"""Rounding arrays to a floating-point format: to nearest even, toward zero, to nearest away."""
+"""Rounding arrays to a floating-point format, and what a rounded sum or product leaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from multiword.formats import Format, get_format
-from multiword.runtime.arrays import Array, as_array, namespace, on_device_of_arrays
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    is_cupy,
+    namespace,
+    on_device_of_arrays,
+    to_float32,
+    to_float64,
+)
 
 ROUNDINGS = ("RN", "RZ", "RNA")
 """To nearest with ties to even, toward zero, to nearest with ties away from zero."""
@@ -26,8 +34,7 @@ def round_to(x: object, fmt: str | Format, rounding: str = "RN") -> Array:
 
     Parameters
     ----------
-    x : array of any shape, float32 or float64 (others are promoted to float64 exactly, int64
-        and longer types beyond 2**53 excepted).
+    x : array of any shape, float32 or float64, or of a type that float64 holds exactly.
     fmt : a `Format` or the name of one: "fp16", "bf16", "tf32", "fp32", "fp64".
     rounding : "RN" (to nearest, ties to even), "RZ" (toward zero) or "RNA" (to nearest, ties
         away from zero).
@@ -40,7 +47,8 @@ def round_to(x: object, fmt: str | Format, rounding: str = "RN") -> Array:
 
     Raises
     ------
-    ValueError : unknown format or rounding. TypeError : `x` is not numeric and real.
+    ValueError : unknown format or rounding. TypeError : `x` is not numeric and real, or float64
+        does not hold it (longdouble, integers beyond 2**53).
 
     References
     ----------
@@ -54,21 +62,42 @@ def round_to(x: object, fmt: str | Format, rounding: str = "RN") -> Array:
     fmt = get_format(fmt) if isinstance(fmt, str) else fmt
     get_rounding(rounding)
     values = as_array(x, "x")
-    if values.dtype.kind == "c":
-        raise TypeError(f"x must be real, got dtype {values.dtype}; round its parts")
     with np.errstate(over="ignore", invalid="ignore"):
         if rounding == "RN" and values.dtype in (np.float32, np.float64):
             fast = _hardware(values, fmt)
             if fast is not None:
                 return fast
-        wide = values.astype(np.float64)
-        return _rounded(namespace(wide), wide, fmt, rounding).astype(fmt.dtype)
+        wide = widened(values, "x")
+        result = _rounded(namespace(wide), wide, fmt, rounding)
+        # By way of float32, which holds them: CuPy's own conversions would lose subnormal numbers.
+        return result if fmt.name == "fp64" else to_float32(result).astype(fmt.dtype, copy=False)
+
+
+def widened(x: Array, name: str) -> Array:
+    """`x`, real, as float64, exactly; TypeError, naming the argument, if float64 does not hold it."""
+    if x.dtype.kind == "c":
+        raise TypeError(f"{name} must be real, got dtype {x.dtype}; take its parts")
+    if x.dtype.kind == "f" and x.dtype.itemsize > 8:
+        raise TypeError(
+            f"{name} is {x.dtype}, which float64 does not hold: convert it with astype('float64')"
+        )
+    long = x.dtype.kind in "iu" and x.dtype.itemsize == 8 and x.size
+    if long and max(int(x.max()), -int(x.min())) > 2**53:
+        raise TypeError(
+            f"{name} has integers beyond 2**53, which float64 does not hold: "
+            f"convert it with astype('float64')"
+        )
+    return to_float64(x.astype(np.float32) if x.dtype.name == "bfloat16" else x)
 
 
 def _hardware(x: Array, fmt: Format) -> Array | None:
     """Rounding to nearest where one conversion or one integer addition does it, else None."""
-    # (bfloat16's conversion from float64 goes through float32 and would round twice.)
-    if fmt.name in ("fp64", "fp32", "fp16") or (fmt.name == "bf16" and x.dtype == np.float32):
+    if fmt.name == "fp64":
+        return to_float64(x) if x.dtype == np.float32 else x.copy()
+    if fmt.name == "fp32":
+        return to_float32(x) if x.dtype == np.float64 else x.copy()
+    # From float64 only NumPy's fp16 is rounded once; the others go through float32.
+    if (fmt.name in ("fp16", "bf16") and x.dtype == np.float32) or (fmt.name == "fp16" and not is_cupy(x)):
         return x.astype(fmt.dtype)
     if fmt.name == "tf32" and x.dtype == np.float32:
         bits = namespace(x).ascontiguousarray(x).view(np.uint32)
@@ -101,3 +130,54 @@ def _rounded(xp: Any, x: Array, fmt: Format, rounding: str) -> Array:
         result = xp.where(beyond, xp.copysign(limit, result), result)
     result = xp.copysign(result, x)
     return xp.where(finite, result, x)
+
+
+_SPLITTER = 2.0**27 + 1
+
+
+def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return s = fl(a + b) and the error e, so that s + e = a + b exactly.
+
+    Knuth's TwoSum: six operations, no condition but that nothing overflows.
+
+    Parameters
+    ----------
+    a, b : float64 scalars, or arrays that broadcast.
+
+    Returns
+    -------
+    (s, e), of the shape of a + b.
+
+    References
+    ----------
+    Knuth, The Art of Computer Programming, vol. 2, section 4.2.2, Theorem B; Ogita, Rump and
+    Oishi, Accurate sum and dot product, Algorithm 3.1.
+
+    >>> two_sum(1.0, 2.0**-60)
+    (1.0, 8.673617379884035e-19)
+    """
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def product_error(a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Return a·b − p for p = fl(a·b), by Dekker's product, of float64 halves of 26 bits.
+
+    References
+    ----------
+    Dekker, A floating-point technique for extending the available precision; Ogita, Rump and
+    Oishi, Accurate sum and dot product, Algorithms 3.2 and 3.3.
+
+    >>> product_error(1 + 2.0**-30, 1 + 2.0**-30, 1 + 2.0**-29)
+    8.673617379884035e-19
+    """
+    a_high, b_high = _upper_half(a), _upper_half(b)
+    a_low, b_low = a - a_high, b - b_high
+    return a_low * b_low - (((p - a_high * b_high) - a_low * b_high) - a_high * b_low)
+
+
+def _upper_half(x: np.ndarray) -> np.ndarray:
+    """Veltkamp's splitting."""
+    scaled = _SPLITTER * x
+    return scaled - (scaled - x)

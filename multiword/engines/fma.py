@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-_SPLITTER = 2.0**27 + 1
+from multiword.rounding import product_error, two_sum
 
 
 def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -36,9 +36,9 @@ def _fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 def _fma64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     a, b, c = np.broadcast_arrays(a, b, c)
     high = a * b
-    low = _product_error(a, b, high)
-    t, t_error = _two_sum(c, low)
-    s, s_error = _two_sum(high, t)
+    low = product_error(a, b, high)
+    t, t_error = two_sum(c, low)
+    s, s_error = two_sum(high, t)
     result = np.where((high == 0) & (c == 0), high + c, s + _add_to_odd(t_error, s_error))
     risky = ~_safe(a, b, c, high)
     if risky.any():
@@ -71,28 +71,9 @@ def _fma_scalar(a: float, b: float, c: float) -> float:
         return float("inf") if exact > 0 else float("-inf")
 
 
-def _product_error(a: np.ndarray, b: np.ndarray, product: np.ndarray) -> np.ndarray:
-    """a·b - product, exactly (Dekker)."""
-    a_high, b_high = _upper_half(a), _upper_half(b)
-    a_low, b_low = a - a_high, b - b_high
-    return a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
-
-
-def _upper_half(x: np.ndarray) -> np.ndarray:
-    scaled = _SPLITTER * x
-    return scaled - (scaled - x)
-
-
-def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rounded sum and its error (Knuth)."""
-    s = a + b
-    part = s - a
-    return s, (a - (s - part)) + (b - part)
-
-
 def _add_to_odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a + b rounded to odd: inexact sums get an odd last bit, so no later rounding is fooled."""
-    s, error = _two_sum(a, b)
+    s, error = two_sum(a, b)
     s = np.asarray(s)
     bits = s.view(np.int64)
     inexact = (error != 0) & ((bits & 1) == 0) & np.isfinite(s)
