@@ -37,7 +37,7 @@ from tests.distributions import PAIRS, normal, symmetric, unit
 DRAWS: dict[str, Callable[..., np.ndarray]] = {"normal": normal, "(0, 1]": unit, "(-1/2, 1/2]": symmetric}
 STUDIED = (
     "default",
-    "steady-fp16",
+    "short-block-fp16",
     "fp32",
     "fp16",
     "double-fp16",
@@ -171,7 +171,7 @@ def _calls(a: Any, b: Any) -> dict[str, Callable[[], Any]]:
         "default": lambda: matmul(a, b),
         "default, B transposed": lambda: matmul(a, at, trans_b=True),
     }
-    for name in ("steady-fp16", "steady-tf32", "double-fp16", "halfhalf", "fp64"):
+    for name in ("short-block-fp16", "short-block-tf32", "double-fp16", "halfhalf", "fp64"):
         calls[name] = lambda name=name: matmul(a, b, scheme=name)
     for block in (256, 512, 1024, 2048):
         calls[f"v1, b = {block}"] = lambda block=block: matmul(a, b, scheme="fabsum-v1", block=block)
@@ -205,29 +205,33 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def splitting(n: int) -> dict[str, float]:
-    """Bytes a second of the splitting kernel, of the look at A_1·B_1, and of a copy, at size n."""
+    """Bytes a second of the splitting kernel, of the inspection of A_1·B_1, and of a copy, at size n."""
     import cupy
 
-    from multiword.fp32.attempt import Task, prepare
+    from multiword.fp32.execute import Gemm, measured
     from multiword.fp32.finish import inspect
-    from multiword.fp32.operand import split_operands
+    from multiword.fp32.split import split_operands
 
     a = cupy.random.standard_normal((n, n), dtype=np.float32)
     p, engine = cupy.empty((n, n), np.float32), get_engine("cublas")
 
-    def lines(x: Any, y: Any) -> Any:
-        task = Task(engine, x, y, 1.0, 0.0, None, 1 << 60)
-        return prepare(task, SCHEMES["fast-fp16"], guess=True)
+    def vectors(x: Any, y: Any) -> Any:
+        gemm = Gemm(engine, x, y, 1.0, 0.0, None, 1 << 60)
+        return measured(gemm, SCHEMES["fast-fp16"], guess=True)
 
     b = a[::-1].copy()
-    operands = {"rows": lines(a, b), "columns": lines(a.T, b.T), "rows and columns": lines(a, b.T)}
+    operands = {
+        "rows": vectors(a, b),
+        "columns": vectors(a.T, b.T),
+        "rows and columns": vectors(a, b.T),
+    }
     calls: dict[str, tuple[int, Callable[[], Any]]] = {
         "copy": (8, lambda: cupy.copyto(p, a)),
-        "inspect": (4, lambda: inspect(p, pair, centred=False, limit=1.0)),
-        "inspect, centred": (8, lambda: inspect(p, pair, centred=True, limit=1.0)),
+        "inspect": (4, lambda: inspect(p, words, centred=False, limit=1.0)),
+        "inspect, centred": (8, lambda: inspect(p, words, centred=True, limit=1.0)),
     }
     for name, of in operands.items():
-        pair = split_operands(of)
+        words = split_operands(of)
         calls[f"split {name}"] = 16, lambda of=of: split_operands(of)
     times = settled({name: call for name, (_, call) in calls.items()})
     return {name: size * n * n / times[name][0] for name, (size, _) in calls.items()}

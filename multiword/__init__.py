@@ -9,14 +9,14 @@ from multiword.fp32.api import matmul, matmul_plan
 from multiword.fp32.bounds import BoundRow, bound_table, conversion_bound, error_bound
 from multiword.fp32.plan import Plan
 from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
-from multiword.fp32.statistics import (
+from multiword.rounding import round_to
+from multiword.statistics import (
     expected_length,
     leading_zeros_probability,
     significand_lengths,
     underflow_counts,
     underflow_probability,
 )
-from multiword.rounding import round_to
 from multiword.words import join, split
 
 __all__ = [

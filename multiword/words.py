@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from multiword.formats import get_format
-from multiword.fp32.operand import measure_operands, split_operands
+from multiword.formats import FORMATS, Format, get_format
+from multiword.fp32.measure import measure_operands
 from multiword.fp32.schemes import Scheme
-from multiword.rounding import get_rounding, round_to
-from multiword.runtime.arrays import Array, as_array, is_cupy, namespace, on_device_of_arrays
+from multiword.fp32.split import split_operands
+from multiword.rounding import get_rounding, round_to, widened
+from multiword.runtime.arrays import Array, as_array, is_cupy, namespace, on_device_of_arrays, to_float32
 
 WORD_FORMATS = ("fp16", "bf16", "tf32")
 """Formats that words may have."""
@@ -22,7 +25,7 @@ def split(
 
     Parameters
     ----------
-    x : float32 array of any shape (float64 on NumPy too), NumPy or CuPy.
+    x : float32 or float64 array of any shape, NumPy or CuPy; other types as `round_to` takes them.
     word : "fp16", "bf16" or "tf32" (stored as float32).
     words : p. Two words of fp16 or tf32, or three of bf16, carry float32's significand.
     scaled : store word i times 2^(precision·(i-1)), 2¹¹ for fp16, so that it does not underflow
@@ -37,7 +40,8 @@ def split(
 
     Raises
     ------
-    ValueError : unknown word format or rounding, or words < 1. TypeError : `x` is not real.
+    ValueError : unknown word format or rounding, or words < 1. TypeError : `x` is not real, or
+        float64 does not hold it.
 
     References
     ----------
@@ -54,27 +58,28 @@ def split(
     if words < 1:
         raise ValueError(f"words must be at least 1, got {words}")
     array = as_array(x, "x")
-    if array.dtype.kind == "c":
-        raise TypeError(f"x must be real, got dtype {array.dtype}; split its parts")
     if is_cupy(array) and array.dtype == np.float32 and words <= 4 and array.size:
         return _split_on_device(array, word, words, scaled, rounding)
-    rest, result = array.astype(np.promote_types(array.dtype, np.float32)), []
-    special = ~namespace(array).isfinite(rest)
+    xp, result = namespace(array), []
+    # CuPy's own arithmetic on float32 would take subnormal numbers as zero.
+    rest = array if array.dtype == np.float32 and xp is np else widened(array, "x")
+    special = ~xp.isfinite(rest)
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(words):
             result.append(round_to(rest, fmt, rounding))
-            rest = (rest - result[-1].astype(rest.dtype)) * rest.dtype.type(2.0**step)
-            rest = namespace(array).where(special, rest.dtype.type(0), rest)
+            value = result[-1].astype(np.float32) if rest.dtype == np.float32 else widened(result[-1], "x")
+            rest = xp.where(special, rest.dtype.type(0), (rest - value) * rest.dtype.type(2.0**step))
     return tuple(result)
 
 
 def _split_on_device(x: Array, word: str, words: int, scaled: bool, rounding: str) -> tuple[Array, ...]:
     """The same in one reading of `x`."""
-    xp, lines = namespace(x), _as_lines(x)
+    xp = namespace(x)
+    rows = xp.ascontiguousarray(x).reshape(-1, x.shape[-1] if x.ndim else 1)
     scheme = Scheme(word, words, scaled_words=scaled, scaled_lines=False, rounding=rounding)
-    pair = split_operands(measure_operands(lines, lines[:0], scheme, target=0, guess=False))
-    parts = pair.left.words.reshape(lines.shape[0], words, -1)
-    result = [xp.ascontiguousarray(parts[:, i, : lines.shape[1]]).reshape(x.shape) for i in range(words)]
+    pair = split_operands(measure_operands(rows, rows[:0], scheme, target=0, guess=False))
+    parts = pair.left.words.reshape(len(rows), words, -1)
+    result = [xp.ascontiguousarray(parts[:, i, : rows.shape[1]]).reshape(x.shape) for i in range(words)]
     special = ~xp.isfinite(x)
     for i, part in enumerate(result):
         # Through float32: CuPy's `where` knows no bfloat16.
@@ -83,18 +88,13 @@ def _split_on_device(x: Array, word: str, words: int, scaled: bool, rounding: st
     return tuple(result)
 
 
-def _as_lines(x: Array) -> Array:
-    """Any array as contiguous lines, without copying a contiguous one."""
-    return namespace(x).ascontiguousarray(x).reshape(-1, x.shape[-1] if x.ndim else 1)
-
-
 @on_device_of_arrays
-def join(words: tuple[Array, ...], *, scaled: bool = False, dtype: object = np.float32) -> Array:
+def join(words: Sequence[Array], *, scaled: bool = False, dtype: object = np.float32) -> Array:
     """Add words up again: x₁ + x₂ + …, smallest first, in float64, rounded once to `dtype`.
 
     Parameters
     ----------
-    words : arrays of one shape, from `split`.
+    words : arrays of one shape and one dtype, float16, bfloat16 or float32 (tf32), from `split`.
     scaled : as they were split.
     dtype : of the result, float32 or float64.
 
@@ -104,7 +104,7 @@ def join(words: tuple[Array, ...], *, scaled: bool = False, dtype: object = np.f
 
     Raises
     ------
-    ValueError : no words.
+    ValueError : no words, or shapes or `dtype` that do not fit. TypeError : words of another dtype.
 
     References
     ----------
@@ -114,13 +114,28 @@ def join(words: tuple[Array, ...], *, scaled: bool = False, dtype: object = np.f
     >>> bool((join(split(x, "bf16", 3)) == x).all())
     True
     """
-    if not words:
+    arrays = [as_array(word, f"words[{i}]") for i, word in enumerate(words)]
+    if not arrays:
         raise ValueError("words must hold at least one array")
-    first = words[0]
-    name = {2: "fp16", 4: "tf32"}[first.dtype.itemsize] if first.dtype.name != "bfloat16" else "bf16"
-    step = 2.0 ** -get_format(name).precision if scaled else 1.0
+    target = np.dtype(dtype)  # type: ignore[call-overload]
+    if target not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, got {target}")
+    if len({x.shape for x in arrays}) > 1:
+        raise ValueError(f"words must have one shape, got {', '.join(str(x.shape) for x in arrays)}")
+    precision = _format_of(arrays).precision
+    step = 2.0**-precision if scaled else 1.0
     with np.errstate(invalid="ignore", over="ignore"):
-        total = words[-1].astype(np.float64)
-        for word in reversed(words[:-1]):
-            total = word.astype(np.float64) + total * step
-        return total.astype(dtype)
+        total = widened(arrays[-1], "words")
+        for word in reversed(arrays[:-1]):
+            total = widened(word, "words") + total * step
+        return to_float32(total) if target == np.float32 else total
+
+
+def _format_of(words: list[Array]) -> Format:
+    """The format of words, by their dtype."""
+    found = {x.dtype.newbyteorder("=") for x in words}
+    for name in WORD_FORMATS:
+        if found == {FORMATS[name].dtype}:
+            return FORMATS[name]
+    names = ", ".join(sorted(str(dtype) for dtype in found))
+    raise TypeError(f"words must all be float16, bfloat16 or float32 (tf32), got {names}")

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword import SCHEMES, TensorCore, error_bound, get_engine, matmul, matmul_plan, split
-from multiword.fp32.panels import Panels, choose_panels
-from multiword.fp32.vectors import FIELDS, FLAGS, SIDE, Seen
+from multiword.fp32.measure import FIELDS, FLAGS, SIDE, Flags
+from multiword.fp32.plan import Panels, choose_panels
 from tests.distributions import PAIRS, errors, exp_rand, normal, unit
 from tests.threads import in_threads
 
@@ -154,14 +154,14 @@ def test_stacks_of_native_products_are_one_call():
 
 def test_flags_are_read_by_name():
     flags = list(range(FLAGS))
-    seen = Seen.of(flags)
+    seen = Flags.of(flags)
     assert seen.a["uncentred"] == 0
     assert seen.b["uncentred"] == SIDE
     assert (seen.a["spread"], seen.failed) == (len(FIELDS) - 1, (FLAGS - 2) | (FLAGS - 1))
     flags[2:4], flags[SIDE + 2 : SIDE + 4] = (303, 300 - 2), (300 - 5, 300 + 5)
-    assert Seen.of(flags).common_shift(9) == 9 - 3 + 9 + 5
+    assert Flags.of(flags).common_shift(9) == 9 - 3 + 9 + 5
     flags[3] = 300 + 5
-    assert Seen.of(flags).common_shift(9) is None
+    assert Flags.of(flags).common_shift(9) is None
 
 
 @given(x=st.lists(st.floats(width=32), min_size=1, max_size=20))
@@ -232,7 +232,7 @@ def test_gpu_default_in_every_layout(cupy, name):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("scheme", [None, "steady-fp16", "triple-bf16", "fabsum-v2"])
+@pytest.mark.parametrize("scheme", [None, "short-block-fp16", "triple-bf16", "fabsum-v2"])
 @pytest.mark.parametrize("draw", [normal, unit])
 def test_gpu_panels_do_not_show(cupy, scheme, draw):
     x = cupy.asarray(draw(np.random.default_rng(7), (4096, 2048)))
@@ -265,7 +265,7 @@ def test_gpu_uneven_lines_and_odd_shapes(cupy):
     for m, k, n in ((2897, 2640, 2895), (2047, 2064, 2640), (2100, 8200, 2100)):
         a, b = normal(rng, (m, k)), normal(rng, (k, n))
         a *= np.ldexp(np.float32(1), rng.integers(-9, 9, (m, 1)))
-        assert matmul_plan(cupy.asarray(a), cupy.asarray(b)).choice == "steady-fp16"
+        assert matmul_plan(cupy.asarray(a), cupy.asarray(b)).choice == "short-block-fp16"
         result = matmul(cupy.asarray(a), cupy.asarray(b)).get()
         native = errors((cupy.asarray(a) @ cupy.asarray(b)).get(), a, b)
         ours = errors(result, a, b)

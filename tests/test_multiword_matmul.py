@@ -120,8 +120,8 @@ def test_what_the_default_chooses_and_why():
     assert matmul_plan(a, b, engine="tensorcore").choice == "fast-fp16"
     wide = np.ldexp(a, rng(17).integers(-40, 40, a.shape)).astype(np.float32)
     plan = matmul_plan(wide, b, engine="tensorcore")
-    assert plan.choice == "steady-tf32"
-    assert [name for name, _ in plan.rejected] == ["fast-fp16", "steady-fp16"]
+    assert plan.choice == "short-block-tf32"
+    assert [name for name, _ in plan.rejected] == ["fast-fp16", "short-block-fp16"]
     wider = np.ldexp(a, rng(17).integers(-100, 100, a.shape)).astype(np.float32)
     assert matmul_plan(wider, b, engine="tensorcore").choice == "fp64"
     infinite = a.copy()
@@ -170,7 +170,7 @@ def test_small_integers_are_exact_whatever_the_scheme(m, n, k, seed, data):
 @given(exponent=st.integers(-60, 60), seed=st.integers(0, 99))
 def test_scaled_lines_commute_with_powers_of_two(exponent, seed):
     a, b = normal(rng(seed), (3, 50)), normal(rng(seed + 1), (50, 4))
-    for name in ("fast-fp16", "steady-tf32"):
+    for name in ("fast-fp16", "short-block-tf32"):
         once = matmul(a, b, scheme=name)
         assert np.array_equal(matmul(np.ldexp(a, exponent), b, scheme=name), np.ldexp(once, exponent))
 
@@ -204,7 +204,7 @@ def test_transposes_stacks_views_and_out(scheme):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("scheme", [None, "double-fp16", "steady-tf32", "fabsum-v2", "triple-bf16"])
+@pytest.mark.parametrize("scheme", [None, "double-fp16", "short-block-tf32", "fabsum-v2", "triple-bf16"])
 def test_infinities_and_nans_stay_in_their_rows_and_columns(engine, scheme):
     a, b = normal(rng(22), (9, 40)), normal(rng(23), (40, 8))
     clean = matmul(a, b, scheme=scheme, engine=engine)
@@ -225,7 +225,7 @@ def test_the_whole_exponent_range_of_fp32():
         one, other = np.ldexp(a, ea).astype(np.float32), np.ldexp(b, eb).astype(np.float32)
         exact = one.astype(float) @ other.astype(float)
         scale = np.abs(one.astype(float)) @ np.abs(other.astype(float))
-        for scheme in (None, "fast-fp16", "steady-tf32"):
+        for scheme in (None, "fast-fp16", "short-block-tf32"):
             result = matmul(one, other, scheme=scheme, engine=core)
             # Below 2^-126 the result itself is a subnormal number, rounded to 2^-149.
             assert (np.abs(result - exact) <= error_bound(300, "fp32") * scale + 2.0**-150).all()
@@ -333,7 +333,7 @@ def test_gpu_default_is_as_accurate_as_sgemm(name):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("scheme", [None, "double-fp16", "steady-tf32"])
+@pytest.mark.parametrize("scheme", [None, "double-fp16", "short-block-tf32"])
 def test_gpu_bad_input(scheme):
     cupy = pytest.importorskip("cupy")
     a, b = normal(rng(37), (1300, 4000)), normal(rng(38), (4000, 1301))

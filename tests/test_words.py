@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword import FORMATS, join, round_to, split
-from multiword.fp32.operand import measure_operands, split_operands
+from multiword.fp32.measure import measure_operands
 from multiword.fp32.schemes import Scheme
+from multiword.fp32.split import split_operands
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 WORDS = {"fp16": 2, "bf16": 3, "tf32": 2}
@@ -135,12 +136,12 @@ def test_operands_are_scaled_by_powers_of_two_and_rejoin(guess):
     a[3, 5] = 1e-42
     pair = split_operands(measure_operands(a, bt, Scheme(), target=9 if guess else 14, guess=guess))
     for operand, reverse in ((pair.left, False), (pair.right, True)):
-        words = operand.words.reshape(len(operand.x), 2, operand.depth).astype(np.float64)
+        words = operand.words.reshape(len(operand.x), 2, operand.padded_k).astype(np.float64)
         assert not words[:, :, operand.x.shape[1] :].any()
         first, second = (words[:, 1], words[:, 0]) if reverse else (words[:, 0], words[:, 1])
         y = (first + second * 2.0**-11)[:, : operand.x.shape[1]]
-        back = np.ldexp(y, -operand.lines["shift"][:, None])
-        floor = np.ldexp(2.0**-36, -operand.lines["shift"])[:, None]
+        back = np.ldexp(y, -operand.of["shift"][:, None])
+        floor = np.ldexp(2.0**-36, -operand.of["shift"])[:, None]
         assert (np.abs(back - operand.x) <= 2.0**-22 * np.abs(operand.x) + floor).all()
         assert np.abs(first).max() < 2.0**15
 
@@ -156,8 +157,8 @@ def test_centred_operands_only_if_both_sides_stand_out():
     ):
         of = measure_operands(np.float32(left), np.float32(right), scheme, target=9, guess=True)
         pair = split_operands(of)
-        assert pair.left.lines["centre"].any() == pair.right.lines["centre"].any() == centred
-        np.testing.assert_allclose(pair.left.lines["total"], np.float32(left).sum(1, dtype=float), rtol=1e-7)
+        assert pair.left.of["centre"].any() == pair.right.of["centre"].any() == centred
+        np.testing.assert_allclose(pair.left.of["total"], np.float32(left).sum(1, dtype=float), rtol=1e-7)
 
 
 @pytest.mark.gpu
@@ -178,11 +179,11 @@ def test_device_words_are_the_host_words_bit_for_bit(word, words, rounding, shap
             (Scheme(word, words, rounding=rounding, scaled_lines=False, scaled_words=False), 0),
         ):
             options = {"target": target, "guess": False}
-            host = split_operands(measure_operands(a, bt, scheme, weights=weights, **options), reporting=True)
+            host = split_operands(measure_operands(a, bt, scheme, weights=weights, **options), readback=True)
             arrays = (cupy.asarray(x, order=order) for x in (a, bt))
             of = measure_operands(*arrays, scheme, weights=cupy.asarray(weights), **options)
-            device = split_operands(of, reporting=True)
-            assert device.seen() == host.seen()
+            device = split_operands(of, readback=True)
+            assert device.flags() == host.flags()
             for one, other in ((host.left, device.left), (host.right, device.right)):
                 kind = {2: np.uint16, 4: np.uint32}[one.words.itemsize]
                 got = other.words.get()
@@ -190,17 +191,17 @@ def test_device_words_are_the_host_words_bit_for_bit(word, words, rounding, shap
                 nan = np.isnan(one.words.astype(np.float32))
                 assert np.array_equal(nan, np.isnan(got.astype(np.float32)))
                 assert np.array_equal(one.words.view(kind)[~nan], got.view(kind)[~nan])
-                lines = np.frombuffer(other.lines.get().tobytes(), one.lines.dtype)
+                lines = np.frombuffer(other.of.get().tobytes(), one.of.dtype)
                 for name in ("shift", "bad"):
-                    assert np.array_equal(one.lines[name], lines[name])
+                    assert np.array_equal(one.of[name], lines[name])
                 for name in ("norm1", "norm2"):
-                    np.testing.assert_allclose(lines[name], one.lines[name], rtol=1e-4, atol=1e-36)
+                    np.testing.assert_allclose(lines[name], one.of[name], rtol=1e-4, atol=1e-36)
                 if not scheme.scaled_lines:
                     continue
                 # Sums of up to 64 elements are in fp32, and so are those of the parts.
-                terms = np.ldexp(one.lines["norm1"].astype(float), -one.lines["shift"])
-                well = one.lines["bad"] == 0
-                assert (np.abs(one.lines["total"] - lines["total"]) <= 2.0**-16 * terms)[well].all()
+                terms = np.ldexp(one.of["norm1"].astype(float), -one.of["shift"])
+                well = one.of["bad"] == 0
+                assert (np.abs(one.of["total"] - lines["total"]) <= 2.0**-16 * terms)[well].all()
 
 
 @pytest.mark.gpu

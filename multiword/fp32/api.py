@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import Engine, get_engine
-from multiword.fp32.attempt import Task, attempt, objection, prepare, split_panels, unconditional
-from multiword.fp32.finish import round_product
-from multiword.fp32.plan import Plan, candidates, make_plan, name_of
-from multiword.fp32.schemes import SCHEMES, Scheme
+from multiword.fp32.execute import Gemm, execute, reason_for_rejection
+from multiword.fp32.plan import Plan, candidates, make_plan
+from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
 from multiword.runtime.arrays import Array, as_array, check_same_device, device_of, namespace
-from multiword.runtime.memory import WorkspaceTooSmall, default_workspace
+from multiword.runtime.memory import default_workspace
 
 
 def matmul(
@@ -49,8 +48,9 @@ def matmul(
     trans_a, trans_b : whether to multiply by the transpose.
     accuracy : "fp32", the only one: an error no larger than that of the native fp32 product,
         with the fastest scheme that the data allows. On tensor cores "fast-fp16", else
-        "steady-fp16", "steady-tf32" or "fp64" (one plain product, rounded once); each is given up if what is
-        seen of the data speaks against it. Without tensor cores it is the native fp32 product.
+        "short-block-fp16", "short-block-tf32" or "fp64" (one plain product, rounded once); each is given
+        up if the data speak against it. Without tensor cores, and for sizes at which words do not
+        pay, it is the native fp32 product.
     scheme : use this scheme, by name (`SCHEMES`) or as a `Scheme`, whatever its accuracy.
     word, words, block, accumulate : fields of the scheme to change; alone they stand for a
         scheme with scaled lines and words. block=0 takes all of k.
@@ -86,19 +86,20 @@ def matmul(
     xp = check_same_device(a=left, b=right, c=addend, out=out)
     limit = _limit(workspace, left)
 
-    def task(a: Array, b: Array, c: Array | None) -> Task:
-        return Task(core, a, b.T, float(alpha), float(beta), c, limit)
+    def product(a: Array, b: Array, c: Array | None) -> Array:
+        gemm = Gemm(core, a, b.T, float(alpha), float(beta), c, limit)
+        return execute(gemm, None if chosen is None else get_scheme(chosen))
 
     with device_of(left):
         if left.ndim == 2 and right.ndim == 2:
-            result = _product(task(left, right, addend), chosen)
+            result = product(left, right, addend)
         elif _native(core, chosen, shape, left.shape[-1]) and alpha == 1 and addend is None:
             result = xp.matmul(left, right)
         else:
             result = xp.empty(shape, np.float32)
             for index, one, other in _stack(left, right, shape):
                 part = addend[index] if addend is not None else None
-                result[index] = _product(task(one, other, part), chosen)
+                result[index] = product(one, other, part)
         if out is None:
             return result
         out[...] = result
@@ -152,70 +153,30 @@ def matmul_plan(
     chosen = _chosen(accuracy, scheme, word, words, block, accumulate)
     for _, one, other in _stack(left, right, shape):
         with device_of(one):
-            return _plan(Task(core, one, other.T, 1.0, 0.0, None, limit), chosen)
+            return _plan(Gemm(core, one, other.T, 1.0, 0.0, None, limit), chosen)
     return make_plan(left.shape[-2], right.shape[-1], left.shape[-1], core, "fp32", SCHEMES["fp32"], limit)
 
 
-def _plan(task: Task, chosen: str | Scheme | None) -> Plan:
-    m, n, k = task.shape
+def _plan(gemm: Gemm, chosen: str | Scheme | None) -> Plan:
+    m, n, k = gemm.shape
     if chosen is not None:
-        return make_plan(m, n, k, task.engine, *name_of(chosen), task.workspace)
+        name = chosen if isinstance(chosen, str) else "given"
+        return make_plan(m, n, k, gemm.engine, name, get_scheme(chosen), gemm.workspace)
     rejected = []
-    for name, rule in candidates(m, n, k, task.engine):
-        reason = None
-        if not rule.plain and m and n and k:
-            for _, pair in split_panels(task, prepare(task, rule, guess=True), reporting=True):
-                seen = pair.seen()
-            reason = objection(seen, rule, k, steady=name.startswith("steady"))
+    for name, scheme in candidates(m, n, k, gemm.engine):
+        reason = reason_for_rejection(gemm, name, scheme)
         if reason is None:
             break
         rejected.append((name, reason))
-    return make_plan(m, n, k, task.engine, name, rule, task.workspace, tuple(rejected))
-
-
-def _product(task: Task, chosen: str | Scheme | None) -> Array:
-    """One product; on a GPU short of memory, in ever smaller panels."""
-    m, n, k = task.shape
-    if 0 in (m, n, k):
-        xp = namespace(task.a)
-        everything = slice(None), slice(None)
-        out = xp.empty((m, n), np.float32)
-        return round_product(xp.zeros((m, n)), out=out, **task.finishing(everything))
-    while True:
-        try:
-            return _within(task, chosen)
-        except WorkspaceTooSmall:
-            raise
-        except MemoryError as error:  # CuPy's is one, too
-            # What was promised is not there: smaller panels, until not even one is.
-            limit = min(task.workspace, 64 * ((m + n) * k + m * n)) // 2  # no scheme takes more
-            if not limit:
-                raise MemoryError(f"there is no room for the {m} x {n} result: {error}") from error
-            task = replace(task, workspace=limit)
-
-
-def _within(task: Task, chosen: str | Scheme | None) -> Array:
-    """One product within the task's workspace."""
-    if chosen is not None:
-        return unconditional(task, name_of(chosen)[1])
-    for name, rule in candidates(*task.shape, task.engine):
-        if rule.plain:
-            return unconditional(task, rule)
-        result, _ = attempt(task, rule, steady=name.startswith("steady"))
-        if result is not None:
-            return result
-    raise AssertionError("the last candidate is a plain product")
+    return make_plan(m, n, k, gemm.engine, name, scheme, gemm.workspace, tuple(rejected))
 
 
 def _native(core: Engine, chosen: str | Scheme | None, shape: tuple[int, ...], k: int) -> bool:
     """Whether all products of a stack are the array library's own in fp32."""
     if core.name not in ("host", "cublas"):
         return False
-    if chosen is None:
-        (_, rule), *_ = candidates(shape[-2], shape[-1], k, core)
-    else:
-        _, rule = name_of(chosen)
-    return rule.plain and rule.word == "fp32"
+    (_, first), *_ = candidates(shape[-2], shape[-1], k, core)
+    return (first if chosen is None else get_scheme(chosen)).word == "fp32"
 
 
 def _limit(workspace: int | None, like: Array) -> int:
@@ -244,7 +205,7 @@ def _chosen(
         return None
     if not changes:
         return scheme
-    base = name_of(scheme)[1] if scheme is not None else Scheme()
+    base = get_scheme(scheme) if scheme is not None else Scheme()
     if scheme is None and word in ("fp32", "fp64"):
         changes.setdefault("words", 1)
     return replace(base, **changes)

@@ -19,6 +19,17 @@ best factor on the model is 1.09 to 1.16, whatever the data, for blocks of 512 t
 U32, U64 = 2.0**-24, 2.0**-53
 
 
+def drift_per_step(generation: Generation) -> float:
+    """κ: what truncation takes from a sum of no definite sign in each step, in units of the sum.
+
+    A tensor core takes w terms at a time and truncates the sum to fp32, F - 23 bits falling off:
+    the mean loss of a step is (1 - 2^(23-F))/2 units in the last place, and fitted linearly to the
+    sum S (least squares over a binade) it is κ·S with κ = 2^-23·(1 - 2^(23-F))/3, and `ALIGNMENT`
+    times that with what the truncation of every product takes.
+    """
+    return ALIGNMENT * 2.0**-23 * (1 - 2.0 ** (23 - generation.fraction_bits)) / 3
+
+
 def error_bound(
     k: int,
     scheme: str | Scheme = "double-fp16",
@@ -84,9 +95,7 @@ def error_bound(
         # The cross products, 2·u_low of the first one, are summed over all of k.
         sums += 2 * u_low * _tensor_core(k, s.word, core, chance)
     if s.compensated and core is not None:
-        width = core.widths.get(s.word, 1)
-        kappa = ALIGNMENT * 2.0**-23 * (1 - 2.0 ** (23 - core.fraction_bits)) / 3
-        sums += kappa * math.ceil(inner / width)
+        sums += drift_per_step(core) * math.ceil(inner / core.widths.get(s.word, 1))
     total = conversion_bound(s) + (1 + u_low) ** 2 * sums
     return total * (1 + AMPLIFICATION if s.centred else 1.0)
 

@@ -1,14 +1,97 @@
 #include "multiword/fp32/fp32.cuh"
 
-__device__ __forceinline__ double power2(int e) {
-    return __longlong_as_double((i64)(e + 1023) << 52);
-}
-__device__ __forceinline__ double wide(float x) { return widen(x); }
-__device__ __forceinline__ double wide(double x) { return x; }
+// out = alpha·P + beta·C for the (m, n) sums P. A, B and k: for vectors with infinities or NaNs.
+struct Finish {
+    SUM* p; float* out; const float* c; i64 ldp, ldo, c_row, c_column;
+    double alpha, beta;
+    Matrix a, b;
+    int *flags, *report;
+    int m, n, k, may_centre, exact_bits;
+    float limit, amplification;
+};
 
+// A vector in its own scale: its centre, its sum, and at least Σ|x|.
+struct Scaled {
+    double centre, total;
+    float norm1;
+    __device__ __forceinline__ Scaled(const Vector& v, int k) {
+        double up = power_of_two(v.shift);
+        centre = widened(v.centre) * up;
+        total = v.total * up;
+        norm1 = (float)(v.norm1 + (double)k * fabs(centre));
+    }
+};
+// A bound of the terms of the rank-two part and of what is left, |A'||B'|, by the norms.
+__device__ __forceinline__ float terms(float a, float norm1_a, float b, float norm1_b, int k) {
+    return a * norm1_b + norm1_a * b + (float)k * a * b;
+}
+// Tell the host what failed: 1, sums of one sign; 2, centring. Once, for its memory is far away.
+__device__ __forceinline__ void announce(int* flags, int* report, int failed) {
+    int fresh = failed & ~atomicOr(flags + FAILED, failed);
+    if (fresh & 1) report[FAILED] = 1;
+    if (fresh & 2) report[FAILED + 1] = 2;
+}
+
+#ifdef CENTRED
+// In place, where all vectors have one scale: check P = A_1·B_1, and put the rank-two part back,
+// scaled as P is. A block takes ROWS rows and 1024 columns, a thread four columns.
+extern "C" __global__ void __launch_bounds__(256) multiword_inspect(
+        Finish f, const Vector* __restrict__ of_a, const Vector* __restrict__ of_b) {
+    int across = (f.n + 1023) / 1024, block = blockIdx.x / across;
+    int j0 = 4 * (blockIdx.x % across * 256 + threadIdx.x), failed = 0;
+    if (j0 >= f.n) return;
+    float norm2_b[4];
+#if CENTRED
+    double t[4], bj[4];
+    float norm1_b[4];
+#endif
+#pragma unroll
+    for (int x = 0; x < 4; x++) {
+        Vector v = of_b[j0 + x];
+        norm2_b[x] = f.limit * v.norm2;
+#if CENTRED
+        Scaled s(v, f.k);
+        bj[x] = s.centre;
+        t[x] = s.total - (double)f.k * s.centre;
+        norm1_b[x] = s.norm1;
+#endif
+    }
+    int stop = min(f.m, (block + 1) * ROWS);
+    for (int i0 = block * ROWS; i0 < stop; i0 += BATCH) {
+        float4 v[BATCH];
+        Vector a[BATCH];                            // of which only what is used is read
+#pragma unroll
+        for (int y = 0; y < BATCH; y++) {
+            int i = min(i0 + y, f.m - 1);
+            v[y] = *(const float4*)(f.p + i * f.ldp + j0);
+            a[y] = of_a[i];
+        }
+#pragma unroll
+        for (int y = 0; y < BATCH; y++) {
+            float value[4] = {v[y].x, v[y].y, v[y].z, v[y].w};
+#pragma unroll
+            for (int x = 0; x < 4; x++) failed |= fabsf(value[x]) > a[y].norm2 * norm2_b[x];
+#if CENTRED
+            Scaled s(a[y], f.k);
+            float ai = (float)fabs(s.centre);
+#pragma unroll
+            for (int x = 0; x < 4; x++) {
+                double sum = (s.centre * t[x] + s.total * bj[x]) + widened(value[x]);
+                value[x] = narrowed(sum);
+                if (terms(ai, s.norm1, (float)fabs(bj[x]), norm1_b[x], f.k) > f.amplification * fabsf(value[x]))
+                    failed |= 2;
+            }
+            if (i0 + y < stop)
+                *(float4*)(f.p + (i0 + y) * f.ldp + j0) = make_float4(value[0], value[1], value[2], value[3]);
+#endif
+        }
+    }
+    if (failed && f.report) announce(f.flags, f.report, failed);
+}
+#else
 __device__ __noinline__ double plain_dot(const float* a, const float* b, int k, i64 a_step, i64 b_step) {
     double sum = 0.0;
-    for (int h = 0; h < k; h++) sum += widen(a[h * a_step]) * widen(b[h * b_step]);
+    for (int h = 0; h < k; h++) sum += widened(a[h * a_step]) * widened(b[h * b_step]);
     return sum;
 }
 __device__ __forceinline__ void store(float* to, const float* v, int count, bool aligned) {
@@ -19,22 +102,18 @@ __device__ __forceinline__ void store(float* to, const float* v, int count, bool
     }
 }
 // A block takes ROWS rows and 512 columns, a thread four neighbouring columns of each row, and
-// four rows at a time so that their readings overlap. Without lines: out = alpha·P + beta·C.
+// four rows at a time so that their readings overlap. Without vectors: out = alpha·P + beta·C.
 extern "C" __global__ void __launch_bounds__(128) multiword_finish(
-        const SUM* p, i64 ldp, float* out, i64 ldo,
-        int m, int n, int k, double alpha, double beta, const float* c, i64 c_row, i64 c_column,
-        const Line* __restrict__ lines_a, const Line* __restrict__ lines_b,
-        int* flags, int* report, int may_centre, int exact_bits, float limit, float amplification,
-        const float* a, i64 a_row, i64 a_step, const float* b, i64 b_row, i64 b_step) {
+        Finish f, const Vector* __restrict__ of_a, const Vector* __restrict__ of_b) {
     // In one dimension, for it alone may be long.
-    int across = (n + 511) / 512, block = blockIdx.x / across;
-    int j0 = 4 * (blockIdx.x % across * 128 + threadIdx.x), count = min(4, n - j0), failed = 0;
-    if (j0 >= n) return;
-    bool centred = flags && may_centre && centring(flags, exact_bits);
-    bool vector = count == 4 && sizeof(SUM) == 4 && (((unsigned long long)p | (4 * ldp)) & 15) == 0;
-    bool aligned = count == 4 && (((unsigned long long)out | (4 * ldo)) & 15) == 0;
+    int across = (f.n + 511) / 512, block = blockIdx.x / across;
+    int j0 = 4 * (blockIdx.x % across * 128 + threadIdx.x), count = min(4, f.n - j0), failed = 0;
+    if (j0 >= f.n) return;
+    bool centred = f.flags && f.may_centre && centring(f.flags, f.exact_bits);
+    bool vector = count == 4 && sizeof(SUM) == 4 && (((unsigned long long)f.p | (4 * f.ldp)) & 15) == 0;
+    bool aligned = count == 4 && (((unsigned long long)f.out | (4 * f.ldo)) & 15) == 0;
     // Without more to do than to undo powers of two, one multiplication in fp32 rounds correctly.
-    bool simple = sizeof(SUM) == 4 && !centred && alpha == 1.0 && !c && lines_a;
+    bool simple = sizeof(SUM) == 4 && !centred && f.alpha == 1.0 && !f.c && of_a;
     float factor_b[4];
     double t[4], bj[4], scale_b[4];
     float norm1_b[4], norm2_b[4];
@@ -43,23 +122,26 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
     for (int x = 0; x < 4; x++) {
         t[x] = bj[x] = 0.0; scale_b[x] = 1.0; norm1_b[x] = 0.0f; factor_b[x] = 1.0f;
         norm2_b[x] = __uint_as_float(0x7F800000u);  // beyond the last column nothing is checked
-        if (!lines_b || x >= count) continue;
-        Line l = lines_b[j0 + x];
-        bj[x] = centred ? widen(l.centre) : 0.0;
-        t[x] = l.total - (double)k * bj[x];
-        scale_b[x] = power2(-l.shift);
-        norm1_b[x] = (float)(l.norm1 * scale_b[x] + (double)k * fabs(bj[x]));
-        norm2_b[x] = limit * l.norm2;
-        bad_b |= l.bad;
-        simple = simple && abs(l.shift) <= 62 && !l.bad;
-        factor_b[x] = __uint_as_float((u32)(127 - (simple ? l.shift : 0)) << 23);
+        if (!of_b || x >= count) continue;
+        Vector v = of_b[j0 + x];
+        if (centred) {
+            Scaled s(v, f.k);
+            bj[x] = s.centre;
+            t[x] = s.total - (double)f.k * s.centre;
+            norm1_b[x] = s.norm1;
+        }
+        scale_b[x] = power_of_two(-v.shift);
+        norm2_b[x] = f.limit * v.norm2;
+        bad_b |= v.bad;
+        simple = simple && abs(v.shift) <= 62 && !v.bad;
+        factor_b[x] = power32(simple ? -v.shift : 0);
     }
-    int stop = min(m, (block + 1) * ROWS);
+    int stop = min(f.m, (block + 1) * ROWS);
     for (int i0 = block * ROWS; i0 < stop; i0 += 4) {
         SUM v[4][4];
 #pragma unroll
         for (int y = 0; y < 4; y++) {
-            const SUM* from = p + min(i0 + y, m - 1) * ldp + j0;
+            const SUM* from = f.p + min(i0 + y, f.m - 1) * f.ldp + j0;
             if (vector) {
                 float4 four = *(const float4*)from;
                 v[y][0] = (SUM)four.x; v[y][1] = (SUM)four.y; v[y][2] = (SUM)four.z; v[y][3] = (SUM)four.w;
@@ -72,45 +154,45 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
         for (int y = 0; y < 4; y++) {
             int i = i0 + y;
             if (i >= stop) break;
-            Line l = {0.0, 0.0f, 0.0f, 0.0f, 0, 0, 0};
-            if (lines_a) l = lines_a[i];
+            Vector a = {0.0, 0.0f, 0.0f, 0.0f, 0, 0, 0};
+            if (of_a) a = of_a[i];
             float results[4];
-            float* to = out + i * ldo + j0;
-            if (simple && abs(l.shift) <= 62 && !l.bad) {
-                float factor_a = __uint_as_float((u32)(127 - l.shift) << 23);
+            float* to = f.out + i * f.ldo + j0;
+            if (simple && abs(a.shift) <= 62 && !a.bad) {
+                float factor_a = power32(-a.shift);
 #pragma unroll
                 for (int x = 0; x < 4; x++) {
                     float value = (float)v[y][x];
-                    if (fabsf(value) > l.norm2 * norm2_b[x]) failed |= 1;
+                    if (fabsf(value) > a.norm2 * norm2_b[x]) failed |= 1;
                     results[x] = mul32(value, factor_a * factor_b[x]);
                 }
                 store(to, results, count, aligned);
                 continue;
             }
-            double scale_a = power2(-l.shift), ai = widen(l.centre);
-            float norm1_a = centred ? (float)(l.norm1 * scale_a + (double)k * fabs(ai)) : 0.0f;
+            double scale_a = power_of_two(-a.shift);
+            Scaled s(a, f.k);
+            float ai = (float)fabs(s.centre);
 #pragma unroll
             for (int x = 0; x < 4; x++) {
-                double value = wide(v[y][x]);
-                if (lines_a) {
-                    if (fabsf((float)v[y][x]) > l.norm2 * norm2_b[x]) failed |= 1;
-                    value = (value * scale_a) * scale_b[x];
-                }
+                double value = widened(v[y][x]);
+                if (of_a && fabsf((float)v[y][x]) > a.norm2 * norm2_b[x]) failed |= 1;
                 if (centred) {
-                    value = (ai * t[x] + l.total * bj[x]) + value;
-                    float aj = (float)fabs(ai), bx = (float)fabs(bj[x]);
-                    float terms = aj * norm1_b[x] + norm1_a * bx + (float)k * aj * bx;
-                    if (terms > amplification * (float)fabs(value) && x < count) failed |= 2;
+                    value = (s.centre * t[x] + s.total * bj[x]) + value;
+                    float bound = terms(ai, s.norm1, (float)fabs(bj[x]), norm1_b[x], f.k);
+                    if (bound > f.amplification * (float)fabs(value) && x < count) failed |= 2;
                 }
-                if (l.bad | bad_b)
-                    if (x < count && (l.bad || lines_b[j0 + x].bad))
-                        value = plain_dot(a + i * a_row, b + (j0 + x) * b_row, k, a_step, b_step);
-                value = alpha * value;
-                if (c && x < count) value = value + beta * widen(c[i * c_row + (j0 + x) * c_column]);
-                results[x] = narrow(value);
+                value = (value * scale_a) * scale_b[x];
+                if (a.bad | bad_b)
+                    if (x < count && (a.bad || of_b[j0 + x].bad))
+                        value = plain_dot(f.a.x + i * f.a.stride, f.b.x + (j0 + x) * f.b.stride, f.k,
+                                          f.a.step, f.b.step);
+                value = f.alpha * value;
+                if (f.c && x < count) value = value + f.beta * widened(f.c[i * f.c_row + (j0 + x) * f.c_column]);
+                results[x] = narrowed(value);
             }
             store(to, results, count, aligned);
         }
     }
-    if (failed && report) announce(flags, report, failed);
+    if (failed && f.report) announce(f.flags, f.report, failed);
 }
+#endif

@@ -1,4 +1,4 @@
-"""Finishing a product: undo scaling and centring, add beta·C, round once, and check.
+"""Finishing a product: check it, undo scaling and centring, add beta·C, round once.
 
 With A = A' + a·1ᵀ and B = B' + 1·bᵀ (centres a and b), AB = A'B' + a·tᵀ + s·bᵀ, where s holds
 the row sums of A and t the column sums of B' = B - 1·bᵀ. The rank-two part is exact to fp64.
@@ -6,111 +6,133 @@ the row sums of A and t the column sums of B' = B - 1·bᵀ. The rank-two part i
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from multiword.fp32.bounds import AMPLIFICATION
-from multiword.fp32.operand import Pair
-from multiword.fp32.vectors import FAILED, Seen, exact_bits
-from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.kernels import Kernel
+from multiword.fp32.measure import FAILED, Flags, Matrix, exact_bits
+from multiword.fp32.split import SplitOperands
+from multiword.runtime.arrays import Array, is_cupy
+from multiword.runtime.kernels import Kernel, Struct
+
+
+class Finish(Struct):
+    """The parameters of both kernels."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("p", "out", "c")),
+        *((name, ctypes.c_longlong) for name in ("ldp", "ldo", "c_row", "c_column")),
+        *(("alpha", ctypes.c_double), ("beta", ctypes.c_double), ("a", Matrix), ("b", Matrix)),
+        *(("flags", ctypes.c_void_p), ("report", ctypes.c_void_p)),
+        *((name, ctypes.c_int) for name in ("m", "n", "k", "may_centre", "exact_bits")),
+        *(("limit", ctypes.c_float), ("amplification", ctypes.c_float)),
+    )
+
+
+_FILE = Path(__file__).with_name("finish.cu")
 
 FINISH = Kernel(
     "multiword_finish",
-    Path(__file__).with_name("finish.cu"),
+    _FILE,
     ({"SUM": "float", "ROWS": 32}, {"SUM": "double", "ROWS": 32}),
+    (Matrix, Finish),
 )
 
 INSPECT = Kernel(
     "multiword_inspect",
-    Path(__file__).with_name("inspect.cu"),
-    ({"CENTRED": 0, "ROWS": 16, "BATCH": 8}, {"CENTRED": 1, "ROWS": 16, "BATCH": 4}),
-)
-
-WIDEN = Kernel(
-    "multiword_widen",
-    Path(__file__).with_name("widen.cu"),
+    _FILE,
+    tuple({"CENTRED": c, "SUM": "float", "ROWS": 16, "BATCH": b} for c, b in ((0, 8), (1, 4))),
+    (Matrix, Finish),
 )
 
 
-def inspect(p: Array, pair: Pair, *, centred: bool, limit: float) -> None:
+def inspect(p: Array, split: SplitOperands, *, centred: bool, limit: float) -> None:
     """Check P = A_1·B_1 as `finish` does, and put the rank-two part back, in place and still scaled.
 
-    For lines of one scale; n a multiple of 4 and rows of `p` aligned.
+    For vectors of one scale; n a multiple of 4 and rows of `p` aligned.
     """
-    a, b, k = pair.left.lines, pair.right.lines, pair.left.x.shape[1]
     if is_cupy(p):
-        (m, n), batch = p.shape, 4 if centred else 8
-        INSPECT(
-            (-(-n // 1024) * -(-m // 16),),
-            (256,),
-            (
-                *(p, np.int64(p.strides[0] // 4), np.int32(m), np.int32(n), np.int32(k), a, b),
-                *(np.float32(limit), np.float32(AMPLIFICATION), pair.of.flags, pair.address),
-            ),
-            CENTRED=int(centred),
-            ROWS=16,
-            BATCH=batch,
-        )
+        (m, n), rows = p.shape, 16
+        how = _parameters(p, split, p, 1.0, 0.0, None, limit)
+        constants: dict[str, Any] = {"CENTRED": int(centred), "BATCH": 4 if centred else 8}
+        constants |= {"ROWS": rows, "SUM": "float"}
+        INSPECT((-(-n // 1024) * -(-m // rows),), (256,), (how, split.left.of, split.right.of), **constants)
         return
-    failed = _incoherent(p, pair, limit)
+    a, b = split.left.of, split.right.of
+    failed = _incoherent(p, split, limit)
     if centred:
         shift = a["shift"][0] + b["shift"][0]
-        value, cancels = _rank_two(np.ldexp(p.astype(np.float64), -shift), pair)
+        value, cancels = _rank_two(np.ldexp(p.astype(np.float64), -shift), split)
         failed |= cancels
         np.copyto(p, np.ldexp(value, shift), casting="same_kind")
-    pair.of.flags[FAILED] |= failed
+    split.vectors.flags[FAILED] |= failed
 
 
 def finish(
     p: Array,
-    pair: Pair,
+    split: SplitOperands | None,
     *,
     out: Array,
     alpha: float = 1.0,
     beta: float = 0.0,
     c: Array | None = None,
     limit: float = np.inf,
-) -> Array:
-    """out = fl(alpha·AB + beta·C), from the product P of the scaled, centred words.
+) -> None:
+    """out = fl(alpha·AB + beta·C), rounded once, from the product P of the scaled, centred words.
 
-    p : (m, n) float32 or float64, the last axis contiguous. Lines with infinities and NaNs are
+    p : (m, n) float32 or float64, the last axis contiguous. Vectors with infinities and NaNs are
     multiplied again plainly, in fp64.
-    limit : coherence |P|_ij over the 2-norms of row and column above which the pair's report is that
+    split : None for a P that is AB itself.
+    limit : coherence |P|_ij over the 2-norms of row and column above which the flags say that
     1 failed; 2 failed if centring cancels more than `AMPLIFICATION` allows.
     """
     if is_cupy(p):
-        return _on_device(p, pair, out, alpha, beta, c, limit)
-    a, b = pair.left.lines, pair.right.lines
-    value = np.ldexp(p.astype(np.float64), -(a["shift"][:, None] + b["shift"][None, :]))
-    failed = _incoherent(p, pair, limit)
+        if p.size:
+            (m, n), rows = p.shape, 32
+            how = _parameters(p, split, out, alpha, beta, c, limit)
+            of = (np.uint64(0),) * 2 if split is None else (split.left.of, split.right.of)
+            constants: dict[str, Any] = {"SUM": "float" if p.dtype == np.float32 else "double", "ROWS": rows}
+            FINISH((-(-n // 512) * -(-m // rows),), (128,), (how, *of), **constants)
+        return
+    value = p.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        seen = Seen.of([int(x) for x in pair.of.flags])
-        if pair.of.scheme.centred and seen.centring(pair.left.x.shape[1]):
-            value, cancels = _rank_two(value, pair)
-            failed |= cancels
-        if a["bad"].any() or b["bad"].any():
-            rows, columns = np.flatnonzero(a["bad"]), np.flatnonzero(b["bad"])
-            wide_a, wide_b = pair.left.x.astype(np.float64), pair.right.x.astype(np.float64)
-            value[rows, :] = wide_a[rows] @ wide_b.T
-            value[:, columns] = wide_a @ wide_b[columns].T
-        _narrow(value, alpha, beta, c, out)
-    pair.of.flags[FAILED] |= failed
-    return out
+        if split is not None:
+            value = _restored(value, p, split, limit)
+        value = value * alpha
+        if c is not None and beta != 0:
+            value = value + beta * c.astype(np.float64)
+        np.copyto(out, value, casting="same_kind")
 
 
-def _incoherent(p: Array, pair: Pair, limit: float) -> int:
+def _restored(value: Array, p: Array, split: SplitOperands, limit: float) -> Array:
+    """AB in float64, from P; what fails is added to the flags."""
+    a, b, flags = split.left.of, split.right.of, split.vectors.flags
+    value = np.ldexp(value, -(a["shift"][:, None] + b["shift"][None, :]))
+    flags[FAILED] |= _incoherent(p, split, limit)
+    if split.vectors.scheme.centred and Flags.of(flags.tolist()).centring(split.k):
+        value, cancels = _rank_two(value, split)
+        flags[FAILED] |= cancels
+    if a["bad"].any() or b["bad"].any():
+        rows, columns = np.flatnonzero(a["bad"]), np.flatnonzero(b["bad"])
+        wide_a, wide_b = split.left.x.astype(np.float64), split.right.x.astype(np.float64)
+        value[rows, :] = wide_a[rows] @ wide_b.T
+        value[:, columns] = wide_a @ wide_b[columns].T
+    return value
+
+
+def _incoherent(p: Array, split: SplitOperands, limit: float) -> int:
     """Whether a row and a column are more nearly parallel than the limit allows: 1, else 0."""
     with np.errstate(invalid="ignore", over="ignore"):
-        norms = pair.left.lines["norm2"][:, None] * (np.float32(limit) * pair.right.lines["norm2"])
+        norms = split.left.of["norm2"][:, None] * (np.float32(limit) * split.right.of["norm2"])
         return int((np.abs(p) > norms).any())
 
 
-def _rank_two(value: Array, pair: Pair) -> tuple[Array, int]:
+def _rank_two(value: Array, split: SplitOperands) -> tuple[Array, int]:
     """A'B' + a·tᵀ + s·bᵀ in float64, and 2 if that cancels too much, else 0."""
-    a, b, k = pair.left.lines, pair.right.lines, pair.left.x.shape[1]
+    a, b, k = split.left.of, split.right.of, split.k
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         ai, bj = a["centre"].astype(np.float64)[:, None], b["centre"].astype(np.float64)
         value = (ai * (b["total"] - k * bj) + a["total"][:, None] * bj) + value
@@ -121,52 +143,38 @@ def _rank_two(value: Array, pair: Pair) -> tuple[Array, int]:
         return value, 2 * int((terms > AMPLIFICATION * np.abs(value)).any())
 
 
-def round_product(p: Array, *, out: Array, alpha: float, beta: float, c: Array | None) -> Array:
-    """out = fl(alpha·P + beta·C), rounded once from float64 arithmetic."""
-    if is_cupy(p):
-        return _on_device(p, None, out, alpha, beta, c, np.inf)
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        _narrow(p.astype(np.float64), alpha, beta, c, out)
-    return out
-
-
-def widened(x: Array) -> Array:
-    """A contiguous float32 array as float64, subnormal numbers and all."""
-    if not is_cupy(x):
-        return np.ascontiguousarray(x, np.float64)
-    x = namespace(x).ascontiguousarray(x)
-    out = namespace(x).empty(x.shape, np.float64)
-    WIDEN((-(-x.size // 256),), (256,), (x, out, np.int64(x.size)))
-    return out
-
-
-def _narrow(value: Array, alpha: float, beta: float, c: Array | None, out: Array) -> None:
-    value = value * alpha
-    if c is not None and beta != 0:
-        value = value + beta * c.astype(np.float64)
-    np.copyto(out, value, casting="same_kind")
-
-
-def _on_device(
-    p: Array, pair: Pair | None, out: Array, alpha: float, beta: float, c: Array | None, limit: float
-) -> Array:
-    (m, n), none = p.shape, np.uint64(0)
-    if p.size == 0:
-        return out
-    k, lines, operands = 0, (none, none, none, none, np.int32(0)), (none, np.int64(0), np.int64(0)) * 2
-    if pair is not None:
-        k, left, right = pair.left.x.shape[1], pair.left, pair.right
-        lines = left.lines, right.lines, pair.of.flags, pair.address, np.int32(pair.of.scheme.centred)
-        operands = tuple(
-            item for o in (left, right) for item in (o.x, *(np.int64(s // 4) for s in o.x.strides))
-        )
+def _parameters(
+    p: Array,
+    split: SplitOperands | None,
+    out: Array,
+    alpha: float,
+    beta: float,
+    c: Array | None,
+    limit: float,
+) -> Finish:
     c = None if beta == 0 else c
-    addend = (none, np.int64(0), np.int64(0)) if c is None else (c, *(np.int64(s // 4) for s in c.strides))
-    arguments = (
-        *(p, np.int64(p.strides[0] // p.itemsize), out, np.int64(out.strides[0] // 4)),
-        *(np.int32(m), np.int32(n), np.int32(k), np.float64(alpha), np.float64(beta), *addend),
-        *(*lines, np.int32(exact_bits(k)), np.float32(limit), np.float32(AMPLIFICATION), *operands),
+    rows, columns = (0, 0) if c is None else (s // 4 for s in c.strides)
+    k = 0 if split is None else split.k
+    none = {"x": None, "stride": 0, "step": 0, "vectors": 0}
+    return Finish(
+        p=p,
+        out=out,
+        c=c,
+        ldp=p.strides[0] // p.itemsize,
+        ldo=out.strides[0] // 4,
+        c_row=rows,
+        c_column=columns,
+        alpha=alpha,
+        beta=beta,
+        limit=limit,
+        a=Matrix(**none) if split is None else Matrix.of(split.left.x),
+        b=Matrix(**none) if split is None else Matrix.of(split.right.x),
+        flags=None if split is None else split.vectors.flags,
+        report=None if split is None else split.report,
+        m=p.shape[0],
+        n=p.shape[1],
+        k=k,
+        exact_bits=exact_bits(k),
+        may_centre=split is not None and split.vectors.scheme.centred,
+        amplification=AMPLIFICATION,
     )
-    constants: dict[str, Any] = {"SUM": "float" if p.dtype == np.float32 else "double", "ROWS": 32}
-    FINISH((-(-n // 512) * -(-m // 32),), (128,), arguments, **constants)
-    return out

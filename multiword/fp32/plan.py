@@ -1,20 +1,27 @@
-"""What `matmul` would do, without doing it."""
+"""What `matmul` would do, without doing it: schemes to try, their blocks, panels, cost and bound."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from multiword.engines import Engine
-from multiword.engines.generations import Generation
+from multiword.engines.generations import GENERATIONS, Generation
+from multiword.formats import FORMATS
 from multiword.fp32.bounds import error_bound
-from multiword.fp32.mmm import generation_of
-from multiword.fp32.panels import Panels, choose_panels
-from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
+from multiword.fp32.schemes import SCHEMES, Scheme
+from multiword.runtime.arrays import import_cupy
+from multiword.runtime.memory import SMALLEST_PANEL, WorkspaceTooSmall, halved
 
-AUTOMATIC = ("fast-fp16", "steady-fp16", "steady-tf32")
+LONG_BLOCKS = "fast-fp16"
+"""The scheme whose blocks are too long for rows and columns of a few large elements."""
+
+AUTOMATIC = (LONG_BLOCKS, "short-block-fp16", "short-block-tf32")
 """What accuracy="fp32" tries on tensor cores, fastest first, before a plain product."""
+
+_CAPABILITIES = {7: "V100", 8: "A100", 9: "H200", 10: "B200", 12: "B200"}
 
 _FULL_RATE_FP64 = ("V100", "A100", "H100", "H200", "B200")
 """Chips on which a product in fp64 is about as fast as one in fp32."""
@@ -62,7 +69,7 @@ def long_block(k: int, factor: int = 64) -> int:
 
 
 def short_block(k: int) -> int:
-    """The block of the steady schemes: the largest power of two up to 8·√k, between 64 and 512.
+    """The block of the short-block schemes: the largest power of two up to 8·√k, between 64 and 512.
 
     >>> [short_block(k) for k in (64, 2048, 4096, 10**6)]
     [64, 256, 512, 512]
@@ -90,10 +97,72 @@ def _candidates(k: int, generation: Generation, factor: int) -> tuple[tuple[str,
     for name in AUTOMATIC:
         scheme = SCHEMES[name]
         if scheme.word in generation.widths:
-            block = long_block(k, factor) if name == "fast-fp16" else short_block(k)
+            block = long_block(k, factor) if name == LONG_BLOCKS else short_block(k)
             tuned.append((name, replace(scheme, block=max(64, int(block * shorter)))))
     plain = "fp64" if generation.name in _FULL_RATE_FP64 else "fp32"
     return (*tuned, (plain, SCHEMES[plain]))
+
+
+def generation_of(engine: Engine) -> Generation | None:
+    """The tensor cores behind an engine; None where products are rounded to nearest."""
+    if engine.name == "cublas":
+        return _device_generation(int(import_cupy().cuda.runtime.getDevice()))
+    return getattr(engine, "generation", None)
+
+
+@cache
+def _device_generation(device: int) -> Generation | None:
+    major = int(import_cupy().cuda.Device(device).compute_capability[:-1])
+    return GENERATIONS.get(_CAPABILITIES.get(major, ""))
+
+
+_VECTOR_BYTES = 128
+"""More than what is known of a vector while it is split."""
+
+_HOST_BYTES = (32, 40)
+"""Temporary bytes for each element of an operand, and for each result, where NumPy computes them."""
+
+
+@dataclass(frozen=True)
+class Panels:
+    """How a product is cut: rows and columns of a panel, and the bytes that it takes."""
+
+    rows: int
+    columns: int
+    bytes: int
+
+    def __call__(self, m: int, n: int) -> Iterator[tuple[slice, slice]]:
+        """The panels of an (m, n) result, all rows of some columns after one another.
+
+        >>> list(Panels(2, 4, 0)(3, 4))
+        [(slice(0, 2, None), slice(0, 4, None)), (slice(2, 3, None), slice(0, 4, None))]
+        """
+        for j in range(0, n, self.columns):
+            for i in range(0, m, self.rows):
+                yield slice(i, min(i + self.rows, m)), slice(j, min(j + self.columns, n))
+
+
+def choose_panels(m: int, n: int, k: int, scheme: Scheme, limit: int, on_host: bool) -> Panels:
+    """The largest panels of an (m, k) by (k, n) product within a limit in bytes.
+
+    Raises WorkspaceTooSmall, with the sizes, if the smallest panels do not fit.
+    """
+    element = scheme.words * FORMATS[scheme.word].dtype.itemsize
+    per_vector = element * k + _VECTOR_BYTES + (_HOST_BYTES[0] * k if on_host else 0)
+    wide = scheme.accumulate == "fp64" or scheme.word == "fp64"
+    per_result = (16 if wide else 4) + (_HOST_BYTES[1] if on_host else 0)
+    if scheme.word == "fp32":
+        per_vector, per_result = 4 * k, 8
+    rows, columns = m, n
+    while (needed := per_vector * (rows + columns) + per_result * rows * columns) > limit:
+        if max(rows, columns) <= SMALLEST_PANEL:
+            raise WorkspaceTooSmall(
+                f"the smallest panel of this {m} x {k} x {n} product ({rows} x {columns} results, "
+                f"{scheme.words} {scheme.word} words) needs {needed} bytes of workspace, "
+                f"and the limit is {limit}"
+            )
+        rows, columns = (halved(rows), columns) if rows >= columns else (rows, halved(columns))
+    return Panels(rows, columns, needed)
 
 
 @dataclass(frozen=True)
@@ -174,8 +243,3 @@ def make_plan(
         workspace=panels.bytes,
         bound=error_bound(k, scheme, generation=generation_of(engine)),
     )
-
-
-def name_of(scheme: str | Scheme) -> tuple[str, Scheme]:
-    """A scheme with its name; "given" for one that has none."""
-    return (scheme, get_scheme(scheme)) if isinstance(scheme, str) else ("given", scheme)

@@ -105,8 +105,8 @@ SCHEMES: dict[str, Scheme] = {
     "fp32": Scheme("fp32", 1),
     "fp64": Scheme("fp64", 1),
     "fast-fp16": Scheme(centred=True, compensated=True, block=2048),
-    "steady-fp16": Scheme(centred=True, compensated=True, block=512),
-    "steady-tf32": Scheme("tf32", rounding="RNA", centred=True, compensated=True, block=512),
+    "short-block-fp16": Scheme(centred=True, compensated=True, block=512),
+    "short-block-tf32": Scheme("tf32", rounding="RNA", centred=True, compensated=True, block=512),
     "double-fp16": _PLAIN_WORDS,
     "markidis": replace(_PLAIN_WORDS, products="all"),
     "triple-bf16": replace(_PLAIN_WORDS, word="bf16", words=3),
@@ -117,13 +117,15 @@ SCHEMES: dict[str, Scheme] = {
 }
 """Schemes by name.
 
-"fp32" and "fp64": one plain product. "fast-fp16", "steady-fp16", "steady-tf32": what accuracy="fp32"
-tries; the steady ones for lines in which a few elements outweigh the others.
+"fp32" and "fp64": one plain product. "fast-fp16", "short-block-fp16", "short-block-tf32": what
+accuracy="fp32" tries; short blocks are for rows and columns in which a few elements outweigh the others.
 "double-fp16": Algorithm 4.1 of Fasi et al.; "fabsum-v1", "fabsum-v2": Algorithm 4.4 with
 Algorithms 4.2 and 4.3. "triple-bf16": Henry, Tang and Heinecke. "markidis": Markidis et al.
 "halfhalf", "tf32tf32": Ootomo and Yokota; where they add outside the tensor core after every
 instruction, these do so after every 128 terms.
 """
+
+_FORMER_NAMES = {"steady-fp16": "short-block-fp16", "steady-tf32": "short-block-tf32"}
 
 
 def get_scheme(scheme: str | Scheme) -> Scheme:
@@ -147,6 +149,6 @@ def get_scheme(scheme: str | Scheme) -> Scheme:
     if isinstance(scheme, Scheme):
         return scheme
     try:
-        return SCHEMES[scheme]
+        return SCHEMES[_FORMER_NAMES.get(scheme, scheme)]
     except (KeyError, TypeError):
         raise ValueError(f"unknown scheme {scheme!r}; known are {', '.join(SCHEMES)}") from None

@@ -65,9 +65,7 @@ __device__ __forceinline__ pair_t to_words(float y0, float y1, float* v0, float*
 
 struct Frame { float scale1, scale2, shifted; u32 big; };
 
-__device__ __forceinline__ float power2(int e) { return __uint_as_float((u32)(e + 127) << 23); }
-
-// Eight neighbours of a line, of which `count` exist unless it is WHOLE: centre, scale and measure
+// Eight neighbours of a vector, of which `count` exist unless it is WHOLE: centre, scale and measure
 // them, and write all their words: A_1 = fl(y), A_i = fl((what is left)*step), eq. (2.2) of Fasi et al.
 template <bool WHOLE> __device__ __forceinline__ void split(const float* x, int count, const Frame& f,
         float weight0, float weight4, float step, Record* r, word_t* to, int pitch) {
@@ -116,22 +114,22 @@ template <bool WHOLE> __device__ __forceinline__ void split(const float* x, int 
     }
 }
 
-// Where this thread reads: in each tile four neighbours twice; eight of one line where rows are
-// lines, else four lines at each of two inner indices, 32 apart. `whole`: without checking.
+// Where this thread reads: in each tile four neighbours twice; eight of one vector where rows are
+// vectors, else four vectors at each of two inner indices, 32 apart. `whole`: without checking.
 template <bool ROWS> struct Source {
     const float* from;
     i64 stride;
-    int line, at;
+    int vector, at;
     bool whole;
-    __device__ __forceinline__ Source(const float* x, i64 stride, int lines, int first, int h)
+    __device__ __forceinline__ Source(const float* x, i64 stride, int vectors, int first, int h)
         : stride(stride) {
         int outer = threadIdx.x / 8, inner = threadIdx.x % 8;
-        line = first + (ROWS ? outer : 4 * inner);
+        vector = first + (ROWS ? outer : 4 * inner);
         at = h + (ROWS ? 8 * inner : outer);
-        from = x + (ROWS ? line * stride + at : at * stride + line);
-        whole = (((unsigned long long)x | (4 * stride)) & 15) == 0 && (ROWS ? line : line + 3) < lines;
+        from = x + (ROWS ? vector * stride + at : at * stride + vector);
+        whole = (((unsigned long long)x | (4 * stride)) & 15) == 0 && (ROWS ? vector : vector + 3) < vectors;
     }
-    __device__ __forceinline__ void load(bool inside, int lines, int k, float* v) {
+    __device__ __forceinline__ void load(bool inside, int vectors, int k, float* v) {
         i64 half = ROWS ? 4 : 32 * stride;
         if (inside && whole) {
             *(float4*)v = *(const float4*)from;
@@ -139,8 +137,8 @@ template <bool ROWS> struct Source {
         } else {
 #pragma unroll
             for (int q = 0; q < 8; q++) {
-                int z = line + (ROWS ? 0 : q % 4), h = at + (ROWS ? q : 32 * (q / 4));
-                v[q] = z < lines && h < k ? from[q / 4 * half + q % 4] : 0.0f;
+                int z = vector + (ROWS ? 0 : q % 4), h = at + (ROWS ? q : 32 * (q / 4));
+                v[q] = z < vectors && h < k ? from[q / 4 * half + q % 4] : 0.0f;
             }
         }
         from += ROWS ? 64 : 64 * stride;
@@ -148,21 +146,21 @@ template <bool ROWS> struct Source {
     }
 };
 
-// Where four neighbours of a line lie in the tile: even groups of four first, then odd ones, turned
-// by the line, so that neither writing columns nor reading lines meets a bank twice.
-__device__ __forceinline__ int slot(int line, int group) {
-    return 64 * line + 4 * ((group / 2 + 8 * (group % 2)) ^ (line / 4 % 8));
+// Where four neighbours of a vector lie in the tile: even groups of four first, then odd ones, turned
+// by the vector, so that neither writing columns nor reading vectors meets a bank twice.
+__device__ __forceinline__ int slot(int vector, int group) {
+    return 64 * vector + 4 * ((group / 2 + 8 * (group % 2)) ^ (vector / 4 % 8));
 }
 
-// The inner indices from start to stop of 32 lines, 64 at a time.
-template <bool ROWS> __device__ __forceinline__ void walk(const float* x, i64 stride, int lines, int first,
+// The inner indices from start to stop of 32 vectors, 64 at a time.
+template <bool ROWS> __device__ __forceinline__ void walk(const float* x, i64 stride, int vectors, int first,
         int start, int stop, int k, const Frame& f, const float* weights, float step, Record* r,
         word_t* to, int pitch) {
     __shared__ __align__(16) float tile[2][ROWS ? 4 : 32 * 64];
     __align__(16) float next[8], v[8];
     int outer = threadIdx.x / 8, inner = threadIdx.x % 8, h = start + 8 * inner;
-    Source<ROWS> source(x, stride, lines, first, start);
-    source.load(start + 64 <= k, lines, k, next);
+    Source<ROWS> source(x, stride, vectors, first, start);
+    source.load(start + 64 <= k, vectors, k, next);
     for (; start < stop; start += 64, h += 64) {
         if (ROWS) {
 #pragma unroll
@@ -178,8 +176,8 @@ template <bool ROWS> __device__ __forceinline__ void walk(const float* x, i64 st
             *(float4*)v = *(const float4*)(turn + slot(outer, 2 * inner));
             *(float4*)(v + 4) = *(const float4*)(turn + slot(outer, 2 * inner + 1));
         }
-        if (start + 64 < stop) source.load(start + 128 <= k, lines, k, next);
-        if (first + outer >= lines || h >= stop) continue;
+        if (start + 64 < stop) source.load(start + 128 <= k, vectors, k, next);
+        if (first + outer >= vectors || h >= stop) continue;
         float w0 = 0.0f, w4 = 0.0f;
         if (weights && h < k) { w0 = weights[h]; w4 = weights[min(h + 4, k - 1)]; }
         if (h + 8 <= k) split<true>(v, 8, f, w0, w4, step, r, to + h, pitch);
@@ -191,25 +189,25 @@ __device__ __forceinline__ void maximum(int* extreme, int value) {
     value = __reduce_max_sync(~0u, value);
     if (threadIdx.x == 0 && value) atomicMax(extreme, value);
 }
-// Add up each line's records in the order of the chunks, settle its shift and whether it is
-// centred, and take the extremes over the lines of a warp.
-__device__ __forceinline__ void settle(const Record* records, int chunks, int lines, Line* l, int k,
+// Add up each vector's records in the order of the chunks, settle its shift and whether it is
+// centred, and take the extremes over the vectors of a warp.
+__device__ __forceinline__ void settle(const Record* records, int chunks, int vectors, Vector* v, int k,
         bool scaled, int target, int exact_bits, const int* flags, int* side) {
     Record r = {0.0f, 0.0f, 0.0f, 0u, ~0u, k, 0, 0};
     float spread = 1.0f;
-    if (l) {
+    if (v) {
         r.big = 0;
         for (int i = 0; i < chunks; i++) {
             union { float4 half[2]; Record whole; } other;
-            other.half[0] = __ldcg((const float4*)(records + (i64)i * lines));
-            other.half[1] = __ldcg((const float4*)(records + (i64)i * lines) + 1);
+            other.half[0] = __ldcg((const float4*)(records + (i64)i * vectors));
+            other.half[1] = __ldcg((const float4*)(records + (i64)i * vectors) + 1);
             add(&r, other.whole);
         }
-        l->norm1 = r.norm1; l->norm2 = sqrtf(r.norm2); l->bad = r.top >= 0x7F800000u;
-        l->shift = scaled ? shift_of(l, side, target) : 0;
-        if (!scaled || !centring(flags, exact_bits)) l->centre = 0.0f;
-        l->total = (double)k * widen(l->centre) + ldexp((double)r.sum, -l->shift);
-        if (r.top) spread = fminf(1000.0f * (r.norm1 / l->norm2) * (r.norm1 / l->norm2) / (float)k, 1000.0f);
+        v->norm1 = r.norm1; v->norm2 = sqrtf(r.norm2); v->bad = r.top >= 0x7F800000u;
+        v->shift = scaled ? shift_of(v, side, target) : 0;
+        if (!scaled || !centring(flags, exact_bits)) v->centre = 0.0f;
+        v->total = (double)k * widened(v->centre) + ldexp((double)r.sum, -v->shift);
+        if (r.top) spread = fminf(1000.0f * (r.norm1 / v->norm2) * (r.norm1 / v->norm2) / (float)k, 1000.0f);
     }
     maximum(side + BAD, r.top >= 0x7F800000u);
     maximum(side + TOP, r.top ? 300 + (int)(r.top >> 23) - 126 : 0);
@@ -222,41 +220,42 @@ __device__ __forceinline__ void settle(const Record* records, int chunks, int li
 #endif
 }
 
-// A block takes 32 lines of A or of B, and CHUNK inner indices; a thread eight of a line at a time.
+// Of A and of B: what is known of the vectors, where their records go, how they lie in memory.
+struct Side { Vector* of; Record* records; i64 stride; int vectors, contiguous; };
+struct Splitting { Side a, b; int *flags, *report; int k, padded_k, scaled, exact_bits, target; float step; };
+
+// A block takes 32 vectors of A or of B, and CHUNK inner indices; a thread eight of a vector at a time.
 extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
-        const float* __restrict__ xa, i64 stride_a, int lines_a, int rows_a,
-        Line* data_a, word_t* __restrict__ words_a, Record* records_a,
-        const float* __restrict__ xb, i64 stride_b, int lines_b, int rows_b,
-        Line* data_b, word_t* __restrict__ words_b, Record* records_b,
-        int k, int depth, int* flags, int* report, int scaled, int exact_bits, int target,
-        const float* __restrict__ weights, float step) {
+        const float* __restrict__ xa, const float* __restrict__ xb, word_t* __restrict__ words_a,
+        word_t* __restrict__ words_b, const float* __restrict__ weights, Splitting s) {
+    int k = s.k, padded_k = s.padded_k, exact_bits = s.exact_bits, *flags = s.flags;
     // In one dimension, for it alone may be long: chunk by chunk.
-    int groups_a = (lines_a + 31) / 32, groups = groups_a + (lines_b + 31) / 32, tid = threadIdx.x;
+    int groups_a = (s.a.vectors + 31) / 32, groups = groups_a + (s.b.vectors + 31) / 32, tid = threadIdx.x;
     int group = blockIdx.x % groups, chunk = blockIdx.x / groups, chunks = gridDim.x / groups;
-    bool second = group >= groups_a, rows = second ? rows_b : rows_a;
-    int lines = second ? lines_b : lines_a, first = 32 * (group - (second ? groups_a : 0));
-    int line = first + tid / 8, start = CHUNK * chunk, stop = min(start + CHUNK, depth);
-    Line* data = second ? data_b : data_a;
+    bool second = group >= groups_a, rows = second ? s.b.contiguous : s.a.contiguous;
+    int vectors = second ? s.b.vectors : s.a.vectors, first = 32 * (group - (second ? groups_a : 0));
+    int vector = first + tid / 8, start = CHUNK * chunk, stop = min(start + CHUNK, padded_k);
+    Vector* of = second ? s.b.of : s.a.of;
     int* side = flags + (second ? SIDE : 0);
-    Frame f = {1.0f, 1.0f, 0.0f, magnitude(ldexpf(1.0f, target - 7))};
-    if (scaled) {
-        const Line* l = data + min(line, lines - 1);
-        int shift = shift_of(l, side, target);
+    Frame f = {1.0f, 1.0f, 0.0f, magnitude(ldexpf(1.0f, s.target - 7))};
+    if (s.scaled) {
+        const Vector* v = of + min(vector, vectors - 1);
+        int shift = shift_of(v, side, s.target);
         int part = min(max(shift, -126), 127);      // two factors where one would leave fp32's range
-        f.scale1 = power2(part);
-        f.scale2 = power2(shift - part);
-        if (centring(flags, exact_bits)) f.shifted = l->centre * f.scale1;
+        f.scale1 = power32(part);
+        f.scale2 = power32(shift - part);
+        if (centring(flags, exact_bits)) f.shifted = v->centre * f.scale1;
         if (integers(flags, exact_bits)) weights = 0;
     }
     if (second) weights = 0;
     // Words in reverse order on B's side: the last one comes first.
-    int pitch = second ? -depth : depth;
-    word_t* to = (second ? words_b + (WORDS - 1) * depth : words_a) + (i64)line * WORDS * depth;
+    int pitch = second ? -padded_k : padded_k;
+    word_t* to = (second ? words_b + (WORDS - 1) * padded_k : words_a) + (i64)vector * WORDS * padded_k;
     const float* x = second ? xb : xa;
-    i64 stride = second ? stride_b : stride_a;
+    i64 stride = second ? s.b.stride : s.a.stride;
     Record r = {0.0f, 0.0f, 0.0f, 0u, ~0u, 0, 0, 0};
-    if (rows) walk<true>(x, stride, lines, first, start, stop, k, f, weights, step, &r, to, pitch);
-    else walk<false>(x, stride, lines, first, start, stop, k, f, weights, step, &r, to, pitch);
+    if (rows) walk<true>(x, stride, vectors, first, start, stop, k, f, weights, s.step, &r, to, pitch);
+    else walk<false>(x, stride, vectors, first, start, stop, k, f, weights, s.step, &r, to, pitch);
     for (int half = 4; half > 0; half /= 2) {
         Record other;
         other.sum = __shfl_down_sync(~0u, r.sum, half);
@@ -268,9 +267,9 @@ extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
         other.small = __shfl_down_sync(~0u, r.small, half);
         add(&r, other);
     }
-    Record* records = (second ? records_b : records_a) + first;
-    if (tid % 8 == 0 && line < lines) records[(i64)chunk * lines + tid / 8] = r;
-    // The block that is the last with these lines knows all of them.
+    Record* records = (second ? s.b.records : s.a.records) + first;
+    if (tid % 8 == 0 && vector < vectors) records[(i64)chunk * vectors + tid / 8] = r;
+    // The block that is the last with these vectors knows all of them.
     __shared__ int earlier, settled;
     __threadfence();
     __syncthreads();
@@ -278,8 +277,8 @@ extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
     __syncthreads();
     if (earlier + 1 < chunks) return;
     __threadfence();
-    if (tid < 32) settle(records + tid, chunks, lines, first + tid < lines ? data + first + tid : 0, k,
-                         scaled, target, exact_bits, flags, side);
+    if (tid < 32) settle(records + tid, chunks, vectors, first + tid < vectors ? of + first + tid : 0, k,
+                         s.scaled, s.target, exact_bits, flags, side);
     // And the last of those tells the host; the counters are set back for the next panel.
     if (tid == 0) {
         flags[COUNTERS + group] = 0;
@@ -289,6 +288,6 @@ extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
     __syncthreads();
     if (settled + 1 < groups) return;
     __threadfence();
-    if (tid < FAILED && report) report[tid] = __ldcg(flags + tid);
+    if (tid < FAILED && s.report) s.report[tid] = __ldcg(flags + tid);
     if (tid == 0) flags[GROUPS] = 0;
 }

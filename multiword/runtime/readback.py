@@ -12,17 +12,19 @@ from multiword.runtime.graphs import record
 
 
 class Message:
-    """Float64 numbers on their way to the host; from a graph, at every replay.
+    """Numbers, float64 unless said otherwise, on their way to the host; from a graph, at every replay.
 
     Attributes
     ----------
     address : where a kernel writes them.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, dtype: type = np.float64) -> None:
         cuda = import_cupy().cuda
-        memory = cuda.alloc_pinned_memory(8 * count)
-        self._numbers, self.address = np.frombuffer(memory, np.float64, count), np.uint64(memory.ptr)
+        memory = cuda.alloc_pinned_memory(np.dtype(dtype).itemsize * count)
+        self._numbers: np.ndarray = np.frombuffer(memory, dtype, count)
+        self.address = np.uint64(memory.ptr)
+        self._numbers[:] = 0
         self._written = cuda.Event(block=False, disable_timing=True)
         # Memory that is given back serves another: not before it has been written to.
         weakref.finalize(self, _wait_for, self._written, self._numbers).atexit = False
@@ -31,10 +33,10 @@ class Message:
         """What has been queued by now will have written the numbers."""
         record(self._written)
 
-    def wait(self) -> list[float]:
+    def wait(self) -> list[Any]:
         """The numbers, once they are there."""
         self._written.synchronize()
-        return [float(x) for x in self._numbers]
+        return list(self._numbers.tolist())
 
 
 def _wait_for(written: Any, memory: np.ndarray) -> None:

@@ -1,0 +1,190 @@
+"""A product by one scheme after another, until one can be trusted with the data.
+
+The GPU is never kept waiting: the flags of the operands are read while A_1·B_1 is under way, and those of
+A_1·B_1 while the corrections are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from multiword.engines import Engine
+from multiword.fp32.checks import coherence_limit, rejection
+from multiword.fp32.finish import finish, inspect
+from multiword.fp32.measure import Readback, Vectors, measure_operands
+from multiword.fp32.mmm import drift_weights, empty_sums, multiply_words
+from multiword.fp32.plan import LONG_BLOCKS, candidates, choose_panels, generation_of
+from multiword.fp32.schemes import Scheme
+from multiword.fp32.split import SplitOperands, split_operands
+from multiword.runtime.arrays import Array, is_cupy, namespace, to_float64
+from multiword.runtime.memory import WorkspaceTooSmall
+
+_TARGET = {"fp16": 14, "bf16": 40, "tf32": 40}
+_GUESSED_TARGET = {"fp16": 9, "bf16": 40, "tf32": 40}
+"""Exponents to scale the vectors to: exactly known, all of fp16's range; guessed, six bits less."""
+
+_LARGEST_SHIFT = 60
+"""Powers of two that a product may be scaled by within fp32 without coming near its limits."""
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """alpha·A·B + beta·C to be computed, (m, k) by (k, n), within so many bytes of workspace."""
+
+    engine: Engine
+    a: Array
+    bt: Array
+    alpha: float
+    beta: float
+    c: Array | None
+    workspace: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """m, n, k."""
+        return self.a.shape[0], self.bt.shape[0], self.a.shape[1]
+
+    @property
+    def bare(self) -> bool:
+        """Whether A·B is all that is asked for."""
+        return self.alpha == 1 and (self.beta == 0 or self.c is None)
+
+    def finishing(self, place: tuple[slice, slice]) -> dict[str, Any]:
+        """What `finish` is to do with these rows and columns."""
+        return {"alpha": self.alpha, "beta": self.beta, "c": None if self.c is None else self.c[place]}
+
+    def panels(self, scheme: Scheme) -> Iterator[tuple[slice, slice]]:
+        """Rows and columns of the panels that fit the workspace, one after another."""
+        m, n, k = self.shape
+        return choose_panels(m, n, k, scheme, self.workspace, not is_cupy(self.a))(m, n)
+
+
+def execute(gemm: Gemm, scheme: Scheme | None) -> Array:
+    """The product, by this scheme or by the fastest that will do; short of memory, in ever smaller panels."""
+    m, n, k = gemm.shape
+    if 0 in (m, n, k):
+        xp = namespace(gemm.a)
+        out = xp.empty((m, n), np.float32)
+        finish(xp.zeros((m, n)), None, out=out, **gemm.finishing((slice(None), slice(None))))
+        return out
+    while True:
+        try:
+            return _automatic(gemm) if scheme is None else _given(gemm, scheme)
+        except WorkspaceTooSmall:
+            raise
+        except MemoryError as error:  # CuPy's is one, too
+            # What was promised is not there: smaller panels, until not even one is.
+            limit = min(gemm.workspace, 64 * ((m + n) * k + m * n)) // 2  # no scheme takes more
+            if not limit:
+                raise MemoryError(f"there is no room for the {m} x {n} result: {error}") from error
+            gemm = replace(gemm, workspace=limit)
+
+
+def _automatic(gemm: Gemm) -> Array:
+    for name, scheme in candidates(*gemm.shape, gemm.engine):
+        result = _given(gemm, scheme) if scheme.plain else _attempt(gemm, name, scheme)
+        if result is not None:
+            return result
+    raise AssertionError("the last candidate is a plain product")
+
+
+def _attempt(gemm: Gemm, name: str, scheme: Scheme) -> Array | None:
+    """The product by this scheme, or None if it will not do."""
+    m, n, k = gemm.shape
+    xp, engine, limit = namespace(gemm.a), gemm.engine, coherence_limit(k)
+    vectors = measured(gemm, scheme, guess=True)
+    out = xp.empty((m, n), np.float32)
+    # Sums may be formed in the result where its rows begin at multiples of 64 bytes.
+    in_place = gemm.bare and n % 16 == 0
+    checks: list[Readback] = []
+    for place, split in _split_panels(gemm, vectors, readback=True):
+        words = engine, scheme, split.left, split.right
+        p = out[place] if in_place else empty_sums(xp, scheme, *out[place].shape)
+        multiply_words(*words, p, (2, 2))
+        flags = split.flags()
+        if rejection(flags, scheme, k, long_blocks=name == LONG_BLOCKS):
+            return None
+        shift = flags.common_shift(vectors.target)
+        if in_place and shift is not None and abs(shift) <= _LARGEST_SHIFT:
+            inspect(p, split, centred=scheme.centred and flags.centring(k), limit=limit)
+            checks.append(split.send())
+            back = 2.0**-shift
+            multiply_words(*words, p, (3, 8), scale=back, keep=back)
+        else:
+            multiply_words(*words, p, (3, 8), keep=1.0)
+            finish(p, split, out=out[place], limit=limit, **gemm.finishing(place))
+            checks.append(split.send())
+        del split, words, p  # before the next panel's
+    return None if any(check.wait().failed for check in checks) else out
+
+
+def reason_for_rejection(gemm: Gemm, name: str, scheme: Scheme) -> str | None:
+    """What speaks against this scheme before anything is multiplied, or None."""
+    if scheme.plain or 0 in gemm.shape:
+        return None
+    for _, split in _split_panels(gemm, measured(gemm, scheme, guess=True), readback=True):
+        flags = split.flags()  # of all panels so far
+    return rejection(flags, scheme, gemm.shape[2], long_blocks=name == LONG_BLOCKS)
+
+
+def _given(gemm: Gemm, scheme: Scheme) -> Array:
+    """The product by this scheme, whatever its accuracy."""
+    m, n, _ = gemm.shape
+    xp = namespace(gemm.a)
+    out = xp.empty((m, n), np.float32)
+    if scheme.plain:
+        _plain(gemm, scheme, out)
+        return out
+    for place, split in _split_panels(gemm, measured(gemm, scheme, guess=False), readback=False):
+        p = empty_sums(xp, scheme, *out[place].shape)
+        multiply_words(gemm.engine, scheme, split.left, split.right, p)
+        finish(p, split, out=out[place], **gemm.finishing(place))
+        del split, p  # before the next panel's
+    return out
+
+
+def _plain(gemm: Gemm, scheme: Scheme, out: Array) -> None:
+    """One product of unsplit matrices, rounded once."""
+    xp, narrow = namespace(gemm.a), scheme.word == "fp32"
+    if narrow and gemm.engine.name in ("host", "cublas") and gemm.bare:
+        xp.matmul(gemm.a, gemm.bt.T, out=out)  # reads any layout as it is, in no more memory
+        return
+
+    def operand(x: Array) -> Array:
+        x = xp.ascontiguousarray(x)
+        return x if narrow else to_float64(x)
+
+    right, held = None, None
+    for place in gemm.panels(scheme):
+        rows, columns = place
+        if held != columns:
+            right, held = operand(gemm.bt[columns]), columns
+        left = operand(gemm.a[rows])
+        if narrow and gemm.bare:
+            gemm.engine.multiply(scheme.word, left, right, out=out[place])
+        else:
+            p = gemm.engine.multiply(scheme.word, left, right)
+            finish(p, None, out=out[place], **gemm.finishing(place))
+
+
+def measured(gemm: Gemm, scheme: Scheme, *, guess: bool) -> Vectors:
+    """Measure the operands. `guess`: from samples, to be checked."""
+    target = (_GUESSED_TARGET if guess else _TARGET)[scheme.word] if scheme.scaled_lines else 0
+    weights = drift_weights(generation_of(gemm.engine), scheme, gemm.a)
+    return measure_operands(gemm.a, gemm.bt, scheme, target=target, guess=guess, weights=weights)
+
+
+def _split_panels(
+    gemm: Gemm, vectors: Vectors, *, readback: bool
+) -> Iterator[tuple[tuple[slice, slice], SplitOperands]]:
+    """The panels of a product within the workspace, one after another, their operands in words."""
+    split: SplitOperands | None = None
+    for rows, columns in gemm.panels(vectors.scheme):
+        right = split.right if split is not None and rows.start else None
+        split = None  # its rows' words are given back before the next ones are made
+        split = split_operands(vectors, rows, columns, right, readback=readback)
+        yield (rows, columns), split

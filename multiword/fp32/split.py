@@ -1,0 +1,263 @@
+"""Splitting into words: scaled, centred, stored with k contiguous.
+
+An element x of a vector, a row of A or a column of B, becomes y = (x - c)·2^s, and y becomes words side by
+side: (vector, [word 1 | word 2 | …]), in reverse order for B, so that all the products of one level i + j are
+one product of neighbouring words. The CUDA form, in `split.cu`, gives the same bits as the NumPy form here,
+and completes the statistics, in one reading.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.formats import FORMATS
+from multiword.fp32.measure import (
+    FIELDS,
+    GROUP,
+    SIDE,
+    VECTOR,
+    Flags,
+    Readback,
+    Vectors,
+    common_shift,
+    exact_bits,
+)
+from multiword.fp32.schemes import Scheme
+from multiword.rounding import ROUNDINGS, round_to
+from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.kernels import Kernel, Struct
+
+SMALL = 2.0**-12
+"""fp16: y below this loses more than 2^-24 of itself in two words (it loses up to 2^-36)."""
+
+CHUNK = 512
+"""Inner indices that one block of the kernel reads, of `GROUP` vectors."""
+
+RECORD_BYTES = 32
+"""sizeof(Record), what a block finds in its part of a vector."""
+
+_SIGNIFICAND = {"fp16": 16, "bf16": 8, "tf32": 19}
+
+
+class Side(Struct):
+    """One operand of the kernel: its vectors, their records, and how they lie."""
+
+    _fields_ = (
+        *(("of", ctypes.c_void_p), ("records", ctypes.c_void_p), ("stride", ctypes.c_longlong)),
+        *(("vectors", ctypes.c_int), ("contiguous", ctypes.c_int)),
+    )
+
+
+class Splitting(Struct):
+    """The parameters of the kernel that are no words."""
+
+    _fields_ = (
+        *(("a", Side), ("b", Side), ("flags", ctypes.c_void_p), ("report", ctypes.c_void_p)),
+        *((name, ctypes.c_int) for name in ("k", "padded_k", "scaled", "exact_bits", "target")),
+        ("step", ctypes.c_float),
+    )
+
+
+SPLIT = Kernel(
+    "multiword_split",
+    Path(__file__).with_name("split.cu"),
+    tuple(
+        {"WORD": w, "WORDS": p, "ROUNDING": r, "CHUNK": CHUNK}
+        for w, p, r in ((16, 2, 0), (16, 2, 1), (16, 3, 2), (8, 3, 1), (19, 2, 2))
+    ),
+    (Side, Splitting),
+)
+
+
+@dataclass(frozen=True)
+class Words:
+    """Vectors of one operand, split.
+
+    x : (vectors, k) float32, what was split.
+    words : (vectors, p·padded_k) array of the word dtype; word i, or p - i + 1 for B, in columns
+        [(i - 1)·padded_k, i·padded_k); zeros beyond k.
+    padded_k : the length of one word's part.
+    of : their part of `Vectors.data`.
+    """
+
+    x: Array
+    words: Array
+    padded_k: int
+    of: Array
+
+
+@dataclass(frozen=True)
+class SplitOperands:
+    """Rows of A and columns of B in words, the measured vectors they are of, and the flags' readback."""
+
+    left: Words
+    right: Words
+    vectors: Vectors
+    readback: Readback | None
+
+    @property
+    def report(self) -> int | None:
+        """Where kernels write the flags for the host."""
+        return None if self.readback is None else self.readback.address
+
+    @property
+    def k(self) -> int:
+        """The inner dimension."""
+        return int(self.left.x.shape[1])
+
+    def flags(self) -> Flags:
+        """Wait for what was found in these vectors and all before them."""
+        assert self.readback is not None
+        return self.readback.wait()
+
+    def send(self) -> Readback:
+        """The readback, once a kernel that checks the product has been launched."""
+        assert self.readback is not None
+        return self.readback.send()
+
+
+def split_operands(
+    vectors: Vectors,
+    rows: slice = slice(None),
+    columns: slice = slice(None),
+    right: Words | None = None,
+    *,
+    readback: bool = False,
+) -> SplitOperands:
+    """Scale, centre and split these rows of A and columns of B.
+
+    right : the columns, if they have been split already. readback : whether the host is to know
+    what is found in them, and in their product.
+    """
+    xs = (vectors.a[rows], vectors.bt[columns] if right is None else None)
+    flags = Readback(vectors.flags) if readback else None
+    size = VECTOR.itemsize if is_cupy(vectors.a) else 1
+    parts = [
+        data[size * (part.start or 0) : None if part.stop is None else size * part.stop]
+        for data, part in zip(vectors.data, (rows, columns), strict=True)
+    ]
+    if is_cupy(vectors.a):
+        split = _split_on_device(vectors, xs, parts, flags.address if flags is not None else None)
+    else:
+        split = _split_on_host(vectors, xs, parts)
+    left = Words(xs[0], split[0], vectors.padded_k, parts[0])
+    if right is None:
+        right = Words(xs[1], split[1], vectors.padded_k, parts[1])
+    return SplitOperands(left, right, vectors, flags.send() if flags is not None else None)
+
+
+def _split_on_host(vectors: Vectors, xs: tuple[Array, Array | None], parts: list[Array]) -> list[Array]:
+    scheme, k = vectors.scheme, vectors.a.shape[1]
+    flags = Flags.of(vectors.flags.tolist())
+    exact = scheme.scaled_lines and flags.integers(k)
+    centred = scheme.centred and flags.centring(k)
+    result: list[Array] = []
+    for side, (x, of) in enumerate(zip(xs, parts, strict=True)):
+        if x is None:
+            continue
+        words = np.zeros((len(x), scheme.words, vectors.padded_k), FORMATS[scheme.word].dtype)
+        if x.size:
+            found = flags.b if side else flags.a
+            shift = common_shift(found["highest"], found["lowest"], vectors.target)
+            if scheme.scaled_lines and shift is not None:
+                of["shift"] = shift
+            y = _scaled(x, of, centred)
+            _note(y, of, vectors.target, scheme.word, vectors.flags[SIDE * side :])
+            weights = None if exact or side else vectors.weights
+            for i, value in enumerate(split_elements(y, scheme, weights)):
+                words[:, scheme.words - 1 - i if side else i, :k] = value
+        result.append(words.reshape(len(x), scheme.words * vectors.padded_k))
+    return result
+
+
+def _scaled(x: Array, of: Array, centred: bool) -> Array:
+    """y = (x - c)·2^s."""
+    if not centred:
+        of["centre"] = 0
+    part = np.clip(of["shift"], -126, 127)  # two factors where one would leave fp32's range
+    first, second = (np.ldexp(np.float32(1), s)[:, None] for s in (part, of["shift"] - part))
+    with np.errstate(all="ignore"):
+        return ((x - of["centre"][:, None]) * first) * second
+
+
+def _note(y: Array, of: Array, target: int, word: str, side: Array) -> None:
+    """Complete what is known of each vector, and the flags."""
+    magnitude, k = np.abs(y), y.shape[1]
+    with np.errstate(all="ignore"):
+        of["norm2"] = np.sqrt((y * y).sum(axis=1, dtype=np.float32))
+        of["norm1"] = magnitude.sum(axis=1, dtype=np.float32)
+        of["total"] = k * of["centre"].astype(np.float64) + np.ldexp(
+            y.sum(axis=1, dtype=np.float64), -of["shift"]
+        )
+        of["bad"] = ~np.isfinite(y).all(axis=1)
+        share = (of["norm1"] / of["norm2"]) ** 2 / np.float32(k)
+        share = share[(magnitude > 0).any(axis=1) & ~np.isnan(share)]
+    bits = magnitude.view(np.uint32)
+    exponents = (bits >> np.uint32(23)).astype(np.int32)[bits > 0] - 126
+    found = {"bad": of["bad"].max()}
+    if word == "fp16":
+        found["small"] = ((magnitude < SMALL) & (magnitude > 0)).sum(axis=1).max()
+        found["deficit"] = (~(bits >= np.float32(2.0 ** (target - 7)).view(np.uint32))).sum(axis=1).max()
+    elif exponents.size:
+        found["low"] = 300 - exponents.min()
+    if exponents.size:
+        found["top"] = 300 + exponents.max()
+    if share.size:
+        found["spread"] = 1000 - int(min(1000 * share.min(), 1000))
+    for name, value in found.items():
+        place = FIELDS.index(name)
+        side[place] = max(side[place], value)
+
+
+def split_elements(y: Array, scheme: Scheme, weights: Array | None = None) -> list[Array]:
+    """The words of y: A_1 = fl(y), A_i = fl((what is left)·step), eq. (2.2) of Fasi et al."""
+    fmt, rest, result = FORMATS[scheme.word], y, []
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for i in range(scheme.words):
+            value = round_to(rest, fmt, scheme.rounding)
+            result.append(value)
+            rest = rest - value.astype(np.float32)
+            if i == 0 and weights is not None:
+                rest = rest + y * weights
+            rest = rest * np.float32(scheme.step)
+    return result
+
+
+def _split_on_device(
+    vectors: Vectors, xs: tuple[Array, Array | None], parts: list[Array], report: int | None
+) -> list[Array]:
+    """In one launch."""
+    scheme, xp, (_, k), width = vectors.scheme, namespace(vectors.a), vectors.a.shape, vectors.padded_k
+    chunks = -(-width // CHUNK)
+    counts = [0 if x is None else len(x) for x in xs]
+    records = xp.empty(max(RECORD_BYTES * chunks * sum(counts), 1), np.uint8)
+    places = (records.data.ptr, records.data.ptr + RECORD_BYTES * chunks * counts[0])
+    words = [xp.empty((c, scheme.words * width), FORMATS[scheme.word].dtype) for c in counts]
+    sides = {}
+    for name, x, of, place in zip("ab", xs, parts, places, strict=True):
+        rows = x is None or x.strides[1] == 4
+        stride = 0 if x is None else x.strides[0 if rows else 1] // 4
+        count = 0 if x is None else len(x)
+        sides[name] = Side(of=of, records=place, stride=stride, vectors=count, contiguous=rows)
+    constants: dict[str, Any] = {"WORD": _SIGNIFICAND[scheme.word], "WORDS": scheme.words}
+    constants |= {"ROUNDING": ROUNDINGS.index(scheme.rounding), "CHUNK": CHUNK}
+    how = Splitting(
+        **sides,
+        flags=vectors.flags,
+        report=report,
+        k=k,
+        padded_k=width,
+        step=scheme.step,
+        scaled=scheme.scaled_lines,
+        exact_bits=exact_bits(k),
+        target=vectors.target,
+    )
+    blocks = sum(-(-count // GROUP) for count in counts) * chunks
+    optional = [np.uint64(0) if x is None else x for x in (xs[1], vectors.weights)]
+    SPLIT((blocks,), (256,), (xs[0], optional[0], *words, optional[1], how), **constants)
+    return words
