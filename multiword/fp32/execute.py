@@ -150,7 +150,8 @@ def _given(gemm: Gemm, scheme: Scheme) -> Array:
 def _plain(gemm: Gemm, scheme: Scheme, out: Array) -> None:
     """One product of unsplit matrices, rounded once."""
     xp, narrow = namespace(gemm.a), scheme.word == "fp32"
-    if narrow and gemm.engine.name in ("host", "cublas") and gemm.bare:
+    # CuPy would compute a single result with a kernel of its own, which takes subnormal numbers as zero.
+    if narrow and gemm.engine.name in ("host", "cublas") and gemm.bare and out.size > 1:
         xp.matmul(gemm.a, gemm.bt.T, out=out)  # reads any layout as it is, in no more memory
         return
 

@@ -244,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
         int part = min(max(shift, -126), 127);      // two factors where one would leave fp32's range
         f.scale1 = power32(part);
         f.scale2 = power32(shift - part);
-        if (centring(flags, exact_bits)) f.shifted = v->centre * f.scale1;
+        if (centring(flags, exact_bits)) f.shifted = mul32(v->centre, f.scale1);
         if (integers(flags, exact_bits)) weights = 0;
     }
     if (second) weights = 0;
