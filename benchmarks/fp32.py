@@ -2,13 +2,14 @@
 
     python benchmarks/fp32.py gpu   --out benchmarks/results/multiword_h200.json
     python benchmarks/fp32.py model --out benchmarks/results/multiword_model.json
-    python benchmarks/fp32.py plot  benchmarks/results/multiword_h200.json --plots docs
 
 `gpu` times the default and the papers' schemes beside the native fp32 and tf32 products in one
 run, and measures errors; `model` measures the same errors on the model of the H200's tensor core,
 without a GPU. Times are of one of many calls queued one after another, and of one call that the
 device waits for (`alone`: Python's start is in it). Errors are componentwise,
 |C - Ĉ|_ij / (|A||B|)_ij, largest and root mean square.
+
+The performance page shows the results.
 
 Figures: Fasi et al. 4.1, 4.2, 4.4 and 4.5 (error and throughput against n, with blocks), 3.1
 (`model`); Ootomo and Yokota 1, 4, 5 (error against k), 11 (exp_rand types) and 13 (patterns).
@@ -280,68 +281,14 @@ def run(command: str, out: Path) -> None:
     out.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def plot(source: Path, folder: Path) -> None:
-    """Error against k for each distribution, and throughput against error where there is speed."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    result = json.loads(source.read_text())
-    rows = result["error against k"]
-    figure, axes = plt.subplots(1, len(DRAWS), figsize=(13, 4.2), sharey=True)
-    for axis, label in zip(axes, DRAWS, strict=True):
-        for name in STUDIED:
-            line = [(r["k"], r["max"]) for r in rows if r["data"] == label and r["scheme"] == name]
-            if not line:
-                continue
-            style = {"default": "k-", "fp32": "k--"}.get(name, "-")
-            axis.loglog(*zip(*line, strict=True), style, base=2, marker=".", label=name)
-        axis.set_yscale("log", base=10)
-        axis.set(title=label, xlabel="inner dimension k")
-    axes[0].set_ylabel("largest componentwise error")
-    axes[-1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.02, 1))
-    figure.suptitle(result["device"])
-    figure.tight_layout()
-    figure.savefig(folder / f"{source.stem}_error.png", dpi=90)
-    if "speed" in result:
-        _plot_speed(result, folder / f"{source.stem}_speed.png")
-
-
-def _plot_speed(result: dict[str, Any], target: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True)
-    for axis, label in zip(axes, ("normal", "(0, 1]"), strict=True):
-        entry = max(
-            (e for e in result["speed"] if e["data"] == label), key=lambda e: e["n"] * (e["n"] <= 8192)
-        )
-        for name, r in entry["results"].items():
-            if "transposed" in name:
-                continue
-            axis.plot(r["max"], r["TF"], "k*" if name == "default" else "o")
-            axis.annotate(name, (r["max"], r["TF"]), fontsize=7, xytext=(4, 2), textcoords="offset points")
-        axis.axvline(entry["results"]["sgemm"]["max"], color="gray", linestyle=":")
-        axis.set(title=f"{label}, n = {entry['n']}", xlabel="largest componentwise error", xscale="log")
-    axes[0].set_ylabel("TF (2n³ a second)")
-    figure.suptitle(result["device"])
-    figure.tight_layout()
-    figure.savefig(target, dpi=90)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=("gpu", "model", "plot"))
-    parser.add_argument("source", nargs="?", type=Path)
+    parser.add_argument("command", choices=("gpu", "model"))
     parser.add_argument("--out", type=Path, default=Path("multiword.json"))
-    parser.add_argument("--plots", type=Path, default=Path("."))
     arguments = parser.parse_args()
-    if arguments.command == "plot":
-        plot(arguments.source, arguments.plots)
-    else:
-        run(arguments.command, arguments.out)
+    run(arguments.command, arguments.out)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from multiword import FORMATS, join, round_to, split
 from multiword.fp32.measure import measure_operands
 from multiword.fp32.schemes import Scheme
 from multiword.fp32.split import split_operands
+from multiword.rounding import product_error, two_sum
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 WORDS = {"fp16": 2, "bf16": 3, "tf32": 2}
@@ -119,8 +120,48 @@ def test_split_refuses_what_it_cannot_do():
             split(x, **arguments)
     with pytest.raises(TypeError, match="real"):
         split(np.complex64([1]))
+    with pytest.raises(TypeError, match="integers beyond"):
+        split(np.int64([2**53 + 1]))
+
+
+def test_join_refuses_what_are_no_words():
+    x = np.float32([1.0, 2.0])
     with pytest.raises(ValueError, match="at least one"):
         join(())
+    for words in ((x.astype(np.int8),) * 2, (x.astype(float),) * 2, (x, x.astype(np.float16)), (x + 1j,)):
+        for scaled in (False, True):
+            with pytest.raises(TypeError, match="float16, bfloat16 or float32"):
+                join(words, scaled=scaled)
+    with pytest.raises(ValueError, match="one shape"):
+        join((x, x[:1]))
+    for dtype in (np.float16, np.int32, np.complex64):
+        with pytest.raises(ValueError, match="float32 or float64"):
+            join((x, x), dtype=dtype)
+    swapped = [w.astype(w.dtype.newbyteorder()) for w in split(x, scaled=True)]
+    assert np.array_equal(join(swapped, scaled=True), x)
+
+
+def test_rounding_refuses_what_float64_does_not_hold():
+    for x in (np.int64([2**53 + 1]), np.uint64([2**64 - 1]), np.int64([-(2**63)])):
+        with pytest.raises(TypeError, match="integers beyond"):
+            round_to(x, "fp32")
+    with pytest.raises(TypeError, match="does not hold"):
+        round_to(np.longdouble([1]), "fp32")
+    assert round_to(np.int64([-(2**53), 2**53 - 1]), "fp64").tolist() == [-(2.0**53), 2.0**53 - 1]
+    x = np.float64([1.0])
+    assert not np.shares_memory(round_to(x, "fp64"), x)
+
+
+@given(a=st.floats(-1e300, 1e300), b=st.floats(-1e300, 1e300))
+def test_two_sum_is_exact(a, b):
+    s, e = two_sum(a, b)
+    assert s == a + b
+    assert Fraction(s) + Fraction(e) == Fraction(a) + Fraction(b)
+
+
+@given(a=st.floats(1e-100, 1e100), b=st.floats(1e-100, 1e100))
+def test_product_error_is_exact(a, b):
+    assert Fraction(a * b) + Fraction(product_error(a, b, a * b)) == Fraction(a) * Fraction(b)
 
 
 def wide_matrix(shape, seed=0, spread=3.0):
