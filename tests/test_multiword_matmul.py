@@ -284,6 +284,11 @@ def test_wrong_arguments_are_named():
     a, b = normal(rng(28), (4, 5)), normal(rng(29), (5, 6))
     with pytest.raises(ValueError, match="inner dimensions"):
         matmul(a, b.T)
+    with pytest.raises(ValueError, match="leading axes of a and b"):
+        matmul(np.stack([a] * 3), np.stack([b] * 2))
+    for name in ("alpha", "beta"):
+        with pytest.raises(TypeError, match=f"{name} must be a real number"):
+            matmul(a, b, c=a @ b, **{name: 1j})
     with pytest.raises(ValueError, match="a must have at least two axes"):
         matmul(a[0], b)
     with pytest.raises(ValueError, match="accuracy"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -80,26 +79,31 @@ def matmul(
     >>> matmul(a, b, scheme="double-fp16").tolist()
     [[5.001708984375, 6.001953125], [43.0, 50.0]]
     """
-    left, right, addend, shape = _operands(a, b, c, trans_a, trans_b, beta, out)
-    chosen = _chosen(accuracy, scheme, word, words, block, accumulate)
-    core = get_engine(engine, left)
+    alpha, beta = _scalar(alpha, "alpha"), _scalar(beta, "beta")
+    left, right, shape = _operands(a, b, trans_a, trans_b)
+    addend = None if beta == 0 else _addend(c, shape)
+    if out is not None and (getattr(out, "shape", None) != shape or out.dtype != np.float32):
+        got = f"{getattr(out, 'dtype', type(out).__name__)} of {getattr(out, 'shape', '')}"
+        raise ValueError(f"out must be float32 of shape {shape}, got {got}")
+    chosen = _chosen(accuracy, scheme, block, word=word, words=words, accumulate=accumulate)
+    core, limit = get_engine(engine, left), _limit(workspace, left)
     xp = check_same_device(a=left, b=right, c=addend, out=out)
-    limit = _limit(workspace, left)
 
-    def product(a: Array, b: Array, c: Array | None) -> Array:
-        gemm = Gemm(core, a, b.T, float(alpha), float(beta), c, limit)
+    def product(index: tuple[int, ...]) -> Array:
+        part = None if addend is None else addend[index]
+        one, other = _matrix(left, shape, index), _matrix(right, shape, index)
+        gemm = Gemm(core, one, other.T, alpha, beta, part, limit)
         return execute(gemm, None if chosen is None else get_scheme(chosen))
 
     with device_of(left):
-        if left.ndim == 2 and right.ndim == 2:
-            result = product(left, right, addend)
+        if len(shape) == 2:
+            result = product(())
         elif _native(core, chosen, shape, left.shape[-1]) and alpha == 1 and addend is None:
             result = xp.matmul(left, right)
         else:
             result = xp.empty(shape, np.float32)
-            for index, one, other in _stack(left, right, shape):
-                part = addend[index] if addend is not None else None
-                result[index] = product(one, other, part)
+            for index in np.ndindex(shape[:-2]):
+                result[index] = product(index)
         if out is None:
             return result
         out[...] = result
@@ -147,14 +151,15 @@ def matmul_plan(
     workspace   0.0 MiB in 1 panel
     bound       1.8e-05 of |A||B|
     """
-    left, right, _, shape = _operands(a, b, None, trans_a, trans_b, 0.0, None)
+    left, right, shape = _operands(a, b, trans_a, trans_b)
     check_same_device(a=left, b=right)
     core, limit = get_engine(engine, left), _limit(workspace, left)
-    chosen = _chosen(accuracy, scheme, word, words, block, accumulate)
-    for _, one, other in _stack(left, right, shape):
-        with device_of(one):
-            return _plan(Gemm(core, one, other.T, 1.0, 0.0, None, limit), chosen)
-    return make_plan(left.shape[-2], right.shape[-1], left.shape[-1], core, "fp32", SCHEMES["fp32"], limit)
+    chosen = _chosen(accuracy, scheme, block, word=word, words=words, accumulate=accumulate)
+    if 0 in shape[:-2]:
+        return make_plan(shape[-2], shape[-1], left.shape[-1], core, "fp32", SCHEMES["fp32"], limit)
+    one, other = (_matrix(x, shape, (0,) * (len(shape) - 2)) for x in (left, right))
+    with device_of(left):
+        return _plan(Gemm(core, one, other.T, 1.0, 0.0, None, limit), chosen)
 
 
 def _plan(gemm: Gemm, chosen: str | Scheme | None) -> Plan:
@@ -187,33 +192,23 @@ def _limit(workspace: int | None, like: Array) -> int:
 
 
 def _chosen(
-    accuracy: str,
-    scheme: str | Scheme | None,
-    word: str | None,
-    words: int | None,
-    block: int | None,
-    accumulate: str | None,
+    accuracy: str, scheme: str | Scheme | None, block: int | None, **fields: Any
 ) -> str | Scheme | None:
     """The scheme asked for; None if it is to be chosen."""
-    changes: dict[str, Any] = {"word": word, "words": words, "accumulate": accumulate}
-    changes = {name: value for name, value in changes.items() if value is not None}
+    changes = {name: value for name, value in fields.items() if value is not None}
     if block is not None:
         changes["block"] = block or None
     if accuracy != "fp32":
         raise ValueError(f"accuracy must be 'fp32', got {accuracy!r}; for more take ozaki's products")
-    if scheme is None and not changes:
-        return None
     if not changes:
         return scheme
-    base = get_scheme(scheme) if scheme is not None else Scheme()
-    if scheme is None and word in ("fp32", "fp64"):
+    if scheme is None and fields["word"] in ("fp32", "fp64"):
         changes.setdefault("words", 1)
-    return replace(base, **changes)
+    return replace(Scheme() if scheme is None else get_scheme(scheme), **changes)
 
 
-def _operands(
-    a: object, b: object, c: object, trans_a: bool, trans_b: bool, beta: float, out: Array | None
-) -> tuple[Array, Array, Array | None, tuple[int, ...]]:
+def _operands(a: object, b: object, trans_a: bool, trans_b: bool) -> tuple[Array, Array, tuple[int, ...]]:
+    """Both operands in float32, and the shape of the product."""
     left, right = _float32(a, "a"), _float32(b, "b")
     for name, x in (("a", left), ("b", right)):
         if x.ndim < 2:
@@ -222,21 +217,35 @@ def _operands(
     right = right.swapaxes(-1, -2) if trans_b else right
     if left.shape[-1] != right.shape[-2]:
         raise ValueError(f"the inner dimensions of a and b differ: {left.shape} by {right.shape}")
-    leading = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    shape = (*leading, left.shape[-2], right.shape[-1])
-    addend = None
-    if beta != 0:
-        if c is None:
-            raise ValueError("c must be given when beta is not 0")
-        addend = _float32(c, "c")
-        try:
-            addend = namespace(addend).broadcast_to(addend, shape)
-        except ValueError:
-            raise ValueError(f"c must broadcast to {shape}, got {addend.shape}") from None
-    if out is not None and (getattr(out, "shape", None) != shape or out.dtype != np.float32):
-        got = f"{getattr(out, 'dtype', type(out).__name__)} of {getattr(out, 'shape', '')}"
-        raise ValueError(f"out must be float32 of shape {shape}, got {got}")
-    return left, right, addend, shape
+    try:
+        leading = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise ValueError(
+            f"the leading axes of a and b must broadcast: {left.shape} by {right.shape}"
+        ) from None
+    return left, right, (*leading, left.shape[-2], right.shape[-1])
+
+
+def _matrix(x: Array, shape: tuple[int, ...], index: tuple[int, ...]) -> Array:
+    """The matrix of a stack that broadcasting puts at `index` of the product's leading axes."""
+    return namespace(x).broadcast_to(x, (*shape[:-2], *x.shape[-2:]))[index]
+
+
+def _addend(c: object, shape: tuple[int, ...]) -> Array:
+    if c is None:
+        raise ValueError("c must be given when beta is not 0")
+    addend = _float32(c, "c")
+    try:
+        return namespace(addend).broadcast_to(addend, shape)
+    except ValueError:
+        raise ValueError(f"c must broadcast to {shape}, got {addend.shape}") from None
+
+
+def _scalar(x: object, name: str) -> float:
+    try:
+        return float(x)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a real number, got {x!r}") from None
 
 
 def _float32(x: object, name: str) -> Array:
@@ -254,19 +263,3 @@ def _float32(x: object, name: str) -> Array:
             f"or convert it with astype('float32')"
         )
     return array.astype(np.float32)
-
-
-def _stack(
-    left: Array, right: Array, shape: tuple[int, ...]
-) -> Iterator[tuple[tuple[int, ...], Array, Array]]:
-    """Each index of the leading axes, with its two matrices."""
-    leading = shape[:-2]
-    for index in np.ndindex(leading):
-        yield index, _pick(left, index), _pick(right, index)
-
-
-def _pick(x: Array, index: tuple[int, ...]) -> Array:
-    """The matrix of a stack that broadcasting puts at `index`."""
-    own = x.shape[:-2]
-    used = index[len(index) - len(own) :]
-    return x[tuple(0 if size == 1 else i for i, size in zip(used, own, strict=True))]
