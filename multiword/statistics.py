@@ -12,7 +12,9 @@ from fractions import Fraction
 import numpy as np
 
 from multiword.formats import get_format
-from multiword.rounding import get_rounding, round_to
+from multiword.rounding import get_rounding
+from multiword.runtime.arrays import Array
+from multiword.words import join, split
 
 _FP32_STORED = 23
 
@@ -183,9 +185,7 @@ def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[
     return int((second < fmt.emin - fmt.precision + 1).sum()), int((second < fmt.emin).sum())
 
 
-def _joined(value: np.ndarray, word: str, rounding: str) -> np.ndarray:
+def _joined(value: np.ndarray, word: str, rounding: str) -> Array:
     """The sum of the two words of integers just above 2²³, scaled into the words' range."""
-    scaled = value * np.float32(2.0**-_FP32_STORED)
-    first = round_to(scaled, word, rounding).astype(np.float64)
-    second = round_to((scaled - first) * 2.0**11, word, rounding).astype(np.float64) * 2.0**-11
-    return (first + second) * 2.0**_FP32_STORED
+    two = split(value * np.float32(2.0**-_FP32_STORED), word, 2, scaled=True, rounding=rounding)
+    return join(two, scaled=True, dtype=np.float64) * 2.0**_FP32_STORED

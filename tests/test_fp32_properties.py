@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from multiword import SCHEMES, TensorCore, error_bound, get_engine, join, matmul, matmul_plan, round_to, split
 from multiword.fp32.measure import FIELDS, FLAGS, SIDE, Flags
 from multiword.fp32.plan import choose_panels
-from tests.distributions import PAIRS, errors, exp_rand, normal, unit
+from tests.distributions import PAIRS, disjoint, errors, exp_rand, normal, unit
 from tests.threads import in_threads
 
 U = 2.0**-24
@@ -384,25 +384,23 @@ def test_gpu_default_with_subnormal_operands(cupy, draw, columns):
     a = np.ldexp(draw(rng, (3072, 2048)), -130).astype(np.float32)
     b = np.ldexp(draw(rng, (2048, columns)), 60).astype(np.float32)
     x, y = cupy.asarray(a), cupy.asarray(b)
-    assert matmul_plan(x, y).choice == "short-block-fp16"
+    assert matmul_plan(x, y).choice == "fast-fp16"
     check(matmul(x, y).get(), a, b)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("columns", [3072, 3071])
-def test_gpu_centring_that_would_cancel_is_noticed_at_every_scale(cupy, columns):
-    rng = np.random.default_rng(19)
-    a, b = 1 + unit(rng, (3072, 2048)), np.ones((2048, columns), np.float32)
-    a[:, 1024:] *= np.float32(2.0**-18)
-    b[:1024] *= np.float32(2.0**-18)
-    native = None
-    for exponent in (0, -125, -130):
-        left = np.ldexp(a, exponent).astype(np.float32)
-        right = np.ldexp(b, -exponent).astype(np.float32)
-        x, y = cupy.asarray(left), cupy.asarray(right)
-        ours = errors(matmul(x, y).get(), left, right)
-        native = native or errors((x @ y).get(), left, right)
-        assert ours[0] <= native[0]
+@pytest.mark.parametrize("exponent", [0, 100, -125, -130])
+def test_gpu_centring_that_would_cancel_is_noticed_at_every_scale(cupy, columns, exponent):
+    a = disjoint(np.random.default_rng(19), (3072, 2048))
+    b = disjoint(np.random.default_rng(20), (columns, 2048), 245).T
+    native = errors((cupy.asarray(a) @ cupy.asarray(b)).get(), a, b)
+    left, right = np.ldexp(a, exponent), np.ldexp(b, -min(exponent, 120))
+    x, y = cupy.asarray(left), cupy.asarray(right)
+    assert matmul_plan(x, y).choice == "fast-fp16"
+    ours = errors(matmul(x, y).get(), left, right)
+    fast = errors(matmul(x, y, scheme="fast-fp16").get(), left, right)
+    assert ours[0] <= native[0] < fast[0]
 
 
 @pytest.mark.gpu

@@ -18,7 +18,7 @@ from multiword import (
     matmul_plan,
     split,
 )
-from tests.distributions import PAIRS, errors, normal, unit
+from tests.distributions import PAIRS, disjoint, errors, normal, unit
 
 ENGINES = ("host", "tensorcore")
 WORD_SCHEMES = [name for name, scheme in SCHEMES.items() if not scheme.plain]
@@ -157,14 +157,34 @@ def test_sums_of_one_sign_are_noticed_and_computed_again():
     assert ours[0] <= native[0] < plain[0]
 
 
-def test_centring_that_would_cancel_is_noticed():
-    a, b = np.ones((20, 2048), np.float32), np.ones((2048, 20), np.float32)
-    a += unit(rng(19), a.shape)
-    a[:, 1024:] *= 2.0**-18
-    b[:1024] *= 2.0**-18
+@pytest.mark.parametrize("alignment", [0.2, 0.3, 0.45])
+def test_partly_aligned_rows_and_columns_are_noticed(alignment):
+    a, noise = normal(rng(18), (16, 4096)), normal(rng(19), (16, 4096))
+    b = (alignment * a + np.sqrt(1 - alignment**2) * noise).astype(np.float32).T
     core = get_engine("tensorcore")
-    ours, native = (errors(matmul(a, b, scheme=s, engine=core), a, b) for s in (None, "fp32"))
-    assert ours[0] <= native[0]
+    ours, native, fast = (errors(matmul(a, b, scheme=s, engine=core), a, b) for s in (None, "fp32", LONG))
+    assert ours[0] <= native[0] < fast[0]
+    assert ours[1] <= native[1] < fast[1]
+
+
+LONG = replace(SCHEMES["fast-fp16"], block=4096)
+
+
+@pytest.mark.parametrize("exponent", [0, 40, -60])
+def test_centring_that_would_cancel_is_noticed(exponent):
+    a, b = disjoint(rng(19), (20, 2048)), disjoint(rng(20), (20, 2048), 245).T
+    a, b = np.ldexp(a, exponent), np.ldexp(b, -exponent)
+    core = get_engine("tensorcore")
+    ours, native, fast = (errors(matmul(a, b, scheme=s, engine=core), a, b) for s in (None, "fp32", LONG))
+    assert ours[0] <= native[0] < fast[0] / 10
+
+
+@pytest.mark.parametrize(("share", "choice"), [(0.2, "short-block-fp16"), (0.3, "fast-fp16")])
+def test_rows_in_which_few_elements_matter_get_short_blocks(share, choice):
+    a, b = normal(rng(21), (16, 2000)), normal(rng(22), (2000, 16))
+    a = np.sign(a)
+    a[:, rng(23).permutation(2000)[: round((1 - share) * 2000)]] *= np.float32(2.0**-12 / 3)
+    assert matmul_plan(a, b, engine="tensorcore").choice == choice
 
 
 @given(

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword import FORMATS, join, round_to, split
-from multiword.fp32.measure import measure_operands
+from multiword.fp32.measure import exact_bits, measure_operands
 from multiword.fp32.schemes import Scheme
-from multiword.fp32.split import split_operands
+from multiword.fp32.split import SMALL, split_elements, split_operands
 from multiword.rounding import product_error, two_sum
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -200,6 +200,29 @@ def test_centred_operands_only_if_both_sides_stand_out():
         pair = split_operands(of)
         assert pair.left.of["centre"].any() == pair.right.of["centre"].any() == centred
         np.testing.assert_allclose(pair.left.of["total"], np.float32(left).sum(1, dtype=float), rtol=1e-7)
+
+
+@pytest.mark.parametrize(("mean", "centred"), [(0.2, False), (0.45, True)])
+def test_means_stand_out_from_three_tenths_of_the_root_mean_square(mean, centred):
+    spread = np.sqrt(1 - mean**2)
+    a, bt = (mean + spread * np.random.default_rng(s).standard_normal((9, 9000)) for s in (5, 6))
+    vectors = measure_operands(np.float32(a), np.float32(bt), Scheme(centred=True), target=14, guess=False)
+    assert split_operands(vectors).left.of["centre"].any() == centred
+
+
+@pytest.mark.parametrize("k", [1, 30, 1000, 30_000])
+def test_integers_of_exact_bits_have_sums_that_fp32_holds(k):
+    rng, bits = np.random.default_rng(8), exact_bits(k)
+    a, b = (rng.integers(-(2**n) + 1, 2**n, (500, k)) for n in (bits // 2, bits - bits // 2))
+    assert 2**18 < np.abs((a * b).sum(axis=1)).max() <= 2**24
+
+
+def test_small_elements_lose_no_more_than_is_assumed():
+    # checks.rejection: at most 2^-36, that is 2^-24 of the largest that is called small.
+    y = np.random.default_rng(7).random(200_000).astype(np.float32) * np.float32(SMALL)
+    first, second = split_elements(y, Scheme())
+    loss = np.abs(y - (first.astype(float) + second.astype(float) * 2.0**-11))
+    assert 2.0**-37 < loss.max() <= 2.0**-36 == 2.0**-24 * SMALL
 
 
 @pytest.mark.gpu
