@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -95,12 +95,22 @@ class Struct(ctypes.Structure):
     static_assert(sizeof(Pair) == 16, "Pair");
     """
 
+    _names: ClassVar[frozenset[str]]
+    _pointers: ClassVar[frozenset[str]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._names = frozenset(name for name, *_ in cls._fields_)
+        cls._pointers = frozenset(name for name, kind, *_ in cls._fields_ if kind is ctypes.c_void_p)
+
     def __init__(self, **values: Any) -> None:
-        if values.keys() != {name for name, *_ in self._fields_}:
+        if values.keys() != self._names:
             raise TypeError(f"{type(self).__name__} takes {', '.join(n for n, *_ in self._fields_)}")
-        self.arrays = {name: x for name, x in values.items() if hasattr(x, "data")}
-        addresses = {name: x.data.ptr for name, x in self.arrays.items()}
-        super().__init__(**{name: addresses.get(name, x) for name, x in values.items()})
+        self.arrays = {}
+        for name in self._pointers:
+            if (x := values[name]) is not None and not isinstance(x, int):
+                self.arrays[name], values[name] = x, x.data.ptr
+        super().__init__(**values)
 
     @property
     def value(self) -> np.ndarray:
