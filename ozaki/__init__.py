@@ -9,6 +9,7 @@ from ozaki.api import (
     plan,
     prepare,
 )
+from ozaki.cost import CostWarning
 from ozaki.fingerprints import fingerprint
 from ozaki.operand import Operand
 from ozaki.plans import Plan
@@ -19,6 +20,7 @@ from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k, two_product, two_sum
 
 __all__ = [
+    "CostWarning",
     "ExactSum",
     "Operand",
     "Plan",
