@@ -323,7 +323,6 @@ sys.exit(status)
 """
 
 
-@pytest.mark.xfail(strict=True, reason="str(plan) measures the machine for its predicted time")
 def test_the_command_multiplies_nothing_but_the_product(tmp_path):
     """The machine is not measured for the plan that is printed: a 2 x 2 product takes no larger one."""
     np.save(tmp_path / "a.npy", np.array([[1.0, 2.0], [3.0, 4.0]]))
