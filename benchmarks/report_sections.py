@@ -109,9 +109,9 @@ def words_section(name: str) -> str:
     )
     note = (
         "`multiword.matmul` with its default accuracy beside cuBLAS's SGEMM, and beside three calls of "
-        "`cublasGemmEx` on two fp16 words without further care. Rates are those of one of many calls queued "
-        "one after another, once the clock has settled; *alone*: of a call that finds the device idle, "
-        "Python's start included."
+        "`cublasGemmEx` on two fp16 words without scaling, centring or blocks. Rates are those of one of "
+        "many calls queued one after another, once the clock has settled; *alone*: those of a call on an "
+        "idle device, the time of Python and of launches included."
     )
     return section(
         f"float32 from fp16 words, {device(load(name))}",
@@ -120,8 +120,8 @@ def words_section(name: str) -> str:
         table(header, rows),
         figure(name, "speed and error against n"),
         "The largest error on matrices whose exponents range widely and on those of applications, "
-        "(2048, 4096) by (4096, 2048); what the default chose from the operands (it may still have computed "
-        "a product again in fp64, once it had seen it):",
+        "(2048, 4096) by (4096, 2048), and the scheme that the default chose from the operands (after a "
+        "check of the product, it may have computed it again in fp64):",
         table("A and B | chosen | our error | SGEMM | halfhalf | tf32tf32", pattern_rows(name)),
     )
 
@@ -214,7 +214,7 @@ def findings_section(name: str) -> str:
     """What the probes found."""
 
     def word(x: Any) -> str:
-        return {True: "yes", False: "no", None: "not told"}.get(x, str(x))
+        return {True: "yes", False: "no", None: "not inferred"}.get(x, str(x))
 
     keys = ("width", "fraction_bits", "alignment", "rounding", "order_matters", "normalised_in_addition")
     rows = [

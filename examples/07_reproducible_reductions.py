@@ -196,10 +196,10 @@ def main() -> None:
     rng = np.random.default_rng(7)
 
     x = 1e6 + rng.standard_normal(400_000)
-    print("chunk    NumPy, merged: mean, variance           exact: mean, variance")
+    print("chunk    NumPy, merged: mean, variance          exact: mean, variance")
     for chunk in BLOCKS:
         native, exact = merged_statistics(x, chunk), exact_statistics(x, chunk)
-        print(f"{chunk:5d} {native[0]:20.17g} {native[1]:19.16g} {exact[0]:20.17g} {exact[1]:19.16g}")
+        print(f"{chunk:5d} {native[0]:20.17g} {native[1]:18.15g} {exact[0]:20.17g} {exact[1]:18.15g}")
     assert len({exact_statistics(x, chunk) for chunk in BLOCKS}) == 1
 
     n, steps = 64, 500
