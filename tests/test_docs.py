@@ -110,6 +110,16 @@ def test_commands_name_what_there_is(path):
             assert f'"{option}"' in text, command[0]
 
 
+def test_layout_names_what_there_is():
+    """Every path on the development page exists, and every folder of the packages is named."""
+    text = (DOCS / "development.md").read_text()
+    named = set(re.findall(r"\b(?:ozaki|multiword|tests|benchmarks|examples|docs)/[\w./]*", text))
+    assert {name for name in named if not (ROOT / name).exists()} == set()
+    for package in ("ozaki", "multiword"):
+        for folder in (ROOT / package).glob("*/__init__.py"):
+            assert f"| `{package}/{folder.parent.name}/` |" in text
+
+
 def test_performance_page_is_what_the_results_say():
     assert report.PAGE.read_text() == report.page(), "run python -m benchmarks.report"
 
