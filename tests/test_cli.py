@@ -220,6 +220,22 @@ def test_output_may_be_an_input(files):
     assert np.load(folder / "b.npy").tobytes() == ozaki.accurate_dgemm(a, b).tobytes()
 
 
+@pytest.mark.parametrize("moment", ["ozaki.cli.files.accurate_dgemm", "numpy.save"])
+def test_an_interrupted_command_leaves_the_old_file(files, capsys, monkeypatch, moment):
+    folder, *_ = files
+    (folder / "c.npy").write_text("old")
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(moment, interrupt)
+    before = sorted(folder.iterdir())
+    assert run(folder, "a.npy", "b.npy", "-o", "c.npy") == 130
+    assert capsys.readouterr().err == "ozaki: interrupted; no file was changed\n"
+    assert sorted(folder.iterdir()) == before
+    assert (folder / "c.npy").read_text() == "old"
+
+
 @pytest.mark.parametrize("step", ["numpy.save", "os.replace"])
 def test_an_output_that_fails_leaves_the_old_file(tmp_path, monkeypatch, step):
     (tmp_path / "c.npy").write_text("old")

@@ -60,7 +60,7 @@ def _multiply(options: argparse.Namespace, console: Console) -> int:
         print(f"ozaki: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("ozaki: interrupted; nothing was written", file=sys.stderr)
+        print("ozaki: interrupted; no file was changed", file=sys.stderr)
         return 130
     return 0
 

@@ -35,7 +35,7 @@ class Observed:
         alpha: float = 1.0,
         beta: float = 0.0,
     ) -> Array:
-        """As `Engine.multiply`; on the CPU a batch is computed one by one, to show it advance."""
+        """As `Engine.multiply`; on the CPU a batch is computed product by product, to show progress."""
         multiply = self._engine.multiply
         if a.ndim == 3 and out is not None and self.name != "cublas":
             for x, yt, z in zip(a, bt, out, strict=True):
