@@ -48,3 +48,15 @@ __all__ = [
     "two_sum",
     "vdot",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """`ozaki.__version__`, looked up when it is asked for: reading metadata would slow every import."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("ozaki-multiword")
+    except PackageNotFoundError:  # used from its source tree
+        return "0+unknown"

@@ -21,7 +21,7 @@ STEPS = {"cublas": (0.8, 5e-5), "host": (0.06, 3e-4)}
 class Plan:
     """What a product will be: the integers, the scheme, the cost and the certified error.
 
-    Print it to see it as a table, with the time that it should take where that is known for this machine.
+    Print it to see it as a table, with the time that it should take where that is known.
 
     Attributes
     ----------
@@ -101,16 +101,14 @@ class Plan:
 
     @property
     def predicted_seconds(self) -> float | None:
-        """What the product should take: None where the engine is not a real machine.
-
-        The products' rates by size and the memory's bandwidth are measured once for a device.
-        """
-        if self.engine not in STEPS:
+        """What the product should take: None for a model, and for devices without measurements."""
+        speed, copied = rates(self.engine, self.word), bandwidth(self.engine)
+        if self.engine not in STEPS or speed is None or copied is None:
             return None
         (m, k, n), item = self.shape, np.dtype(self.dtype).itemsize
-        products = rates(self.engine, self.word).seconds(m * k * n, self.products)
+        products = speed.seconds(m * k * n, self.products)
         result = get_product(self.word).result.itemsize
         operands = (m + n) * k * (2 * item + self.operand_bytes)  # read for statistics, split, written
         results = m * n * (self.products * result + item)
         share, overhead = STEPS[self.engine]
-        return overhead + products + (operands + results) / (share * bandwidth(self.engine))
+        return overhead + products + (operands + results) / (share * copied)

@@ -80,9 +80,8 @@ def test_every_nan_has_one_bit_pattern(xp, dtype):
     odd = np.array(-1, pattern.__name__.replace("u", "")).view(real)  # negative, with a payload
     a, c = np.ones((3, 3), dtype), np.full((3, 3), 2, dtype)
     a.real[1, 1], c.real[2, 0] = odd, odd
-    gemm = getattr(
-        ozaki, f"accurate_{dict(float64='d', float32='s', complex128='z', complex64='c')[dtype]}gemm"
-    )
+    letter = {"float64": "d", "float32": "s", "complex128": "z", "complex64": "c"}[dtype]
+    gemm = getattr(ozaki, f"accurate_{letter}gemm")
     for options in ({}, {"alpha": -3.0}, {"alpha": np.nan}, {"beta": -1.0, "c": xp.asarray(c)}):
         with np.errstate(all="ignore"):
             found = gemm(xp.asarray(a), xp.asarray(a), **options)
