@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -170,10 +171,11 @@ def serve(gpu: bool) -> None:
 def compare(other: str, gpu: bool, names: list[str]) -> list[dict[str, Any]]:
     """Time every row in turns."""
     command = [sys.executable, str(Path(__file__).resolve()), "--serve", *(["--gpu"] if gpu else [])]
-    paths = {"before": other, "now": str(Path(__file__).resolve().parents[1])}
+    paths = {"before": str(Path(other).resolve()), "now": str(Path(__file__).resolve().parents[1])}
     workers = {
         which: subprocess.Popen(
-            ["env", f"PYTHONPATH={path}:{':'.join(p for p in sys.path if 'site' in p)}", *command],
+            command,
+            env={**os.environ, "PYTHONPATH": f"{path}:{os.environ.get('PYTHONPATH', '')}"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -227,9 +229,7 @@ def main() -> None:
             "date": date.today().isoformat(),
             "device": device,
             "numpy": np.__version__,
-            "command": shlex.join(
-                ["python", "-m", "benchmarks.against", "OTHER", *(["--gpu"] if arguments.gpu else [])]
-            ),
+            "command": "python -m benchmarks.against OTHER" + " --gpu" * arguments.gpu,
             "before": arguments.commit,
             "unit": "seconds a call, medians of turns",
             "results": results,
