@@ -262,6 +262,38 @@ def test_int8_products_are_exact_and_wrap():
     assert TensorCore("H200").gemm(long, long.T, word="int8")[0, 0] == -(2**31)
 
 
+def test_int8_operands_are_rounded_to_nearest_even_or_refused():
+    core = TensorCore("H200")
+    x = np.array([[2.7, -2.7, 0.5, 1.5, -0.5, 127.4, -128.5]])
+    d = core.gemm(x.T, np.ones((1, 1)), word="int8").ravel()
+    assert d.tolist() == [3, -3, 0, 2, 0, 127, -128]
+    assert core.gemm([[True]], [[2]], [[1.5]], word="int8").tolist() == [[4]]
+    for wrong in (127.5, 300, -129, np.inf, np.nan, 2**40):
+        with pytest.raises(ValueError, match="a must round to int8 numbers, -128 to 127"):
+            core.gemm([[wrong]], [[1]], word="int8")
+        with pytest.raises(ValueError, match="b must round to int8"):
+            core.gemm([[1]], [[wrong]], word="int8")
+    with pytest.raises(ValueError, match="c must round to int32"):
+        core.gemm([[1]], [[1]], [[2.0**31]], word="int8")
+    one = np.ones((1, 1), np.int8)
+    with pytest.raises(ValueError, match="must be whole"):
+        core.multiply("int8", one, one, alpha=0.5)
+
+
+@pytest.mark.parametrize("word", ["fp16", "bf16", "tf32", "fp32", "fp64", "int8"])
+def test_what_float64_cannot_hold_is_refused(word):
+    """Rounded twice, 2**53 + 2**28 + 1 would be a tie in fp32, and wrong by a unit."""
+    core, one = TensorCore("H200"), np.ones((1, 1))
+    for bad in (np.array([[2**53 + 2**29 + 1]]), np.array([[-(2**60)]]), np.array([[2**63]], np.uint64)):
+        with pytest.raises(TypeError, match="a has integers beyond 2"):
+            core.gemm(bad, one, word=word)
+    for bad in (np.ones((1, 1), np.longdouble), np.ones((1, 1), complex)):
+        if bad.itemsize > 8:
+            for call in ((bad, one), (one, bad), (one, one, bad)):
+                with pytest.raises(TypeError, match="must be real, and float64 at most"):
+                    core.gemm(*call, word=word)
+
+
 def test_integers_add_exactly_while_they_fit():
     rng = np.random.default_rng(5)
     a, b = rng.integers(-63, 64, (20, 4096)), rng.integers(-63, 64, (4096, 20))
@@ -327,7 +359,9 @@ def test_operands_are_not_written_to_and_progress_can_be_shown(capsys):
     a.flags.writeable = b.flags.writeable = False
     before = a.copy(), b.copy()
     shown = TensorCore("A100", progress=True).gemm(a, b, word="tf32")
+    assert capsys.readouterr().err
     assert same(shown, TensorCore("A100", progress=False).gemm(a, b, word="tf32"))
+    assert not capsys.readouterr().err
     assert same(a, before[0])
     assert same(b, before[1])
 

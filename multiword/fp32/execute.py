@@ -15,13 +15,13 @@ import numpy as np
 from multiword.engines import Engine
 from multiword.fp32.checks import coherence_limit, rejection
 from multiword.fp32.finish import finish, inspect
-from multiword.fp32.measure import Readback, Vectors, measure_operands
+from multiword.fp32.measure import FlagsReadback, Vectors, measure_operands
 from multiword.fp32.mmm import drift_weights, empty_sums, multiply_words
 from multiword.fp32.plan import LONG_BLOCKS, candidates, choose_panels, generation_of
 from multiword.fp32.schemes import Scheme
 from multiword.fp32.split import SplitOperands, split_operands
 from multiword.runtime.arrays import Array, is_cupy, namespace, to_float64
-from multiword.runtime.memory import WorkspaceTooSmall
+from multiword.runtime.memory import in_less_memory
 
 _TARGET = {"fp16": 14, "bf16": 40, "tf32": 40}
 _GUESSED_TARGET = {"fp16": 9, "bf16": 40, "tf32": 40}
@@ -71,17 +71,13 @@ def execute(gemm: Gemm, scheme: Scheme | None) -> Array:
         out = xp.empty((m, n), np.float32)
         finish(xp.zeros((m, n)), None, out=out, **gemm.finishing((slice(None), slice(None))))
         return out
-    while True:
-        try:
-            return _automatic(gemm) if scheme is None else _given(gemm, scheme)
-        except WorkspaceTooSmall:
-            raise
-        except MemoryError as error:  # CuPy's is one, too
-            # What was promised is not there: smaller panels, until not even one is.
-            limit = min(gemm.workspace, 64 * ((m + n) * k + m * n)) // 2  # no scheme takes more
-            if not limit:
-                raise MemoryError(f"there is no room for the {m} x {n} result: {error}") from error
-            gemm = replace(gemm, workspace=limit)
+
+    def within(workspace: int) -> Array:
+        part = replace(gemm, workspace=workspace)
+        return _automatic(part) if scheme is None else _given(part, scheme)
+
+    enough = 64 * ((m + n) * k + m * n) + 128 * (m + n)  # no scheme takes more
+    return in_less_memory(within, min(gemm.workspace, enough), lambda: None)
 
 
 def _automatic(gemm: Gemm) -> Array:
@@ -100,7 +96,7 @@ def _attempt(gemm: Gemm, name: str, scheme: Scheme) -> Array | None:
     out = xp.empty((m, n), np.float32)
     # Sums may be formed in the result where its rows begin at multiples of 64 bytes.
     in_place = gemm.bare and n % 16 == 0
-    checks: list[Readback] = []
+    checks: list[FlagsReadback] = []
     for place, split in _split_panels(gemm, vectors, readback=True):
         words = engine, scheme, split.left, split.right
         p = out[place] if in_place else empty_sums(xp, scheme, *out[place].shape)
@@ -150,9 +146,12 @@ def _given(gemm: Gemm, scheme: Scheme) -> Array:
 def _plain(gemm: Gemm, scheme: Scheme, out: Array) -> None:
     """One product of unsplit matrices, rounded once."""
     xp, narrow = namespace(gemm.a), scheme.word == "fp32"
-    # CuPy would compute a single result with a kernel of its own, which takes subnormal numbers as zero.
-    if narrow and gemm.engine.name in ("host", "cublas") and gemm.bare and out.size > 1:
-        xp.matmul(gemm.a, gemm.bt.T, out=out)  # reads any layout as it is, in no more memory
+    if narrow and gemm.engine.name in ("host", "cublas") and gemm.bare:
+        if is_cupy(out) and out.size == 1:
+            # CuPy would take a kernel of its own here, in which subnormal numbers are zero.
+            gemm.engine.multiply("fp32", *(xp.ascontiguousarray(x) for x in (gemm.a, gemm.bt)), out=out)
+        else:
+            xp.matmul(gemm.a, gemm.bt.T, out=out)  # reads any layout as it is, in no more memory
         return
 
     def operand(x: Array) -> Array:

@@ -2,7 +2,7 @@
 
 // out = alpha·P + beta·C for the (m, n) sums P. A, B and k: for vectors with infinities or NaNs.
 struct Finish {
-    SUM* p; float* out; const float* c; i64 ldp, ldo, c_row, c_column;
+    SUM *p; float *out; const float *c; i64 ldp, ldo, c_row, c_column;
     double alpha, beta;
     Matrix a, b;
     int *flags, *report;

@@ -18,7 +18,7 @@ from multiword.fp32.schemes import Scheme
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.memory import padded
-from multiword.runtime.readback import Message
+from multiword.runtime.readback import Readback
 
 VECTOR = np.dtype(
     [
@@ -110,27 +110,27 @@ class Flags:
         return None if None in shifts else sum(s for s in shifts if s is not None)
 
 
-class Readback:
+class FlagsReadback:
     """The flags on their way to the host."""
 
     def __init__(self, flags: Array) -> None:
         self._flags = flags
-        self._message = Message(FLAGS, np.int32) if is_cupy(flags) else None
+        self._readback = Readback(FLAGS, np.int32) if is_cupy(flags) else None
 
     @property
     def address(self) -> int | None:
         """Where kernels write them."""
-        return None if self._message is None else int(self._message.address)
+        return None if self._readback is None else int(self._readback.address)
 
-    def send(self) -> Readback:
+    def send(self) -> FlagsReadback:
         """To be called when a kernel that writes has been launched."""
-        if self._message is not None:
-            self._message.send()
+        if self._readback is not None:
+            self._readback.send()
         return self
 
     def wait(self) -> Flags:
         """Wait for that kernel, and return the flags."""
-        return Flags.of(self._flags.tolist() if self._message is None else self._message.wait())
+        return Flags.of(self._flags.tolist() if self._readback is None else self._readback.wait())
 
 
 @dataclass(frozen=True)

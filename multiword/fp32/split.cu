@@ -221,7 +221,7 @@ __device__ __forceinline__ void settle(const Record* records, int chunks, int ve
 }
 
 // Of A and of B: what is known of the vectors, where their records go, how they lie in memory.
-struct Side { Vector* of; Record* records; i64 stride; int vectors, contiguous; };
+struct Side { Vector *of; Record *records; i64 stride; int vectors, contiguous; };
 struct Splitting { Side a, b; int *flags, *report; int k, padded_k, scaled, exact_bits, target; float step; };
 
 // A block takes 32 vectors of A or of B, and CHUNK inner indices; a thread eight of a vector at a time.

@@ -22,7 +22,7 @@ from multiword.fp32.measure import (
     SIDE,
     VECTOR,
     Flags,
-    Readback,
+    FlagsReadback,
     Vectors,
     common_shift,
     exact_bits,
@@ -98,7 +98,7 @@ class SplitOperands:
     left: Words
     right: Words
     vectors: Vectors
-    readback: Readback | None
+    readback: FlagsReadback | None
 
     @property
     def report(self) -> int | None:
@@ -115,7 +115,7 @@ class SplitOperands:
         assert self.readback is not None
         return self.readback.wait()
 
-    def send(self) -> Readback:
+    def send(self) -> FlagsReadback:
         """The readback, once a kernel that checks the product has been launched."""
         assert self.readback is not None
         return self.readback.send()
@@ -135,7 +135,7 @@ def split_operands(
     what is found in them, and in their product.
     """
     xs = (vectors.a[rows], vectors.bt[columns] if right is None else None)
-    flags = Readback(vectors.flags) if readback else None
+    flags = FlagsReadback(vectors.flags) if readback else None
     size = VECTOR.itemsize if is_cupy(vectors.a) else 1
     parts = [
         data[size * (part.start or 0) : None if part.stop is None else size * part.stop]

@@ -11,7 +11,7 @@ from multiword.runtime.arrays import import_cupy
 from multiword.runtime.graphs import record
 
 
-class Message:
+class Readback:
     """Numbers, float64 unless said otherwise, on their way to the host; from a graph, at every replay.
 
     Attributes
@@ -36,7 +36,8 @@ class Message:
     def wait(self) -> list[Any]:
         """The numbers, once they are there."""
         self._written.synchronize()
-        return list(self._numbers.tolist())
+        numbers: list[Any] = self._numbers.tolist()
+        return numbers
 
 
 def _wait_for(written: Any, memory: np.ndarray) -> None:

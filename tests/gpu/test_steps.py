@@ -8,16 +8,17 @@ import pytest
 from multiword.engines import get_engine
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
-from ozaki.certificate.counting import gather
+from ozaki.arguments import factors_of
+from ozaki.certificate.counting import compute_bounds
 from ozaki.certificate.magnitudes import NONZERO, Magnitudes
-from ozaki.certificate.pairwise import QUICK, THOROUGH, look
-from ozaki.product import operands_of
+from ozaki.certificate.pairwise import ONE_LEVEL, SEVERAL_LEVELS
+from ozaki.pipeline import Request, bounds, pairwise
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
 from ozaki.residues.system import residue_system
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.profile import profile
-from ozaki.scaling.scales import DISCARD, norm_limit, widened
+from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, norm_scales, widened
+from ozaki.scaling.statistics import largest_exponents, row_statistics, row_sums
 
 pytestmark = pytest.mark.gpu
 
@@ -54,45 +55,55 @@ def layouts(cupy, x):
     yield cupy.asarray(x[::-1, ::-1].copy())[::-1, ::-1]
 
 
+FIELDS = ("exponent", "total", "square", "counts")
+
+
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_profiles(cupy, kind, dtype, shape):
+def test_row_statistics(cupy, kind, dtype, shape):
     x = matrix(kind, shape, dtype)
     with np.errstate(all="ignore"):
-        expected = profile(real_parts(x))
+        expected = row_statistics(real_parts(x))
+    limits = [norm_limit(FORMATS[name], expected.length) for name in ("fp64", "fp32")]
     for y in layouts(cupy, x):
-        found = profile(real_parts(y))
-        for name in ("exponent", "total", "square"):
-            assert np.array_equal(getattr(found.rows, name).get(), getattr(expected.rows, name)), name
-        for name, scale in expected.rows.norm_scales.items():
-            assert np.array_equal(found.rows.norm_scales[name].get(), scale), name
-        for name in ("exponent", "total", "square", "counts"):
-            of_segments = getattr(found.segments, name).get()
-            assert np.array_equal(of_segments, getattr(expected.segments, name)), name
+        parts = real_parts(y)
+        for found in (row_statistics(parts), row_sums(parts, largest_exponents(parts))):
+            for name in FIELDS:
+                assert np.array_equal(getattr(found, name).get(), getattr(expected, name)), name
+        for limit in limits:
+            assert np.array_equal(norm_scales(found, limit).get(), norm_scales(expected, limit))
+
+
+def test_statistics_of_pieces_of_rows(cupy):
+    x = matrix("wide", (33, 3000), "float64")
+    y, expected = cupy.asarray(x), row_statistics([x])
+    pieces = y[:, 1700:], y[:, :40], y[:, 40:1700]
+    exponent = cupy.stack([largest_exponents([piece]) for piece in pieces]).max(axis=0)
+    merged = [row_sums([piece], exponent) for piece in pieces]
+    for name in FIELDS[1:]:
+        total = sum(getattr(s, name) for s in merged)
+        assert np.array_equal(total.get(), getattr(expected, name)), name
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_evidence(cupy, kind, dtype, shape):
+def test_bounds(cupy, kind, dtype, shape):
     x, y = matrix(kind, shape, dtype), matrix("wide", shape, dtype)
-    name = "fp64" if dtype in ("float64", "complex128") else "fp32"
-    with np.errstate(all="ignore"):
-        found = [
-            [profile(real_parts(z)) for z in pair] for pair in ((x, y), (cupy.asarray(x), cupy.asarray(y)))
-        ]
+    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
     for widening in (0, 7, -30):
-        with np.errstate(all="ignore"):
-            scales = (tuple(widened(p.rows.norm_scales[name], widening) for p in sides) for sides in found)
-            expected, evidence = (
-                gather(sides, FORMATS[name], given if widening else None).wait()
-                for sides, given in zip(found, scales, strict=True)
-            )
-        assert np.allclose(evidence.log2_squares, expected.log2_squares, rtol=1e-14)
-        assert replace(evidence, log2_squares=expected.log2_squares) == expected
+        found = []
+        for pair in ((x, y), (cupy.asarray(x), cupy.asarray(y))):
+            with np.errstate(all="ignore"):
+                statistics = tuple(row_statistics(real_parts(z)) for z in pair)
+                limit = norm_limit(target, statistics[0].length)
+                scales = tuple(widened(norm_scales(s, limit), widening) for s in statistics)
+                found.append(compute_bounds(statistics, scales, target).wait())
+        assert np.allclose(found[1].log2_squares, found[0].log2_squares, rtol=1e-14)
+        assert replace(found[1], log2_squares=found[0].log2_squares) == found[0]
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -107,9 +118,9 @@ def test_residues(cupy, word, bits, extra, kind, dtype, shape):
     parts = real_parts(x)
     target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
     with np.errstate(all="ignore"):
-        made = profile(parts)
-        scale = made.rows.norm_scales[target.name]
-        scale = np.where(scale == DISCARD, scale, scale + extra).astype(np.int32)
+        made = row_statistics(parts)
+        scale = norm_scales(made, norm_limit(target, made.length))
+        scale = np.where(scale == NONFINITE_ROW, scale, scale + extra).astype(np.int32)
         width = int(norm_limit(target, made.length).log2 / 2) + 2 + extra
         system = residue_system(word, bits, max(2, shape[1]), len(parts))
         for padding in (1, 16):
@@ -160,43 +171,41 @@ def test_exact_scales(cupy, kind, dtype, shape):
         assert np.array_equal(exact_scales(real_parts(y)).get(), expected)
 
 
-@pytest.mark.parametrize("engine", ["cublas", "host"])
+@pytest.mark.parametrize("word", ["int8", "fp64"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_magnitudes(cupy, kind, dtype, shape, engine):
+def test_magnitudes(cupy, kind, dtype, shape, word):
     x = matrix(kind, shape, dtype)
-    window = np.random.default_rng(1).integers(-20, 60, shape[0]).astype(np.int32)
-    window += 1000 if kind == "subnormal" and dtype in ("float64", "complex128") else 0
+    scales = np.random.default_rng(1).integers(-20, 60, shape[0]).astype(np.int32)
+    scales += 1000 if kind == "subnormal" and dtype in ("float64", "complex128") else 0
     if kind == "special":
-        window[[0, -1, shape[0] // 2]] = DISCARD
-    scheme = Magnitudes(
-        (0, 7, NONZERO),
-        1 + np.iscomplexobj(x),
-        get_engine(engine),
-    )
+        scales[[0, -1, shape[0] // 2]] = NONFINITE_ROW
+    scheme = Magnitudes((0, 7, NONZERO), 1 + np.iscomplexobj(x), word)
     with np.errstate(all="ignore"):
-        expected = scheme.split(real_parts(x), window, 0, 16)
+        expected = scheme.split(real_parts(x), scales, 0, 16)
     for y in layouts(cupy, x):
-        assert np.array_equal(scheme.split(real_parts(y), cupy.asarray(window), 0, 16).get(), expected)
+        assert np.array_equal(scheme.split(real_parts(y), cupy.asarray(scales), 0, 16).get(), expected)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("shape", [(3, 5, 2), (37, 301, 29), (130, 64, 300)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("depths", [QUICK, THOROUGH], ids=["quick", "thorough"])
+@pytest.mark.parametrize("levels", [ONE_LEVEL, SEVERAL_LEVELS], ids=["one level", "several levels"])
 @pytest.mark.parametrize("workspace", [1 << 30, 1 << 17])
-def test_what_a_look_finds(cupy, workspace, depths, kind, dtype, shape):
+def test_pairwise_bounds(cupy, workspace, levels, kind, dtype, shape):
     m, k, n = shape
     a, b = matrix(kind, (m, k), dtype), matrix(kind, (n, k), dtype).T
-    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
+    accuracy = "fp64" if dtype in ("float64", "complex128") else "fp32"
     found = []
     for x, y in ((a, b), (cupy.asarray(a), cupy.asarray(b))):
-        left, right = operands_of(x, y, dtype, False, False)
+        left, right = factors_of(x, y, dtype)
+        request = Request(accuracy, "auto", None, get_engine("auto", x), workspace)
         with np.errstate(all="ignore"):
-            sides = gather((left.profile, right.profile), target).sides
-            seen = look(left, right, sides, depths, get_engine("auto", x), workspace)
-            known = [getattr(side, f.name) for side in sides for f in fields(side)]
-            found.append((seen(), [cupy.asnumpy(x).tolist() for x in known]))
+            scales = left.norm_scales(accuracy), right.norm_scales(accuracy)
+            pending = bounds(left, right, request, scales)
+            bound = pairwise(left, right, request, pending, levels)()
+            known = [getattr(side, f.name) for side in pending.rows for f in fields(side)]
+            found.append((bound, [cupy.asnumpy(x).tolist() for x in known]))
     assert found[0] == found[1]

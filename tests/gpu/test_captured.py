@@ -1,4 +1,4 @@
-"""Products replayed from captured graphs: the bits of the products they stand for. All need a GPU."""
+"""Products replayed from captured graphs: the bits of the products they stand for."""
 
 import threading
 from contextlib import suppress
@@ -8,12 +8,12 @@ import pytest
 
 import ozaki
 from ozaki import accurate_dgemm
-from ozaki.certificate.pairwise import QUICK
-from ozaki.execution import captured
+from ozaki.certificate.pairwise import ONE_LEVEL
+from ozaki.execution import cache, captured
 from ozaki.residues import system
 from tests.cases import KINDS, matrices
+from tests.gpu.test_products import FACES
 from tests.test_dgemm import same
-from tests.test_gpu import FACES
 from tests.threads import in_threads
 
 pytestmark = pytest.mark.gpu
@@ -24,7 +24,7 @@ SHAPE = (70, 130, 90)
 @pytest.fixture
 def cupy(monkeypatch):
     cupy = pytest.importorskip("cupy")
-    captured.forget()
+    cache.forget()
     system._table.cache_clear()  # so that tables are made anew, wherever they are needed first
     stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool
 
@@ -40,7 +40,7 @@ def cupy(monkeypatch):
 
 
 def held_graphs():
-    return [x for x in captured._known.values() if isinstance(x, captured.Captured)]
+    return [x for x in cache._known.values() if isinstance(x, captured.CapturedProduct)]
 
 
 def test_a_second_call_is_captured_and_other_arrays_are_replayed(cupy):
@@ -88,15 +88,15 @@ def test_data_that_the_certificate_refuses_in_between(cupy):
         assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b)), kind
 
 
-def test_a_look_at_the_pairs_is_part_of_the_graph(cupy):
+def test_the_pairwise_bound_is_part_of_the_graph(cupy):
     rng = np.random.default_rng(0)
     for i in range(6):
         a, b = (x * (rng.random(x.shape) < 0.5) for x in matrices("uniform", *SHAPE, seed=i))
         assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b))
         if i:
             (found,) = held_graphs()
-            assert found._expected.depths == QUICK
-    # The first, one that only looks, and one for each width that a look asked for.
+            assert found._expected.levels == ONE_LEVEL
+    # The first, one that only bounds pairs, and one for each width that this asked for.
     assert found._expected in found._graphs
     assert len(found._graphs) <= 5
 
@@ -236,7 +236,7 @@ def test_a_prepared_operand_in_many_threads(cupy):
 
 
 def test_memory_is_bounded_and_given_back(cupy, monkeypatch):
-    monkeypatch.setattr(captured, "_limit", lambda: 200 << 20)
+    monkeypatch.setattr(cache, "_limit", lambda: 200 << 20)
     rng = cupy.random.default_rng(0)
     for n in (64, 80, 96, 112, 128, 256, 4096):
         a = rng.standard_normal((n, n))
@@ -245,20 +245,20 @@ def test_memory_is_bounded_and_given_back(cupy, monkeypatch):
     held = held_graphs()
     assert 1 < len(held) < 6
     assert 0 < sum(x.nbytes for x in held) <= 200 << 20
-    captured.forget()
+    cache.forget()
     assert not held_graphs()
 
 
 def test_kinds_that_do_not_fit_together_are_not_captured_again_and_again(cupy, monkeypatch):
     made = []
 
-    class Counted(captured.Captured):
+    class Counted(captured.CapturedProduct):
         def __init__(self, *arguments):
             made.append(arguments)
             super().__init__(*arguments)
 
-    monkeypatch.setattr(captured, "Captured", Counted)
-    monkeypatch.setattr(captured, "_limit", lambda: 80 << 20)  # a handle's workspace is 32 MiB of it
+    monkeypatch.setattr(cache, "CapturedProduct", Counted)
+    monkeypatch.setattr(cache, "_limit", lambda: 80 << 20)  # a handle's workspace is 32 MiB of it
     rng = cupy.random.default_rng(0)
     operands = [rng.standard_normal((n, n)) for n in (400, 420)]
     expected = [accurate_dgemm(a, a).get() for a in operands]
@@ -282,5 +282,7 @@ def test_a_plan_does_not_disturb(cupy):
     a, b = (cupy.asarray(x) for x in matrices("uniform", *SHAPE))
     for _ in range(3):
         expected = accurate_dgemm(a, b)
+    a[0, 0] = 1 / 3  # the others lose nothing
+    expected = accurate_dgemm(a, b)
     assert ozaki.plan(a, b).bound > 0
     assert same(accurate_dgemm(a, b).get(), expected.get())
