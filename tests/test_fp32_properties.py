@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword import SCHEMES, TensorCore, error_bound, get_engine, join, matmul, matmul_plan, round_to, split
+from multiword.fp32 import finish as finish_step
+from multiword.fp32 import measure
+from multiword.fp32 import split as split_step
 from multiword.fp32.measure import FIELDS, FLAGS, SIDE, Flags
 from multiword.fp32.plan import choose_panels
 from tests.distributions import PAIRS, disjoint, errors, exp_rand, normal, unit
@@ -422,3 +426,58 @@ def test_gpu_words_of_subnormal_numbers(cupy):
                 one, other = round_to(wide, fmt, rounding), round_to(cupy.asarray(wide), fmt, rounding)
                 assert one.dtype == other.dtype
                 assert np.array_equal(one.astype(float), other.get().astype(float))
+
+
+class OnDevice(np.ndarray):
+    """A stand-in for an array on a GPU: it has an address, and is taken for one."""
+
+    @property
+    def data(self):
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+
+def test_kernels_are_handed_what_their_structs_take(monkeypatch):
+    launches = {}
+    xp = SimpleNamespace(
+        empty=lambda shape, dtype: np.empty(shape, dtype).view(OnDevice),
+        zeros=lambda shape, dtype: np.zeros(shape, dtype).view(OnDevice),
+        ascontiguousarray=lambda x: np.ascontiguousarray(x).view(OnDevice),
+    )
+    for module in (measure, split_step, finish_step):
+        monkeypatch.setattr(module, "is_cupy", lambda x: isinstance(x, OnDevice))
+        monkeypatch.setattr(module, "namespace", lambda x: xp, raising=False)
+        for name in {"MEASURE", "SPLIT", "FINISH", "INSPECT"} & set(vars(module)):
+            monkeypatch.setattr(
+                module, name, lambda grid, block, args, name=name, **c: launches.update({name: (grid, args)})
+            )
+    a = np.ones((70, 100), np.float32).view(OnDevice)
+    bt = np.asfortranarray(np.ones((40, 100), np.float32)).view(OnDevice)
+    scheme = SCHEMES["fast-fp16"]
+    vectors = measure.measure_operands(a, bt, scheme, target=9, guess=True)
+    split = split_step.split_operands(vectors, slice(16, 48), slice(0, 32))
+    p, c = (np.ones((32, 32), np.float32).view(OnDevice) for _ in range(2))
+    finish_step.finish(p, split, out=p, alpha=2.0, beta=3.0, c=c[:, ::-1], limit=0.5)
+    finish_step.inspect(p, split, centred=True, limit=0.5)
+    (grid, (how, *_)), (_, (*_, splitting)), (_, (finishing, *_)), (_, (inspecting, *_)) = (
+        launches[name] for name in ("MEASURE", "SPLIT", "FINISH", "INSPECT")
+    )
+    assert grid == (3 + 2,)
+    assert (how.a, how.stride_a, how.step_a, how.vectors_a) == (a.data.ptr, 100, 1, 70)
+    assert (how.b, how.stride_b, how.step_b, how.vectors_b) == (bt.data.ptr, 1, 40, 40)
+    assert (how.samples, how.target, how.centred) == (100, 9, 1)
+    assert splitting.of_a == vectors.data[0].data.ptr + 16 * measure.VECTOR.itemsize
+    assert (splitting.vectors_a, splitting.rows_a, splitting.stride_a) == (32, 1, 100)
+    assert (splitting.vectors_b, splitting.rows_b, splitting.stride_b) == (32, 0, 40)
+    assert splitting.records_b - splitting.records_a == split_step.RECORD_BYTES * 32
+    assert (splitting.k, splitting.padded_k, splitting.report, splitting.step) == (100, 112, None, 2.0**11)
+    assert (finishing.c, finishing.c_row, finishing.c_column) == (c.data.ptr + 31 * 4, 32, -1)
+    assert (finishing.a, finishing.a_row, finishing.a_step) == (a.data.ptr + 16 * 400, 100, 1)
+    assert (finishing.b, finishing.b_column, finishing.b_step) == (bt.data.ptr, 1, 40)
+    assert (finishing.alpha, finishing.beta, finishing.limit, finishing.may_centre) == (2.0, 3.0, 0.5, 1)
+    assert (inspecting.p, inspecting.ldp, inspecting.m, inspecting.n, inspecting.k) == (
+        p.data.ptr,
+        32,
+        32,
+        32,
+        100,
+    )

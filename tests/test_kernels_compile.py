@@ -74,7 +74,6 @@ def test_a_broken_kernel_is_noticed():
 
 SIZES = {"int": 4, "unsigned": 4, "float": 4, "long long": 8, "i64": 8, "u64": 8, "double": 8}
 STRUCTS = sorted({(kernel.file, struct) for kernel in KERNELS.values() for struct in kernel.structs}, key=str)
-SIZES |= {struct.__name__: ctypes.sizeof(struct) for _, struct in STRUCTS}
 
 
 def members(source: str, name: str) -> list[tuple[str, int]]:

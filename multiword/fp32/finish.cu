@@ -2,12 +2,10 @@
 
 // out = alpha·P + beta·C for the (m, n) sums P. A, B and k: for vectors with infinities or NaNs.
 struct Finish {
-    SUM *p; float *out; const float *c; i64 ldp, ldo, c_row, c_column;
+    SUM *p; float *out; const float *c, *a, *b; int *flags, *report;
+    i64 ldp, ldo, c_row, c_column, a_row, a_step, b_column, b_step;
     double alpha, beta;
-    Matrix a, b;
-    int *flags, *report;
-    int m, n, k, may_centre, exact_bits;
-    float limit, amplification;
+    int m, n, k, may_centre, exact_bits; float limit, amplification;
 };
 
 // A vector in its own scale: its centre, its sum, and at least Σ|x|.
@@ -184,8 +182,7 @@ extern "C" __global__ void __launch_bounds__(128) multiword_finish(
                 value = (value * scale_a) * scale_b[x];
                 if (a.bad | bad_b)
                     if (x < count && (a.bad || of_b[j0 + x].bad))
-                        value = plain_dot(f.a.x + i * f.a.stride, f.b.x + (j0 + x) * f.b.stride, f.k,
-                                          f.a.step, f.b.step);
+                        value = plain_dot(f.a + i * f.a_row, f.b + (j0 + x) * f.b_column, f.k, f.a_step, f.b_step);
                 value = f.alpha * value;
                 if (f.c && x < count) value = value + f.beta * widened(f.c[i * f.c_row + (j0 + x) * f.c_column]);
                 results[x] = narrowed(value);

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from multiword.fp32.bounds import AMPLIFICATION
-from multiword.fp32.measure import FAILED, Flags, Matrix, exact_bits
+from multiword.fp32.measure import FAILED, Flags, exact_bits
 from multiword.fp32.split import SplitOperands
 from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.kernels import Kernel, Struct
@@ -23,10 +23,10 @@ class Finish(Struct):
     """The parameters of both kernels."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("p", "out", "c")),
+        *((name, ctypes.c_void_p) for name in ("p", "out", "c", "a", "b", "flags", "report")),
         *((name, ctypes.c_longlong) for name in ("ldp", "ldo", "c_row", "c_column")),
-        *(("alpha", ctypes.c_double), ("beta", ctypes.c_double), ("a", Matrix), ("b", Matrix)),
-        *(("flags", ctypes.c_void_p), ("report", ctypes.c_void_p)),
+        *((name, ctypes.c_longlong) for name in ("a_row", "a_step", "b_column", "b_step")),
+        *(("alpha", ctypes.c_double), ("beta", ctypes.c_double)),
         *((name, ctypes.c_int) for name in ("m", "n", "k", "may_centre", "exact_bits")),
         *(("limit", ctypes.c_float), ("amplification", ctypes.c_float)),
     )
@@ -38,14 +38,14 @@ FINISH = Kernel(
     "multiword_finish",
     _FILE,
     ({"SUM": "float", "ROWS": 32}, {"SUM": "double", "ROWS": 32}),
-    (Matrix, Finish),
+    (Finish,),
 )
 
 INSPECT = Kernel(
     "multiword_inspect",
     _FILE,
     tuple({"CENTRED": c, "SUM": "float", "ROWS": 16, "BATCH": b} for c, b in ((0, 8), (1, 4))),
-    (Matrix, Finish),
+    (Finish,),
 )
 
 
@@ -153,28 +153,35 @@ def _parameters(
     limit: float,
 ) -> Finish:
     c = None if beta == 0 else c
-    rows, columns = (0, 0) if c is None else (s // 4 for s in c.strides)
-    k = 0 if split is None else split.k
-    none = {"x": None, "stride": 0, "step": 0, "vectors": 0}
-    return Finish(
-        p=p,
-        out=out,
-        c=c,
-        ldp=p.strides[0] // p.itemsize,
-        ldo=out.strides[0] // 4,
-        c_row=rows,
-        c_column=columns,
-        alpha=alpha,
-        beta=beta,
-        limit=limit,
-        a=Matrix(**none) if split is None else Matrix.of(split.left.x),
-        b=Matrix(**none) if split is None else Matrix.of(split.right.x),
-        flags=None if split is None else split.vectors.flags,
-        report=None if split is None else split.report,
-        m=p.shape[0],
-        n=p.shape[1],
-        k=k,
-        exact_bits=exact_bits(k),
-        may_centre=split is not None and split.vectors.scheme.centred,
-        amplification=AMPLIFICATION,
+    a, b = (None, None) if split is None else (split.left.x, split.right.x)
+    (c_row, c_column), (a_row, a_step), (b_column, b_step) = (
+        (0, 0) if x is None else (x.strides[0] // 4, x.strides[1] // 4) for x in (c, a, b)
     )
+    k = 0 if split is None else split.k
+    how: dict[str, Any] = {
+        "p": p,
+        "out": out,
+        "ldp": p.strides[0] // p.itemsize,
+        "ldo": out.strides[0] // 4,
+        "c": c,
+        "c_row": c_row,
+        "c_column": c_column,
+        "alpha": alpha,
+        "beta": beta,
+        "limit": limit,
+        "a": a,
+        "a_row": a_row,
+        "a_step": a_step,
+        "b": b,
+        "b_column": b_column,
+        "b_step": b_step,
+        "m": p.shape[0],
+        "n": p.shape[1],
+        "k": k,
+        "exact_bits": exact_bits(k),
+        "flags": None if split is None else split.vectors.flags,
+        "report": None if split is None else split.report,
+        "may_centre": split is not None and split.vectors.scheme.centred,
+        "amplification": AMPLIFICATION,
+    }
+    return Finish(**how)

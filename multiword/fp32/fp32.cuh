@@ -3,8 +3,6 @@
 typedef unsigned int u32;
 typedef unsigned short u16;
 typedef long long i64;
-// An operand as vectors of length k: their number, from one to the next, and from element to element.
-struct Matrix { const float *x; i64 stride, step; int vectors; };
 // What is known of a vector (measure.py says what), and of all vectors of an operand.
 struct Vector { double total; float norm1, norm2, centre; int shift, bad, unused; };
 enum { UNCENTRED, BITS, HIGHEST, LOWEST, BAD, SMALL, DEFICIT, TOP, LOW, SPREAD };

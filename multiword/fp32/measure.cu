@@ -1,21 +1,25 @@
 #include "multiword/fp32/fp32.cuh"
 
-struct Measuring { int samples, run, step, target; float threshold; int centred; };
+// A and B as vectors of length k: their number, from one to the next, and from element to element.
+struct Measuring {
+    const float *a, *b; i64 stride_a, step_a, stride_b, step_b;
+    int vectors_a, vectors_b, samples, run, step, target, centred; float threshold;
+};
 
 // From the first samples of each run of 2^run neighbours, the runs `step` apart, of each vector of A
 // and of B: the shift that brings the largest of them below 2^target, the mean, and for the flags
 // whether it stands out of the spread, and how many bits the elements have as integers. A block
 // takes 32 vectors; lanes go along vectors that are contiguous, and across the others.
 extern "C" __global__ void __launch_bounds__(1024, 2) multiword_measure(
-        Matrix a, Matrix b, Vector* of_a, Vector* of_b, int* flags, Measuring m) {
+        Measuring m, Vector* of_a, Vector* of_b, int* flags) {
     __shared__ double sums[32][33], squares[32][33];
     __shared__ u32 largest[32][33];
     __shared__ int lowest[32][33], found[4];
-    int groups_a = (a.vectors + 31) / 32;
+    int groups_a = (m.vectors_a + 31) / 32;
     bool second = blockIdx.x >= groups_a;
-    const float* x = second ? b.x : a.x;
-    i64 stride = second ? b.stride : a.stride, inner_stride = second ? b.step : a.step;
-    int vectors = second ? b.vectors : a.vectors, first = 32 * (blockIdx.x - (second ? groups_a : 0));
+    const float* x = second ? m.b : m.a;
+    i64 stride = second ? m.stride_b : m.stride_a, inner_stride = second ? m.step_b : m.step_a;
+    int vectors = second ? m.vectors_b : m.vectors_a, first = 32 * (blockIdx.x - (second ? groups_a : 0));
     int tx = threadIdx.x % 32, ty = threadIdx.x / 32;
     int along = inner_stride == 1 ? tx : ty, place = inner_stride == 1 ? ty : tx, vector = first + place;
     u32 top = 0u;

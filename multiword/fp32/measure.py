@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,30 +57,18 @@ SIDE, FAILED, FLAGS = 16, 32, 34
 On the device counters of the splitting kernel follow, one and then one for each group of vectors."""
 
 
-class Matrix(Struct):
-    """An operand as vectors: their number, elements from one to the next and within one."""
-
-    _fields_ = (
-        *(("x", ctypes.c_void_p), ("stride", ctypes.c_longlong), ("step", ctypes.c_longlong)),
-        ("vectors", ctypes.c_int),
-    )
-
-    @classmethod
-    def of(cls, x: Array) -> Matrix:
-        """The (vectors, k) float32 array `x`."""
-        return cls(x=x, stride=x.strides[0] // 4, step=x.strides[1] // 4, vectors=len(x))
-
-
 class Measuring(Struct):
-    """How the kernel samples and scales."""
+    """The operands as vectors (their number, elements from one to the next and within one); how to sample."""
 
     _fields_ = (
-        *((name, ctypes.c_int) for name in ("samples", "run", "step", "target")),
-        *(("threshold", ctypes.c_float), ("centred", ctypes.c_int)),
+        *((name, ctypes.c_void_p) for name in ("a", "b")),
+        *((name, ctypes.c_longlong) for name in ("stride_a", "step_a", "stride_b", "step_b")),
+        *((name, ctypes.c_int) for name in ("vectors_a", "vectors_b", "samples", "run", "step")),
+        *(("target", ctypes.c_int), ("centred", ctypes.c_int), ("threshold", ctypes.c_float)),
     )
 
 
-MEASURE = Kernel("multiword_measure", Path(__file__).with_name("measure.cu"), structs=(Matrix, Measuring))
+MEASURE = Kernel("multiword_measure", Path(__file__).with_name("measure.cu"), structs=(Measuring,))
 
 
 @dataclass(frozen=True)
@@ -174,13 +163,22 @@ def measure_operands(
     if is_cupy(a):
         data = tuple(xp.empty(VECTOR.itemsize * count, np.uint8) for count in (m, n))
         if scheme.scaled_lines and k:
-            how = Measuring(
-                **dict(zip(("samples", "run", "step"), samples, strict=True)),
-                target=target,
-                threshold=MEAN_THRESHOLD,
-                centred=scheme.centred,
-            )
-            MEASURE((groups,), (1024,), (Matrix.of(a), Matrix.of(bt), *data, flags, how))
+            (stride_a, step_a), (stride_b, step_b) = ((s // 4 for s in x.strides) for x in (a, bt))
+            how: dict[str, Any] = {
+                "a": a,
+                "stride_a": stride_a,
+                "step_a": step_a,
+                "vectors_a": m,
+                "b": bt,
+                "stride_b": stride_b,
+                "step_b": step_b,
+                "vectors_b": n,
+                "target": target,
+                "threshold": MEAN_THRESHOLD,
+                "centred": scheme.centred,
+            }
+            how |= dict(zip(("samples", "run", "step"), samples, strict=True))
+            MEASURE((groups,), (1024,), (Measuring(**how), *data, flags))
     else:
         data = np.zeros(m, VECTOR), np.zeros(n, VECTOR)
         for side, (x, of) in enumerate(zip((a, bt), data, strict=True)):

@@ -221,8 +221,10 @@ __device__ __forceinline__ void settle(const Record* records, int chunks, int ve
 }
 
 // Of A and of B: what is known of the vectors, where their records go, how they lie in memory.
-struct Side { Vector *of; Record *records; i64 stride; int vectors, contiguous; };
-struct Splitting { Side a, b; int *flags, *report; int k, padded_k, scaled, exact_bits, target; float step; };
+struct Splitting {
+    Vector *of_a, *of_b; Record *records_a, *records_b; int *flags, *report; i64 stride_a, stride_b;
+    int vectors_a, vectors_b, rows_a, rows_b, k, padded_k, scaled, exact_bits, target; float step;
+};
 
 // A block takes 32 vectors of A or of B, and CHUNK inner indices; a thread eight of a vector at a time.
 extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
@@ -230,12 +232,12 @@ extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
         word_t* __restrict__ words_b, const float* __restrict__ weights, Splitting s) {
     int k = s.k, padded_k = s.padded_k, exact_bits = s.exact_bits, *flags = s.flags;
     // In one dimension, for it alone may be long: chunk by chunk.
-    int groups_a = (s.a.vectors + 31) / 32, groups = groups_a + (s.b.vectors + 31) / 32, tid = threadIdx.x;
+    int groups_a = (s.vectors_a + 31) / 32, groups = groups_a + (s.vectors_b + 31) / 32, tid = threadIdx.x;
     int group = blockIdx.x % groups, chunk = blockIdx.x / groups, chunks = gridDim.x / groups;
-    bool second = group >= groups_a, rows = second ? s.b.contiguous : s.a.contiguous;
-    int vectors = second ? s.b.vectors : s.a.vectors, first = 32 * (group - (second ? groups_a : 0));
+    bool second = group >= groups_a, rows = second ? s.rows_b : s.rows_a;
+    int vectors = second ? s.vectors_b : s.vectors_a, first = 32 * (group - (second ? groups_a : 0));
     int vector = first + tid / 8, start = CHUNK * chunk, stop = min(start + CHUNK, padded_k);
-    Vector* of = second ? s.b.of : s.a.of;
+    Vector* of = second ? s.of_b : s.of_a;
     int* side = flags + (second ? SIDE : 0);
     Frame f = {1.0f, 1.0f, 0.0f, magnitude(ldexpf(1.0f, s.target - 7))};
     if (s.scaled) {
@@ -252,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
     int pitch = second ? -padded_k : padded_k;
     word_t* to = (second ? words_b + (WORDS - 1) * padded_k : words_a) + (i64)vector * WORDS * padded_k;
     const float* x = second ? xb : xa;
-    i64 stride = second ? s.b.stride : s.a.stride;
+    i64 stride = second ? s.stride_b : s.stride_a;
     Record r = {0.0f, 0.0f, 0.0f, 0u, ~0u, 0, 0, 0};
     if (rows) walk<true>(x, stride, vectors, first, start, stop, k, f, weights, s.step, &r, to, pitch);
     else walk<false>(x, stride, vectors, first, start, stop, k, f, weights, s.step, &r, to, pitch);
@@ -267,7 +269,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) multiword_split(
         other.small = __shfl_down_sync(~0u, r.small, half);
         add(&r, other);
     }
-    Record* records = (second ? s.b.records : s.a.records) + first;
+    Record* records = (second ? s.records_b : s.records_a) + first;
     if (tid % 8 == 0 && vector < vectors) records[(i64)chunk * vectors + tid / 8] = r;
     // The block that is the last with these vectors knows all of them.
     __shared__ int earlier, settled;

@@ -44,21 +44,14 @@ RECORD_BYTES = 32
 _SIGNIFICAND = {"fp16": 16, "bf16": 8, "tf32": 19}
 
 
-class Side(Struct):
-    """One operand of the kernel: its vectors, their records, and how they lie."""
-
-    _fields_ = (
-        *(("of", ctypes.c_void_p), ("records", ctypes.c_void_p), ("stride", ctypes.c_longlong)),
-        *(("vectors", ctypes.c_int), ("contiguous", ctypes.c_int)),
-    )
-
-
 class Splitting(Struct):
-    """The parameters of the kernel that are no words."""
+    """Of both operands: their vectors, their records, how they lie; and what to do with them."""
 
     _fields_ = (
-        *(("a", Side), ("b", Side), ("flags", ctypes.c_void_p), ("report", ctypes.c_void_p)),
-        *((name, ctypes.c_int) for name in ("k", "padded_k", "scaled", "exact_bits", "target")),
+        *((name, ctypes.c_void_p) for name in ("of_a", "of_b", "records_a", "records_b", "flags", "report")),
+        *(("stride_a", ctypes.c_longlong), ("stride_b", ctypes.c_longlong)),
+        *((name, ctypes.c_int) for name in ("vectors_a", "vectors_b", "rows_a", "rows_b", "k", "padded_k")),
+        *((name, ctypes.c_int) for name in ("scaled", "exact_bits", "target")),
         ("step", ctypes.c_float),
     )
 
@@ -70,7 +63,7 @@ SPLIT = Kernel(
         {"WORD": w, "WORDS": p, "ROUNDING": r, "CHUNK": CHUNK}
         for w, p, r in ((16, 2, 0), (16, 2, 1), (16, 3, 2), (8, 3, 1), (19, 2, 2))
     ),
-    (Side, Splitting),
+    (Splitting,),
 )
 
 
@@ -236,28 +229,33 @@ def _split_on_device(
     chunks = -(-width // CHUNK)
     counts = [0 if x is None else len(x) for x in xs]
     records = xp.empty(max(RECORD_BYTES * chunks * sum(counts), 1), np.uint8)
-    places = (records.data.ptr, records.data.ptr + RECORD_BYTES * chunks * counts[0])
     words = [xp.empty((c, scheme.words * width), FORMATS[scheme.word].dtype) for c in counts]
-    sides = {}
-    for name, x, of, place in zip("ab", xs, parts, places, strict=True):
-        rows = x is None or x.strides[1] == 4
-        stride = 0 if x is None else x.strides[0 if rows else 1] // 4
-        count = 0 if x is None else len(x)
-        sides[name] = Side(of=of, records=place, stride=stride, vectors=count, contiguous=rows)
+    rows = [x is None or x.strides[1] == 4 for x in xs]
+    strides = [0 if x is None else x.strides[1 - r] // 4 for x, r in zip(xs, rows, strict=True)]
+    start = records.data.ptr
     constants: dict[str, Any] = {"WORD": _SIGNIFICAND[scheme.word], "WORDS": scheme.words}
     constants |= {"ROUNDING": ROUNDINGS.index(scheme.rounding), "CHUNK": CHUNK}
-    how = Splitting(
-        **sides,
-        flags=vectors.flags,
-        report=report,
-        k=k,
-        padded_k=width,
-        step=scheme.step,
-        scaled=scheme.scaled_lines,
-        exact_bits=exact_bits(k),
-        target=vectors.target,
-    )
+    how: dict[str, Any] = {
+        "of_a": parts[0],
+        "records_a": start,
+        "stride_a": strides[0],
+        "vectors_a": counts[0],
+        "of_b": parts[1],
+        "records_b": start + RECORD_BYTES * chunks * counts[0],
+        "stride_b": strides[1],
+        "vectors_b": counts[1],
+        "rows_a": rows[0],
+        "rows_b": rows[1],
+        "flags": vectors.flags,
+        "report": report,
+        "k": k,
+        "padded_k": width,
+        "step": scheme.step,
+        "scaled": scheme.scaled_lines,
+        "exact_bits": exact_bits(k),
+        "target": vectors.target,
+    }
     blocks = sum(-(-count // GROUP) for count in counts) * chunks
     optional = [np.uint64(0) if x is None else x for x in (xs[1], vectors.weights)]
-    SPLIT((blocks,), (256,), (xs[0], optional[0], *words, optional[1], how), **constants)
+    SPLIT((blocks,), (256,), (xs[0], optional[0], *words, optional[1], Splitting(**how)), **constants)
     return words
