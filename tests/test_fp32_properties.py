@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiword import SCHEMES, TensorCore, error_bound, get_engine, join, matmul, matmul_plan, round_to, split
+from multiword import SCHEMES, TensorCore, error_bound, get_engine, matmul, matmul_plan, split
 from multiword.fp32 import finish as finish_step
 from multiword.fp32 import measure
 from multiword.fp32 import split as split_step
 from multiword.fp32.measure import FIELDS, FLAGS, SIDE, Flags
 from multiword.fp32.plan import choose_panels
-from tests.distributions import PAIRS, disjoint, errors, exp_rand, normal, unit
-from tests.threads import in_threads
+from tests.distributions import PAIRS, exp_rand, normal, unit
 
 U = 2.0**-24
 SUBNORMAL = 2.0**-149
@@ -224,130 +223,6 @@ def test_a_single_result_on_a_gpu_is_the_engines(monkeypatch):
     assert engine.calls == 1
 
 
-@pytest.fixture
-def cupy():
-    return pytest.importorskip("cupy")
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", PAIRS)
-def test_gpu_default_in_every_layout(cupy, name):
-    draw_a, draw_b = PAIRS[name]
-    a, b = draw_a(np.random.default_rng(4), (3072, 2500)), draw_b(np.random.default_rng(5), (2500, 3072))
-    x, y = cupy.asarray(a), cupy.asarray(b)
-    results = [
-        matmul(x, y),
-        matmul(cupy.asfortranarray(x), y),
-        matmul(x.T.copy(), y.T.copy(), trans_a=True, trans_b=True),
-        matmul(x, y, out=cupy.empty((3072, 3072), np.float32)),
-    ]
-    native = errors((x @ y).get(), a, b)
-    for result in results:
-        ours = errors(result.get(), a, b)
-        assert ours[0] <= native[0]
-        assert ours[1] <= native[1]
-    assert (results[0] == results[3]).all()
-    c = cupy.asarray(normal(np.random.default_rng(6), (3072, 3072)))
-    check(matmul(x, y, alpha=-3.0, beta=0.5, c=c).get(), a, b, -3.0, 0.5, c.get())
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("scheme", [None, "short-block-fp16", "triple-bf16", "fabsum-v2"])
-@pytest.mark.parametrize("draw", [normal, unit])
-def test_gpu_panels_do_not_show(cupy, scheme, draw):
-    x = cupy.asarray(draw(np.random.default_rng(7), (4096, 2048)))
-    y = cupy.asarray(draw(np.random.default_rng(8), (2048, 4096)))
-    whole = matmul(x, y, scheme=scheme)
-    limit = matmul_plan(x, y, scheme=scheme).workspace // 3
-    plan = matmul_plan(x, y, scheme=scheme, workspace=limit)
-    assert plan.panels > 1
-    parts = matmul(x, y, scheme=scheme, workspace=limit)
-    scale = abs(x.astype(np.float64)) @ abs(y.astype(np.float64))
-    # The library may choose another kernel for another shape; the words are the same.
-    assert (abs(whole - parts.astype(np.float64)) <= 2 * plan.bound * scale).all()
-    again = matmul(x, y, scheme=scheme, workspace=limit)
-    assert (parts == again).all()
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("scale", [-60, -25, 30])
-def test_gpu_scales_come_back(cupy, scale):
-    x = cupy.asarray(normal(np.random.default_rng(9), (4096, 2048)))
-    y = cupy.asarray(normal(np.random.default_rng(10), (2048, 4096)))
-    once = matmul(x, y)
-    assert matmul_plan(x, y).choice == "fast-fp16"
-    assert (matmul(x * np.float32(2.0**scale), y) == once * np.float32(2.0**scale)).all()
-
-
-@pytest.mark.gpu
-def test_gpu_uneven_lines_and_odd_shapes(cupy):
-    rng = np.random.default_rng(11)
-    for m, k, n in ((2897, 2640, 2895), (2047, 2064, 2640), (2100, 8200, 2100)):
-        a, b = normal(rng, (m, k)), normal(rng, (k, n))
-        a *= np.ldexp(np.float32(1), rng.integers(-9, 9, (m, 1)))
-        assert matmul_plan(cupy.asarray(a), cupy.asarray(b)).choice == "short-block-fp16"
-        result = matmul(cupy.asarray(a), cupy.asarray(b)).get()
-        native = errors((cupy.asarray(a) @ cupy.asarray(b)).get(), a, b)
-        ours = errors(result, a, b)
-        assert ours[0] <= native[0]
-        assert ours[1] <= native[1]
-
-
-@pytest.mark.gpu
-def test_gpu_threads_and_streams_keep_apart(cupy):
-    pairs = [
-        [cupy.asarray(normal(np.random.default_rng(10 * i + j), (3072, 3072))) for j in (0, 1)]
-        for i in range(4)
-    ]
-    assert matmul_plan(*pairs[0]).choice == "fast-fp16"
-    expected = [matmul(x, y) for x, y in pairs]
-    cupy.cuda.Device().synchronize()
-    wrong = []
-
-    def work(i):
-        with cupy.cuda.Stream(non_blocking=True) as stream:
-            for _ in range(5):
-                result = matmul(*pairs[i])
-                stream.synchronize()
-                if not (result == expected[i]).all():
-                    wrong.append(i)
-
-    in_threads(work, range(4))
-    assert not wrong
-
-
-@pytest.mark.gpu
-def test_gpu_out_of_memory_becomes_panels_and_then_an_error(cupy):
-    pool = cupy.get_default_memory_pool()
-    x, y = (cupy.asarray(normal(np.random.default_rng(i), (3072, 3072))) for i in (12, 13))
-    assert matmul_plan(x, y).choice == "fast-fp16"
-    whole = matmul(x, y)
-    pool.free_all_blocks()
-    cupy.cuda.Device().synchronize()
-    try:
-        pool.set_limit(size=pool.used_bytes() + (99 << 20))
-        parts = matmul(x, y)
-        pool.free_all_blocks()
-        pool.set_limit(size=pool.used_bytes() + (1 << 20))
-        with pytest.raises(MemoryError):
-            matmul(x, y)
-    finally:
-        pool.set_limit(size=0)
-    scale = abs(x.astype(np.float64)) @ abs(y.astype(np.float64))
-    assert (abs(whole - parts.astype(np.float64)) <= 2.0**-20 * scale).all()
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("scheme", [s for s in SCHEMES if not SCHEMES[s].plain])
-def test_gpu_errors_against_k_stay_below_the_bounds(cupy, scheme):
-    for k in (500, 4096, 40000):
-        for draw in (normal, unit):
-            a, b = draw(np.random.default_rng(k), (64, k)), draw(np.random.default_rng(k + 1), (k, 64))
-            worst, _ = errors(matmul(cupy.asarray(a), cupy.asarray(b), scheme=scheme).get(), a, b)
-            underflow = 0.0 if SCHEMES[scheme].scaled_words else 2.0**-21
-            assert worst <= error_bound(k, scheme, generation="H200") + underflow + k * 2.0**-53
-
-
 def test_an_engine_of_ones_own_is_given_words():
     class Counting:
         name, padding, products = "counting", 1, frozenset({"fp16", "tf32", "fp64"})
@@ -361,71 +236,6 @@ def test_an_engine_of_ones_own_is_given_words():
     a, b = normal(np.random.default_rng(14), (8, 90)), normal(np.random.default_rng(15), (90, 8))
     check(matmul(a, b, scheme="fast-fp16", engine=engine), a, b)
     assert engine.calls == 2
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize(
-    "scheme", [None, "fp32", "fp64", "fast-fp16", "short-block-fp16", "short-block-tf32"]
-)
-@pytest.mark.parametrize("shape", [(1, 60, 1), (1, 60, 9), (9, 60, 1), (64, 64, 64), (7, 2000, 5)])
-@pytest.mark.parametrize("draw", [normal, unit])
-def test_gpu_subnormal_operands(cupy, scheme, shape, draw):
-    m, k, n = shape
-    rng = np.random.default_rng(17)
-    for exponent in (-130, -140):
-        a = np.ldexp(draw(rng, (m, k)), exponent).astype(np.float32)
-        b = np.ldexp(draw(rng, (k, n)), 100).astype(np.float32)
-        for left, right in ((a, b), (b.T.copy(), a.T.copy())):
-            x, y = cupy.asarray(left), cupy.asarray(right)
-            check(matmul(x, y, scheme=scheme).get(), left, right)
-            stack = matmul(cupy.stack([x, x]), y, scheme=scheme).get()
-            check(stack[1], left, right)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("draw", [normal, unit])
-@pytest.mark.parametrize("columns", [3072, 3071])
-def test_gpu_default_with_subnormal_operands(cupy, draw, columns):
-    rng = np.random.default_rng(18)
-    a = np.ldexp(draw(rng, (3072, 2048)), -130).astype(np.float32)
-    b = np.ldexp(draw(rng, (2048, columns)), 60).astype(np.float32)
-    x, y = cupy.asarray(a), cupy.asarray(b)
-    assert matmul_plan(x, y).choice == "fast-fp16"
-    check(matmul(x, y).get(), a, b)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("columns", [3072, 3071])
-@pytest.mark.parametrize("exponent", [0, 100, -125, -130])
-def test_gpu_centring_that_would_cancel_is_noticed_at_every_scale(cupy, columns, exponent):
-    a = disjoint(np.random.default_rng(19), (3072, 2048))
-    b = disjoint(np.random.default_rng(20), (columns, 2048), 245).T
-    native = errors((cupy.asarray(a) @ cupy.asarray(b)).get(), a, b)
-    left, right = np.ldexp(a, exponent), np.ldexp(b, -min(exponent, 120))
-    x, y = cupy.asarray(left), cupy.asarray(right)
-    assert matmul_plan(x, y).choice == "fast-fp16"
-    ours = errors(matmul(x, y).get(), left, right)
-    fast = errors(matmul(x, y, scheme="fast-fp16").get(), left, right)
-    assert ours[0] <= native[0] < fast[0]
-
-
-@pytest.mark.gpu
-def test_gpu_words_of_subnormal_numbers(cupy):
-    x = np.ldexp(normal(np.random.default_rng(20), (5, 40)), -140).astype(np.float32)
-    for word, words in (("bf16", 3), ("tf32", 2), ("tf32", 5)):
-        for scaled in (False, True):
-            host = split(x, word, words, scaled=scaled)
-            device = split(cupy.asarray(x), word, words, scaled=scaled)
-            for one, other in zip(host, device, strict=True):
-                assert np.array_equal(one.astype(np.float32), other.get().astype(np.float32))
-            assert np.array_equal(join(device, scaled=scaled).get(), join(host, scaled=scaled))
-    for dtype in (np.float32, np.float64):
-        for fmt in ("fp16", "bf16", "tf32", "fp32", "fp64"):
-            for rounding in ("RN", "RZ", "RNA"):
-                wide = x.astype(dtype) * dtype(2.0**20 if dtype == np.float64 else 1)
-                one, other = round_to(wide, fmt, rounding), round_to(cupy.asarray(wide), fmt, rounding)
-                assert one.dtype == other.dtype
-                assert np.array_equal(one.astype(float), other.get().astype(float))
 
 
 class OnDevice(np.ndarray):
