@@ -1,4 +1,4 @@
-"""The public function: check, choose, compute."""
+"""The public function: check the call, compute it where its arrays are."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from multiword.batched import host
+from multiword.batched.gpu.launches import keep, key_of, relaunch
 from multiword.batched.halfcomplex import HalfComplex
 from multiword.batched.problem import Problem, check_problem
-from multiword.batched.recall import key_of, recall, remember
 from multiword.runtime.arrays import Array, device_of
 
 
@@ -82,19 +82,19 @@ def batched_matmul(
     if isinstance(beta, int | float) and beta == 0:
         c = None  # it does not count
     key = key_of(a, b, c, out, (alpha, beta, trans_a, trans_b, accumulate))
-    if key is not None and (result := recall(key, a, b, c, out)) is not None:
+    if key is not None and (result := relaunch(key, a, b, c, out)) is not None:
         return result
     problem = check_problem(a, b, alpha, beta, c, trans_a, trans_b, accumulate, out)
     if problem.xp is np:
         result = _written(problem, host.multiply(problem))
     else:
         # Imported late: it is of no use without CuPy.
-        from multiword.batched.device import multiply
+        from multiword.batched.gpu.device import multiply
 
         with device_of(problem.a.first):
             result, call, launch = multiply(problem)
         if key is not None and launch is not None:
-            remember(key, call, launch, a, b, c, out)
+            keep(key, call, launch, a, b, c, out)
     if out is not None:
         return out
     return HalfComplex(result) if problem.complex else result

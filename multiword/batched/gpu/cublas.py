@@ -1,30 +1,41 @@
-"""The way through cuBLAS: strided batches, lists of addresses, and half-complex as real."""
+"""Batches through cuBLAS: strided, behind lists of addresses, and half-complex as real."""
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+import multiword.engines.libcublas as lib
 from multiword.batched import host
-from multiword.batched.storage import Layout, Storage, addresses, store_array
-from multiword.engines import libcublas as lib
+from multiword.batched.gpu.plans import Case
+from multiword.batched.gpu.storage import Call, Storage, addresses, store_array
 from multiword.engines.cublas import current_handle
 from multiword.runtime.arrays import Array, import_cupy
-from multiword.runtime.kernels import Kernel
-
-if TYPE_CHECKING:
-    from multiword.batched.device import Call
+from multiword.runtime.kernels import Kernel, Struct
 
 EXPANDED_BYTES = 24 << 20
 """Expanded operands are made this much at a time, so that they stay in the L2 cache."""
+
+
+class Expansion(Struct):
+    """The parameters of `batched_expand`: strides of B, and matrices `first` to `first` + `count`."""
+
+    _fields_: ClassVar[list] = [
+        *(("b", ctypes.c_void_p), ("stride", ctypes.c_longlong), ("down", ctypes.c_int)),
+        *(("across", ctypes.c_int), ("expanded", ctypes.c_void_p), ("first", ctypes.c_int)),
+        *(("count", ctypes.c_int), ("k", ctypes.c_int), ("n", ctypes.c_int)),
+    ]
+
 
 EXPAND = Kernel(
     "batched_expand",
     Path(__file__).with_name("expand.cu"),
     instances=({"CONJUGATE": 0, "LISTED": 0}, {"CONJUGATE": 1, "LISTED": 1}),
+    structs=(Expansion,),
 )
 """B as a real matrix of twice its sizes. NumPy form: `multiword.batched.host.real_columns`."""
 
@@ -51,7 +62,7 @@ class StridedLaunch:
         )
 
 
-def launch_of(call: Call) -> StridedLaunch | None:
+def launcher(call: Call) -> StridedLaunch | None:
     """The one call of cuBLAS that a strided real batch takes, or None if there is more to do."""
     case, added = call.case, call.c
     stacks = (call.a, call.b, call.out)
@@ -82,7 +93,7 @@ def multiply(call: Call) -> None:
     elif any(x.layout.listed for x in (call.a, call.b, call.out)):
         _multiply_listed(call)
     else:
-        launch = launch_of(replace(call, c=call.c and call.out))
+        launch = launcher(replace(call, c=call.c and call.out))
         assert launch is not None
         launch(*call.addresses)
 
@@ -134,19 +145,13 @@ def _multiply_complex(call: Call) -> None:
         )
 
 
-def _expand(b: Storage, case: Any, expanded: Array, first: int, count: int) -> None:
-    x: Layout = b.layout
+def _expand(b: Storage, case: Case, expanded: Array, first: int, count: int) -> None:
+    x = b.layout
     down, across = (x.leading, 1) if x.by_rows else (1, x.leading)
-    EXPAND(
-        (-(-count * case.k * case.n // 256),),
-        (256,),
-        (
-            *(np.uint64(b.address), np.int64(x.stride), np.int32(down), np.int32(across), expanded),
-            *(np.int32(first), np.int32(count), np.int32(case.k), np.int32(case.n)),
-        ),
-        CONJUGATE=int(case.conj_b),
-        LISTED=int(x.listed),
-    )
+    sizes = {"first": first, "count": count, "k": case.k, "n": case.n}
+    with_b = Expansion(b=b.address, stride=x.stride, down=down, across=across, expanded=expanded, **sizes)
+    grid = (-(-count * case.k * case.n // 256),)
+    EXPAND(grid, (256,), (with_b,), CONJUGATE=int(case.conj_b), LISTED=int(x.listed))
 
 
 def _interleaved_rows(call: Call) -> Storage:
