@@ -6,7 +6,18 @@ import pytest
 from multiword.batched import HalfComplex, batched_matmul
 from multiword.batched.gpu.plans import Tuning
 from multiword.batched.problem import check_problem
-from tests.test_batched import BF16, FP16, ODD_SHAPES, check, random_pairs, random_words, stored, wide
+from tests.test_batched import (
+    BF16,
+    FP16,
+    ODD_SHAPES,
+    UNDERFLOWING,
+    check,
+    random_pairs,
+    random_words,
+    stored,
+    underflowing,
+    wide,
+)
 
 pytestmark = pytest.mark.gpu
 
@@ -190,6 +201,20 @@ def test_infinities_and_nans_stay_in_their_rows_and_columns(kernel):
                 assert np.array_equal(np.isnan(x), np.isnan(y))
                 assert np.array_equal(np.isinf(x), np.isinf(y))
                 assert np.array_equal(np.sign(x[np.isinf(x)]), np.sign(y[np.isinf(y)]))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("word", "accumulate", "alpha"), UNDERFLOWING)
+@pytest.mark.parametrize("make", [random_words, random_pairs])
+def test_products_that_underflow_are_within_the_bound(kernel, word, accumulate, alpha, make):
+    rng = np.random.default_rng(12)
+    for m, n, k in ((5, 6, 1), (8, 8, 8), (16, 16, 17), (3, 9, 30)):
+        if suits(kernel, m, n, k, make is random_pairs):
+            a, b, c = (underflowing(make, word, (40, *s), rng) for s in ((m, k), (k, n), (m, n)))
+            result = by_kernel(
+                kernel, *map(to_gpu, (a, b)), alpha=alpha, beta=-0.5, c=to_gpu(c), accumulate=accumulate
+            )
+            check(to_cpu(result), a, b, alpha, -0.5, c, accumulate, rounded_twice=kernel == "cublas")
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -48,10 +48,12 @@ def batched_matmul(
     Notes
     -----
     The sum P of the products is computed in the accumulation format and is within
-    (k + 16)·v·|A||B| of the exact one in every entry, v = 2⁻²³ in fp32 and 2⁻¹⁰ in fp16, on every
-    device and whether its adders round or truncate. (Half-complex: each part is a real sum of
-    2k products, and the bound is that sum's.) Then alpha·P + beta·C is evaluated in fp32 and
-    rounded once to the result's format; in fp16, alpha and beta are rounded to fp16 first.
+    (k + 16)·v·|A||B| + k·η of the exact one in every entry, on every device and whether its adders
+    round or truncate: v = 2⁻²³ and η = 2⁻¹⁴⁹ in fp32, v = 2⁻¹⁰ and η = 2⁻²⁴ in fp16. η is the smallest
+    subnormal number, which each product may lose where it underflows: 2⁻¹⁰⁰·2⁻¹⁰⁰ in bfloat16 is 0,
+    and alpha = 2¹⁰⁰ does not bring it back. (Half-complex: each part is a real sum of 2k products,
+    and the bound is that sum's.) Then alpha·P + beta·C is evaluated in fp32, with alpha and beta
+    rounded to the accumulation format, and rounded once to the result's.
     On the CPU, fp16 sums take one fused multiply-add for each term, in order.
     The order of the sums is the engine's own, so bits may differ between devices, and where
     cuBLAS is chosen it may round alpha·P to the format before it adds beta·C.
