@@ -64,6 +64,12 @@ class Engine(Protocol):
     Operands are stored with the inner dimension contiguous, both of them: that is the layout
     in which int8 tensor cores run at full rate, and every engine is as fast in it as in any.
 
+    Attributes
+    ----------
+    name : "host", "cublas" or "tensorcore".
+    padding : operands whose row counts and row lengths are multiples of this run at full speed.
+    products : the kinds of product, of `PRODUCTS`, that this engine has.
+
     >>> from multiword import get_engine
     >>> a, bt = np.float16([[1, 2]]), np.float16([[3, 4], [5, 6]])
     >>> get_engine("host").multiply("fp16", a, bt)
@@ -71,13 +77,8 @@ class Engine(Protocol):
     """
 
     name: str
-    """"host", "cublas" or "tensorcore"."""
-
     padding: int
-    """Row counts and row lengths of operands that are multiples of this run at full speed."""
-
     products: frozenset[str]
-    """The kinds of product, of `PRODUCTS`, that this engine has."""
 
     def multiply(
         self,

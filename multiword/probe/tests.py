@@ -72,7 +72,7 @@ def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:
     carry, least = carry_bits(steps)
     half = accumulates_in_half(engine, word)
     return Findings(
-        engine=_describe(engine),
+        engine=describe(engine),
         word=word,
         result="fp16" if half else "fp32",
         width=width,
@@ -94,7 +94,8 @@ def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:
     )
 
 
-def _describe(engine: Engine) -> str:
+def describe(engine: Engine) -> str:
+    """The generation of a model, the name of any other engine."""
     generation = getattr(engine, "generation", None)
     return generation.name if isinstance(generation, Generation) else engine.name
 
