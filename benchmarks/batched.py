@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.batched_timing import (
     Operands,
-    compact,
     heading,
     launcher,
     replayed,
@@ -37,6 +36,7 @@ from benchmarks.batched_timing import (
     time_tuning,
 )
 from benchmarks.batched_tuning import REGIMES, tune
+from benchmarks.timing import compact
 from multiword.batched import batched_matmul, least_seconds
 from multiword.batched.gpu.plans import Tuning, choose
 from multiword.batched.gpu.storage import place

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from datetime import date
 from functools import cache
 from typing import Any
@@ -183,9 +181,3 @@ def heading(command: str) -> dict[str, Any]:
         if command == "compare"
         else "microseconds",
     }
-
-
-def compact(record: dict[str, Any]) -> str:
-    """JSON with one row to a line."""
-    text = json.dumps(record, indent=1)
-    return re.sub(r"\{[^{}]*\}|\[[^\[\]{}]*\]", lambda m: re.sub(r"\s*\n\s*", " ", m.group()), text) + "\n"

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.batched_timing import Operands, compact, heading, time_tuning
+from benchmarks.batched_timing import Operands, heading, time_tuning
+from benchmarks.timing import compact
 from multiword.batched.gpu.kernels import compiled, sample_case
 from multiword.batched.gpu.plans import Tuning, regime
 from multiword.batched.gpu.storage import place

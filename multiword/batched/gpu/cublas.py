@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 import multiword.engines.libcublas as lib
-from multiword.batched import host
 from multiword.batched.gpu.plans import Case
 from multiword.batched.gpu.storage import Call, Storage, addresses, store_array
 from multiword.engines.cublas import current_handle
@@ -83,9 +82,6 @@ def _operations(call: Call) -> list[int]:
 def multiply(call: Call) -> None:
     """Write the result of a call to its place, through cuBLAS."""
     case = call.case
-    if case.alpha == 2 or case.beta == 2:
-        _multiply_then_scale(call)
-        return
     if call.c is not None and call.c.address != call.out.address:
         call.out.owner[...] = call.problem.c
     if case.complex:
@@ -98,10 +94,10 @@ def multiply(call: Call) -> None:
         launch(*call.addresses)
 
 
-def _scalars(call: Call, beta: float | None = None) -> tuple[Any, Any]:
+def _scalars(call: Call) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and beta, both real, in the accumulation format."""
     kind = np.float16 if call.case.acc16 else np.float32
-    beta = float(np.real(call.problem.beta)) if beta is None else beta
-    return np.array(float(np.real(call.problem.alpha)), kind), np.array(beta if call.c else 0.0, kind)
+    return np.array(call.problem.alpha, kind), np.array(call.problem.beta if call.c else 0.0, kind)
 
 
 def _types(call: Call) -> tuple[int, int]:
@@ -163,12 +159,3 @@ def _interleaved_rows(call: Call) -> Storage:
     if call.case.conj_a:
         pairs[..., 1] *= -1
     return store_array(pairs, True, call.problem.batch)
-
-
-def _multiply_then_scale(call: Call) -> None:
-    """Complex alpha or beta: the product in the word format's wider sum, then the last step."""
-    problem = call.problem
-    xp = problem.xp
-    rows, columns = host.real_rows(problem.a, xp), host.real_columns(problem.b, xp)
-    product = host.accumulated(rows, columns, problem.accumulate, xp).reshape(problem.stored_shape)
-    call.out.owner[...] = host.scaled(problem, product).astype(problem.word)

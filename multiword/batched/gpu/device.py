@@ -40,6 +40,8 @@ def multiply(problem: Problem, tuning: Tuning | None = None) -> tuple[Array, Cal
 def launcher(call: Call, tuning: Tuning | None = None) -> Launcher | None:
     """What launches a call, as asked for or as chosen from measurements; None: not by one launch."""
     chosen = tuning or choose(call.case)
-    if chosen.kernel == "cublas":
-        return cublas.launcher(call)
-    return kernel_launcher(call, chosen, () if tuning else FALLBACKS)
+    if chosen.kernel != "cublas":
+        return kernel_launcher(call, chosen, () if tuning else FALLBACKS)
+    if 2 in (call.case.alpha, call.case.beta):  # cuBLAS's real products take no complex scalars
+        return kernel_launcher(call, FALLBACKS[-1])
+    return cublas.launcher(call)
