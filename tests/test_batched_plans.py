@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiword.batched.gpu.kernels import _parameters, sample_case
+from multiword.batched.gpu import device
+from multiword.batched.gpu.kernels import FALLBACKS, _parameters, sample_case
 from multiword.batched.gpu.plans import (
     BLOCK_BYTES,
     KERNELS,
@@ -22,19 +23,37 @@ from multiword.batched.gpu.plans import (
 
 @pytest.mark.parametrize("is_complex", [False, True])
 def test_every_choice_has_a_launch(is_complex):
-    """The measured table covers every size and batch, and its plans fit the device."""
+    """The measured table covers every size and batch, and what it chooses fits, if need be through memory."""
     for n in (*range(1, 70), 100, 101, 127, 150, 199, 256, 400):
         for k in (n, 16):
             for batch in (1, 10, 1000, 10**6):
                 case = replace(sample_case(n, n, k, complex=is_complex), batch=batch)
                 tuning = choose(case)
                 assert tuning.kernel in KERNELS
-                if tuning.kernel == "tiled":
-                    assert tiled_launch(case, tuning).sizes[3] >= batch
-                elif tuning.kernel != "cublas":
-                    plan = resident_launch(case, tuning, 132)
-                    assert plan is None or plan.shared <= BLOCK_BYTES
-                    assert plan is None or plan.grid * plan.sizes[1] >= batch
+                if tuning.kernel == "cublas":
+                    continue
+                kinds = (tuning, replace(tuning, direct=False), *FALLBACKS)
+                plans = [
+                    tiled_launch(case, x) if x.kernel == "tiled" else resident_launch(case, x, 132)
+                    for x in kinds
+                ]
+                plan, first = next((plan, x) for plan, x in zip(plans, kinds, strict=True) if plan)
+                assert plan.shared <= BLOCK_BYTES
+                if first.kernel == "tiled":
+                    assert plan.sizes[3] >= batch
+                else:
+                    assert plan.grid * plan.sizes[1] >= batch
+
+
+def test_complex_scalars_are_not_for_cublas(monkeypatch):
+    """Its products of half-complex matrices are real ones, which only a real alpha and beta can scale."""
+    asked = []
+    monkeypatch.setattr(device, "kernel_launcher", lambda call, *tunings: asked.append(tunings))
+    monkeypatch.setattr(device.cublas, "launcher", lambda call: asked.append("cublas"))
+    for scalars in ({}, {"alpha": 1, "beta": 1}, {"alpha": 2}, {"beta": 2}):
+        case = sample_case(224, 224, 224, complex=True, **scalars)
+        device.launcher(SimpleNamespace(case=case), Tuning("cublas"))
+    assert asked == ["cublas", "cublas", (FALLBACKS[-1],), (FALLBACKS[-1],)]
 
 
 @given(
