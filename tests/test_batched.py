@@ -327,6 +327,8 @@ PAIRS = HalfComplex(np.ones((2, 3, 3, 2), np.float16))
         (lambda: batched_matmul(ONES, ONES, beta=1, c=PAIRS), TypeError, "c must be of"),
         (lambda: batched_matmul(ONES, ONES, alpha=1j), TypeError, "alpha must be real"),
         (lambda: batched_matmul(ONES, ONES, alpha="x"), TypeError, "alpha must be a number"),
+        (lambda: batched_matmul(ONES, ONES, alpha="2"), TypeError, "alpha must be a number"),
+        (lambda: batched_matmul(ONES, ONES, alpha=10**400), TypeError, "alpha must be a number"),
         (lambda: batched_matmul(ONES, ONES, trans_a="H"), ValueError, "trans_a"),
         (lambda: batched_matmul(ONES, ONES, trans_b=[]), ValueError, "trans_b"),
         (lambda: batched_matmul(ONES, ONES, accumulate="fp64"), ValueError, "accumulate"),

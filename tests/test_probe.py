@@ -155,6 +155,16 @@ def test_engines_without_a_block_fma_are_refused():
         probe(TensorCore("A100"), "fp64")
     with pytest.raises(ValueError, match="k must be at least 2"):
         infer_blocking(TensorCore("A100"), "fp16", 4, 4, 1)
+    with pytest.raises(ValueError, match="known are fp16, bf16, tf32"):
+        subtree_sizes(TensorCore("A100"), "fp32", 4, 4, 8, [(0, 1)])
+    with pytest.raises(ValueError, match="at least 1"):
+        subtree_sizes(TensorCore("A100"), "fp16", 0, 4, 8, [(0, 1)])
+    for pair in ((1, 1), (0, 8), (-1, 3)):
+        with pytest.raises(ValueError, match="different positions from 0 to 7"):
+            subtree_sizes(TensorCore("A100"), "fp16", 4, 4, 8, [pair])
+    for call in (probe, lambda name: survey([name]), lambda name: infer_blocking(name, "fp16", 4, 4, 8)):
+        with pytest.raises(TypeError, match=r"such as TensorCore\('V100'\), got 'V100'"):
+            call("V100")
 
 
 def test_the_report_prints_and_saves(tmp_path, capsys):

@@ -242,6 +242,8 @@ def test_an_engines_corners():
         TensorCore("V100").multiply("bf16", a.astype(ml_dtypes.bfloat16), bt.astype(ml_dtypes.bfloat16))
     with pytest.raises(TypeError, match="a must be float16"):
         core.multiply("fp16", a.astype(np.float32), bt)
+    with pytest.raises(TypeError, match="bt must be a NumPy array, got list"):
+        core.multiply("fp16", a, bt.tolist())
 
 
 def test_the_named_engine_is_the_h200():
@@ -326,6 +328,7 @@ ONES = np.ones((2, 2))
     [
         (lambda: TensorCore("K80"), "unknown generation 'K80'; known are V100, T4, A100"),
         (lambda: TensorCore("A100", accumulate="fp64"), "known are fp32, fp16"),
+        (lambda: TensorCore("A100", workers=0), "workers"),
         (
             lambda: TensorCore("V100").gemm(np.ones((2, 2)), np.ones((2, 2)), word="bf16"),
             "V100 has no 'bf16'",

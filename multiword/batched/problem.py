@@ -176,9 +176,11 @@ def _check_words(a: Stack, b: Stack, accumulate: str) -> None:
 
 def _scalar(x: Any, name: str, is_complex: bool) -> float | complex:
     try:
+        if isinstance(x, str):
+            raise TypeError
         value = complex(x)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number, got {x!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name} must be a number that a float can hold, got {x!r}") from None
     if value.imag == 0:
         return value.real
     if not is_complex:

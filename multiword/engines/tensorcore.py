@@ -77,6 +77,8 @@ class TensorCore(CheckedEngine):
         self.generation = get_generation(generation)
         if accumulate not in ("fp32", "fp16"):
             raise ValueError(f"unknown accumulate {accumulate!r}; known are fp32, fp16")
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be None or at least 1, got {workers}")
         self.accumulate, self.blocking = accumulate, blocking or Blocking()
         self.workers, self.progress = workers or os.cpu_count() or 1, progress
         self.products = frozenset(self.generation.widths) | {"int8", "fp32", "fp64"}

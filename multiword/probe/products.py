@@ -50,7 +50,9 @@ class Bench:
 
 
 def array_module(engine: Engine) -> ModuleType:
-    """CuPy for the engine on the GPU, NumPy for the others."""
+    """CuPy for the engine on the GPU, NumPy for the others; TypeError for what is no engine."""
+    if not hasattr(engine, "multiply"):
+        raise TypeError(f"engine must be an Engine, such as TensorCore('V100'), got {engine!r}")
     return import_cupy() if engine.name == "cublas" else np
 
 

@@ -16,7 +16,7 @@ from multiword.engines.generations import GENERATIONS
 from multiword.engines.tensorcore import TensorCore
 from multiword.probe.findings import Findings
 from multiword.probe.half import HalfCublas
-from multiword.probe.products import WORDS
+from multiword.probe.products import WORDS, array_module
 from multiword.probe.tests import describe, probe
 from multiword.runtime.arrays import import_cupy
 
@@ -67,6 +67,7 @@ def survey(
     words = list(words)
     found, notes = [], []
     for engine in engines:
+        array_module(engine)  # or a TypeError
         name, own = describe(engine), [word for word in words if word in engine.products]
         if not own:
             has = ", ".join(sorted(engine.products))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 
 import multiword.engines.libcublas as lib
 from multiword.batched.gpu.plans import Case
-from multiword.batched.gpu.storage import Call, Storage, addresses, store_array
+from multiword.batched.gpu.storage import Call, Launcher, Storage, addresses, store_array
 from multiword.engines.cublas import current_handle
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.kernels import Kernel, Struct
@@ -39,29 +39,7 @@ EXPAND = Kernel(
 """B as a real matrix of twice its sizes. NumPy form: `multiword.batched.host.real_columns`."""
 
 
-@dataclass(frozen=True)
-class StridedLaunch:
-    """One call of `cublasGemmStridedBatchedEx`, but for the addresses."""
-
-    alpha: Any
-    beta: Any
-    sizes: tuple[int, ...]
-    a: tuple[int, ...]
-    b: tuple[int, ...]
-    out: tuple[int, ...]
-    tail: tuple[int, ...]
-
-    def __call__(self, a: Any, b: Any, c: Any, out: Any) -> None:
-        del c  # it is where the result goes
-        a, b, out = (x if isinstance(x, int) else x.data.ptr for x in (a, b, out))
-        # Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ: B comes first.
-        lib.routine("cublasGemmStridedBatchedEx")(
-            *(current_handle().pointer, *self.sizes, self.alpha.ctypes.data, b, *self.b, a, *self.a),
-            *(self.beta.ctypes.data, out, *self.out, *self.tail),
-        )
-
-
-def launcher(call: Call) -> StridedLaunch | None:
+def launcher(call: Call) -> Launcher | None:
     """The one call of cuBLAS that a strided real batch takes, or None if there is more to do."""
     case, added = call.case, call.c
     stacks = (call.a, call.b, call.out)
@@ -69,9 +47,19 @@ def launcher(call: Call) -> StridedLaunch | None:
         return None
     word, compute = _types(call)
     alpha, beta = _scalars(call)
-    a, b, out = ((word, x.layout.leading, x.layout.stride) for x in stacks)
+    left, right, result = ((word, x.layout.leading, x.layout.stride) for x in stacks)
     sizes = (*_operations(call), case.n, case.m, case.k)
-    return StridedLaunch(alpha, beta, sizes, a, b, out, (case.batch, compute, lib.GEMM_DEFAULT))
+
+    def launch(a: Any, b: Any, c: Any, out: Any) -> None:
+        del c  # it is where the result goes
+        a, b, out = (x if isinstance(x, int) else x.data.ptr for x in (a, b, out))
+        # Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ: B comes first.
+        lib.routine("cublasGemmStridedBatchedEx")(
+            *(current_handle().pointer, *sizes, alpha.ctypes.data, b, *right, a, *left),
+            *(beta.ctypes.data, out, *result, case.batch, compute, lib.GEMM_DEFAULT),
+        )
+
+    return launch
 
 
 def _operations(call: Call) -> list[int]:

@@ -6,9 +6,9 @@ import numpy as np
 
 from multiword.batched import host
 from multiword.batched.gpu import cublas
-from multiword.batched.gpu.kernels import FALLBACKS, Launcher, kernel_launcher
+from multiword.batched.gpu.kernels import FALLBACKS, kernel_launcher
 from multiword.batched.gpu.plans import Tuning, choose
-from multiword.batched.gpu.storage import Call, place, result_array
+from multiword.batched.gpu.storage import Call, Launcher, place, result_array
 from multiword.batched.problem import Problem
 from multiword.runtime.arrays import Array
 

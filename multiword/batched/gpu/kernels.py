@@ -7,7 +7,6 @@ Their NumPy form is `multiword.batched.host.multiply`; they agree with it within
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -16,15 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from multiword.batched.gpu.plans import Case, Launch, Layout, Tuning, resident_launch, tiled_launch
-from multiword.batched.gpu.storage import Call
+from multiword.batched.gpu.storage import Call, Launcher
 from multiword.runtime.arrays import import_cupy
 from multiword.runtime.kernels import Kernel, Struct
 
 FALLBACKS = (Tuning("resident"), Tuning("tiled", tile_m=2, tile_n=2))
 """For cases that the chosen tuning does not fit; the last one runs every case."""
-
-Launcher = Callable[[Any, Any, Any, Any], None]
-"""What computes a batch, given where A, B, C (or anything) and the result are."""
 
 
 class Parameters(Struct):

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from multiword.batched.gpu.storage import span
+from multiword.batched.gpu.storage import Launcher, span
 from multiword.batched.halfcomplex import HalfComplex
 
 KEPT = 4096
@@ -21,13 +21,12 @@ class CachedLaunch:
 
     Attributes
     ----------
-    launch : a `Launcher`.
     turned : whether the launch is that of the transposed problem, B before A.
     shape, word : of a new result.
     spans : where the bytes of a, b, c and out begin and end, counted from their addresses.
     """
 
-    launch: Any
+    launch: Launcher
     turned: bool
     shape: tuple[int, ...]
     word: Any

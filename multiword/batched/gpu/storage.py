@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import gcd, prod
@@ -12,6 +13,9 @@ import numpy as np
 from multiword.batched.gpu.plans import Case, Layout
 from multiword.batched.problem import Problem, Stack
 from multiword.runtime.arrays import Array, import_cupy
+
+Launcher = Callable[[Any, Any, Any, Any], None]
+"""What computes a batch, given where A, B, C (or anything) and the result are."""
 
 
 @dataclass(frozen=True)
