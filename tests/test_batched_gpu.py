@@ -332,6 +332,16 @@ def test_results_by_columns_and_unhashable_scalars_twice():
         check(to_cpu(batched_matmul(spread, y)), np.broadcast_to(a[:1], a.shape), b)
 
 
+def test_a_product_by_columns_after_a_square_by_columns():
+    cupy = pytest.importorskip("cupy")
+    rng = np.random.default_rng(13)
+    a, b = random_words(rng, (9, 16, 16)), random_words(rng, (9, 16, 16))
+    x, y, out = to_gpu(a), to_gpu(b), cupy.zeros((9, 16, 16), np.float16).swapaxes(-1, -2)
+    for _ in range(2):
+        check(to_cpu(batched_matmul(x, x, out=out)), a, a)
+        check(to_cpu(batched_matmul(x, y, out=out)), a, b)
+
+
 def test_threads_and_streams():
     """Every thread on a stream of its own, sizes and kernels mixed; no result is another's."""
     cupy = pytest.importorskip("cupy")

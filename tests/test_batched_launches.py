@@ -33,11 +33,11 @@ def cupy(monkeypatch):
     return made
 
 
-def call(*addresses, c=None, out=0):
+def call(*addresses, c=None, out=0, transposed=False):
     a, b = (SimpleNamespace(address=x) for x in addresses)
     places = {"c": None if c is None else SimpleNamespace(address=c), "out": SimpleNamespace(address=out)}
     problem = SimpleNamespace(stored_shape=(10, 4, 4), word=np.dtype(np.float16))
-    return SimpleNamespace(a=a, b=b, **places, problem=problem)
+    return SimpleNamespace(a=a, b=b, **places, problem=problem, transposed=transposed)
 
 
 def test_only_the_alignment_of_addresses_counts():
@@ -71,9 +71,20 @@ def test_a_transposed_call_takes_b_first():
     done = []
     a, b, out = Array(1024), Array(4096), Array(8192, strides=(32, 2, 8))
     key = key_of(a, b, None, out, OPTIONS)
-    keep(key, call(4096, 1024, out=8192), lambda *x: done.append(x), a, b, None, out)
+    keep(key, call(4096, 1024, out=8192, transposed=True), lambda *x: done.append(x), a, b, None, out)
     assert relaunch(key, a, b, None, out) is out
     assert done == [(b, a, out, out)]
+
+
+def test_a_transposed_square_is_no_plain_one():
+    """What x·x by columns launched serves x·y by columns, whose operands are two."""
+    done = []
+    x, y, out = Array(1024), Array(4096), Array(8192, strides=(32, 2, 8))
+    key = key_of(x, x, None, out, OPTIONS)
+    keep(key, call(1024, 1024, out=8192, transposed=True), lambda *x: done.append(x), x, x, None, out)
+    assert key == key_of(x, y, None, out, OPTIONS)
+    assert relaunch(key, x, y, None, out) is out
+    assert done == [(y, x, out, out)]
 
 
 def test_calls_with_copied_operands_are_not_kept():

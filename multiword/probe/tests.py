@@ -3,7 +3,7 @@
 First the width of a step and the number F of fraction bits are measured; every later constant is a
 multiple of the last bit kept, so the same tests serve hardware with any number of extra bits.
 All terms of a test lie in one step, except the accumulator c, which an earlier step prepares:
-an engine's contract has no other way to it.
+an engine's contract reaches it no otherwise.
 
 References
 ----------
@@ -121,8 +121,7 @@ class _Steps:
 
 
 _TOP = 14
-"""One and minus one are put here where a small term is looked for between them, so that what is
-left of it is a number of fp16 as well."""
+"""The exponent of the 1 and the -1 around a small term: what is left of it is a number of fp16 then as well."""
 
 
 def _beside_one(value: float, exponent: int) -> list[Term]:

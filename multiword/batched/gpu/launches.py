@@ -21,13 +21,13 @@ class CachedLaunch:
 
     Attributes
     ----------
-    turned : whether the launch is that of the transposed problem, B before A.
+    transposed : whether it is that of the transposed problem, B before A.
     shape, word : of a new result.
     spans : where the bytes of a, b, c and out begin and end, counted from their addresses.
     """
 
     launch: Launcher
-    turned: bool
+    transposed: bool
     shape: tuple[int, ...]
     word: Any
     spans: tuple[tuple[int, int], ...]
@@ -74,7 +74,7 @@ def relaunch(key: tuple[Any, ...], a: Any, b: Any, c: Any, out: Any) -> Any:
         result = sys.modules["cupy"].empty(found.shape, found.word)
     elif _collides(found, arrays):
         return None
-    if found.turned:
+    if found.transposed:
         left, right = right, left
     found.launch(left, right, result if added is None else added, result)
     if out is not None:
@@ -85,15 +85,17 @@ def relaunch(key: tuple[Any, ...], a: Any, b: Any, c: Any, out: Any) -> Any:
 def keep(key: tuple[Any, ...], call: Any, launch: Any, a: Any, b: Any, c: Any, out: Any) -> None:
     """Keep a call whose arrays were used where they are, not copied first."""
     a, b, c, out = _stored(a, b, c, out)
-    places, own = (call.a.address, call.b.address), (a.data.ptr, b.data.ptr)
+    first, second = (b, a) if call.transposed else (a, b)
+    moved = (call.a.address, call.b.address) != (first.data.ptr, second.data.ptr)
     copied = call.c is not None and call.c.address != c.data.ptr
     elsewhere = out is not None and call.out.address != out.data.ptr
-    if copied or elsewhere or places not in (own, own[::-1]):
+    if moved or copied or elsewhere:
         return
     if len(_launches) >= KEPT:
         _launches.clear()
     spans = tuple((0, 0) if x is None else span(x) for x in (a, b, c, out))
-    _launches[key] = CachedLaunch(launch, places != own, call.problem.stored_shape, call.problem.word, spans)
+    shape, word = call.problem.stored_shape, call.problem.word
+    _launches[key] = CachedLaunch(launch, call.transposed, shape, word, spans)
 
 
 def _collides(found: CachedLaunch, arrays: list[Any]) -> bool:

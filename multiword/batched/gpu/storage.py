@@ -29,7 +29,10 @@ class Storage:
 
 @dataclass(frozen=True)
 class Call:
-    """A problem with every stack's place in memory known, and rows of the result contiguous."""
+    """A problem with every stack's place in memory known, and rows of the result contiguous.
+
+    `transposed`: it is the transposed problem, B before A, because the result's columns were.
+    """
 
     case: Case
     a: Storage
@@ -37,6 +40,7 @@ class Call:
     c: Storage | None
     out: Storage
     problem: Problem
+    transposed: bool
 
     @property
     def addresses(self) -> tuple[int, int, int, int]:
@@ -48,7 +52,8 @@ def place(problem: Problem, result: Array) -> Call:
     """Place every stack; a result stored by columns is that of the transposed problem."""
     layout = describe(result, problem.complex, problem.batch)
     assert layout is not None  # `result_array` saw to it
-    if not layout.by_rows:
+    transposed = not layout.by_rows
+    if transposed:
         axes = (-3, -2) if problem.complex else (-2, -1)
         c = None if problem.c is None else problem.c.swapaxes(*axes)
         problem = replace(problem, a=problem.b.T, b=problem.a.T, c=c, out=None)
@@ -68,7 +73,7 @@ def place(problem: Problem, result: Array) -> Call:
         out=layout,
         in_phase=c is None or (c.address - out.address) % 16 == 0,
     )
-    return Call(case, a, b, c, out, problem)
+    return Call(case, a, b, c, out, problem, transposed)
 
 
 def _addend(problem: Problem, out: Layout, result: Array) -> Storage | None:
