@@ -121,7 +121,7 @@ class _Steps:
 
 
 _TOP = 14
-"""The exponent of the 1 and the -1 around a small term: what is left of it is a number of fp16 then as well."""
+"""The exponent of the 1 and the -1 around a small term: what is left of it is then a number of fp16 too."""
 
 
 def _beside_one(value: float, exponent: int) -> list[Term]:
