@@ -9,8 +9,8 @@ import numpy as np
 from multiword.batched import host
 from multiword.batched.gpu.launches import keep, key_of, relaunch
 from multiword.batched.halfcomplex import HalfComplex
-from multiword.batched.problem import Problem, check_problem
-from multiword.runtime.arrays import Array, device_of
+from multiword.batched.problem import check_problem
+from multiword.runtime.arrays import device_of
 
 
 def batched_matmul(
@@ -88,7 +88,9 @@ def batched_matmul(
         return result
     problem = check_problem(a, b, alpha, beta, c, trans_a, trans_b, accumulate, out)
     if problem.xp is np:
-        result = _written(problem, host.multiply(problem))
+        result = host.multiply(problem)
+        if problem.out is not None:
+            problem.out[...] = result
     else:
         # Imported late: it is of no use without CuPy.
         from multiword.batched.gpu.device import multiply
@@ -100,11 +102,3 @@ def batched_matmul(
     if out is not None:
         return out
     return HalfComplex(result) if problem.complex else result
-
-
-def _written(problem: Problem, result: Array) -> Array:
-    """The complete result, in `out` if there is one."""
-    if problem.out is None:
-        return result
-    problem.out[...] = result
-    return problem.out
