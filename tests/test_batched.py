@@ -345,6 +345,8 @@ PAIRS = HalfComplex(np.ones((2, 3, 3, 2), np.float16))
         (lambda: from_complex(ONES, "tf32"), ValueError, "word"),
         (lambda: to_complex(ONES), TypeError, "HalfComplex"),
         (lambda: operational_intensity(1, 1, 1, "split"), ValueError, "layout"),
+        (lambda: operational_intensity(0, 0, 0), ValueError, "must be positive, got 0, 0, 0"),
+        (lambda: least_seconds(4, -1, 4, 10, bandwidth=1e12), ValueError, "must be positive"),
     ],
 )
 def test_bad_input_is_named(call, error, words):
