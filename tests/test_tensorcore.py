@@ -348,6 +348,8 @@ ONES = np.ones((2, 2))
         (lambda: Generation("x", {"fp16": 4}, 24, alignment="RA"), "known are RZ, RN, RD, RU"),
         (lambda: Generation("x", {"fp16": 4}, 24, carry_bits=-1), "carry_bits"),
         (lambda: Blocking(block_k=0), "block_k"),
+        (lambda: Blocking(step=2.5), r"step must be None or an integer of at least 1, got 2\.5"),
+        (lambda: Generation("x", {"fp16": "4"}, 24), "width of fp16 must be an integer"),
         (lambda: Blocking(block_k=8, split_k=2), "one of them"),
     ],
 )
