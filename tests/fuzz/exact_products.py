@@ -1,0 +1,382 @@
+"""The products of `ozaki` against their definition in Python's integers."""
+
+from fractions import Fraction
+
+import numpy as np
+
+import ozaki
+from tests.fuzz.arrays import COMPLEX, REAL, SPECIAL
+from tests.fuzz.draw import (
+    SMALL_INTEGERS,
+    Draw,
+    Mismatch,
+    check,
+    check_one_nan,
+    check_same,
+    difference,
+    plain,
+)
+from tests.fuzz.rational import (
+    FORMATS,
+    exact_product,
+    fixed_product,
+    joined,
+    part_dtype,
+    parts,
+    real_products,
+    rounded_product,
+)
+
+GEMMS = {
+    np.dtype(np.float64): ozaki.accurate_dgemm,
+    np.dtype(np.float32): ozaki.accurate_sgemm,
+    np.dtype(np.complex128): ozaki.accurate_zgemm,
+    np.dtype(np.complex64): ozaki.accurate_cgemm,
+}
+TARGETS = {8: "fp64", 4: "fp32"}
+
+
+def sources(dtype) -> tuple[np.dtype, ...]:
+    """The dtypes that convert to that of a product without rounding, the usual ones more than once."""
+    part = part_dtype(dtype)
+    real = tuple(t for t in REAL if t.itemsize <= part.itemsize)
+    whole = SMALL_INTEGERS if part.itemsize == 4 else (*SMALL_INTEGERS, np.dtype(np.int32), np.dtype(np.int64))
+    pairs = tuple(t for t in COMPLEX if t.itemsize <= 2 * part.itemsize) if dtype.kind == "c" else ()
+    return (*real, *real, *real, *whole, *(5 * pairs))
+
+
+def shapes(draw: Draw, most_k: int = 40) -> tuple[int, int, int]:
+    m, n = draw.shape("(m, n)", 2, 7)
+    k = int(draw.rng.choice([0, 1, 2, 3, int(draw.rng.integers(1, most_k + 1)), int(draw.rng.integers(1, 9))]))
+    if draw.chance(0.02):
+        k, m, n = int(draw.rng.integers(200, 3000)), min(m, 2), min(n, 2)
+    draw.notes.append(f"m, k, n = {m}, {k}, {n}")
+    return m, k, n
+
+
+def operands(draw: Draw, dtype, m: int, k: int, n: int, kind: str | None = None) -> dict:
+    """a, b, trans_a and trans_b for op(A) of (m, k) and op(B) of (k, n)."""
+    given: dict = {}
+    for name, shape in (("a", (m, k)), ("b", (k, n))):
+        choices = (False, False, True, "C") if dtype.kind == "c" else (False, False, True)
+        trans = draw.pick(f"trans_{name}", *choices)
+        given[name] = draw.array(name, shape[::-1] if trans else shape, sources(dtype), kind or draw.kind())
+        given[f"trans_{name}"] = trans
+    return given
+
+
+def op(x: np.ndarray, trans, dtype) -> np.ndarray:
+    x = plain(x).astype(dtype)
+    x = x.T if trans else x
+    return x.conj() if trans == "C" else x
+
+
+def ways(draw: Draw, wide: bool = False) -> dict:
+    """How the product is to be computed: nothing that may change a bit."""
+    scheme = "auto" if wide else draw.pick("scheme", "auto", "residues", "slices")
+    words = ("int8", "fp64", "fp16") if scheme == "slices" else ("int8", "fp64")
+    word = draw.pick("word", None, *words)
+    engines = ("auto", "host") if word == "fp16" and scheme != "slices" else ("auto", "host", "tensorcore")
+    options = {"scheme": scheme, "word": word, "engine": draw.pick("engine", *engines)}
+    if draw.chance(0.3):
+        options["workspace"] = draw.pick("workspace", 2000, 20_000, 200_000, 2**30)
+    return options
+
+
+def call(gemm, given: dict, **options):
+    """The product; None where the workspace was too small, which an error has to say."""
+    try:
+        return gemm(**given, **options)
+    except MemoryError:
+        if options.get("workspace", 2**30) < 2**20:
+            return None
+        raise
+
+
+def fixed_bits(draw: Draw) -> None:
+    """A number of bits: the definition, bit for bit."""
+    dtype = draw.pick("dtype", *GEMMS)
+    m, k, n = shapes(draw)
+    given = operands(draw, dtype, m, k, n)
+    width = int(draw.rng.choice([draw.rng.integers(1, 60), draw.rng.integers(60, 300), draw.rng.integers(300, 2201)], p=[0.7, 0.2, 0.1]))
+    draw.notes.append(f"accuracy={width}")
+    got = call(GEMMS[dtype], given, accuracy=width, **ways(draw, wide=width > 100))
+    if got is not None:
+        a, b = op(given["a"], given["trans_a"], dtype), op(given["b"], given["trans_b"], dtype)
+        expected = fixed_product(a, b, width, dtype)
+        check_same("bits", got, expected)
+        check_one_nan("bits: NaN", got)
+
+
+def exact(draw: Draw) -> None:
+    """ "exact": the correctly rounded product."""
+    dtype = draw.pick("dtype", *GEMMS)
+    m, k, n = shapes(draw)
+    given = operands(draw, dtype, m, k, n)
+    got = call(GEMMS[dtype], given, accuracy="exact", **ways(draw, wide=True))
+    if got is not None:
+        a, b = op(given["a"], given["trans_a"], dtype), op(given["b"], given["trans_b"], dtype)
+        check_same("exact", got, rounded_product(a, b, dtype))
+        check_one_nan("exact: NaN", got)
+
+
+def scaled(x: np.ndarray, factor, dtype) -> np.ndarray:
+    """factor·x, every real product and sum rounded once."""
+    with np.errstate(all="ignore"):
+        if dtype.kind != "c":
+            return x * dtype.type(factor)
+        f = np.dtype(dtype).type(factor)
+        real = x.real * f.real - x.imag * f.imag
+        return joined([real, x.real * f.imag + x.imag * f.real], dtype)
+
+
+def alpha_beta_c(draw: Draw) -> None:
+    """alpha, beta, c and out: rounded in turn."""
+    dtype = draw.pick("dtype", *GEMMS)
+    m, k, n = shapes(draw, 12)
+    given = operands(draw, dtype, m, k, n)
+    factors = [1.0, 0.0, -1.0, 0.1, 3, -2.5, 1e-30, 1e30, float("inf"), float("nan"), np.float32(0.3), True, np.int64(7)]
+    factors += [1 + 2j, 1e-20 - 3j] if dtype.kind == "c" else []
+    alpha, beta = draw.pick("alpha", *factors), draw.pick("beta", *factors)
+    c = draw.array("c", (m, n), sources(dtype), draw.kind())
+    out = draw.array("out", (m, n), (dtype,), "normal") if draw.chance(0.4) else None
+    if out is not None and (not out.flags.writeable or out.dtype != dtype or 0 in out.strides):
+        out = None
+    got = GEMMS[dtype](**given, alpha=alpha, beta=beta, c=c, out=out, accuracy="exact")
+    check("alpha, beta, c: out", out is None or got is out, "out was not returned")
+    a, b = op(given["a"], given["trans_a"], dtype), op(given["b"], given["trans_b"], dtype)
+    expected = rounded_product(a, b, dtype)
+    if alpha != 1:
+        expected = scaled(expected, alpha, dtype)
+    if beta != 0:
+        with np.errstate(all="ignore"):
+            addend = scaled(plain(c).astype(dtype), beta, dtype)
+            expected = joined([x + y for x, y in zip(parts(expected), parts(addend), strict=True)], dtype)
+    check_same("alpha, beta, c", got, expected)
+    check_one_nan("alpha, beta, c: NaN", got)
+
+
+def certified(draw: Draw) -> None:
+    """ "fp64" and "fp32": the error is within the bound of the plan, which is below k·u."""
+    dtype = draw.pick("dtype", *GEMMS)
+    m, k, n = shapes(draw, 60)
+    given = operands(draw, dtype, m, k, n)
+    accuracy = draw.pick("accuracy", "fp64", "fp32", 20, 53)
+    got = GEMMS[dtype](**given, accuracy=accuracy)
+    if 0 in (m, k, n):
+        check_same("empty", got, np.zeros((m, n), dtype))
+        return
+    a, b = op(given["a"], given["trans_a"], dtype), op(given["b"], given["trans_b"], dtype)
+    planned = ozaki.plan(a, b, accuracy=accuracy)
+    length = k * (2 if dtype.kind == "c" else 1)
+    if isinstance(accuracy, str):
+        unit = 2.0 ** -FORMATS[np.dtype({"fp64": np.float64, "fp32": np.float32}[accuracy])][0]
+        check("bound above k·u", planned.bound <= length * unit, f"bound {planned.bound / unit:.3g} u, k = {length}")
+    check("plan", planned.shape == (m, k, n) and planned.dtype == dtype.name and str(planned), repr(planned))
+    check_error(got, a, b, planned.bound, dtype)
+
+
+def check_error(got: np.ndarray, a: np.ndarray, b: np.ndarray, bound: float, dtype) -> None:
+    """|C - AB| <= bound·|A||B| and half a unit in the last place of C; Inf and NaN as IEEE has them."""
+    precision, emin, emax = FORMATS[part_dtype(dtype)]
+    for (x, y), c in zip(real_products(a, b), parts(got), strict=True):
+        expected = rounded_product(x, y, part_dtype(dtype))
+        whole, unit = exact_product(x, y)
+        magnitude, _ = exact_product(np.abs(x), np.abs(y))
+        rows, columns = np.isfinite(x).all(axis=1), np.isfinite(y).all(axis=0)
+        allowed = Fraction(bound) if np.isfinite(bound) else None
+        for i, j in np.ndindex(*whole.shape):
+            value, want = float(c[i, j]), float(expected[i, j])
+            if not (rows[i] and columns[j]):
+                check("Inf and NaN", value == want or np.isnan(value) and np.isnan(want), f"[{i}, {j}] is {value}, IEEE gives {want}")
+                continue
+            if value == want or allowed is None:
+                continue
+            step = Fraction(2) ** unit
+            if not np.isfinite(value):
+                largest = Fraction(2) ** (emax + 1) * (1 - Fraction(2) ** (-precision - 1))
+                error = largest - abs(whole[i, j]) * step
+                last = 0
+            else:
+                error = abs(Fraction(value) - whole[i, j] * step)
+                last = max(int(np.frexp(value)[1]) if value else emin, emin + 1) - precision
+            if error > allowed * magnitude[i, j] * step + Fraction(2) ** last / 2:
+                scale = float(error / (magnitude[i, j] * step)) if magnitude[i, j] else np.inf
+                raise Mismatch("error above its bound", f"[{i}, {j}] is {value!r}, exact {want!r}, error {scale:.3g} |A||B|, bound {bound:.3g}")
+
+
+def invariant(draw: Draw) -> None:
+    """Schemes, words, engines, panels, layouts, prepared operands: the same bits."""
+    dtype = draw.pick("dtype", *GEMMS)
+    m, k, n = shapes(draw, 60)
+    given = operands(draw, dtype, m, k, n)
+    accuracy = draw.pick("accuracy", "fp64", "fp32", 30, 53, 70, "exact")
+    reference = GEMMS[dtype](**given, accuracy=accuracy)
+    a, b = op(given["a"], given["trans_a"], dtype), op(given["b"], given["trans_b"], dtype)
+    check_same("layout or dtype changes bits", GEMMS[dtype](a, b, accuracy=accuracy), reference)
+    spread = isinstance(accuracy, str) and any(x.size and np.isfinite(x).all() and _octaves(x) > 150 for x in (a, b))
+    got = call(GEMMS[dtype], given, accuracy=accuracy, **ways(draw, wide=spread))
+    if got is not None:
+        check_same("scheme, word, engine or panels change bits", got, reference)
+    left, right = ozaki.prepare(a), ozaki.prepare(b, "right")
+    prepared = [("left", (left, b)), ("both", (left, right)), ("right", (a, right)), ("again", (left, right))]
+    for note, pair in prepared:
+        check_same("a prepared operand changes bits", GEMMS[dtype](*pair, accuracy=accuracy), reference, note)
+
+
+def _octaves(x: np.ndarray) -> int:
+    exponents = [np.frexp(p[p != 0])[1] for p in parts(x)]
+    together = np.concatenate([e.ravel() for e in exponents])
+    return int(together.max() - together.min()) if together.size else 0
+
+
+def permuted_rows(draw: Draw) -> None:
+    """The order of the rows of A and of the columns of B moves the results and changes none."""
+    dtype = draw.pick("dtype", *GEMMS)
+    m, k, n = shapes(draw, 60)
+    a, b = (draw.array(name, s, (dtype,), draw.kind()) for name, s in (("a", (m, k)), ("b", (k, n))))
+    accuracy = draw.pick("accuracy", "fp64", "fp32", 40, "exact")
+    rows, columns = draw.rng.permutation(m), draw.rng.permutation(n)
+    reference = GEMMS[dtype](a, b, accuracy=accuracy)
+    got = GEMMS[dtype](a[rows], b[:, columns], accuracy=accuracy)
+    check_same("order of rows", got, reference[rows][:, columns])
+    shift = draw.size("shift", -20, 20)
+    with np.errstate(all="ignore"):
+        other = plain(a) * part_dtype(dtype).type(2.0**shift)
+    if difference(other * part_dtype(dtype).type(2.0**-shift), plain(a)) is None and np.isfinite(other).all():
+        with np.errstate(all="ignore"):
+            moved = GEMMS[dtype](other, b, accuracy=accuracy)
+            back = moved * part_dtype(dtype).type(2.0**-shift)
+            fits = all(np.isfinite(p).all() and (np.abs(p[p != 0]) > float(np.finfo(p.dtype).tiny) * 2.0**21).all() for x in (moved, reference) for p in parts(x))
+        if fits:
+            check_same("power of two", back, reference)
+
+
+def permuted_inner(draw: Draw) -> None:
+    """The order of the inner dimension changes no bit."""
+    dtype = draw.pick("dtype", *GEMMS)
+    m, k, n = shapes(draw, 60)
+    k = int(draw.rng.choice([k, draw.rng.integers(250, 700)], p=[0.7, 0.3]))
+    kinds = draw.kind(), draw.kind()
+    a, b = draw.array("a", (m, k), (dtype,), kinds[0]), draw.array("b", (k, n), (dtype,), kinds[1])
+    accuracy = draw.pick("accuracy", "fp64", "fp32", 40, "exact")
+    order = draw.rng.permutation(k)
+    reference = GEMMS[dtype](a, b, accuracy=accuracy)
+    check_same(f"order of k, {accuracy}", GEMMS[dtype](a[:, order], b[order], accuracy=accuracy), reference)
+
+
+def without_nonfinite(draw: Draw) -> None:
+    """Rows with an Inf or NaN change nothing in the others."""
+    dtype = draw.pick("dtype", *GEMMS)
+    m, k, n = draw.size("m", 2, 8), draw.size("k", 1, 30), draw.size("n", 2, 8)
+    kind = draw.kind(0)
+    a, b = (plain(draw.array(name, s, (dtype,), kind)) for name, s in (("a", (m, k)), ("b", (k, n))))
+    accuracy = draw.pick("accuracy", "fp64", "fp32", 40, "exact")
+    row, column = int(draw.rng.integers(m)), int(draw.rng.integers(n))
+    reference = GEMMS[dtype](np.delete(a, row, 0), np.delete(b, column, 1), accuracy=accuracy)
+    a[row, int(draw.rng.integers(k))] = draw.pick("there", np.inf, -np.inf, np.nan)
+    b[int(draw.rng.integers(k)), column] = np.inf
+    got = GEMMS[dtype](a, b, accuracy=accuracy)
+    check_same("Inf disturbs other rows", np.delete(np.delete(got, row, 0), column, 1), reference)
+
+
+def matmul(draw: Draw) -> None:
+    """Stacks and vectors: as numpy.matmul, each product with the bits that it has alone."""
+    choices = (*REAL, *COMPLEX, *SMALL_INTEGERS, np.dtype(np.int32))
+    batch = draw.shape("batch", int(draw.rng.integers(0, 3)), 3)
+    m, k, n = shapes(draw, 12)
+    left_batch = tuple(1 if draw.chance(0.2) else s for s in batch)[int(draw.rng.integers(0, len(batch) + 1)) :]
+    a = draw.array("a", (k,) if draw.chance(0.15) else (*left_batch, m, k), choices, draw.kind())
+    b = draw.array("b", (k,) if draw.chance(0.15) else (*batch, k, n), choices, draw.kind())
+    accuracy = draw.pick("accuracy", None, "fp64", "exact", "fp32", 45)
+    options = {key: value for key, value in ways(draw, wide=True).items() if key != "word"}
+    try:
+        got = ozaki.matmul(a, b, accuracy=accuracy, **options)
+    except MemoryError:
+        check("MemoryError", options.get("workspace", 2**30) < 2**20, "MemoryError")
+        return
+    small = {np.dtype(np.float16), np.dtype(np.float32), REAL[3]}
+    types = {x.dtype.newbyteorder("=") for x in (a, b)}
+    dtype = np.dtype(np.float64)
+    if types <= {*small, np.dtype(np.complex64)}:
+        dtype = np.dtype(np.float32 if types <= small else np.complex64)
+    elif any(t.kind == "c" for t in types):
+        dtype = np.dtype(np.complex128)
+    chosen = accuracy or TARGETS[part_dtype(dtype).itemsize]
+    with np.errstate(all="ignore"):
+        form = np.matmul(np.zeros(a.shape), np.zeros(b.shape))
+    check("matmul: shape", got.shape == form.shape and got.dtype == dtype, f"{got.dtype} {got.shape}, expected {dtype} {form.shape}")
+    x = plain(a).astype(dtype)
+    y = plain(b).astype(dtype)
+    x = x[None] if x.ndim == 1 else x
+    y = y[:, None] if y.ndim == 1 else y
+    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    x, y = np.broadcast_to(x, (*lead, *x.shape[-2:])), np.broadcast_to(y, (*lead, *y.shape[-2:]))
+    whole = np.asarray(got).reshape(*lead, x.shape[-2], y.shape[-1])
+    for index in np.ndindex(*lead):
+        alone = GEMMS[dtype](x[index], y[index], accuracy=chosen)
+        check_same("a stack's bits are not those of its matrices", whole[index], alone)
+        if accuracy == "exact" and whole[index].size < 40:
+            check_same("matmul exact", whole[index], rounded_product(x[index], y[index], dtype))
+
+
+def wide_integers(draw: Draw) -> None:
+    """64-bit integers beyond 2**53 in "exact": right, or refused."""
+    dtypes = (np.dtype(np.int64), np.dtype(np.uint64))
+    m, k, n = draw.size("m", 1, 3), draw.size("k", 1, 4), draw.size("n", 1, 3)
+    pair = []
+    for name, shape in (("a", (m, k)), ("b", (k, n))):
+        dtype = dtypes[int(draw.rng.integers(2))]
+        info = np.iinfo(dtype)
+        x = draw.rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+        x = x >> dtype.type(draw.rng.integers(0, 64))
+        draw.notes.append(f"{name} = np.{dtype.name}({x.tolist()})")
+        pair.append(x)
+    try:
+        got = ozaki.accurate_dgemm(*pair, accuracy="exact")
+    except TypeError:
+        check("refuses integers below 2**53", any(int(abs(x.astype(object)).max()) > 2**53 for x in pair), "TypeError")
+        return
+    check_same("integers beyond 2**53 are rounded", got, rounded_product(*pair, np.dtype(np.float64)))
+
+
+def mukunoki(draw: Draw) -> None:
+    """The paper's algorithms: slices that add up, and with all of them the correctly rounded product."""
+    m, k, n = shapes(draw)
+    kinds = [kind if kind != SPECIAL or draw.chance(0.3) else "normal" for kind in (draw.kind(), draw.kind())]
+    a = draw.array("a", (m, k), REAL, kinds[0])
+    b = draw.array("b", (k, n), REAL, kinds[1])
+    engine = draw.pick("engine", "auto", "host", "tensorcore")
+    got = ozaki.mukunoki_dgemm(a, b, summation="nearsum", engine=engine)
+    check_same("mukunoki nearsum", got, rounded_product(plain(a), plain(b), np.dtype(np.float64)))
+    plainly = ozaki.mukunoki_dgemm(a, b, engine="host")
+    check_same("mukunoki engines", ozaki.mukunoki_dgemm(a, b, engine="tensorcore"), plainly)
+    finite = all(np.isfinite(plain(x).astype(np.float64)).all() for x in (a, b))
+    if not finite or 0 in (m, k, n):
+        return
+    count = ozaki.slice_count(a, b)
+    split = ozaki.mukunoki_split(a)
+    rebuilt = [Fraction(0)] * (m * k)
+    for words, exponents in zip(split.slices, split.exponents, strict=True):
+        for i, w in enumerate(words.astype(float).ravel().tolist()):
+            rebuilt[i] += Fraction(w) * Fraction(2) ** int(exponents[i // k])
+    want = [Fraction(v) for v in plain(a).astype(np.float64).ravel().tolist()]
+    check("mukunoki_split does not add up", rebuilt == want, f"{len(split.slices)} slices of {split.bits} bits")
+    same = ozaki.mukunoki_dgemm(a, b, slices="estimated", engine="host")
+    if count:
+        check_same("estimated slices", same, ozaki.mukunoki_dgemm(a, b, slices=count, engine="host"))
+
+
+CHECKS = {
+    "gemm, bits": fixed_bits,
+    "gemm, exact": exact,
+    "gemm, alpha beta c out": alpha_beta_c,
+    "gemm, certified": certified,
+    "gemm, same bits": invariant,
+    "gemm, order of rows": permuted_rows,
+    "gemm, order of k": permuted_inner,
+    "gemm, Inf and NaN": without_nonfinite,
+    "gemm, int64": wide_integers,
+    "matmul": matmul,
+    "mukunoki": mukunoki,
+}
