@@ -68,7 +68,9 @@ def integers(x) -> tuple[np.ndarray, int]:
     """An object array of integers and an exponent e: x = integers·2**e; what is not finite counts as 0."""
     x = np.asarray(x)
     if x.dtype.kind in "iub":
-        return x.astype(object) + 0, 0
+        result = np.empty(x.shape, object)
+        result.reshape(-1)[:] = list(map(int, x.ravel().tolist()))
+        return result, 0
     wide = x.astype(np.float64)
     wide = np.where(np.isfinite(wide), wide, 0.0)
     significand, exponent = np.frexp(wide)
@@ -201,7 +203,8 @@ def real_dot(pairs) -> tuple[int, int, float | None]:
             signs = [np.where(np.isfinite(v), np.copysign((v != 0).astype(float), v), v) for v in (a, b)]
             products = sign * signs[0] * signs[1]
             special += float(products[~np.isfinite(products)].sum())
-            zeros += [np.signbit(products) & (products == 0)]
+            whole = x.dtype.kind in "iub" and y.dtype.kind in "iub"  # these know no -0
+            zeros += [np.signbit(products) & (products == 0) & (not whole)]
     if special != 0:
         return 0, 0, special
     for sign, x, y in pairs:
