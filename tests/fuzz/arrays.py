@@ -140,17 +140,18 @@ def place(x: np.ndarray, layout: str, xp: Any = np) -> Any:
     "broadcast" repeats the first row, so that its numbers are others.
     """
     shape, nd = x.shape, x.ndim
-    if layout == "F":
-        return xp.asfortranarray(xp.asarray(x)) if nd else xp.asarray(x)
+    if layout == "F" and nd:
+        return moved(np.ascontiguousarray(x.T), xp).T
     if layout == "strided" and nd:
         return _filled(xp, (*shape[:-1], 2 * shape[-1] + 1), x, (..., slice(1, None, 2)))
     if layout == "reversed" and nd:
-        return xp.asarray(x[(slice(None, None, -1),) * nd].copy())[(slice(None, None, -1),) * nd]
+        backwards = (slice(None, None, -1),) * nd
+        return moved(np.ascontiguousarray(x[backwards]), xp)[backwards]
     if layout == "broadcast" and nd and shape[0]:
-        return xp.broadcast_to(xp.asarray(x[:1].copy()), shape)
+        return xp.broadcast_to(moved(x[:1].copy(), xp), shape)
     if layout == "transposed" and nd > 1:
-        order = (*range(1, nd), 0)
-        return xp.asarray(np.ascontiguousarray(x.transpose(order))).transpose((nd - 1, *range(nd - 1)))
+        turned = np.ascontiguousarray(x.transpose((*range(1, nd), 0)))
+        return moved(turned, xp).transpose((nd - 1, *range(nd - 1)))
     if layout == "window" and nd:
         return _filled(xp, tuple(n + 3 for n in shape), x, tuple(slice(1, n + 1) for n in shape))
     if layout == "offset":
@@ -161,14 +162,30 @@ def place(x: np.ndarray, layout: str, xp: Any = np) -> Any:
         memory = np.empty(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(shape)
         memory[...] = x
         return memory
-    result = xp.array(x)
+    result = moved(x.copy(), xp)
     if layout == "readonly":
         result.setflags(write=False)
     return result
+
+
+def moved(x: np.ndarray, xp: Any) -> Any:
+    """A contiguous NumPy array as one of `xp`."""
+    if xp is np:
+        return x
+    if x.dtype == BFLOAT16:  # CuPy copies it as what it is made of
+        return xp.asarray(x.view(np.uint16)).view(BFLOAT16)
+    return xp.asarray(x)
+
+
+def fetched(x: Any) -> np.ndarray:
+    """An array of either library, or a scalar, as a NumPy array."""
+    if not hasattr(x, "get"):
+        return np.asarray(x)
+    return x.view(np.uint16).get().view(BFLOAT16) if x.dtype == BFLOAT16 else x.get()
 
 
 def _filled(xp: Any, shape: tuple[int, ...], x: np.ndarray, where: Any) -> Any:
     """A view of a larger array, in which everything else is a number that would show."""
     memory = np.full(shape, 77, x.dtype)
     memory[where] = x
-    return xp.asarray(memory)[where]
+    return moved(memory, xp)[where]

@@ -18,8 +18,9 @@ class Mismatch(AssertionError):
 class Draw:
     """Random choices, noted by name so that a failing case can be described."""
 
-    def __init__(self, seed: Any, layouts: tuple[str, ...] = HOST_LAYOUTS) -> None:
+    def __init__(self, seed: Any, layouts: tuple[str, ...] = HOST_LAYOUTS, case: int = 0) -> None:
         self.rng = np.random.default_rng(seed)
+        self.case = case
         self.layouts = layouts
         self.notes: list[str] = []
 

@@ -201,7 +201,7 @@ def matmul(draw: Draw) -> None:
         a = np.broadcast_to(x, (*batch, m, k))[index]
         b = np.broadcast_to(y, (*batch, k, n))[index]
         addend = beta * plain(c)[index].astype(FLOAT64) if beta else np.zeros((m, n))
-        _within(got[index], a, b, alpha, addend, beta_k, 2.0**-22 if unscaled else 0.0)
+        within(got[index], a, b, alpha, addend, beta_k, 2.0**-22 if unscaled else 0.0)
 
 
 def _op(x: np.ndarray, trans: bool) -> np.ndarray:
@@ -209,7 +209,7 @@ def _op(x: np.ndarray, trans: bool) -> np.ndarray:
     return x.swapaxes(-1, -2) if trans else x
 
 
-def _within(got, a, b, alpha, addend, bound: float, words: float) -> None:
+def within(got, a, b, alpha, addend, bound: float, words: float) -> None:
     """|got - (alpha·AB + addend)| <= bound·|alpha|·|A||B| and the roundings that follow.
 
     words : what words too small for their format add, in units of the row's largest elements.
@@ -272,10 +272,10 @@ def batched(draw: Draw) -> None:
         parts = [result[index][..., p] for p in (0, 1)] if pairs else [result[index]]
         adds = [plain(c)[index][..., p] for p in (0, 1)] if pairs and beta else [plain(c)[index]] if beta else [None, None]
         for got_part, (x, y), add in zip(parts, real_products(a[index], b[index]), adds, strict=False):
-            _within_batched(got_part, x, y, alpha, beta, add, accumulate, word)
+            within_batched(got_part, x, y, alpha, beta, add, accumulate, word)
 
 
-def _within_batched(got, a, b, alpha, beta, c, accumulate, word) -> None:
+def within_batched(got, a, b, alpha, beta, c, accumulate, word) -> None:
     v = Fraction(1, 2**23) if accumulate == "fp32" else Fraction(1, 2**10)
     k, special = a.shape[1], special_product(a, b)
     whole, e = exact_product(a, b)
