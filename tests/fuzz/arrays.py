@@ -9,7 +9,9 @@ from tests.fuzz.rational import BFLOAT16, FORMATS, part_dtype
 
 REAL = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16), BFLOAT16)
 COMPLEX = (np.dtype(np.complex128), np.dtype(np.complex64))
-INTEGERS = tuple(np.dtype(t) for t in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "?"))
+INTEGERS = tuple(
+    np.dtype(t) for t in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "?")
+)
 
 KINDS = (
     "normal",
@@ -110,7 +112,9 @@ def _real(rng, spec: Spec, precision: int, emin: int, emax: int) -> np.ndarray:
     if kind == "zeros":
         return rng.choice([0.0, -0.0], shape)
     if kind == "sparse":
-        return np.where(rng.integers(0, 8, shape) == 0, rng.standard_normal(shape), rng.choice([0.0, -0.0], shape))
+        return np.where(
+            rng.integers(0, 8, shape) == 0, rng.standard_normal(shape), rng.choice([0.0, -0.0], shape)
+        )
     if kind == "powers":
         spread = min(spec.octaves, -emin)
         return rng.choice([-1.0, 1.0], shape) * 2.0 ** rng.integers(-spread, spread + 1, shape).astype(float)
@@ -119,7 +123,7 @@ def _real(rng, spec: Spec, precision: int, emin: int, emax: int) -> np.ndarray:
 
 
 def _cancelling(rng, x: np.ndarray, precision: int) -> np.ndarray:
-    """Numbers of which the second half is the first, negated, a few last bits apart, shuffled along an axis."""
+    """Numbers of which half are the other half, negated, a few last bits apart, in any order."""
     flat = x.reshape(-1).copy()
     half = flat.size // 2
     flat[half : 2 * half] = -flat[:half] + (rng.integers(0, 4, half) == 0) * rng.integers(-2, 3, half)

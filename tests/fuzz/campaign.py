@@ -37,12 +37,20 @@ class Tally:
         """Function by function: cases and mismatches; then the mismatches by sort."""
         rows = [("function", "cases", "mismatches", "seconds")]
         for name in self.cases:
-            rows.append((name, f"{self.cases[name]:,}", f"{self.failed[name]:,}", f"{self.seconds[name]:.0f}"))
-        total = f"{sum(self.cases.values()):,}", f"{sum(self.failed.values()):,}", f"{sum(self.seconds.values()):.0f}"
+            rows.append(
+                (name, f"{self.cases[name]:,}", f"{self.failed[name]:,}", f"{self.seconds[name]:.0f}")
+            )
+        total = (
+            f"{sum(self.cases.values()):,}",
+            f"{sum(self.failed.values()):,}",
+            f"{sum(self.seconds.values()):.0f}",
+        )
         rows.append(("all", *total))
         widths = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = [
-            "  ".join((row[0].ljust(widths[0]), *(v.rjust(w) for v, w in zip(row[1:], widths[1:], strict=True))))
+            "  ".join(
+                (row[0].ljust(widths[0]), *(v.rjust(w) for v, w in zip(row[1:], widths[1:], strict=True)))
+            )
             for row in rows
         ]
         if self.mismatches:

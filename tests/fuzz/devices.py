@@ -21,7 +21,8 @@ import numpy as np
 
 from tests.fuzz.arrays import LAYOUTS, fetched, place, values
 from tests.fuzz.campaign import Tally, one_case, reproducer, seed_of
-from tests.fuzz.device_cases import FAMILIES, LONGEST, SWEEPS, Call
+from tests.fuzz.device_cases import FAMILIES
+from tests.fuzz.device_products import LONGEST, SWEEPS, Call
 from tests.fuzz.draw import Draw, Mismatch, check_one_nan, check_same
 
 COMMAND = "tests.fuzz.devices"
@@ -98,7 +99,9 @@ def judge_one(call: Call, host: dict, cpu: tuple, gpu: tuple, note: str) -> None
     (expected, refused), (got, error) = cpu, gpu
     kinds = [None if e is None else e.split(":")[0] for e in (refused, error)]
     if kinds[0] != kinds[1]:
-        raise Mismatch(f"{kinds[1] or 'no error'} instead of {kinds[0] or 'a result'}", f"{note}: {error or refused}")
+        raise Mismatch(
+            f"{kinds[1] or 'no error'} instead of {kinds[0] or 'a result'}", f"{note}: {error or refused}"
+        )
     if error is not None:
         return
     if call.judge is not None:
@@ -126,12 +129,17 @@ def sweep_units(names: list[str]) -> list[tuple[str, range]]:
     """The sweeps, cut into parts of one width each: the widest, which take longest, first."""
     size = LONGEST + 1
     units = [
-        (i, name, range(i * size, (i + 1) * size)) for name in names if name in SWEEPS for i in range(SWEEPS[name][3])
+        (i, name, range(i * size, (i + 1) * size))
+        for name in names
+        if name in SWEEPS
+        for i in range(SWEEPS[name][3])
     ]
     return [(name, cases) for _, name, cases in sorted(units, key=lambda unit: -unit[0])]
 
 
-def work(rank: int, processes: int, seconds: float, seed: int, names: list[str], dry: bool) -> tuple[Tally, list[str]]:
+def work(
+    rank: int, processes: int, seconds: float, seed: int, names: list[str], dry: bool
+) -> tuple[Tally, list[str]]:
     """The share of one process: its results, and remarks on what it could not do."""
     device, tally, remarks = Device(dry), Tally(), []
     start = time.monotonic()
@@ -162,7 +170,7 @@ def work(rank: int, processes: int, seconds: float, seed: int, names: list[str],
             return tally, remarks
     if left:
         remarks.append(f"process {rank} did not reach {left} of its {len(units)} widths: give more --minutes")
-    numbers = {name: rank for name in random}
+    numbers = dict.fromkeys(random, rank)
     while random and time.monotonic() - start < seconds:
         name = min(random, key=lambda n: tally.seconds[n])
         if not run(name, numbers[name]):
@@ -171,7 +179,9 @@ def work(rank: int, processes: int, seconds: float, seed: int, names: list[str],
     return tally, remarks
 
 
-def campaign(seconds: float, seed: int, processes: int, names: list[str], dry: bool) -> tuple[Tally, list[str]]:
+def campaign(
+    seconds: float, seed: int, processes: int, names: list[str], dry: bool
+) -> tuple[Tally, list[str]]:
     """All processes' shares, put together."""
     tally, remarks = Tally(), []
     for name in names:
@@ -210,7 +220,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", help=f"one of: {'; '.join(FAMILIES)}")
     parser.add_argument("--case", type=int, help="repeat this case of --only alone")
     parser.add_argument("--show", type=int, default=20, help="how many reproducers to print")
-    parser.add_argument("--dry", action="store_true", help="NumPy against NumPy: try the command without a GPU")
+    parser.add_argument(
+        "--dry", action="store_true", help="NumPy against NumPy: try the command without a GPU"
+    )
     options = parser.parse_args(arguments)
     if options.only and options.only not in FAMILIES:
         parser.error(f"unknown function {options.only!r}; known are {'; '.join(FAMILIES)}")
@@ -222,7 +234,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.case is not None:
         draw, mismatch = one(options.only, options.case, options.seed, Device(options.dry))
         found = ["no mismatch", *draw.notes] if mismatch is None else []
-        print("\n".join(found) or reproducer(COMMAND, options.only, options.seed, options.case, draw, mismatch))
+        print(
+            "\n".join(found) or reproducer(COMMAND, options.only, options.seed, options.case, draw, mismatch)
+        )
         return mismatch is not None
     names = [options.only] if options.only else list(FAMILIES)
     tally, remarks = campaign(60 * options.minutes, options.seed, options.processes, names, options.dry)

@@ -1,16 +1,17 @@
 """Public functions against exact references, on the CPU.
 
-    python -m tests.fuzz.exact [--minutes M] [--seed S] [--only NAME [--case N]]
+python -m tests.fuzz.exact [--minutes M] [--seed S] [--only NAME [--case N]]
 """
 
 import argparse
 import sys
 
-from tests.fuzz import exact_products, exact_sums, exact_words
+from tests.fuzz import exact_matmul, exact_products, exact_state, exact_sums, exact_words
 from tests.fuzz.campaign import one_case, reproducer, run, seed_of
 from tests.fuzz.draw import Draw
 
-CHECKS = {**exact_products.CHECKS, **exact_sums.CHECKS, **exact_words.CHECKS}
+_MODULES = exact_products, exact_matmul, exact_sums, exact_state, exact_words
+CHECKS = {name: check for module in _MODULES for name, check in module.CHECKS.items()}
 COMMAND = "tests.fuzz.exact"
 
 

@@ -47,7 +47,9 @@ def round_to(draw: Draw) -> None:
     """`round_to`, every format and rounding."""
     name, mode = draw.pick("format", *STORED), draw.pick("rounding", "RN", "RZ", "RNA")
     kinds = tuple(t for t in INTEGERS if t.itemsize < 8)
-    x = draw.array("x", draw.shape("shape", int(draw.rng.integers(0, 3)), 9), (*REAL, *REAL, *kinds), draw.kind())
+    x = draw.array(
+        "x", draw.shape("shape", int(draw.rng.integers(0, 3)), 9), (*REAL, *REAL, *kinds), draw.kind()
+    )
     check_same("round_to", multiword.round_to(x, name, mode), rounded_array(plain(x), name, mode))
 
 
@@ -65,18 +67,30 @@ def split_join(draw: Draw) -> None:
     overflowed = np.zeros(values.size, bool)
     for i, got in enumerate(words):
         found = np.asarray(got).astype(FLOAT64).ravel()
-        check("split: dtype", got.dtype == STORED[word] and got.shape == values.shape, f"{got.dtype} {got.shape}")
+        check(
+            "split: dtype",
+            got.dtype == STORED[word] and got.shape == values.shape,
+            f"{got.dtype} {got.shape}",
+        )
         for j, r in enumerate(rest):
             if overflowed[j]:
                 continue
             if beyond[j]:
                 wanted = float(values.ravel()[j]) if i == 0 else 0.0
-                check("split: Inf and NaN", found[j] == wanted or math.isnan(found[j]) and math.isnan(wanted), f"word {i} of {values.ravel()[j]} is {found[j]}")
+                check(
+                    "split: Inf and NaN",
+                    found[j] == wanted or (math.isnan(found[j]) and math.isnan(wanted)),
+                    f"word {i} of {values.ravel()[j]} is {found[j]}",
+                )
                 continue
             n, d = r.numerator, r.denominator
             wanted = rounded(n, 1 - d.bit_length(), format_of(word), mode)
-            check("split", found[j] == wanted, f"word {i} of {values.ravel()[j]!r} is {found[j]!r}, expected {wanted!r}")
-            if not math.isfinite(wanted):
+            check(
+                "split",
+                found[j] == wanted,
+                f"word {i} of {values.ravel()[j]!r} is {found[j]!r}, expected {wanted!r}",
+            )
+            if abs(r) >= 2 ** (format_of(word)[2] + 1) or not math.isfinite(wanted):
                 overflowed[j] = True  # what is left means nothing
                 continue
             sums[j] += Fraction(wanted) / 2 ** (step * i)
@@ -111,7 +125,11 @@ def tensor_core(draw: Draw) -> None:
     storage = FLOAT32 if word == "tf32" else STORED[word]
     kinds = [draw.kind(0.15) for _ in range(3)]
     a, b = draw.array("a", (m, k), (storage,), kinds[0]), draw.array("b", (k, n), (storage,), kinds[1])
-    c = draw.array("c", (m, n), (FLOAT32 if target == "fp32" else FLOAT16,), kinds[2]) if draw.chance(0.6) else None
+    c = (
+        draw.array("c", (m, n), (FLOAT32 if target == "fp32" else FLOAT16,), kinds[2])
+        if draw.chance(0.6)
+        else None
+    )
     got = multiword.TensorCore(chip, accumulate=target).gemm(a, b, c, word=word)
     if k == 0 and c is not None:
         return  # without a step c is returned as it is
@@ -120,7 +138,9 @@ def tensor_core(draw: Draw) -> None:
     wanted = np.zeros((m, n), got.dtype)
     with np.errstate(all="ignore"):
         for i, j in np.ndindex(m, n):
-            wanted[i, j] = reference_dot(left[i].tolist(), right[:, j].tolist(), float(start[i, j]), word, target, chip)
+            wanted[i, j] = reference_dot(
+                left[i].tolist(), right[:, j].tolist(), float(start[i, j]), word, target, chip
+            )
     check("tensor core: dtype", got.dtype == (FLOAT32 if target == "fp32" else FLOAT16), str(got.dtype))
     check_same("tensor core", got, wanted)
 
@@ -130,9 +150,14 @@ def tensor_core_int8(draw: Draw) -> None:
     m, k, n = draw.size("m", 0, 4), draw.size("k", 0, 70), draw.size("n", 0, 4)
     a, b = (draw.array(name, s, (np.dtype(np.int8),), "wide") for name, s in (("a", (m, k)), ("b", (k, n))))
     got = multiword.TensorCore().gemm(a, b, word="int8")
-    check_same("tensor core int8", got, plain(a).astype(np.int64).dot(plain(b).astype(np.int64)).astype(np.int32))
+    check_same(
+        "tensor core int8", got, plain(a).astype(np.int64).dot(plain(b).astype(np.int64)).astype(np.int32)
+    )
     word = draw.pick("word", "fp32", "fp64")
-    x, y = (draw.array(name, s, (STORED[word],), draw.kind()) for name, s in (("x", (m, min(k, 12))), ("y", (min(k, 12), n))))
+    x, y = (
+        draw.array(name, s, (STORED[word],), draw.kind())
+        for name, s in (("x", (m, min(k, 12))), ("y", (min(k, 12), n)))
+    )
     got = multiword.TensorCore().gemm(x, y, word=word)
     wanted = np.zeros((m, n), got.dtype)
     with np.errstate(all="ignore"):
@@ -174,8 +199,17 @@ def matmul(draw: Draw) -> None:
     if plainly and engine == "host":
         kinds = (*kinds, "wide", "rows", "subnormal", "powers", "full", SPECIAL)
     unscaled = not plainly and not multiword.SCHEMES[scheme].scaled_lines
-    if unscaled:  # what words of unscaled lines do not hold overflows or underflows
-        kinds, types = kinds[:-1], (FLOAT32, FLOAT16, BFLOAT16)
+    if not plainly:  # what words do not hold underflows, and in unscaled lines overflows
+        kinds = (
+            "normal",
+            "positive",
+            "integers",
+            "zeros",
+            "sparse",
+            "equal",
+            *(() if unscaled else ("cancelling",)),
+        )
+        types = (FLOAT32, FLOAT16, BFLOAT16) if unscaled else types
     given: dict = {}
     for name, shape in (("a", (m, k)), ("b", (k, n))):
         trans = draw.pick(f"trans_{name}", False, True)
@@ -188,11 +222,17 @@ def matmul(draw: Draw) -> None:
     c = draw.array("c", (*batch, m, n), (FLOAT32,), "normal") if beta else None
     out = np.full((*batch, m, n), 9, FLOAT32)[..., ::-1] if draw.chance(0.2) else None
     try:
-        got = multiword.matmul(**given, alpha=alpha, beta=beta, c=c, scheme=scheme, engine=engine, workspace=workspace, out=out)
+        got = multiword.matmul(
+            **given, alpha=alpha, beta=beta, c=c, scheme=scheme, engine=engine, workspace=workspace, out=out
+        )
     except MemoryError:
         check("MemoryError", workspace is not None, "MemoryError")
         return
-    check("multiword.matmul: shape", got.shape == (*batch, m, n) and got.dtype == FLOAT32, f"{got.dtype} {got.shape}")
+    check(
+        "multiword.matmul: shape",
+        got.shape == (*batch, m, n) and got.dtype == FLOAT32,
+        f"{got.dtype} {got.shape}",
+    )
     check("multiword.matmul: out", out is None or got is out, "out was not returned")
     x, y = (_op(given[name], given[f"trans_{name}"]).astype(FLOAT32) for name in "ab")
     core = "H200" if engine == "tensorcore" and not plainly else None
@@ -221,22 +261,39 @@ def within(got, a, b, alpha, addend, bound: float, words: float) -> None:
     largest = 0.0
     if words and k:
         with np.errstate(all="ignore"):
-            largest = 2.0**-25 * k * max(float(np.abs(a).max(initial=0)) + float(np.abs(b).max(initial=0)), 1.0) * 4
+            largest = (
+                2.0**-25 * k * max(float(np.abs(a).max(initial=0)) + float(np.abs(b).max(initial=0)), 1.0) * 4
+            )
     for i, j in np.ndindex(*whole.shape):
         value = float(got[i, j])
         if special[i, j] != 0:
-            check("Inf and NaN", value == special[i, j] * np.sign(alpha) or math.isnan(value) and math.isnan(special[i, j]), f"[{i}, {j}] is {value}, IEEE gives {special[i, j]}")
+            check(
+                "Inf and NaN",
+                value == special[i, j] * np.sign(alpha) or (math.isnan(value) and math.isnan(special[i, j])),
+                f"[{i}, {j}] is {value}, IEEE gives {special[i, j]}",
+            )
             continue
         if size[i, j] * unit >= Fraction(2) ** 126:
             continue  # a partial sum may overflow, in an order that nobody promises
         exact = Fraction(alpha) * whole[i, j] * unit + Fraction(float(addend[i, j]))
         scale = abs(Fraction(alpha)) * size[i, j] * unit
-        allowed = Fraction(bound) * scale * Fraction(1 + 2.0**-20) + Fraction(words) * scale + Fraction(largest)
-        allowed += 4 * Fraction(1, 2**24) * (scale + abs(Fraction(float(addend[i, j])))) * (addend[i, j] != 0 or alpha != 1)
+        allowed = (
+            Fraction(bound) * scale * Fraction(1 + 2.0**-20) + Fraction(words) * scale + Fraction(largest)
+        )
+        allowed += (
+            4
+            * Fraction(1, 2**24)
+            * (scale + abs(Fraction(float(addend[i, j]))))
+            * (addend[i, j] != 0 or alpha != 1)
+        )
         allowed += (2 * k + 4) * UNDERFLOW * max(1, abs(Fraction(alpha)))
         error = abs(Fraction(value) - exact) if math.isfinite(value) else Fraction(2) ** 200
         shown = float(error / scale) if scale else float(error)
-        check("above its bound", error <= allowed, f"[{i}, {j}] is {value!r}, exact {float(exact)!r}, error {shown:.3g} |A||B|, bound {bound:.3g}")
+        check(
+            "above its bound",
+            error <= allowed,
+            f"[{i}, {j}] is {value!r}, exact {float(exact)!r}, error {shown:.3g} |A||B|, bound {bound:.3g}",
+        )
 
 
 def batched(draw: Draw) -> None:
@@ -246,7 +303,18 @@ def batched(draw: Draw) -> None:
     accumulate = draw.pick("accumulate", "fp32", "fp16") if word == FLOAT16 else "fp32"
     m, k, n = draw.size("m", 0, 9), draw.size("k", 0, 30), draw.size("n", 0, 9)
     batch = draw.shape("batch", int(draw.rng.integers(0, 3)), 3)
-    kinds = ("normal", "positive", "integers", "sparse", "ties", "cancelling", "zeros", "wide", "subnormal", SPECIAL)
+    kinds = (
+        "normal",
+        "positive",
+        "integers",
+        "sparse",
+        "ties",
+        "cancelling",
+        "zeros",
+        "wide",
+        "subnormal",
+        SPECIAL,
+    )
     given, plain_ab = {}, []
     for name, shape in (("a", (m, k)), ("b", (k, n))):
         trans = draw.pick(f"trans_{name}", False, True, "N", "T", "C")
@@ -266,11 +334,21 @@ def batched(draw: Draw) -> None:
     addend = multiword.HalfComplex(c) if pairs and beta else c
     got = multiword.batched_matmul(**given, alpha=alpha, beta=beta, c=addend, accumulate=accumulate)
     result = np.asarray(got.pairs if pairs else got)
-    check("batched: shape", result.shape == (*lead, m, n, *((2,) if pairs else ())) and result.dtype == word, f"{result.dtype} {result.shape}")
+    check(
+        "batched: shape",
+        result.shape == (*lead, m, n, *((2,) if pairs else ())) and result.dtype == word,
+        f"{result.dtype} {result.shape}",
+    )
     a, b = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in plain_ab)
     for index in np.ndindex(*lead):
         parts = [result[index][..., p] for p in (0, 1)] if pairs else [result[index]]
-        adds = [plain(c)[index][..., p] for p in (0, 1)] if pairs and beta else [plain(c)[index]] if beta else [None, None]
+        adds = (
+            [plain(c)[index][..., p] for p in (0, 1)]
+            if pairs and beta
+            else [plain(c)[index]]
+            if beta
+            else [None, None]
+        )
         for got_part, (x, y), add in zip(parts, real_products(a[index], b[index]), adds, strict=False):
             within_batched(got_part, x, y, alpha, beta, add, accumulate, word)
 
@@ -286,7 +364,11 @@ def within_batched(got, a, b, alpha, beta, c, accumulate, word) -> None:
         value = float(got[i, j])
         if special[i, j] != 0:
             wanted = special[i, j] * np.sign(alpha)
-            check("batched: Inf and NaN", value == wanted or math.isnan(value) and math.isnan(wanted), f"[{i}, {j}] is {value}, IEEE gives {wanted}")
+            check(
+                "batched: Inf and NaN",
+                value == wanted or (math.isnan(value) and math.isnan(wanted)),
+                f"[{i}, {j}] is {value}, IEEE gives {wanted}",
+            )
             continue
         scale = size[i, j] * unit
         if 4 * scale >= top:

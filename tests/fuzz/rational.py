@@ -79,7 +79,9 @@ def integers(x) -> tuple[np.ndarray, int]:
     lowest = int(places[whole != 0].min()) if whole.any() else 0
     shifts = np.where(whole == 0, 0, places - lowest)
     result = np.empty(x.shape, object)
-    result.reshape(-1)[:] = [w << s for w, s in zip(whole.ravel().tolist(), shifts.ravel().tolist(), strict=True)]
+    result.reshape(-1)[:] = [
+        w << s for w, s in zip(whole.ravel().tolist(), shifts.ravel().tolist(), strict=True)
+    ]
     return result, lowest
 
 
