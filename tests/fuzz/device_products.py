@@ -73,6 +73,27 @@ def _tame(draw: Draw) -> str:
     return kinds[int(draw.rng.integers(len(kinds)))]
 
 
+def _narrow(draw: Draw) -> str:
+    """Numbers of one size: what spreads far takes tens of thousands of products of slices."""
+    kinds = (
+        "normal",
+        "positive",
+        "integers",
+        "edge",
+        "equal",
+        "cancelling",
+        "ties",
+        "subnormal",
+        "zeros",
+        SPECIAL,
+    )
+    return kinds[int(draw.rng.integers(len(kinds)))]
+
+
+def _kind(draw: Draw, options: dict) -> str:
+    return _narrow(draw) if options["scheme"] == "slices" else draw.kind()
+
+
 def _sizes(draw: Draw) -> tuple[int, int, int]:
     k = int(draw.rng.integers(0, LONGEST + 1))
     m, n = (int(draw.rng.choice([1, 2, 3, int(draw.rng.integers(1, 50))])) for _ in range(2))
@@ -101,7 +122,7 @@ def gemm(draw: Draw) -> Call:
         trans = draw.pick(f"trans_{name}", False, False, True, *(("C",) if dtype.kind == "c" else ()))
         options[f"trans_{name}"] = trans
         dtypes = (dtype,) if draw.chance(0.6) else sources(dtype)
-        specs[name] = draw.spec(name, shape[::-1] if trans else shape, dtypes)
+        specs[name] = draw.spec(name, shape[::-1] if trans else shape, dtypes, _kind(draw, options))
     if draw.chance(0.4):
         factors = (0.0, -1.0, 0.1, 3, 1e30, 1e-40) + ((1 + 2j,) if dtype.kind == "c" else ())
         options["alpha"], options["beta"] = draw.pick("alpha", *factors), draw.pick("beta", *factors)
@@ -126,9 +147,9 @@ def prepared(draw: Draw) -> Call:
     dtype = draw.pick("dtype", *GEMMS)
     m, k, n = _sizes(draw)
     options, side = _ways(draw), draw.pick("prepared", "left", "right")
-    specs = {"a": draw.spec("a", (m, k), (dtype,)), "b": draw.spec("b", (k, n), (dtype,))}
-    for i in range(2):
-        specs[f"other{i}"] = draw.spec(f"other{i}", (k, n) if side == "left" else (m, k), (dtype,))
+    shapes = {"a": (m, k), "b": (k, n)}
+    shapes |= {f"other{i}": shapes["b" if side == "left" else "a"] for i in range(2)}
+    specs = {name: draw.spec(name, shape, (dtype,), _kind(draw, options)) for name, shape in shapes.items()}
 
     def function(_: ModuleType, x: dict) -> list:
         held = ozaki.prepare(x["a"] if side == "left" else x["b"], side)
@@ -140,15 +161,18 @@ def prepared(draw: Draw) -> Call:
 
 
 def planned(draw: Draw) -> Call:
-    """What a plan says: width, pieces, certified error."""
+    """What a plan says of the definition: widths and the certified error."""
     dtype = draw.pick("dtype", *GEMMS)
     m, k, n = _sizes(draw)
     options = {**_ways(draw), "word": draw.pick("word", "int8", "fp64")}
-    specs = {"a": draw.spec("a", (m, k), (dtype,)), "b": draw.spec("b", (k, n), (dtype,))}
+    specs = {
+        "a": draw.spec("a", (m, k), (dtype,), _kind(draw, options)),
+        "b": draw.spec("b", (k, n), (dtype,), _kind(draw, options)),
+    }
 
     def function(_: ModuleType, x: dict) -> list:
         plan = ozaki.plan(x["a"], x["b"], **options)
-        return [np.array([*plan.width, plan.pieces, plan.products, plan.bound], np.float64)]
+        return [np.array([*plan.width, plan.bound], np.float64)]
 
     return Call(specs, function)
 
@@ -160,15 +184,14 @@ def matmul(draw: Draw) -> Call:
     batch = draw.pick("batch", (), (1,), (3,), (17,), (40,), (2, 3), (4, 5), (0,), (3, 0))
     dtypes = (draw.pick("dtype", *GEMMS),) if draw.chance(0.6) else (*REAL, *COMPLEX, *SMALL_INTEGERS)
     lead = batch[int(draw.rng.integers(0, len(batch) + 1)) :] if draw.chance(0.3) else batch
-    kind = draw.kind() if draw.chance(0.5) else "normal"
+    accuracy = draw.pick("accuracy", None, None, "exact", "fp32", 40)
+    scheme = draw.pick("scheme", "auto", "residues")
+    wide = accuracy != "exact" and draw.chance(0.4)
+    kind = draw.kind() if wide else _narrow(draw)
     specs = {
         "a": draw.spec("a", (k,) if draw.chance(0.1) else (*lead, m, k), dtypes, kind),
         "b": draw.spec("b", (k,) if draw.chance(0.1) else (*batch, k, n), dtypes, kind),
     }
-    accuracy, scheme = (
-        draw.pick("accuracy", None, None, "exact", "fp32", 40),
-        draw.pick("scheme", "auto", "residues"),
-    )
 
     def function(_: ModuleType, x: dict) -> list:
         return [ozaki.matmul(x["a"], x["b"], accuracy=accuracy, scheme=scheme)]
@@ -179,7 +202,10 @@ def matmul(draw: Draw) -> Call:
 def mukunoki(draw: Draw) -> Call:
     """The paper's algorithms: slices, their number, products."""
     m, k, n = _sizes(draw)
-    specs = {"a": draw.spec("a", (m, k), REAL), "b": draw.spec("b", (k, n), REAL)}
+    specs = {
+        "a": draw.spec("a", (m, k), REAL, _narrow(draw)),
+        "b": draw.spec("b", (k, n), REAL, _narrow(draw)),
+    }
     options = {
         "summation": draw.pick("summation", "fp64", "nearsum"),
         "slices": draw.pick("slices", None, 2, 4, "estimated"),

@@ -137,46 +137,63 @@ def sweep_units(names: list[str]) -> list[tuple[str, range]]:
     return [(name, cases) for _, name, cases in sorted(units, key=lambda unit: -unit[0])]
 
 
-def work(
-    rank: int, processes: int, seconds: float, seed: int, names: list[str], dry: bool
-) -> tuple[Tally, list[str]]:
-    """The share of one process: its results, and remarks on what it could not do."""
-    device, tally, remarks = Device(dry), Tally(), []
-    start = time.monotonic()
+class Share:
+    """What one process does of a campaign: its results, and remarks on what it could not do."""
 
-    def run(name: str, case: int) -> bool:
+    def __init__(self, rank: int, processes: int, seed: int, dry: bool) -> None:
+        self.rank, self.processes, self.seed = rank, processes, seed
+        self.device, self.tally, self.remarks = Device(dry), Tally(), []
+
+    def run(self, name: str, case: int) -> bool:
         """Run a case; False if the device is lost."""
-        begun = time.monotonic()
-        draw, mismatch = one(name, case, seed, device)
+        begun, tally = time.monotonic(), self.tally
+        draw, mismatch = one(name, case, self.seed, self.device)
         tally.seconds[name] += time.monotonic() - begun
         tally.cases[name] += 1
         if mismatch is None:
             return True
         tally.failed[name] += 1
         tally.mismatches[name, mismatch.sort] += 1
-        tally.reproducers.append(reproducer(COMMAND, name, seed, case, draw, mismatch))
-        if (reason := device.lost()) is not None:
-            remarks.append(f"process {rank} stopped after {name} case {case}: {reason}")
+        tally.reproducers.append(reproducer(COMMAND, name, self.seed, case, draw, mismatch))
+        if (reason := self.device.lost()) is not None:
+            self.remarks.append(f"process {self.rank} stopped after {name} case {case}: {reason}")
             return False
         return True
 
-    units, left = sweep_units(names)[rank::processes], 0
+    def sweep(self, names: list[str], deadline: float) -> bool:
+        """Every width in turn; False if the device is lost."""
+        units, left = sweep_units(names)[self.rank :: self.processes], 0
+        for name, cases in units:
+            done = 0
+            while done < len(cases) and time.monotonic() < deadline:
+                if not self.run(name, cases[done]):
+                    return False
+                done += 1
+            left += done < len(cases)
+        if left:
+            self.remarks.append(
+                f"process {self.rank} did not reach {left} of its {len(units)} widths: give more --minutes"
+            )
+        return True
+
+    def random(self, names: list[str], deadline: float) -> None:
+        """Cases of every function, each for the same time."""
+        case = dict.fromkeys(names, self.rank)
+        while case and time.monotonic() < deadline:
+            name = min(case, key=lambda n: self.tally.seconds[n])
+            if not self.run(name, case[name]):
+                return
+            case[name] += self.processes
+
+
+def work(rank: int, processes: int, seconds: float, seed: int, names: list[str], dry: bool) -> Share:
+    """A process's share, done."""
+    start, share = time.monotonic(), Share(rank, processes, seed, dry)
     random = [name for name in names if name not in SWEEPS]
-    share = SWEEP_SHARE if random else 1.0
-    for name, cases in units:
-        if time.monotonic() - start > share * seconds:
-            left += 1
-        elif not all(run(name, case) for case in cases if time.monotonic() - start < seconds):
-            return tally, remarks
-    if left:
-        remarks.append(f"process {rank} did not reach {left} of its {len(units)} widths: give more --minutes")
-    numbers = dict.fromkeys(random, rank)
-    while random and time.monotonic() - start < seconds:
-        name = min(random, key=lambda n: tally.seconds[n])
-        if not run(name, numbers[name]):
-            break
-        numbers[name] += processes
-    return tally, remarks
+    if share.sweep(names, start + seconds * (SWEEP_SHARE if random else 1.0)):
+        share.random(random, start + seconds)
+    del share.device  # which does not travel
+    return share
 
 
 def campaign(
@@ -187,25 +204,25 @@ def campaign(
     for name in names:
         tally.cases[name] = 0
     if processes == 1:
-        part, notes = work(0, 1, seconds, seed, names, dry)
-        tally.merge(part)
-        return tally, notes
+        share = work(0, 1, seconds, seed, names, dry)
+        tally.merge(share.tally)
+        return tally, share.remarks
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     pool = ProcessPoolExecutor(processes, mp_context=context)
-    shares = {pool.submit(work, r, processes, seconds, seed, names, dry): r for r in range(processes)}
+    pending = {pool.submit(work, r, processes, seconds, seed, names, dry): r for r in range(processes)}
     try:
-        for share in as_completed(shares, timeout=seconds + LATE):
+        for future in as_completed(pending, timeout=seconds + LATE):
             try:
-                part, notes = share.result()
-                tally.merge(part)
-                remarks += notes
+                share = future.result()
+                tally.merge(share.tally)
+                remarks += share.remarks
             except Exception as error:
-                remarks.append(f"process {shares[share]} died: {type(error).__name__}: {error}")
+                remarks.append(f"process {pending[future]} died: {type(error).__name__}: {error}")
     except TimeoutError:
-        stuck = [r for share, r in shares.items() if not share.done()]
+        stuck = [rank for future, rank in pending.items() if not future.done()]
         remarks.append(f"processes {stuck} did not end in time; their results are missing")
-    for process in list((pool._processes or {}).values()) if any(not s.done() for s in shares) else []:
+    for process in list((pool._processes or {}).values()) if any(not f.done() for f in pending) else []:
         process.terminate()
     pool.shutdown(wait=True, cancel_futures=True)
     return tally, remarks

@@ -54,6 +54,8 @@ def shapes(draw: Draw, most_k: int = 40) -> tuple[int, int, int]:
     )
     if draw.chance(0.02):
         k, m, n = int(draw.rng.integers(200, 3000)), min(m, 2), min(n, 2)
+    if draw.chance(0.002):
+        k, m, n = int(draw.rng.integers(2**17 - 20, 2**17 + 2000)), min(m, 1), min(n, 1)  # int32 is full
     draw.notes.append(f"m, k, n = {m}, {k}, {n}")
     return m, k, n
 
