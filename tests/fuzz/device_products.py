@@ -11,9 +11,9 @@ import multiword
 import ozaki
 from tests.fuzz.arrays import COMPLEX, REAL, SPECIAL, Spec
 from tests.fuzz.draw import SMALL_INTEGERS, Draw, check, plain
+from tests.fuzz.exact_bounds import as_complex, within, within_batched
 from tests.fuzz.exact_products import GEMMS, sources
-from tests.fuzz.exact_words import within, within_batched
-from tests.fuzz.rational import BFLOAT16, joined, real_products
+from tests.fuzz.rational import BFLOAT16, real_products
 
 LONGEST = 70
 """Inner dimensions go from 0 to this."""
@@ -301,8 +301,7 @@ def batched(draw: Draw) -> Call:
             got.shape == (*batch, m, n, *tail) and got.dtype == word,
             f"{got.dtype} {got.shape}",
         )
-        values = [plain(x[name]).astype(np.float64) for name in "ab"]
-        a, b = (joined([v[..., 0], v[..., 1]], np.complex128) if pairs else v for v in values)
+        a, b = (as_complex(plain(x[name])) if pairs else plain(x[name]).astype(float) for name in "ab")
         for index in list(np.ndindex(*batch))[:3]:
             parts = [got[index][..., p] for p in (0, 1)] if pairs else [got[index]]
             for part, (left, right) in zip(parts, real_products(a[index], b[index]), strict=True):
