@@ -45,6 +45,12 @@ def stub(module: str, name: str, **members: Any) -> Callable[[np.ndarray], Any]:
     return type(name, (Stub,), {"__module__": module, **members})
 
 
+def of_pandas(x: np.ndarray) -> Any:
+    """A series or a data frame, by the number of dimensions."""
+    name = "Series" if x.ndim == 1 else "DataFrame"
+    return stub(f"pandas.core.{name.lower()}", name, to_numpy=lambda self: self.array)(x)
+
+
 def unaligned(x: np.ndarray) -> np.ndarray:
     memory = np.empty(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
     memory[...] = x
@@ -150,11 +156,7 @@ REFUSED = (
         stub("dask.array.core", "Array", __dask_graph__=lambda self: {}, compute=lambda self: self.array),
         refused="[Dd]ask|lazy|compute",
     ),
-    Kind(
-        "pandas DataFrame",
-        stub("pandas.core.frame", "DataFrame", to_numpy=lambda self: self.array),
-        refused="pandas|DataFrame",
-    ),
+    Kind("pandas Series or DataFrame", of_pandas, refused="pandas|DataFrame|Series"),
     Kind(
         "xarray DataArray",
         stub("xarray.core.dataarray", "DataArray", dims=("x", "y")),

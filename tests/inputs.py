@@ -358,18 +358,19 @@ WIDE_INTEGERS: dict[str, Callable[[], Any]] = {
 
 
 def markdown() -> str:
-    """The table as Markdown, a section for each group of functions."""
+    """The table as Markdown, a section for each group of functions; those that are alike share a column."""
     text = ["# What functions make of what they are given", ""]
     text += [
-        f'"✓": the result {SAME}. "own": {SELF_OR_REFUSED} that says what to do. Errors name the argument.',
-        "",
+        f'"✓": the result {SAME}. "own": {SELF_OR_REFUSED} that says what to do. Errors name the argument.'
     ]
     for title, functions in GROUPS.items():
-        rows = {kind.name: [_cell(f, kind) for f in functions] for kind in KINDS}
-        text += [f"## {title}", "", f"| input | {' | '.join(f'`{f}`' for f in functions)} |"]
-        text += [f"| --- |{' --- |' * len(functions)}"]
-        text += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
-        text += [""]
+        columns: dict[tuple[str, ...], list[Function]] = {}
+        for f in functions:
+            columns.setdefault(tuple(_cell(f, kind) for kind in KINDS), []).append(f)
+        heads = [", ".join(f"`{f}`" for f in alike) for alike in columns.values()]
+        text += ["", f"## {title}", "", f"| input | {' | '.join(heads)} |", f"| --- |{' --- |' * len(heads)}"]
+        rows = zip(*columns, strict=True)
+        text += [f"| {kind.name} | {' | '.join(cells)} |" for kind, cells in zip(KINDS, rows, strict=True)]
     return "\n".join(text)
 
 

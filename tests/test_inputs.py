@@ -43,7 +43,7 @@ FAILING: list[tuple[str, str]] = [
         ),
     ),
     (
-        "scipy.sparse matrix; Dask array; pandas DataFrame; xarray DataArray",
+        "scipy.sparse matrix; Dask array; pandas Series or DataFrame; xarray DataArray",
         "*",
     ),
     (

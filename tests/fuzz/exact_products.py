@@ -256,10 +256,16 @@ def invariant(draw: Draw) -> None:
     got = call(GEMMS[dtype], given, accuracy=accuracy, **ways(draw, wide=spread))
     if got is not None:
         check_same("scheme, word, engine or panels change bits", got, reference)
-    left, right = ozaki.prepare(a), ozaki.prepare(b, "right")
+    trans = draw.pick("prepared, trans", False, True, *(("C",) if dtype.kind == "c" else ()))
+    left, right = ozaki.prepare(turned(a, trans), trans=trans), ozaki.prepare(b, "right")
     prepared = [("left", (left, b)), ("both", (left, right)), ("right", (a, right)), ("again", (left, right))]
     for note, pair in prepared:
         check_same("a prepared operand changes bits", GEMMS[dtype](*pair, accuracy=accuracy), reference, note)
+
+
+def turned(x: np.ndarray, trans) -> np.ndarray:
+    """What op() makes x of."""
+    return x.conj().T if trans == "C" else x.T if trans else x
 
 
 def _octaves(x: np.ndarray) -> int:
