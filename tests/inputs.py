@@ -86,9 +86,7 @@ GROUPS: dict[str, tuple[Function, ...]] = {
         Function("ozaki.matmul", "a", lambda x: ozaki.matmul(x, EYE), MATRIX, "axes"),
         Function("ozaki.matmul", "b", lambda x: ozaki.matmul(EYE, x), MATRIX, "axes"),
         Function("ozaki.plan", "a", lambda x: ozaki.plan(x, EYE), MATRIX, "matrix"),
-        Function(
-            "ozaki.prepare", "x", lambda x: ozaki.matmul(ozaki.prepare(x).matrix, EYE), MATRIX, "matrix"
-        ),
+        Function("ozaki.prepare", "x", lambda x: ozaki.matmul(ozaki.prepare(x), EYE), MATRIX, "matrix"),
         Function(
             "ozaki.mukunoki_dgemm",
             "a",
@@ -252,6 +250,7 @@ GROUPS: dict[str, tuple[Function, ...]] = {
 FUNCTIONS = tuple(function for group in GROUPS.values() for function in group)
 
 NO_ARRAYS = {
+    "ozaki.CostWarning",
     "ozaki.Operand",  # made by prepare
     "ozaki.Plan",
     "multiword.BoundRow",
