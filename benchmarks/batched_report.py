@@ -94,8 +94,10 @@ def figure_table(rows: list[dict[str, Any]], data: dict[str, Any]) -> str:
         times = [seconds(r[x]) for x in ("cublas", "ours")]
         warm = share(floor(r, data), r["warm"]) if "warm" in r else "–"
         rest = [seconds(r["bound"]), share(floor(r, data), r["ours"]), warm, share(r["mover"], r["ours"])]
-        lines.append([f"{r['n']}", f"{r['batch']}", *times, number(r["cublas"] / r["ours"]), r["way"], *rest])
-    header = "n | batch | cuBLAS | ours | times faster | way | bound | floor | floor, in L2 | moving"
+        lines.append(
+            [f"{r['n']}", f"{r['batch']}", *times, number(r["cublas"] / r["ours"]), r["kernel"], *rest]
+        )
+    header = "n | batch | cuBLAS | ours | times faster | kernel | bound | floor | floor, in L2 | moving"
     return table(header, lines)
 
 

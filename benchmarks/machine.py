@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from datetime import date
 from functools import partial
 from typing import Any
 
-from benchmarks.timing import events
+from benchmarks.timing import compact, events
 from multiword.engines import PRODUCTS, machine
 from multiword.engines.cublas import Cublas
 from multiword.engines.machine import Rates
@@ -59,8 +58,8 @@ def main() -> None:
     }
     name = machine.device_name("cublas")
     known = {**machine.known_machines(), name: found}
-    machine.KNOWN.write_text(json.dumps(known, indent=1) + "\n")
-    print(name, json.dumps(found, indent=1), sep="\n")
+    machine.KNOWN.write_text(compact(known))
+    print(name, compact(found), sep="\n")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,10 @@ class CostWarning(UserWarning):
 
     The message says how many, because of what, and what would be cheaper.
 
+    Attributes
+    ----------
+    args : the message.
+
     >>> import warnings, numpy as np, ozaki
     >>> x = np.ones((2, 2))
     >>> with warnings.catch_warnings(record=True) as caught:

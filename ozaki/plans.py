@@ -13,7 +13,7 @@ from ozaki.execution.panels import choose_panels
 from ozaki.pipeline import TARGETS, Request
 from ozaki.schemes import Scheme
 
-STEPS = {"cublas": (0.8, 5e-5), "host": (0.06, 3e-4)}
+STEPS = {"cublas": (0.8, 5e-5)}
 """What element-wise steps make of the memory's bandwidth, and the seconds that any call takes."""
 
 

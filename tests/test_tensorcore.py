@@ -242,6 +242,8 @@ def test_an_engines_corners():
         TensorCore("V100").multiply("bf16", a.astype(ml_dtypes.bfloat16), bt.astype(ml_dtypes.bfloat16))
     with pytest.raises(TypeError, match="a must be float16"):
         core.multiply("fp16", a.astype(np.float32), bt)
+    with pytest.raises(TypeError, match="bt must be a NumPy array, got list"):
+        core.multiply("fp16", a, bt.tolist())
 
 
 def test_the_named_engine_is_the_h200():
@@ -326,6 +328,7 @@ ONES = np.ones((2, 2))
     [
         (lambda: TensorCore("K80"), "unknown generation 'K80'; known are V100, T4, A100"),
         (lambda: TensorCore("A100", accumulate="fp64"), "known are fp32, fp16"),
+        (lambda: TensorCore("A100", workers=0), "workers"),
         (
             lambda: TensorCore("V100").gemm(np.ones((2, 2)), np.ones((2, 2)), word="bf16"),
             "V100 has no 'bf16'",
@@ -345,6 +348,8 @@ ONES = np.ones((2, 2))
         (lambda: Generation("x", {"fp16": 4}, 24, alignment="RA"), "known are RZ, RN, RD, RU"),
         (lambda: Generation("x", {"fp16": 4}, 24, carry_bits=-1), "carry_bits"),
         (lambda: Blocking(block_k=0), "block_k"),
+        (lambda: Blocking(step=2.5), r"step must be None or an integer of at least 1, got 2\.5"),
+        (lambda: Generation("x", {"fp16": "4"}, 24), "width of fp16 must be an integer"),
         (lambda: Blocking(block_k=8, split_k=2), "one of them"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Protocol
 import ml_dtypes
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, is_cupy, namespace
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,8 @@ class Engine(Protocol):
     """
 
     name: str
-    """"host", "cublas" or "tensorcore"."""
-
     padding: int
-    """Row counts and row lengths of operands that are multiples of this run at full speed."""
-
     products: frozenset[str]
-    """The kinds of product, of `PRODUCTS`, that this engine has."""
 
     def multiply(
         self,
@@ -115,7 +110,7 @@ class Engine(Protocol):
         Raises
         ------
         ValueError : a product that this engine lacks, shapes that do not fit, a last axis that is not
-            contiguous, beta ≠ 0 without `out`. TypeError : operands of another dtype.
+            contiguous, beta ≠ 0 without `out`. TypeError : arrays of another kind or dtype.
         """
         ...
 
@@ -141,7 +136,7 @@ class CheckedEngine:
         if product not in self.products:
             known = ", ".join(sorted(self.products))
             raise ValueError(f"engine {self.name!r} has no {product!r} product; it has {known}")
-        _check_operands(kind, a, bt)
+        _check_operands(kind, a, bt, out, self.name == "cublas")
         out = _checked_out(kind, (*a.shape[:-1], bt.shape[-2]), a, out, beta)
         if kind.result.kind == "i" and (alpha % 1 or beta % 1):
             raise ValueError(f"alpha and beta of {product!r} products must be whole, got {alpha} and {beta}")
@@ -154,7 +149,12 @@ class CheckedEngine:
         raise NotImplementedError
 
 
-def _check_operands(kind: Product, a: Array, bt: Array) -> None:
+def _check_operands(kind: Product, a: Array, bt: Array, out: Array | None, on_gpu: bool) -> None:
+    for label, x in (("a", a), ("bt", bt), ("out", out)):
+        if x is not None and not (is_cupy(x) if on_gpu else isinstance(x, np.ndarray)):
+            raise TypeError(
+                f"{label} must be a {'CuPy' if on_gpu else 'NumPy'} array, got {type(x).__name__}"
+            )
     for label, x in (("a", a), ("bt", bt)):
         if x.dtype != kind.word:
             raise TypeError(f"{label} must be {kind.word} for a {kind.name!r} product, got {x.dtype}")

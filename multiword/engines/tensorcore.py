@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from multiword.engines.fma import chain, fma
 from multiword.engines.generations import Blocking, Generation, get_generation
 from multiword.rounding import round_to
 from multiword.runtime.arrays import Array, as_array, is_cupy
+from multiword.runtime.parallel import thread_count
 
 SLAB_ROWS, SLAB_COLUMNS = 256, 512
 """The largest number of results that are computed at once by one worker."""
@@ -39,7 +39,7 @@ class TensorCore(CheckedEngine):
     accumulate : "fp32", or "fp16" for the mode whose accumulator is half precision.
     blocking : how a library's kernel cuts the inner dimension on top of the hardware (`Blocking`);
         by default it does not: one part, in steps of the hardware's width.
-    workers : threads; None takes all cores.
+    workers : threads; None takes all cores, or OMP_NUM_THREADS of them.
     progress : whether to show a progress bar; None shows it on a terminal for long runs.
 
     As an engine its products are the formats of the generation's block FMA (fp16, and bf16 and
@@ -77,8 +77,10 @@ class TensorCore(CheckedEngine):
         self.generation = get_generation(generation)
         if accumulate not in ("fp32", "fp16"):
             raise ValueError(f"unknown accumulate {accumulate!r}; known are fp32, fp16")
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be None or at least 1, got {workers}")
         self.accumulate, self.blocking = accumulate, blocking or Blocking()
-        self.workers, self.progress = workers or os.cpu_count() or 1, progress
+        self.workers, self.progress = workers or thread_count(), progress
         self.products = frozenset(self.generation.widths) | {"int8", "fp32", "fp64"}
 
     def __repr__(self) -> str:

@@ -2,10 +2,13 @@ typedef unsigned long long u64;
 typedef long long i64;
 #define THREADS 256
 #define WARPS (THREADS / 32)
-/* A tile is read along the operand's contiguous axis: with ALONG_K every warp runs along a row of its
-   own, otherwise LANES lanes lie side by side in as many rows. RUN numbers of each part fall to a
-   thread. */
-#define ROWS (ALONG_K ? WARPS : LANES)
+/* A tile is read along the operand's contiguous axis: with ALONG_K every warp runs along a row, of its own
+   unless there are fewer ALONG_ROWS, otherwise LANES lanes lie side by side in as many rows. RUN numbers of
+   each part fall to a thread. */
+#ifndef ALONG_ROWS
+#define ALONG_ROWS WARPS
+#endif
+#define ROWS (ALONG_K ? ALONG_ROWS : LANES)
 #define DEPTH (THREADS * RUN / ROWS)
 
 /* CuPy compiles with flushing to zero, which would lose the subnormals of fp32: these do not. */
@@ -33,14 +36,14 @@ struct StridedParts {
 };
 
 /* A tile, and this thread's numbers in it: one row, every STRIDE-th column. */
-#define STRIDE (ALONG_K ? 32 : THREADS / LANES)
+#define STRIDE (THREADS / ROWS)
 struct Tile {
     int first_row, first_column, local_row, local_column;
     /* The tile of this block, in one dimension, for it alone may be long: neighbours among the blocks
        read what is near in memory. */
     __device__ Tile(int rows, int columns)
-        : local_row(ALONG_K ? threadIdx.x / 32 : threadIdx.x % LANES),
-          local_column(ALONG_K ? threadIdx.x % 32 : threadIdx.x / LANES) {
+        : local_row(ALONG_K ? threadIdx.x / STRIDE : threadIdx.x % ROWS),
+          local_column(ALONG_K ? threadIdx.x % STRIDE : threadIdx.x / ROWS) {
         const int along = ALONG_K ? (columns + DEPTH - 1) / DEPTH : (rows + ROWS - 1) / ROWS;
         const int near = blockIdx.x % along, far = blockIdx.x / along;
         first_row = (ALONG_K ? far : near) * ROWS;

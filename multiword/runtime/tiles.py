@@ -64,5 +64,5 @@ def tile_instances(constants: dict[str, Any], run: int) -> tuple[dict[str, Any],
 
 def tile_count(constants: dict[str, Any], rows: int, columns: int) -> int:
     """How many tiles cover an operand."""
-    height = WARPS if constants["ALONG_K"] else constants["LANES"]
+    height = constants.get("ALONG_ROWS", WARPS) if constants["ALONG_K"] else constants["LANES"]
     return -(-rows // height) * -(-columns // (THREADS * constants["RUN"] // height))

@@ -1,26 +1,28 @@
 #include "multiword/runtime/tiles.cuh"
 #include "ozaki/scaling/statistics.cuh"
 
-/* Threads of a tile that share a row: the lanes of a warp, or one in every group of LANES. */
-#define GROUPS (ALONG_K ? 32 : THREADS / LANES)
+/* What the threads of a tile that share a row make of it: with ALONG_K each warp, else each thread. */
+#define PARTIALS (ALONG_K ? WARPS / ROWS : THREADS / ROWS)
 #define WORDS (COUNTS / 2)
+__device__ int partial(const Tile &at) { return ALONG_K ? at.local_column / 32 : at.local_column; }
 
 /* The largest exponent of each row in the tile, which all its threads learn. The bits of a positive double
    order as the numbers do, Inf and NaN above all; low halves decide only where all high ones are 0. */
 __device__ int tile_exponent(const Tile &at, unsigned high, unsigned low) {
+    __shared__ unsigned best[2][PARTIALS][ROWS];
 #if ALONG_K
     high = __reduce_max_sync(~0u, high);
     low = __reduce_max_sync(~0u, low);
-#else
-    __shared__ unsigned best[2][GROUPS][LANES];
-    best[0][at.local_column][at.local_row] = high;
-    best[1][at.local_column][at.local_row] = low;
+#endif
+    if (!ALONG_K || threadIdx.x % 32 == 0) {
+        best[0][partial(at)][at.local_row] = high;
+        best[1][partial(at)][at.local_row] = low;
+    }
     __syncthreads();
-    for (int i = 0; i < GROUPS; i++) {
+    for (int i = 0; i < PARTIALS; i++) {
         high = max(high, best[0][i][at.local_row]);
         low = max(low, best[1][i][at.local_row]);
     }
-#endif
     if (high == 0 && low == 0) return ZERO;
     return high < 0x7ff00000u ? ilogb(__hiloint2double(high, low)) + 1 : NONFINITE;
 }
@@ -80,19 +82,6 @@ __device__ void put(int *to, unsigned x) {
     if (WHOLE) *to = x;
     else atomicAdd(to, (int)x);
 }
-struct Share {
-    const Rows &out;
-    int row, length;
-    bool summed;
-    __device__ void counts(int i, unsigned word) const {
-        put(&out.counts[(i64)i * out.rows + row], summed ? word & 0xffff : 0);
-        put(&out.counts[(i64)(i + WORDS) * out.rows + row], summed ? word >> 16 : 0);
-    }
-    __device__ void sums(unsigned total, u64 square) const {
-        put(&out.total[row], (u64)(summed ? total + length : 0));
-        put(&out.square[row], summed ? square + 2 * (u64)total + length : 0);
-    }
-};
 
 /* `row_sums` on the host, for exponents that are known; where a tile holds rows as a WHOLE, they are found
    beside. */
@@ -121,40 +110,42 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) row_sums(StridedParts x
     for (int part = 0; part < PARTS; part++)
 #pragma unroll
         for (int j = 0; j < RUN; j++) sums.add(highs[part][j], e + 1022 + lift);
-    const Share share{out, row, min(DEPTH, x.columns - at.first_column) * PARTS, summed};
+    __shared__ unsigned words[WORDS + 1][PARTIALS][ROWS];
+    __shared__ u64 squares[PARTIALS][ROWS];
+    __shared__ bool counted[ROWS];
+    unsigned total = sums.total;
+    u64 square = sums.square;
 #if ALONG_K
-    const unsigned total = __reduce_add_sync(~0u, sums.total);
-    const u64 square = __reduce_add_sync(~0u, (unsigned)sums.square & 0xfffff)
-        + ((u64)__reduce_add_sync(~0u, (unsigned)(sums.square >> 20)) << 20);
-    unsigned mine = 0;
+    total = __reduce_add_sync(~0u, total);
+    square = __reduce_add_sync(~0u, (unsigned)square & 0xfffff)
+        + ((u64)__reduce_add_sync(~0u, (unsigned)(square >> 20)) << 20);
+#endif
 #pragma unroll
     for (int i = 0; i < WORDS; i++) {
-        const unsigned word = __reduce_add_sync(~0u, sums.word(i));
-        if (at.local_column == i) mine = word;
+        const unsigned word = ALONG_K ? __reduce_add_sync(~0u, sums.word(i)) : sums.word(i);
+        if (!ALONG_K || threadIdx.x % 32 == i) words[i][partial(at)][at.local_row] = word;
     }
-    if (row >= x.rows) return;
-    if (at.local_column < WORDS) share.counts(at.local_column, mine);
-    if (at.local_column == WORDS) share.sums(total, square);
-#else
-    __shared__ unsigned words[WORDS + 1][GROUPS][LANES];
-    __shared__ u64 squares[GROUPS][LANES];
-#pragma unroll
-    for (int i = 0; i < WORDS; i++) words[i][at.local_column][at.local_row] = sums.word(i);
-    words[WORDS][at.local_column][at.local_row] = sums.total;
-    squares[at.local_column][at.local_row] = sums.square;
+    if (!ALONG_K || threadIdx.x % 32 == 0) {
+        words[WORDS][partial(at)][at.local_row] = total;
+        squares[partial(at)][at.local_row] = square;
+        counted[at.local_row] = summed;
+    }
     __syncthreads();
-    if (row >= x.rows) return;
-    /* Every group of threads adds up some of the words. */
-    for (int i = at.local_column; i <= WORDS; i += GROUPS) {
+    /* Every thread adds up a word of a row, the last of a row its sums. */
+    const int length = min(DEPTH, x.columns - at.first_column) * PARTS;
+    for (int task = threadIdx.x; task < (WORDS + 1) * ROWS; task += THREADS) {
+        const int i = task / ROWS, local = task % ROWS, to = at.first_row + local;
+        if (to >= x.rows) continue;
         unsigned word = 0;
-        for (int g = 0; g < GROUPS; g++) word += words[i][g][at.local_row];
+        for (int j = 0; j < PARTIALS; j++) word += counted[local] ? words[i][j][local] : 0;
         if (i < WORDS) {
-            share.counts(i, word);
-            continue;
+            put(&out.counts[(i64)i * out.rows + to], word & 0xffff);
+            put(&out.counts[(i64)(i + WORDS) * out.rows + to], word >> 16);
+        } else {
+            u64 all = 2 * (u64)word + length;
+            for (int j = 0; j < PARTIALS; j++) all += squares[j][local];
+            put(&out.total[to], (u64)(counted[local] ? word + length : 0));
+            put(&out.square[to], counted[local] ? all : 0);
         }
-        u64 square = 0;
-        for (int g = 0; g < GROUPS; g++) square += squares[g][at.local_row];
-        share.sums(word, square);
     }
-#endif
 }

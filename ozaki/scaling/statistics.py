@@ -182,19 +182,20 @@ STATISTICS_CONSTANTS: dict[str, Any] = {
 _RUN = 32
 """Numbers to a thread in a tile, of both parts together."""
 
-_WHOLE_LANES = 8
-"""Rows side by side in a tile that holds rows as a whole; 32 where memory is to be read in long runs."""
+_ROWS = {1: ((8, 1024), (4, 2048), (2, 4096), (1, 8192)), 0: ((8, 1024), (4, 2048))}
+"""Rows of a tile that holds them as a whole, and how many numbers they may have, by ALONG_K: where rows lie
+side by side, fewer than four would read less than the 32 bytes that memory gives at once."""
 
 
-def _constants(whole: bool, parts: int) -> dict[str, Any]:
-    lanes = _WHOLE_LANES if whole else 32
-    return {**STATISTICS_CONSTANTS, "LANES": lanes, "WHOLE": int(whole), "PARTS": parts, "RUN": _RUN // parts}
+def _constants(along: int, rows: int, parts: int) -> dict[str, Any]:
+    """The constants of tiles that hold so many rows as a whole; with 0, pieces of rows."""
+    shape = {"LANES": rows or 32, "ALONG_ROWS": rows or 8, "WHOLE": int(rows > 0)}
+    return {**STATISTICS_CONSTANTS, **shape, "ALONG_K": along, "PARTS": parts, "RUN": _RUN // parts}
 
 
 _INSTANCES = tuple(
-    {**_constants(whole, parts), "ALONG_K": along, "UNIT": 2 - parts, "REAL": t}
-    for whole in (False, True)
-    for along in (0, 1)
+    {**_constants(along, rows, parts), "UNIT": 2 - parts, "REAL": t}
+    for along, rows in ((0, 0), (1, 0), (0, 4), (1, 8), (1, 1))
     for t in ("float", "double")
     for parts in (1, 2)
 )
@@ -204,35 +205,35 @@ _SUMS = Kernel("row_sums", _FILE, _INSTANCES, (StridedParts, Rows))
 
 
 def _exponents_device(parts: list[Array]) -> Array:
-    xp = namespace(parts[0])
-    exponent = xp.full(parts[0].shape[0], ZERO, xp.int32)
-    _launch(_EXPONENTS, parts, exponent, False)
+    exponent = namespace(parts[0]).full(parts[0].shape[0], ZERO, np.int32)
+    _launch(_EXPONENTS, parts, exponent, 0)
     return exponent
 
 
 def _sums_device(parts: list[Array], exponent: Array) -> RowStatistics:
-    return _launch(_SUMS, parts, exponent, False)
+    return _launch(_SUMS, parts, exponent, 0)
 
 
 def _in_one_pass(parts: list[Array]) -> RowStatistics | None:
     """The statistics of rows so short that a tile holds them as a whole."""
     rows, columns = parts[0].shape
-    if columns * len(parts) > 256 * _RUN // _WHOLE_LANES:
+    along = strided_parts(parts)[1]["ALONG_K"]
+    fitting = (r for r, longest in _ROWS[along] if columns * len(parts) <= longest)
+    if (whole := next(fitting, None)) is None:
         return None
-    return _launch(_SUMS, parts, namespace(parts[0]).empty(rows, np.int32), True)
+    return _launch(_SUMS, parts, namespace(parts[0]).empty(rows, np.int32), whole)
 
 
-def _launch(kernel: Kernel, parts: list[Array], exponent: Array, whole: bool) -> RowStatistics:
+def _launch(kernel: Kernel, parts: list[Array], exponent: Array, whole: int) -> RowStatistics:
     xp = namespace(parts[0])
     rows, columns = parts[0].shape
     # What tiles add to has to begin with zeros; the first kernel only writes exponents.
-    sums = (xp.empty if whole or kernel is _EXPONENTS else xp.zeros)(
-        (2 + -(-len(LEVELS) // 2), rows), xp.int64
-    )
+    make = xp.empty if whole or kernel is _EXPONENTS else xp.zeros
+    sums = make((2 + -(-len(LEVELS) // 2), rows), xp.int64)
     counts = sums[2:].view(xp.int32).reshape(-1, rows)[: len(LEVELS)]
     statistics = RowStatistics(exponent, sums[0], sums[1], counts, len(parts) * columns)
     operand, layout = strided_parts(parts)
-    constants = {**_constants(whole, len(parts)), **layout}
+    constants = {**_constants(layout["ALONG_K"], whole, len(parts)), **layout}
     blocks = tile_count(constants, rows, columns)
     kernel((blocks,), (256,), (operand, rows_of(statistics)), **constants)
     return statistics

@@ -1,26 +1,37 @@
-"""Every way of computing a batch on the GPU, against exact arithmetic and the bound it promises."""
+"""Every kernel for a batch on the GPU, against exact arithmetic and the bound it promises."""
 
 import numpy as np
 import pytest
 
 from multiword.batched import HalfComplex, batched_matmul
-from multiword.batched.plans import Blocking
+from multiword.batched.gpu.plans import Tuning
 from multiword.batched.problem import check_problem
-from tests.test_batched import BF16, FP16, ODD_SHAPES, check, random_pairs, random_words, stored, wide
+from tests.test_batched import (
+    BF16,
+    FP16,
+    ODD_SHAPES,
+    UNDERFLOWING,
+    check,
+    random_pairs,
+    random_words,
+    stored,
+    underflowing,
+    wide,
+)
 
 pytestmark = pytest.mark.gpu
 
-WAYS = {
-    "plain": Blocking("plain"),
-    "plain, direct": Blocking("plain", threads=64, direct=True),
-    "whole": Blocking("whole"),
-    "whole, direct": Blocking("whole", threads=64, chunk=1, direct=True),
-    "whole 2x2": Blocking("whole", threads=64, chunk=20000, tile_m=2, tile_n=2),
-    "tiled": Blocking("tiled", tile_m=2, tile_n=2),
-    "tiled 4x2": Blocking("tiled", tile_m=4, tile_n=2, warps_m=1, warps_n=2, steps=4, stages=2),
-    "tiled 1x5": Blocking("tiled", tile_m=1, tile_n=5, warps_m=7, warps_n=1, steps=4, stages=2),
-    "tiled, resident": Blocking("tiled", tile_m=4, tile_n=4, warps_n=4, steps=4, stages=3, resident=1),
-    "cublas": Blocking("cublas"),
+KERNELS = {
+    "plain": Tuning("plain"),
+    "plain, direct": Tuning("plain", threads=64, direct=True),
+    "resident": Tuning("resident"),
+    "resident, direct": Tuning("resident", threads=64, chunk=1, direct=True),
+    "resident 2x2": Tuning("resident", threads=64, chunk=20000, tile_m=2, tile_n=2),
+    "tiled": Tuning("tiled", tile_m=2, tile_n=2),
+    "tiled 4x2": Tuning("tiled", tile_m=4, tile_n=2, warps_m=1, warps_n=2, steps=4, stages=2),
+    "tiled 1x5": Tuning("tiled", tile_m=1, tile_n=5, warps_m=7, warps_n=1, steps=4, stages=2),
+    "tiled, persistent": Tuning("tiled", tile_m=4, tile_n=4, warps_n=4, steps=4, stages=3, persistent=1),
+    "cublas": Tuning("cublas"),
 }
 
 
@@ -43,35 +54,35 @@ def to_cpu(x):
     return x.get()
 
 
-def by_way(
-    way, a, b, *, alpha=1.0, beta=0.0, c=None, trans_a=False, trans_b=False, accumulate="fp32", out=None
+def by_kernel(
+    kernel, a, b, *, alpha=1.0, beta=0.0, c=None, trans_a=False, trans_b=False, accumulate="fp32", out=None
 ):
-    """`batched_matmul`, with the way prescribed."""
-    from multiword.batched.device import multiply
+    """`batched_matmul`, with the kernel prescribed."""
+    from multiword.batched.gpu.device import multiply
 
     problem = check_problem(a, b, alpha, beta, c, trans_a, trans_b, accumulate, out)
-    result, _, _ = multiply(problem, WAYS[way])
+    result, _, _ = multiply(problem, KERNELS[kernel])
     return HalfComplex(result) if problem.complex else result
 
 
-def suits(way, m, n, k, is_complex):
-    """Whether a way can do a size at all: registers and shared memory are finite."""
+def suits(kernel, m, n, k, is_complex):
+    """Whether a kernel can do a size at all: registers and shared memory are finite."""
     parts = 2 if is_complex else 1
-    if way.startswith("plain"):
+    if kernel.startswith("plain"):
         return parts * n <= 32 and k <= 32
-    return not way.startswith("whole") or 2 * parts * (m * k + k * n + m * n) < 180_000
+    return not kernel.startswith("resident") or 2 * parts * (m * k + k * n + m * n) < 180_000
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("make", [random_words, random_pairs])
-def test_every_size_to_64(way, make):
+def test_every_size_to_64(kernel, make):
     rng = np.random.default_rng(1)
     for n in range(1, 65):
-        if not suits(way, n, n, n, make is random_pairs):
+        if not suits(kernel, n, n, n, make is random_pairs):
             continue
         batch = int(rng.integers(1, 400))
         a, b = make(rng, (batch, n, n)), make(rng, (batch, n, n))
-        check(to_cpu(by_way(way, to_gpu(a), to_gpu(b))), a, b)
+        check(to_cpu(by_kernel(kernel, to_gpu(a), to_gpu(b))), a, b)
 
 
 @pytest.mark.parametrize("accumulate", ["fp32", "fp16", "bf16 words"])
@@ -86,55 +97,55 @@ def test_every_size_to_64_in_every_format_as_chosen(accumulate, make, batch):
         check(to_cpu(batched_matmul(to_gpu(a), to_gpu(b), accumulate=sums)), a, b, accumulate=sums)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("accumulate", ["fp32", "fp16", "bf16 words"])
 @pytest.mark.parametrize("make", [random_words, random_pairs])
-def test_odd_shapes_formats_alpha_beta(way, accumulate, make):
+def test_odd_shapes_formats_alpha_beta(kernel, accumulate, make):
     rng = np.random.default_rng(2)
     word = BF16 if accumulate == "bf16 words" else FP16
     accumulate = "fp16" if accumulate == "fp16" else "fp32"
     scalars = [(1, 0), (1.5, -0.5)] if make is random_words else [(1, 0), (-2, 1), (1.5 - 0.25j, 0.5 + 1j)]
     for m, n, k in [*ODD_SHAPES, (24, 40, 16), (4, 12, 20)]:
-        if not suits(way, m, n, k, make is random_pairs):
+        if not suits(kernel, m, n, k, make is random_pairs):
             continue
         a, b, c = make(rng, (150, m, k), word), make(rng, (150, k, n), word), make(rng, (150, m, n), word)
         for alpha, beta in scalars:
-            result = by_way(
-                way, to_gpu(a), to_gpu(b), alpha=alpha, beta=beta, c=to_gpu(c), accumulate=accumulate
+            result = by_kernel(
+                kernel, to_gpu(a), to_gpu(b), alpha=alpha, beta=beta, c=to_gpu(c), accumulate=accumulate
             )
-            check(to_cpu(result), a, b, alpha, beta, c, accumulate, rounded_twice=way == "cublas")
+            check(to_cpu(result), a, b, alpha, beta, c, accumulate, rounded_twice=kernel == "cublas")
 
 
 @pytest.mark.parametrize(
-    ("way", "make", "n"),
+    ("kernel", "make", "n"),
     [
-        (way, make, n)
-        for way in WAYS
+        (kernel, make, n)
+        for kernel in KERNELS
         for make in (random_words, random_pairs)
         for n in (5, 8, 12, 16, 22, 48, 80)
-        if suits(way, n, n, n, make is random_pairs)
+        if suits(kernel, n, n, n, make is random_pairs)
     ],
 )
-def test_transposes_broadcasts_and_lists(way, make, n):
+def test_transposes_broadcasts_and_lists(kernel, make, n):
     rng = np.random.default_rng(n)
     a, b = make(rng, (37, n, n)), make(rng, (37, n, n))
     for trans_a in (False, "T", "C"):
         for trans_b in (False, "T", "C"):
             left, right = to_gpu(stored(a, trans_a)), to_gpu(stored(b, trans_b))
-            check(to_cpu(by_way(way, left, right, trans_a=trans_a, trans_b=trans_b)), a, b)
+            check(to_cpu(by_kernel(kernel, left, right, trans_a=trans_a, trans_b=trans_b)), a, b)
     one = make(rng, (n, n))
-    check(to_cpu(by_way(way, to_gpu(a), to_gpu(one))), a, one)
-    check(to_cpu(by_way(way, to_gpu(one), to_gpu(b))), one, b)
+    check(to_cpu(by_kernel(kernel, to_gpu(a), to_gpu(one))), a, one)
+    check(to_cpu(by_kernel(kernel, to_gpu(one), to_gpu(b))), one, b)
     pick = (lambda x, i: HalfComplex(x.pairs[i])) if make is random_pairs else (lambda x, i: x[i])
     lists = [to_gpu([pick(x, i) for i in range(37)]) for x in (a, b)]
-    check(to_cpu(by_way(way, *lists)), a, b)
-    check(to_cpu(by_way(way, lists[0], to_gpu(b))), a, b)
+    check(to_cpu(by_kernel(kernel, *lists)), a, b)
+    check(to_cpu(by_kernel(kernel, lists[0], to_gpu(b))), a, b)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("n", [3, 8, 11, 16, 24])
 @pytest.mark.parametrize("gap", [1, 8])
-def test_strides_offsets_and_what_lies_between(way, n, gap):
+def test_strides_offsets_and_what_lies_between(kernel, n, gap):
     """Leading dimensions larger than the rows, odd addresses; entries between stay untouched."""
     rng = np.random.default_rng(n)
     frames = [random_words(rng, (41, n + 2 * gap, n + 3 * gap)) for _ in range(4)]
@@ -143,19 +154,19 @@ def test_strides_offsets_and_what_lies_between(way, n, gap):
     on_gpu = [to_gpu(x) for x in frames]
     target = on_gpu[3]
     expected = target.copy()
-    by_way(way, *(x[inside] for x in on_gpu[:2]), beta=0.5, c=on_gpu[2][inside], out=target[inside])
-    check(to_cpu(target[inside]), a, b, 1.0, 0.5, c, rounded_twice=way == "cublas")
+    by_kernel(kernel, *(x[inside] for x in on_gpu[:2]), beta=0.5, c=on_gpu[2][inside], out=target[inside])
+    check(to_cpu(target[inside]), a, b, 1.0, 0.5, c, rounded_twice=kernel == "cublas")
     expected[inside] = target[inside]
     assert bool((expected == target).all())
     for x, y in zip(frames[:3], on_gpu[:3], strict=True):
         assert np.array_equal(x, to_cpu(y))
     by_columns = on_gpu[3][inside].swapaxes(-1, -2)
-    by_way(way, *(x[inside] for x in on_gpu[:2]), out=by_columns)
+    by_kernel(kernel, *(x[inside] for x in on_gpu[:2]), out=by_columns)
     check(to_cpu(by_columns), a, b)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_packed_stacks_at_odd_addresses(way):
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_packed_stacks_at_odd_addresses(kernel):
     cupy = pytest.importorskip("cupy")
     rng = np.random.default_rng(5)
     for n in (3, 7, 8, 16):
@@ -165,25 +176,25 @@ def test_packed_stacks_at_odd_addresses(way):
             views = [x[shift + i : shift + i + 90 * n * n].reshape(90, n, n) for i, x in enumerate(room)]
             for view, x in zip(views, (a, b, c), strict=False):
                 view[...] = cupy.asarray(x)
-            by_way(way, views[0], views[1], beta=1, c=views[2], out=views[3])
-            check(to_cpu(views[3]), a, b, 1.0, 1.0, c, rounded_twice=way == "cublas")
+            by_kernel(kernel, views[0], views[1], beta=1, c=views[2], out=views[3])
+            check(to_cpu(views[3]), a, b, 1.0, 1.0, c, rounded_twice=kernel == "cublas")
             assert not room[3][: shift + 3].any()
             assert not room[3][shift + 3 + 90 * n * n :].any()
-            by_way(way, views[0], views[1], beta=1, c=views[2], out=views[2])
-            check(to_cpu(views[2]), a, b, 1.0, 1.0, c, rounded_twice=way == "cublas")
+            by_kernel(kernel, views[0], views[1], beta=1, c=views[2], out=views[2])
+            check(to_cpu(views[2]), a, b, 1.0, 1.0, c, rounded_twice=kernel == "cublas")
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_infinities_and_nans_stay_in_their_rows_and_columns(way):
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_infinities_and_nans_stay_in_their_rows_and_columns(kernel):
     rng = np.random.default_rng(6)
     for n in (3, 8, 15, 16, 17, 30):
         for make in (random_words, random_pairs):
-            if not suits(way, n, n, n, make is random_pairs):
+            if not suits(kernel, n, n, n, make is random_pairs):
                 continue
             a, b = make(rng, (50, n, n)), make(rng, (50, n, n))
             ra, rb = (a.pairs, b.pairs) if make is random_pairs else (a, b)
             ra[7, 1], rb[9, :, 2], ra[11, 0, 0] = np.nan, np.inf, 60000
-            got = wide(to_cpu(by_way(way, to_gpu(a), to_gpu(b))))
+            got = wide(to_cpu(by_kernel(kernel, to_gpu(a), to_gpu(b))))
             with np.errstate(invalid="ignore"):
                 expected = wide(batched_matmul(a, b))
             for x, y in ((got.real, expected.real), (got.imag, expected.imag)):
@@ -192,15 +203,29 @@ def test_infinities_and_nans_stay_in_their_rows_and_columns(way):
                 assert np.array_equal(np.sign(x[np.isinf(x)]), np.sign(y[np.isinf(y)]))
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_small_integers_are_exact(way):
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("word", "accumulate", "alpha"), UNDERFLOWING)
+@pytest.mark.parametrize("make", [random_words, random_pairs])
+def test_products_that_underflow_are_within_the_bound(kernel, word, accumulate, alpha, make):
+    rng = np.random.default_rng(12)
+    for m, n, k in ((5, 6, 1), (8, 8, 8), (16, 16, 17), (3, 9, 30)):
+        if suits(kernel, m, n, k, make is random_pairs):
+            a, b, c = (underflowing(make, word, (40, *s), rng) for s in ((m, k), (k, n), (m, n)))
+            result = by_kernel(
+                kernel, *map(to_gpu, (a, b)), alpha=alpha, beta=-0.5, c=to_gpu(c), accumulate=accumulate
+            )
+            check(to_cpu(result), a, b, alpha, -0.5, c, accumulate, rounded_twice=kernel == "cublas")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_small_integers_are_exact(kernel):
     rng = np.random.default_rng(7)
     for m, n, k in ODD_SHAPES:
-        if suits(way, m, n, k, False):
+        if suits(kernel, m, n, k, False):
             a = rng.integers(-3, 4, (60, m, k)).astype(np.float16)
             b = rng.integers(-3, 4, (60, k, n)).astype(np.float16)
             for accumulate in ("fp32", "fp16"):
-                got = to_cpu(by_way(way, to_gpu(a), to_gpu(b), accumulate=accumulate))
+                got = to_cpu(by_kernel(kernel, to_gpu(a), to_gpu(b), accumulate=accumulate))
                 assert np.array_equal(got, a.astype(np.int64) @ b.astype(np.int64))
 
 
@@ -307,8 +332,18 @@ def test_results_by_columns_and_unhashable_scalars_twice():
         check(to_cpu(batched_matmul(spread, y)), np.broadcast_to(a[:1], a.shape), b)
 
 
+def test_a_product_by_columns_after_a_square_by_columns():
+    cupy = pytest.importorskip("cupy")
+    rng = np.random.default_rng(13)
+    a, b = random_words(rng, (9, 16, 16)), random_words(rng, (9, 16, 16))
+    x, y, out = to_gpu(a), to_gpu(b), cupy.zeros((9, 16, 16), np.float16).swapaxes(-1, -2)
+    for _ in range(2):
+        check(to_cpu(batched_matmul(x, x, out=out)), a, a)
+        check(to_cpu(batched_matmul(x, y, out=out)), a, b)
+
+
 def test_threads_and_streams():
-    """Every thread on a stream of its own, sizes and ways mixed; no result is another's."""
+    """Every thread on a stream of its own, sizes and kernels mixed; no result is another's."""
     cupy = pytest.importorskip("cupy")
     from concurrent.futures import ThreadPoolExecutor
 
@@ -323,10 +358,9 @@ def test_threads_and_streams():
                     result = batched_matmul(x, y)
                 stream.synchronize()
                 check(to_cpu(result), a, b)
-        return True
 
     with ThreadPoolExecutor(6) as pool:
-        assert all(pool.map(work, range(12)))
+        list(pool.map(work, range(12)))  # raises what they raised
 
 
 @pytest.mark.parametrize("make", [random_words, random_pairs])

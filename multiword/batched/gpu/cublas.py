@@ -1,57 +1,45 @@
-"""The way through cuBLAS: strided batches, lists of addresses, and half-complex as real."""
+"""Batches through cuBLAS: strided, behind lists of addresses, and half-complex as real."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import ctypes
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from multiword.batched import host
-from multiword.batched.storage import Layout, Storage, addresses, store_array
-from multiword.engines import libcublas as lib
+import multiword.engines.libcublas as lib
+from multiword.batched.gpu.plans import Case
+from multiword.batched.gpu.storage import Call, Launcher, Storage, addresses, store_array
 from multiword.engines.cublas import current_handle
 from multiword.runtime.arrays import Array, import_cupy
-from multiword.runtime.kernels import Kernel
-
-if TYPE_CHECKING:
-    from multiword.batched.device import Call
+from multiword.runtime.kernels import Kernel, Struct
 
 EXPANDED_BYTES = 24 << 20
 """Expanded operands are made this much at a time, so that they stay in the L2 cache."""
+
+
+class Expansion(Struct):
+    """The parameters of `batched_expand`: strides of B, and matrices `first` to `first` + `count`."""
+
+    _fields_: ClassVar[list] = [
+        *(("b", ctypes.c_void_p), ("stride", ctypes.c_longlong), ("down", ctypes.c_int)),
+        *(("across", ctypes.c_int), ("expanded", ctypes.c_void_p), ("first", ctypes.c_int)),
+        *(("count", ctypes.c_int), ("k", ctypes.c_int), ("n", ctypes.c_int)),
+    ]
+
 
 EXPAND = Kernel(
     "batched_expand",
     Path(__file__).with_name("expand.cu"),
     instances=({"CONJUGATE": 0, "LISTED": 0}, {"CONJUGATE": 1, "LISTED": 1}),
+    structs=(Expansion,),
 )
 """B as a real matrix of twice its sizes. NumPy form: `multiword.batched.host.real_columns`."""
 
 
-@dataclass(frozen=True)
-class StridedLaunch:
-    """One call of `cublasGemmStridedBatchedEx`, but for the addresses."""
-
-    alpha: Any
-    beta: Any
-    sizes: tuple[int, ...]
-    a: tuple[int, ...]
-    b: tuple[int, ...]
-    out: tuple[int, ...]
-    tail: tuple[int, ...]
-
-    def __call__(self, a: Any, b: Any, c: Any, out: Any) -> None:
-        del c  # it is where the result goes
-        a, b, out = (x if isinstance(x, int) else x.data.ptr for x in (a, b, out))
-        # Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ: B comes first.
-        lib.routine("cublasGemmStridedBatchedEx")(
-            *(current_handle().pointer, *self.sizes, self.alpha.ctypes.data, b, *self.b, a, *self.a),
-            *(self.beta.ctypes.data, out, *self.out, *self.tail),
-        )
-
-
-def launch_of(call: Call) -> StridedLaunch | None:
+def launcher(call: Call) -> Launcher | None:
     """The one call of cuBLAS that a strided real batch takes, or None if there is more to do."""
     case, added = call.case, call.c
     stacks = (call.a, call.b, call.out)
@@ -59,9 +47,19 @@ def launch_of(call: Call) -> StridedLaunch | None:
         return None
     word, compute = _types(call)
     alpha, beta = _scalars(call)
-    a, b, out = ((word, x.layout.leading, x.layout.stride) for x in stacks)
+    left, right, result = ((word, x.layout.leading, x.layout.stride) for x in stacks)
     sizes = (*_operations(call), case.n, case.m, case.k)
-    return StridedLaunch(alpha, beta, sizes, a, b, out, (case.batch, compute, lib.GEMM_DEFAULT))
+
+    def launch(a: Any, b: Any, c: Any, out: Any) -> None:
+        del c  # it is where the result goes
+        a, b, out = (x if isinstance(x, int) else x.data.ptr for x in (a, b, out))
+        # Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ: B comes first.
+        lib.routine("cublasGemmStridedBatchedEx")(
+            *(current_handle().pointer, *sizes, alpha.ctypes.data, b, *right, a, *left),
+            *(beta.ctypes.data, out, *result, case.batch, compute, lib.GEMM_DEFAULT),
+        )
+
+    return launch
 
 
 def _operations(call: Call) -> list[int]:
@@ -72,9 +70,6 @@ def _operations(call: Call) -> list[int]:
 def multiply(call: Call) -> None:
     """Write the result of a call to its place, through cuBLAS."""
     case = call.case
-    if case.alpha == 2 or case.beta == 2:
-        _multiply_then_scale(call)
-        return
     if call.c is not None and call.c.address != call.out.address:
         call.out.owner[...] = call.problem.c
     if case.complex:
@@ -82,15 +77,15 @@ def multiply(call: Call) -> None:
     elif any(x.layout.listed for x in (call.a, call.b, call.out)):
         _multiply_listed(call)
     else:
-        launch = launch_of(replace(call, c=call.c and call.out))
+        launch = launcher(replace(call, c=call.c and call.out))
         assert launch is not None
         launch(*call.addresses)
 
 
-def _scalars(call: Call, beta: float | None = None) -> tuple[Any, Any]:
+def _scalars(call: Call) -> tuple[np.ndarray, np.ndarray]:
+    """alpha and beta, both real, in the accumulation format."""
     kind = np.float16 if call.case.acc16 else np.float32
-    beta = float(np.real(call.problem.beta)) if beta is None else beta
-    return np.array(float(np.real(call.problem.alpha)), kind), np.array(beta if call.c else 0.0, kind)
+    return np.array(call.problem.alpha, kind), np.array(call.problem.beta if call.c else 0.0, kind)
 
 
 def _types(call: Call) -> tuple[int, int]:
@@ -134,19 +129,13 @@ def _multiply_complex(call: Call) -> None:
         )
 
 
-def _expand(b: Storage, case: Any, expanded: Array, first: int, count: int) -> None:
-    x: Layout = b.layout
+def _expand(b: Storage, case: Case, expanded: Array, first: int, count: int) -> None:
+    x = b.layout
     down, across = (x.leading, 1) if x.by_rows else (1, x.leading)
-    EXPAND(
-        (-(-count * case.k * case.n // 256),),
-        (256,),
-        (
-            *(np.uint64(b.address), np.int64(x.stride), np.int32(down), np.int32(across), expanded),
-            *(np.int32(first), np.int32(count), np.int32(case.k), np.int32(case.n)),
-        ),
-        CONJUGATE=int(case.conj_b),
-        LISTED=int(x.listed),
-    )
+    sizes = {"first": first, "count": count, "k": case.k, "n": case.n}
+    with_b = Expansion(b=b.address, stride=x.stride, down=down, across=across, expanded=expanded, **sizes)
+    grid = (-(-count * case.k * case.n // 256),)
+    EXPAND(grid, (256,), (with_b,), CONJUGATE=int(case.conj_b), LISTED=int(x.listed))
 
 
 def _interleaved_rows(call: Call) -> Storage:
@@ -158,12 +147,3 @@ def _interleaved_rows(call: Call) -> Storage:
     if call.case.conj_a:
         pairs[..., 1] *= -1
     return store_array(pairs, True, call.problem.batch)
-
-
-def _multiply_then_scale(call: Call) -> None:
-    """Complex alpha or beta: the product in the word format's wider sum, then the last step."""
-    problem = call.problem
-    xp = problem.xp
-    rows, columns = host.real_rows(problem.a, xp), host.real_columns(problem.b, xp)
-    product = host.accumulated(rows, columns, problem.accumulate, xp).reshape(problem.stored_shape)
-    call.out.owner[...] = host.scaled(problem, product).astype(problem.word)

@@ -1,4 +1,4 @@
-"""Calls seen before on a GPU: all of them but the addresses, remembered."""
+"""The launch cache: calls of a kind that came before need only their addresses."""
 
 from __future__ import annotations
 
@@ -6,29 +6,28 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from multiword.batched.gpu.storage import Launcher, span
 from multiword.batched.halfcomplex import HalfComplex
-from multiword.runtime.arrays import Array
 
-REMEMBERED = 4096
-"""Calls kept; beyond that all are forgotten."""
+KEPT = 4096
+"""Launches kept; beyond that all are dropped."""
 
-_seen: dict[tuple[Any, ...], Recollection] = {}
+_launches: dict[tuple[Any, ...], CachedLaunch] = {}
 
 
 @dataclass(frozen=True)
-class Recollection:
+class CachedLaunch:
     """A call that one launch computes, whatever the addresses.
 
     Attributes
     ----------
-    launch : a `multiword.batched.device.Launch`.
-    turned : whether the launch is that of the transposed problem, B before A.
+    transposed : whether it is that of the transposed problem, B before A.
     shape, word : of a new result.
     spans : where the bytes of a, b, c and out begin and end, counted from their addresses.
     """
 
-    launch: Any
-    turned: bool
+    launch: Launcher
+    transposed: bool
     shape: tuple[int, ...]
     word: Any
     spans: tuple[tuple[int, int], ...]
@@ -42,7 +41,7 @@ def key_of(a: Any, b: Any, c: Any, out: Any, options: tuple[Any, ...]) -> tuple[
     """All that a call depends on but for its addresses, of which only the alignment counts.
 
     None for lists, NumPy's arrays, those of another device than the current one, and anything else
-    that is not worth remembering.
+    that is not kept.
     """
     cupy = sys.modules.get("cupy")
     if cupy is None:
@@ -65,9 +64,9 @@ def key_of(a: Any, b: Any, c: Any, out: Any, options: tuple[Any, ...]) -> tuple[
     return tuple(key)
 
 
-def recall(key: tuple[Any, ...], a: Any, b: Any, c: Any, out: Any) -> Any:
-    """Compute a call as before and return its result; None if it has to be looked at anew."""
-    found = _seen.get(key)
+def relaunch(key: tuple[Any, ...], a: Any, b: Any, c: Any, out: Any) -> Any:
+    """Compute a call as before and return its result; None if it has to be planned anew."""
+    found = _launches.get(key)
     if found is None:
         return None
     left, right, added, result = arrays = _stored(a, b, c, out)
@@ -75,7 +74,7 @@ def recall(key: tuple[Any, ...], a: Any, b: Any, c: Any, out: Any) -> Any:
         result = sys.modules["cupy"].empty(found.shape, found.word)
     elif _collides(found, arrays):
         return None
-    if found.turned:
+    if found.transposed:
         left, right = right, left
     found.launch(left, right, result if added is None else added, result)
     if out is not None:
@@ -83,26 +82,23 @@ def recall(key: tuple[Any, ...], a: Any, b: Any, c: Any, out: Any) -> Any:
     return HalfComplex(result) if type(a) is HalfComplex else result
 
 
-def remember(key: tuple[Any, ...], call: Any, launch: Any, a: Any, b: Any, c: Any, out: Any) -> None:
+def keep(key: tuple[Any, ...], call: Any, launch: Any, a: Any, b: Any, c: Any, out: Any) -> None:
     """Keep a call whose arrays were used where they are, not copied first."""
     a, b, c, out = _stored(a, b, c, out)
-    places, own = (call.a.address, call.b.address), (a.data.ptr, b.data.ptr)
+    first, second = (b, a) if call.transposed else (a, b)
+    moved = (call.a.address, call.b.address) != (first.data.ptr, second.data.ptr)
     copied = call.c is not None and call.c.address != c.data.ptr
     elsewhere = out is not None and call.out.address != out.data.ptr
-    if copied or elsewhere or places not in (own, own[::-1]):
+    if moved or copied or elsewhere:
         return
-    if len(_seen) >= REMEMBERED:
-        _seen.clear()
-    spans = tuple((0, 0) if x is None else _span(x) for x in (a, b, c, out))
-    _seen[key] = Recollection(launch, places != own, call.problem.stored_shape, call.problem.word, spans)
+    if len(_launches) >= KEPT:
+        _launches.clear()
+    spans = tuple((0, 0) if x is None else span(x) for x in (a, b, c, out))
+    shape, word = call.problem.stored_shape, call.problem.word
+    _launches[key] = CachedLaunch(launch, call.transposed, shape, word, spans)
 
 
-def _span(x: Array) -> tuple[int, int]:
-    reaches = [(n - 1) * s for n, s in zip(x.shape, x.strides, strict=True)]
-    return sum(r for r in reaches if r < 0), sum(r for r in reaches if r > 0) + x.itemsize
-
-
-def _collides(found: Recollection, arrays: list[Any]) -> bool:
+def _collides(found: CachedLaunch, arrays: list[Any]) -> bool:
     """Whether the result may share memory with what is read, other than with C if it is C."""
     at = arrays[3].data.ptr
     low, high = at + found.spans[3][0], at + found.spans[3][1]

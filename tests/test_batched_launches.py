@@ -1,4 +1,4 @@
-"""What is remembered of a GPU call, with a stand-in for CuPy: addresses without memory behind them."""
+"""The launch cache of GPU calls, with a stand-in for CuPy: addresses without memory behind them."""
 
 import sys
 from types import SimpleNamespace
@@ -6,9 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from multiword.batched import recall
-from multiword.batched.recall import key_of, remember
-from multiword.batched.recall import recall as recalled
+from multiword.batched.gpu import launches
+from multiword.batched.gpu.launches import keep, key_of, relaunch
 
 OPTIONS = (1.0, 0.0, False, False, "fp32")
 
@@ -30,15 +29,15 @@ def cupy(monkeypatch):
         empty=lambda shape, word: Array(1 << 20, shape),
     )
     monkeypatch.setitem(sys.modules, "cupy", made)
-    monkeypatch.setattr(recall, "_seen", {})
+    monkeypatch.setattr(launches, "_launches", {})
     return made
 
 
-def call(*addresses, c=None, out=0):
+def call(*addresses, c=None, out=0, transposed=False):
     a, b = (SimpleNamespace(address=x) for x in addresses)
     places = {"c": None if c is None else SimpleNamespace(address=c), "out": SimpleNamespace(address=out)}
     problem = SimpleNamespace(stored_shape=(10, 4, 4), word=np.dtype(np.float16))
-    return SimpleNamespace(a=a, b=b, **places, problem=problem)
+    return SimpleNamespace(a=a, b=b, **places, problem=problem, transposed=transposed)
 
 
 def test_only_the_alignment_of_addresses_counts():
@@ -61,10 +60,10 @@ def test_a_call_is_repeated_with_other_addresses():
     done = []
     a, b = Array(1024), Array(4096)
     key = key_of(a, b, None, None, OPTIONS)
-    assert recalled(key, a, b, None, None) is None
-    remember(key, call(1024, 4096), lambda *x: done.append(x), a, b, None, None)
+    assert relaunch(key, a, b, None, None) is None
+    keep(key, call(1024, 4096), lambda *x: done.append(x), a, b, None, None)
     x, y = Array(2048), Array(8192)
-    result = recalled(key, x, y, None, None)
+    result = relaunch(key, x, y, None, None)
     assert done == [(x, y, result, result)]
 
 
@@ -72,12 +71,23 @@ def test_a_transposed_call_takes_b_first():
     done = []
     a, b, out = Array(1024), Array(4096), Array(8192, strides=(32, 2, 8))
     key = key_of(a, b, None, out, OPTIONS)
-    remember(key, call(4096, 1024, out=8192), lambda *x: done.append(x), a, b, None, out)
-    assert recalled(key, a, b, None, out) is out
+    keep(key, call(4096, 1024, out=8192, transposed=True), lambda *x: done.append(x), a, b, None, out)
+    assert relaunch(key, a, b, None, out) is out
     assert done == [(b, a, out, out)]
 
 
-def test_what_was_copied_is_not_remembered():
+def test_a_transposed_square_is_no_plain_one():
+    """What x·x by columns launched serves x·y by columns, whose operands are two."""
+    done = []
+    x, y, out = Array(1024), Array(4096), Array(8192, strides=(32, 2, 8))
+    key = key_of(x, x, None, out, OPTIONS)
+    keep(key, call(1024, 1024, out=8192, transposed=True), lambda *x: done.append(x), x, x, None, out)
+    assert key == key_of(x, y, None, out, OPTIONS)
+    assert relaunch(key, x, y, None, out) is out
+    assert done == [(y, x, out, out)]
+
+
+def test_calls_with_copied_operands_are_not_kept():
     a, b, c, out = (Array(x) for x in (1024, 4096, 8192, 16384))
     key = key_of(a, b, c, out, OPTIONS)
     for where in (
@@ -85,27 +95,27 @@ def test_what_was_copied_is_not_remembered():
         call(1024, 4096, c=1, out=16384),
         call(1024, 4096, c=8192),
     ):
-        remember(key, where, None, a, b, c, out)
-    assert not recall._seen
+        keep(key, where, None, a, b, c, out)
+    assert not launches._launches
 
 
-def test_overlapping_results_are_looked_at_anew():
+def test_overlapping_results_are_planned_anew():
     a, b, c, out = (Array(x) for x in (1024, 4096, 8192, 16384))
     key = key_of(a, b, c, out, OPTIONS)
-    remember(key, call(1024, 4096, c=8192, out=16384), lambda *x: None, a, b, c, out)
-    assert recalled(key, a, b, c, out) is out
+    keep(key, call(1024, 4096, c=8192, out=16384), lambda *x: None, a, b, c, out)
+    assert relaunch(key, a, b, c, out) is out
     for low in (1024 - 304, 1024, 1024 + 304, 4096 + 16):
-        assert recalled(key, a, b, c, Array(low)) is None
-    assert recalled(key, a, b, c, Array(8192 + 32)) is None
-    assert recalled(key, a, b, c, Array(1024 + 320)).data.ptr == 1344
+        assert relaunch(key, a, b, c, Array(low)) is None
+    assert relaunch(key, a, b, c, Array(8192 + 32)) is None
+    assert relaunch(key, a, b, c, Array(1024 + 320)).data.ptr == 1344
     inplace = key_of(a, b, c, c, OPTIONS)
-    remember(inplace, call(1024, 4096, c=8192, out=8192), lambda *x: None, a, b, c, c)
-    assert recalled(inplace, a, b, c, c) is c
+    keep(inplace, call(1024, 4096, c=8192, out=8192), lambda *x: None, a, b, c, c)
+    assert relaunch(inplace, a, b, c, c) is c
 
 
 def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(recall, "REMEMBERED", 3)
+    monkeypatch.setattr(launches, "KEPT", 3)
     a, b = Array(1024), Array(4096)
     for alpha in range(10):
-        remember(key_of(a, b, None, None, (alpha,)), call(1024, 4096), None, a, b, None, None)
-    assert len(recall._seen) <= 3
+        keep(key_of(a, b, None, None, (alpha,)), call(1024, 4096), None, a, b, None, None)
+    assert len(launches._launches) <= 3

@@ -1,37 +1,21 @@
-"""Where a stack of matrices lies in device memory, in the terms that kernels and cuBLAS use."""
+"""Where the matrices of a call lie in device memory, in the terms that kernels and cuBLAS use."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
-from multiword.batched.problem import Stack
+from multiword.batched.gpu.plans import Case, Layout
+from multiword.batched.problem import Problem, Stack
 from multiword.runtime.arrays import Array, import_cupy
 
-
-@dataclass(frozen=True)
-class Layout:
-    """How a stack of matrices is stored; counts are of entries (pairs, if complex).
-
-    Attributes
-    ----------
-    stride : from one matrix to the next; 0 if all share one.
-    leading : from one stored row (or column) to the next.
-    by_rows : whether rows are contiguous, rather than columns.
-    listed : whether the matrices lie anywhere, behind a list of addresses.
-    alignment : the largest power of two up to 16 that divides the address of the first matrix,
-        or of every listed one, in bytes.
-    """
-
-    stride: int
-    leading: int
-    by_rows: bool
-    listed: bool
-    alignment: int
+Launcher = Callable[[Any, Any, Any, Any], None]
+"""What computes a batch, given where A, B, C (or anything) and the result are."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +25,84 @@ class Storage:
     layout: Layout
     address: int
     owner: Any
+
+
+@dataclass(frozen=True)
+class Call:
+    """A problem with every stack's place in memory known, and rows of the result contiguous.
+
+    `transposed`: it is the transposed problem, B before A, because the result's columns were.
+    """
+
+    case: Case
+    a: Storage
+    b: Storage
+    c: Storage | None
+    out: Storage
+    problem: Problem
+    transposed: bool
+
+    @property
+    def addresses(self) -> tuple[int, int, int, int]:
+        """Where A, B, C (or the result, if there is no C) and the result are."""
+        return self.a.address, self.b.address, (self.c or self.out).address, self.out.address
+
+
+def place(problem: Problem, result: Array) -> Call:
+    """Place every stack; a result stored by columns is that of the transposed problem."""
+    layout = describe(result, problem.complex, problem.batch)
+    assert layout is not None  # `result_array` saw to it
+    transposed = not layout.by_rows
+    if transposed:
+        axes = (-3, -2) if problem.complex else (-2, -1)
+        c = None if problem.c is None else problem.c.swapaxes(*axes)
+        problem = replace(problem, a=problem.b.T, b=problem.a.T, c=c, out=None)
+        result = result.swapaxes(*axes)
+        layout = replace(layout, by_rows=True)
+    a, b = store(problem.a, problem.batch), store(problem.b, problem.batch)
+    out, c = Storage(layout, result.data.ptr, result), _addend(problem, layout, result)
+    m, n, k = problem.mnk
+    case = Case(
+        *(m, n, k, prod(problem.batch), problem.complex, problem.word != np.float16),
+        *(problem.accumulate == "fp16", problem.a.conjugate, problem.b.conjugate),
+        alpha=0 if problem.alpha == 1 else 1 if isinstance(problem.alpha, float) else 2,
+        beta=0 if c is None else 1 if isinstance(problem.beta, float) else 2,
+        a=a.layout,
+        b=b.layout,
+        c=None if c is None else c.layout,
+        out=layout,
+        in_phase=c is None or (c.address - out.address) % 16 == 0,
+    )
+    return Call(case, a, b, c, out, problem, transposed)
+
+
+def _addend(problem: Problem, out: Layout, result: Array) -> Storage | None:
+    """C, stored by rows."""
+    if problem.c is None:
+        return None
+    if (problem.c.data.ptr, problem.c.strides) == (result.data.ptr, result.strides):
+        return Storage(out, result.data.ptr, result)
+    found = store_array(problem.c, problem.complex, problem.batch)
+    if found.layout.by_rows:
+        return found
+    return store_array(problem.xp.ascontiguousarray(problem.c), problem.complex, problem.batch)
+
+
+def result_array(problem: Problem) -> Array:
+    """`out`, if it can be written to while the operands are still read; otherwise a new array."""
+    out, xp = problem.out, problem.xp
+    if out is None:
+        return xp.empty(problem.stored_shape, problem.word)
+    read = [
+        y for s in (problem.a, problem.b) for y in (s.arrays if isinstance(s.arrays, tuple) else [s.arrays])
+    ]
+    if problem.c is not None and (problem.c.data.ptr, problem.c.strides) != (out.data.ptr, out.strides):
+        read.append(problem.c)
+    layout = describe(out, problem.complex, problem.batch)
+    moves = layout is not None and (layout.stride > 0 or prod(problem.batch) == 1)
+    if moves and not any(overlap(x, out) for x in read):
+        return out
+    return xp.empty(problem.stored_shape, problem.word)
 
 
 def store(stack: Stack, batch: tuple[int, ...]) -> Storage:
@@ -61,7 +123,8 @@ def store_array(x: Array, is_complex: bool, batch: tuple[int, ...]) -> Storage:
         xp = import_cupy()
         x = xp.ascontiguousarray(xp.broadcast_to(x, (*batch, *x.shape[-2 - is_complex :])))
         found = describe(x, is_complex, batch)
-    assert found is not None  # contiguous arrays always have a layout
+    if found is None:
+        raise ValueError(f"matrices must have rows of fewer than 2**31 entries, got shape {x.shape}")
     return Storage(found, x.data.ptr, x)
 
 
@@ -77,21 +140,21 @@ def describe(x: Array, is_complex: bool, batch: tuple[int, ...]) -> Layout | Non
     steps = [s // size for s in strides]
     stride = _merged(shape[:-2], steps[:-2], batch)
     plane = _plane(shape[-2:], steps[-2:])
-    if stride is None or plane is None:
+    if stride is None or plane is None or plane[0] >= 2**31:  # kernels and cuBLAS take an int
         return None
     return Layout(stride, *plane, False, gcd(16, x.data.ptr))
 
 
 def overlap(x: Array, y: Array) -> bool:
     """Whether two arrays may share memory: whether the stretches that they span meet."""
-    (low, high), (bottom, top) = _span(x), _span(y)
-    return low < top and bottom < high
+    (low, high), (bottom, top) = span(x), span(y)
+    return x.data.ptr + low < y.data.ptr + top and y.data.ptr + bottom < x.data.ptr + high
 
 
-def _span(x: Array) -> tuple[int, int]:
+def span(x: Array) -> tuple[int, int]:
+    """Where the bytes of an array begin and end, counted from its address."""
     reaches = [(n - 1) * s for n, s in zip(x.shape, x.strides, strict=True)]
-    start = x.data.ptr
-    return start + sum(r for r in reaches if r < 0), start + sum(r for r in reaches if r > 0) + x.itemsize
+    return sum(r for r in reaches if r < 0), sum(r for r in reaches if r > 0) + x.itemsize
 
 
 def _plane(shape: tuple[int, ...], steps: list[int]) -> tuple[int, bool] | None:

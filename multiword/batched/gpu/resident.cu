@@ -1,4 +1,4 @@
-#include "multiword/batched/common.cuh"
+#include "multiword/batched/gpu/common.cuh"
 
 constexpr int WARPS = THREADS / 32;
 constexpr int TILES_M = (M + 15) / 16, TILES_N = (N + WIDE - 1) / WIDE, STEPS = (K + STEP - 1) / STEP;
@@ -269,7 +269,7 @@ __device__ __forceinline__ void compute(
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS) batched_whole(
+extern "C" __global__ void __launch_bounds__(THREADS) batched_resident(
         const void* a, const void* b, const Entry* c, Entry* out, const Parameters with) {
     extern __shared__ __align__(16) char memory[];
     const int batch = with.sizes[0], group = with.sizes[1];

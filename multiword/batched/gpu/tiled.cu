@@ -1,8 +1,8 @@
-#include "multiword/batched/common.cuh"
+#include "multiword/batched/gpu/common.cuh"
 
 constexpr int THREADS = 32 * WARPS_M * WARPS_N;
 constexpr int BM = 16 * TM * WARPS_M, BN = WIDE * TN * WARPS_N, BK = STEP * STEPS;
-// The rows that an instruction reads begin in different banks: see `padding` in _plans.py
+// The rows that an instruction reads begin in different banks: see `_tile_entries` in plans.py
 __device__ constexpr int padding(bool kmajor, int length) {
     return COMPLEX && !kmajor ? (length % 16 ? 0 : 8) : 16 / SIZE;
 }
@@ -167,7 +167,7 @@ struct Place {
         row = at % tiles / across * BM; column = at % tiles % across * BN;
     }
     __device__ __forceinline__ void go_on(int across, int tiles, int total) {
-        if (RESIDENT) find(tile + gridDim.x, across, tiles);
+        if (PERSISTENT) find(tile + gridDim.x, across, tiles);
         else tile = total;
     }
 };

@@ -223,7 +223,7 @@ struct Operand {
     }
 };
 
-// ---- what is passed by value beside the addresses; `multiword.batched.plans.PARAMETERS` on the host
+// ---- what is passed by value beside the addresses; `kernels.Parameters` on the host
 
 struct Scalars { float are, aim, bre, bim; };
 
