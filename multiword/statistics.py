@@ -12,8 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 from multiword.formats import get_format
-from multiword.rounding import get_rounding
-from multiword.runtime.arrays import Array
+from multiword.rounding import get_rounding, round_to, widened
+from multiword.runtime.arrays import Array, namespace, on_device_of_arrays
 from multiword.words import join, split
 
 _FP32_STORED = 23
@@ -148,6 +148,7 @@ def underflow_probability(
     return sum((leading_zeros_probability(n, word) for n in range(max(first, 0), width + 1)), Fraction(0))
 
 
+@on_device_of_arrays
 def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[int, int]:
     """How many elements of a float32 array have a second word that underflows.
 
@@ -155,7 +156,7 @@ def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[
 
     Parameters
     ----------
-    x : float32 array of any shape.
+    x : float32 array of any shape, NumPy or CuPy; other types are rounded to it.
     word, scale : as in `underflow_probability`.
 
     Returns
@@ -164,7 +165,7 @@ def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[
 
     Raises
     ------
-    ValueError : unknown format.
+    ValueError : unknown format. TypeError : `x` as in `round_to`.
 
     References
     ----------
@@ -174,14 +175,14 @@ def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[
     (0, 1)
     """
     fmt = get_format(word)
-    values = np.asarray(x, np.float32).ravel().astype(np.float64)
-    values = values[values != 0]
-    exponent = np.frexp(values)[1] - 1
+    values = widened(round_to(x, "fp32"), "x").ravel()
+    xp, values = namespace(values), values[values != 0]
+    exponent = xp.frexp(values)[1] - 1
     # The first word of unlimited exponent range: the paper asks about the second one alone.
-    unit = np.ldexp(1.0, exponent - (fmt.precision - 1))
-    left = np.abs(values - np.trunc(values / unit) * unit)
-    left = np.where(left == 0, np.ldexp(1.0, exponent - _FP32_STORED - 1), left)
-    second = np.frexp(left)[1] - 1 + scale
+    unit = xp.ldexp(1.0, exponent - (fmt.precision - 1))
+    left = xp.abs(values - xp.trunc(values / unit) * unit)
+    left = xp.where(left == 0, xp.ldexp(1.0, exponent - _FP32_STORED - 1), left)
+    second = xp.frexp(left)[1] - 1 + scale
     return int((second < fmt.emin - fmt.precision + 1).sum()), int((second < fmt.emin).sum())
 
 
