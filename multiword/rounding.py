@@ -77,10 +77,6 @@ def widened(x: Array, name: str) -> Array:
     """`x`, real, as float64, exactly; TypeError, naming the argument, if float64 does not hold it."""
     if x.dtype.kind == "c":
         raise TypeError(f"{name} must be real, got dtype {x.dtype}; take its parts")
-    if x.dtype.kind == "f" and x.dtype.itemsize > 8:
-        raise TypeError(
-            f"{name} is {x.dtype}, which float64 does not hold: convert it with astype('float64')"
-        )
     long = x.dtype.kind in "iu" and x.dtype.itemsize == 8 and x.size
     if long and max(int(x.max()), -int(x.min())) > 2**53:
         raise TypeError(
