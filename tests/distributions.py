@@ -62,14 +62,14 @@ def lognormal(spread):
     return draw
 
 
-def disjoint(rng, shape, start=0):
-    """An eighth of each row, from `start` on, in (1, 2], the rest smaller by 2^-8.
+def disjoint(rng, shape, start=0, small=2.0**-8):
+    """An eighth of each row, from `start` on, in (1, 2], the rest smaller.
 
     Means stand out, but of two such matrices with their own eighths hardly anything but the rank-two
     part of the means is left to cancel.
     """
-    x = (1 + unit(rng, shape)) * np.float32(2.0**-8)
-    x[:, start : start + int(0.12 * shape[1])] *= np.float32(2.0**8)
+    x = (1 + unit(rng, shape)) * np.float32(small)
+    x[:, start : start + int(0.12 * shape[1])] /= np.float32(small)
     return x
 
 

@@ -170,13 +170,13 @@ def test_partly_aligned_rows_and_columns_are_noticed(alignment):
 LONG = replace(SCHEMES["fast-fp16"], block=4096)
 
 
-@pytest.mark.parametrize("exponent", [0, 40, -60])
-def test_centring_that_would_cancel_is_noticed(exponent):
-    a, b = disjoint(rng(19), (20, 2048)), disjoint(rng(20), (20, 2048), 245).T
+@pytest.mark.parametrize(("exponent", "small"), [(0, 2.0**-8), (0, 2.0**-5), (40, 2.0**-8), (-60, 2.0**-8)])
+def test_centring_that_would_cancel_is_noticed(exponent, small):
+    a, b = disjoint(rng(19), (20, 2048), 0, small), disjoint(rng(20), (20, 2048), 245, small).T
     a, b = np.ldexp(a, exponent), np.ldexp(b, -exponent)
     core = get_engine("tensorcore")
     ours, native, fast = (errors(matmul(a, b, scheme=s, engine=core), a, b) for s in (None, "fp32", LONG))
-    assert ours[0] <= native[0] < fast[0] / 10
+    assert ours[0] <= native[0] < fast[0] / 5
 
 
 @pytest.mark.parametrize(("share", "choice"), [(0.2, "short-block-fp16"), (0.3, "fast-fp16")])
