@@ -1,11 +1,12 @@
+#include "multiword/runtime/exact.cuh"
 #include "ozaki/rounding/digits.cuh"
 
 // Digits, and the last step before rounding: for kernels compiled with DIGITS and LOWEST, a superaccumulator's
-// `Layout`, and with the flags of `fixedpoint.py`.
+// `DigitRange`, and with the flags of `fixed_point.py`.
 typedef long long i64;
 #define MASK32 0xffffffffll
 
-/* Add v·2^(position + LOWEST): what _fixedpoint.scatter does. A digit lies `stride` after the last. */
+/* Add v·2^(position + LOWEST): what `scatter` in fixed_point.py does. A digit lies `stride` after the last. */
 __device__ __noinline__ void add_integer(i64 *digits, i64 stride, i64 v, int position) {
     if (position < 0) { v >>= min(-position, 63); position = 0; }
     if (v == 0) return;
@@ -215,7 +216,7 @@ struct Distilled {
         const int field = (__double2hiint(s) >> 20 & 2047) + unit;
         if (field < 1 || field > 2046) return false;
         s = __hiloint2double(__double2hiint(s) + unit * (1 << 20), __double2loint(s));
-        *result = precision == 24 ? (double)(float)s : s;
+        *result = precision == 24 ? widened(narrowed(s)) : s;
         return true;
     }
 };

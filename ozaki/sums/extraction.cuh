@@ -1,4 +1,4 @@
-#include "ozaki/sums/fixedpoint.cuh"
+#include "ozaki/sums/fixed_point.cuh"
 
 /* Bits of a term, which is a float where it is one that was read, and its exponent's place. */
 #if PRODUCT
@@ -62,16 +62,21 @@ __device__ __forceinline__ Value value_of(unsigned short bits) {
 __device__ __forceinline__ Value load(const char *p) { return value_of(*(const unsigned short *)p); }
 #endif
 
+/* -ftz=true, which CuPy adds to the options, flushes subnormals wherever a float is converted or negated. */
+__device__ __forceinline__ double widened(double x) { return x; }
+__device__ __forceinline__ double negated(double x) { return -x; }
+__device__ __forceinline__ float negated(float x) { return __uint_as_float(__float_as_uint(x) ^ 0x80000000u); }
+
 /* Some terms: numbers, or pairs to be multiplied. */
 struct Batch {
     Value a[BATCH];
 #if PAIRS
     Value b[BATCH];
-    __device__ __forceinline__ double right(int j) const { return b[j]; }
+    __device__ __forceinline__ double right(int j) const { return widened(b[j]); }
 #else
-    __device__ __forceinline__ double right(int j) const { return a[j]; }
+    __device__ __forceinline__ double right(int j) const { return widened(a[j]); }
 #endif
-    __device__ __forceinline__ double left(int j) const { return a[j]; }
+    __device__ __forceinline__ double left(int j) const { return widened(a[j]); }
     __device__ __forceinline__ double term(int j) const { return PRODUCT ? left(j) * right(j) : left(j); }
 #if PAIRS
     __device__ __forceinline__ unsigned key(int j) const { return key_of(term(j)); }
@@ -288,6 +293,6 @@ __device__ __forceinline__ void read(Value (&v)[BATCH], const char *p, i64 step,
     }
     if (PAIRS && negate) {
 #pragma unroll
-        for (int j = 0; j < BATCH; j++) if (j * apart < left) v[j] = -v[j];
+        for (int j = 0; j < BATCH; j++) if (j * apart < left) v[j] = negated(v[j]);
     }
 }
