@@ -36,10 +36,9 @@ def vector(x: Any, name: str) -> np.ndarray:
     if is_cupy(array) or array.dtype.kind == "c":
         kind = "CuPy arrays" if is_cupy(array) else str(array.dtype)
         raise TypeError(f"{name} must be a real NumPy vector, got {kind}; ozaki.sum takes those")
-    values = array.astype(np.float64, copy=False)
-    if array.dtype.kind in "iu" and array.size and np.abs(values).max() > 2.0**53:
+    if array.dtype.kind in "iu" and array.size and max(int(array.max()), -int(array.min())) > 2**53:
         raise TypeError(f"{name} has integers beyond 2**53, which are no float64; ozaki.sum takes them")
-    return values
+    return array.astype(np.float64, copy=False)
 
 
 def real_dtype(dtype: DTypeLike, name: str = "dtype") -> np.dtype:

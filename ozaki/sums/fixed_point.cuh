@@ -151,13 +151,6 @@ __device__ __noinline__ double round_digits(Digits digits, int first, int last, 
     return negative ? -value : value;
 }
 
-/* s and the error of s = fl(s + x). */
-__device__ __forceinline__ double add_to(double *s, double x) {
-    const double t = *s + x, z = t - *s, e = (*s - (t - z)) + (x - z);
-    *s = t;
-    return e;
-}
-
 /* The sum of float64 terms: s + rest, or if something was `lost` in between s + rest and at most 2^-48
    of `size`. */
 struct Distilled {
@@ -165,14 +158,14 @@ struct Distilled {
     bool lost;
 
     __device__ __forceinline__ void add(double x) {
-        const double e = add_to(&s, x);
+        const double e = two_sum(&s, x);
         size += fabs(e);
-        lost |= add_to(&rest, e) != 0;
+        lost |= two_sum(&rest, e) != 0;
     }
 
     __device__ __forceinline__ void divide(double divisor) {
         const double q = s / divisor, left = fma(-q, divisor, s);
-        lost |= add_to(&rest, left) != 0;
+        lost |= two_sum(&rest, left) != 0;
         const double sum = rest;
         rest = sum / divisor;
         lost |= fma(rest, divisor, -sum) != 0;
@@ -193,7 +186,7 @@ struct Distilled {
        plain that this rounds correctly. */
     __device__ __forceinline__ bool round(int unit, i64 divisor, int root, int precision, double *result) {
         if (precision != 53 && precision != 24) return false;
-        rest = add_to(&s, rest);
+        rest = two_sum(&s, rest);
         if (s == 0) { *result = 0; return !lost; }
         if (root) {
             if (unit & 1) { s *= 2; rest *= 2; size *= 2; unit--; }
@@ -202,7 +195,7 @@ struct Distilled {
         } else if (divisor > 1) {
             divide((double)divisor);
         }
-        rest = add_to(&s, rest);
+        rest = two_sum(&s, rest);
         const double margin = lost ? size * 0x1p-48 : 0, low = rest - margin, high = rest + margin;
         if (precision == 24) {
             /* To odd first: the rounding to fewer bits then goes as that of the sum (Boldo and Melquiond). */

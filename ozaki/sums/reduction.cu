@@ -26,25 +26,25 @@ __device__ __forceinline__ i64 place_of(i64 output, int pair, i64 outer, i64 inn
 
 #if COLUMNS
 
-/* A window's sum, rounded. */
-__device__ __forceinline__ double rounded(const Window &window, i64 divisor, int root, int precision,
-                                          int smallest)
+/* The sum of an extraction's levels, rounded. */
+__device__ __forceinline__ double rounded(const Extraction &extraction, i64 divisor, int root,
+                                          int precision, int smallest)
 {
-    const int unit = window.place(LEVELS - 1), odd = unit & 1;
-    if (window.count <= 1 << (54 - LEVEL_BITS)) { /* then the levels' sums are float64 numbers */
+    const int unit = extraction.place(LEVELS - 1), odd = unit & 1;
+    if (extraction.count <= 1 << (54 - LEVEL_BITS)) { /* then the levels' sums are float64 numbers */
         const double weight = 1ll << LEVEL_BITS;
-        Distilled sum = {window.value(0) * (LEVELS == 3 ? weight * weight : weight), 0, 0, false};
+        Distilled sum = {extraction.value(0) * (LEVELS == 3 ? weight * weight : weight), 0, 0, false};
 #if LEVELS == 3
-        sum.add(window.value(1) * weight);
+        sum.add(extraction.value(1) * weight);
 #endif
-        sum.add(window.value(LEVELS - 1));
+        sum.add(extraction.value(LEVELS - 1));
         double result;
         if (sum.round(unit, divisor, root, precision, &result)) return result;
     }
     u64 limb[3] = {0, 0, 0};
 #pragma unroll
     for (int level = 0; level < LEVELS; level++)
-        add_shifted<3>(limb, window.value(level), (LEVELS - 1 - level) * LEVEL_BITS + odd);
+        add_shifted<3>(limb, extraction.value(level), (LEVELS - 1 - level) * LEVEL_BITS + odd);
     i64 room[3 + 6 + 2];
 #pragma unroll
     for (int i = 0; i < 3; i++) {
@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(cons
         const bool there = output < r.outputs && row < rows;
         const i64 place = alone ? blockIdx.x * (i64)THREADS + threadIdx.x : output;
         Register to = {r.totals + 3 * r.stride + place, r.stride, !alone, r.n > 0 ? MINUS_ZERO : 0u};
-        Window window;
+        Extraction extraction;
         const i64 block = (i64)rows * BATCH, skip = (i64)r.parts * block;
 #if TILE
         const i64 lead = output - threadIdx.x % 32;
@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(cons
             read_tile(terms.b, y_tile[threadIdx.x / 32], y_lead + base * r.y_step * SIZE, r.y_outer * SIZE,
                       r.n - base, led, 1.0, false);
 #endif
-            window.add(terms, to, 1);
+            extraction.add(terms, to, 1);
         }
 #else
         const i64 x_step = r.x_step, y_step = r.y_step;
@@ -157,22 +157,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(cons
             Batch terms;
             read_next(terms);
 #endif
-            window.add(terms, to, 1);
+            extraction.add(terms, to, 1);
         }
 #endif
         if (alone) {
             double value;
             if (to.open) {
-                window.flush(to, 1);
+                extraction.flush(to, 1);
                 value = rounded(to.digits, r.stride, r.divisor, r.root, r.precision, r.smallest);
             } else {
-                value = rounded(window, r.divisor, r.root, r.precision, r.smallest);
+                value = rounded(extraction, r.divisor, r.root, r.precision, r.smallest);
             }
             if (there) r.result[output] = with_flags(value, to.seen);
             continue;
         }
         if (there) {
-            window.flush(to, 1);
+            extraction.flush(to, 1);
             atomicOr(r.flags + output, to.seen);
         }
         if (r.keep) continue;
@@ -232,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums
     __syncthreads();
 
     Register to = {room[column] + 3, 1, true, 0};
-    Window window;
+    Extraction extraction;
     const i64 length = output < r.outputs && row < rows ? r.n : 0;
     const int lanes = width & (width - 1) ? 32 : width;
     const char *x = r.x + place_of(output, r.pair, r.x_outer, r.x_inner);
@@ -252,9 +252,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums
         read(terms.b, y + mine * r.y_step * SIZE, r.y_step * SIZE, rows, length - mine, 1.0, false);
 #endif
 #endif
-        window.add(terms, to, lanes);
+        extraction.add(terms, to, lanes);
     }
-    window.flush(to, lanes);
+    extraction.flush(to, lanes);
     if (to.seen) atomicOr(&seen[column], to.seen);
     __syncthreads();
 

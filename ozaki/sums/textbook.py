@@ -1,7 +1,7 @@
 """Sums of vectors in floating point alone: error-free transformations and what is built on them.
 
-These are the literature's algorithms under the literature's names. `ozaki.sum` takes another
-road (integers in a window) to the same bits as `near_sum`.
+These are the literature's algorithms under the literature's names. `ozaki.sum` adds extracted parts as
+integers instead, to the same bits as `near_sum`.
 """
 
 from __future__ import annotations
@@ -141,9 +141,10 @@ def sum_k(p: np.ndarray, k: int = 2) -> float:
         raise ValueError(f"sum_k takes a vector and k of at least 2, got shape {p.shape} and k = {k}")
     if not p.size:
         return 0.0
-    for _ in range(k - 1):
-        p = _vec_sum(p)
-    total = float(np.add.accumulate(p[:-1])[-1] + p[-1]) if p.size > 1 else float(p[0])
+    with np.errstate(invalid="ignore"):
+        for _ in range(k - 1):
+            p = _vec_sum(p)
+        total = float(np.add.accumulate(p[:-1])[-1] + p[-1]) if p.size > 1 else float(p[0])
     return nan if total != total else total
 
 
