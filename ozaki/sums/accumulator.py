@@ -44,7 +44,7 @@ class Superaccumulator:
     def _add_batch(self, batch: Sequence[PartialSums], index: np.ndarray) -> None:
         for name, shift in (("low", 0), ("high", LEVEL_BITS)):
             integers = np.concatenate([getattr(sums, name) for sums in batch])
-            exponent = np.concatenate([sums.exponent for sums in batch]) + shift
+            exponent = np.concatenate([np.broadcast_to(sums.exponent, index.shape) for sums in batch]) + shift
             self._scatter(np.tile(index, len(batch)), integers, exponent)
         for sums in batch:
             self.flags[index] |= sums.flags

@@ -45,7 +45,6 @@ _HIGHEST = 1023 - 1 - _CARRY  # 1.5·2**k does not overflow
 _ALIGNED = 8  # digits of 32 bits that hold the sums of a few blocks at nearby exponents
 _UNUSED = 1 << 20
 
-_SPREAD = 8  # bits of a column's levels that may be given up for common ones
 _WEIGHT = 2 * BLOCK_ROWS  # of what is added together: their sums stay below 2**61
 _LOCAL = threading.local()
 _BUFFERS = 9
@@ -58,22 +57,21 @@ class PartialSums:
 
     Attributes
     ----------
-    high, low, exponent : (m,) int64.
+    high, low : (m,) int64.
+    exponent : (m,) int64, or the int that all columns have in common.
     columns, values : (r,) int64 and float64: elements, or their remainders, outside the two levels.
     flags : (m,) uint8, as in `fixed_point`.
     scales : (r,) int64, or 0.
-    unit : the exponent that all columns have in common, if known.
-    weight : a bound on |high| and |low| in units of 2**45, if the unit is known.
+    weight : a bound on |high| and |low| in units of 2**45, if the exponent is an int.
     """
 
     high: np.ndarray
     low: np.ndarray
-    exponent: np.ndarray
+    exponent: np.ndarray | int
     columns: np.ndarray
     values: np.ndarray
     flags: np.ndarray
     scales: np.ndarray | int = 0
-    unit: int | None = None
     weight: int = 0
 
 
@@ -81,7 +79,7 @@ def merged(sums: Iterable[PartialSums]) -> Iterator[PartialSums]:
     """Add up neighbouring sums with common units, as far as 64 bits hold them; the others pass."""
     waiting: PartialSums | None = None
     for new in sums:
-        if new.unit is None or new.values.size:
+        if not isinstance(new.exponent, int) or new.values.size:
             yield new
         elif waiting is None:
             waiting = new
@@ -96,21 +94,15 @@ def merged(sums: Iterable[PartialSums]) -> Iterator[PartialSums]:
 
 def _added(a: PartialSums, b: PartialSums) -> PartialSums | None:
     """Two sums in the finer of their units, or None if 64 bits might not hold them."""
-    assert a.unit is not None
-    assert b.unit is not None
-    unit = min(a.unit, b.unit)
-    up, b_up = a.unit - unit, b.unit - unit
-    if max(up, b_up) > LEVEL_BITS or (a.weight << up) + (b.weight << b_up) > _WEIGHT:
+    assert isinstance(a.exponent, int)
+    assert isinstance(b.exponent, int)
+    exponent = min(a.exponent, b.exponent)
+    up, b_up = a.exponent - exponent, b.exponent - exponent
+    weight = (a.weight << up) + (b.weight << b_up)
+    if max(up, b_up) > LEVEL_BITS or weight > _WEIGHT:
         return None
-    return PartialSums(
-        (a.high << up) + (b.high << b_up),
-        (a.low << up) + (b.low << b_up),
-        a.exponent if up == 0 else b.exponent,
-        *_NOTHING,
-        a.flags | b.flags,
-        unit=unit,
-        weight=(a.weight << up) + (b.weight << b_up),
-    )
+    high, low = (a.high << up) + (b.high << b_up), (a.low << up) + (b.low << b_up)
+    return PartialSums(high, low, exponent, *_NOTHING, a.flags | b.flags, weight=weight)
 
 
 def aligned(batch: Sequence[PartialSums]) -> FixedPoint | None:
@@ -120,9 +112,8 @@ def aligned(batch: Sequence[PartialSums]) -> FixedPoint | None:
     flags = np.bitwise_or.reduce([sums.flags for sums in batch])
     if len(batch) == 1:
         (sums,) = batch
-        exponent = sums.exponent if sums.unit is None else sums.unit
-        return FixedPoint(np.stack([sums.low, sums.high]), LEVEL_BITS, exponent, flags)
-    exponents = np.stack([sums.exponent for sums in batch])
+        return FixedPoint(np.stack([sums.low, sums.high]), LEVEL_BITS, sums.exponent, flags)
+    exponents = np.stack([np.broadcast_to(sums.exponent, flags.shape) for sums in batch])
     nonzero = np.stack([(sums.low != 0) | (sums.high != 0) for sums in batch])
     origin = np.where(nonzero, exponents, _UNUSED).min(axis=0)
     origin = np.where(origin == _UNUSED, 0, origin)
@@ -155,12 +146,11 @@ def extract(block: np.ndarray) -> PartialSums:
     outside = _gather(np.where(huge, block, 0.0)) if huge.any() else None
     if outside is not None:
         block, k = np.where(huge, 0.0, block), np.where(huge, 0, k)
-    k = _common(np.maximum(k + 1 + _CARRY, _LOWEST), magnitude)
+    k = np.maximum(k + 1 + _CARRY, _LOWEST)
     high, low, rest = _two_levels(block, k)
     parts = [part for part in (outside, rest) if part is not None] or [_NOTHING]
     columns, values = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-    exponent = np.broadcast_to(k - 52 - LEVEL_BITS, flags.shape)
-    return PartialSums(high, low, exponent, columns, values, flags)
+    return PartialSums(high, low, k - 52 - LEVEL_BITS, columns, values, flags)
 
 
 def _common_extraction(block: np.ndarray) -> PartialSums | None:
@@ -182,17 +172,7 @@ def _common_extraction(block: np.ndarray) -> PartialSums | None:
     if block.shape[1] > 1 and zero.any():
         part = block[:, zero]
         flags[zero] = np.where(((part == 0) & np.signbit(part)).all(axis=0), MINUS_ZERO, ORDINARY)
-    unit = k - 52 - LEVEL_BITS
-    exponent = np.broadcast_to(np.int64(unit), flags.shape)
-    return PartialSums(high, low, exponent, columns, values, flags, unit=unit, weight=len(block))
-
-
-def _common(k: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
-    """The same levels for all columns where that costs few bits: adding one number is faster."""
-    used = k[magnitude != 0] if k.size > 1 else k
-    if k.size < 2 or not used.size or used.max() - used.min() > _SPREAD:
-        return k
-    return used.max(keepdims=True)
+    return PartialSums(high, low, k - 52 - LEVEL_BITS, columns, values, flags, weight=len(block))
 
 
 def _two_levels(
