@@ -186,7 +186,8 @@ def test_byte_swapped_input_of_the_rest():
     x = np.array([1e16, 1.0, -1e16], ">f8")
     assert ozaki.ExactSum().add(x).add_products(x, x).fractions() == [1 + 2 * 10**32 + 1]
     assert ozaki.near_sum(x) == ozaki.acc_sum(x) == ozaki.sum_k(x, 2) == 1
-    assert ozaki.ExactSum(">f8").add(x).round() == 1
+    assert ozaki.ExactSum(">f8").add(x) == ozaki.ExactSum().add(x)
+    assert ozaki.ExactSum().add(x).round(">f4") == 1
     assert ozaki.sum(x, dtype=">f4") == 1
 
 

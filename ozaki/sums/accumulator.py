@@ -42,10 +42,10 @@ class Superaccumulator:
             self._add_batch(batch, index)
 
     def _add_batch(self, batch: Sequence[PartialSums], index: np.ndarray) -> None:
-        for name, shift in (("low", 0), ("high", LEVEL_BITS)):
-            integers = np.concatenate([getattr(sums, name) for sums in batch])
-            exponent = np.concatenate([np.broadcast_to(sums.exponent, index.shape) for sums in batch]) + shift
-            self._scatter(np.tile(index, len(batch)), integers, exponent)
+        columns = np.tile(index, len(batch))
+        exponent = np.concatenate([np.broadcast_to(sums.exponent, index.shape) for sums in batch])
+        self._scatter(columns, np.concatenate([sums.low for sums in batch]), exponent)
+        self._scatter(columns, np.concatenate([sums.high for sums in batch]), exponent + LEVEL_BITS)
         for sums in batch:
             self.flags[index] |= sums.flags
             if not isinstance(sums.scales, int):

@@ -24,7 +24,7 @@ def numbers(x: Any, name: str) -> Array:
     """Return x as an array of integers, booleans or numbers of a known format, in native byte order."""
     array = as_array(x, name)
     if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
+        array = array.astype(native(array.dtype))
     if array.dtype.kind not in "iub":
         real_dtype(array.dtype, name)
     return array
@@ -43,10 +43,15 @@ def vector(x: Any, name: str) -> np.ndarray:
     return array.astype(np.float64, copy=False)
 
 
+def native(dtype: DTypeLike) -> np.dtype:
+    """Return a dtype in native byte order."""
+    found = np.dtype(dtype)
+    return found if found.isnative else found.newbyteorder("=")
+
+
 def real_dtype(dtype: DTypeLike, name: str = "dtype") -> np.dtype:
     """Return the dtype of the parts of a number. TypeError if this library cannot round to it."""
-    asked = np.dtype(dtype)
-    asked = asked if asked.isnative else asked.newbyteorder("=")
+    asked = native(dtype)
     part = _PARTS.get(asked, asked)
     if part not in _FORMATS:
         known = ", ".join(str(d) for d in (*_FORMATS, *_PARTS))
@@ -87,7 +92,7 @@ def result_dtype(
         _check_out(x, out, shape, target)
         if dtype is None or (out.dtype.kind not in "iub" and target.kind not in "iub"):
             target = out.dtype
-    return target if target.isnative else target.newbyteorder("=")
+    return native(target)
 
 
 def _check_out(x: Array, out: Array, shape: tuple[int, ...], target: np.dtype) -> None:

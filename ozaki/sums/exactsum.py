@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from multiword.runtime.arrays import Array, check_same_device, on_device_of_arrays, real_parts
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.accumulator import Superaccumulator
-from ozaki.sums.arguments import format_of, numbers, real_dtype
+from ozaki.sums.arguments import format_of, native, numbers, real_dtype
 from ozaki.sums.fixed_point import (
     MINUS_INFINITY,
     NAN,
@@ -74,7 +74,7 @@ class ExactSum:
     """
 
     def __init__(self, dtype: DTypeLike = np.float64, shape: int | tuple[int, ...] = ()) -> None:
-        self.dtype = np.dtype(dtype)
+        self.dtype = native(dtype)
         lengths = shape if isinstance(shape, tuple | list) else (shape,)
         self.shape = tuple(operator.index(n) for n in lengths)
         self._parts = 2 if self.dtype.kind == "c" else 1
@@ -125,7 +125,7 @@ class ExactSum:
 
         A NumPy scalar if shape is (), else an array of that shape.
         """
-        dtype = self.dtype if dtype is None else np.dtype(dtype)
+        dtype = self.dtype if dtype is None else native(dtype)
         value = self.fixed_point().round(format_of(dtype)).reshape(self._parts, *self.shape)
         if self._parts == 2 and dtype.kind != "c":
             raise TypeError(f"dtype must be complex for a complex sum, got {dtype}; take the real part of it")

@@ -70,8 +70,7 @@ __device__ __forceinline__ Value value_of(unsigned short bits) {
 __device__ __forceinline__ Value load(const char *p) { return value_of(*(const unsigned short *)p); }
 #endif
 
-/* -ftz=true, which CuPy adds to the options, flushes subnormals wherever a float is converted or negated. */
-__device__ __forceinline__ double widened(double x) { return x; }
+/* -ftz=true, which CuPy adds to the options, flushes a subnormal float where it is negated, too. */
 __device__ __forceinline__ double negated(double x) { return -x; }
 __device__ __forceinline__ float negated(float x) { return __uint_as_float(__float_as_uint(x) ^ 0x80000000u); }
 
