@@ -43,8 +43,10 @@ def sum(
     x : array of any shape; float16, bfloat16, float32, float64, complex64 or complex128, NumPy
         or CuPy. Integers and booleans are summed as `numpy.sum` does, in integers.
     axis : int, tuple of ints or None (all axes).
-    dtype : dtype of the result, default that of x. The elements themselves are never rounded to it.
-    out : array of the result's shape, to be filled.
+    dtype : dtype of the result, default that of `out`, or of x. The elements themselves are never
+        rounded to it. Only integers and booleans have integer sums.
+    out : array of the result's shape, on the same device, to be filled: the exact value is rounded
+        once, to its dtype. It is untouched if anything is raised.
     keepdims : keep the reduced axes with length 1.
 
     Returns
@@ -55,8 +57,9 @@ def sum(
 
     Raises
     ------
-    TypeError : x is not numeric, or dtype cannot be rounded to.
-    ValueError : an axis that x has not, or one twice; out of another shape.
+    TypeError : x is not numeric, or a `numpy.longdouble`; dtype cannot be rounded to; out is no array
+        of x's kind, or its dtype does not hold the result's kind.
+    ValueError : an axis that x has not, or one twice; out of another shape, or read-only.
 
     References
     ----------
@@ -89,7 +92,7 @@ def mean(
 
     Parameters
     ----------
-    x, axis, dtype, out, keepdims : as in `sum`; integers and booleans have a float64 mean.
+    x, axis, dtype, out, keepdims : as in `sum`; integers and booleans have a float64 mean by default.
 
     Returns
     -------
@@ -165,7 +168,7 @@ def vdot(x: Array, y: Array, dtype: DTypeLike | None = None, out: Array | None =
     ----------
     x, y : arrays of as many elements, which are flattened; dtypes as in `sum`.
     dtype : dtype of the result, default that of x·y.
-    out : array of shape () to be filled.
+    out : array of shape () to be filled, as in `sum`.
 
     Returns
     -------

@@ -77,9 +77,9 @@ def result_dtype(
 ) -> np.dtype:
     """Return what a result is computed in, or rounded to: `dtype`, or the dtype of `out`, or the natural one.
 
-    Only integers have an integer result, and only what is complex or real has a complex one. `out` has
-    to be the same kind of array as x, of this shape and writeable; the natural dtype, and `dtype`, have to
-    convert to its own as NumPy's "same_kind" has it, and what is not an integer is rounded to its own.
+    Only integers have an integer result, and only a complex dtype holds a complex one. `out` has to be
+    the same kind of array as x, of this shape and writeable; the natural dtype, or `dtype`, has to convert
+    to its dtype as NumPy's "same_kind" has it, and what is not an integer is rounded to that.
     """
     target = np.dtype(natural if dtype is None else dtype)
     if target.kind not in "iub" or natural.kind not in "iub":
