@@ -96,16 +96,18 @@ class Struct(ctypes.Structure):
     """
 
     def __init__(self, **values: Any) -> None:
-        if values.keys() != {name for name, *_ in self._fields_}:
+        names, pointers, _ = _members(type(self))
+        if values.keys() != names:
             raise TypeError(f"{type(self).__name__} takes {', '.join(n for n, *_ in self._fields_)}")
-        self.arrays = {name: x for name, x in values.items() if hasattr(x, "data")}
-        addresses = {name: x.data.ptr for name, x in self.arrays.items()}
-        super().__init__(**{name: addresses.get(name, x) for name, x in values.items()})
+        self.arrays = {name: x for name in pointers if hasattr(x := values[name], "data")}
+        for name, x in self.arrays.items():
+            values[name] = x.data.ptr
+        super().__init__(**values)
 
     @property
     def value(self) -> np.ndarray:
         """The bytes as CuPy passes them by value: an array of one element."""
-        return np.frombuffer(memoryview(self).cast("B"), np.dtype((np.void, ctypes.sizeof(self))))
+        return np.frombuffer(memoryview(self).cast("B"), _members(type(self))[2])
 
     @property
     def pointers(self) -> list[tuple[int, int]]:
@@ -125,6 +127,14 @@ class Struct(ctypes.Structure):
                 f'sizeof((({name} *)0)->{member}) == {place.size}, "{name}.{member}");'
             )
         return "\n".join(["", *lines, ""])
+
+
+@cache
+def _members(kind: type[Struct]) -> tuple[frozenset[str], tuple[str, ...], np.dtype]:
+    """The names of a struct's members, those of its pointers, and its bytes: once, as launches are short."""
+    pointers = tuple(name for name, type_, *_ in kind._fields_ if type_ is ctypes.c_void_p)
+    names = frozenset(name for name, *_ in kind._fields_)
+    return names, pointers, np.dtype((np.void, ctypes.sizeof(kind)))
 
 
 _local = threading.local()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
-from ozaki.rounding.conversion import joined, narrow
+from ozaki.rounding.conversion import joined
 from ozaki.sums.arguments import (
     Axis,
     axes_of,
@@ -18,7 +18,6 @@ from ozaki.sums.arguments import (
     float_type,
     format_of,
     numbers,
-    real_dtype,
     reduced_shape,
     result_dtype,
     summed_dtype,
@@ -291,5 +290,5 @@ def _parts(
         moved = part if order == tuple(range(ndim)) else [s.apply(lambda x: x.transpose(order)) for s in part]
         ranges = (DigitRange.of(format_of(float_type(x))) for s in part for x in s.factors)
         digits = max(ranges, key=lambda r: r.digits)  # those of the widest hold what the others need
-        results.append(narrow(rounded_sums(moved, len(axes), digits, rounding), real_dtype(target)))
+        results.append(rounded_sums(moved, len(axes), digits, rounding))
     return results

@@ -29,7 +29,7 @@ struct RunningSums {
     const char *x;
     i64 n, count, *totals, *room;
     unsigned *flags;
-    double *result;
+    void *result; /* in the dtype of the format that it is rounded to */
     int length, tiles, precision, smallest, carry;
 };
 
@@ -46,7 +46,8 @@ extern "C" __global__ void running_sums(const RunningSums r)
         const double term = widened(load(r.x + (row * r.n + i) * SIZE));
         seen |= __double2loint(term) | (__double2hiint(term) ^ 0x80000000) ? ORDINARY : MINUS_ZERO;
         seen |= add_number(digits, count, term);
-        r.result[row * r.n + i] = with_flags(round_kept(digits, copy, count, r.precision, r.smallest), seen);
+        const double value = round_kept(digits, copy, count, r.precision, r.smallest);
+        store(r.result, row * r.n + i, with_flags(value, seen), r.precision);
     }
     balance(digits, count);
     r.flags[t] = seen;

@@ -29,7 +29,6 @@ from ozaki.sums.arguments import (
     float_type,
     format_of,
     numbers,
-    real_dtype,
     result_dtype,
     summed_dtype,
 )
@@ -89,25 +88,25 @@ def cumsum(
     target = result_dtype(x, summed_dtype(x), dtype, out, shape)
     if target.kind in "iub":
         return deliver(namespace(x).cumsum(x, axis=axis, dtype=target), out)
-    parts = [_running_part(part.reshape(shape), along, target) for part in real_parts(x)]
+    parts = [_running_part(part.reshape(shape), along, format_of(target)) for part in real_parts(x)]
     return deliver(joined(parts, target), out)
 
 
-def _running_part(x: Array, axis: int, target: np.dtype) -> Array:
-    """The rounded running sums of real numbers."""
+def _running_part(x: Array, axis: int, target: Format) -> Array:
+    """The running sums of real numbers, rounded, in the format's dtype."""
     xp, running_sums = namespace(x), _device_running_sums if is_cupy(x) else _running_sums
-    running = running_sums(xp.moveaxis(x, axis, 0), format_of(target))
-    return narrow(xp.moveaxis(running, 0, axis), real_dtype(target))
+    return xp.moveaxis(running_sums(xp.moveaxis(x, axis, 0), target), 0, axis)
 
 
 def _running_sums(x: np.ndarray, target: Format) -> np.ndarray:
-    """Along the first axis, as float64 numbers of the target format."""
+    """Along the first axis."""
     flat = x.reshape(len(x), prod(x.shape[1:]))
-    result = np.empty(flat.shape)
+    result = np.empty(flat.shape, target.dtype)
     total = _Total(flat.shape[1])
     rows = min(BLOCK_ROWS // 2, max(1, BLOCK_ROWS // max(1, flat.shape[1])))
     for start in range(0, len(flat), rows):
-        result[start : start + rows] = total.advance(flat[start : start + rows], target)
+        running = total.advance(flat[start : start + rows], target)
+        result[start : start + rows] = narrow(running, target.dtype)
     return result.reshape(x.shape)
 
 
@@ -223,13 +222,13 @@ def _device_running_sums(x: Array, target: Format) -> Array:
     """`_running_sums` of CuPy arrays."""
     cupy = import_cupy()
     if x.size == 0:
-        return cupy.empty(x.shape)
+        return cupy.empty(x.shape, target.dtype)
     digits = DigitRange.of(format_of(float_type(x)))
     rows = cupy.ascontiguousarray(cupy.moveaxis(x, 0, -1)).reshape(-1, len(x))
     parts = [rows] if rows.dtype.name in SOURCES else as_floats(rows)
     # A term's two parts are neighbours, and the sum after the second is wanted.
     rows = cupy.stack(parts, axis=-1).reshape(len(rows), -1) if len(parts) > 1 else parts[0]
-    result = cupy.empty(rows.shape)
+    result = cupy.empty(rows.shape, target.dtype)
     state: tuple[Array, Array] | None = None
     length = max(_TILE, _TILE * max(1, _TILES // max(1, len(rows))))
     for start in range(0, rows.shape[1], length):
@@ -251,7 +250,7 @@ def _piece(
     padded[:, :n] = x
     totals, flags = exact_totals([Summands((padded.reshape(count, _TILE).T,))], 1, digits)
     chosen = constants(x.dtype.name, digits, **_FORM)
-    result, room = cupy.empty((rows, n)), cupy.empty_like(totals)
+    result, room = cupy.empty((rows, n), target.dtype), cupy.empty_like(totals)
 
     def launch(before: Array, seen: Array, carry: bool) -> None:
         parameters = RunningSums(

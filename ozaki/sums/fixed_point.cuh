@@ -1,4 +1,4 @@
-#include "multiword/runtime/exact.cuh"
+#include "ozaki/rounding/conversion.cuh"
 #include "ozaki/rounding/digits.cuh"
 
 // Digits, and the last step before rounding: for kernels compiled with DIGITS and LOWEST, a superaccumulator's

@@ -15,7 +15,7 @@ struct Reduction {
     int pair, width, parts, negate;
     i64 *totals, stride;
     unsigned *flags, *tickets;
-    double *result;
+    void *result; /* in the dtype of the format that it is rounded to */
     i64 divisor;
     int resume, keep, root, precision, smallest;
 };
@@ -168,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(cons
             } else {
                 value = rounded(extraction, r.divisor, r.root, r.precision, r.smallest);
             }
-            if (there) r.result[output] = with_flags(value, to.seen);
+            if (there) store(r.result, output, with_flags(value, to.seen), r.precision);
             continue;
         }
         if (there) {
@@ -182,10 +182,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) exact_columns(cons
         __syncthreads();
         if (!last_block) continue;
         __threadfence();
-        if (there && row == 0)
-            r.result[output] = with_flags(
-                rounded(to.digits, r.stride, r.divisor, r.root, r.precision, r.smallest),
-                ((volatile unsigned *)r.flags)[output]);
+        if (there && row == 0) {
+            const double value = rounded(to.digits, r.stride, r.divisor, r.root, r.precision, r.smallest);
+            store(r.result, output, with_flags(value, ((volatile unsigned *)r.flags)[output]), r.precision);
+        }
     }
 }
 
@@ -294,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS) exact_sums
         if (last[column])
             value = round_sum({room[column] + 3, 1}, first[column], last[column], LOWEST, r.divisor, r.root,
                               r.precision, r.smallest);
-        r.result[output] = with_flags(value, all);
+        store(r.result, output, with_flags(value, all), r.precision);
     }
 }
 

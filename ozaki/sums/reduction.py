@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy
+from ozaki.rounding.conversion import narrow
 from ozaki.rounding.error_free import product_error, product_error_in
 from ozaki.sums import reduction_cuda
 from ozaki.sums.accumulator import Superaccumulator
@@ -37,12 +38,12 @@ Tile = tuple[slice, ...]
 
 
 def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange, rounding: Rounding) -> Array:
-    """Return the sums of all the summands over their first `reduced` axes, rounded, as float64 numbers."""
+    """Return the sums of all the summands over their first `reduced` axes, rounded, in the format's dtype."""
     if is_cupy(summands[0].factors[0]):
         return reduction_cuda.rounded_sums(summands, reduced, digits, rounding)
-    result = np.empty(summands[0].shape[reduced:])
+    result = np.empty(summands[0].shape[reduced:], rounding.target.dtype)
     for outputs, sums in _exact_sums(summands, reduced, digits):
-        values, start = rounding(sums), 0
+        values, start = narrow(rounding(sums), result.dtype), 0
         for output in outputs:
             part = result[cast(Any, (*output, ...))]
             part[...] = values[start : start + part.size].reshape(part.shape)

@@ -21,6 +21,7 @@ import numpy as np
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.kernels import Kernel, Struct
+from ozaki.rounding.conversion import narrow
 from ozaki.rounding.digits import last_place
 from ozaki.sums.accumulator import Superaccumulator
 from ozaki.sums.arguments import format_of
@@ -129,25 +130,25 @@ exact_columns = Kernel(
 
 
 def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange, rounding: Rounding) -> Array:
-    """Return the sums over the first `reduced` axes as float64 numbers of the target format.
+    """Return the sums over the first `reduced` axes, in the dtype of the target format.
 
     Means of more elements than the kernel divides by are finished on the host.
     """
     cupy = import_cupy()
     shape = summands[0].shape[reduced:]
     if not prod(shape):
-        return cupy.empty(shape)
+        return cupy.empty(shape, rounding.target.dtype)
     on_device = rounding.divisor < _LARGEST_DIVISOR
     if on_device and (prod(shape) <= _OUTPUTS or _in_one_launch(summands, reduced)):
         return _sum_up(summands, reduced, digits, rounding).reshape(shape)
-    result = cupy.empty(shape, np.float64)
+    result = cupy.empty(shape, rounding.target.dtype)
     for output in tiles(shape, _OUTPUTS):
         part, chosen = result[cast(Any, (*output, ...))], _chosen(summands, reduced, output)
         if on_device:
             values = _sum_up(chosen, reduced, digits, rounding)
         else:
             sums = _on_host(*exact_totals(chosen, reduced, digits), digits)
-            values = cupy.asarray(rounding(sums.fixed_point()))
+            values = cupy.asarray(narrow(rounding(sums.fixed_point()), rounding.target.dtype))
         part[...] = values.reshape(part.shape)
     return result
 
@@ -187,7 +188,7 @@ def exact_totals(summands: Sequence[Summands], reduced: int, digits: DigitRange)
 def _sum_up(summands: Sequence[Summands], reduced: int, digits: DigitRange, rounding: Rounding | None) -> Any:
     """Launch for all terms. Return the results or, without a rounding, digits and flags."""
     outputs = prod(summands[0].shape[reduced:])
-    result = import_cupy().empty(outputs)
+    result = import_cupy().empty(outputs, (rounding or _PLAIN).target.dtype)
     state = None if rounding else _zero_state(digits, outputs)
     resume = False
     batches = readable(summands, reduced)
