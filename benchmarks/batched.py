@@ -1,10 +1,10 @@
 """Batches of small half and half-complex products on a GPU, against cuBLAS and the roofline.
 
-    python benchmarks/batched.py tune    --out multiword/batched/choices.json
+    python benchmarks/batched.py tune    --out multiword/batched/gpu/choices.json
     python benchmarks/batched.py compare --out benchmarks/results/batched_h200.json
     python benchmarks/batched.py report  benchmarks/results/batched_h200.json
 
-`tune` measures every blocking at every size and writes the choices that `batched_matmul` makes.
+`tune` measures every tuning at every size and writes the choices that `batched_matmul` makes.
 `compare` times the function as it chooses, for the sizes and batches of Abdelfattah, Tomov and
 Dongarra's Figs. 10 to 19 and more. Times are of kernels, from the replay of CUDA graphs; operands
 rotate among as many sets as it takes to exceed the L2 cache (at most 16), and "in L2" is the same
@@ -27,19 +27,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.batched_timing import (
     Operands,
-    compact,
     heading,
     launcher,
     replayed,
     time_empty,
     time_mover,
     time_planar,
-    time_way,
+    time_tuning,
 )
 from benchmarks.batched_tuning import REGIMES, tune
+from benchmarks.timing import compact
 from multiword.batched import batched_matmul, least_seconds
-from multiword.batched import device as device
-from multiword.batched.plans import Blocking
+from multiword.batched.gpu.plans import Tuning, choose
+from multiword.batched.gpu.storage import place
 
 BANDWIDTH = 4.2e12
 """Bytes per second of a copy within the H200's memory, read and write."""
@@ -122,10 +122,10 @@ def compare_size(
     if 6 * (1 + is_complex) * batch * n * n > 12 << 30:
         return None
     operands = Operands(*shape, batch, is_complex, options)
-    row = {"n": n, "k": shape[2], "batch": batch, "ours": time_way(operands, None, 9)}
-    row["cublas"] = time_planar(operands, 9) if is_complex else time_way(operands, Blocking("cublas"), 9)
+    row = {"n": n, "k": shape[2], "batch": batch, "ours": time_tuning(operands, None, 9)}
+    row["cublas"] = time_planar(operands, 9) if is_complex else time_tuning(operands, Tuning("cublas"), 9)
     problem = operands.problems()[0]
-    row["way"] = device.choose(device.place(problem, problem.out).case).way
+    row["kernel"] = choose(place(problem, problem.out).case).kernel
     reads_c = bool(operands.options["beta"])
     layout = "interleaved" if is_complex else "real"
     row["bound"] = least_seconds(*shape, batch, layout, bandwidth=BANDWIDTH, read_c=reads_c)
@@ -150,7 +150,7 @@ def report(record: dict[str, Any]) -> None:
             "n",
             "k",
             "batch",
-            "way",
+            "kernel",
             "ours µs",
             "cuBLAS µs",
             "×",
@@ -166,7 +166,12 @@ def report(record: dict[str, Any]) -> None:
             )
             floor = max(row["bound"], record["empty"])
             table.add_row(
-                *(row.get("option", str(row["n"])), f"{row['n']}, {row['k']}", str(row["batch"]), row["way"]),
+                *(
+                    row.get("option", str(row["n"])),
+                    f"{row['n']}, {row['k']}",
+                    str(row["batch"]),
+                    row["kernel"],
+                ),
                 *(f"{ours:.2f}", f"{cublas:.2f}", f"{cublas / ours:.2f}", f"{bound:.2f}", f"{mover:.2f}"),
                 f"{100 * floor / row['ours']:.0f} %",
                 f"{100 * floor / row['warm']:.0f} %" if "warm" in row else "",

@@ -42,7 +42,7 @@ def batched_section(name: str) -> str:
         f"{seconds(data['empty'])} in a graph, and one that reads and writes anything at all "
         f"{seconds(least)}. *Floor* is the larger of the bound and the empty kernel; *moving* is a "
         "kernel timed beside each batch that reads the same A and B, writes as many bytes as C has, "
-        "16 at a time, and computes nothing: what launch, latency and bandwidth together leave. "
+        "16 at a time, and computes nothing: the time of launch, latency and bandwidth together. "
         "Operands rotate through more memory than the L2 cache of 60 MB holds; *floor, in L2* is "
         "measured with the same operands again and again, where they fit. From Python a call takes "
         f"{data['python_microseconds_per_call']:.0f} µs; in a CUDA graph that does not count."
@@ -83,7 +83,7 @@ def summary(data: dict[str, Any]) -> str:
     )
     text = (
         "Shares of the floor and of moving the bytes; times faster than cuBLAS, and how many times "
-        "faster than cuBLAS the kernel that only moves the bytes is, a mark for what is within reach."
+        "faster than cuBLAS the kernel that only moves the bytes is, for comparison."
     )
     return f"{text}\n\n{table(header, lines)}"
 
@@ -94,8 +94,10 @@ def figure_table(rows: list[dict[str, Any]], data: dict[str, Any]) -> str:
         times = [seconds(r[x]) for x in ("cublas", "ours")]
         warm = share(floor(r, data), r["warm"]) if "warm" in r else "–"
         rest = [seconds(r["bound"]), share(floor(r, data), r["ours"]), warm, share(r["mover"], r["ours"])]
-        lines.append([f"{r['n']}", f"{r['batch']}", *times, number(r["cublas"] / r["ours"]), r["way"], *rest])
-    header = "n | batch | cuBLAS | ours | times faster | way | bound | floor | floor, in L2 | moving"
+        lines.append(
+            [f"{r['n']}", f"{r['batch']}", *times, number(r["cublas"] / r["ours"]), r["kernel"], *rest]
+        )
+    header = "n | batch | cuBLAS | ours | times faster | kernel | bound | floor | floor, in L2 | moving"
     return table(header, lines)
 
 

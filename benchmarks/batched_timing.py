@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from datetime import date
 from functools import cache
 from typing import Any
@@ -13,8 +11,9 @@ import numpy as np
 
 from benchmarks.timing import events
 from multiword.batched import HalfComplex
-from multiword.batched import device as device
-from multiword.batched.plans import Blocking
+from multiword.batched.gpu import device
+from multiword.batched.gpu.plans import Tuning
+from multiword.batched.gpu.storage import place
 from multiword.batched.problem import check_problem
 
 CACHE_BYTES = 150 << 20
@@ -85,7 +84,7 @@ def replayed(launches: list[Any], repeats: int, least: int = 12) -> float:
     """Seconds for one launch: the median replay of a graph of all of them, in turn."""
     import cupy
 
-    stream = cupy.cuda.Stream(non_blocking=True)
+    stream = cupy.cuda.Stream(non_tuning=True)
     count = len(launches) * math.ceil(least / len(launches))
     with stream:
         for launch in launches:
@@ -100,9 +99,9 @@ def replayed(launches: list[Any], repeats: int, least: int = 12) -> float:
     return float(np.median(times))
 
 
-def time_way(operands: Operands, blocking: Blocking | None, repeats: int = 3) -> float:
-    """Seconds of one blocking; of the one chosen, if it is None."""
-    launches = [launcher(p, blocking) for p in operands.problems()]
+def time_tuning(operands: Operands, tuning: Tuning | None, repeats: int = 3) -> float:
+    """Seconds of one tuning; of the one chosen, if it is None."""
+    launches = [launcher(p, tuning) for p in operands.problems()]
     return replayed(launches, repeats, 12 if operands.count > 1 else 2)
 
 
@@ -147,18 +146,18 @@ def time_mover(operands: Operands) -> float:
     return replayed([lambda x=x: launch(x) for x in operands.sets], 9)
 
 
-def launcher(problem: Any, blocking: Blocking | None) -> Any:
+def launcher(problem: Any, tuning: Tuning | None) -> Any:
     """What computes a problem again and again, with as little Python as can be."""
-    call = device.place(problem, problem.out)
-    launch = device.launch_of(call, blocking)
+    call = place(problem, problem.out)
+    launch = device.launcher(call, tuning)
     if launch is None:
-        return lambda: device.multiply(problem, blocking)
+        return lambda: device.multiply(problem, tuning)
     return lambda: launch(*call.addresses)
 
 
 def time_planar(operands: Operands, repeats: int = 3) -> float:
     """Seconds of a half-complex product as four cuBLAS products of planes."""
-    cublas = Blocking("cublas")
+    cublas = Tuning("cublas")
     return replayed(
         [lambda four=f: [device.multiply(p, cublas) for p in four] for f in operands.planar()], repeats
     )
@@ -182,9 +181,3 @@ def heading(command: str) -> dict[str, Any]:
         if command == "compare"
         else "microseconds",
     }
-
-
-def compact(record: dict[str, Any]) -> str:
-    """JSON with one row to a line."""
-    text = json.dumps(record, indent=1)
-    return re.sub(r"\{[^{}]*\}|\[[^\[\]{}]*\]", lambda m: re.sub(r"\s*\n\s*", " ", m.group()), text) + "\n"

@@ -1,4 +1,4 @@
-"""Measuring every blocking of `batched_matmul` at every size, on this machine's GPU."""
+"""Measuring every tuning of `batched_matmul` at every size, on this machine's GPU."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.batched_timing import Operands, compact, heading, time_way
-from multiword.batched import device as device
-from multiword.batched.choices import regime
-from multiword.batched.plans import Blocking, sample_case
+from benchmarks.batched_timing import Operands, heading, time_tuning
+from benchmarks.timing import compact
+from multiword.batched.gpu.kernels import compiled, sample_case
+from multiword.batched.gpu.plans import Tuning, regime
+from multiword.batched.gpu.storage import place
 
 TUNED_BYTES = 400 << 20
 """Larger batches are tuned by a part of them that fills this much memory."""
@@ -32,8 +33,8 @@ SIZES = (
 )
 # fmt: on
 PLAIN = [
-    *(Blocking("plain", t, c) for t, c in ((64, 4096), (128, 4096), (128, 8192), (256, 16384))),
-    *(Blocking("plain", t, 1, direct=True) for t in (64, 128, 256)),
+    *(Tuning("plain", t, c) for t, c in ((64, 4096), (128, 4096), (128, 8192), (256, 16384))),
+    *(Tuning("plain", t, 1, direct=True) for t in (64, 128, 256)),
 ]
 SHAPES = {8: [(1, 1)], 16: [(1, 1), (1, 2)], 32: [(1, 1), (1, 2), (2, 2)], 64: [(1, 2), (2, 2), (2, 4)]}
 """Tensor-core tiles of a warp, for sizes up to the key."""
@@ -48,7 +49,7 @@ STAGED = {
 DIRECT = ((32, 1), (64, 1), (128, 1), (256, 1), (128, 8192), (256, 16384))
 
 TILED = [
-    Blocking("tiled", *(128, 8192, *x[:6]), resident=x[6])
+    Tuning("tiled", *(128, 8192, *x[:6]), persistent=x[6])
     for x in (
         *((1, 1, 2, 2, 2, 3, 0), (2, 2, 2, 2, 2, 3, 0), (2, 2, 2, 2, 1, 2, 0), (1, 2, 4, 2, 2, 2, 0)),
         *((2, 2, 2, 2, 4, 2, 0), (2, 4, 2, 2, 2, 3, 0), (2, 4, 4, 2, 2, 3, 0), (4, 2, 2, 4, 2, 3, 0)),
@@ -58,10 +59,10 @@ TILED = [
 ]
 
 
-def candidates(n: int, is_complex: bool, rank: bool) -> list[Blocking]:
-    """The blockings worth measuring at a size."""
+def candidates(n: int, is_complex: bool, rank: bool) -> list[Tuning]:
+    """The tunings worth measuring at a size."""
     parts = 2 if is_complex else 1
-    found = [Blocking("cublas")]
+    found = [Tuning("cublas")]
     if parts * n <= 16:
         found += PLAIN
     if n <= (128 if is_complex else 256):
@@ -71,17 +72,17 @@ def candidates(n: int, is_complex: bool, rank: bool) -> list[Blocking]:
         if is_complex and 24 < n <= 32:
             shapes = [*shapes[:3], (2, 4)]
         staged = STAGED[next(x for x in STAGED if n <= x)]
-        found += [Blocking("whole", *x, *shape) for shape in shapes for x in staged]
+        found += [Tuning("resident", *x, *shape) for shape in shapes for x in staged]
         if n <= 64:
-            found += [Blocking("whole", *x, *shape, direct=True) for shape in shapes[:2] for x in DIRECT]
-            found += [Blocking("whole", t, 1, *shape, direct=True) for shape in shapes[2:] for t in (32, 64)]
+            found += [Tuning("resident", *x, *shape, direct=True) for shape in shapes[:2] for x in DIRECT]
+            found += [Tuning("resident", t, 1, *shape, direct=True) for shape in shapes[2:] for t in (32, 64)]
     if n > 24 or rank:
         found += TILED if n > 48 else TILED[:4]
     return found + (fitted(n, is_complex) if n > 88 and not rank else [])
 
 
-def fitted(n: int, is_complex: bool) -> list[Blocking]:
-    """Tiled blockings by a model: cycles of a multiprocessor for each instruction, edges included."""
+def fitted(n: int, is_complex: bool) -> list[Tuning]:
+    """Tiled tunings by a model: cycles of a multiprocessor for each instruction, edges included."""
     wide = 8 if is_complex else 16
     ranked = []
     for m, k, wm, wn in itertools.product((1, 2, 3, 4), (4, 5, 6, 7), range(1, 9), range(1, 6)):
@@ -96,9 +97,9 @@ def fitted(n: int, is_complex: bool) -> list[Blocking]:
             fetched = 32 / 24 * (rows + real) / (rows / 16 * real / 8)
             ranked.append((covered / n**2 * (busy + fetched), m, k, wm, wn))
     return [
-        Blocking("tiled", 128, 8192, m, k, wm, wn, steps, stages, resident=resident * max(1, 8 // (wm * wn)))
+        Tuning("tiled", 128, 8192, m, k, wm, wn, steps, stages, persistent=blocks * max(1, 8 // (wm * wn)))
         for _, m, k, wm, wn in sorted(ranked)[: 6 if n > 128 else 4]
-        for steps, stages, resident in ((2, 3, 0), (2, 4, 1), (4, 3, 1))
+        for steps, stages, blocks in ((2, 3, 0), (2, 4, 1), (4, 3, 1))
     ]
 
 
@@ -107,9 +108,9 @@ def compile_all(shape: tuple[str, int, int, int]) -> None:
     name, m, n, k = shape
     is_complex = name.startswith("complex")
     case = sample_case(m, n, k, complex=is_complex)
-    for blocking in candidates(m, is_complex, name.endswith("16")):
-        if blocking.way != "cublas":
-            device.compiled(case, blocking)
+    for tuning in candidates(m, is_complex, name.endswith("16")):
+        if tuning.kernel != "cublas":
+            compiled(case, tuning)
 
 
 def tuning_shapes(name: str) -> list[tuple[int, int, int]]:
@@ -119,16 +120,16 @@ def tuning_shapes(name: str) -> list[tuple[int, int, int]]:
 
 
 def tune(out: Path, budget: float, regimes: list[str], sizes: tuple[int, int], again: bool) -> None:
-    """Measure every blocking and write the fastest; what OUT has of other regimes and sizes is kept."""
+    """Measure every tuning and write the fastest; what OUT has of other regimes and sizes is kept."""
     import cupy
 
-    old = json.loads(out.read_text()) if out.exists() else {"choices": {}, "blockings": []}
+    old = json.loads(out.read_text()) if out.exists() else {"choices": {}, "tunings": []}
     rows = {(name, row["n"]): row for name in old["choices"] for row in old["choices"][name]}
     every = [(name, *s) for name in regimes for s in tuning_shapes(name) if sizes[0] <= s[0] <= sizes[1]]
     if not again:
         every = [x for x in every if len(rows.get(x[:2], {"best": ()})["best"]) < len(batches_of(x[1]))]
     began = time.time()
-    blockings = [Blocking(**x) for x in old["blockings"]]
+    tunings = [Tuning(**x) for x in old["tunings"]]
     # Sizes in an order that covers the range evenly, in case time runs out.
     order = [x for step in range(4) for x in every[step::4]]
     with multiprocessing.get_context("spawn").Pool(min(15, os.cpu_count() or 1)) as pool:
@@ -137,11 +138,11 @@ def tune(out: Path, budget: float, regimes: list[str], sizes: tuple[int, int], a
             if time.time() - began > budget:
                 print("out of time at", name, m, flush=True)
                 break
-            rows[name, n] = tune_size(name, m, n, k, blockings, rows.get((name, n)), again)
+            rows[name, n] = tune_size(name, m, n, k, tunings, rows.get((name, n)), again)
     choices = {name: [rows[key] for key in sorted(rows) if key[0] == name] for name in REGIMES}
     record = heading("tune") | {
         "batches": BATCHES,
-        "blockings": [changed(x) for x in blockings],
+        "tunings": [changed(x) for x in tunings],
         "choices": choices,
     }
     out.write_text(compact(record))
@@ -157,49 +158,49 @@ def tune_size(
     m: int,
     n: int,
     k: int,
-    blockings: list[Blocking],
+    tunings: list[Tuning],
     row: dict[str, Any] | None,
     again: bool = False,
 ) -> dict[str, Any]:
-    """The fastest blocking for every batch that `row` lacks, with its time and cuBLAS's in microseconds.
+    """The fastest tuning for every batch that `row` lacks, with its time and cuBLAS's in microseconds.
 
     Those that were the fastest before are measured again with the others.
     """
     is_complex = name.startswith("complex")
-    former = [blockings[i] for i in row["best"]] if row else []
+    former = [tunings[i] for i in row["best"]] if row else []
     every = list(dict.fromkeys([*candidates(m, is_complex, name.endswith("16")), *former]))
     if row is None or again:
         row = {"n": n, "best": [], "microseconds": [], "cublas": []}
     best, times, library = row["best"], row["microseconds"], row["cublas"]
-    done: dict[int, dict[Blocking, float]] = {}
+    done: dict[int, dict[Tuning, float]] = {}
     for batch in batches_of(n)[len(best) :]:
         represented = min(batch, TUNED_BYTES // (6 * (1 + is_complex) * m * n))
         operands = Operands(m, n, k, represented, is_complex)
-        measured = done.get(represented) or {x: time_way(operands, x) for x in distinct(operands, every)}
+        measured = done.get(represented) or {x: time_tuning(operands, x) for x in distinct(operands, every)}
         done[represented] = measured
         # A second look at those within a tenth of the best, against noise.
         close = [x for x, t in measured.items() if t < 1.1 * min(measured.values())]
-        for blocking in close[:6] if len(close) > 1 else []:
-            measured[blocking] = min(measured[blocking], time_way(operands, blocking, 7))
+        for tuning in close[:6] if len(close) > 1 else []:
+            measured[tuning] = min(measured[tuning], time_tuning(operands, tuning, 7))
         chosen = min(measured, key=lambda x: measured[x])
-        if chosen not in blockings:
-            blockings.append(chosen)
-        best.append(blockings.index(chosen))
+        if chosen not in tunings:
+            tunings.append(chosen)
+        best.append(tunings.index(chosen))
         times.append(round(measured[chosen] * 1e6, 2))
-        library.append(round(measured[Blocking("cublas")] * 1e6, 2))
+        library.append(round(measured[Tuning("cublas")] * 1e6, 2))
     return row
 
 
-def distinct(operands: Operands, blockings: list[Blocking]) -> list[Blocking]:
+def distinct(operands: Operands, tunings: list[Tuning]) -> list[Tuning]:
     """Those that fit, and that do not come to the same launch."""
     problem = operands.problems()[0]
-    case = device.place(problem, problem.out).case
-    plans = {x: None if x.way == "cublas" else device.compiled(case, x)[1] for x in blockings}
+    case = place(problem, problem.out).case
+    plans = {x: None if x.kernel == "cublas" else compiled(case, x)[1] for x in tunings}
     seen = {plan: x for x, plan in reversed(plans.items()) if plan is not None}
-    return [blockings[0], *reversed(seen.values())]
+    return [tunings[0], *reversed(seen.values())]
 
 
-def changed(blocking: Blocking) -> dict[str, Any]:
+def changed(tuning: Tuning) -> dict[str, Any]:
     """The fields that differ from the defaults."""
-    default = vars(Blocking(blocking.way))
-    return {"way": blocking.way} | {k: v for k, v in vars(blocking).items() if v != default[k]}
+    default = vars(Tuning(tuning.kernel))
+    return {"kernel": tuning.kernel} | {k: v for k, v in vars(tuning).items() if v != default[k]}

@@ -60,11 +60,11 @@ def gemm_section(name: str) -> str:
         blocks += [f"### Correctly rounded, on {device(data).split(',')[0]}", text, table(header, exact)]
     note = (
         "Data: standard normal; uniform on (0, 1]; (rand - ½)·exp(φ·randn) for φ as given, whose "
-        "magnitudes spread with φ; normal with half of the elements 0. *One side prepared* is the ratio "
-        "when the right operand is split beforehand (`ozaki.prepare`). *Certified* is what `ozaki.plan` "
-        "promises for |A||B|; the final rounding comes on top. *Products* says how many products of which "
-        "words were needed. On a GPU calls are queued one after another, and each routine runs for a while "
-        "before it is timed, until the clock has settled."
+        "magnitudes spread more for larger φ; normal with half of the elements 0. *One side prepared* is the "
+        "ratio when the right operand is split beforehand (`ozaki.prepare`). *Certified* is the bound of the "
+        "error relative to |A||B| that `ozaki.plan` gives, without the final rounding. *Products* is the "
+        "number of products, and their words. On a GPU calls are queued one after another, and each routine "
+        "runs for a while before it is timed, until the clock has settled."
     )
     title = f"Accurate products ({', '.join(faces)}), {device(data)}"
     return section(title, name, note, figure(name, "speed against n, and errors"), *blocks)
@@ -73,7 +73,7 @@ def gemm_section(name: str) -> str:
 def _gemm_row(r: dict[str, Any], scale: float) -> list[str]:
     return [
         shape(r),
-        r["data"],
+        data_name(r),
         number(r["native"]["teraflops"] * scale),
         number(r["ours"]["teraflops"] * scale),
         number(r["ratio"]),
@@ -83,6 +83,11 @@ def _gemm_row(r: dict[str, Any], scale: float) -> list[str]:
         error(r["plan"]["bound"]),
         f"{r['plan']['products']} {r['plan']['word']}",
     ]
+
+
+def data_name(r: dict[str, Any]) -> str:
+    """The kind of data; the results have a number alone for φ."""
+    return f"φ = {r['data']}" if r["data"][0].isdigit() else str(r["data"])
 
 
 def _exact_row(r: dict[str, Any]) -> list[str]:
@@ -100,14 +105,17 @@ def peers_table(data: dict[str, Any]) -> str:
         return ""
     names = list(rows[0]["peers"])
     cells = [
-        [shape(r), r["data"]]
+        [shape(r), data_name(r)]
         + [
             f"{number(x['teraflops'])} / {error(x['max'])}"
             for x in (r["native"], r["ours"], *(r["peers"][n] for n in names))
         ]
         for r in rows
     ]
-    text = "TF and largest error of each, in the same run; no other library here certifies its error."
+    text = (
+        "TF and largest error of each, in the same run. GEMMul8 uses as many moduli as its caller asks for, "
+        "and gives no bound of its error."
+    )
     header = " | ".join(["m, k, n", "data", "native", "ours", *names])
     return f"### Beside other libraries\n\n{text}\n\n{table(header, cells)}"
 
@@ -121,14 +129,14 @@ def steps_section(name: str) -> str:
         of = {r["step"]: r for r in data["results"] if r["n"] == n}
         rows.append([f"{n}", *(f"{seconds(of[s]['seconds'])}, {100 * of[s]['share']:.0f} %" for s in order)])
     note = (
-        "`accurate_dgemm` on normal data, the GPU's time alone, by replay of CUDA graphs. The share of an "
-        "element-wise step is that of the bytes which it must move (what it reads and writes, once "
+        "`accurate_dgemm` on normal data, the GPU's time alone, from launches of CUDA graphs. The share of "
+        "an element-wise step is that of the bytes which it must move (what it reads and writes, once "
         f"each) at {data['bandwidth'] / 1e12:.2f} TB/s, a copy's bandwidth; above 100 % some of them "
         "were still in the L2 cache. The share of the products is that of "
         f"{data['int8'] / 1e12:.0f}·10¹² operations a second, the fastest int8 product measured on the "
-        "device; large ones are held back by its power. *Measure* reads both operands once, and is then a "
-        "chain of short kernels, each waiting for the one before, until the evidence is in the host's "
-        "memory."
+        "device; large ones are limited by its power. *Measure* reads both operands once, for the statistics "
+        "of their rows and columns; a chain of short kernels follows, each waiting for the one before, until "
+        "the bounds that the certificate needs are in the host's memory."
     )
     title = f"Where the time goes, {device(data)}"
     return section(title, name, note, table(" | ".join(["n", *order]), rows))

@@ -2,7 +2,7 @@
 
 Reads the JSON files in `benchmarks/results`, and writes `docs/performance.md`, the figures that
 it shows, and the lines of `README.md` between the markers `results:begin` and `results:end`.
-No figure is typed: what has no file has no section.
+All figures are generated from the result files: what has no file has no section.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 INTRODUCTION = """\
 # Performance
 
-Made by `python -m benchmarks.report` from the files in [`benchmarks/results`](development.md#benchmarks):
-no figure on this page is typed. Native and ours are timed in one run, on the same data. Flops are counted
-as 2mnk for real and 8mnk for complex products, whatever is computed inside; a ratio above 1 says how many
-times faster than the native routine ours is. Errors are the largest componentwise ones, |C - Ĉ| / (|A||B|),
-against a reference of higher precision. Absolute speeds differ from machine to machine, and those of a CPU
-from run to run.
+All figures on this page are generated from the files in [`benchmarks/results`](development.md#benchmarks) by
+`python -m benchmarks.report`. Native and ours are timed in one run, on the same data. Flops are counted
+as 2mnk for real and 8mnk for complex products, whatever is computed inside; the ratio is that of speeds, and
+above 1 where ours is faster than the native routine. Errors are the largest componentwise ones,
+|C - Ĉ| / (|A||B|), against a reference of higher precision. Absolute speeds differ from machine to machine,
+and those of a CPU from run to run.
 """
 
 

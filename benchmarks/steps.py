@@ -89,10 +89,10 @@ def main():
     parser.add_argument("--sizes", type=int, nargs="+", default=[512, 1024, 2048, 4096, 8192])
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    copy, fastest = (
-        bandwidth("cublas"),
-        max(max(rates("cublas", "int8").alone), max(rates("cublas", "int8").together)),
-    )
+    copy, known = bandwidth("cublas"), rates("cublas", "int8")
+    if copy is None or known is None:
+        parser.error("this GPU has not been measured: run python -m benchmarks.machine first")
+    fastest = max(*known.alone, *known.together)
     rng, rows = cupy.random.default_rng(1), []
     for n in arguments.sizes:
         a, b = (draw(cupy, rng, "normal", (n, n), "float64") for _ in range(2))

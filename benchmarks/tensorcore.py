@@ -89,7 +89,7 @@ def equal_bits(job: tuple) -> tuple[int, int]:
     core = TensorCore(generation, accumulate=accumulate, blocking=blocking, workers=1)
     predicted = core.gemm(a, bt.T, word=word)
     unsigned = np.uint16 if predicted.dtype == np.float16 else np.uint32
-    same = np.ascontiguousarray(measured).view(unsigned) == predicted.view(unsigned)
+    same = np.ascontiguousarray(measured, predicted.dtype).view(unsigned) == predicted.view(unsigned)
     return same.size, int(same.sum())
 
 
@@ -155,7 +155,7 @@ def predict() -> dict:
     """Probe the GPU, predict it, and return what came out."""
     import cupy
 
-    from multiword.engines import libcublas as lib
+    import multiword.engines.libcublas as lib
     from multiword.engines.cublas import Cublas
     from multiword.probe.half import HalfCublas
 

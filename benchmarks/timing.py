@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
@@ -42,3 +44,9 @@ def settled(works: Mapping[str, Callable[[], Any]]) -> dict[str, tuple[float, fl
         queued = median([events(work, count) for _ in range(times)])
         found[name] = queued, median([events(work) for _ in range(times)])
     return found
+
+
+def compact(record: dict[str, Any]) -> str:
+    """JSON with one row to a line."""
+    text = json.dumps(record, indent=1)
+    return re.sub(r"\{[^{}]*\}|\[[^\[\]{}]*\]", lambda m: re.sub(r"\s*\n\s*", " ", m.group()), text) + "\n"

@@ -4,8 +4,8 @@
     python docs/tutorials.py 01 05              # these only
     python docs/tutorials.py --gpu --json FILE  # what the scripts print with --gpu, for the pages
 
-A page has its script's docstring, picture, output and text, and what it printed on a GPU. Nothing
-of it is typed, and a test compares: the script's digest, and the form of what it prints.
+A page has its script's docstring, picture, output and text, and what it printed on a GPU. All of it
+is generated, and a test compares: the script's digest, and the form of what it prints.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ def index() -> str:
     parts = [
         "# Tutorials",
         "<!-- made by docs/tutorials.py; do not edit -->",
-        "Nine short scripts, each from one of the [papers](../how-it-works/index.md): what goes wrong, why, "
-        "and what cures it. Each runs on a CPU in less than a minute and saves its picture; where there is "
-        "an NVIDIA GPU, `--gpu` uses it and shows its speed. Pictures and outputs on these pages are those "
-        "of the scripts as they are.",
+        "Nine short scripts, each on one of the [papers](../how-it-works/index.md): what goes wrong, why, "
+        "and what helps. Each saves its picture; most run in seconds on a CPU, the longest in about a "
+        "minute. Where there is an NVIDIA GPU, `--gpu` uses it and shows its speed. Pictures and outputs on "
+        "these pages are made by the scripts as they are.",
     ]
     for script in SCRIPTS:
         title, _ = described(script)

@@ -2,9 +2,10 @@
 
     python examples/01_matmul_is_wrong_here.py [--output DIR] [--gpu]
 
-Pascal's triangle times its inverse is the identity. In double precision it is not, from n = 30 on
-it is not even close, and nothing warns of it. `ozaki.accurate_dgemm` returns the identity, and
-`ozaki.plan` says beforehand what is certain. The last picture is the classical one of accurate
+Pascal's triangle times its inverse is the identity. Up to n = 36 double precision holds every sum that
+can occur on the way, and np.matmul is exact; from about n = 42 on it is wrong, at n = 56 by 10⁸, and
+nothing warns of it. `ozaki.accurate_dgemm` returns the identity, and `ozaki.plan` gives the certified
+error before the product is computed. The last picture is the classical one of accurate
 products (Ogita, Rump and Oishi, "Accurate sum and dot product", 2005, Figure 6.1), for matrices:
 the relative error against the condition number |A||B| / |AB|. It shows what each accuracy is for:
 "fp64" loses digits where np.matmul does, only fewer; "exact" never does. The method is that of
@@ -57,7 +58,7 @@ def products(a: np.ndarray, b: np.ndarray, gpu: bool) -> dict[str, np.ndarray]:
 
 
 def report(results: dict[str, np.ndarray], a: np.ndarray, b: np.ndarray, gpu: bool) -> None:
-    """The tutorial: look at a wrong product, ask for the plan, take the right one."""
+    """The tutorial: a wrong product, the plan, and the right product."""
     if gpu:
         import cupy
 
@@ -65,7 +66,7 @@ def report(results: dict[str, np.ndarray], a: np.ndarray, b: np.ndarray, gpu: bo
     print("Pascal's triangle, n = 56, times its inverse: the largest element of C - I")
     for name, c in results.items():
         print(f"  {name:<10} {abs(c - np.eye(len(c))).max():.1e}")
-    print("\nwhat ozaki.plan(a, b) knows beforehand:\n")
+    print("\nwhat ozaki.plan(a, b) says before the product is computed:\n")
     print(ozaki.plan(a, b))
     print(f"\nfingerprint of the exact result, on every machine: {ozaki.fingerprint(results['exact'])}")
 
@@ -102,7 +103,7 @@ def draw_conditions(axis: plt.Axes, gpu: bool) -> None:
         for name, c in products(a, b, gpu).items():
             errors[name].append(float((abs(c - right) / abs(right)).max()))
     for name, style in STYLES.items():
-        # Below u nothing can be told apart: the reference itself is rounded.
+        # Errors below u cannot be distinguished: the reference itself is rounded.
         label = name if name == "np.matmul" else f'accuracy="{name}"'
         axis.loglog(conditions, np.maximum(errors[name], 2.0**-53), style, label=label)
     axis.text(conditions[0], 2.0**-52, "u, the best there is", va="bottom", color="C2")

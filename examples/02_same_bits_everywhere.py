@@ -4,12 +4,12 @@
 
 Rounding errors depend on the order of the additions, and the order depends on the machine, the
 library, the number of threads, the blocking. Here a product is computed with its inner dimension
-permuted, cut and transposed, and by every scheme and engine of the library; then the difference
-is let loose on a chaotic system, globally coupled maps x ← (1 - ε) f(x) + ε W f(x), f(x) = 1 - a x²
-(Kaneko, 1990), in which a last bit grows to everything within a hundred steps. With
-`ozaki.accurate_dgemm` all ways stay together for ever, bit for bit: reproducibility as in Mukunoki,
-Ozaki, Ogita and Imamura, "DGEMM using tensor cores, and its accurate and reproducible versions"
-(2020). A few seconds on a CPU; --gpu adds an NVIDIA GPU to the ways, and times them there.
+permuted, cut and transposed, and by every scheme and engine of the library. Then the same variants
+compute a chaotic system, globally coupled maps x ← (1 - ε) f(x) + ε W f(x), f(x) = 1 - a x² (Kaneko,
+1990), in which a difference in the last bit grows to the size of x within a hundred steps. With
+`ozaki.accurate_dgemm` the runs of all variants stay equal, bit for bit: reproducibility as in
+Mukunoki, Ozaki, Ogita and Imamura, "DGEMM using tensor cores, and its accurate and reproducible
+versions" (2020). A few seconds on a CPU; --gpu adds an NVIDIA GPU, and times it.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""FP32 accuracy from fp16 words: why plain words fail on data of one sign, and what cures it.
+"""FP32 accuracy from fp16 words: why plain words fail on data of one sign, and what helps.
 
     python examples/03_fp32_from_fp16_words.py [--output DIR] [--gpu]
 
 Left: the error of products against the length k of their sums, for elements uniform on (0, 1]. Two fp16
-words carry fp32's significand, yet the tensor core truncates its sums, so that plain double-fp16
-drifts by k·2⁻²⁴ (Fasi, Higham, Lopez, Mary and Mikaitis, "Matrix multiplication in multiword
-arithmetic", 2022, Algorithm 4.1 and Figure 4.2). Blocks make the drift shorter: FABsum (Algorithm 4.2)
+words hold fp32's significand, but the tensor core truncates its sums, so that the error of plain
+double-fp16 grows like k·2⁻²⁴ (Fasi, Higham, Lopez, Mary and Mikaitis, "Matrix multiplication in multiword
+arithmetic", 2022, Algorithm 4.1 and Figure 4.2). Sums in blocks lose less: FABsum (Algorithm 4.2)
 and halfhalf (Ootomo and Yokota, "Recovering single precision accuracy from tensor cores", 2022). The
-default removes the means of rows and columns, and gives back in advance what truncation will take.
-Right: the same for normal elements, where partial sums are of both signs. The tensor core of an NVIDIA
-H200 is a bit-accurate model here, and it takes a quarter of a minute; with --gpu it is the GPU's own,
-and its speed is printed.
+default subtracts the means of rows and columns, and compensates beforehand for the mean loss by
+truncation. Right: the same for normal elements, where partial sums are of both signs. The tensor core is
+a bit-accurate model of an NVIDIA H200's: a quarter of a minute to a minute on a CPU. With --gpu it is the
+GPU's own, and its speed is printed.
 """
 
 from __future__ import annotations

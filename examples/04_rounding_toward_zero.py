@@ -3,12 +3,12 @@
     python examples/04_rounding_toward_zero.py [--output DIR] [--gpu]
 
 Left and middle: Fasi, Higham, Lopez, Mary and Mikaitis, "Matrix multiplication in multiword
-arithmetic", Figure 4.3: the componentwise error of fp16, double-fp16 and fp32 on a V100 whose
-rounding of terms and sums, toward zero (RZ) or to nearest (RN), is all that changes. Right: Ootomo
+arithmetic", Figure 4.3: the componentwise error of fp16, double-fp16 and fp32 on two models of a V100,
+which differ only in the rounding of terms and sums, toward zero (RZ) or to nearest (RN). Right: Ootomo
 and Yokota, "Recovering single precision accuracy from tensor cores", Figure 5: Markidis' four
-products, all into one accumulator, with both roundings. The tensor cores are models, exact to the
-last bit, so no GPU is needed: a quarter of a minute. With --gpu the left picture also
-shows double-fp16 on the GPU's own tensor cores, and what the words cost there is printed.
+products, added in one accumulator, with both roundings. The models are exact to the last bit, so no
+GPU is needed: a quarter of a minute to a minute on a CPU. With --gpu the left picture also
+shows double-fp16 on the GPU's own tensor cores, and its speed is printed.
 """
 
 from __future__ import annotations

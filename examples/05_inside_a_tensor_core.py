@@ -2,12 +2,12 @@
 
     python examples/05_inside_a_tensor_core.py [--output DIR] [--gpu]
 
-Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021), ask the
-hardware with products of a few chosen entries. Here the same questions go to bit-accurate models of
-three generations, and with --gpu to the GPU at hand: how small a term survives beside a one, how many
+Fasi, Higham, Mikaitis and Pranesh, "Numerical behavior of NVIDIA tensor cores" (2021), test the
+hardware with products of a few chosen entries. Here the same tests run on bit-accurate models of
+three generations, and with --gpu on the GPU: how small a term beside a one is still added, how many
 products are added at once, and why a larger term can make the sum smaller. Prints the full report
-(`python -m multiword.probe` has more formats) and draws three of its answers; a few seconds on a CPU.
-With --gpu it also says what the odd arithmetic buys: the speed of each kind of product.
+(`python -m multiword.probe` has more formats) and draws three of its results; a few seconds on a CPU.
+With --gpu it also prints the speed of each kind of product.
 """
 
 from __future__ import annotations

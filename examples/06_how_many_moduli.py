@@ -5,12 +5,12 @@
 Ozaki, Uchino and Imamura, "Ozaki scheme II" (2025), multiply integers of w bits by Chinese
 remainders: the more moduli, the more bits fit, one low-precision product for each modulus. Left:
 the componentwise error against the number of int8 moduli on their test matrices
-(rand - 1/2)·exp(φ·randn), whose range of magnitudes grows with φ. Each modulus gains about four
-bits, until the result is correctly rounded; a fixed number that does for φ = 0 is silently too
-small for φ = 4. The large crosses are what `accuracy="fp64"` chose from the data, the dotted lines
-np.matmul's own errors. Right: that choice, and the one of "exact", as φ grows. The choice is proved before
-anything is multiplied, and most often the least that will do, or one more. Ten seconds on a CPU; --gpu
-multiplies on an NVIDIA GPU, and shows what every modulus costs there.
+(rand - 1/2)·exp(φ·randn), whose range of magnitudes grows with φ. Each modulus adds about four
+bits, until the result is correctly rounded; a fixed number of moduli that is enough for φ = 0 is too
+small for φ = 4, without any warning. The large crosses are what `accuracy="fp64"` chose from the data, the
+dotted lines np.matmul's errors. Right: that choice, and the one of "exact", as φ grows. The certificate
+decides before anything is multiplied, and most often takes the smallest sufficient number or one more. Ten
+seconds on a CPU; --gpu multiplies on an NVIDIA GPU, and shows the speed there by the number of moduli.
 """
 
 from __future__ import annotations

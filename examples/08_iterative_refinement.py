@@ -2,11 +2,11 @@
 
     python examples/08_iterative_refinement.py [--output DIR] [--gpu]
 
-Solving AX = B loses as many digits as the condition number κ has. Refinement wins them back, X ← X +
-A⁻¹(B - AX), but only if the residual is worth something: it is a difference of nearly equal numbers,
-and computed in double precision it is mostly rounding error (Wilkinson, 1963; Higham, "Accuracy and
+Solving AX = B loses as many digits as the condition number κ has. Refinement recovers them, X ← X +
+A⁻¹(B - AX), but only if the residual is accurate: it is a difference of nearly equal numbers, and
+computed in double precision it is mostly rounding error (Wilkinson, 1963; Higham, "Accuracy and
 Stability of Numerical Algorithms", chapter 12). The residual is a single product, [-A I]·[X; B]:
-`ozaki.accurate_dgemm` with accuracy="exact" rounds each of its elements once, whatever cancels.
+`ozaki.accurate_dgemm` with accuracy="exact" rounds each of its elements once, also under cancellation.
 Then X is right to the last bit as long as κ < 1/u; and kept as the sum of two matrices, the residual
 being [-A -A I]·[X; X'; B], to twice as many digits. The matrix products are those of Mukunoki,
 Ozaki, Ogita and Imamura (2020). A few seconds on a CPU; --gpu multiplies on an NVIDIA GPU, and

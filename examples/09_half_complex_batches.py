@@ -6,11 +6,13 @@ A base station with 64 antennas hears 16 users on 1000 subcarriers at once. On e
 channel H is a 64×16 complex matrix, and the users' symbols are recovered from y = Hx + noise by
 solving (HᴴH) x = Hᴴy. The Gram matrices HᴴH, one small product with a conjugate transpose for each
 subcarrier, are where the arithmetic is. Here they are made from half-complex numbers, a quarter of
-complex128's memory: with fp16 sums they are ten times less accurate than with fp32 sums, but the
-noise is larger than either, and the symbol error rate is that of complex128. The other picture is
-the reason for interleaved pairs: the roofline of Abdelfattah, Tomov and Dongarra, equations (1) and
-(2), with C written but not read, and times measured on an NVIDIA H200. A few seconds on a CPU; --gpu
-makes the Gram matrices on an NVIDIA GPU, and times them.
+complex128's memory. With fp16 sums they are less accurate than with fp32 sums: ten times where every
+product is added and rounded by itself, as on a CPU, and twice on the tensor cores of an NVIDIA H200,
+which add several products before they round. The noise is larger than either error, and the symbol
+error rate is that of complex128. The other picture is the reason for interleaved pairs: the roofline
+of Abdelfattah, Tomov and Dongarra, equations (1) and (2), with C written but not read, and times
+measured on an NVIDIA H200. A few seconds on a CPU; --gpu makes the Gram matrices on an NVIDIA GPU, and
+times them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Matrix products from low-precision words on block-FMA hardware."""
 
+from importlib import import_module
+from types import ModuleType
+
 from multiword.batched import HalfComplex, batched_matmul, from_complex, from_planes, to_complex
 from multiword.engines import PRODUCTS, Engine, Product, get_engine
 from multiword.engines.generations import GENERATIONS, Blocking, Generation, get_generation
@@ -56,3 +59,10 @@ __all__ = [
     "underflow_counts",
     "underflow_probability",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """`multiword.probe`, imported when it is first asked for."""
+    if name == "probe":
+        return import_module("multiword.probe")
+    raise AttributeError(f"module 'multiword' has no attribute {name!r}")

@@ -9,6 +9,7 @@ from ozaki.api import (
     plan,
     prepare,
 )
+from ozaki.cost import CostWarning
 from ozaki.fingerprints import fingerprint
 from ozaki.operand import Operand
 from ozaki.plans import Plan
@@ -20,6 +21,7 @@ from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k
 
 __all__ = [
+    "CostWarning",
     "ExactSum",
     "Operand",
     "Plan",
@@ -47,3 +49,15 @@ __all__ = [
     "two_sum",
     "vdot",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """`ozaki.__version__`, looked up when it is asked for: reading metadata would slow every import."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("ozaki-multiword")
+    except PackageNotFoundError:  # used from its source tree
+        return "0+unknown"

@@ -7,11 +7,24 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import Engine
-from multiword.runtime.arrays import Array, as_array, check_same_device, device_of
+from multiword.runtime.arrays import Array, as_array, check_same_device, device_of, namespace
+from ozaki.arguments import (
+    as_matrix,
+    exactly,
+    factors_of,
+    matrix_or_operand,
+    request_of,
+    result_dtype,
+    stacks_of,
+)
+from ozaki.execution.order import exclusive_use
 from ozaki.execution.stacks import stacked_products
-from ozaki.operand import Operand, in_turn
-from ozaki.plans import TARGETS, Plan, make_plan
-from ozaki.product import as_matrix, gemm, operands_of, options_of, result_dtype
+from ozaki.factor import Factor
+from ozaki.gemm import gemm
+from ozaki.operand import SIDES, Operand
+from ozaki.pipeline import TARGETS
+from ozaki.planning import plan_product
+from ozaki.plans import Plan
 
 
 def accurate_dgemm(
@@ -88,9 +101,9 @@ def accurate_dgemm(
     >>> ozaki.accurate_dgemm(a, b)
     array([[1.]])
     """
-    left, right = operands_of(a, b, np.float64, trans_a, trans_b)
-    options = options_of(left.matrix, accuracy, scheme, word, engine, workspace)
-    return gemm(left, right, alpha, beta, c, options, out)
+    left, right = factors_of(a, b, np.float64, trans_a, trans_b)
+    request = request_of(left.matrix, accuracy, scheme, word, engine, workspace)
+    return gemm(left, right, alpha, beta, c, request, out)
 
 
 def accurate_sgemm(
@@ -137,9 +150,9 @@ def accurate_sgemm(
     >>> ozaki.accurate_sgemm(a, np.ones((3, 1), np.float32))
     array([[1.]], dtype=float32)
     """
-    left, right = operands_of(a, b, np.float32, trans_a, trans_b)
-    options = options_of(left.matrix, accuracy, scheme, word, engine, workspace)
-    return gemm(left, right, alpha, beta, c, options, out)
+    left, right = factors_of(a, b, np.float32, trans_a, trans_b)
+    request = request_of(left.matrix, accuracy, scheme, word, engine, workspace)
+    return gemm(left, right, alpha, beta, c, request, out)
 
 
 def accurate_zgemm(
@@ -189,9 +202,9 @@ def accurate_zgemm(
     >>> ozaki.accurate_zgemm([[1 + 2j]], [[3 - 1j]])
     array([[5.+5.j]])
     """
-    left, right = operands_of(a, b, np.complex128, trans_a, trans_b)
-    options = options_of(left.matrix, accuracy, scheme, word, engine, workspace)
-    return gemm(left, right, alpha, beta, c, options, out)
+    left, right = factors_of(a, b, np.complex128, trans_a, trans_b)
+    request = request_of(left.matrix, accuracy, scheme, word, engine, workspace)
+    return gemm(left, right, alpha, beta, c, request, out)
 
 
 def accurate_cgemm(
@@ -236,9 +249,9 @@ def accurate_cgemm(
     >>> ozaki.accurate_cgemm([[1j]], [[1j]])
     array([[-1.+0.j]], dtype=complex64)
     """
-    left, right = operands_of(a, b, np.complex64, trans_a, trans_b)
-    options = options_of(left.matrix, accuracy, scheme, word, engine, workspace)
-    return gemm(left, right, alpha, beta, c, options, out)
+    left, right = factors_of(a, b, np.complex64, trans_a, trans_b)
+    request = request_of(left.matrix, accuracy, scheme, word, engine, workspace)
+    return gemm(left, right, alpha, beta, c, request, out)
 
 
 def matmul(
@@ -279,33 +292,22 @@ def matmul(
     array([[6., 6., 6.],
            [6., 6., 6.]])
     """
-    x, y = as_array(a, "a"), as_array(b, "b")
-    xp = check_same_device(a=x, b=y)
-    if 0 in (x.ndim, y.ndim):
-        raise ValueError(f"a and b must have at least one dimension, got shapes {x.shape} and {y.shape}")
+    x, y = matrix_or_operand(a, "a"), matrix_or_operand(b, "b")
+    check_same_device(a=x, b=y)
     dtype = result_dtype(x, y)
-    left = x[None, :] if x.ndim == 1 else x
-    right = y[:, None] if y.ndim == 1 else y
-    if left.shape[-1] != right.shape[-2]:
-        raise ValueError(
-            f"inner dimensions differ: a is {x.shape} with k = {left.shape[-1]}, "
-            f"b is {y.shape} with k = {right.shape[-2]}"
-        )
-    try:
-        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    except ValueError:
-        raise ValueError(f"the stacks of a, {x.shape}, and b, {y.shape}, do not broadcast") from None
-    m, n = left.shape[-2], right.shape[-1]
-    left = xp.broadcast_to(left, (*batch, *left.shape[-2:]))
-    right = xp.broadcast_to(right, (*batch, *right.shape[-2:]))
     chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
-    options = options_of(left, chosen, scheme, None, engine, workspace)
-    out = stacked_products(left, right, dtype, options)
+    request = request_of(x, chosen, scheme, None, engine, workspace)
+    if x.ndim == y.ndim == 2:
+        return gemm(*factors_of(a, b, dtype), 1.0, 0.0, None, request, None)
+    if isinstance(a, Operand) or isinstance(b, Operand):
+        raise ValueError(f"a prepared operand multiplies matrices, not stacks: {x.shape} times {y.shape}")
+    left, right = stacks_of(exactly("a", x, dtype), exactly("b", y, dtype))
+    out = stacked_products(left, right, dtype, request)
     if out is None:
-        out = xp.empty((*batch, m, n), dtype)
+        (*batch, m, _), n = left.shape, right.shape[-1]
+        out = namespace(x).empty((*batch, m, n), dtype)
         for index in np.ndindex(*batch):
-            operands = operands_of(left[index], right[index], dtype, False, False)
-            out[index] = gemm(*operands, 1.0, 0.0, None, options, None)
+            out[index] = gemm(*factors_of(left[index], right[index], dtype), 1.0, 0.0, None, request, None)
     if x.ndim == 1:
         out = out[..., 0, :]
     return out[..., 0][()] if y.ndim == 1 else out
@@ -338,12 +340,12 @@ def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand
     array([[0.1],
            [0.1]])
     """
-    if side not in ("left", "right"):
+    if side not in SIDES:
         raise ValueError(f"side must be 'left' or 'right', got {side!r}")
     array = as_array(x, "x")
     with device_of(array):
         array = as_matrix("x", array, result_dtype(array, array), trans)
-        return Operand(array, ("left", "right").index(side), prepared=True)
+        return Operand(Factor(array, SIDES.index(side), prepared=True))
 
 
 def plan(
@@ -378,7 +380,7 @@ def plan(
         empty product too.
 
     >>> import numpy as np, ozaki
-    >>> print(ozaki.plan(np.eye(3), np.eye(3), accuracy="exact"))  # doctest: +ELLIPSIS
+    >>> print(ozaki.plan(np.eye(3), np.eye(3), accuracy="exact"))
     product          3 x 3 times 3 x 3, float64
     accuracy         exact
     integers         1 and 1 bits
@@ -386,13 +388,11 @@ def plan(
     engine           host
     workspace        0.0 MiB in 1 panel
     certified error  0 |A||B| (0 u), then one rounding
-    predicted time   ... ms on this CPU
     """
-    matrices = [x.matrix if isinstance(x, Operand) else as_array(x, n) for x, n in ((a, "a"), (b, "b"))]
-    dtype = result_dtype(*matrices)
-    left, right = operands_of(a, b, dtype, trans_a, trans_b)
+    dtype = result_dtype(matrix_or_operand(a, "a"), matrix_or_operand(b, "b"))
+    left, right = factors_of(a, b, dtype, trans_a, trans_b)
     if left.empty or right.empty:
         raise ValueError(f"nothing to plan for {left.matrix.shape} times {right.matrix.shape}")
     chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
-    with device_of(left.matrix), in_turn(left, right):
-        return make_plan(left, right, options_of(left.matrix, chosen, scheme, word, engine, workspace))
+    with device_of(left.matrix), exclusive_use(left.order, right.order):
+        return plan_product(left, right, request_of(left.matrix, chosen, scheme, word, engine, workspace))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from multiword.runtime.arrays import Array, namespace, real_parts
-from ozaki.scaling.scales import DISCARD
+from ozaki.scaling.scales import NONFINITE_ROW
 
 
 def overwrite_nonfinite(a: list[Array], b: list[Array], scales: tuple[Array, Array], out: Array) -> None:
@@ -17,12 +17,12 @@ def overwrite_nonfinite(a: list[Array], b: list[Array], scales: tuple[Array, Arr
     Parameters
     ----------
     a, b : (m, k) and (n, k) real parts.
-    scales : those of the rows of `a` and of `b`; DISCARD marks the ones concerned.
+    scales : those of the rows of `a` and of `b`; NONFINITE_ROW marks the ones concerned.
     out : (m, n) array, real or complex, written to.
     """
     xp = namespace(out)
-    rows = xp.flatnonzero(scales[0] == DISCARD)
-    columns = xp.flatnonzero(scales[1] == DISCARD)
+    rows = xp.flatnonzero(scales[0] == NONFINITE_ROW)
+    columns = xp.flatnonzero(scales[1] == NONFINITE_ROW)
     if rows.size:
         for part, value in zip(real_parts(out), _products([x[rows] for x in a], b), strict=True):
             part[rows] = value

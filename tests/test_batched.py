@@ -26,6 +26,7 @@ FP16 = np.dtype(np.float16)
 ROUNDOFF = {FP16: 2.0**-11, BF16: 2.0**-8}
 TINY = {FP16: 2.0**-25, BF16: 2.0**-134}
 SUMS = {"fp32": 2.0**-23, "fp16": 2.0**-10}
+UNDERFLOW = {"fp32": 2.0**-149, "fp16": 2.0**-24}
 ODD_SHAPES = [
     (7, 68, 61),
     (1, 1, 1),
@@ -74,16 +75,18 @@ def check(result, a, b, alpha=1.0, beta=0.0, c=None, accumulate="fp32", rounded_
     ref_a, ref_b = wide(a), wide(b)
     k = ref_a.shape[-1] * (2 if isinstance(a, HalfComplex) else 1)
     exact = alpha * (ref_a @ ref_b)
-    size = (k + 16) * SUMS[accumulate] * abs(alpha) * magnitudes(ref_a, ref_b)
+    size = abs(alpha) * ((k + 16) * SUMS[accumulate] * magnitudes(ref_a, ref_b) + k * UNDERFLOW[accumulate])
     held = abs(alpha) * magnitudes(ref_a, ref_b)
     if beta:
         first = np.maximum(*map(np.abs, planes(exact))) * (1.01 if rounded_twice else 0)
         exact = exact + beta * wide(c)
         held = held + abs(beta) * np.abs(wide(c))
     size = size * (2 if isinstance(alpha, complex) else 1) + 8 * SUMS[accumulate] * held
+    size = size + 4 * UNDERFLOW["fp32"]  # of alpha·P and beta·C, part by part
     if beta:
         size = size + ROUNDOFF[word] * first
-    bound = size + ROUNDOFF[word] * (np.maximum(*map(np.abs, planes(exact))) + size) + TINY[word]
+    tiny = TINY[word] * (2 if rounded_twice else 1)
+    bound = size + ROUNDOFF[word] * (np.maximum(*map(np.abs, planes(exact))) + size) + tiny
     got = wide(result)
     for part, ref in zip(planes(got), planes(exact), strict=True):
         assert np.all(np.abs(part - ref) <= bound)
@@ -276,6 +279,34 @@ def test_subnormals_survive():
     )
 
 
+def underflowing(make, word, shape, rng):
+    """Numbers whose products underflow in the accumulator, some wholly and some in their last bits."""
+    lowest, highest = (-12, -3) if word == FP16 else (-110, -60)
+    x = make(rng, shape, word)
+    pairs = x.pairs if isinstance(x, HalfComplex) else x
+    scaled = pairs.astype(np.float32) * 2.0 ** rng.integers(lowest, highest, pairs.shape)
+    return HalfComplex(scaled.astype(word)) if isinstance(x, HalfComplex) else scaled.astype(word)
+
+
+UNDERFLOWING = [(BF16, "fp32", 2.0**100), (FP16, "fp16", 2.0**10), (FP16, "fp32", 2.0**10)]
+
+
+@pytest.mark.parametrize(("word", "accumulate", "alpha"), UNDERFLOWING)
+@pytest.mark.parametrize("make", [random_words, random_pairs])
+def test_products_that_underflow_are_within_the_bound(word, accumulate, alpha, make):
+    rng = np.random.default_rng(12)
+    for k in (1, 3, 17, 64):
+        a, b = underflowing(make, word, (4, 5, k), rng), underflowing(make, word, (4, k, 6), rng)
+        c = underflowing(make, word, (4, 5, 6), rng)
+        check(batched_matmul(a, b, alpha=alpha, accumulate=accumulate), a, b, alpha, accumulate=accumulate)
+        result = batched_matmul(a, b, alpha=alpha, beta=-0.5, c=c, accumulate=accumulate)
+        check(result, a, b, alpha, -0.5, c, accumulate)
+    tiny = np.full((1, 1), 2.0**-100).astype(BF16)
+    lost = batched_matmul(tiny, tiny, alpha=2.0**100)
+    assert float(lost[0, 0]) == 0  # 2**-100 of the exact result is no rounding error of |A||B|
+    check(lost, tiny, tiny, 2.0**100)
+
+
 ONES = np.ones((2, 3, 3), np.float16)
 PAIRS = HalfComplex(np.ones((2, 3, 3, 2), np.float16))
 
@@ -296,6 +327,8 @@ PAIRS = HalfComplex(np.ones((2, 3, 3, 2), np.float16))
         (lambda: batched_matmul(ONES, ONES, beta=1, c=PAIRS), TypeError, "c must be of"),
         (lambda: batched_matmul(ONES, ONES, alpha=1j), TypeError, "alpha must be real"),
         (lambda: batched_matmul(ONES, ONES, alpha="x"), TypeError, "alpha must be a number"),
+        (lambda: batched_matmul(ONES, ONES, alpha="2"), TypeError, "alpha must be a number"),
+        (lambda: batched_matmul(ONES, ONES, alpha=10**400), TypeError, "alpha must be a number"),
         (lambda: batched_matmul(ONES, ONES, trans_a="H"), ValueError, "trans_a"),
         (lambda: batched_matmul(ONES, ONES, trans_b=[]), ValueError, "trans_b"),
         (lambda: batched_matmul(ONES, ONES, accumulate="fp64"), ValueError, "accumulate"),
@@ -312,6 +345,8 @@ PAIRS = HalfComplex(np.ones((2, 3, 3, 2), np.float16))
         (lambda: from_complex(ONES, "tf32"), ValueError, "word"),
         (lambda: to_complex(ONES), TypeError, "HalfComplex"),
         (lambda: operational_intensity(1, 1, 1, "split"), ValueError, "layout"),
+        (lambda: operational_intensity(0, 0, 0), ValueError, "must be positive, got 0, 0, 0"),
+        (lambda: least_seconds(4, -1, 4, 10, bandwidth=1e12), ValueError, "must be positive"),
     ],
 )
 def test_bad_input_is_named(call, error, words):

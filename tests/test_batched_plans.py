@@ -1,31 +1,59 @@
 """Choices and launches of batched products, which need no GPU to be checked."""
 
+import struct
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiword.batched.choices import WAYS, choose
-from multiword.batched.plans import BLOCK_BYTES, Blocking, plan_tiled, plan_whole, sample_case
-from multiword.batched.storage import Layout
+from multiword.batched.gpu import device
+from multiword.batched.gpu.kernels import FALLBACKS, _parameters, sample_case
+from multiword.batched.gpu.plans import (
+    BLOCK_BYTES,
+    KERNELS,
+    Layout,
+    Tuning,
+    choose,
+    resident_launch,
+    tiled_launch,
+)
 
 
 @pytest.mark.parametrize("is_complex", [False, True])
 def test_every_choice_has_a_launch(is_complex):
-    """The measured table covers every size and batch, and its plans fit the device."""
+    """The measured table covers every size and batch, and what it chooses fits, if need be through memory."""
     for n in (*range(1, 70), 100, 101, 127, 150, 199, 256, 400):
         for k in (n, 16):
             for batch in (1, 10, 1000, 10**6):
                 case = replace(sample_case(n, n, k, complex=is_complex), batch=batch)
-                blocking = choose(case)
-                assert blocking.way in WAYS
-                if blocking.way == "tiled":
-                    assert plan_tiled(case, blocking).sizes[3] >= batch
-                elif blocking.way != "cublas":
-                    plan = plan_whole(case, blocking, 132)
-                    assert plan is None or plan.shared <= BLOCK_BYTES
-                    assert plan is None or plan.grid * plan.sizes[1] >= batch
+                tuning = choose(case)
+                assert tuning.kernel in KERNELS
+                if tuning.kernel == "cublas":
+                    continue
+                kinds = (tuning, replace(tuning, direct=False), *FALLBACKS)
+                plans = [
+                    tiled_launch(case, x) if x.kernel == "tiled" else resident_launch(case, x, 132)
+                    for x in kinds
+                ]
+                plan, first = next((plan, x) for plan, x in zip(plans, kinds, strict=True) if plan)
+                assert plan.shared <= BLOCK_BYTES
+                if first.kernel == "tiled":
+                    assert plan.sizes[3] >= batch
+                else:
+                    assert plan.grid * plan.sizes[1] >= batch
+
+
+def test_complex_scalars_are_not_for_cublas(monkeypatch):
+    """Its products of half-complex matrices are real ones, which only a real alpha and beta can scale."""
+    asked = []
+    monkeypatch.setattr(device, "kernel_launcher", lambda call, *tunings: asked.append(tunings))
+    monkeypatch.setattr(device.cublas, "launcher", lambda call: asked.append("cublas"))
+    for scalars in ({}, {"alpha": 1, "beta": 1}, {"alpha": 2}, {"beta": 2}):
+        case = sample_case(224, 224, 224, complex=True, **scalars)
+        device.launcher(SimpleNamespace(case=case), Tuning("cublas"))
+    assert asked == ["cublas", "cublas", (FALLBACKS[-1],), (FALLBACKS[-1],)]
 
 
 @given(
@@ -37,7 +65,7 @@ def test_plans_move_whole_aligned_pieces(sizes, batch, alignment, is_complex):
     size = 4 if is_complex else 2
     a = Layout(m * k, k, True, False, max(alignment, size))
     case = replace(sample_case(m, n, k, complex=is_complex, a=a), batch=batch)
-    plan = plan_whole(case, Blocking("whole"), 132)
+    plan = resident_launch(case, Tuning("resident"), 132)
     if plan is None:
         return
     c = dict(plan.constants)
@@ -51,3 +79,16 @@ def test_plans_move_whole_aligned_pieces(sizes, batch, alignment, is_complex):
         assert c["A_STRIDE"] * size % 16 == 0
     assert plan.sizes[2] >= plan.sizes[1] * c["A_STRIDE"] * size + 16
     assert (plan.grid - 1) * plan.sizes[1] < batch <= plan.grid * plan.sizes[1]
+
+
+def test_parameters_are_packed_as_the_kernels_read_them():
+    """int64 strides, int32 leading dimensions and sizes, float32 scalars: A, B, C and the result in order."""
+    case = replace(sample_case(5, 6, 7, acc16=True), c=Layout(300, 60, True, False, 2))
+    launch = resident_launch(case, Tuning("plain"), 132)
+    stacks = {name: SimpleNamespace(layout=getattr(case, name)) for name in ("a", "b", "c", "out")}
+    problem = SimpleNamespace(alpha=0.1, beta=1e9 - 2j)
+    packed = _parameters(SimpleNamespace(case=case, problem=problem, **stacks), launch).value
+    numbers = struct.unpack("4q4i4i4f", packed.tobytes())
+    assert numbers[:8] == (35, 42, 300, 30, 7, 6, 60, 6)
+    assert numbers[8:12] == launch.sizes
+    assert numbers[12:] == (0.0999755859375, 0.0, float("inf"), -2.0)  # rounded to fp16 first

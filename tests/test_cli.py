@@ -1,8 +1,11 @@
 """`python -m ozaki`: products of files, the demonstration and its fingerprints, what is missing."""
 
 import os
+import stat
 import subprocess
 import sys
+import threading
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +14,10 @@ from rich.console import Console
 
 import ozaki
 from multiword.engines import get_engine
-from ozaki.__main__ import main
 from ozaki.cli import demo, info
-from ozaki.cli.files import Observed, multiply_files, save
+from ozaki.cli.command import main
+from ozaki.cli.files import Observed, load_matrix, multiply_files
+from ozaki.cli.output import OutputFile
 from tests.cases import matrices
 from tests.exact import rounded_product
 
@@ -79,7 +83,7 @@ def test_empty_products(tmp_path):
     ("arguments", "words"),
     [
         (("a.npy", "nothing.npy", "-o", "c.npy"), "nothing.npy: No such file"),
-        (("a.npy", "a.npy", "-o", "c.npy"), "shapes do not fit"),
+        (("a.npy", "a.npy", "-o", "c.npy"), "a.npy is (30, 50), "),
         (("a.npy", "text.npy", "-o", "c.npy"), "text.npy is not a .npy file"),
         (("a.npy", "pickle.npy", "-o", "c.npy"), "pickle.npy is not a .npy file"),
         (("a.npy", "empty.npy", "-o", "c.npy"), "empty.npy is not a .npy file"),
@@ -89,7 +93,10 @@ def test_empty_products(tmp_path):
             "must hold a matrix of numbers, but it holds float64 of shape (3,)",
         ),
         (("dates.npy", "b.npy", "-o", "c.npy"), "must hold a matrix of numbers, but it holds datetime64[D]"),
-        (("a.npy", "b.npy", "-o", "folder/c.npy"), "not a directory"),
+        (("a.npy", "b.npy", "-o", "nowhere/c.npy"), "there is no folder "),
+        (("a.npy", "b.npy", "-o", "folder.npy"), "folder.npy is a folder; -o needs the name of a file"),
+        (("a.npy", "b.npy", "-o", "loop.npy"), "loop.npy: Too many levels of symbolic links"),
+        (("long.npy", "b.npy", "-o", "c.npy"), "cannot hold exactly"),
     ],
 )
 def test_bad_files_get_a_message_and_status_2(files, capsys, arguments, words):
@@ -100,6 +107,9 @@ def test_bad_files_get_a_message_and_status_2(files, capsys, arguments, words):
     np.savez(folder / "several.npz", np.eye(2), np.eye(2))
     np.save(folder / "vector.npy", np.ones(3))
     np.save(folder / "dates.npy", np.zeros((3, 3), "datetime64[D]"))
+    np.save(folder / "long.npy", np.full((20, 30), 2**53 + 1))
+    (folder / "folder.npy").mkdir()
+    (folder / "loop.npy").symlink_to(folder / "loop.npy")
     assert run(folder, *arguments) == 2
     message = capsys.readouterr().err
     assert message.startswith("ozaki: ")
@@ -113,7 +123,7 @@ def test_bad_files_get_a_message_and_status_2(files, capsys, arguments, words):
     [
         (("a.npy",), "two files"),
         (("a.npy", "b.npy", "d.npy"), "two files"),
-        (("a.npy", "b.npy"), "-o c.npy"),
+        (("a.npy", "b.npy"), "missing output file; add -o c.npy"),
         (("-o", "c.npy"), "two files"),
         (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "most"), "fp64, exact or a number"),
         (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "2201"), "fp64, exact or a number"),
@@ -127,17 +137,223 @@ def test_bad_command_lines(files, capsys, arguments, words):
     assert words in capsys.readouterr().err
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path):
-    (tmp_path / "c.npy").mkdir()
-    with pytest.raises(OSError, match=r"c\.npy"):
-        save(tmp_path / "c.npy", np.eye(3))
+def no_product(*_, **__):
+    raise AssertionError("the product was computed")
+
+
+@pytest.mark.parametrize("name", ["folder.npy", "nowhere/c.npy", "loop.npy", "a.npy/c.npy"])
+def test_output_is_checked_before_the_product(files, capsys, monkeypatch, name):
+    folder, *_ = files
+    (folder / "folder.npy").mkdir()
+    (folder / "loop.npy").symlink_to(folder / "loop.npy")
+    monkeypatch.setattr("ozaki.cli.files.accurate_dgemm", no_product)
+    monkeypatch.setattr("ozaki.cli.files.load_matrix", no_product)
+    before = sorted(folder.rglob("*"))
+    assert run(folder, "a.npy", "b.npy", "-o", name) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("protected", ["file", "folder"])
+def test_output_without_permission_is_refused_before_the_product(files, capsys, monkeypatch, protected):
+    """As for a user who may not write there; the tests' own user may be allowed to do everything."""
+    folder, *_ = files
+    (folder / "c.npy").touch()
+    monkeypatch.setattr("ozaki.cli.files.load_matrix", no_product)
+    if protected == "file":
+        monkeypatch.setattr("ozaki.cli.output.os.access", lambda path, mode: False)
+    else:
+        monkeypatch.setattr("ozaki.cli.output.tempfile.TemporaryFile", refuse)
+    assert run(folder, "a.npy", "b.npy", "-o", "c.npy") == 2
+    name = folder / "c.npy" if protected == "file" else folder
+    assert capsys.readouterr().err == f"ozaki: {name}: Permission denied\n"
+
+
+def refuse(**_):
+    raise PermissionError(13, "Permission denied", "/some/temporary/name")
+
+
+@pytest.mark.parametrize("existing", [True, False], ids=["target", "dangling"])
+def test_output_is_written_through_links(files, existing):
+    folder, a, b = files
+    (folder / "real").mkdir()
+    target, link, outer = folder / "real" / "c.npy", folder / "link.npy", folder / "outer.npy"
+    link.symlink_to(Path("real") / "c.npy")
+    outer.symlink_to(link)
+    if existing:
+        target.write_text("old")
+        target.chmod(0o640)
+    assert run(folder, "a.npy", "b.npy", "-o", "outer.npy") == 0
+    assert outer.is_symlink()
+    assert link.is_symlink()
+    assert np.load(target).tobytes() == ozaki.accurate_dgemm(a, b).tobytes()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640 or not existing
+    assert [path.name for path in target.parent.iterdir()] == ["c.npy"]
+
+
+def test_output_to_a_fifo_reaches_its_reader(files):
+    folder, a, b = files
+    os.mkfifo(folder / "c.npy")
+    received = []
+    reader = threading.Thread(target=lambda: received.append((folder / "c.npy").read_bytes()), daemon=True)
+    reader.start()
+    assert run(folder, "a.npy", "b.npy", "-o", "c.npy") == 0
+    reader.join(timeout=30)
+    assert stat.S_ISFIFO((folder / "c.npy").stat().st_mode)
+    np.save(folder / "expected.npy", ozaki.accurate_dgemm(a, b))
+    assert received == [(folder / "expected.npy").read_bytes()]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_output_to_devices(files, capsys):
+    folder, *_ = files
+    arguments = [str(folder / "a.npy"), str(folder / "b.npy"), "-o"]
+    assert main([*arguments, "/dev/null"]) == 0
+    assert main([*arguments, "/dev/full"]) == 2
+    assert capsys.readouterr().err == "ozaki: /dev/full: No space left on device\n"
+    assert all(stat.S_ISCHR(os.stat(name).st_mode) for name in ("/dev/null", "/dev/full"))
+
+
+def test_output_may_be_an_input(files):
+    folder, a, b = files
+    assert run(folder, "a.npy", "b.npy", "-o", "b.npy") == 0
+    assert np.load(folder / "b.npy").tobytes() == ozaki.accurate_dgemm(a, b).tobytes()
+
+
+@pytest.mark.parametrize("moment", ["ozaki.cli.files.accurate_dgemm", "numpy.save"])
+def test_an_interrupted_command_leaves_the_old_file(files, capsys, monkeypatch, moment):
+    folder, *_ = files
+    (folder / "c.npy").write_text("old")
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(moment, interrupt)
+    before = sorted(folder.iterdir())
+    assert run(folder, "a.npy", "b.npy", "-o", "c.npy") == 130
+    assert capsys.readouterr().err == "ozaki: interrupted; no file was changed\n"
+    assert sorted(folder.iterdir()) == before
+    assert (folder / "c.npy").read_text() == "old"
+
+
+@pytest.mark.parametrize("step", ["numpy.save", "os.replace"])
+def test_an_output_that_fails_leaves_the_old_file(tmp_path, monkeypatch, step):
+    (tmp_path / "c.npy").write_text("old")
+    output = OutputFile(tmp_path / "c.npy")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(step, fail)
+    with pytest.raises(OSError, match=r"No space left on device: '.*c\.npy'"):
+        output.write(np.eye(3))
     assert [path.name for path in tmp_path.iterdir()] == ["c.npy"]
+    assert (tmp_path / "c.npy").read_text() == "old"
 
 
 def test_results_are_ordinary_files(tmp_path):
-    save(tmp_path / "c.npy", np.eye(3))
+    OutputFile(tmp_path / "c.npy").write(np.eye(3))
     (tmp_path / "other").touch()
     assert (tmp_path / "c.npy").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def exactly_a_float(value):
+    return int(float(value)) == value
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, ">i8"])
+def test_integers_are_multiplied_exactly_or_refused(tmp_path, capsys, dtype):
+    """Every integer near a power of two, against Python's integers: none is rounded in silence."""
+    limits = np.iinfo(dtype)
+    near = {s * (2**e + d) for e in (0, 31, 32, 52, 53, 54, 62, 63) for d in range(-3, 4) for s in (1, -1)}
+    near |= {2**62 + 2**k for k in range(9, 13)} | {limits.min, limits.max}
+    refused = 0
+    for value in sorted(v for v in near if limits.min <= v <= limits.max):
+        np.save(tmp_path / "a.npy", np.array([[1, value]], dtype))
+        np.save(tmp_path / "b.npy", np.array([[0.0], [1.0]]))
+        if exactly_a_float(value):
+            assert load_matrix(tmp_path / "a.npy").tolist() == [[1, value]]
+        else:
+            assert run(tmp_path, "a.npy", "b.npy", "-o", "c.npy", "--accuracy", "exact") == 2
+            assert "integers of more than 53 bits" in capsys.readouterr().err
+            refused += 1
+    assert refused > 10
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="longdouble is float64 here")
+@pytest.mark.parametrize(
+    ("dtype", "instead"), [(np.longdouble, "np.float64"), (np.clongdouble, "np.complex128")]
+)
+def test_longdouble_is_refused(tmp_path, capsys, dtype, instead):
+    np.save(tmp_path / "a.npy", np.eye(2, dtype=dtype))
+    np.save(tmp_path / "b.npy", np.eye(2))
+    assert run(tmp_path, "a.npy", "b.npy", "-o", "c.npy") == 2
+    message = capsys.readouterr().err
+    assert f"{np.dtype(dtype)}, which" in message
+    assert f"x.astype({instead})" in message
+
+
+def test_version(capsys, monkeypatch):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"ozaki-multiword {ozaki.__version__}\n"
+    monkeypatch.setattr("importlib.metadata.version", lambda name: f"{name} 1.2.3")
+    assert ozaki.__version__ == "ozaki-multiword 1.2.3"
+
+    def not_installed(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", not_installed)
+    assert ozaki.__version__ == "0+unknown"
+    with pytest.raises(AttributeError, match="has no attribute '__author__'"):
+        _ = ozaki.__author__
+
+
+def test_version_and_help_from_the_shell():
+    for arguments, words in (("--version", "ozaki-multiword "), ("--help", "a.npy b.npy -o c.npy")):
+        command = [sys.executable, "-m", "ozaki", arguments]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        assert words in done.stdout
+
+
+WATCHED = """
+import sys
+import numpy as np
+
+sizes, matmul = [], np.matmul
+
+
+def watched(a, b, *arguments, **options):
+    sizes.append(max(a.size, b.size))
+    return matmul(a, b, *arguments, **options)
+
+
+np.matmul = watched
+from ozaki.cli.command import main
+
+status = main(sys.argv[1:])
+print("largest operand", max(sizes))
+sys.exit(status)
+"""
+
+
+def test_the_command_multiplies_nothing_but_the_product(tmp_path):
+    """The machine is not measured for the plan that is printed: a 2 x 2 product takes no larger one."""
+    np.save(tmp_path / "a.npy", np.array([[1.0, 2.0], [3.0, 4.0]]))
+    command = [sys.executable, "-c", WATCHED, *(str(tmp_path / x) for x in ("a.npy", "a.npy"))]
+    done = subprocess.run(
+        [*command, "-o", str(tmp_path / "c.npy")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert np.load(tmp_path / "c.npy").tolist() == [[7, 10], [15, 22]]
+    assert int(done.stdout.split("largest operand ")[1]) < 1000
 
 
 def test_progress_reaches_the_plans_total(files):

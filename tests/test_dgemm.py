@@ -283,7 +283,7 @@ def test_no_memory_at_all_is_a_memory_error(monkeypatch):
     def profile(parts):
         raise MemoryError("no room for the profile")
 
-    monkeypatch.setattr("ozaki.operand.profile", profile)
+    monkeypatch.setattr("ozaki.factor.row_statistics", profile)
     with pytest.raises(MemoryError, match="no room"):
         accurate_dgemm(np.eye(2), np.eye(2))
 

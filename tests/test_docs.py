@@ -105,8 +105,19 @@ def test_commands_name_what_there_is(path):
         source = importlib.util.find_spec(module).origin if module else str(ROOT / words[0])
         if source.endswith("__init__.py"):
             source = source.replace("__init__.py", "__main__.py")
+        text = Path(source).read_text() + (ROOT / "ozaki/cli/command.py").read_text() * (module == "ozaki")
         for option in (w.split("=")[0] for w in words if w.startswith("--")):
-            assert f'"{option}"' in Path(source).read_text(), command[0]
+            assert f'"{option}"' in text, command[0]
+
+
+def test_layout_names_what_there_is():
+    """Every path on the development page exists, and every folder of the packages is named."""
+    text = (DOCS / "development.md").read_text()
+    named = set(re.findall(r"\b(?:ozaki|multiword|tests|benchmarks|examples|docs)/[\w./]*", text))
+    assert {name for name in named if not (ROOT / name).exists()} == set()
+    for package in ("ozaki", "multiword"):
+        for folder in (ROOT / package).glob("*/__init__.py"):
+            assert f"| `{package}/{folder.parent.name}/` |" in text
 
 
 def test_performance_page_is_what_the_results_say():

@@ -8,15 +8,7 @@ import pytest
 from multiword import TensorCore
 from multiword.engines.fma import chain, fma
 from tests.reference_tensorcore import exponent
-
-
-def same(x, y):
-    """Bit for bit, all NaNs alike."""
-    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    number = ~np.isnan(x)
-    return np.array_equal(x, y, equal_nan=True) and np.array_equal(
-        np.signbit(x[number]), np.signbit(y[number])
-    )
+from tests.test_tensorcore import same
 
 
 @pytest.mark.parametrize(

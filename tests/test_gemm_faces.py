@@ -12,6 +12,7 @@ import ozaki
 from multiword.engines import get_engine
 from multiword.formats import FORMATS
 from ozaki import accurate_cgemm, accurate_dgemm, accurate_sgemm, accurate_zgemm, matmul, prepare
+from ozaki.residues.scheme import Residues
 from tests.cases import matrices
 from tests.exact import componentwise_error, real_form, rounded_product
 from tests.test_dgemm import VARIANTS, same
@@ -140,10 +141,8 @@ def test_prepared_operands_give_the_same_bits_and_split_once(monkeypatch):
     expected = accurate_dgemm(a, b)
     assert same(accurate_dgemm(p, b), expected)
     splits = []
-    original = ozaki.schemes.Residues.split
-    monkeypatch.setattr(
-        ozaki.schemes.Residues, "split", lambda self, *x: splits.append(x) or original(self, *x)
-    )
+    original = Residues.split
+    monkeypatch.setattr(Residues, "split", lambda self, *x: splits.append(x) or original(self, *x))
     assert same(accurate_dgemm(p, q), expected)
     assert same(accurate_dgemm(p, 2 * b), 2 * expected)
     assert len(splits) == 2  # the new right sides; never the left one again
@@ -166,10 +165,8 @@ def test_operands_are_split_once_and_prepared_ones_never_again(monkeypatch, kind
     a, b = matrices(kind, 30, 400, 20)
     expected = accurate_dgemm(a, b, accuracy=accuracy)
     splits = []
-    original = ozaki.schemes.Residues.split
-    monkeypatch.setattr(
-        ozaki.schemes.Residues, "split", lambda self, *x: splits.append(x[2]) or original(self, *x)
-    )
+    original = Residues.split
+    monkeypatch.setattr(Residues, "split", lambda self, *x: splits.append(x[2]) or original(self, *x))
     assert same(accurate_dgemm(a, b, accuracy=accuracy), expected)
     assert sorted(splits) == [0, 1]
     p, q = prepare(a), prepare(b, "right")

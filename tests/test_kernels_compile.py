@@ -3,6 +3,7 @@
 import ctypes
 import importlib
 import pkgutil
+import re
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from functools import cache
 from glob import glob
@@ -11,7 +12,7 @@ import pytest
 
 import multiword
 import ozaki
-from multiword.runtime.kernels import KERNELS, OPTIONS, definitions
+from multiword.runtime.kernels import KERNELS, OPTIONS, definitions, expanded
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_120")
 
@@ -69,3 +70,36 @@ def test_compiles(name, architecture):
 def test_a_broken_kernel_is_noticed():
     with pytest.raises(AssertionError, match="error"):
         compile_kernel("__global__ void broken() { undeclared(); }", ("--gpu-architecture=sm_90",))
+
+
+SIZES = {"int": 4, "unsigned": 4, "float": 4, "long long": 8, "i64": 8, "u64": 8, "double": 8}
+STRUCTS = sorted({(kernel.file, struct) for kernel in KERNELS.values() for struct in kernel.structs}, key=str)
+
+
+def members(source: str, name: str) -> list[tuple[str, int]]:
+    """Name and size of every member of a C struct, methods left out."""
+    body = re.search(rf"struct {name} \{{(.*?)\n?\}};", source, re.S)[1]
+    body = re.sub(r"/\*.*?\*/|//[^\n]*|[^;{}]*\)[^;{}]*\{[^}]*\}", "", body, flags=re.S)
+    found = []
+    for declaration in filter(None, map(str.strip, body.split(";"))):
+        kind, first, rest = re.fullmatch(
+            r"(?:const )?([\w ]+?) ?(\*?\w+)((?:, ?\*?\w+)*)", declaration
+        ).groups()
+        for member in (first, *filter(None, (x.strip() for x in rest.split(",")))):
+            found.append((member.lstrip("*"), 8 if member.startswith("*") else SIZES[kind]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("file", "struct"), STRUCTS, ids=lambda x: getattr(x, "__name__", getattr(x, "stem", ""))
+)
+def test_structs_are_those_of_the_source(file, struct):
+    expected = [(name, ctypes.sizeof(kind)) for name, kind in struct._fields_]
+    assert members(expanded(file), struct.__name__) == expected
+
+
+def test_a_struct_that_differs_is_noticed():
+    source = (
+        "struct Pair {\n    const int *x, *y; /* two */\n    int count;\n    int f() const { return 1; }\n};"
+    )
+    assert members(source, "Pair") == [("x", 8), ("y", 8), ("count", 4)]

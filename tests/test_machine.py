@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import ozaki
-from multiword.engines import machine
+from multiword.engines import cublas, machine
+from multiword.engines.host import Host
 from multiword.engines.machine import Rates
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
@@ -30,13 +31,7 @@ def test_rates_are_interpolated_and_end_where_they_were_measured():
 @pytest.fixture
 def h200(monkeypatch):
     """The library on an H200, as far as its data go."""
-    monkeypatch.setattr(machine, "_device", lambda engine: 0)
     monkeypatch.setattr(machine, "device_name", lambda engine: "NVIDIA H200")
-    machine._rates.cache_clear()
-    machine._bandwidth.cache_clear()
-    yield
-    machine._rates.cache_clear()
-    machine._bandwidth.cache_clear()
 
 
 def test_small_int8_products_go_in_batches_on_an_h200(h200):
@@ -54,13 +49,27 @@ def test_predicted_times_are_near_those_that_were_measured(h200):
         assert 0.6 < plan.predicted_seconds / r["ours"]["seconds"] < 2, r["shape"]
 
 
-def test_no_time_is_predicted_for_a_model():
+def test_no_time_is_predicted_without_measurements():
     assert ozaki.plan(np.eye(3), np.eye(3), engine="tensorcore").predicted_seconds is None
-    assert ozaki.plan(np.eye(3), np.eye(3)).predicted_seconds > 0
+    plan = ozaki.plan(np.eye(3), np.eye(3))
+    assert plan.predicted_seconds is None
+    assert "predicted time" not in str(plan)
+    assert machine.rates("host", "fp64") is None
+    assert machine.bandwidth("host") is None
 
 
-def test_rates_of_this_cpu_are_measured_once():
-    first = machine.rates("host", "fp64")
-    assert first is machine.rates("host", "fp64")
-    assert all(x > 1e8 for x in (*first.alone, *first.together))
-    assert machine.bandwidth("host") > 1e8
+def test_nothing_is_multiplied_to_know_the_machine(monkeypatch):
+    """Neither for a plan, nor on a GPU that is not known, where a batch is judged by its size alone."""
+    calls = []
+    original = Host.multiply
+    monkeypatch.setattr(Host, "multiply", lambda *x, **y: calls.append(x) or original(*x, **y))
+    plan = ozaki.plan(np.eye(2), np.eye(2), accuracy="exact")
+    assert plan.predicted_seconds is None
+    assert not calls
+    monkeypatch.setattr(machine, "device_name", lambda engine: "a GPU of tomorrow")
+    monkeypatch.setattr(cublas, "multiprocessors", lambda: 132)
+    engine = object.__new__(cublas.Cublas)
+    engine.batch = None
+    assert [engine._together("int8", n, n, n) for n in (256, 2048, 3072)] == [True, True, False]
+    engine.batch = False
+    assert not engine._together("int8", 256, 256, 256)

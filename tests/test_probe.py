@@ -1,15 +1,23 @@
 """The probes find what the models are made of, and the paper's conclusions with it."""
 
+import io
 import json
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from multiword import GENERATIONS, Blocking, TensorCore, get_engine, get_generation
-from multiword.probe import infer_blocking, print_report, probe, save_report, subtree_sizes, survey
+from multiword.probe import __main__ as command_line
+from multiword.probe import infer_blocking, print_report, probe, report, save_report, subtree_sizes, survey
+from multiword.probe.__main__ import main
 from multiword.probe.order import predicted_sizes
+from multiword.probe.report import named_engine
 
 MODELS = [(name, word) for name, g in GENERATIONS.items() for word in g.widths]
 
@@ -147,6 +155,16 @@ def test_engines_without_a_block_fma_are_refused():
         probe(TensorCore("A100"), "fp64")
     with pytest.raises(ValueError, match="k must be at least 2"):
         infer_blocking(TensorCore("A100"), "fp16", 4, 4, 1)
+    with pytest.raises(ValueError, match="known are fp16, bf16, tf32"):
+        subtree_sizes(TensorCore("A100"), "fp32", 4, 4, 8, [(0, 1)])
+    with pytest.raises(ValueError, match="at least 1"):
+        subtree_sizes(TensorCore("A100"), "fp16", 0, 4, 8, [(0, 1)])
+    for pair in ((1, 1), (0, 8), (-1, 3)):
+        with pytest.raises(ValueError, match="different positions from 0 to 7"):
+            subtree_sizes(TensorCore("A100"), "fp16", 4, 4, 8, [pair])
+    for call in (probe, lambda name: survey([name]), lambda name: infer_blocking(name, "fp16", 4, 4, 8)):
+        with pytest.raises(TypeError, match=r"such as TensorCore\('V100'\), got 'V100'"):
+            call("V100")
 
 
 def test_the_report_prints_and_saves(tmp_path, capsys):
@@ -167,16 +185,70 @@ def test_the_report_prints_and_saves(tmp_path, capsys):
     assert saved["command"] == "test"
 
 
-def test_the_command_line(tmp_path, capsys):
-    from multiword.probe.__main__ import main
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_table_fits_the_terminal(width):
+    found, notes = survey(named_engine(name) for name in ("V100", "V100/fp16", "T4", "A100", "H200", "B200"))
+    out = io.StringIO()
+    print_report(found, notes, Console(file=out, width=width))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum(line.count(word) for line in lines for word in ("fp16 ", "bf16 ", "tf32 ")) == 13
+    assert out.getvalue().count("Products exact") == {60: 3, 80: 2, 200: 1}[width]
 
+
+def test_the_command_line(tmp_path, capsys):
     path = tmp_path / "out.json"
     assert main(["V100", "V100/fp16", "--word", "fp16", "--json", str(path)]) == 0
     results = [f["result"] for f in json.loads(path.read_text())["findings"]]
     assert results == ["fp32", "fp16"]
-    assert main(["K80"]) == 2
-    assert "unknown engine 'K80'" in capsys.readouterr().err
-    assert main(["V100/fp8"]) == 2
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["K80"], "unknown engine 'K80'; known are cublas, V100, T4, A100, L40S, H100, H200, B200\n"),
+        (["host"], "unknown engine 'host'; known are cublas, V100"),
+        (["tensorcore/fp16"], "unknown engine 'tensorcore/fp16'"),
+        (["V100/fp8"], "unknown accumulator 'fp8' of V100; known are fp16, fp32"),
+        (["V100", "--json", "/nowhere/at/all.json"], "/nowhere/at/all.json is no file that can be written"),
+        (["V100", "--json", "."], ". is no file that can be written"),
+    ],
+)
+def test_invalid_arguments_raise_clear_errors(arguments, message, capsys):
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"multiword.probe: {message}")
+    assert not out
+
+
+def test_what_cannot_be_probed_has_no_table(capsys):
+    assert main(["V100", "--word", "bf16"]) == 1
+    assert capsys.readouterr().out == "Not probed: V100 has no bf16 products; it has fp16, fp32, fp64, int8\n"
+
+
+def test_long_runs_say_what_is_being_probed(capsys, monkeypatch):
+    monkeypatch.setattr(command_line, "PATIENCE", 0.01)
+    original = report.probe
+
+    def slow(engine, word):
+        time.sleep(0.2)
+        return original(engine, word)
+
+    monkeypatch.setattr(report, "probe", slow)
+    assert main(["A100", "--word", "bf16"]) == 0
+    assert "multiword.probe: probing A100, bf16 …" in capsys.readouterr().err
+
+
+def test_the_probes_are_there_once_multiword_is_imported():
+    """In a process of its own, in which nothing else has imported them."""
+    code = (
+        "import sys, multiword; assert 'multiword.probe' not in sys.modules; "
+        "print(multiword.probe.probe(multiword.TensorCore('V100')).width); multiword.nothing"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout == "4\n"
+    assert "AttributeError: module 'multiword' has no attribute 'nothing'" in ran.stderr
 
 
 @pytest.mark.gpu

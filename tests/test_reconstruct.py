@@ -99,7 +99,7 @@ def systems(word: str, counts, inner, parts: int = 1):
         sequence = residue_system(word, 330.0 if word == "int8" else 4450.0, k, parts)
         for count in counts:
             if count <= len(sequence.moduli):
-                yield ResidueSystem(word, sequence.depth, sequence.moduli[:count])
+                yield ResidueSystem(word, sequence.k_block, sequence.moduli[:count])
 
 
 EVERY = range(1, 300)

@@ -242,6 +242,8 @@ def test_an_engines_corners():
         TensorCore("V100").multiply("bf16", a.astype(ml_dtypes.bfloat16), bt.astype(ml_dtypes.bfloat16))
     with pytest.raises(TypeError, match="a must be float16"):
         core.multiply("fp16", a.astype(np.float32), bt)
+    with pytest.raises(TypeError, match="bt must be a NumPy array, got list"):
+        core.multiply("fp16", a, bt.tolist())
 
 
 def test_the_named_engine_is_the_h200():
@@ -260,6 +262,38 @@ def test_int8_products_are_exact_and_wrap():
     assert np.array_equal(d, a.astype(np.int64) @ b.astype(np.int64))
     long = np.full((1, 1 << 17), -128, np.int8)
     assert TensorCore("H200").gemm(long, long.T, word="int8")[0, 0] == -(2**31)
+
+
+def test_int8_operands_are_rounded_to_nearest_even_or_refused():
+    core = TensorCore("H200")
+    x = np.array([[2.7, -2.7, 0.5, 1.5, -0.5, 127.4, -128.5]])
+    d = core.gemm(x.T, np.ones((1, 1)), word="int8").ravel()
+    assert d.tolist() == [3, -3, 0, 2, 0, 127, -128]
+    assert core.gemm([[True]], [[2]], [[1.5]], word="int8").tolist() == [[4]]
+    for wrong in (127.5, 300, -129, np.inf, np.nan, 2**40):
+        with pytest.raises(ValueError, match="a must round to int8 numbers, -128 to 127"):
+            core.gemm([[wrong]], [[1]], word="int8")
+        with pytest.raises(ValueError, match="b must round to int8"):
+            core.gemm([[1]], [[wrong]], word="int8")
+    with pytest.raises(ValueError, match="c must round to int32"):
+        core.gemm([[1]], [[1]], [[2.0**31]], word="int8")
+    one = np.ones((1, 1), np.int8)
+    with pytest.raises(ValueError, match="must be whole"):
+        core.multiply("int8", one, one, alpha=0.5)
+
+
+@pytest.mark.parametrize("word", ["fp16", "bf16", "tf32", "fp32", "fp64", "int8"])
+def test_what_float64_cannot_hold_is_refused(word):
+    """Rounded twice, 2**53 + 2**28 + 1 would be a tie in fp32, and wrong by a unit."""
+    core, one = TensorCore("H200"), np.ones((1, 1))
+    for bad in (np.array([[2**53 + 2**29 + 1]]), np.array([[-(2**60)]]), np.array([[2**63]], np.uint64)):
+        with pytest.raises(TypeError, match="a has integers beyond 2"):
+            core.gemm(bad, one, word=word)
+    for bad in (np.ones((1, 1), np.longdouble), np.ones((1, 1), complex)):
+        if bad.itemsize > 8:
+            for call in ((bad, one), (one, bad), (one, one, bad)):
+                with pytest.raises(TypeError, match="must be real, and float64 at most"):
+                    core.gemm(*call, word=word)
 
 
 def test_integers_add_exactly_while_they_fit():
@@ -294,6 +328,7 @@ ONES = np.ones((2, 2))
     [
         (lambda: TensorCore("K80"), "unknown generation 'K80'; known are V100, T4, A100"),
         (lambda: TensorCore("A100", accumulate="fp64"), "known are fp32, fp16"),
+        (lambda: TensorCore("A100", workers=0), "workers"),
         (
             lambda: TensorCore("V100").gemm(np.ones((2, 2)), np.ones((2, 2)), word="bf16"),
             "V100 has no 'bf16'",
@@ -313,6 +348,8 @@ ONES = np.ones((2, 2))
         (lambda: Generation("x", {"fp16": 4}, 24, alignment="RA"), "known are RZ, RN, RD, RU"),
         (lambda: Generation("x", {"fp16": 4}, 24, carry_bits=-1), "carry_bits"),
         (lambda: Blocking(block_k=0), "block_k"),
+        (lambda: Blocking(step=2.5), r"step must be None or an integer of at least 1, got 2\.5"),
+        (lambda: Generation("x", {"fp16": "4"}, 24), "width of fp16 must be an integer"),
         (lambda: Blocking(block_k=8, split_k=2), "one of them"),
     ],
 )
@@ -327,7 +364,9 @@ def test_operands_are_not_written_to_and_progress_can_be_shown(capsys):
     a.flags.writeable = b.flags.writeable = False
     before = a.copy(), b.copy()
     shown = TensorCore("A100", progress=True).gemm(a, b, word="tf32")
+    assert capsys.readouterr().err
     assert same(shown, TensorCore("A100", progress=False).gemm(a, b, word="tf32"))
+    assert not capsys.readouterr().err
     assert same(a, before[0])
     assert same(b, before[1])
 

@@ -1,4 +1,4 @@
-"""The public function: check, choose, compute."""
+"""The public function: check the call, compute it where its arrays are."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from multiword.batched import host
+from multiword.batched.gpu.launches import keep, key_of, relaunch
 from multiword.batched.halfcomplex import HalfComplex
-from multiword.batched.problem import Problem, check_problem
-from multiword.batched.recall import key_of, recall, remember
-from multiword.runtime.arrays import Array, device_of
+from multiword.batched.problem import check_problem
+from multiword.runtime.arrays import device_of
 
 
 def batched_matmul(
@@ -48,10 +48,12 @@ def batched_matmul(
     Notes
     -----
     The sum P of the products is computed in the accumulation format and is within
-    (k + 16)·v·|A||B| of the exact one in every entry, v = 2⁻²³ in fp32 and 2⁻¹⁰ in fp16, on every
-    device and whether its adders round or truncate. (Half-complex: each part is a real sum of
-    2k products, and the bound is that sum's.) Then alpha·P + beta·C is evaluated in fp32 and
-    rounded once to the result's format; in fp16, alpha and beta are rounded to fp16 first.
+    (k + 16)·v·|A||B| + k·η of the exact one in every entry, on every device and whether its adders
+    round or truncate: v = 2⁻²³ and η = 2⁻¹⁴⁹ in fp32, v = 2⁻¹⁰ and η = 2⁻²⁴ in fp16. η is the smallest
+    subnormal number, which each product may lose where it underflows: 2⁻¹⁰⁰·2⁻¹⁰⁰ in bfloat16 is 0,
+    and alpha = 2¹⁰⁰ does not bring it back. (Half-complex: each part is a real sum of 2k products,
+    and the bound is that sum's.) Then alpha·P + beta·C is evaluated in fp32, with alpha and beta
+    rounded to the accumulation format, and rounded once to the result's.
     On the CPU, fp16 sums take one fused multiply-add for each term, in order.
     The order of the sums is the engine's own, so bits may differ between devices, and where
     cuBLAS is chosen it may round alpha·P to the format before it adds beta·C.
@@ -82,27 +84,21 @@ def batched_matmul(
     if isinstance(beta, int | float) and beta == 0:
         c = None  # it does not count
     key = key_of(a, b, c, out, (alpha, beta, trans_a, trans_b, accumulate))
-    if key is not None and (result := recall(key, a, b, c, out)) is not None:
+    if key is not None and (result := relaunch(key, a, b, c, out)) is not None:
         return result
     problem = check_problem(a, b, alpha, beta, c, trans_a, trans_b, accumulate, out)
     if problem.xp is np:
-        result = _written(problem, host.multiply(problem))
+        result = host.multiply(problem)
+        if problem.out is not None:
+            problem.out[...] = result
     else:
         # Imported late: it is of no use without CuPy.
-        from multiword.batched.device import multiply
+        from multiword.batched.gpu.device import multiply
 
         with device_of(problem.a.first):
             result, call, launch = multiply(problem)
         if key is not None and launch is not None:
-            remember(key, call, launch, a, b, c, out)
+            keep(key, call, launch, a, b, c, out)
     if out is not None:
         return out
     return HalfComplex(result) if problem.complex else result
-
-
-def _written(problem: Problem, result: Array) -> Array:
-    """The complete result, in `out` if there is one."""
-    if problem.out is None:
-        return result
-    problem.out[...] = result
-    return problem.out

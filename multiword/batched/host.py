@@ -1,8 +1,6 @@
-"""The definition of the batched product, in NumPy. Every other way must agree within its bound."""
+"""The definition of the batched product, in NumPy. Every kernel must agree with it within its bound."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +8,7 @@ from multiword.batched.problem import Problem, Stack
 from multiword.runtime.arrays import Array, namespace
 
 
-def multiply(problem: Problem) -> Array:
+def multiply(problem: Problem) -> np.ndarray:
     """Return alpha·op(A)·op(B) + beta·C in the word format, a new array of `stored_shape`."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         if problem.alpha == 0 or problem.mnk[2] == 0:
@@ -23,9 +21,9 @@ def multiply(problem: Problem) -> Array:
         return result.astype(problem.word)
 
 
-def real_rows(a: Stack, xp: Any = np) -> Array:
+def real_rows(a: Stack) -> Array:
     """A as real float32 matrices: (..., m, k), or (..., m, 2k) with the pairs side by side."""
-    x = a.stacked(xp).astype(np.float32)
+    x = a.stacked(np).astype(np.float32)
     if not a.complex:
         return x
     if a.conjugate:
@@ -33,25 +31,25 @@ def real_rows(a: Stack, xp: Any = np) -> Array:
     return x.reshape(*x.shape[:-2], 2 * x.shape[-2])
 
 
-def real_columns(b: Stack, xp: Any = np) -> Array:
+def real_columns(b: Stack) -> Array:
     """B as real float32 matrices: (..., k, n), or (..., 2k, 2n) with every entry a 2×2 block.
 
     An entry re + i·im becomes [[re, im], [−im, re]], which multiplies an interleaved row
     from the right (algorithms 5): C needs no rearrangement.
     """
-    x = b.stacked(xp).astype(np.float32)
+    x = b.stacked(np).astype(np.float32)
     if not b.complex:
         return x
     if b.conjugate:
         x[..., 1] *= -1
     *batch, k, n, _ = x.shape
-    blocks = xp.empty((*batch, k, 2, n, 2), np.float32)
+    blocks = np.empty((*batch, k, 2, n, 2), np.float32)
     blocks[..., 0, :, :] = x
     blocks[..., 1, :, 0], blocks[..., 1, :, 1] = -x[..., 1], x[..., 0]
     return blocks.reshape(*batch, 2 * k, 2 * n)
 
 
-def accumulated(a: Array, b: Array, accumulate: str, xp: Any = np) -> Array:
+def accumulated(a: np.ndarray, b: np.ndarray, accumulate: str) -> np.ndarray:
     """A·B in float32, or with every partial sum rounded to fp16.
 
     The fp16 accumulator takes the terms in order, one fused multiply-add each. float64 is
@@ -59,8 +57,8 @@ def accumulated(a: Array, b: Array, accumulate: str, xp: Any = np) -> Array:
     they lie too far apart for 53 bits the smaller one cannot reach a rounding boundary.
     """
     if accumulate == "fp32":
-        return xp.matmul(a, b)
-    total = xp.zeros(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + (a.shape[-2], b.shape[-1]), np.float16)
+        return np.matmul(a, b)
+    total = np.zeros(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + (a.shape[-2], b.shape[-1]), np.float16)
     a, b = a.astype(np.float64), b.astype(np.float64)
     for h in range(a.shape[-1]):
         total = (total + a[..., :, h : h + 1] * b[..., h : h + 1, :]).astype(np.float16)

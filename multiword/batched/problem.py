@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,10 +45,10 @@ class Stack:
         """The transposed matrices, views."""
         axes = (-3, -2) if self.complex else (-2, -1)
         if isinstance(self.arrays, tuple):
-            turned: Any = tuple(x.swapaxes(*axes) for x in self.arrays)
+            arrays: Any = tuple(x.swapaxes(*axes) for x in self.arrays)
         else:
-            turned = self.arrays.swapaxes(*axes)
-        return Stack(turned, self.complex, self.conjugate)
+            arrays = self.arrays.swapaxes(*axes)
+        return Stack(arrays, self.complex, self.conjugate)
 
     def stacked(self, xp: Any) -> Array:
         """The matrices as one array, copied only if they are a list."""
@@ -160,8 +160,7 @@ def _op(stack: Stack, trans: Any, name: str) -> Stack:
         transposed, conjugate = TRANSPOSITIONS[trans]
     except (KeyError, TypeError):
         raise ValueError(f"{name} must be False, True, 'N', 'T' or 'C', got {trans!r}") from None
-    turned = stack.T if transposed else stack
-    return Stack(turned.arrays, turned.complex, conjugate and turned.complex)
+    return replace(stack.T if transposed else stack, conjugate=conjugate and stack.complex)
 
 
 def _check_words(a: Stack, b: Stack, accumulate: str) -> None:
@@ -176,9 +175,11 @@ def _check_words(a: Stack, b: Stack, accumulate: str) -> None:
 
 def _scalar(x: Any, name: str, is_complex: bool) -> float | complex:
     try:
+        if isinstance(x, str):
+            raise TypeError
         value = complex(x)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number, got {x!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name} must be a number that a float can hold, got {x!r}") from None
     if value.imag == 0:
         return value.real
     if not is_complex:

@@ -28,7 +28,7 @@ def operational_intensity(m: int, n: int, k: int, layout: str = "real", *, read_
 
     Raises
     ------
-    ValueError : unknown layout.
+    ValueError : unknown layout, or a dimension that is not positive.
 
     References
     ----------
@@ -37,7 +37,7 @@ def operational_intensity(m: int, n: int, k: int, layout: str = "real", *, read_
     >>> operational_intensity(32, 32, 32, "interleaved"), operational_intensity(32, 32, 32, "planar")
     (16.0, 8.0)
     """
-    flops, _ = _layout(layout)
+    flops, _ = _layout(layout, m, n, k)
     return flops * m * n * k / bytes_moved(m, n, k, layout, read_c=read_c)
 
 
@@ -54,7 +54,7 @@ def bytes_moved(m: int, n: int, k: int, layout: str = "real", *, read_c: bool = 
 
     Raises
     ------
-    ValueError : unknown layout.
+    ValueError : unknown layout, or a dimension that is not positive.
 
     References
     ----------
@@ -63,7 +63,7 @@ def bytes_moved(m: int, n: int, k: int, layout: str = "real", *, read_c: bool = 
     >>> bytes_moved(16, 16, 16, read_c=False)
     1536
     """
-    _, size = _layout(layout)
+    _, size = _layout(layout, m, n, k)
     return size * ((2 if read_c else 1) * m * n + k * (m + n))
 
 
@@ -91,7 +91,7 @@ def attainable_flops(
 
     Raises
     ------
-    ValueError : unknown layout.
+    ValueError : unknown layout, or a dimension that is not positive.
 
     References
     ----------
@@ -127,7 +127,7 @@ def least_seconds(
 
     Raises
     ------
-    ValueError : unknown layout.
+    ValueError : unknown layout, or a dimension that is not positive.
 
     References
     ----------
@@ -136,12 +136,14 @@ def least_seconds(
     >>> round(least_seconds(16, 16, 16, 10000, bandwidth=4.2e12, read_c=False) * 1e6, 2)
     3.66
     """
-    flops, _ = _layout(layout)
+    flops, _ = _layout(layout, m, n, k)
     rate = attainable_flops(m, n, k, layout, bandwidth=bandwidth, peak=peak, read_c=read_c)
     return batch * flops * m * n * k / rate
 
 
-def _layout(layout: str) -> tuple[int, int]:
+def _layout(layout: str, *dimensions: int) -> tuple[int, int]:
+    if min(dimensions) < 1:
+        raise ValueError(f"m, n and k must be positive, got {', '.join(map(str, dimensions))}")
     try:
         return LAYOUTS[layout]
     except KeyError:

@@ -1,4 +1,10 @@
-"""Engines: where one low-precision matrix product is computed."""
+"""Engines: where one low-precision matrix product is computed.
+
+`contract` says what every engine does and checks; `host` and `cublas` are real machines,
+`tensorcore` is the model of one (Fasi, Higham, Mikaitis and Pranesh, 2021): `generations` has its
+parameters, `blockfma` its step, `fma` the IEEE arithmetic of its fp32 and fp64 units. `select` finds
+an engine by name, `machine` knows how fast measured devices are.
+"""
 
 from multiword.engines.contract import PRODUCTS, Engine, Product, get_product
 from multiword.engines.select import get_engine

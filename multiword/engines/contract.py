@@ -1,4 +1,4 @@
-"""The contract that every engine fulfils."""
+"""The contract that every engine fulfils, and the checks of a call that they all make."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 import ml_dtypes
 import numpy as np
 
-from multiword.runtime.arrays import Array
+from multiword.runtime.arrays import Array, is_cupy, namespace
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,8 @@ class Engine(Protocol):
     """
 
     name: str
-    """"host", "cublas" or "tensorcore"."""
-
     padding: int
-    """Row counts and row lengths of operands that are multiples of this run at full speed."""
-
     products: frozenset[str]
-    """The kinds of product that this engine has."""
 
     def multiply(
         self,
@@ -105,11 +100,83 @@ class Engine(Protocol):
             (at most one) are those of `a`.
         out : (..., m, n) array of the product's result dtype, last axis contiguous, to write
             to (it may not overlap the operands); a new one if None.
-        alpha, beta : scalars of the result dtype. With beta ≠ 0, `out` is added in the
-            result dtype's own arithmetic, after the inner product.
+        alpha, beta : scalars of the result dtype (whole numbers for int32). With beta ≠ 0, `out` is
+            added in the result dtype's own arithmetic, after the inner product.
 
         Returns
         -------
         `out`.
+
+        Raises
+        ------
+        ValueError : a product that this engine lacks, shapes that do not fit, a last axis that is not
+            contiguous, beta ≠ 0 without `out`. TypeError : arrays of another kind or dtype.
         """
         ...
+
+
+class CheckedEngine:
+    """An `Engine` but for what computes: its `multiply`, which checks a call and has it computed."""
+
+    name: str
+    products: frozenset[str]
+
+    def multiply(
+        self,
+        product: str,
+        a: Array,
+        bt: Array,
+        *,
+        out: Array | None = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+    ) -> Array:
+        """As `Engine.multiply`."""
+        kind = get_product(product)
+        if product not in self.products:
+            known = ", ".join(sorted(self.products))
+            raise ValueError(f"engine {self.name!r} has no {product!r} product; it has {known}")
+        _check_operands(kind, a, bt, out, self.name == "cublas")
+        out = _checked_out(kind, (*a.shape[:-1], bt.shape[-2]), a, out, beta)
+        if kind.result.kind == "i" and (alpha % 1 or beta % 1):
+            raise ValueError(f"alpha and beta of {product!r} products must be whole, got {alpha} and {beta}")
+        if out.size:
+            self._compute(kind, a, bt, out, alpha, beta)
+        return out
+
+    def _compute(self, kind: Product, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
+        """Write alpha·A·Bᵀ + beta·out to `out`, which is not empty."""
+        raise NotImplementedError
+
+
+def _check_operands(kind: Product, a: Array, bt: Array, out: Array | None, on_gpu: bool) -> None:
+    for label, x in (("a", a), ("bt", bt), ("out", out)):
+        if x is not None and not (is_cupy(x) if on_gpu else isinstance(x, np.ndarray)):
+            raise TypeError(
+                f"{label} must be a {'CuPy' if on_gpu else 'NumPy'} array, got {type(x).__name__}"
+            )
+    for label, x in (("a", a), ("bt", bt)):
+        if x.dtype != kind.word:
+            raise TypeError(f"{label} must be {kind.word} for a {kind.name!r} product, got {x.dtype}")
+        _check_rows_contiguous(x, label)
+    if a.ndim != bt.ndim or a.ndim not in (2, 3) or a.shape[:-2] != bt.shape[:-2]:
+        raise ValueError(f"a and bt must be two matrices or two equal batches, got {a.shape} and {bt.shape}")
+    if a.shape[-1] != bt.shape[-1]:
+        raise ValueError(f"a and bt must agree in their last axis, got {a.shape} and {bt.shape}")
+
+
+def _checked_out(kind: Product, shape: tuple[int, ...], a: Array, out: Array | None, beta: float) -> Array:
+    """The array to write to."""
+    if out is None:
+        if beta != 0:
+            raise ValueError("out must be given when beta is not 0")
+        return namespace(a).empty(shape, kind.result)
+    if out.shape != shape or out.dtype != kind.result:
+        raise ValueError(f"out must be {kind.result} of shape {shape}, got {out.dtype} of {out.shape}")
+    _check_rows_contiguous(out, "out")
+    return out
+
+
+def _check_rows_contiguous(x: Array, label: str) -> None:
+    if x.shape[-1] > 1 and x.strides[-1] != x.itemsize:
+        raise ValueError(f"{label} must have a contiguous last axis, got strides {x.strides}")

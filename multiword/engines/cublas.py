@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines import libcublas as lib
-from multiword.engines.checks import check_multiply
-from multiword.engines.machine import rates
+import multiword.engines.libcublas as lib
+from multiword.engines.contract import CheckedEngine, Product
+from multiword.engines.machine import multiprocessors, rates
 from multiword.runtime.arrays import Array, import_cupy
 
 WORKSPACE_BYTES = 32 << 20
@@ -21,6 +21,10 @@ WORKSPACE_BYTES = 32 << 20
 STRIP, WIDE, DEEP = 2048, 6144, 2048
 """Results of `WIDE` columns and more, with k >= `DEEP`, are computed in strips of so many rows: otherwise
 cuBLAS reads its operands from memory too often (int8 on an H200: 8 % slower at 6144, 14 to 36 % at 16384)."""
+
+TILE, FILLING_TILES = 128, 4
+"""A product of so many tiles of that size to each multiprocessor needs no company: what the int8
+measurements on an H200 amount to (faster in a batch at 2048, alone at 3072)."""
 
 STREAMS_KEPT = 8
 """Handles kept for each thread; the least recently used one is given back beyond this."""
@@ -36,7 +40,7 @@ _TYPES: dict[str, tuple[int, int, int, Any]] = {
 }
 
 
-nobody_captures = threading.RLock()
+capture_lock = threading.RLock()
 """Held while work is captured, and while handles are made or destroyed: that waits for the whole
 device, which no stream of it that is being captured survives."""
 
@@ -46,7 +50,7 @@ class Handle:
 
     def __init__(self, stream: int) -> None:
         self.pointer = ctypes.c_void_p()
-        with nobody_captures:
+        with capture_lock:
             lib.routine("cublasCreate_v2")(ctypes.byref(self.pointer))
         weakref.finalize(self, _destroy, self.pointer).atexit = False
         self._workspace = import_cupy().cuda.alloc(WORKSPACE_BYTES)
@@ -55,7 +59,7 @@ class Handle:
 
 
 def _destroy(pointer: ctypes.c_void_p) -> None:
-    with nobody_captures:
+    with capture_lock:
         lib.routine("cublasDestroy_v2")(pointer)
 
 
@@ -85,10 +89,11 @@ def known_handle() -> Handle | None:
     return handles.get((cuda.runtime.getDevice(), cuda.get_current_stream().ptr))
 
 
-class Cublas:
+class Cublas(CheckedEngine):
     """Low-precision products on an NVIDIA GPU through `cublasGemmEx`.
 
-    Needs CuPy arrays; runs on CuPy's current stream.
+    Needs CuPy arrays; runs on CuPy's current stream. int8 operands must have k and both leading
+    dimensions divisible by 4 and be aligned to 4 bytes (cuBLAS's own condition).
 
     Parameters
     ----------
@@ -105,38 +110,20 @@ class Cublas:
         lib.library()
         self.batch = batch
 
-    def multiply(
-        self,
-        product: str,
-        a: Array,
-        bt: Array,
-        *,
-        out: Array | None = None,
-        alpha: float = 1.0,
-        beta: float = 0.0,
-    ) -> Array:
-        """As `Engine.multiply`; int8 operands must have k and both leading dimensions
-        divisible by 4 and be aligned to 4 bytes (cuBLAS's own condition)."""
-        _, out = check_multiply(self, product, a, bt, out, beta)
-        m, k = a.shape[-2:]
-        n = bt.shape[-2]
-        if out.size == 0:
-            return out
+    def _compute(self, kind: Product, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
+        (m, k), n = a.shape[-2:], bt.shape[-2]
         if k == 0:
             # cuBLAS leaves the result alone where the inner dimension is empty.
             out[...] = 0 if beta == 0 else beta * out
-            return out
-        if a.ndim == 3 and not self._together(product, m * n * k):
+        elif a.ndim == 3 and not self._together(kind.name, m, n, k):
             for left, right, target in zip(a, bt, out, strict=True):
-                self.multiply(product, left, right, out=target, alpha=alpha, beta=beta)
-            return out
-        if a.ndim == 2 and m >= 2 * STRIP and n >= WIDE and k >= DEEP:
+                self._compute(kind, left, right, target, alpha, beta)
+        elif a.ndim == 2 and m >= 2 * STRIP and n >= WIDE and k >= DEEP:
             for i in range(0, m, STRIP):
                 rows = slice(i, i + STRIP)
-                self._one_call(product, a[rows], bt, out[rows], alpha, beta)
-            return out
-        self._one_call(product, a, bt, out, alpha, beta)
-        return out
+                self._one_call(kind.name, a[rows], bt, out[rows], alpha, beta)
+        else:
+            self._one_call(kind.name, a, bt, out, alpha, beta)
 
     def _one_call(self, product: str, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
         """One call of cuBLAS."""
@@ -156,8 +143,12 @@ class Cublas:
                 *(*third, _batch_stride(out), len(a), compute, lib.GEMM_DEFAULT),
             )
 
-    def _together(self, product: str, volume: int) -> bool:
-        return rates(self.name, product).batch(volume) if self.batch is None else self.batch
+    def _together(self, product: str, m: int, n: int, k: int) -> bool:
+        """Whether a batch is one call: as measured on a known device, by an estimate on others."""
+        if self.batch is not None:
+            return self.batch
+        known = rates(self.name, product)
+        return known.batch(m * n * k) if known else m * n < FILLING_TILES * TILE**2 * multiprocessors()
 
 
 def _leading(x: Array) -> int:

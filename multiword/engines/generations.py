@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
 
 ROUNDINGS = ("RZ", "RN", "RD", "RU")
 """Toward zero, to nearest even, downward, upward."""
@@ -56,17 +59,21 @@ class Generation:
         for word, width in self.widths.items():
             if word not in TENSOR_FORMATS:
                 raise ValueError(f"unknown word format {word!r}; known are {', '.join(TENSOR_FORMATS)}")
-            if not 1 <= width <= 256:
-                raise ValueError(f"width of {word} must be between 1 and 256, got {width}")
+            if not _within(width, 1, 256):
+                raise ValueError(f"width of {word} must be an integer from 1 to 256, got {width!r}")
         # 2**(42 + 8) still adds exactly in float64; fewer than 23 bits could not hold fp32's c.
-        if not 10 <= self.fraction_bits <= 40:
-            raise ValueError(f"fraction_bits must be between 10 and 40, got {self.fraction_bits}")
-        if self.carry_bits is not None and not 0 <= self.carry_bits <= 12:
-            raise ValueError(f"carry_bits must be None or between 0 and 12, got {self.carry_bits}")
+        if not _within(self.fraction_bits, 10, 40):
+            raise ValueError(f"fraction_bits must be an integer from 10 to 40, got {self.fraction_bits!r}")
+        if self.carry_bits is not None and not _within(self.carry_bits, 0, 12):
+            raise ValueError(f"carry_bits must be None or an integer from 0 to 12, got {self.carry_bits!r}")
         for name in ("alignment", "rounding"):
             if getattr(self, name) not in ROUNDINGS:
                 known = ", ".join(ROUNDINGS)
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}; known are {known}")
+
+
+def _within(value: object, low: int, high: float) -> bool:
+    return isinstance(value, int | np.integer) and bool(low <= value <= high)
 
 
 _EIGHT = {"fp16": 8, "bf16": 8, "tf32": 4}
@@ -132,7 +139,7 @@ class Blocking:
 
     Raises
     ------
-    ValueError : a length below 1, or both block_k and split_k.
+    ValueError : a length that is no integer or below 1, or both block_k and split_k.
 
     >>> Blocking(block_k=1408).parts(4096)
     [(0, 1408), (1408, 2816), (2816, 4096)]
@@ -148,8 +155,8 @@ class Blocking:
     def __post_init__(self) -> None:
         for name in ("step", "block_k", "split_k", "tile_k"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be None or at least 1, got {value}")
+            if value is not None and not _within(value, 1, math.inf):
+                raise ValueError(f"{name} must be None or an integer of at least 1, got {value!r}")
         if self.block_k is not None and self.split_k is not None:
             raise ValueError("block_k and split_k both say how long a part is: give one of them")
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from multiword.engines.checks import check_multiply
-from multiword.engines.contract import PRODUCTS
+from multiword.engines.contract import PRODUCTS, CheckedEngine, Product
 from multiword.runtime.arrays import Array
 
 
-class Host:
+class Host(CheckedEngine):
     """Low-precision products on the CPU through `numpy.matmul`.
 
     fp16, bf16 and tf32 words are multiplied as float32, int8 words as float64 (exact): what
@@ -20,27 +19,15 @@ class Host:
     padding = 1
     products = frozenset(PRODUCTS)
 
-    def multiply(
-        self,
-        product: str,
-        a: Array,
-        bt: Array,
-        *,
-        out: Array | None = None,
-        alpha: float = 1.0,
-        beta: float = 0.0,
-    ) -> Array:
-        """As `Engine.multiply`."""
-        kind, out = check_multiply(self, product, a, bt, out, beta)
+    def _compute(self, kind: Product, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
         carrier = np.float64 if kind.result in (np.int32, np.float64) else np.float32
-        left, right = a.astype(carrier, copy=False), bt.astype(carrier, copy=False)
-        right = right.swapaxes(-1, -2)
+        left, right = a.astype(carrier, copy=False), bt.astype(carrier, copy=False).swapaxes(-1, -2)
         if out.dtype == carrier and alpha == 1 and beta == 0:
-            return np.matmul(left, right, out=out)
+            np.matmul(left, right, out=out)
+            return
         result = np.matmul(left, right)
         if alpha != 1:
             result *= carrier(alpha)
         if beta != 0:
             result += carrier(beta) * out
         np.copyto(out, result, casting="unsafe")
-        return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 
 from multiword.engines.blockfma import BlockFMA, Operands, prepare
-from multiword.engines.checks import check_multiply
-from multiword.engines.contract import get_product
+from multiword.engines.contract import CheckedEngine, Product, get_product
 from multiword.engines.fma import chain, fma
 from multiword.engines.generations import Blocking, Generation, get_generation
 from multiword.rounding import round_to
 from multiword.runtime.arrays import Array, as_array, is_cupy
+from multiword.runtime.parallel import thread_count
 
 SLAB_ROWS, SLAB_COLUMNS = 256, 512
 """The largest number of results that are computed at once by one worker."""
@@ -31,7 +30,7 @@ _NAN32 = np.uint32(0x7FFFFFFF).view(np.float32)
 _NAN16 = np.uint16(0x7FFF).view(np.float16)
 
 
-class TensorCore:
+class TensorCore(CheckedEngine):
     """The tensor core of a generation, bit for bit.
 
     Parameters
@@ -40,7 +39,7 @@ class TensorCore:
     accumulate : "fp32", or "fp16" for the mode whose accumulator is half precision.
     blocking : how a library's kernel cuts the inner dimension on top of the hardware (`Blocking`);
         by default it does not: one part, in steps of the hardware's width.
-    workers : threads; None takes all cores.
+    workers : threads; None takes all cores, or OMP_NUM_THREADS of them.
     progress : whether to show a progress bar; None shows it on a terminal for long runs.
 
     As an engine its products are the formats of the generation's block FMA (fp16, and bf16 and
@@ -78,8 +77,10 @@ class TensorCore:
         self.generation = get_generation(generation)
         if accumulate not in ("fp32", "fp16"):
             raise ValueError(f"unknown accumulate {accumulate!r}; known are fp32, fp16")
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be None or at least 1, got {workers}")
         self.accumulate, self.blocking = accumulate, blocking or Blocking()
-        self.workers, self.progress = workers or os.cpu_count() or 1, progress
+        self.workers, self.progress = workers or thread_count(), progress
         self.products = frozenset(self.generation.widths) | {"int8", "fp32", "fp64"}
 
     def __repr__(self) -> str:
@@ -106,7 +107,7 @@ class TensorCore:
         ----------
         a, b : (m, k) and (k, n) arrays; numbers that are not words of the format are first
             rounded to it, to nearest even.
-        c : (m, n) array, or None for zeros.
+        c : (m, n) array, or None for zeros; rounded to the result's format likewise.
         word : "fp16", "bf16", "tf32", or "int8", "fp32", "fp64".
 
         Returns
@@ -116,8 +117,10 @@ class TensorCore:
 
         Raises
         ------
-        ValueError : shapes that do not fit, or a word that this generation lacks.
-        TypeError : an array that is not numeric, or not NumPy's.
+        ValueError : shapes that do not fit, a word that this generation lacks, or a number that rounds
+            to no int8 word (no int32 for c).
+        TypeError : an array that is not numeric and real, or not NumPy's; numbers that float64 cannot
+            hold (longdouble, integers beyond 2**53).
         """
         product = get_product(word)
         if word not in self.products:
@@ -126,49 +129,41 @@ class TensorCore:
         left, right = _on_host(a, "a"), _on_host(b, "b")
         if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
             raise ValueError(f"a must be (m, k) and b (k, n), got {left.shape} and {right.shape}")
-        if product.word.kind != "i":
-            left, right = round_to(left, word), round_to(right, word)
-        left, right = (np.ascontiguousarray(x, dtype=product.word) for x in (left, right))
-        result = np.dtype(np.float16) if self._is_half(word) else product.result
-        shape = (left.shape[0], right.shape[1])
-        start = None
+        shape, start = (left.shape[0], right.shape[1]), None
+        result = self._result(word)
         if c is not None:
             start = _on_host(c, "c")
             if start.shape != shape:
                 raise ValueError(f"c must be of shape {shape}, got {start.shape}")
-            start = start.astype(result)
-        return self._product(word, left, right, start).astype(result, copy=False)
+            start = _rounded(start, result, "c")
+        if product.word.kind == "i":
+            left, right = _rounded(left, product.word, "a"), _rounded(right, product.word, "b")
+        else:
+            left, right = round_to(left, word), round_to(right, word)
+        left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
+        return self._product(word, left, right, start)
 
-    def multiply(
-        self,
-        product: str,
-        a: Array,
-        bt: Array,
-        *,
-        out: Array | None = None,
-        alpha: float = 1.0,
-        beta: float = 0.0,
-    ) -> Array:
-        """As `Engine.multiply`; alpha and beta come after the accumulation, as in cuBLAS."""
-        kind, out = check_multiply(self, product, a, bt, out, beta)
-        whole = (x if x.ndim == 3 else x[None] for x in (a, bt, out))
-        for left, right, target in zip(*whole, strict=True):
-            sums = self._product(product, left, right.T, None).astype(kind.result, copy=False)
+    def _compute(self, kind: Product, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
+        """alpha and beta come after the accumulation, as in cuBLAS."""
+        stacks = (x if x.ndim == 3 else x[None] for x in (a, bt, out))
+        for left, right, target in zip(*stacks, strict=True):
+            sums = self._product(kind.name, left, right.T, None).astype(kind.result, copy=False)
             target[...] = _scale_and_add(sums, target, alpha, beta)
-        return out
 
-    def _is_half(self, word: str) -> bool:
-        return self.accumulate == "fp16" and word in self.generation.widths
+    def _result(self, word: str) -> np.dtype:
+        """The accumulator's dtype."""
+        if self.accumulate == "fp16" and word in self.generation.widths:
+            return np.dtype(np.float16)
+        return get_product(word).result
 
     def _product(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
         """C + A·B in the accumulator's arithmetic, any word; the parts of k added outside."""
-        shape = (a.shape[0], b.shape[1])
+        result = self._result(word)
         if word == "int8":
             # |a·b| ≤ 2**14 makes float64 exact up to k = 2**39; int32 keeps the low 32 bits.
             exact = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
-            return (exact + (0 if c is None else c)).astype(np.int32)
-        result = np.dtype(np.float16) if self._is_half(word) else get_product(word).result
-        zeros = np.zeros(shape, result)
+            return (exact + (0 if c is None else c)).astype(result)
+        zeros = np.zeros((a.shape[0], b.shape[1]), result)
         first, *others = self.blocking.parts(a.shape[1]) or [(0, 0)]
         with np.errstate(all="ignore"):
             total = self._part(word, a, b, zeros if c is None else c, first).astype(result)
@@ -249,10 +244,32 @@ class TensorCore:
 
 
 def _on_host(x: object, name: str) -> np.ndarray:
+    """`x` as a NumPy array of real numbers, each of which float64 can hold."""
     array = as_array(x, name)
     if is_cupy(array):
         raise TypeError(f"{name} must be a NumPy array, since the model runs on the CPU: move it yourself")
-    return np.asarray(array)
+    array = np.asarray(array)
+    if array.dtype.kind == "c" or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
+        raise TypeError(
+            f"{name} must be real, and float64 at most, got dtype {array.dtype}: convert it first"
+        )
+    if array.dtype.kind in "iu" and max(int(array.max(initial=0)), -int(array.min(initial=0))) > 2**53:
+        raise TypeError(f"{name} has integers beyond 2**53, which float64 cannot hold: round them first")
+    return array
+
+
+def _rounded(x: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
+    """`x` rounded to nearest even; ValueError for what rounds to no integer of an integer dtype."""
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return x.astype(np.float64).astype(dtype)
+    whole, limits = np.rint(x.astype(np.float64)), np.iinfo(dtype)
+    beyond = ~((whole >= limits.min) & (whole <= limits.max))
+    if beyond.any():
+        raise ValueError(
+            f"{name} must round to {dtype} numbers, {limits.min} to {limits.max}, got {x[beyond][0]}"
+        )
+    return whole.astype(dtype)
 
 
 def _canonical(x: np.ndarray) -> np.ndarray:

@@ -1,6 +1,8 @@
 """Probes: what arithmetic an engine computes in, found by chosen products.
 
-`python -m multiword.probe` prints a report on the GPU, if there is one, and on the models.
+`python -m multiword.probe` prints a report on the GPU, if there is one, and on the models. `tests` are
+those of Fasi, Higham, Mikaitis and Pranesh (2021), on the inner products of `products`; `order` finds
+the order of summation (Xie et al., FPRev, 2025); `findings` and `report` say what came out.
 """
 
 from multiword.engines.generations import Blocking

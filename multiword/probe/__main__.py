@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from multiword.engines.libcublas import version
 from multiword.probe.products import WORDS
 from multiword.probe.report import default_names, named_engine, print_report, save_report, survey
 from multiword.runtime.arrays import import_cupy
+
+PATIENCE = 5.0
+"""Seconds of silence at most."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,21 +31,42 @@ def main(arguments: list[str] | None = None) -> int:
         "by default the GPU, if there is one, and the models",
     )
     parser.add_argument("--word", action="append", choices=WORDS, help="a word format; by default all")
-    parser.add_argument("--json", metavar="FILE", help="save the findings here as well")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="save the findings here as well")
     options = parser.parse_args(arguments)
     names = options.engines or default_names()
     try:
         engines = [named_engine(name) for name in names]
-    except (ValueError, ImportError, RuntimeError) as error:
+        if options.json and (options.json.is_dir() or not options.json.absolute().parent.is_dir()):
+            raise ValueError(f"{options.json} is no file that can be written")
+        with _progress() as progress:
+            found, notes = survey(engines, options.word or WORDS, progress)
+        print_report(found, notes)
+        if options.json:
+            command = " ".join(["python -m multiword.probe", *names])
+            gpu = _gpu() if any(engine.name == "cublas" for engine in engines) else {}
+            save_report(options.json, found, notes, command=command, **gpu)
+    except (ValueError, ImportError, RuntimeError, OSError) as error:
         print(f"multiword.probe: {error}", file=sys.stderr)
         return 2
-    found, notes = survey(engines, options.word or WORDS)
-    print_report(found, notes)
-    if options.json:
-        command = " ".join(["python -m multiword.probe", *names])
-        gpu = _gpu() if any(engine.name == "cublas" for engine in engines) else {}
-        save_report(options.json, found, notes, command=command, **gpu)
-    return 0
+    return 0 if found else 1
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Within the context, say on standard error what is being probed, every `PATIENCE` seconds."""
+    probed: list[str] = []
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(PATIENCE):
+            if probed:
+                print(f"multiword.probe: probing {probed[-1]} …", file=sys.stderr)
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield probed.append
+    finally:
+        ended.set()
 
 
 def _gpu() -> dict[str, object]:

@@ -42,7 +42,8 @@ def subtree_sizes(
 
     Raises
     ------
-    ValueError : a format that the engine does not multiply.
+    ValueError : a format that the engine does not multiply, an empty product, or positions that are equal or
+        not within k. TypeError : no `Engine`.
 
     References
     ----------
@@ -53,7 +54,13 @@ def subtree_sizes(
     >>> [int(n) for n in subtree_sizes(TensorCore("A100"), "fp16", 16, 16, 32, [(0, 1), (0, 8)])]
     [8, 16]
     """
+    if word not in WORDS:
+        raise ValueError(f"unknown word format {word!r}; known are {', '.join(WORDS)}")
+    if min(m, n, k) < 1:
+        raise ValueError(f"m, n and k must be at least 1, got {m}, {n}, {k}")
     pairs = np.array(list(pairs), int).reshape(-1, 2)
+    if ((pairs < 0) | (pairs >= k)).any() or (pairs[:, 0] == pairs[:, 1]).any():
+        raise ValueError(f"pairs must be of different positions from 0 to {k - 1}, got {pairs.tolist()}")
     x, y, unit = _MASKS["fp16" if accumulates_in_half(engine, word) else "fp32"]
     xp, found, size = array_module(engine), [np.zeros(0)], max(1, min(m, n))
     for start in range(0, len(pairs), size):
@@ -100,8 +107,6 @@ def infer_blocking(engine: Engine, word: str, m: int, n: int, k: int) -> Blockin
     >>> infer_blocking(core, "fp16", 16, 16, 100)
     Blocking(step=8, block_k=52, split_k=None, tile_k=32)
     """
-    if word not in WORDS:
-        raise ValueError(f"unknown word format {word!r}; known are {', '.join(WORDS)}")
     if k < 2:
         raise ValueError(f"k must be at least 2 to have an order, got {k}")
     sizes = np.concatenate([[1], subtree_sizes(engine, word, m, n, k, [(0, j) for j in range(1, k)])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +16,8 @@ from multiword.engines.generations import GENERATIONS
 from multiword.engines.tensorcore import TensorCore
 from multiword.probe.findings import Findings
 from multiword.probe.half import HalfCublas
-from multiword.probe.products import WORDS
-from multiword.probe.tests import probe
+from multiword.probe.products import WORDS, array_module
+from multiword.probe.tests import describe, probe
 from multiword.runtime.arrays import import_cupy
 
 _ROWS = {
@@ -38,14 +38,22 @@ _ROWS = {
     "subnormal_accumulator": "Subnormal accumulator kept",
 }
 
+LABEL_WIDTH = 24
+"""Characters that a row's label has at least; longer ones take several lines."""
 
-def survey(engines: Iterable[Engine], words: Iterable[str] = WORDS) -> tuple[list[Findings], list[str]]:
+
+def survey(
+    engines: Iterable[Engine],
+    words: Iterable[str] = WORDS,
+    progress: Callable[[str], object] | None = None,
+) -> tuple[list[Findings], list[str]]:
     """Probe each engine in each format that it has; return findings, and notes on what could not be.
 
     Parameters
     ----------
     engines : any `Engine`s.
     words : formats to probe, of "fp16", "bf16" and "tf32".
+    progress : called with what is probed next, such as "V100, fp16".
 
     Returns
     -------
@@ -59,9 +67,14 @@ def survey(engines: Iterable[Engine], words: Iterable[str] = WORDS) -> tuple[lis
     words = list(words)
     found, notes = [], []
     for engine in engines:
-        for word in words:
-            if word not in engine.products:
-                continue
+        array_module(engine)  # or a TypeError
+        name, own = describe(engine), [word for word in words if word in engine.products]
+        if not own:
+            has = ", ".join(sorted(engine.products))
+            notes.append(f"{name} has no {' or '.join(words)} products; it has {has}")
+        for word in own:
+            if progress:
+                progress(f"{name}, {word}")
             try:
                 found.append(probe(engine, word))
             except ValueError as error:
@@ -70,14 +83,16 @@ def survey(engines: Iterable[Engine], words: Iterable[str] = WORDS) -> tuple[lis
 
 
 def named_engine(name: str) -> Engine:
-    """The engine of that name: "cublas", "host" or a generation of `TensorCore`; with "/fp16" after
-    it, the mode whose accumulator and result are half precision."""
+    """The engine of that name: "cublas" or a generation of `TensorCore`; with "/fp16" after it, the
+    mode whose accumulator is half precision. ValueError, listing them, for any other name."""
     plain, _, accumulate = name.partition("/")
+    if plain not in ("cublas", *GENERATIONS):
+        raise ValueError(f"unknown engine {name!r}; known are cublas, {', '.join(GENERATIONS)}")
     if accumulate not in ("", "fp16", "fp32"):
-        raise ValueError(f"unknown accumulator {accumulate!r}; known are fp16, fp32")
+        raise ValueError(f"unknown accumulator {accumulate!r} of {plain}; known are fp16, fp32")
     if plain in GENERATIONS:
         return TensorCore(plain, accumulate=accumulate or "fp32")
-    return HalfCublas() if (plain, accumulate) == ("cublas", "fp16") else get_engine(plain)
+    return HalfCublas() if accumulate == "fp16" else get_engine("cublas")
 
 
 def default_names() -> list[str]:
@@ -92,7 +107,7 @@ def default_names() -> list[str]:
 
 
 def print_report(found: list[Findings], notes: list[str], console: Console | None = None) -> None:
-    """Print the findings as a table, one column for each engine and format.
+    """Print the findings, one column for each engine and format, in as many tables as the width asks for.
 
     Parameters
     ----------
@@ -100,20 +115,38 @@ def print_report(found: list[Findings], notes: list[str], console: Console | Non
     console : where to print; standard output if None.
 
     >>> from multiword import TensorCore
-    >>> print_report([], ["nothing was there to probe"], Console(width=60))  # doctest: +ELLIPSIS
-    How the products of a block are added...
+    >>> print_report([], ["nothing was there to probe"], Console(width=60))
     Not probed: nothing was there to probe
     """
     console = console or Console()
-    table = Table(title="How the products of a block are added", title_justify="left")
-    table.add_column("", no_wrap=False, min_width=24)
-    for f in found:
-        table.add_column(f"{f.engine}\n{f.word}", justify="right")
-    for field, label in _ROWS.items():
-        table.add_row(label, *(_cell(f, field) for f in found))
-    console.print(table)
+    title = "How the products of a block are added"
+    for columns in _tables(found, console.width):
+        table = Table(title=title, title_justify="left")
+        table.add_column("", min_width=LABEL_WIDTH)
+        for cells in columns:
+            table.add_column(cells[0], justify="right", no_wrap=True)
+        for label, *row in zip(_ROWS.values(), *(cells[1:] for cells in columns), strict=True):
+            table.add_row(label, *row)
+        console.print(table)
+        title = ""
     for note in notes:
         console.print(f"Not probed: {note}", highlight=False)
+
+
+def _tables(found: list[Findings], width: int) -> Iterator[list[list[str]]]:
+    """The columns of each table, which fits the width: a heading and a cell for each of `_ROWS`."""
+    table: list[list[str]] = []
+    left = room = width - LABEL_WIDTH - 4  # what borders take
+    for f in found:
+        cells = [f"{f.engine}\n{f.word}", *(_cell(f, field) for field in _ROWS)]
+        taken = 3 + max(len(line) for cell in cells for line in cell.split("\n"))
+        if table and taken > left:
+            yield table
+            table, left = [], room
+        table.append(cells)
+        left -= taken
+    if table:
+        yield table
 
 
 def _cell(f: Findings, field: str) -> str:

@@ -3,7 +3,7 @@
 First the width of a step and the number F of fraction bits are measured; every later constant is a
 multiple of the last bit kept, so the same tests serve hardware with any number of extra bits.
 All terms of a test lie in one step, except the accumulator c, which an earlier step prepares:
-an engine's contract has no other way to it.
+an engine's contract reaches it no otherwise.
 
 References
 ----------
@@ -72,7 +72,7 @@ def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:
     carry, least = carry_bits(steps)
     half = accumulates_in_half(engine, word)
     return Findings(
-        engine=_describe(engine),
+        engine=describe(engine),
         word=word,
         result="fp16" if half else "fp32",
         width=width,
@@ -94,7 +94,8 @@ def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:
     )
 
 
-def _describe(engine: Engine) -> str:
+def describe(engine: Engine) -> str:
+    """The generation of a model, the name of any other engine."""
     generation = getattr(engine, "generation", None)
     return generation.name if isinstance(generation, Generation) else engine.name
 
@@ -120,8 +121,7 @@ class _Steps:
 
 
 _TOP = 14
-"""One and minus one are put here where a small term is looked for between them, so that what is
-left of it is a number of fp16 as well."""
+"""The exponent of the 1 and the -1 around a small term: what is left of it is then a number of fp16 too."""
 
 
 def _beside_one(value: float, exponent: int) -> list[Term]:

@@ -6,9 +6,11 @@ CuPy is never imported unless a CuPy array, or a request for the GPU, has come i
 from __future__ import annotations
 
 import sys
+from array import array as buffer_array
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, wraps
+from numbers import Number
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
@@ -48,26 +50,54 @@ def import_cupy() -> ModuleType:
 
 
 def as_array(x: Any, name: str) -> Array:
-    """Return `x` as the array it is, or make it one.
+    """Return `x` as the array it is, or make it one: what every public function does with its arguments.
 
-    NumPy and CuPy arrays pass; other arrays come through DLPack on the device where they are;
-    nested sequences and scalars become NumPy arrays. Nothing is moved between devices.
+    NumPy and CuPy arrays pass, in the machine's byte order; nested sequences, memory views and scalars become
+    NumPy arrays. Nothing is moved between devices, and nothing is stripped of what it means.
 
-    Raises TypeError, naming the argument, for anything that is not numeric, or has masked elements.
+    Raises TypeError, naming the argument and what to do, for arrays of other libraries, for masked elements,
+    and for what is not numeric or wider than float64.
+
+    >>> as_array([1, 2], "x")
+    array([1, 2])
     """
-    array: Array
-    if is_cupy(x):
-        array = x
-    elif isinstance(x, np.ndarray | np.generic) or not hasattr(x, "__dlpack__"):
-        array = np.asarray(x)
-    else:
-        on_host = x.__dlpack_device__()[0] == 1  # kDLCPU
-        array = np.from_dlpack(x) if on_host else import_cupy().from_dlpack(x)
+    array = x if is_cupy(x) else _numpy_array(x, name)
+    dtype = array.dtype
+    if dtype.kind not in "biufc" and dtype.name != "bfloat16":
+        raise TypeError(
+            f"{name} must be a numeric array, got dtype {dtype}; convert it first: np.asarray({name}, float)"
+        )
+    if dtype.itemsize > (16 if dtype.kind == "c" else 8):
+        raise TypeError(
+            f"{name} is of dtype {dtype}, longdouble's, which float64 does not hold: round it first, as in "
+            f"{name}.astype({'complex' if dtype.kind == 'c' else 'float'})"
+        )
+    return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+
+def _numpy_array(x: Any, name: str) -> np.ndarray:
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
-        raise TypeError(f"{name} has masked elements, which would count all the same: fill them yourself")
-    if array.dtype.kind in "OSUMmV" and array.dtype.name != "bfloat16":
-        raise TypeError(f"{name} must be a numeric array, got dtype {array.dtype}")
-    return array
+        raise TypeError(
+            f"{name} has masked elements, which would be treated as data; call {name}.filled(value) first"
+        )
+    if isinstance(x, np.ndarray | np.generic | Number | list | tuple | memoryview | buffer_array):
+        return np.asarray(x)
+    kind = type(x)
+    for attribute, remedy in _REMEDIES.items():
+        if hasattr(x, attribute):
+            raise TypeError(f"{name} is a {kind.__module__}.{kind.__qualname__}: {remedy.format(name)}")
+    raise TypeError(f"{name} must be an array of numbers, got {'None' if x is None else kind.__name__}")
+
+
+_REMEDIES = {
+    "__dask_graph__": "it is lazy; call {0}.compute() first",
+    "toarray": "it is sparse; call {0}.toarray() first",
+    "to_numpy": "its labels would be lost; pass {0}.to_numpy()",
+    "__dlpack__": "pass np.from_dlpack({0}) or cupy.from_dlpack({0}), and the result to its own from_dlpack; "
+    "neither copies",
+    "__array__": "pass np.asarray({0})",
+}
+"""What to do with arrays of other libraries, by an attribute that tells them."""
 
 
 def check_same_device(**arrays: Array | None) -> ModuleType:

@@ -207,7 +207,7 @@ class Recorder:
                 sizes = [ctypes.sizeof(x) if isinstance(x, Struct) else 8 for x in arguments]
                 launches.append(_Launch(node, sizes, pointers))
 
-        with cublas.nobody_captures, import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
+        with cublas.capture_lock, import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
             routine("cuStreamBeginCapture_v2")(self._stream.ptr, CAPTURE_RELAXED)
             captured, self.capturing = c_void_p(), True
             try:

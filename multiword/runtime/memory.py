@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import TypeVar
 
 from multiword.runtime.arrays import Array, import_cupy, is_cupy
+
+T = TypeVar("T")
 
 SMALLEST_PANEL = 16
 """Panels are not made smaller than this in any direction: MemoryError instead."""
@@ -40,3 +44,27 @@ def default_workspace(like: Array) -> int:
 @cache
 def _device_memory(device: int) -> int:
     return int(import_cupy().cuda.Device(device).mem_info[1])
+
+
+def in_less_memory(work: Callable[[int], T], workspace: int, release: Callable[[], None]) -> T:
+    """Call work(workspace); where that memory is not there, release() what can be given, and try with half.
+
+    Raises MemoryError if nothing is left to halve, WorkspaceTooSmall where `work` does.
+
+    >>> def work(limit):
+    ...     if limit > 30:
+    ...         raise MemoryError
+    ...     return limit
+    >>> in_less_memory(work, 100, lambda: None)
+    25
+    """
+    while True:
+        try:
+            return work(workspace)
+        except WorkspaceTooSmall:
+            raise
+        except MemoryError:  # CuPy's is one, too
+            if workspace <= 0:
+                raise
+            release()
+            workspace //= 2

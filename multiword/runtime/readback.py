@@ -11,7 +11,7 @@ from multiword.runtime.arrays import import_cupy
 from multiword.runtime.graphs import record
 
 
-class Message:
+class Readback:
     """Float64 numbers on their way to the host; from a graph, at every replay.
 
     Attributes
@@ -34,7 +34,8 @@ class Message:
     def wait(self) -> list[float]:
         """The numbers, once they are there."""
         self._written.synchronize()
-        return [float(x) for x in self._numbers]
+        numbers: list[float] = self._numbers.tolist()
+        return numbers
 
 
 def _wait_for(written: Any, memory: np.ndarray) -> None:

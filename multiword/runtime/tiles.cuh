@@ -2,10 +2,13 @@ typedef unsigned long long u64;
 typedef long long i64;
 #define THREADS 256
 #define WARPS (THREADS / 32)
-/* A tile is read along the operand's contiguous axis: with ALONG_K every warp runs along a row of its
-   own, otherwise LANES lanes lie side by side in as many rows. RUN numbers of each part fall to a
-   thread. */
-#define ROWS (ALONG_K ? WARPS : LANES)
+/* A tile is read along the operand's contiguous axis: with ALONG_K every warp runs along a row, of its own
+   unless there are fewer ALONG_ROWS, otherwise LANES lanes lie side by side in as many rows. RUN numbers of
+   each part fall to a thread. */
+#ifndef ALONG_ROWS
+#define ALONG_ROWS WARPS
+#endif
+#define ROWS (ALONG_K ? ALONG_ROWS : LANES)
 #define DEPTH (THREADS * RUN / ROWS)
 
 /* CuPy compiles with flushing to zero, which would lose the subnormals of fp32: these do not. */
@@ -24,27 +27,23 @@ struct Scale {
     __device__ double operator()(double x) const { return x * first * second; }
 };
 
-struct Operand {
-    const REAL *part[PARTS];
+/* The real parts of an operand where they lie: `StridedParts`. */
+struct StridedParts {
+    const REAL *part0, *part1;
     i64 row_stride, column_stride;
     int rows, columns;
-    __device__ Operand(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows,
-                       int columns)
-        : row_stride(row_stride), column_stride(column_stride), rows(rows), columns(columns) {
-        part[0] = x0;
-        part[PARTS - 1] = PARTS == 2 ? x1 : x0;
-    }
+    __device__ const REAL *part(int i) const { return i ? part1 : part0; }
 };
 
 /* A tile, and this thread's numbers in it: one row, every STRIDE-th column. */
-#define STRIDE (ALONG_K ? 32 : THREADS / LANES)
+#define STRIDE (THREADS / ROWS)
 struct Tile {
     int first_row, first_column, local_row, local_column;
     /* The tile of this block, in one dimension, for it alone may be long: neighbours among the blocks
        read what is near in memory. */
     __device__ Tile(int rows, int columns)
-        : local_row(ALONG_K ? threadIdx.x / 32 : threadIdx.x % LANES),
-          local_column(ALONG_K ? threadIdx.x % 32 : threadIdx.x / LANES) {
+        : local_row(ALONG_K ? threadIdx.x / STRIDE : threadIdx.x % ROWS),
+          local_column(ALONG_K ? threadIdx.x % STRIDE : threadIdx.x / ROWS) {
         const int along = ALONG_K ? (columns + DEPTH - 1) / DEPTH : (rows + ROWS - 1) / ROWS;
         const int near = blockIdx.x % along, far = blockIdx.x / along;
         first_row = (ALONG_K ? far : near) * ROWS;
@@ -52,7 +51,7 @@ struct Tile {
     }
     __device__ int row() const { return first_row + local_row; }
     /* Calls use(part, j, x) for every number, zeros beyond the operand's edges. */
-    template <class Use> __device__ void read(const Operand &x, Use use) const {
+    template <class Use> __device__ void read(const StridedParts &x, Use use) const {
         const int column = first_column + local_column;
         const i64 start = row() * x.row_stride + column * x.column_stride;
         const i64 step = ALONG_K && UNIT ? STRIDE : STRIDE * x.column_stride;
@@ -60,7 +59,7 @@ struct Tile {
         REAL y[PARTS][RUN];
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
-            const REAL *from = x.part[part] + start;
+            const REAL *from = x.part(part) + start;
             if (whole) {
 #pragma unroll
                 for (int j = 0; j < RUN; j++) y[part][j] = from[j * step];
@@ -84,7 +83,7 @@ struct alignas(16) Staged {
     static __device__ int place_of(int column) {
         return (column / 2 ^ (column / 16 & (RUN / 2 - 1))) * 2 + column % 2;
     }
-    __device__ void fill(const Tile &at, const Operand &x) {
+    __device__ void fill(const Tile &at, const StridedParts &x) {
         at.read(x, [&](int part, int j, REAL y) {
             number[part][at.local_row][place_of(at.local_column + j * STRIDE)] = exactly(y);
         });

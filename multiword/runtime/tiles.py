@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array
+from multiword.runtime.kernels import Struct
 
 THREADS, WARPS = 256, 8
 
 
-def operand_layout(x: Array) -> tuple[tuple[int, int], dict[str, Any]]:
-    """Strides of an (r, k) operand in elements, and the constants that its kernels are built with.
+class StridedParts(Struct):
+    """The real parts of an operand where they lie; strides in elements."""
 
-    UNIT: whether the numbers of its contiguous axis lie side by side.
+    _fields_ = (
+        ("part0", ctypes.c_void_p),
+        ("part1", ctypes.c_void_p),
+        ("row_stride", ctypes.c_longlong),
+        ("column_stride", ctypes.c_longlong),
+        ("rows", ctypes.c_int),
+        ("columns", ctypes.c_int),
+    )
+
+
+def strided_parts(parts: list[Array]) -> tuple[StridedParts, dict[str, Any]]:
+    """The (r, k) parts as kernels take them, and the constants that those are built with.
+
+    ALONG_K: whether rows are the contiguous axis. UNIT: whether its numbers lie side by side.
     """
-    strides = (x.strides[0] // x.itemsize, x.strides[1] // x.itemsize)
+    x = parts[0]
+    strides = x.strides[0] // x.itemsize, x.strides[1] // x.itemsize
     along = abs(strides[1]) <= abs(strides[0]) or x.shape[0] == 1
-    return strides, {
+    operand = StridedParts(
+        part0=x,
+        part1=parts[-1],
+        row_stride=strides[0],
+        column_stride=strides[1],
+        rows=x.shape[0],
+        columns=x.shape[1],
+    )
+    return operand, {
         "ALONG_K": int(along),
         "UNIT": int(strides[along] == 1),
         "REAL": "float" if x.dtype == np.float32 else "double",
@@ -40,5 +64,5 @@ def tile_instances(constants: dict[str, Any], run: int) -> tuple[dict[str, Any],
 
 def tile_count(constants: dict[str, Any], rows: int, columns: int) -> int:
     """How many tiles cover an operand."""
-    height = WARPS if constants["ALONG_K"] else constants["LANES"]
+    height = constants.get("ALONG_ROWS", WARPS) if constants["ALONG_K"] else constants["LANES"]
     return -(-rows // height) * -(-columns // (THREADS * constants["RUN"] // height))

@@ -1,29 +1,39 @@
-"""The evidence for the first stage of the certificate: what is true of every row of A and column of B.
+"""The counting bound: what the row statistics alone say of every row of A and column of B.
 
-It is gathered from the profiles of both operands, and is a handful of numbers, which a GPU writes to the
-host's memory and goes on. The same counts say where the numbers of each row lie that count in a product with
-one of another matrix: that is its window, for the second stage.
+If N numbers of a row are at least x, and M numbers of a column at least y, at least N + M - k of their
+products are at least x·y, whatever their order. What that takes of both operands is a handful of numbers,
+which a GPU writes to the host's memory and goes on. The same counts say where the numbers of each row lie
+that count in a product with one of another matrix: its truncation scale, for the pairwise bound.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.kernels import Kernel
-from multiword.runtime.readback import Message
+from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.readback import Readback
 from ozaki.certificate.magnitudes import LARGEST
-from ozaki.scaling.profile import FOLD_CONSTANTS, Profile
 from ozaki.scaling.scales import NormLimit, norm_limit
-from ozaki.scaling.segments import BITS, COUNT_BITS, FINE, LEVELS, NONFINITE, SEGMENT_CONSTANTS, STEP
+from ozaki.scaling.statistics import (
+    BITS,
+    FINE,
+    LEVELS,
+    NONFINITE,
+    STATISTICS_CONSTANTS,
+    STEP,
+    Rows,
+    RowStatistics,
+    rows_of,
+)
 
 OCTAVES = 44
 """Octaves below the norm limit over which scaled magnitudes are counted."""
@@ -36,8 +46,8 @@ _SUMS = 2 * (OCTAVES - 2) // 10 + 1
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What is true of all usable rows of A and columns of B, scaled to a' and b'.
+class Bounds:
+    """What is true of all rows of A and columns of B that are finite and nonzero, scaled to a' and b'.
 
     Attributes
     ----------
@@ -46,7 +56,7 @@ class Evidence:
     log2_squares : log2 of upper bounds of Σa'² and Σb'², at least 0, to a few ulps.
     sums : their sum times 4**(top - 1), with top = bits // 2 of the norm limit, is a lower bound of
         Σ|a'||b'|; ten octaves each, and exact.
-    length : elements in a row.
+    length : numbers in a row.
     """
 
     nonfinite: bool
@@ -56,158 +66,155 @@ class Evidence:
     length: int
 
     @classmethod
-    def of(cls, numbers: list[float], length: int) -> Evidence:
-        """From the numbers that the kernel `summarize` writes."""
+    def of(cls, numbers: list[float], length: int) -> Bounds:
+        """From the numbers that the kernel `counting_bound` writes."""
         nonfinite, a, b, square_a, square_b, *sums = numbers
         return cls(nonfinite > 0, (a, b), (square_a, square_b), sums, length)
 
 
 @dataclass(frozen=True)
-class Side:
+class RowBounds:
     """What is known of every scaled row of A, or column of B.
 
     Attributes
     ----------
     total : (r,) float64, an upper bound of Σ|a'|; 0 for a row of zeros or with an Inf or NaN.
-    height : (r,) int32, |a'| <= 2**height.
-    window : (r,) int32, the scale that brings into the octave of `LARGEST` what isqrt(k) numbers of the
-        row reach, but at most half of those counted. A row and a column without structure have a few such
+    largest_exponent : (r,) int32, |a'| <= 2**largest_exponent.
+    truncation_scale : (r,) int32, the scale that brings into the octave of `LARGEST` what isqrt(k) numbers of
+        the row reach, but at most half of those counted. A row and a column without structure have a few such
         numbers in common.
-    lift : (r,) int32, a' is 2**lift times what the window's scale makes of it.
+    scale_offset : (r,) int32, a' is 2**scale_offset times what the truncation scale makes of it.
     """
 
     total: Array
-    height: Array
-    window: Array
-    lift: Array
+    largest_exponent: Array
+    truncation_scale: Array
+    scale_offset: Array
 
-    def __getitem__(self, rows: slice) -> Side:
+    def __getitem__(self, rows: slice) -> RowBounds:
         """Some of the rows."""
-        return Side(self.total[rows], self.height[rows], self.window[rows], self.lift[rows])
+        return RowBounds(
+            self.total[rows],
+            self.largest_exponent[rows],
+            self.truncation_scale[rows],
+            self.scale_offset[rows],
+        )
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What has been read of two operands.
+class PendingBounds:
+    """The bounds of two operands, on their way from the device.
 
     Attributes
     ----------
-    sides : what stays on the device.
-    wait : the evidence, once it is there; from a graph, that of the last replay.
+    rows : what stays on the device.
+    wait : the bounds, once they are there; from a graph, those of the last replay.
     """
 
-    sides: tuple[Side, Side]
-    wait: Callable[[], Evidence]
+    rows: tuple[RowBounds, RowBounds]
+    wait: Callable[[], Bounds]
 
 
-def gather(
-    profiles: tuple[Profile, Profile], limits: Format, scales: tuple[Array, Array] | None = None
-) -> Reading:
-    """Return the evidence for scaled operands, looked at below the norm limit of the format `limits`.
-
-    Unless scales are given, for the norm scales of that format.
-    """
-    length = profiles[0].length
-    limit = norm_limit(limits, length)
-    if is_cupy(profiles[0].segments.exponent):
-        return _gather_device(profiles, limit, scales)
-    scales = scales or (profiles[0].rows.norm_scales[limits.name], profiles[1].rows.norm_scales[limits.name])
-    summaries = [_summary_host(p, s, limit.bits // 2) for p, s in zip(profiles, scales, strict=True)]
-    totals, squares, (left, right), sides = zip(*summaries, strict=True)
-    nonfinite = any((p.rows.exponent == NONFINITE).any() for p in profiles)
-    evidence = Evidence(nonfinite, totals, squares, _octave_sums(left, right, length), length)
-    return Reading(sides, lambda: evidence)
+def compute_bounds(
+    statistics: tuple[RowStatistics, RowStatistics], scales: tuple[Array, Array], limits: Format
+) -> PendingBounds:
+    """Return the bounds of scaled operands, counted below the norm limit of the format `limits`."""
+    limit = norm_limit(limits, statistics[0].length)
+    compute = _bounds_device if is_cupy(scales[0]) else _bounds_host
+    return compute(statistics, scales, limit)
 
 
-def _summary_host(profile: Profile, scale: np.ndarray, top: int) -> tuple[float, float, np.ndarray, Side]:
-    """Upper bounds of Σ|a'| and of log2 Σa'² for all usable rows, the counts that all reach, and the rows."""
-    usable, count = profile.rows.usable, len(scale)
-    side = Side(np.zeros(count), np.zeros(count, np.int32), scale.copy(), np.zeros(count, np.int32))
-    if not usable.any():
-        return 0.0, 0.0, np.full(OCTAVES, profile.length), side
-    rows, scale = profile.rows[usable], scale[usable]
-    height = rows.exponent + scale  # bits of the largest integer of each row
-    total = np.ldexp(rows.total.astype(np.float64), height - BITS)
-    log2_square = max(0.0, (np.log2(rows.square) + 2.0 * (height - BITS)).max())
-    s = profile.segments
-    at_least = _at_least(s.exponent[:, usable] + scale, s.counts[..., usable], top)
-    wanted = np.minimum(math.isqrt(profile.length), np.maximum(1, (at_least[-1] + 1) // 2))
+def _bounds_host(
+    statistics: tuple[RowStatistics, RowStatistics], scales: tuple[np.ndarray, np.ndarray], limit: NormLimit
+) -> PendingBounds:
+    length = statistics[0].length
+    of_operands = [_operand_host(x, s, limit.bits // 2) for x, s in zip(statistics, scales, strict=True)]
+    totals, squares, (left, right), rows = zip(*of_operands, strict=True)
+    nonfinite = any((x.exponent == NONFINITE).any() for x in statistics)
+    bounds = Bounds(nonfinite, totals, squares, _octave_sums(left, right, length), length)
+    return PendingBounds(rows, lambda: bounds)
+
+
+def _operand_host(
+    statistics: RowStatistics, scale: np.ndarray, top: int
+) -> tuple[float, float, np.ndarray, RowBounds]:
+    """Upper bounds of Σ|a'| and of log2 Σa'² for all rows, counts that all reach, and the rows' bounds."""
+    summed, count, length = statistics.finite_nonzero, len(scale), statistics.length
+    rows = RowBounds(np.zeros(count), np.zeros(count, np.int32), scale.copy(), np.zeros(count, np.int32))
+    if not summed.any():
+        return 0.0, 0.0, np.full(OCTAVES, length), rows
+    scale = scale[summed]
+    exponent = statistics.exponent[summed] + scale  # of the largest integer of each row
+    total = np.ldexp(statistics.total[summed].astype(np.float64), exponent - BITS)
+    log2_square = max(0.0, (np.log2(statistics.square[summed]) + 2.0 * (exponent - BITS)).max())
+    at_least = _at_least(exponent, statistics.counts[:, summed], top)
+    wanted = np.minimum(math.isqrt(length), np.maximum(1, (at_least[-1] + 1) // 2))
     octave = top - (at_least >= wanted).argmax(axis=0)  # they reach 2**octave
-    lift = octave - (LARGEST.bit_length() - 1)
-    for known, values in (
-        (side.total, total),
-        (side.height, height),
-        (side.window, scale - lift),
-        (side.lift, lift),
-    ):
-        known[usable] = values
-    return float(total.max()), float(log2_square), at_least.min(axis=1), side
+    offset = octave - (LARGEST.bit_length() - 1)
+    rows.total[summed], rows.largest_exponent[summed] = total, exponent
+    rows.truncation_scale[summed], rows.scale_offset[summed] = scale - offset, offset
+    return float(total.max()), float(log2_square), at_least.min(axis=1), rows
 
 
-def _at_least(height: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:
-    """How many scaled magnitudes of each row are at least 2**(top - d), for d = 0, 1, …: (OCTAVES, r).
-
-    From the scaled exponents of its segments, and their counts.
-    """
-    words = counts.transpose(1, 0, 2)
-    counts = np.concatenate([words >> COUNT_BITS * i & ((1 << COUNT_BITS) - 1) for i in range(3)])
-    found = np.zeros((OCTAVES, height.shape[1]), np.int64)
-    for bits in np.unique(height[(counts != 0).any(axis=0)]):  # few, unless the numbers spread far
-        here = np.einsum("isr,sr->ir", counts, (height == bits).astype(counts.dtype))
-        # Segments of that height count magnitudes from 2**(bits - 1 - q): look up the largest such q.
-        level = bits - 1 - (top - np.arange(OCTAVES))
-        index = np.where(level < FINE, level, FINE - 1 + (level - (FINE - 1)) // STEP)
-        found[level >= 0] += here[np.minimum(index[level >= 0], len(LEVELS) - 1)]
-    return found
+def _at_least(exponent: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:
+    """How many scaled magnitudes of each row are at least 2**(top - d), for d = 0, 1, …: (OCTAVES, r)."""
+    # Magnitudes are counted from 2**(exponent - 1 - q): look up the largest such q.
+    octave = exponent - 1 - (top - np.arange(OCTAVES)[:, None])
+    index = np.where(octave < FINE, octave, FINE - 1 + (octave - (FINE - 1)) // STEP)
+    found = np.take_along_axis(counts, np.clip(index, 0, len(LEVELS) - 1), axis=0)
+    return np.where(octave >= 0, found, 0)
 
 
 def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> list[float]:
-    """`Evidence.sums` from the counts: if N elements reach x, and M reach y, N + M - length products x·y."""
+    """`Bounds.sums` from the counts."""
     overlap = np.maximum(np.add.outer(a, b) - length, 0).ravel()
     terms = np.bincount(np.add.outer(_OFFSETS, _OFFSETS).ravel(), overlap, 10 * _SUMS)
     # Fewer than 2**11 counts below 2**32, times ten powers of two: a float64 holds each sum.
     return (terms * 2.0 ** -np.arange(10 * _SUMS)).reshape(_SUMS, 10).sum(axis=1).tolist()
 
 
+class ScaledRows(Struct):
+    """The scales of an operand, and where its `RowBounds` go."""
+
+    _fields_ = (
+        ("scale", ctypes.c_void_p),
+        ("total", ctypes.c_void_p),
+        ("largest_exponent", ctypes.c_void_p),
+        ("truncation_scale", ctypes.c_void_p),
+        ("scale_offset", ctypes.c_void_p),
+    )
+
+
 _CONSTANTS: dict[str, Any] = {
-    **FOLD_CONSTANTS,
-    **SEGMENT_CONSTANTS,
+    **STATISTICS_CONSTANTS,
     "OCTAVES": OCTAVES,
     "MAGNITUDE_BITS": LARGEST.bit_length(),
     "SUMS": _SUMS,
     "WARPS": 22,
-    "BATCH": 8,
 }
 
-_SUMMARIZE = Kernel(
-    "summarize",
-    Path(__file__).with_name("counting.cu"),
-    (_CONSTANTS,),
+_COUNTING_BOUND = Kernel(
+    "counting_bound", Path(__file__).with_suffix(".cu"), (_CONSTANTS,), (Rows, ScaledRows)
 )
 
 
-def _gather_device(
-    profiles: tuple[Profile, Profile], limit: NormLimit, scales: tuple[Array, Array] | None
-) -> Reading:
-    cupy, length = namespace(profiles[0].segments.exponent), profiles[0].length
-    found, message = cupy.zeros(2 * (3 + OCTAVES) + 1, cupy.uint64), Message(5 + _SUMS)
-    rows = [p.segments.exponent.shape[1] for p in profiles]
-    sides = _rows_of(rows[0], cupy), _rows_of(rows[1], cupy)
+def _bounds_device(
+    statistics: tuple[RowStatistics, RowStatistics], scales: tuple[Array, Array], limit: NormLimit
+) -> PendingBounds:
+    cupy, length = namespace(scales[0]), statistics[0].length
+    found, readback = cupy.zeros(2 * (3 + OCTAVES) + 1, cupy.uint64), Readback(5 + _SUMS)
+    rows = _empty_rows(len(scales[0]), cupy), _empty_rows(len(scales[1]), cupy)
     arguments: list[Any] = []
-    for p, given, side, r in zip(profiles, scales or (found, found), sides, rows, strict=True):
-        s = p.segments
-        arguments += [s.exponent, s.total, s.square, s.counts, given]
-        arguments += [side.total, side.height, side.window, side.lift, np.int32(r)]
-    blocks = sum(-(-r // 32) for r in rows)
-    count = len(profiles[0].segments.exponent)
-    sizes = np.int32(count), np.int64(length), np.int32(math.isqrt(length))
-    limits = np.int32(limit.bits), np.int32(limit.thirtyseconds)
-    ending = *limits, np.int32(scales is not None), found, message.address
-    _SUMMARIZE((blocks,), (32 * _CONSTANTS["WARPS"],), (*arguments, *sizes, *ending), **_CONSTANTS)
-    message.send()
-    return Reading(sides, lambda: Evidence.of(message.wait(), length))
+    for x, scale, of_rows in zip(statistics, scales, rows, strict=True):
+        arguments += [rows_of(x), ScaledRows(scale=scale, **vars(of_rows))]
+    blocks = sum(-(-len(scale) // 32) for scale in scales)
+    sizes = np.int64(length), np.int32(math.isqrt(length)), np.int32(limit.bits // 2)
+    _COUNTING_BOUND(
+        (blocks,), (32 * _CONSTANTS["WARPS"],), (*arguments, *sizes, found, readback.address), **_CONSTANTS
+    )
+    readback.send()
+    return PendingBounds(rows, lambda: Bounds.of(readback.wait(), length))
 
 
-def _rows_of(count: int, xp: ModuleType) -> Side:
-    """Room for what becomes known of so many rows."""
-    return Side(xp.empty(count, xp.float64), *(xp.empty(count, xp.int32) for _ in range(3)))
+def _empty_rows(count: int, xp: Any) -> RowBounds:
+    return RowBounds(xp.empty(count, xp.float64), *(xp.empty(count, xp.int32) for _ in range(3)))

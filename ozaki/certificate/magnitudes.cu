@@ -3,30 +3,28 @@
 /* Bytes of a run are stored at once. */
 struct alignas(sizeof(WORD) == 1 ? RUN : sizeof(WORD)) Words { WORD word[RUN]; };
 
-/* _split_host */
+/* `_split_host` */
 extern "C" __global__ void __launch_bounds__(THREADS)
-magnitudes(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
-           const int *windows, WORD *out, int padded_rows, int padded_columns) {
-    const Operand x(x0, x1, row_stride, column_stride, rows, columns);
+magnitudes(StridedParts x, const int *scales, WORD *out, int padded_rows, int padded_columns) {
     const Tile at(padded_rows, padded_columns);
     __shared__ Staged staged;
     staged.fill(at, x);
     const int local = threadIdx.x * RUN / DEPTH, place = threadIdx.x * RUN % DEPTH;
     const int row = at.first_row + local, column = at.first_column + place;
     if (row >= padded_rows || column >= padded_columns) return;
-    const int window = row < rows ? windows[row] : DISCARD, count = min(RUN, padded_columns - column);
-    const int depths[] = {DEPTHS};
+    const int base = row < x.rows ? scales[row] : NONFINITE_ROW, count = min(RUN, padded_columns - column);
+    const int levels[] = {LEVELS};
 #pragma unroll
-    for (int d = 0; d < sizeof(depths) / sizeof(int); d++) {
-        const Scale scale(window == DISCARD ? 0 : min(window + depths[d], FURTHEST));
+    for (int d = 0; d < sizeof(levels) / sizeof(int); d++) {
+        const Scale scale(base == NONFINITE_ROW ? 0 : min(base + levels[d], FURTHEST));
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
             Words words;
 #pragma unroll
             for (int j = 0; j < RUN; j += 2) {
                 const double2 pair = staged.pair(part, local, place + j);
-                words.word[j] = window == DISCARD ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.x)));
-                words.word[j + 1] = window == DISCARD ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.y)));
+                words.word[j] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.x)));
+                words.word[j + 1] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.y)));
             }
             WORD *const to = out + ((i64)(d * PARTS + part) * padded_rows + row) * padded_columns + column;
             if (sizeof(WORD) == 1 && ALIGNED) *(Words *)to = words;

@@ -1,9 +1,9 @@
-"""Magnitudes in seven bits, and their products: what the second stage of the certificate looks at.
+"""Magnitudes in seven bits, and their products: what the pairwise bound is made of.
 
-    |x| is at least min(127, floor(|x|·2**(w + d)))·2**(-w - d)
+    |x| is at least min(127, floor(|x|·2**(s + d)))·2**(-s - d)
 
-with w, the *window* of its row, and a *depth* d. What is larger than the window is taken as its upper
-end, not as the large number it is: that keeps sums exact in int32, and still from below.
+with s, the *truncation scale* of its row, and a *level* d. What is larger than 127 there is taken as 127, not
+as the large number it is: that keeps sums exact in int32, and still from below.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import contiguous_rows, empty_beside, over_rows, scale_rows, scratch
-from multiword.runtime.tiles import operand_layout, tile_count
-from ozaki.residues.system import INT8_DEPTH
-from ozaki.scaling.scales import DISCARD, zero_discarded
+from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
+from ozaki.residues.system import INT8_K_BLOCK
+from ozaki.scaling.scales import NONFINITE_ROW, zero_nonfinite
 
 LARGEST = 127
 """The largest magnitude."""
 
 NONZERO = 1 << 12
-"""The depth at which every number but 0 is taken as LARGEST."""
+"""The level at which every number but 0 is taken as LARGEST."""
 
 _FURTHEST = 2046
 """Beyond it, a shift makes any number but 0 LARGEST, and is no longer two powers of two."""
@@ -37,50 +37,48 @@ _EXACT = 1 << 38
 
 
 class Magnitudes:
-    """Products of magnitudes at some depths, as `in_panels` computes them; windows are its scales.
+    """Products of magnitudes at some levels, as `in_panels` computes them; the scales are truncation scales.
 
-    Words are (depths, parts, r', k') arrays. Products are (parts, depths, m', n'): the real part of AB
+    Words are (levels, parts, r', k') arrays. Products are (parts, levels, m', n'): the real part of AB
     sums the products of like parts, the imaginary part those of unlike ones.
     """
 
     name = "magnitudes"
     system = None
 
-    def __init__(self, depths: tuple[int, ...], parts: int, engine: Engine) -> None:
-        self.word = "fp64" if engine.name == "host" or "int8" not in engine.products else "int8"
-        self.depth = _EXACT if self.word == "fp64" else INT8_DEPTH // parts
-        self._depths, self._parts = depths, parts
+    def __init__(self, levels: tuple[int, ...], parts: int, word: str) -> None:
+        self.word = word
+        self.k_block = _EXACT if word == "fp64" else INT8_K_BLOCK // parts
+        self._levels, self._parts = levels, parts
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
         """The magnitudes of an operand's parts, of either side."""
         del side
         rows, columns = (padded(size, padding) for size in parts[0].shape)
-        shape = len(self._depths), len(parts), rows, columns
+        shape = len(self._levels), len(parts), rows, columns
         out = empty_beside(parts[0], shape, get_product(self.word).word)
-        (_split_device if is_cupy(out) else _split_host)(parts, scale, self._depths, out)
+        (_split_device if is_cupy(out) else _split_host)(parts, scale, self._levels, out)
         return out
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
         """The products, added to those of other parts of the inner dimension."""
         count, parts, m, _ = a.shape
         out = empty_beside(a, (parts, count, m, b.shape[2]), get_product(self.word).result)
-        for image, depth, part in product(range(parts), range(count), range(parts)):
-            left, right = a[depth, part], b[depth, (part + image) % parts]
-            engine.multiply(self.word, left, right, out=out[image, depth], beta=float(part > 0))
+        for component, level, part in product(range(parts), range(count), range(parts)):
+            left, right = a[level, part], b[level, (part + component) % parts]
+            engine.multiply(self.word, left, right, out=out[component, level], beta=float(part > 0))
         return out if earlier is None else earlier.astype(np.float64, copy=False) + out
 
     def operand_bytes(self) -> int:
         """Bytes for each element of an operand."""
-        return len(self._depths) * self._parts * get_product(self.word).word.itemsize
+        return len(self._levels) * self._parts * get_product(self.word).word.itemsize
 
     def product_bytes(self) -> int:
         """Bytes for each element of the result, which is float64 where the inner dimension is cut."""
-        return len(self._depths) * self._parts * 8
+        return len(self._levels) * self._parts * 8
 
 
-def _split_host(
-    parts: list[np.ndarray], window: np.ndarray, depths: tuple[int, ...], out: np.ndarray
-) -> None:
+def _split_host(parts: list[np.ndarray], scale: np.ndarray, levels: tuple[int, ...], out: np.ndarray) -> None:
     rows, columns = parts[0].shape
     out[:, :, rows:] = 0
     out[..., columns:] = 0
@@ -89,10 +87,10 @@ def _split_host(
         x, y = scratch("magnitudes", (2, block.stop - block.start, columns))
         for part, numbers in enumerate(parts):
             np.abs(contiguous_rows(numbers, block, x), out=x)
-            scale = zero_discarded(x, window[block])
-            for d, depth in enumerate(depths):
+            shift = zero_nonfinite(x, scale[block])
+            for d, level in enumerate(levels):
                 np.copyto(y, x)
-                scale_rows(y, np.minimum(scale + depth, _FURTHEST))
+                scale_rows(y, np.minimum(shift + level, _FURTHEST))
                 np.minimum(np.floor(y, out=y), LARGEST, out=y)
                 np.copyto(out[d, part, block, :columns], y, casting="unsafe")
 
@@ -105,23 +103,23 @@ _WORDS: dict[str, dict[str, Any]] = {
 }
 
 
-def _constants(word: str, parts: int, depths: tuple[int, ...]) -> dict[str, Any]:
+def _constants(word: str, parts: int, levels: tuple[int, ...]) -> dict[str, Any]:
     run = _WORDS[word]["RUN"] // parts
     return {
         **_WORDS[word],
         "RUN": run,
         "LANES": 16 // parts,
         "PARTS": parts,
-        "DEPTHS": ",".join(map(str, depths)),
+        "LEVELS": ",".join(map(str, levels)),
         "LARGEST": LARGEST,
         "FURTHEST": _FURTHEST,
-        "DISCARD": DISCARD,
+        "NONFINITE_ROW": NONFINITE_ROW,
     }
 
 
 _MAGNITUDES = Kernel(
     "magnitudes",
-    Path(__file__).with_name("magnitudes.cu"),
+    Path(__file__).with_suffix(".cu"),
     tuple(
         {**_constants(word, parts, (0, NONZERO)), "ALIGNED": aligned}
         | {"ALONG_K": along, "UNIT": 1, "REAL": t}
@@ -132,14 +130,14 @@ _MAGNITUDES = Kernel(
         )
         for along in (0, 1)
     ),
+    (StridedParts,),
 )
 
 
-def _split_device(parts: list[Array], window: Array, depths: tuple[int, ...], out: Array) -> None:
-    strides, layout = operand_layout(parts[0])
+def _split_device(parts: list[Array], scale: Array, levels: tuple[int, ...], out: Array) -> None:
+    operand, layout = strided_parts(parts)
     padded_rows, padded_columns = out.shape[2:]
-    constants = {**_constants(out.dtype.name, len(parts), depths), **layout}
+    constants = {**_constants(out.dtype.name, len(parts), levels), **layout}
     constants["ALIGNED"] = int(padded_columns % constants["RUN"] == 0)
-    sizes = (*map(np.int64, strides), *map(np.int32, parts[0].shape))
-    arguments = (parts[0], parts[-1], *sizes, window, out, np.int32(padded_rows), np.int32(padded_columns))
+    arguments = (operand, scale, out, np.int32(padded_rows), np.int32(padded_columns))
     _MAGNITUDES((tile_count(constants, padded_rows, padded_columns),), (256,), arguments, **constants)

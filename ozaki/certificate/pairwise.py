@@ -1,66 +1,66 @@
-"""The second stage's look at all pairs of a row and a column: |A||B| of each, from below."""
+"""The pairwise bound: |A||B| of each pair of a row and a column, from below."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from multiword.engines import Engine
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.kernels import Kernel
-from multiword.runtime.readback import Message
-from ozaki.certificate.counting import Side
-from ozaki.certificate.magnitudes import LARGEST, NONZERO, Magnitudes
-from ozaki.operand import Operand
-from ozaki.schemes import in_panels
+from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.readback import Readback
+from ozaki.certificate.counting import RowBounds
+from ozaki.certificate.magnitudes import LARGEST, NONZERO
 
-QUICK, THOROUGH = (0,), (0, 7, 14, 21, NONZERO)
-"""The depths of a look at most numbers that count, and of one at pairs that have few of those in common."""
+ONE_LEVEL, SEVERAL_LEVELS = (0,), (0, 7, 14, 21, NONZERO)
+"""The levels that see most numbers that count, and those for pairs that have few of those in common."""
 
 SLACK = 1 - 2.0**-50
 """More than the rounding of a truncation."""
 
 PAIRS_AT_ONCE = 1 << 18
-"""Pairs that the host looks at together."""
+"""Pairs that the host compares together."""
 
-Found = tuple[float, float]
+PairwiseBound = tuple[float, float]
 """The largest T / |A||B| of all pairs, and the largest of that over the pair's tolerance."""
 
 
-def look(
-    a: Operand,
-    b: Operand,
-    sides: tuple[Side, Side],
-    depths: tuple[int, ...],
-    engine: Engine,
-    workspace: int,
-) -> Callable[[], Found]:
-    """Look at all pairs of scaled rows and columns; what has been found, when it is asked for.
+Multiply = Callable[[tuple[Array, Array], Callable[[Array, slice, slice], None]], None]
+"""multiply(scales, use) multiplies magnitudes and calls use(products, rows, columns) for every panel."""
 
-    The last depth may be NONZERO: then the terms of each pair that are not 0 are counted, and no others
+
+def pairwise_bound(
+    rows: tuple[RowBounds, RowBounds], levels: tuple[int, ...], length: int, multiply: Multiply
+) -> Callable[[], PairwiseBound]:
+    """Compare all pairs of scaled rows and columns; the bound, when it is asked for.
+
+    The last level may be NONZERO: then the terms of each pair that are not 0 are counted, and no others
     are rounded.
     """
-    scheme = Magnitudes(depths, len(a.parts), engine)
-    found, message = namespace(a.matrix).zeros(3), Message(2) if is_cupy(a.matrix) else None
-    raise_found = _raise_host if message is None else partial(_raise_device, message)
+    on_device = is_cupy(rows[0].total)
+    largest = namespace(rows[0].total).zeros(3)
+    readback = Readback(2) if on_device else None
 
-    def use(y: Array, rows: slice, columns: slice) -> None:
-        raise_found(y, (sides[0][rows], sides[1][columns]), depths, a.length, found)
+    def use(y: Array, panel_rows: slice, columns: slice) -> None:
+        panel = rows[0][panel_rows], rows[1][columns]
+        if readback is None:
+            _raise_host(y, panel, levels, length, largest)
+        else:
+            _raise_device(readback, y, panel, levels, length, largest)
 
-    in_panels(scheme, a, b, (sides[0].window, sides[1].window), engine, workspace, use)
-    if message is None:
-        return lambda: (float(found[0]), float(found[1]))
-    message.send()
+    multiply((rows[0].truncation_scale, rows[1].truncation_scale), use)
+    if readback is None:
+        return lambda: (float(largest[0]), float(largest[1]))
+    readback.send()
 
-    def told() -> Found:
-        error, ratio = message.wait()
+    def wait() -> PairwiseBound:
+        error, ratio = readback.wait()
         return error, ratio
 
-    return told
+    return wait
 
 
 def tolerance(terms: Array) -> Array:
@@ -69,32 +69,58 @@ def tolerance(terms: Array) -> Array:
 
 
 def _raise_host(
-    y: np.ndarray, sides: tuple[Side, Side], depths: tuple[int, ...], length: int, found: np.ndarray
+    y: np.ndarray,
+    rows: tuple[RowBounds, RowBounds],
+    levels: tuple[int, ...],
+    length: int,
+    largest: np.ndarray,
 ) -> None:
-    """Raise `found` to what these pairs show.
+    """Raise `largest` to what these pairs show.
 
         T = (Σ|a'| + Σ|b'|)/2 + terms/4
 
     with sums over the terms of the pair where those are counted.
     """
-    a, b = sides
+    a, b = rows
     step = max(1, PAIRS_AT_ONCE // len(b.total))
     for i in range(0, len(a.total), step):
-        rows = slice(i, min(i + step, len(a.total)))
-        of_a, of_b, terms = a.total[rows, None], b.total[None], np.float64(length)
+        part = slice(i, min(i + step, len(a.total)))
+        of_a, of_b, terms = a.total[part, None], b.total[None], np.float64(length)
         real = (of_a > 0) & (of_b > 0)
-        for image in y:
-            sums = image[:, rows, : len(b.total)].astype(np.float64, copy=False)
-            if depths[-1] == NONZERO:
+        for component in y:
+            sums = component[:, part, : len(b.total)].astype(np.float64, copy=False)
+            if levels[-1] == NONZERO:
                 terms, sums = sums[-1] / LARGEST**2, sums[:-1]
-                of_a = np.minimum(a.total[rows, None], np.ldexp(terms, a.height[rows, None]))
-                of_b = np.minimum(b.total[None], np.ldexp(terms, b.height))
-            lower = np.max([s * 4.0**-d for s, d in zip(sums, depths, strict=False)], axis=0)
-            lower = np.ldexp(lower * SLACK, a.lift[rows, None] + b.lift)
+                of_a = np.minimum(a.total[part, None], np.ldexp(terms, a.largest_exponent[part, None]))
+                of_b = np.minimum(b.total[None], np.ldexp(terms, b.largest_exponent))
+            lower = np.max([s * 4.0**-d for s, d in zip(sums, levels, strict=False)], axis=0)
+            lower = np.ldexp(lower * SLACK, a.scale_offset[part, None] + b.scale_offset)
             truncation = (of_a + of_b) / 2 + terms / 4
             relative = np.where(real & (terms > 0), truncation / lower, 0.0)
-            found[0] = max(found[0], relative.max())
-            found[1] = max(found[1], (relative / tolerance(np.maximum(terms, 1.0))).max())
+            largest[0] = max(largest[0], relative.max())
+            largest[1] = max(largest[1], (relative / tolerance(np.maximum(terms, 1.0))).max())
+
+
+class Products(Struct):
+    """Products of magnitudes of a panel: (levels, m, n), strides in elements."""
+
+    _fields_ = (
+        ("products", ctypes.c_void_p),
+        ("row_stride", ctypes.c_longlong),
+        ("level_stride", ctypes.c_longlong),
+        ("rows", ctypes.c_int),
+        ("columns", ctypes.c_int),
+    )
+
+
+class PanelRows(Struct):
+    """The `RowBounds` of a panel that its pairs are compared by."""
+
+    _fields_ = (
+        ("total", ctypes.c_void_p),
+        ("largest_exponent", ctypes.c_void_p),
+        ("scale_offset", ctypes.c_void_p),
+    )
 
 
 ROWS = 16
@@ -102,31 +128,46 @@ ROWS = 16
 
 _CONSTANTS: dict[str, Any] = {"LARGEST": LARGEST, "ROWS": ROWS}
 
-_PAIR_ERRORS = Kernel(
-    "pair_errors",
-    Path(__file__).with_name("pairwise.cu"),
+_PAIRWISE_BOUND = Kernel(
+    "pairwise_bound",
+    Path(__file__).with_suffix(".cu"),
     tuple(
-        {**_CONSTANTS, "PRODUCT": t, "COUNTED": counted, "DEPTHS": depths, "COUNT": count}
-        for t, counted, depths, count in (("int", 0, "0", 1), ("double", 1, "0,7,14,21", 4))
+        {**_CONSTANTS, "PRODUCT": t, "COUNTED": counted, "LEVELS": levels, "COUNT": count}
+        for t, counted, levels, count in (("int", 0, "0", 1), ("double", 1, "0,7,14,21", 4))
     ),
+    (Products, PanelRows),
 )
 
 
 def _raise_device(
-    message: Message, y: Array, sides: tuple[Side, Side], depths: tuple[int, ...], length: int, found: Array
+    readback: Readback,
+    y: Array,
+    rows: tuple[RowBounds, RowBounds],
+    levels: tuple[int, ...],
+    length: int,
+    largest: Array,
 ) -> None:
-    counted = depths[-1] == NONZERO
-    depths = depths[: len(depths) - counted]
+    counted = levels[-1] == NONZERO
+    levels = levels[: len(levels) - counted]
     constants = {
         **_CONSTANTS,
         "PRODUCT": "int" if y.dtype == np.int32 else "double",
         "COUNTED": int(counted),
-        "DEPTHS": ",".join(map(str, depths)),
-        "COUNT": len(depths),
+        "LEVELS": ",".join(map(str, levels)),
+        "COUNT": len(levels),
     }
-    m, n = (len(side.total) for side in sides)
-    arrays = [x for side in sides for x in (side.total, side.height, side.lift)]
-    sizes = np.int64(y.shape[3]), np.int64(y.shape[2] * y.shape[3]), np.int32(m), np.int32(n)
-    for image in y:
-        arguments = (image, *sizes, np.int64(length), *arrays, found, message.address)
-        _PAIR_ERRORS((-(-n // 256) * -(-m // ROWS),), (256,), arguments, **constants)
+    m, n = (len(x.total) for x in rows)
+    panel_rows = [
+        PanelRows(total=x.total, largest_exponent=x.largest_exponent, scale_offset=x.scale_offset)
+        for x in rows
+    ]
+    for component in y:
+        products = Products(
+            products=component,
+            row_stride=y.shape[3],
+            level_stride=y.shape[2] * y.shape[3],
+            rows=m,
+            columns=n,
+        )
+        arguments = (products, *panel_rows, np.int64(length), largest, readback.address)
+        _PAIRWISE_BOUND((-(-n // 256) * -(-m // ROWS),), (256,), arguments, **constants)

@@ -78,7 +78,7 @@ def cancelling(m: int = 60, k: int = 400, n: int = 60) -> tuple[np.ndarray, np.n
 
 
 def hidden(m: int = 60, k: int = 300, n: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    """2**60·X·Y + R·Z - 2**60·X·Y, the product being R·Z, which double precision cannot see."""
+    """2**60·X·Y + R·Z - 2**60·X·Y: the product is R·Z, which sums in double precision lose."""
     x, r = integers(7, (m, k // 3), 52), integers(8, (m, k // 3), 52)
     y, z = integers(9, (k // 3, n), 52), integers(10, (k // 3, n), 52)
     return np.concatenate([2.0**60 * x, r, -(2.0**60) * x], axis=1), np.concatenate([y, z, y])
@@ -94,14 +94,14 @@ CASES: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
 
 def error(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
     """Return max |C - AB| / max |AB|; A, B hold integers, AB and the difference are exact."""
-    exact = _whole(a) @ _whole(b)
+    exact = _as_integers(a) @ _as_integers(b)
     numerators, denominators = zip(*(float(x).as_integer_ratio() for x in c.ravel()), strict=True)
     scale = max(denominators)  # powers of two, all of them
     found = np.array([p * (scale // q) for p, q in zip(numerators, denominators, strict=True)], object)
     return float(np.abs(found.reshape(c.shape) - scale * exact).max() / (scale * np.abs(exact).max()))
 
 
-def _whole(x: np.ndarray) -> np.ndarray:
+def _as_integers(x: np.ndarray) -> np.ndarray:
     return np.array([int(v) for v in x.ravel()], object).reshape(x.shape)
 
 
@@ -129,15 +129,16 @@ def demo(console: Console) -> bool:
     table.add_row(f"milliseconds, n = {_TIMED}", *(f"{1e3 * _seconds(name):.0f}" for name in products))
     console.print(table)
     console.print(
-        "fp64: certified relative to |A||B|, as a DGEMM is judged; exact: every element correctly rounded.",
+        "fp64: error certified relative to |A||B|, below a DGEMM's bound; "
+        "exact: every element correctly rounded.",
         soft_wrap=True,
     )
     right = True
     for accuracy, expected in FINGERPRINTS.items():
         found = combined_fingerprint(products[accuracy])
         right &= found == expected
-        verdict = "as on every machine" if found == expected else f"NOT the expected {expected}"
-        console.print(f"fingerprint of {accuracy:<6} {found}  ({verdict})", highlight=False)
+        comment = "as on every machine" if found == expected else f"NOT the expected {expected}"
+        console.print(f"fingerprint of {accuracy:<6} {found}  ({comment})", highlight=False)
     return right
 
 

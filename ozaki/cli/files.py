@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from multiword.engines import Engine, get_engine
 from multiword.runtime.arrays import Array, import_cupy
 from ozaki.api import accurate_dgemm, accurate_zgemm, plan
+from ozaki.cli.output import OutputFile
 from ozaki.fingerprints import fingerprint
 
 
@@ -36,7 +35,7 @@ class Observed:
         alpha: float = 1.0,
         beta: float = 0.0,
     ) -> Array:
-        """As `Engine.multiply`; on the CPU a batch is computed one by one, to show it advance."""
+        """As `Engine.multiply`; on the CPU a batch is computed product by product, to show progress."""
         multiply = self._engine.multiply
         if a.ndim == 3 and out is not None and self.name != "cublas":
             for x, yt, z in zip(a, bt, out, strict=True):
@@ -51,24 +50,23 @@ class Observed:
 def multiply_files(
     first: Path, second: Path, output: Path, options: dict[str, Any], console: Console
 ) -> None:
-    """Multiply the matrices of two .npy files into a third, which appears when it is complete.
+    """Multiply the matrices of two .npy files into a third, which is checked first and written last.
 
     The result is float64, or complex128 if a matrix is complex. `options` are those of
     `accurate_dgemm`; with the engine "cublas" the matrices are copied to
     the GPU and the result back.
     """
-    if not output.parent.is_dir():
-        raise ValueError(f"{output.parent} is not a directory to write {output.name} to")
+    target = OutputFile(output)
     a, b = load_matrix(first), load_matrix(second)
     if a.shape[1] != b.shape[0]:
-        raise ValueError(f"the shapes do not fit: {first} is {a.shape} and {second} is {b.shape}")
-    engine = get_engine(options.pop("engine", "auto"))
+        raise ValueError(f"inner dimensions differ: {first} is {a.shape}, {second} is {b.shape}")
+    engine = get_engine(options.get("engine", "auto"))
     if engine.name == "cublas":
         a, b = (import_cupy().asarray(x) for x in (a, b))
     start = time.perf_counter()
-    result = _multiply(a, b, engine, options, console)
+    result = _multiply(a, b, options | {"engine": engine}, console)
     seconds = time.perf_counter() - start
-    save(output, result.get() if engine.name == "cublas" else result)
+    target.write(result.get() if engine.name == "cublas" else result)
     size = f"{result.shape[0]} x {result.shape[1]}"
     console.print(
         f"{output}: {size}, {seconds:.2f} s, fingerprint {fingerprint(result)}",
@@ -78,7 +76,10 @@ def multiply_files(
 
 
 def load_matrix(path: Path) -> np.ndarray:
-    """Return the matrix in a .npy file as float64 or complex128; OSError or ValueError if there is none."""
+    """Return the matrix in a .npy file as float64 or complex128, without rounding.
+
+    OSError or ValueError if there is none, or one that these dtypes cannot hold exactly.
+    """
     try:
         x = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -88,25 +89,30 @@ def load_matrix(path: Path) -> np.ndarray:
         raise ValueError(f"{path} is an archive of several arrays; a .npy file with one matrix is needed")
     if x.dtype.kind not in "fciub" or x.ndim != 2:
         raise ValueError(f"{path} must hold a matrix of numbers, but it holds {x.dtype} of shape {x.shape}")
-    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)
+    dtype = np.dtype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    if x.dtype.kind in "fc" and x.dtype.itemsize > dtype.itemsize:
+        raise ValueError(
+            f"{path} holds {x.dtype}, which {dtype} cannot hold exactly; save it as {dtype}, with"
+            f" np.save(name, x.astype(np.{dtype}))"
+        )
+    converted = x.astype(dtype, copy=False)
+    if x.dtype.kind in "iu" and x.dtype.itemsize > 4 and not _same_integers(x, converted):
+        raise ValueError(
+            f"{path} holds integers of more than 53 bits, which {dtype} cannot hold exactly;"
+            f" save it as {dtype}, with np.save(name, x.astype(np.{dtype})), to have them rounded"
+        )
+    return converted
 
 
-def save(path: Path, x: np.ndarray) -> None:
-    """Write a .npy file under this very name; an older file stays until the new one is complete."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            np.save(stream, x)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # as an ordinary new file; mkstemp's is private
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+def _same_integers(x: np.ndarray, converted: np.ndarray) -> bool:
+    """Whether 64-bit integers were converted to float64 without rounding."""
+    high, low = x >> 32, x & 0xFFFFFFFF  # x = 2**32·high + low
+    # NumPy would round x again to compare it. This difference is exact.
+    return bool((converted - np.ldexp(high.astype(np.float64), 32) == low).all())
 
 
-def _multiply(a: Array, b: Array, engine: Engine, options: dict[str, Any], console: Console) -> Array:
+def _multiply(a: Array, b: Array, options: dict[str, Any], console: Console) -> Array:
+    """The product; on a terminal with its progress."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -118,10 +124,10 @@ def _multiply(a: Array, b: Array, engine: Engine, options: dict[str, Any], conso
         task = progress.add_task("planning", total=None)
         total = 1
         if a.size and b.size:
-            steps = plan(a, b, engine=engine, **options)
-            console.print(str(steps), highlight=False, soft_wrap=True)
-            total = steps.products * a.size * b.shape[1]
+            planned = plan(a, b, **options)
+            console.print(str(planned), highlight=False, soft_wrap=True)
+            total = planned.products * a.size * b.shape[1]
         progress.update(task, description="multiplying", total=total)
-        observed = Observed(engine, lambda done: progress.advance(task, done))
-        face = accurate_zgemm if "c" in (a.dtype.kind, b.dtype.kind) else accurate_dgemm
-        return face(a, b, engine=observed, **options)
+        observed = Observed(options["engine"], lambda done: progress.advance(task, done))
+        gemm = accurate_zgemm if "c" in (a.dtype.kind, b.dtype.kind) else accurate_dgemm
+        return gemm(a, b, **options | {"engine": observed})

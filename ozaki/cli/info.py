@@ -19,11 +19,11 @@ EXTRAS = {
     "examples": ("matplotlib",),
     "test": ("pytest", "hypothesis", "flint", "threadpoolctl"),
 }
-"""Modules that the extras bring, apart from the GPU's."""
+"""Modules that the extras install, apart from those for a GPU."""
 
 
 def libraries() -> dict[str, str]:
-    """Versions of what computes here, by name."""
+    """Versions of the libraries that compute here, by name."""
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     found = {
         "ozaki-multiword": _version("ozaki-multiword"),
@@ -48,7 +48,7 @@ def engines() -> dict[str, tuple[bool, str]]:
                 found[name] = (False, "no NVIDIA GPU was found, or its driver is too old")
             else:
                 found[name] = (True, ", ".join(p for p in PRODUCTS if p in engine.products) + " products")
-        except Exception as error:  # a broken installation fails in ways of its own: show, don't stop
+        except Exception as error:  # a broken installation can raise anything: show it and go on
             found[name] = (False, _first_line(error))
     return found
 
@@ -68,7 +68,7 @@ def devices() -> list[str]:
 
 
 def missing() -> list[str]:
-    """What is not here, in plain words, and the command that brings it."""
+    """What is missing, in plain words, and the command that installs it."""
     found = []
     gpu = f"{_install('cuda13')}\n(or [cuda12], if nvidia-smi shows a CUDA version below 13)"
     if not find_spec("cupy"):
@@ -110,7 +110,7 @@ def _version(distribution: str) -> str:
 
 
 def _install(extra: str) -> str:
-    """The command that brings an extra: by name where the package is installed, else from its source tree."""
+    """The command that installs an extra, by name if the package is installed, else from its source tree."""
     installed = not _version("ozaki-multiword").startswith("not installed")
     return f"pip install '{'ozaki-multiword' if installed else '.'}[{extra}]'"
 
@@ -118,7 +118,7 @@ def _install(extra: str) -> str:
 def _attempt(query: Any) -> str:
     try:
         return str(query())
-    except Exception as error:  # as above: an unusable library is a finding, not a failure
+    except Exception as error:  # as above: an unusable library is reported
         return f"unusable: {_first_line(error)}"
 
 

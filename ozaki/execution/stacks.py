@@ -1,6 +1,6 @@
-"""Products of many small matrices at once: measured, split and put together as if they were one.
+"""Products of many small matrices at once: one pipeline for all, as if they were one.
 
-The rows of all left matrices lie one after another, and so do the columns of all right ones. A row's
+The rows of all left matrices lie one below the other, and the columns of all right ones side by side. A row's
 integers depend on that row alone, so they are those of the single products, as long as no product
 asks for wider ones: what holds for all rows and all columns of a stack holds for those of each product.
 """
@@ -12,16 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines import get_product
-from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, device_of, is_cupy, namespace
 from multiword.runtime.memory import padded
-from ozaki.certificate import decision as certificate
-from ozaki.operand import Operand
-from ozaki.plans import Options, Plan, make_plan, measured, norm_plan
-from ozaki.residues.products import reconstruct
-from ozaki.scaling.scales import NORM_LIMITS
-from ozaki.schemes import Residues, whole_bytes
+from ozaki.certificate.decision import certify_by_counting
+from ozaki.execution.panels import whole_bytes
+from ozaki.factor import Factor
+from ozaki.pipeline import Request, ScaledProduct, bounds, execute, norm_scaled, scale
 
 SMALL = 1 << 24
 """Multiplications in a product; larger ones keep a machine busy one by one."""
@@ -33,7 +29,7 @@ COLUMNS = 4
 """Columns of a product are padded to a multiple of this, which cuBLAS asks of int8 operands."""
 
 
-def stacked_products(left: Array, right: Array, dtype: Any, options: Options) -> Array | None:
+def stacked_products(left: Array, right: Array, dtype: Any, request: Request) -> Array | None:
     """Return the (..., m, n) products of (..., m, k) and (..., k, n) stacks of one shape, in a dtype.
 
     None if they are computed one by one: they are large or few, or in slices, or there is an Inf or NaN,
@@ -47,58 +43,40 @@ def stacked_products(left: Array, right: Array, dtype: Any, options: Options) ->
     columns[..., :n, :] = right.swapaxes(-1, -2)
     rows = xp.ascontiguousarray(left, dtype).reshape(-1, m, k)
     with device_of(left), np.errstate(all="ignore"):
-        out = _together(rows, columns.reshape(-1, width, k), options)
+        out = _together(rows, columns.reshape(-1, width, k), request)
     return None if out is None else out[..., :n].reshape(*batch, m, n)
 
 
-def _together(rows: Array, columns: Array, options: Options) -> Array | None:
+def _together(rows: Array, columns: Array, request: Request) -> Array | None:
     """The (s, m, n) products of (s, m, k) rows and (s, n, k) columns, within the workspace."""
     (s, m, k), n = rows.shape, columns.shape[1]
-    a, b = Operand(rows.reshape(s * m, k), 0), Operand(columns.reshape(s * n, k).T, 1)
+    a = Factor(rows.reshape(s * m, k), 0, stack=s)
+    b = Factor(columns.reshape(s * n, k).T, 1, stack=s)
     try:
-        plan = _plan(a, b, options)
-        if plan is None:
+        scaled = _scaled_alike(a, b, request)
+        if scaled is None:
             return None
-        if s * whole_bytes(plan.steps, (m, k, n)) <= options.workspace:
-            return _products(plan, a, b, s, options).reshape(s, m, n)
+        if s * whole_bytes(scaled.scheme, (m, k, n)) <= request.workspace:
+            out = namespace(rows).empty((s * m, n), rows.dtype)
+            execute(scaled, a, b, request, out)
+            return out.reshape(s, m, n)
     except MemoryError:  # one by one they may go in panels
         return None
     if s == 1:
         return None
     halves = slice(s // 2), slice(s // 2, None)
-    parts = [_together(rows[half], columns[half], options) for half in halves]
+    parts = [_together(rows[half], columns[half], request) for half in halves]
     return None if any(part is None for part in parts) else namespace(rows).concatenate(parts)
 
 
-def _plan(a: Operand, b: Operand, options: Options) -> Plan | None:
-    """The plan whose scales are those of every single product, if there is one."""
-    if options.accuracy in NORM_LIMITS:
-        evidence = measured(a, b, options).wait()
-        told = certificate.first_verdict(evidence, FORMATS[str(options.accuracy)])
-        certified = told.bits == 0 and not evidence.nonfinite
-        plan = norm_plan(a, b, options) if certified else None
+def _scaled_alike(a: Factor, b: Factor, request: Request) -> ScaledProduct | None:
+    """The integers, if they are those of every single product."""
+    if request.certified:
+        scaled = norm_scaled(a, b, request)
+        found = bounds(a, b, request, scaled.scales).wait()
+        if found.nonfinite or certify_by_counting(found, request.limits).bits > 0:
+            return None
     else:
-        plan = make_plan(a, b, options, computed=True)
-        plan = None if plan.nonfinite else plan
-    usable = plan is not None and isinstance(plan.steps, Residues) and a.depth <= plan.steps.depth
-    return plan if usable else None
-
-
-def _products(plan: Plan, a: Operand, b: Operand, s: int, options: Options) -> Array:
-    """The (s·m, n) products, one below the other."""
-    xp, steps, engine = namespace(a.matrix), plan.steps, options.engine
-    assert isinstance(steps, Residues)
-    # Rows that pad the whole are left away; what pads the inner dimension stays.
-    words = [
-        steps.split(x.parts, plan.scales[x.side], x.side, engine.padding)[:, :, : x.rows] for x in (a, b)
-    ]
-    shape = *words[0].shape[:2], a.rows, b.rows // s
-    y = xp.empty(shape, get_product(steps.word).result)
-    for image in range(shape[0]):
-        for t in range(shape[1]):
-            *operands, target = (v[image, t].reshape(s, -1, v.shape[3]) for v in (*words, y))
-            engine.multiply(steps.word, *operands, out=target)
-    out = xp.empty(shape[2:], a.matrix.dtype)
-    scales = plan.scales[0], plan.scales[1].reshape(s, -1)
-    reconstruct(y, steps.system, scales, steps.task.target, out)
-    return out
+        scaled, _ = scale(a, b, request)
+    usable = scaled.scheme.name == "residues" and a.k <= scaled.scheme.k_block and not scaled.nonfinite
+    return scaled if usable else None

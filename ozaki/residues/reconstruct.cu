@@ -57,7 +57,7 @@ __device__ double rounded(double (&sum)[DIGITS], const double *__restrict__ tabl
 struct alignas(VECTOR * sizeof(PRODUCT)) Products { PRODUCT column[VECTOR]; };
 
 /* Residues of real numbers to their rounded values: what _reconstruct_host computes. */
-__device__ void assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *y2, long long stride,
+__device__ void reconstructed(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *y2, long long stride,
                          const double *__restrict__ table, const int (&exponent)[VECTOR], int precision,
                          int smallest, double (&result)[VECTOR]) {
     double sum[VECTOR][DIGITS] = {};
@@ -83,26 +83,38 @@ __device__ void assemble(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *y2
     for (int i = 0; i < VECTOR; i++) result[i] = rounded(sum[i], table, exponent[i], precision, smallest);
 }
 
+/* Products of residues, (components, MODULI, m, n), and the system's table; strides in elements. */
+struct ResidueProducts {
+    const PRODUCT *products;
+    long long row_stride, modulus_stride;
+    const double *table;
+};
+
+/* What the integers are scaled by, and the format that they are rounded to. */
+struct Rounding {
+    const int *row_scale, *column_scale;
+    int rows_each, rows, columns, precision, smallest;
+};
+
 extern "C" __global__ void __launch_bounds__(256)
-reconstruct(const PRODUCT *y, long long row_stride, long long modulus_stride,
-            const double *__restrict__ table, const int *row_scale, const int *column_scale,
-            int rows_each, int m, int n, int precision, int smallest, REAL *out) {
+reconstruct(ResidueProducts y, Rounding to, REAL *out) {
+    const int m = to.rows, n = to.columns;
     const int column = (blockIdx.x * 256 + threadIdx.x) * VECTOR;
     if (column >= n) return;
-    const long long image = modulus_stride * MODULI;
+    const long long component = y.modulus_stride * MODULI;
     const bool whole = column + VECTOR <= n && ((size_t)out | n * PARTS * sizeof(REAL)) % sizeof(Reals) == 0;
     for (int row = blockIdx.y; row < m; row += gridDim.y) {
-        const PRODUCT *const at = y + row * row_stride + column;
-        const int *const scale = column_scale + (long long)(row / rows_each) * n + column;
+        const PRODUCT *const at = y.products + row * y.row_stride + column;
+        const int *const scale = to.column_scale + (long long)(row / to.rows_each) * n + column;
         int exponent[VECTOR];
 #pragma unroll
-        for (int i = 0; i < VECTOR; i++) exponent[i] = column + i < n ? -(row_scale[row] + scale[i]) : 0;
+        for (int i = 0; i < VECTOR; i++) exponent[i] = column + i < n ? -(to.row_scale[row] + scale[i]) : 0;
         double value[PARTS][VECTOR];
         if (PARTS == 1) {
-            assemble(at, 0, 0, modulus_stride, table, exponent, precision, smallest, value[0]);
+            reconstructed(at, 0, 0, y.modulus_stride, y.table, exponent, to.precision, to.smallest, value[0]);
         } else {
-            assemble(at, at + image, 0, modulus_stride, table, exponent, precision, smallest, value[0]);
-            assemble(at + 2 * image, at, at + image, modulus_stride, table, exponent, precision, smallest,
+            reconstructed(at, at + component, 0, y.modulus_stride, y.table, exponent, to.precision, to.smallest, value[0]);
+            reconstructed(at + 2 * component, at, at + component, y.modulus_stride, y.table, exponent, to.precision, to.smallest,
                      value[PARTS - 1]);
         }
         Reals reals;

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+import ctypes
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
-from multiword.runtime.kernels import Kernel
+from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.parallel import over_rows, scratch
 from ozaki.residues.system import ResidueSystem, on_device, reduce, residue_system
 from ozaki.rounding.digits import round_digits
@@ -107,7 +108,7 @@ SHORT = 40
 """Bits below which what is left of the P/p_t is one part, whose sum with residues is not exact."""
 
 
-@cache
+@lru_cache(512)
 def _floats(system: ResidueSystem) -> tuple[np.ndarray, np.ndarray, float]:
     """(1 + M, N): 1/p_t, and the P/p_t in M parts; the M of P; and a bound of the last sum's error.
 
@@ -160,11 +161,36 @@ def _small_products(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.
 
 
 def _real_parts(y: np.ndarray) -> list[np.ndarray]:
-    """The real parts of a product from the products of images (Karatsuba's three)."""
+    """The real parts of a product from the products of components (Karatsuba's three)."""
     if len(y) == 1:
         return [y[0]]
     real, imaginary, both = y.astype(np.float64, copy=False)
     return [real - imaginary, both - real - imaginary]
+
+
+class ResidueProducts(Struct):
+    """Products of residues, (components, N, m, n), and the system's table; strides in elements."""
+
+    _fields_ = (
+        ("products", ctypes.c_void_p),
+        ("row_stride", ctypes.c_longlong),
+        ("modulus_stride", ctypes.c_longlong),
+        ("table", ctypes.c_void_p),
+    )
+
+
+class Rounding(Struct):
+    """What the integers are scaled by, and the format that they are rounded to."""
+
+    _fields_ = (
+        ("row_scale", ctypes.c_void_p),
+        ("column_scale", ctypes.c_void_p),
+        ("rows_each", ctypes.c_int),
+        ("rows", ctypes.c_int),
+        ("columns", ctypes.c_int),
+        ("precision", ctypes.c_int),
+        ("smallest", ctypes.c_int),
+    )
 
 
 _PRODUCT_TYPES = {"int8": "int", "fp64": "double"}
@@ -173,7 +199,7 @@ COMPILED_IN = 1 << 10
 """Tables of up to this many numbers are compiled into the kernel."""
 
 
-@cache
+@lru_cache(512)
 def _reconstruct_constants(system: ResidueSystem) -> dict[str, Any]:
     digits = system.digits(system.base_bits)
     constants: dict[str, Any] = {
@@ -207,6 +233,7 @@ _RECONSTRUCT = Kernel(
             ("fp64", 900.0, "double", 1, 1),
         )
     ),
+    (ResidueProducts, Rounding),
 )
 
 
@@ -224,11 +251,22 @@ def _reconstruct_device(
         "PARTS": 1 + (out.dtype.kind == "c"),
         "VECTOR": vector,
     }
-    strides = (np.int64(y.shape[3]), np.int64(y.shape[2] * y.shape[3]))
-    tables = (on_device(system, "reconstruction_table", 0, xp), *scales)
-    formats = (np.int32(target.precision), np.int32(target.emin - target.precision + 1))
-    sizes = map(np.int32, (m * n // scales[1].size, m, n))
-    arguments = (y, *strides, *tables, *sizes, *formats, result)
+    products = ResidueProducts(
+        products=y,
+        row_stride=y.shape[3],
+        modulus_stride=y.shape[2] * y.shape[3],
+        table=on_device(system, "reconstruction_table", 0, xp),
+    )
+    rounding = Rounding(
+        row_scale=scales[0],
+        column_scale=scales[1],
+        rows_each=m * n // scales[1].size,
+        rows=m,
+        columns=n,
+        precision=target.precision,
+        smallest=target.emin - target.precision + 1,
+    )
+    arguments = (products, rounding, result)
     _RECONSTRUCT((-(-n // (256 * vector)), min(m, 65535)), (256,), arguments, **constants)
     if result is not out:
         out[...] = result

@@ -1,6 +1,7 @@
 #include "multiword/runtime/tiles.cuh"
 
-struct Tables { const double *factors, *powers; int wide; }; /* of fp64 words */
+/* The scales of the rows and, for fp64 words, the tables of the system: `SplitTables`. */
+struct SplitTables { const int *scales; const double *factors, *powers; int wide; };
 
 #if !FLOATING
 /* An integer as WORDS words of 32 bits, biased by half their range so that no byte is negative. Its
@@ -46,12 +47,12 @@ __device__ unsigned reduced(int sum, const Modulus &m) {
 
 struct alignas(RUN) Run { unsigned word[RUN / 4]; };
 
-__device__ void write_residues(const Integer (&x)[PARTS][RUN], const Tables &, int count, WORD *target,
+__device__ void write_residues(const Integer (&x)[PARTS][RUN], const SplitTables &, int count, WORD *target,
                                i64 modulus_stride) {
 #pragma unroll 2
     for (int t = 0; t < MODULI; t++, target += modulus_stride) {
         const Modulus &m = moduli[t];
-        Run images[2 * PARTS - 1];
+        Run components[2 * PARTS - 1];
 #pragma unroll
         for (int j = 0; j < RUN; j += 4) {
             unsigned y[2 * PARTS - 1][4];
@@ -67,14 +68,14 @@ __device__ void write_residues(const Integer (&x)[PARTS][RUN], const Tables &, i
             }
 #pragma unroll
             for (int i = 0; i < 2 * PARTS - 1; i++)
-                images[i].word[j / 4] = __byte_perm(__byte_perm(y[i][0], y[i][1], 0x40),
+                components[i].word[j / 4] = __byte_perm(__byte_perm(y[i][0], y[i][1], 0x40),
                                                     __byte_perm(y[i][2], y[i][3], 0x40), 0x5410);
         }
 #pragma unroll
         for (int i = 0; i < 2 * PARTS - 1; i++) {
             WORD *const to = target + i * MODULI * modulus_stride;
-            if (ALIGNED) *(Run *)to = images[i];
-            else for (int j = 0; j < count; j++) to[j] = (WORD)(images[i].word[j / 4] >> j % 4 * 8);
+            if (ALIGNED) *(Run *)to = components[i];
+            else for (int j = 0; j < count; j++) to[j] = (WORD)(components[i].word[j / 4] >> j % 4 * 8);
         }
     }
 }
@@ -101,7 +102,7 @@ struct Integer {
         low = fma(-high, (double)(1 << SPLIT), value);
     }
 };
-__device__ void write_residues(const Integer (&x)[PARTS][RUN], const Tables &tables, int count, WORD *target,
+__device__ void write_residues(const Integer (&x)[PARTS][RUN], const SplitTables &tables, int count, WORD *target,
                                i64 modulus_stride) {
     for (int t = 0; t < MODULI; t++, target += modulus_stride) {
         const double *m = tables.factors + 6 * t;
@@ -125,19 +126,16 @@ __device__ void write_residues(const Integer (&x)[PARTS][RUN], const Tables &tab
 #endif
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
-               const int *scales, const double *factors, const double *powers, int wide,
-               WORD *out, int padded_rows, int padded_columns) {
-    const Operand x(x0, x1, row_stride, column_stride, rows, columns);
+split_residues(StridedParts x, SplitTables tables, WORD *out, int padded_rows, int padded_columns) {
     const Tile at(padded_rows, padded_columns);
     __shared__ Staged staged;
     staged.fill(at, x);
     const int local = threadIdx.x * RUN / DEPTH, place = threadIdx.x * RUN % DEPTH;
     const int row = at.first_row + local, column = at.first_column + place;
     if (row >= padded_rows || column >= padded_columns) return;
-    const int scale = row < rows ? scales[row] : DISCARD;
+    const int scale = row < x.rows ? tables.scales[row] : NONFINITE_ROW;
     Integer integer[PARTS][RUN];
-    if (scale != DISCARD)
+    if (scale != NONFINITE_ROW)
 #pragma unroll
         for (int part = 0; part < PARTS; part++)
 #pragma unroll
@@ -146,7 +144,6 @@ split_residues(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride
                 integer[part][j] = Integer(pair.x, scale);
                 integer[part][j + 1] = Integer(pair.y, scale);
             }
-    const Tables tables{factors, powers, wide};
     write_residues(integer, tables, min(RUN, padded_columns - column),
                    out + (i64)row * padded_columns + column, (i64)padded_rows * padded_columns);
 }

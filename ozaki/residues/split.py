@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+import ctypes
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import numpy as np
 from multiword.engines import get_product
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.kernels import Kernel
+from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import contiguous_rows, empty_beside, over_rows, scale_rows, scratch
-from multiword.runtime.tiles import operand_layout, tile_count
+from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
 from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
-from ozaki.scaling.scales import DISCARD, zero_discarded
+from ozaki.scaling.scales import NONFINITE_ROW, zero_nonfinite
 
 
 def narrow_bits(system: ResidueSystem) -> int:
@@ -49,14 +50,14 @@ def residues(
     Parameters
     ----------
     parts : (r, k) float32 or float64 real parts.
-    scale : (r,) int32; rows with the scale `DISCARD` are taken as zero.
+    scale : (r,) int32; rows with the scale `NONFINITE_ROW` are taken as zero.
     padding : the row count and row length are filled up with zeros to multiples of this.
     weighted : whether to take w_t in (one side of a product must, the other must not).
     width : |A'| <= 2**width.
 
     Returns
     -------
-    (images, N, r', k') array: the image of a real operand is itself; those of a complex one
+    (components, N, r', k') array: a real operand has one component; those of a complex one
     are its real part, its imaginary part and their sum (three products instead of four).
     """
     rows, columns = parts[0].shape
@@ -83,7 +84,7 @@ def _residues_host(
     out[:, :, :, columns:] = 0
 
     def work(block: slice) -> None:
-        memory = scratch("halves and images", (2 * len(parts) + len(out) + 1, *parts[0][block].shape))
+        memory = scratch("halves and components", (2 * len(parts) + len(out) + 1, *parts[0][block].shape))
         *held, spare = memory[2 * len(parts) :]
         halves = [
             _integer_halves(contiguous_rows(x, block, value), scale[block], powers is not None, high)
@@ -91,8 +92,8 @@ def _residues_host(
         ]
         for t, (p, inverse, low_factor, high_factor, *_) in enumerate(factors):
             targets = out[:, t, block, :columns]
-            images = targets if out.dtype == np.float64 else held
-            for y, (high, low, power) in zip(images, halves, strict=False):
+            components = targets if out.dtype == np.float64 else held
+            for y, (high, low, power) in zip(components, halves, strict=False):
                 upper = reduce(high, p, inverse, spare, y) if long else high
                 np.multiply(upper, high_factor, out=y)
                 y += np.multiply(low, low_factor, out=spare) if weighted else low  # else that factor is 1
@@ -100,10 +101,10 @@ def _residues_host(
                 if powers is not None:
                     y *= powers[t][power]
                     reduce(y, p, inverse, spare)
-            if len(images) == 3:
-                reduce(np.add(images[0], images[1], out=images[2]), p, inverse, spare)
-            if images is held:
-                for target, y in zip(targets, images, strict=True):
+            if len(components) == 3:
+                reduce(np.add(components[0], components[1], out=components[2]), p, inverse, spare)
+            if components is held:
+                for target, y in zip(targets, components, strict=True):
                     # 128 and -128 are one residue modulo 256; only the latter is an int8.
                     np.copyto(target, np.where(y == 128, -128, y) if p == 256 else y, casting="unsafe")
 
@@ -118,7 +119,7 @@ def _integer_halves(
     `value`, of float64, becomes the lower half, and `high` is written to.
     """
     power = None
-    scale = zero_discarded(value, scale)
+    scale = zero_nonfinite(value, scale)
     if wide:
         exponent = np.frexp(value)[1] + scale[:, None]
         power = np.maximum(exponent - FORMATS["fp64"].precision, 0)
@@ -135,6 +136,17 @@ def _integer_halves(
     return high, value, power
 
 
+class SplitTables(Struct):
+    """The scales of the rows and, for fp64 words, the tables of the system."""
+
+    _fields_ = (
+        ("scales", ctypes.c_void_p),
+        ("factors", ctypes.c_void_p),
+        ("powers", ctypes.c_void_p),
+        ("wide", ctypes.c_int),
+    )
+
+
 _WORD_TYPES: dict[str, dict[str, Any]] = {
     "int8": {"WORD": "signed char", "FLOATING": 0},
     "fp64": {"WORD": "double", "FLOATING": 1},
@@ -146,13 +158,13 @@ def _run(word: str, parts: int) -> int:
     return 16 // parts if word == "int8" else 4
 
 
-@cache
+@lru_cache(512)
 def _split_constants(
     system: ResidueSystem, weighted: bool, width: int, parts: int, aligned: bool
 ) -> dict[str, Any]:
     constants: dict[str, Any] = {
         "SPLIT": SPLIT,
-        "DISCARD": DISCARD,
+        "NONFINITE_ROW": NONFINITE_ROW,
         **_WORD_TYPES[system.word],
         "MODULI": len(system.moduli),
         "PARTS": parts,
@@ -198,6 +210,7 @@ _SPLIT_RESIDUES = Kernel(
             ("fp64", 900.0, "double", 2, 450),
         )
     ),
+    (StridedParts, SplitTables),
 )
 
 
@@ -209,7 +222,7 @@ def _residues_device(
     width: int,
     out: Array,
 ) -> None:
-    strides, layout = operand_layout(parts[0])
+    operand, layout = strided_parts(parts)
     padded_rows, padded_columns = out.shape[2:]
     aligned = padded_columns % _run(system.word, len(parts)) == 0
     constants = {**_split_constants(system, weighted, width, len(parts), aligned), **layout}
@@ -218,8 +231,7 @@ def _residues_device(
     if system.word != "int8":
         factors = on_device(system, "factors", int(weighted), namespace(out))
         powers = on_device(system, "powers", wide, namespace(out)) if wide else factors
-    sizes = (*map(np.int64, strides), *map(np.int32, parts[0].shape))
-    tables = (scale, factors, powers, np.int32(wide))
-    arguments = (parts[0], parts[-1], *sizes, *tables, out, np.int32(padded_rows), np.int32(padded_columns))
+    tables = SplitTables(scales=scale, factors=factors, powers=powers, wide=wide)
+    arguments = (operand, tables, out, np.int32(padded_rows), np.int32(padded_columns))
     blocks = tile_count(constants, padded_rows, padded_columns)
     _SPLIT_RESIDUES((blocks,), (256,), arguments, **constants)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from types import ModuleType
 
@@ -16,10 +17,10 @@ from multiword.runtime.arrays import Array
 SPLIT = 27
 """Integers are reduced in two halves, cut at this bit, so that nothing exceeds 53 bits."""
 
-INT8_DEPTH = (1 << 17) - 16
+INT8_K_BLOCK = (1 << 17) - 16
 """The longest inner dimension, of round length, over which products of int8 residues fit int32."""
 
-FP64_DEPTH = 1 << 20
+FP64_K_BLOCK = 1 << 20
 """The longest inner dimension for which fp64 moduli are chosen; beyond, k is cut in blocks."""
 
 
@@ -28,7 +29,7 @@ class ResidueSystem:
     """A residue number system: pairwise coprime moduli and the words that carry residues."""
 
     word: str
-    depth: int
+    k_block: int
     moduli: tuple[int, ...]
 
     @cached_property
@@ -107,7 +108,6 @@ def symmetric(x: int, p: int) -> int:
     return (x + p // 2) % p - p // 2
 
 
-@cache
 def residue_system(word: str, bits: float, k: int, parts: int = 1) -> ResidueSystem:
     """Return the system of fewest moduli whose product exceeds 2·2**bits, for inner dimension k.
 
@@ -116,47 +116,53 @@ def residue_system(word: str, bits: float, k: int, parts: int = 1) -> ResidueSys
     Raises ValueError if int8 moduli, of which there are 49, do not reach that far.
     """
     if word == "int8":
-        depth, largest = min(k, INT8_DEPTH), 256
+        k_block, largest = min(k, INT8_K_BLOCK), 256
     else:
-        depth = min(1 << (k - 1).bit_length(), FP64_DEPTH)
-        # depth·(p/2 + 2)² and its combinations stay below 2**53, with room for a multiple of p nearby
+        k_block = min(1 << (k - 1).bit_length(), FP64_K_BLOCK)
+        # k_block·(p/2 + 2)² and its combinations stay below 2**53, with room for a multiple of p nearby
         exact = (1 << get_product(word).exact_bits) - (1 << 27)
-        largest = min(2 * math.isqrt(exact // (depth * (1 if parts == 1 else 3))) - 4, 1 << 26)
+        largest = min(2 * math.isqrt(exact // (k_block * (1 if parts == 1 else 3))) - 4, 1 << 26)
     sequence = _coprimes(largest)
     total, count = 0.0, 0
     while total <= bits + 1 + 2.0**-10:  # C'/P stays that far away from 1/2
-        if count == len(sequence) and not _extend(sequence):
+        if count == len(sequence) and not _extend(sequence, count):
             raise ValueError(f"{word} moduli cannot hold integers of {bits:.0f} bits")
         total += math.log2(sequence[count])
         count += 1
-    return _system(word, depth, tuple(sequence[:count]))
+    return _system(word, k_block, tuple(sequence[:count]))
 
 
-@cache
-def _system(word: str, depth: int, moduli: tuple[int, ...]) -> ResidueSystem:
-    return ResidueSystem(word, depth, moduli)
+@lru_cache(512)
+def _system(word: str, k_block: int, moduli: tuple[int, ...]) -> ResidueSystem:
+    return ResidueSystem(word, k_block, moduli)
 
 
-@cache
+@cache  # of a few dozen limits
 def _coprimes(largest: int) -> list[int]:
     """Pairwise coprime numbers from `largest` downwards, greedily; `_extend` adds the next."""
     return [largest]
 
 
-def _extend(sequence: list[int]) -> bool:
-    product = math.prod(sequence)
-    for p in range(sequence[-1] - 1, 1, -1):
-        if math.gcd(p, product) == 1:
-            sequence.append(p)
+def _extend(sequence: list[int], count: int) -> bool:
+    """Append the next number to a sequence of `count`, unless another thread has; whether there is one."""
+    with _extending:
+        if len(sequence) > count:
             return True
-    return False
+        product = math.prod(sequence)
+        found = next((p for p in range(sequence[-1] - 1, 1, -1) if math.gcd(p, product) == 1), None)
+        if found is not None:
+            sequence.append(found)
+        return found is not None
+
+
+_extending = threading.Lock()
 
 
 INT8_BITS = 330.0
 """Integers beyond this many bits need fp64 moduli: the int8 ones are used up."""
 
 
-@cache
+@lru_cache(2048)
 def _table(system: ResidueSystem, name: str, argument: int, device: int, xp: ModuleType) -> Array:
     del device  # part of the key: the copy lies there
     table = xp.asarray(getattr(system, name)(argument))

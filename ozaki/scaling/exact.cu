@@ -1,15 +1,13 @@
 #include "multiword/runtime/tiles.cuh"
 
-/* _lowest_host. */
+/* `_lowest_host` */
 extern "C" __global__ void __launch_bounds__(THREADS)
-last_places(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, int rows, int columns,
-            int *lowest) {
-    const Operand x(x0, x1, row_stride, column_stride, rows, columns);
-    const Tile at(rows, columns);
+last_places(StridedParts x, int *lowest) {
+    const Tile at(x.rows, x.columns);
     __shared__ int least[ROWS];
-    if (threadIdx.x < ROWS) least[threadIdx.x] = NONFINITE;
+    if (threadIdx.x < ROWS) least[threadIdx.x] = NOTHING;
     __syncthreads();
-    int place = NONFINITE;
+    int place = NOTHING;
     at.read(x, [&](int, int j, REAL y) {
         const double z = exactly(y);
         const int high = __double2hiint(z) & 0x7fffffff, low = __double2loint(z), exponent = high >> 20;
@@ -21,5 +19,5 @@ last_places(const REAL *x0, const REAL *x1, i64 row_stride, i64 column_stride, i
     atomicMin(&least[at.local_row], place);
     __syncthreads();
     const int row = at.first_row + threadIdx.x;
-    if (threadIdx.x < ROWS && row < rows) atomicMin(&lowest[row], least[threadIdx.x]);
+    if (threadIdx.x < ROWS && row < x.rows) atomicMin(&lowest[row], least[threadIdx.x]);
 }

@@ -10,26 +10,25 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.parallel import contiguous_rows, over_rows, scratch
-from multiword.runtime.tiles import operand_layout, tile_count, tile_instances
-from ozaki.scaling.scales import DISCARD
-from ozaki.scaling.segments import NONFINITE
+from multiword.runtime.tiles import StridedParts, strided_parts, tile_count, tile_instances
+from ozaki.scaling.scales import NONFINITE_ROW
 
 
 def exact_scales(parts: list[Array]) -> Array:
     """Return the (r,) int32 scales, the smallest for which no element of a row is rounded.
 
     The operand comes as (r, k) float32 or float64 parts. Zero rows have 0, rows that are not finite
-    DISCARD.
+    NONFINITE_ROW.
     """
     xp = namespace(parts[0])
     lowest = (_lowest_device if is_cupy(parts[0]) else _lowest_host)(parts)
-    return xp.where(lowest != _BAD, xp.where(lowest < NONFINITE, -lowest, 0), DISCARD).astype(xp.int32)
+    return xp.where(lowest != _BAD, xp.where(lowest < _ZERO, -lowest, 0), NONFINITE_ROW).astype(xp.int32)
 
 
 def _lowest_host(parts: list[np.ndarray]) -> np.ndarray:
-    """The exponent of the last place of every row: NONFINITE for zero rows, _BAD for an Inf or NaN."""
+    """The exponent of the last place of every row; _ZERO for zero rows, _BAD for an Inf or NaN."""
     rows, columns = parts[0].shape
-    lowest = np.full(rows, NONFINITE, np.int32)
+    lowest = np.full(rows, _ZERO, np.int32)
 
     def work(block: slice) -> None:
         for x in parts:
@@ -40,7 +39,7 @@ def _lowest_host(parts: list[np.ndarray]) -> np.ndarray:
             significand |= np.where(exponent == 0, 0, 1 << 52)
             last = (significand & -significand).astype(np.float64).view(np.int64) >> 52
             place = np.maximum(exponent, 1) - 1075 + (last - 1023)
-            place[significand == 0] = NONFINITE
+            place[significand == 0] = _ZERO
             place[exponent == 0x7FF] = _BAD
             np.minimum(lowest[block], place.min(axis=1), out=lowest[block], casting="unsafe")
 
@@ -48,27 +47,26 @@ def _lowest_host(parts: list[np.ndarray]) -> np.ndarray:
     return lowest
 
 
-_BAD = -(1 << 20)
-"""What stands for the last place of an Inf or NaN: below all others."""
+_ZERO, _BAD = 1 << 14, -(1 << 20)
+"""What stands for the last place of a zero, above all others, and of an Inf or NaN, below them."""
 
-_CONSTANTS: dict[str, Any] = {"NONFINITE": NONFINITE, "BAD": _BAD, "LANES": 32}
+_CONSTANTS: dict[str, Any] = {"NOTHING": _ZERO, "BAD": _BAD, "LANES": 32}
 _RUN = 16
 """Numbers to a thread in a tile, of both parts together."""
 
 _LAST_PLACES = Kernel(
     "last_places",
-    Path(__file__).with_name("exact.cu"),
+    Path(__file__).with_suffix(".cu"),
     tile_instances(_CONSTANTS, _RUN),
+    (StridedParts,),
 )
 
 
 def _lowest_device(parts: list[Array]) -> Array:
     xp = namespace(parts[0])
     rows, columns = parts[0].shape
-    strides, layout = operand_layout(parts[0])
+    operand, layout = strided_parts(parts)
     constants = {**_CONSTANTS, **layout, "PARTS": len(parts), "RUN": _RUN // len(parts)}
-    lowest = xp.full(rows, NONFINITE, xp.int32)
-    sizes = (*map(np.int64, strides), np.int32(rows), np.int32(columns))
-    arguments = (parts[0], parts[-1], *sizes, lowest)
-    _LAST_PLACES((tile_count(constants, rows, columns),), (256,), arguments, **constants)
+    lowest = xp.full(rows, _ZERO, xp.int32)
+    _LAST_PLACES((tile_count(constants, rows, columns),), (256,), (operand, lowest), **constants)
     return lowest

@@ -6,7 +6,7 @@ with the product A'B' exact in the integers. C depends on A, B and the scales s 
 and the scales depend on the data and on the accuracy asked for alone. For accuracy "fp64"
 (and "fp32") the scale of a row depends on that row only: it is the power of two that brings
 the row's 2-norm just below a limit, whatever else the matrices contain, unless the
-certificate (`_certificate`) demands more.
+certificate (`ozaki.certificate`) demands more.
 
 Why norms: by Cauchy and Schwarz |A'B'|_ij is at most the product of the norms, so the limit
 alone says how many moduli hold the product, for any k; and every row gets the same relative
@@ -17,91 +17,120 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from multiword.formats import Format
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.kernels import Kernel
 from ozaki.rounding.digits import bit_length
-from ozaki.scaling.segments import BITS, NONFINITE, ZERO
+from ozaki.scaling.statistics import BITS, NONFINITE, STATISTICS_CONSTANTS, ZERO, Rows, RowStatistics, rows_of
 
-DISCARD = -(1 << 28)
-"""The scale of a row with an Inf or NaN: the exact product takes it as zero (see `_special`)."""
+NONFINITE_ROW = -(1 << 28)
+"""The scale of a row with an Inf or NaN: the exact product takes it as zero (see `ozaki.nonfinite`)."""
 
 
 @dataclass(frozen=True)
 class NormLimit:
-    """The squared 2-norm of a scaled row is at most thirtyseconds/32·2**bits."""
+    """The squared 2-norm of a scaled row is at most significand/32·2**bits.
 
-    thirtyseconds: int
+    The certificate may widen all integers by one of the `widenings`, in bits: these use up whole int8 moduli,
+    so none is wasted, and few widths mean few kernels to compile.
+    """
+
+    significand: int
     bits: int
+    widenings: tuple[int, ...]
 
     @property
     def log2(self) -> float:
         """log2 of the limit, and so of the product of two norms."""
-        return self.bits + math.log2(self.thirtyseconds / 32)
+        return self.bits + math.log2(self.significand / 32)
 
 
-# By target format: the limit for rows of up to so many elements, shortest first. Twice a limit is
+# By target format: the limit for rows of up to so many numbers, shortest first. Twice a limit is
 # below the product of the first 17, 16, 15 and 14 int8 moduli (10, 9, 8 and 7 for "fp32"), 5 fp64
-# moduli hold it for all but the shortest rows and HOST_DEPTH, and it is not a power of two, because
+# moduli hold it for all but the shortest rows and k_blocks of 1024, and it is not a power of two, because
 # rows of unit variance have a squared norm of about k, which often is one: rows on both sides of
 # the limit would lose a bit for nothing. Short rows get more, because their errors do not average
 # out, and their magnitudes tell less; without it their certificate would ask for a product.
 NORM_LIMITS: dict[str, dict[int | float, NormLimit]] = {
     "fp64": {
-        4: NormLimit(60, 131),
-        16: NormLimit(40, 124),
-        256: NormLimit(44, 116),
-        math.inf: NormLimit(35, 109),
+        4: NormLimit(60, 131, (3, 7, 11, 14, 18, 22, 25, 29, 33, 36, 40, 43, 47, 50, 53)),
+        16: NormLimit(40, 124, (3, 7, 11, 15, 18, 22, 26, 29, 33, 36, 40, 43, 47, 50, 54)),
+        256: NormLimit(44, 116, (3, 7, 11, 15, 18, 22, 26, 29, 33, 37, 40, 44, 47, 51, 54)),
+        math.inf: NormLimit(35, 109, (3, 7, 11, 15, 18, 22, 26, 29, 33, 37, 40, 44, 47, 51, 54)),
     },
     "fp32": {
-        4: NormLimit(37, 78),
-        16: NormLimit(42, 70),
-        256: NormLimit(47, 62),
-        math.inf: NormLimit(48, 54),
+        4: NormLimit(37, 78, (3, 7, 11, 15, 19, 23, 26, 30, 34, 38, 41, 45, 49, 52)),
+        16: NormLimit(42, 70, (3, 7, 11, 15, 19, 23, 26, 30, 34, 38, 41, 45, 49, 53)),
+        256: NormLimit(47, 62, (3, 7, 11, 15, 19, 23, 27, 30, 34, 38, 42, 45, 49, 53)),
+        math.inf: NormLimit(48, 54, (3, 7, 11, 15, 19, 23, 27, 31, 34, 38, 42, 46, 49, 53)),
     },
 }
 
 
 def norm_limit(target: Format, length: int) -> NormLimit:
-    """The limit for rows of that many elements (twice k for complex ones)."""
+    """The limit for rows of that many numbers (twice k for complex ones)."""
     return next(limit for longest, limit in NORM_LIMITS[target.name].items() if length <= longest)
 
 
-def norm_scales(exponent: np.ndarray, square: np.ndarray, limit: NormLimit) -> np.ndarray:
-    """Return the (r,) int32 scales that fill a norm limit, from a profile's exponents and squares.
+def norm_scales(statistics: RowStatistics, limit: NormLimit) -> Array:
+    """Return the (r,) int32 scales that fill a norm limit.
 
     The largest s with Σ(|x|·2**s)² certainly below the limit. Zero rows get 0, rows that are
-    not finite DISCARD.
+    not finite NONFINITE_ROW.
     """
-    bits = bit_length(square) - 1
-    threshold = (np.int64(1) << bits) + (((limit.thirtyseconds - 32) * (np.int64(1) << bits)) >> 5)
-    room = limit.bits - bits - (square > threshold)
-    return _where_usable(exponent, (room >> 1) + BITS - exponent)
+    return (_norm_scales_device if is_cupy(statistics.exponent) else _norm_scales_host)(statistics, limit)
+
+
+def _norm_scales_host(statistics: RowStatistics, limit: NormLimit) -> np.ndarray:
+    bits = bit_length(statistics.square) - 1
+    threshold = (np.int64(1) << bits) + (np.int64(limit.significand - 32) << np.maximum(bits - 5, 0))
+    room = limit.bits - bits - (statistics.square > threshold)
+    return _where_summed(statistics.exponent, (room >> 1) + BITS - statistics.exponent)
+
+
+_CONSTANTS: dict[str, Any] = {**STATISTICS_CONSTANTS, "NONFINITE_ROW": NONFINITE_ROW}
+_NORM_SCALES = Kernel("norm_scales", Path(__file__).with_suffix(".cu"), (_CONSTANTS,), (Rows,))
+
+
+def _norm_scales_device(statistics: RowStatistics, limit: NormLimit) -> Array:
+    rows = len(statistics.exponent)
+    scales = namespace(statistics.exponent).empty(rows, np.int32)
+    arguments: tuple[Any, ...] = (
+        rows_of(statistics),
+        np.int32(limit.bits),
+        np.int32(limit.significand),
+        scales,
+    )
+    _NORM_SCALES((-(-rows // 256),), (256,), arguments, **_CONSTANTS)
+    return scales
 
 
 def widened(scale: Array, bits: int) -> Array:
-    """Scales for integers of so many bits more; `DISCARD` stays."""
+    """Scales for integers of so many bits more; `NONFINITE_ROW` stays."""
     xp = namespace(scale)
-    return xp.where(scale == DISCARD, scale, scale + xp.int32(bits))
+    return xp.where(scale == NONFINITE_ROW, scale, scale + xp.int32(bits))
 
 
-def zero_discarded(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Set the rows with the scale `DISCARD` to zero, and return scales that are 0 there."""
-    kept = scale != DISCARD
-    if kept.all():
+def zero_nonfinite(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Set the rows with the scale `NONFINITE_ROW` to zero, and return scales that are 0 there."""
+    finite = scale != NONFINITE_ROW
+    if finite.all():
         return scale
-    x[~kept] = 0
-    return np.where(kept, scale, 0)
+    x[~finite] = 0
+    return np.where(finite, scale, 0)
 
 
 def width_scales(exponent: Array, width: int) -> Array:
     """Return the (r,) int32 scales that make max |A'| at most 2**width in every row."""
-    return _where_usable(exponent, width - exponent)
+    return _where_summed(exponent, width - exponent)
 
 
-def _where_usable(exponent: Array, scale: Array) -> Array:
+def _where_summed(exponent: Array, scale: Array) -> Array:
     xp = namespace(exponent)
     scale = xp.where(exponent == ZERO, 0, scale)
-    return xp.where(exponent == NONFINITE, DISCARD, scale).astype(xp.int32)
+    return xp.where(exponent == NONFINITE, NONFINITE_ROW, scale).astype(xp.int32)

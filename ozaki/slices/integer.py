@@ -4,7 +4,7 @@
     D_d = Σ_{p + q = d} A_p·B_q,         every product exact in the engine, every sum in int64
     C' = Σ_d D_d·2**(b·(S_A + S_B - 2 - d))
 
-All S_A·S_B products are needed: the definition asks for the exact C'. (`_mukunoki` has the
+All S_A·S_B products are needed: the definition asks for the exact C'. (`mukunoki` has the
 paper's floating-point form and its fast mode.)
 """
 
@@ -17,9 +17,10 @@ from multiword.formats import Format
 from multiword.runtime.arrays import Array, namespace, real_parts, to_float32, to_float64
 from multiword.runtime.memory import padded
 from ozaki.rounding.digits import round_digits
-from ozaki.scaling.scales import DISCARD
+from ozaki.scaling.scales import NONFINITE_ROW
+from ozaki.schemes import ProductSpecification
 
-SHORTEST_DEPTH = 1 << 12
+SHORTEST_K_BLOCK = 1 << 12
 """Inner dimensions beyond this are cut rather than sliced thinner."""
 
 
@@ -32,22 +33,22 @@ class SliceSystem:
     word : the kind of product.
     bits : b; one bit is the sign, so magnitudes are at most 2**(b - 1).
     counts : S_A and S_B.
-    depth : the longest inner dimension for which products of slices are exact.
+    k_block : the longest inner dimension for which products of slices are exact.
     """
 
     word: str
     bits: int
     counts: tuple[int, int]
-    depth: int
+    k_block: int
 
 
 def slice_system(word: str, widths: tuple[int, int], k: int) -> SliceSystem:
     """Return the slices for integers of magnitudes at most 2**widths, and inner dimension k."""
     product = get_product(word)
-    depth = min(k, SHORTEST_DEPTH)
+    k_block = min(k, SHORTEST_K_BLOCK)
     # int8 has no 128, which a slice of eight bits would need. The int32 sum has bits to spare.
     longest = product.word_bits - 1 if word == "int8" else product.word_bits
-    magnitude_bits = min(longest, (product.exact_bits - (depth - 1).bit_length()) // 2)
+    magnitude_bits = min(longest, (product.exact_bits - (k_block - 1).bit_length()) // 2)
     for bits in range(min(magnitude_bits + 1, 31), 1, -1):
         # The leading slice holds magnitudes up to 2**(b - 1), as all do; so S slices reach
         # 2**(b·S - 1) less what the lower ones may add to it: one bit is kept free.
@@ -55,8 +56,8 @@ def slice_system(word: str, widths: tuple[int, int], k: int) -> SliceSystem:
         # The sums D_d, over all of k and of both parts of complex numbers, must suit `round_digits`.
         if 2 * k * min(counts) << 2 * (bits - 1) < 1 << 62:
             break
-    depth = 1 << (product.exact_bits - 1 - 2 * (bits - 1)) if word == "int8" else depth
-    return SliceSystem(word, bits, (counts[0], counts[1]), depth)
+    k_block = 1 << (product.exact_bits - 1 - 2 * (bits - 1)) if word == "int8" else k_block
+    return SliceSystem(word, bits, (counts[0], counts[1]), k_block)
 
 
 def slices(parts: list[Array], scale: Array, system: SliceSystem, side: int, padding: int) -> Array:
@@ -70,8 +71,8 @@ def slices(parts: list[Array], scale: Array, system: SliceSystem, side: int, pad
     count = system.counts[side]
     shape = (len(parts), count, padded(rows, padding), padded(columns, padding))
     out = xp.zeros(shape, get_product(system.word).word)
-    kept = (scale != DISCARD)[:, None]
-    for image, x in zip(out, parts, strict=True):
+    kept = (scale != NONFINITE_ROW)[:, None]
+    for component, x in zip(out, parts, strict=True):
         rest = xp.where(kept, to_float64(x), 0)
         # A slice of the largest numbers may round up to 2**1024: those are held at a quarter.
         quarter = xp.where(abs(rest) >= 1, 2, 0)
@@ -79,7 +80,7 @@ def slices(parts: list[Array], scale: Array, system: SliceSystem, side: int, pad
         for p in range(count):
             unit = xp.where(kept, system.bits * (count - 1 - p) - scale[:, None], 0) - quarter
             digit = xp.rint(xp.ldexp(rest, -unit))
-            image[p, :rows, :columns] = digit
+            component[p, :rows, :columns] = digit
             rest -= xp.ldexp(digit, unit)
     return out
 
@@ -113,3 +114,40 @@ def slice_sum(
     for part, digits in zip(real_parts(out), sums, strict=True):
         value = round_digits(digits[:, :m, :n], system.bits, exponent, target)
         part[...] = to_float32(value) if part.dtype == "float32" else value
+
+
+class Slices:
+    """Scheme "slices" for a specification."""
+
+    name = "slices"
+
+    def __init__(self, specification: ProductSpecification, word: str) -> None:
+        self.word = word
+        self.specification = specification
+        self.system = slice_system(word, specification.widths, specification.shape[1])
+        self.k_block = self.system.k_block
+
+    @property
+    def pieces(self) -> int:
+        return self.system.counts[0]
+
+    @property
+    def products(self) -> int:
+        return self.system.counts[0] * self.system.counts[1] * self.specification.parts**2
+
+    def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
+        return slices(parts, scale, self.system, side, padding)
+
+    def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
+        return slice_products(a, b, self.system, engine, earlier)
+
+    def reconstruct(self, y: Array, scales: tuple[Array, Array], out: Array) -> None:
+        slice_sum(y, self.system, scales, self.specification.target, out)
+
+    def operand_bytes(self) -> int:
+        # the rest being sliced, in float64, and two temporaries
+        words = max(self.system.counts) * get_product(self.word).word.itemsize
+        return self.specification.parts * words + 24
+
+    def product_bytes(self) -> int:
+        return self.specification.parts * 8 * (sum(self.system.counts) + 6)

@@ -20,7 +20,7 @@ from multiword.runtime.arrays import Array, as_array, check_same_device, namespa
 from ozaki.api import accurate_dgemm
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.rounding.digits import round_digits
-from ozaki.scaling.scales import DISCARD
+from ozaki.scaling.scales import NONFINITE_ROW
 
 _SUMMATIONS = ("fp64", "nearsum")
 _DIGIT_BITS = 30
@@ -318,10 +318,10 @@ def _real(x: Any, name: str) -> Array:
 
 
 def _finite_rows(x: Array) -> tuple[Array, Array]:
-    """Return x with the rows that hold an Inf or NaN zeroed, and DISCARD marking them."""
+    """Return x with the rows that hold an Inf or NaN zeroed, and NONFINITE_ROW marking them."""
     xp = namespace(x)
     finite = xp.isfinite(x).all(axis=1)
-    return xp.where(finite[:, None], x, 0.0), xp.where(finite, 0, DISCARD)
+    return xp.where(finite[:, None], x, 0.0), xp.where(finite, 0, NONFINITE_ROW)
 
 
 def _count(a: Array, b: Array, slices: int | str | None) -> int | None:

@@ -1,0 +1,135 @@
+"""What the public products accept: matrices, stacks, options; everything that can be wrong is said here."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from multiword.engines import Engine, get_engine
+from multiword.runtime.arrays import Array, as_array, check_same_device, namespace
+from multiword.runtime.memory import default_workspace
+from ozaki.factor import Factor
+from ozaki.operand import SIDES, Operand
+from ozaki.pipeline import SCHEMES, Request
+from ozaki.scaling.scales import NORM_LIMITS
+
+WIDEST = 2200
+"""No two finite float64 numbers are more bits apart than this."""
+
+
+def result_dtype(x: Array, y: Array) -> np.dtype:
+    """The smallest of the four dtypes of results that holds both."""
+    names = {t.name for t in (x.dtype, y.dtype)}
+    if names <= {"float16", "bfloat16", "float32"}:
+        return np.dtype(np.float32)
+    if names <= {"float16", "bfloat16", "float32", "complex64"}:
+        return np.dtype(np.complex64)
+    return np.dtype(np.complex128 if "c" in (x.dtype.kind, y.dtype.kind) else np.float64)
+
+
+def matrix_or_operand(x: Any, name: str) -> Array:
+    """The array that an argument is, or was prepared from."""
+    return x.factor.matrix if isinstance(x, Operand) else as_array(x, name)
+
+
+def exactly(name: str, x: Array, dtype: Any) -> Array:
+    """`x` in the dtype of a product: integers as they are, other numbers rounded where they have to be."""
+    xp, dtype = namespace(x), np.dtype(dtype)
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        raise TypeError(f"{name} must be real for a result of {dtype}, got dtype {x.dtype}")
+    if x.dtype == dtype:
+        return x
+    with np.errstate(over="ignore", invalid="ignore"):
+        converted = x.astype(dtype)
+        back = converted.real.astype(x.dtype) if x.dtype.kind in "iu" else x
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        beyond = converted.real >= 2.0 ** (63 + (x.dtype.kind == "u"))  # what comes back is not to be trusted
+        if bool((beyond | (back != x)).any()):
+            raise TypeError(
+                f"{name} has integers that {dtype} cannot hold exactly (beyond 2**53); "
+                f"{name}.astype(np.float64) rounds them, if that is what you want"
+            )
+    elif dtype.itemsize < x.dtype.itemsize and x.size:
+        lost = xp.isfinite(x) & ~xp.isfinite(converted)
+        if bool(lost.any()):
+            raise ValueError(f"{name} has numbers out of the range of {dtype}")
+    return converted
+
+
+def as_matrix(name: str, x: Array, dtype: Any, trans: bool | str) -> Array:
+    """Return op(X) as a matrix of the dtype: a view where nothing needs converting."""
+    if x.ndim != 2:
+        raise ValueError(f"{name} must be a matrix, got an array of shape {x.shape}")
+    if trans not in (False, True, "C"):
+        raise ValueError(f"transposing {name} must be False, True or 'C', got {trans!r}")
+    x = exactly(name, x, dtype)
+    x = x.T if trans else x
+    return x.conj() if trans == "C" else x
+
+
+def factors_of(
+    a: Any, b: Any, dtype: Any, trans_a: bool | str = False, trans_b: bool | str = False
+) -> tuple[Factor, Factor]:
+    """Both factors of a product of matrices, or operands, in a dtype."""
+    pair = []
+    for name, side, x, trans in (("a", 0, a, trans_a), ("b", 1, b, trans_b)):
+        if isinstance(x, Operand):
+            known = x.factor
+            if known.side != side or known.matrix.dtype != dtype or trans:
+                raise ValueError(
+                    f"{name} was prepared as the {SIDES[known.side]} factor in {known.matrix.dtype}; "
+                    f"here it is the {SIDES[side]} one in {np.dtype(dtype)}, transposed: {trans}"
+                )
+            pair.append(known)
+        else:
+            pair.append(Factor(as_matrix(name, as_array(x, name), dtype, trans), side))
+    left, right = pair
+    check_same_device(a=left.matrix, b=right.matrix)
+    if left.k != right.k:
+        raise ValueError(f"inner dimensions differ: a is {left.matrix.shape}, b is {right.matrix.shape}")
+    return left, right
+
+
+def stacks_of(x: Array, y: Array) -> tuple[Array, Array]:
+    """Both arguments of `matmul` as stacks of matrices, broadcast against each other: views."""
+    if 0 in (x.ndim, y.ndim):
+        raise ValueError(f"a and b must have at least one dimension, got shapes {x.shape} and {y.shape}")
+    left = x[None, :] if x.ndim == 1 else x
+    right = y[:, None] if y.ndim == 1 else y
+    if left.shape[-1] != right.shape[-2]:
+        raise ValueError(
+            f"inner dimensions differ: a is {x.shape} with k = {left.shape[-1]}, "
+            f"b is {y.shape} with k = {right.shape[-2]}"
+        )
+    try:
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise ValueError(f"the stacks of a, {x.shape}, and b, {y.shape}, do not broadcast") from None
+    xp = namespace(x)
+    return (
+        xp.broadcast_to(left, (*batch, *left.shape[-2:])),
+        xp.broadcast_to(right, (*batch, *right.shape[-2:])),
+    )
+
+
+def request_of(
+    like: Array,
+    accuracy: str | int,
+    scheme: str,
+    word: str | None,
+    engine: str | Engine,
+    workspace: int | None,
+) -> Request:
+    """How a product is asked for, checked."""
+    number = isinstance(accuracy, int | np.integer) and not isinstance(accuracy, bool)
+    if not number and accuracy not in (*NORM_LIMITS, "exact"):
+        known = ", ".join(repr(name) for name in NORM_LIMITS)
+        raise ValueError(f"accuracy must be {known}, 'exact' or a number of bits, got {accuracy!r}")
+    if number and not 1 <= int(accuracy) <= WIDEST:
+        raise ValueError(f"accuracy in bits must be between 1 and {WIDEST}, got {accuracy}")
+    if scheme not in ("auto", *SCHEMES):
+        raise ValueError(f"unknown scheme {scheme!r}; known are auto, {', '.join(SCHEMES)}")
+    limit = default_workspace(like) if workspace is None else operator.index(workspace)
+    return Request(accuracy, scheme, word, get_engine(engine, like), limit)

@@ -1,0 +1,111 @@
+"""The arguments of `python -m ozaki`, and its errors: one clear line, and exit status 2."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+import ozaki
+from ozaki.cli.demo import demo
+from ozaki.cli.files import multiply_files
+from ozaki.cli.info import info
+
+_DESCRIPTION = """\
+Matrix products in double precision, with the same bits on every machine.
+
+  python -m ozaki                          products that np.matmul gets wrong, side by side
+  python -m ozaki info                     engines, devices and libraries found here
+  python -m ozaki a.npy b.npy -o c.npy     multiply the matrices of two files into a third
+
+The product is float64, or complex128 if one of the matrices is complex.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do what the command line says; return the exit status.
+
+    0: done; 1: the demonstration found other bits than expected; 2: it cannot be done, with a
+    message; 130: interrupted.
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    console = Console()
+    if not options.files:
+        if options.output is not None:
+            parser.error("-o needs two files to multiply, as in: a.npy b.npy -o c.npy")
+        return 0 if demo(console) else 1
+    if options.files == ["info"]:
+        info(console)
+        return 0
+    if len(options.files) != 2:
+        parser.error(f"expected two files, got {len(options.files)}: {' '.join(options.files)}")
+    if options.output is None:
+        parser.error("missing output file; add -o c.npy")
+    return _multiply(options, console)
+
+
+def _multiply(options: argparse.Namespace, console: Console) -> int:
+    """Multiply the two files; report an error in one line."""
+    first, second = map(Path, options.files)
+    chosen = {"accuracy": options.accuracy, "scheme": options.scheme, "engine": options.engine}
+    try:
+        multiply_files(first, second, options.output, chosen, console)
+    except OSError as error:
+        print(f"ozaki: {_described(error)}", file=sys.stderr)
+        return 2
+    except (ValueError, TypeError, ImportError, MemoryError, RuntimeError) as error:
+        print(f"ozaki: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("ozaki: interrupted; no file was changed", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _described(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m ozaki",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"ozaki-multiword {ozaki.__version__}")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="two .npy files with one matrix each, or the word info"
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the .npy file to write")
+    parser.add_argument(
+        "--accuracy",
+        type=_accuracy,
+        default="fp64",
+        metavar="fp64|exact|BITS",
+        help="fp64: error certified below the bound of a native DGEMM (the default); exact: correctly"
+        " rounded; BITS: rows and columns rounded to integers of 1 to 2200 bits",
+    )
+    parser.add_argument(
+        "--scheme",
+        choices=("auto", "residues", "slices"),
+        default="auto",
+        help="auto is residues; the bits are the same with each",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "host", "cublas", "tensorcore"),
+        default="auto",
+        help="auto is host; cublas copies the matrices to the GPU; the bits are the same with each",
+    )
+    return parser
+
+
+def _accuracy(text: str) -> str | int:
+    if text in ("fp64", "exact"):
+        return text
+    if text.isdecimal() and 1 <= int(text) <= 2200:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be fp64, exact or a number of bits up to 2200, not {text!r}")

@@ -1,0 +1,57 @@
+"""The warning that data ask for several times the usual work."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+from ozaki.schemes import Scheme
+
+TIMES = 4
+"""Products beyond the usual, as a factor, that are worth a warning."""
+
+
+class CostWarning(UserWarning):
+    """The data ask for several times the usual number of low-precision products.
+
+    The message says how many, because of what, and what would be cheaper.
+
+    Attributes
+    ----------
+    args : the message.
+
+    >>> import warnings, numpy as np, ozaki
+    >>> x = np.ones((2, 2))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = ozaki.accurate_dgemm(np.array([[1e300, 1e-300]]), x, accuracy="exact")
+    >>> [w.category.__name__ for w in caught]
+    ['CostWarning']
+    """
+
+
+def warn_of_cost(scheme: Scheme, usual: Scheme, accuracy: str) -> None:
+    """Warn the caller if the scheme takes many more products than that for ordinary data."""
+    if scheme.products <= TIMES * usual.products:
+        return
+    widths = scheme.specification.widths
+    cheaper = "a number of bits as accuracy"
+    if accuracy == "exact":
+        cheaper += ", or accuracy='fp64'"
+    warnings.warn(
+        f"this product takes {scheme.products} {scheme.word} products where {usual.products} are usual: "
+        f"the numbers of some rows of a or columns of b spread so far that accuracy {accuracy!r} needs "
+        f"integers of {widths[0]} and {widths[1]} bits. Cheaper: scale the inner dimension so that the "
+        f"columns of a and the rows of b are of like size, or {cheaper}",
+        CostWarning,
+        stacklevel=_callers_level(),
+    )
+
+
+def _callers_level() -> int:
+    """How many frames up the caller of this library is."""
+    level, frame = 1, sys._getframe(1)
+    ours = "ozaki", "multiword"
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ours:
+        level, frame = level + 1, frame.f_back
+    return level

@@ -1,0 +1,40 @@
+"""The order of the products that share a prepared operand on a GPU."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from multiword.runtime.arrays import import_cupy
+
+
+class StreamOrder:
+    """Exclusive use, one product after another.
+
+    What one of them works out for the operand, or reads of it, is only queued when it returns: the
+    next one may come from another thread, or on another stream, which has to wait for that. And its
+    memory, given back, goes to the stream that it came from, however another may still read it.
+    """
+
+    def __init__(self, owner: object) -> None:
+        self.lock = threading.RLock()
+        self.last_use = import_cupy().cuda.Event(disable_timing=True)
+        self.last_use.record()
+        weakref.finalize(owner, self.last_use.synchronize).atexit = False
+
+
+@contextmanager
+def exclusive_use(*orders: StreamOrder | None) -> Iterator[None]:
+    """Within the context, what these orders belong to belongs to this thread and this stream."""
+    held_orders = [x for x in orders if x is not None]
+    if not held_orders:
+        yield
+        return
+    with ExitStack() as held:
+        for order in sorted(held_orders, key=id):
+            held.enter_context(order.lock)
+            import_cupy().cuda.get_current_stream().wait_event(order.last_use)
+            held.callback(order.last_use.record)
+        yield

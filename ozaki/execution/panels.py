@@ -1,0 +1,93 @@
+"""A product in panels of rows and columns and blocks of the inner dimension, within a workspace limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from multiword.engines import Engine
+from multiword.runtime.arrays import Array
+from multiword.runtime.graphs import side_by_side
+from multiword.runtime.memory import SMALLEST_PANEL, WorkspaceTooSmall, halved
+from ozaki.factor import Factor
+from ozaki.schemes import ProductScheme
+
+
+@dataclass(frozen=True)
+class Panels:
+    """How a product is cut: panels of rows, blocks of k, panels of columns, and their bytes."""
+
+    rows: int
+    k_block: int
+    columns: int
+    bytes: int
+
+
+def choose_panels(scheme: ProductScheme, shape: tuple[int, int, int], limit: int) -> Panels:
+    """Return the largest panels, halving the greediest direction, whose workspace is in the limit.
+
+    Raises WorkspaceTooSmall, with the sizes, if the smallest panels do not fit.
+    """
+    m, k, n = shape
+    rows, k_block, columns = m, min(k, scheme.k_block), n
+    while True:
+        operands = scheme.operand_bytes() * (rows + columns) * k_block
+        products = scheme.product_bytes() * rows * columns * (2 if k_block < k else 1)
+        if operands + products <= limit:
+            return Panels(rows, k_block, columns, operands + products)
+        if operands > products and k_block > max(SMALLEST_PANEL, rows, columns):
+            k_block = halved(k_block)
+        elif max(rows, columns) > SMALLEST_PANEL:
+            rows, columns = (halved(rows), columns) if rows >= columns else (rows, halved(columns))
+        elif k_block > SMALLEST_PANEL:
+            k_block = halved(k_block)
+        else:
+            needed = operands + products
+            raise WorkspaceTooSmall(
+                f"the smallest panel of this {m} x {k} x {n} product ({rows} x {k_block} x {columns}, "
+                f"scheme {scheme.name!r} on {scheme.word}) needs {needed} bytes of workspace, "
+                f"and the limit is {limit}"
+            )
+
+
+def whole_bytes(scheme: ProductScheme, shape: tuple[int, int, int]) -> int:
+    """Bytes of both operands, split as a whole even where k is cut, and of the products."""
+    m, k, n = shape
+    products = scheme.product_bytes() * m * n * (2 if scheme.k_block < k else 1)
+    return scheme.operand_bytes() * (m + n) * k + products
+
+
+def in_panels(
+    scheme: ProductScheme,
+    a: Factor,
+    b: Factor,
+    scales: tuple[Array, Array],
+    engine: Engine,
+    workspace: int,
+    use: Callable[[Array, slice, slice], None],
+) -> None:
+    """Split and multiply panel by panel within the workspace, and call use(products, rows, columns) for each.
+
+    The panels cannot show in a result: every element is the same integer, however its terms are grouped.
+    """
+    m, k, n = a.rows, a.k, b.rows
+    # A stack is one panel: its products are independent, and it was made to fit.
+    panels = choose_panels(scheme, (m, k, n), workspace) if a.stack == 1 else Panels(m, k, n, workspace)
+    for j in range(0, n, panels.columns):
+        columns = slice(j, j + panels.columns)
+        right = None  # B's panel is split once if all of k fits
+        for i in range(0, m, panels.rows):
+            rows = slice(i, i + panels.rows)
+            y = None
+            for h in range(0, k, panels.k_block):
+                inner = slice(h, h + panels.k_block)
+                words_of_a = partial(a.split, scheme, scales[0], rows, inner, engine.padding)
+                if right is None or panels.k_block < k:
+                    words_of_b = partial(b.split, scheme, scales[1], columns, inner, engine.padding)
+                    left, right = side_by_side(words_of_a, words_of_b)
+                else:
+                    left = words_of_a()
+                y = scheme.multiply(left, right, engine, y)
+            assert y is not None  # k is not empty
+            use(y, rows, columns)

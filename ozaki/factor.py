@@ -1,0 +1,132 @@
+"""One factor of a product, and what has been worked out about it: its statistics, its scales, its split."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from multiword.formats import FORMATS
+from multiword.runtime.arrays import Array, is_cupy, real_parts, to_float64
+from ozaki.execution.order import StreamOrder
+from ozaki.scaling.exact import exact_scales
+from ozaki.scaling.scales import norm_limit, norm_scales, widened, width_scales
+from ozaki.scaling.statistics import RowStatistics, row_statistics
+
+
+class Factor:
+    """A matrix as one factor of exact products, or a stack of them.
+
+    For accuracy "fp64" and "fp32" the integers that stand for its rows depend on the matrix alone, so a
+    factor that is used again is split only once (`prepare`).
+
+    Attributes
+    ----------
+    matrix : the (m, k) left or (k, n) right matrix; of a stack, all left ones one below the other, all right
+        ones side by side.
+    side : 0 for the left, 1 for the right.
+    stack : matrices in it.
+    parts : its real parts as (r, k) views, r the rows of A or the columns of B.
+    prepared : whether it is meant for more than one product.
+    order : of the products that share it on a GPU.
+    """
+
+    def __init__(self, matrix: Array, side: int, *, stack: int = 1, prepared: bool = False) -> None:
+        self.matrix = matrix
+        self.side = side
+        self.stack = stack
+        self.prepared = prepared
+        self.parts = real_parts(matrix if side == 0 else matrix.T)
+        self._widened: dict[tuple[str, int], Array] = {}
+        self._split: tuple[Any, Array, Array] | None = None
+        self.order = StreamOrder(self) if prepared and is_cupy(matrix) else None
+
+    @property
+    def rows(self) -> int:
+        """Rows of A, or columns of B."""
+        return int(self.parts[0].shape[0])
+
+    @property
+    def k(self) -> int:
+        """The inner dimension."""
+        return int(self.parts[0].shape[1])
+
+    @property
+    def length(self) -> int:
+        """Real numbers in a row: k, or 2k for a complex matrix."""
+        return len(self.parts) * self.k
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing in it."""
+        return self.matrix.size == 0
+
+    @cached_property
+    def statistics(self) -> RowStatistics:
+        """Of its rows."""
+        return row_statistics(self.parts)
+
+    @property
+    def double_parts(self) -> list[Array]:
+        """The parts in float64."""
+        return [to_float64(x) for x in self.parts]
+
+    @cached_property
+    def exact_scales(self) -> Array:
+        """The smallest scales that lose nothing."""
+        return exact_scales(self.parts)
+
+    def norm_scales(self, accuracy: str, bits: int = 0) -> Array:
+        """The norm scales of an accuracy, widened by some bits: the same array every time."""
+        key = accuracy, bits
+        if key not in self._widened:
+            limit = norm_limit(FORMATS[accuracy], self.length)
+            self._widened[key] = (
+                widened(self.norm_scales(accuracy), bits) if bits else norm_scales(self.statistics, limit)
+            )
+        return self._widened[key]
+
+    def width_scales(self, bits: int) -> Array:
+        """The scales for rows of that many bits."""
+        return width_scales(self.statistics.exponent, bits)
+
+    def held(self, scheme: Any, scale: Array) -> Array | None:
+        """The words of the whole factor, if it has been split for this scheme and these scales."""
+        split = self._split  # once: another thread may be preparing another split
+        known = split is not None and split[0] == scheme.system and split[1] is scale
+        return split[2] if split is not None and known else None
+
+    def split(self, scheme: Any, scale: Array, rows: slice, inner: slice, padding: int) -> Array:
+        """The words of a block of rows and of the inner dimension, from the whole split if there is one."""
+        words = self.held(scheme, scale)
+        if words is not None:
+            # Blocks that reach the end take the padding along: engines like round lengths.
+            last = None if rows.stop >= self.rows else rows.stop
+            end = None if inner.stop >= self.k else inner.stop
+            return words[:, :, rows.start : last, inner.start : end]
+        parts = [x[rows, inner] for x in self.parts]
+        return scheme.split(parts, scale[rows], self.side, padding)
+
+    def split_whole(self, scheme: Any, scale: Array, padding: int) -> None:
+        """Split all of the factor now, for `split` to take blocks from."""
+        if self.held(scheme, scale) is None:
+            self.forget_split()
+            self._split = (scheme.system, scale, scheme.split(self.parts, scale, self.side, padding))
+
+    def copy(self) -> Factor:
+        """Another factor that knows what this one has worked out; nothing, unless it is prepared."""
+        other = Factor(self.matrix, self.side, stack=self.stack)
+        if self.prepared:
+            other.__dict__.update(self.__dict__, _widened=dict(self._widened))
+        return other
+
+    def forget_split(self) -> None:
+        """Give the memory of the split back."""
+        if self._split is not None and self.order is not None:
+            self.order.last_use.synchronize()
+        self._split = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the split."""
+        held = self._split
+        return 0 if held is None else int(held[2].nbytes)

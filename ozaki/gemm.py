@@ -1,0 +1,128 @@
+"""alpha·R + beta·C in `out`, for the product R: what all four `accurate_*gemm` share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    device_of,
+    is_cupy,
+    namespace,
+    real_parts,
+    to_float32,
+    to_float64,
+)
+from multiword.runtime.memory import in_less_memory
+from ozaki.arguments import exactly
+from ozaki.execution.cache import captured_product, forget
+from ozaki.execution.order import exclusive_use
+from ozaki.factor import Factor
+from ozaki.pipeline import Request, product
+
+
+def gemm(
+    a: Factor, b: Factor, alpha: complex, beta: complex, c: Any, request: Request, out: Array | None
+) -> Array:
+    """Return alpha·R + beta·C, every step rounded once; in `out`, which is written to when all is done."""
+    dtype, shape = a.matrix.dtype, (a.rows, b.rows)
+    alpha, beta = _scalar("alpha", alpha, dtype), _scalar("beta", beta, dtype)
+    addend = _addend(c, a.matrix, shape) if beta != 0 else None
+    _check_out(out, a.matrix, shape)
+    with device_of(a.matrix), exclusive_use(a.order, b.order), np.errstate(all="ignore"):
+        result = computed(a, b, request)
+        if alpha != 1:
+            _scale(result, alpha)
+        if addend is not None:
+            addend = addend.astype(dtype, copy=True)
+            _scale(addend, beta)
+            for part, more in zip(real_parts(result), real_parts(addend), strict=True):
+                part[...] = _rounded(to_float64(part) + to_float64(more), part)
+        if alpha != 1 or addend is not None:
+            for part in real_parts(result):  # arithmetic passes payloads and signs of NaNs on
+                part[part != part] = np.nan
+        if out is None:
+            return result
+        out[...] = result
+        return out
+
+
+def computed(a: Factor, b: Factor, request: Request) -> Array:
+    """The product itself, in a new array: replayed where captured; in smaller panels if memory is short."""
+    if a.empty or b.empty:
+        return namespace(a.matrix).zeros((a.rows, b.rows), a.matrix.dtype)
+
+    def work(workspace: int) -> Array:
+        within = replace(request, workspace=workspace)
+        out = captured_product(a, b, within)
+        return product(a, b, within) if out is None else out
+
+    def release() -> None:
+        forget()
+        a.forget_split()
+        b.forget_split()
+
+    return in_less_memory(work, request.workspace, release)
+
+
+def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:
+    if c is None:
+        raise ValueError("c must be given when beta is not 0")
+    c = as_array(c, "c")
+    check_same_device(a=like, c=c)
+    if c.shape != shape:
+        raise ValueError(f"c must be of shape {shape}, got {c.shape}")
+    return exactly("c", c, like.dtype)
+
+
+def _check_out(out: Array | None, like: Array, shape: tuple[int, int]) -> None:
+    if out is None:
+        return
+    if not (is_cupy(out) or isinstance(out, np.ndarray)):
+        raise TypeError(f"out must be an array to write to, got {type(out).__name__}")
+    check_same_device(a=like, out=out)
+    if out.shape != shape or out.dtype != like.dtype:
+        raise ValueError(f"out must be {like.dtype} of shape {shape}, got {out.dtype} of {out.shape}")
+
+
+def _scalar(name: str, x: Any, dtype: Any) -> Any:
+    """A factor in the dtype of the result."""
+    if type(x) is float:  # nearly always
+        return dtype.type(x)
+    x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
+    if not isinstance(x, Number | np.generic):
+        raise TypeError(f"{name} must be a number, got {x!r}")
+    kind = "f" if isinstance(x, int) else np.asarray(x).dtype.kind  # an int may be beyond 64 bits
+    if kind not in "biufc":
+        raise TypeError(f"{name} must be a number, got {x!r}")
+    if kind == "c" and dtype.kind != "c":
+        raise TypeError(f"{name} must be real for a result of {dtype}, got {x!r}")
+    return dtype.type(x)
+
+
+def _rounded(x: Array, like: Array) -> Array:
+    """`x`, in float64, rounded to the dtype of `like`.
+
+    Products of two fp32 numbers are exact in fp64, and sums rounded to fp64 first round to fp32
+    as they would at once: so these steps are fp32's own, and the same on every device.
+    """
+    return to_float32(x) if like.dtype == np.float32 else x
+
+
+def _scale(x: Array, factor: Any) -> None:
+    """x *= factor, every real product and sum rounded once; no engine's complex product is used."""
+    parts = [to_float64(part) for part in real_parts(x)]
+    if len(parts) == 1:
+        x[...] = _rounded(float(factor) * parts[0], x)
+        return
+    by_real, by_imag = (
+        [to_float64(_rounded(float(f) * part, x.real)) for part in parts] for f in (factor.real, factor.imag)
+    )
+    x.real[...] = _rounded(by_real[0] - by_imag[1], x.real)
+    x.imag[...] = _rounded(by_real[1] + by_imag[0], x.real)

@@ -1,0 +1,220 @@
+"""A product as its steps: scale, split, multiply, reconstruct; the certificate beside them.
+
+    scale        which integers A' and B' stand for A and B: a scale for each row and column
+    certificate  for "fp64" and "fp32": the proof that they are wide enough, or how many bits are missing
+    split        the integers into words of low precision: residues modulo p_t, or slices
+    multiply     the words on an engine, every product exact
+    reconstruct  C' = A'B' from the products, and round C'·2**(-s_i - t_j) once
+
+Single products, captured graphs, panels and stacks (`ozaki.execution`) are ways to run these steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from multiword.engines import Engine
+from multiword.formats import FORMATS, Format
+from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.graphs import side_by_side
+from ozaki.certificate.counting import Bounds, PendingBounds, compute_bounds
+from ozaki.certificate.decision import WIDENED_IN_ALL, Certificate, certify, log2_product
+from ozaki.certificate.magnitudes import Magnitudes
+from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
+from ozaki.cost import warn_of_cost
+from ozaki.execution.panels import in_panels, whole_bytes
+from ozaki.factor import Factor
+from ozaki.nonfinite import overwrite_nonfinite
+from ozaki.residues.scheme import Residues
+from ozaki.residues.system import INT8_BITS
+from ozaki.scaling.scales import NORM_LIMITS, norm_limit
+from ozaki.schemes import ProductSpecification, Scheme
+from ozaki.slices.integer import Slices
+
+TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
+"""The format that results of each dtype are rounded to."""
+
+SCHEMES = (Residues.name, Slices.name)
+"""The schemes that can be asked for."""
+
+# What suits each engine; an engine of someone else's gets fp64 words.
+_DEFAULT_WORDS = {
+    ("residues", "host"): "fp64",
+    ("residues", "cublas"): "int8",
+    ("residues", "tensorcore"): "int8",
+    ("slices", "host"): "fp64",
+    ("slices", "cublas"): "int8",
+    ("slices", "tensorcore"): "fp16",
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a product is asked for.
+
+    Attributes
+    ----------
+    accuracy : "fp64" or "fp32", "exact", or a number of bits.
+    scheme, word : as named by the caller; "auto" and None leave the choice to `choose_scheme`.
+    engine : where the products run.
+    workspace : bytes.
+    """
+
+    accuracy: str | int
+    scheme: str
+    word: str | None
+    engine: Engine
+    workspace: int
+
+    @property
+    def certified(self) -> bool:
+        """Whether it is an error that was asked for, which the data decide about."""
+        return self.accuracy in NORM_LIMITS
+
+    @property
+    def limits(self) -> Format:
+        """The format below whose norm limit magnitudes are counted."""
+        return FORMATS[str(self.accuracy) if self.certified else "fp64"]
+
+
+@dataclass(frozen=True)
+class ScaledProduct:
+    """A product of integers.
+
+    Attributes
+    ----------
+    scales : those of the rows of A and of the columns of B.
+    scheme : what multiplies the integers.
+    nonfinite : whether some rows or columns have an Inf or NaN.
+    """
+
+    scales: tuple[Array, Array]
+    scheme: Scheme
+    nonfinite: bool = False
+
+
+def product(a: Factor, b: Factor, request: Request) -> Array:
+    """RN(AB), to the accuracy asked for, in a new (m, n) array; of a stack, one below the other."""
+    scaled, _ = scale(a, b, request)
+    if isinstance(request.accuracy, str):
+        warn_of_cost(scaled.scheme, norm_scheme(a, b, request), request.accuracy)
+    out = namespace(a.matrix).empty((a.rows, b.rows // b.stack), a.matrix.dtype)
+    execute(scaled, a, b, request, out)
+    if scaled.nonfinite:
+        overwrite_nonfinite(a.double_parts, b.double_parts, scaled.scales, out)
+    return out
+
+
+def scale(a: Factor, b: Factor, request: Request) -> tuple[ScaledProduct, Certificate | None]:
+    """Return the integers, and the certificate where it decides about them; the device is waited for."""
+    if not request.certified:
+        scales = given_scales(a, b, request)
+        return bounded(a, b, request, scales, bounds(a, b, request, scales).wait()), None
+    scales = norm_scaled(a, b, request).scales
+    pending = bounds(a, b, request, scales)
+    found = pending.wait()
+    certificate = certify(found, request.limits, lambda levels: pairwise(a, b, request, pending, levels)())
+    if certificate.bits <= WIDENED_IN_ALL:
+        return replace(norm_scaled(a, b, request, certificate.bits), nonfinite=found.nonfinite), certificate
+    least = namespace(a.matrix).minimum  # no integer needs to be wider than it takes to lose nothing
+    wide = tuple(least(s + certificate.bits, x.exact_scales) for s, x in zip(scales, (a, b), strict=True))
+    scales = wide[0], wide[1]
+    return bounded(a, b, request, scales, bounds(a, b, request, scales).wait()), certificate
+
+
+def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: Array) -> None:
+    """Split, multiply and reconstruct into `out`; rows and columns with an Inf or NaN come out as zeros."""
+    scheme, scales = scaled.scheme, scaled.scales
+
+    def reconstruct(y: Array, rows: slice, columns: slice) -> None:
+        scheme.reconstruct(y, (scales[0][rows], scales[1][columns]), out[rows, columns])
+
+    split_whole(scaled, a, b, request)
+    in_panels(scheme, a, b, scales, request.engine, request.workspace, reconstruct)
+
+
+def split_whole(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) -> None:
+    """Split both factors as a whole, where that fits the workspace; prepared ones stay so."""
+    scheme, padding = scaled.scheme, request.engine.padding
+    if a.stack * whole_bytes(scheme, scheme.specification.shape) <= request.workspace:
+        side_by_side(
+            lambda: a.split_whole(scheme, scaled.scales[0], padding),
+            lambda: b.split_whole(scheme, scaled.scales[1], padding),
+        )
+
+
+def norm_scaled(a: Factor, b: Factor, request: Request, bits: int = 0) -> ScaledProduct:
+    """The integers of the norm scales, widened by some bits.
+
+    Whether they will do is for the certificate to say.
+    """
+    name = request.limits.name
+    scales = side_by_side(lambda: a.norm_scales(name, bits), lambda: b.norm_scales(name, bits))
+    return ScaledProduct(scales, norm_scheme(a, b, request, bits))
+
+
+def norm_scheme(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scheme:
+    """What multiplies the integers of the norm scales, widened by some bits: it depends on no number."""
+    log2_square = norm_limit(request.limits, a.length).log2 + 2 * bits
+    # Rounding to integers adds at most sqrt(k)/2 to a norm.
+    log2_c = log2_square + 2 * math.log2(1 + math.sqrt(a.length) * 2.0 ** (-1 - log2_square / 2))
+    width = math.floor(log2_square / 2) + 1
+    return choose_scheme(_specification(a, b, (width, width), log2_c), request)
+
+
+def given_scales(a: Factor, b: Factor, request: Request) -> tuple[Array, Array]:
+    """The scales of an accuracy that fixes the integers: "exact", or a number of bits."""
+    if request.accuracy == "exact":
+        return a.exact_scales, b.exact_scales
+    return a.width_scales(int(request.accuracy)), b.width_scales(int(request.accuracy))
+
+
+def bounded(
+    a: Factor, b: Factor, request: Request, scales: tuple[Array, Array], found: Bounds
+) -> ScaledProduct:
+    """The integers of given scales, which are as wide as their bounds say."""
+    # No number exceeds its row's 2-norm.
+    left, right = (math.floor(x / 2 + 2.0**-10) + 1 for x in found.log2_squares)
+    scheme = choose_scheme(_specification(a, b, (left, right), log2_product(found)), request)
+    return ScaledProduct(scales, scheme, found.nonfinite)
+
+
+def bounds(a: Factor, b: Factor, request: Request, scales: tuple[Array, Array]) -> PendingBounds:
+    """What the row statistics say of scaled factors; on a GPU, nothing is waited for."""
+    return compute_bounds((a.statistics, b.statistics), scales, request.limits)
+
+
+def pairwise(
+    a: Factor, b: Factor, request: Request, pending: PendingBounds, levels: tuple[int, ...]
+) -> Callable[[], PairwiseBound]:
+    """The pairwise bound, when it is asked for; on a GPU, nothing is waited for until then."""
+    engine = request.engine
+    word = "fp64" if engine.name == "host" or "int8" not in engine.products else "int8"
+    scheme = Magnitudes(levels, len(a.parts), word)
+
+    def multiply(scales: tuple[Array, Array], use: Callable[[Array, slice, slice], None]) -> None:
+        in_panels(scheme, a, b, scales, engine, request.workspace, use)
+
+    return pairwise_bound(pending.rows, levels, a.length, multiply)
+
+
+def choose_scheme(specification: ProductSpecification, request: Request) -> Scheme:
+    """Return the scheme by name, "auto" being residues, on the word that suits the engine."""
+    name = "residues" if request.scheme == "auto" else request.scheme
+    engine = request.engine.name
+    word = request.word or _DEFAULT_WORDS.get((name, engine), "fp64")
+    if name == "slices":
+        return Slices(specification, word)
+    if word == "int8" and specification.bits > INT8_BITS:
+        word = "fp64"
+    if word not in ("int8", "fp64"):
+        raise ValueError(f"residues are carried by int8 or fp64 words, not {word!r}")
+    return Residues(specification, word, engine == "host")
+
+
+def _specification(a: Factor, b: Factor, widths: tuple[int, int], log2_c: float) -> ProductSpecification:
+    shape = a.rows // a.stack, a.k, b.rows // b.stack
+    target = FORMATS[TARGETS[a.matrix.dtype.name]]
+    return ProductSpecification(shape, a.stack, len(a.parts), widths, log2_c, target)

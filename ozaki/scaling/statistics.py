@@ -1,0 +1,239 @@
+"""Row statistics: all that scales and the certificate need to know of an operand, in integers.
+
+An *operand* is one side of a product: its r rows are the rows of A or the columns of B, its k columns run
+along the inner dimension. It comes as a list of real parts, one for a real matrix, two for a complex one,
+whose row is then the real and the imaginary parts together.
+
+The statistics of a row are a function of the set of its numbers: its largest exponent is a maximum, and
+the sums are sums of integers relative to it. So they can be taken of any pieces of the row in any order:
+
+    exponent(x ++ y) = max(exponent(x), exponent(y)),   sums(x ++ y, e) = sums(x, e) + sums(y, e)
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.parallel import contiguous_rows, over_rows, scale_rows, scratch
+from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
+
+BITS = 16
+"""Magnitudes are taken as integers of this many bits, relative to the largest in their row."""
+
+FINE, COARSE, STEP = 10, 8, 3
+LEVELS = (*range(FINE), *range(FINE - 1 + STEP, FINE + STEP * COARSE, STEP))
+"""Octaves below a row's largest magnitude down to which its numbers are counted: each of the first,
+where most numbers are, then every third, for numbers that spread far."""
+
+ZERO, NONFINITE = -(1 << 14), 1 << 14
+"""Exponents that mark a row without a nonzero number, and one with an Inf or NaN."""
+
+
+@dataclass(frozen=True)
+class RowStatistics:
+    """What is known of every row, all integers.
+
+    Attributes
+    ----------
+    exponent : (r,) int32, e with 2**(e-1) <= max |x| < 2**e; `ZERO` or `NONFINITE` else.
+    total : (r,) int64, the sum of t + 1 for t = floor(|x|·2**(BITS - e)); 0 if e is `ZERO` or `NONFINITE`,
+        as are the others.
+    square : (r,) int64, the sum of (t + 1)².
+    counts : (levels, r) int32, how many |x| >= 2**(e - 1 - q), for the q in LEVELS.
+    length : numbers in a row: k, or 2k for a complex operand.
+    """
+
+    exponent: Array
+    total: Array
+    square: Array
+    counts: Array
+    length: int
+
+    @property
+    def finite_nonzero(self) -> Array:
+        """Which rows have a nonzero number and none that is Inf or NaN."""
+        return (self.exponent != ZERO) & (self.exponent != NONFINITE)
+
+
+def row_statistics(parts: list[Array]) -> RowStatistics:
+    """Return the statistics of an operand given as (r, k) float32 or float64 parts."""
+    if is_cupy(parts[0]) and (statistics := _in_one_pass(parts)) is not None:
+        return statistics
+    return row_sums(parts, largest_exponents(parts))
+
+
+def largest_exponents(parts: list[Array]) -> Array:
+    """Return `RowStatistics.exponent` of (r, k) parts; the maximum merges pieces of rows."""
+    return (_exponents_device if is_cupy(parts[0]) else _exponents_host)(parts)
+
+
+def row_sums(parts: list[Array], exponent: Array) -> RowStatistics:
+    """Return the statistics of (r, k) parts relative to given exponents, of these rows or longer ones."""
+    return (_sums_device if is_cupy(parts[0]) else _sums_host)(parts, exponent)
+
+
+def _exponents_host(parts: list[np.ndarray]) -> np.ndarray:
+    rows, columns = parts[0].shape
+    exponent = np.empty(rows, np.int32)
+
+    def work(block: slice) -> None:
+        extremes = [np.abs(f(x[block], axis=1)) for x in parts for f in (np.max, np.min)]
+        largest = np.max(extremes, axis=0)
+        e = np.where(largest == 0, ZERO, np.frexp(largest)[1])
+        exponent[block] = np.where(np.isfinite(largest), e, NONFINITE)
+
+    over_rows(work, rows, columns)
+    return exponent
+
+
+_AT_ONCE = 1 << 17
+"""Numbers of a row that are added up together: the squares of 2**21 would not be exact in float64."""
+
+
+def _sums_host(parts: list[np.ndarray], exponent: np.ndarray) -> RowStatistics:
+    rows, columns = parts[0].shape
+    total, square = np.zeros((2, rows), np.int64)
+    counts = np.zeros((len(LEVELS), rows), np.int32)
+    statistics = RowStatistics(exponent, total, square, counts, len(parts) * columns)
+    summed = statistics.finite_nonzero
+
+    def work(block: slice) -> None:
+        shift = np.where(summed[block], BITS - exponent[block], 0)
+        for x in parts:
+            for h in range(0, columns, _AT_ONCE):
+                piece = x[:, h : h + _AT_ONCE]
+                t = scratch("magnitudes", piece[block].shape)
+                np.abs(contiguous_rows(piece, block, t), out=t)
+                if not summed[block].all():
+                    t[~summed[block]] = 0
+                scale_rows(t, shift)
+                counts[:, block] += _count_octaves(t)
+                np.floor(t, out=t)
+                total[block] += t.sum(axis=1).astype(np.int64)
+                square[block] += np.vecdot(t, t).astype(np.int64)
+
+    over_rows(work, rows, columns)
+    square += 2 * total + statistics.length
+    total += statistics.length
+    for sums in (total, square):
+        sums[~summed] = 0
+    return statistics
+
+
+_THRESHOLDS = np.array([(1023 + BITS - 1 - q) << 4 for q in LEVELS], np.uint16)[:, None, None]
+_LANES = 255
+"""Bytes that may be added up before one overflows."""
+
+
+def _count_octaves(x: np.ndarray) -> np.ndarray:
+    """How many numbers of each row, below 2**BITS, are at least 2**(BITS - 1 - q): (levels, rows)."""
+    rows, columns = x.shape
+    # The leading 16 bits order as the numbers do. Eight bytes of a comparison are added at once.
+    width = -(-columns // 8) * 8
+    leading = scratch("leading", (rows, width), np.uint16)
+    leading[:, columns:] = 0
+    np.right_shift(x.view(np.int64), 48, out=leading[:, :columns], casting="unsafe")
+    above = np.greater_equal(leading, _THRESHOLDS, out=scratch("above", (len(LEVELS), rows, width), np.bool_))
+    words = above.view(np.uint64)
+    counts = np.zeros(words.shape[:2], np.int64)
+    for h in range(0, width // 8, _LANES):
+        sums = words[..., h : h + _LANES].sum(axis=2)
+        # Each sum is eight bytes: add them up in pairs, then the four pairs at once.
+        pairs = (sums & 0x00FF00FF00FF00FF) + (sums >> 8 & 0x00FF00FF00FF00FF)
+        counts += (pairs * 0x0001000100010001 >> 48).astype(np.int64)
+    return counts
+
+
+class Rows(Struct):
+    """Where the statistics of an operand lie on a GPU."""
+
+    _fields_ = (
+        ("exponent", ctypes.c_void_p),
+        ("total", ctypes.c_void_p),
+        ("square", ctypes.c_void_p),
+        ("counts", ctypes.c_void_p),
+        ("rows", ctypes.c_int),
+    )
+
+
+def rows_of(statistics: RowStatistics) -> Rows:
+    """The statistics as kernels take them."""
+    s = statistics
+    return Rows(exponent=s.exponent, total=s.total, square=s.square, counts=s.counts, rows=len(s.exponent))
+
+
+STATISTICS_CONSTANTS: dict[str, Any] = {
+    "BITS": BITS,
+    "FINE": FINE,
+    "STEP": STEP,
+    "COUNTS": len(LEVELS),
+    "ZERO": ZERO,
+    "NONFINITE": NONFINITE,
+}
+"""What kernels that read statistics have to know of them."""
+
+_RUN = 32
+"""Numbers to a thread in a tile, of both parts together."""
+
+_ROWS = {1: ((8, 1024), (4, 2048), (2, 4096), (1, 8192)), 0: ((8, 1024), (4, 2048))}
+"""Rows of a tile that holds them as a whole, and how many numbers they may have, by ALONG_K: where rows lie
+side by side, fewer than four would read less than the 32 bytes that memory gives at once."""
+
+
+def _constants(along: int, rows: int, parts: int) -> dict[str, Any]:
+    """The constants of tiles that hold so many rows as a whole; with 0, pieces of rows."""
+    shape = {"LANES": rows or 32, "ALONG_ROWS": rows or 8, "WHOLE": int(rows > 0)}
+    return {**STATISTICS_CONSTANTS, **shape, "ALONG_K": along, "PARTS": parts, "RUN": _RUN // parts}
+
+
+_INSTANCES = tuple(
+    {**_constants(along, rows, parts), "UNIT": 2 - parts, "REAL": t}
+    for along, rows in ((0, 0), (1, 0), (0, 4), (1, 8), (1, 1))
+    for t in ("float", "double")
+    for parts in (1, 2)
+)
+_FILE = Path(__file__).with_suffix(".cu")
+_EXPONENTS = Kernel("largest_exponents", _FILE, _INSTANCES, (StridedParts, Rows))
+_SUMS = Kernel("row_sums", _FILE, _INSTANCES, (StridedParts, Rows))
+
+
+def _exponents_device(parts: list[Array]) -> Array:
+    exponent = namespace(parts[0]).full(parts[0].shape[0], ZERO, np.int32)
+    _launch(_EXPONENTS, parts, exponent, 0)
+    return exponent
+
+
+def _sums_device(parts: list[Array], exponent: Array) -> RowStatistics:
+    return _launch(_SUMS, parts, exponent, 0)
+
+
+def _in_one_pass(parts: list[Array]) -> RowStatistics | None:
+    """The statistics of rows so short that a tile holds them as a whole."""
+    rows, columns = parts[0].shape
+    along = strided_parts(parts)[1]["ALONG_K"]
+    fitting = (r for r, longest in _ROWS[along] if columns * len(parts) <= longest)
+    if (whole := next(fitting, None)) is None:
+        return None
+    return _launch(_SUMS, parts, namespace(parts[0]).empty(rows, np.int32), whole)
+
+
+def _launch(kernel: Kernel, parts: list[Array], exponent: Array, whole: int) -> RowStatistics:
+    xp = namespace(parts[0])
+    rows, columns = parts[0].shape
+    # What tiles add to has to begin with zeros; the first kernel only writes exponents.
+    make = xp.empty if whole or kernel is _EXPONENTS else xp.zeros
+    sums = make((2 + -(-len(LEVELS) // 2), rows), xp.int64)
+    counts = sums[2:].view(xp.int32).reshape(-1, rows)[: len(LEVELS)]
+    statistics = RowStatistics(exponent, sums[0], sums[1], counts, len(parts) * columns)
+    operand, layout = strided_parts(parts)
+    constants = {**_constants(layout["ALONG_K"], whole, len(parts)), **layout}
+    blocks = tile_count(constants, rows, columns)
+    kernel((blocks,), (256,), (operand, rows_of(statistics)), **constants)
+    return statistics

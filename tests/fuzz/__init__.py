@@ -1,0 +1,7 @@
+"""Random calls of the public functions, as commands.
+
+`python -m tests.fuzz.exact` checks them on the CPU against exact references in Python's integers;
+`python -m tests.fuzz.devices` compares a GPU's bits with the CPU's. Both take --minutes and --seed, print
+a table of cases and mismatches, and for each mismatch the command that repeats it. `arrays` and `draw`
+make the inputs, `rational` is the reference arithmetic, `campaign` the loop and the table.
+"""

@@ -1,0 +1,277 @@
+"""The CPU's bits against a GPU's, for random calls of every function.
+
+    python -m tests.fuzz.devices [--minutes M] [--seed S] [--processes N] [--only NAME [--case N]] [--dry]
+
+Products of every width, which is every number of moduli, with every inner dimension from 0 to 70 and every
+word come first, then random calls until the time is up. Each call is made three times with other numbers in
+the same layout: on a GPU the second is captured as a graph and the third replays it. --dry puts NumPy in
+the GPU's place, to try the command itself. Without a GPU it says so and returns 0.
+"""
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz.arrays import LAYOUTS, fetched, place, values
+from tests.fuzz.campaign import Tally, one_case, reproducer, seed_of
+from tests.fuzz.device_cases import FAMILIES
+from tests.fuzz.device_products import LONGEST, SWEEPS, Call
+from tests.fuzz.draw import Draw, Mismatch, check_one_nan, check_same
+
+COMMAND = "tests.fuzz.devices"
+REPEATS = 3
+SWEEP_SHARE = 0.6
+"""The sweeps stop when this share of the time is gone; what they have not reached is reported."""
+LATE = 120.0
+"""Seconds that a process may take beyond its time, for the compilation of its last kernels."""
+
+
+class Device:
+    """Where the other side of the comparison runs: CuPy, or NumPy once more."""
+
+    def __init__(self, dry: bool) -> None:
+        self.dry, self.xp = dry, np
+        self.streams: list[Any] = []
+        if not dry:
+            import cupy
+
+            self.xp = cupy
+            self.streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+
+    def stream(self, draw: Draw) -> AbstractContextManager[Any]:
+        """The device's own stream, or one of two others."""
+        which = draw.pick("stream", None, None, 0, 1)
+        return nullcontext() if which is None or self.dry else self.streams[which]
+
+    def lost(self) -> str | None:
+        """Why nothing more can run, if so: an error that a CUDA context does not survive."""
+        if self.dry:
+            return None
+        try:
+            self.xp.cuda.runtime.deviceSynchronize()
+            self.xp.zeros(1).get()
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        return None
+
+
+def why_no_gpu() -> str | None:
+    """None if there is a GPU and CuPy to use it with."""
+    try:
+        import cupy
+
+        return None if cupy.cuda.runtime.getDeviceCount() else "CuPy finds no GPU"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def outcome(call: Call, xp: Any, arrays: dict) -> tuple[list, str | None]:
+    """The results as NumPy arrays, strings or bytes; or the error's kind and message."""
+    try:
+        results = call.function(xp, arrays)
+        return [x if isinstance(x, str | bytes) else fetched(x) for x in results], None
+    except (TypeError, ValueError, MemoryError, ArithmeticError) as error:
+        return [], f"{type(error).__name__}: {error}"
+
+
+def compare(call: Call, draw: Draw, device: Device) -> None:
+    """Make the call on both sides, several times. Raises Mismatch."""
+    stream = device.stream(draw)
+    for repeat in range(REPEATS):
+        numbers = {name: values(draw.rng, spec) for name, spec in call.specs.items()}
+        host = {name: place(x, call.specs[name].layout) for name, x in numbers.items()}
+        with np.errstate(all="ignore"):
+            expected, refused = outcome(call, np, host)
+        with stream:
+            there = {name: place(x, call.specs[name].layout, device.xp) for name, x in numbers.items()}
+            got, error = outcome(call, device.xp, there)
+        judge_one(call, host, (expected, refused), (got, error), f"call {repeat + 1} of {REPEATS}")
+
+
+def judge_one(call: Call, host: dict, cpu: tuple, gpu: tuple, note: str) -> None:
+    (expected, refused), (got, error) = cpu, gpu
+    kinds = [None if e is None else e.split(":")[0] for e in (refused, error)]
+    if kinds[0] != kinds[1]:
+        raise Mismatch(
+            f"{kinds[1] or 'no error'} instead of {kinds[0] or 'a result'}", f"{note}: {error or refused}"
+        )
+    if error is not None:
+        return
+    if call.judge is not None:
+        call.judge(host, got)
+        return
+    if len(expected) != len(got):
+        raise Mismatch("number of results", f"{note}: {len(got)} instead of {len(expected)}")
+    for i, (x, y) in enumerate(zip(got, expected, strict=True)):
+        where = f"{note}, result {i}" if len(got) > 1 else note
+        if isinstance(y, str | bytes):
+            if x != y:
+                raise Mismatch("bytes", f"{where}: {x[:40]!r} instead of {y[:40]!r}")
+            continue
+        check_same("bits", x, y, where)
+        if call.one_nan:
+            check_one_nan("NaN bits", x)
+
+
+def one(name: str, case: int, seed: int, device: Device) -> tuple[Draw, Mismatch | None]:
+    draw = Draw(seed_of(seed, name, case), LAYOUTS, case)
+    return draw, one_case(lambda d: compare(FAMILIES[name](d), d, device), draw)
+
+
+def sweep_units(names: list[str]) -> list[tuple[str, range]]:
+    """The sweeps, cut into parts of one width each: the widest, which take longest, first."""
+    size = LONGEST + 1
+    units = [
+        (i, name, range(i * size, (i + 1) * size))
+        for name in names
+        if name in SWEEPS
+        for i in range(SWEEPS[name][3])
+    ]
+    return [(name, cases) for _, name, cases in sorted(units, key=lambda unit: -unit[0])]
+
+
+class Share:
+    """What one process does of a campaign: its results, and remarks on what it could not do."""
+
+    def __init__(self, rank: int, processes: int, seed: int, dry: bool) -> None:
+        self.rank, self.processes, self.seed = rank, processes, seed
+        self.device, self.tally, self.remarks = Device(dry), Tally(), []
+
+    def run(self, name: str, case: int) -> bool:
+        """Run a case; False if the device is lost."""
+        begun, tally = time.monotonic(), self.tally
+        draw, mismatch = one(name, case, self.seed, self.device)
+        tally.seconds[name] += time.monotonic() - begun
+        tally.cases[name] += 1
+        if mismatch is None:
+            return True
+        tally.failed[name] += 1
+        tally.mismatches[name, mismatch.sort] += 1
+        tally.reproducers.append(reproducer(COMMAND, name, self.seed, case, draw, mismatch))
+        if (reason := self.device.lost()) is not None:
+            self.remarks.append(f"process {self.rank} stopped after {name} case {case}: {reason}")
+            return False
+        return True
+
+    def sweep(self, names: list[str], deadline: float) -> bool:
+        """Every width in turn; False if the device is lost."""
+        units, left = sweep_units(names)[self.rank :: self.processes], 0
+        for name, cases in units:
+            done = 0
+            while done < len(cases) and time.monotonic() < deadline:
+                if not self.run(name, cases[done]):
+                    return False
+                done += 1
+            left += done < len(cases)
+        if left:
+            self.remarks.append(
+                f"process {self.rank} did not reach {left} of its {len(units)} widths: give more --minutes"
+            )
+        return True
+
+    def random(self, names: list[str], deadline: float) -> None:
+        """Cases of every function, each for the same time."""
+        case = dict.fromkeys(names, self.rank)
+        while case and time.monotonic() < deadline:
+            name = min(case, key=lambda n: self.tally.seconds[n])
+            if not self.run(name, case[name]):
+                return
+            case[name] += self.processes
+
+
+def work(rank: int, processes: int, seconds: float, seed: int, names: list[str], dry: bool) -> Share:
+    """A process's share, done."""
+    start, share = time.monotonic(), Share(rank, processes, seed, dry)
+    random = [name for name in names if name not in SWEEPS]
+    if share.sweep(names, start + seconds * (SWEEP_SHARE if random else 1.0)):
+        share.random(random, start + seconds)
+    del share.device  # which does not travel
+    return share
+
+
+def campaign(
+    seconds: float, seed: int, processes: int, names: list[str], dry: bool
+) -> tuple[Tally, list[str]]:
+    """All processes' shares, put together."""
+    tally, remarks = Tally(), []
+    for name in names:
+        tally.cases[name] = 0
+    if processes == 1:
+        share = work(0, 1, seconds, seed, names, dry)
+        tally.merge(share.tally)
+        return tally, share.remarks
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+    context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    pool = ProcessPoolExecutor(processes, mp_context=context)
+    pending = {pool.submit(work, r, processes, seconds, seed, names, dry): r for r in range(processes)}
+    try:
+        for future in as_completed(pending, timeout=seconds + LATE):
+            try:
+                share = future.result()
+                tally.merge(share.tally)
+                remarks += share.remarks
+            except Exception as error:
+                remarks.append(f"process {pending[future]} died: {type(error).__name__}: {error}")
+    except TimeoutError:
+        stuck = [rank for future, rank in pending.items() if not future.done()]
+        remarks.append(f"processes {stuck} did not end in time; their results are missing")
+    for process in list((pool._processes or {}).values()) if any(not f.done() for f in pending) else []:
+        process.terminate()
+    pool.shutdown(wait=True, cancel_futures=True)
+    return tally, remarks
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run, print the table and the first reproducers; return 1 if a bit differed or a process was lost."""
+    parser = argparse.ArgumentParser(prog=f"python -m {COMMAND}", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--minutes", type=float, default=8.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) * 3 // 4))
+    parser.add_argument("--only", help=f"one of: {'; '.join(FAMILIES)}")
+    parser.add_argument("--case", type=int, help="repeat this case of --only alone")
+    parser.add_argument("--show", type=int, default=20, help="how many reproducers to print")
+    parser.add_argument(
+        "--dry", action="store_true", help="NumPy against NumPy: try the command without a GPU"
+    )
+    options = parser.parse_args(arguments)
+    if options.only and options.only not in FAMILIES:
+        parser.error(f"unknown function {options.only!r}; known are {'; '.join(FAMILIES)}")
+    if options.case is not None and not options.only:
+        parser.error("--case needs --only")
+    if not options.dry and (reason := why_no_gpu()) is not None:
+        print(f"nothing compared: no GPU ({reason})")
+        return 0
+    if options.case is not None:
+        draw, mismatch = one(options.only, options.case, options.seed, Device(options.dry))
+        found = ["no mismatch", *draw.notes] if mismatch is None else []
+        print(
+            "\n".join(found) or reproducer(COMMAND, options.only, options.seed, options.case, draw, mismatch)
+        )
+        return mismatch is not None
+    names = [options.only] if options.only else list(FAMILIES)
+    tally, remarks = campaign(60 * options.minutes, options.seed, options.processes, names, options.dry)
+    for text in first_of_each(tally.reproducers, options.show):
+        print(text)
+    print(f"\n{tally.table()}\n\neach case is {REPEATS} calls on either side")
+    print("\n".join(remarks))
+    return 1 if tally.failed or any("reach" not in r for r in remarks) else 0
+
+
+def first_of_each(reproducers: list[str], count: int) -> list[str]:
+    """That many reproducers, of as many kinds as possible."""
+    kinds: dict[str, list[str]] = {}
+    for text in reproducers:
+        kinds.setdefault(text.split("\n", 1)[0], []).append(text)
+    rounds = [texts[i] for i in range(count) for texts in kinds.values() if i < len(texts)]
+    return rounds[:count]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

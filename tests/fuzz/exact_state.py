@@ -1,0 +1,169 @@
+"""Textbook sums, accumulators and fingerprints against exact references."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+import ozaki
+from tests.fuzz.arrays import COMPLEX, INTEGERS, REAL, place
+from tests.fuzz.draw import Draw, check, check_same, difference, plain
+from tests.fuzz.exact_sums import BF, FLOAT64, FLOATS, array_of, complete, value
+from tests.fuzz.rational import FORMATS, integers, joined, part_dtype, parts, real_dot, real_sum, rounded
+
+
+def textbook(draw: Draw) -> None:
+    """near_sum, acc_sum, sum_k, extract_vector, two_sum, two_product within their stated ranges."""
+    kinds = "normal", "wide", "cancelling", "ties", "subnormal", "integers", "sparse", "zeros", "powers"
+    kind, n = draw.pick("values", *kinds), draw.size("n", 0, 60)
+    x = draw.array("p", (n,), (FLOAT64,), kind)
+    total, e, special = real_sum(plain(x))
+    exact = rounded(total, e, FORMATS[FLOAT64]) if special is None else special
+    check_same("near_sum", np.float64(ozaki.near_sum(x)), np.float64(exact), f"ozaki.sum: {ozaki.sum(x)!r}")
+    truth = Fraction(total) * Fraction(2) ** e
+    _check_faithful(ozaki.acc_sum(x), exact, truth)
+    k = draw.size("k", 2, 5)
+    size = sum(abs(v) for v in integers(plain(x))[0].tolist()) * Fraction(2) ** e
+    error, u = abs(Fraction(float(ozaki.sum_k(x, k))) - truth), Fraction(1, 2**53)
+    allowed = 2 * u * abs(truth) + 2 * (2 * max(n, 1) * u) ** k * size
+    check("sum_k above its bound", error <= allowed, f"error {float(error)!r}")
+    _check_transformations(draw, "wide" if kind in ("subnormal", "zeros") else kind, n)
+    if n:
+        _check_extraction(plain(x), truth)
+
+
+def _check_faithful(got: float, exact: float, truth: Fraction) -> None:
+    """The sum itself if it is a float64, else one of its neighbours."""
+    if Fraction(exact) == truth:
+        check("acc_sum of a number", got == exact, f"{got!r}, exact {exact!r}")
+        return
+    other = math.nextafter(exact, math.inf if Fraction(exact) < truth else -math.inf)
+    check("acc_sum is not faithful", got in (exact, other), f"{got!r}, between {exact!r} and {other!r}")
+
+
+def _check_transformations(draw: Draw, kind: str, n: int) -> None:
+    """two_sum and two_product lose nothing; the first of both results is the operation's own."""
+    pair = [plain(draw.array(name, (n,), (FLOAT64,), kind)) for name in "ab"]
+    a, b = (np.where(np.abs(v) < 2.0**-400, 1.5, v) for v in pair)
+    with np.errstate(all="ignore"):
+        direct = {"two_sum": a + b, "two_product": a * b}
+        found = {"two_sum": ozaki.two_sum(a, b), "two_product": ozaki.two_product(a, b)}
+    for name, (value_, rest) in found.items():
+        size = np.abs(direct[name])
+        if (size > 2.0**990).any() or (name == "two_product" and (size < 2.0**-960).any()):
+            continue
+        check_same(name, value_, direct[name])
+        for p, q, s, t in zip(*(v.tolist() for v in (a, b, value_, rest)), strict=True):
+            p, q = Fraction(p), Fraction(q)
+            truth = p + q if name == "two_sum" else p * q
+            check(name, Fraction(s) + Fraction(t) == truth, f"{float(p)!r}, {float(q)!r}: {s!r}, {t!r}")
+
+
+def _check_extraction(x: np.ndarray, truth: Fraction) -> None:
+    bits = (x.size + 1).bit_length()
+    sigma = math.ldexp(1.0, bits + max(math.frexp(float(np.abs(x).max()))[1], -900))
+    tau, rest = ozaki.extract_vector(sigma, x)
+    left, unit = integers(rest)
+    total = Fraction(tau) + sum(left.tolist()) * Fraction(2) ** unit
+    check("extract_vector", total == truth and (np.abs(rest) <= 2.0**-53 * sigma).all(), f"sigma {sigma!r}")
+
+
+def exactsum(draw: Draw) -> None:
+    """ExactSum: any parts in any order, by any road, have one state, which rounds to the exact sum."""
+    dtype = draw.pick("dtype", *FLOATS)
+    shape = tuple(draw.size("length", 1, 4) for _ in range(int(draw.rng.integers(0, 3))))
+    pieces = [_piece(draw, i, dtype, shape) for i in range(draw.size("pieces", 0, 4))]
+    one, other = ozaki.ExactSum(dtype, shape), ozaki.ExactSum(dtype, shape)
+    for piece in pieces:
+        _add(one, piece)
+    for i in draw.rng.permutation(len(pieces)):
+        part = _add(ozaki.ExactSum(dtype, shape), pieces[i])
+        read = ozaki.ExactSum.from_bytes(part.to_bytes(), dtype, shape)
+        other = part.merge(other) if draw.chance(0.5) else other.merge(read)
+    check("ExactSum: order", one == other and one.to_bytes() == other.to_bytes(), "two orders, two states")
+    check("ExactSum: bytes", len(one.to_bytes()) == one.nbytes, f"{len(one.to_bytes())} bytes")
+    target = draw.pick("round", None, *(COMPLEX if dtype.kind == "c" else REAL))
+    result = np.dtype(target or dtype)
+    check_same("ExactSum.round", one.round(target), _exact_round(pieces, dtype, shape, result))
+
+
+def _piece(draw: Draw, i: int, dtype: np.dtype, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    """An array to add, or two whose products are."""
+    fits = tuple(t for t in (*FLOATS, *INTEGERS) if _safe(t, dtype))
+    lead = draw.shape(f"lead {i}", int(draw.rng.integers(0, 2)), 12)
+    x = draw.array(f"x{i}", (*lead, *shape), fits, draw.kind(0.05))
+    if x.dtype.kind == "c" or draw.chance(0.7):
+        return (x,)
+    return x, draw.array(f"y{i}", x.shape, (x.dtype.newbyteorder("="),), draw.kind(0.05))
+
+
+def _add(total: ozaki.ExactSum, piece: tuple[np.ndarray, ...]) -> ozaki.ExactSum:
+    return total.add(*piece) if len(piece) == 1 else total.add_products(*piece)
+
+
+def _exact_round(pieces: list, dtype: np.dtype, shape: tuple[int, ...], result: np.dtype) -> np.ndarray:
+    """The sum of all that was added, rounded once."""
+    size, fmt, found = math.prod(shape), FORMATS[part_dtype(result)], []
+    for part in range(2 if dtype.kind == "c" else 1):
+        given = [p for p in pieces if not part or p[0].dtype.kind == "c"]
+        flat = [[parts(plain(x).reshape(-1, size))[part] for x in piece] for piece in given]
+        flat = [(x, *(rest or [np.ones_like(x)])) for x, *rest in flat if len(x)]
+        sums = [
+            real_dot([(1, x[:, j], y[:, j]) for x, y in flat]) if flat else (0, 0, 0.0) for j in range(size)
+        ]
+        found.append(np.array([value(s, fmt) for s in sums]))
+    return complete(found, shape, result)
+
+
+def _safe(source, target) -> bool:
+    try:
+        return np.can_cast(source, target, "safe")
+    except TypeError:
+        return False
+
+
+def fingerprint(draw: Draw) -> None:
+    """`fingerprint`: of the numbers, the shape and the dtype alone; every bit of them counts."""
+    x = array_of(draw, "x", (*FLOATS, *INTEGERS))
+    name = ozaki.fingerprint(x)
+    for layout in ("C", "F", "strided", "reversed", "transposed", "byteswapped", "unaligned"):
+        again = ozaki.fingerprint(place(plain(x), layout))
+        check("fingerprint: layout", again == name, f"{layout} gives {again}, {name} expected")
+    y = plain(x)
+    others = [("shape", y.reshape(1, *y.shape)), ("shape", y.reshape(*y.shape, 1))]
+    if y.dtype.kind == "f":
+        others.append(("dtype", y.view(f"u{y.dtype.itemsize}")))
+    if y.size:
+        z = y.copy()
+        flat = z.reshape(-1)
+        where = int(draw.rng.integers(z.size))
+        raw = flat.view(np.uint8).reshape(z.size, -1)
+        raw[where, int(draw.rng.integers(raw.shape[1]))] ^= np.uint8(1)
+        if difference(z, y) is not None and z.dtype.kind != "b":
+            others.append(("one bit", z))
+    for what, other in others:
+        if other is not y:
+            check(
+                f"fingerprint: {what}",
+                ozaki.fingerprint(other) != name,
+                f"{other.dtype} {other.shape} has {name}, too",
+            )
+    if y.dtype.kind in "fc" or y.dtype == BF:
+        _check_nan_fingerprints(y.dtype)
+
+
+def _check_nan_fingerprints(dtype) -> None:
+    """All NaNs count as one; in complex numbers, part by part."""
+    part = part_dtype(dtype)
+    nan = np.array([np.nan]).astype(part)
+    pair = [nan, -nan]
+    if dtype.kind == "c":
+        pair = [joined([nan, np.ones(1, part)], dtype), joined([-nan, np.ones(1, part)], dtype)]
+        two = joined([nan, np.full(1, 2, part)], dtype)
+        check(
+            "fingerprint: nan+1j and nan+2j", ozaki.fingerprint(two) != ozaki.fingerprint(pair[0]), str(dtype)
+        )
+    check("fingerprint: two NaNs", ozaki.fingerprint(pair[0]) == ozaki.fingerprint(pair[1]), str(dtype))
+
+
+CHECKS = {"near_sum, acc_sum, …": textbook, "ExactSum": exactsum, "fingerprint": fingerprint}

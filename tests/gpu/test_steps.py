@@ -1,0 +1,211 @@
+"""The kernels of scheme "residues" give what their NumPy forms give, number for number."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from multiword.engines import get_engine
+from multiword.formats import FORMATS
+from multiword.runtime.arrays import real_parts
+from ozaki.arguments import factors_of
+from ozaki.certificate.counting import compute_bounds
+from ozaki.certificate.magnitudes import NONZERO, Magnitudes
+from ozaki.certificate.pairwise import ONE_LEVEL, SEVERAL_LEVELS
+from ozaki.pipeline import Request, bounds, pairwise
+from ozaki.residues.reconstruct import reconstruct
+from ozaki.residues.split import residues
+from ozaki.residues.system import residue_system
+from ozaki.scaling.exact import exact_scales
+from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, norm_scales, widened
+from ozaki.scaling.statistics import largest_exponents, row_statistics, row_sums
+
+pytestmark = pytest.mark.gpu
+
+SHAPES = [(1, 1), (5, 7), (37, 301), (301, 37), (33, 2049), (1, 5000), (1500, 3), (300, 1100)]
+DTYPES = ["float64", "float32", "complex128", "complex64"]
+KINDS = ["normal", "wide", "subnormal", "special"]
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+def matrix(kind, shape, dtype):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape)
+    if kind == "wide":
+        x *= 2.0 ** rng.integers(-40, 40, shape)
+    elif kind == "subnormal":
+        x *= 2.0 ** (-1045 if dtype in ("float64", "complex128") else -140)
+    elif kind == "special":
+        x[rng.random(shape) < 0.3] = 0
+        x[0], x[-1, 0], x[shape[0] // 2, -1] = 0, np.inf, np.nan
+    if dtype.startswith("complex"):
+        x = x + 1j * rng.standard_normal(shape) * x.real
+    with np.errstate(over="ignore"):
+        return x.astype(dtype)
+
+
+def layouts(cupy, x):
+    yield cupy.asarray(x)
+    yield cupy.asfortranarray(cupy.asarray(x))
+    yield cupy.repeat(cupy.asarray(x), 2, axis=1)[:, ::2]
+    yield cupy.asarray(x[::-1, ::-1].copy())[::-1, ::-1]
+
+
+FIELDS = ("exponent", "total", "square", "counts")
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_row_statistics(cupy, kind, dtype, shape):
+    x = matrix(kind, shape, dtype)
+    with np.errstate(all="ignore"):
+        expected = row_statistics(real_parts(x))
+    limits = [norm_limit(FORMATS[name], expected.length) for name in ("fp64", "fp32")]
+    for y in layouts(cupy, x):
+        parts = real_parts(y)
+        for found in (row_statistics(parts), row_sums(parts, largest_exponents(parts))):
+            for name in FIELDS:
+                assert np.array_equal(getattr(found, name).get(), getattr(expected, name)), name
+        for limit in limits:
+            assert np.array_equal(norm_scales(found, limit).get(), norm_scales(expected, limit))
+
+
+def test_statistics_of_pieces_of_rows(cupy):
+    x = matrix("wide", (33, 3000), "float64")
+    y, expected = cupy.asarray(x), row_statistics([x])
+    pieces = y[:, 1700:], y[:, :40], y[:, 40:1700]
+    exponent = cupy.stack([largest_exponents([piece]) for piece in pieces]).max(axis=0)
+    merged = [row_sums([piece], exponent) for piece in pieces]
+    for name in FIELDS[1:]:
+        total = sum(getattr(s, name) for s in merged)
+        assert np.array_equal(total.get(), getattr(expected, name)), name
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_bounds(cupy, kind, dtype, shape):
+    x, y = matrix(kind, shape, dtype), matrix("wide", shape, dtype)
+    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
+    for widening in (0, 7, -30):
+        found = []
+        for pair in ((x, y), (cupy.asarray(x), cupy.asarray(y))):
+            with np.errstate(all="ignore"):
+                statistics = tuple(row_statistics(real_parts(z)) for z in pair)
+                limit = norm_limit(target, statistics[0].length)
+                scales = tuple(widened(norm_scales(s, limit), widening) for s in statistics)
+                found.append(compute_bounds(statistics, scales, target).wait())
+        assert np.allclose(found[1].log2_squares, found[0].log2_squares, rtol=1e-14)
+        assert replace(found[1], log2_squares=found[0].log2_squares) == found[0]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", SHAPES[1:7], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["normal", "special"])
+@pytest.mark.parametrize(
+    ("word", "bits", "extra"), [("int8", 60, 0), ("int8", 200, 22), ("int8", 300, 105), ("fp64", 500, 60)]
+)
+def test_residues(cupy, word, bits, extra, kind, dtype, shape):
+    x = matrix(kind, shape, dtype)
+    parts = real_parts(x)
+    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
+    with np.errstate(all="ignore"):
+        made = row_statistics(parts)
+        scale = norm_scales(made, norm_limit(target, made.length))
+        scale = np.where(scale == NONFINITE_ROW, scale, scale + extra).astype(np.int32)
+        width = int(norm_limit(target, made.length).log2 / 2) + 2 + extra
+        system = residue_system(word, bits, max(2, shape[1]), len(parts))
+        for padding in (1, 16):
+            weighted = padding == 1
+            expected = residues(parts, scale, system, padding, weighted, width)
+            for y in (cupy.asarray(x), cupy.asfortranarray(cupy.asarray(x))):
+                found = residues(real_parts(y), cupy.asarray(scale), system, padding, weighted, width)
+                assert np.array_equal(found.get(), expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (37, 29), (130, 261)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("word", "bits"), [("int8", 54), ("int8", 109), ("int8", 150), ("int8", 300), ("fp64", 109)]
+)
+@pytest.mark.parametrize("offset", [0, 510])
+def test_reconstruction(cupy, offset, word, bits, dtype, shape):
+    rng = np.random.default_rng(1)
+    images = 3 if dtype.startswith("complex") else 1
+    system = residue_system(word, float(bits), 4096, (images + 1) // 2)
+    m, n = shape
+    padded = images, -(-m // 16) * 16, -(-n // 16) * 16
+    value = rng.integers(-(2**62), 2**62, padded).astype(object) * 2 ** max(0, bits - 64)
+    value >>= rng.integers(max(0, 64 - bits), bits - 2, padded).astype(object)
+    if images == 3:
+        value[2] = value[0] + value[1]
+    y = np.empty((images, len(system.moduli), *padded[1:]), np.int32 if word == "int8" else np.float64)
+    for t, p in enumerate(system.moduli):
+        y[:, t] = (value * system.weights[t] % p).astype(np.int64) + p * rng.integers(-900, 900, padded)
+    scales = [rng.integers(-20, 80, size).astype(np.int32) + offset for size in shape]
+    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
+    expected, found = np.empty(shape, dtype), cupy.empty((m, n + 1), dtype)[:, 1:]
+    with np.errstate(all="ignore"):
+        reconstruct(y.copy(), system, tuple(scales), target, expected)
+    reconstruct(cupy.asarray(y), system, tuple(cupy.asarray(s) for s in scales), target, found)
+    assert np.ascontiguousarray(found.get()).tobytes() == expected.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_exact_scales(cupy, kind, dtype, shape):
+    x = matrix(kind, shape, dtype)
+    with np.errstate(all="ignore"):
+        expected = exact_scales(real_parts(x))
+    for y in layouts(cupy, x):
+        assert np.array_equal(exact_scales(real_parts(y)).get(), expected)
+
+
+@pytest.mark.parametrize("word", ["int8", "fp64"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_magnitudes(cupy, kind, dtype, shape, word):
+    x = matrix(kind, shape, dtype)
+    scales = np.random.default_rng(1).integers(-20, 60, shape[0]).astype(np.int32)
+    scales += 1000 if kind == "subnormal" and dtype in ("float64", "complex128") else 0
+    if kind == "special":
+        scales[[0, -1, shape[0] // 2]] = NONFINITE_ROW
+    scheme = Magnitudes((0, 7, NONZERO), 1 + np.iscomplexobj(x), word)
+    with np.errstate(all="ignore"):
+        expected = scheme.split(real_parts(x), scales, 0, 16)
+    for y in layouts(cupy, x):
+        assert np.array_equal(scheme.split(real_parts(y), cupy.asarray(scales), 0, 16).get(), expected)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", [(3, 5, 2), (37, 301, 29), (130, 64, 300)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("levels", [ONE_LEVEL, SEVERAL_LEVELS], ids=["one level", "several levels"])
+@pytest.mark.parametrize("workspace", [1 << 30, 1 << 17])
+def test_pairwise_bounds(cupy, workspace, levels, kind, dtype, shape):
+    m, k, n = shape
+    a, b = matrix(kind, (m, k), dtype), matrix(kind, (n, k), dtype).T
+    accuracy = "fp64" if dtype in ("float64", "complex128") else "fp32"
+    found = []
+    for x, y in ((a, b), (cupy.asarray(a), cupy.asarray(b))):
+        left, right = factors_of(x, y, dtype)
+        request = Request(accuracy, "auto", None, get_engine("auto", x), workspace)
+        with np.errstate(all="ignore"):
+            scales = left.norm_scales(accuracy), right.norm_scales(accuracy)
+            pending = bounds(left, right, request, scales)
+            bound = pairwise(left, right, request, pending, levels)()
+            known = [getattr(side, f.name) for side in pending.rows for f in fields(side)]
+            found.append((bound, [cupy.asnumpy(x).tolist() for x in known]))
+    assert found[0] == found[1]

@@ -1,0 +1,142 @@
+"""The fuzz commands run, report what is wrong, and repeat it; no function is left out of them."""
+
+import numpy as np
+import pytest
+
+import ozaki
+from tests.fuzz import devices, exact
+from tests.fuzz.arrays import HOST_LAYOUTS, KINDS, SPECIAL, Spec, place, values
+from tests.fuzz.campaign import run
+from tests.fuzz.device_cases import FAMILIES
+from tests.fuzz.device_products import SWEEPS, Call
+from tests.fuzz.draw import Draw, Mismatch, check, check_same, difference, plain
+from tests.fuzz.rational import FORMATS, rounded, rounded_ratio, rounded_root
+
+FLOAT64 = FORMATS[np.dtype(np.float64)]
+
+
+@pytest.mark.parametrize("layout", HOST_LAYOUTS)
+@pytest.mark.parametrize("shape", [(), (3,), (4, 5), (2, 3, 4), (0, 3), (3, 0)])
+def test_layouts_keep_the_numbers(layout, shape):
+    rng = np.random.default_rng(1)
+    for dtype in (*FORMATS, np.dtype(np.complex64), np.dtype(np.int16)):
+        x = values(rng, Spec(shape, dtype, "normal", layout))
+        y = place(x, layout)
+        expected = np.broadcast_to(x[:1], shape) if layout == "broadcast" and shape and shape[0] else x
+        assert difference(plain(y), expected) is None
+
+
+@pytest.mark.parametrize("kind", [*KINDS, SPECIAL])
+@pytest.mark.parametrize("dtype", [*FORMATS, np.dtype(np.complex128), np.dtype(np.int8), np.dtype(bool)])
+def test_kinds_of_numbers_are_of_their_dtype_and_finite(kind, dtype):
+    x = values(np.random.default_rng(2), Spec((30, 20), np.dtype(dtype), kind, "C", 500))
+    assert x.dtype == dtype
+    assert x.shape == (30, 20)
+    if kind != SPECIAL:
+        assert np.isfinite(x).all()
+
+
+def test_the_references_round_as_ieee_does():
+    rng = np.random.default_rng(3)
+    for x, y in (2.0 ** rng.integers(-1000, 1000, (300, 2)) * rng.random((300, 2))).tolist():
+        (n, d), (p, q) = x.as_integer_ratio(), y.as_integer_ratio()
+        assert rounded(n * p, 1 - (d * q).bit_length(), FLOAT64) == x * y
+        assert rounded_ratio(n * q, d * p, 0, FLOAT64) == (x / y if y else 0)
+        assert rounded_root(n, 1 - d.bit_length(), FLOAT64) == np.sqrt(x)
+
+
+def seconds(checks, name):
+    return run({name: checks[name]}, 0.2, 11, "tests.fuzz.exact", lambda _: None)
+
+
+@pytest.mark.parametrize("name", exact.CHECKS)
+def test_every_check_runs(name):
+    """It need not be without mismatches here: that is for a long run to say."""
+    tally = seconds(exact.CHECKS, name)
+    assert tally.cases[name] > 0
+    broken = [t for t in tally.reproducers if " at exact_" in t or " at rational" in t or " at arrays" in t]
+    assert not broken, broken[0]
+
+
+def test_a_wrong_bit_is_found_and_repeated(monkeypatch, capsys):
+    def wrong(draw: Draw) -> None:
+        x = draw.array("x", (draw.size("n", 1, 9),), (np.dtype(np.float64),), "normal")
+        check_same("off by one bit", np.nextafter(plain(x), np.inf), plain(x))
+
+    monkeypatch.setitem(exact.CHECKS, "wrong", wrong)
+    assert exact.main(["--minutes", "0.001", "--only", "wrong"]) == 1
+    shown = capsys.readouterr().out
+    assert "--seed 0 --only 'wrong' --case 0" in shown
+    assert "1  wrong: off by one bit" in shown or "wrong: off by one bit" in shown
+    assert exact.main(["--only", "wrong", "--case", "0"]) == 1
+    assert "x: float64" in capsys.readouterr().out
+
+
+def test_an_unexpected_error_is_a_mismatch():
+    def failing(_: Draw) -> None:
+        raise KeyError("nothing")
+
+    tally = run({"f": failing}, 0.01, 0, "tests.fuzz.exact", lambda _: None)
+    assert tally.failed["f"] == tally.cases["f"] > 0
+    assert {sort for _, sort in tally.mismatches} == {"KeyError: 'nothing'"}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_runs_on_both_sides(name):
+    device = devices.Device(dry=True)
+    for case in (0, 5, 40, 71 * 2 + 33) if name in SWEEPS else range(6):
+        _, mismatch = devices.one(name, case, 5, device)
+        assert mismatch is None or mismatch.sort == "NaN bits", mismatch
+
+
+def test_a_difference_between_devices_is_found():
+    spec, calls = Spec((3,), np.dtype(np.float64), "normal", "C"), []
+
+    def function(_, x):
+        calls.append(1)
+        return [x["x"] + (len(calls) == 6) * 1e-9]  # the third call on the other side alone
+
+    with pytest.raises(Mismatch, match="call 3 of 3"):
+        devices.compare(Call({"x": spec}, function), Draw(0), devices.Device(dry=True))
+
+    def refusing(_, x):
+        calls.append(1)
+        if len(calls) % 2:
+            raise ValueError("no")
+        return []
+
+    with pytest.raises(Mismatch, match="no"):
+        devices.compare(Call({"x": spec}, refusing), Draw(0), devices.Device(dry=True))
+
+
+def test_a_dry_run_in_two_processes(capsys):
+    devices.main(["--dry", "--minutes", "0.05", "--processes", "2", "--only", "fingerprint"])
+    shown = capsys.readouterr().out
+    assert "fingerprint" in shown
+    assert "died" not in shown
+
+
+def test_without_a_gpu_it_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(devices, "why_no_gpu", lambda: "none here")
+    assert devices.main([]) == 0
+    assert "no GPU (none here)" in capsys.readouterr().out
+
+
+def test_sweeps_reach_every_number_of_moduli():
+    """Every count that int8 and fp64 words can have, short of the widest data."""
+    for name, (scheme, word, step, count) in SWEEPS.items():
+        if scheme == "residues":
+            found = set()
+            for k in (1, 8, 60):
+                x = np.full((1, k), 1.5)
+                found |= {ozaki.plan(x, x.T, accuracy=1 + step * i, word=word).pieces for i in range(count)}
+            assert max(found) >= 32
+            assert set(range(min(found), max(found) + 1)) == found, name
+
+
+def test_checks_tell_what_they_compared():
+    with pytest.raises(Mismatch, match="reason"):
+        check("sort", False, "reason")
+    assert difference(np.float64([np.nan, 1]), np.float64([-np.nan, 1])) is None
+    assert "0x1.0" in difference(np.float32([1]), np.float32([2]))
+    assert difference(np.float32([0.0]), np.float32([-0.0])) is not None
