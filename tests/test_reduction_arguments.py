@@ -197,9 +197,9 @@ def test_longdouble_is_refused_with_what_to_do(name):
         pytest.skip("longdouble is float64 here")
     x = np.ones(3, np.longdouble)
     call = CALLS.get(name) or (ozaki.ExactSum().add if name == "ExactSum" else getattr(ozaki, name))
-    with pytest.raises(TypeError, match=r"astype\(np.float64\)"):
+    with pytest.raises(TypeError, match=r"astype\("):
         call(x)
-    with pytest.raises(TypeError, match=r"astype\(np.float64\)"):
+    with pytest.raises(TypeError, match=r"astype\("):
         ozaki.sum(np.ones(3), dtype=np.longdouble)
 
 
@@ -308,7 +308,7 @@ def test_fingerprints_of_ordinary_arrays_stay():
 
 
 def test_fingerprints_of_longdouble_are_refused():
-    with pytest.raises(TypeError, match="machine"):
+    with pytest.raises(TypeError, match="longdouble"):
         ozaki.fingerprint(np.ones(2, np.longdouble))
 
 

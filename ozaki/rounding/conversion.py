@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, as_array, namespace, to_float64
+
+
+def as_float64(x: Any, name: str) -> Any:
+    """Return real numbers as float64: arrays, or a float as it is. TypeError where that is not exact."""
+    if isinstance(x, float) or (type(x) is np.ndarray and x.dtype == np.float64):
+        return x  # the usual case: what follows takes microseconds
+    array = as_array(x, name)
+    if array.dtype.kind == "c":
+        raise TypeError(f"{name} must be real, got {array.dtype}; take the real part first")
+    if array.dtype.kind in "iu" and array.size and max(int(array.max()), -int(array.min())) > 2**53:
+        raise TypeError(f"{name} has integers beyond 2**53, which are no float64; ozaki.sum takes them")
+    return to_float64(array)
 
 
 def narrow(x: np.ndarray, dtype: np.dtype) -> np.ndarray:

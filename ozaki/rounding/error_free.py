@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ozaki.rounding.conversion import as_float64
+
 _SPLITTER = 2.0**27 + 1
 
 
@@ -22,6 +24,10 @@ def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     -------
     (s, e), of the shape of a + b.
 
+    Raises
+    ------
+    TypeError : complex, not numeric, or integers that are no float64.
+
     References
     ----------
     Knuth, The Art of Computer Programming, vol. 2, section 4.2.2, Theorem B; Ogita, Rump and
@@ -30,6 +36,7 @@ def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     >>> two_sum(1.0, 2.0**-60)
     (1.0, 8.673617379884035e-19)
     """
+    a, b = as_float64(a, "a"), as_float64(b, "b")
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
@@ -48,6 +55,10 @@ def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     -------
     (p, e), of the shape of a·b.
 
+    Raises
+    ------
+    TypeError : complex, not numeric, or integers that are no float64.
+
     References
     ----------
     Dekker, A floating-point technique for extending the available precision; Ogita, Rump and
@@ -56,6 +67,7 @@ def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     >>> two_product(1 + 2.0**-30, 1 + 2.0**-30)
     (1.0000000018626451, 8.673617379884035e-19)
     """
+    a, b = as_float64(a, "a"), as_float64(b, "b")
     p = a * b
     return p, product_error(a, b, p)
 

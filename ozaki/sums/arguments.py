@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy
+from ozaki.rounding.conversion import as_float64
 
 Axis = int | tuple[int, ...] | None
 
@@ -21,10 +22,8 @@ _PARTS: dict[np.dtype, np.dtype] = {
 
 
 def numbers(x: Any, name: str) -> Array:
-    """Return x as an array of integers, booleans or numbers of a known format, in native byte order."""
+    """Return x as an array of integers, booleans or numbers of a known format."""
     array = as_array(x, name)
-    if not array.dtype.isnative:
-        array = array.astype(native(array.dtype))
     if array.dtype.kind not in "iub":
         real_dtype(array.dtype, name)
     return array
@@ -32,15 +31,10 @@ def numbers(x: Any, name: str) -> Array:
 
 def vector(x: Any, name: str) -> np.ndarray:
     """Return x as a float64 vector on the host. TypeError for what that cannot hold."""
-    if type(x) is np.ndarray and x.dtype == np.float64:  # the usual case: short vectors take microseconds
-        return x
-    array = numbers(x, name)
-    if is_cupy(array) or array.dtype.kind == "c":
-        kind = "CuPy arrays" if is_cupy(array) else str(array.dtype)
-        raise TypeError(f"{name} must be a real NumPy vector, got {kind}; ozaki.sum takes those")
-    if array.dtype.kind in "iu" and array.size and max(int(array.max()), -int(array.min())) > 2**53:
-        raise TypeError(f"{name} has integers beyond 2**53, which are no float64; ozaki.sum takes them")
-    return array.astype(np.float64, copy=False)
+    values = as_float64(x, name)
+    if is_cupy(values):
+        raise TypeError(f"{name} must be a NumPy vector, got a CuPy array; ozaki.sum takes it")
+    return np.asarray(values)
 
 
 def native(dtype: DTypeLike) -> np.dtype:

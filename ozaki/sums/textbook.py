@@ -10,6 +10,7 @@ from math import copysign, frexp, ldexp, nan, nextafter
 
 import numpy as np
 
+from ozaki.rounding.conversion import as_float64
 from ozaki.rounding.error_free import two_sum
 from ozaki.sums.arguments import vector
 
@@ -32,6 +33,11 @@ def extract_vector(sigma: float, p: np.ndarray) -> tuple[float, np.ndarray]:
     -------
     tau and the (n,) float64 array p′.
 
+    Raises
+    ------
+    TypeError : p is complex, not numeric, or has integers that are no float64.
+    ValueError : p is not a vector.
+
     References
     ----------
     Rump, Ogita and Oishi, Accurate floating-point summation, part I, Algorithm 3.2
@@ -41,6 +47,9 @@ def extract_vector(sigma: float, p: np.ndarray) -> tuple[float, np.ndarray]:
     >>> tau, rest
     (8.0, array([ 3.,  4., -3.]))
     """
+    p = as_float64(p, "p")
+    if np.ndim(p) != 1:
+        raise ValueError(f"p must be a vector, got shape {np.shape(p)}")
     q = (sigma + p) - sigma
     return float(q.sum()), p - q
 
@@ -138,7 +147,7 @@ def sum_k(p: np.ndarray, k: int = 2) -> float:
     """
     p = vector(p, "p")
     if p.ndim != 1 or k < 2:
-        raise ValueError(f"sum_k takes a vector and k of at least 2, got shape {p.shape} and k = {k}")
+        raise ValueError(f"p must be a vector and k of at least 2, got shape {p.shape} and k = {k}")
     if not p.size:
         return 0.0
     with np.errstate(invalid="ignore"):
