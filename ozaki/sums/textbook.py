@@ -50,6 +50,10 @@ def extract_vector(sigma: float, p: np.ndarray) -> tuple[float, np.ndarray]:
     p = as_float64(p, "p")
     if np.ndim(p) != 1:
         raise ValueError(f"p must be a vector, got shape {np.shape(p)}")
+    return _extract_vector(sigma, p)
+
+
+def _extract_vector(sigma: float, p: np.ndarray) -> tuple[float, np.ndarray]:
     q = (sigma + p) - sigma
     return float(q.sum()), p - q
 
@@ -180,7 +184,7 @@ def _transform(p: np.ndarray) -> tuple[float, float, np.ndarray]:
         sigma = ldexp(1.0, carries + frexp(float(np.abs(p).max()))[1])
         t = 0.0
         while True:
-            tau, p = extract_vector(sigma, p)
+            tau, p = _extract_vector(sigma, p)
             tau1 = t + tau
             if abs(tau1) >= ldexp(_UNIT_ROUNDOFF, 2 * carries) * sigma or sigma <= 2.0**-1022:
                 return tau1, tau - (tau1 - t), p  # FastTwoSum(t, tau)
