@@ -13,11 +13,12 @@ from ozaki.cost import CostWarning
 from ozaki.fingerprints import fingerprint
 from ozaki.operand import Operand
 from ozaki.plans import Plan
+from ozaki.rounding.error_free import two_product, two_sum
 from ozaki.slices.mukunoki import mukunoki_dgemm, mukunoki_split, slice_count
 from ozaki.sums.api import dot, mean, norm, sum, vdot
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
-from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k, two_product, two_sum
+from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k
 
 __all__ = [
     "CostWarning",

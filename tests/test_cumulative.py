@@ -81,7 +81,7 @@ def test_integers_out_and_refusals():
 @pytest.mark.parametrize("octaves", [1, 30, 600])
 def test_gpu_running_sums_have_the_hosts_bits(dtype, octaves, monkeypatch):
     cupy = pytest.importorskip("cupy")
-    from ozaki.sums import cumulative_cuda
+    from ozaki.sums import cumulative
 
     def same(x, **options):
         host, device = cumsum(x, **options), cumsum(cupy.asarray(x), **options)
@@ -107,6 +107,6 @@ def test_gpu_running_sums_have_the_hosts_bits(dtype, octaves, monkeypatch):
         if dtype.kind != "c":
             x[:300, 0], x[400, 0], x[500, 0], x[600, 1] = -0.0, np.inf, -np.inf, np.nan
             same(x, axis=0)
-        monkeypatch.setattr(cumulative_cuda, "_TILES", 4)
+        monkeypatch.setattr(cumulative, "_TILES", 4)
         same(x, axis=0)
     same(np.array([2**62, 2**62, 1, -3] * 100), dtype=np.float64)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
-from ozaki.sums.fixedpoint import ORDINARY, FixedPoint
+from ozaki.sums.fixed_point import ORDINARY, FixedPoint
 from tests.exact import nearest
 
 wide_integer = st.integers(-(2**61) + 1, 2**61 - 1)

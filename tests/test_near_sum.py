@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k, two_product, two_sum
+from ozaki.rounding.error_free import two_product, two_sum
+from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k
 
 finite = st.floats(allow_nan=False, allow_infinity=False, min_value=-(2.0**900), max_value=2.0**900)
 

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from multiword.formats import FORMATS
 from ozaki.sums import api as oz
 from ozaki.sums.exactsum import ExactSum
-from ozaki.sums.fixedpoint import FixedPoint
+from ozaki.sums.fixed_point import FixedPoint
 from tests.exact import nearest
 
 FORMAT = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
@@ -668,7 +668,7 @@ def test_gpu_accumulators_travel():
 @pytest.mark.gpu
 def test_gpu_means_and_norms(monkeypatch):
     cupy = pytest.importorskip("cupy")
-    from ozaki.sums import columns_cuda
+    from ozaki.sums import reduction_cuda
 
     rng = np.random.default_rng(6)
     x = wide(rng, (333, 2001), 300)
@@ -684,6 +684,6 @@ def test_gpu_means_and_norms(monkeypatch):
     for n in (1, 4, 16, 25, 1023):
         same_on_the_gpu(oz.norm, np.ones(n))
         same_on_the_gpu(oz.norm, np.full(n, np.finfo(float).max))
-    monkeypatch.setattr(columns_cuda, "_LARGEST_DIVISOR", 2)
+    monkeypatch.setattr(reduction_cuda, "_LARGEST_DIVISOR", 2)
     same_on_the_gpu(oz.mean, x, axis=0)
     assert cupy.isnan(oz.mean(cupy.zeros(0)))

@@ -151,7 +151,9 @@ def real_parts(x: Array) -> list[Array]:
 
 
 def to_float64(x: Array) -> Array:
-    """`x`, real, as float64, exactly; itself if it is. CuPy alone would flush fp32's subnormals to zero."""
+    """`x`, real, as float64, exactly; itself if it is. CuPy alone would flush subnormals to zero."""
+    if is_cupy(x) and x.dtype.name == "bfloat16":
+        x = (x.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     if is_cupy(x) and x.dtype == np.float32:
         return _conversion("float32", "float64", "cvt.f64.f32", "d", "f")(x)
     return x.astype(np.float64, copy=False)

@@ -115,7 +115,7 @@ class Struct(ctypes.Structure):
     @property
     def value(self) -> np.ndarray:
         """The bytes as CuPy passes them by value: an array of one element."""
-        return np.frombuffer(memoryview(self).cast("B"), np.dtype((np.void, ctypes.sizeof(self))))
+        return np.frombuffer(memoryview(self).cast("B"), f"V{ctypes.sizeof(self)}")
 
     @property
     def pointers(self) -> list[tuple[int, int]]:

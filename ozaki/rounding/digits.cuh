@@ -1,3 +1,5 @@
+#include "ozaki/rounding/error_free.cuh"
+
 typedef unsigned long long u64;
 
 /* The two's complement integer limb[0..WORDS-1], least significant first, times 2^exponent,
@@ -43,8 +45,10 @@ __device__ double round_limbs(u64 *limb, int exponent, int precision, int smalle
    not be. Two error-free sums leave s + t + f; t is rounded to odd, so that the one rounding that
    follows, s + t, goes as that of s + t + f does (Boldo and Melquiond). */
 __device__ bool round_three(double a, double b, double c, int exponent, double *result) {
-    const double s = a + b, z = s - a, e = (a - (s - z)) + (b - z);
-    const double t = e + c, y = t - e, f = (e - (t - y)) + (c - y);
+    double s = a;
+    const double e = two_sum(&s, b);
+    double t = e;
+    const double f = two_sum(&t, c);
     long long bits = __double_as_longlong(t);
     /* If t is inexact and even, step to its neighbour on the side of f. */
     if (f != 0 && !(bits & 1)) bits += (f > 0) == (t > 0) ? 1 : -1;

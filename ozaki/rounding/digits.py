@@ -47,21 +47,26 @@ def round_digits(
     return np.where(negative, -1.0, 1.0) * _round_window(window, rest, base_bits + 1, scale, target)
 
 
-def _carry(digits: np.ndarray, base_bits: int) -> np.ndarray:
+def carry(digits: np.ndarray, base_bits: int) -> np.ndarray:
     """Bring all digits but the last into [0, 2**base_bits), in place."""
-    mask = (1 << base_bits) - 1
+    mask = np.int64((1 << base_bits) - 1)
     for low, high in pairwise(digits):
         high += low >> base_bits
         low &= mask
     return digits
 
 
+def last_place(target: Format) -> int:
+    """The exponent of a format's smallest subnormal number."""
+    return target.emin - target.precision + 1
+
+
 def _sign_and_magnitude(digits: np.ndarray, base_bits: int) -> tuple[np.ndarray, np.ndarray]:
-    carried = _carry(digits.astype(np.int64), base_bits)
+    carried = carry(digits.astype(np.int64), base_bits)
     negative = carried[-1] < 0
     if negative.any():
         carried *= np.where(negative, -1, 1)
-        _carry(carried, base_bits)
+        carry(carried, base_bits)
     return carried, negative
 
 
@@ -93,9 +98,8 @@ def _round_window(
     """RN((window·2**rest_bits + rest)·2**scale), all integers, as float64."""
     one = np.uint64(1)
     length = bit_length(window) + rest_bits
-    smallest = target.emin - target.precision + 1  # exponent of the smallest subnormal
     # The last place kept: precision bits below the leading one, or the subnormals' last place.
-    shift = np.maximum(np.maximum(length - target.precision, smallest - scale), 0)
+    shift = np.maximum(np.maximum(length - target.precision, last_place(target) - scale), 0)
     # Bits cut from the window: where these are all 64, NumPy's shifts leave nothing, as they should.
     high = np.clip(shift - rest_bits, 0, 64).astype(np.uint64)
     low = np.minimum(shift, rest_bits).astype(np.uint64)  # bits cut from the rest
@@ -132,9 +136,8 @@ def _round_digits_device(digits: Array, base_bits: int, exponent: Array | int, t
     exponent = xp.ascontiguousarray(xp.broadcast_to(xp.asarray(exponent, xp.int32), digits.shape[1:]))
     out = xp.empty(digits.shape[1:], xp.float64)
     bits = base_bits * (len(digits) - 1) + 64
-    smallest = target.emin - target.precision + 1
     sizes = (np.int64(out.size), np.int32(len(digits)), np.int32(base_bits))
-    formats = (np.int32(target.precision), np.int32(smallest))
+    formats = (np.int32(target.precision), np.int32(last_place(target)))
     grid = (min(1 << 16, -(-out.size // 256)),)
     _ROUND_DIGITS(grid, (256,), (digits, *sizes, exponent, *formats, out), LIMBS=-(-bits // 64))
     return out

@@ -1,1 +1,14 @@
-"""Sums, means, norms and dot products: the exact value, rounded once (Rump, Ogita and Oishi; Kulisch)."""
+"""Sums, means, norms and dot products: the exact value, rounded once.
+
+The numbers' bits are cut at powers of two by error-free extraction (Rump, Ogita and Oishi, Accurate
+floating-point summation, part I, Algorithm 3.2) and the parts are added as integers, so that no order
+can be seen; what an extraction does not hold goes to a superaccumulator (Kulisch's complete register).
+
+    api, cumulative, exactsum    the public functions, cumsum and ExactSum; `arguments` checks what comes in
+    summands                     what is added: elements or products; `summands_cuda`: as kernels read them
+    reduction                    blocks, extracted and added, then rounded: `rounded_sums` and `accumulate`
+                                 choose the form: NumPy's here, CUDA's in `reduction_cuda` and `reduction.cu`
+    extraction (.py, .cuh)       exact partial sums of a block in two vector passes
+    accumulator, fixed_point     exact values in digits; their quotient, root and one rounding
+    textbook                     the literature's own algorithms: AccSum, NearSum, SumK
+"""

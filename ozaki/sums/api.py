@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -10,22 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from multiword.formats import Format
-from multiword.runtime.arrays import (
-    Array,
-    as_array,
-    check_same_device,
-    is_cupy,
-    namespace,
-    on_device_of_arrays,
+from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
+from ozaki.rounding.conversion import joined
+from ozaki.sums.arguments import (
+    Axis,
+    axes_of,
+    deliver,
+    float_type,
+    format_of,
+    numbers,
+    reduced_shape,
+    result_dtype,
+    summed_dtype,
 )
-from ozaki.sums.columns import Stream, column_sums
-from ozaki.sums.exactsum import format_of, product_streams, real_dtype
-from ozaki.sums.fixedpoint import LastStep
-from ozaki.sums.superaccumulator import Layout
-
-Axis = int | tuple[int, ...] | None
-_NOTHING = LastStep()
+from ozaki.sums.fixed_point import DigitRange, Rounding
+from ozaki.sums.reduction import rounded_sums
+from ozaki.sums.summands import Summands, products
 
 
 @on_device_of_arrays
@@ -43,8 +42,10 @@ def sum(
     x : array of any shape; float16, bfloat16, float32, float64, complex64 or complex128, NumPy
         or CuPy. Integers and booleans are summed as `numpy.sum` does, in integers.
     axis : int, tuple of ints or None (all axes).
-    dtype : dtype of the result, default that of x. The elements themselves are never rounded to it.
-    out : array of the result's shape, to be filled.
+    dtype : dtype of the result, default that of `out`, or of x. The elements themselves are never
+        rounded to it. Only integers and booleans have integer sums.
+    out : array of the result's shape, on the same device, to be filled: the exact value is rounded
+        once, to its dtype. It is untouched if anything is raised.
     keepdims : keep the reduced axes with length 1.
 
     Returns
@@ -55,8 +56,9 @@ def sum(
 
     Raises
     ------
-    TypeError : x is not numeric, or dtype cannot be rounded to.
-    ValueError : an axis that x has not, or one twice; out of another shape.
+    TypeError : x is not numeric, or a `numpy.longdouble`; dtype cannot be rounded to; out is no array
+        of x's kind, or its dtype does not hold the result's kind.
+    ValueError : an axis that x has not, or one twice; out of another shape, or read-only.
 
     References
     ----------
@@ -68,11 +70,13 @@ def sum(
     >>> sum(np.array([[1.0, 1e100], [1e-100, -1e100]]), axis=1)
     array([ 1.e+100, -1.e+100])
     """
-    x = as_array(x, "x")
-    if not _rounds(x.dtype, dtype):
-        return namespace(x).sum(x, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
-    target = np.dtype(x.dtype if dtype is None else dtype)
-    return _reduce([[Stream((_as_real(x),))]], axis, target, out, keepdims, pairs=x.dtype.kind == "c")
+    x = numbers(x, "x")
+    axes = axes_of(axis, x.ndim)
+    shape = reduced_shape(x.shape, axes, keepdims)
+    target = result_dtype(x, summed_dtype(x), dtype, out, shape)
+    if target.kind in "iub":
+        return deliver(namespace(x).sum(x, axis=axes, dtype=target, keepdims=keepdims), out)
+    return deliver(_reduced(x, axes, target).reshape(shape), out)
 
 
 @on_device_of_arrays
@@ -87,7 +91,7 @@ def mean(
 
     Parameters
     ----------
-    x, axis, dtype, out, keepdims : as in `sum`; integers and booleans have a float64 mean.
+    x, axis, dtype, out, keepdims : as in `sum`; integers and booleans have a float64 mean by default.
 
     Returns
     -------
@@ -104,13 +108,16 @@ def mean(
     >>> mean(np.full(10, 0.1)) == 0.1
     np.True_
     """
-    x = as_array(x, "x")
-    target = np.dtype(dtype or (x.dtype if _rounds(x.dtype, None) else np.float64))
-    count = prod(x.shape[a] for a in _axes(axis, x.ndim))
+    x = numbers(x, "x")
+    axes = axes_of(axis, x.ndim)
+    shape = reduced_shape(x.shape, axes, keepdims)
+    natural = np.dtype(np.float64) if x.dtype.kind in "iub" else x.dtype
+    target = result_dtype(x, natural, dtype, out, shape)
+    count = prod(x.shape[a] for a in axes)
     if not count:
-        return _no_mean(x, axis, target, out, keepdims)
-    streams, pairs = [Stream((_as_real(x),))], x.dtype.kind == "c"
-    return _reduce([streams], axis, target, out, keepdims, LastStep(divisor=count), pairs)
+        nothing = complex(np.nan, np.nan) if x.dtype.kind == "c" else np.nan
+        return deliver(namespace(x).full(shape, nothing, target), out)
+    return deliver(_reduced(x, axes, target, divisor=count).reshape(shape), out)
 
 
 @on_device_of_arrays
@@ -160,7 +167,7 @@ def vdot(x: Array, y: Array, dtype: DTypeLike | None = None, out: Array | None =
     ----------
     x, y : arrays of as many elements, which are flattened; dtypes as in `sum`.
     dtype : dtype of the result, default that of x·y.
-    out : array of shape () to be filled.
+    out : array of shape () to be filled, as in `sum`.
 
     Returns
     -------
@@ -178,7 +185,7 @@ def vdot(x: Array, y: Array, dtype: DTypeLike | None = None, out: Array | None =
     >>> vdot(np.array([1 + 2j]), np.array([1 + 2j]))
     np.complex128(5+0j)
     """
-    x, y = as_array(x, "x"), as_array(y, "y")
+    x, y = numbers(x, "x"), numbers(y, "y")
     if x.size != y.size:
         raise ValueError(f"x and y must have as many elements, got {x.size} and {y.size}")
     if x.shape != y.shape:
@@ -217,12 +224,17 @@ def norm(
     >>> norm(np.array([3 * 2.0**900, 4 * 2.0**900])) / 2.0**900
     np.float64(5.0)
     """
-    x = as_array(x, "x")
-    target = np.dtype(dtype or (x.real.dtype if _rounds(x.dtype, None) else np.float64))
+    x = numbers(x, "x")
+    axes = axes_of(axis, x.ndim)
+    shape = reduced_shape(x.shape, axes, keepdims)
+    if np.dtype(dtype).kind == "c":  # None is float64
+        raise TypeError(f"a norm is real: dtype must be real, got {np.dtype(dtype)}")
+    target = result_dtype(x, float_type(x), dtype, out, shape)
     if target.kind == "c":
-        raise TypeError(f"a norm is real: dtype must be real, got {target}")
-    real, pairs = _as_real(x), x.dtype.kind == "c"
-    return _reduce([[Stream((real, real))]], axis, target, out, keepdims, LastStep(root=True), pairs)
+        raise TypeError(f"a norm is real: out must have a real dtype, got {target}")
+    real = _as_real(x)
+    axes = (*axes, x.ndim) if x.dtype.kind == "c" else axes
+    return deliver(_parts([[Summands((real, real))]], axes, target, root=True)[0].reshape(shape), out)
 
 
 def _dot(
@@ -234,26 +246,18 @@ def _dot(
     keepdims: bool,
     conjugate: bool,
 ) -> Any:
-    x, y = as_array(x, "x"), as_array(y, "y")
+    x, y = numbers(x, "x"), numbers(y, "y")
     xp = check_same_device(x=x, y=y)
-    result = np.result_type(x.dtype, y.dtype)
+    natural = np.result_type(x.dtype, y.dtype)
     x, y = xp.broadcast_arrays(x, y)
-    if not _rounds(result, dtype):
-        value = xp.multiply(x, y).sum(axis=axis, keepdims=keepdims, dtype=np.dtype(dtype or result))
-        return _deliver(value, out)
-    streams = product_streams(x, y, conjugate)
-    return _reduce(streams, axis, np.dtype(dtype or result), out, keepdims)
-
-
-def _rounds(source: np.dtype, dtype: DTypeLike | None) -> bool:
-    """Whether the result is floating point. TypeError if it is of a kind that is not supported."""
-    target = np.dtype(source if dtype is None else dtype)
+    axes = axes_of(axis, x.ndim)
+    shape = reduced_shape(x.shape, axes, keepdims)
+    target = result_dtype(x, natural, dtype, out, shape)
     if target.kind in "iub":
-        return False
-    real_dtype(target)
-    if source.kind not in "iub":
-        real_dtype(source, "the array's dtype")
-    return True
+        terms = xp.multiply(x.astype(target, copy=False), y.astype(target, copy=False))
+        return deliver(terms.sum(axis=axes, keepdims=keepdims, dtype=target), out)
+    parts = _parts(products(x, y, conjugate), axes, target)
+    return deliver(joined(parts, target).reshape(shape), out)
 
 
 def _as_real(x: Array) -> Array:
@@ -265,107 +269,26 @@ def _as_real(x: Array) -> Array:
     return namespace(x).lib.stride_tricks.as_strided(real, (*x.shape, 2), strides)
 
 
-def _reduce(
-    parts: Sequence[Sequence[Stream]],
-    axis: Axis,
+def _reduced(x: Array, axes: tuple[int, ...], target: np.dtype, divisor: int = 1) -> Array:
+    """The rounded sums, or means, of an array over axes; real and imaginary parts in one pass."""
+    (sums,) = _parts([[Summands((_as_real(x),))]], axes, target, divisor)
+    return sums.view(target)[..., 0] if x.dtype.kind == "c" else joined([sums], target)
+
+
+def _parts(
+    parts: Sequence[Sequence[Summands]],
+    axes: tuple[int, ...],
     target: np.dtype,
-    out: Array | None,
-    keepdims: bool,
-    last_step: LastStep = _NOTHING,
-    pairs: bool = False,
-) -> Any:
-    """Sum the real part's streams, and the imaginary part's if there are any, and round.
-
-    pairs : the factors have one more axis, of real and imaginary parts. It is summed over if the
-        result is to be a square root, and kept otherwise.
-    """
-    if (len(parts) > 1 or (pairs and not last_step.root)) and target.kind != "c":
-        raise TypeError(f"dtype must be complex for a complex result, got {target}; take the real part first")
-    first = parts[0][0].factors[0]
-    ndim = first.ndim - pairs
-    axes = _axes(axis, ndim)
-    kept = tuple(a for a in range(ndim) if a not in axes)
-    shape = tuple(1 if a in axes else first.shape[a] for a in range(ndim) if keepdims or a in kept)
-    _check_out(first, out, shape, target)
-    if pairs:
-        axes, kept = (*axes, *(ndim,) * last_step.root), (*kept, *(ndim,) * (not last_step.root))
-    reduce_part = _device_part if is_cupy(first) else _host_part
-    order, values = axes + kept, []
-    in_front = order == tuple(range(first.ndim))
+    divisor: int = 1,
+    root: bool = False,
+) -> list[Array]:
+    """Sum each part's summands over axes, the rest of the axes in order, and round to the target's parts."""
+    ndim = len(parts[0][0].shape)
+    order = axes + tuple(a for a in range(ndim) if a not in axes)
+    rounding, results = Rounding(format_of(target), divisor, root), []
     for part in parts:
-        moved = part if in_front else [s.apply(lambda x: x.transpose(order)) for s in part]
-        values.append(reduce_part(moved, len(axes), format_of(target), _layout(part), last_step))
-    xp = namespace(first)
-    with np.errstate(over="ignore"):
-        result = values[0].astype(real_dtype(target), copy=False)
-        if target.kind == "c":
-            if not pairs:
-                imaginary = values[1].astype(result.dtype) if len(values) > 1 else xp.zeros_like(result)
-                result = xp.stack([result, imaginary], axis=-1)
-            result = result.view(target)[..., 0]
-    return _deliver(result.reshape(shape), out)
-
-
-def _check_out(x: Array, out: Array | None, shape: tuple[int, ...], target: np.dtype) -> None:
-    if out is None:
-        return
-    check_same_device(x=x, out=out)
-    if out.shape != shape:
-        raise ValueError(f"out must have shape {shape}, got {out.shape}")
-    if not np.can_cast(target, out.dtype, "same_kind"):
-        raise TypeError(f"out must have a dtype that holds {target}, got {out.dtype}")
-
-
-def _host_part(
-    streams: Sequence[Stream], reduced: int, target: Format, layout: Layout, last_step: LastStep
-) -> np.ndarray:
-    result = np.empty(streams[0].factors[0].shape[reduced:])
-    for panel in column_sums(streams, reduced, layout):
-        panel.store(last_step(panel.sums).round(target), result)
-    return result
-
-
-def _device_part(
-    streams: Sequence[Stream], reduced: int, target: Format, layout: Layout, last_step: LastStep
-) -> Array:
-    from ozaki.sums.columns_cuda import rounded_sums
-
-    return rounded_sums(streams, reduced, target, layout, last_step)
-
-
-def _layout(streams: Sequence[Stream]) -> Layout:
-    """The layout of the widest dtype that comes in; it holds what the others need."""
-    sources = [_float_type(x) for stream in streams for x in stream.factors]
-    return max((Layout.of(format_of(source)) for source in sources), key=lambda layout: layout.digits)
-
-
-def _float_type(x: Array) -> np.dtype:
-    """The real dtype that holds an array's elements, and two 64-bit integers' parts."""
-    return np.dtype(np.float64) if x.dtype.kind in "iub" else real_dtype(x.dtype)
-
-
-def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """The reduced axes, not negative, each once."""
-    if axis is None:
-        return tuple(range(ndim))
-    axes = tuple(operator.index(a) for a in (axis if isinstance(axis, tuple) else (axis,)))
-    for a in axes:
-        if not -ndim <= a < ndim:
-            raise ValueError(f"axis {a} is out of bounds for an array of {ndim} dimensions")
-    axes = tuple(a % ndim for a in axes)
-    if len(set(axes)) < len(axes):
-        raise ValueError(f"axis {axis} names an axis twice")
-    return axes
-
-
-def _no_mean(x: Array, axis: Axis, target: np.dtype, out: Array | None, keepdims: bool) -> Any:
-    shape = namespace(x).sum(x, axis=axis, keepdims=keepdims).shape
-    return _deliver(namespace(x).full(shape, np.nan, target), out)
-
-
-def _deliver(result: Array, out: Array | None) -> Any:
-    """Fill `out` if there is one; a NumPy result without dimensions becomes a scalar."""
-    if out is not None:
-        out[...] = result
-        return out
-    return result if is_cupy(result) else result[()]
+        moved = part if order == tuple(range(ndim)) else [s.apply(lambda x: x.transpose(order)) for s in part]
+        ranges = (DigitRange.of(format_of(float_type(x))) for s in part for x in s.factors)
+        digits = max(ranges, key=lambda r: r.digits)  # those of the widest hold what the others need
+        results.append(rounded_sums(moved, len(axes), digits, rounding))
+    return results

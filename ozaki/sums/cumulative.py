@@ -1,33 +1,57 @@
-"""Running sums, each one correctly rounded."""
+"""Running sums, each one correctly rounded: the NumPy form, and the launches of `cumulative.cu`.
+
+On the host, the extraction's levels lie on a fixed grid, so that running sums of integers are
+`np.add.accumulate`. On a GPU, rows are cut into tiles. The tiles' exact totals come from the kernels
+of `reduction_cuda`, and their running sums, digit by digit, from `cupy.cumsum`; then every thread goes
+through one tile, adds its terms to the digits that come before it, and rounds after each. That is much
+slower than a sum, in which only the last is rounded; nothing is copied to the host.
+"""
 
 from __future__ import annotations
 
+import operator
+from ctypes import c_int, c_longlong, c_void_p
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from multiword.formats import FORMATS, Format
-from multiword.runtime.arrays import (
-    Array,
-    as_array,
-    check_same_device,
-    is_cupy,
-    namespace,
-    on_device_of_arrays,
-    real_parts,
+from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, on_device_of_arrays, real_parts
+from multiword.runtime.kernels import Kernel, Struct
+from ozaki.rounding.conversion import joined, narrow
+from ozaki.rounding.digits import last_place
+from ozaki.sums.arguments import (
+    axes_of,
+    deliver,
+    float_type,
+    format_of,
+    numbers,
+    result_dtype,
+    summed_dtype,
 )
-from ozaki.sums.columns import as_floats
-from ozaki.sums.exactsum import format_of, real_dtype
-from ozaki.sums.fixedpoint import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY, FixedPoint
-from ozaki.sums.superaccumulator import Layout
-from ozaki.sums.window import BLOCK_ROWS, LEVEL_BITS
+from ozaki.sums.extraction import BLOCK_ROWS, LEVEL_BITS, SOURCES, constants
+from ozaki.sums.fixed_point import (
+    MINUS_INFINITY,
+    MINUS_ZERO,
+    NAN,
+    ORDINARY,
+    PLUS_INFINITY,
+    DigitRange,
+    FixedPoint,
+)
+from ozaki.sums.reduction_cuda import exact_totals
+from ozaki.sums.summands import Summands, as_floats
 
 _LOWEST = FORMATS["fp64"].emin - 52  # the unit of level 0 is 2**-1074, that of level j 2**(46·j) more
 _TOP = 44  # the highest level whose sigma is finite
 _SMALL = 1 << 13  # an integer that fits into the level below, beside what is there
 _LEVELS = _TOP + 5  # two more for numbers that are scaled down, and room for carries
+_TILE = 128  # terms of a thread on a GPU
+_TILES = 1 << 15  # at one time: their digits, twice, are the memory beyond input and result
+_THREADS = 128
 
 
 @on_device_of_arrays
@@ -49,7 +73,7 @@ def cumsum(
 
     Raises
     ------
-    TypeError : as `ozaki.sum`. ValueError : out of another shape.
+    TypeError, ValueError : as `ozaki.sum`.
 
     References
     ----------
@@ -58,50 +82,31 @@ def cumsum(
     >>> cumsum(np.array([1.0, 1e100, 1.0, -1e100]))
     array([1.e+000, 1.e+100, 1.e+100, 2.e+000])
     """
-    x = as_array(x, "x")
-    xp = namespace(x)
-    target = np.dtype(x.dtype if dtype is None else dtype)
+    x = numbers(x, "x")
+    (along,) = (0,) if axis is None else axes_of(operator.index(axis), x.ndim)
+    shape = (x.size,) if axis is None else x.shape
+    target = result_dtype(x, summed_dtype(x), dtype, out, shape)
     if target.kind in "iub":
-        return xp.cumsum(x, axis=axis, dtype=dtype, out=out)
-    if x.dtype.kind == "c" and target.kind != "c":
-        raise TypeError(f"dtype must be complex for a complex result, got {target}; take the real part first")
-    source = np.dtype(np.float64) if x.dtype.kind in "iub" else real_dtype(x.dtype, "the array's dtype")
-    along = 0 if axis is None else axis
-    sums = []
-    for part in real_parts(x):
-        moved = xp.moveaxis(part.reshape(-1) if axis is None else part, along, 0)
-        running = (
-            _device_sums(moved, target, source) if is_cupy(x) else _running_sums(moved, format_of(target))
-        )
-        sums.append(xp.moveaxis(running, 0, along))
-    with np.errstate(over="ignore"):
-        result = sums[0].astype(real_dtype(target))
-        if target.kind == "c":
-            imaginary = sums[1].astype(result.dtype) if len(sums) > 1 else xp.zeros_like(result)
-            result = xp.stack([result, imaginary], axis=-1).view(target)[..., 0]
-    if out is None:
-        return result
-    check_same_device(x=x, out=out)
-    if out.shape != result.shape:
-        raise ValueError(f"out must have shape {result.shape}, got {out.shape}")
-    out[...] = result
-    return out
+        return deliver(namespace(x).cumsum(x, axis=axis, dtype=target), out)
+    parts = [_running_part(part.reshape(shape), along, format_of(target)) for part in real_parts(x)]
+    return deliver(joined(parts, target), out)
 
 
-def _device_sums(x: Array, target: np.dtype, source: np.dtype) -> Array:
-    from ozaki.sums.cumulative_cuda import device_running_sums
-
-    return device_running_sums(x, format_of(target), Layout.of(format_of(source)))
+def _running_part(x: Array, axis: int, target: Format) -> Array:
+    """The running sums of real numbers, rounded, in the format's dtype."""
+    xp, running_sums = namespace(x), _device_running_sums if is_cupy(x) else _running_sums
+    return xp.moveaxis(running_sums(xp.moveaxis(x, axis, 0), target), 0, axis)
 
 
 def _running_sums(x: np.ndarray, target: Format) -> np.ndarray:
-    """Along the first axis, as float64 numbers of the target format."""
+    """Along the first axis."""
     flat = x.reshape(len(x), prod(x.shape[1:]))
-    result = np.empty(flat.shape)
+    result = np.empty(flat.shape, target.dtype)
     total = _Total(flat.shape[1])
     rows = min(BLOCK_ROWS // 2, max(1, BLOCK_ROWS // max(1, flat.shape[1])))
     for start in range(0, len(flat), rows):
-        result[start : start + rows] = total.advance(flat[start : start + rows], target)
+        running = total.advance(flat[start : start + rows], target)
+        result[start : start + rows] = narrow(running, target.dtype)
     return result.reshape(x.shape)
 
 
@@ -164,7 +169,7 @@ def _running_levels(block: np.ndarray) -> dict[int, np.ndarray]:
 
 
 def _extract(x: np.ndarray, raised: int, running: dict[int, np.ndarray]) -> None:
-    """Add x's running sums to `running`, `raised` levels up: `_window`'s extraction on a fixed grid."""
+    """Add x's running sums to `running`, `raised` levels up: `extraction` on a fixed grid."""
     steps = np.arange(1, len(x) + 1)[:, None]
     level = _TOP + 1
     while (largest := np.abs(x).max(initial=0.0)) > 0:
@@ -190,3 +195,95 @@ def _flags(block: np.ndarray) -> np.ndarray:
         flags[special & (block > 0)] = PLUS_INFINITY
         flags[special & (block < 0)] = MINUS_INFINITY
     return flags
+
+
+class RunningSums(Struct):
+    """The kernel's parameters; see the comment above the C struct."""
+
+    _fields_ = (
+        ("x", c_void_p),
+        *((name, c_longlong) for name in ("n", "count")),
+        *((name, c_void_p) for name in ("totals", "room", "flags", "result")),
+        *((name, c_int) for name in ("length", "tiles", "precision", "smallest", "carry")),
+    )
+
+
+_FORM = {"ALIKE": 0, "HEADROOM": 0}
+
+running_sums_kernel = Kernel(
+    "running_sums",
+    Path(__file__).with_name("cumulative.cu"),
+    tuple(constants(dtype, DigitRange.of(format_of(dtype)), **_FORM) for dtype in SOURCES),
+    (RunningSums,),
+)
+
+
+def _device_running_sums(x: Array, target: Format) -> Array:
+    """`_running_sums` of CuPy arrays."""
+    cupy = import_cupy()
+    if x.size == 0:
+        return cupy.empty(x.shape, target.dtype)
+    digits = DigitRange.of(format_of(float_type(x)))
+    rows = cupy.ascontiguousarray(cupy.moveaxis(x, 0, -1)).reshape(-1, len(x))
+    parts = [rows] if rows.dtype.name in SOURCES else as_floats(rows)
+    # A term's two parts are neighbours, and the sum after the second is wanted.
+    rows = cupy.stack(parts, axis=-1).reshape(len(rows), -1) if len(parts) > 1 else parts[0]
+    result = cupy.empty(rows.shape, target.dtype)
+    state: tuple[Array, Array] | None = None
+    length = max(_TILE, _TILE * max(1, _TILES // max(1, len(rows))))
+    for start in range(0, rows.shape[1], length):
+        piece = cupy.ascontiguousarray(rows[:, start : start + length])
+        result[:, start : start + length], state = _piece(piece, state, target, digits)
+    result = result[:, len(parts) - 1 :: len(parts)]
+    return cupy.moveaxis(result.reshape(*x.shape[1:], len(x)), -1, 0)
+
+
+def _piece(
+    x: Array, state: tuple[Array, Array] | None, target: Format, digits: DigitRange
+) -> tuple[Array, tuple[Array, Array]]:
+    """The running sums of contiguous rows after what `state` says came before, and the state after them."""
+    cupy = import_cupy()
+    rows, n = x.shape
+    tiles = -(-n // _TILE)
+    count = rows * tiles
+    padded = cupy.full((rows, tiles * _TILE), -0.0, x.dtype)
+    padded[:, :n] = x
+    totals, flags = exact_totals([Summands((padded.reshape(count, _TILE).T,))], 1, digits)
+    chosen = constants(x.dtype.name, digits, **_FORM)
+    result, room = cupy.empty((rows, n), target.dtype), cupy.empty_like(totals)
+
+    def launch(before: Array, seen: Array, carry: bool) -> None:
+        parameters = RunningSums(
+            x=x,
+            n=n,
+            count=count,
+            totals=before,
+            room=room,
+            flags=seen,
+            result=result,
+            length=_TILE,
+            tiles=tiles,
+            carry=carry,
+            precision=target.precision,
+            smallest=last_place(target),
+        )
+        running_sums_kernel((-(-count // _THREADS),), (_THREADS,), (parameters,), **chosen)
+
+    launch(totals, flags, True)
+    before, seen = _sums_before(totals.reshape(-1, rows, tiles), flags.reshape(rows, tiles), state)
+    launch(before.reshape(-1, count), seen.reshape(count), False)
+    return result, (before[:, :, -1].copy(), seen[:, -1].copy())
+
+
+def _sums_before(totals: Array, flags: Array, state: tuple[Array, Array] | None) -> tuple[Array, Array]:
+    """Digits and flags of what comes before each tile, from those of the tiles."""
+    cupy = import_cupy()
+    before, seen = cupy.zeros_like(totals), cupy.zeros(flags.shape, np.uint32)
+    before[:, :, 1:], seen[:, 1:] = totals[:, :, :-1], flags[:, :-1]
+    if state is not None:
+        before[:, :, 0], seen[:, 0] = state
+    before = cupy.cumsum(before, axis=2)
+    bits = np.uint32(1) << cupy.arange(5, dtype=np.uint32)
+    present = cupy.cumsum((seen[..., None] & bits) != 0, axis=1) > 0
+    seen = (present * bits).sum(axis=2).astype(np.uint32)
+    return cupy.ascontiguousarray(before), cupy.ascontiguousarray(seen)

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
 from fractions import Fraction
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from multiword.formats import FORMATS, Format
-from multiword.runtime.arrays import Array, as_array, is_cupy, on_device_of_arrays
-from ozaki.sums.columns import Stream, Tiling, block_terms
-from ozaki.sums.fixedpoint import MINUS_INFINITY, NAN, PLUS_INFINITY, FixedPoint, canonical_flags
-from ozaki.sums.superaccumulator import Layout, Superaccumulator
-from ozaki.sums.window import merged
+from multiword.runtime.arrays import Array, check_same_device, on_device_of_arrays, real_parts
+from ozaki.rounding.conversion import joined, narrow
+from ozaki.sums.accumulator import Superaccumulator
+from ozaki.sums.arguments import format_of, native, numbers, real_dtype
+from ozaki.sums.fixed_point import (
+    MINUS_INFINITY,
+    NAN,
+    PLUS_INFINITY,
+    DigitRange,
+    FixedPoint,
+    canonical_flags,
+)
+from ozaki.sums.reduction import accumulate
+from ozaki.sums.summands import Summands, products
 
-_FORMATS: dict[np.dtype, Format] = {f.dtype: f for f in FORMATS.values() if f.name != "tf32"}
-_PARTS: dict[np.dtype, np.dtype] = {
-    np.dtype(np.complex64): np.dtype(np.float32),
-    np.dtype(np.complex128): np.dtype(np.float64),
-}
-
-
-def real_dtype(dtype: DTypeLike, name: str = "dtype") -> np.dtype:
-    """Return the dtype of the parts of a number. TypeError if this library cannot round to it."""
-    asked = np.dtype(dtype)
-    part = _PARTS.get(asked, asked)
-    if part not in _FORMATS:
-        known = ", ".join(str(d) for d in (*_FORMATS, *_PARTS))
-        raise TypeError(f"{name} must be one of {known}; got {asked}")
-    return part
-
-
-def format_of(dtype: DTypeLike) -> Format:
-    """Return the format of a real dtype, or of the parts of a complex one."""
-    return _FORMATS[real_dtype(dtype)]
+_NOT_FINITE = PLUS_INFINITY | MINUS_INFINITY | NAN
 
 
 class ExactSum:
@@ -84,16 +74,16 @@ class ExactSum:
     """
 
     def __init__(self, dtype: DTypeLike = np.float64, shape: int | tuple[int, ...] = ()) -> None:
-        self.dtype = np.dtype(dtype)
-        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        self._format = format_of(self.dtype)
+        self.dtype = native(dtype)
+        lengths = shape if isinstance(shape, tuple | list) else (shape,)
+        self.shape = tuple(operator.index(n) for n in lengths)
         self._parts = 2 if self.dtype.kind == "c" else 1
-        self._sums = Superaccumulator(Layout.of(self._format), self._parts * prod(self.shape))
+        self._sums = Superaccumulator(DigitRange.of(format_of(dtype)), self._parts * prod(self.shape))
 
     @property
     def nbytes(self) -> int:
         """Length of `to_bytes()`."""
-        return 4 * (self._sums.layout.digits + 1) * self._sums.flags.size
+        return 4 * (self._sums.range.digits + 1) * self._sums.flags.size
 
     @on_device_of_arrays
     def add(self, array: Array) -> ExactSum:
@@ -103,21 +93,19 @@ class ExactSum:
         the shape does not fit.
         """
         x = self._checked(array, "array")
-        for part, component in enumerate(self._components(x)):
-            self._add([Stream((component,))], part)
+        for part, component in enumerate(real_parts(x)):
+            self._add([Summands((component,))], part)
         return self
 
     @on_device_of_arrays
     def add_products(self, x: Array, y: Array) -> ExactSum:
         """Add x·y, exact element by element, both of shape (..., *shape); return self."""
         x, y = self._checked(x, "x"), self._checked(y, "y")
-        if is_cupy(x) != is_cupy(y):
-            raise TypeError("x and y must be both NumPy or both CuPy arrays")
+        check_same_device(x=x, y=y)
         if x.shape != y.shape:
             raise ValueError(f"x and y must have one shape, got {x.shape} and {y.shape}")
-        for part, streams in enumerate(product_streams(x, y)):
-            if part < self._parts:
-                self._add(streams, part)
+        for part, summands in enumerate(products(x, y)):
+            self._add(summands, part)
         return self
 
     def merge(self, other: ExactSum) -> ExactSum:
@@ -137,12 +125,11 @@ class ExactSum:
 
         A NumPy scalar if shape is (), else an array of that shape.
         """
-        dtype = self.dtype if dtype is None else np.dtype(dtype)
+        dtype = self.dtype if dtype is None else native(dtype)
         value = self.fixed_point().round(format_of(dtype)).reshape(self._parts, *self.shape)
-        if self._parts == 1:
-            with np.errstate(over="ignore"):
-                return value[0].astype(dtype)[()]
-        return join_parts(value[0], value[1], dtype)[()]
+        if self._parts == 2 and dtype.kind != "c":
+            raise TypeError(f"dtype must be complex for a complex sum, got {dtype}; take the real part of it")
+        return joined([narrow(part, real_dtype(dtype)) for part in value], dtype)[()]
 
     def fractions(self) -> list[Fraction] | list[tuple[Fraction, Fraction]]:
         """Return the exact sums in C order, pairs (real, imaginary) if complex.
@@ -153,7 +140,7 @@ class ExactSum:
         >>> ExactSum().add(np.array([0.5, 2.0**-1074])).fractions()[0] > Fraction(1, 2)
         True
         """
-        if (self._sums.flags & (PLUS_INFINITY | MINUS_INFINITY | NAN)).any():
+        if (self._sums.flags & _NOT_FINITE).any():
             raise ValueError("Inf or NaN has been added: there is no exact sum")
         values = [Fraction(v) * Fraction(2) ** e for v, e in self.fixed_point().integers()]
         if self._parts == 1:
@@ -170,7 +157,7 @@ class ExactSum:
         self._sums.carry()
         flags = canonical_flags(self._sums.flags)
         words = np.concatenate([self._sums.digits, flags[None].astype(np.int64)])
-        words[:-1, (flags & (PLUS_INFINITY | MINUS_INFINITY | NAN)) != 0] = 0
+        words[:-1, (flags & _NOT_FINITE) != 0] = 0
         parts = words.reshape(len(words), self._parts, -1).transpose(2, 1, 0)
         return (parts & 0xFFFFFFFF).astype("<u4").tobytes()
 
@@ -183,7 +170,7 @@ class ExactSum:
         if len(data) != self.nbytes:
             raise ValueError(f"{self.dtype} {self.shape} takes {self.nbytes} bytes, got {len(data)}")
         words = np.frombuffer(data, "<u4").astype(np.int64)
-        words = words.reshape(-1, self._parts, self._sums.layout.digits + 1).transpose(2, 1, 0)
+        words = words.reshape(-1, self._parts, self._sums.range.digits + 1).transpose(2, 1, 0)
         words = words.reshape(len(words), -1)
         self._sums.digits[:] = words[:-1]
         self._sums.digits[-1] = words[-2].astype(np.int32)  # the sign
@@ -204,8 +191,8 @@ class ExactSum:
     def __repr__(self) -> str:
         return f"ExactSum({self.dtype.name}, shape={self.shape}): {self.round()}"
 
-    def _checked(self, array: Array, name: str) -> Array:
-        x = as_array(array, name)
+    def _checked(self, array: Any, name: str) -> Array:
+        x = numbers(array, name)
         if not np.can_cast(x.dtype, self.dtype, "safe"):
             raise TypeError(f"{name} of dtype {x.dtype} cannot be added exactly to ExactSum({self.dtype})")
         lead = x.ndim - len(self.shape)
@@ -213,49 +200,7 @@ class ExactSum:
             raise ValueError(f"{name} must have shape (..., *{self.shape}), got {x.shape}")
         return x
 
-    def _components(self, x: Array) -> Iterator[Array]:
-        yield x.real
-        if self._parts == 2 and x.dtype.kind == "c":
-            yield x.imag
-
-    def _add(self, streams: list[Stream], part: int) -> None:
+    def _add(self, summands: list[Summands], part: int) -> None:
         size = prod(self.shape)
-        columns = slice(part * size, (part + 1) * size)
-        first = streams[0].factors[0]
-        reduced = first.ndim - len(self.shape)
-        if is_cupy(first):
-            from ozaki.sums.columns_cuda import device_sums
-
-            self._sums.merge(device_sums(streams, reduced, self._sums.layout), columns)
-            return
-        tiling = Tiling.of(first, reduced)
-        index = np.arange(columns.start, columns.stop).reshape(self.shape)
-        for output in tiling.outputs():
-            there = index[output].reshape(-1)
-            for terms in merged(block_terms(tiling.blocks(streams, output), tiling, output)):
-                self._sums.add_terms([terms], there)
-
-
-def product_streams(x: Array, y: Array, conjugate: bool = False) -> list[list[Stream]]:
-    """The terms of Σ x·y, or Σ conj(x)·y: those of its real part, then of its imaginary part."""
-    if "c" not in (x.dtype.kind, y.dtype.kind):
-        return [[Stream((x, y))]]
-    sign = -1 if conjugate else 1
-    x_complex, y_complex = x.dtype.kind == "c", y.dtype.kind == "c"
-    real = [Stream((x.real, y.real))]
-    imaginary = []
-    if x_complex and y_complex:
-        real.append(Stream((x.imag, y.imag), -sign))
-    if y_complex:
-        imaginary.append(Stream((x.real, y.imag)))
-    if x_complex:
-        imaginary.append(Stream((x.imag, y.real), sign))
-    return [real, imaginary]
-
-
-def join_parts(real: Array, imaginary: Array, dtype: np.dtype) -> np.ndarray:
-    """A complex array of these parts."""
-    joined = np.empty(real.shape, dtype)
-    with np.errstate(over="ignore"):
-        joined.real, joined.imag = real, imaginary
-    return joined
+        reduced = len(summands[0].shape) - len(self.shape)
+        accumulate(self._sums, slice(part * size, (part + 1) * size), summands, reduced)

@@ -1,85 +1,23 @@
 """Sums of vectors in floating point alone: error-free transformations and what is built on them.
 
-These are the literature's algorithms under the literature's names. `ozaki.sum` takes another
-road (integers in a window) to the same bits as `near_sum`.
+These are the literature's algorithms under the literature's names. `ozaki.sum` adds extracted parts as
+integers instead, to the same bits as `near_sum`.
 """
 
 from __future__ import annotations
 
-from math import copysign, frexp, ldexp, nextafter
+from math import copysign, frexp, ldexp, nan, nextafter
 
 import numpy as np
 
+from ozaki.rounding.conversion import as_float64
+from ozaki.rounding.error_free import two_sum
+from ozaki.sums.arguments import vector
+
 _UNIT_ROUNDOFF = 2.0**-53
-SPLITTER = 2.0**27 + 1
 _LARGEST = 2.0**960
 _LONGEST = 2**26 - 2
 """The algorithms' range: sigma stays finite, and a level keeps bits beside the n terms' carries."""
-
-
-def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return s = fl(a + b) and the error e, so that s + e = a + b exactly.
-
-    Knuth's TwoSum: six operations, no condition but that nothing overflows.
-
-    Parameters
-    ----------
-    a, b : float64 scalars, or arrays that broadcast.
-
-    Returns
-    -------
-    (s, e), of the shape of a + b.
-
-    References
-    ----------
-    Knuth, The Art of Computer Programming, vol. 2, section 4.2.2, Theorem B; Ogita, Rump and
-    Oishi, Accurate sum and dot product, Algorithm 3.1.
-
-    >>> two_sum(1.0, 2.0**-60)
-    (1.0, 8.673617379884035e-19)
-    """
-    s = a + b
-    t = s - a
-    return s, (a - (s - t)) + (b - t)
-
-
-def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return p = fl(a·b) and the error e, so that p + e = a·b exactly.
-
-    Parameters
-    ----------
-    a, b : float64 scalars, or arrays that broadcast. |a| and |b| must be below 2**995 and, unless
-        it is zero, |p| at least 2**-968: then neither the splitting overflows nor the error
-        underflows. (That is not checked.)
-
-    Returns
-    -------
-    (p, e), of the shape of a·b.
-
-    References
-    ----------
-    Dekker, A floating-point technique for extending the available precision; Ogita, Rump and
-    Oishi, Accurate sum and dot product, Algorithm 3.3.
-
-    >>> two_product(1 + 2.0**-30, 1 + 2.0**-30)
-    (1.0000000018626451, 8.673617379884035e-19)
-    """
-    p = a * b
-    return p, product_error(a, b, p)
-
-
-def product_error(a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Return a·b − p for p = fl(a·b), by Dekker's splitting."""
-    a_high, a_low = _split(a)
-    b_high, b_low = _split(b)
-    return a_low * b_low - (((p - a_high * b_high) - a_low * b_high) - a_high * b_low)
-
-
-def _split(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Veltkamp's splitting into halves of 26 bits (Dekker; ORO, Algorithm 3.2)."""
-    c = SPLITTER * a
-    high = c - (c - a)
-    return high, a - high
 
 
 def extract_vector(sigma: float, p: np.ndarray) -> tuple[float, np.ndarray]:
@@ -95,6 +33,11 @@ def extract_vector(sigma: float, p: np.ndarray) -> tuple[float, np.ndarray]:
     -------
     tau and the (n,) float64 array p′.
 
+    Raises
+    ------
+    TypeError : p is complex, not numeric, or has integers that are no float64.
+    ValueError : p is not a vector.
+
     References
     ----------
     Rump, Ogita and Oishi, Accurate floating-point summation, part I, Algorithm 3.2
@@ -104,6 +47,13 @@ def extract_vector(sigma: float, p: np.ndarray) -> tuple[float, np.ndarray]:
     >>> tau, rest
     (8.0, array([ 3.,  4., -3.]))
     """
+    p = as_float64(p, "p")
+    if np.ndim(p) != 1:
+        raise ValueError(f"p must be a vector, got shape {np.shape(p)}")
+    return _extract_vector(sigma, p)
+
+
+def _extract_vector(sigma: float, p: np.ndarray) -> tuple[float, np.ndarray]:
     q = (sigma + p) - sigma
     return float(q.sum()), p - q
 
@@ -123,6 +73,7 @@ def acc_sum(p: np.ndarray) -> float:
 
     Raises
     ------
+    TypeError : p is complex, masked, not numeric, or has integers that are no float64.
     ValueError : p is not a vector, or outside that range (or not finite).
 
     References
@@ -132,7 +83,8 @@ def acc_sum(p: np.ndarray) -> float:
     >>> acc_sum(np.array([1e16, 1.0, -1e16]))
     1.0
     """
-    return _acc_sum(_checked(p))
+    p = _checked(p)
+    return _acc_sum(p) or _zero(p)
 
 
 def near_sum(p: np.ndarray) -> float:
@@ -148,7 +100,7 @@ def near_sum(p: np.ndarray) -> float:
 
     Raises
     ------
-    ValueError : as `acc_sum`.
+    TypeError, ValueError : as `acc_sum`.
 
     References
     ----------
@@ -158,12 +110,13 @@ def near_sum(p: np.ndarray) -> float:
     >>> near_sum(np.array([1.0, 2.0**-53, 2.0**-300]))
     1.0000000000000002
     """
-    terms = _compressed(_checked(p))
+    p = _checked(p)
+    terms = _compressed(p)
     faithful = _faithful(terms)
     terms = np.append(terms, -faithful)
     side = _acc_sum(terms)
     if side == 0.0:
-        return faithful
+        return faithful if faithful != 0.0 else _zero(p)
     neighbour = nextafter(faithful, side * np.inf)
     # Below 2**-1021 every sum is a float64, so half the distance is one where it is needed.
     beyond = copysign(1.0, side) * _acc_sum(np.append(terms, (faithful - neighbour) / 2))
@@ -187,7 +140,7 @@ def sum_k(p: np.ndarray, k: int = 2) -> float:
 
     Raises
     ------
-    ValueError : p is not a vector or k is below 2.
+    TypeError : as `acc_sum`. ValueError : p is not a vector or k is below 2.
 
     References
     ----------
@@ -196,14 +149,16 @@ def sum_k(p: np.ndarray, k: int = 2) -> float:
     >>> sum_k(np.array([1e16, 1.0, -1e16]), 2)
     1.0
     """
-    p = np.asarray(p, np.float64)
+    p = vector(p, "p")
     if p.ndim != 1 or k < 2:
-        raise ValueError(f"sum_k takes a vector and k of at least 2, got shape {p.shape} and k = {k}")
+        raise ValueError(f"p must be a vector and k of at least 2, got shape {p.shape} and k = {k}")
     if not p.size:
         return 0.0
-    for _ in range(k - 1):
-        p = _vec_sum(p)
-    return float(np.add.accumulate(p[:-1])[-1] + p[-1]) if p.size > 1 else float(p[0])
+    with np.errstate(invalid="ignore"):
+        for _ in range(k - 1):
+            p = _vec_sum(p)
+        total = float(np.add.accumulate(p[:-1])[-1] + p[-1]) if p.size > 1 else float(p[0])
+    return nan if total != total else total
 
 
 def _vec_sum(p: np.ndarray) -> np.ndarray:
@@ -214,7 +169,7 @@ def _vec_sum(p: np.ndarray) -> np.ndarray:
 
 
 def _checked(p: np.ndarray) -> np.ndarray:
-    p = np.asarray(p, np.float64)
+    p = vector(p, "p")
     if p.ndim != 1 or p.size > _LONGEST:
         raise ValueError(f"p must be a vector of at most 2**26 - 2 elements, got shape {p.shape}")
     if p.size and not np.abs(p).max() < _LARGEST:
@@ -229,7 +184,7 @@ def _transform(p: np.ndarray) -> tuple[float, float, np.ndarray]:
         sigma = ldexp(1.0, carries + frexp(float(np.abs(p).max()))[1])
         t = 0.0
         while True:
-            tau, p = extract_vector(sigma, p)
+            tau, p = _extract_vector(sigma, p)
             tau1 = t + tau
             if abs(tau1) >= ldexp(_UNIT_ROUNDOFF, 2 * carries) * sigma or sigma <= 2.0**-1022:
                 return tau1, tau - (tau1 - t), p  # FastTwoSum(t, tau)
@@ -239,6 +194,11 @@ def _transform(p: np.ndarray) -> tuple[float, float, np.ndarray]:
             sigma *= ldexp(_UNIT_ROUNDOFF, carries)
         p = p[p != 0]
     return 0.0, 0.0, p
+
+
+def _zero(p: np.ndarray) -> float:
+    """The sum of a vector whose exact sum is zero, as IEEE 754 adds: −0 for a sum of −0 alone."""
+    return -0.0 if p.size and not p.any() and np.signbit(p).all() else 0.0
 
 
 def _acc_sum(p: np.ndarray) -> float:

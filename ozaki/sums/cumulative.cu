@@ -1,4 +1,4 @@
-#include "ozaki/sums/window.cuh"
+#include "ozaki/sums/extraction.cuh"
 
 /* Bring all digits but the last into [-2^31, 2^31): those of small numbers stay few, of either sign. */
 __device__ void balance(i64 *digits, i64 stride) {
@@ -25,23 +25,30 @@ __device__ double round_kept(i64 *digits, i64 *copy, i64 stride, int precision, 
 /* Thread t has `length` terms of x from t·length on, or as many as there are left of a row's n; before
    them come the digits in column t of totals and flags[t]. There are `tiles` to a row. With `carry` alone
    it only balances its digits. */
-extern "C" __global__ void running_sums(const char *x, i64 n, int length, int tiles, i64 count, i64 *totals,
-                                        i64 *room, unsigned *flags, double *result, int precision,
-                                        int smallest, int carry)
+struct RunningSums {
+    const char *x;
+    i64 n, count, *totals, *room;
+    unsigned *flags;
+    void *result; /* in the dtype of the format that it is rounded to */
+    int length, tiles, precision, smallest, carry;
+};
+
+extern "C" __global__ void running_sums(const RunningSums r)
 {
-    const i64 t = blockIdx.x * (i64)blockDim.x + threadIdx.x;
+    const i64 t = blockIdx.x * (i64)blockDim.x + threadIdx.x, count = r.count;
     if (t >= count) return;
-    i64 *digits = totals + 3 * count + t, *copy = room + 3 * count + t;
+    i64 *digits = r.totals + 3 * count + t, *copy = r.room + 3 * count + t;
     balance(digits, count);
-    if (carry) return;
-    unsigned seen = flags[t];
-    const i64 row = t / tiles, first = t % tiles * length, end = min(n, first + length);
+    if (r.carry) return;
+    unsigned seen = r.flags[t];
+    const i64 row = t / r.tiles, first = t % r.tiles * r.length, end = min(r.n, first + r.length);
     for (i64 i = first; i < end; i++) {
-        const double term = load(x + (row * n + i) * SIZE);
+        const double term = widened(load(r.x + (row * r.n + i) * SIZE));
         seen |= __double2loint(term) | (__double2hiint(term) ^ 0x80000000) ? ORDINARY : MINUS_ZERO;
         seen |= add_number(digits, count, term);
-        result[row * n + i] = with_flags(round_kept(digits, copy, count, precision, smallest), seen);
+        const double value = round_kept(digits, copy, count, r.precision, r.smallest);
+        store(r.result, row * r.n + i, with_flags(value, seen), r.precision);
     }
     balance(digits, count);
-    flags[t] = seen;
+    r.flags[t] = seen;
 }

@@ -1,4 +1,4 @@
-"""Exact column sums of a block of float64 in two vector passes: the window.
+"""Exact column sums of a block of float64 in two vector passes: error-free extraction.
 
 Adding σ = 1.5·2**k to x rounds x to a multiple of ulp(σ), and makes that multiple, plus a
 constant, the bit pattern of the result: fl(x + σ) read as an integer is σ's integer plus
@@ -8,7 +8,7 @@ the largest element; the rare elements that reach further down are handed back a
 
 The extraction is ExtractVector of Rump, Ogita and Oishi (Accurate floating-point summation,
 part I, Algorithm 3.2); there the extracted parts are added in floating point, which leaves
-log2(n) bits of each level unused.
+log2(n) bits of each level unused. `extraction.cuh` is the CUDA form.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import frexp, inf
+from typing import Any
 
 import numpy as np
 
-from ozaki.sums.fixedpoint import (
+from ozaki.sums.fixed_point import (
     DIGIT_BITS,
     MINUS_INFINITY,
     MINUS_ZERO,
     NAN,
     ORDINARY,
     PLUS_INFINITY,
+    DigitRange,
     FixedPoint,
     scatter,
 )
@@ -39,82 +42,79 @@ LEVEL_BITS = 52 - _CARRY
 _LOWEST = -970 - _CARRY  # the second level's unit is not below the smallest subnormal
 _HIGHEST = 1023 - 1 - _CARRY  # 1.5·2**k does not overflow
 
-_ALIGNED = 8  # digits of 32 bits that hold a few windows at nearby exponents
+_ALIGNED = 8  # digits of 32 bits that hold the sums of a few blocks at nearby exponents
 _UNUSED = 1 << 20
 
-_SPREAD = 8  # bits of a column's window that may be given up for a common one
-_WEIGHT = 2 * BLOCK_ROWS  # of terms added together: their sums stay below 2**61
+_WEIGHT = 2 * BLOCK_ROWS  # of what is added together: their sums stay below 2**61
 _LOCAL = threading.local()
 _BUFFERS = 9
+_NOTHING = np.empty(0, np.int64), np.empty(0)
 
 
 @dataclass(frozen=True)
-class Terms:
+class PartialSums:
     """Exact column sums of a block: (high·2**LEVEL_BITS + low)·2**exponent + Σ values·2**scales.
 
     Attributes
     ----------
-    high, low, exponent : (m,) int64.
-    columns, values : (r,) int64 and float64: elements, or their remainders, outside the window.
-    flags : (m,) uint8, as in `_fixedpoint`.
+    high, low : (m,) int64.
+    exponent : (m,) int64, or the int that all columns have in common.
+    columns, values : (r,) int64 and float64: elements, or their remainders, outside the two levels.
+    flags : (m,) uint8, as in `fixed_point`.
     scales : (r,) int64, or 0.
-    unit : the exponent that all columns have in common, if known.
-    weight : a bound on |high| and |low| in units of 2**45, if the unit is known.
+    weight : a bound on |high| and |low| in units of 2**45, if the exponent is an int.
     """
 
     high: np.ndarray
     low: np.ndarray
-    exponent: np.ndarray
+    exponent: np.ndarray | int
     columns: np.ndarray
     values: np.ndarray
     flags: np.ndarray
     scales: np.ndarray | int = 0
-    unit: int | None = None
     weight: int = 0
 
 
-def merged(terms: Iterable[Terms]) -> Iterator[Terms]:
-    """Add up neighbouring terms with common units, as far as 64 bits hold them; the others pass."""
-    waiting: Terms | None = None
-    for new in terms:
-        if new.unit is None or new.values.size:
+def merged(sums: Iterable[PartialSums]) -> Iterator[PartialSums]:
+    """Add up neighbouring sums with common units, as far as 64 bits hold them; the others pass."""
+    waiting: PartialSums | None = None
+    for new in sums:
+        if not isinstance(new.exponent, int) or new.values.size:
             yield new
-            continue
-        if waiting is None:
+        elif waiting is None:
             waiting = new
-            continue
-        assert waiting.unit is not None
-        unit = min(waiting.unit, new.unit)
-        up, new_up = waiting.unit - unit, new.unit - unit
-        if max(up, new_up) > LEVEL_BITS or (waiting.weight << up) + (new.weight << new_up) > _WEIGHT:
+        elif (both := _added(waiting, new)) is not None:
+            waiting = both
+        else:
             yield waiting
             waiting = new
-            continue
-        waiting = Terms(
-            (waiting.high << up) + (new.high << new_up),
-            (waiting.low << up) + (new.low << new_up),
-            waiting.exponent if up == 0 else new.exponent,
-            new.columns,
-            new.values,
-            waiting.flags | new.flags,
-            unit=unit,
-            weight=(waiting.weight << up) + (new.weight << new_up),
-        )
     if waiting is not None:
         yield waiting
 
 
-def align_terms(batch: Sequence[Terms]) -> FixedPoint | None:
-    """Return the sums of a few blocks of the same columns in a few digits, or None if they do not fit."""
-    if any(terms.values.size for terms in batch) or not batch:
+def _added(a: PartialSums, b: PartialSums) -> PartialSums | None:
+    """Two sums in the finer of their units, or None if 64 bits might not hold them."""
+    assert isinstance(a.exponent, int)
+    assert isinstance(b.exponent, int)
+    exponent = min(a.exponent, b.exponent)
+    up, b_up = a.exponent - exponent, b.exponent - exponent
+    weight = (a.weight << up) + (b.weight << b_up)
+    if max(up, b_up) > LEVEL_BITS or weight > _WEIGHT:
         return None
-    flags = np.bitwise_or.reduce([terms.flags for terms in batch])
+    high, low = (a.high << up) + (b.high << b_up), (a.low << up) + (b.low << b_up)
+    return PartialSums(high, low, exponent, *_NOTHING, a.flags | b.flags, weight=weight)
+
+
+def aligned(batch: Sequence[PartialSums]) -> FixedPoint | None:
+    """Return the sums of a few blocks of the same columns in a few digits, or None if they do not fit."""
+    if any(sums.values.size for sums in batch) or not batch:
+        return None
+    flags = np.bitwise_or.reduce([sums.flags for sums in batch])
     if len(batch) == 1:
-        (terms,) = batch
-        exponent = terms.exponent if terms.unit is None else terms.unit
-        return FixedPoint(np.stack([terms.low, terms.high]), LEVEL_BITS, exponent, flags)
-    exponents = np.stack([terms.exponent for terms in batch])
-    nonzero = np.stack([(terms.low != 0) | (terms.high != 0) for terms in batch])
+        (sums,) = batch
+        return FixedPoint(np.stack([sums.low, sums.high]), LEVEL_BITS, sums.exponent, flags)
+    exponents = np.stack([np.broadcast_to(sums.exponent, flags.shape) for sums in batch])
+    nonzero = np.stack([(sums.low != 0) | (sums.high != 0) for sums in batch])
     origin = np.where(nonzero, exponents, _UNUSED).min(axis=0)
     origin = np.where(origin == _UNUSED, 0, origin)
     position = np.where(nonzero, exponents - origin, 0)
@@ -122,19 +122,19 @@ def align_terms(batch: Sequence[Terms]) -> FixedPoint | None:
         return None
     digits = np.zeros((_ALIGNED, len(flags)), np.int64)
     columns = np.arange(len(flags))
-    for terms, place in zip(batch, position, strict=True):
-        scatter(digits, columns, terms.low, place)
-        scatter(digits, columns, terms.high, place + LEVEL_BITS)
+    for sums, place in zip(batch, position, strict=True):
+        scatter(digits, columns, sums.low, place)
+        scatter(digits, columns, sums.high, place + LEVEL_BITS)
     return FixedPoint(digits, DIGIT_BITS, origin, flags)
 
 
-def window_terms(block: np.ndarray) -> Terms:
+def extract(block: np.ndarray) -> PartialSums:
     """Sum the columns of an (n, m) float64 block exactly; n is at most BLOCK_ROWS."""
     if not len(block):
         nothing = np.zeros(block.shape[1], np.int64)
-        return Terms(nothing, nothing, nothing, nothing[:0], np.empty(0), nothing.astype(np.uint8))
-    if block.size and (terms := _common_window(block)) is not None:
-        return terms
+        return PartialSums(nothing, nothing, nothing, *_NOTHING, nothing.astype(np.uint8))
+    if block.size and (sums := _common_extraction(block)) is not None:
+        return sums
     largest, smallest = block.max(axis=0), block.min(axis=0)
     magnitude = np.maximum(largest, -smallest)
     flags = _flags(block, largest, smallest, magnitude)
@@ -146,20 +146,15 @@ def window_terms(block: np.ndarray) -> Terms:
     outside = _gather(np.where(huge, block, 0.0)) if huge.any() else None
     if outside is not None:
         block, k = np.where(huge, 0.0, block), np.where(huge, 0, k)
-    k = _common(np.maximum(k + 1 + _CARRY, _LOWEST), magnitude)
+    k = np.maximum(k + 1 + _CARRY, _LOWEST)
     high, low, rest = _two_levels(block, k)
-    parts = [part for part in (outside, rest) if part is not None]
-    if len(parts) == 1:
-        ((columns, values),) = parts
-    else:
-        columns = np.concatenate([c for c, _ in parts]) if parts else np.empty(0, np.int64)
-        values = np.concatenate([v for _, v in parts]) if parts else np.empty(0)
-    exponent = np.broadcast_to(k - 52 - LEVEL_BITS, flags.shape)
-    return Terms(high, low, exponent, columns, values, flags)
+    parts = [part for part in (outside, rest) if part is not None] or [_NOTHING]
+    columns, values = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+    return PartialSums(high, low, k - 52 - LEVEL_BITS, columns, values, flags)
 
 
-def _common_window(block: np.ndarray) -> Terms | None:
-    """The sums in one window for all columns, or None where it does not hold them."""
+def _common_extraction(block: np.ndarray) -> PartialSums | None:
+    """The sums in the same two levels for all columns, or None where those do not hold them."""
     largest = float(np.maximum.reduce(block, axis=None))
     smallest = float(np.minimum.reduce(block, axis=None))
     magnitude = max(largest, -smallest)
@@ -171,26 +166,13 @@ def _common_window(block: np.ndarray) -> Terms | None:
     high, low, rest = _two_levels(block, k)
     if rest is not None and block.shape[1] > 1:
         return None
-    columns, values = (_NONE, _NOTHING) if rest is None else rest
+    columns, values = _NOTHING if rest is None else rest
     flags = np.full(high.shape, ORDINARY)
     zero = (high | low) == 0
     if block.shape[1] > 1 and zero.any():
         part = block[:, zero]
         flags[zero] = np.where(((part == 0) & np.signbit(part)).all(axis=0), MINUS_ZERO, ORDINARY)
-    unit = k - 52 - LEVEL_BITS
-    exponent = np.broadcast_to(np.int64(unit), flags.shape)
-    return Terms(high, low, exponent, columns, values, flags, unit=unit, weight=len(block))
-
-
-_NONE, _NOTHING = np.empty(0, np.int64), np.empty(0)
-
-
-def _common(k: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
-    """One window for all columns where that costs few bits: adding one number is faster."""
-    used = k[magnitude != 0] if k.size > 1 else k
-    if k.size < 2 or not used.size or used.max() - used.min() > _SPREAD:
-        return k
-    return used.max(keepdims=True)
+    return PartialSums(high, low, k - 52 - LEVEL_BITS, columns, values, flags, weight=len(block))
 
 
 def _two_levels(
@@ -216,7 +198,7 @@ def _two_levels(
 def workspace(block: np.ndarray, count: int, first: int = 0) -> list[np.ndarray]:
     """Arrays like `block`, the same memory in every call of a thread: fresh pages cost more.
 
-    The first two are those of `window_terms`.
+    The first two are those of `extract`.
     """
     if block.size > BLOCK_ROWS:
         return [np.empty_like(block) for _ in range(count)]
@@ -257,3 +239,34 @@ def _flags(block: np.ndarray, largest: np.ndarray, smallest: np.ndarray, magnitu
         flags[largest == np.inf] |= PLUS_INFINITY
         flags[smallest == -np.inf] |= MINUS_INFINITY
     return flags
+
+
+SOURCES = {"float64": 0, "float32": 1, "float16": 2, "bfloat16": 3}
+"""What `extraction.cuh` calls the dtypes that it reads."""
+
+
+def batch(dtype: str, product: bool, square: bool) -> int:
+    """Terms that a thread reads at a time: 64 bytes of float64 and of float32."""
+    return (8 if dtype == "float64" else 16) // (2 if product and not square else 1)
+
+
+@cache
+def constants(
+    dtype: str, digits: DigitRange, product: bool = False, square: bool = False, **form: int
+) -> dict[str, Any]:
+    """The compile-time constants of `extraction.cuh`, for arrays of this dtype summed into these digits."""
+    return {
+        "SOURCE": SOURCES[dtype],
+        "PRODUCT": int(product),
+        "SQUARE": int(square),
+        "BATCH": batch(dtype, product, square),
+        "DIGITS": digits.digits,
+        "LOWEST": f"({digits.exponent})",
+        "TWO_LEVELS_BITS": LEVEL_BITS,
+        "PLUS_INFINITY": f"{PLUS_INFINITY}u",
+        "MINUS_INFINITY": f"{MINUS_INFINITY}u",
+        "NOT_A_NUMBER": f"{NAN}u",
+        "ORDINARY": f"{ORDINARY}u",
+        "MINUS_ZERO": f"{MINUS_ZERO}u",
+        **form,
+    }

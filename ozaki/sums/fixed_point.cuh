@@ -1,11 +1,12 @@
+#include "ozaki/rounding/conversion.cuh"
 #include "ozaki/rounding/digits.cuh"
 
 // Digits, and the last step before rounding: for kernels compiled with DIGITS and LOWEST, a superaccumulator's
-// `Layout`, and with the flags of `fixedpoint.py`.
+// `DigitRange`, and with the flags of `fixed_point.py`.
 typedef long long i64;
 #define MASK32 0xffffffffll
 
-/* Add v·2^(position + LOWEST): what _fixedpoint.scatter does. A digit lies `stride` after the last. */
+/* Add v·2^(position + LOWEST): what `scatter` in fixed_point.py does. A digit lies `stride` after the last. */
 __device__ __noinline__ void add_integer(i64 *digits, i64 stride, i64 v, int position) {
     if (position < 0) { v >>= min(-position, 63); position = 0; }
     if (v == 0) return;
@@ -150,13 +151,6 @@ __device__ __noinline__ double round_digits(Digits digits, int first, int last, 
     return negative ? -value : value;
 }
 
-/* s and the error of s = fl(s + x). */
-__device__ __forceinline__ double add_to(double *s, double x) {
-    const double t = *s + x, z = t - *s, e = (*s - (t - z)) + (x - z);
-    *s = t;
-    return e;
-}
-
 /* The sum of float64 terms: s + rest, or if something was `lost` in between s + rest and at most 2^-48
    of `size`. */
 struct Distilled {
@@ -164,14 +158,14 @@ struct Distilled {
     bool lost;
 
     __device__ __forceinline__ void add(double x) {
-        const double e = add_to(&s, x);
+        const double e = two_sum(&s, x);
         size += fabs(e);
-        lost |= add_to(&rest, e) != 0;
+        lost |= two_sum(&rest, e) != 0;
     }
 
     __device__ __forceinline__ void divide(double divisor) {
         const double q = s / divisor, left = fma(-q, divisor, s);
-        lost |= add_to(&rest, left) != 0;
+        lost |= two_sum(&rest, left) != 0;
         const double sum = rest;
         rest = sum / divisor;
         lost |= fma(rest, divisor, -sum) != 0;
@@ -192,7 +186,7 @@ struct Distilled {
        plain that this rounds correctly. */
     __device__ __forceinline__ bool round(int unit, i64 divisor, int root, int precision, double *result) {
         if (precision != 53 && precision != 24) return false;
-        rest = add_to(&s, rest);
+        rest = two_sum(&s, rest);
         if (s == 0) { *result = 0; return !lost; }
         if (root) {
             if (unit & 1) { s *= 2; rest *= 2; size *= 2; unit--; }
@@ -201,7 +195,7 @@ struct Distilled {
         } else if (divisor > 1) {
             divide((double)divisor);
         }
-        rest = add_to(&s, rest);
+        rest = two_sum(&s, rest);
         const double margin = lost ? size * 0x1p-48 : 0, low = rest - margin, high = rest + margin;
         if (precision == 24) {
             /* To odd first: the rounding to fewer bits then goes as that of the sum (Boldo and Melquiond). */
@@ -215,7 +209,7 @@ struct Distilled {
         const int field = (__double2hiint(s) >> 20 & 2047) + unit;
         if (field < 1 || field > 2046) return false;
         s = __hiloint2double(__double2hiint(s) + unit * (1 << 20), __double2loint(s));
-        *result = precision == 24 ? (double)(float)s : s;
+        *result = precision == 24 ? widened(narrowed(s)) : s;
         return true;
     }
 };

@@ -1,4 +1,12 @@
-#include "ozaki/sums/fixedpoint.cuh"
+#include "ozaki/sums/fixed_point.cuh"
+
+// The CUDA form of extraction.py: what one thread adds up, and where from.
+//
+// A thread keeps the levels of `extract` in registers: two of them, or three for the products of float64,
+// whose errors (by fma) start at the second. A batch of terms whose exponents all lie well inside takes few
+// operations: its last level is exact, so nothing is left over and nothing need be checked. Any other batch
+// takes the general way, in a loop that is not unrolled lest it take registers from the short one; what the
+// levels do not hold goes, digit by digit, to a superaccumulator, as do the levels when they have to move.
 
 /* Bits of a term, which is a float where it is one that was read, and its exponent's place. */
 #if PRODUCT
@@ -62,16 +70,20 @@ __device__ __forceinline__ Value value_of(unsigned short bits) {
 __device__ __forceinline__ Value load(const char *p) { return value_of(*(const unsigned short *)p); }
 #endif
 
+/* -ftz=true, which CuPy adds to the options, flushes a subnormal float where it is negated, too. */
+__device__ __forceinline__ double negated(double x) { return -x; }
+__device__ __forceinline__ float negated(float x) { return __uint_as_float(__float_as_uint(x) ^ 0x80000000u); }
+
 /* Some terms: numbers, or pairs to be multiplied. */
 struct Batch {
     Value a[BATCH];
 #if PAIRS
     Value b[BATCH];
-    __device__ __forceinline__ double right(int j) const { return b[j]; }
+    __device__ __forceinline__ double right(int j) const { return widened(b[j]); }
 #else
-    __device__ __forceinline__ double right(int j) const { return a[j]; }
+    __device__ __forceinline__ double right(int j) const { return widened(a[j]); }
 #endif
-    __device__ __forceinline__ double left(int j) const { return a[j]; }
+    __device__ __forceinline__ double left(int j) const { return widened(a[j]); }
     __device__ __forceinline__ double term(int j) const { return PRODUCT ? left(j) * right(j) : left(j); }
 #if PAIRS
     __device__ __forceinline__ unsigned key(int j) const { return key_of(term(j)); }
@@ -111,15 +123,15 @@ struct Register {
     }
 };
 
-/* Sums in units of two or three levels. Where ALIKE, the lanes of a warp have the same window but for
+/* Sums in units of two or three levels. Where ALIKE, the lanes of a warp have the same levels but for
    the sums, and `lanes` is the number of them that have different outputs, if a power of two. */
-struct Window {
+struct Extraction {
     double sigma[LEVELS];
     i64 sum[LEVELS];
     unsigned least, limit; /* the keys between which a term takes the short way */
     int k, count;
 
-    __device__ __forceinline__ Window() {
+    __device__ __forceinline__ Extraction() {
 #pragma unroll
         for (int i = 0; i < LEVELS; i++) { sigma[i] = 0; sum[i] = 0; }
         least = 0xffffffffu; limit = 0; k = -2000; count = 0;
@@ -134,7 +146,7 @@ struct Window {
 
     /* Add the sums to the superaccumulator and begin anew. */
     __device__ __forceinline__ void flush(Register &to, int lanes) {
-        const bool nothing = count == 0 || k < -1100; /* no window yet, and zeros alone */
+        const bool nothing = count == 0 || k < -1100; /* no levels yet, and zeros alone */
         if (nothing) { count = 0; return; }
         to.prepare();
 #pragma unroll
@@ -288,6 +300,6 @@ __device__ __forceinline__ void read(Value (&v)[BATCH], const char *p, i64 step,
     }
     if (PAIRS && negate) {
 #pragma unroll
-        for (int j = 0; j < BATCH; j++) if (j * apart < left) v[j] = -v[j];
+        for (int j = 0; j < BATCH; j++) if (j * apart < left) v[j] = negated(v[j]);
     }
 }

@@ -1,21 +1,21 @@
-"""Exact values in fixed point, and the one rounding that ends every reduction.
+"""Exact values in fixed point, and the one rounding that ends every reduction (Kulisch).
 
 A sum, a mean or a norm is held exactly, as an integer in digits times a power of two and flags
 for what is not a finite number, until `FixedPoint.round` turns it into floating point once.
+`fixed_point.cuh` is the CUDA form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import isqrt
 
 import numpy as np
 
 from multiword.formats import FORMATS, Format
-from ozaki.rounding.digits import round_digits
-from ozaki.sums.textbook import two_sum
+from ozaki.rounding.digits import carry, round_digits
+from ozaki.rounding.error_free import two_sum
 
 PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = (np.uint8(1 << bit) for bit in range(5))
 """What has been added: flags that merge by `|`, ORDINARY for any finite number but −0.
@@ -28,16 +28,39 @@ _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 
 
 @dataclass(frozen=True)
-class LastStep:
-    """What is done to an exact sum before it is rounded: a division, or a square root."""
+class DigitRange:
+    """Which digits a superaccumulator has: digit l weighs 2**(exponent + 32·l).
 
+    Wide enough for 2**64 products of any two numbers of a format, hence for sums as well.
+    """
+
+    exponent: int
+    digits: int
+
+    @classmethod
+    def of(cls, source: Format) -> DigitRange:
+        """The range for a format.
+
+        >>> DigitRange.of(FORMATS["fp64"])
+        DigitRange(exponent=-2148, digits=134)
+        """
+        lowest = 2 * (source.emin - source.precision + 1)
+        highest = 2 * (source.emax + 1) + 64
+        return cls(lowest, -(-(highest - lowest) // DIGIT_BITS))
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What becomes of an exact sum: divided, or its square root taken, and rounded once to a format."""
+
+    target: Format
     divisor: int = 1
     root: bool = False
 
-    def __call__(self, value: FixedPoint) -> FixedPoint:
+    def __call__(self, value: FixedPoint) -> np.ndarray:
         if self.divisor > 1:
             value = value.quotient(self.divisor)
-        return value.square_root() if self.root else value
+        return (value.square_root() if self.root else value).round(self.target)
 
 
 @dataclass(frozen=True)
@@ -172,10 +195,10 @@ class FixedPoint:
         """Digits in [0, 2**base_bits) of the absolute values, and the signs."""
         top = -(-64 // self.base_bits)  # so that the last digit's excess finds room
         digits = np.concatenate([self.digits, np.zeros((top,) + self.digits.shape[1:], np.int64)])
-        carry_digits(digits, self.base_bits)
+        carry(digits, self.base_bits)
         sign = np.where(digits[-1] < 0, np.int64(-1), np.int64(1))
         digits *= sign
-        return carry_digits(digits, self.base_bits), sign
+        return carry(digits, self.base_bits), sign
 
 
 def canonical_flags(flags: np.ndarray) -> np.ndarray:
@@ -184,15 +207,6 @@ def canonical_flags(flags: np.ndarray) -> np.ndarray:
     undefined = ((flags & NAN) != 0) | (infinite == (PLUS_INFINITY | MINUS_INFINITY))
     finite = np.where((flags & ORDINARY) != 0, ORDINARY, flags & MINUS_ZERO)
     return np.where(undefined, NAN, np.where(infinite != 0, infinite, finite)).astype(np.uint8)
-
-
-def carry_digits(digits: np.ndarray, base_bits: int = DIGIT_BITS) -> np.ndarray:
-    """Bring all digits but the last into [0, 2**base_bits), in place."""
-    mask = np.int64((1 << base_bits) - 1)
-    for low, high in pairwise(digits):
-        high += low >> base_bits
-        low &= mask
-    return digits
 
 
 def joined(parts: Sequence[FixedPoint]) -> FixedPoint:

@@ -1,0 +1,107 @@
+"""Error-free transformations of float64: what a rounded sum or product leaves, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ozaki.rounding.conversion import as_float64
+
+_SPLITTER = 2.0**27 + 1
+
+
+def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return s = fl(a + b) and the error e, so that s + e = a + b exactly.
+
+    Knuth's TwoSum: six operations, no condition but that nothing overflows.
+
+    Parameters
+    ----------
+    a, b : float64 scalars, or arrays that broadcast.
+
+    Returns
+    -------
+    (s, e), of the shape of a + b.
+
+    Raises
+    ------
+    TypeError : complex, not numeric, or integers that are no float64.
+
+    References
+    ----------
+    Knuth, The Art of Computer Programming, vol. 2, section 4.2.2, Theorem B; Ogita, Rump and
+    Oishi, Accurate sum and dot product, Algorithm 3.1.
+
+    >>> two_sum(1.0, 2.0**-60)
+    (1.0, 8.673617379884035e-19)
+    """
+    a, b = as_float64(a, "a"), as_float64(b, "b")
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return p = fl(a·b) and the error e, so that p + e = a·b exactly.
+
+    Parameters
+    ----------
+    a, b : float64 scalars, or arrays that broadcast. |a| and |b| must be below 2**995 and, unless
+        it is zero, |p| at least 2**-968: then neither the splitting overflows nor the error
+        underflows. (That is not checked.)
+
+    Returns
+    -------
+    (p, e), of the shape of a·b.
+
+    Raises
+    ------
+    TypeError : complex, not numeric, or integers that are no float64.
+
+    References
+    ----------
+    Dekker, A floating-point technique for extending the available precision; Ogita, Rump and
+    Oishi, Accurate sum and dot product, Algorithm 3.3.
+
+    >>> two_product(1 + 2.0**-30, 1 + 2.0**-30)
+    (1.0000000018626451, 8.673617379884035e-19)
+    """
+    a, b = as_float64(a, "a"), as_float64(b, "b")
+    p = a * b
+    return p, product_error(a, b, p)
+
+
+def product_error(a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Return a·b − p for p = fl(a·b), by Dekker's splitting."""
+    a_high, a_low = _split(a)
+    b_high, b_low = _split(b)
+    return a_low * b_low - (((p - a_high * b_high) - a_low * b_high) - a_high * b_low)
+
+
+def _split(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Veltkamp's splitting into halves of 26 bits (Dekker; Ogita, Rump and Oishi, Algorithm 3.2)."""
+    c = _SPLITTER * a
+    high = c - (c - a)
+    return high, a - high
+
+
+def product_error_in(memory: Sequence[np.ndarray], a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """`product_error` in five arrays that are there already: fresh memory costs more than the arithmetic."""
+    a_high, a_low, b_high, b_low, rest = memory
+    for factor, high, low in ((a, a_high, a_low), (b, b_high, b_low))[: 1 if a is b else 2]:
+        np.multiply(factor, _SPLITTER, out=high)
+        np.subtract(high, factor, out=low)
+        high -= low
+        np.subtract(factor, high, out=low)
+    if a is b:
+        b_high[...], b_low[...] = a_high, a_low
+    np.multiply(a_high, b_high, out=rest)
+    np.subtract(p, rest, out=rest)
+    b_high *= a_low
+    rest -= b_high
+    a_high *= b_low
+    rest -= a_high
+    a_low *= b_low
+    a_low -= rest
+    return a_low

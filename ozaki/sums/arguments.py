@@ -1,0 +1,137 @@
+"""What the reductions take and give: numbers, dtypes, axes and `out`, checked alike in every function."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from multiword.formats import FORMATS, Format
+from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy
+from ozaki.rounding.conversion import as_float64
+
+Axis = int | tuple[int, ...] | None
+
+_FORMATS: dict[np.dtype, Format] = {f.dtype: f for f in FORMATS.values() if f.name != "tf32"}
+_PARTS: dict[np.dtype, np.dtype] = {
+    np.dtype(np.complex64): np.dtype(np.float32),
+    np.dtype(np.complex128): np.dtype(np.float64),
+}
+
+
+def numbers(x: Any, name: str) -> Array:
+    """Return x as an array of integers, booleans or numbers of a known format."""
+    array = as_array(x, name)
+    if array.dtype.kind not in "iub":
+        real_dtype(array.dtype, name)
+    return array
+
+
+def vector(x: Any, name: str) -> np.ndarray:
+    """Return x as a float64 vector on the host. TypeError for what that cannot hold."""
+    values = as_float64(x, name)
+    if is_cupy(values):
+        raise TypeError(f"{name} must be a NumPy vector, got a CuPy array; ozaki.sum takes it")
+    return np.asarray(values)
+
+
+def native(dtype: DTypeLike) -> np.dtype:
+    """Return a dtype in native byte order."""
+    found = np.dtype(dtype)
+    return found if found.isnative else found.newbyteorder("=")
+
+
+def real_dtype(dtype: DTypeLike, name: str = "dtype") -> np.dtype:
+    """Return the dtype of the parts of a number. TypeError if this library cannot round to it."""
+    asked = native(dtype)
+    part = _PARTS.get(asked, asked)
+    if part not in _FORMATS:
+        known = ", ".join(str(d) for d in (*_FORMATS, *_PARTS))
+        hint = (
+            "; round it yourself first, with astype(np.float64) or complex128" if asked.kind in "fc" else ""
+        )
+        raise TypeError(f"{name} must be one of {known}; got {asked}{hint}")
+    return part
+
+
+def format_of(dtype: DTypeLike) -> Format:
+    """Return the format of a real dtype, or of the parts of a complex one."""
+    return _FORMATS[real_dtype(dtype)]
+
+
+def float_type(x: Array) -> np.dtype:
+    """The real dtype that holds an array's elements, or the two parts of 64-bit integers."""
+    return np.dtype(np.float64) if x.dtype.kind in "iub" else real_dtype(x.dtype)
+
+
+def result_dtype(
+    x: Array, natural: np.dtype, dtype: DTypeLike | None, out: Array | None, shape: tuple[int, ...]
+) -> np.dtype:
+    """Return what a result is computed in, or rounded to: `dtype`, or the dtype of `out`, or the natural one.
+
+    Only integers have an integer result, and only a complex dtype holds a complex one. `out` has to be
+    the same kind of array as x, of this shape and writeable; the natural dtype, or `dtype`, has to convert
+    to its dtype as NumPy's "same_kind" has it, and what is not an integer is rounded to that.
+    """
+    target = np.dtype(natural if dtype is None else dtype)
+    if target.kind not in "iub" or natural.kind not in "iub":
+        real_dtype(target)
+        if natural.kind == "c" and target.kind != "c":
+            raise TypeError(
+                f"dtype must be complex for a complex result, got {target}; take the real part first"
+            )
+    if out is not None:
+        _check_out(x, out, shape, target)
+        if dtype is None or (out.dtype.kind not in "iub" and target.kind not in "iub"):
+            target = out.dtype
+    return native(target)
+
+
+def _check_out(x: Array, out: Array, shape: tuple[int, ...], target: np.dtype) -> None:
+    if not is_cupy(out) and not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be a NumPy or CuPy array, got {type(out).__name__}")
+    if isinstance(out, np.ma.MaskedArray):
+        raise TypeError("out must not be a masked array: its mask would not be written")
+    check_same_device(x=x, out=out)
+    if out.dtype.kind not in "iub":
+        real_dtype(out.dtype, "out's dtype")
+    if not np.can_cast(target, out.dtype, "same_kind"):
+        raise TypeError(f"out must have a dtype that holds {target}, got {out.dtype}")
+    if out.shape != shape:
+        raise ValueError(f"out must have shape {shape}, got {out.shape}")
+    if not is_cupy(out) and not out.flags.writeable:
+        raise ValueError("out must be writeable")
+
+
+def deliver(result: Array, out: Array | None) -> Any:
+    """Fill `out` if there is one; a NumPy result without dimensions becomes a scalar."""
+    if out is not None:
+        out[...] = result
+        return out
+    return result if is_cupy(result) else result[()]
+
+
+def axes_of(axis: Axis, ndim: int) -> tuple[int, ...]:
+    """The reduced axes, not negative, each once."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = tuple(operator.index(a) for a in (axis if isinstance(axis, tuple) else (axis,)))
+    for a in axes:
+        if not -ndim <= a < ndim:
+            raise ValueError(f"axis {a} is out of bounds for an array of {ndim} dimensions")
+    axes = tuple(a % ndim for a in axes)
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"axis {axis} names an axis twice")
+    return axes
+
+
+def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The shape of what is reduced over axes."""
+    return tuple(1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes)
+
+
+def summed_dtype(x: Array) -> np.dtype:
+    """The dtype of NumPy's sum of an array: integers and booleans have at least 64 bits."""
+    return np.zeros(0, x.dtype).sum().dtype if x.dtype.kind in "iub" else x.dtype

@@ -1,0 +1,204 @@
+"""Exact sums over axes, rounded once: the NumPy form, and the choice among the forms.
+
+The reduced axes come first and are cut into rows, the others are columns. A block of both
+fits in cache, is summed exactly by `extraction`, and the blocks' sums are added exactly again,
+so that how an array is cut cannot be seen in the result. `reduction_cuda` and `reduction.cu` do
+the same for CuPy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, is_cupy
+from ozaki.rounding.conversion import narrow
+from ozaki.rounding.error_free import product_error, product_error_in
+from ozaki.sums import reduction_cuda
+from ozaki.sums.accumulator import Superaccumulator
+from ozaki.sums.extraction import BLOCK_ROWS, PartialSums, aligned, extract, merged, workspace
+from ozaki.sums.fixed_point import ORDINARY, DigitRange, FixedPoint, Rounding, joined
+from ozaki.sums.summands import Summands, as_floats, factor_pairs, tiles
+
+_TOGETHER = 1 << 12  # outputs whose sums wait to be rounded together
+_FEW = 4  # partial sums of a tile that may do without a superaccumulator
+_SHORT = 32  # rows or columns that make too short a loop
+_COLUMNS = 256  # at least so many together where columns lie side by side: 2 KiB runs of memory
+_SAFE = 2.0**500  # two factors up to this, split by Dekker's method, stay finite
+_TINY = 2.0**-900  # the error of a product at least this large is a float64
+
+Tile = tuple[slice, ...]
+"""A box of outputs, or of rows."""
+
+
+def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange, rounding: Rounding) -> Array:
+    """Return the sums of all the summands over their first `reduced` axes, rounded, in the format's dtype."""
+    if is_cupy(summands[0].factors[0]):
+        return reduction_cuda.rounded_sums(summands, reduced, digits, rounding)
+    result = np.empty(summands[0].shape[reduced:], rounding.target.dtype)
+    for outputs, sums in _exact_sums(summands, reduced, digits):
+        values, start = narrow(rounding(sums), result.dtype), 0
+        for output in outputs:
+            part = result[cast(Any, (*output, ...))]
+            part[...] = values[start : start + part.size].reshape(part.shape)
+            start += part.size
+    return result
+
+
+def accumulate(total: Superaccumulator, columns: slice, summands: Sequence[Summands], reduced: int) -> None:
+    """Add the sums over the first `reduced` axes to columns of a superaccumulator, in C order."""
+    if is_cupy(summands[0].factors[0]):
+        total.merge(reduction_cuda.accumulated(summands, reduced, total.range), columns)
+        return
+    tiling = Tiling.of(summands[0].factors[0], reduced)
+    index = np.arange(columns.start, columns.stop).reshape(summands[0].shape[reduced:])
+    for output in tiling.outputs():
+        total.add(_partial_sums(summands, tiling, output), index[output].reshape(-1))
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How an index space, `reduced` axes first, is cut into blocks of rows and columns."""
+
+    shape: tuple[int, ...]
+    reduced: int
+    by_columns: bool
+    width: int
+
+    @classmethod
+    def of(cls, x: np.ndarray, reduced: int) -> Tiling:
+        """Choose so that runs of memory stay together, and inner loops long.
+
+        by_columns : blocks hold one column after another rather than one row after another.
+        width : the most columns in a block.
+        """
+        step = [abs(s) if n > 1 else np.inf for s, n in zip(x.strides, x.shape, strict=True)]
+        rows, columns = prod(x.shape[:reduced]), prod(x.shape[reduced:])
+        nearest = min(step[:reduced], default=np.inf) < min(step[reduced:], default=np.inf)
+        whole = max(1, BLOCK_ROWS // max(rows, 1))
+        if columns == 1 or (nearest and rows >= _SHORT):
+            return cls(x.shape, reduced, True, whole)
+        if rows >= _SHORT > columns:
+            return cls(x.shape, reduced, True, columns)
+        return cls(x.shape, reduced, False, max(whole, min(columns, _COLUMNS)))
+
+    def outputs(self) -> Iterator[Tile]:
+        """Cut the axes that remain."""
+        return tiles(self.shape[self.reduced :], self.width)
+
+    def rows(self, columns: int) -> Iterator[Tile]:
+        """Cut the reduced axes, for blocks of so many columns."""
+        return tiles(self.shape[: self.reduced], max(1, BLOCK_ROWS // max(columns, 1)))
+
+    def columns(self, output: Tile) -> int:
+        """How many outputs a tile has."""
+        kept = self.shape[self.reduced :]
+        return prod(len(range(n)[s]) for n, s in zip(kept, output, strict=True))
+
+    def part(self, x: np.ndarray, rows: Tile, output: Tile) -> np.ndarray:
+        """Return these rows and columns as an (n, m) array, a view where that is possible."""
+        part = x[rows + output]
+        n, m = prod(part.shape[: self.reduced]), prod(part.shape[self.reduced :])
+        if not self.by_columns:
+            return np.ascontiguousarray(part).reshape(n, m)
+        axes = (*range(self.reduced, part.ndim), *range(self.reduced))
+        return np.ascontiguousarray(part.transpose(axes)).reshape(m, n).T
+
+
+def _exact_sums(
+    summands: Sequence[Summands], reduced: int, digits: DigitRange
+) -> Iterator[tuple[list[Tile], FixedPoint]]:
+    """Yield tiles of the outputs, and their exact sums, one tile after another."""
+    tiling = Tiling.of(summands[0].factors[0], reduced)
+    outputs = list(tiling.outputs())
+    together = max(1, _TOGETHER // max(1, max(map(tiling.columns, outputs), default=1)))
+    for start in range(0, len(outputs), together):
+        alike: dict[tuple[int, int], list[tuple[Tile, FixedPoint]]] = {}
+        for output in outputs[start : start + together]:
+            sums = _tile_sums(summands, tiling, output, digits)
+            alike.setdefault((sums.base_bits, len(sums.digits)), []).append((output, sums))
+        for group in alike.values():
+            yield [output for output, _ in group], joined([sums for _, sums in group])
+
+
+def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile, digits: DigitRange) -> FixedPoint:
+    """One tile; without the whole length of a superaccumulator where that is not needed."""
+    sums = _partial_sums(summands, tiling, output)
+    first = list(islice(sums, _FEW + 1))
+    if len(first) <= _FEW and (few := aligned(first)):
+        return few
+    accumulator = Superaccumulator(digits, tiling.columns(output))
+    accumulator.add(chain(first, sums))
+    return accumulator.fixed_point()
+
+
+def _partial_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> Iterator[PartialSums]:
+    """Sum the columns of a tile exactly, block by block."""
+    return merged(
+        sums
+        for terms in summands
+        for rows in tiling.rows(tiling.columns(output))
+        for sums in _block_sums(terms.apply(partial(tiling.part, rows=rows, output=output)))
+    )
+
+
+def _block_sums(block: Summands) -> list[PartialSums]:
+    """Sum the columns of (n, m) factors exactly."""
+    with np.errstate(all="ignore"):
+        if len(block.factors) == 1:
+            return [extract(part) for part in as_floats(block.factors[0])]
+        pairs = factor_pairs(*block.factors)
+        return [s for x, y in pairs for s in _product_sums(x if block.sign > 0 else -x, y, block.narrow())]
+
+
+def _product_sums(x: np.ndarray, y: np.ndarray, narrow: bool) -> Iterator[PartialSums]:
+    """Sum the columns of x·y exactly, for (n, m) float64 blocks.
+
+    A product is p + e with p = fl(x·y) and e its error (two_product). Where p is so small that
+    e might underflow, or factors so large that splitting them overflows, the significands are
+    multiplied instead and the exponents kept apart.
+
+    narrow : every product of two elements is known to be a float64.
+    """
+    p, magnitude = workspace(x, 2, first=7)
+    np.multiply(x, y, out=p)
+    if narrow:
+        yield extract(p)
+        return
+    apart = np.zeros(p.shape, bool)
+    for factor in (x, y):
+        if factor.size and not max(factor.max(), -factor.min()) <= _SAFE:
+            apart |= ~(np.abs(factor) <= _SAFE)
+    np.abs(p, out=magnitude)
+    if p.size and not magnitude.min() >= _TINY:
+        tiny = magnitude < _TINY
+        apart |= tiny & (x != 0) & (y != 0)
+    if apart.any():
+        apart &= np.isfinite(x) & np.isfinite(y)
+        nonzero = apart & (x != 0) & (y != 0)
+        yield _significand_products(x, y, nonzero)
+        p = np.where(nonzero, 0.0, p)
+        x, y = np.where(apart, 0.0, x), np.where(apart, 0.0, y)
+    yield extract(p)
+    error = product_error_in(workspace(p, 5, first=2), x, y, p)
+    if not np.isfinite(p).all():
+        error[~np.isfinite(p)] = 0
+    yield replace(extract(error), flags=np.zeros(p.shape[1], np.uint8))
+
+
+def _significand_products(x: np.ndarray, y: np.ndarray, where: np.ndarray) -> PartialSums:
+    """The products at some places, as significands that are exact and exponents."""
+    rows, columns = np.nonzero(where)
+    (x, i), (y, j) = np.frexp(x[rows, columns]), np.frexp(y[rows, columns])
+    p = x * y
+    nothing = np.zeros(where.shape[1], np.int64)
+    flags = np.where(where.any(axis=0), ORDINARY, np.uint8(0))
+    scale = i.astype(np.int64) + j
+    values = np.concatenate([p, product_error(x, y, p)])
+    return PartialSums(nothing, nothing, nothing, np.tile(columns, 2), values, flags, np.tile(scale, 2))

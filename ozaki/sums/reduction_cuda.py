@@ -1,0 +1,335 @@
+"""Exact sums over axes of CuPy arrays, rounded once: what to launch of `reduction.cu`.
+
+Two kernels, for two ways in which sums lie in memory. In `exact_sums` the threads of a block share
+an output, or up to 32 that lie side by side, and a superaccumulator for each in shared memory. In
+`exact_columns` every thread has an output of its own. Either way several blocks may share the terms
+of an output; the last of them rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import c_int, c_longlong, c_void_p
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from multiword.formats import FORMATS
+from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.kernels import Kernel, Struct
+from ozaki.rounding.conversion import narrow
+from ozaki.rounding.digits import last_place
+from ozaki.sums.accumulator import Superaccumulator
+from ozaki.sums.arguments import format_of
+from ozaki.sums.extraction import constants
+from ozaki.sums.fixed_point import DigitRange, Rounding
+from ozaki.sums.summands import Summands, tiles
+from ozaki.sums.summands_cuda import Terms, in_place, readable
+
+_OUTPUTS = 1 << 17  # outputs that have digits in memory at one time
+_SHORT = 512  # neighbouring terms too few for the threads of a block, or of a warp
+_LARGEST_DIVISOR = 1 << 32
+_THREADS = 256
+_WIDEST = 32  # outputs that the threads of a block of `exact_sums` share
+_BLOCKS_PER_PROCESSOR = 4  # of _THREADS threads, as the launch bounds of `exact_sums` say
+_WAVES = 4  # times that, where blocks need not start together
+# Of `exact_columns`, for sums and for products. Sums leave registers to read ahead, products do not.
+_COLUMNS_BLOCKS = {False: 3, True: 4}
+_COLUMNS_WAVES = {False: 1, True: 4}  # its blocks end with many additions
+_PLAIN = Rounding(FORMATS["fp64"])
+SPARE_DIGITS = 7
+"""Digits beyond a range's that the kernels want: three below, four above."""
+
+
+class Reduction(Struct):
+    """The kernels' parameters; see the comment above the C struct."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("x", "y")),
+        *((name, c_longlong) for name in ("x_outer", "x_inner", "x_step", "y_outer", "y_inner", "y_step")),
+        *((name, c_longlong) for name in ("n", "outputs")),
+        *((name, c_int) for name in ("pair", "width", "parts", "negate")),
+        ("totals", c_void_p),
+        ("stride", c_longlong),
+        *((name, c_void_p) for name in ("flags", "tickets", "result")),
+        ("divisor", c_longlong),
+        *((name, c_int) for name in ("resume", "keep", "root", "precision", "smallest")),
+    )
+
+
+def _vectors_form(width: int, threads: int, packed: bool) -> dict[str, int]:
+    """How `exact_sums` shares outputs among threads, as compile-time constants."""
+    widest = 1 if width == 1 else _WIDEST
+    return {
+        "COLUMNS": 0,
+        "ALIKE": 1,
+        "HEADROOM": 0,
+        "THREADS": threads,
+        "WIDEST": widest,
+        "PACKED": int(packed),
+    }
+
+
+def _columns_form(tile: bool, product: bool) -> dict[str, int]:
+    """How `exact_columns` reads, as compile-time constants."""
+    return {
+        "COLUMNS": 1,
+        "ALIKE": 0,
+        "HEADROOM": 4,
+        "THREADS": _THREADS,
+        "TILE": int(tile),
+        "AHEAD": int(not tile and not product),
+        "BLOCKS": _COLUMNS_BLOCKS[product],
+    }
+
+
+_FILE = Path(__file__).with_name("reduction.cu")
+
+exact_sums = Kernel(
+    "exact_sums",
+    _FILE,
+    tuple(
+        constants(
+            dtype, DigitRange.of(format_of(dtype)), product, square, **_vectors_form(width, threads, packed)
+        )
+        for dtype, product, square, width, threads, packed in (
+            ("float64", False, False, 1, 256, True),
+            ("float64", True, False, 1, 256, True),
+            ("float64", True, True, 1, 64, True),
+            ("float64", True, False, 2, 256, False),
+            ("float32", False, False, 1, 32, True),
+            ("float32", True, False, 1, 256, True),
+            ("float16", True, True, 1, 256, True),
+            ("bfloat16", False, False, 1, 256, False),
+        )
+    ),
+    (Reduction,),
+)
+
+exact_columns = Kernel(
+    "exact_columns",
+    _FILE,
+    tuple(
+        constants(dtype, DigitRange.of(format_of(dtype)), product, square, **_columns_form(tile, product))
+        for dtype, product, square, tile in (
+            ("float64", False, False, False),
+            ("float64", True, False, True),
+            ("float64", True, True, False),
+            ("float32", False, False, True),
+            ("float32", True, False, False),
+            ("float16", True, True, True),
+            ("bfloat16", False, False, False),
+        )
+    ),
+    (Reduction,),
+)
+
+
+def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange, rounding: Rounding) -> Array:
+    """Return the sums over the first `reduced` axes, in the dtype of the target format.
+
+    Means of more elements than the kernel divides by are finished on the host.
+    """
+    cupy = import_cupy()
+    shape = summands[0].shape[reduced:]
+    if not prod(shape):
+        return cupy.empty(shape, rounding.target.dtype)
+    on_device = rounding.divisor < _LARGEST_DIVISOR
+    if on_device and (prod(shape) <= _OUTPUTS or _in_one_launch(summands, reduced)):
+        return _sum_up(summands, reduced, digits, rounding).reshape(shape)
+    result = cupy.empty(shape, rounding.target.dtype)
+    for output in tiles(shape, _OUTPUTS):
+        part, chosen = result[cast(Any, (*output, ...))], _chosen(summands, reduced, output)
+        if on_device:
+            values = _sum_up(chosen, reduced, digits, rounding)
+        else:
+            sums = _on_host(*exact_totals(chosen, reduced, digits), digits)
+            values = cupy.asarray(narrow(rounding(sums.fixed_point()), rounding.target.dtype))
+        part[...] = values.reshape(part.shape)
+    return result
+
+
+def accumulated(summands: Sequence[Summands], reduced: int, digits: DigitRange) -> Superaccumulator:
+    """Return the exact sums, on the host, for all outputs in C order."""
+    shape = summands[0].shape[reduced:]
+    total = Superaccumulator(digits, prod(shape))
+    if not prod(shape):
+        return total
+    index = np.arange(prod(shape)).reshape(shape)
+    for output in tiles(shape, _OUTPUTS):
+        part = _on_host(*exact_totals(_chosen(summands, reduced, output), reduced, digits), digits)
+        total.merge(part, index[cast(Any, (*output, ...))].reshape(-1))
+    return total
+
+
+def _chosen(summands: Sequence[Summands], reduced: int, output: tuple[slice, ...]) -> list[Summands]:
+    """The terms of some of the outputs."""
+    part = (slice(None),) * reduced + output
+    return [terms.apply(lambda x: x[part]) for terms in summands]
+
+
+def _on_host(totals: Array, flags: Array, digits: DigitRange) -> Superaccumulator:
+    sums = Superaccumulator(digits, len(flags))
+    sums.digits[:] = totals[3 : 3 + digits.digits].get()
+    sums.flags[:] = flags.get()
+    sums.carry()
+    return sums
+
+
+def exact_totals(summands: Sequence[Summands], reduced: int, digits: DigitRange) -> tuple[Array, Array]:
+    """Return the digits (digits.digits + SPARE_DIGITS, outputs), three below the first, and flags."""
+    return _sum_up(summands, reduced, digits, None)
+
+
+def _sum_up(summands: Sequence[Summands], reduced: int, digits: DigitRange, rounding: Rounding | None) -> Any:
+    """Launch for all terms. Return the results or, without a rounding, digits and flags."""
+    outputs = prod(summands[0].shape[reduced:])
+    result = import_cupy().empty(outputs, (rounding or _PLAIN).target.dtype)
+    state = None if rounding else _zero_state(digits, outputs)
+    resume = False
+    batches = readable(summands, reduced)
+    current = next(batches, None)
+    while current is not None:
+        following = next(batches, None)
+        keep = rounding is None or following is not None
+        launch = Launch.of(current, outputs)
+        if state is None and (keep or launch.shared):
+            state = _zero_state(digits, outputs)
+        launch(digits, rounding or _PLAIN, state, result, resume, keep)
+        current, resume = following, True
+    return result if rounding else state[:2]  # type: ignore[index]
+
+
+def _zero_state(digits: DigitRange, outputs: int) -> tuple[Array, Array, Array]:
+    """Digits, flags and tickets for outputs whose terms several launches, or blocks, share."""
+    zeros = import_cupy().zeros((digits.digits + SPARE_DIGITS + 1, outputs), np.int64)
+    flags, tickets = zeros[-1].view(np.uint32).reshape(2, outputs)
+    return zeros[:-1], flags, tickets
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Which kernel sums the terms, and how its threads and blocks share the work.
+
+    width : outputs that a block takes side by side.
+    parts : blocks that share outputs.
+    room : threads whose digits need room in memory if each has all the terms of an output.
+    shared : whether threads of several blocks, or rows of a block, meet in totals in memory.
+    """
+
+    terms: Terms
+    outputs: int
+    kernel: Kernel
+    form: dict[str, int]
+    width: int
+    parts: int
+    grid: int
+    room: int
+    shared: bool
+
+    @classmethod
+    def of(cls, terms: Terms, outputs: int) -> Launch:
+        """Choose so that neighbouring threads read neighbouring memory, and all of them have work."""
+        x, n = terms.rows[0], terms.n
+        near = abs(x.outer) < abs(x.step) and not x.pair
+        if outputs == 1 or (near and outputs <= _WIDEST) or (x.pair and n >= _SHORT):
+            return cls._vectors(terms, outputs, 2 if x.pair else outputs)
+        if not near and not x.pair and (n >= _SHORT or outputs < 1 << 10):
+            return cls._vectors(terms, outputs, 1)
+        return cls._columns(terms, outputs, not near and not x.pair)
+
+    @classmethod
+    def _vectors(cls, terms: Terms, outputs: int, width: int) -> Launch:
+        groups = -(-outputs // width)
+        threads = _THREADS
+        if width == 1 and groups > 8 * _resident_blocks():
+            # Many small blocks, of which some read while others round.
+            threads = 32 if terms.n < 1 << 12 else 64 if terms.n < 1 << 15 else _THREADS
+        batches = -(-terms.n // (threads // width * terms.batch))
+        wanted = (
+            _resident_blocks() if groups == 1 else min(batches // 4, _WAVES * _resident_blocks() // groups)
+        )
+        parts = max(1, min(batches, wanted))
+        packed = width == 1 and all(rows.packed for rows in terms.rows)
+        form = _vectors_form(width, threads, packed)
+        return cls(terms, outputs, exact_sums, form, width, parts, groups * parts, 0, parts > 1)
+
+    @classmethod
+    def _columns(cls, terms: Terms, outputs: int, tile: bool) -> Launch:
+        width = min(outputs, _THREADS)
+        groups, rows = -(-outputs // width), _THREADS // width
+        if tile:
+            width, rows = _THREADS, 1
+        batches = -(-terms.n // (rows * terms.batch))
+        product = terms.product
+        resident = _processors() * _COLUMNS_BLOCKS[product]
+        parts = max(1, min(batches // 8, _COLUMNS_WAVES[product] * resident // groups))
+        shared = rows * parts > 1
+        grid = groups * parts if shared else min(groups, resident)
+        room = 0 if shared else grid * _THREADS
+        return cls(
+            terms, outputs, exact_columns, _columns_form(tile, product), width, parts, grid, room, shared
+        )
+
+    def __call__(
+        self,
+        digits: DigitRange,
+        rounding: Rounding,
+        state: tuple[Array, Array, Array] | None,
+        result: Array,
+        resume: bool,
+        keep: bool,
+    ) -> None:
+        """Sum, and round if nothing is to be kept for later launches.
+
+        state : digits, flags and tickets; None if every thread, or block, has all the terms of its outputs.
+        """
+        terms, (x, y) = self.terms, (self.terms.rows * 2)[:2]
+        totals, flags, tickets = state or (None, None, None)
+        if self.room and state is None:
+            totals = import_cupy().empty((digits.digits + SPARE_DIGITS, self.room), np.int64)
+        parameters = Reduction(
+            **x.parameters("x"),
+            **y.parameters("y"),
+            n=terms.n,
+            outputs=self.outputs,
+            pair=x.pair,
+            negate=terms.negate,
+            width=self.width,
+            parts=self.parts,
+            totals=totals,
+            stride=self.outputs if state else self.room,
+            flags=flags,
+            tickets=tickets,
+            result=result,
+            resume=resume,
+            keep=keep,
+            divisor=rounding.divisor,
+            root=rounding.root,
+            precision=rounding.target.precision,
+            smallest=last_place(rounding.target),
+        )
+        chosen = constants(terms.dtype, digits, terms.product, terms.square, **self.form)
+        self.kernel((self.grid,), (self.form["THREADS"],), (parameters,), **chosen)
+
+
+def _in_one_launch(summands: Sequence[Summands], reduced: int) -> bool:
+    """Whether there is one launch, and no output's digits need memory beyond it."""
+    if len(summands) > 1 or (terms := in_place(summands[0], reduced)) is None:
+        return False
+    return not Launch.of(terms, prod(summands[0].shape[reduced:])).shared
+
+
+def _resident_blocks() -> int:
+    """Blocks of `exact_sums` that run at one time."""
+    return _processors() * _BLOCKS_PER_PROCESSOR
+
+
+@cache
+def _processors() -> int:
+    """Multiprocessors of the current device, taken for all devices'."""
+    return import_cupy().cuda.Device().attributes["MultiProcessorCount"]
