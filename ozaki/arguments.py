@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import Engine, get_engine
-from multiword.runtime.arrays import Array, as_array, check_same_device, namespace
+from multiword.runtime.arrays import Array, as_array, check_same_device, converted, namespace
 from multiword.runtime.memory import default_workspace
 from ozaki.factor import Factor
 from ozaki.operand import SIDES, Operand
@@ -41,21 +41,24 @@ def exactly(name: str, x: Array, dtype: Any) -> Array:
         raise TypeError(f"{name} must be real for a result of {dtype}, got dtype {x.dtype}")
     if x.dtype == dtype:
         return x
+    real = np.finfo(dtype)  # of its parts
     with np.errstate(over="ignore", invalid="ignore"):
-        converted = x.astype(dtype)
-        back = converted.real.astype(x.dtype) if x.dtype.kind in "iu" else x
-    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
-        beyond = converted.real >= 2.0 ** (63 + (x.dtype.kind == "u"))  # what comes back is not to be trusted
-        if bool((beyond | (back != x)).any()):
+        result = converted(x, dtype)
+        back = result.real.astype(x.dtype) if x.dtype.kind in "iu" else x
+    if x.dtype.kind in "iu":
+        beyond = result.real >= 2.0 ** (
+            8 * x.dtype.itemsize - (x.dtype.kind == "i")
+        )  # comes back as anything
+        if 8 * x.dtype.itemsize > real.nmant and bool((beyond | (back != x)).any()):
             raise TypeError(
-                f"{name} has integers that {dtype} cannot hold exactly (beyond 2**53); "
-                f"{name}.astype(np.float64) rounds them, if that is what you want"
+                f"{name} has integers that {dtype} cannot hold exactly (beyond 2**{real.nmant + 1}); "
+                f"{name}.astype({real.dtype}) rounds them, if that is what you want"
             )
-    elif dtype.itemsize < x.dtype.itemsize and x.size:
-        lost = xp.isfinite(x) & ~xp.isfinite(converted)
+    elif x.dtype.kind in "fc" and real.bits < np.finfo(x.dtype).bits:
+        lost = xp.isfinite(x) & ~xp.isfinite(result)
         if bool(lost.any()):
             raise ValueError(f"{name} has numbers out of the range of {dtype}")
-    return converted
+    return result
 
 
 def as_matrix(name: str, x: Array, dtype: Any, trans: bool | str) -> Array:

@@ -72,7 +72,18 @@ def test_a_broken_kernel_is_noticed():
         compile_kernel("__global__ void broken() { undeclared(); }", ("--gpu-architecture=sm_90",))
 
 
-SIZES = {"int": 4, "unsigned": 4, "float": 4, "long long": 8, "i64": 8, "u64": 8, "double": 8}
+SIZES = {
+    "u16": 2,
+    "u32": 4,
+    "int": 4,
+    "unsigned": 4,
+    "unsigned int": 4,
+    "float": 4,
+    "long long": 8,
+    "i64": 8,
+    "u64": 8,
+    "double": 8,
+}
 STRUCTS = sorted({(kernel.file, struct) for kernel in KERNELS.values() for struct in kernel.structs}, key=str)
 
 
