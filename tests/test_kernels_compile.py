@@ -72,18 +72,8 @@ def test_a_broken_kernel_is_noticed():
         compile_kernel("__global__ void broken() { undeclared(); }", ("--gpu-architecture=sm_90",))
 
 
-SIZES = {
-    "u16": 2,
-    "u32": 4,
-    "int": 4,
-    "unsigned": 4,
-    "unsigned int": 4,
-    "float": 4,
-    "long long": 8,
-    "i64": 8,
-    "u64": 8,
-    "double": 8,
-}
+SIZES = {"u16": 2, "u32": 4, "int": 4, "unsigned": 4, "unsigned int": 4, "float": 4}
+SIZES |= {"long long": 8, "i64": 8, "u64": 8, "double": 8}
 STRUCTS = sorted({(kernel.file, struct) for kernel in KERNELS.values() for struct in kernel.structs}, key=str)
 
 
@@ -93,11 +83,14 @@ def members(source: str, name: str) -> list[tuple[str, int]]:
     body = re.sub(r"/\*.*?\*/|//[^\n]*|[^;{}]*\)[^;{}]*\{[^}]*\}", "", body, flags=re.S)
     found = []
     for declaration in filter(None, map(str.strip, body.split(";"))):
-        kind, first, rest = re.fullmatch(
-            r"(?:const )?([\w ]+?) ?(\*?\w+)((?:, ?\*?\w+)*)", declaration
-        ).groups()
-        for member in (first, *filter(None, (x.strip() for x in rest.split(",")))):
-            found.append((member.lstrip("*"), 8 if member.startswith("*") else SIZES[kind]))
+        kind, declarators = re.fullmatch(r"(?:const )?((?:unsigned |long )?\w+) ?(.+)", declaration).groups()
+        for declarator in map(str.strip, declarators.split(",")):
+            member, count = re.fullmatch(r"\*? ?(\w+)(?:\[(\d+)\])?", declarator).groups()
+            if declarator.startswith("*"):
+                size = 8
+            else:
+                size = SIZES.get(kind) or sum(size for _, size in members(source, kind))
+            found.append((member, size * int(count or 1)))
     return found
 
 
