@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import Engine, get_engine
-from multiword.runtime.arrays import Array, as_array, check_same_device, converted, namespace
+from multiword.runtime.arrays import Array, as_array, check_same_device, conjugated, converted, namespace
 from multiword.runtime.memory import default_workspace
 from ozaki.factor import Factor
 from ozaki.operand import SIDES, Operand
@@ -69,7 +69,7 @@ def as_matrix(name: str, x: Array, dtype: Any, trans: bool | str) -> Array:
         raise ValueError(f"transposing {name} must be False, True or 'C', got {trans!r}")
     x = exactly(name, x, dtype)
     x = x.T if trans else x
-    return x.conj() if trans == "C" else x
+    return conjugated(x) if trans == "C" and x.dtype.kind == "c" else x
 
 
 def factors_of(

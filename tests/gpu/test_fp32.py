@@ -285,10 +285,14 @@ def test_centring_that_would_cancel_is_noticed_at_every_scale(cupy, columns, exp
     native = errors((cupy.asarray(a) @ cupy.asarray(b)).get(), a, b)
     left, right = np.ldexp(a, exponent), np.ldexp(b, -min(exponent, 120))
     x, y = cupy.asarray(left), cupy.asarray(right)
-    assert matmul_plan(x, y).choice == "fast-fp16"
     ours = errors(matmul(x, y).get(), left, right)
+    assert ours[0] <= native[0]
+    if exponent == -130:  # what subnormal numbers have lost speaks against the words beforehand
+        assert matmul_plan(x, y).choice == "fp64"
+        return
+    assert matmul_plan(x, y).choice == "fast-fp16"
     fast = errors(matmul(x, y, scheme="fast-fp16").get(), left, right)
-    assert ours[0] <= native[0] < fast[0]
+    assert native[0] < fast[0]
 
 
 def test_words_of_subnormal_numbers(cupy):
