@@ -47,9 +47,10 @@ def exactly(name: str, x: Array, dtype: Any) -> Array:
     if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
         beyond = converted.real >= 2.0 ** (63 + (x.dtype.kind == "u"))  # what comes back is not to be trusted
         if bool((beyond | (back != x)).any()):
+            digits = np.finfo(dtype).nmant + 1
             raise TypeError(
-                f"{name} has integers that {dtype} cannot hold exactly (beyond 2**53); "
-                f"{name}.astype(np.float64) rounds them, if that is what you want"
+                f"{name} has integers that {dtype} cannot hold exactly (beyond 2**{digits}); "
+                f"{name}.astype(np.{dtype}) rounds them, if that is what you want"
             )
     elif dtype.itemsize < x.dtype.itemsize and x.size:
         lost = xp.isfinite(x) & ~xp.isfinite(converted)

@@ -18,6 +18,7 @@ import numpy as np
 from multiword.engines import Engine, get_engine, get_product
 from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
 from ozaki.api import accurate_dgemm
+from ozaki.arguments import exactly
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.rounding.digits import round_digits
 from ozaki.scaling.scales import NONFINITE_ROW
@@ -311,10 +312,7 @@ def _operands(a: Any, b: Any) -> tuple[Array, Array]:
 
 
 def _real(x: Any, name: str) -> Array:
-    array = as_array(x, name)
-    if array.dtype.kind == "c":
-        raise TypeError(f"{name} must be real, got dtype {array.dtype}")
-    return array.astype(np.float64, copy=False)
+    return exactly(name, as_array(x, name), np.float64)
 
 
 def _finite_rows(x: Array) -> tuple[Array, Array]:
