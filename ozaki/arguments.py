@@ -46,13 +46,12 @@ def exactly(name: str, x: Array, dtype: Any) -> Array:
         result = converted(x, dtype)
         back = result.real.astype(x.dtype) if x.dtype.kind in "iu" else x
     if x.dtype.kind in "iu":
-        beyond = result.real >= 2.0 ** (
-            8 * x.dtype.itemsize - (x.dtype.kind == "i")
-        )  # comes back as anything
-        if 8 * x.dtype.itemsize > real.nmant and bool((beyond | (back != x)).any()):
+        bits = 8 * x.dtype.itemsize
+        beyond = result.real >= 2.0 ** (bits - (x.dtype.kind == "i"))  # which comes back as anything
+        if bits > real.nmant and bool((beyond | (back != x)).any()):
             raise TypeError(
                 f"{name} has integers that {dtype} cannot hold exactly (beyond 2**{real.nmant + 1}); "
-                f"{name}.astype({real.dtype}) rounds them, if that is what you want"
+                f"{name}.astype(np.{dtype}) rounds them, if that is what you want"
             )
     elif x.dtype.kind in "fc" and real.bits < np.finfo(x.dtype).bits:
         lost = xp.isfinite(x) & ~xp.isfinite(result)

@@ -112,7 +112,7 @@ LAYOUTS = (
     Kind("unaligned", unaligned),
     Kind("read-only", readonly),
     Kind("memoryview", lambda x: memoryview(x) if x.dtype != BFLOAT16 else x),
-    Kind("masked array, nothing masked", np.ma.array),
+    Kind("masked array without masked elements", np.ma.array),
 )
 EMPTY = Kind("empty array", lambda x: x[:0].copy(), lambda x: x[:0].copy())
 LISTS = Kind("list of floats", lambda x: x.astype(float).tolist(), cast(float))
@@ -162,7 +162,7 @@ REFUSED = (
         stub("xarray.core.dataarray", "DataArray", dims=("x", "y")),
         refused="xarray|DataArray",
     ),
+    Kind("PyTorch tensor", stub("torch", "Tensor", **_DEVICE), refused="torch.*from_dlpack"),
 )
-FOREIGN = Kind("PyTorch tensor", stub("torch", "Tensor", **_DEVICE))
 
-KINDS = (*LAYOUTS, EMPTY, LISTS, *SCALARS, *DTYPES, FOREIGN, *REFUSED)
+KINDS = (*LAYOUTS, EMPTY, LISTS, *SCALARS, *DTYPES, *REFUSED)

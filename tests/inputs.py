@@ -1,8 +1,8 @@
-"""What every public function makes of every kind of input: a table, as data and as Markdown.
+"""What every public function makes of every kind of input: a table, as data.
 
 One policy for all: what can be read as numbers without loss or doubt gives the result of the plain NumPy
-array; everything else is a TypeError or ValueError that names the argument. `python -m tests.inputs` prints
-the table as Markdown.
+array; everything else is a TypeError or ValueError that names the argument. `python -m tests.inputs_page`
+makes a page of the documentation of it.
 """
 
 from collections.abc import Callable
@@ -13,25 +13,21 @@ import numpy as np
 
 import multiword
 import ozaki
-from tests.input_kinds import BFLOAT16, EMPTY, FOREIGN, KINDS, SCALARS, Kind
+from tests.input_kinds import BFLOAT16, EMPTY, SCALARS, Kind
 
 MATRIX = np.array([[2.0, 1.0, 3.0], [1.0, 4.0, 2.0], [3.0, 2.0, 5.0]])
 VECTOR = MATRIX[0]
 EYE = np.eye(3)
 
-SAME, SELF_OR_REFUSED = "as the plain array", "its own kind, or TypeError"
-TYPE, VALUE = "TypeError", "ValueError"
+SAME, TYPE, VALUE = "as the plain array", "TypeError", "ValueError"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call must come to: SAME, an error whose message matches a pattern, or SELF_OR_REFUSED."""
+    """What a call must come to: SAME, or an error whose message matches a pattern."""
 
     result: str
     message: str = ""
-
-    def __str__(self) -> str:
-        return self.result
 
 
 @dataclass(frozen=True)
@@ -65,6 +61,11 @@ HALF, SINGLE = MATRIX.astype(np.float16), MATRIX.astype(np.float32)
 _CORE = multiword.TensorCore()
 
 
+def _times_eye(x: ozaki.Operand) -> np.ndarray:
+    """The product of a prepared operand, which multiplies matrices of its own dtype."""
+    return ozaki.matmul(x, EYE.astype(x.dtype))
+
+
 def _gemms() -> list[Function]:
     found = []
     for letter, dtype in zip("dszc", (np.float64, np.float32, np.complex128, np.complex64), strict=True):
@@ -86,7 +87,7 @@ GROUPS: dict[str, tuple[Function, ...]] = {
         Function("ozaki.matmul", "a", lambda x: ozaki.matmul(x, EYE), MATRIX, "axes"),
         Function("ozaki.matmul", "b", lambda x: ozaki.matmul(EYE, x), MATRIX, "axes"),
         Function("ozaki.plan", "a", lambda x: ozaki.plan(x, EYE), MATRIX, "matrix"),
-        Function("ozaki.prepare", "x", lambda x: ozaki.matmul(ozaki.prepare(x), EYE), MATRIX, "matrix"),
+        Function("ozaki.prepare", "x", lambda x: _times_eye(ozaki.prepare(x)), MATRIX, "matrix"),
         Function(
             "ozaki.mukunoki_dgemm",
             "a",
@@ -291,11 +292,9 @@ def expected(function: Function, kind: Kind) -> Outcome:
     named = rf"\b{function.argument}\b"
     if kind.refused:
         return Outcome(TYPE, rf"{named}.*({kind.refused})|({kind.refused}).*{named}")
-    if kind is FOREIGN:
-        return Outcome(SELF_OR_REFUSED, named)
     dtype = kind.plain(function.base).dtype
     mixed = function.name == "multiword.batched_matmul" and dtype == BFLOAT16  # with float16
-    if mixed or not _held(function.holds, np.dtype(dtype)):
+    if mixed or not holds_dtype(function.holds, np.dtype(dtype)):
         return Outcome(TYPE, named)
     if kind in SCALARS and function.takes != "any":
         return Outcome(VALUE, named if function.name != "ozaki.dot" else "axis|dimension")
@@ -304,7 +303,8 @@ def expected(function: Function, kind: Kind) -> Outcome:
     return Outcome(SAME)
 
 
-def _held(holds: str, dtype: np.dtype) -> bool:
+def holds_dtype(holds: str, dtype: np.dtype) -> bool:
+    """Whether a function that `holds` such dtypes takes this one."""
     if dtype.kind == "c":
         return holds == "any"
     if holds == "half":
@@ -336,49 +336,39 @@ def _made(make: Callable[[np.ndarray], Any], function: Function, kind: Kind) -> 
 
 
 _WIDE = np.array([[2**53 + 1, 2**53]]), np.array([[1], [-1]])
-WIDE_INTEGERS: dict[str, Callable[[], Any]] = {
-    "ozaki.accurate_dgemm": lambda: ozaki.accurate_dgemm(*_WIDE, accuracy="exact"),
-    "ozaki.accurate_zgemm": lambda: ozaki.accurate_zgemm(*_WIDE, accuracy="exact"),
-    "ozaki.accurate_sgemm": lambda: ozaki.accurate_sgemm(*_WIDE, accuracy="exact"),
-    "ozaki.accurate_cgemm": lambda: ozaki.accurate_cgemm(*_WIDE, accuracy="exact"),
-    "ozaki.matmul": lambda: ozaki.matmul(*_WIDE, accuracy="exact"),
-    "ozaki.mukunoki_dgemm": lambda: ozaki.mukunoki_dgemm(*_WIDE, summation="nearsum"),
-    "ozaki.sum": lambda: ozaki.sum(_WIDE[0] * [1, -1], dtype=float),
-    "ozaki.mean": lambda: 2 * ozaki.mean(_WIDE[0] * [1, -1]),
-    "ozaki.cumsum": lambda: ozaki.cumsum((_WIDE[0] * [1, -1])[0], dtype=float)[1],
-    "ozaki.dot": lambda: ozaki.dot(_WIDE[0][0], _WIDE[1][:, 0], dtype=float),
-    "ozaki.vdot": lambda: ozaki.vdot(_WIDE[0], _WIDE[1], dtype=float),
-    "ozaki.ExactSum": lambda: ozaki.ExactSum().add((_WIDE[0] * [1, -1])[0]).round(),
-    "ozaki.near_sum": lambda: ozaki.near_sum((_WIDE[0] * [1, -1])[0]),
-    "ozaki.acc_sum": lambda: ozaki.acc_sum((_WIDE[0] * [1, -1])[0]),
-    "ozaki.sum_k": lambda: ozaki.sum_k((_WIDE[0] * [1, -1])[0]),
+_ROW, _SIGNS = _WIDE[0][0], _WIDE[1][:, 0]
+WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "ozaki.accurate_dgemm": (TYPE, lambda: ozaki.accurate_dgemm(*_WIDE, accuracy="exact")),
+    "ozaki.accurate_zgemm": (TYPE, lambda: ozaki.accurate_zgemm(*_WIDE, accuracy="exact")),
+    "ozaki.accurate_sgemm": (TYPE, lambda: ozaki.accurate_sgemm(*_WIDE, accuracy="exact")),
+    "ozaki.accurate_cgemm": (TYPE, lambda: ozaki.accurate_cgemm(*_WIDE, accuracy="exact")),
+    "ozaki.matmul": (TYPE, lambda: ozaki.matmul(*_WIDE, accuracy="exact")),
+    "ozaki.plan": (TYPE, lambda: ozaki.plan(*_WIDE)),
+    "ozaki.prepare": (TYPE, lambda: ozaki.prepare(_WIDE[0])),
+    "ozaki.mukunoki_dgemm": (TYPE, lambda: ozaki.mukunoki_dgemm(*_WIDE, summation="nearsum")),
+    "ozaki.mukunoki_split": (TYPE, lambda: ozaki.mukunoki_split(_WIDE[0])),
+    "ozaki.slice_count": (TYPE, lambda: ozaki.slice_count(*_WIDE)),
+    "ozaki.sum": (SAME, lambda: ozaki.sum(_ROW * _SIGNS, dtype=float)),
+    "ozaki.mean": (SAME, lambda: 2 * ozaki.mean(_ROW * _SIGNS)),
+    "ozaki.norm": (SAME, lambda: (ozaki.norm(_ROW[:1].repeat(9)) - 3 * 2.0**53) / 4),
+    "ozaki.cumsum": (SAME, lambda: ozaki.cumsum(_ROW * _SIGNS, dtype=float)[1]),
+    "ozaki.dot": (SAME, lambda: ozaki.dot(_ROW, _SIGNS, dtype=float)),
+    "ozaki.vdot": (SAME, lambda: ozaki.vdot(*_WIDE, dtype=float)),
+    "ozaki.ExactSum": (SAME, lambda: ozaki.ExactSum().add_products(_ROW, _SIGNS).round()),
+    "ozaki.fingerprint": (SAME, lambda: ozaki.fingerprint(_ROW) != ozaki.fingerprint(_ROW - [1, 0])),
+    "ozaki.near_sum": (TYPE, lambda: ozaki.near_sum(_ROW * _SIGNS)),
+    "ozaki.acc_sum": (TYPE, lambda: ozaki.acc_sum(_ROW * _SIGNS)),
+    "ozaki.sum_k": (TYPE, lambda: ozaki.sum_k(_ROW * _SIGNS)),
+    "ozaki.extract_vector": (TYPE, lambda: ozaki.extract_vector(2.0**60, _ROW)),
+    "ozaki.two_sum": (TYPE, lambda: ozaki.two_sum(_ROW, 0.0)),
+    "ozaki.two_product": (TYPE, lambda: ozaki.two_product(_ROW, 1.0)),
+    "multiword.split": (TYPE, lambda: multiword.split(_ROW)),
+    "multiword.round_to": (TYPE, lambda: multiword.round_to(_ROW, "fp64")),
+    "multiword.underflow_counts": (TYPE, lambda: multiword.underflow_counts(_ROW)),
+    "multiword.TensorCore": (TYPE, lambda: _CORE.gemm(_WIDE[0], np.eye(2))),
 }
-"""Calls with 64-bit integers of which one is beyond 2**53. Each has the value 1, or is a TypeError."""
+"""For every function that takes int64: a call with integers of which one is beyond 2**53. It is a TypeError,
+or has the value 1 where they count as they are."""
 
-
-def markdown() -> str:
-    """The table as Markdown, a section for each group of functions; those that are alike share a column."""
-    text = ["# What functions make of what they are given", ""]
-    text += [
-        f'"✓": the result {SAME}. "own": {SELF_OR_REFUSED} that says what to do. Errors name the argument.'
-    ]
-    for title, functions in GROUPS.items():
-        columns: dict[tuple[str, ...], list[Function]] = {}
-        for f in functions:
-            columns.setdefault(tuple(_cell(f, kind) for kind in KINDS), []).append(f)
-        heads = [", ".join(f"`{f}`" for f in alike) for alike in columns.values()]
-        text += ["", f"## {title}", "", f"| input | {' | '.join(heads)} |", f"| --- |{' --- |' * len(heads)}"]
-        rows = zip(*columns, strict=True)
-        text += [f"| {kind.name} | {' | '.join(cells)} |" for kind, cells in zip(KINDS, rows, strict=True)]
-    return "\n".join(text)
-
-
-def _cell(function: Function, kind: Kind) -> str:
-    if skipped(function, kind):
-        return ""
-    result = expected(function, kind).result
-    return {SAME: "✓", SELF_OR_REFUSED: "own"}.get(result, result)
-
-
-if __name__ == "__main__":
-    print(markdown())
+HALF_BY_NATURE = {"multiword.from_complex"}
+"""Functions that round to half precision whatever they are given, integers beyond 2**53 to infinities."""

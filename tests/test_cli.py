@@ -437,17 +437,3 @@ def test_info_with_everything_installed(capsys, monkeypatch):
     monkeypatch.setattr(info, "missing", list)
     assert main(["info"]) == 0
     assert "missing" in capsys.readouterr().out
-
-
-@pytest.mark.gpu
-def test_gpu_is_listed_and_multiplies_files(files, capsys):
-    pytest.importorskip("cupy")
-    assert len(info.devices()) >= 1
-    works, text = info.engines()["cublas"]
-    assert works, text
-    libraries = info.libraries()
-    assert not any("unusable" in libraries[name] for name in ("CuPy", "CUDA driver", "cuBLAS"))
-    assert not any("CuPy" in text or "cuBLAS" in text for text in info.missing())
-    folder, a, b = files
-    assert run(folder, "a.npy", "b.npy", "-o", "c.npy", "--engine", "cublas") == 0
-    assert np.load(folder / "c.npy").tobytes() == ozaki.accurate_dgemm(a, b).tobytes()

@@ -74,39 +74,3 @@ def test_integers_out_and_refusals():
             cumsum(bad)
     with pytest.raises(ValueError, match="out"):
         cumsum(np.ones(4), out=out)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", [*FORMAT, np.dtype(np.complex128)], ids=str)
-@pytest.mark.parametrize("octaves", [1, 30, 600])
-def test_gpu_running_sums_have_the_hosts_bits(dtype, octaves, monkeypatch):
-    cupy = pytest.importorskip("cupy")
-    from ozaki.sums import cumulative
-
-    def same(x, **options):
-        host, device = cumsum(x, **options), cumsum(cupy.asarray(x), **options)
-        assert isinstance(device, cupy.ndarray)
-        assert (device.dtype, device.shape) == (host.dtype, host.shape)
-        number = host == host
-        assert np.array_equal(device.get(), host, equal_nan=True)
-        assert np.where(number, device.get(), 0).tobytes() == np.where(number, host, 0).tobytes()
-
-    rng = np.random.default_rng(octaves)
-    span = {2: 6, 4: 100}.get(dtype.itemsize, 1000)
-    e = min(octaves, span)
-    x = np.ldexp(rng.standard_normal((700, 3)), rng.integers(-e, e, (700, 3)))
-    if dtype.kind == "c":
-        x = x + 1j * rng.standard_normal(x.shape)
-    x = x.astype(dtype)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for axis in (0, 1, None):
-            same(x, axis=axis)
-        same(np.concatenate([x, -x[::-1]]), axis=0)
-        for empty in ((0, 3), (3, 0)):
-            same(np.zeros(empty, dtype), axis=0)
-        if dtype.kind != "c":
-            x[:300, 0], x[400, 0], x[500, 0], x[600, 1] = -0.0, np.inf, -np.inf, np.nan
-            same(x, axis=0)
-        monkeypatch.setattr(cumulative, "_TILES", 4)
-        same(x, axis=0)
-    same(np.array([2**62, 2**62, 1, -3] * 100), dtype=np.float64)

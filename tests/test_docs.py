@@ -69,13 +69,6 @@ def test_examples_run(path):
     run(path, examples(path, "python"), path.stem)
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("path", [p for p in PAGES if examples(p, "{.python .gpu}")], ids=NAMES.get)
-def test_examples_run_on_the_gpu(path):
-    pytest.importorskip("cupy")
-    run(path, examples(path, "python", "{.python .gpu}"), path.stem)
-
-
 def test_every_block_says_what_it_is():
     known = {"python", "{.python .gpu}", "sh", "text", "math"}
     for path in PAGES:

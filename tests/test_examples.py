@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def form(output):
     return re.sub(r"[-+]?\d+(\.\d+)?(e[-+]\d+)?", "#", plain).split()
 
 
-@pytest.fixture(scope="module")
+@cache
 def tutorials():
     """`docs/tutorials.py`, which made the pages from the scripts."""
     spec = importlib.util.spec_from_file_location("tutorials", ROOT / "docs" / "tutorials.py")
@@ -58,22 +59,10 @@ def tutorials():
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs_and_prints_what_its_tutorial_shows(path, tmp_path, tutorials):
+def test_example_runs_and_prints_what_its_tutorial_shows(path, tmp_path):
     pytest.importorskip("matplotlib")
-    output = tutorials.printed(check(path, tmp_path))
-    assert form(output) == form(tutorials.shown(path)), f"run python docs/tutorials.py {path.stem[:2]}"
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs_on_the_gpu_with_the_same_bits(path, tmp_path, tutorials):
-    pytest.importorskip("cupy")
-    pytest.importorskip("matplotlib")
-    device, host = check(path, tmp_path, "--gpu"), tutorials.shown(path)
-    marks = [
-        set(re.findall(r"\b[0-9a-f]{16}\b", x.split("ozaki.accurate_dgemm:")[-1])) for x in (device, host)
-    ]
-    assert marks[0] == marks[1]
+    output = tutorials().printed(check(path, tmp_path))
+    assert form(output) == form(tutorials().shown(path)), f"run python docs/tutorials.py {path.stem[:2]}"
 
 
 def test_examples_say_how_to_run_them_and_from_which_paper():

@@ -187,6 +187,14 @@ def test_fp32_accuracy_of_double_products_and_back():
     assert Fraction(float(single[0, 0])) != 0
 
 
+@pytest.mark.parametrize(("function", "digits"), [(accurate_dgemm, 53), (accurate_sgemm, 24)])
+def test_integers_that_the_dtype_holds_are_exact_and_others_refused(function, digits):
+    a, b = np.array([[2**digits, -1]]), np.array([[1], [1]])
+    assert function(a, b, accuracy="exact")[0, 0] == 2**digits - 1
+    with pytest.raises(TypeError, match=rf"a has integers.*beyond 2\*\*{digits}\)"):
+        function(a + 1, b)
+
+
 class Counting:
     """An engine of a user's own: the host's, with its calls counted."""
 

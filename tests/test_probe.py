@@ -249,14 +249,3 @@ def test_the_probes_are_there_once_multiword_is_imported():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.stdout == "4\n"
     assert "AttributeError: module 'multiword' has no attribute 'nothing'" in ran.stderr
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("word", ["fp16", "bf16", "tf32"])
-def test_the_gpus_arithmetic_is_its_generations(word):
-    cupy = pytest.importorskip("cupy")
-    name = {"7": "V100", "8": "A100", "9": "H200"}[cupy.cuda.Device().compute_capability[0]]
-    found = probe(get_engine("cublas"), word)
-    own = get_generation(name)
-    assert (found.width, found.fraction_bits) == (own.widths[word], own.fraction_bits)
-    assert (found.alignment, found.rounding) == (own.alignment, own.rounding)

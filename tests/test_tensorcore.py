@@ -383,24 +383,3 @@ def test_results_that_an_h200_returned():
             core = TensorCore("H200", blocking=Blocking(step, block_k, None, tile_k))
             d = core.gemm(a, bt.T, word=word)
             assert np.array_equal(d.view(np.uint32), data[f"{key} d"]), key
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("word", DTYPES)
-@pytest.mark.parametrize(
-    "shape", [(64, 64, 64), (128, 128, 4096), (100, 100, 100), (129, 127, 255), (7, 68, 61)]
-)
-def test_the_gpu_returns_what_the_model_predicts(word, shape):
-    cupy = pytest.importorskip("cupy")
-    from multiword.probe import infer_blocking, probe
-
-    m, n, k = shape
-    engine = get_engine("cublas")
-    generation = probe(engine, word).generation()
-    core = TensorCore(generation, blocking=infer_blocking(engine, word, m, n, k))
-    rng = np.random.default_rng(k)
-    a, bt = random_words(rng, (m, k), 6, word), random_words(rng, (n, k), 6, word)
-    device = (
-        cupy.asarray(x.view(np.uint16)).view(x.dtype) if word == "bf16" else cupy.asarray(x) for x in (a, bt)
-    )
-    assert same(cupy.asnumpy(engine.multiply(word, *device)), core.gemm(a, bt.T, word=word))

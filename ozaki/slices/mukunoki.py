@@ -312,10 +312,7 @@ def _operands(a: Any, b: Any) -> tuple[Array, Array]:
 
 
 def _real(x: Any, name: str) -> Array:
-    array = as_array(x, name)
-    if array.dtype.kind == "c":
-        raise TypeError(f"{name} must be real, got dtype {array.dtype}")
-    return exactly(name, array, np.float64)
+    return exactly(name, as_array(x, name), np.float64)
 
 
 def _finite_rows(x: Array) -> tuple[Array, Array]:

@@ -15,11 +15,6 @@ from tests.threads import in_threads
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture
-def cupy():
-    return pytest.importorskip("cupy")
-
-
 @pytest.mark.parametrize(("word", "words"), [("fp16", 2), ("fp16", 3), ("bf16", 3), ("tf32", 2)])
 @pytest.mark.parametrize("rounding", ["RN", "RZ", "RNA"])
 @pytest.mark.parametrize("shape", [(7, 68), (33, 130), (61, 5), (64, 1025), (3, 9000)])

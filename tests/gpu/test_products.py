@@ -16,11 +16,6 @@ from tests.threads import in_threads
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture
-def cupy():
-    return pytest.importorskip("cupy")
-
-
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: "-".join(v.values()))
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden(cupy, name, variant):

@@ -27,11 +27,6 @@ DTYPES = ["float64", "float32", "complex128", "complex64"]
 KINDS = ["normal", "wide", "subnormal", "special"]
 
 
-@pytest.fixture
-def cupy():
-    return pytest.importorskip("cupy")
-
-
 def matrix(kind, shape, dtype):
     rng = np.random.default_rng(0)
     x = rng.standard_normal(shape)

@@ -1,0 +1,8 @@
+"""CuPy, as a fixture."""
+
+import pytest
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy")

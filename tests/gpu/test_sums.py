@@ -1,0 +1,246 @@
+"""Sums, dot products, norms and running sums on a GPU have the CPU's bits."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from ozaki.sums import api as oz
+from ozaki.sums import cumulative, reduction_cuda
+from ozaki.sums.exactsum import ExactSum
+from tests.gpu.same import same_on_the_gpu
+from tests.test_reductions import FLOATS, bits, wide
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 2047, 2048, 2049, 100_003, 3_000_001])
+@pytest.mark.parametrize("octaves", [1, 30, 500])
+def test_sums_and_products(n, octaves):
+    rng = np.random.default_rng(n)
+    x, y = wide(rng, n, octaves), wide(rng, n, octaves)
+    for function in (oz.sum, oz.norm):
+        same_on_the_gpu(function, x)
+    for function in (oz.dot, oz.vdot):
+        same_on_the_gpu(function, x, y)
+    if n:
+        same_on_the_gpu(oz.mean, x)
+    cancelling = rng.permutation(np.concatenate([x, -x, wide(rng, 3, 3) * 2.0**-200]))
+    same_on_the_gpu(oz.sum, cancelling)
+    same_on_the_gpu(oz.dot, cancelling, np.ones(len(cancelling)))
+
+
+def test_whole_range_growing_and_shrinking():
+    rng = np.random.default_rng(0)
+    x = np.ldexp(rng.standard_normal(200_000), rng.integers(-1075, 1000, 200_000))
+    same_on_the_gpu(oz.sum, x)
+    same_on_the_gpu(oz.dot, x, x[::-1].copy())
+    same_on_the_gpu(oz.sum, np.sort(x))
+    same_on_the_gpu(oz.sum, np.sort(rng.standard_normal(200_000)))
+    same_on_the_gpu(oz.sum, x[np.abs(x) < 1e-300])
+    same_on_the_gpu(oz.dot, x[:999], x[:999] * 0)
+    same_on_the_gpu(oz.sum, np.ldexp(rng.uniform(-2, 2, 5000), 1022))
+    for tail in (0.0, 2.0**-300, -(2.0**-300), 2.0**-1074):
+        same_on_the_gpu(oz.sum, np.array([1 + 2.0**-52, 2.0**-53, tail]))
+        same_on_the_gpu(oz.sum, np.array([3 * 2.0**-1074, tail]))
+
+
+def test_special_values():
+    inf, nan, big = np.inf, np.nan, np.finfo(float).max
+    rows = [
+        [-0.0] * 3,
+        [-0.0, 0.0, -0.0],
+        [1, -1, 0],
+        [inf, 1, 1],
+        [-inf, 1, 1],
+        [inf, -inf, 1],
+        [nan, 1, inf],
+    ]
+    rows += [[big, big, -big], [big, big, 1], [-big, -big, 0], [big, 2.0**970, 0], [5e-324, 5e-324, -5e-324]]
+    x = np.array(rows, float)
+    same_on_the_gpu(oz.sum, x, axis=1)
+    same_on_the_gpu(oz.sum, np.tile(x, 3000), axis=1)
+    same_on_the_gpu(oz.sum, x, axis=0)
+    for y in (np.ones(3), -np.ones(3), np.zeros(3), np.array([1e300, -1e-300, 1e-320])):
+        same_on_the_gpu(oz.dot, x, y, axis=1)
+    same_on_the_gpu(oz.dot, np.array([-1e-320, 0.0]), np.array([1e-320, 0.0]))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, np.dtype(np.complex64), np.dtype(np.complex128)], ids=str)
+def test_dtypes_and_axes(dtype):
+    rng = np.random.default_rng(1)
+    x = wide(rng, (37, 41, 29), 4)
+    if dtype.kind == "c":
+        x = x + 1j * wide(rng, x.shape, 4)
+    x = x.astype(dtype)
+    for axis in (None, 0, 1, 2, (0, 2), (1, 2)):
+        same_on_the_gpu(oz.sum, x, axis=axis)
+        same_on_the_gpu(oz.norm, x, axis=axis)
+    same_on_the_gpu(oz.mean, x, axis=1, keepdims=True)
+    same_on_the_gpu(oz.dot, x, x[::-1].copy(), axis=1)
+    same_on_the_gpu(oz.vdot, x, x[::-1].copy())
+    same_on_the_gpu(oz.sum, x, dtype=np.complex128 if dtype.kind == "c" else np.float64)
+
+
+def test_strides_integers_and_mixed_dtypes(cupy):
+    rng = np.random.default_rng(2)
+    host = wide(rng, (60, 50, 40))
+    x = cupy.asarray(host)
+    for view in (np.s_[::2, ::3, 1::2], np.s_[::-1, :, ::-1], np.s_[:, 7, :], np.s_[3:4, :, 5]):
+        for axis in (None, 0, -1):
+            assert bits(oz.sum(x[view], axis=axis).get()) == bits(oz.sum(host[view], axis=axis))
+            product = oz.dot(x[view], x[view] + 1, axis=-1).get()
+            assert bits(product) == bits(oz.dot(host[view], host[view] + 1, axis=-1))
+    assert bits(oz.sum(x.transpose(2, 0, 1), axis=(0, 1)).get()) == bits(oz.sum(host, axis=(0, 2)))
+    one = cupy.broadcast_to(cupy.array(0.1), (3000, 3000))
+    assert float(oz.mean(one)) == 0.1
+    integers = rng.integers(-(2**63), 2**63 - 1, 1000)
+    same_on_the_gpu(oz.mean, integers)
+    same_on_the_gpu(oz.norm, integers)
+    same_on_the_gpu(oz.dot, integers, wide(rng, 1000))
+    same_on_the_gpu(oz.dot, wide(rng, 1000).astype(np.float32), wide(rng, 1000))
+    same_on_the_gpu(oz.sum, integers.astype(np.int32))
+    out = cupy.empty((60, 1, 40))
+    assert oz.sum(x, axis=1, keepdims=True, out=out) is out
+    with pytest.raises(TypeError, match="NumPy"):
+        oz.dot(x, host)
+
+
+def test_accumulators_have_the_hosts_bytes(cupy):
+    rng = np.random.default_rng(3)
+    for dtype in (*FLOATS, np.dtype(np.complex128)):
+        x = wide(rng, (3000, 2, 3), 300 if dtype.itemsize >= 8 else 3).astype(dtype)
+        host, mixed = ExactSum(dtype, (2, 3)).add(x), ExactSum(dtype, (2, 3)).add(x[:1000])
+        mixed.add(cupy.asarray(x[1000:]))
+        assert mixed.to_bytes() == host.to_bytes()
+        host.add_products(x, x)
+        mixed.add_products(cupy.asarray(x), cupy.asarray(x))
+        assert mixed == host
+
+
+def test_many_outputs():
+    rng = np.random.default_rng(4)
+    x = wide(rng, (140_000, 7))
+    same_on_the_gpu(oz.sum, x, axis=1)
+    same_on_the_gpu(oz.sum, x.T, axis=0)
+    same_on_the_gpu(oz.sum, x, axis=0)
+    same_on_the_gpu(oz.dot, x, x[::-1].copy(), axis=1)
+    scales = np.ldexp(x[:5000], rng.integers(-900, 900, 7))
+    scales[7, 3], scales[9, 4], scales[:, 5] = np.nan, np.inf, -0.0
+    for axis in (0, 1):
+        same_on_the_gpu(oz.sum, scales, axis=axis)
+        same_on_the_gpu(oz.norm, np.tile(scales, 9), axis=axis)
+        same_on_the_gpu(oz.dot, scales, scales[::-1].copy(), axis=axis)
+
+
+@pytest.mark.parametrize(
+    "shape", [(2000, 3), (2000, 2), (1100, 9), (3, 2000), (33, 300), (300, 600), (1200, 520)]
+)
+@pytest.mark.parametrize("dtype", [*FLOATS, np.dtype(np.complex64), np.dtype(np.complex128)], ids=str)
+def test_shapes_zeros_and_special_values(dtype, shape):
+    """Every way in which threads share outputs, with what takes the short way, the long one and none."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal(shape)
+    if dtype.kind == "c":
+        x = x + 1j * rng.standard_normal(shape)
+    x = x.astype(dtype)
+    x[rng.random(shape) < 0.3], x[rng.random(shape) < 0.1], x[2] = 0, -0.0, -0.0
+    x[:, 1] = 0
+    special, few_bits = x.copy(), (np.round(x.real.astype(float) * 4) / 4).astype(dtype)
+    if dtype.kind != "c":
+        for value in (np.inf, -np.inf, np.nan):
+            special[rng.random(shape) < 0.01] = value
+    for y in (x, special, few_bits):
+        for axis in (0, 1, None):
+            for function in (oz.sum, oz.mean, oz.norm):
+                same_on_the_gpu(function, y, axis=axis)
+    same_on_the_gpu(oz.dot, x, x[::-1].copy(), axis=0)
+    same_on_the_gpu(oz.dot, x, x[::-1].copy(), axis=1)
+
+
+def test_more_elements_than_an_int_counts(cupy):
+    count = 2**31 + 5
+    ones = cupy.ones((count, 2), np.float16)
+    assert float(oz.sum(ones[:, 0].copy(), dtype=np.float64)) == count
+    assert float(oz.norm(ones.reshape(-1)[:count], dtype=np.float64)) == math.sqrt(count)
+    assert oz.sum(ones, axis=0, dtype=np.float64).tolist() == [count, count]
+    assert oz.sum(ones.T, axis=1, dtype=np.float64).tolist() == [count, count]
+    twos = oz.sum(ones, axis=1)
+    assert twos.shape == (count,)
+    assert bool((twos == 2).all())
+
+
+def test_memory_beyond_the_input_is_constant(cupy):
+    x = cupy.random.default_rng(1).standard_normal((2 * 10**8,))
+    pool = cupy.get_default_memory_pool()
+    for shape, axis in (
+        ((-1,), None),
+        ((20_000, 10_000), 0),
+        ((20_000, 10_000), 1),
+        ((-1, 100), 1),
+        ((-1, 2), 0),
+    ):
+        y = x.reshape(shape)
+        pool.free_all_blocks()
+        before = pool.total_bytes()
+        result = oz.sum(y, axis=axis)
+        assert pool.total_bytes() - before < 2 * result.nbytes + (1 << 28)
+
+
+def test_accumulators_travel(cupy):
+    rng = np.random.default_rng(7)
+    x = np.ldexp(rng.standard_normal(9000), rng.integers(-1000, 1000, 9000))
+    whole = ExactSum().add(x)
+    parts = [
+        ExactSum().add(cupy.asarray(p) if i % 2 else p) for i, p in enumerate(np.split(rng.permutation(x), 9))
+    ]
+    total = ExactSum()
+    for part in parts:
+        total.merge(pickle.loads(pickle.dumps(part)))
+    assert total.to_bytes() == whole.to_bytes()
+    assert float(oz.sum(cupy.asarray(x))) == whole.round() == oz.sum(x)
+
+
+def test_means_and_norms(cupy, monkeypatch):
+    rng = np.random.default_rng(6)
+    x = wide(rng, (333, 2001), 300)
+    x[:, :5] = [1, 1 + 2.0**-52, 3, 4, 2.0**-1074]
+    x[:, 7] = np.where(np.arange(333) < 2, 2.0**600 * np.array([3, 4] + [0] * 331), 0)
+    for function in (oz.mean, oz.norm):
+        same_on_the_gpu(function, x, axis=0)
+        same_on_the_gpu(function, -x, axis=1)
+        same_on_the_gpu(function, x[:, :9], axis=1)
+    for values in ([2.0**-1074, 0, 2.0**-1074], [-(2.0**-1074), 0, 0], [1, 1 + 2.0**-52], [5e-324] * 2):
+        same_on_the_gpu(oz.mean, np.array(values, float))
+        same_on_the_gpu(oz.norm, np.array(values, float))
+    for n in (1, 4, 16, 25, 1023):
+        same_on_the_gpu(oz.norm, np.ones(n))
+        same_on_the_gpu(oz.norm, np.full(n, np.finfo(float).max))
+    monkeypatch.setattr(reduction_cuda, "_LARGEST_DIVISOR", 2)
+    same_on_the_gpu(oz.mean, x, axis=0)
+    assert cupy.isnan(oz.mean(cupy.zeros(0)))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, np.dtype(np.complex128)], ids=str)
+@pytest.mark.parametrize("octaves", [1, 30, 600])
+def test_running_sums_have_the_hosts_bits(dtype, octaves, monkeypatch):
+    rng = np.random.default_rng(octaves)
+    span = {2: 6, 4: 100}.get(dtype.itemsize, 1000)
+    e = min(octaves, span)
+    x = np.ldexp(rng.standard_normal((700, 3)), rng.integers(-e, e, (700, 3)))
+    if dtype.kind == "c":
+        x = x + 1j * rng.standard_normal(x.shape)
+    x = x.astype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for axis in (0, 1, None):
+            same_on_the_gpu(cumulative.cumsum, x, axis=axis)
+        same_on_the_gpu(cumulative.cumsum, np.concatenate([x, -x[::-1]]), axis=0)
+        for empty in ((0, 3), (3, 0)):
+            same_on_the_gpu(cumulative.cumsum, np.zeros(empty, dtype), axis=0)
+        if dtype.kind != "c":
+            x[:300, 0], x[400, 0], x[500, 0], x[600, 1] = -0.0, np.inf, -np.inf, np.nan
+            same_on_the_gpu(cumulative.cumsum, x, axis=0)
+        monkeypatch.setattr(cumulative, "_TILES", 4)
+        same_on_the_gpu(cumulative.cumsum, x, axis=0)
+    same_on_the_gpu(cumulative.cumsum, np.array([2**62, 2**62, 1, -3] * 100), dtype=np.float64)

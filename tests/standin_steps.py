@@ -1,0 +1,155 @@
+"""Stand-ins for the steps of a product, for `test_captured`: kernels in Python, launched as the real ones.
+
+The left operand says in its first element what the certificate will ask for. A product is a @ b, plus the
+bits by which its integers were widened, plus the operands' row sums: so it tells which graph it came from.
+"""
+
+import ctypes
+from collections import OrderedDict
+from ctypes import c_int, c_void_p
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
+
+import numpy as np
+
+from multiword.runtime import kernels
+from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.readback import Readback
+from ozaki.certificate.decision import Certificate
+from ozaki.execution import cache, captured
+
+STEPS = [
+    "bounds",
+    "certify",
+    "choose_panels",
+    "execute",
+    "norm_scaled",
+    "norm_scheme",
+    "pairwise",
+    "split_whole",
+]
+
+BITS, LEVELS, NONFINITE = 100.0, 0.25, 1e6
+"""What an operand's first element is made of: BITS for each bit that it asks for, LEVELS for a pairwise
+bound, NONFINITE for rows that are not finite."""
+
+
+class Sums(Struct):
+    _fields_: ClassVar = [("x", c_void_p), ("sums", c_void_p), ("rows", c_int), ("k", c_int), ("step", c_int)]
+
+
+class Product(Struct):
+    _fields_: ClassVar = [
+        *((name, c_void_p) for name in ("a", "b", "sums_a", "sums_b", "out")),
+        *((name, c_int) for name in ("m", "k", "n", "bits")),
+    ]
+
+
+class Asked(Struct):
+    _fields_: ClassVar = [("a", c_void_p), ("answer", ctypes.c_ulonglong)]
+
+
+def at(address, shape, strides=None):
+    """The numbers at an address."""
+    count = 1 + sum((n - 1) * s for n, s in zip(shape, strides or (shape[-1], 1), strict=True))
+    flat = np.ctypeslib.as_array((ctypes.c_double * count).from_address(address))
+    return np.lib.stride_tricks.as_strided(flat, shape, [8 * s for s in strides or (shape[-1], 1)])
+
+
+def row_sums(given):
+    x = Sums.from_buffer_copy(given)
+    strides = (x.k, 1) if x.step == 1 else (1, x.step)
+    at(x.sums, (1, x.rows))[0] = at(x.x, (x.rows, x.k), strides).sum(axis=1)
+
+
+def multiply(given):
+    x = Product.from_buffer_copy(given)
+    whole = at(x.a, (x.m, x.k)) @ at(x.b, (x.k, x.n))
+    extra = at(x.sums_a, (x.m, 1), (1, 1)) + at(x.sums_b, (1, x.n))
+    at(x.out, (x.m, x.n))[...] = whole + extra + x.bits
+
+
+def ask(given):
+    x = Asked.from_buffer_copy(given)
+    at(x.answer, (1, 1))[...] = at(x.a, (1, 1))
+
+
+class Steps:
+    """The steps of the pipeline, and the kernels that they launch."""
+
+    def __init__(self, gpu):
+        self.gpu, self.scheme, self.panel, self.bytes, self.raising = gpu, "residues", 1 << 30, 0, []
+        self.functions = {"sums": row_sums, "product": multiply, "asked": ask}
+
+    def install(self, monkeypatch) -> None:
+        """Take the place of the steps."""
+        monkeypatch.setattr(kernels, "KERNELS", {})
+        self.kernels = {name: Kernel(name, Path(__file__)) for name in self.functions}
+        monkeypatch.setattr(Kernel, "compiled", lambda kernel: self.launcher(kernel))
+        monkeypatch.setattr("ozaki.factor.row_statistics", self.statistics)
+        for name in (*STEPS, "split_whole"):
+            monkeypatch.setattr(captured, name, getattr(self, name))
+        monkeypatch.setattr(captured, "overwrite_nonfinite", lambda a, b, scales, out: out.fill(np.nan))
+        monkeypatch.setattr(cache, "_known", OrderedDict())
+
+    def launcher(self, kernel):
+        def launch(grid, block, values, shared_mem=0):
+            self.gpu.launch(self.functions[kernel.name], [x.tobytes() for x in values])
+
+        return launch
+
+    def statistics(self, parts):
+        (x,) = parts
+        sums = self.gpu.empty((1, len(x)))
+        step = 1 if x.strides[1] == 8 else x.strides[1] // 8
+        self.kernels["sums"]((1,), (1,), (Sums(x=x, sums=sums, rows=len(x), k=x.shape[1], step=step),))
+        return sums
+
+    def norm_scaled(self, a, b, request, bits=0):
+        return SimpleNamespace(scales=(a.statistics, b.statistics), bits=bits)
+
+    def norm_scheme(self, a, b, request, bits=0):
+        return SimpleNamespace(name=self.scheme, specification=SimpleNamespace(shape=(a.rows, a.k, b.rows)))
+
+    def choose_panels(self, scheme, shape, workspace):
+        return SimpleNamespace(rows=self.panel, columns=self.panel, bytes=self.bytes)
+
+    def split_whole(self, scaled, a, b, request):
+        if self.raising:
+            raise self.raising.pop(0)
+
+    def execute(self, scaled, a, b, request, out):
+        """Above and below, for pointers into the middle of the arrays."""
+        half = a.rows // 2
+        for rows in (slice(0, half), slice(half, None)):
+            if len(left := a.matrix[rows]):
+                sums = a.statistics[:, rows]
+                arrays = {"a": left, "b": b.matrix, "sums_a": sums, "sums_b": b.statistics, "out": out[rows]}
+                given = Product(**arrays, m=len(left), k=a.k, n=b.rows, bits=scaled.bits)
+                self.kernels["product"]((1,), (1,), (given,))
+
+    def bounds(self, a, b, request, scales):
+        """What the first element of A asks for."""
+        answer = Readback(1)
+        self.kernels["asked"]((1,), (1,), (Asked(a=a.matrix, answer=int(answer.address)),))
+        answer.send()
+
+        def wait():
+            (first,) = answer.wait()
+            return SimpleNamespace(first=first, nonfinite=first >= NONFINITE)
+
+        return SimpleNamespace(wait=wait)
+
+    def pairwise(self, a, b, request, pending, levels):
+        answer = Readback(1)
+        self.kernels["asked"]((1,), (1,), (Asked(a=a.matrix, answer=int(answer.address)),))
+        answer.send()
+        return lambda: answer.wait()[0]
+
+    def certify(self, found, limits, pairwise_bound):
+        first = found.first % NONFINITE
+        levels = (1,) if first % 1 == LEVELS else ()
+        if levels:
+            assert pairwise_bound(levels) == found.first
+        return Certificate(int(first // BITS), 0.0, levels)

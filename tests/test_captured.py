@@ -1,0 +1,434 @@
+"""Captured products, without a GPU: which graphs are captured, replayed, given up and forgotten."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from multiword.engines import cublas
+from multiword.engines.cublas import Cublas
+from multiword.runtime import graphs, kernels
+from multiword.runtime.graphs import CaptureError
+from multiword.runtime.libcuda import CudaError
+from ozaki.certificate.decision import WIDENED_IN_ALL
+from ozaki.execution import cache, captured
+from ozaki.factor import Factor
+from ozaki.pipeline import Request
+from tests.standin import Gpu
+from tests.standin_steps import BITS, LEVELS, NONFINITE, Steps, row_sums
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    gpu = Gpu()
+    gpu.install(monkeypatch)
+    steps = Steps(gpu)
+    steps.install(monkeypatch)
+    yield steps
+    cache.forget()
+    gc.collect()
+    assert not gpu.executables
+
+
+@pytest.fixture
+def gpu(steps):
+    return steps.gpu
+
+
+REQUEST = Request("fp64", "auto", None, object.__new__(Cublas), 1 << 30)
+
+
+def operands(gpu, seed=0, bits=0, levels=False, shape=(4, 3, 5)):
+    m, k, n = shape
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(-9, 9, (m, k)).astype(float), rng.integers(-9, 9, (k, n)).astype(float)
+    a[0, 0] = BITS * bits + LEVELS * levels
+    return gpu.asarray(a), gpu.asarray(b)
+
+
+def expected(a, b, bits=0):
+    a, b = np.asarray(a), np.asarray(b)
+    return a @ b + a.sum(axis=1)[:, None] + b.sum(axis=0) + bits
+
+
+def product(a, b):
+    left = a if isinstance(a, Factor) else Factor(a, 0)
+    right = b if isinstance(b, Factor) else Factor(b, 1)
+    return cache.captured_product(left, right, REQUEST)
+
+
+def check(a, b, bits=0):
+    matrices = [x.matrix if isinstance(x, Factor) else x for x in (a, b)]
+    assert np.array_equal(product(a, b), expected(*matrices, bits))
+
+
+def warmed(gpu, **options):
+    """Operands of which a product has been captured."""
+    a, b = operands(gpu, **options)
+    assert product(a, b) is None  # the first time is launched kernel by kernel
+    check(a, b, options.get("bits", 0))
+    return a, b
+
+
+# variants -------------------------------------------------------------------------------------------
+
+
+def test_a_product_is_captured_the_second_time_and_replayed_on_other_arrays(gpu):
+    kept = [warmed(gpu)]
+    for seed in range(1, 6):
+        kept.append(operands(gpu, seed))
+        check(*kept[-1])
+        for x in kept[-2]:
+            x[...] = np.nan  # nothing of the last call's is read again
+    assert (gpu.captures, gpu.launches) == (1, 6)
+
+
+def test_results_outlive_the_next_replay(gpu):
+    pairs = [warmed(gpu), *(operands(gpu, seed) for seed in range(1, 4))]
+    results = [product(*pair) for pair in pairs]
+    for pair, result in zip(pairs, results, strict=True):
+        assert np.array_equal(result, expected(*pair))
+
+
+def test_a_widened_variant_is_captured_when_the_certificate_asks_for_it(gpu):
+    narrow = warmed(gpu)
+    wide = operands(gpu, 1, bits=8)
+    check(*wide, 8)
+    assert (gpu.captures, gpu.launches) == (2, 3)  # the narrow one, whose bounds it took to know
+    check(*operands(gpu, 2, bits=8), 8)
+    assert (gpu.captures, gpu.launches) == (2, 4)  # what the last call asked for comes first
+    check(*narrow)
+    assert (gpu.captures, gpu.launches) == (2, 6)
+    check(*wide, 8)
+    assert gpu.captures == 2
+
+
+def test_a_pairwise_bound_is_captured_alone_and_then_with_the_product(gpu):
+    warmed(gpu)
+    check(*operands(gpu, 1, bits=3, levels=True), 3)
+    assert (gpu.captures, gpu.launches) == (3, 4)
+    check(*operands(gpu, 2, bits=3, levels=True), 3)
+    assert (gpu.captures, gpu.launches) == (3, 5)
+    check(*operands(gpu, 3, bits=3), 3)  # with less asked of it, what is there will do
+    assert (gpu.captures, gpu.launches) == (3, 6)
+
+
+def test_what_needs_more_bits_than_that_is_left_to_the_caller(gpu):
+    a, b = warmed(gpu)
+    lossless = operands(gpu, 1, bits=WIDENED_IN_ALL + 1)
+    for _ in range(3):
+        assert product(*lossless) is None
+    assert gpu.captures == 2  # a graph that takes the bounds alone
+    check(a, b)
+
+
+def test_rows_that_are_not_finite_are_overwritten_after_the_replay(gpu):
+    a, b = warmed(gpu)
+    before = gpu.log.copy()
+    a[0, 0] = NONFINITE
+    assert np.isnan(product(a, b)).all()
+    launch, *after = [x[0] for x in gpu.log[len(before) :] if x[0] != "wait"]
+    assert launch == "launch"
+    assert after == ["record", "record"]  # the scales have been read
+    a[0, 0] = 0
+    check(a, b)
+
+
+def test_a_replay_waits_for_the_one_before_on_any_stream(gpu):
+    a, b = warmed(gpu)
+    for _ in range(2):
+        stream = gpu.cupy.cuda.Stream(non_blocking=True)
+        before = len(gpu.log)
+        with stream:
+            check(a, b)
+        (wait, done, on), (launch, _, queue), (record, event, last) = gpu.log[before:]
+        assert (wait, launch, record) == ("wait", "launch", "record")
+        assert on is queue is last is stream
+        assert done is event
+
+
+# addresses ------------------------------------------------------------------------------------------
+
+
+def test_only_arrays_that_have_moved_get_their_addresses_patched(gpu):
+    a, b = warmed(gpu)
+    moves = gpu.moves
+    keep = product(a, b)
+    assert gpu.moves == moves + 2  # `out` is new: the two halves of the product
+    other = gpu.asarray(a)
+    moves = gpu.moves
+    also = product(other, b)
+    assert gpu.moves == moves + 2 + 4  # `out`, and the halves, the statistics and what A asks for
+    assert keep is not also
+
+
+def test_operands_that_are_one_array_move_together(gpu):
+    x, _ = operands(gpu, shape=(4, 4, 4))
+    assert product(x, x) is None
+    check(x, x)
+    y = gpu.asarray(x + 1)
+    y[0, 0] = 0
+    check(y, y)
+    assert gpu.captures == 1
+    z = gpu.asarray(y)
+    assert product(y, z) is None  # which is another kind of call
+
+
+def test_an_address_that_could_not_be_patched_is_patched_the_next_time(gpu):
+    a, b = warmed(gpu)
+    moved = operands(gpu, 1)
+    gpu.failing["cuGraphExecKernelNodeSetParams_v2"] = [CudaError("cuGraphExecKernelNodeSetParams_v2", 1)]
+    with pytest.raises(CudaError):
+        product(*moved)
+    check(*moved)
+    check(a, b)
+
+
+def test_other_layouts_are_other_kinds_of_call(gpu):
+    a, b = warmed(gpu)
+    assert product(gpu.asarray(np.repeat(a, 2, axis=0))[::2], b) is None
+    assert product(a[1:], b) is None
+    assert gpu.captures == 1
+
+
+# what goes wrong ------------------------------------------------------------------------------------
+
+
+def disturbed(gpu):
+    """Whatever another thread may make of a capture."""
+    cuda = gpu.cupy.cuda
+    return [
+        CudaError("cuStreamEndCapture", 901),
+        cuda.runtime.CUDARuntimeError("invalidated"),
+        cuda.driver.CUDADriverError("invalidated"),
+    ]
+
+
+@pytest.mark.parametrize("which", range(3))
+@pytest.mark.parametrize("place", ["launch", "cuStreamBeginCapture_v2", "cuGraphInstantiateWithFlags"])
+def test_a_disturbed_capture_is_tried_again_the_next_time(steps, gpu, which, place):
+    a, b = operands(gpu)
+    assert product(a, b) is None
+    error = disturbed(gpu)[which]
+    if place == "launch":
+        steps.raising = [error]
+    else:
+        gpu.failing[place] = [error]
+    assert product(a, b) is None
+    check(a, b)
+    assert gpu.called["cuGraphLaunch"] == 1
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_a_disturbed_variant_leaves_the_others_and_is_tried_again(gpu, which):
+    a, b = warmed(gpu)
+    wide = operands(gpu, 1, bits=5)
+    gpu.failing["cuStreamEndCapture"] = [disturbed(gpu)[which]]
+    assert product(*wide) is None
+    check(a, b)
+    check(*wide, 5)
+
+
+def test_nothing_is_left_of_a_capture_that_failed(steps, gpu):
+    a, b = operands(gpu)
+    assert product(a, b) is None
+    steps.raising = [RuntimeError("another error altogether")] * 2
+    with pytest.raises(RuntimeError, match="altogether"):  # while warming up
+        product(a, b)
+    original, calls = steps.split_whole, []
+
+    def second(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            original(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(captured, "split_whole", second)
+        with pytest.raises(RuntimeError, match="altogether"):  # while capturing
+            product(a, b)
+    assert all(x.capture is None for x in gpu.handles.values() if hasattr(x, "capture"))
+    assert getattr(graphs._local, "recorder", None) is None
+    assert getattr(kernels._local, "note", None) is None
+    assert cublas.capture_lock.acquire(blocking=False)
+    cublas.capture_lock.release()
+    check(a, b)
+
+
+def unfit(steps, how):
+    """Make products unfit for capture."""
+    if how == "slices":
+        steps.scheme = "slices"
+    elif how == "panels":
+        steps.panel = 2
+    elif how == "size":
+        steps.bytes = steps.gpu.memory // cache.SHARE_OF_ONE + 1
+    else:
+        steps.raising = [{"memory": MemoryError, "launches": CaptureError}[how]() for _ in range(9)]
+
+
+HOW = ["slices", "panels", "size", "memory", "launches"]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_an_unfit_product_is_never_captured_again(steps, gpu, how):
+    a, b = operands(gpu)
+    unfit(steps, how)
+    for _ in range(2):
+        assert product(a, b) is None
+    left, begun = len(steps.raising), gpu.called["cuStreamBeginCapture_v2"]
+    for _ in range(5):
+        assert product(a, b) is None
+    assert (len(steps.raising), gpu.called["cuStreamBeginCapture_v2"]) == (left, begun)
+    assert gpu.launches == 0
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_an_unfit_variant_is_never_captured_again(steps, gpu, how):
+    warmed(gpu)
+    wide = operands(gpu, 1, bits=5)
+    unfit(steps, how)
+    assert product(*wide) is None
+    left, begun = len(steps.raising), gpu.called["cuStreamBeginCapture_v2"]
+    for _ in range(5):
+        assert product(*wide) is None
+    assert (len(steps.raising), gpu.called["cuStreamBeginCapture_v2"]) == (left, begun)
+
+
+# what is kept ---------------------------------------------------------------------------------------
+
+
+def held():
+    return [x for x in cache._known.values() if isinstance(x, captured.CapturedProduct)]
+
+
+def test_graphs_beyond_the_memory_limit_are_given_up_and_never_captured_again(gpu):
+    shapes = [(4, 3, n) for n in (5, 6, 7, 8)]
+    pairs = [warmed(gpu, shape=shape) for shape in shapes]
+    sizes = [x.nbytes for x in held()]
+    assert all(sizes)
+    assert len(gpu.executables) == 4
+    cache.forget()
+    gpu.memory = cache.SHARE * (sum(sizes[2:]) + 1)
+    for a, b in pairs:
+        assert product(a, b) is None
+        check(a, b)
+        assert sum(x.nbytes for x in held()) <= cache._limit()
+    gc.collect()
+    assert len(held()) == len(gpu.executables) == 2
+    captures = gpu.captures
+    for _ in range(3):
+        for i, (a, b) in enumerate(pairs):
+            if i < 2:
+                assert product(a, b) is None
+            else:
+                check(a, b)
+    assert gpu.captures == captures
+
+
+def test_what_was_used_last_is_kept(gpu):
+    first, second = (warmed(gpu, shape=(4, 3, n)) for n in (5, 6))
+    check(*first)
+    gpu.memory = cache.SHARE * (sum(x.nbytes for x in held()) + 1)
+    warmed(gpu, shape=(4, 3, 4))
+    check(*first)
+    assert product(*second) is None
+
+
+def test_a_graph_larger_than_the_limit_is_not_kept(gpu):
+    a, b = operands(gpu)
+    gpu.memory = cache.SHARE
+    for _ in range(4):
+        assert product(a, b) is None
+    assert gpu.captures == 1
+
+
+def test_a_variant_makes_room_for_itself(gpu):
+    """A graph that a replay captures counts, too."""
+    first, second = (warmed(gpu, shape=(4, 3, n)) for n in (5, 6))
+    gpu.memory = cache.SHARE * (sum(x.nbytes for x in held()) + 1)
+    second[0][0, 0] = 2 * BITS
+    check(*second, 2)
+    assert len(held()) == 1
+    assert product(*first) is None
+    check(*second, 2)
+
+
+def test_more_kinds_of_call_than_are_known_are_forgotten_and_captured_anew(gpu, monkeypatch):
+    monkeypatch.setattr(cache, "KINDS_KNOWN", 3)
+    pairs = [warmed(gpu, shape=(4, 3, n)) for n in range(5, 10)]
+    assert len(cache._known) == len(held()) == 3
+    captures = gpu.captures
+    check(*pairs[-1])
+    assert gpu.captures == captures
+    assert product(*pairs[0]) is None
+    check(*pairs[0])
+    assert gpu.captures == captures + 1
+
+
+def test_forget_gives_everything_back(gpu):
+    warmed(gpu, bits=2)
+    warmed(gpu, shape=(2, 3, 4))
+    assert len(gpu.executables) == 3
+    cache.forget()
+    gc.collect()
+    assert not gpu.executables
+    assert not cache._known
+
+
+# prepared operands ----------------------------------------------------------------------------------
+
+
+def test_a_prepared_operand_has_graphs_of_its_own_that_go_with_it(gpu):
+    a, b = warmed(gpu)
+    fixed = Factor(a, 0, prepared=True)
+    assert product(fixed, b) is None
+    for seed in range(3):
+        check(fixed, operands(gpu, seed)[1])
+    assert (gpu.captures, len(held())) == (2, 2)
+    del fixed
+    gc.collect()
+    assert len(held()) == len(gpu.executables) == 1
+    check(a, b)
+
+
+def test_the_statistics_of_a_prepared_operand_are_not_in_its_graph(gpu):
+    a, b = operands(gpu)
+    fixed, other = Factor(a, 0, prepared=True), Factor(b, 1)
+    assert product(fixed, other) is None
+    fixed.statistics  # noqa: B018
+    check(fixed, other)
+    ((graph, _),) = gpu.executables.values()
+    assert sum(node.run is row_sums for node in graph.nodes) == 1
+    check(fixed, operands(gpu, 1)[1])
+
+
+def test_both_operands_prepared_are_forgotten_with_either(gpu):
+    a, b = operands(gpu)
+    left, right = Factor(a, 0, prepared=True), Factor(b, 1, prepared=True)
+    assert product(left, right) is None
+    check(left, right)
+    assert len(held()) == 1
+    del right
+    gc.collect()
+    assert not cache._known
+    assert product(left, Factor(b, 1)) is None
+
+
+# what is not captured at all ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("request_", [("exact", None), (40, None), ("fp64", "host")], ids=str)
+def test_uncertified_products_and_other_engines_are_launched_kernel_by_kernel(gpu, request_):
+    accuracy, engine = request_
+    a, b = operands(gpu)
+    asked = Request(accuracy, "auto", None, engine or REQUEST.engine, 1 << 30)
+    for _ in range(3):
+        assert cache.captured_product(Factor(a, 0), Factor(b, 1), asked) is None
+    assert not cache._known
+
+
+def test_arrays_of_numpy_are_not_captured(gpu):
+    x = np.ones((3, 3))
+    for _ in range(3):
+        assert product(x, x) is None
+    assert not cache._known
