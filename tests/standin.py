@@ -232,6 +232,7 @@ class Gpu:
 
     def cuEventRecordWithFlags(self, event, stream, flags):
         event = self.handles[event]
+        assert self.handles[stream].capture is not None, "the flag is for captures"
 
         def record():
             event.recorded += 1

@@ -318,7 +318,7 @@ PAIRS = HalfComplex(np.ones((2, 3, 3, 2), np.float16))
         (lambda: batched_matmul(ONES, ONES.astype(BF16)), TypeError, "one kind"),
         (lambda: batched_matmul(ONES, PAIRS), TypeError, "one kind"),
         (lambda: batched_matmul(to_complex(PAIRS), PAIRS), TypeError, "from_complex"),
-        (lambda: batched_matmul("x", ONES), TypeError, "numeric"),
+        (lambda: batched_matmul("x", ONES), TypeError, "a must be an array of numbers"),
         (lambda: batched_matmul(ONES, np.ones((3, 3, 3), np.float16)), ValueError, "batches"),
         (lambda: batched_matmul(ONES, np.ones((2, 4, 3), np.float16)), ValueError, "inner dimension"),
         (lambda: batched_matmul(ONES[0, 0], ONES), ValueError, "a must be a matrix"),

@@ -18,7 +18,7 @@ from ozaki import accurate_dgemm
 from ozaki.slices.integer import slice_system
 from tests import golden
 from tests.cases import GOLDEN, KINDS, matrices
-from tests.exact import componentwise_error, product, rounded_product
+from tests.exact import componentwise_error, nearest, product, rounded_product
 
 VARIANTS = [
     {"scheme": "residues", "word": "fp64"},
@@ -39,18 +39,16 @@ def test_exact_is_correctly_rounded(kind):
     assert same(accurate_dgemm(a, b, accuracy="exact"), rounded_product(a, b))
 
 
+SCALED_BACK = {"underflow": (520, 525), "subnormal": (1040, -3), "huge": (-1020, -4)}
+"""The powers of two that take the operands of some kinds back to where nothing underflows or overflows."""
+
+
 @pytest.mark.parametrize("shape", [(7, 68, 61), (40, 256, 30), (3, 5, 4), (20, 2, 20)], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_fp64_is_certified_and_at_least_as_accurate_as_matmul(kind, shape):
     a, b = matrices(kind, *shape, seed=7)
-    if kind in ("underflow", "subnormal", "huge"):
-        # Errors of underflow and overflow do not scale with |A||B|; the scaled problem does.
-        back = {"underflow": (520, 525), "subnormal": (1040, -3), "huge": (-1020, -4)}[kind]
-        got = accurate_dgemm(a, b)
-        a, b = np.ldexp(a, back[0]), np.ldexp(b, back[1])
-        with np.errstate(over="ignore"):
-            if kind == "huge":
-                assert same(got, np.ldexp(accurate_dgemm(a, b), -sum(back)))
+    if kind in SCALED_BACK:  # errors of underflow and overflow do not scale with |A||B|
+        a, b = (np.ldexp(x, e) for x, e in zip((a, b), SCALED_BACK[kind], strict=True))
     result = accurate_dgemm(a, b)
     bound = ozaki.plan(a, b).bound
     _, truncation = componentwise_error(result, a, b)
@@ -58,6 +56,23 @@ def test_fp64_is_certified_and_at_least_as_accurate_as_matmul(kind, shape):
     assert truncation <= bound
     assert truncation <= native
     assert bound <= 2.0**-53 * max(1, shape[1])
+
+
+@pytest.mark.parametrize("shape", [(7, 68, 61), (3, 5, 4)], ids=str)
+@pytest.mark.parametrize("kind", SCALED_BACK)
+def test_results_that_underflow_or_overflow_are_those_of_scaled_operands_rounded_once(kind, shape):
+    a, b = matrices(kind, *shape, seed=7)
+    e, f = SCALED_BACK[kind]
+    got, scaled = accurate_dgemm(a, b), accurate_dgemm(np.ldexp(a, e), np.ldexp(b, f))
+    with np.errstate(over="ignore"):
+        if kind != "underflow":
+            assert same(got, np.ldexp(scaled, -e - f))
+    # The integers are the same, so this is its one rounding: to a multiple of 2**-1074 where it is subnormal.
+    bound = Fraction(ozaki.plan(a, b).bound)
+    (whole, unit), (magnitude, _) = product(a, b), product(np.abs(a), np.abs(b))
+    for v, w, x in zip(whole.ravel(), magnitude.ravel(), got.ravel(), strict=True):
+        exact, error = Fraction(v) * Fraction(2) ** unit, bound * Fraction(w) * Fraction(2) ** unit
+        assert nearest(exact - error) <= x <= nearest(exact + error)
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: "-".join(v.values()))
@@ -77,9 +92,6 @@ def test_layouts_panels_and_threads_do_not_show(kind, monkeypatch):
         "transposed": accurate_dgemm(a.T.copy(), b.T.copy(), trans_a=True, trans_b=True),
         "reversed": accurate_dgemm(a[::-1, ::-1], b[::-1, ::-1])[::-1, ::-1],
         "strided": accurate_dgemm(np.repeat(a, 2, axis=1)[:, ::2], np.repeat(b, 3, axis=0)[::3]),
-        "row panels": np.concatenate([accurate_dgemm(a[i : i + 13], b) for i in range(0, 70, 13)])
-        if kind == "uniform"
-        else expected,
     }
     for limit in (1 << 20, 600_000):
         variants[f"workspace {limit}"] = accurate_dgemm(a, b, workspace=limit)
@@ -88,6 +100,16 @@ def test_layouts_panels_and_threads_do_not_show(kind, monkeypatch):
         assert same(np.ascontiguousarray(result), expected), name
     monkeypatch.setattr("multiword.runtime.parallel.thread_count", lambda: 1)
     assert same(accurate_dgemm(a, b), expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "accuracy"), [("uniform", "fp64"), *((k, x) for k in ("wide6", "sparse") for x in ("exact", 40))]
+)
+def test_rows_alone_have_the_bits_of_the_whole(kind, accuracy):
+    """For "fp64" only where the certificate widens no integers, here or there."""
+    a, b = matrices(kind, 70, 130, 90)
+    parts = [accurate_dgemm(a[i : i + 13], b, accuracy=accuracy) for i in range(0, 70, 13)]
+    assert same(np.concatenate(parts), accurate_dgemm(a, b, accuracy=accuracy))
 
 
 def test_powers_of_two_and_permutations_pass_through():
@@ -312,17 +334,19 @@ os._exit(int((ozaki.matmul(x, x.T) != 600).any()))
 """
     if not hasattr(os, "fork"):
         pytest.skip("no fork on this system")
-    subprocess.run(
-        [sys.executable, "-c", source], env=os.environ | {"OMP_NUM_THREADS": "2"}, timeout=60, check=True
-    )
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", source], env=environment, timeout=60, check=False)
+    assert done.returncode == 0
 
 
 def test_inputs_are_not_written_to():
     a, b = matrices("wide20", 9, 30, 8)
+    before = a.tobytes(), b.tobytes()
     a.setflags(write=False)
     b.setflags(write=False)
     accurate_dgemm(a, b)
     accurate_dgemm(a, b, accuracy="exact", scheme="slices")
+    assert (a.tobytes(), b.tobytes()) == before
 
 
 element = st.floats(allow_nan=False, allow_infinity=False, width=64) | st.sampled_from(

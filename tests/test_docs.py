@@ -56,7 +56,7 @@ def examples(path, *languages):
     return [b["code"] for b in blocks if b["info"].strip() in languages]
 
 
-def run(path, codes, name):
+def run_examples(path, codes, name):
     test = doctest.DocTestParser().get_doctest("\n".join(codes), {}, name, str(path), 0)
     said = []
     result = doctest.DocTestRunner(optionflags=FLAGS).run(test, out=said.append)
@@ -66,7 +66,7 @@ def run(path, codes, name):
 @pytest.mark.parametrize("path", [p for p in PAGES if examples(p, "python")], ids=NAMES.get)
 def test_examples_run(path):
     assert all(">>> " in code for code in examples(path, "python"))
-    run(path, examples(path, "python"), path.stem)
+    run_examples(path, examples(path, "python"), path.stem)
 
 
 def test_every_block_says_what_it_is():

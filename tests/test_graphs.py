@@ -70,10 +70,8 @@ def test_branches_run_after_what_they_come_after(gpu):
 
     def work():
         step("begin")
-        inner = side_by_side(lambda: step("a"), lambda: step("b"))
-        results.append(
-            side_by_side(lambda: side_by_side(lambda: inner, lambda: step("c")), lambda: step("d"))
-        )
+        results.append(side_by_side(lambda: step("a"), lambda: step("b")))
+        results.append(side_by_side(lambda: side_by_side(lambda: 1, lambda: step("c")), lambda: step("d")))
         step("end")
 
     graph = recorded(work)

@@ -263,10 +263,12 @@ def test_sums_of_few_float32_are_rounded_once(values):
 
 def test_inputs_are_never_written_to():
     x = np.array([[np.inf, 1e308, 1e-320], [np.nan, 1.0, 2.0]])
+    before = bits(x)
     x.flags.writeable = False
     for function in (oz.sum, oz.mean, oz.norm):
         function(x, axis=0)
     oz.dot(x, x, axis=0)
+    assert bits(x) == before
 
 
 def test_dtype_out_and_keepdims():

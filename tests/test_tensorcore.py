@@ -289,10 +289,10 @@ def test_what_float64_cannot_hold_is_refused(word):
     for bad in (np.array([[2**53 + 2**29 + 1]]), np.array([[-(2**60)]]), np.array([[2**63]], np.uint64)):
         with pytest.raises(TypeError, match="a has integers beyond 2"):
             core.gemm(bad, one, word=word)
-    for bad in (np.ones((1, 1), np.longdouble), np.ones((1, 1), complex)):
+    for bad, message in ((np.ones((1, 1), np.longdouble), "longdouble"), (np.ones((1, 1), complex), "real")):
         if bad.itemsize > 8:
-            for call in ((bad, one), (one, bad), (one, one, bad)):
-                with pytest.raises(TypeError, match="must be real, and float64 at most"):
+            for name, call in (("a", (bad, one)), ("b", (one, bad)), ("c", (one, one, bad))):
+                with pytest.raises(TypeError, match=rf"{name} .*{message}"):
                     core.gemm(*call, word=word)
 
 

@@ -9,8 +9,7 @@ import ozaki
 from ozaki.cli import info
 from tests.cases import matrices
 from tests.test_cli import run as run_command
-from tests.test_docs import NAMES, PAGES, examples
-from tests.test_docs import run as run_snippets
+from tests.test_docs import NAMES, PAGES, examples, run_examples
 from tests.test_examples import EXAMPLES, check, tutorials
 
 pytestmark = pytest.mark.gpu
@@ -28,7 +27,7 @@ def test_example_runs_with_the_same_bits(cupy, path, tmp_path):
 
 @pytest.mark.parametrize("path", [p for p in PAGES if examples(p, "{.python .gpu}")], ids=NAMES.get)
 def test_snippets_run(cupy, path):
-    run_snippets(path, examples(path, "python", "{.python .gpu}"), path.stem)
+    run_examples(path, examples(path, "python", "{.python .gpu}"), path.stem)
 
 
 def test_the_command_line_lists_the_gpu_and_multiplies_files(cupy, tmp_path):
