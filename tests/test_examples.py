@@ -16,6 +16,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
 def run(path, folder, *options):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg", "COLUMNS": "80"}
+    environment["OPENBLAS_NUM_THREADS"] = "1"  # more would only get in each other's way in small products
     if "--gpu" not in options:  # what a GPU's libraries warn of is not ours
         environment["PYTHONWARNINGS"] = "error"
     return subprocess.run(
@@ -58,6 +59,7 @@ def tutorials():
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs_and_prints_what_its_tutorial_shows(path, tmp_path):
     pytest.importorskip("matplotlib")

@@ -87,7 +87,8 @@ def test_panels_do_not_show(data, seed):
     options = {"scheme": scheme, "alpha": 2.0, "beta": -1.0, "c": c, "engine": "tensorcore"}
     options = data.draw(st.sampled_from([options, {"scheme": scheme, "engine": "tensorcore"}]))
     limit = data.draw(st.integers(450_000, 2_000_000))
-    whole, parts = matmul(a, b, **options), matmul(a, b, workspace=limit, **options)
+    with np.errstate(invalid="ignore"):  # what overflows may cancel
+        whole, parts = matmul(a, b, **options), matmul(a, b, workspace=limit, **options)
     assert np.array_equal(whole, parts, equal_nan=True)
     plan = matmul_plan(a, b, scheme=scheme, engine="tensorcore", workspace=limit)
     assert plan.workspace <= limit

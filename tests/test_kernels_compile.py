@@ -39,12 +39,14 @@ def nvrtc():
     library.nvrtcGetProgramLogSize.argtypes = [c_void_p, POINTER(c_size_t)]
     library.nvrtcGetProgramLog.argtypes = [c_void_p, c_char_p]
     library.nvrtcGetCUBINSize.argtypes = [c_void_p, POINTER(c_size_t)]
+    library.nvrtcGetPTXSize.argtypes = [c_void_p, POINTER(c_size_t)]
+    library.nvrtcGetPTX.argtypes = [c_void_p, c_char_p]
     library.nvrtcDestroyProgram.argtypes = [POINTER(c_void_p)]
     return library
 
 
-def compile_kernel(source: str, options: tuple[str, ...]) -> int:
-    """Compile to machine code and return its size in bytes."""
+def compile_kernel(source: str, options: tuple[str, ...]) -> str:
+    """Compile to machine code, and return the PTX that comes before it."""
     library, program, size = nvrtc(), c_void_p(), c_size_t()
     assert library.nvrtcCreateProgram(byref(program), source.encode(), b"kernel.cu", 0, None, None) == 0
     array = (c_char_p * len(options))(*(option.encode() for option in options))
@@ -54,19 +56,35 @@ def compile_kernel(source: str, options: tuple[str, ...]) -> int:
     library.nvrtcGetProgramLog(program, log)
     assert status == 0, log.value.decode()
     assert library.nvrtcGetCUBINSize(program, byref(size)) == 0
+    assert size.value > 0
+    library.nvrtcGetPTXSize(program, byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    library.nvrtcGetPTX(program, text)
     library.nvrtcDestroyProgram(byref(program))
-    return size.value
+    return text.value.decode()
 
 
-def compile_instance(name: str, architecture: str, constants: dict[str, int | str]) -> int:
-    options = (f"--gpu-architecture={architecture}", *OPTIONS, *definitions(constants))
+def compile_instance(name: str, architecture: str, constants: dict[str, int | str]) -> str:
+    """Compile as CuPy does, which adds an option of its own."""
+    options = (f"--gpu-architecture={architecture}", *OPTIONS, *definitions(constants), "-ftz=true")
     return compile_kernel(KERNELS[name].source, options)
+
+
+FLUSHING = re.compile(r"[\w.]+\.ftz[\w.]*")
+KEEPING = {"exact_sums", "exact_columns", "running_sums"}
+"""The kernels in which no instruction may flush float32's subnormals, though CuPy asks for it."""
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_every_instance_compiles(name):
     for constants in KERNELS[name].instances:
-        assert compile_instance(name, ARCHITECTURE, constants) > 0
+        ptx = compile_instance(name, ARCHITECTURE, constants)
+        assert name not in KEEPING or set(FLUSHING.findall(ptx)) == set()
+
+
+def test_a_kernel_that_flushes_is_noticed():
+    source = "__global__ void half(float *x) { *x *= 0.5f; }"
+    assert FLUSHING.findall(compile_kernel(source, (f"--gpu-architecture={ARCHITECTURE}", "-ftz=true")))
 
 
 @pytest.mark.slow
@@ -77,7 +95,7 @@ def test_compiles_for_other_architectures(name, architecture):
     assert "__CUDA_ARCH__" not in KERNELS[name].source
     instances = KERNELS[name].instances
     for constants in instances if len(instances) < 3 else (instances[0], instances[-1]):
-        assert compile_instance(name, architecture, constants) > 0
+        assert compile_instance(name, architecture, constants)
 
 
 def test_a_broken_kernel_is_noticed():

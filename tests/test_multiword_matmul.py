@@ -246,7 +246,7 @@ def test_infinities_and_nans_stay_in_their_rows_and_columns(engine, scheme):
     a[1, 3], a[2, 5], a[2, 6], b[7, 4], b[8, 5] = np.inf, np.inf, -np.inf, np.nan, -np.inf
     with np.errstate(invalid="ignore"):
         native = a.astype(float) @ b.astype(float)
-    result = matmul(a, b, scheme=scheme, engine=engine)
+        result = matmul(a, b, scheme=scheme, engine=engine)
     wild = ~np.isfinite(native)
     assert np.array_equal(result[wild], native[wild], equal_nan=True)
     with np.errstate(invalid="ignore"):
