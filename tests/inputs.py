@@ -112,6 +112,11 @@ GROUPS: dict[str, tuple[Function, ...]] = {
     ),
     "Sums": (
         *(Function(f"ozaki.{f.__name__}", "x", f) for f in (ozaki.sum, ozaki.mean, ozaki.norm, ozaki.cumsum)),
+        *(Function(f"ozaki.{f.__name__}", "x", f) for f in (ozaki.var, ozaki.std)),
+        *(
+            Function(f"ozaki.{f.__name__}", "x", f)
+            for f in (ozaki.nansum, ozaki.nanmean, ozaki.nanvar, ozaki.nanstd)
+        ),
         Function("ozaki.dot", "x", lambda x: ozaki.dot(x, x), takes="axes"),
         Function("ozaki.vdot", "x", lambda x: ozaki.vdot(x, x)),
         Function("ozaki.ExactSum", "array", lambda x: ozaki.ExactSum().add(x).to_bytes(), holds="real"),
@@ -345,6 +350,12 @@ WIDE_INTEGERS: dict[str, Callable[[], Any]] = {
     "ozaki.mukunoki_dgemm": lambda: ozaki.mukunoki_dgemm(*_WIDE, summation="nearsum"),
     "ozaki.sum": lambda: ozaki.sum(_WIDE[0] * [1, -1], dtype=float),
     "ozaki.mean": lambda: 2 * ozaki.mean(_WIDE[0] * [1, -1]),
+    "ozaki.nansum": lambda: ozaki.nansum(_WIDE[0] * [1, -1], dtype=float),
+    "ozaki.nanmean": lambda: 2 * ozaki.nanmean(_WIDE[0] * [1, -1]),
+    "ozaki.var": lambda: 4 * ozaki.var(_WIDE[0]),
+    "ozaki.std": lambda: 2 * ozaki.std(_WIDE[0]),
+    "ozaki.nanvar": lambda: 4 * ozaki.nanvar(_WIDE[0]),
+    "ozaki.nanstd": lambda: 2 * ozaki.nanstd(_WIDE[0]),
     "ozaki.cumsum": lambda: ozaki.cumsum((_WIDE[0] * [1, -1])[0], dtype=float)[1],
     "ozaki.dot": lambda: ozaki.dot(_WIDE[0][0], _WIDE[1][:, 0], dtype=float),
     "ozaki.vdot": lambda: ozaki.vdot(_WIDE[0], _WIDE[1], dtype=float),

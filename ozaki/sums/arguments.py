@@ -89,6 +89,18 @@ def result_dtype(
     return native(target)
 
 
+def real_result_dtype(
+    x: Array, dtype: DTypeLike | None, out: Array | None, shape: tuple[int, ...], what: str
+) -> np.dtype:
+    """As `result_dtype`, for what is real whatever x is: `what`, "a norm" for one."""
+    if np.dtype(dtype).kind == "c":  # None is float64
+        raise TypeError(f"{what} is real: dtype must be real, got {np.dtype(dtype)}")
+    target = result_dtype(x, float_type(x), dtype, out, shape)
+    if target.kind == "c":
+        raise TypeError(f"{what} is real: out must have a real dtype, got {target}")
+    return target
+
+
 def _check_out(x: Array, out: Array, shape: tuple[int, ...], target: np.dtype) -> None:
     if not is_cupy(out) and not isinstance(out, np.ndarray):
         raise TypeError(f"out must be a NumPy or CuPy array, got {type(out).__name__}")

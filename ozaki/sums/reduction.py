@@ -42,7 +42,7 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange,
     if is_cupy(summands[0].factors[0]):
         return reduction_cuda.rounded_sums(summands, reduced, digits, rounding)
     result = np.empty(summands[0].shape[reduced:], rounding.target.dtype)
-    for outputs, sums in _exact_sums(summands, reduced, digits):
+    for outputs, sums in _tiled_sums(summands, reduced, digits):
         values, start = narrow(rounding(sums), result.dtype), 0
         for output in outputs:
             part = result[cast(Any, (*output, ...))]
@@ -60,6 +60,13 @@ def accumulate(total: Superaccumulator, columns: slice, summands: Sequence[Summa
     index = np.arange(columns.start, columns.stop).reshape(summands[0].shape[reduced:])
     for output in tiling.outputs():
         total.add(_partial_sums(summands, tiling, output), index[output].reshape(-1))
+
+
+def exact_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange) -> FixedPoint:
+    """Return the sums over the first `reduced` axes, exact, on the host, for all outputs in C order."""
+    total = Superaccumulator(digits, prod(summands[0].shape[reduced:]))
+    accumulate(total, slice(0, total.flags.size), summands, reduced)
+    return total.fixed_point()
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ class Tiling:
         return np.ascontiguousarray(part.transpose(axes)).reshape(m, n).T
 
 
-def _exact_sums(
+def _tiled_sums(
     summands: Sequence[Summands], reduced: int, digits: DigitRange
 ) -> Iterator[tuple[list[Tile], FixedPoint]]:
     """Yield tiles of the outputs, and their exact sums, one tile after another."""
