@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from multiword.formats import FORMATS
 from ozaki.sums import api as oz
+from ozaki.sums import small
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.fixed_point import FixedPoint, Rounding
 from tests.exact import nearest
@@ -23,6 +24,12 @@ FORMAT |= {np.dtype(np.complex64): FORMATS["fp32"], np.dtype(np.complex128): FOR
 FLOATS = [np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
 finite = st.floats(allow_nan=False, allow_infinity=False)
 shapes = hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)
+
+
+@pytest.fixture(autouse=True)
+def blocks(monkeypatch):
+    """Few numbers, too, are summed block by block; `test_forms` compares this with the other forms."""
+    monkeypatch.setattr(small, "LARGEST", -1)
 
 
 def fractions(x) -> list[Fraction]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import inf, isqrt, ldexp
 
 import numpy as np
@@ -40,6 +41,7 @@ class DigitRange:
     digits: int
 
     @classmethod
+    @cache
     def of(cls, source: Format) -> DigitRange:
         """The range for a format.
 
@@ -61,7 +63,7 @@ class Rounding:
 
     def __call__(self, value: FixedPoint) -> np.ndarray:
         if self.root or self.divisor >= _LARGEST_DIVISOR:
-            return value.flagged([self.ratio(v, self.divisor, e) for v, e in value.integers()])
+            return flagged([self.ratio(v, self.divisor, e) for v, e in value.integers()], value.flags)
         return (value.quotient(self.divisor) if self.divisor > 1 else value).round(self.target)
 
     def ratio(self, numerator: int, denominator: int, exponent: int = 0) -> float:
@@ -120,18 +122,7 @@ class FixedPoint:
             value = self._round_pair(target)
         else:
             value = round_digits(self.digits, self.base_bits, self.exponent, target)
-        return self.flagged(value)
-
-    def flagged(self, value: ArrayLike) -> np.ndarray:
-        """Put in zeros of the right sign, Inf and NaN among the rounded values."""
-        value = np.asarray(value, np.float64)
-        if (self.flags == ORDINARY).all():
-            return value
-        flags = canonical_flags(self.flags)
-        value = np.where(flags == MINUS_ZERO, -0.0, value)
-        value = np.where(flags == PLUS_INFINITY, np.inf, value)
-        value = np.where(flags == MINUS_INFINITY, -np.inf, value)
-        return np.where(flags == NAN, np.nan, value)
+        return flagged(value, self.flags)
 
     def _round_pair(self, target: Format) -> np.ndarray:
         """As round_digits, by float64 arithmetic where it is plain that this rounds correctly.
@@ -225,6 +216,18 @@ class FixedPoint:
         sign = np.where(digits[-1] < 0, np.int64(-1), np.int64(1))
         digits *= sign
         return carry(digits, self.base_bits), sign
+
+
+def flagged(values: ArrayLike, flags: np.ndarray) -> np.ndarray:
+    """Put zeros of the right sign, Inf and NaN among rounded values."""
+    values = np.asarray(values, np.float64)
+    if (flags == ORDINARY).all():
+        return values
+    flags = canonical_flags(flags)
+    values = np.where(flags == MINUS_ZERO, -0.0, values)
+    values = np.where(flags == PLUS_INFINITY, np.inf, values)
+    values = np.where(flags == MINUS_INFINITY, -np.inf, values)
+    return np.where(flags == NAN, np.nan, values)
 
 
 def canonical_flags(flags: np.ndarray) -> np.ndarray:

@@ -31,8 +31,8 @@ from ozaki.sums.arguments import (
     reduced_shape,
     result_dtype,
 )
-from ozaki.sums.fixed_point import MINUS_INFINITY, NAN, PLUS_INFINITY, DigitRange, FixedPoint, Rounding
-from ozaki.sums.reduction import exact_sums
+from ozaki.sums.fixed_point import MINUS_INFINITY, NAN, PLUS_INFINITY, DigitRange, Rounding, flagged
+from ozaki.sums.reduction import integer_sums
 from ozaki.sums.summands import Summands, tiles
 
 _OUTPUTS = 1 << 12  # whose digits are on the host at one time
@@ -304,26 +304,25 @@ def _sums_of_squares(
 ) -> tuple[list[tuple[int, int]], np.ndarray]:
     """n·Q − |S|², n times the sums of squares about the means, as integers with exponents; where finite."""
     parts = real_parts(terms)
-    squares = _exact_sums([Summands((part, part)) for part in parts], reduced)
-    sums = [_exact_sums([Summands((part,))], reduced).integers() for part in parts]
+    squares, flags = _integer_sums([Summands((part, part)) for part in parts], reduced)
+    sums = [_integer_sums([Summands((part,))], reduced)[0] for part in parts]
     found = []
-    for n, (q, e), *parts_of_s in zip(counts, squares.integers(), *sums, strict=True):
+    for n, (q, e), *parts_of_s in zip(counts, squares, *sums, strict=True):
         unit = min(e, *(2 * f for _, f in parts_of_s))
         found.append(((n * q << (e - unit)) - sum(s * s << (2 * f - unit) for s, f in parts_of_s), unit))
-    return found, (squares.flags & _NOT_FINITE) == 0
+    return found, (flags & _NOT_FINITE) == 0
 
 
 def _quotients(terms: Array, reduced: int, counts: list[int], rounding: Rounding) -> np.ndarray:
     """The sums divided by counts, rounded; NaN for 0/0."""
-    sums = _exact_sums([Summands((terms,))], reduced)
-    pairs = zip(sums.integers(), counts, strict=True)
-    values = sums.flagged([rounding.ratio(v, n or 1, e) for (v, e), n in pairs])
-    return np.where(np.array(counts) == 0, nan, values)
+    sums, flags = _integer_sums([Summands((terms,))], reduced)
+    values = [rounding.ratio(v, n or 1, e) for (v, e), n in zip(sums, counts, strict=True)]
+    return np.where(np.array(counts) == 0, nan, flagged(values, flags))
 
 
-def _exact_sums(summands: list[Summands], reduced: int) -> FixedPoint:
+def _integer_sums(summands: list[Summands], reduced: int) -> tuple[list[tuple[int, int]], np.ndarray]:
     digits = DigitRange.of(format_of(float_type(summands[0].factors[0])))
-    return exact_sums(summands, reduced, digits)
+    return integer_sums(summands, reduced, digits)
 
 
 def _by_tiles(
