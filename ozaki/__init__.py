@@ -18,6 +18,7 @@ from ozaki.slices.mukunoki import mukunoki_dgemm, mukunoki_split, slice_count
 from ozaki.sums.api import dot, mean, norm, sum, vdot
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.statistics import nanmean, nanstd, nansum, nanvar, std, var
 from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k
 
 __all__ = [
@@ -38,15 +39,21 @@ __all__ = [
     "mean",
     "mukunoki_dgemm",
     "mukunoki_split",
+    "nanmean",
+    "nanstd",
+    "nansum",
+    "nanvar",
     "near_sum",
     "norm",
     "plan",
     "prepare",
     "slice_count",
+    "std",
     "sum",
     "sum_k",
     "two_product",
     "two_sum",
+    "var",
     "vdot",
 ]
 

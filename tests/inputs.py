@@ -113,6 +113,11 @@ GROUPS: dict[str, tuple[Function, ...]] = {
     ),
     "Sums": (
         *(Function(f"ozaki.{f.__name__}", "x", f) for f in (ozaki.sum, ozaki.mean, ozaki.norm, ozaki.cumsum)),
+        *(Function(f"ozaki.{f.__name__}", "x", f) for f in (ozaki.var, ozaki.std)),
+        *(
+            Function(f"ozaki.{f.__name__}", "x", f)
+            for f in (ozaki.nansum, ozaki.nanmean, ozaki.nanvar, ozaki.nanstd)
+        ),
         Function("ozaki.dot", "x", lambda x: ozaki.dot(x, x), takes="axes"),
         Function("ozaki.vdot", "x", lambda x: ozaki.vdot(x, x)),
         Function("ozaki.ExactSum", "array", lambda x: ozaki.ExactSum().add(x).to_bytes(), holds="real"),
@@ -350,6 +355,12 @@ WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "ozaki.slice_count": (TYPE, lambda: ozaki.slice_count(*_WIDE)),
     "ozaki.sum": (SAME, lambda: ozaki.sum(_ROW * _SIGNS, dtype=float)),
     "ozaki.mean": (SAME, lambda: 2 * ozaki.mean(_ROW * _SIGNS)),
+    "ozaki.nansum": (SAME, lambda: ozaki.nansum(_ROW * _SIGNS, dtype=float)),
+    "ozaki.nanmean": (SAME, lambda: 2 * ozaki.nanmean(_ROW * _SIGNS)),
+    "ozaki.var": (SAME, lambda: 4 * ozaki.var(_ROW)),
+    "ozaki.std": (SAME, lambda: 2 * ozaki.std(_ROW)),
+    "ozaki.nanvar": (SAME, lambda: 4 * ozaki.nanvar(_ROW)),
+    "ozaki.nanstd": (SAME, lambda: 2 * ozaki.nanstd(_ROW)),
     "ozaki.norm": (SAME, lambda: (ozaki.norm(_ROW[:1].repeat(9)) - 3 * 2.0**53) / 4),
     "ozaki.cumsum": (SAME, lambda: ozaki.cumsum(_ROW * _SIGNS, dtype=float)[1]),
     "ozaki.dot": (SAME, lambda: ozaki.dot(_ROW, _SIGNS, dtype=float)),

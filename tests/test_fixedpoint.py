@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
-from ozaki.sums.fixed_point import ORDINARY, FixedPoint
+from ozaki.sums.fixed_point import ORDINARY, FixedPoint, Rounding
 from tests.exact import nearest
 
+FP64 = FORMATS["fp64"]
 wide_integer = st.integers(-(2**61) + 1, 2**61 - 1)
 
 
@@ -66,14 +67,14 @@ def test_pairs_near_ties_take_either_road_to_the_same_bits():
 @given(st.lists(wide_integer, min_size=1, max_size=6), st.integers(1, 2**40), st.integers(-1200, 100))
 def test_quotients(digits, divisor, exponent):
     exact = value(digits, 32, exponent) / divisor
-    assert fixed(digits, 32, exponent).quotient(divisor).round()[0] == nearest(exact)
+    assert Rounding(FP64, divisor)(fixed(digits, 32, exponent))[0] == nearest(exact)
 
 
 @given(st.integers(0, 2**120), st.integers(0, 200))
 def test_square_roots_of_squares_and_their_neighbours(root, shift):
     for integer in (root * root, max(0, root * root - 1), root * root + 1):
         digits = [(integer >> (32 * i)) & 0xFFFFFFFF for i in range(8)]
-        got = fixed(digits, 32, -2 * shift).square_root().round()[0]
+        got = Rounding(FP64, root=True)(fixed(digits, 32, -2 * shift))[0]
         # RN(√v) is the float64 whose neighbouring midpoints' squares enclose v.
         v = Fraction(integer) / Fraction(4) ** shift
         up, down = math.nextafter(got, math.inf), math.nextafter(got, -math.inf)

@@ -134,6 +134,8 @@ def on_device_of_arrays(function: F) -> F:
 
     @wraps(function)
     def elsewhere(*arguments: Any, **options: Any) -> Any:
+        if "cupy" not in sys.modules:
+            return function(*arguments, **options)
         given = (x[0] if isinstance(x, list | tuple) and x else x for x in (*arguments, *options.values()))
         with device_of(next(filter(is_cupy, given), None)):
             return function(*arguments, **options)

@@ -27,8 +27,10 @@ def narrow(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     >>> narrow(np.array([2.0**-149, 1e300]), np.dtype(np.float32))
     array([1.e-45,    inf], dtype=float32)
     """
+    if x.dtype == dtype:
+        return x
     with np.errstate(over="ignore"):
-        return x.astype(dtype, copy=False)
+        return x.astype(dtype)
 
 
 def joined(parts: list[Array], dtype: np.dtype) -> Array:

@@ -5,6 +5,7 @@ floating-point summation, part I, Algorithm 3.2) and the parts are added as inte
 can be seen; what an extraction does not hold goes to a superaccumulator (Kulisch's complete register).
 
     api, cumulative, exactsum    the public functions, cumsum and ExactSum; `arguments` checks what comes in
+    statistics                   var, std, and nansum, nanmean, nanvar, nanstd
     summands                     what is added: elements or products; `summands_cuda`: as kernels read them
     reduction                    blocks, extracted and added, then rounded: `rounded_sums` and `accumulate`
                                  choose the form: NumPy's here, CUDA's in `reduction_cuda` and `reduction.cu`

@@ -18,6 +18,7 @@ from ozaki.sums.arguments import (
     float_type,
     format_of,
     numbers,
+    real_result_dtype,
     reduced_shape,
     result_dtype,
     summed_dtype,
@@ -227,11 +228,7 @@ def norm(
     x = numbers(x, "x")
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
-    if np.dtype(dtype).kind == "c":  # None is float64
-        raise TypeError(f"a norm is real: dtype must be real, got {np.dtype(dtype)}")
-    target = result_dtype(x, float_type(x), dtype, out, shape)
-    if target.kind == "c":
-        raise TypeError(f"a norm is real: out must have a real dtype, got {target}")
+    target = real_result_dtype(x, dtype, out, shape, "a norm")
     real = _as_real(x)
     axes = (*axes, x.ndim) if x.dtype.kind == "c" else axes
     return deliver(_parts([[Summands((real, real))]], axes, target, root=True)[0].reshape(shape), out)

@@ -21,8 +21,13 @@ _PARTS: dict[np.dtype, np.dtype] = {
 }
 
 
+_FLOAT64 = np.dtype(np.float64)
+
+
 def numbers(x: Any, name: str) -> Array:
     """Return x as an array of integers, booleans or numbers of a known format."""
+    if type(x) is np.ndarray and x.dtype is _FLOAT64:
+        return x  # the usual case: what follows takes microseconds
     array = as_array(x, name)
     if array.dtype.kind not in "iub":
         real_dtype(array.dtype, name)
@@ -58,12 +63,14 @@ def real_dtype(dtype: DTypeLike, name: str = "dtype") -> np.dtype:
 
 def format_of(dtype: DTypeLike) -> Format:
     """Return the format of a real dtype, or of the parts of a complex one."""
+    if dtype is _FLOAT64:
+        return FORMATS["fp64"]
     return _FORMATS[real_dtype(dtype)]
 
 
 def float_type(x: Array) -> np.dtype:
     """The real dtype that holds an array's elements, or the two parts of 64-bit integers."""
-    return np.dtype(np.float64) if x.dtype.kind in "iub" else real_dtype(x.dtype)
+    return _FLOAT64 if x.dtype is _FLOAT64 or x.dtype.kind in "iub" else real_dtype(x.dtype)
 
 
 def result_dtype(
@@ -75,6 +82,8 @@ def result_dtype(
     the same kind of array as x, of this shape and writeable; the natural dtype, or `dtype`, has to convert
     to its dtype as NumPy's "same_kind" has it, and what is not an integer is rounded to that.
     """
+    if dtype is None and out is None and natural is _FLOAT64:
+        return natural
     target = np.dtype(natural if dtype is None else dtype)
     if target.kind not in "iub" or natural.kind not in "iub":
         real_dtype(target)
@@ -87,6 +96,18 @@ def result_dtype(
         if dtype is None or (out.dtype.kind not in "iub" and target.kind not in "iub"):
             target = out.dtype
     return native(target)
+
+
+def real_result_dtype(
+    x: Array, dtype: DTypeLike | None, out: Array | None, shape: tuple[int, ...], what: str
+) -> np.dtype:
+    """As `result_dtype`, for what is real whatever x is: `what`, "a norm" for one."""
+    if np.dtype(dtype).kind == "c":  # None is float64
+        raise TypeError(f"{what} is real: dtype must be real, got {np.dtype(dtype)}")
+    target = result_dtype(x, float_type(x), dtype, out, shape)
+    if target.kind == "c":
+        raise TypeError(f"{what} is real: out must have a real dtype, got {target}")
+    return target
 
 
 def _check_out(x: Array, out: Array, shape: tuple[int, ...], target: np.dtype) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isqrt
+from functools import cache
+from math import inf, isqrt, ldexp
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from multiword.formats import FORMATS, Format
-from ozaki.rounding.digits import carry, round_digits
+from ozaki.rounding.digits import carry, last_place, round_digits
 from ozaki.rounding.error_free import two_sum
 
 PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = (np.uint8(1 << bit) for bit in range(5))
@@ -24,6 +26,7 @@ Blocks do not note every −0 or Inf beside what outweighs it; `canonical_flags`
 
 DIGIT_BITS = 32
 _LARGEST_INTEGER = 2**53
+_LARGEST_DIVISOR = 1 << 30  # of the schoolbook division
 _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 
 
@@ -38,6 +41,7 @@ class DigitRange:
     digits: int
 
     @classmethod
+    @cache
     def of(cls, source: Format) -> DigitRange:
         """The range for a format.
 
@@ -58,9 +62,37 @@ class Rounding:
     root: bool = False
 
     def __call__(self, value: FixedPoint) -> np.ndarray:
-        if self.divisor > 1:
-            value = value.quotient(self.divisor)
-        return (value.square_root() if self.root else value).round(self.target)
+        if self.root or self.divisor >= _LARGEST_DIVISOR:
+            return flagged([self.ratio(v, self.divisor, e) for v, e in value.integers()], value.flags)
+        return (value.quotient(self.divisor) if self.divisor > 1 else value).round(self.target)
+
+    def ratio(self, numerator: int, denominator: int, exponent: int = 0) -> float:
+        """RN(numerator/denominator·2**exponent), or RN of its root, for integers; denominator > 0.
+
+        The quotient keeps at least 132 bits, its root half of them; the last one says whether anything
+        was cut off, far below the place of the rounding and of its square.
+
+        >>> Rounding(FORMATS["fp64"], root=True).ratio(1, 4)
+        0.5
+        """
+        magnitude = max(numerator, 0) if self.root else abs(numerator)
+        shift = max(0, 132 + denominator.bit_length() - magnitude.bit_length())
+        shift += (exponent - shift) & 1
+        quotient, rest = divmod(magnitude << shift, denominator)
+        value, exponent = (quotient << 2) | (rest != 0), exponent - shift - 2
+        if self.root:
+            root = isqrt(value)
+            value, exponent = (root << 1) | (root * root != value), exponent // 2 - 1
+        if not value:
+            return 0.0
+        drop = max(value.bit_length() - self.target.precision, last_place(self.target) - exponent)
+        kept, cut, half = value >> drop, value & ((1 << drop) - 1), 1 << (drop - 1)
+        kept += cut > half or (cut == half and kept & 1)
+        try:
+            result = ldexp(kept, exponent + drop)
+        except OverflowError:
+            result = inf
+        return -result if numerator < 0 else result
 
 
 @dataclass(frozen=True)
@@ -90,13 +122,7 @@ class FixedPoint:
             value = self._round_pair(target)
         else:
             value = round_digits(self.digits, self.base_bits, self.exponent, target)
-        if (self.flags == ORDINARY).all():
-            return value
-        flags = canonical_flags(self.flags)
-        value = np.where(flags == MINUS_ZERO, -0.0, value)
-        value = np.where(flags == PLUS_INFINITY, np.inf, value)
-        value = np.where(flags == MINUS_INFINITY, -np.inf, value)
-        return np.where(flags == NAN, np.nan, value)
+        return flagged(value, self.flags)
 
     def _round_pair(self, target: Format) -> np.ndarray:
         """As round_digits, by float64 arithmetic where it is plain that this rounds correctly.
@@ -156,15 +182,13 @@ class FixedPoint:
         return np.stack([self.digits[0], np.zeros_like(self.digits[0]), self.digits[1]])
 
     def quotient(self, divisor: int) -> FixedPoint:
-        """Return the values divided by a positive integer, truncated so that they round as if exact.
+        """Return the values divided by a positive integer, below 2**30, to be rounded as if exact.
 
         Schoolbook division by one digit, 96 bits beyond the last; a remainder leaves its trace
         in the last bit, far below the place of any rounding.
         """
         if self.base_bits > DIGIT_BITS:
             return replace(self, digits=self._narrowed(), base_bits=self.base_bits // 2).quotient(divisor)
-        if divisor >= 1 << (62 - self.base_bits):
-            return _from_integers([_long_division(v, divisor) for v in self.integers()], self)
         magnitude, sign = self._magnitude()
         extra = -(-96 // self.base_bits)
         digits = np.concatenate([np.zeros((extra,) + magnitude.shape[1:], np.int64), magnitude])
@@ -174,13 +198,6 @@ class FixedPoint:
             digit[:] = quotient
         digits[0] |= remainder != 0
         return replace(self, digits=digits * sign, exponent=self.exponent - extra * self.base_bits)
-
-    def square_root(self) -> FixedPoint:
-        """Return the square roots of values that are not negative, truncated as in `quotient`.
-
-        What is left of a sum of squares beside Inf or NaN may be negative, and does not matter.
-        """
-        return _from_integers([_square_root((max(v, 0), e)) for v, e in self.integers()], self)
 
     def integers(self) -> list[tuple[int, int]]:
         """Return every value as a Python integer and the exponent of its unit."""
@@ -199,6 +216,18 @@ class FixedPoint:
         sign = np.where(digits[-1] < 0, np.int64(-1), np.int64(1))
         digits *= sign
         return carry(digits, self.base_bits), sign
+
+
+def flagged(values: ArrayLike, flags: np.ndarray) -> np.ndarray:
+    """Put zeros of the right sign, Inf and NaN among rounded values."""
+    values = np.asarray(values, np.float64)
+    if (flags == ORDINARY).all():
+        return values
+    flags = canonical_flags(flags)
+    values = np.where(flags == MINUS_ZERO, -0.0, values)
+    values = np.where(flags == PLUS_INFINITY, np.inf, values)
+    values = np.where(flags == MINUS_INFINITY, -np.inf, values)
+    return np.where(flags == NAN, np.nan, values)
 
 
 def canonical_flags(flags: np.ndarray) -> np.ndarray:
@@ -240,30 +269,3 @@ def scatter(digits: np.ndarray, columns: np.ndarray, integers: np.ndarray, posit
     np.add.at(flat, index, low & _DIGIT_MASK)
     np.add.at(flat, index + width, (low >> DIGIT_BITS) + (high & _DIGIT_MASK))
     np.add.at(flat, index + 2 * width, high >> DIGIT_BITS)
-
-
-def _from_integers(values: list[tuple[int, int]], like: FixedPoint) -> FixedPoint:
-    """Python integers with their exponents, in digits again."""
-    mask = (1 << DIGIT_BITS) - 1
-    count = max([1, *(-(-abs(v).bit_length() // DIGIT_BITS) for v, _ in values)])
-    digits = [[(v >> (DIGIT_BITS * place)) & mask for v, _ in values] for place in range(count)]
-    digits.append([v >> (DIGIT_BITS * count) for v, _ in values])
-    exponent = np.array([e for _, e in values], np.int64)
-    return FixedPoint(np.array(digits, np.int64).reshape(count + 1, -1), DIGIT_BITS, exponent, like.flags)
-
-
-def _long_division(value: tuple[int, int], divisor: int) -> tuple[int, int]:
-    integer, exponent = value
-    extra = divisor.bit_length() + 66
-    quotient, remainder = divmod(abs(integer) << extra, divisor)
-    quotient |= remainder != 0
-    return (-quotient if integer < 0 else quotient), exponent - extra
-
-
-def _square_root(value: tuple[int, int]) -> tuple[int, int]:
-    """An integer of at least 66 bits whose last one says that there is more."""
-    integer, exponent = value
-    shift = max(0, 132 - integer.bit_length())
-    shift += (exponent - shift) & 1
-    root = isqrt(integer << shift)
-    return (root << 1) | (root * root != integer << shift), (exponent - shift) // 2 - 1

@@ -2,8 +2,8 @@
 
 The reduced axes come first and are cut into rows, the others are columns. A block of both
 fits in cache, is summed exactly by `extraction`, and the blocks' sums are added exactly again,
-so that how an array is cut cannot be seen in the result. `reduction_cuda` and `reduction.cu` do
-the same for CuPy arrays.
+so that how an array is cut cannot be seen in the result. `small` does the same for a few numbers,
+`reduction_cuda` and `reduction.cu` for CuPy arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.error_free import product_error, product_error_in
-from ozaki.sums import reduction_cuda
+from ozaki.sums import reduction_cuda, small
 from ozaki.sums.accumulator import Superaccumulator
 from ozaki.sums.extraction import BLOCK_ROWS, PartialSums, aligned, extract, merged, workspace
 from ozaki.sums.fixed_point import ORDINARY, DigitRange, FixedPoint, Rounding, joined
@@ -41,8 +41,10 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange,
     """Return the sums of all the summands over their first `reduced` axes, rounded, in the format's dtype."""
     if is_cupy(summands[0].factors[0]):
         return reduction_cuda.rounded_sums(summands, reduced, digits, rounding)
+    if _is_small(summands) and (values := small.rounded_sums(summands, reduced, rounding)) is not None:
+        return values
     result = np.empty(summands[0].shape[reduced:], rounding.target.dtype)
-    for outputs, sums in _exact_sums(summands, reduced, digits):
+    for outputs, sums in _tiled_sums(summands, reduced, digits):
         values, start = narrow(rounding(sums), result.dtype), 0
         for output in outputs:
             part = result[cast(Any, (*output, ...))]
@@ -60,6 +62,26 @@ def accumulate(total: Superaccumulator, columns: slice, summands: Sequence[Summa
     index = np.arange(columns.start, columns.stop).reshape(summands[0].shape[reduced:])
     for output in tiling.outputs():
         total.add(_partial_sums(summands, tiling, output), index[output].reshape(-1))
+
+
+def integer_sums(
+    summands: Sequence[Summands], reduced: int, digits: DigitRange
+) -> tuple[list[tuple[int, int]], np.ndarray]:
+    """Return the exact sums over the first `reduced` axes for all outputs in C order, and their flags.
+
+    Each is an integer and the exponent of its unit.
+    """
+    outputs = prod(summands[0].shape[reduced:])
+    if _is_small(summands) and (found := small.integer_sums(summands, reduced)) is not None:
+        return found, np.full(outputs, ORDINARY)
+    total = Superaccumulator(digits, outputs)
+    accumulate(total, slice(0, outputs), summands, reduced)
+    return total.fixed_point().integers(), total.flags
+
+
+def _is_small(summands: Sequence[Summands]) -> bool:
+    """Whether sums are of so few numbers on the host that `small` is the faster form."""
+    return len(summands) * prod(summands[0].shape) <= small.LARGEST and not is_cupy(summands[0].factors[0])
 
 
 @dataclass(frozen=True)
@@ -111,7 +133,7 @@ class Tiling:
         return np.ascontiguousarray(part.transpose(axes)).reshape(m, n).T
 
 
-def _exact_sums(
+def _tiled_sums(
     summands: Sequence[Summands], reduced: int, digits: DigitRange
 ) -> Iterator[tuple[list[Tile], FixedPoint]]:
     """Yield tiles of the outputs, and their exact sums, one tile after another."""

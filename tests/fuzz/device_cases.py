@@ -25,19 +25,23 @@ def _shape(draw: Draw) -> tuple[int, ...]:
     return tuple(shape)
 
 
+REAL_RESULTS = ("norm", "var", "std", "nanvar", "nanstd")
+
+
 def reduction(name: str) -> Callable[[Draw], Call]:
-    """sum, mean, norm over any axes, into any dtype, with or without out."""
+    """A reduction over any axes, into any dtype, with or without out."""
 
     def family(draw: Draw) -> Call:
         specs = {"x": draw.spec("x", _shape(draw), (*FLOATS, *FLOATS, *INTEGERS))}
         shape, source = specs["x"].shape, specs["x"].dtype
         axis, axes = chosen_axis(draw, len(shape))
         keepdims, dtype = draw.pick("keepdims", False, True), targets(draw, source)
-        if name == "norm" and dtype is not None:
+        real = name in REAL_RESULTS
+        if real and dtype is not None:
             dtype = part_dtype(dtype)
         if draw.chance(0.2):
             result = dtype or (np.dtype(np.float64) if source.kind in "iub" else source)
-            result = part_dtype(result) if name == "norm" else result
+            result = part_dtype(result) if real else result
             specs["out"] = writable(draw, form(shape, axes, keepdims), result)
 
         def function(_: ModuleType, x: dict) -> list:
@@ -147,7 +151,7 @@ FAMILIES: dict[str, Callable[[Draw], Call]] = {
     **PRODUCTS,
     "sum": reduction("sum"),
     "mean": reduction("mean"),
-    "norm": reduction("norm"),
+    **{name: reduction(name) for name in (*REAL_RESULTS, "nansum", "nanmean")},
     "dot, vdot": dot,
     "cumsum": cumsum,
     "ExactSum": exactsum,

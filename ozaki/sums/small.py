@@ -1,0 +1,112 @@
+"""Sums of a few numbers, by `math.fsum` or in Python's integers: arrays of temporaries would cost more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import copysign, frexp, fsum, inf, ldexp, prod
+
+import numpy as np
+
+from multiword.formats import Format
+from multiword.runtime.arrays import to_float64
+from ozaki.rounding.conversion import narrow
+from ozaki.sums.fixed_point import Rounding
+from ozaki.sums.summands import Summands
+
+LARGEST = 1 << 11
+"""The most terms of all outputs together for which this pays."""
+
+Integers = list[tuple[int, int]]
+"""For each output an integer and the exponent of its unit."""
+
+
+def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
+    """Return the sums over the first `reduced` axes, rounded; None where Inf, NaN or −0 may come of them."""
+    shape = summands[0].shape[reduced:]
+    factors = summands[0].factors
+    if len(summands) == len(factors) == rounding.divisor == 1 and _is_float(factors[0]):
+        x = to_float64(factors[0])
+        rows = [x.tolist()] if x.ndim == 1 and reduced else _outputs_first(x, reduced).tolist()
+        found = [_sum(row, rounding.target) for row in rows]
+        if None not in found:
+            return narrow(np.array(found, np.float64), rounding.target.dtype).reshape(shape)
+    sums = integer_sums(summands, reduced)
+    if sums is None or not (rounding.root or all(v for v, _ in sums)):
+        return None
+    values = [rounding.ratio(v, rounding.divisor, e) for v, e in sums]
+    return narrow(np.array(values, np.float64), rounding.target.dtype).reshape(shape)
+
+
+def integer_sums(summands: Sequence[Summands], reduced: int) -> Integers | None:
+    """Return the exact sums over the first `reduced` axes, or None if there are Inf or NaN."""
+    rows: list[Integers] = [[] for _ in range(prod(summands[0].shape[reduced:]))]
+    for source in summands:
+        terms = _terms(source, reduced)
+        if terms is None:
+            return None
+        for row, more in zip(rows, terms, strict=True):
+            row += more
+    return [_total(row) for row in rows]
+
+
+def _terms(source: Summands, reduced: int) -> list[Integers] | None:
+    """The terms of each output."""
+    first, last = source.factors[0], source.factors[-1]
+    xs = _integers(_outputs_first(first, reduced))
+    if len(source.factors) == 1:
+        return xs
+    ys = xs if last is first else _integers(_outputs_first(last, reduced))
+    if xs is None or ys is None:
+        return None
+    sign = source.sign
+    return [
+        [(sign * x * y, e + f) for (x, e), (y, f) in zip(*pair, strict=True)]
+        for pair in zip(xs, ys, strict=True)
+    ]
+
+
+def _total(terms: Integers) -> tuple[int, int]:
+    """The sum of v·2**e."""
+    unit = min((e for _, e in terms), default=0)
+    return sum([v << (e - unit) for v, e in terms]), unit
+
+
+def _outputs_first(x: np.ndarray, reduced: int) -> np.ndarray:
+    """The array as (outputs, terms)."""
+    terms = prod(x.shape[:reduced])
+    return x.reshape(terms, prod(x.shape[reduced:])).T
+
+
+def _is_float(x: np.ndarray) -> bool:
+    return x.dtype.kind not in "iub"
+
+
+def _integers(x: np.ndarray) -> list[Integers] | None:
+    """The numbers of (m, n) as integers with exponents, row by row."""
+    if not _is_float(x):
+        return [[(int(v), 0) for v in row] for row in x.tolist()]
+    x = to_float64(x)
+    if not np.isfinite(x).all():
+        return None
+    fraction, exponent = np.frexp(x)
+    whole = np.ldexp(fraction, 53).astype(np.int64).tolist()
+    rows = zip(whole, (exponent - 53).tolist(), strict=True)
+    return [list(zip(values, exponents, strict=True)) for values, exponents in rows]
+
+
+def _sum(values: list[float], target: Format) -> float | None:
+    """The correctly rounded sum, to a float64 that rounds to the target as the exact sum does; or None."""
+    try:
+        total = fsum(values)
+    except (OverflowError, ValueError):  # of a part of the sum, or Inf - Inf
+        return None
+    if total == 0:
+        only_minus = values and all(v == 0 and copysign(1, v) < 0 for v in values)
+        return -0.0 if only_minus else 0.0
+    if not abs(total) < inf:
+        return None
+    if target.precision < 53:
+        midpoint = ldexp(frexp(total)[0], target.precision + 1) % 2 == 1
+        if midpoint or abs(total) < ldexp(1, target.emin):
+            return None
+    return total

@@ -1,0 +1,365 @@
+"""Variances and standard deviations, and sums, means and variances without NaN: exact, rounded once.
+
+With S = Σx and Q = Σ|x|², both exact, the sum of squares about the exact mean is (n·Q − |S|²)/n: no
+difference x − mean is ever rounded, and nothing cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import inf, isfinite, nan, prod
+from numbers import Integral, Real
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, real_parts
+from ozaki.rounding.conversion import joined, narrow
+from ozaki.sums.api import mean
+from ozaki.sums.api import sum as _sum
+from ozaki.sums.arguments import (
+    Axis,
+    axes_of,
+    deliver,
+    float_type,
+    format_of,
+    numbers,
+    real_dtype,
+    real_result_dtype,
+    reduced_shape,
+    result_dtype,
+)
+from ozaki.sums.fixed_point import MINUS_INFINITY, NAN, PLUS_INFINITY, DigitRange, Rounding, flagged
+from ozaki.sums.reduction import integer_sums
+from ozaki.sums.summands import Summands, tiles
+
+_OUTPUTS = 1 << 12  # whose digits are on the host at one time
+_NOT_FINITE = PLUS_INFINITY | MINUS_INFINITY | NAN
+
+
+@on_device_of_arrays
+def var(
+    x: Array,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+) -> Any:
+    """Return the variance over axes, correctly rounded: the exact one, about the exact mean, rounded once.
+
+    Parameters
+    ----------
+    x : array, NumPy or CuPy; dtypes as in `sum`. Of complex numbers it is the mean of |x − mean|².
+    axis, out, keepdims : as in `sum`.
+    dtype : dtype of the result, which is real; default that of x or of its parts, float64 for integers
+        and booleans.
+    ddof : the sum of squares is divided by n − ddof.
+
+    Returns
+    -------
+    (n·Σ|x|² − |Σx|²)/(n·(n − ddof)) rounded to nearest, ties to even. NaN where an element is Inf or
+    NaN, and for the variance of nothing. Where n ≤ ddof, as `numpy.var`: Inf, or NaN if all elements
+    are equal.
+
+    Raises
+    ------
+    TypeError, ValueError : as `sum`; TypeError for a complex dtype or out, or a ddof that is no number.
+
+    References
+    ----------
+    As `sum`: Rump, Ogita and Oishi; Kulisch. Chan, Golub and LeVeque, Algorithms for computing the sample
+    variance (the formula, which only rounding makes a bad one).
+
+    >>> float(var(np.array([1e16, 1e16 + 2, 1e16 + 4]), ddof=1))
+    4.0
+    """
+    return _deviation(x, axis, dtype, out, ddof, keepdims, False)
+
+
+@on_device_of_arrays
+def std(
+    x: Array,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+) -> Any:
+    """Return the standard deviation over axes, correctly rounded: the root of the exact variance.
+
+    Parameters
+    ----------
+    x, axis, dtype, out, ddof, keepdims : as in `var`.
+
+    Returns
+    -------
+    The square root of the exact variance, rounded once: squares neither overflow nor underflow.
+
+    Raises
+    ------
+    TypeError, ValueError : as `var`.
+
+    References
+    ----------
+    As `var`: Rump, Ogita and Oishi; Kulisch; Chan, Golub and LeVeque.
+
+    >>> float(std(np.array([-3e200, 3e200])))
+    3e+200
+    """
+    return _deviation(x, axis, dtype, out, ddof, keepdims, True)
+
+
+@on_device_of_arrays
+def nansum(
+    x: Array,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+) -> Any:
+    """Return the sum over axes of what is not NaN, correctly rounded: NaN counts as 0.
+
+    Parameters
+    ----------
+    x, axis, dtype, out, keepdims : as in `sum`. Where x has NaN, a copy without is summed, as in
+        `numpy.nansum`; a complex number is NaN if a part of it is.
+
+    Returns
+    -------
+    As `sum`; 0 where all elements are NaN.
+
+    Raises
+    ------
+    TypeError, ValueError : as `sum`.
+
+    References
+    ----------
+    As `sum`: Rump, Ogita and Oishi; Kulisch.
+
+    >>> float(nansum(np.array([1e100, np.nan, 1.0, -1e100])))
+    1.0
+    """
+    x = numbers(x, "x")
+    return _sum(_without_nan(x, x.ndim)[0] if _has_nan(x) else x, axis, dtype, out, keepdims)
+
+
+@on_device_of_arrays
+def nanmean(
+    x: Array,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+) -> Any:
+    """Return the mean over axes of what is not NaN, correctly rounded.
+
+    Parameters
+    ----------
+    x, axis, dtype, out, keepdims : as in `mean`; NaN as in `nansum`.
+
+    Returns
+    -------
+    As `mean`, of the elements that are not NaN; NaN where all are.
+
+    Raises
+    ------
+    TypeError, ValueError : as `sum`.
+
+    References
+    ----------
+    As `sum`: Rump, Ogita and Oishi; Kulisch.
+
+    >>> nanmean(np.array([[1.0, np.nan], [2.0, 4.0]]), axis=1)
+    array([1., 3.])
+    """
+    x = numbers(x, "x")
+    if not _has_nan(x):
+        return mean(x, axis, dtype, out, keepdims)
+    axes = axes_of(axis, x.ndim)
+    shape = reduced_shape(x.shape, axes, keepdims)
+    target = result_dtype(x, x.dtype, dtype, out, shape)
+    rounding = Rounding(format_of(target))
+
+    def means(terms: Array, reduced: int) -> np.ndarray:
+        terms, counts = _without_nan(terms, reduced)
+        parts = [_quotients(part, reduced, counts, rounding) for part in real_parts(terms)]
+        return joined([narrow(part, real_dtype(target)) for part in parts], target)
+
+    return deliver(_by_tiles(x, axes, target, means).reshape(shape), out)
+
+
+@on_device_of_arrays
+def nanvar(
+    x: Array,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+) -> Any:
+    """Return the variance over axes of what is not NaN, correctly rounded.
+
+    Parameters
+    ----------
+    x, axis, dtype, out, ddof, keepdims : as in `var`; NaN as in `nansum`.
+
+    Returns
+    -------
+    As `var`, of the n elements that are not NaN; NaN where n ≤ ddof, as `numpy.nanvar`.
+
+    Raises
+    ------
+    TypeError, ValueError : as `var`.
+
+    References
+    ----------
+    As `var`: Rump, Ogita and Oishi; Kulisch; Chan, Golub and LeVeque.
+
+    >>> float(nanvar(np.array([1e16, np.nan, 1e16 + 4])))
+    4.0
+    """
+    return _deviation(x, axis, dtype, out, ddof, keepdims, False, skip_nan=True)
+
+
+@on_device_of_arrays
+def nanstd(
+    x: Array,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+) -> Any:
+    """Return the standard deviation over axes of what is not NaN, correctly rounded.
+
+    Parameters
+    ----------
+    x, axis, dtype, out, ddof, keepdims : as in `var`; NaN as in `nansum`.
+
+    Returns
+    -------
+    The square root of the exact variance of `nanvar`, rounded once.
+
+    Raises
+    ------
+    TypeError, ValueError : as `var`.
+
+    References
+    ----------
+    As `var`: Rump, Ogita and Oishi; Kulisch; Chan, Golub and LeVeque.
+
+    >>> float(nanstd(np.array([1.0, np.nan, 3.0])))
+    1.0
+    """
+    return _deviation(x, axis, dtype, out, ddof, keepdims, True, skip_nan=True)
+
+
+def _deviation(
+    x: Array,
+    axis: Axis,
+    dtype: DTypeLike | None,
+    out: Array | None,
+    ddof: float,
+    keepdims: bool,
+    root: bool,
+    skip_nan: bool = False,
+) -> Any:
+    """The variances, or their roots."""
+    x = numbers(x, "x")
+    axes = axes_of(axis, x.ndim)
+    shape = reduced_shape(x.shape, axes, keepdims)
+    target = real_result_dtype(x, dtype, out, shape, "a standard deviation" if root else "a variance")
+    rounding, offset = Rounding(format_of(target), root=root), _exact(ddof)
+
+    def deviations(terms: Array, reduced: int) -> np.ndarray:
+        counts = [prod(terms.shape[:reduced])] * prod(terms.shape[reduced:])
+        if skip_nan:
+            terms, counts = _without_nan(terms, reduced)
+        squares, defined = _sums_of_squares(terms, reduced, counts)
+        values = [
+            _variance(square, e, n, n - offset, rounding, skip_nan) if ok else nan
+            for (square, e), n, ok in zip(squares, counts, defined, strict=True)
+        ]
+        return narrow(np.array(values, np.float64), target)
+
+    return deliver(_by_tiles(x, axes, target, deviations).reshape(shape), out)
+
+
+def _variance(
+    square: int, exponent: int, n: int, divisor: Fraction, rounding: Rounding, skip_nan: bool
+) -> float:
+    """square·2**exponent/(n·divisor), or its root, rounded."""
+    if n == 0:
+        return nan
+    if divisor <= 0:
+        return inf if square and not skip_nan else nan
+    return rounding.ratio(square * divisor.denominator, n * divisor.numerator, exponent)
+
+
+def _sums_of_squares(
+    terms: Array, reduced: int, counts: list[int]
+) -> tuple[list[tuple[int, int]], np.ndarray]:
+    """n·Q − |S|², n times the sums of squares about the means, as integers with exponents; where finite."""
+    parts = real_parts(terms)
+    squares, flags = _integer_sums([Summands((part, part)) for part in parts], reduced)
+    sums = [_integer_sums([Summands((part,))], reduced)[0] for part in parts]
+    found = []
+    for n, (q, e), *parts_of_s in zip(counts, squares, *sums, strict=True):
+        unit = min(e, *(2 * f for _, f in parts_of_s))
+        found.append(((n * q << (e - unit)) - sum(s * s << (2 * f - unit) for s, f in parts_of_s), unit))
+    return found, (flags & _NOT_FINITE) == 0
+
+
+def _quotients(terms: Array, reduced: int, counts: list[int], rounding: Rounding) -> np.ndarray:
+    """The sums divided by counts, rounded; NaN for 0/0."""
+    sums, flags = _integer_sums([Summands((terms,))], reduced)
+    values = [rounding.ratio(v, n or 1, e) for (v, e), n in zip(sums, counts, strict=True)]
+    return np.where(np.array(counts) == 0, nan, flagged(values, flags))
+
+
+def _integer_sums(summands: list[Summands], reduced: int) -> tuple[list[tuple[int, int]], np.ndarray]:
+    digits = DigitRange.of(format_of(float_type(summands[0].factors[0])))
+    return integer_sums(summands, reduced, digits)
+
+
+def _by_tiles(
+    x: Array, axes: tuple[int, ...], dtype: np.dtype, values: Callable[[Array, int], np.ndarray]
+) -> Array:
+    """Compute `values` of tiles of the outputs, whose reduced axes come first; in the order of the others."""
+    kept = tuple(a for a in range(x.ndim) if a not in axes)
+    moved, result = x.transpose(axes + kept), np.empty([x.shape[a] for a in kept], dtype)
+    for output in tiles(result.shape, _OUTPUTS):
+        part = result[cast(Any, (*output, ...))]
+        terms = moved[((slice(None),) * len(axes) + output + (...,))]
+        part[...] = values(terms, len(axes)).reshape(part.shape)
+    return namespace(x).asarray(result)
+
+
+def _is_nan(x: Array) -> Array:
+    if x.dtype.name == "bfloat16":
+        return (x.view(np.uint16) & 0x7FFF) > 0x7F80
+    return namespace(x).isnan(x)
+
+
+def _has_nan(x: Array) -> bool:
+    return x.dtype.kind not in "iub" and bool(_is_nan(x).any())
+
+
+def _without_nan(x: Array, reduced: int) -> tuple[Array, list[int]]:
+    """The array with 0 for NaN, and how many of each output's numbers are left."""
+    n, outputs = prod(x.shape[:reduced]), prod(x.shape[reduced:])
+    if x.dtype.kind in "iub":
+        return x, [n] * outputs
+    missing = _is_nan(x)
+    zeros = (x.view(np.uint16), np.uint16(0)) if x.dtype.name == "bfloat16" else (x, x.dtype.type(0))
+    left = n - missing.sum(axis=tuple(range(reduced))).reshape(-1)
+    return namespace(x).where(missing, zeros[1], zeros[0]).view(x.dtype), left.tolist()
+
+
+def _exact(ddof: Any) -> Fraction:
+    if not isinstance(ddof, Real) or not isfinite(ddof):
+        raise TypeError(f"ddof must be a finite number, got {ddof!r}")
+    return Fraction(int(ddof) if isinstance(ddof, Integral) else float(ddof))

@@ -1,0 +1,120 @@
+"""The forms of a reduction give the same bits: for a few numbers, block by block, compiled."""
+
+import math
+import warnings
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ozaki
+from multiword.formats import FORMATS
+from ozaki.sums import small
+from tests.exact import nearest
+
+DTYPES = [np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
+DTYPES += [np.dtype(d) for d in (np.complex64, np.complex128, np.int8, np.int64, np.uint64, bool)]
+FUNCTIONS = {
+    name: getattr(ozaki, name)
+    for name in ("sum", "mean", "norm", "var", "std", "nansum", "nanmean", "nanvar", "nanstd")
+}
+FUNCTIONS["dot"] = lambda x, **options: ozaki.dot(x, x[::-1].copy(), **options)
+FUNCTIONS["vdot"] = lambda x, axis: ozaki.vdot(x, x[::-1].copy())
+KINDS = ("normal", "wide", "whole range", "subnormal", "cancelling", "ties", "zeros", "special", "huge")
+
+
+def drawn(seed: int, kind: str, shape, dtype, order: str) -> np.ndarray:
+    """Numbers of a kind, in a layout."""
+    rng = np.random.default_rng(seed)
+    if dtype.kind in "iub":
+        bits = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
+        x = np.ascontiguousarray(bits % 2 if dtype.kind == "b" else bits).view(dtype)[..., 0]
+    else:
+        x = parts(rng, kind, shape)
+        if dtype.kind == "c":
+            x = x + 1j * parts(rng, kind, shape)
+        with np.errstate(all="ignore"):
+            x = x.astype(dtype)
+    if order == "F":
+        return np.asfortranarray(x)
+    if order == "strided":
+        wide = np.zeros((*shape[:-1], 2 * shape[-1]), dtype)
+        wide[..., ::2] = x
+        return wide[..., ::2]
+    return x[::-1].copy()[::-1] if order == "reversed" else x
+
+
+def parts(rng, kind: str, shape) -> np.ndarray:
+    x = rng.standard_normal(shape)
+    if kind == "wide":
+        return np.ldexp(x, rng.integers(-60, 60, shape))
+    if kind == "whole range":
+        return np.ldexp(x, rng.integers(-1080, 1020, shape))
+    if kind == "subnormal":
+        return np.ldexp(x, -rng.integers(1000, 1075, shape))
+    if kind == "huge":
+        return np.ldexp(x, 1020)
+    if kind == "cancelling":
+        return np.where(rng.integers(0, 2, shape) > 0, 1, -1) * rng.integers(0, 3, shape) / 4
+    if kind == "ties":
+        return rng.choice([1.0, -1.0, 2.0**-53, 2.0**-24, 2.0**-11, 2.0**-8, 2.0**-106], shape)
+    if kind == "zeros":
+        return rng.choice([0.0, -0.0], shape, p=[0.02, 0.98])
+    if kind == "special":
+        return np.where(rng.random(shape) < 0.02, rng.choice([np.inf, -np.inf, np.nan, 0], shape), x)
+    return x
+
+
+def bits(x) -> bytes:
+    return np.ascontiguousarray(x).tobytes()
+
+
+def call(name, x, axis):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return bits(FUNCTIONS[name](x, axis=axis))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(KINDS),
+    st.lists(st.integers(0, 9), min_size=1, max_size=3),
+    st.sampled_from(DTYPES),
+    st.sampled_from(["C", "F", "strided", "reversed"]),
+    st.data(),
+)
+def test_few_numbers(monkeypatch, seed, kind, shape, dtype, order, data):
+    x = drawn(seed, kind, shape, dtype, order)
+    axis = data.draw(st.sampled_from([None, *range(len(shape))]))
+    for name in FUNCTIONS:
+        axis = -1 if name == "dot" and axis is None else axis
+        with monkeypatch.context() as patch:
+            few = call(name, x, axis)
+            patch.setattr(small, "LARGEST", -1)
+            assert few == call(name, x, axis), name
+
+
+@pytest.mark.parametrize("name", ["fp64", "fp32", "fp16", "bf16"])
+def test_fsum_is_not_rounded_twice(name):
+    """A sum next to a midpoint of the narrow format, nearer than float64 tells."""
+    fmt = FORMATS[name]
+    ulp = 2.0 ** (1 - fmt.precision)
+    for scale in (1.0, 2.0**-100 if fmt.emin < -100 else 2.0**-10, 2.0**fmt.emin):
+        for tail in (0, 2.0**-90, -(2.0**-90)):
+            for one in (1.0, 1 + ulp, 2 - ulp):
+                x = np.array([one, ulp / 2, tail]) * scale
+                exact = sum(map(Fraction, x.tolist()))
+                assert float(ozaki.sum(x, dtype=fmt.dtype)) == nearest(exact, fmt)
+                assert float(ozaki.sum(-x, dtype=fmt.dtype)) == -nearest(exact, fmt)
+
+
+def test_fsum_overflows_between():
+    x = np.array([1e308, 1e308, -1e308, -1e308, 1.0])
+    with pytest.raises(OverflowError):
+        math.fsum(x)
+    assert ozaki.sum(x) == 1
+    assert ozaki.sum(np.array([1e308] * 2)) == np.inf
