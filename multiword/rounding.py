@@ -83,7 +83,7 @@ def widened(x: Array, name: str) -> Array:
             f"{name} has integers beyond 2**53, which float64 does not hold: "
             f"convert it with astype('float64')"
         )
-    return to_float64(x.astype(np.float32) if x.dtype.name == "bfloat16" else x)
+    return to_float64(x)
 
 
 def _hardware(x: Array, fmt: Format) -> Array | None:

@@ -269,7 +269,8 @@ def matmul(
     ----------
     a, b : (..., m, k) and (..., k, n) arrays whose leading axes broadcast, or vectors, as for
         `numpy.matmul`. Each matrix of a stack is a product of its own, with the bits that it has
-        alone; small ones are computed together, unless one of them needs wider integers.
+        alone; small ones are computed together: on a CPU those that need equal widths, on a GPU all,
+        unless one of them needs wider integers.
     accuracy : as in `accurate_dgemm`; by default that of the result's precision.
     scheme, engine, workspace : as in `accurate_dgemm`.
 

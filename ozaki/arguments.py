@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import Engine, get_engine
-from multiword.runtime.arrays import Array, as_array, check_same_device, namespace
+from multiword.runtime.arrays import Array, as_array, check_same_device, conjugated, converted, namespace
 from multiword.runtime.memory import default_workspace
 from ozaki.factor import Factor
 from ozaki.operand import SIDES, Operand
@@ -41,22 +41,23 @@ def exactly(name: str, x: Array, dtype: Any) -> Array:
         raise TypeError(f"{name} must be real for a result of {dtype}, got dtype {x.dtype}")
     if x.dtype == dtype:
         return x
+    real = np.finfo(dtype)  # of its parts
     with np.errstate(over="ignore", invalid="ignore"):
-        converted = x.astype(dtype)
-        back = converted.real.astype(x.dtype) if x.dtype.kind in "iu" else x
-    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
-        beyond = converted.real >= 2.0 ** (63 + (x.dtype.kind == "u"))  # what comes back is not to be trusted
-        if bool((beyond | (back != x)).any()):
-            digits = np.finfo(dtype).nmant + 1
+        result = converted(x, dtype)
+        back = result.real.astype(x.dtype) if x.dtype.kind in "iu" else x
+    if x.dtype.kind in "iu":
+        bits = 8 * x.dtype.itemsize
+        beyond = result.real >= 2.0 ** (bits - (x.dtype.kind == "i"))  # which comes back as anything
+        if bits > real.nmant and bool((beyond | (back != x)).any()):
             raise TypeError(
-                f"{name} has integers that {dtype} cannot hold exactly (beyond 2**{digits}); "
+                f"{name} has integers that {dtype} cannot hold exactly (beyond 2**{real.nmant + 1}); "
                 f"{name}.astype(np.{dtype}) rounds them, if that is what you want"
             )
-    elif dtype.itemsize < x.dtype.itemsize and x.size:
-        lost = xp.isfinite(x) & ~xp.isfinite(converted)
+    elif x.dtype.kind in "fc" and real.bits < np.finfo(x.dtype).bits:
+        lost = xp.isfinite(x) & ~xp.isfinite(result)
         if bool(lost.any()):
             raise ValueError(f"{name} has numbers out of the range of {dtype}")
-    return converted
+    return result
 
 
 def as_matrix(name: str, x: Array, dtype: Any, trans: bool | str) -> Array:
@@ -67,7 +68,7 @@ def as_matrix(name: str, x: Array, dtype: Any, trans: bool | str) -> Array:
         raise ValueError(f"transposing {name} must be False, True or 'C', got {trans!r}")
     x = exactly(name, x, dtype)
     x = x.T if trans else x
-    return x.conj() if trans == "C" else x
+    return conjugated(x) if trans == "C" and x.dtype.kind == "c" else x
 
 
 def factors_of(

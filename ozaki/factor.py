@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, real_parts, to_float64
 from ozaki.execution.order import StreamOrder
@@ -117,6 +119,17 @@ class Factor:
         other = Factor(self.matrix, self.side, stack=self.stack)
         if self.prepared:
             other.__dict__.update(self.__dict__, _widened=dict(self._widened))
+        return other
+
+    def part(self, matrices: Any) -> Factor:
+        """Some matrices of a stack, by rising indices, with the statistics that are known."""
+        if len(matrices) == self.stack:
+            return self
+        rows = np.arange(self.rows).reshape(self.stack, -1)[matrices].ravel()
+        matrix = self.matrix[rows] if self.side == 0 else self.matrix.T[rows].T
+        other = Factor(matrix, self.side, stack=len(matrices))
+        if "statistics" in self.__dict__:
+            other.statistics = self.statistics[rows]
         return other
 
     def forget_split(self) -> None:

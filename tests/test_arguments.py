@@ -46,6 +46,10 @@ def test_integers_that_float64_holds_are_exact(xp, dtype):
 def test_numbers_out_of_single_precisions_range(xp):
     with pytest.raises(ValueError, match="a has numbers out of the range of float32"):
         ozaki.accurate_sgemm(xp.asarray([[1e39]]), xp.ones((1, 1)))
+    with pytest.raises(ValueError, match="b has numbers out of the range of complex64"):
+        ozaki.accurate_cgemm(xp.ones((1, 1)), xp.asarray([[-1e39]]))
+    with pytest.raises(TypeError, match=r"a has integers that float32 cannot hold.*2\*\*24"):
+        ozaki.accurate_sgemm(xp.asarray([[2**24 + 1]], np.int32), xp.ones((1, 1)))
     found = ozaki.accurate_sgemm(xp.asarray([[np.inf, 1e-50]]), xp.ones((2, 1)))
     assert float(found[0, 0]) == np.inf
 
@@ -117,3 +121,16 @@ def test_integers_and_floats_of_all_sizes_multiply_as_they_are():
         a, b = (rng.integers(0, 2 if dtype is bool else 100, s).astype(dtype) for s in ((4, 9), (9, 3)))
         expected = rounded_product(a.astype(float), b.astype(float))
         assert same(ozaki.matmul(a, b).astype(np.float64), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex64"])
+def test_subnormal_numbers_of_any_dtype_count(xp, dtype):
+    a = np.array([[1e-40, -3e-41]], np.float32)
+    b = np.array([[1e30], [2e30]])
+    expected = rounded_product(a.astype(float), b)
+    for x in (a, a.astype(np.complex64)):
+        found = ozaki.accurate_zgemm(xp.asarray(x), xp.asarray(b.astype(dtype)), accuracy="exact")
+        assert (
+            complex(found[0, 0]) == rounded_product(a.astype(float), b.astype(dtype).real.astype(float))[0, 0]
+        )
+    assert expected[0, 0] > 0

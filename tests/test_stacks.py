@@ -5,7 +5,8 @@ import pytest
 
 import ozaki
 from ozaki import api
-from ozaki.execution import stacks
+from ozaki.execution import groups, stacks
+from ozaki.pipeline import execute
 from tests.cases import matrices
 from tests.test_dgemm import same
 
@@ -76,7 +77,7 @@ def test_other_accuracies(xp, together, dtype, accuracy):
 def test_one_product_that_may_ask_for_more(xp, together, odd):
     a, b = stack(["uniform", odd, "uniform"], (7, 68, 61), "float64")
     check(xp, a, b, ozaki.accurate_dgemm)
-    assert together == [odd == "cancelling"]
+    assert together == [xp is np or odd == "cancelling"]
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -85,15 +86,70 @@ def test_infinities_and_nans_stay_in_their_product(xp, together, accuracy):
     a, b = stack(["uniform"] * 4, (7, 68, 61), "float64")
     a[1, 2, 3], b[2, 5, 6] = np.inf, np.nan
     check(xp, a, b, ozaki.accurate_dgemm, accuracy=accuracy)
-    assert together == [False]
+    assert together == [xp is np]
+
+
+MIXED = [
+    "uniform",
+    "wide6",
+    "sparse",
+    "wide20",
+    "graded",
+    "zeros",
+    "uniform",
+    "rows",
+    "wide6",
+    "infinite",
+    "nan",
+]
+
+
+def mixed_stack(shape, dtype):
+    """Products of many widths, and with zeros, Inf and NaN."""
+    a, b = stack(
+        ["uniform" if kind in ("zeros", "infinite", "nan") else kind for kind in MIXED], shape, dtype
+    )
+    a[MIXED.index("zeros")] = 0
+    a[MIXED.index("infinite"), 1, 2] = np.inf
+    b[MIXED.index("nan"), 3, :2] = np.nan
+    return a, b
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("accuracy", ["fp64", "fp32", "exact", 40])
+@pytest.mark.parametrize("shape", [(5, 6, 3), (7, 68, 61), (1, 40, 1)], ids=str)
+@pytest.mark.parametrize("dtype", FACES)
+def test_stacks_of_many_widths(together, dtype, shape, accuracy):
+    with np.errstate(over="ignore"):
+        a, b = mixed_stack((max(2, shape[0]), *shape[1:]), dtype)
+    check(np, a, b, FACES[dtype], accuracy=accuracy)
+    assert together == [True]
+
+
+def test_products_that_need_equal_widths_are_computed_together(monkeypatch, together):
+    a, b = mixed_stack((7, 68, 61), "float64")
+    runs = []
+    monkeypatch.setattr(groups, "execute", lambda *given: runs.append(given[1].stack) or execute(*given))
+    for copies in (1, 10):
+        check(np, np.concatenate([a] * copies), np.concatenate([b] * copies), ozaki.accurate_dgemm)
+    # One run for each width, however many products.
+    assert runs[len(runs) // 2 :] == [10 * products for products in runs[: len(runs) // 2]]
+    assert len(runs) // 2 < len(MIXED)
+
+
+def test_stacks_with_a_long_inner_dimension(together):
+    a, b = stack(["uniform", "wide20", "wide6"], (3, 2500, 4), "float64")
+    check(np, a, b, ozaki.accurate_dgemm)
+    check(np, a, b, ozaki.accurate_dgemm, workspace=300_000)
+    assert together == [True] * 2
 
 
 def test_parts_of_a_stack_within_the_workspace(xp, together):
     a, b = stack(["uniform"] * 9, (16, 40, 16), "float64")
-    # The last is too little for a product whose k is not cut; of int8 words, it is not.
-    for workspace, at_once in ((1 << 20, True), (1 << 17, True), (50_000, xp is not np)):
+    # The last is too little for a whole product of fp64 words.
+    for workspace in (1 << 20, 1 << 17, 50_000):
         check(xp, a, b, ozaki.accurate_dgemm, workspace=workspace)
-        assert together.pop() == at_once
+        assert together.pop()
 
 
 def test_broadcast_and_strided_stacks(xp, together):

@@ -8,7 +8,16 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
+from multiword.rounding import round_to
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    namespace,
+    on_device_of_arrays,
+    to_float32,
+    to_float64,
+)
 
 HALF_WORDS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 """The formats that batches are stored in."""
@@ -113,26 +122,7 @@ def from_complex(z: Array, word: str = "fp16") -> HalfComplex:
     if word not in ("fp16", "bf16"):
         raise ValueError(f"word must be 'fp16' or 'bf16', got {word!r}")
     z = as_array(z, "z")
-    half = HALF_WORDS[word == "bf16"]
-    return from_planes(_rounded(z.real, half), _rounded(z.imag, half))
-
-
-def _rounded(x: Array, half: np.dtype) -> Array:
-    """Round real numbers to `half` once.
-
-    Conversions from float64 may pass through float32 and round twice, so they are made to:
-    rounding to odd there keeps what the second rounding needs to know.
-    """
-    xp = namespace(x)
-    with np.errstate(over="ignore"):
-        x = x if x.dtype.kind == "f" else x.astype(np.float64)
-        if x.dtype.itemsize <= 4:
-            return x.astype(half)
-        nearest = x.astype(np.float32)
-        inexact = xp.isfinite(nearest) & (nearest != x)
-        away = inexact & (xp.abs(nearest) > xp.abs(x))
-        bits = nearest.view(np.uint32) - away.astype(np.uint32)
-        return (bits | inexact.astype(np.uint32)).view(np.float32).astype(half)
+    return from_planes(round_to(z.real, word), round_to(z.imag, word))
 
 
 @on_device_of_arrays
@@ -157,7 +147,7 @@ def to_complex(z: HalfComplex) -> Array:
     if not isinstance(z, HalfComplex):
         raise TypeError(f"z must be a HalfComplex, got {type(z).__name__}")
     xp = namespace(z.pairs)
-    return xp.ascontiguousarray(z.pairs.astype(np.float32)).view(np.complex64)[..., 0]
+    return xp.ascontiguousarray(to_float32(to_float64(z.pairs))).view(np.complex64)[..., 0]
 
 
 @on_device_of_arrays

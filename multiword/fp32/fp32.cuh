@@ -8,18 +8,6 @@ struct Vector { double total; float norm1, norm2, centre; int shift, bad, unused
 enum { UNCENTRED, BITS, HIGHEST, LOWEST, BAD, SMALL, DEFICIT, TOP, LOW, SPREAD };
 enum { SIDE = 16, FAILED = 32, GROUPS = 34, COUNTERS };
 
-__device__ __forceinline__ float add32(float a, float b) {
-    float r; asm("add.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
-}
-__device__ __forceinline__ float sub32(float a, float b) {
-    float r; asm("sub.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
-}
-__device__ __forceinline__ float mul32(float a, float b) {
-    float r; asm("mul.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
-}
-__device__ __forceinline__ float fma32(float a, float b, float c) {
-    float r; asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(a), "f"(b), "f"(c)); return r;
-}
 __device__ __forceinline__ float power32(int e) { return __uint_as_float((u32)(e + 127) << 23); }
 __device__ __forceinline__ u32 magnitude(float a) { return __float_as_uint(a) & 0x7FFFFFFFu; }
 __device__ __forceinline__ int exponent(u32 bits) {

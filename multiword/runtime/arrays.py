@@ -167,6 +167,36 @@ def to_float32(x: Array) -> Array:
         return x.astype(np.float32)
 
 
+def converted(x: Array, dtype: Any) -> Array:
+    """`x` in another dtype, real or complex, rounded where it must be; subnormals are kept on a GPU, too.
+
+    >>> converted(np.array([1, 2]), np.complex64)
+    array([1.+0.j, 2.+0.j], dtype=complex64)
+    """
+    dtype = np.dtype(dtype)
+    if not is_cupy(x) or x.dtype == dtype or x.dtype.kind in "iub":
+        return x.astype(dtype, copy=False)
+    out = namespace(x).zeros(x.shape, dtype)
+    for target, part in zip(real_parts(out), real_parts(x), strict=False):
+        wide = to_float64(part)
+        target[...] = to_float32(wide) if target.dtype == np.float32 else wide
+    return out
+
+
+def conjugated(x: Array) -> Array:
+    """The complex conjugate of a complex array; subnormals are kept on a GPU, too.
+
+    >>> conjugated(np.array([1 + 2j]))
+    array([1.-2.j])
+    """
+    if not is_cupy(x):
+        return x.conj()
+    out = namespace(x).ascontiguousarray(x).copy()
+    word = np.dtype(f"u{out.real.itemsize}")
+    out.view(word).reshape(*out.shape, 2)[..., 1] ^= word.type(1 << (8 * word.itemsize - 1))
+    return out
+
+
 @cache
 def _conversion(source: str, target: str, instruction: str, out: str, into: str) -> Any:
     code = f'asm("{instruction} %0, %1;" : "={out}"(y) : "{into}"(x))'

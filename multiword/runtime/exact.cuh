@@ -1,4 +1,4 @@
-// Conversions between fp32 and fp64, and powers of two. CuPy compiles with -ftz=true, after all other
+// Conversions between fp32 and fp64, fp32 arithmetic, and powers of two. CuPy compiles with -ftz=true, after all other
 // options: plain fp32 arithmetic and conversions then take subnormal numbers as zero. What is written in
 // PTX without .ftz, as here, keeps them.
 __device__ __forceinline__ double widened(float x) {
@@ -11,4 +11,16 @@ __device__ __forceinline__ float narrowed(double x) {
 // 2^e, for the exponents of normal numbers.
 __device__ __forceinline__ double power_of_two(int e) {
     return __longlong_as_double((long long)(e + 1023) << 52);
+}
+__device__ __forceinline__ float add32(float a, float b) {
+    float r; asm("add.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
+}
+__device__ __forceinline__ float sub32(float a, float b) {
+    float r; asm("sub.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
+}
+__device__ __forceinline__ float mul32(float a, float b) {
+    float r; asm("mul.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
+}
+__device__ __forceinline__ float fma32(float a, float b, float c) {
+    float r; asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(a), "f"(b), "f"(c)); return r;
 }

@@ -1,3 +1,5 @@
+#include "multiword/runtime/exact.cuh"
+
 typedef unsigned long long u64;
 typedef long long i64;
 #define THREADS 256
@@ -11,16 +13,7 @@ typedef long long i64;
 #define ROWS (ALONG_K ? ALONG_ROWS : LANES)
 #define DEPTH (THREADS * RUN / ROWS)
 
-/* CuPy compiles with flushing to zero, which would lose the subnormals of fp32: these do not. */
-__device__ double exactly(double x) { return x; }
-__device__ double exactly(float x) {
-    double y;
-    asm("cvt.f64.f32 %0, %1;" : "=d"(y) : "f"(x));
-    return y;
-}
-
 /* Multiply by 2^shift exactly, in two factors: one alone could overflow for subnormal rows. */
-__device__ double power_of_two(int e) { return __longlong_as_double((i64)(e + 1023) << 52); }
 struct Scale {
     double first, second;
     __device__ Scale(int s) : first(power_of_two(s >> 1)), second(power_of_two(s - (s >> 1))) {}
@@ -85,7 +78,7 @@ struct alignas(16) Staged {
     }
     __device__ void fill(const Tile &at, const StridedParts &x) {
         at.read(x, [&](int part, int j, REAL y) {
-            number[part][at.local_row][place_of(at.local_column + j * STRIDE)] = exactly(y);
+            number[part][at.local_row][place_of(at.local_column + j * STRIDE)] = widened(y);
         });
         __syncthreads();
     }

@@ -44,6 +44,9 @@ threshold, the lowest one all of it."""
 
 _SUMS = 2 * (OCTAVES - 2) // 10 + 1
 
+_PRODUCTS_AT_ONCE = 64
+"""Products of a stack whose counts are compared together, in the cache."""
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -91,8 +94,8 @@ class RowBounds:
     truncation_scale: Array
     scale_offset: Array
 
-    def __getitem__(self, rows: slice) -> RowBounds:
-        """Some of the rows."""
+    def __getitem__(self, rows: Any) -> RowBounds:
+        """Some of the rows, by a slice or by indices in an array of any shape."""
         return RowBounds(
             self.total[rows],
             self.largest_exponent[rows],
@@ -127,33 +130,57 @@ def compute_bounds(
 def _bounds_host(
     statistics: tuple[RowStatistics, RowStatistics], scales: tuple[np.ndarray, np.ndarray], limit: NormLimit
 ) -> PendingBounds:
-    length = statistics[0].length
-    of_operands = [_operand_host(x, s, limit.bits // 2) for x, s in zip(statistics, scales, strict=True)]
-    totals, squares, (left, right), rows = zip(*of_operands, strict=True)
-    nonfinite = any((x.exponent == NONFINITE).any() for x in statistics)
-    bounds = Bounds(nonfinite, totals, squares, _octave_sums(left, right, length), length)
+    (bounds,), rows = _bounds_of_stack(statistics, scales, limit, 1)
     return PendingBounds(rows, lambda: bounds)
 
 
+def bounds_of_stack(
+    statistics: tuple[RowStatistics, RowStatistics],
+    scales: tuple[np.ndarray, np.ndarray],
+    limits: Format,
+    stack: int,
+) -> tuple[list[Bounds], tuple[RowBounds, RowBounds]]:
+    """On the host, the bounds of every product of a stack, and those of all rows, one below the other."""
+    return _bounds_of_stack(statistics, scales, norm_limit(limits, statistics[0].length), stack)
+
+
+def _bounds_of_stack(
+    statistics: tuple[RowStatistics, RowStatistics],
+    scales: tuple[np.ndarray, np.ndarray],
+    limit: NormLimit,
+    stack: int,
+) -> tuple[list[Bounds], tuple[RowBounds, RowBounds]]:
+    length = statistics[0].length
+    of_operands = [
+        _operand_host(x, s, limit.bits // 2, stack) for x, s in zip(statistics, scales, strict=True)
+    ]
+    totals, squares, counts, rows = zip(*of_operands, strict=True)
+    markers = [(x.exponent == NONFINITE).reshape(stack, -1).any(axis=1) for x in statistics]
+    nonfinite = (markers[0] | markers[1]).tolist()
+    sums = _octave_sums(counts[0], counts[1], length)
+    found = zip(nonfinite, zip(*totals, strict=True), zip(*squares, strict=True), sums, strict=True)
+    return [Bounds(*x, length) for x in found], rows
+
+
 def _operand_host(
-    statistics: RowStatistics, scale: np.ndarray, top: int
-) -> tuple[float, float, np.ndarray, RowBounds]:
-    """Upper bounds of Σ|a'| and of log2 Σa'² for all rows, counts that all reach, and the rows' bounds."""
-    summed, count, length = statistics.finite_nonzero, len(scale), statistics.length
-    rows = RowBounds(np.zeros(count), np.zeros(count, np.int32), scale.copy(), np.zeros(count, np.int32))
-    if not summed.any():
-        return 0.0, 0.0, np.full(OCTAVES, length), rows
-    scale = scale[summed]
-    exponent = statistics.exponent[summed] + scale  # of the largest integer of each row
-    total = np.ldexp(statistics.total[summed].astype(np.float64), exponent - BITS)
-    log2_square = max(0.0, (np.log2(statistics.square[summed]) + 2.0 * (exponent - BITS)).max())
-    at_least = _at_least(exponent, statistics.counts[:, summed], top)
+    statistics: RowStatistics, scale: np.ndarray, top: int, stack: int
+) -> tuple[list[float], list[float], np.ndarray, RowBounds]:
+    """For each matrix of a stack: upper bounds of Σ|a'| and of log2 Σa'², counts that all its rows reach.
+
+    And the rows' bounds.
+    """
+    summed, length = statistics.finite_nonzero, statistics.length
+    # Of the largest integer of each row; rows that do not count get what changes no bound.
+    exponent = np.where(summed, statistics.exponent + scale, 0).astype(np.int32)
+    total = np.ldexp(statistics.total.astype(np.float64), exponent - BITS)
+    log2_square = np.where(summed, np.log2(np.maximum(statistics.square, 1)) + 2.0 * (exponent - BITS), 0.0)
+    at_least = _at_least(exponent, statistics.counts, top)
     wanted = np.minimum(math.isqrt(length), np.maximum(1, (at_least[-1] + 1) // 2))
     octave = top - (at_least >= wanted).argmax(axis=0)  # they reach 2**octave
-    offset = octave - (LARGEST.bit_length() - 1)
-    rows.total[summed], rows.largest_exponent[summed] = total, exponent
-    rows.truncation_scale[summed], rows.scale_offset[summed] = scale - offset, offset
-    return float(total.max()), float(log2_square), at_least.min(axis=1), rows
+    offset = np.where(summed, octave - (LARGEST.bit_length() - 1), 0).astype(np.int32)
+    of_all = np.where(summed, at_least, length).reshape(OCTAVES, stack, -1).min(axis=2)
+    largest = (np.maximum(x.reshape(stack, -1).max(axis=1), 0.0).tolist() for x in (total, log2_square))
+    return *largest, of_all.T, RowBounds(total, exponent, scale - offset, offset)
 
 
 def _at_least(exponent: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:
@@ -165,12 +192,18 @@ def _at_least(exponent: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:
     return np.where(octave >= 0, found, 0)
 
 
-def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> list[float]:
-    """`Bounds.sums` from the counts."""
-    overlap = np.maximum(np.add.outer(a, b) - length, 0).ravel()
-    terms = np.bincount(np.add.outer(_OFFSETS, _OFFSETS).ravel(), overlap, 10 * _SUMS)
-    # Fewer than 2**11 counts below 2**32, times ten powers of two: a float64 holds each sum.
-    return (terms * 2.0 ** -np.arange(10 * _SUMS)).reshape(_SUMS, 10).sum(axis=1).tolist()
+def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> list[list[float]]:
+    """`Bounds.sums` of each product from the (s, OCTAVES) counts."""
+    places, size = np.add.outer(_OFFSETS, _OFFSETS).ravel(), 10 * _SUMS
+    sums: list[list[float]] = []
+    for i in range(0, len(a), _PRODUCTS_AT_ONCE):
+        left, right = (x[i : i + _PRODUCTS_AT_ONCE] for x in (a, b))
+        overlap = np.maximum(left[:, :, None] + right[:, None, :] - length, 0).ravel()
+        of_products = (size * np.arange(len(left))[:, None] + places).ravel()
+        terms = np.bincount(of_products, overlap, size * len(left)).reshape(-1, size)
+        # Fewer than 2**11 counts below 2**32, times ten powers of two: a float64 holds each sum.
+        sums += (terms * 2.0 ** -np.arange(size)).reshape(-1, _SUMS, 10).sum(axis=2).tolist()
+    return sums
 
 
 class ScaledRows(Struct):

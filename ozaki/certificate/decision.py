@@ -86,15 +86,37 @@ def certify(
     bounds: Bounds, target: Format, pairwise_bound: Callable[[tuple[int, ...]], PairwiseBound]
 ) -> Certificate:
     """The certificate of both bounds; pairwise_bound(levels) is called where the first is not enough."""
-    first = certify_by_counting(bounds, target)
-    if first.bits <= WIDENED_BY_COUNTING:
-        return first
-    limit = norm_limit(target, bounds.length)
+    (certificate,) = certify_each([bounds], target, lambda levels, _: [pairwise_bound(levels)])
+    return certificate
+
+
+def certify_each(
+    bounds: list[Bounds],
+    target: Format,
+    pairwise_bounds: Callable[[tuple[int, ...], list[int]], list[PairwiseBound]],
+) -> list[Certificate]:
+    """The certificates of several products of one inner dimension.
+
+    pairwise_bounds(levels, products) is called for those for which the counting bound is not enough.
+    """
+    certificates = [certify_by_counting(x, target) for x in bounds]
+    unsure = [i for i, x in enumerate(certificates) if x.bits > WIDENED_BY_COUNTING]
+    first = {i: certificates[i] for i in unsure}
     for levels in (ONE_LEVEL, SEVERAL_LEVELS):
-        error, ratio = pairwise_bound(levels)
-        bits = _widening(ratio / target.unit_roundoff, limit)
-        if min(bits, first.bits) <= WIDENED_IN_ALL:
+        if not unsure:
             break
+        for i, found in zip(unsure, pairwise_bounds(levels, unsure), strict=True):
+            certificates[i] = _certify_pairwise(first[i], found, levels, bounds[i].length, target)
+        unsure = [i for i in unsure if certificates[i].bits > WIDENED_IN_ALL]
+    return certificates
+
+
+def _certify_pairwise(
+    first: Certificate, found: PairwiseBound, levels: tuple[int, ...], length: int, target: Format
+) -> Certificate:
+    """The better one of a counting certificate and of what a pairwise bound certifies."""
+    error, ratio = found
+    bits = _widening(ratio / target.unit_roundoff, norm_limit(target, length))
     if first.bits < bits:  # few numbers that are much larger than the others
         return replace(first, levels=levels)
     return Certificate(bits, math.ldexp(error, -bits) if math.isfinite(error) else 0.0, levels)

@@ -40,7 +40,8 @@ class Magnitudes:
     """Products of magnitudes at some levels, as `in_panels` computes them; the scales are truncation scales.
 
     Words are (levels, parts, r', k') arrays. Products are (parts, levels, m', n'): the real part of AB
-    sums the products of like parts, the imaginary part those of unlike ones.
+    sums the products of like parts, the imaginary part those of unlike ones. Of a stack, both have an axis
+    more before the last two.
     """
 
     name = "magnitudes"
@@ -62,8 +63,8 @@ class Magnitudes:
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
         """The products, added to those of other parts of the inner dimension."""
-        count, parts, m, _ = a.shape
-        out = empty_beside(a, (parts, count, m, b.shape[2]), get_product(self.word).result)
+        count, parts, *rows, _ = a.shape
+        out = empty_beside(a, (parts, count, *rows, b.shape[-2]), get_product(self.word).result)
         for component, level, part in product(range(parts), range(count), range(parts)):
             left, right = a[level, part], b[level, (part + component) % parts]
             engine.multiply(self.word, left, right, out=out[component, level], beta=float(part > 0))

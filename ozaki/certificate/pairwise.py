@@ -75,30 +75,38 @@ def _raise_host(
     length: int,
     largest: np.ndarray,
 ) -> None:
-    """Raise `largest` to what these pairs show.
-
-        T = (Σ|a'| + Σ|b'|)/2 + terms/4
-
-    with sums over the terms of the pair where those are counted.
-    """
+    """Raise `largest` to what these pairs show."""
     a, b = rows
     step = max(1, PAIRS_AT_ONCE // len(b.total))
     for i in range(0, len(a.total), step):
         part = slice(i, min(i + step, len(a.total)))
-        of_a, of_b, terms = a.total[part, None], b.total[None], np.float64(length)
-        real = (of_a > 0) & (of_b > 0)
         for component in y:
-            sums = component[:, part, : len(b.total)].astype(np.float64, copy=False)
-            if levels[-1] == NONZERO:
-                terms, sums = sums[-1] / LARGEST**2, sums[:-1]
-                of_a = np.minimum(a.total[part, None], np.ldexp(terms, a.largest_exponent[part, None]))
-                of_b = np.minimum(b.total[None], np.ldexp(terms, b.largest_exponent))
-            lower = np.max([s * 4.0**-d for s, d in zip(sums, levels, strict=False)], axis=0)
-            lower = np.ldexp(lower * SLACK, a.scale_offset[part, None] + b.scale_offset)
-            truncation = (of_a + of_b) / 2 + terms / 4
-            relative = np.where(real & (terms > 0), truncation / lower, 0.0)
-            largest[0] = max(largest[0], relative.max())
-            largest[1] = max(largest[1], (relative / tolerance(np.maximum(terms, 1.0))).max())
+            for j, x in enumerate(compare_pairs(component[:, part], a[part], b, levels, length)):
+                largest[j] = max(largest[j], x.max())
+
+
+def compare_pairs(
+    y: np.ndarray, a: RowBounds, b: RowBounds, levels: tuple[int, ...], length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The T / |A||B| of all pairs of a product, or of those of a stack, and its ratio to the tolerance.
+
+        T = (Σ|a'| + Σ|b'|)/2 + terms/4
+
+    with sums over the terms of the pair where those are counted. `y` is (levels, m, n), bounds of rows are
+    (m,) and (n,); of a stack, (levels, s, m, n), (s, m) and (s, n).
+    """
+    of_a, of_b, terms = a.total[..., None], b.total[..., None, :], np.float64(length)
+    real = (of_a > 0) & (of_b > 0)
+    sums = y[..., : b.total.shape[-1]].astype(np.float64, copy=False)
+    if levels[-1] == NONZERO:
+        terms, sums = sums[-1] / LARGEST**2, sums[:-1]
+        of_a = np.minimum(of_a, np.ldexp(terms, a.largest_exponent[..., None]))
+        of_b = np.minimum(of_b, np.ldexp(terms, b.largest_exponent[..., None, :]))
+    lower = np.max([s * 4.0**-d for s, d in zip(sums, levels, strict=False)], axis=0)
+    lower = np.ldexp(lower * SLACK, a.scale_offset[..., None] + b.scale_offset[..., None, :])
+    truncation = (of_a + of_b) / 2 + terms / 4
+    relative = np.where(real & (terms > 0), truncation / lower, 0.0)
+    return relative, relative / tolerance(np.maximum(terms, 1.0))
 
 
 class Products(Struct):

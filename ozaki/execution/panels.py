@@ -73,7 +73,8 @@ def in_panels(
     """
     m, k, n = a.rows, a.k, b.rows
     # A stack is one panel: its products are independent, and it was made to fit.
-    panels = choose_panels(scheme, (m, k, n), workspace) if a.stack == 1 else Panels(m, k, n, workspace)
+    whole = Panels(m, min(k, scheme.k_block), n, workspace)
+    panels = choose_panels(scheme, (m, k, n), workspace) if a.stack == 1 else whole
     for j in range(0, n, panels.columns):
         columns = slice(j, j + panels.columns)
         right = None  # B's panel is split once if all of k fits

@@ -2,7 +2,8 @@
 
 The rows of all left matrices lie one below the other, and the columns of all right ones side by side. A row's
 integers depend on that row alone, so they are those of the single products, as long as no product
-asks for wider ones: what holds for all rows and all columns of a stack holds for those of each product.
+asks for wider ones. On a CPU those that do are grouped (`ozaki.execution.groups`); on a GPU one of them
+has all computed one by one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, device_of, is_cupy, namespace
 from multiword.runtime.memory import padded
 from ozaki.certificate.decision import certify_by_counting
+from ozaki.execution.groups import grouped_products
 from ozaki.execution.panels import whole_bytes
 from ozaki.factor import Factor
 from ozaki.pipeline import Request, ScaledProduct, bounds, execute, norm_scaled, scale
@@ -32,18 +34,20 @@ COLUMNS = 4
 def stacked_products(left: Array, right: Array, dtype: Any, request: Request) -> Array | None:
     """Return the (..., m, n) products of (..., m, k) and (..., k, n) stacks of one shape, in a dtype.
 
-    None if they are computed one by one: they are large or few, or in slices, or there is an Inf or NaN,
-    or one of the products may need wider integers than the others.
+    None if they are computed one by one: they are large or few, or in slices, or, on a GPU, there is an Inf
+    or NaN, or one of the products may need wider integers than the others.
     """
     (*batch, m, k), n = left.shape, right.shape[-1]
-    if math.prod(batch) < (FEW if is_cupy(left) else 2) or not 0 < m * n * k <= SMALL:
+    on_device = is_cupy(left)
+    if math.prod(batch) < (FEW if on_device else 2) or not 0 < m * n * k <= SMALL:
         return None
-    xp, width = namespace(left), padded(n, COLUMNS)
+    xp, width = namespace(left), padded(n, COLUMNS if on_device else 1)
     columns = xp.zeros((*batch, width, k), dtype)
     columns[..., :n, :] = right.swapaxes(-1, -2)
     rows = xp.ascontiguousarray(left, dtype).reshape(-1, m, k)
     with device_of(left), np.errstate(all="ignore"):
-        out = _together(rows, columns.reshape(-1, width, k), request)
+        compute = _together if on_device else grouped_products
+        out = compute(rows, columns.reshape(-1, width, k), request)
     return None if out is None else out[..., :n].reshape(*batch, m, n)
 
 

@@ -1,3 +1,4 @@
+#include "multiword/runtime/exact.cuh"
 #include "ozaki/rounding/digits.cuh"
 
 /* Table: 1/p and -p for every modulus, then the digits of every P/p, then those of -P. Up to a
@@ -19,13 +20,8 @@ __device__ double from_product(int x) {
     return __hiloint2double(0x43300000, x ^ 0x80000000) - 4503601774854144.0;
 }
 
-/* Conversions that do not flush subnormals to zero, as those of CuPy's options would. */
 template <class T> __device__ T rounded_to(double x) { return x; }
-template <> __device__ float rounded_to<float>(double x) {
-    float y;
-    asm("cvt.rn.f32.f64 %0, %1;" : "=f"(y) : "d"(x));
-    return y;
-}
+template <> __device__ float rounded_to<float>(double x) { return narrowed(x); }
 struct alignas(VECTOR * PARTS * sizeof(REAL) < 16 ? VECTOR * PARTS * sizeof(REAL) : 16) Reals {
     REAL number[VECTOR * PARTS];
 };

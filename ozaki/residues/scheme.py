@@ -60,10 +60,11 @@ class Residues:
         Residues are associative: those of earlier blocks of k are added modulo the moduli, in any order.
         """
         if self.specification.stack > 1:
-            return self._multiply_stack(a, b, engine)
-        out = empty_beside(a, (*a.shape[:3], b.shape[2]), get_product(self.word).result)
-        for component, left, right in zip(out, a, b, strict=True):
-            engine.multiply(self.word, left, right, out=component)
+            out = self._multiply_stack(a, b, engine)
+        else:
+            out = empty_beside(a, (*a.shape[:3], b.shape[2]), get_product(self.word).result)
+            for component, left, right in zip(out, a, b, strict=True):
+                engine.multiply(self.word, left, right, out=component)
         if earlier is None:
             return out
         _add_residues(earlier, out, self.system)

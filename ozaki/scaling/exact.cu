@@ -9,7 +9,7 @@ last_places(StridedParts x, int *lowest) {
     __syncthreads();
     int place = NOTHING;
     at.read(x, [&](int, int j, REAL y) {
-        const double z = exactly(y);
+        const double z = widened(y);
         const int high = __double2hiint(z) & 0x7fffffff, low = __double2loint(z), exponent = high >> 20;
         const int leading = (high & 0xfffff) | (exponent ? 1 << 20 : 0);
         const int zeros_below = low ? __ffs(low) - 1 : 31 + __ffs(leading);

@@ -32,8 +32,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) largest_exponents(Strid
     const Tile at(x.rows, x.columns);
     unsigned high = 0, low = 0;
     at.read(x, [&](int, int, REAL y) {
-        high = max(high, __double2hiint(fabs(exactly(y))));
-        low = max(low, __double2loint(exactly(y)));
+        high = max(high, __double2hiint(fabs(widened(y))));
+        low = max(low, __double2loint(widened(y)));
     });
     const int e = tile_exponent(at, high, low);
     if (at.local_column == 0 && at.row() < x.rows) atomicMax(&out.exponent[at.row()], e);
@@ -90,10 +90,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) row_sums(StridedParts x
     const int row = at.row();
     unsigned highs[PARTS][RUN], high = 0, low = 0;
     at.read(x, [&](int part, int j, REAL y) {
-        highs[part][j] = __double2hiint(fabs(exactly(y)));
+        highs[part][j] = __double2hiint(fabs(widened(y)));
         if (WHOLE) {
             high = max(high, highs[part][j]);
-            low = max(low, __double2loint(exactly(y)));
+            low = max(low, __double2loint(widened(y)));
         }
     });
     const int e = WHOLE ? tile_exponent(at, high, low) : row < x.rows ? out.exponent[row] : ZERO;
@@ -103,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) row_sums(StridedParts x
     const int lift = summed && e < -900 ? 200 : 0;
     if (lift)
         at.read(x, [&](int part, int j, REAL y) {
-            highs[part][j] = __double2hiint(fabs(exactly(y)) * power_of_two(lift));
+            highs[part][j] = __double2hiint(fabs(widened(y)) * power_of_two(lift));
         });
     Sums sums;
 #pragma unroll

@@ -56,6 +56,11 @@ class RowStatistics:
     counts: Array
     length: int
 
+    def __getitem__(self, rows: Any) -> RowStatistics:
+        """Those of some of the rows."""
+        sums = self.exponent[rows], self.total[rows], self.square[rows], self.counts[:, rows]
+        return RowStatistics(*sums, self.length)
+
     @property
     def finite_nonzero(self) -> Array:
         """Which rows have a nonzero number and none that is Inf or NaN."""

@@ -116,7 +116,7 @@ def mean(
     count = prod(x.shape[a] for a in axes)
     if not count:
         nothing = complex(np.nan, np.nan) if x.dtype.kind == "c" else np.nan
-        return deliver(namespace(x).full(shape, nothing, target), out)
+        return deliver(namespace(x).asarray(np.full(shape, nothing, target)), out)
     return deliver(_reduced(x, axes, target, divisor=count).reshape(shape), out)
 
 

@@ -13,17 +13,21 @@ import multiprocessing
 import os
 import sys
 import time
+import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
+import ozaki
 from tests.fuzz.arrays import LAYOUTS, fetched, place, values
 from tests.fuzz.campaign import Tally, one_case, reproducer, seed_of
 from tests.fuzz.device_cases import FAMILIES
 from tests.fuzz.device_products import LONGEST, SWEEPS, Call
 from tests.fuzz.draw import Draw, Mismatch, check_one_nan, check_same
+
+warnings.filterwarnings("ignore", category=ozaki.CostWarning)  # the data are hard on purpose
 
 COMMAND = "tests.fuzz.devices"
 REPEATS = 3
@@ -98,6 +102,8 @@ def compare(call: Call, draw: Draw, device: Device) -> None:
 def judge_one(call: Call, host: dict, cpu: tuple, gpu: tuple, note: str) -> None:
     (expected, refused), (got, error) = cpu, gpu
     kinds = [None if e is None else e.split(":")[0] for e in (refused, error)]
+    if "WorkspaceTooSmall" in kinds:
+        return  # how much the smallest panel takes depends on the engine's words
     if kinds[0] != kinds[1]:
         raise Mismatch(
             f"{kinds[1] or 'no error'} instead of {kinds[0] or 'a result'}", f"{note}: {error or refused}"

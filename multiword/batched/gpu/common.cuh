@@ -16,6 +16,7 @@
    Half-complex operands are real ones of twice the inner size: A's pairs are inner indices
    as they lie, and an entry of B is expanded in registers into its 2×2 block, (re, −im) for the
    even column and (im, re) for the odd one, which is one exclusive-or and one rotation. */
+#include "multiword/runtime/exact.cuh"
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef long long i64;
@@ -238,9 +239,9 @@ struct Parameters {
 
 __device__ __forceinline__ void times(float& re, float& im, float sre, float sim, bool full) {
     if (full) {
-        const float x = sre * re - sim * im;
-        im = sre * im + sim * re; re = x;
-    } else { re *= sre; im *= sre; }
+        const float x = sub32(mul32(sre, re), mul32(sim, im));
+        im = add32(mul32(sre, im), mul32(sim, re)); re = x;
+    } else { re = mul32(re, sre); im = mul32(im, sre); }
 }
 
 // OWN entries of C, or zeros. They are asked for before any result is stored: C may be the result,
@@ -280,7 +281,7 @@ __device__ __forceinline__ void emit(Entry* out, const Old& old, float (&v)[4], 
         if (BETA) {
             float re = old.at(i), im = old.at(i + 1);
             times(re, im, s.bre, s.bim, BETA == 2);
-            v[i] += re; v[i + 1] += im;
+            v[i] = add32(v[i], re); v[i + 1] = add32(v[i + 1], im);
         }
     }
     const u32 x = narrow(v[0], v[1]), y = narrow(v[2], v[3]);

@@ -115,7 +115,7 @@ __device__ __forceinline__ float value(Part x) { return widen(x); }
 typedef float Part;
 __device__ __forceinline__ Part part(u16 x) { return widen(x); }
 __device__ __forceinline__ Part opposite(Part x) { return -x; }
-__device__ __forceinline__ Part add_product(Part x, Part y, Part z) { return __fmaf_rn(x, y, z); }
+__device__ __forceinline__ Part add_product(Part x, Part y, Part z) { return fma32(x, y, z); }
 __device__ __forceinline__ float value(Part x) { return x; }
 #endif
 
