@@ -160,8 +160,8 @@ class Gpu:
         monkeypatch.setattr(graphs, "routine", self.routine)
 
     def handle(self, thing: object) -> int:
-        """A number that stands for a thing."""
-        self.handles[number := len(self.handles) + 1] = thing
+        """A number that stands for a thing, and for no stream of a real GPU."""
+        self.handles[number := len(self.handles) + (1 << 56)] = thing
         return number
 
     def current_stream(self) -> Stream:
@@ -271,7 +271,7 @@ class Gpu:
             done.add(node)
 
     def cuGraphExecDestroy(self, executable):
-        del self.executables[executable.value]
+        self.executables.pop(executable.value, None)  # graphs of a real GPU may be collected meanwhile
 
     def cuGraphDestroy(self, graph):
         self.handles[graph.value] = None
