@@ -95,7 +95,7 @@ def _integers(x: np.ndarray) -> list[Integers] | None:
 
 
 def _sum(values: list[float], target: Format) -> float | None:
-    """The correctly rounded sum, to a float64 that rounds to the target as the exact sum does; or None."""
+    """The sum, correctly rounded to the target, as a float64; or None."""
     try:
         total = fsum(values)
     except (OverflowError, ValueError):  # of a part of the sum, or Inf - Inf
@@ -109,4 +109,7 @@ def _sum(values: list[float], target: Format) -> float | None:
         midpoint = ldexp(frexp(total)[0], target.precision + 1) % 2 == 1
         if midpoint or abs(total) < ldexp(1, target.emin):
             return None
+        # As the exact sum rounds; conversions to bfloat16 would go by way of float32, and round twice.
+        significand, exponent = frexp(total)
+        total = ldexp(round(ldexp(significand, target.precision)), exponent - target.precision)
     return total
