@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.formats import FORMATS
 from tests.exact import nearest
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -309,3 +310,16 @@ def test_fingerprints_of_ordinary_arrays_stay():
 def test_fingerprints_of_longdouble_are_refused():
     with pytest.raises(TypeError, match="longdouble"):
         ozaki.fingerprint(np.ones(2, np.longdouble))
+
+
+@pytest.mark.parametrize("name", ["bf16", "fp16", "fp32"])
+def test_short_sums_are_rounded_once(name):
+    """Not by way of float32: 1 + 2**-8 + 2**-40 is next to a tie of bfloat16, and no tie."""
+    rng, fmt = np.random.default_rng(4), FORMATS[name]
+    ulp = 2.0 ** (1 - fmt.precision)
+    for _ in range(300):
+        tie = 1 + ulp * rng.integers(2 ** (fmt.precision - 1)), ulp / 2
+        low = rng.integers(26, 60) if name == "bf16" else rng.integers(12, 24)
+        x = np.array([*tie, rng.choice([-1, 1]) * 2.0**-low]).astype(fmt.dtype)
+        exact = sum(Fraction(float(v)) for v in x)
+        assert float(ozaki.sum(x)) == nearest(exact, fmt)
