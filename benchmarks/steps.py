@@ -22,8 +22,8 @@ from multiword.engines import get_engine, get_product
 from multiword.engines.machine import bandwidth, rates
 from multiword.runtime.graphs import Recorder, side_by_side
 from multiword.runtime.memory import default_workspace
-from ozaki.operand import Operand
-from ozaki.plans import Options, norm_plan, split_whole
+from ozaki.factor import Factor
+from ozaki.pipeline import Request, norm_scaled, split_whole
 
 REPLAYS, REPEATS = 20, 9
 
@@ -34,36 +34,34 @@ def steps(a, b):
 
     engine = get_engine("cublas")
     m, k, n = *a.shape, b.shape[1]
-    options = Options("fp64", "auto", None, engine, default_workspace(a))
-    plan = norm_plan(Operand(a, 0), Operand(b, 1), options)
-    scheme, kind = plan.steps, get_product(plan.word)
-    words = [
-        scheme.split(x.parts, plan.scales[x.side], x.side, engine.padding)
-        for x in (Operand(a, 0), Operand(b, 1))
-    ]
+    request = Request("fp64", "auto", None, engine, default_workspace(a))
+    factors = Factor(a, 0), Factor(b, 1)
+    scaled = norm_scaled(*factors, request)
+    scheme, scales = scaled.scheme, scaled.scales
+    words = [scheme.split(x.parts, scales[x.side], x.side, engine.padding) for x in factors]
     products = scheme.multiply(*words, engine, None)
     out = cupy.empty((m, n), a.dtype)
-    read = a.nbytes + b.nbytes
+    read, result = a.nbytes + b.nbytes, get_product(scheme.word).result.itemsize
     return [
-        ("measure", lambda: _measure(Operand(a, 0), Operand(b, 1)), read, 0),
+        ("measure", lambda: _measure(Factor(a, 0), Factor(b, 1)), read, 0),
         (
             "split",
-            lambda: split_whole(plan, Operand(a, 0), Operand(b, 1), options),
+            lambda: split_whole(scaled, Factor(a, 0), Factor(b, 1), request),
             read + sum(w.nbytes for w in words),
             0,
         ),
         ("products", lambda: scheme.multiply(*words, engine, None), 0, 2 * m * k * n * scheme.products),
         (
             "reconstruct",
-            lambda: scheme.assemble(products, plan.scales, scheme.task.target, out),
-            scheme.products * m * n * kind.result.itemsize + out.nbytes,
+            lambda: scheme.reconstruct(products, scales, out),
+            scheme.products * m * n * result + out.nbytes,
             0,
         ),
     ]
 
 
 def _measure(a, b):
-    side_by_side(lambda: a.profile.rows, lambda: b.profile.rows)
+    side_by_side(lambda: a.norm_scales("fp64"), lambda: b.norm_scales("fp64"))
     return a, b
 
 

@@ -1,0 +1,14 @@
+"""The benchmarks follow the packages: each of them can at least be imported."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+MODULES = sorted(x.stem for x in (Path(__file__).parents[1] / "benchmarks").glob("[a-z]*.py"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_benchmark_is_there(name):
+    module = importlib.import_module(f"benchmarks.{name}")
+    assert module.__doc__
