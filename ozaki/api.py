@@ -17,6 +17,7 @@ from ozaki.arguments import (
     result_dtype,
     stacks_of,
 )
+from ozaki.execution.callers_graph import capturable
 from ozaki.execution.order import exclusive_use
 from ozaki.execution.stacks import stacked_products
 from ozaki.factor import Factor
@@ -27,6 +28,7 @@ from ozaki.planning import plan_product
 from ozaki.plans import Plan
 
 
+@capturable
 def accurate_dgemm(
     a: Any,
     b: Any,
@@ -109,6 +111,7 @@ def accurate_dgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@capturable
 def accurate_sgemm(
     a: Any,
     b: Any,
@@ -158,6 +161,7 @@ def accurate_sgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@capturable
 def accurate_zgemm(
     a: Any,
     b: Any,
@@ -210,6 +214,7 @@ def accurate_zgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@capturable
 def accurate_cgemm(
     a: Any,
     b: Any,
@@ -257,6 +262,7 @@ def accurate_cgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@capturable
 def matmul(
     a: Any,
     b: Any,

@@ -81,6 +81,11 @@ class Request:
         return self.accuracy in CERTIFIED
 
     @property
+    def of_norms(self) -> bool:
+        """Whether the integers are those of norm scales, which no other row has a say in, unless widened."""
+        return self.certified or self.accuracy == NORMWISE
+
+    @property
     def limits(self) -> Format:
         """The format below whose norm limit magnitudes are counted."""
         return FORMATS[str(self.accuracy) if self.certified else "fp64"]

@@ -27,7 +27,6 @@ from ozaki.pipeline import (
     norm_scheme,
     product,
 )
-from ozaki.scaling.scales import NONFINITE_ROW
 
 Scales = tuple[np.ndarray, np.ndarray]
 
@@ -59,7 +58,7 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[tuple[np.ndarray
 
     Where those scales are not of norms, the bits are None.
     """
-    if not request.certified and request.accuracy != NORMWISE:
+    if not request.of_norms:
         for indices, scales in _of_equal_width(a, b, given_scales(a, b, request), request):
             yield indices, scales, None
         return
@@ -148,14 +147,5 @@ def _group_product(a: Factor, b: Factor, scales: Scales, bits: int | None, reque
         warn_of_cost(scaled.scheme, norm_scheme(a, b, request), request.accuracy)
     out = np.empty((s * m, n), a.matrix.dtype)
     execute(scaled, a, b, request, out)
-    products = out.reshape(s, m, n)
-    _overwrite_nonfinite(a, b, scales, products)
-    return products
-
-
-def _overwrite_nonfinite(a: Factor, b: Factor, scales: Scales, out: np.ndarray) -> None:
-    """Overwrite the rows and columns of each product to which an Inf or NaN of its own contributes."""
-    left, right = (s.reshape(a.stack, -1) for s in scales)
-    for i in np.flatnonzero(((left == NONFINITE_ROW).any(axis=1)) | (right == NONFINITE_ROW).any(axis=1)):
-        one = np.array([i])
-        overwrite_nonfinite(a.part(one).parts, b.part(one).parts, (left[i], right[i]), out[i])
+    overwrite_nonfinite(a.parts, b.parts, scales, out, s)
+    return out.reshape(s, m, n)
