@@ -319,7 +319,7 @@ def test_wrong_arguments_are_named():
         matmul(a, b, beta=1.0)
     with pytest.raises(ValueError, match="c must broadcast"):
         matmul(a, b, beta=1.0, c=np.ones((7, 7), np.float32))
-    with pytest.raises(ValueError, match="out must be"):
+    with pytest.raises(TypeError, match="out must be"):
         matmul(a, b, out=np.empty((4, 6)))
     with pytest.raises(ValueError, match="words must be"):
         matmul(a, b, word="fp16", words=9)
