@@ -13,7 +13,7 @@ from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, compare_pairs
 from ozaki.cost import warn_of_cost
 from ozaki.execution.panels import whole_bytes
-from ozaki.factor import Factor
+from ozaki.factor import Factor, stacked_factors
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.pipeline import (
     Request,
@@ -39,12 +39,10 @@ def grouped_products(rows: np.ndarray, columns: np.ndarray, request: Request) ->
 
     None if they are in slices, or the memory is not there.
     """
-    (s, m, k), n = rows.shape, columns.shape[1]
-    a = Factor(rows.reshape(s * m, k), 0, stack=s)
-    b = Factor(columns.reshape(s * n, k).T, 1, stack=s)
+    a, b = stacked_factors(rows, columns)
     if request.scheme == "slices":
         return None
-    out = np.empty((s, m, n), rows.dtype)
+    out = np.empty((*rows.shape[:2], columns.shape[1]), rows.dtype)
     try:
         for indices, scales, bits in _groups(a, b, request):
             out[indices] = _group_product(a.part(indices), b.part(indices), scales, bits, request)

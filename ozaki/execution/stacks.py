@@ -18,7 +18,7 @@ from multiword.runtime.memory import padded
 from ozaki.certificate.decision import certify_by_counting
 from ozaki.execution.groups import grouped_products
 from ozaki.execution.panels import whole_bytes
-from ozaki.factor import Factor
+from ozaki.factor import Factor, stacked_factors
 from ozaki.pipeline import Request, ScaledProduct, bounds, execute, norm_scaled, scale
 
 SMALL = 1 << 24
@@ -54,8 +54,7 @@ def stacked_products(left: Array, right: Array, dtype: Any, request: Request) ->
 def _together(rows: Array, columns: Array, request: Request) -> Array | None:
     """The (s, m, n) products of (s, m, k) rows and (s, n, k) columns, within the workspace."""
     (s, m, k), n = rows.shape, columns.shape[1]
-    a = Factor(rows.reshape(s * m, k), 0, stack=s)
-    b = Factor(columns.reshape(s * n, k).T, 1, stack=s)
+    a, b = stacked_factors(rows, columns)
     try:
         scaled = _scaled_alike(a, b, request)
         if scaled is None:
