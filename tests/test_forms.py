@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import ozaki
 from multiword.formats import FORMATS
-from ozaki.sums import small
+from ozaki.sums import reduction, small
 from tests.exact import nearest
 
 DTYPES = [np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
@@ -96,6 +96,60 @@ def test_few_numbers(monkeypatch, seed, kind, shape, dtype, order, data):
             few = call(name, x, axis)
             patch.setattr(small, "LARGEST", -1)
             assert few == call(name, x, axis), name
+
+
+@pytest.fixture
+def without_numba(monkeypatch):
+    """Returns a function that calls another one without the compiled form."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(small, "LARGEST", -1)
+
+    def run(function, *arguments):
+        with monkeypatch.context() as patch:
+            patch.setattr(reduction, "compiled", lambda: None)
+            return function(*arguments)
+
+    return run
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(KINDS),
+    st.lists(st.one_of(st.integers(0, 9), st.just(40)), min_size=1, max_size=3),
+    st.sampled_from(DTYPES),
+    st.sampled_from(["C", "F", "strided", "reversed"]),
+    st.data(),
+)
+def test_compiled(without_numba, seed, kind, shape, dtype, order, data):
+    x = drawn(seed, kind, shape, dtype, order)
+    axes = [None, *range(len(shape))]
+    axis = data.draw(st.sampled_from(axes))
+    for name in FUNCTIONS:
+        axis = -1 if name == "dot" and axis is None else axis
+        assert call(name, x, axis) == without_numba(call, name, x, axis), name
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.complex128, np.int64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiled_large(without_numba, kind, dtype):
+    """Beyond a block in either direction, and odd lengths."""
+    for shape, order in (
+        ((100_003,), "C"),
+        ((50_001,), "strided"),
+        ((33_000, 3), "C"),
+        ((40_000, 2), "F"),
+        ((901, 301), "C"),
+        ((7, 11, 801), "F"),
+    ):
+        x = drawn(len(shape), kind, shape, np.dtype(dtype), order)
+        for axis in (None, 0, -1):
+            for name in ("sum", "mean", "norm", "var"):
+                if x[:, None].shape[-1] > 2 and axis == -1 and shape[0] > 10_000:
+                    continue  # many outputs: slow without numba
+                assert call(name, x, axis) == without_numba(call, name, x, axis), (name, shape, axis)
+        if axis is not None or len(shape) == 1:
+            assert call("dot", x, 0) == without_numba(call, "dot", x, 0), shape
 
 
 @pytest.mark.parametrize("name", ["fp64", "fp32", "fp16", "bf16"])
