@@ -20,6 +20,7 @@ import numpy as np
 
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy
+from multiword.runtime.forking import loading
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.error_free import product_error, product_error_in
 from ozaki.sums import reduction_cuda, small
@@ -101,10 +102,11 @@ def _is_small(summands: Sequence[Summands]) -> bool:
 @cache
 def compiled() -> ModuleType | None:
     """The compiled form, where numba is installed."""
-    try:
-        from ozaki.sums import reduction_numba
-    except ImportError:
-        return None
+    with loading:
+        try:
+            from ozaki.sums import reduction_numba
+        except ImportError:
+            return None
     return reduction_numba
 
 

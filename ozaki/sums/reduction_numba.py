@@ -6,16 +6,15 @@ hold is left to the NumPy form: the bits are the same.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from threading import RLock
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, from_dtype, int64, njit, uint8
+from numba import boolean, float64, from_dtype, int64, njit, typeof, uint8
 from numba.extending import intrinsic
 
+from multiword.runtime.forking import loading
 from ozaki.sums.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST, NOTHING, PartialSums
 from ozaki.sums.fixed_point import (
     DIGIT_BITS,
@@ -29,6 +28,7 @@ from ozaki.sums.fixed_point import (
 )
 from ozaki.sums.summands import Summands, as_floats, factor_pairs
 
+typeof(np.empty(0))  # imports what the first call would import, while forks wait
 _DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
 _BLOCK = 1 << 11
@@ -341,14 +341,10 @@ _SIGNATURES: dict[Callable, Callable] = {
 }
 """The kernels' signatures, for arrays of float64 or of float32."""
 
-_lock = RLock()
-if hasattr(os, "register_at_fork"):  # no child starts while another thread is compiling
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
-
 
 @cache
 def _compiled(kernel: Callable, dtype: np.dtype) -> Callable:
-    with _lock:
+    with loading:
         return njit(_SIGNATURES[kernel](from_dtype(dtype)), nogil=True, error_model="numpy")(kernel)
 
 
