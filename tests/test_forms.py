@@ -149,6 +149,22 @@ def test_compiled_large(without_numba, kind, dtype):
             assert call(name, x, where) == without_numba(call, name, x, where), (name, shape)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(40_000,), (70, 80), (4000, 2)])
+def test_compiled_takes_any_memory(dtype, shape):
+    """Read-only, unaligned and broadcast arrays, for all of which numba has other types."""
+    x = drawn(0, "wide", shape, np.dtype(dtype), "C")
+    readonly = x.copy()
+    readonly.setflags(write=False)
+    unaligned = np.empty(x.nbytes + 1, np.uint8)[1:].view(dtype).reshape(shape)
+    unaligned[...] = x
+    for name in ("sum", "norm", "var"):
+        for axis in (None, 0, -1):
+            expected = call(name, x, axis)
+            for other in (readonly, unaligned, np.broadcast_to(x, (1, *shape))[0]):
+                assert call(name, other, axis) == expected
+
+
 def test_compiled_in_many_threads():
     """24 threads at once, none of which finds compiled code: each gets the same bits."""
     numba_form = pytest.importorskip("ozaki.sums.reduction_numba")

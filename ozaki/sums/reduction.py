@@ -3,7 +3,7 @@
 The reduced axes come first and are cut into rows, the others are columns. A block of both
 fits in cache, is summed exactly by `extraction`, and the blocks' sums are added exactly again,
 so that how an array is cut cannot be seen in the result. `small` does the same for a few numbers,
-`reduction_cuda` and `reduction.cu` for CuPy arrays.
+`reduction_numba` in compiled loops, `reduction_cuda` and `reduction.cu` for CuPy arrays.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import boolean, float64, from_dtype, int64, njit, typeof, uint8
 from numba.extending import intrinsic
+from numba.core.types import Array
 
 from multiword.runtime.forking import loading
 from ozaki.sums.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST, NOTHING, PartialSums
@@ -333,13 +334,23 @@ def _column_sums(x, high, low, k, flags):
 
 _digits, _flags = int64[::1], uint8[::1]
 _SIGNATURES: dict[Callable, Callable] = {
-    _long_sum: lambda t: uint8(t[::1], _digits, int64),
-    _long_dot: lambda t: uint8(t[::1], t[::1], float64, _digits, int64),
-    _vector_sums: lambda t: int64(t[:, ::1], *[int64[:, ::1]] * 3, _flags),
-    _vector_dots: lambda t: int64(t[:, ::1], t[:, ::1], float64, *[int64[:, :, ::1]] * 3, _flags),
-    _column_sums: lambda t: boolean(t[:, ::1], *[int64[::1]] * 3, _flags),
+    _long_sum: lambda t: uint8(_given(t, 1), _digits, int64),
+    _long_dot: lambda t: uint8(_given(t, 1), _given(t, 1), float64, _digits, int64),
+    _vector_sums: lambda t: int64(_given(t, 2), *[int64[:, ::1]] * 3, _flags),
+    _vector_dots: lambda t: int64(_given(t, 2), _given(t, 2), float64, *[int64[:, :, ::1]] * 3, _flags),
+    _column_sums: lambda t: boolean(_given(t, 2), *[int64[::1]] * 3, _flags),
 }
 """The kernels' signatures, for arrays of float64 or of float32."""
+
+
+def _given(element: Any, ndim: int) -> Any:
+    """The type of an input, which may be read-only."""
+    return Array(element, ndim, "C", readonly=True)
+
+
+def _contiguous(x: np.ndarray) -> np.ndarray:
+    x = np.ascontiguousarray(x)
+    return x if x.flags.aligned else x.copy()
 
 
 @cache
@@ -361,7 +372,7 @@ def long_sums(blocks: Iterable[Summands], digits: DigitRange) -> FixedPoint | No
     for block in blocks:
         for factors in _readable(block):
             kernel = _compiled(_long_dot if len(factors) == 2 else _long_sum, factors[0].dtype)
-            xs = [np.ascontiguousarray(x[:, 0]) for x in factors]
+            xs = [_contiguous(x[:, 0]) for x in factors]
             signed = (*xs, float(block.sign)) if len(xs) == 2 else xs
             flag = kernel(*signed, sums[:, 0], digits.exponent)
             if not flag:
@@ -390,9 +401,9 @@ def _block_sums(factors: tuple[np.ndarray, ...], sign: int) -> list[PartialSums]
     if len(factors) == 1 and abs(factors[0].strides[0]) > abs(factors[0].strides[1]):
         high, low, k = np.empty((3, m), np.int64)
         kernel = _compiled(_column_sums, factors[0].dtype)
-        if kernel(np.ascontiguousarray(factors[0]), high, low, k, flags):
+        if kernel(_contiguous(factors[0]), high, low, k, flags):
             return [PartialSums(high, low, int(k[0]) - 52 - LEVEL_BITS, *NOTHING, flags, weight=n)]
-    xs = [np.ascontiguousarray(x.T) for x in factors]
+    xs = [_contiguous(x.T) for x in factors]
     high, low, k = np.empty((3, len(xs), m, 2), np.int64)
     if len(xs) == 1:
         windows = _compiled(_vector_sums, xs[0].dtype)(*xs, high[0], low[0], k[0], flags)
