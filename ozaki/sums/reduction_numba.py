@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from numba import boolean, float64, from_dtype, int64, njit, typeof, uint8
-from numba.extending import intrinsic
 from numba.core.types import Array
+from numba.extending import intrinsic
 
 from multiword.runtime.forking import loading
 from ozaki.sums.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST, NOTHING, PartialSums
