@@ -17,6 +17,7 @@ from ozaki.arguments import (
     result_dtype,
     stacks_of,
 )
+from ozaki.execution.callers_graph import capturable
 from ozaki.execution.order import exclusive_use
 from ozaki.execution.stacks import stacked_products
 from ozaki.factor import Factor
@@ -27,6 +28,7 @@ from ozaki.planning import plan_product
 from ozaki.plans import Plan
 
 
+@capturable
 def accurate_dgemm(
     a: Any,
     b: Any,
@@ -61,6 +63,9 @@ def accurate_dgemm(
         "fp64": certified max |R - AB| / |A||B| of order sqrt(k)·u, below the bound k·u of a
         native DGEMM, and u·|R|; wider integers are used where the data asks for them.
         "fp32": the same with the u of single precision, at half the cost.
+        "normwise": |R - AB|_ij <= 2u·‖a_i‖₂‖b_j‖₂ + u·|R|_ij for any data, with the u of the result's dtype,
+        a_i the rows of A and b_j the columns of B. Element (i, j) depends on a_i and b_j alone, and on a GPU
+        the call only queues work.
         "exact": the exact product, correctly rounded.
         A number of bits w: rows of A and columns of B are rounded to integers of at most w
         bits, relative to their largest elements, and multiplied exactly.
@@ -106,6 +111,7 @@ def accurate_dgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@capturable
 def accurate_sgemm(
     a: Any,
     b: Any,
@@ -155,6 +161,7 @@ def accurate_sgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@capturable
 def accurate_zgemm(
     a: Any,
     b: Any,
@@ -207,6 +214,7 @@ def accurate_zgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@capturable
 def accurate_cgemm(
     a: Any,
     b: Any,
@@ -254,6 +262,7 @@ def accurate_cgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@capturable
 def matmul(
     a: Any,
     b: Any,
@@ -373,7 +382,8 @@ def plan(
 
     Returns
     -------
-    A `Plan`; print it. Its `bound` is the certified componentwise error, in units of |A||B|.
+    A `Plan`; print it. Its `bound` is the certified componentwise error, in units of |A||B|; for accuracy
+    "normwise", which needs no look at the data, in units of ‖a_i‖₂‖b_j‖₂.
 
     Raises
     ------

@@ -16,6 +16,7 @@ from ozaki.execution.panels import whole_bytes
 from ozaki.factor import Factor, stacked_factors
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.pipeline import (
+    NORMWISE,
     Request,
     ScaledProduct,
     bounded,
@@ -26,7 +27,6 @@ from ozaki.pipeline import (
     norm_scheme,
     product,
 )
-from ozaki.scaling.scales import NONFINITE_ROW
 
 Scales = tuple[np.ndarray, np.ndarray]
 
@@ -56,11 +56,14 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[tuple[np.ndarray
 
     Where those scales are not of norms, the bits are None.
     """
-    if not request.certified:
+    if not request.of_norms:
         for indices, scales in _of_equal_width(a, b, given_scales(a, b, request), request):
             yield indices, scales, None
         return
     scales = norm_scaled(a, b, request).scales
+    if request.accuracy == NORMWISE:
+        yield np.arange(a.stack), scales, 0
+        return
     found, rows = bounds_of_stack((a.statistics, b.statistics), scales, request.limits, a.stack)
     certificates = certify_each(
         found, request.limits, lambda levels, indices: _pairwise(a, b, rows, request, levels, indices)
@@ -142,14 +145,5 @@ def _group_product(a: Factor, b: Factor, scales: Scales, bits: int | None, reque
         warn_of_cost(scaled.scheme, norm_scheme(a, b, request), request.accuracy)
     out = np.empty((s * m, n), a.matrix.dtype)
     execute(scaled, a, b, request, out)
-    products = out.reshape(s, m, n)
-    _overwrite_nonfinite(a, b, scales, products)
-    return products
-
-
-def _overwrite_nonfinite(a: Factor, b: Factor, scales: Scales, out: np.ndarray) -> None:
-    """Overwrite the rows and columns of each product to which an Inf or NaN of its own contributes."""
-    left, right = (s.reshape(a.stack, -1) for s in scales)
-    for i in np.flatnonzero(((left == NONFINITE_ROW).any(axis=1)) | (right == NONFINITE_ROW).any(axis=1)):
-        one = np.array([i])
-        overwrite_nonfinite(a.part(one).double_parts, b.part(one).double_parts, (left[i], right[i]), out[i])
+    overwrite_nonfinite(a.parts, b.parts, scales, out, s)
+    return out.reshape(s, m, n)

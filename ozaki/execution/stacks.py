@@ -19,7 +19,8 @@ from ozaki.certificate.decision import certify_by_counting
 from ozaki.execution.groups import grouped_products
 from ozaki.execution.panels import whole_bytes
 from ozaki.factor import Factor, stacked_factors
-from ozaki.pipeline import Request, ScaledProduct, bounds, execute, norm_scaled, scale
+from ozaki.nonfinite import overwrite_nonfinite
+from ozaki.pipeline import NORMWISE, Request, ScaledProduct, bounds, execute, norm_scaled, scale
 
 SMALL = 1 << 24
 """Multiplications in a product; larger ones keep a machine busy one by one."""
@@ -35,7 +36,7 @@ def stacked_products(left: Array, right: Array, dtype: Any, request: Request) ->
     """Return the (..., m, n) products of (..., m, k) and (..., k, n) stacks of one shape, in a dtype.
 
     None if they are computed one by one: they are large or few, or in slices, or, on a GPU, there is an Inf
-    or NaN, or one of the products may need wider integers than the others.
+    or NaN, or one of the products may need wider integers than the others. "normwise" tells neither.
     """
     (*batch, m, k), n = left.shape, right.shape[-1]
     on_device = is_cupy(left)
@@ -62,6 +63,8 @@ def _together(rows: Array, columns: Array, request: Request) -> Array | None:
         if s * whole_bytes(scaled.scheme, (m, k, n)) <= request.workspace:
             out = namespace(rows).empty((s * m, n), rows.dtype)
             execute(scaled, a, b, request, out)
+            if request.accuracy == NORMWISE:
+                overwrite_nonfinite(a.parts, b.parts, scaled.scales, out, s)
             return out.reshape(s, m, n)
     except MemoryError:  # one by one they may go in panels
         return None
@@ -79,6 +82,8 @@ def _scaled_alike(a: Factor, b: Factor, request: Request) -> ScaledProduct | Non
         found = bounds(a, b, request, scaled.scales).wait()
         if found.nonfinite or certify_by_counting(found, request.limits).bits > 0:
             return None
+    elif request.accuracy == NORMWISE:
+        scaled = norm_scaled(a, b, request)
     else:
         scaled, _ = scale(a, b, request)
     usable = scaled.scheme.name == "residues" and a.k <= scaled.scheme.k_block and not scaled.nonfinite
