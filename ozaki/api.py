@@ -278,8 +278,7 @@ def matmul(
     ----------
     a, b : (..., m, k) and (..., k, n) arrays whose leading axes broadcast, or vectors, as for
         `numpy.matmul`. Each matrix of a stack is a product of its own, with the bits that it has
-        alone; small ones are computed together: on a CPU those that need equal widths, on a GPU all,
-        unless one of them needs wider integers.
+        alone; small ones that need integers of equal width are computed together.
     accuracy : as in `accurate_dgemm`; by default that of the result's precision.
     scheme, engine, workspace : as in `accurate_dgemm`.
 
@@ -312,7 +311,7 @@ def matmul(
     if isinstance(a, Operand) or isinstance(b, Operand):
         raise ValueError(f"a prepared operand multiplies matrices, not stacks: {x.shape} times {y.shape}")
     left, right = stacks_of(exactly("a", x, dtype), exactly("b", y, dtype))
-    out = stacked_products(left, right, dtype, request)
+    out = stacked_products(left, right, request)
     if out is None:
         (*batch, m, _), n = left.shape, right.shape[-1]
         out = namespace(x).empty((*batch, m, n), dtype)
