@@ -127,8 +127,8 @@ def spare_handle() -> Iterator[None]:
     spare = _local.__dict__.get("spares", {}).get(device)
     if spare is None:
         raise RuntimeError(
-            "call the product once in this thread before you capture it: no kernel can be compiled and no "
-            "handle of cuBLAS be made during a capture"
+            "call the product once in this thread before you capture it: during a capture no kernel can be "
+            "compiled and no handle of cuBLAS made"
         )
     usual = handles.pop((device, stream), None)
     spare.bind(stream)
