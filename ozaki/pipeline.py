@@ -30,7 +30,7 @@ from ozaki.factor import Factor
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.residues.scheme import Residues
 from ozaki.residues.system import INT8_BITS
-from ozaki.scaling.scales import NORM_LIMITS, NormLimit, norm_limit, normwise_limit
+from ozaki.scaling.scales import NORM_LIMITS, NormLimit, norm_limit
 from ozaki.schemes import ProductSpecification, Scheme
 from ozaki.slices.integer import Slices
 
@@ -174,9 +174,8 @@ def norm_scaled(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scaled
 
 def row_limit(a: Factor, request: Request) -> NormLimit:
     """The norm limit that the rows of A and the columns of B fill."""
-    if request.accuracy == NORMWISE:
-        return normwise_limit(FORMATS[TARGETS[a.matrix.dtype.name]], a.length)
-    return norm_limit(request.limits, a.length)
+    normwise = request.accuracy == NORMWISE
+    return norm_limit(FORMATS[TARGETS[a.matrix.dtype.name]] if normwise else request.limits, a.length)
 
 
 def norm_scheme(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scheme:
