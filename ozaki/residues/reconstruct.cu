@@ -69,7 +69,7 @@ __device__ void reconstructed(const PRODUCT *y0, const PRODUCT *y1, const PRODUC
             double y = from_product(p0.column[i]);
             if (y1) y -= from_product(p1.column[i]);
             if (y2) y -= from_product(p2.column[i]);
-            y = fma(fma(y, inverse, MAGIC) - MAGIC, negative, y);
+            if (y1 || sizeof(PRODUCT) > 1) y = fma(fma(y, inverse, MAGIC) - MAGIC, negative, y); // bytes are residues
 #pragma unroll(SMALL_UNROLL)
             for (int d = 0; d < DIGITS; d++)
                 sum[i][d] = fma(y, FROM_TABLE(2 * MODULI + t * DIGITS + d), sum[i][d]);

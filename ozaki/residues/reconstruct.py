@@ -193,7 +193,7 @@ class Rounding(Struct):
     )
 
 
-_PRODUCT_TYPES = {"int8": "int", "fp64": "double"}
+_PRODUCT_TYPES = {"int8": "signed char", "int32": "int", "float64": "double"}
 
 COMPILED_IN = 1 << 10
 """Tables of up to this many numbers are compiled into the kernel."""
@@ -203,7 +203,6 @@ COMPILED_IN = 1 << 10
 def _reconstruct_constants(system: ResidueSystem) -> dict[str, Any]:
     digits = system.digits(system.base_bits)
     constants: dict[str, Any] = {
-        "PRODUCT": _PRODUCT_TYPES[system.word],
         "MODULI": len(system.moduli),
         "DIGITS": digits.shape[1],
         "BASE_BITS": system.base_bits,
@@ -225,12 +224,15 @@ _RECONSTRUCT = Kernel(
             "REAL": t,
             "PARTS": parts,
             "VECTOR": vector,
+            "PRODUCT": product,
         }
-        for word, bits, t, parts, vector in (
-            ("int8", 109.2, "double", 1, 2),
-            ("int8", 54.6, "float", 2, 2),
-            ("int8", 320.0, "double", 2, 1),
-            ("fp64", 900.0, "double", 1, 1),
+        for word, bits, t, parts, vector, product in (
+            ("int8", 109.2, "double", 1, 2, "int"),
+            ("int8", 109.2, "double", 1, 4, "signed char"),
+            ("int8", 54.6, "float", 2, 2, "int"),
+            ("int8", 54.6, "double", 2, 4, "signed char"),
+            ("int8", 320.0, "double", 2, 1, "signed char"),
+            ("fp64", 900.0, "double", 1, 1, "double"),
         )
     ),
     (ResidueProducts, Rounding),
@@ -250,6 +252,7 @@ def _reconstruct_device(
         "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
         "PARTS": 1 + (out.dtype.kind == "c"),
         "VECTOR": vector,
+        "PRODUCT": _PRODUCT_TYPES[y.dtype.name],
     }
     products = ResidueProducts(
         products=y,

@@ -1,0 +1,232 @@
+/* C_t = A_t·B_tᵀ modulo p_t for every modulus, from int8 residues to int8 residues: the int32 sums never
+   leave the registers. A block computes BM by BN elements of one product, of BK numbers of k at a time,
+   STAGES of which are on their way into shared memory; a warp computes WM by WN of them.
+
+   WGMMA: on sm_90a the tensor cores read both operands from shared memory, 64 by 128 to a warpgroup at a
+   time; elsewhere, through registers, by mma.sync. The sums lie alike in registers: of every 8 columns a
+   thread has two neighbours in a row, and the two 8 rows below. */
+#define WARPS_M (BM / WM)
+#define WARPS_N (BN / WN)
+#define THREADS (32 * WARPS_M * WARPS_N)
+#define CHUNKS (BK / 16)
+#define STAGE_BYTES ((BM + BN) * BK)
+#define PAD 16
+#define FLOAT_MAGIC 12582912.0f
+#if WGMMA
+#define multiply_residues multiply_residues_wgmma
+#endif
+
+/* Matrices of words, (images, stack, rows, k): where they lie; strides in bytes. */
+struct WordMatrices { const signed char *words; long long row_stride, matrix_stride, image_stride; };
+
+/* The residues of a product: 1/p, p, where sums start, and the residues of 256^i, a byte each. */
+struct Modulus { float inverse; int p, start, weights; };
+
+/* Image i is modulo moduli[i % count]. */
+struct Residues { Modulus moduli[56]; int count; };
+
+struct ProductShape { int m, n, k, stack, images, add; };
+
+/* The residue of least magnitude in the low byte: the bytes of x, biased so that none is negative, times
+   the residues of their weights; `start` takes the bias back and puts the sum, below 2^17, into the low
+   bits of the float 1.5·2^23 + sum, so that no conversion is needed for the quotient, which is exact. */
+__device__ __forceinline__ int reduced(int x, const Modulus &m) {
+    int sum = m.start;
+    asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(x ^ 0x80000000), "r"(m.weights));
+    const float quotient = __fmaf_rn(__int_as_float(sum) - FLOAT_MAGIC, m.inverse, FLOAT_MAGIC);
+    return sum - __float_as_int(quotient) * m.p;
+}
+
+/* The sum of two residues of least magnitude, such a residue again; modulo 256 a byte is. */
+__device__ int added(int x, int y, int p) {
+    const int sum = x + y;
+    return 2 * sum > p ? sum - p : 2 * sum < -p ? sum + p : sum;
+}
+
+__device__ __forceinline__ void copy16(unsigned to, const void *from, bool there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+}
+#define COPIES_DONE_BUT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
+
+/* Chunks of 16 bytes of a row are permuted, so that 8 rows of a column lie in different banks. */
+__device__ __forceinline__ int chunk_of(int row, int chunk) {
+    return chunk ^ (CHUNKS == 8 ? row & 7 : row >> 1 & 3);
+}
+
+/* This thread's part of a tile of ROWS rows and BK numbers; what is outside of the matrix is zero. */
+template <int ROWS> struct Tile {
+    const signed char *from;
+    long long step;
+    int rows, k, to;
+    __device__ Tile(const WordMatrices &x, int image, int matrix, int first, int all, int length) {
+        const int row = threadIdx.x / CHUNKS, chunk = threadIdx.x % CHUNKS;
+        from = x.words + image * x.image_stride + matrix * x.matrix_stride + (first + row) * x.row_stride +
+               16 * chunk;
+        step = THREADS / CHUNKS * x.row_stride;
+        rows = all - first - row;
+        k = length - 16 * chunk;
+        to = row * BK + 16 * chunk_of(row, chunk);
+    }
+    __device__ __forceinline__ void load(unsigned tile, int h) const {
+        static_assert(ROWS % (THREADS / CHUNKS) == 0 && THREADS / CHUNKS % 8 == 0, "rows of a tile");
+#pragma unroll
+        for (int i = 0; i < ROWS * CHUNKS / THREADS; i++)
+            copy16(tile + to + i * THREADS * 16, from + i * step + h, h < k && i * (THREADS / CHUNKS) < rows);
+    }
+};
+
+#if WGMMA
+#define FRAGMENTS_M 1
+#define FRAGMENTS_N (WN / 8)
+#define AHEAD (STAGES - 2)
+/* Rows of 128 bytes, permuted as above, groups of 8 of them 1024 bytes apart. */
+__device__ __forceinline__ unsigned long long descriptor(unsigned address) {
+    return (unsigned long long)(address >> 4 & 0x3fff) | 1ull << 16 | 64ull << 32 | 1ull << 62;
+}
+#define R4(d, i) "+r"(d[i][0]), "+r"(d[i][1]), "+r"(d[i][2]), "+r"(d[i][3])
+#define R16(d, i) R4(d, i), R4(d, i + 1), R4(d, i + 2), R4(d, i + 3)
+#define WGMMA_AT(i)                                                                                           \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"                                        \
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                     \
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "           \
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "           \
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "          \
+                 "%64, %65, 1;"                                                                               \
+                 : R16(sum, i), R16(sum, i + 4), R16(sum, i + 8), R16(sum, i + 12)                            \
+                 : "l"(left), "l"(right))
+
+__device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_N][4], unsigned stage, int warp_m, int warp_n) {
+    static_assert(BK == 128 && WM == 16 && WN % 128 == 0 && BM % 64 == 0, "tiles of a warpgroup");
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int h = 0; h < BK; h += 32) {
+        const unsigned long long left = descriptor(stage + (warp_m & ~3) * WM * BK + h);
+        unsigned long long right = descriptor(stage + (BM + warp_n * WN) * BK + h);
+        WGMMA_AT(0);
+#if WN == 256
+        right = descriptor(stage + (BM + warp_n * WN + 128) * BK + h);
+        WGMMA_AT(16);
+#endif
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+#else
+#define FRAGMENTS_M (WM / 16)
+#define FRAGMENTS_N (WN / 8)
+#define AHEAD (STAGES - 1)
+
+__device__ __forceinline__ void load_fragment(unsigned (&x)[4], unsigned address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(address));
+}
+
+/* sum += A·Bᵀ of a stage. */
+__device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4], unsigned stage, int warp_m,
+                                           int warp_n) {
+    const int lane = threadIdx.x % 32;
+    const int row = lane & 15, column = (lane & 7) + (lane >> 4) * 8;
+    const unsigned left = stage + (warp_m * WM + row) * BK, right = stage + (BM + warp_n * WN + column) * BK;
+#pragma unroll
+    for (int chunk = 0; chunk < CHUNKS; chunk += 2) {
+        unsigned a[FRAGMENTS_M][4], b[FRAGMENTS_N / 2][4];
+#pragma unroll
+        for (int j = 0; j < FRAGMENTS_N / 2; j++)
+            load_fragment(b[j], right + j * 16 * BK + 16 * chunk_of(column, chunk + (lane >> 3 & 1)));
+#pragma unroll
+        for (int i = 0; i < FRAGMENTS_M; i++)
+            load_fragment(a[i], left + i * 16 * BK + 16 * chunk_of(row, chunk + (lane >> 4)));
+#pragma unroll
+        for (int i = 0; i < FRAGMENTS_M; i++)
+#pragma unroll
+            for (int j = 0; j < FRAGMENTS_N; j++)
+                asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+                             "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                             : "+r"(sum[i][j][0]), "+r"(sum[i][j][1]), "+r"(sum[i][j][2]), "+r"(sum[i][j][3])
+                             : "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]),
+                               "r"(b[j / 2][j % 2 * 2]), "r"(b[j / 2][j % 2 * 2 + 1]));
+    }
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+multiply_residues(WordMatrices a, WordMatrices b, WordMatrices c, Residues residues, ProductShape shape) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
+    const int warp = threadIdx.x / 32, warp_m = warp % WARPS_M, warp_n = warp / WARPS_M;
+
+    /* Tiles of GROUP rows of them together share what they read in the second-level cache. */
+    const int rows = (shape.m + BM - 1) / BM, columns = (shape.n + BN - 1) / BN;
+    const int index = blockIdx.x / (rows * columns), tile = blockIdx.x % (rows * columns);
+    const int image = index / shape.stack, matrix = index % shape.stack;
+    const int group = tile / (GROUP * columns) * GROUP, height = min(rows - group, GROUP);
+    const int within = tile - group * columns;
+    const int first_row = (group + within % height) * BM, first_column = within / height * BN;
+
+    const Tile<BM> left(a, image, matrix, first_row, shape.m, shape.k);
+    const Tile<BN> right(b, image, matrix, first_column, shape.n, shape.k);
+    const int steps = (shape.k + BK - 1) / BK;
+    const auto load = [&](int step) {
+        if (step < steps) {
+            const unsigned stage = stages + step % STAGES * STAGE_BYTES;
+            left.load(stage, step * BK);
+            right.load(stage + BM * BK, step * BK);
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    int sum[FRAGMENTS_M][FRAGMENTS_N][4] = {};
+    for (int step = 0; step < AHEAD; step++) load(step);
+#pragma unroll 1
+    for (int step = 0; step < steps; step++) {
+        COPIES_DONE_BUT(AHEAD - 1);
+#if WGMMA
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncthreads();
+        accumulate(sum[0], stages + step % STAGES * STAGE_BYTES, warp_m, warp_n);
+        load(step + AHEAD);
+        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+#else
+        __syncthreads();
+        load(step + AHEAD);
+        accumulate(sum, stages + step % STAGES * STAGE_BYTES, warp_m, warp_n);
+#endif
+    }
+#if WGMMA
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+    for (int j = 0; j < FRAGMENTS_N; j++) asm volatile("" : R4(sum[0], j)::"memory"); // none is read before
+#endif
+    COPIES_DONE_BUT(0);
+    __syncthreads();
+
+    /* Residues to shared memory, and from there in whole rows. */
+    const Modulus modulus = residues.moduli[image % residues.count];
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < FRAGMENTS_M; i++)
+#pragma unroll
+        for (int j = 0; j < FRAGMENTS_N; j++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int row = warp_m * WM + i * 16 + half * 8 + lane / 4;
+                const int column = warp_n * WN + j * 8 + lane % 4 * 2;
+                const int x = reduced(sum[i][j][2 * half], modulus), y = reduced(sum[i][j][2 * half + 1], modulus);
+                *(unsigned short *)(shared + row * (BN + PAD) + column) = __byte_perm(x, y, 0x40);
+            }
+    __syncthreads();
+    signed char *const out = (signed char *)c.words + image * c.image_stride + matrix * c.matrix_stride;
+    const bool aligned = ((size_t)out | c.row_stride) % 4 == 0;
+    for (int q = threadIdx.x; q < BM * BN / 4; q += THREADS) {
+        const int row = q / (BN / 4), column = q % (BN / 4) * 4;
+        if (first_row + row >= shape.m) break;
+        unsigned char *const from = shared + row * (BN + PAD) + column;
+        signed char *const to = out + (first_row + row) * c.row_stride + first_column + column;
+        if (!shape.add && aligned && first_column + column + 4 <= shape.n) {
+            *(int *)to = *(int *)from;
+            continue;
+        }
+        for (int i = 0; i < 4 && first_column + column + i < shape.n; i++)
+            to[i] = shape.add ? added((signed char)from[i], to[i], modulus.p) : (signed char)from[i];
+    }
+}
