@@ -21,7 +21,7 @@ from benchmarks.timing import compact, events
 from multiword.engines import fused, get_engine
 from multiword.engines.fused import Tile
 from multiword.formats import FORMATS
-from ozaki.residues.reconstruct import reconstruct
+from ozaki.residues.reconstruct import COLUMNS, reconstruct
 from ozaki.residues.system import residue_system
 
 SHAPES = (
@@ -33,21 +33,14 @@ SHAPES = (
 
 TILES = {
     "large": fused.LARGE,
-    "large64": Tile(128, 128, 64, 64, 64, 4, 2),
-    "large8": Tile(128, 128, 128, 64, 32, 3, 2),
-    "wide": Tile(128, 256, 64, 64, 64, 4, 1),
-    "wide128": Tile(128, 256, 128, 64, 64, 3, 1),
     "middle": fused.MIDDLE,
-    "middle128": Tile(64, 64, 128, 32, 32, 3, 4),
-    "tall": Tile(64, 128, 128, 32, 64, 3, 3),
     "small": fused.SMALL,
-    "small64": Tile(32, 64, 64, 16, 32, 3, 6),
     "wgmma": fused.HOPPER,
-    "wgmma3": Tile(128, 256, 128, 16, 256, 3, 1, wgmma=True),
-    "wgmma-small": fused.HOPPER_SMALL,
-    "wgmma-64": Tile(64, 128, 128, 16, 128, 3, 3, wgmma=True),
-    "wgmma-64x4": Tile(64, 128, 128, 16, 128, 4, 2, wgmma=True),
-    "wgmma-64x256": Tile(64, 256, 128, 16, 256, 3, 1, wgmma=True),
+    "wgmma-128": fused.HOPPER_SMALL,
+    "wgmma-128x2": Tile(128, 128, 128, 16, 128, 3, 2, wgmma=True),
+    "wgmma-64": Tile(64, 128, 128, 16, 128, 3, 2, wgmma=True),
+    "wgmma-64x256": Tile(64, 256, 128, 16, 256, 4, 1, wgmma=True),
+    "wgmma-256": Tile(256, 128, 128, 16, 128, 3, 1, wgmma=True),
 }
 
 
@@ -125,8 +118,10 @@ def measure(shape, tiles):
     fused.launch(a, bt, moduli, found, False, fused.LARGE)
     scales = cupy.zeros(stack * m, np.int32), cupy.zeros((stack, n) if stack > 1 else n, np.int32)
     out = cupy.empty((stack * m, n))
-    for name, y in (("reading int32", wide), ("reading bytes", found)):
+    cases = (("reading int32", wide, 2), *((f"reading bytes {v}", found, v) for v in (2, 4, 8)))
+    for name, y, columns in cases:
         y = y.reshape(1, count, stack * m, n)
+        COLUMNS[y.dtype.name] = columns
         row[name] = seconds(lambda y=y: reconstruct(y, system, scales, FORMATS["fp64"], out))
     return row
 
@@ -146,7 +141,7 @@ def main():
         m, k, n, stack = shape
         print(
             f"{stack} x {m}x{k}x{n}: cublas {1e6 * row['cublas']:.1f} µs; reading "
-            f"{1e6 * row['reading int32']:.1f} -> {1e6 * row['reading bytes']:.1f}; {times}",
+            + " ".join(f"{1e6 * row[name]:.1f}" for name in row if "reading" in name) + "; " + times,
             flush=True,
         )
     if arguments.json:

@@ -12,9 +12,6 @@
 #define STAGE_BYTES ((BM + BN) * BK)
 #define PAD 16
 #define FLOAT_MAGIC 12582912.0f
-#if WGMMA
-#define multiply_residues multiply_residues_wgmma
-#endif
 
 /* Matrices of words, (images, stack, rows, k): where they lie; strides in bytes. */
 struct WordMatrices { const signed char *words; long long row_stride, matrix_stride, image_stride; };
@@ -25,7 +22,7 @@ struct Modulus { float inverse; int p, start, weights; };
 /* Image i is modulo moduli[i % count]. */
 struct Residues { Modulus moduli[56]; int count; };
 
-struct ProductShape { int m, n, k, stack, images, add; };
+struct ProductShape { int m, n, k, stack, tiles, add; };
 
 /* The residue of least magnitude in the low byte: the bytes of x, biased so that none is negative, times
    the residues of their weights; `start` takes the bias back and puts the sum, below 2^17, into the low
@@ -43,16 +40,87 @@ __device__ int added(int x, int y, int p) {
     return 2 * sum > p ? sum - p : 2 * sum < -p ? sum + p : sum;
 }
 
+/* Chunks of 16 bytes of a row are permuted, so that 8 rows of a column lie in different banks. */
+__device__ __forceinline__ int chunk_of(int row, int chunk) {
+    return chunk ^ (CHUNKS == 8 ? row & 7 : row >> 1 & 3);
+}
+
+#if WGMMA
+/* How matrices lie in memory, as the copy engine takes it: CUtensorMap. */
+struct alignas(64) Operand { unsigned char map[128]; };
+
+/* A tile of ROWS rows and BK numbers, permuted as above; what is outside of the matrix is zero. */
+__device__ __forceinline__ void copy_tile(unsigned to, const Operand &x, int k, int row, int matrix, int image,
+                                          unsigned barrier) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+                 "l"(&x), "r"(k), "r"(row), "r"(matrix), "r"(image), "r"(barrier)
+                 : "memory");
+}
+__device__ __forceinline__ void expect(unsigned barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void wait(unsigned barrier, int parity) {
+    int done = 0;
+    while (!done)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+                     : "=r"(done)
+                     : "r"(barrier), "r"(parity)
+                     : "memory");
+}
+
+#define FRAGMENTS_M 1
+#define FRAGMENTS_N (WN / 8)
+#define AHEAD (STAGES - 2)
+/* Rows of 128 bytes, permuted as above, groups of 8 of them 1024 bytes apart. */
+__device__ __forceinline__ unsigned long long descriptor(unsigned address) {
+    return (unsigned long long)(address >> 4 & 0x3fff) | 1ull << 16 | 64ull << 32 | 1ull << 62;
+}
+#define R4(d, i) "+r"(d[i][0]), "+r"(d[i][1]), "+r"(d[i][2]), "+r"(d[i][3])
+#define R16(d, i) R4(d, i), R4(d, i + 1), R4(d, i + 2), R4(d, i + 3)
+#define WGMMA_FENCE asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
+#define WGMMA_AT(i)                                                                                           \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"                                        \
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                     \
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "           \
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "           \
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "          \
+                 "%64, %65, 1;"                                                                               \
+                 : R16(sum, i), R16(sum, i + 4), R16(sum, i + 8), R16(sum, i + 12)                            \
+                 : "l"(left), "l"(right))
+
+/* sum += A·Bᵀ of a stage, of which so many numbers of k are left. */
+__device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_N][4], unsigned stage, int warp_m, int warp_n,
+                                           int left_of_k) {
+    static_assert(BK == 128 && WM == 16 && WN % 128 == 0 && BM % 64 == 0, "tiles of a warpgroup");
+    const auto add = [&](int h) {
+        const unsigned long long left = descriptor(stage + (warp_m & ~3) * WM * BK + h);
+        unsigned long long right = descriptor(stage + (BM + warp_n * WN) * BK + h);
+        WGMMA_AT(0);
+#if WN == 256
+        right = descriptor(stage + (BM + warp_n * WN + 128) * BK + h);
+        WGMMA_AT(16);
+#endif
+    };
+    if (left_of_k >= BK) {
+        WGMMA_FENCE;
+#pragma unroll
+        for (int h = 0; h < BK; h += 32) add(h);
+    } else {
+#pragma unroll 1
+        for (int h = 0; h < left_of_k; h += 32) {
+            WGMMA_FENCE;
+            add(h);
+        }
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+#else
 __device__ __forceinline__ void copy16(unsigned to, const void *from, bool there) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0)
                  : "memory");
 }
 #define COPIES_DONE_BUT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
-
-/* Chunks of 16 bytes of a row are permuted, so that 8 rows of a column lie in different banks. */
-__device__ __forceinline__ int chunk_of(int row, int chunk) {
-    return chunk ^ (CHUNKS == 8 ? row & 7 : row >> 1 & 3);
-}
 
 /* This thread's part of a tile of ROWS rows and BK numbers; what is outside of the matrix is zero. */
 template <int ROWS> struct Tile {
@@ -76,42 +144,6 @@ template <int ROWS> struct Tile {
     }
 };
 
-#if WGMMA
-#define FRAGMENTS_M 1
-#define FRAGMENTS_N (WN / 8)
-#define AHEAD (STAGES - 2)
-/* Rows of 128 bytes, permuted as above, groups of 8 of them 1024 bytes apart. */
-__device__ __forceinline__ unsigned long long descriptor(unsigned address) {
-    return (unsigned long long)(address >> 4 & 0x3fff) | 1ull << 16 | 64ull << 32 | 1ull << 62;
-}
-#define R4(d, i) "+r"(d[i][0]), "+r"(d[i][1]), "+r"(d[i][2]), "+r"(d[i][3])
-#define R16(d, i) R4(d, i), R4(d, i + 1), R4(d, i + 2), R4(d, i + 3)
-#define WGMMA_AT(i)                                                                                           \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"                                        \
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                     \
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "           \
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "           \
-                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "          \
-                 "%64, %65, 1;"                                                                               \
-                 : R16(sum, i), R16(sum, i + 4), R16(sum, i + 8), R16(sum, i + 12)                            \
-                 : "l"(left), "l"(right))
-
-__device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_N][4], unsigned stage, int warp_m, int warp_n) {
-    static_assert(BK == 128 && WM == 16 && WN % 128 == 0 && BM % 64 == 0, "tiles of a warpgroup");
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#pragma unroll
-    for (int h = 0; h < BK; h += 32) {
-        const unsigned long long left = descriptor(stage + (warp_m & ~3) * WM * BK + h);
-        unsigned long long right = descriptor(stage + (BM + warp_n * WN) * BK + h);
-        WGMMA_AT(0);
-#if WN == 256
-        right = descriptor(stage + (BM + warp_n * WN + 128) * BK + h);
-        WGMMA_AT(16);
-#endif
-    }
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-#else
 #define FRAGMENTS_M (WM / 16)
 #define FRAGMENTS_N (WN / 8)
 #define AHEAD (STAGES - 1)
@@ -150,22 +182,123 @@ __device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][
 }
 #endif
 
+/* Which tile: its image and matrix, first row and column. Tiles of GROUP rows of them go together, for they
+   share what they read in the second-level cache. */
+struct Place {
+    int image, matrix, row, column;
+    __device__ Place(const ProductShape &shape, int index) {
+        const int rows = (shape.m + BM - 1) / BM, columns = (shape.n + BN - 1) / BN;
+        const int product = index / (rows * columns), tile = index % (rows * columns);
+        const int group = tile / (GROUP * columns) * GROUP, height = min(rows - group, GROUP);
+        image = product / shape.stack, matrix = product % shape.stack;
+        row = (group + (tile - group * columns) % height) * BM;
+        column = (tile - group * columns) / height * BN;
+    }
+};
+
+/* The residues of a tile, from shared memory to the result, in whole rows of T's. */
+template <class T>
+__device__ __forceinline__ void store(const unsigned char *from, signed char *to, long long stride, int rows,
+                                      int columns) {
+    for (int q = threadIdx.x; q < BM * BN / (int)sizeof(T); q += THREADS) {
+        const int row = q / (BN / (int)sizeof(T)), column = q % (BN / (int)sizeof(T)) * sizeof(T);
+        if (row < rows && column < columns) *(T *)(to + row * stride + column) = *(const T *)(from + row * (BN + PAD) + column);
+    }
+}
+
+/* The sums of a tile to residues, by way of shared memory. */
+__device__ __forceinline__ void finish(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4], unsigned char *staged,
+                                       const Place &place, const WordMatrices &c, const Residues &residues,
+                                       const ProductShape &shape) {
+    const Modulus modulus = residues.moduli[place.image % residues.count];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int first_row = warp % WARPS_M * WM + lane / 4, first_column = warp / WARPS_M * WN + lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < FRAGMENTS_M; i++)
+#pragma unroll
+        for (int j = 0; j < FRAGMENTS_N; j++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int x = reduced(sum[i][j][2 * half], modulus), y = reduced(sum[i][j][2 * half + 1], modulus);
+                *(unsigned short *)(staged + (first_row + i * 16 + half * 8) * (BN + PAD) + first_column + j * 8) =
+                    __byte_perm(x, y, 0x40);
+            }
+    __syncthreads();
+    const int rows = shape.m - place.row, columns = shape.n - place.column;
+    signed char *const to = (signed char *)c.words + place.image * c.image_stride + place.matrix * c.matrix_stride +
+                            place.row * c.row_stride + place.column;
+    const size_t alignment = (size_t)to | c.row_stride | columns;
+    if (shape.add) {
+        for (int q = threadIdx.x; q < BM * BN; q += THREADS) {
+            const int row = q / BN, column = q % BN;
+            if (row >= rows || column >= columns) continue;
+            signed char *const x = to + row * c.row_stride + column;
+            *x = added(*x, (signed char)staged[row * (BN + PAD) + column], modulus.p);
+        }
+    } else if (alignment % 16 == 0) store<int4>(staged, to, c.row_stride, rows, columns);
+    else if (alignment % 4 == 0) store<int>(staged, to, c.row_stride, rows, columns);
+    else store<signed char>(staged, to, c.row_stride, rows, columns);
+}
+
+#if WGMMA
+/* A block computes one tile after another, and while it finishes one, the next is already copied. */
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant__ Operand b, WordMatrices c,
+                        Residues residues, ProductShape shape) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
+    const unsigned barriers = stages + STAGES * STAGE_BYTES + BM * (BN + PAD);
+    const int warp = threadIdx.x / 32, warp_m = warp % WARPS_M, warp_n = warp / WARPS_M;
+    const int steps = (shape.k + BK - 1) / BK;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < STAGES; i++)
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barriers + 8 * i) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+
+    int next = blockIdx.x, next_step = 0, loaded = 0; // what is to be copied, by one thread
+    Place from(shape, next);
+    const auto load = [&]() {
+        if (threadIdx.x != 0 || next >= shape.tiles) return;
+        if (next_step == 0) from = Place(shape, next);
+        const unsigned stage = stages + loaded % STAGES * STAGE_BYTES, barrier = barriers + loaded % STAGES * 8;
+        expect(barrier, STAGE_BYTES);
+        copy_tile(stage, a, next_step * BK, from.row, from.matrix, from.image, barrier);
+        copy_tile(stage + BM * BK, b, next_step * BK, from.column, from.matrix, from.image, barrier);
+        loaded++;
+        if (++next_step == steps) next_step = 0, next += gridDim.x;
+    };
+    for (int i = 0; i < AHEAD; i++) load();
+    int stage = 0, parity = 0;
+#pragma unroll 1
+    for (int tile = blockIdx.x; tile < shape.tiles; tile += gridDim.x) {
+        int sum[1][FRAGMENTS_N][4] = {};
+#pragma unroll 1
+        for (int step = 0; step < steps; step++) {
+            wait(barriers + 8 * stage, parity);
+            __syncthreads(); // the stage before the last one is free
+            accumulate(sum[0], stages + stage * STAGE_BYTES, warp_m, warp_n, shape.k - step * BK);
+            load();
+            asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+            if (++stage == STAGES) stage = 0, parity ^= 1;
+        }
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+        for (int j = 0; j < FRAGMENTS_N; j++) asm volatile("" : R4(sum[0], j)::"memory"); // none is read before
+        __syncthreads(); // the last tile's residues have been stored
+        finish(sum, shared + STAGES * STAGE_BYTES, Place(shape, tile), c, residues, shape);
+    }
+}
+#else
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 multiply_residues(WordMatrices a, WordMatrices b, WordMatrices c, Residues residues, ProductShape shape) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
     const int warp = threadIdx.x / 32, warp_m = warp % WARPS_M, warp_n = warp / WARPS_M;
-
-    /* Tiles of GROUP rows of them together share what they read in the second-level cache. */
-    const int rows = (shape.m + BM - 1) / BM, columns = (shape.n + BN - 1) / BN;
-    const int index = blockIdx.x / (rows * columns), tile = blockIdx.x % (rows * columns);
-    const int image = index / shape.stack, matrix = index % shape.stack;
-    const int group = tile / (GROUP * columns) * GROUP, height = min(rows - group, GROUP);
-    const int within = tile - group * columns;
-    const int first_row = (group + within % height) * BM, first_column = within / height * BN;
-
-    const Tile<BM> left(a, image, matrix, first_row, shape.m, shape.k);
-    const Tile<BN> right(b, image, matrix, first_column, shape.n, shape.k);
+    const Place place(shape, blockIdx.x);
+    const Tile<BM> left(a, place.image, place.matrix, place.row, shape.m, shape.k);
+    const Tile<BN> right(b, place.image, place.matrix, place.column, shape.n, shape.k);
     const int steps = (shape.k + BK - 1) / BK;
     const auto load = [&](int step) {
         if (step < steps) {
@@ -180,53 +313,12 @@ multiply_residues(WordMatrices a, WordMatrices b, WordMatrices c, Residues resid
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
         COPIES_DONE_BUT(AHEAD - 1);
-#if WGMMA
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        __syncthreads();
-        accumulate(sum[0], stages + step % STAGES * STAGE_BYTES, warp_m, warp_n);
-        load(step + AHEAD);
-        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-#else
         __syncthreads();
         load(step + AHEAD);
         accumulate(sum, stages + step % STAGES * STAGE_BYTES, warp_m, warp_n);
-#endif
     }
-#if WGMMA
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#pragma unroll
-    for (int j = 0; j < FRAGMENTS_N; j++) asm volatile("" : R4(sum[0], j)::"memory"); // none is read before
-#endif
     COPIES_DONE_BUT(0);
     __syncthreads();
-
-    /* Residues to shared memory, and from there in whole rows. */
-    const Modulus modulus = residues.moduli[image % residues.count];
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int i = 0; i < FRAGMENTS_M; i++)
-#pragma unroll
-        for (int j = 0; j < FRAGMENTS_N; j++)
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const int row = warp_m * WM + i * 16 + half * 8 + lane / 4;
-                const int column = warp_n * WN + j * 8 + lane % 4 * 2;
-                const int x = reduced(sum[i][j][2 * half], modulus), y = reduced(sum[i][j][2 * half + 1], modulus);
-                *(unsigned short *)(shared + row * (BN + PAD) + column) = __byte_perm(x, y, 0x40);
-            }
-    __syncthreads();
-    signed char *const out = (signed char *)c.words + image * c.image_stride + matrix * c.matrix_stride;
-    const bool aligned = ((size_t)out | c.row_stride) % 4 == 0;
-    for (int q = threadIdx.x; q < BM * BN / 4; q += THREADS) {
-        const int row = q / (BN / 4), column = q % (BN / 4) * 4;
-        if (first_row + row >= shape.m) break;
-        unsigned char *const from = shared + row * (BN + PAD) + column;
-        signed char *const to = out + (first_row + row) * c.row_stride + first_column + column;
-        if (!shape.add && aligned && first_column + column + 4 <= shape.n) {
-            *(int *)to = *(int *)from;
-            continue;
-        }
-        for (int i = 0; i < 4 && first_column + column + i < shape.n; i++)
-            to[i] = shape.add ? added((signed char)from[i], to[i], modulus.p) : (signed char)from[i];
-    }
+    finish(sum, shared, place, c, residues, shape);
 }
+#endif

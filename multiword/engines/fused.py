@@ -13,8 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array
 from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.libcuda import routine
 
 CHUNK = 16
 """Bytes of a row that are copied at once: operands are aligned to them."""
@@ -65,7 +67,7 @@ class Residues(Struct):
 class ProductShape(Struct):
     """What is multiplied; `add` where the product is added to what is there."""
 
-    _fields_ = tuple((name, ctypes.c_int) for name in ("m", "n", "k", "stack", "images", "add"))
+    _fields_ = tuple((name, ctypes.c_int) for name in ("m", "n", "k", "stack", "tiles", "add"))
 
 
 @lru_cache(512)
@@ -116,7 +118,8 @@ class Tile:
     @property
     def shared(self) -> int:
         """Bytes of shared memory."""
-        return max(self.stages * (self.m + self.n) * self.k, self.m * (self.n + 16))
+        stages, staged = self.stages * (self.m + self.n) * self.k, self.m * (self.n + CHUNK)
+        return stages + staged + 8 * self.stages if self.wgmma else max(stages, staged)
 
     @property
     def constants(self) -> dict[str, int | str]:
@@ -134,22 +137,51 @@ class Tile:
         }
 
 
+class TensorMap(Struct):
+    """CUtensorMap: matrices of words, as the copy engine takes them."""
+
+    _fields_ = (("map", ctypes.c_ubyte * 128),)
+
+    @classmethod
+    def of(cls, x: Array, tile_rows: int, tile_k: int) -> TensorMap:
+        """That of a four-dimensional array, to be copied in tiles."""
+        images, stack, height, length = x.shape
+        found = (ctypes.c_ubyte * 192)()
+        aligned = ctypes.addressof(found) + -ctypes.addressof(found) % 64
+        rows = x.strides[2]
+        matrices = x.strides[1] if stack > 1 else rows * height  # NumPy's are anything where there is one
+        images_apart = x.strides[0] if images > 1 else matrices * stack
+        routine("cuTensorMapEncodeTiled")(
+            *(aligned, _UINT8, 4, x.data.ptr),
+            (ctypes.c_uint64 * 4)(length, height, stack, images),
+            (ctypes.c_uint64 * 3)(rows, matrices, images_apart),
+            (ctypes.c_uint32 * 4)(tile_k, tile_rows, 1, 1),
+            (ctypes.c_uint32 * 4)(1, 1, 1, 1),
+            *(_NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_256_BYTES, _ZEROS_OUTSIDE),
+        )
+        return cls(map=(ctypes.c_ubyte * 128).from_address(aligned))
+
+
+_UINT8, _NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_256_BYTES, _ZEROS_OUTSIDE = 0, 0, 3, 3, 0
+
 LARGE = Tile(128, 128, 128, 64, 64, 3, 2)
 MIDDLE = Tile(64, 64, 64, 32, 32, 4, 4)
 SMALL = Tile(32, 32, 64, 16, 16, 3, 8)
 HOPPER = Tile(128, 256, 128, 16, 256, 4, 1, wgmma=True)
-HOPPER_SMALL = Tile(128, 128, 128, 16, 128, 3, 2, wgmma=True)
+HOPPER_SMALL = Tile(128, 128, 128, 16, 128, 6, 1, wgmma=True)
 
-_STRUCTS = (WordMatrices, Residues, ProductShape)
 _FILE = Path(__file__).with_name("fused.cu")
 _ANYWHERE = Kernel(
-    "multiply_residues", _FILE, tuple(tile.constants for tile in (LARGE, MIDDLE, SMALL)), _STRUCTS
+    "multiply_residues",
+    _FILE,
+    tuple(tile.constants for tile in (LARGE, MIDDLE, SMALL)),
+    (WordMatrices, Residues, ProductShape),
 )
 _ON_HOPPER = Kernel(
     "multiply_residues_wgmma",
     _FILE,
     tuple(tile.constants for tile in (HOPPER, HOPPER_SMALL)),
-    _STRUCTS,
+    (WordMatrices, Residues, ProductShape),
     architecture="sm_90a",
 )
 
@@ -158,9 +190,15 @@ def launch(a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool, 
     """Write A·Bᵀ modulo the moduli to `out`, or add it; arrays as of `multiply_residues`, in one block of k."""
     images, stack, m, k = a.shape
     n = bt.shape[2]
-    shape = ProductShape(m=m, n=n, k=k, stack=stack, images=images, add=int(add))
-    matrices = (WordMatrices.of(x) for x in (a, bt, out))
-    blocks = -(-m // tile.m) * -(-n // tile.n) * images * stack
-    kernel = _ON_HOPPER if tile.wgmma else _ANYWHERE
-    arguments = (*matrices, _residues(moduli), shape)
-    kernel((blocks,), (tile.threads,), arguments, shared=tile.shared, **tile.constants)
+    tiles = -(-m // tile.m) * -(-n // tile.n) * images * stack
+    rest = (
+        WordMatrices.of(out),
+        _residues(moduli),
+        ProductShape(m=m, n=n, k=k, stack=stack, tiles=tiles, add=int(add)),
+    )
+    if tile.wgmma:
+        operands = TensorMap.of(a, tile.m, tile.k), TensorMap.of(bt, tile.n, tile.k)
+        blocks, kernel = min(tiles, tile.blocks * multiprocessors()), _ON_HOPPER
+    else:
+        operands, blocks, kernel = (WordMatrices.of(a), WordMatrices.of(bt)), tiles, _ANYWHERE
+    kernel((blocks,), (tile.threads,), (*operands, *rest), shared=tile.shared, **tile.constants)

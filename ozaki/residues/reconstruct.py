@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,9 @@ class Rounding(Struct):
 
 _PRODUCT_TYPES = {"int8": "signed char", "int32": "int", "float64": "double"}
 
+COLUMNS = {"int8": 4, "int32": 2, "float64": 1}
+"""Columns to a thread: they share the moduli's constants; more leave too few threads to hide latency."""
+
 COMPILED_IN = 1 << 10
 """Tables of up to this many numbers are compiled into the kernel."""
 
@@ -245,8 +249,7 @@ def _reconstruct_device(
     xp = namespace(y)
     m, n = out.shape
     result = out if out.flags.c_contiguous else xp.empty((m, n), out.dtype)
-    # Two columns to a thread share the moduli's constants; more leave too few threads to hide latency.
-    vector = 2 if system.word == "int8" and y.shape[3] % 2 == 0 else 1
+    vector = math.gcd(COLUMNS[y.dtype.name], y.shape[3])
     constants = {
         **_reconstruct_constants(system),
         "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
