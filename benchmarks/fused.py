@@ -7,27 +7,35 @@ reconstruction from int32 products and from residues.
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 from datetime import date
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
+import ozaki
 from benchmarks.dgemm import versions
-from benchmarks.timing import compact, events
-from multiword.engines import fused, get_engine
+from benchmarks.timing import compact, events, settled
+from multiword.engines import fused, get_engine, machine
+from multiword.engines.cublas import Cublas
 from multiword.engines.fused import Tile
 from multiword.formats import FORMATS
-from ozaki.residues.reconstruct import COLUMNS, reconstruct
+from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.system import residue_system
 
 SHAPES = (
     *((n, n, n, 1) for n in (256, 512, 1024, 2048, 4096, 8192)),
     *((16384, 320, 16384, 1), (8192, 64, 8192, 1)),
-    *((16, 16, 16, 1000), (64, 64, 64, 1000), (128, 128, 128, 256), (256, 256, 256, 100), (512, 512, 512, 32)),
+    *(
+        (16, 16, 16, 1000),
+        (64, 64, 64, 1000),
+        (128, 128, 128, 256),
+        (256, 256, 256, 100),
+        (512, 512, 512, 32),
+    ),
 )
 """m, k, n, and products in a stack."""
 
@@ -35,12 +43,8 @@ TILES = {
     "large": fused.LARGE,
     "middle": fused.MIDDLE,
     "small": fused.SMALL,
-    "wgmma": fused.HOPPER,
-    "wgmma-128": fused.HOPPER_SMALL,
-    "wgmma-128x2": Tile(128, 128, 128, 16, 128, 3, 2, wgmma=True),
-    "wgmma-64": Tile(64, 128, 128, 16, 128, 3, 2, wgmma=True),
-    "wgmma-64x256": Tile(64, 256, 128, 16, 256, 4, 1, wgmma=True),
-    "wgmma-256": Tile(256, 128, 128, 16, 128, 3, 1, wgmma=True),
+    "hopper": fused.HOPPER,
+    "hopper 128": Tile(128, 128, 128, 16, 128, 6, 1, wgmma=True),
 }
 
 
@@ -118,12 +122,28 @@ def measure(shape, tiles):
     fused.launch(a, bt, moduli, found, False, fused.LARGE)
     scales = cupy.zeros(stack * m, np.int32), cupy.zeros((stack, n) if stack > 1 else n, np.int32)
     out = cupy.empty((stack * m, n))
-    cases = (("reading int32", wide, 2), *((f"reading bytes {v}", found, v) for v in (2, 4, 8)))
-    for name, y, columns in cases:
+    for name, y in (("reading int32", wide), ("reading bytes", found)):
         y = y.reshape(1, count, stack * m, n)
-        COLUMNS[y.dtype.name] = columns
         row[name] = seconds(lambda y=y: reconstruct(y, system, scales, FORMATS["fp64"], out))
     return row
+
+
+def products(shape):
+    """Whole products: native, with cuBLAS's products, and reduced in the kernel at any size."""
+    import cupy
+
+    cupy.get_default_memory_pool().free_all_blocks()
+    (m, k, n, stack), rng = shape, cupy.random.default_rng(0)
+    a, b = rng.standard_normal((stack, m, k)), rng.standard_normal((stack, k, n))
+    if stack == 1:
+        a, b = a[0], b[0]
+    engines = {"with cublas": Cublas(), "with fused": Cublas(fused=True)}
+    works = {name: partial(ozaki.matmul, a, b, engine=engine) for name, engine in engines.items()}
+    first, second = (work() for work in works.values())
+    if not bool((first == second).all()):
+        raise AssertionError("the engines' bits differ")
+    times = settled({"native": lambda: cupy.matmul(a, b), **works})
+    return {name: queued for name, (queued, _) in times.items()}
 
 
 def main():
@@ -134,16 +154,13 @@ def main():
     parser.add_argument("--tiles", nargs="+", default=list(TILES))
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    machine.known_machines()[machine.device_name("cublas")]["longest_reduced"] = 1 << 40
     rows = []
     for shape in SHAPES if arguments.shapes is None else [SHAPES[i] for i in arguments.shapes]:
-        rows.append(row := measure(shape, arguments.tiles))
-        times = " ".join(f"{name} {1e6 * t:.1f}" for name, t in row["tiles"].items() if t)
-        m, k, n, stack = shape
-        print(
-            f"{stack} x {m}x{k}x{n}: cublas {1e6 * row['cublas']:.1f} µs; reading "
-            + " ".join(f"{1e6 * row[name]:.1f}" for name in row if "reading" in name) + "; " + times,
-            flush=True,
-        )
+        rows.append(row := measure(shape, arguments.tiles) | products(shape))
+        times = " ".join(f"{x} {1e6 * t:.1f}" for x, t in row.items() if isinstance(t, float))
+        tiles = " ".join(f"{x} {1e6 * t:.1f}" for x, t in row["tiles"].items() if t)
+        print(shape, times, "; tiles:", tiles, flush=True)
     if arguments.json:
         report = {
             "date": date.today().isoformat(),

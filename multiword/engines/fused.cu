@@ -79,38 +79,48 @@ __device__ __forceinline__ unsigned long long descriptor(unsigned address) {
 #define R4(d, i) "+r"(d[i][0]), "+r"(d[i][1]), "+r"(d[i][2]), "+r"(d[i][3])
 #define R16(d, i) R4(d, i), R4(d, i + 1), R4(d, i + 2), R4(d, i + 3)
 #define WGMMA_FENCE asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
-#define WGMMA_AT(i)                                                                                           \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"                                        \
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                     \
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "           \
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "           \
-                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "          \
-                 "%64, %65, 1;"                                                                               \
-                 : R16(sum, i), R16(sum, i + 4), R16(sum, i + 8), R16(sum, i + 12)                            \
-                 : "l"(left), "l"(right))
+/* sum += A·Bᵀ of 32 numbers of k, for a warpgroup. */
+__device__ __forceinline__ void wgmma(int (&sum)[FRAGMENTS_N][4], unsigned long long left, unsigned long long right) {
+#if WN == 256
+    asm volatile("wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+                 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+                 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
+                 "%128, %129, 1;"
+                 : R16(sum, 0), R16(sum, 4), R16(sum, 8), R16(sum, 12),
+                 R16(sum, 16), R16(sum, 20), R16(sum, 24), R16(sum, 28)
+                 : "l"(left), "l"(right));
+#else
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+                 "%64, %65, 1;"
+                 : R16(sum, 0), R16(sum, 4), R16(sum, 8), R16(sum, 12)
+                 : "l"(left), "l"(right));
+#endif
+}
 
 /* sum += A·Bᵀ of a stage, of which so many numbers of k are left. */
 __device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_N][4], unsigned stage, int warp_m, int warp_n,
                                            int left_of_k) {
-    static_assert(BK == 128 && WM == 16 && WN % 128 == 0 && BM % 64 == 0, "tiles of a warpgroup");
-    const auto add = [&](int h) {
-        const unsigned long long left = descriptor(stage + (warp_m & ~3) * WM * BK + h);
-        unsigned long long right = descriptor(stage + (BM + warp_n * WN) * BK + h);
-        WGMMA_AT(0);
-#if WN == 256
-        right = descriptor(stage + (BM + warp_n * WN + 128) * BK + h);
-        WGMMA_AT(16);
-#endif
-    };
+    static_assert(BK == 128 && WM == 16 && (WN == 128 || WN == 256) && BM % 64 == 0, "tiles of a warpgroup");
+    const unsigned left = stage + (warp_m & ~3) * WM * BK, right = stage + (BM + warp_n * WN) * BK;
     if (left_of_k >= BK) {
         WGMMA_FENCE;
 #pragma unroll
-        for (int h = 0; h < BK; h += 32) add(h);
+        for (int h = 0; h < BK; h += 32) wgmma(sum, descriptor(left + h), descriptor(right + h));
     } else {
 #pragma unroll 1
         for (int h = 0; h < left_of_k; h += 32) {
             WGMMA_FENCE;
-            add(h);
+            wgmma(sum, descriptor(left + h), descriptor(right + h));
         }
     }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from multiword.engines.machine import multiprocessors
-from multiword.runtime.arrays import Array
+from multiword.engines.machine import compute_capability, multiprocessors
+from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.libcuda import routine
 
@@ -77,10 +77,8 @@ def _residues(moduli: tuple[int, ...]) -> Residues:
 
 
 def _modulus(p: int) -> Modulus:
-    weights = [_symmetric(256**i, p) for i in range(4)]
-    # 128 and -128 are one residue modulo 256; only the latter is a byte with a sign.
-    packed = np.where(np.array(weights) == 128, -128, weights).astype(np.int8).view("<i4")
-    return Modulus(1 / p, p, FLOAT_MAGIC_BITS + _symmetric(-(1 << 31), p), int(packed[0]))
+    weights = np.array([_symmetric(256**i, p) for i in range(4)], np.int8).view("<i4")
+    return Modulus(1 / p, p, FLOAT_MAGIC_BITS + _symmetric(-(1 << 31), p), int(weights[0]))
 
 
 def _symmetric(x: int, p: int) -> int:
@@ -157,18 +155,17 @@ class TensorMap(Struct):
             (ctypes.c_uint64 * 3)(rows, matrices, images_apart),
             (ctypes.c_uint32 * 4)(tile_k, tile_rows, 1, 1),
             (ctypes.c_uint32 * 4)(1, 1, 1, 1),
-            *(_NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_256_BYTES, _ZEROS_OUTSIDE),
+            *(_NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSIDE),
         )
         return cls(map=(ctypes.c_ubyte * 128).from_address(aligned))
 
 
-_UINT8, _NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_256_BYTES, _ZEROS_OUTSIDE = 0, 0, 3, 3, 0
+_UINT8, _NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSIDE = 0, 0, 3, 2, 0
 
 LARGE = Tile(128, 128, 128, 64, 64, 3, 2)
 MIDDLE = Tile(64, 64, 64, 32, 32, 4, 4)
 SMALL = Tile(32, 32, 64, 16, 16, 3, 8)
 HOPPER = Tile(128, 256, 128, 16, 256, 4, 1, wgmma=True)
-HOPPER_SMALL = Tile(128, 128, 128, 16, 128, 6, 1, wgmma=True)
 
 _FILE = Path(__file__).with_name("fused.cu")
 _ANYWHERE = Kernel(
@@ -180,22 +177,87 @@ _ANYWHERE = Kernel(
 _ON_HOPPER = Kernel(
     "multiply_residues_wgmma",
     _FILE,
-    tuple(tile.constants for tile in (HOPPER, HOPPER_SMALL)),
+    (HOPPER.constants,),
     (WordMatrices, Residues, ProductShape),
     architecture="sm_90a",
 )
 
 
+def choose_tile(m: int, n: int, products: int, hopper: bool) -> Tile:
+    """The tile for so many m by n products: the largest that they fill, and that gives every
+    multiprocessor, or nearly, something to do."""
+    enough = multiprocessors() * 3 // 4
+    for tile in (HOPPER, LARGE) if hopper else (LARGE,):
+        if m > tile.m // 2 and n > tile.n // 2 and _tiles(tile, m, n) * products >= enough:
+            return tile
+    return MIDDLE if m > SMALL.m and n > SMALL.n else SMALL
+
+
+def _tiles(tile: Tile, m: int, n: int) -> int:
+    return -(-m // tile.m) * -(-n // tile.n)
+
+
+def multiply_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool) -> None:
+    """As `ResidueEngine.multiply_residues`, of checked arrays, on CuPy's current stream."""
+    images, stack, m, k = a.shape
+    if out.size == 0:
+        return
+    if k == 0:
+        if not add:
+            out.fill(0)
+        return
+    tile = choose_tile(m, bt.shape[2], images * stack, compute_capability() == (9, 0))
+    for h in range(0, k, LONGEST):
+        inner = slice(h, h + LONGEST)
+        launch(a[..., inner], bt[..., inner], moduli, out, add or h > 0, tile)
+
+
+def check_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array | None, add: bool) -> Array:
+    """The array to write to; TypeError or ValueError where the arguments do not fit."""
+    for label, x in (("a", a), ("bt", bt), ("out", out)):
+        if x is None:
+            continue
+        if not is_cupy(x):
+            raise TypeError(f"{label} must be a CuPy array, got {type(x).__name__}")
+        if x.dtype != np.int8:
+            raise TypeError(f"{label} must be int8, got {x.dtype}")
+        if x.ndim != 4:
+            raise ValueError(f"{label} must have four dimensions, got shape {x.shape}")
+        if x.shape[3] > 1 and x.strides[3] != 1:
+            raise ValueError(f"{label} must have a contiguous last axis, got strides {x.strides}")
+    if (*a.shape[:2], a.shape[3]) != (*bt.shape[:2], bt.shape[3]):
+        raise ValueError(f"a and bt must agree but for their rows, got {a.shape} and {bt.shape}")
+    for label, x in (("a", a), ("bt", bt)):
+        strides = [s for s, d in zip(x.strides[:3], x.shape, strict=False) if d > 1]
+        if x.size and any(y % CHUNK for y in (x.data.ptr, x.shape[3], *strides)):
+            raise ValueError(f"{label} must have rows aligned to {CHUNK} bytes, got strides {x.strides}")
+    fit = all(p == 256 or (p % 2 and 3 <= p <= 255) for p in moduli)
+    if not fit or not 0 < len(moduli) <= MOST_MODULI:
+        raise ValueError(
+            f"moduli must be up to {MOST_MODULI} odd numbers from 3 to 255, or 256, got {moduli}"
+        )
+    shape = (*a.shape[:3], bt.shape[2])
+    if out is None:
+        if add:
+            raise ValueError("out must be given to be added to")
+        return namespace(a).empty(shape, np.int8)
+    if out.shape != shape:
+        raise ValueError(f"out must be of shape {shape}, got {out.shape}")
+    return out
+
+
 def launch(a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool, tile: Tile) -> None:
-    """Write A·Bᵀ modulo the moduli to `out`, or add it; arrays as of `multiply_residues`, in one block of k."""
+    """Write A·Bᵀ modulo the moduli to `out`, or add it, in tiles; none of the arrays is empty, and k is at
+    most `LONGEST`."""
     images, stack, m, k = a.shape
     n = bt.shape[2]
-    tiles = -(-m // tile.m) * -(-n // tile.n) * images * stack
+    tiles = _tiles(tile, m, n) * images * stack
     rest = (
         WordMatrices.of(out),
         _residues(moduli),
         ProductShape(m=m, n=n, k=k, stack=stack, tiles=tiles, add=int(add)),
     )
+    operands: tuple[Struct, Struct]
     if tile.wgmma:
         operands = TensorMap.of(a, tile.m, tile.k), TensorMap.of(bt, tile.n, tile.k)
         blocks, kernel = min(tiles, tile.blocks * multiprocessors()), _ON_HOPPER

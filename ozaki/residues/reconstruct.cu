@@ -95,11 +95,11 @@ struct Rounding {
 extern "C" __global__ void __launch_bounds__(256)
 reconstruct(ResidueProducts y, Rounding to, REAL *out) {
     const int m = to.rows, n = to.columns;
-    const int column = (blockIdx.x * 256 + threadIdx.x) * VECTOR;
+    const int column = (blockIdx.x * blockDim.x + threadIdx.x) * VECTOR;
     if (column >= n) return;
     const long long component = y.modulus_stride * MODULI;
     const bool whole = column + VECTOR <= n && ((size_t)out | n * PARTS * sizeof(REAL)) % sizeof(Reals) == 0;
-    for (int row = blockIdx.y; row < m; row += gridDim.y) {
+    for (int row = blockIdx.y * blockDim.y + threadIdx.y; row < m; row += gridDim.y * blockDim.y) {
         const PRODUCT *const at = y.products + row * y.row_stride + column;
         const int *const scale = to.column_scale + (long long)(row / to.rows_each) * n + column;
         int exponent[VECTOR];

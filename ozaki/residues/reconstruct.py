@@ -273,6 +273,9 @@ def _reconstruct_device(
         smallest=target.emin - target.precision + 1,
     )
     arguments = (products, rounding, result)
-    _RECONSTRUCT((-(-n // (256 * vector)), min(m, 65535)), (256,), arguments, **constants)
+    across = next(x for x in (32, 64, 128, 256) if x * vector >= n or x == 256) if n > 16 * vector else 16
+    down = 256 // across  # rows of short products share a block
+    grid = -(-n // (across * vector)), min(-(-m // down), 65535)
+    _RECONSTRUCT(grid, (across, down), arguments, **constants)
     if result is not out:
         out[...] = result
