@@ -24,12 +24,15 @@ struct Residues { Modulus moduli[56]; int count; };
 
 struct ProductShape { int m, n, k, stack, tiles, add; };
 
-/* The residue of least magnitude in the low byte: the bytes of x, biased so that none is negative, times
-   the residues of their weights; `start` takes the bias back and puts the sum, below 2^17, into the low
-   bits of the float 1.5·2^23 + sum, so that no conversion is needed for the quotient, which is exact. */
-__device__ __forceinline__ int reduced(int x, const Modulus &m) {
+/* Where sums start: added to this, modulo 2^32, no sum is negative. */
+#define BIAS (1 << 31)
+
+/* The residue of least magnitude in the low byte, from a biased sum: its bytes times the residues of their
+   weights; `start` takes the bias back and puts the new sum, below 2^17, into the low bits of the float
+   1.5·2^23 + sum, so that no conversion is needed for the quotient, which is exact. */
+__device__ __forceinline__ int reduced(int biased, const Modulus &m) {
     int sum = m.start;
-    asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(x ^ 0x80000000), "r"(m.weights));
+    asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(biased), "r"(m.weights));
     const float quotient = __fmaf_rn(__int_as_float(sum) - FLOAT_MAGIC, m.inverse, FLOAT_MAGIC);
     return sum - __float_as_int(quotient) * m.p;
 }
@@ -206,6 +209,11 @@ struct Place {
     }
 };
 
+__device__ __forceinline__ void clear(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4]) {
+#pragma unroll
+    for (int i = 0; i < FRAGMENTS_M * FRAGMENTS_N * 4; i++) (&sum[0][0][0])[i] = BIAS;
+}
+
 /* The residues of a tile, from shared memory to the result, in whole rows of T's. */
 template <class T>
 __device__ __forceinline__ void store(const unsigned char *from, signed char *to, long long stride, int rows,
@@ -283,7 +291,8 @@ multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant
     int stage = 0, parity = 0;
 #pragma unroll 1
     for (int tile = blockIdx.x; tile < shape.tiles; tile += gridDim.x) {
-        int sum[1][FRAGMENTS_N][4] = {};
+        int sum[1][FRAGMENTS_N][4];
+        clear(sum);
 #pragma unroll 1
         for (int step = 0; step < steps; step++) {
             wait(barriers + 8 * stage, parity);
@@ -318,7 +327,8 @@ multiply_residues(WordMatrices a, WordMatrices b, WordMatrices c, Residues resid
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
-    int sum[FRAGMENTS_M][FRAGMENTS_N][4] = {};
+    int sum[FRAGMENTS_M][FRAGMENTS_N][4];
+    clear(sum);
     for (int step = 0; step < AHEAD; step++) load(step);
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {

@@ -95,11 +95,12 @@ struct Rounding {
 extern "C" __global__ void __launch_bounds__(256)
 reconstruct(ResidueProducts y, Rounding to, REAL *out) {
     const int m = to.rows, n = to.columns;
-    const int column = (blockIdx.x * blockDim.x + threadIdx.x) * VECTOR;
+    const int column = (blockIdx.x * ACROSS + threadIdx.x) * VECTOR;
     if (column >= n) return;
     const long long component = y.modulus_stride * MODULI;
     const bool whole = column + VECTOR <= n && ((size_t)out | n * PARTS * sizeof(REAL)) % sizeof(Reals) == 0;
-    for (int row = blockIdx.y * blockDim.y + threadIdx.y; row < m; row += gridDim.y * blockDim.y) {
+    const int down = 256 / ACROSS, first = down == 1 ? blockIdx.y : blockIdx.y * down + threadIdx.y;
+    for (int row = first; row < m; row += gridDim.y * down) {
         const PRODUCT *const at = y.products + row * y.row_stride + column;
         const int *const scale = to.column_scale + (long long)(row / to.rows_each) * n + column;
         int exponent[VECTOR];

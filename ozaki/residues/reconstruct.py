@@ -229,14 +229,15 @@ _RECONSTRUCT = Kernel(
             "PARTS": parts,
             "VECTOR": vector,
             "PRODUCT": product,
+            "ACROSS": across,
         }
-        for word, bits, t, parts, vector, product in (
-            ("int8", 109.2, "double", 1, 2, "int"),
-            ("int8", 109.2, "double", 1, 4, "signed char"),
-            ("int8", 54.6, "float", 2, 2, "int"),
-            ("int8", 54.6, "double", 2, 4, "signed char"),
-            ("int8", 320.0, "double", 2, 1, "signed char"),
-            ("fp64", 900.0, "double", 1, 1, "double"),
+        for word, bits, t, parts, vector, product, across in (
+            ("int8", 109.2, "double", 1, 2, "int", 256),
+            ("int8", 109.2, "double", 1, 4, "signed char", 256),
+            ("int8", 54.6, "float", 2, 2, "int", 64),
+            ("int8", 54.6, "double", 2, 4, "signed char", 64),
+            ("int8", 320.0, "double", 2, 1, "signed char", 16),
+            ("fp64", 900.0, "double", 1, 1, "double", 256),
         )
     ),
     (ResidueProducts, Rounding),
@@ -255,6 +256,8 @@ def _reconstruct_device(
         "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
         "PARTS": 1 + (out.dtype.kind == "c"),
         "VECTOR": vector,
+        # The threads of a block that share a row; rows of narrow products share a block.
+        "ACROSS": next((x for x in (16, 64) if n <= x * vector), 256),
         "PRODUCT": _PRODUCT_TYPES[y.dtype.name],
     }
     products = ResidueProducts(
@@ -273,9 +276,8 @@ def _reconstruct_device(
         smallest=target.emin - target.precision + 1,
     )
     arguments = (products, rounding, result)
-    across = next(x for x in (32, 64, 128, 256) if x * vector >= n or x == 256) if n > 16 * vector else 16
-    down = 256 // across  # rows of short products share a block
-    grid = -(-n // (across * vector)), min(-(-m // down), 65535)
-    _RECONSTRUCT(grid, (across, down), arguments, **constants)
+    down = 256 // constants["ACROSS"]
+    grid = -(-n // (256 // down * vector)), min(-(-m // down), 65535)
+    _RECONSTRUCT(grid, (256 // down, down), arguments, **constants)
     if result is not out:
         out[...] = result
