@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,8 @@ TILES = {
     "middle": fused.MIDDLE,
     "small": fused.SMALL,
     "hopper": fused.HOPPER,
+    "hopper 8": replace(fused.HOPPER, group=8),
+    "hopper 32": replace(fused.HOPPER, group=32),
     "hopper 128": Tile(128, 128, 128, 16, 128, 6, 1, wgmma=True),
 }
 
@@ -152,12 +155,17 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fused", description=__doc__.split("\n")[0])
     parser.add_argument("--shapes", type=int, nargs="+", help="which of the shapes, by number")
     parser.add_argument("--tiles", nargs="+", default=list(TILES))
+    parser.add_argument("--tile", choices=TILES, help="of whole products; by default as chosen")
+    parser.add_argument("--whole", action="store_true", help="time whole products only")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     machine.known_machines()[machine.device_name("cublas")]["longest_reduced"] = 1 << 40
+    if arguments.tile:
+        fused.choose_tile = lambda *_: TILES[arguments.tile]
     rows = []
     for shape in SHAPES if arguments.shapes is None else [SHAPES[i] for i in arguments.shapes]:
-        rows.append(row := measure(shape, arguments.tiles) | products(shape))
+        kernels = {"shape": shape, "tiles": {}} if arguments.whole else measure(shape, arguments.tiles)
+        rows.append(row := kernels | products(shape))
         times = " ".join(f"{x} {1e6 * t:.1f}" for x, t in row.items() if isinstance(t, float))
         tiles = " ".join(f"{x} {1e6 * t:.1f}" for x, t in row["tiles"].items() if t)
         print(shape, times, "; tiles:", tiles, flush=True)

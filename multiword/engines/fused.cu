@@ -220,7 +220,8 @@ __device__ __forceinline__ void store(const unsigned char *from, signed char *to
                                       int columns) {
     for (int q = threadIdx.x; q < BM * BN / (int)sizeof(T); q += THREADS) {
         const int row = q / (BN / (int)sizeof(T)), column = q % (BN / (int)sizeof(T)) * sizeof(T);
-        if (row < rows && column < columns) *(T *)(to + row * stride + column) = *(const T *)(from + row * (BN + PAD) + column);
+        if (row < rows && column < columns)
+            *(T *)(to + row * stride + column) = *(const T *)(from + row * (BN + PAD) + column);
     }
 }
 

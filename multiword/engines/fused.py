@@ -97,6 +97,7 @@ class Tile:
     stages : of k in shared memory.
     blocks : on a multiprocessor at a time.
     wgmma : whether operands are read from shared memory, by Hopper's own instructions.
+    group : rows of tiles that are computed together.
     """
 
     m: int
@@ -107,6 +108,7 @@ class Tile:
     stages: int
     blocks: int
     wgmma: bool = False
+    group: int = 8
 
     @property
     def threads(self) -> int:
@@ -131,7 +133,7 @@ class Tile:
             "STAGES": self.stages,
             "BLOCKS": self.blocks,
             "WGMMA": int(self.wgmma),
-            "GROUP": 8,
+            "GROUP": self.group,
         }
 
 
@@ -165,7 +167,7 @@ _UINT8, _NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSID
 LARGE = Tile(128, 128, 128, 64, 64, 3, 2)
 MIDDLE = Tile(64, 64, 64, 32, 32, 4, 4)
 SMALL = Tile(32, 32, 64, 16, 16, 3, 8)
-HOPPER = Tile(128, 256, 128, 16, 256, 4, 1, wgmma=True)
+HOPPER = Tile(128, 256, 128, 16, 256, 4, 1, wgmma=True, group=16)
 
 _FILE = Path(__file__).with_name("fused.cu")
 _ANYWHERE = Kernel(

@@ -257,7 +257,7 @@ def _reconstruct_device(
         "PARTS": 1 + (out.dtype.kind == "c"),
         "VECTOR": vector,
         # The threads of a block that share a row; rows of narrow products share a block.
-        "ACROSS": next((x for x in (16, 64) if n <= x * vector), 256),
+        "ACROSS": next((x for x in (4, 16, 64) if n <= x * vector), 256),
         "PRODUCT": _PRODUCT_TYPES[y.dtype.name],
     }
     products = ResidueProducts(

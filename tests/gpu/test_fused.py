@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_refused(cupy, engine):
 
 @pytest.fixture
 def always(cupy, monkeypatch):
-    """Products of residues are reduced in the kernel, whatever is faster, and counted, none being replayed."""
+    """Products of residues are reduced in the kernel whatever is faster, counted, and not replayed."""
     cache.forget()
     monkeypatch.setattr(cublas, "longest_reduced", lambda engine: 1 << 40)
     calls, multiply = [], cublas.multiply_residues
