@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from multiword.engines import Engine
+from multiword.engines import Engine, reduces_residues
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.graphs import side_by_side
@@ -234,7 +234,8 @@ def choose_scheme(specification: ProductSpecification, request: Request) -> Sche
         word = "fp64"
     if word not in ("int8", "fp64"):
         raise ValueError(f"residues are carried by int8 or fp64 words, not {word!r}")
-    return Residues(specification, word, engine == "host")
+    reduced = word == "int8" and reduces_residues(request.engine, specification.shape[1])
+    return Residues(specification, word, engine == "host", reduced)
 
 
 def _specification(a: Factor, b: Factor, widths: tuple[int, int], log2_c: float) -> ProductSpecification:
