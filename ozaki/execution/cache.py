@@ -10,10 +10,10 @@ from typing import Any
 from multiword.engines import reduces_residues
 from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array, import_cupy, is_cupy
-from multiword.runtime.graphs import overlap
+from multiword.runtime.graphs import capturing, overlap
 from ozaki.execution.captured import UNFIT, CapturedProduct, disturbances
 from ozaki.factor import Factor
-from ozaki.pipeline import Request
+from ozaki.pipeline import NORMWISE, Request
 
 SHARE, SHARE_OF_ONE = 16, 64
 """What is captured may hold one part in this many of the device's memory, and one product use one in so
@@ -32,8 +32,13 @@ _lock = threading.RLock()  # what is forgotten may take prepared operands along,
 
 
 def captured_product(a: Factor, b: Factor, request: Request) -> Array | None:
-    """The product, replayed; None if there is no graph of it, or it is not certified."""
-    if not is_cupy(a.matrix) or not request.certified or not isinstance(request.engine, Cublas):
+    """The product, replayed; None if there is no graph of it, or what it launches depends on the data.
+
+    None, too, while the caller captures a graph: the launches are to go into that one.
+    """
+    if not is_cupy(a.matrix) or not request.of_norms or not isinstance(request.engine, Cublas):
+        return None
+    if request.accuracy == NORMWISE and capturing():
         return None
     key = _key(a, b, request)
     with _lock:
