@@ -63,9 +63,9 @@ def accurate_dgemm(
         "fp64": certified max |R - AB| / |A||B| of order sqrt(k)·u, below the bound k·u of a
         native DGEMM, and u·|R|; wider integers are used where the data asks for them.
         "fp32": the same with the u of single precision, at half the cost.
-        "normwise": |R - AB|_ij <= 2u·‖a_i‖₂‖b_j‖₂ + u·|R|_ij for any data, with the u of the result's dtype,
-        a_i the rows of A and b_j the columns of B. Element (i, j) depends on a_i and b_j alone, and on a GPU
-        the call only queues work.
+        "normwise": |R - AB|_ij <= sqrt(k)·u·‖a_i‖₂‖b_j‖₂ + u·|R|_ij for any data, with the rows a_i of A,
+        the columns b_j of B and the u of the result's dtype. Element (i, j) depends on a_i and b_j alone,
+        and on a GPU the call only queues work.
         "exact": the exact product, correctly rounded.
         A number of bits w: rows of A and columns of B are rounded to integers of at most w
         bits, relative to their largest elements, and multiplied exactly.
@@ -278,8 +278,7 @@ def matmul(
     ----------
     a, b : (..., m, k) and (..., k, n) arrays whose leading axes broadcast, or vectors, as for
         `numpy.matmul`. Each matrix of a stack is a product of its own, with the bits that it has
-        alone; small ones are computed together: on a CPU those that need equal widths, on a GPU all,
-        unless one of them needs wider integers.
+        alone; small ones that need integers of equal width are computed together.
     accuracy : as in `accurate_dgemm`; by default that of the result's precision.
     scheme, engine, workspace : as in `accurate_dgemm`.
 
@@ -312,7 +311,7 @@ def matmul(
     if isinstance(a, Operand) or isinstance(b, Operand):
         raise ValueError(f"a prepared operand multiplies matrices, not stacks: {x.shape} times {y.shape}")
     left, right = stacks_of(exactly("a", x, dtype), exactly("b", y, dtype))
-    out = stacked_products(left, right, dtype, request)
+    out = stacked_products(left, right, request)
     if out is None:
         (*batch, m, _), n = left.shape, right.shape[-1]
         out = namespace(x).empty((*batch, m, n), dtype)

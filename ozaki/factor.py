@@ -136,3 +136,9 @@ class Factor:
         """Bytes held by the split."""
         held = self._split
         return 0 if held is None else int(held[2].nbytes)
+
+
+def stacked_factors(rows: Array, columns: Array) -> tuple[Factor, Factor]:
+    """Both factors of the products of (s, m, k) rows and (s, n, k) columns."""
+    (s, m, k), n = rows.shape, columns.shape[1]
+    return Factor(rows.reshape(s * m, k), 0, stack=s), Factor(columns.reshape(s * n, k).T, 1, stack=s)

@@ -97,7 +97,7 @@ class Steps:
         """Take the place of the steps."""
         monkeypatch.setattr(kernels, "KERNELS", {})
         self.kernels = {name: Kernel(name, Path(__file__)) for name in self.functions}
-        monkeypatch.setattr(Kernel, "compiled", lambda kernel: self.launcher(kernel))
+        monkeypatch.setattr(Kernel, "compiled", lambda kernel, **_: self.launcher(kernel))
         monkeypatch.setattr("ozaki.factor.row_statistics", self.statistics)
         for name in (*STEPS, "split_whole"):
             monkeypatch.setattr(captured, name, getattr(self, name))

@@ -340,7 +340,8 @@ def test_an_unfit_variant_is_never_captured_again(steps, gpu, how):
     warmed(gpu)
     wide = operands(gpu, 1, bits=5)
     unfit(steps, how)
-    assert product(*wide) is None
+    for _ in range(2):  # the second time the bounds are captured alone
+        assert product(*wide) is None
     left, begun = len(steps.raising), gpu.called["cuStreamBeginCapture_v2"]
     for _ in range(5):
         assert product(*wide) is None
@@ -352,6 +353,23 @@ def test_an_unfit_variant_is_never_captured_again(steps, gpu, how):
 
 def held():
     return [x for x in cache._known.values() if isinstance(x, captured.CapturedProduct)]
+
+
+def test_products_after_that_of_an_unfit_variant_are_replayed_again(steps, gpu):
+    narrow = warmed(gpu)
+    steps.raising = [CaptureError()] * 9
+    unfit = operands(gpu, 1, bits=8)
+    assert product(*unfit) is None
+    steps.raising.clear()
+    check(*narrow)
+    check(*operands(gpu, 2))
+    captures, launches = gpu.captures, gpu.launches
+    for _ in range(3):
+        assert product(*unfit) is None
+    assert gpu.captures == captures
+    assert gpu.launches == launches + 3  # of the narrow one once, then of the bounds alone
+    check(*operands(gpu, 3))
+    check(*operands(gpu, 4, bits=5), 5)
 
 
 def test_graphs_beyond_the_memory_limit_are_given_up_and_never_captured_again(gpu):

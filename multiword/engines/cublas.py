@@ -14,7 +14,8 @@ import numpy as np
 
 import multiword.engines.libcublas as lib
 from multiword.engines.contract import CheckedEngine, Product
-from multiword.engines.machine import multiprocessors, rates
+from multiword.engines.fused import check_residues, multiply_residues
+from multiword.engines.machine import longest_reduced, multiprocessors, rates
 from multiword.runtime.arrays import Array, import_cupy
 
 WORKSPACE_BYTES = 32 << 20
@@ -152,16 +153,32 @@ class Cublas(CheckedEngine):
     ----------
     batch : whether batches go to `cublasGemmStridedBatchedEx` or to `cublasGemmEx`, one product
         after another; by default whichever was measured to be faster.
+    fused : whether products of residues may be reduced in a kernel of our own where that was measured
+        to be faster. `engine="auto"` does, `engine="cublas"` leaves everything to cuBLAS.
     """
 
     name = "cublas"
     padding = 16
     products = frozenset(_TYPES)
+    fused = False
 
-    def __init__(self, batch: bool | None = None) -> None:
+    def __init__(self, batch: bool | None = None, fused: bool = False) -> None:
         import_cupy()
         lib.library()
         self.batch = batch
+        self.fused = fused
+
+    def reduces(self, k: int) -> bool:
+        """As `ResidueEngine.reduces`."""
+        return self.fused and k <= longest_reduced(self.name)
+
+    def multiply_residues(
+        self, a: Array, bt: Array, moduli: tuple[int, ...], *, out: Array | None = None, add: bool = False
+    ) -> Array:
+        """As `ResidueEngine.multiply_residues`."""
+        out = check_residues(a, bt, moduli, out, add)
+        multiply_residues(a, bt, moduli, out, add)
+        return out
 
     def _compute(self, kind: Product, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
         (m, k), n = a.shape[-2:], bt.shape[-2]

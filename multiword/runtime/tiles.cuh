@@ -79,3 +79,12 @@ struct alignas(16) Staged {
         return *(const double2 *)&number[part][row][place_of(column)];
     }
 };
+
+/* This thread's run of RUN neighbours along k in a staged tile: its row in the tile and in the operand,
+   where it begins in them. */
+struct StagedRun {
+    int local, place, row, column;
+    __device__ StagedRun(const Tile &at)
+        : local(threadIdx.x * RUN / DEPTH), place(threadIdx.x * RUN % DEPTH), row(at.first_row + local),
+          column(at.first_column + place) {}
+};

@@ -85,8 +85,8 @@ def _parser() -> argparse.ArgumentParser:
         type=_accuracy,
         default="fp64",
         metavar="fp64|normwise|exact|BITS",
-        help="fp64: error certified below the bound of a native DGEMM (the default); normwise: below 2u times"
-        " the norms of row and column; exact: correctly"
+        help="fp64: error certified below the bound of a native DGEMM (the default); normwise: below"
+        " sqrt(k) u times the norms of row and column; exact: correctly"
         " rounded; BITS: rows and columns rounded to integers of 1 to 2200 bits",
     )
     parser.add_argument(

@@ -7,6 +7,7 @@ import weakref
 from collections import OrderedDict
 from typing import Any
 
+from multiword.engines import reduces_residues
 from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array, import_cupy, is_cupy
 from multiword.runtime.graphs import capturing, overlap
@@ -63,7 +64,8 @@ def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
     layouts = tuple((z.shape, z.strides, z.data.ptr % 16) for z in (x, y))
     # Memory that the operands share decides which addresses move together.
     shared = x.data.ptr - y.data.ptr if overlap(x, y) else None
-    asked = (request.accuracy, request.scheme, request.word, request.workspace)
+    reduced = reduces_residues(request.engine, a.k)
+    asked = (request.accuracy, request.scheme, request.word, request.workspace, reduced)
     prepared = tuple(id(z) for z in (a, b) if z.prepared)
     return (threading.get_ident(), x.device.id, x.dtype, layouts, shared, asked, prepared)
 
