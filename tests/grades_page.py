@@ -10,8 +10,8 @@ INTRODUCTION = """\
 # Grades
 
 How accurate is a matrix product, for any input? Demmel, Li, Langou, Pereira, Gates and Rubio González
-proposed to grade it ([slides][1]): grade A has a componentwise error that grows at most linearly with n, as that of
-the classical algorithm in floating point does. NVIDIA grades its own emulation with their inputs
+proposed to grade it ([slides][1]): grade A has a componentwise error that grows at most linearly with n, as
+that of the classical algorithm in floating point does. NVIDIA grades its own emulation with their inputs
 ([samples][2]). The tables here are made with such inputs, written anew from their description, and by
 comparison with exact rational numbers (`python -m tests.grades_page`).
 
