@@ -30,7 +30,7 @@ A is the published criterion; B and C are the forms in which this page weakens i
 | --- | --- | --- |
 | `"fp64"`, `"fp32"` | A | min(12√k, k/2)·u of \\|A\\|\\|B\\|, certified for the data, and u\\|R\\| |
 | `"exact"` | A | u\\|R\\|: it is rounded correctly |
-| `"normwise"` | B | 2u of the norms, proved for any data, and u\\|R\\| |
+| `"normwise"` | B | √k·u of the norms, proved for any data, and u\\|R\\| |
 | as many bits as the format has | B | 2√k·u of the norms, and u\\|R\\|, to first order |
 
 "normwise" and a number of bits have one scale for a row, which is what the last two inputs find out.

@@ -173,7 +173,7 @@ def _group_product(a: Factor, b: Factor, scales: Scales, bits: int | None, reque
             _group_product(
                 a.part(part), b.part(part), (left[part].ravel(), right[part].ravel()), bits, request
             )
-            for part in np.array_split(np.arange(s), 2)
+            for part in (slice(s // 2), slice(s // 2, s))
         ]
         return namespace(a.matrix).concatenate(parts)
     if isinstance(request.accuracy, str):
