@@ -147,6 +147,58 @@ def test_a_replay_waits_for_the_one_before_on_any_stream(gpu):
         assert done is event
 
 
+# "normwise" ------------------------------------------------------------------------------------------
+
+NORMWISE = Request("normwise", "auto", None, REQUEST.engine, 1 << 30)
+
+
+def test_normwise_products_are_queued_and_not_waited_for(gpu, monkeypatch):
+    def waited(*_):
+        raise AssertionError("an event was waited for")
+
+    pairs = [operands(gpu, seed, bits=3 * seed) for seed in range(4)]
+    for seed, (a, b) in enumerate(pairs):
+        result = cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE)
+        monkeypatch.setattr(type(gpu.cupy.cuda.Event()), "synchronize", waited)
+        if seed:
+            assert np.array_equal(result, expected(a, b))  # nothing of it is widened
+        else:
+            assert result is None
+    monkeypatch.undo()
+    assert (gpu.captures, gpu.launches) == (1, 3)
+    assert gpu.called["cuEventRecordWithFlags"] == 0
+
+
+def test_normwise_products_overwrite_what_is_not_finite_in_their_graph(gpu):
+    a, b = operands(gpu)
+    for value in (0, 0, NONFINITE, 0):
+        a[0, 0] = value
+        result = cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE)
+        if result is not None:
+            assert np.array_equal(result, np.full(result.shape, np.nan) if value else expected(a, b), True)
+    assert (gpu.captures, gpu.launches) == (1, 3)
+
+
+def test_normwise_and_certified_products_have_graphs_of_their_own(gpu):
+    a, b = warmed(gpu)
+    for _ in range(3):
+        cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE)
+        check(a, b)
+    assert gpu.captures == len(held()) == 2
+
+
+def test_while_the_caller_captures_no_graph_of_ours_is_launched(gpu):
+    a, b = operands(gpu)
+    for _ in range(2):
+        cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE)
+    launches = gpu.launches
+    with gpu.cupy.cuda.Stream() as stream:
+        gpu.cuStreamBeginCapture_v2(stream.ptr, 0)
+        assert cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE) is None
+        stream.capture = None
+    assert gpu.launches == launches
+
+
 # addresses ------------------------------------------------------------------------------------------
 
 
