@@ -117,16 +117,18 @@ def test_performance_page_is_what_the_results_say():
     assert report.PAGE.read_text() == report.page(), "run python -m benchmarks.report"
 
 
-def test_readme_table_is_what_the_results_say():
-    if not report.README.exists():
-        pytest.skip("there is no README yet")
-    text = report.README.read_text()
-    assert text == report.in_readme(text, report.headline()), "run python -m benchmarks.report"
+def test_summaries_are_what_the_results_say():
+    for path, text in ((report.README, report.headline()), (report.FOR_WHOM, report.summary())):
+        said = path.read_text()
+        assert said == report.in_readme(said, text), "run python -m benchmarks.report"
+
+
+def test_readme_is_one_screen():
+    assert report.headline().count("\n| ") <= 1 + 6
+    assert len(report.README.read_text().splitlines()) <= 80
 
 
 def test_readme_links_lead_somewhere():
-    if not report.README.exists():
-        pytest.skip("there is no README yet")
     for link in re.findall(r"\]\(([^)]+)\)", report.README.read_text()):
         parts = urlsplit(link)
         if not parts.scheme:
@@ -154,6 +156,14 @@ def test_guarantees_page_is_true_of_the_results():
     assert len({tuple(r["shape"]) for r in results}) > 3
     assert len({r["data"] for r in results}) > 3
     assert all(r["ours"]["max"] <= r["native"]["max"] for r in results)
+
+
+def test_sizes_that_pay_are_true_of_the_results():
+    """ "FP64 products pay from about n = 4096, complex and single-precision ones from about n = 2048"."""
+    for name, dtypes, least in (("dgemm_h200", ["float64"], 4096), ("precisions_h200", [], 2048)):
+        for r in json.loads((report_sections.RESULTS / f"{name}.json").read_text())["results"]:
+            if r["data"] == "normal" and len(set(r["shape"])) == 1 and (not dtypes or r["dtype"] in dtypes):
+                assert (r["ratio"] > 1) == (r["shape"][0] >= least), r["shape"]
 
 
 def test_results_say_where_they_come_from():
