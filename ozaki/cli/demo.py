@@ -170,8 +170,9 @@ def products(a: np.ndarray, b: np.ndarray) -> dict[str, tuple[np.ndarray | None,
 def show_ways(console: Console, title: str, names: tuple[str, str], ways: Mapping[str, tuple]) -> bool:
     """A table of one result in several ways; return whether ours are all equal."""
     table = Table(title=title, title_justify="left", min_width=72)
-    for name, justify in (("", "left"), (names[0], "right"), (names[1], "right")):
-        table.add_column(name, justify=justify)
+    table.add_column("")
+    for name in names:
+        table.add_column(name, justify="right")
     columns = [
         ["–" if x is None else shown(x) for x in column] for column in zip(*ways.values(), strict=True)
     ]
