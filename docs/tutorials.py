@@ -101,7 +101,9 @@ def page(script: Path, output: str) -> str:
             f"{record['numpy']}; `benchmarks/results/{ON_GPU.name}`), it also prints",
             f"```text\n{speeds(record['output'])}\n```",
         ]
-    code = "\n".join(f"    {line}" for line in ("```python", f'--8<-- "examples/{script.name}"', "```"))
+    code = "\n".join(
+        f"    {line}" for line in ("```{.python .script}", f'--8<-- "examples/{script.name}"', "```")
+    )
     return "\n\n".join([*parts, f'??? example "examples/{script.name}"\n\n{code}']) + "\n"
 
 
