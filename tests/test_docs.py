@@ -256,6 +256,7 @@ def test_docstrings_become_markdown():
     pytest.importorskip("griffe")
     assert doctest.testmod(loaded("formulas")).failed == 0
     assert doctest.testmod(loaded("notebooks")).failed == 0
+    assert doctest.testmod(loaded("pages")).failed == 0
     module = loaded("docstrings")
     assert doctest.testmod(module) == (0, 1)
     text = module.markdown("A.\n\nNotes\n-----\n`2**x` < 3*y\n\n>>> 1\n1\n\n== ==\na  b\n== ==\n")
@@ -402,6 +403,39 @@ def test_site_needs_no_network(site):
             assert not urlsplit(source).scheme, f"{path.name}: {source}"
             assert not source.startswith("//"), f"{path.name}: {source}"
             assert (path.parent / unquote(urlsplit(source).path)).exists(), f"{path.name}: {source}"
+
+
+def test_styles_load_what_is_there(site):
+    folder, _ = site
+    for target in re.findall(r"url\(([^)]+)\)", (folder / "extra.css").read_text()):
+        assert (folder / target).exists(), target
+    assert (folder / "fonts" / "LICENSE.txt").exists()
+
+
+def test_search_needs_no_server(site):
+    """The index is a script, which a page read from a folder may load; the worker has a substitute."""
+    folder, _ = site
+    assert "var __index" in (folder / "search" / "search_index.js").read_text()[:20]
+    for path in folder.rglob("*.html"):
+        assert "iframe-worker.js" in path.read_text(), path.name
+
+
+def test_signatures_are_complete(site):
+    """With every parameter and its default, on lines of their own where there are many."""
+    folder, _ = site
+    text = re.sub(r"<[^>]+>", "", (folder / "reference" / "ozaki.html").read_text())
+    shown = text.replace("&#39;", "'").replace("&quot;", '"')
+    for name in ("matmul", "accurate_dgemm", "plan", "sum"):
+        for parameter in inspect.signature(getattr(ozaki, name)).parameters:
+            assert re.search(rf"\b{name}\([^)]*\b{parameter}\b", shown), f"{name}: {parameter}"
+
+
+def test_citation_names_the_version_and_the_papers():
+    text = (ROOT / "CITATION.cff").read_text()
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"version: {version}\n" in text
+    papers = (DOCS / "how-it-works" / "index.md").read_text().split("Sums follow")[0]
+    assert set(re.findall(r"\[doi:(\S+)\]", papers)) == set(re.findall(r"^ +doi: (\S+)$", text, re.M))
 
 
 def test_no_markdown_is_left(site):
