@@ -23,6 +23,7 @@ from multiword.runtime.memory import in_less_memory
 from ozaki.arguments import exactly
 from ozaki.execution.cache import captured_product, forget
 from ozaki.execution.order import exclusive_use
+from ozaki.execution.small import small_product
 from ozaki.factor import Factor
 from ozaki.pipeline import Request, product
 
@@ -57,6 +58,8 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
     """The product itself, in a new array: replayed where captured; in smaller panels if memory is short."""
     if a.empty or b.empty:
         return namespace(a.matrix).zeros((a.rows, b.rows), a.matrix.dtype)
+    if (out := small_product(a, b, request)) is not None:
+        return out
 
     def work(workspace: int) -> Array:
         within = replace(request, workspace=workspace)

@@ -18,6 +18,7 @@ from multiword.runtime.memory import padded
 from ozaki.certificate.decision import certify_by_counting
 from ozaki.execution.groups import grouped_products
 from ozaki.execution.panels import whole_bytes
+from ozaki.execution.small import small_products
 from ozaki.factor import Factor
 from ozaki.pipeline import Request, ScaledProduct, bounds, execute, norm_scaled, scale
 
@@ -41,14 +42,30 @@ def stacked_products(left: Array, right: Array, dtype: Any, request: Request) ->
     on_device = is_cupy(left)
     if math.prod(batch) < (FEW if on_device else 2) or not 0 < m * n * k <= SMALL:
         return None
-    xp, width = namespace(left), padded(n, COLUMNS if on_device else 1)
-    columns = xp.zeros((*batch, width, k), dtype)
-    columns[..., :n, :] = right.swapaxes(-1, -2)
-    rows = xp.ascontiguousarray(left, dtype).reshape(-1, m, k)
     with device_of(left), np.errstate(all="ignore"):
-        compute = _together if on_device else grouped_products
-        out = compute(rows, columns.reshape(-1, width, k), request)
+        if not on_device:
+            out = _on_host(left.reshape(-1, m, k), right.swapaxes(-1, -2).reshape(-1, n, k), request)
+            return None if out is None else out.reshape(*batch, m, n)
+        xp, width = namespace(left), padded(n, COLUMNS)
+        columns = xp.zeros((*batch, width, k), dtype)
+        columns[..., :n, :] = right.swapaxes(-1, -2)
+        rows = xp.ascontiguousarray(left, dtype).reshape(-1, m, k)
+        out = _together(rows, columns.reshape(-1, width, k), request)
     return None if out is None else out[..., :n].reshape(*batch, m, n)
+
+
+def _on_host(rows: np.ndarray, columns: np.ndarray, request: Request) -> np.ndarray | None:
+    """The products on a CPU: small ones directly, and others, and what is left of those, in groups."""
+    done = small_products(rows, columns, request)
+    if done is None:
+        return grouped_products(rows, columns, request)
+    out, undone = done
+    if undone.any():
+        others = grouped_products(rows[undone], columns[undone], request)
+        if others is None:
+            return None
+        out[undone] = others
+    return out
 
 
 def _together(rows: Array, columns: Array, request: Request) -> Array | None:
