@@ -18,6 +18,9 @@ BLOCK_ELEMENTS = 1 << 17
 """Elements of float64 to a block. Temporaries of a million bytes stay in the caches, and an operation
 on one outlasts the switch between Python's threads, which shorter ones would wait for in turn."""
 
+COMPILED_ELEMENTS = 1 << 14
+"""The same for compiled code, which does not give up the interpreter's lock between operations."""
+
 SCRATCH_BYTES = 1 << 24
 """The largest scratch array that a thread keeps: rows much longer than a block need larger ones."""
 
@@ -25,13 +28,15 @@ KEPT_BYTES = 1 << 28
 """Larger arrays leave their memory to the next ones of their size, up to this much in all."""
 
 
-def over_rows(work: Callable[[slice], None], rows: int, row_elements: int) -> None:
+def over_rows(
+    work: Callable[[slice], None], rows: int, row_elements: int, block_elements: int = BLOCK_ELEMENTS
+) -> None:
     """Call work(block) for consecutive blocks of rows, on all cores.
 
     The blocks write to disjoint rows, so neither their order nor their number can show in the
     result. NumPy releases the interpreter's lock inside each operation.
     """
-    step = max(1, BLOCK_ELEMENTS // max(1, row_elements))
+    step = max(1, block_elements // max(1, row_elements))
     blocks = [slice(i, min(i + step, rows)) for i in range(0, rows, step)]
     threads = thread_count()
     if threads == 1 or len(blocks) < 4:
@@ -59,6 +64,14 @@ def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:
         rows = turned.T
     np.copyto(out, rows)
     return out
+
+
+def as_rows(x: np.ndarray, block: slice) -> np.ndarray:
+    """Some rows of a matrix as a contiguous and aligned float64 array, as compiled code takes them."""
+    rows = x[block]
+    if rows.dtype == np.float64 and rows.flags.c_contiguous and rows.flags.aligned:
+        return rows
+    return contiguous_rows(x, block, scratch("rows", rows.shape))
 
 
 def scale_rows(x: np.ndarray, exponents: np.ndarray) -> None:

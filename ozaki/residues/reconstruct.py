@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
+from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
-from multiword.runtime.parallel import over_rows, scratch
+from multiword.runtime.parallel import BLOCK_ELEMENTS, COMPILED_ELEMENTS, over_rows, scratch
 from ozaki.residues.system import ResidueSystem, on_device, reduce, residue_system
 from ozaki.rounding.digits import round_digits
 
@@ -40,42 +42,50 @@ def _reconstruct_host(
     out: np.ndarray,
 ) -> None:
     m, n = out.shape
-    moduli = np.array(system.moduli, np.float64)[:, None, None]
     parts, columns = real_parts(out), -scales[1].astype(np.int64).reshape(-1, n)
+    height = m // len(columns)  # of each product
+    form = compiled("ozaki.residues.reconstruct_numba") if y.dtype == np.float64 else None
+    round_floats = _round_floats if form is None else partial(_round_compiled, form)
 
     def work(block: slice) -> None:
-        product = np.arange(block.start, block.stop) * len(columns) // m if len(columns) > 1 else slice(1)
-        exponents = -scales[0][block, None].astype(np.int64), columns[product]
+        products = np.arange(block.start, block.stop) // height if len(columns) > 1 else slice(1)
+        exponents = -scales[0][block, None].astype(np.int64), columns[products]
         for part, terms in zip(parts, _real_parts(y[:, :, block, :n]), strict=True):
-            residue, spare = scratch("residues", (2, *terms.shape))
-            reduce(terms, moduli, 1 / moduli, spare, residue)
-            value, doubtful = _round_floats(residue, system, exponents, target)
+            if _all_normal(exponents, system, target):
+                value, doubtful = round_floats(terms, system, exponents, target)
+            else:
+                value, doubtful = scratch("spare", terms.shape[1:]), np.arange(terms[0].size)
             if len(doubtful):
-                few = residue.reshape(len(moduli), -1)[:, doubtful]
+                few = terms[:, doubtful // n, doubtful % n]
                 exponent = np.add(*exponents).ravel()[doubtful]
                 value.ravel()[doubtful] = _round_exactly(few, system, exponent, target)
             part[block] = value
 
-    over_rows(work, m, 2 * n)
+    over_rows(work, m, 2 * n, BLOCK_ELEMENTS if form is None else COMPILED_ELEMENTS)
+
+
+def _all_normal(exponents: tuple[np.ndarray, np.ndarray], system: ResidueSystem, target: Format) -> bool:
+    """Whether integers times powers of two neither underflow nor overflow, whatever their order."""
+    rows, columns = exponents
+    lowest, highest = (rows.min(), columns.min()), (rows.max(), columns.max())
+    bits = system.product.bit_length()
+    return bool(min(*lowest, sum(lowest)) >= target.emin and max(0, *highest, sum(highest)) < 1000 - bits)
 
 
 def _round_floats(
-    residue: np.ndarray, system: ResidueSystem, exponents: tuple[np.ndarray, np.ndarray], target: Format
+    terms: np.ndarray, system: ResidueSystem, exponents: tuple[np.ndarray, np.ndarray], target: Format
 ) -> tuple[np.ndarray, np.ndarray]:
     """The rounded values of (N, rows, n) residues in float64 arithmetic, and which of them may be wrong.
 
     Exact sums and a small inexact one make two bounds of C'. What rounds to the same number from both
-    is that number; the flat indices of all others are returned, which are few unless products vanish,
-    or are subnormal.
+    is that number; the flat indices of all others are returned, which are few unless products vanish.
     """
-    shape = residue.shape[1:]
-    spare = scratch("spare", shape)
+    shape = terms.shape[1:]
+    residue, spare = scratch("residues", (2, *terms.shape))
+    moduli = np.array(system.moduli, np.float64)[:, None, None]
+    reduce(terms, moduli, 1 / moduli, spare, residue)
     rows, columns = exponents
-    lowest, highest = (rows.min(), columns.min()), (rows.max(), columns.max())
-    bits = system.product.bit_length()
-    normal = min(*lowest, sum(lowest)) >= target.emin and max(0, *highest, sum(highest)) < 1000 - bits
-    if not normal:
-        return spare, np.arange(spare.size)
+    spare = scratch("spare", shape)
     of_moduli, of_product, margin = _floats(system)
     quotient, *parts = sums = scratch("sums", (len(of_moduli), *shape))
     _small_products(of_moduli, residue.reshape(len(residue), -1), sums.reshape(len(sums), -1))
@@ -90,7 +100,7 @@ def _round_floats(
         x += leading
         low += x
         leading, spare = total, leading
-    margin += 2.0**-90 * max(leading.max(), -leading.min())
+    margin += RELATIVE_MARGIN * max(leading.max(), -leading.min())
     upper = np.add(low, margin, out=spare)
     low -= margin
     upper += leading
@@ -103,6 +113,27 @@ def _round_floats(
     low *= np.ldexp(1.0, columns)
     return low, np.flatnonzero(doubtful)
 
+
+def _round_compiled(
+    form: ModuleType,
+    terms: np.ndarray,
+    system: ResidueSystem,
+    exponents: tuple[np.ndarray, np.ndarray],
+    target: Format,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same as `_round_floats`, compiled."""
+    shape = terms.shape[1:]
+    value, doubtful = scratch("value", shape), scratch("doubtful", shape, np.bool_)
+    of_moduli, of_product, margin = _floats(system)
+    work = scratch("sums", (len(of_moduli) + 1, shape[1]))
+    factors = np.ldexp(1.0, exponents[0][:, 0]), np.ldexp(1.0, exponents[1])
+    moduli, cut = np.array(system.moduli, np.float64), 53 - target.precision
+    form.round_rows(terms, moduli, of_moduli, of_product, margin, cut, *factors, value, doubtful, work)
+    return value, np.flatnonzero(doubtful)
+
+
+RELATIVE_MARGIN = 2.0**-90
+"""More than what adding the parts of C' up is rounded by, relative to it."""
 
 SHORT = 40
 """Bits below which what is left of the P/p_t is one part, whose sum with residues is not exact."""
@@ -134,13 +165,16 @@ def _floats(system: ResidueSystem) -> tuple[np.ndarray, np.ndarray, float]:
     table = np.array(parts).T
     error = (count + len(units) + 8) * float(weight << units[-1]) * 2.0**-52 if units[-1] else 0.0
     inverses = 1 / np.array(moduli, np.float64)
-    return np.vstack([inverses, table[:, :-1]]), table[:, -1], error
+    of_moduli = np.ascontiguousarray(np.vstack([inverses, table[:, :-1]]))
+    return of_moduli, np.ascontiguousarray(table[:, -1]), error
 
 
 def _round_exactly(
     residue: np.ndarray, system: ResidueSystem, exponent: np.ndarray, target: Format
 ) -> np.ndarray:
     """The rounded values of (N, m) residues, in integers."""
+    moduli = np.array(system.moduli, np.float64)[:, None]
+    residue = reduce(residue, moduli, 1 / moduli)
     result, nonzero = np.zeros(residue.shape[1]), residue.any(axis=0)
     residue, exponent = residue[:, nonzero], exponent[nonzero]
     base_bits = min(system.base_bits, 30)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,18 @@ import numpy as np
 from multiword.engines import get_product
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.memory import padded
-from multiword.runtime.parallel import contiguous_rows, empty_beside, over_rows, scale_rows, scratch
+from multiword.runtime.parallel import (
+    COMPILED_ELEMENTS,
+    as_rows,
+    contiguous_rows,
+    empty_beside,
+    over_rows,
+    scale_rows,
+    scratch,
+)
 from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
 from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
 from ozaki.scaling.scales import NONFINITE_ROW, zero_nonfinite
@@ -64,8 +74,36 @@ def residues(
     shape = (2 * len(parts) - 1, len(system.moduli), padded(rows, padding), padded(columns, padding))
     out = empty_beside(parts[0], shape, get_product(system.word).word)
     make = _residues_device if is_cupy(parts[0]) else _residues_host
+    narrow = system.word == "fp64" and width <= HOST_NARROW_BITS and not is_cupy(parts[0])
+    if narrow and (form := compiled("ozaki.residues.split_numba")) is not None:
+        make = partial(_residues_compiled, form)
     make(parts, scale, system, weighted, width, out)
     return out
+
+
+def _residues_compiled(
+    form: ModuleType,
+    parts: list[np.ndarray],
+    scale: np.ndarray,
+    system: ResidueSystem,
+    weighted: bool,
+    width: int,
+    out: np.ndarray,
+) -> None:
+    factors, long = system.factors(weighted), width > narrow_bits(system)
+    rows, columns = parts[0].shape
+
+    def work(block: slice) -> None:
+        halves = scratch("halves", (2, columns))
+        for x, y in zip(parts, out, strict=False):
+            form.split_rows(as_rows(x, block), scale[block], factors, long, block.start, y, halves)
+        if len(out) == 3:
+            total = out[2, :, block]
+            np.add(out[0, :, block], out[1, :, block], out=total)
+            moduli = factors[:, :1, None]
+            reduce(total, moduli, 1 / moduli, scratch("quotients", total.shape))
+
+    over_rows(work, rows, columns, COMPILED_ELEMENTS)
 
 
 def _residues_host(

@@ -15,13 +15,22 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
-from multiword.runtime.parallel import contiguous_rows, over_rows, scale_rows, scratch
+from multiword.runtime.parallel import (
+    COMPILED_ELEMENTS,
+    as_rows,
+    contiguous_rows,
+    over_rows,
+    scale_rows,
+    scratch,
+)
 from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
 
 BITS = 16
@@ -69,9 +78,33 @@ class RowStatistics:
 
 def row_statistics(parts: list[Array]) -> RowStatistics:
     """Return the statistics of an operand given as (r, k) float32 or float64 parts."""
-    if is_cupy(parts[0]) and (statistics := _in_one_pass(parts)) is not None:
-        return statistics
+    if is_cupy(parts[0]):
+        if (statistics := _in_one_pass(parts)) is not None:
+            return statistics
+    elif (form := compiled("ozaki.scaling.statistics_numba")) is not None:
+        return _statistics_compiled(form, parts)
     return row_sums(parts, largest_exponents(parts))
+
+
+def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatistics:
+    rows, columns = parts[0].shape
+    largest, total, square = np.zeros((3, rows), np.int64)
+    exponent, counts = np.empty(rows, np.int32), np.zeros((len(LEVELS), rows), np.int32)
+
+    def work(block: slice) -> None:
+        for x in parts:
+            form.largest_magnitudes(as_rows(x, block), largest[block])
+        exponent[block] = _exponents_of(largest[block].view(np.float64))
+        sums = exponent[block], total[block], square[block], counts[:, block]
+        bins, fields = (
+            scratch("bins", (2, form.DEEPEST + 1), np.int64),
+            scratch("fields", (columns,), np.int64),
+        )
+        for x in parts:
+            form.add_rows(as_rows(x, block), *sums, bins, fields)
+
+    over_rows(work, rows, columns, COMPILED_ELEMENTS)
+    return RowStatistics(exponent, total, square, counts, len(parts) * columns)
 
 
 def largest_exponents(parts: list[Array]) -> Array:
@@ -91,11 +124,16 @@ def _exponents_host(parts: list[np.ndarray]) -> np.ndarray:
     def work(block: slice) -> None:
         extremes = [np.abs(f(x[block], axis=1)) for x in parts for f in (np.max, np.min)]
         largest = np.max(extremes, axis=0)
-        e = np.where(largest == 0, ZERO, np.frexp(largest)[1])
-        exponent[block] = np.where(np.isfinite(largest), e, NONFINITE)
+        exponent[block] = _exponents_of(largest)
 
     over_rows(work, rows, columns)
     return exponent
+
+
+def _exponents_of(largest: np.ndarray) -> np.ndarray:
+    """`RowStatistics.exponent` from the largest magnitudes."""
+    e = np.where(largest == 0, ZERO, np.frexp(largest)[1])
+    return np.where(np.isfinite(largest), e, NONFINITE)
 
 
 _AT_ONCE = 1 << 17
