@@ -66,12 +66,15 @@ def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:
     return out
 
 
-def as_rows(x: np.ndarray, block: slice) -> np.ndarray:
-    """Some rows of a matrix as a contiguous and aligned float64 array, as compiled code takes them."""
+def as_rows(x: np.ndarray, block: slice, name: str = "rows") -> np.ndarray:
+    """Some rows of a matrix as compiled code takes them: a contiguous and aligned float64 array.
+
+    They are a view where they can be, or else copied to the scratch array of that name.
+    """
     rows = x[block]
     if rows.dtype == np.float64 and rows.flags.c_contiguous and rows.flags.aligned:
         return rows
-    return contiguous_rows(x, block, scratch("rows", rows.shape))
+    return contiguous_rows(x, block, scratch(name, rows.shape))
 
 
 def scale_rows(x: np.ndarray, exponents: np.ndarray) -> None:

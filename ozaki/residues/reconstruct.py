@@ -42,7 +42,8 @@ def _reconstruct_host(
     out: np.ndarray,
 ) -> None:
     m, n = out.shape
-    parts, columns = real_parts(out), -scales[1].astype(np.int64).reshape(-1, n)
+    y, parts = np.ascontiguousarray(y[..., :n]), real_parts(out)
+    columns = -scales[1].astype(np.int64).reshape(-1, n)
     height = m // len(columns)  # of each product
     form = compiled("ozaki.residues.reconstruct_numba") if y.dtype == np.float64 else None
     round_floats = _round_floats if form is None else partial(_round_compiled, form)
@@ -50,13 +51,14 @@ def _reconstruct_host(
     def work(block: slice) -> None:
         products = np.arange(block.start, block.stop) // height if len(columns) > 1 else slice(1)
         exponents = -scales[0][block, None].astype(np.int64), columns[products]
-        for part, terms in zip(parts, _real_parts(y[:, :, block, :n]), strict=True):
+        for part, (terms, rows) in zip(parts, _residues_of_parts(y, block), strict=True):
             if _all_normal(exponents, system, target):
-                value, doubtful = round_floats(terms, system, exponents, target)
+                value, doubtful = round_floats(terms, rows, system, exponents, target)
             else:
-                value, doubtful = scratch("spare", terms.shape[1:]), np.arange(terms[0].size)
+                value = scratch("spare", part[block].shape)
+                doubtful = np.arange(value.size)
             if len(doubtful):
-                few = terms[:, doubtful // n, doubtful % n]
+                few = terms[:, rows.start + doubtful // n, doubtful % n].astype(np.float64)
                 exponent = np.add(*exponents).ravel()[doubtful]
                 value.ravel()[doubtful] = _round_exactly(few, system, exponent, target)
             part[block] = value
@@ -73,18 +75,22 @@ def _all_normal(exponents: tuple[np.ndarray, np.ndarray], system: ResidueSystem,
 
 
 def _round_floats(
-    terms: np.ndarray, system: ResidueSystem, exponents: tuple[np.ndarray, np.ndarray], target: Format
+    terms: np.ndarray,
+    rows: slice,
+    system: ResidueSystem,
+    exponents: tuple[np.ndarray, np.ndarray],
+    target: Format,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rounded values of (N, rows, n) residues in float64 arithmetic, and which of them may be wrong.
+    """The rounded values of rows of (N, m, n) residues in float64 arithmetic, and which of them may be wrong.
 
     Exact sums and a small inexact one make two bounds of C'. What rounds to the same number from both
     is that number; the flat indices of all others are returned, which are few unless products vanish.
     """
+    terms = terms[:, rows]
     shape = terms.shape[1:]
     residue, spare = scratch("residues", (2, *terms.shape))
     moduli = np.array(system.moduli, np.float64)[:, None, None]
     reduce(terms, moduli, 1 / moduli, spare, residue)
-    rows, columns = exponents
     spare = scratch("spare", shape)
     of_moduli, of_product, margin = _floats(system)
     quotient, *parts = sums = scratch("sums", (len(of_moduli), *shape))
@@ -109,26 +115,30 @@ def _round_floats(
     cut = 53 - target.precision
     if cut:  # numbers half way between two of the target may stand for others, on either side
         doubtful |= (low.view(np.int64) & ((1 << cut) - 1)) == 1 << (cut - 1)
-    low *= np.ldexp(1.0, rows)
-    low *= np.ldexp(1.0, columns)
+    for exponent in exponents:
+        low *= np.ldexp(1.0, exponent)
     return low, np.flatnonzero(doubtful)
 
 
 def _round_compiled(
     form: ModuleType,
     terms: np.ndarray,
+    rows: slice,
     system: ResidueSystem,
     exponents: tuple[np.ndarray, np.ndarray],
     target: Format,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same as `_round_floats`, compiled."""
-    shape = terms.shape[1:]
-    value, doubtful = scratch("value", shape), scratch("doubtful", shape, np.bool_)
+    n = terms.shape[2]
+    shape = rows.stop - rows.start, n
+    value, doubtful = scratch("spare", shape), scratch("doubtful", shape, np.bool_)
     of_moduli, of_product, margin = _floats(system)
-    work = scratch("sums", (len(of_moduli) + 1, shape[1]))
+    together = form.TOGETHER
+    padded_moduli = -(-len(terms) // together) * together
+    residues, sums = scratch("residues", (padded_moduli, n)), scratch("sums", (len(of_moduli), n))
     factors = np.ldexp(1.0, exponents[0][:, 0]), np.ldexp(1.0, exponents[1])
-    moduli, cut = np.array(system.moduli, np.float64), 53 - target.precision
-    form.round_rows(terms, moduli, of_moduli, of_product, margin, cut, *factors, value, doubtful, work)
+    tables = np.array(system.moduli, np.float64), of_moduli, of_product, margin, 53 - target.precision
+    form.round_rows(terms, rows.start, *tables, *factors, value, doubtful, residues, sums)
     return value, np.flatnonzero(doubtful)
 
 
@@ -194,12 +204,13 @@ def _small_products(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.
     return out
 
 
-def _real_parts(y: np.ndarray) -> list[np.ndarray]:
-    """The real parts of a product from the products of components (Karatsuba's three)."""
+def _residues_of_parts(y: np.ndarray, rows: slice) -> list[tuple[np.ndarray, slice]]:
+    """The residues of the real parts of a product, and their rows, from components (Karatsuba's three)."""
     if len(y) == 1:
-        return [y[0]]
-    real, imaginary, both = y.astype(np.float64, copy=False)
-    return [real - imaginary, both - real - imaginary]
+        return [(y[0], rows)]
+    real, imaginary, both = y[:, :, rows].astype(np.float64, copy=False)
+    every = slice(0, rows.stop - rows.start)
+    return [(real - imaginary, every), (both - real - imaginary, every)]
 
 
 class ResidueProducts(Struct):

@@ -92,8 +92,9 @@ def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatis
     exponent, counts = np.empty(rows, np.int32), np.zeros((len(LEVELS), rows), np.int32)
 
     def work(block: slice) -> None:
-        for x in parts:
-            form.largest_magnitudes(as_rows(x, block), largest[block])
+        given = [as_rows(x, block, f"rows {i}") for i, x in enumerate(parts)]
+        for x in given:
+            form.largest_magnitudes(x, largest[block])
         exponent[block] = _exponents_of(largest[block].view(np.float64))
         sums = exponent[block], total[block], square[block], counts[:, block]
         bins, fields = (

@@ -31,8 +31,8 @@ def largest_magnitudes(x, largest):
 
 
 @numba.njit(void(INPUT, int32[::1], int64[::1], int64[::1], int32[:, :], int64[:, ::1], int64[::1]), **CALLED)
-def add_rows(x, exponent, total, square, counts, bins, fields):
-    """Add each row's sums relative to its exponent. `bins` and `fields` are scratch memory.
+def add_rows(x, exponent, total, square, counts, bins, octaves):
+    """Add each row's sums relative to its exponent. `bins` and `octaves` are scratch memory.
 
     Two rows of bins are counted in alternately: a processor waits for a count that it has just written.
     """
@@ -45,15 +45,15 @@ def add_rows(x, exponent, total, square, counts, bins, fields):
         first = second = np.int64(0)
         for h in range(x.shape[1]):
             scaled = math.fabs(x[i, h]) * one * other
-            fields[h] = 1023 + BITS - 1 - (np.float64(scaled).view(np.int64) >> 52)
-            t = np.int64(scaled) + 1
+            octaves[h] = min(1023 + BITS - 1 - (np.float64(scaled).view(np.int64) >> 52), DEEPEST)
+            t = np.int64(np.int32(scaled)) + 1
             first += t
             second += t * t
         total[i] += first
         square[i] += second
         bins[:] = 0
         for h in range(x.shape[1]):
-            bins[h & 1, min(fields[h], DEEPEST)] += 1
+            bins[h & 1, octaves[h]] += 1
         reached, octave = np.int64(0), 0
         for level in range(len(OF_LEVELS)):
             while octave <= OF_LEVELS[level]:
