@@ -62,7 +62,7 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
         return out
 
     def work(workspace: int) -> Array:
-        within = replace(request, workspace=workspace)
+        within = request if workspace == request.workspace else replace(request, workspace=workspace)
         out = captured_product(a, b, within)
         return product(a, b, within) if out is None else out
 

@@ -101,13 +101,15 @@ def certify_each(
     """
     certificates = [certify_by_counting(x, target) for x in bounds]
     unsure = [i for i, x in enumerate(certificates) if x.bits > WIDENED_BY_COUNTING]
+    if not unsure:
+        return certificates
     first = {i: certificates[i] for i in unsure}
     for levels in (ONE_LEVEL, SEVERAL_LEVELS):
-        if not unsure:
-            break
         for i, found in zip(unsure, pairwise_bounds(levels, unsure), strict=True):
             certificates[i] = _certify_pairwise(first[i], found, levels, bounds[i].length, target)
         unsure = [i for i in unsure if certificates[i].bits > WIDENED_IN_ALL]
+        if not unsure:
+            break
     return certificates
 
 

@@ -76,8 +76,10 @@ class Residues:
         # Rows that pad the whole are left away; what pads the inner dimension stays.
         a, b = a[:, :, : stack * m], b[:, :, : stack * n]
         out = namespace(a).empty((*a.shape[:2], stack * m, n), get_product(self.word).result)
-        for index in np.ndindex(*out.shape[:2]):
-            left, right, target = (x[index].reshape(stack, -1, x.shape[3]) for x in (a, b, out))
+        # Where no rows were left away, the products of all moduli are one batch.
+        whole = a.flags.c_contiguous and b.flags.c_contiguous
+        for index in [()] if whole else np.ndindex(*out.shape[:2]):
+            left, right, target = (x[index].reshape(-1, r, x.shape[3]) for x, r in ((a, m), (b, n), (out, m)))
             engine.multiply(self.word, left, right, out=target)
         return out
 
