@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ozaki
+from multiword.runtime import compiled
 from ozaki import gemm
 from ozaki.execution import small
 from tests.cases import KINDS, matrices
@@ -28,7 +29,7 @@ def without_numba(monkeypatch):
 
     def run(function, *arguments, **options):
         with monkeypatch.context() as patch:
-            patch.setattr(small, "compiled", lambda: None)
+            patch.setattr(compiled, "enabled", False)
             return function(*arguments, **options)
 
     return run

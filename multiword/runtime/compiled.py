@@ -13,29 +13,31 @@ from typing import Any
 
 from multiword.runtime.forking import loading
 
-CALLED: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+CALLED: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 """How functions are compiled that Python calls."""
 
 INNER: dict[str, Any] = {**CALLED, "no_cpython_wrapper": True}
 """How those are that compiled ones call: what a call from Python needs would take time to compile."""
 
 
-@cache
+enabled = True
+"""Whether compiled forms are used. NumPy's have the same bits, so this is for tests and benchmarks."""
+
+
 def compiled(module: str) -> Any:
-    """The module of that name, imported and compiled now; None where numba is missing or does not work."""
+    """The module of that name, compiled when first asked for; None where numba is missing or does not work."""
+    return _loaded(module) if enabled else None
+
+
+@cache
+def _loaded(module: str) -> ModuleType | None:
     with loading:  # a fork would leave the child with a lock of the import or the compiler
         try:
-            return _imported(module)
+            import numba
+
+            return None if numba.config.DISABLE_JIT else import_module(module)
         except ImportError:
             return None
-        except Exception as error:  # an older or newer numba, NumPy or LLVM: NumPy has the same bits
-            warnings.warn(
-                f"{module} does not compile, NumPy takes its place: {error}", RuntimeWarning, stacklevel=3
-            )
+        except Exception as error:  # of a numba that does not fit its NumPy or LLVM, say
+            warnings.warn(f"{module} does not compile: {error}", RuntimeWarning, stacklevel=2)
             return None
-
-
-def _imported(module: str) -> ModuleType | None:
-    import numba
-
-    return None if numba.config.DISABLE_JIT else import_module(module)

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,9 @@ COMPILED_ELEMENTS = 1 << 14
 SCRATCH_BYTES = 1 << 24
 """The largest scratch array that a thread keeps: rows much longer than a block need larger ones."""
 
+REUSED_BYTES = 1 << 17
+"""Smaller arrays are had from NumPy, which is as fast for these."""
+
 KEPT_BYTES = 1 << 28
 """Larger arrays leave their memory to the next ones of their size, up to this much in all."""
 
@@ -37,14 +41,19 @@ def over_rows(
     result. NumPy releases the interpreter's lock inside each operation.
     """
     step = max(1, block_elements // max(1, row_elements))
+    if rows <= step:
+        if rows:
+            work(slice(0, rows))
+        return
     blocks = [slice(i, min(i + step, rows)) for i in range(0, rows, step)]
     threads = thread_count()
-    if threads == 1 or len(blocks) < 4:
+    if threads == 1 or len(blocks) < 4 or _held.__dict__.get("shared"):
         for block in blocks:
             work(block)
         return
 
     def share(first: int) -> None:
+        _held.shared = True  # work that shares out its own would wait for a thread of the pool
         with np.errstate(all="ignore"):
             for block in blocks[first::threads]:
                 work(block)
@@ -66,15 +75,18 @@ def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:
     return out
 
 
-def as_rows(x: np.ndarray, block: slice, name: str = "rows") -> np.ndarray:
-    """Some rows of a matrix as compiled code takes them: a contiguous and aligned float64 array.
+def as_rows(parts: list[np.ndarray], block: slice) -> np.ndarray:
+    """Some rows of all parts side by side, as compiled code takes them: contiguous and aligned, of float64.
 
-    They are a view where they can be, or else copied to the scratch array of that name.
+    A view where that is possible, or else a copy in scratch memory.
     """
-    rows = x[block]
-    if rows.dtype == np.float64 and rows.flags.c_contiguous and rows.flags.aligned:
+    rows = parts[0][block]
+    if len(parts) == 1 and rows.dtype == np.float64 and rows.flags.c_contiguous and rows.flags.aligned:
         return rows
-    return contiguous_rows(x, block, scratch(name, rows.shape))
+    out = scratch("rows", (len(parts), *rows.shape)).reshape(len(rows), -1)
+    for x, part in zip(parts, np.split(out, len(parts), axis=1), strict=True):
+        contiguous_rows(x, block, part)
+    return out
 
 
 def scale_rows(x: np.ndarray, exponents: np.ndarray) -> None:
@@ -87,19 +99,20 @@ def scale_rows(x: np.ndarray, exponents: np.ndarray) -> None:
         x *= np.ldexp(1.0, exponents - half)[:, None]
 
 
-def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
+def scratch(name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
     """Return an array of this thread's own, under that name the same memory every time.
 
     Memory that has just been allocated costs ten times what an operation on it does: each of its
     pages must be had from the system. More than `SCRATCH_BYTES` is not kept.
     """
-    size = math.prod(shape) * np.dtype(dtype).itemsize
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
     if size > SCRATCH_BYTES:
         return np.empty(shape, dtype)
     held = _held.__dict__.get(name)
     if held is None or held.nbytes < size:
         held = _held.__dict__[name] = np.empty(size, np.uint8)
-    return held[:size].view(dtype).reshape(shape)
+    return np.ndarray(shape, dtype, held)
 
 
 _held = threading.local()
@@ -112,6 +125,8 @@ def empty_beside(x: Array, shape: tuple[int, ...], dtype: np.dtype) -> Array:
 
 def _reused(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     size = math.prod(shape) * dtype.itemsize
+    if size < REUSED_BYTES:
+        return np.empty(shape, dtype)
     try:
         memory = _left[size].pop()
     except (KeyError, IndexError):

@@ -1,37 +1,33 @@
-"""Small products on a CPU without residues, where numba is there: the same integers, so the same bits."""
+"""Small products on a CPU without residues, where numba is there: the same integers, so the same bits.
+
+What the counting bound does not decide, and what has an Inf or NaN, is left to the pipeline.
+"""
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
-from types import ModuleType
+from functools import lru_cache
 
 import numpy as np
 
 from multiword.engines.host import Host
 from multiword.formats import FORMATS
-from multiword.runtime.parallel import over_rows
+from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import COMPILED_ELEMENTS, over_rows
 from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.decision import WIDENED_BY_COUNTING, counting_tolerance
 from ozaki.factor import Factor
-from ozaki.pipeline import TARGETS, Request
-from ozaki.scaling.scales import NONFINITE_ROW, norm_limit
+from ozaki.pipeline import Request
+from ozaki.scaling.exact import exact_scales
+from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, width_scales
+from ozaki.scaling.statistics import statistics_of_rows
 
 LONGEST = 128
 """Numbers in a row, at most: of longer ones, float64 would not hold the sums of four digits."""
 
-LARGEST = 1 << 21
+LARGEST = 1 << 18
 """Multiplications of real numbers in a product, at most: larger ones are faster by a BLAS."""
 
-
-@cache
-def compiled() -> tuple[ModuleType, ModuleType] | None:
-    """The compiled steps, compiled now; None without numba."""
-    try:
-        from ozaki.execution import small_numba
-        from ozaki.scaling import scales_numba
-    except ImportError:
-        return None
-    return scales_numba, small_numba
+FORM = "ozaki.execution.small_numba"
 
 
 def small_product(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
@@ -39,7 +35,7 @@ def small_product(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
     if not _fits(a.matrix.shape, b.matrix.shape[1], len(a.parts), request):
         return None
     out, undone = _products(a.matrix[None], b.matrix.T[None], request)
-    return None if undone[0] else out[0]
+    return None if undone.any() else out[0]
 
 
 def small_products(
@@ -57,7 +53,7 @@ def small_products(
     def work(block: slice) -> None:
         out[block], undone[block] = _products(rows[block], columns[block], request)
 
-    over_rows(work, s, max(m * n * k * parts**2, 1 << 10))
+    over_rows(work, s, parts**2 * max(m * n, m * k, n * k), COMPILED_ELEMENTS)
     return out, undone
 
 
@@ -65,65 +61,79 @@ def _fits(shape: tuple[int, ...], n: int, parts: int, request: Request) -> bool:
     """Whether such products are small, and no scheme, word or engine is asked for."""
     m, k = shape
     return (
-        k * parts <= LONGEST
-        and m * n * k * parts**2 <= LARGEST
+        m * n * k * parts**2 <= LARGEST
+        and k * parts <= LONGEST
         and 8 * (k * parts + 8) * (6 * n * parts + 32) <= request.workspace
         and request.scheme == "auto"
         and request.word is None
         and type(request.engine) is Host
-        and compiled() is not None
+        and compiled(FORM) is not None
     )
 
 
-@lru_cache(64)
+def _products(rows: np.ndarray, columns: np.ndarray, request: Request) -> tuple[np.ndarray, np.ndarray]:
+    """The products, and which of them are left to the pipeline."""
+    dtype, form = rows.dtype, compiled(FORM)
+    x, (s, m, k, n) = _all_rows(rows, columns)
+    scales = _certified_scales if request.certified else _given_scales
+    scale, width, undone = scales(x, s, n, request)
+    out, single = np.empty((s * m, n)), dtype.itemsize == (8 if dtype.kind == "c" else 4)
+    form.products(x, scale, width, undone, single, out, *form.work_arrays(k, n))
+    out = out.view(np.complex128) if dtype.kind == "c" else out
+    return out.astype(dtype, copy=False).reshape(s, m, -1), undone
+
+
+def _all_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int, int]]:
+    """The rows of all left matrices, then the columns of all right ones, and the sizes of real products.
+
+    A complex product is a real one of (m, 2k) rows, parts side by side, and (2n, 2k) columns.
+    """
+    (s, m, k), n = rows.shape, columns.shape[1]
+    if rows.dtype.kind != "c":
+        x = np.empty((s * (m + n), k))
+        x[: s * m].reshape(s, m, k)[...] = rows
+        x[s * m :].reshape(s, n, k)[...] = columns
+        return x, (s, m, k, n)
+    x = np.empty((s * (m + 2 * n), 2 * k))
+    x[: s * m].view(np.complex128).reshape(s, m, k)[...] = rows
+    parts = x[s * m :].reshape(s, n, 2, k, 2)
+    parts[:, :, 0, :, 0] = parts[:, :, 1, :, 1] = columns.real
+    parts[:, :, 1, :, 0] = columns.imag
+    np.negative(columns.imag, out=parts[:, :, 0, :, 1])
+    return x, (s, m, 2 * k, 2 * n)
+
+
+Scales = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Those of all rows, the most bits of their integers, and which products are left to the pipeline."""
+
+
+def _certified_scales(x: np.ndarray, stack: int, columns: int, request: Request) -> Scales:
+    """The norm scales, widened as the counting bound of each product asks."""
+    form, (rows, length) = compiled("ozaki.certificate.counting_numba"), x.shape
+    limits, bits = _limits(str(request.accuracy), length), np.empty(stack, np.int64)
+    scale, width = np.empty(rows, np.int32), np.empty(rows, np.int32)
+    form.certified_scales(
+        *statistics_of_rows(x), length, columns, *limits, scale, width, bits, np.empty((2, OCTAVES))
+    )
+    return scale, width, bits < 0
+
+
+def _given_scales(x: np.ndarray, stack: int, columns: int, request: Request) -> Scales:
+    """The scales of a given width, or the smallest that lose nothing."""
+    exponent, total, _, _ = statistics_of_rows(x)
+    scale = (
+        exact_scales([x]) if request.accuracy == "exact" else width_scales(exponent, int(request.accuracy))
+    )
+    width = np.where(total > 0, exponent + scale, 0).astype(np.int32)
+    nonfinite, left = scale == NONFINITE_ROW, len(x) - stack * columns
+    undone = nonfinite[:left].reshape(stack, -1).any(axis=1) | nonfinite[left:].reshape(stack, -1).any(axis=1)
+    return scale, width, undone
+
+
+@lru_cache(256)
 def _limits(accuracy: str, length: int) -> tuple[int, int, float, int, int]:
     """The norm limit, the tolerance of the counting bound, and the bits by which that may widen integers."""
     target = FORMATS[accuracy]
     limit = norm_limit(target, length)
     first, second = (bits for bits in limit.widenings if bits <= WIDENED_BY_COUNTING)
     return limit.significand, limit.bits, counting_tolerance(length, target), first, second
-
-
-def _products(rows: np.ndarray, columns: np.ndarray, request: Request) -> tuple[np.ndarray, np.ndarray]:
-    """The products, and which of them are left to the pipeline."""
-    modules, target = compiled(), FORMATS[TARGETS[rows.dtype.name]]
-    assert modules is not None
-    scales_numba, small_numba = modules
-    dtype = rows.dtype
-    a, b = _real(rows, columns) if dtype.kind == "c" else (rows, columns)
-    a, b = _as_float64(a), _as_float64(b)
-    (s, m, k), n = a.shape, b.shape[1]
-    of_a, of_b, undone = np.empty((s, 2, m), np.int64), np.empty((s, 2, n), np.int64), np.zeros(s, np.bool_)
-    if request.certified:
-        given = a, b, a.view(np.int64), b.view(np.int64), *_limits(str(request.accuracy), k)
-        scratch = np.empty((2, s, OCTAVES + 1)), np.empty(scales_numba.COUNTS + 1, np.int64)
-        scales_numba.certified_scales(*given, of_a, of_b, undone, *scratch)
-    else:
-        from ozaki.scaling.exact_numba import given_scales  # compiled only when asked for
-
-        width = 0 if request.accuracy == "exact" else int(request.accuracy)
-        for x, found in ((a, of_a), (b, of_b)):
-            given_scales(x.view(np.int64), width, found)
-            np.logical_or(undone, (found[:, 0] == NONFINITE_ROW).any(axis=1), out=undone)
-    out, single = np.empty((s, m, n)), target.name == "fp32"
-    small_numba.products(a, b, of_a, of_b, undone, single, out, *small_numba.work_arrays(k, n))
-    if dtype.kind == "c":
-        out = out.view(np.complex128)
-    return out.astype(dtype, copy=False), undone
-
-
-def _as_float64(x: np.ndarray) -> np.ndarray:
-    """As what is compiled takes it: contiguous, and not read-only, which would be another type."""
-    x = np.ascontiguousarray(x, np.float64)
-    return x if x.flags.writeable else x.copy()
-
-
-def _real(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A complex product as a real one: of (s, m, 2k) rows and (s, 2n, 2k) columns, parts side by side."""
-    double = np.ascontiguousarray(rows, np.complex128)
-    s, n, k = columns.shape
-    parts = np.empty((s, n, 2, k, 2))
-    parts[:, :, 0, :, 0] = parts[:, :, 1, :, 1] = columns.real
-    parts[:, :, 1, :, 0] = columns.imag
-    np.negative(columns.imag, out=parts[:, :, 0, :, 1])
-    return double.view(np.float64), parts.reshape(s, 2 * n, 2 * k)

@@ -6,14 +6,13 @@ with symmetric digits, |A'_p|, |B'_q| <= 2**22: the inner sums stay within 53 bi
 most `MOST_TERMS`. What is not certain to be rounded right here is left to the pipeline.
 """
 
-from __future__ import annotations
-
 import math
 
 import numba
 import numpy as np
+from numba import boolean, float64, int32, void
 
-from ozaki.scaling.scales_numba import INNER, OPTIONS
+from multiword.runtime.compiled import CALLED, INNER
 
 DIGIT = 23
 """Bits of a digit."""
@@ -21,35 +20,32 @@ DIGIT = 23
 MOST_DIGITS, MOST_TERMS = 6, 1 << 53 - 2 * (DIGIT - 1)
 """Digits of an integer, at most, and products of digits that are added up in float64."""
 
-WEIGHTS = 2.0 ** (DIGIT * np.arange(2 * MOST_DIGITS))
-"""Those of the digits."""
-
 RUN = 16
 """Numbers of whole vectors in an unrolled loop: rows of digits are padded to a multiple of this."""
 
+WEIGHTS = 2.0 ** (DIGIT * np.arange(2 * MOST_DIGITS))
+"""Those of the digits."""
 
-@numba.njit("UniTuple(int64, 3)(int64[:, :, ::1], int64)", **INNER)
-def extremes(of_rows, s):
-    """The smallest and the largest scale of matrix s, and how many digits its integers take."""
-    smallest = largest = of_rows[s, 0, 0]
-    longest = 0
-    for i in range(of_rows.shape[2]):
-        scale, exponent = of_rows[s, 0, i], of_rows[s, 1, i]
-        smallest = scale if scale < smallest else smallest
-        largest = scale if scale > largest else largest
-        longest = exponent if exponent > longest else longest
+
+@numba.njit(inline="always")
+def extremes(scale, width, first, last):
+    """The smallest and the largest scale of some rows, and how many digits their integers take."""
+    smallest = largest = scale[first]
+    longest = width[first]
+    for i in range(first, last):
+        smallest = scale[i] if scale[i] < smallest else smallest
+        largest = scale[i] if scale[i] > largest else largest
+        longest = width[i] if width[i] > longest else longest
     return smallest, largest, longest // DIGIT + 1
 
 
-@numba.njit(
-    "void(float64[:, :, ::1], int64, int64, int64, int64, float64[::1], int64, int64, int64)", **INNER
-)
-def split_row(x, s, i, scale, count, digits, start, step, digit_step):
-    """Write the digits of the integers RN(x_sih·2**scale), the least significant first, from `start` on."""
+@numba.njit("void(float64[:, ::1], int64, int64, int64, float64[::1], int64, int64, int64)", **INNER)
+def split_row(x, i, scale, count, digits, start, step, digit_step):
+    """Write the digits of the integers RN(x_ih·2**scale), the least significant first, from `start` on."""
     half = scale >> 1  # a power of two alone might overflow
     first, second = math.ldexp(1.0, half), math.ldexp(1.0, scale - half)
-    for h in range(x.shape[2]):
-        place, rest = start + h * step, np.rint(x[s, i, h] * first * second)
+    for h in range(x.shape[1]):
+        place, rest = start + h * step, np.rint(x[i, h] * first * second)
         for _ in range(count - 1):
             upper = np.rint(rest * 2.0**-DIGIT)
             digits[place] = rest - upper * 2.0**DIGIT
@@ -78,18 +74,18 @@ def multiply_row(total, a, b, k, count, columns, length):
 
 
 @numba.njit(
-    "boolean(float64[::1], int64, float64, boolean, float64[:, ::1], float64[:, :, ::1], int64, int64)",
+    "boolean(float64[::1], int64, float64, boolean, float64[:, ::1], float64[:, ::1], int64)",
     **INNER,
 )
-def round_row(total, count, factor, single, work, out, s, i):
-    """Round a row of C', times powers of two, to out[s, i]; False if a number may be another than it seems.
+def round_row(total, count, factor, single, work, out, i):
+    """Round a row of C', times powers of two, to out[i]; False if a number may be another than it seems.
 
     The digits are added up from above, and the errors of these sums, whose own errors have a bound: what
     rounds to the same number from both ends of it is that number. work[3] are the powers of two of the
     columns, the rest of it is scratch memory.
     """
     high, low, size, factors = work[0], work[1], work[2], work[3]
-    columns = out.shape[2]
+    columns = out.shape[1]
     for j in range(columns):
         high[j] = low[j] = size[j] = 0.0
     for r in range(count - 1, -1, -1):
@@ -108,36 +104,39 @@ def round_row(total, count, factor, single, work, out, s, i):
         margin = 2 * size[j] + math.fabs(low[j]) * 2.0**-51 if size[j] > 0 else 0.0
         value = high[j] + (low[j] - margin)
         unsure += value != high[j] + (low[j] + margin)
-        out[s, i, j] = value * factor * factors[j]
+        out[i, j] = value * factor * factors[j]
         if single:  # what lies half way between two numbers of float32 may stand for others, on either side
             other = value - high[j]
             error = (high[j] - (value - other)) + (low[j] - other)
-            below, above = out[s, i, j] * (1 - 2.0**-52), out[s, i, j] * (1 + 2.0**-52)
+            below, above = out[i, j] * (1 - 2.0**-52), out[i, j] * (1 + 2.0**-52)
             unsure += (error != 0 or margin > 0) and np.float32(below) != np.float32(above)
     return unsure == 0
 
 
 @numba.njit(
-    "void(float64[:, :, ::1], float64[:, :, ::1], int64[:, :, ::1], int64[:, :, ::1], boolean[::1], "
-    "boolean, float64[:, :, ::1], float64[::1], float64[::1], float64[::1], float64[:, ::1])",
-    **OPTIONS,
+    void(
+        *(float64[:, ::1], int32[::1], int32[::1], boolean[::1], boolean, float64[:, ::1]),
+        *(float64[::1], float64[::1], float64[::1], float64[:, ::1]),
+    ),
+    fastmath={"contract"},
+    **CALLED,
 )
-def products(a, b, of_a, of_b, undone, single, out, left, right, total, work):
-    """The (s, m, n) products of (s, m, k) rows and (s, n, k) columns that are not yet undone[s].
+def products(x, scale, width, undone, single, out, left, right, total, work):
+    """The products of the left rows and then right columns of a stack that are not yet undone[s].
 
-    of_a[s, 0] and of_b[s, 0] are the scales, of_a[s, 1] and of_b[s, 1] the exponents of the largest integers;
-    results are rounded to float32 if `single`. undone[s] becomes True for those left to the pipeline: their
-    integers take too many digits, or results might underflow or overflow, or are not certain. What follows
-    `out` is scratch memory.
+    Integers of row i have the scale scale[i] and at most width[i] bits; results are rounded to float32 if
+    `single`. undone[s] becomes True for those left to the pipeline: their integers take too many digits, or
+    results might underflow or overflow, or are not certain. What follows `out` is scratch memory.
     """
-    m, k, n = a.shape[1], a.shape[2], b.shape[1]
-    padded = (k + 3) // 4 * 4
-    for s in range(a.shape[0]):
+    stack, k, n = undone.shape[0], x.shape[1], out.shape[1]
+    m, padded = out.shape[0] // stack, (k + 3) // 4 * 4
+    for s in range(stack):
         if undone[s]:
             continue
         undone[s] = True
-        smallest_a, largest_a, p = extremes(of_a, s)
-        smallest_b, largest_b, q = extremes(of_b, s)
+        of_a, of_b = s * m, stack * m + s * n
+        smallest_a, largest_a, p = extremes(scale, width, of_a, of_a + m)
+        smallest_b, largest_b, q = extremes(scale, width, of_b, of_b + n)
         if p > MOST_DIGITS or q > MOST_DIGITS or (p if p < q else q) * k > MOST_TERMS:
             continue
         # No factor of C' may be below float64's range, or bring a number above it.
@@ -152,16 +151,13 @@ def products(a, b, of_a, of_b, undone, single, out, left, right, total, work):
         for h in range(padded * length):
             right[h] = 0.0
         for j in range(n):
-            split_row(b, s, j, of_b[s, 0, j], q, right, j, length, n)
-            work[3, j] = math.ldexp(1.0, -of_b[s, 0, j])
+            split_row(x, of_b + j, scale[of_b + j], q, right, j, length, n)
+            work[3, j] = math.ldexp(1.0, -scale[of_b + j])
         sure = True
-        for i in range(m):
-            split_row(a, s, i, of_a[s, 0, i], p, left, 0, p, 1)
+        for i in range(of_a, of_a + m):
+            split_row(x, i, scale[i], p, left, 0, p, 1)
             multiply_row(total, left, right, padded, p, n, length)
-            factor = math.ldexp(1.0, -of_a[s, 0, i])
-            if not round_row(total, p + q - 1, factor, single, work, out, s, i):
-                sure = False
-                break
+            sure &= round_row(total, p + q - 1, math.ldexp(1.0, -scale[i]), single, work, out, i)
         undone[s] = not sure
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
@@ -43,56 +44,68 @@ def _reconstruct_host(
 ) -> None:
     m, n = out.shape
     y, parts = np.ascontiguousarray(y[..., :n]), real_parts(out)
-    columns = -scales[1].astype(np.int64).reshape(-1, n)
-    height = m // len(columns)  # of each product
-    form = compiled("ozaki.residues.reconstruct_numba") if y.dtype == np.float64 else None
-    round_floats = _round_floats if form is None else partial(_round_compiled, form)
+    columns = scales[1].reshape(-1, n)
+    elements = COMPILED_ELEMENTS if compiled(COMPILED_FORM) and y.dtype == np.float64 else BLOCK_ELEMENTS
 
     def work(block: slice) -> None:
-        products = np.arange(block.start, block.stop) // height if len(columns) > 1 else slice(1)
-        exponents = -scales[0][block, None].astype(np.int64), columns[products]
+        products = np.arange(block.start, block.stop) * len(columns) // m if len(columns) > 1 else slice(1)
+        of_block = scales[0][block], columns[products]
         for part, (terms, rows) in zip(parts, _residues_of_parts(y, block), strict=True):
-            if _all_normal(exponents, system, target):
-                value, doubtful = round_floats(terms, rows, system, exponents, target)
-            else:
-                value = scratch("spare", part[block].shape)
-                doubtful = np.arange(value.size)
-            if len(doubtful):
-                few = terms[:, rows.start + doubtful // n, doubtful % n].astype(np.float64)
-                exponent = np.add(*exponents).ravel()[doubtful]
-                value.ravel()[doubtful] = _round_exactly(few, system, exponent, target)
-            part[block] = value
+            part[block] = round_residues(terms, rows, system, of_block, target)
 
-    over_rows(work, m, 2 * n, BLOCK_ELEMENTS if form is None else COMPILED_ELEMENTS)
+    over_rows(work, m, 2 * n, elements)
 
 
-def _all_normal(exponents: tuple[np.ndarray, np.ndarray], system: ResidueSystem, target: Format) -> bool:
-    """Whether integers times powers of two neither underflow nor overflow, whatever their order."""
-    rows, columns = exponents
-    lowest, highest = (rows.min(), columns.min()), (rows.max(), columns.max())
-    bits = system.product.bit_length()
-    return bool(min(*lowest, sum(lowest)) >= target.emin and max(0, *highest, sum(highest)) < 1000 - bits)
+COMPILED_FORM = "ozaki.residues.reconstruct_numba"
+
+
+def round_residues(
+    terms: np.ndarray,
+    rows: slice,
+    system: ResidueSystem,
+    scales: tuple[np.ndarray, np.ndarray],
+    target: Format,
+) -> np.ndarray:
+    """The rounded values of rows of (N, m, n) residues, in float64.
+
+    The scales are those of the rows, and those of the columns in one row or in one for each.
+    """
+    form = compiled(COMPILED_FORM) if terms.dtype == np.float64 else None
+    round_floats = _round_floats if form is None else partial(_round_compiled, form)
+    value, doubtful = round_floats(terms, rows, system, scales, target)
+    if len(doubtful):
+        n = terms.shape[2]
+        few = terms[:, rows.start + doubtful // n, doubtful % n].astype(np.float64)
+        exponent = np.subtract(-scales[0][:, None].astype(np.int64), scales[1]).ravel()[doubtful]
+        value.ravel()[doubtful] = _round_exactly(few, system, exponent, target)
+    return value
 
 
 def _round_floats(
     terms: np.ndarray,
     rows: slice,
     system: ResidueSystem,
-    exponents: tuple[np.ndarray, np.ndarray],
+    scales: tuple[np.ndarray, np.ndarray],
     target: Format,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The rounded values of rows of (N, m, n) residues in float64 arithmetic, and which of them may be wrong.
 
     Exact sums and a small inexact one make two bounds of C'. What rounds to the same number from both
-    is that number; the flat indices of all others are returned, which are few unless products vanish.
+    is that number; the flat indices of all others are returned: few, unless products vanish
+    or are subnormal.
     """
     terms = terms[:, rows]
     shape = terms.shape[1:]
+    exponents = -scales[0][:, None].astype(np.int64), -scales[1].astype(np.int64)
+    lowest, highest = ([f(x) for x in exponents] for f in (np.min, np.max))
+    if min(*lowest, sum(lowest)) < target.emin or max(0, *highest, sum(highest)) >= _highest(system):
+        return scratch("spare", shape), np.arange(terms[0].size)
     residue, spare = scratch("residues", (2, *terms.shape))
     moduli = np.array(system.moduli, np.float64)[:, None, None]
     reduce(terms, moduli, 1 / moduli, spare, residue)
     spare = scratch("spare", shape)
-    of_moduli, of_product, margin = _floats(system)
+    table, margin = _floats(system)
+    of_moduli, of_product = table[1:, :-1], table[2:, -1]
     quotient, *parts = sums = scratch("sums", (len(of_moduli), *shape))
     _small_products(of_moduli, residue.reshape(len(residue), -1), sums.reshape(len(sums), -1))
     np.rint(quotient, out=quotient)
@@ -125,22 +138,35 @@ def _round_compiled(
     terms: np.ndarray,
     rows: slice,
     system: ResidueSystem,
-    exponents: tuple[np.ndarray, np.ndarray],
+    scales: tuple[np.ndarray, np.ndarray],
     target: Format,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The same as `_round_floats`, compiled."""
-    n = terms.shape[2]
+) -> tuple[np.ndarray, Sequence[int]]:
+    """The same as `_round_floats`, compiled: single numbers are left to be rounded in integers, not all."""
+    count, _, n = terms.shape
     shape = rows.stop - rows.start, n
-    value, doubtful = scratch("spare", shape), scratch("doubtful", shape, np.bool_)
-    of_moduli, of_product, margin = _floats(system)
-    together = form.TOGETHER
-    padded_moduli = -(-len(terms) // together) * together
-    residues, sums = scratch("residues", (padded_moduli, n)), scratch("sums", (len(of_moduli), n))
-    factors = np.ldexp(1.0, exponents[0][:, 0]), np.ldexp(1.0, exponents[1])
-    tables = np.array(system.moduli, np.float64), of_moduli, of_product, margin, 53 - target.precision
-    form.round_rows(terms, rows.start, *tables, *factors, value, doubtful, residues, sums)
-    return value, np.flatnonzero(doubtful)
+    value, doubtful = scratch("value", shape), scratch("doubtful", shape, np.bool_)
+    if _highest(system) <= 0:
+        return value, np.arange(value.size)
+    table, margin = _floats(system)
+    together = max(n, min(AT_ONCE // n, shape[0]) * n)
+    residues = scratch("residues", (count + form.TOGETHER - 1, together))
+    residues[count:] = 0
+    sums = scratch("sums", (len(table) - 1, together))
+    cut = 1 << 53 - target.precision
+    found = form.round_rows(
+        *(terms.reshape(count, -1), rows.start, table, margin, cut - 1, max(1, cut >> 1)),
+        *(target.emin, _highest(system), *scales, value, doubtful, residues, sums),
+    )
+    return value, np.flatnonzero(doubtful) if found else ()
 
+
+def _highest(system: ResidueSystem) -> int:
+    """Integers times powers of two below this do not overflow."""
+    return 1000 - system.product.bit_length()
+
+
+AT_ONCE = 1 << 9
+"""Numbers that are rounded together in compiled code, or a row: what belongs to them stays in the cache."""
 
 RELATIVE_MARGIN = 2.0**-90
 """More than what adding the parts of C' up is rounded by, relative to it."""
@@ -150,8 +176,10 @@ SHORT = 40
 
 
 @lru_cache(512)
-def _floats(system: ResidueSystem) -> tuple[np.ndarray, np.ndarray, float]:
-    """(1 + M, N): 1/p_t, and the P/p_t in M parts; the M of P; and a bound of the last sum's error.
+def _floats(system: ResidueSystem) -> tuple[np.ndarray, float]:
+    """A table for `_round_floats`, and a bound of the last sum's error.
+
+    The table has a column for each modulus, and one for P: p_t, 1/p_t, and P/p_t and P in M parts.
 
     The sums of all parts but the last times residues, less q times those of P, are exact: parts are
     multiples of a unit each, and no sum reaches 2**53 units. What the sums are rounded by when they
@@ -174,9 +202,8 @@ def _floats(system: ResidueSystem) -> tuple[np.ndarray, np.ndarray, float]:
         parts[-1].append(float(x))
     table = np.array(parts).T
     error = (count + len(units) + 8) * float(weight << units[-1]) * 2.0**-52 if units[-1] else 0.0
-    inverses = 1 / np.array(moduli, np.float64)
-    of_moduli = np.ascontiguousarray(np.vstack([inverses, table[:, :-1]]))
-    return of_moduli, np.ascontiguousarray(table[:, -1]), error
+    first = np.array([*moduli, 1], np.float64)
+    return np.ascontiguousarray(np.vstack([first, 1 / first, table])), error
 
 
 def _round_exactly(

@@ -87,25 +87,27 @@ def row_statistics(parts: list[Array]) -> RowStatistics:
 
 
 def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatistics:
-    rows, columns = parts[0].shape
-    largest, total, square = np.zeros((3, rows), np.int64)
-    exponent, counts = np.empty(rows, np.int32), np.zeros((len(LEVELS), rows), np.int32)
+    rows, length = parts[0].shape[0], len(parts) * parts[0].shape[1]
+    exponent, total, square, counts = sums = _empty_sums(rows)
 
     def work(block: slice) -> None:
-        given = [as_rows(x, block, f"rows {i}") for i, x in enumerate(parts)]
-        for x in given:
-            form.largest_magnitudes(x, largest[block])
-        exponent[block] = _exponents_of(largest[block].view(np.float64))
-        sums = exponent[block], total[block], square[block], counts[:, block]
-        bins, fields = (
-            scratch("bins", (2, form.DEEPEST + 1), np.int64),
-            scratch("fields", (columns,), np.int64),
-        )
-        for x in parts:
-            form.add_rows(as_rows(x, block), *sums, bins, fields)
+        of_block = exponent[block], total[block], square[block], counts[:, block]
+        form.row_statistics(as_rows(parts, block), *of_block, *form.work_arrays(length))
 
-    over_rows(work, rows, columns, COMPILED_ELEMENTS)
-    return RowStatistics(exponent, total, square, counts, len(parts) * columns)
+    over_rows(work, rows, length, COMPILED_ELEMENTS)
+    return RowStatistics(*sums, length)
+
+
+def statistics_of_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The exponent, total, square and counts of few contiguous rows of float64; this needs compiled code."""
+    form, sums = compiled("ozaki.scaling.statistics_numba"), _empty_sums(len(x))
+    form.row_statistics(x, *sums, *form.work_arrays(x.shape[1]))
+    return sums
+
+
+def _empty_sums(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    exponent, counts = np.empty(rows, np.int32), np.empty((len(LEVELS), rows), np.int32)
+    return exponent, np.empty(rows, np.int64), np.empty(rows, np.int64), counts
 
 
 def largest_exponents(parts: list[Array]) -> Array:

@@ -1,4 +1,4 @@
-"""Row statistics, compiled: the sums of `statistics`, row by row."""
+"""Row statistics, compiled: the exponent of `statistics`, and the sums relative to it, row by row."""
 
 import math
 
@@ -20,43 +20,51 @@ OF_LEVELS = np.array(LEVELS)
 INPUT = types.Array(float64, 2, "C", readonly=True)
 
 
-@numba.njit(void(INPUT, int64[::1]), **CALLED)
-def largest_magnitudes(x, largest):
-    """Let largest[i] be at least the magnitudes of row i, all as bit patterns."""
-    for i in range(x.shape[0]):
-        most = np.int64(0)
-        for h in range(x.shape[1]):
-            most = max(most, np.float64(x[i, h]).view(np.int64) & MAGNITUDE)
-        largest[i] = max(largest[i], most)
-
-
 @numba.njit(void(INPUT, int32[::1], int64[::1], int64[::1], int32[:, :], int64[:, ::1], int64[::1]), **CALLED)
-def add_rows(x, exponent, total, square, counts, bins, octaves):
-    """Add each row's sums relative to its exponent. `bins` and `octaves` are scratch memory.
+def row_statistics(x, exponent, total, square, counts, bins, octaves):
+    """Fill in the statistics of the rows of x. `bins` and `octaves` are scratch memory.
 
     Two rows of bins are counted in alternately: a processor waits for a count that it has just written.
     """
     for i in range(x.shape[0]):
-        e = exponent[i]
-        if e in (ZERO, NONFINITE):
+        largest = np.int64(0)
+        for h in range(x.shape[1]):
+            magnitude = np.float64(x[i, h]).view(np.int64) & MAGNITUDE
+            largest = magnitude if magnitude > largest else largest
+        e = (largest >> 52) - 1022
+        if e == -1022:  # subnormal numbers
+            e = -1074
+            while largest >> (e + 1074):
+                e += 1
+        if largest == 0 or largest >> 52 == INFINITE:
+            exponent[i] = ZERO if largest == 0 else NONFINITE
+            total[i] = square[i] = 0
+            for level in range(counts.shape[0]):
+                counts[level, i] = 0
             continue
         some = (BITS - e) >> 1  # one factor might overflow
         one, other = math.ldexp(1.0, some), math.ldexp(1.0, BITS - e - some)
         first = second = np.int64(0)
         for h in range(x.shape[1]):
             scaled = math.fabs(x[i, h]) * one * other
-            octaves[h] = min(1023 + BITS - 1 - (np.float64(scaled).view(np.int64) >> 52), DEEPEST)
+            octave = 1023 + BITS - 1 - (np.float64(scaled).view(np.int64) >> 52)
+            octaves[h] = octave if octave < DEEPEST else DEEPEST
             t = np.int64(np.int32(scaled)) + 1
             first += t
             second += t * t
-        total[i] += first
-        square[i] += second
-        bins[:] = 0
+        exponent[i], total[i], square[i] = e, first, second
+        for q in range(bins.shape[1]):
+            bins[0, q] = bins[1, q] = 0
         for h in range(x.shape[1]):
             bins[h & 1, octaves[h]] += 1
-        reached, octave = np.int64(0), 0
+        reached, octave = np.int64(0), np.int64(0)
         for level in range(len(OF_LEVELS)):
             while octave <= OF_LEVELS[level]:
                 reached += bins[0, octave] + bins[1, octave]
                 octave += 1
-            counts[level, i] += reached
+            counts[level, i] = reached
+
+
+def work_arrays(length: int) -> tuple[np.ndarray, np.ndarray]:
+    """The scratch memory of `row_statistics`."""
+    return np.empty((2, DEEPEST + 1), np.int64), np.empty(length, np.int64)
