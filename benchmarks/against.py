@@ -1,8 +1,8 @@
 """`python -m benchmarks.against OTHER --json FILE`: this checkout against another one, in turns.
 
 Each of the two runs in a process of its own. A row is timed alternately, so that clocks and temperature
-move both; the figures are medians over the turns, the ratio that of the turns' ratios. With --gpu the times are those of calls queued one after
-another, by CUDA events, once the clock has settled.
+move both; the figures are medians over the turns, the ratio that of the turns' ratios. With --gpu the times
+are those of calls queued one after another, by CUDA events, once the clock has settled.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Small products on a CPU: the compiled kernel gives the pipeline's bits, or leaves the product to it."""
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -19,7 +20,7 @@ from tests.test_stacks import FACES, mixed_stack
 pytest.importorskip("numba")
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value")
 
-ACCURACIES = st.one_of(st.sampled_from(["fp64", "fp32", "exact"]), st.integers(1, 150))
+ACCURACIES = st.one_of(st.sampled_from(["fp64", "fp32", "normwise", "exact"]), st.integers(1, 150))
 FIXTURES = [HealthCheck.function_scoped_fixture]
 
 
@@ -88,7 +89,7 @@ def test_any_numbers_at_all(without_numba, rows, numbers, accuracy):
         assert same(found, without_numba(face, *given, accuracy=accuracy))
 
 
-@pytest.mark.parametrize("accuracy", ["fp64", "fp32", "exact", 60])
+@pytest.mark.parametrize("accuracy", ["fp64", "fp32", "normwise", "exact", 60])
 @pytest.mark.parametrize("shape", [(5, 6, 3), (7, 68, 61), (2, 40, 1), (16, 16, 16)], ids=str)
 @pytest.mark.parametrize("dtype", FACES)
 def test_stacks(without_numba, dtype, shape, accuracy):
@@ -98,7 +99,7 @@ def test_stacks(without_numba, dtype, shape, accuracy):
 
 
 @pytest.mark.parametrize("dtype", FACES)
-@pytest.mark.parametrize("accuracy", ["fp64", "fp32", "exact", 55])
+@pytest.mark.parametrize("accuracy", ["fp64", "fp32", "normwise", "exact", 55])
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 17, 40])
 def test_ordinary_products_need_no_pipeline(direct, n, accuracy, dtype):
     a, b = operands("uniform", (n, n, n), dtype, n)
@@ -148,3 +149,24 @@ def test_threads():
     with ThreadPoolExecutor(24) as pool:
         results = list(pool.map(lambda _: ozaki.accurate_dgemm(a, b), range(200)))
     assert all(same(x, expected) for x in results)
+
+
+@pytest.mark.parametrize("dtype", FACES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [150, 5000])
+def test_a_row_times_a_column_exactly(monkeypatch, kind, k, dtype):
+    """It is a dot product, with the pipeline's bits: zeros without a sign, one NaN, one rounding."""
+    a, b = operands(kind, (1, k, 1), dtype, k)
+    rows = [a, np.zeros_like(a), -np.abs(a), a * 0 - 0.0]
+    for value in (np.inf, -np.inf, np.nan):
+        rows.append(a.copy())
+        rows[-1][0, k // 2] = value
+    for x in rows:
+        found = FACES[dtype](x, b, accuracy="exact")
+        with monkeypatch.context() as patch:
+            patch.setattr(gemm, "_is_exact_dot", lambda *_: False)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ozaki.CostWarning)
+                expected = FACES[dtype](x, b, accuracy="exact")
+        assert same(found, expected)
+        assert same(FACES[dtype](x[:, ::-1], b[::-1], accuracy="exact"), expected)

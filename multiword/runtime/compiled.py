@@ -25,7 +25,7 @@ enabled = True
 
 
 def compiled(module: str) -> Any:
-    """The module of that name, compiled when first asked for; None where numba is missing or does not work."""
+    """The module of that name, compiled when first asked for; None where numba is not there or fails."""
     return _loaded(module) if enabled else None
 
 
@@ -35,7 +35,7 @@ def _loaded(module: str) -> ModuleType | None:
         try:
             import numba
 
-            return None if numba.config.DISABLE_JIT else import_module(module)
+            return None if numba.config.DISABLE_JIT else import_module(module)  # type: ignore[attr-defined]
         except ImportError:
             return None
         except Exception as error:  # of a numba that does not fit its NumPy or LLVM, say

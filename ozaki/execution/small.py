@@ -16,7 +16,7 @@ from multiword.runtime.parallel import COMPILED_ELEMENTS, over_rows
 from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.decision import WIDENED_BY_COUNTING, counting_tolerance
 from ozaki.factor import Factor
-from ozaki.pipeline import Request
+from ozaki.pipeline import NORMWISE, Request
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, width_scales
 from ozaki.scaling.statistics import statistics_of_rows
@@ -73,14 +73,15 @@ def _fits(shape: tuple[int, ...], n: int, parts: int, request: Request) -> bool:
 
 def _products(rows: np.ndarray, columns: np.ndarray, request: Request) -> tuple[np.ndarray, np.ndarray]:
     """The products, and which of them are left to the pipeline."""
-    dtype, form = rows.dtype, compiled(FORM)
+    dtype, form, single = rows.dtype, compiled(FORM), rows.dtype.char in "fF"
     x, (s, m, k, n) = _all_rows(rows, columns)
-    scales = _certified_scales if request.certified else _given_scales
-    scale, width, undone = scales(x, s, n, request)
-    out, single = np.empty((s * m, n)), dtype.itemsize == (8 if dtype.kind == "c" else 4)
+    scales = _norm_scales if request.of_norms else _given_scales
+    scale, width, undone = scales(x, s, n, request, "fp32" if single else "fp64")
+    out = np.empty((s * m, n))
     form.products(x, scale, width, undone, single, out, *form.work_arrays(k, n))
-    out = out.view(np.complex128) if dtype.kind == "c" else out
-    return out.astype(dtype, copy=False).reshape(s, m, -1), undone
+    if dtype.kind == "c":
+        out = out.view(np.complex128)
+    return (out.astype(dtype) if single else out).reshape(s, m, -1), undone
 
 
 def _all_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int, int]]:
@@ -107,10 +108,10 @@ Scales = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Those of all rows, the most bits of their integers, and which products are left to the pipeline."""
 
 
-def _certified_scales(x: np.ndarray, stack: int, columns: int, request: Request) -> Scales:
+def _norm_scales(x: np.ndarray, stack: int, columns: int, request: Request, target: str) -> Scales:
     """The norm scales, widened as the counting bound of each product asks."""
     form, (rows, length) = compiled("ozaki.certificate.counting_numba"), x.shape
-    limits, bits = _limits(str(request.accuracy), length), np.empty(stack, np.int64)
+    limits, bits = _limits(str(request.accuracy), target, length), np.empty(stack, np.int64)
     scale, width = np.empty(rows, np.int32), np.empty(rows, np.int32)
     form.certified_scales(
         *statistics_of_rows(x), length, columns, *limits, scale, width, bits, np.empty((2, OCTAVES))
@@ -118,8 +119,9 @@ def _certified_scales(x: np.ndarray, stack: int, columns: int, request: Request)
     return scale, width, bits < 0
 
 
-def _given_scales(x: np.ndarray, stack: int, columns: int, request: Request) -> Scales:
-    """The scales of a given width, or the smallest that lose nothing."""
+def _given_scales(x: np.ndarray, stack: int, columns: int, request: Request, target: str) -> Scales:
+    """The scales of a given width, or the smallest that lose nothing; they depend on no target."""
+    del target
     exponent, total, _, _ = statistics_of_rows(x)
     scale = (
         exact_scales([x]) if request.accuracy == "exact" else width_scales(exponent, int(request.accuracy))
@@ -131,9 +133,14 @@ def _given_scales(x: np.ndarray, stack: int, columns: int, request: Request) -> 
 
 
 @lru_cache(256)
-def _limits(accuracy: str, length: int) -> tuple[int, int, float, int, int]:
+def _limits(accuracy: str, target: str, length: int) -> tuple[int, int, float, int, int]:
     """The norm limit, the tolerance of the counting bound, and the bits by which that may widen integers."""
-    target = FORMATS[accuracy]
-    limit = norm_limit(target, length)
+    asked = FORMATS[target if accuracy == NORMWISE else accuracy]
+    limit = norm_limit(asked, length)
+    tolerance = ANYTHING if accuracy == NORMWISE else counting_tolerance(length, asked)
     first, second = (bits for bits in limit.widenings if bits <= WIDENED_BY_COUNTING)
-    return limit.significand, limit.bits, counting_tolerance(length, target), first, second
+    return limit.significand, limit.bits, tolerance, first, second
+
+
+ANYTHING = 2.0**900
+"""A tolerance that asks for nothing."""

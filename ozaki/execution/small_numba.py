@@ -164,6 +164,5 @@ def products(x, scale, width, undone, single, out, left, right, total, work):
 def work_arrays(k: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The scratch memory of `products`."""
     length = MOST_DIGITS * n + RUN
-    sizes = (k + 4) * MOST_DIGITS, (k + 4) * length, MOST_DIGITS * n + length, (4, n)
-    left, right, total, work = (np.empty(size) for size in sizes)
-    return left, right, total, work
+    left, right = np.empty((k + 4) * MOST_DIGITS), np.empty((k + 4) * length)
+    return left, right, np.empty(MOST_DIGITS * n + length), np.empty((4, n))

@@ -92,7 +92,7 @@ def _residues_compiled(
     out: np.ndarray,
 ) -> None:
     factors, long = _host_factors(system, weighted), width > narrow_bits(system)
-    rows, columns = parts[0].shape
+    scale, (rows, columns) = np.ascontiguousarray(scale, np.int32), parts[0].shape
     flat = out.reshape(*out.shape[:2], -1)  # nothing is padded on the host
 
     def work(block: slice) -> None:

@@ -33,7 +33,7 @@ def row_statistics(x, exponent, total, square, counts, bins, octaves):
             largest = magnitude if magnitude > largest else largest
         e = (largest >> 52) - 1022
         if e == -1022:  # subnormal numbers
-            e = -1074
+            e = np.int64(-1074)
             while largest >> (e + 1074):
                 e += 1
         if largest == 0 or largest >> 52 == INFINITE:
@@ -42,8 +42,8 @@ def row_statistics(x, exponent, total, square, counts, bins, octaves):
             for level in range(counts.shape[0]):
                 counts[level, i] = 0
             continue
-        some = (BITS - e) >> 1  # one factor might overflow
-        one, other = math.ldexp(1.0, some), math.ldexp(1.0, BITS - e - some)
+        some = int(BITS - e) >> 1  # one factor might overflow
+        one, other = math.ldexp(1.0, some), math.ldexp(1.0, int(BITS - e) - some)
         first = second = np.int64(0)
         for h in range(x.shape[1]):
             scaled = math.fabs(x[i, h]) * one * other
