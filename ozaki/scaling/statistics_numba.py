@@ -4,7 +4,7 @@ import math
 
 import numba
 import numpy as np
-from numba import float64, int32, int64, types, void
+from numba import float64, int32, int64, types, uint8, void
 
 from multiword.runtime.compiled import CALLED
 from ozaki.scaling.statistics import BITS, LEVELS, NONFINITE, ZERO
@@ -20,7 +20,7 @@ OF_LEVELS = np.array(LEVELS)
 INPUT = types.Array(float64, 2, "C", readonly=True)
 
 
-@numba.njit(void(INPUT, int32[::1], int64[::1], int64[::1], int32[:, :], int64[:, ::1], int64[::1]), **CALLED)
+@numba.njit(void(INPUT, int32[::1], int64[::1], int64[::1], int32[:, :], int64[:, ::1], uint8[::1]), **CALLED)
 def row_statistics(x, exponent, total, square, counts, bins, octaves):
     """Fill in the statistics of the rows of x. `bins` and `octaves` are scratch memory.
 
@@ -67,4 +67,4 @@ def row_statistics(x, exponent, total, square, counts, bins, octaves):
 
 def work_arrays(length: int) -> tuple[np.ndarray, np.ndarray]:
     """The scratch memory of `row_statistics`."""
-    return np.empty((2, DEEPEST + 1), np.int64), np.empty(length, np.int64)
+    return np.empty((2, DEEPEST + 1), np.int64), np.empty(length, np.uint8)
