@@ -1,7 +1,7 @@
 """`python -m benchmarks.fused`: products of residues, reduced in the kernel, against cuBLAS's int32 products.
 
-Every residue is compared with an exact product in float64. Times are of replayed graphs. `reading` is the
-reconstruction from int32 products and from residues.
+Every residue is compared with an exact product in float64. Times are of replayed graphs. Reconstruction
+is from int32 products and from residues; whole products are calls queued one after another.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def measure(shape, tiles):
     wide = cupy.empty((count, stack, m, n), np.int32)
     found = cupy.empty((count, stack, m, n), np.int8)
     row = {"shape": shape, "moduli": count}
-    row["cublas"] = seconds(lambda: cublas_products(engine, a, bt, wide))
+    row["products, cublas"] = seconds(lambda: cublas_products(engine, a, bt, wide))
     row["tiles"] = {}
     for name in tiles:
         found.fill(77)
@@ -125,7 +125,7 @@ def measure(shape, tiles):
     fused.launch(a, bt, moduli, found, False, fused.LARGE)
     scales = cupy.zeros(stack * m, np.int32), cupy.zeros((stack, n) if stack > 1 else n, np.int32)
     out = cupy.empty((stack * m, n))
-    for name, y in (("reading int32", wide), ("reading bytes", found)):
+    for name, y in (("reconstruction, int32", wide), ("reconstruction, residues", found)):
         y = y.reshape(1, count, stack * m, n)
         row[name] = seconds(lambda y=y: reconstruct(y, system, scales, FORMATS["fp64"], out))
     return row
@@ -140,12 +140,12 @@ def products(shape):
     a, b = rng.standard_normal((stack, m, k)), rng.standard_normal((stack, k, n))
     if stack == 1:
         a, b = a[0], b[0]
-    engines = {"with cublas": Cublas(), "with fused": Cublas(fused=True)}
+    engines = {"whole, cublas": Cublas(), "whole, reduced": Cublas(fused=True)}
     works = {name: partial(ozaki.matmul, a, b, engine=engine) for name, engine in engines.items()}
     first, second = (work() for work in works.values())
     if not bool((first == second).all()):
         raise AssertionError("the engines' bits differ")
-    times = settled({"native": lambda: cupy.matmul(a, b), **works})
+    times = settled({"whole, native": lambda: cupy.matmul(a, b), **works})
     return {name: queued for name, (queued, _) in times.items()}
 
 
@@ -155,17 +155,12 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fused", description=__doc__.split("\n")[0])
     parser.add_argument("--shapes", type=int, nargs="+", help="which of the shapes, by number")
     parser.add_argument("--tiles", nargs="+", default=list(TILES))
-    parser.add_argument("--tile", choices=TILES, help="of whole products; by default as chosen")
-    parser.add_argument("--whole", action="store_true", help="time whole products only")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     machine.known_machines()[machine.device_name("cublas")]["longest_reduced"] = 1 << 40
-    if arguments.tile:
-        fused.choose_tile = lambda *_: TILES[arguments.tile]
     rows = []
     for shape in SHAPES if arguments.shapes is None else [SHAPES[i] for i in arguments.shapes]:
-        kernels = {"shape": shape, "tiles": {}} if arguments.whole else measure(shape, arguments.tiles)
-        rows.append(row := kernels | products(shape))
+        rows.append(row := measure(shape, arguments.tiles) | products(shape))
         times = " ".join(f"{x} {1e6 * t:.1f}" for x, t in row.items() if isinstance(t, float))
         tiles = " ".join(f"{x} {1e6 * t:.1f}" for x, t in row["tiles"].items() if t)
         print(shape, times, "; tiles:", tiles, flush=True)

@@ -50,7 +50,7 @@ def gemm(
                 part[...] = _rounded(to_float64(part) + to_float64(more), part)
         if alpha != 1 or addend is not None:
             for part in real_parts(result):  # arithmetic passes payloads and signs of NaNs on
-                part[part != part] = np.nan
+                namespace(part).copyto(part, np.nan, where=part != part)
         if out is None:
             return result
         out[...] = result
