@@ -14,6 +14,7 @@ from multiword.runtime.arrays import Array, device_of, is_cupy, namespace
 from multiword.runtime.memory import padded
 from ozaki.execution.cache import captured_stack
 from ozaki.execution.groups import FEW, grouped_products
+from ozaki.execution.small import small_products
 from ozaki.factor import Factor, stacked_factors
 from ozaki.gemm import computed
 from ozaki.pipeline import Request
@@ -44,9 +45,18 @@ def stacked_products(left: Array, right: Array, request: Request) -> Array | Non
 
 
 def _on_host(rows: np.ndarray, columns: np.ndarray, request: Request) -> np.ndarray | None:
-    """The products on a CPU, in groups."""
-    found = grouped_products(rows, columns, request)
-    return None if found is None else found[0]
+    """The products on a CPU: small ones directly, and others, and what is left of those, in groups."""
+    done = small_products(rows, columns, request)
+    if done is None:
+        found = grouped_products(rows, columns, request)
+        return None if found is None else found[0]
+    out, left = done
+    if left.any():
+        found = grouped_products(rows[left], columns[left], request)
+        if found is None:
+            return None
+        out[left] = found[0]
+    return out
 
 
 def _on_device(left: Array, right: Array, request: Request) -> Array | None:
