@@ -82,8 +82,8 @@ def accurate_dgemm(
 
     Raises
     ------
-    TypeError : arrays that are not real numbers; NumPy and CuPy mixed.
-    ValueError : shapes that do not fit; unknown options; arrays the engine cannot reach.
+    TypeError : arrays that are not real numbers; NumPy and CuPy mixed; out of another dtype, or masked.
+    ValueError : shapes that do not fit; unknown options; arrays the engine cannot reach; out read-only.
     MemoryError : not even the smallest panel fits the workspace.
     ImportError : a GPU engine without its libraries.
 

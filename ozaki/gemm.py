@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.engines.host import Host
 from multiword.runtime.arrays import (
     Array,
     as_array,
@@ -23,8 +24,10 @@ from multiword.runtime.memory import in_less_memory
 from ozaki.arguments import exactly
 from ozaki.execution.cache import captured_product, forget
 from ozaki.execution.order import exclusive_use
+from ozaki.execution.small import small_product
 from ozaki.factor import Factor
 from ozaki.pipeline import Request, product
+from ozaki.sums.api import dot
 
 
 def gemm(
@@ -58,6 +61,10 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
     """The product itself, in a new array: replayed where captured; in smaller panels if memory is short."""
     if a.empty or b.empty:
         return namespace(a.matrix).zeros((a.rows, b.rows), a.matrix.dtype)
+    if (out := small_product(a, b, request)) is not None:
+        return out
+    if _is_exact_dot(a, b, request):
+        return _exact_dot(a.matrix, b.matrix)
 
     def work(workspace: int) -> Array:
         within = request if workspace == request.workspace else replace(request, workspace=workspace)
@@ -70,6 +77,22 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
         b.forget_split()
 
     return in_less_memory(work, request.workspace, release)
+
+
+def _is_exact_dot(a: Factor, b: Factor, request: Request) -> bool:
+    """Whether the product is a single number, correctly rounded, on a CPU: `dot` defines the same."""
+    free = request.scheme == "auto" and request.word is None and type(request.engine) is Host
+    return free and request.accuracy == "exact" and a.rows == b.rows == 1
+
+
+def _exact_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The product of a row and a column, in no more memory than they take."""
+    out = np.empty((1, 1), a.dtype)
+    out[0, 0] = dot(a[0], b[:, 0])
+    for part in real_parts(out):
+        part += 0.0  # products have no zero with a sign, and one NaN
+        part[part != part] = np.nan
+    return out
 
 
 def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:

@@ -204,9 +204,11 @@ def bounded(
     return ScaledProduct(scales, scheme, found.nonfinite)
 
 
-def bounds(a: Factor, b: Factor, request: Request, scales: tuple[Array, Array]) -> PendingBounds:
-    """What the row statistics say of scaled factors; on a GPU, nothing is waited for."""
-    return compute_bounds((a.statistics, b.statistics), scales, request.limits)
+def bounds(
+    a: Factor, b: Factor, request: Request, scales: tuple[Array, Array], stack: int = 1
+) -> PendingBounds:
+    """What the row statistics say of scaled factors, of each product of a stack; nothing is waited for."""
+    return compute_bounds((a.statistics, b.statistics), scales, request.limits, stack)
 
 
 def pairwise(

@@ -114,6 +114,18 @@ class FixedPoint:
     exponent: np.ndarray | int
     flags: np.ndarray
 
+    @classmethod
+    def of(cls, value: int, exponent: int, flags: np.ndarray) -> FixedPoint:
+        """A single number, value·2**exponent.
+
+        >>> FixedPoint.of(-(2**40), 0, np.array([ORDINARY])).digits.tolist()
+        [[0], [-256]]
+        """
+        size = value.bit_length() // DIGIT_BITS + 1
+        digits = np.frombuffer(value.to_bytes(4 * size, "little", signed=True), "<u4").astype(np.int64)
+        digits[-1] -= (value < 0) << DIGIT_BITS
+        return cls(digits[:, None], DIGIT_BITS, exponent, flags)
+
     def round(self, target: Format = FORMATS["fp64"]) -> np.ndarray:
         """Return the (m,) float64 numbers of the target format nearest to the exact values.
 
@@ -204,9 +216,12 @@ class FixedPoint:
         """Return every value as a Python integer and the exponent of its unit."""
         shape = self.digits.shape[1:]
         exponents = np.broadcast_to(np.asarray(self.exponent, np.int64), shape).tolist()
-        values = [0] * len(exponents)
-        for digit in self.digits[::-1].tolist():
-            values = [(value << self.base_bits) + d for value, d in zip(values, digit, strict=True)]
+        values = []
+        for column in self.digits[::-1].T.tolist():
+            value = 0
+            for digit in column:
+                value = (value << self.base_bits) + digit
+            values.append(value)
         return list(zip(values, exponents, strict=True))
 
     def _magnitude(self) -> tuple[np.ndarray, np.ndarray]:
