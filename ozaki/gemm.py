@@ -11,9 +11,9 @@ import numpy as np
 from multiword.runtime.arrays import (
     Array,
     as_array,
+    check_out,
     check_same_device,
     device_of,
-    is_cupy,
     namespace,
     real_parts,
     to_float32,
@@ -34,7 +34,8 @@ def gemm(
     dtype, shape = a.matrix.dtype, (a.rows, b.rows)
     alpha, beta = _scalar("alpha", alpha, dtype), _scalar("beta", beta, dtype)
     addend = _addend(c, a.matrix, shape) if beta != 0 else None
-    _check_out(out, a.matrix, shape)
+    if out is not None:
+        check_out(out, a.matrix, shape, dtype)
     with device_of(a.matrix), exclusive_use(a.order, b.order), np.errstate(all="ignore"):
         result = computed(a, b, request)
         if alpha != 1:
@@ -59,7 +60,7 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
         return namespace(a.matrix).zeros((a.rows, b.rows), a.matrix.dtype)
 
     def work(workspace: int) -> Array:
-        within = replace(request, workspace=workspace)
+        within = request if workspace == request.workspace else replace(request, workspace=workspace)
         out = captured_product(a, b, within)
         return product(a, b, within) if out is None else out
 
@@ -79,16 +80,6 @@ def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:
     if c.shape != shape:
         raise ValueError(f"c must be of shape {shape}, got {c.shape}")
     return exactly("c", c, like.dtype)
-
-
-def _check_out(out: Array | None, like: Array, shape: tuple[int, int]) -> None:
-    if out is None:
-        return
-    if not (is_cupy(out) or isinstance(out, np.ndarray)):
-        raise TypeError(f"out must be an array to write to, got {type(out).__name__}")
-    check_same_device(a=like, out=out)
-    if out.shape != shape or out.dtype != like.dtype:
-        raise ValueError(f"out must be {like.dtype} of shape {shape}, got {out.dtype} of {out.shape}")
 
 
 def _scalar(name: str, x: Any, dtype: Any) -> Any:

@@ -9,7 +9,7 @@ import ctypes
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from ctypes import POINTER, c_void_p
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +30,13 @@ class DeviceArray(np.ndarray):
 
     @property
     def device(self):
-        return SimpleNamespace(id=0)
+        return Device()
+
+
+class Device(nullcontext):
+    """The only one."""
+
+    id = 0
 
 
 class PinnedMemory(bytearray):
@@ -76,6 +82,9 @@ class Stream:
 
     def synchronize(self):
         assert self.capture is None, "a stream that is captured cannot be waited for"
+
+    def is_capturing(self):
+        return self.capture is not None
 
     def wait_event(self, event):
         self.gpu.log.append(("wait", event, self))
@@ -146,6 +155,8 @@ class Gpu:
                 Stream=partial(Stream, self),
                 Event=partial(Event, self),
                 MemoryPool=MemoryPool,
+                MemoryAsyncPool=MemoryPool,
+                alloc=lambda size: SimpleNamespace(ptr=self.allocator(size).ctypes.data),
                 alloc_pinned_memory=PinnedMemory,
                 get_current_stream=self.current_stream,
                 using_allocator=self.using_allocator,

@@ -1,7 +1,13 @@
 """The forms of a reduction give the same bits: for a few numbers, block by block, compiled."""
 
 import math
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import ml_dtypes
@@ -12,7 +18,7 @@ from hypothesis import strategies as st
 
 import ozaki
 from multiword.formats import FORMATS
-from ozaki.sums import small
+from ozaki.sums import reduction, small
 from tests.exact import nearest
 
 DTYPES = [np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
@@ -35,7 +41,7 @@ def drawn(seed: int, kind: str, shape, dtype, order: str) -> np.ndarray:
     else:
         x = parts(rng, kind, shape)
         if dtype.kind == "c":
-            x = x + 1j * parts(rng, kind, shape)
+            x = np.stack([x, parts(rng, kind, shape)], axis=-1).view(complex)[..., 0]
         with np.errstate(all="ignore"):
             x = x.astype(dtype)
     if order == "F":
@@ -96,6 +102,119 @@ def test_few_numbers(monkeypatch, seed, kind, shape, dtype, order, data):
             few = call(name, x, axis)
             patch.setattr(small, "LARGEST", -1)
             assert few == call(name, x, axis), name
+
+
+@pytest.fixture
+def without_numba(monkeypatch):
+    """Returns a function that calls another one without the compiled form."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(small, "LARGEST", -1)
+
+    def run(function, *arguments):
+        with monkeypatch.context() as patch:
+            patch.setattr(reduction, "compiled", lambda: None)
+            return function(*arguments)
+
+    return run
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(KINDS),
+    st.lists(st.one_of(st.integers(0, 9), st.just(40)), min_size=1, max_size=3),
+    st.sampled_from(DTYPES),
+    st.sampled_from(["C", "F", "strided", "reversed"]),
+    st.data(),
+)
+def test_compiled(without_numba, seed, kind, shape, dtype, order, data):
+    x = drawn(seed, kind, shape, dtype, order)
+    axes = [None, *range(len(shape))]
+    axis = data.draw(st.sampled_from(axes))
+    for name in FUNCTIONS:
+        axis = -1 if name == "dot" and axis is None else axis
+        assert call(name, x, axis) == without_numba(call, name, x, axis), name
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex64, np.int64], ids=np.dtype)
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiled_large(without_numba, kind, dtype):
+    """Beyond a block in either direction, and odd lengths."""
+    cases = [((50_001,), order, 0) for order in ("C", "strided")]
+    cases += [((33_000, 3), "C", 0), ((901, 301), "C", 0), ((301, 901), "F", 0), ((7, 11, 801), "F", None)]
+    for shape, order, axis in cases:
+        x = drawn(len(shape), kind, shape, np.dtype(dtype), order)
+        for name in ("sum", "mean") if len(shape) == 2 else ("sum", "norm", "var", "dot"):
+            where = -1 if name == "dot" else axis
+            assert call(name, x, where) == without_numba(call, name, x, where), (name, shape)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(40_000,), (70, 80), (4000, 2)])
+def test_compiled_takes_any_memory(dtype, shape):
+    """Read-only, unaligned and broadcast arrays, for all of which numba has other types."""
+    x = drawn(0, "wide", shape, np.dtype(dtype), "C")
+    readonly = x.copy()
+    readonly.setflags(write=False)
+    unaligned = np.empty(x.nbytes + 1, np.uint8)[1:].view(dtype).reshape(shape)
+    unaligned[...] = x
+    for name in ("sum", "norm", "var"):
+        for axis in (None, 0, -1):
+            expected = call(name, x, axis)
+            for other in (readonly, unaligned, np.broadcast_to(x, (1, *shape))[0]):
+                assert call(name, other, axis) == expected
+
+
+def test_compiled_in_many_threads():
+    """24 threads at once, none of which finds compiled code: each gets the same bits."""
+    numba_form = pytest.importorskip("ozaki.sums.reduction_numba")
+    numba_form._compiled.cache_clear()
+    x = drawn(0, "wide", (60_000,), np.dtype(float), "C")
+    expected, start = math.fsum(x), threading.Barrier(24)
+
+    def work(_):
+        start.wait()
+        return [float(ozaki.sum(x)) for _ in range(5)]
+
+    with ThreadPoolExecutor(24) as pool:
+        assert {v for found in pool.map(work, range(24)) for v in found} == {expected}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_while_another_thread_compiles():
+    pytest.importorskip("numba")
+    code = """
+import math, os, threading, time
+import numpy as np
+import ozaki
+
+x = np.random.default_rng(0).standard_normal(60_000)
+thread = threading.Thread(target=ozaki.sum, args=(x,))
+thread.start()
+time.sleep({wait})
+child = os.fork()
+if not child:
+    os._exit(int(ozaki.sum(x) != math.fsum(x)))
+thread.join()
+assert os.waitpid(child, 0)[1] == 0
+"""
+    for wait in (0, 0.6):
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code.format(wait=wait)], check=True, timeout=120
+        )
+
+
+def test_compiled_sums_take_no_memory():
+    pytest.importorskip("numba")
+    x = np.random.default_rng(5).standard_normal((2000, 1500))
+    for function in (ozaki.sum, ozaki.norm):
+        for axis in (None, 0, 1):
+            function(x, axis=axis)
+            tracemalloc.start()
+            function(x, axis=axis)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak < 8e6  # of 24e6
 
 
 @pytest.mark.parametrize("name", ["fp64", "fp32", "fp16", "bf16"])

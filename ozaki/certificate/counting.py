@@ -122,49 +122,58 @@ def compute_bounds(
     statistics: tuple[RowStatistics, RowStatistics], scales: tuple[Array, Array], limits: Format
 ) -> PendingBounds:
     """Return the bounds of scaled operands, counted below the norm limit of the format `limits`."""
-    limit = norm_limit(limits, statistics[0].length)
-    compute = _bounds_device if is_cupy(scales[0]) else _bounds_host
-    return compute(statistics, scales, limit)
-
-
-def _bounds_host(
-    statistics: tuple[RowStatistics, RowStatistics], scales: tuple[np.ndarray, np.ndarray], limit: NormLimit
-) -> PendingBounds:
-    (bounds,), rows = _bounds_of_stack(statistics, scales, limit, 1)
-    return PendingBounds(rows, lambda: bounds)
+    length = statistics[0].length
+    rows, wait = _compute(statistics, scales, norm_limit(limits, length), 1)
+    return PendingBounds(rows, lambda: Bounds.of(wait(), length))
 
 
 def bounds_of_stack(
     statistics: tuple[RowStatistics, RowStatistics],
-    scales: tuple[np.ndarray, np.ndarray],
+    scales: tuple[Array, Array],
     limits: Format,
     stack: int,
-) -> tuple[list[Bounds], tuple[RowBounds, RowBounds]]:
-    """On the host, the bounds of every product of a stack, and those of all rows, one below the other."""
-    return _bounds_of_stack(statistics, scales, norm_limit(limits, statistics[0].length), stack)
+) -> tuple[np.ndarray, tuple[RowBounds, RowBounds]]:
+    """The bounds of every product of a stack, and those of all rows, one below the other.
+
+    The former are rows of a float64 array, from which `Bounds.of` makes them; a GPU is waited for.
+    """
+    rows, wait = _compute(statistics, scales, norm_limit(limits, statistics[0].length), stack)
+    return np.array(wait()).reshape(stack, -1), rows
 
 
-def _bounds_of_stack(
+Pending = tuple[tuple[RowBounds, RowBounds], Callable[[], list[float]]]
+
+
+def _compute(
+    statistics: tuple[RowStatistics, RowStatistics],
+    scales: tuple[Array, Array],
+    limit: NormLimit,
+    stack: int,
+) -> Pending:
+    """The bounds of rows, and a function that waits for the numbers of `Bounds.of`, product by product."""
+    compute = _bounds_device if is_cupy(scales[0]) else _bounds_host
+    return compute(statistics, scales, limit, stack)
+
+
+def _bounds_host(
     statistics: tuple[RowStatistics, RowStatistics],
     scales: tuple[np.ndarray, np.ndarray],
     limit: NormLimit,
     stack: int,
-) -> tuple[list[Bounds], tuple[RowBounds, RowBounds]]:
-    length = statistics[0].length
+) -> Pending:
     of_operands = [
         _operand_host(x, s, limit.bits // 2, stack) for x, s in zip(statistics, scales, strict=True)
     ]
     totals, squares, counts, rows = zip(*of_operands, strict=True)
     markers = [(x.exponent == NONFINITE).reshape(stack, -1).any(axis=1) for x in statistics]
-    nonfinite = (markers[0] | markers[1]).tolist()
-    sums = _octave_sums(counts[0], counts[1], length)
-    found = zip(nonfinite, zip(*totals, strict=True), zip(*squares, strict=True), sums, strict=True)
-    return [Bounds(*x, length) for x in found], rows
+    sums = _octave_sums(counts[0], counts[1], statistics[0].length)
+    numbers = np.column_stack([markers[0] | markers[1], *totals, *squares, sums]).ravel().tolist()
+    return rows, lambda: numbers
 
 
 def _operand_host(
     statistics: RowStatistics, scale: np.ndarray, top: int, stack: int
-) -> tuple[list[float], list[float], np.ndarray, RowBounds]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, RowBounds]:
     """For each matrix of a stack: upper bounds of Σ|a'| and of log2 Σa'², counts that all its rows reach.
 
     And the rows' bounds.
@@ -179,7 +188,7 @@ def _operand_host(
     octave = top - (at_least >= wanted).argmax(axis=0)  # they reach 2**octave
     offset = np.where(summed, octave - (LARGEST.bit_length() - 1), 0).astype(np.int32)
     of_all = np.where(summed, at_least, length).reshape(OCTAVES, stack, -1).min(axis=2)
-    largest = (np.maximum(x.reshape(stack, -1).max(axis=1), 0.0).tolist() for x in (total, log2_square))
+    largest = (np.maximum(x.reshape(stack, -1).max(axis=1), 0.0) for x in (total, log2_square))
     return *largest, of_all.T, RowBounds(total, exponent, scale - offset, offset)
 
 
@@ -192,17 +201,17 @@ def _at_least(exponent: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:
     return np.where(octave >= 0, found, 0)
 
 
-def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> list[list[float]]:
+def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:
     """`Bounds.sums` of each product from the (s, OCTAVES) counts."""
     places, size = np.add.outer(_OFFSETS, _OFFSETS).ravel(), 10 * _SUMS
-    sums: list[list[float]] = []
+    sums = np.empty((len(a), _SUMS))
     for i in range(0, len(a), _PRODUCTS_AT_ONCE):
         left, right = (x[i : i + _PRODUCTS_AT_ONCE] for x in (a, b))
         overlap = np.maximum(left[:, :, None] + right[:, None, :] - length, 0).ravel()
         of_products = (size * np.arange(len(left))[:, None] + places).ravel()
         terms = np.bincount(of_products, overlap, size * len(left)).reshape(-1, size)
         # Fewer than 2**11 counts below 2**32, times ten powers of two: a float64 holds each sum.
-        sums += (terms * 2.0 ** -np.arange(size)).reshape(-1, _SUMS, 10).sum(axis=2).tolist()
+        sums[i : i + len(left)] = (terms * 2.0 ** -np.arange(size)).reshape(-1, _SUMS, 10).sum(axis=2)
     return sums
 
 
@@ -232,21 +241,23 @@ _COUNTING_BOUND = Kernel(
 
 
 def _bounds_device(
-    statistics: tuple[RowStatistics, RowStatistics], scales: tuple[Array, Array], limit: NormLimit
-) -> PendingBounds:
+    statistics: tuple[RowStatistics, RowStatistics],
+    scales: tuple[Array, Array],
+    limit: NormLimit,
+    stack: int,
+) -> Pending:
     cupy, length = namespace(scales[0]), statistics[0].length
-    found, readback = cupy.zeros(2 * (3 + OCTAVES) + 1, cupy.uint64), Readback(5 + _SUMS)
+    found, readback = cupy.zeros((stack, 2 * (3 + OCTAVES) + 1), cupy.uint64), Readback(stack * (5 + _SUMS))
     rows = _empty_rows(len(scales[0]), cupy), _empty_rows(len(scales[1]), cupy)
     arguments: list[Any] = []
     for x, scale, of_rows in zip(statistics, scales, rows, strict=True):
         arguments += [rows_of(x), ScaledRows(scale=scale, **vars(of_rows))]
-    blocks = sum(-(-len(scale) // 32) for scale in scales)
+    blocks = sum(-(-len(scale) // stack // 32) for scale in scales)
     sizes = np.int64(length), np.int32(math.isqrt(length)), np.int32(limit.bits // 2)
-    _COUNTING_BOUND(
-        (blocks,), (32 * _CONSTANTS["WARPS"],), (*arguments, *sizes, found, readback.address), **_CONSTANTS
-    )
+    grid, threads = (blocks, stack), (32 * _CONSTANTS["WARPS"],)
+    _COUNTING_BOUND(grid, threads, (*arguments, *sizes, found, readback.address), **_CONSTANTS)
     readback.send()
-    return PendingBounds(rows, lambda: Bounds.of(readback.wait(), length))
+    return rows, readback.wait
 
 
 def _empty_rows(count: int, xp: Any) -> RowBounds:

@@ -181,7 +181,7 @@ def _multiply(
         nonfinite = None
         if any(bool((s == NONFINITE_ROW).any()) for s in scaled.scales):
             nonfinite = namespace(x).zeros((a.rows, b.rows), asked.dtype)
-            overwrite_nonfinite(a.double_parts, b.double_parts, scaled.scales, nonfinite)
+            overwrite_nonfinite(a.parts, b.parts, scaled.scales, nonfinite)
         return PartialProduct(residues, scaled, nonfinite)
 
 

@@ -4,7 +4,8 @@ What a product of accuracy "fp64" or "fp32" launches depends on the layout of it
 which the certificate widens its integers, most often none, and on whether that takes a pairwise bound. So it
 is captured as one graph for each of those variants that occur. While the GPU multiplies, the bounds of the
 operands travel to the host, which decides whether the width was enough. At n = 1024 and below
-Python's own launches would take longer than the GPU's work.
+Python's own launches would take longer than the GPU's work. "normwise" has one variant, without bounds: the
+host only queues its graph.
 """
 
 from __future__ import annotations
@@ -66,12 +67,12 @@ class _Variant:
 
 @dataclass(frozen=True)
 class _Call:
-    """A captured call: its graph, where that leaves the scales, and the bounds on their way."""
+    """A captured call: its graph, where that leaves the scales, and the bounds on their way, if any."""
 
     variant: _Variant
     graph: Graph
     scales: tuple[Array, Array]
-    pending: PendingBounds
+    pending: PendingBounds | None
     pairwise_bound: Callable[[], PairwiseBound]
 
 
@@ -101,6 +102,8 @@ class CapturedProduct:
         try:
             # What the last call's operands asked for will do for this one's: the GPU need not wait.
             call = self._replay(self._expected, a, b, out, captured)
+            if call.pending is None:
+                return out
             found = call.pending.wait()
 
             def pairwise_bound(levels: tuple[int, ...]) -> PairwiseBound:
@@ -119,7 +122,7 @@ class CapturedProduct:
         except _NoGraph:
             return None
         if found.nonfinite:
-            overwrite_nonfinite(a.double_parts, b.double_parts, call.scales, out)
+            overwrite_nonfinite(a.parts, b.parts, call.scales, out)
             self._recorder.done.record()  # the scales have been read
         return out
 
@@ -137,6 +140,7 @@ class CapturedProduct:
             captured()
         call = self._graphs[variant]
         if call is None:
+            self._expected = _Variant(None, variant.levels)  # the bounds say when another will do again
             raise _NoGraph
         call.graph.replay((a.matrix, b.matrix, out), import_cupy().cuda.get_current_stream())
         return call
@@ -155,7 +159,7 @@ class CapturedProduct:
 
     def _launch(
         self, variant: _Variant, a: Factor, b: Factor, out: Array
-    ) -> tuple[tuple[Array, Array], PendingBounds, Callable[[], PairwiseBound]]:
+    ) -> tuple[tuple[Array, Array], PendingBounds | None, Callable[[], PairwiseBound]]:
         """The steps of the pipeline, the bounds beside the product: the host decides meanwhile."""
         request = self._request
         side_by_side(lambda: a.statistics, lambda: b.statistics)
@@ -180,6 +184,10 @@ class CapturedProduct:
             pending = bounds(a, b, request, scales)
             return pending, pairwise(a, b, request, pending, variant.levels) if variant.levels else _not_taken
 
+        if not request.certified:
+            done = finish(begin())
+            overwrite_nonfinite(a.parts, b.parts, done, out)
+            return done, None, _not_taken
         if variant.levels:  # beside the products a pairwise bound would come too late: the host waits for it
             begun, taken = side_by_side(begin, bound)
             return finish(begun), *taken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -193,7 +194,10 @@ class Rounding(Struct):
     )
 
 
-_PRODUCT_TYPES = {"int8": "int", "fp64": "double"}
+_PRODUCT_TYPES = {"int8": "signed char", "int32": "int", "float64": "double"}
+
+COLUMNS = {"int8": 4, "int32": 2, "float64": 1}
+"""Columns to a thread: they share the moduli's constants; more leave too few threads to hide latency."""
 
 COMPILED_IN = 1 << 10
 """Tables of up to this many numbers are compiled into the kernel."""
@@ -203,7 +207,6 @@ COMPILED_IN = 1 << 10
 def _reconstruct_constants(system: ResidueSystem) -> dict[str, Any]:
     digits = system.digits(system.base_bits)
     constants: dict[str, Any] = {
-        "PRODUCT": _PRODUCT_TYPES[system.word],
         "MODULI": len(system.moduli),
         "DIGITS": digits.shape[1],
         "BASE_BITS": system.base_bits,
@@ -225,12 +228,16 @@ _RECONSTRUCT = Kernel(
             "REAL": t,
             "PARTS": parts,
             "VECTOR": vector,
+            "PRODUCT": product,
+            "ACROSS": across,
         }
-        for word, bits, t, parts, vector in (
-            ("int8", 109.2, "double", 1, 2),
-            ("int8", 54.6, "float", 2, 2),
-            ("int8", 320.0, "double", 2, 1),
-            ("fp64", 900.0, "double", 1, 1),
+        for word, bits, t, parts, vector, product, across in (
+            ("int8", 109.2, "double", 1, 2, "int", 256),
+            ("int8", 109.2, "double", 1, 4, "signed char", 256),
+            ("int8", 54.6, "float", 2, 2, "int", 64),
+            ("int8", 54.6, "double", 2, 4, "signed char", 64),
+            ("int8", 320.0, "double", 2, 1, "signed char", 16),
+            ("fp64", 900.0, "double", 1, 1, "double", 256),
         )
     ),
     (ResidueProducts, Rounding),
@@ -243,13 +250,15 @@ def _reconstruct_device(
     xp = namespace(y)
     m, n = out.shape
     result = out if out.flags.c_contiguous else xp.empty((m, n), out.dtype)
-    # Two columns to a thread share the moduli's constants; more leave too few threads to hide latency.
-    vector = 2 if system.word == "int8" and y.shape[3] % 2 == 0 else 1
+    vector = math.gcd(COLUMNS[y.dtype.name], y.shape[3])
     constants = {
         **_reconstruct_constants(system),
         "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
         "PARTS": 1 + (out.dtype.kind == "c"),
         "VECTOR": vector,
+        # The threads of a block that share a row; rows of narrow products share a block.
+        "ACROSS": next((x for x in (4, 16, 64) if n <= x * vector), 256),
+        "PRODUCT": _PRODUCT_TYPES[y.dtype.name],
     }
     products = ResidueProducts(
         products=y,
@@ -267,6 +276,8 @@ def _reconstruct_device(
         smallest=target.emin - target.precision + 1,
     )
     arguments = (products, rounding, result)
-    _RECONSTRUCT((-(-n // (256 * vector)), min(m, 65535)), (256,), arguments, **constants)
+    down = 256 // constants["ACROSS"]
+    grid = -(-n // (256 // down * vector)), min(-(-m // down), 65535)
+    _RECONSTRUCT(grid, (256 // down, down), arguments, **constants)
     if result is not out:
         out[...] = result

@@ -147,7 +147,8 @@ def dot(
 
     Returns
     -------
-    The exact Σ x·y rounded once. The products are exact too: none overflows or underflows.
+    The exact Σ x·y rounded once. The products are exact too: none overflows or underflows. −0 if every
+    product is −0, the zero of integers counting as +0; +0 if all factors are integers.
 
     Raises
     ------
@@ -259,6 +260,10 @@ def _dot(
         terms = xp.multiply(x.astype(target, copy=False), y.astype(target, copy=False))
         return deliver(terms.sum(axis=axes, keepdims=keepdims, dtype=target), out)
     parts = _parts(products(x, y, conjugate), axes, target)
+    if x.dtype.kind in "iub" and y.dtype.kind in "iub":  # which know no -0; 0 times -1 in floats is one
+        for part in parts:
+            bits = part.view(f"u{part.itemsize}")
+            bits[bits == 1 << (8 * part.itemsize - 1)] = 0
     return deliver(joined(parts, target).reshape(shape), out)
 
 

@@ -27,6 +27,7 @@ Blocks do not note every −0 or Inf beside what outweighs it; `canonical_flags`
 
 DIGIT_BITS = 32
 _LARGEST_INTEGER = 2**53
+_FEW = 4  # values that Python's integers round sooner than arrays
 _LARGEST_DIVISOR = 1 << 30  # of the schoolbook division
 _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 
@@ -63,7 +64,7 @@ class Rounding:
     root: bool = False
 
     def __call__(self, value: FixedPoint) -> np.ndarray:
-        if self.root or self.divisor >= _LARGEST_DIVISOR:
+        if self.root or self.divisor >= _LARGEST_DIVISOR or value.flags.size <= _FEW:
             return flagged([self.ratio(v, self.divisor, e) for v, e in value.integers()], value.flags)
         return (value.quotient(self.divisor) if self.divisor > 1 else value).round(self.target)
 

@@ -3,21 +3,24 @@
 The reduced axes come first and are cut into rows, the others are columns. A block of both
 fits in cache, is summed exactly by `extraction`, and the blocks' sums are added exactly again,
 so that how an array is cut cannot be seen in the result. `small` does the same for a few numbers,
-`reduction_cuda` and `reduction.cu` for CuPy arrays.
+`reduction_numba` in compiled loops, `reduction_cuda` and `reduction.cu` for CuPy arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain, islice
 from math import prod
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 
+from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy
+from multiword.runtime.forking import loading
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.error_free import product_error, product_error_in
 from ozaki.sums import reduction_cuda, small
@@ -28,6 +31,8 @@ from ozaki.sums.summands import Summands, as_floats, factor_pairs, tiles
 
 _TOGETHER = 1 << 12  # outputs whose sums wait to be rounded together
 _FEW = 4  # partial sums of a tile that may do without a superaccumulator
+_COMPILED_BLOCK = 1 << 18  # elements of a block that is summed by compiled code, and the most columns
+_COMPILED_COLUMNS = 1 << 12
 _SHORT = 32  # rows or columns that make too short a loop
 _COLUMNS = 256  # at least so many together where columns lie side by side: 2 KiB runs of memory
 _SAFE = 2.0**500  # two factors up to this, split by Dekker's method, stay finite
@@ -43,6 +48,7 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange,
         return reduction_cuda.rounded_sums(summands, reduced, digits, rounding)
     if _is_small(summands) and (values := small.rounded_sums(summands, reduced, rounding)) is not None:
         return values
+    summands = _in_memory_order(summands, reduced)
     result = np.empty(summands[0].shape[reduced:], rounding.target.dtype)
     for outputs, sums in _tiled_sums(summands, reduced, digits):
         values, start = narrow(rounding(sums), result.dtype), 0
@@ -76,17 +82,48 @@ def integer_sums(
 
     Each is an integer and the exponent of its unit.
     """
-    outputs = prod(summands[0].shape[reduced:])
+    shape = summands[0].shape[reduced:]
+    outputs = prod(shape)
     if _is_small(summands) and (found := small.integer_sums(summands, reduced)) is not None:
         return found, np.full(outputs, ORDINARY)
-    total = Superaccumulator(digits, outputs)
-    accumulate(total, slice(0, outputs), summands, reduced)
-    return total.fixed_point().integers(), total.flags
+    if is_cupy(summands[0].factors[0]):
+        total = reduction_cuda.accumulated(summands, reduced, digits)
+        return total.fixed_point().integers(), total.flags
+    index = np.arange(outputs).reshape(shape)
+    integers, flags = [(0, 0)] * outputs, np.zeros(outputs, np.uint8)
+    for tiles_of_outputs, sums in _tiled_sums(_in_memory_order(summands, reduced), reduced, digits):
+        places = np.concatenate([index[output].reshape(-1) for output in tiles_of_outputs])
+        flags[places] = sums.flags
+        for place, value in zip(places.tolist(), sums.integers(), strict=True):
+            integers[place] = value
+    return integers, flags
 
 
 def _is_small(summands: Sequence[Summands]) -> bool:
     """Whether sums are of so few numbers on the host that `small` is the faster form."""
     return len(summands) * prod(summands[0].shape) <= small.LARGEST and not is_cupy(summands[0].factors[0])
+
+
+@cache
+def compiled() -> ModuleType | None:
+    """The compiled form, where numba is installed."""
+    with loading:
+        try:
+            from ozaki.sums import reduction_numba
+        except ImportError:
+            return None
+    return reduction_numba
+
+
+def _in_memory_order(summands: Sequence[Summands], reduced: int) -> Sequence[Summands]:
+    """Put the reduced axes, whose terms may come in any order, in that of their steps in memory."""
+    x = summands[0].factors[0]
+    order = (*sorted(range(reduced), key=lambda a: -abs(x.strides[a])), *range(reduced, x.ndim))
+    return (
+        summands
+        if order == tuple(range(x.ndim))
+        else [s.apply(lambda x: x.transpose(order)) for s in summands]
+    )
 
 
 @dataclass(frozen=True)
@@ -97,6 +134,7 @@ class Tiling:
     reduced: int
     by_columns: bool
     width: int
+    block: int
 
     @classmethod
     def of(cls, x: np.ndarray, reduced: int) -> Tiling:
@@ -104,16 +142,18 @@ class Tiling:
 
         by_columns : blocks hold one column after another rather than one row after another.
         width : the most columns in a block.
+        block : the most elements in a block, unless it is a single row.
         """
         step = [abs(s) if n > 1 else np.inf for s, n in zip(x.strides, x.shape, strict=True)]
         rows, columns = prod(x.shape[:reduced]), prod(x.shape[reduced:])
         nearest = min(step[:reduced], default=np.inf) < min(step[reduced:], default=np.inf)
-        whole = max(1, BLOCK_ROWS // max(rows, 1))
+        block, most = (_COMPILED_BLOCK, _COMPILED_COLUMNS) if compiled() else (BLOCK_ROWS, _COLUMNS)
+        whole = max(1, block // max(rows, 1)) if rows <= BLOCK_ROWS else 1
         if columns == 1 or (nearest and rows >= _SHORT):
-            return cls(x.shape, reduced, True, whole)
+            return cls(x.shape, reduced, True, whole, block)
         if rows >= _SHORT > columns:
-            return cls(x.shape, reduced, True, columns)
-        return cls(x.shape, reduced, False, max(whole, min(columns, _COLUMNS)))
+            return cls(x.shape, reduced, True, columns, block)
+        return cls(x.shape, reduced, False, max(whole, min(columns, most)), block)
 
     def outputs(self) -> Iterator[Tile]:
         """Cut the axes that remain."""
@@ -121,12 +161,21 @@ class Tiling:
 
     def rows(self, columns: int) -> Iterator[Tile]:
         """Cut the reduced axes, for blocks of so many columns."""
-        return tiles(self.shape[: self.reduced], max(1, BLOCK_ROWS // max(columns, 1)))
+        return tiles(self.shape[: self.reduced], min(BLOCK_ROWS, max(1, self.block // max(columns, 1))))
+
+    def long(self, x: np.ndarray) -> Iterator[Tile]:
+        """Cut the reduced axes of a single column only where it does not lie evenly in memory."""
+        even = x[cast(Any, (..., *[0] * (x.ndim - self.reduced)))].flags.c_contiguous
+        return tiles(self.shape[: self.reduced], x.size if even else self.block)
 
     def columns(self, output: Tile) -> int:
         """How many outputs a tile has."""
         kept = self.shape[self.reduced :]
         return prod(len(range(n)[s]) for n, s in zip(kept, output, strict=True))
+
+    def is_long(self, output: Tile) -> bool:
+        """Whether this is a single column of more than one block."""
+        return prod(self.shape[: self.reduced]) > BLOCK_ROWS and self.columns(output) == 1
 
     def part(self, x: np.ndarray, rows: Tile, output: Tile) -> np.ndarray:
         """Return these rows and columns as an (n, m) array, a view where that is possible."""
@@ -156,6 +205,8 @@ def _tiled_sums(
 
 def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile, digits: DigitRange) -> FixedPoint:
     """One tile; without the whole length of a superaccumulator where that is not needed."""
+    if tiling.is_long(output) and (found := _long_sums(summands, tiling, output)) is not None:
+        return found
     sums = _partial_sums(summands, tiling, output)
     first = list(islice(sums, _FEW + 1))
     if len(first) <= _FEW and (few := aligned(first)):
@@ -163,6 +214,19 @@ def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile, digit
     accumulator = Superaccumulator(digits, tiling.columns(output))
     accumulator.add(chain(first, sums))
     return accumulator.fixed_point()
+
+
+def _long_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> FixedPoint | None:
+    """The compiled sum of one column that has many blocks."""
+    form = compiled()
+    if form is None:
+        return None
+    blocks = (
+        terms.apply(partial(tiling.part, rows=rows, output=output))
+        for terms in summands
+        for rows in tiling.long(terms.factors[0])
+    )
+    return form.long_sums(blocks, DigitRange.of(FORMATS["fp64"]))
 
 
 def _partial_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> Iterator[PartialSums]:
@@ -177,6 +241,9 @@ def _partial_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) ->
 
 def _block_sums(block: Summands) -> list[PartialSums]:
     """Sum the columns of (n, m) factors exactly."""
+    form = compiled()
+    if form and (sums := form.block_sums(block)) is not None:
+        return sums
     with np.errstate(all="ignore"):
         if len(block.factors) == 1:
             return [extract(part) for part in as_floats(block.factors[0])]

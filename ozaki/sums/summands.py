@@ -54,16 +54,19 @@ def products(x: Array, y: Array, conjugate: bool = False) -> list[list[Summands]
 
 
 def as_floats(block: Array) -> list[Array]:
-    """Return float64 arrays whose sum is the block exactly: two for 64-bit integers.
+    """Return float64 arrays whose sum is the block exactly: two, of one sign, for 64-bit integers.
 
-    The first is zero only where the block is.
+    The first is zero only where the block is. So products of the parts that are zero have the sign of the
+    product of the numbers.
     """
     if block.dtype.kind not in "iu" or block.dtype.itemsize < 8:
         return [to_float64(block)]
     xp = namespace(block)
-    high = (block >> 32).astype(np.float64) * 2.0**32
-    low = (block & block.dtype.type(_MASK32)).astype(np.float64)
-    return [xp.where(high == 0, low, high), xp.where(high == 0, 0.0, low)]
+    toward_zero = block + ((block >> 63) & _MASK32) if block.dtype.kind == "i" else block
+    upper = toward_zero >> 32
+    high, low = upper.astype(np.float64) * 2.0**32, (block - (upper << 32)).astype(np.float64)
+    first = xp.where(high == 0, low, high)
+    return [first, xp.copysign(xp.where(high == 0, 0.0, low), first)]
 
 
 def factor_pairs(x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
