@@ -31,12 +31,12 @@ from benchmarks.timing import compact
 
 ELEMENTS, CHUNK = 16_000_000, 1_000_000
 FIELD = 200, 400
-SIZE, BLOCK = 1024, 512
+SIZE, BLOCK = 768, 384
 NETWORK, LATENCY = 1e9, 1e-3
 MODELLED = 8, 64
 
 
-def in_turns(calls: dict[str, Callable[[], Any]], rounds: int = 7) -> dict[str, float]:
+def in_turns(calls: dict[str, Callable[[], Any]], rounds: int = 10) -> dict[str, float]:
     """Seconds of the fastest run of each."""
     found: dict[str, float] = {}
     for _ in range(rounds):
@@ -117,7 +117,7 @@ def workers() -> list[dict[str, Any]]:
                 "matmul, fp64": (ozaki.matmul(a, a), da.matmul(a, a)),
             }
             for name, (ours, native) in arrays.items():
-                times = in_turns({"ours": ours.compute, "native": native.compute}, 5)
+                times = in_turns({"ours": ours.compute, "native": native.compute}, 4)
                 rows.append({"what": name, "workers": count, **times})
     return rows
 

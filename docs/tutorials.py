@@ -39,6 +39,7 @@ BACKGROUND = {
     "07": "exact-products.md#sums-and-dot-products",
     "08": "exact-products.md",
     "09": "batches.md",
+    "10": "exact-products.md",
 }
 """The page under "How it works" that explains each example's method."""
 
@@ -103,7 +104,7 @@ def index() -> str:
     parts = [
         "# Tutorials",
         "<!-- made by docs/tutorials.py; do not edit -->",
-        "Nine short scripts, each on one of the [papers](../how-it-works/index.md): what goes wrong, why, "
+        "Ten short scripts, each on one of the [papers](../how-it-works/index.md): what goes wrong, why, "
         "and what helps. Each saves its picture; most run in seconds on a CPU, the longest in about a "
         "minute. Where there is an NVIDIA GPU, `--gpu` uses it and shows its speed. Pictures and outputs on "
         "these pages are made by the scripts as they are.",

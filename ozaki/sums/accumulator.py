@@ -80,6 +80,15 @@ class Superaccumulator:
         while batch := list(islice(sums, _BATCH)):
             self._add_batch(batch, index)
 
+    def add_exact(self, values: FixedPoint, columns: np.ndarray) -> None:
+        """Add exact values, each to its column."""
+        used = digits_in_use(values.digits)
+        for place, digit in enumerate(values.digits[used], used.start):
+            exponent = np.broadcast_to(values.exponent, columns.shape)
+            self._scatter(columns, digit, exponent + values.base_bits * place)
+        self._pending += 1
+        self.flags[columns] |= values.flags
+
     def _add_batch(self, batch: Sequence[PartialSums], index: np.ndarray) -> None:
         columns = np.tile(index, len(batch))
         exponent = np.concatenate([np.broadcast_to(sums.exponent, index.shape) for sums in batch])

@@ -69,10 +69,15 @@ def accumulate(total: Superaccumulator, columns: slice, summands: Sequence[Summa
         accumulate(part, slice(0, part.flags.size), summands, reduced)
         total.merge(part, columns)
         return
+    summands = _in_memory_order(summands, reduced)
     tiling = Tiling.of(summands[0].factors[0], reduced)
     index = np.arange(columns.start, columns.stop).reshape(summands[0].shape[reduced:])
     for output in tiling.outputs():
-        total.add(_partial_sums(summands, tiling, output), index[output].reshape(-1))
+        places = index[output].reshape(-1)
+        if tiling.is_long(output) and (found := _long_sums(summands, tiling, output)) is not None:
+            total.add_exact(found, places)
+        else:
+            total.add(_partial_sums(summands, tiling, output), places)
 
 
 def integer_sums(
