@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.batched_report import batched_section, draw_batched
+from benchmarks.dask_report import dask_section
 from benchmarks.gemm_report import draw_gemm, gemm_names, gemm_section, steps_section
 from benchmarks.report_figures import draw_words, draw_words_model, save
 from benchmarks.report_sections import (
@@ -57,6 +58,7 @@ def sections() -> list[tuple[str, Callable[[str], str]]]:
         ("batched_h200", batched_section),
         ("reductions_h200", reductions_section),
         ("reductions_cpu", reductions_section),
+        ("dask_cpu", dask_section),
         ("tensorcore_h200", model_section),
         ("probe_h200", findings_section),
     ]

@@ -41,6 +41,7 @@ BACKGROUND = {
     "07": "exact-products.md#sums-and-dot-products",
     "08": "exact-products.md",
     "09": "batches.md",
+    "10": "exact-products.md",
 }
 """The page under "How it works" that explains each example's method."""
 
@@ -129,7 +130,7 @@ def index() -> str:
     parts = [
         "# Tutorials",
         "<!-- made by docs/tutorials.py; do not edit -->",
-        "Nine lessons, each on one of the [papers](../how-it-works/index.md#the-papers): what goes wrong, "
+        "Ten lessons, each on one of the [papers](../how-it-works/index.md#the-papers): what goes wrong, "
         "why, and what helps. Each builds up step by step with code that you can paste into Python, and ends "
         "with two exercises and their solutions. No GPU is needed. A lesson runs in seconds, and takes a "
         "quarter of an hour to read. Each is also a notebook, and comes with the script that drew its "

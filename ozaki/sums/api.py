@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
+from ozaki.lazy import or_on_dask
 from ozaki.rounding.conversion import joined
 from ozaki.sums.arguments import (
     Axis,
@@ -27,6 +28,7 @@ from ozaki.sums.reduction import rounded_sums
 from ozaki.sums.summands import Summands, products
 
 
+@or_on_dask
 @on_device_of_arrays
 def sum(
     x: Array,
@@ -79,6 +81,7 @@ def sum(
     return deliver(_reduced(x, axes, target).reshape(shape), out)
 
 
+@or_on_dask
 @on_device_of_arrays
 def mean(
     x: Array,
@@ -120,6 +123,7 @@ def mean(
     return deliver(_reduced(x, axes, target, divisor=count).reshape(shape), out)
 
 
+@or_on_dask
 @on_device_of_arrays
 def dot(
     x: Array,
@@ -194,6 +198,7 @@ def vdot(x: Array, y: Array, dtype: DTypeLike | None = None, out: Array | None =
     return _dot(x, y, None, dtype, out, False, conjugate=True)
 
 
+@or_on_dask
 @on_device_of_arrays
 def norm(
     x: Array,

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, isqrt, ldexp
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from multiword.formats import FORMATS, Format
+from multiword.runtime.arrays import Array, is_cupy, namespace
 from ozaki.rounding.digits import carry, last_place, round_digits
 from ozaki.rounding.error_free import two_sum
 
@@ -224,6 +225,12 @@ class FixedPoint:
             values.append(value)
         return list(zip(values, exponents, strict=True))
 
+    def on_host(self) -> FixedPoint:
+        """The same in NumPy arrays."""
+        if not is_cupy(self.flags):
+            return self
+        return replace(self, digits=self.digits.get(), flags=self.flags.get())  # type: ignore[attr-defined]
+
     def _magnitude(self) -> tuple[np.ndarray, np.ndarray]:
         """Digits in [0, 2**base_bits) of the absolute values, and the signs."""
         top = -(-64 // self.base_bits)  # so that the last digit's excess finds room
@@ -234,9 +241,9 @@ class FixedPoint:
         return carry(digits, self.base_bits), sign
 
 
-def flagged(values: ArrayLike, flags: np.ndarray) -> np.ndarray:
+def flagged(values: Any, flags: Array) -> Array:
     """Put zeros of the right sign, Inf and NaN among rounded values."""
-    values = np.asarray(values, np.float64)
+    values = namespace(flags).asarray(values, np.float64)
     if (flags == ORDINARY).all():
         return values
     flags = canonical_flags(flags)

@@ -73,7 +73,12 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding)
 def accumulate(total: Superaccumulator, columns: slice, summands: Sequence[Summands], reduced: int) -> None:
     """Add the sums over the first `reduced` axes to columns of a superaccumulator, in C order."""
     if is_cupy(summands[0].factors[0]):
-        total.merge(reduction_cuda.accumulated(summands, reduced, total.range), columns)
+        total.merge(reduction_cuda.accumulated_on_device(summands, reduced, total.range), columns)
+        return
+    if is_cupy(total.flags):
+        part = Superaccumulator(total.range, columns.stop - columns.start)
+        accumulate(part, slice(0, part.flags.size), summands, reduced)
+        total.merge(part, columns)
         return
     tiling = Tiling.of(summands[0], reduced)
     index = np.arange(columns.start, columns.stop).reshape(summands[0].shape[reduced:])
