@@ -15,6 +15,7 @@ versions" (2020). A few seconds on a CPU; --gpu adds an NVIDIA GPU, and times it
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -139,6 +140,7 @@ def main() -> None:
     )
     titles = ("np.matmul: every way its own future", "ozaki: one future, bit for bit")
     for (family, ways), title, style in zip(families.items(), titles, ("C1-", "C0--"), strict=True):
+        print(f"runs of {family}", end=" \r", file=sys.stderr, flush=True)
         runs = {name: iterate(product) for name, product in ways.items()}
         draw_runs(axes[family], runs, title)
         draw_distances(axes["all"], family, runs, style)

@@ -9,8 +9,8 @@ the componentwise error against the number of int8 moduli on their test matrices
 bits, until the result is correctly rounded; a fixed number of moduli that is enough for φ = 0 is too
 small for φ = 4, without any warning. The large crosses are what `accuracy="fp64"` chose from the data, the
 dotted lines np.matmul's errors. Right: that choice, and the one of "exact", as φ grows. The certificate
-decides before anything is multiplied, and most often takes the smallest sufficient number or one more. Ten
-seconds on a CPU; --gpu multiplies on an NVIDIA GPU, and shows the speed there by the number of moduli.
+decides before anything is multiplied, and most often takes the smallest sufficient number or one more. Some
+ten seconds on a CPU; --gpu multiplies on an NVIDIA GPU, and shows the speed there by the number of moduli.
 """
 
 from __future__ import annotations
