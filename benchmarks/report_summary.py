@@ -93,7 +93,7 @@ def summary() -> str:
         [f"`{function}`", data, where, *(number(row.get(n)) for n in sizes)]
         for (function, data, where), row in found.items()
     ]
-    return table(" | ".join(["n =", "data", "on", *map(str, sizes)]), rows)
+    return table(" | ".join(["product, for n =", "data", "on", *map(str, sizes)]), rows)
 
 
 def _gemm_ratios() -> Iterator[tuple[str, str, str, int, float]]:

