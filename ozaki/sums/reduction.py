@@ -237,7 +237,7 @@ def _vector_sum(summands: Sequence[Summands], reduced: int, output: Tile = ()) -
     total, flags = 0, 0
     for terms in summands:
         for part in _vectors(terms, reduced, output, form.readable):
-            found = form.vector_sum(part)
+            found = form.sum_of_vectors(part)
             if found is None:
                 return None
             total, flags = total + found[0], flags | found[1]
