@@ -309,7 +309,7 @@ assert ozaki.sum(x) == expected
 
 
 def test_without_numba(tmp_path):
-    """Where numba is missing or broken, results are the same."""
+    """Where numba is missing, broken or switched off, results are the same."""
     pytest.importorskip("numba")
     code = """
 import hashlib
@@ -327,12 +327,12 @@ for dtype in (np.float64, np.float32, np.complex128, np.int64):
 print(reduction.compiled() is None, found.hexdigest())
 """
 
-    def printed(error: str) -> list[str]:
+    def printed(error: str, **variables: str) -> list[str]:
         path = tmp_path / error
         path.mkdir(exist_ok=True)
         if error:
             (path / "numba.py").write_text(f"raise {error}")
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), *sys.path])}
+        environment = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join([str(path), *sys.path])}
         command = [sys.executable, "-W", "ignore", "-c", code]
         run = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
         return run.stdout.split()
@@ -341,6 +341,7 @@ print(reduction.compiled() is None, found.hexdigest())
     assert installed == "False"
     for error in ("ImportError", "RuntimeError", "AttributeError"):
         assert printed(error) == ["True", expected]
+    assert printed("", NUMBA_DISABLE_JIT="1") == ["True", expected]
 
 
 def test_compiled_sums_take_no_memory():

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import boolean, float64, from_dtype, int64, njit, none, typeof, uint64
+from numba import boolean, config, float64, from_dtype, int64, njit, none, typeof, uint64
 from numba.core.types import Array, Tuple
 from numba.extending import intrinsic
 
@@ -136,7 +136,7 @@ def vector_sum(x, k, bins):
             if not (above or below):
                 high, low, patience = high + part_high, low + part_low, 1
                 continue
-            waiting, patience, binned = patience, 2 * patience, True
+            waiting, patience, binned = patience, 8 * patience, True
         waiting -= 1
         _bin(part, bins)
     return high, low, binned
@@ -214,6 +214,12 @@ _SIGNATURES: dict[Callable, Callable] = {
 
 @cache
 def compiled_loop(loop: Callable, dtype: np.dtype) -> Callable:
+    """A loop for arrays of this dtype, compiled in its first call; forks wait until it is."""
     vector, matrix = (Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in (1, 2))
     with loading:
         return njit(_SIGNATURES[loop](vector, matrix), nogil=True, error_model="numpy")(loop)
+
+
+if getattr(config, "DISABLE_JIT", False):
+    raise ImportError("numba's compilation is switched off")
+compiled_loop(window, DTYPES[0])  # every sum needs it: if numba does not work here, this says so
