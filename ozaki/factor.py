@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from multiword.formats import FORMATS
-from multiword.runtime.arrays import Array, is_cupy, real_parts, to_float64
+from multiword.runtime.arrays import Array, is_cupy, real_parts
 from ozaki.execution.order import StreamOrder
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.scales import norm_limit, norm_scales, widened, width_scales
+from ozaki.scaling.scales import NormLimit, norm_scales, widened, width_scales
 from ozaki.scaling.statistics import RowStatistics, row_statistics
 
 
 class Factor:
     """A matrix as one factor of exact products, or a stack of them.
 
-    For accuracy "fp64" and "fp32" the integers that stand for its rows depend on the matrix alone, so a
-    factor that is used again is split only once (`prepare`).
+    For accuracy "fp64", "fp32" and "normwise" the integers that stand for its rows depend on the matrix
+    alone, so a factor that is used again is split only once (`prepare`).
 
     Attributes
     ----------
@@ -38,7 +37,7 @@ class Factor:
         self.stack = stack
         self.prepared = prepared
         self.parts = real_parts(matrix if side == 0 else matrix.T)
-        self._widened: dict[tuple[str, int], Array] = {}
+        self._widened: dict[tuple[NormLimit, int], Array] = {}
         self._split: tuple[Any, Array, Array] | None = None
         self.order = StreamOrder(self) if prepared and is_cupy(matrix) else None
 
@@ -67,23 +66,17 @@ class Factor:
         """Of its rows."""
         return row_statistics(self.parts)
 
-    @property
-    def double_parts(self) -> list[Array]:
-        """The parts in float64."""
-        return [to_float64(x) for x in self.parts]
-
     @cached_property
     def exact_scales(self) -> Array:
         """The smallest scales that lose nothing."""
         return exact_scales(self.parts)
 
-    def norm_scales(self, accuracy: str, bits: int = 0) -> Array:
-        """The norm scales of an accuracy, widened by some bits: the same array every time."""
-        key = accuracy, bits
+    def norm_scales(self, limit: NormLimit, bits: int = 0) -> Array:
+        """The scales that fill a norm limit, widened by some bits: the same array every time."""
+        key = limit, bits
         if key not in self._widened:
-            limit = norm_limit(FORMATS[accuracy], self.length)
             self._widened[key] = (
-                widened(self.norm_scales(accuracy), bits) if bits else norm_scales(self.statistics, limit)
+                widened(self.norm_scales(limit), bits) if bits else norm_scales(self.statistics, limit)
             )
         return self._widened[key]
 
@@ -122,12 +115,14 @@ class Factor:
         return other
 
     def part(self, matrices: Any) -> Factor:
-        """Some matrices of a stack, by rising indices, with the statistics that are known."""
-        if len(matrices) == self.stack:
+        """Some matrices of a stack, by a slice or by rising indices, with the statistics that are known."""
+        rows = np.arange(self.rows).reshape(self.stack, -1)[matrices]
+        if (count := len(rows)) == self.stack:
             return self
-        rows = np.arange(self.rows).reshape(self.stack, -1)[matrices].ravel()
+        # A slice stays one: a GPU needs no table of indices, which could not be captured.
+        rows = slice(rows[0, 0], rows[-1, -1] + 1) if isinstance(matrices, slice) else rows.ravel()
         matrix = self.matrix[rows] if self.side == 0 else self.matrix.T[rows].T
-        other = Factor(matrix, self.side, stack=len(matrices))
+        other = Factor(matrix, self.side, stack=count)
         if "statistics" in self.__dict__:
             other.statistics = self.statistics[rows]
         return other
@@ -143,3 +138,9 @@ class Factor:
         """Bytes held by the split."""
         held = self._split
         return 0 if held is None else int(held[2].nbytes)
+
+
+def stacked_factors(rows: Array, columns: Array) -> tuple[Factor, Factor]:
+    """Both factors of the products of (s, m, k) rows and (s, n, k) columns."""
+    (s, m, k), n = rows.shape, columns.shape[1]
+    return Factor(rows.reshape(s * m, k), 0, stack=s), Factor(columns.reshape(s * n, k).T, 1, stack=s)

@@ -125,8 +125,8 @@ def test_bad_files_get_a_message_and_status_2(files, capsys, arguments, words):
         (("a.npy", "b.npy", "d.npy"), "two files"),
         (("a.npy", "b.npy"), "missing output file; add -o c.npy"),
         (("-o", "c.npy"), "two files"),
-        (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "most"), "fp64, exact or a number"),
-        (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "2201"), "fp64, exact or a number"),
+        (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "most"), "normwise, exact or a number"),
+        (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "2201"), "normwise, exact or a number"),
         (("a.npy", "b.npy", "-o", "c.npy", "--engine", "abacus"), "abacus"),
     ],
 )
@@ -390,6 +390,14 @@ def test_demo_prints_the_fingerprints_of_every_machine(capsys):
     for fingerprint in demo.FINGERPRINTS.values():
         assert fingerprint in done.stdout
     assert done.stdout.count("as on every machine") == len(demo.FINGERPRINTS)
+    counts = [line.split("│")[-2].strip() for line in done.stdout.splitlines() if "different results" in line]
+    assert counts == ["1", "1"]  # of sums and of products, each computed in several ways
+
+
+def test_demo_says_so_when_the_ways_differ():
+    console = Console(record=True, width=100)
+    assert not demo.show_ways(console, "title", ("theirs", "ours"), {"one": (1.0, 1.0), "two": (1.0, 2.0)})
+    assert demo.show_ways(console, "title", ("theirs", "ours"), {"one": (None, 1.0), "two": (2.0, 1.0)})
 
 
 def test_the_demos_exact_fingerprint_is_that_of_pythons_integers():

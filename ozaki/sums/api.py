@@ -142,7 +142,8 @@ def dot(
 
     Returns
     -------
-    The exact Σ x·y rounded once. The products are exact too: none overflows or underflows.
+    The exact Σ x·y rounded once. The products are exact too: none overflows or underflows. −0 if every
+    product is −0, the zero of integers counting as +0; +0 if all factors are integers.
 
     Raises
     ------

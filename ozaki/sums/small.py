@@ -45,7 +45,7 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding)
 
 
 def integer_sums(summands: Sequence[Summands], reduced: int) -> Integers | None:
-    """Return the exact sums over the first `reduced` axes, or None if there are Inf or NaN."""
+    """Return the exact sums over the first `reduced` axes, or None where there are Inf, NaN or only −0."""
     rows: list[Integers] = [[] for _ in range(prod(summands[0].shape[reduced:]))]
     for source in summands:
         terms = _terms(source, reduced)
@@ -53,7 +53,17 @@ def integer_sums(summands: Sequence[Summands], reduced: int) -> Integers | None:
             return None
         for row, more in zip(rows, terms, strict=True):
             row += more
-    return [_total(row) for row in rows]
+    sums = [_total(row) for row in rows]
+    return sums if all(v for v, _ in sums) or not _only_minus_zeros(summands, reduced) else None
+
+
+def _only_minus_zeros(summands: Sequence[Summands], reduced: int) -> bool:
+    """Whether all the terms of an output are −0; not said of products, whose sums are not rounded alone."""
+    x, *others = summands[0].factors
+    if len(summands) > 1 or others or not _is_float(x):
+        return False
+    x = _outputs_first(to_float64(x), reduced)
+    return bool(((x == 0) & np.signbit(x)).all(axis=1).any())
 
 
 def _terms(source: Summands, reduced: int) -> list[Integers] | None:

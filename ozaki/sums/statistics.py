@@ -65,7 +65,7 @@ def var(
 
     Raises
     ------
-    TypeError, ValueError : as `sum`; TypeError for a complex dtype or out, or a ddof that is no number.
+    TypeError, ValueError : as `sum`; TypeError for a complex dtype, or a ddof that is no number.
 
     References
     ----------

@@ -12,7 +12,7 @@ from ozaki.arguments import factors_of
 from ozaki.certificate.counting import compute_bounds
 from ozaki.certificate.magnitudes import NONZERO, Magnitudes
 from ozaki.certificate.pairwise import ONE_LEVEL, SEVERAL_LEVELS
-from ozaki.pipeline import Request, bounds, pairwise
+from ozaki.pipeline import Request, bounds, norm_scaled, pairwise
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
 from ozaki.residues.system import residue_system
@@ -132,7 +132,8 @@ def test_residues(cupy, word, bits, extra, kind, dtype, shape):
     ("word", "bits"), [("int8", 54), ("int8", 109), ("int8", 150), ("int8", 300), ("fp64", 109)]
 )
 @pytest.mark.parametrize("offset", [0, 510])
-def test_reconstruction(cupy, offset, word, bits, dtype, shape):
+@pytest.mark.parametrize("reduced", [False, True])
+def test_reconstruction(cupy, reduced, offset, word, bits, dtype, shape):
     rng = np.random.default_rng(1)
     images = 3 if dtype.startswith("complex") else 1
     system = residue_system(word, float(bits), 4096, (images + 1) // 2)
@@ -145,6 +146,11 @@ def test_reconstruction(cupy, offset, word, bits, dtype, shape):
     y = np.empty((images, len(system.moduli), *padded[1:]), np.int32 if word == "int8" else np.float64)
     for t, p in enumerate(system.moduli):
         y[:, t] = (value * system.weights[t] % p).astype(np.int64) + p * rng.integers(-900, 900, padded)
+    if reduced:
+        if word != "int8":
+            pytest.skip("products of fp64 residues are not reduced")
+        moduli = np.array(system.moduli)[:, None, None]
+        y = ((y + moduli // 2) % moduli - moduli // 2).astype(np.int8)
     scales = [rng.integers(-20, 80, size).astype(np.int32) + offset for size in shape]
     target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
     expected, found = np.empty(shape, dtype), cupy.empty((m, n + 1), dtype)[:, 1:]
@@ -198,7 +204,7 @@ def test_pairwise_bounds(cupy, workspace, levels, kind, dtype, shape):
         left, right = factors_of(x, y, dtype)
         request = Request(accuracy, "auto", None, get_engine("auto", x), workspace)
         with np.errstate(all="ignore"):
-            scales = left.norm_scales(accuracy), right.norm_scales(accuracy)
+            scales = norm_scaled(left, right, request).scales
             pending = bounds(left, right, request, scales)
             bound = pairwise(left, right, request, pending, levels)()
             known = [getattr(side, f.name) for side in pending.rows for f in fields(side)]
