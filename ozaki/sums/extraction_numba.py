@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import boolean, config, float64, from_dtype, int64, njit, none, typeof, uint64
+from numba import boolean, float64, from_dtype, int64, njit, none, typeof, uint64
 from numba.core.types import Array, Tuple
 from numba.extending import intrinsic
 
+from multiword.runtime.compiled import CALLED, INNER
 from multiword.runtime.forking import loading
 from ozaki.sums.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST
 
@@ -32,7 +33,7 @@ EXPONENTS = 1 << 11  # of float64
 SLACK = 2  # bits by which what follows may be larger than what a window was made for
 _TINY, _HUGE = 2.0**-900, 2.0**1000  # products between these have an error that is a float64
 
-_inlined = njit(nogil=True, error_model="numpy")
+_inlined = njit(**INNER)
 _instruction: Callable[[Callable], Any] = intrinsic
 
 
@@ -217,9 +218,7 @@ def compiled_loop(loop: Callable, dtype: np.dtype) -> Callable:
     """A loop for arrays of this dtype, compiled in its first call; forks wait until it is."""
     vector, matrix = (Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in (1, 2))
     with loading:
-        return njit(_SIGNATURES[loop](vector, matrix), nogil=True, error_model="numpy")(loop)
+        return njit(_SIGNATURES[loop](vector, matrix), **CALLED)(loop)
 
 
-if getattr(config, "DISABLE_JIT", False):
-    raise ImportError("numba's compilation is switched off")
 compiled_loop(window, DTYPES[0])  # every sum needs it: if numba does not work here, this says so

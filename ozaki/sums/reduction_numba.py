@@ -83,10 +83,12 @@ def _vector(xs: list[np.ndarray], narrow: bool) -> tuple[int, bool]:
     """
     total, bins, any_binned = 0, np.zeros((2, 2, EXPONENTS), np.uint64), False
     span = SPAN if len(xs) == 1 else _PRODUCTS
+    kept = min(span, len(xs[0])) if len(xs) == 2 else 0
+    memory = np.empty((2, kept))  # fresh pages for each span would cost more than products
     for start in range(0, len(xs[0]), span):
         parts = [x[start : start + span] for x in xs]
         if len(parts) == 2:
-            parts = _two_products(parts[0], parts[1], narrow)
+            parts = _two_products(parts[0], parts[1], narrow, memory[:, : len(parts[0])])
             if not parts:
                 return 0, True
         for part in parts:
@@ -99,9 +101,8 @@ def _vector(xs: list[np.ndarray], narrow: bool) -> tuple[int, bool]:
     return total + _sum_of_bins(bins), bool(bins[:, :, -1].any())
 
 
-def _two_products(x: np.ndarray, y: np.ndarray, narrow: bool) -> list[np.ndarray]:
+def _two_products(x: np.ndarray, y: np.ndarray, narrow: bool, results: np.ndarray) -> list[np.ndarray]:
     """The products and their errors, which are zero for narrow factors; nothing if those are no float64."""
-    results = np.empty((2, *x.shape))
     safe = compiled_loop(products, x.dtype)(*[x.reshape(-1) for x in (x, y, *results)])
     return [*results[: 1 if narrow else 2]] if safe else []
 
@@ -150,7 +151,7 @@ def _block_sums(factors: tuple[np.ndarray, ...], sign: int, narrow: bool) -> lis
         return []
     by_rows = abs(factors[0].strides[0]) > abs(factors[0].strides[1])
     xs = [_contiguous(x if by_rows else x.T) for x in factors]
-    terms = xs if len(xs) == 1 else _two_products(xs[0], xs[1], narrow)
+    terms = xs if len(xs) == 1 else _two_products(xs[0], xs[1], narrow, np.empty((2, *xs[0].shape)))
     sums = [_windows(x, by_rows) for x in terms]
     if not terms or not all(sums):
         return []
