@@ -9,6 +9,7 @@ import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import accumulate
 
 import ml_dtypes
 import numpy as np
@@ -29,6 +30,7 @@ FUNCTIONS = {
 }
 FUNCTIONS["dot"] = lambda x, **options: ozaki.dot(x, x[::-1].copy(), **options)
 FUNCTIONS["vdot"] = lambda x, axis: ozaki.vdot(x, x[::-1].copy())
+FUNCTIONS["cumsum"] = lambda x, axis: ozaki.cumsum(x, axis=axis)
 KINDS = ("normal", "wide", "whole range", "subnormal", "cancelling", "ties", "zeros", "special", "huge")
 
 
@@ -147,6 +149,27 @@ def test_compiled_large(without_numba, kind, dtype):
         for name in ("sum", "mean") if len(shape) == 2 else ("sum", "norm", "var", "dot"):
             where = -1 if name == "dot" else axis
             assert call(name, x, where) == without_numba(call, name, x, where), (name, shape)
+        assert call("cumsum", x, axis) == without_numba(call, "cumsum", x, axis), shape
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(KINDS),
+    st.sampled_from([256, 2000, 17_000]),
+    st.integers(-1000, 1000),
+)
+def test_compiled_running_sums(without_numba, seed, kind, n, scale):
+    """Also where a vector's numbers grow or get smaller, and in float32, which is not rounded twice."""
+    x = drawn(seed, kind, (n,), np.dtype(float), "C")
+    with np.errstate(all="ignore"):
+        x = np.ldexp(x, (np.arange(n) * scale) // n)
+        single = x[:2000].astype(np.float32)
+    for values in (x, single):
+        assert call("cumsum", values, 0) == without_numba(call, "cumsum", values, 0)
+    if np.isfinite(x).all() and n < 3000:
+        exact = [nearest(Fraction(v, 1 << 1074)) for v in accumulate(units(x))]
+        assert ozaki.cumsum(x).tolist() == exact
 
 
 def units(x: np.ndarray) -> list[int]:
@@ -222,8 +245,8 @@ def test_compiled_takes_any_memory(dtype, shape):
 
 def test_compiled_in_many_threads():
     """24 threads at once, none of which finds compiled code: each gets the same bits."""
-    numba_form = pytest.importorskip("ozaki.sums.reduction_numba")
-    numba_form._compiled.cache_clear()
+    pytest.importorskip("numba")
+    pytest.importorskip("ozaki.sums.extraction_numba").compiled_loop.cache_clear()
     x = drawn(0, "wide", (60_000,), np.dtype(float), "C")
     expected, start = math.fsum(x), threading.Barrier(24)
 
@@ -286,7 +309,7 @@ assert ozaki.sum(x) == expected
 
 
 def test_without_numba(tmp_path):
-    """Where numba is missing or broken, results are the same."""
+    """Where numba is missing, broken or switched off, results are the same."""
     pytest.importorskip("numba")
     code = """
 import hashlib
@@ -304,12 +327,12 @@ for dtype in (np.float64, np.float32, np.complex128, np.int64):
 print(reduction.compiled() is None, found.hexdigest())
 """
 
-    def printed(error: str) -> list[str]:
+    def printed(error: str, **variables: str) -> list[str]:
         path = tmp_path / error
         path.mkdir(exist_ok=True)
         if error:
             (path / "numba.py").write_text(f"raise {error}")
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), *sys.path])}
+        environment = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join([str(path), *sys.path])}
         command = [sys.executable, "-W", "ignore", "-c", code]
         run = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
         return run.stdout.split()
@@ -318,6 +341,7 @@ print(reduction.compiled() is None, found.hexdigest())
     assert installed == "False"
     for error in ("ImportError", "RuntimeError", "AttributeError"):
         assert printed(error) == ["True", expected]
+    assert printed("", NUMBA_DISABLE_JIT="1") == ["True", expected]
 
 
 def test_compiled_sums_take_no_memory():

@@ -8,18 +8,18 @@ so that how an array is cut cannot be seen in the result. `small` does the same 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from math import prod
-from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy
-from multiword.runtime.forking import loading
+from multiword.runtime.compiled import compiled as compiled_form
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.error_free import product_error, product_error_in
 from ozaki.sums import reduction_cuda, small
@@ -38,7 +38,7 @@ _COLUMNS = 256  # at least so many together where columns lie side by side: 2 Ki
 _SAFE = 2.0**500  # two factors up to this, split by Dekker's method, stay finite
 _TINY = 2.0**-900  # the error of a product at least this large is a float64
 
-_COMPILED: list[ModuleType | None] = []  # the compiled form, once it has been asked for
+_COMPILED = "ozaki.sums.reduction_numba"
 
 Tile = tuple[slice, ...]
 """A box of outputs, or of rows."""
@@ -114,7 +114,7 @@ def integer_sums(summands: Sequence[Summands], reduced: int) -> tuple[list[tuple
 def _is_small(summands: Sequence[Summands], reduced: int) -> bool:
     """Whether sums are of so few numbers that `small` is the faster form; nothing is compiled for these."""
     factors, most = summands[0].factors, small.LARGEST
-    if reduced == factors[0].ndim and _COMPILED and compiled():
+    if reduced == factors[0].ndim and _COMPILED in sys.modules and compiled():
         most = min(most, small.FSUM if len(factors) == 1 else 0)
     return len(summands) * prod(factors[0].shape) <= most
 
@@ -125,17 +125,9 @@ def _digits(summands: Sequence[Summands]) -> DigitRange:
     return max(ranges, key=lambda r: r.digits)
 
 
-def compiled() -> ModuleType | None:
+def compiled() -> Any:
     """The compiled form, where numba is installed."""
-    if not _COMPILED:
-        with loading:
-            try:
-                from ozaki.sums import reduction_numba
-            except Exception:  # whatever ails an optional package, only speed may depend on it
-                _COMPILED.append(None)
-            else:
-                _COMPILED.append(reduction_numba)
-    return _COMPILED[0]
+    return compiled_form(_COMPILED)
 
 
 def _in_memory_order(summands: Sequence[Summands], reduced: int) -> Sequence[Summands]:
@@ -242,7 +234,7 @@ def _vector_sum(summands: Sequence[Summands], reduced: int, output: Tile = ()) -
     total, flags = 0, 0
     for terms in summands:
         for part in _vectors(terms, reduced, output, form.readable):
-            found = form.vector_sum(part)
+            found = form.sum_of_vectors(part)
             if found is None:
                 return None
             total, flags = total + found[0], flags | found[1]
