@@ -102,7 +102,7 @@ def measure(stack: int, n: int, seconds: float) -> dict[str, object]:
         "ours, NumPy": without_numba(lambda: product(a, b)),
         "exact": lambda: product(a, b, accuracy="exact"),
     }
-    if stack == 1 and n <= 256:
+    if stack == 1 and n <= 128:
         works |= ball_product(a, b)
     return {"stack": stack, "n": n, "seconds": least(works, seconds)}
 
@@ -121,10 +121,12 @@ def main() -> None:
         prog="python -m benchmarks.products_cpu", description=__doc__.split("\n")[0]
     )
     parser.add_argument("--seconds", type=float, default=2.0, help="for each row")
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--stacks", type=int, nargs="*", default=STACKS, help="sizes of the matrices")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     rows = []
-    for stack, n in [(1, n) for n in SIZES] + [(STACK, n) for n in STACKS]:
+    for stack, n in [(1, n) for n in arguments.sizes] + [(STACK, n) for n in arguments.stacks]:
         rows.append(row := measure(stack, n, arguments.seconds))
         print(row, flush=True)
     try:

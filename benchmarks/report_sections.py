@@ -184,10 +184,10 @@ def products_section(name: str) -> str:
         f"{seconds(x['wall'])} ({seconds(x['cpu'])} of processor time) at n = {x['n']}"
         for x in data["first_call"]
     )
+    threads = "one thread" if data["threads"] == 1 else f"{data['threads']} threads"
     note = (
-        f"float64, normal numbers, {data['threads']} thread{'s' if data['threads'] > 1 else ''}, the least of many times. Ours takes compiled "
-        "code where numba is installed (extra `fast`), with the same bits. The first product of a process "
-        f"compiles: {first}."
+        f"float64, normal numbers, {threads}, the least of many times. Ours is compiled where numba is "
+        f"installed (extra `fast`), with the same bits. The first product of a process compiles: {first}."
     )
     return section(f"Products of every size, {device(data)}", name, note, table(header, rows))
 
