@@ -161,6 +161,37 @@ def words_model_section(name: str) -> str:
     return section(f"float32 from fp16 words, {device(load(name))}", name, note, *blocks)
 
 
+def products_section(name: str) -> str:
+    """Products of every size on a CPU, with compiled code and without."""
+    data = load(name)
+    header = (
+        "product | native | ours | ours over native | without numba | correctly rounded | arb_mat, 120 bits"
+        " | arb_mat over correctly rounded"
+    )
+    rows = []
+    for r in data["results"]:
+        t = r["seconds"]
+        peer = t.get("arb_mat")
+        rows.append(
+            [
+                f"{r['n']} × {r['n']}" if r["stack"] == 1 else f"{r['stack']} of {r['n']} × {r['n']}",
+                *(seconds(t["native"]), seconds(t["ours"]), number(t["ours"] / t["native"])),
+                *(seconds(t["ours, NumPy"]), seconds(t["exact"]), seconds(peer)),
+                number(peer / t["exact"]) if peer else "–",
+            ]
+        )
+    first = "; ".join(
+        f"{seconds(x['wall'])} ({seconds(x['cpu'])} of processor time) at n = {x['n']}"
+        for x in data["first_call"]
+    )
+    threads = "one thread" if data["threads"] == 1 else f"{data['threads']} threads"
+    note = (
+        f"float64, normal numbers, {threads}, the least of many times. Ours is compiled where numba is "
+        f"installed (extra `fast`), with the same bits. The first product of a process compiles: {first}."
+    )
+    return section(f"Products of every size, {device(data)}", name, note, table(header, rows))
+
+
 def reductions_section(name: str) -> str:
     """Sums and dot products."""
     data = load(name)

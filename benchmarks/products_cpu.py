@@ -1,0 +1,152 @@
+"""`python -m benchmarks.products_cpu`: products of every size on a CPU, with compiled code and without.
+
+Rows are square products of normal numbers and stacks of 1000 of them. NumPy, python-flint where that is
+installed and does not take seconds, and ours take turns in one process; times are the least of many, so that
+other work on the machine shows least. The time of the first call is that of a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+import ozaki
+from benchmarks.dgemm import versions
+from multiword.runtime import compiled
+from multiword.runtime.parallel import thread_count
+
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
+STACKS = (2, 4, 8, 16, 32, 64)
+STACK = 1000
+
+BURST = 1e-3
+"""Seconds of calls of one kind in a row: what it needs is in the caches then."""
+
+FIRST_CALL = """
+import time, numpy, ozaki
+a = numpy.random.default_rng(0).standard_normal(({n}, {n}))
+start, used = time.perf_counter(), time.process_time()
+ozaki.accurate_dgemm(a, a)
+print(time.perf_counter() - start, time.process_time() - used)
+"""
+
+
+def without_numba(work: Callable[[], object]) -> Callable[[], object]:
+    """The same in NumPy's form."""
+
+    def run() -> None:
+        compiled.enabled = False
+        try:
+            work()
+        finally:
+            compiled.enabled = True
+
+    return run
+
+
+def least(works: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """The least time of each in some turns, which take that many seconds."""
+    times = {name: float("inf") for name in works}
+    for work in works.values():
+        work()
+    start = time.perf_counter()
+    turns = 0
+    while turns < 3 or time.perf_counter() - start < seconds:
+        for name, work in works.items():
+            turn = begin = time.perf_counter()
+            while begin - turn < BURST:
+                work()
+                end = time.perf_counter()
+                times[name], begin = min(times[name], end - begin), end
+        turns += 1
+    return times
+
+
+def ball_product(a: np.ndarray, b: np.ndarray) -> dict[str, Callable[[], object]]:
+    """python-flint's product at 120 bits."""
+    try:
+        import flint
+    except ImportError:
+        return {}
+    x, y = (flint.arb_mat(z.tolist()) for z in (a, b))
+
+    def work() -> None:
+        before, flint.ctx.prec = flint.ctx.prec, 120
+        try:
+            x * y
+        finally:
+            flint.ctx.prec = before
+
+    return {"arb_mat": work}
+
+
+def measure(stack: int, n: int, seconds: float) -> dict[str, object]:
+    """One row: the times of all."""
+    rng = np.random.default_rng(n)
+    shape = (stack, n, n) if stack > 1 else (n, n)
+    a, b = rng.standard_normal(shape), rng.standard_normal(shape)
+    product = ozaki.matmul if stack > 1 else ozaki.accurate_dgemm
+    works: dict[str, Callable[[], object]] = {
+        "native": lambda: np.matmul(a, b),
+        "ours": lambda: product(a, b),
+        "ours, NumPy": without_numba(lambda: product(a, b)),
+        "exact": lambda: product(a, b, accuracy="exact"),
+    }
+    if stack == 1 and n <= 128:
+        works |= ball_product(a, b)
+    return {"stack": stack, "n": n, "seconds": least(works, seconds)}
+
+
+def first_call(n: int) -> dict[str, object]:
+    """Wall and processor time of the first product of a process, compilation included."""
+    run = subprocess.run(
+        [sys.executable, "-c", FIRST_CALL.format(n=n)], check=True, capture_output=True, text=True
+    )
+    wall, cpu = map(float, run.stdout.split())
+    return {"n": n, "wall": wall, "cpu": cpu}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.products_cpu", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each row")
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--stacks", type=int, nargs="*", default=STACKS, help="sizes of the matrices")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    rows = []
+    for stack, n in [(1, n) for n in arguments.sizes] + [(STACK, n) for n in arguments.stacks]:
+        rows.append(row := measure(stack, n, arguments.seconds))
+        print(row, flush=True)
+    try:
+        import numba
+    except ImportError:
+        sys.exit("this compares with compiled code: pip install 'ozaki-multiword[fast]'")
+    asked = os.environ.get("OMP_NUM_THREADS")
+    threads = f"OMP_NUM_THREADS={asked} " if asked else ""
+    report = {
+        "date": date.today().isoformat(),
+        "command": f"{threads}python -m benchmarks.products_cpu {shlex.join(sys.argv[1:])}",
+        **versions(np),
+        "numba": numba.__version__,
+        "threads": thread_count(),
+        "first_call": [first_call(n) for n in (8, 512)],
+        "results": rows,
+    }
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
