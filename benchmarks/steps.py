@@ -20,10 +20,12 @@ from benchmarks.dgemm import draw, versions
 from benchmarks.timing import events
 from multiword.engines import get_engine, get_product
 from multiword.engines.machine import bandwidth, rates
+from multiword.formats import FORMATS
 from multiword.runtime.graphs import Recorder, side_by_side
 from multiword.runtime.memory import default_workspace
 from ozaki.factor import Factor
 from ozaki.pipeline import Request, norm_scaled, split_whole
+from ozaki.scaling.scales import norm_limit
 
 REPLAYS, REPEATS = 20, 9
 
@@ -61,7 +63,8 @@ def steps(a, b):
 
 
 def _measure(a, b):
-    side_by_side(lambda: a.norm_scales("fp64"), lambda: b.norm_scales("fp64"))
+    limit = norm_limit(FORMATS["fp64"], a.length)
+    side_by_side(lambda: a.norm_scales(limit), lambda: b.norm_scales(limit))
     return a, b
 
 

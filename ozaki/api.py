@@ -61,6 +61,9 @@ def accurate_dgemm(
         "fp64": certified max |R - AB| / |A||B| of order sqrt(k)·u, below the bound k·u of a
         native DGEMM, and u·|R|; wider integers are used where the data asks for them.
         "fp32": the same with the u of single precision, at half the cost.
+        "normwise": |R - AB|_ij <= 2u·‖a_i‖₂‖b_j‖₂ + u·|R|_ij for any data, with the u of the result's dtype,
+        a_i the rows of A and b_j the columns of B. Element (i, j) depends on a_i and b_j alone, and on a GPU
+        the call only queues work.
         "exact": the exact product, correctly rounded.
         A number of bits w: rows of A and columns of B are rounded to integers of at most w
         bits, relative to their largest elements, and multiplied exactly.
@@ -373,7 +376,8 @@ def plan(
 
     Returns
     -------
-    A `Plan`; print it. Its `bound` is the certified componentwise error, in units of |A||B|.
+    A `Plan`; print it. Its `bound` is the certified componentwise error, in units of |A||B|; for accuracy
+    "normwise", which needs no look at the data, in units of ‖a_i‖₂‖b_j‖₂.
 
     Raises
     ------

@@ -12,8 +12,7 @@ from multiword.runtime.arrays import Array, as_array, check_same_device, conjuga
 from multiword.runtime.memory import default_workspace
 from ozaki.factor import Factor
 from ozaki.operand import SIDES, Operand
-from ozaki.pipeline import SCHEMES, Request
-from ozaki.scaling.scales import NORM_LIMITS
+from ozaki.pipeline import CERTIFIED, NORMWISE, SCHEMES, Request
 
 WIDEST = 2200
 """No two finite float64 numbers are more bits apart than this."""
@@ -126,8 +125,8 @@ def request_of(
 ) -> Request:
     """How a product is asked for, checked."""
     number = isinstance(accuracy, int | np.integer) and not isinstance(accuracy, bool)
-    if not number and accuracy not in (*NORM_LIMITS, "exact"):
-        known = ", ".join(repr(name) for name in NORM_LIMITS)
+    if not number and accuracy not in (*CERTIFIED, NORMWISE, "exact"):
+        known = ", ".join(repr(name) for name in (*CERTIFIED, NORMWISE))
         raise ValueError(f"accuracy must be {known}, 'exact' or a number of bits, got {accuracy!r}")
     if number and not 1 <= int(accuracy) <= WIDEST:
         raise ValueError(f"accuracy in bits must be between 1 and {WIDEST}, got {accuracy}")

@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from multiword.formats import FORMATS
-from multiword.runtime.arrays import Array, is_cupy, real_parts, to_float64
+from multiword.runtime.arrays import Array, is_cupy, real_parts
 from ozaki.execution.order import StreamOrder
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.scales import norm_limit, norm_scales, widened, width_scales
+from ozaki.scaling.scales import NormLimit, norm_scales, widened, width_scales
 from ozaki.scaling.statistics import RowStatistics, row_statistics
 
 
 class Factor:
     """A matrix as one factor of exact products, or a stack of them.
 
-    For accuracy "fp64" and "fp32" the integers that stand for its rows depend on the matrix alone, so a
-    factor that is used again is split only once (`prepare`).
+    For accuracy "fp64", "fp32" and "normwise" the integers that stand for its rows depend on the matrix
+    alone, so a factor that is used again is split only once (`prepare`).
 
     Attributes
     ----------
@@ -38,7 +37,7 @@ class Factor:
         self.stack = stack
         self.prepared = prepared
         self.parts = real_parts(matrix if side == 0 else matrix.T)
-        self._widened: dict[tuple[str, int], Array] = {}
+        self._widened: dict[tuple[NormLimit, int], Array] = {}
         self._split: tuple[Any, Array, Array] | None = None
         self.order = StreamOrder(self) if prepared and is_cupy(matrix) else None
 
@@ -67,23 +66,17 @@ class Factor:
         """Of its rows."""
         return row_statistics(self.parts)
 
-    @property
-    def double_parts(self) -> list[Array]:
-        """The parts in float64."""
-        return [to_float64(x) for x in self.parts]
-
     @cached_property
     def exact_scales(self) -> Array:
         """The smallest scales that lose nothing."""
         return exact_scales(self.parts)
 
-    def norm_scales(self, accuracy: str, bits: int = 0) -> Array:
-        """The norm scales of an accuracy, widened by some bits: the same array every time."""
-        key = accuracy, bits
+    def norm_scales(self, limit: NormLimit, bits: int = 0) -> Array:
+        """The scales that fill a norm limit, widened by some bits: the same array every time."""
+        key = limit, bits
         if key not in self._widened:
-            limit = norm_limit(FORMATS[accuracy], self.length)
             self._widened[key] = (
-                widened(self.norm_scales(accuracy), bits) if bits else norm_scales(self.statistics, limit)
+                widened(self.norm_scales(limit), bits) if bits else norm_scales(self.statistics, limit)
             )
         return self._widened[key]
 

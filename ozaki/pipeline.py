@@ -1,7 +1,8 @@
 """A product as its steps: scale, split, multiply, reconstruct; the certificate beside them.
 
     scale        which integers A' and B' stand for A and B: a scale for each row and column
-    certificate  for "fp64" and "fp32": the proof that they are wide enough, or how many bits are missing
+    certificate  for "fp64" and "fp32": the proof that they are wide enough, or how many bits are missing;
+                 "normwise" has none, and a bound that holds for any data
     split        the integers into words of low precision: residues modulo p_t, or slices
     multiply     the words on an engine, every product exact
     reconstruct  C' = A'B' from the products, and round C'·2**(-s_i - t_j) once
@@ -29,7 +30,7 @@ from ozaki.factor import Factor
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.residues.scheme import Residues
 from ozaki.residues.system import INT8_BITS
-from ozaki.scaling.scales import NORM_LIMITS, norm_limit
+from ozaki.scaling.scales import NORM_LIMITS, NormLimit, norm_limit, normwise_limit
 from ozaki.schemes import ProductSpecification, Scheme
 from ozaki.slices.integer import Slices
 
@@ -38,6 +39,12 @@ TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex6
 
 SCHEMES = (Residues.name, Slices.name)
 """The schemes that can be asked for."""
+
+CERTIFIED = tuple(NORM_LIMITS)
+"""Accuracies that a certificate proves from the data."""
+
+NORMWISE = "normwise"
+"""The accuracy whose integers depend on nothing but their own row: nothing is read back from a device."""
 
 # What suits each engine; an engine of someone else's gets fp64 words.
 _DEFAULT_WORDS = {
@@ -56,7 +63,7 @@ class Request:
 
     Attributes
     ----------
-    accuracy : "fp64" or "fp32", "exact", or a number of bits.
+    accuracy : "fp64" or "fp32", "normwise", "exact", or a number of bits.
     scheme, word : as named by the caller; "auto" and None leave the choice to `choose_scheme`.
     engine : where the products run.
     workspace : bytes.
@@ -71,7 +78,7 @@ class Request:
     @property
     def certified(self) -> bool:
         """Whether it is an error that was asked for, which the data decide about."""
-        return self.accuracy in NORM_LIMITS
+        return self.accuracy in CERTIFIED
 
     @property
     def limits(self) -> Format:
@@ -87,7 +94,7 @@ class ScaledProduct:
     ----------
     scales : those of the rows of A and of the columns of B.
     scheme : what multiplies the integers.
-    nonfinite : whether some rows or columns have an Inf or NaN.
+    nonfinite : whether some rows or columns have an Inf or NaN, or may have.
     """
 
     scales: tuple[Array, Array]
@@ -103,12 +110,17 @@ def product(a: Factor, b: Factor, request: Request) -> Array:
     out = namespace(a.matrix).empty((a.rows, b.rows // b.stack), a.matrix.dtype)
     execute(scaled, a, b, request, out)
     if scaled.nonfinite:
-        overwrite_nonfinite(a.double_parts, b.double_parts, scaled.scales, out)
+        overwrite_nonfinite(a.parts, b.parts, scaled.scales, out)
     return out
 
 
 def scale(a: Factor, b: Factor, request: Request) -> tuple[ScaledProduct, Certificate | None]:
-    """Return the integers, and the certificate where it decides about them; the device is waited for."""
+    """Return the integers, and the certificate where it decides about them.
+
+    A device is waited for, unless the accuracy is "normwise".
+    """
+    if request.accuracy == NORMWISE:
+        return replace(norm_scaled(a, b, request), nonfinite=True), None
     if not request.certified:
         scales = given_scales(a, b, request)
         return bounded(a, b, request, scales, bounds(a, b, request, scales).wait()), None
@@ -148,16 +160,23 @@ def split_whole(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) -
 def norm_scaled(a: Factor, b: Factor, request: Request, bits: int = 0) -> ScaledProduct:
     """The integers of the norm scales, widened by some bits.
 
-    Whether they will do is for the certificate to say.
+    For "fp64" and "fp32", whether they will do is for the certificate to say.
     """
-    name = request.limits.name
-    scales = side_by_side(lambda: a.norm_scales(name, bits), lambda: b.norm_scales(name, bits))
+    limit = row_limit(a, request)
+    scales = side_by_side(lambda: a.norm_scales(limit, bits), lambda: b.norm_scales(limit, bits))
     return ScaledProduct(scales, norm_scheme(a, b, request, bits))
+
+
+def row_limit(a: Factor, request: Request) -> NormLimit:
+    """The norm limit that the rows of A and the columns of B fill."""
+    if request.accuracy == NORMWISE:
+        return normwise_limit(FORMATS[TARGETS[a.matrix.dtype.name]], a.length)
+    return norm_limit(request.limits, a.length)
 
 
 def norm_scheme(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scheme:
     """What multiplies the integers of the norm scales, widened by some bits: it depends on no number."""
-    log2_square = norm_limit(request.limits, a.length).log2 + 2 * bits
+    log2_square = row_limit(a, request).log2 + 2 * bits
     # Rounding to integers adds at most sqrt(k)/2 to a norm.
     log2_c = log2_square + 2 * math.log2(1 + math.sqrt(a.length) * 2.0 ** (-1 - log2_square / 2))
     width = math.floor(log2_square / 2) + 1

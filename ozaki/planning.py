@@ -12,8 +12,19 @@ from ozaki.certificate.counting import Bounds, PendingBounds
 from ozaki.certificate.decision import counting_error
 from ozaki.certificate.pairwise import SEVERAL_LEVELS
 from ozaki.factor import Factor
-from ozaki.pipeline import Request, bounded, bounds, given_scales, pairwise, scale
+from ozaki.pipeline import (
+    NORMWISE,
+    Request,
+    bounded,
+    bounds,
+    given_scales,
+    norm_scheme,
+    pairwise,
+    row_limit,
+    scale,
+)
 from ozaki.plans import Plan
+from ozaki.scaling.scales import normwise_error
 
 LOOKED_FOR = 50
 """Bits up to which a given width's error is looked for: magnitudes are counted no further down."""
@@ -22,6 +33,9 @@ LOOKED_FOR = 50
 def plan_product(a: Factor, b: Factor, request: Request) -> Plan:
     """Return the plan for a product of factors, neither of them empty, with its certified error."""
     dtype = a.matrix.dtype.name
+    if request.accuracy == NORMWISE:
+        error = normwise_error(row_limit(a, request), a.length)
+        return Plan.of(norm_scheme(a, b, request), dtype, request, error)
     with np.errstate(all="ignore"):  # divisions by empty sums are looked at, and meant
         if request.certified or request.accuracy == "exact":
             scaled, certificate = scale(a, b, request)

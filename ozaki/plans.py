@@ -10,7 +10,7 @@ from multiword.engines import get_product
 from multiword.engines.machine import bandwidth, device_name, rates
 from multiword.formats import FORMATS
 from ozaki.execution.panels import choose_panels
-from ozaki.pipeline import TARGETS, Request
+from ozaki.pipeline import NORMWISE, TARGETS, Request
 from ozaki.schemes import Scheme
 
 STEPS = {"cublas": (0.8, 5e-5)}
@@ -35,7 +35,8 @@ class Plan:
         numbers in common) that the certificate itself takes on data with many zeros or of wide spread.
     panels : how many panels of rows and columns the product is cut into.
     workspace : bytes beyond inputs and output.
-    bound : certified max |C - AB| / |A||B|, the final rounding u·|C| apart.
+    bound : certified max |C - AB| / |A||B|, the final rounding u·|C| apart; for accuracy "normwise", of
+        |C - AB|_ij / (‖a_i‖₂‖b_j‖₂), with a_i the rows of A and b_j the columns of B.
 
     >>> import ozaki
     >>> p = ozaki.plan(np.eye(100), np.eye(100))
@@ -85,6 +86,7 @@ class Plan:
         pieces = {"residues": ("modulus", "moduli"), "slices": ("slice", "slices")}[self.scheme]
         named = f"{self.pieces} {pieces[self.pieces != 1]}"
         products = f"{self.products} {self.word} product{'s'[: self.products != 1]}"
+        size = "|a_i||b_j|" if self.accuracy == NORMWISE else "|A||B|"
         panels = f"{self.panels} panel{'s'[: self.panels != 1]}"
         rows = [
             ("product", f"{m} x {k} times {k} x {n}, {self.dtype}"),
@@ -93,7 +95,7 @@ class Plan:
             ("scheme", f"{self.scheme}: {named}, {products}"),
             ("engine", self.engine),
             ("workspace", f"{self.workspace / 2**20:.1f} MiB in {panels}"),
-            ("certified error", f"{self.bound:.2g} |A||B| ({self.bound / unit:.3g} u), then one rounding"),
+            ("certified error", f"{self.bound:.2g} {size} ({self.bound / unit:.3g} u), then one rounding"),
         ]
         if (seconds := self.predicted_seconds) is not None:
             rows.append(("predicted time", f"{seconds * 1e3:.3g} ms on this {device_name(self.engine)}"))

@@ -16,7 +16,7 @@ from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.magnitudes import LARGEST, NONZERO, Magnitudes
 from ozaki.certificate.pairwise import ONE_LEVEL, SEVERAL_LEVELS
 from ozaki.factor import Factor
-from ozaki.pipeline import Request, bounds, pairwise
+from ozaki.pipeline import Request, bounds, norm_scaled, pairwise
 from ozaki.scaling.scales import NONFINITE_ROW, norm_limit
 from tests.cases import KINDS, matrices
 from tests.distributions import lognormal
@@ -36,7 +36,7 @@ def request(engine="host", workspace=PLENTY):
 def factors(a, b):
     """Both factors, their norm scales, and their bounds."""
     left, right = Factor(a, 0), Factor(b, 1)
-    scales = left.norm_scales("fp64"), right.norm_scales("fp64")
+    scales = norm_scaled(left, right, request()).scales
     return left, right, scales, bounds(left, right, request(), scales)
 
 

@@ -125,8 +125,8 @@ def test_bad_files_get_a_message_and_status_2(files, capsys, arguments, words):
         (("a.npy", "b.npy", "d.npy"), "two files"),
         (("a.npy", "b.npy"), "missing output file; add -o c.npy"),
         (("-o", "c.npy"), "two files"),
-        (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "most"), "fp64, exact or a number"),
-        (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "2201"), "fp64, exact or a number"),
+        (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "most"), "normwise, exact or a number"),
+        (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "2201"), "normwise, exact or a number"),
         (("a.npy", "b.npy", "-o", "c.npy", "--engine", "abacus"), "abacus"),
     ],
 )

@@ -84,8 +84,9 @@ def _parser() -> argparse.ArgumentParser:
         "--accuracy",
         type=_accuracy,
         default="fp64",
-        metavar="fp64|exact|BITS",
-        help="fp64: error certified below the bound of a native DGEMM (the default); exact: correctly"
+        metavar="fp64|normwise|exact|BITS",
+        help="fp64: error certified below the bound of a native DGEMM (the default); normwise: below 2u times"
+        " the norms of row and column; exact: correctly"
         " rounded; BITS: rows and columns rounded to integers of 1 to 2200 bits",
     )
     parser.add_argument(
@@ -104,8 +105,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _accuracy(text: str) -> str | int:
-    if text in ("fp64", "exact"):
+    if text in ("fp64", "normwise", "exact"):
         return text
     if text.isdecimal() and 1 <= int(text) <= 2200:
         return int(text)
-    raise argparse.ArgumentTypeError(f"must be fp64, exact or a number of bits up to 2200, not {text!r}")
+    raise argparse.ArgumentTypeError(
+        f"must be fp64, normwise, exact or a number of bits up to 2200, not {text!r}"
+    )

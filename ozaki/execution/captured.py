@@ -119,7 +119,7 @@ class CapturedProduct:
         except _NoGraph:
             return None
         if found.nonfinite:
-            overwrite_nonfinite(a.double_parts, b.double_parts, call.scales, out)
+            overwrite_nonfinite(a.parts, b.parts, call.scales, out)
             self._recorder.done.record()  # the scales have been read
         return out
 

@@ -16,6 +16,7 @@ from ozaki.execution.panels import whole_bytes
 from ozaki.factor import Factor
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.pipeline import (
+    NORMWISE,
     Request,
     ScaledProduct,
     bounded,
@@ -58,11 +59,14 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[tuple[np.ndarray
 
     Where those scales are not of norms, the bits are None.
     """
-    if not request.certified:
+    if not request.certified and request.accuracy != NORMWISE:
         for indices, scales in _of_equal_width(a, b, given_scales(a, b, request), request):
             yield indices, scales, None
         return
     scales = norm_scaled(a, b, request).scales
+    if request.accuracy == NORMWISE:
+        yield np.arange(a.stack), scales, 0
+        return
     found, rows = bounds_of_stack((a.statistics, b.statistics), scales, request.limits, a.stack)
     certificates = certify_each(
         found, request.limits, lambda levels, indices: _pairwise(a, b, rows, request, levels, indices)
@@ -154,4 +158,4 @@ def _overwrite_nonfinite(a: Factor, b: Factor, scales: Scales, out: np.ndarray) 
     left, right = (s.reshape(a.stack, -1) for s in scales)
     for i in np.flatnonzero(((left == NONFINITE_ROW).any(axis=1)) | (right == NONFINITE_ROW).any(axis=1)):
         one = np.array([i])
-        overwrite_nonfinite(a.part(one).double_parts, b.part(one).double_parts, (left[i], right[i]), out[i])
+        overwrite_nonfinite(a.part(one).parts, b.part(one).parts, (left[i], right[i]), out[i])

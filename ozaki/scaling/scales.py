@@ -6,7 +6,7 @@ with the product A'B' exact in the integers. C depends on A, B and the scales s 
 and the scales depend on the data and on the accuracy asked for alone. For accuracy "fp64"
 (and "fp32") the scale of a row depends on that row only: it is the power of two that brings
 the row's 2-norm just below a limit, whatever else the matrices contain, unless the
-certificate (`ozaki.certificate`) demands more.
+certificate (`ozaki.certificate`) demands more. For "normwise" nothing demands more.
 
 Why norms: by Cauchy and Schwarz |A'B'|_ij is at most the product of the norms, so the limit
 alone says how many moduli hold the product, for any k; and every row gets the same relative
@@ -75,6 +75,33 @@ NORM_LIMITS: dict[str, dict[int | float, NormLimit]] = {
 def norm_limit(target: Format, length: int) -> NormLimit:
     """The limit for rows of that many numbers (twice k for complex ones)."""
     return next(limit for longest, limit in NORM_LIMITS[target.name].items() if length <= longest)
+
+
+NORMWISE = 2
+"""The c of accuracy "normwise": its error is below c·u times the norms of row and column."""
+
+
+def normwise_limit(target: Format, length: int) -> NormLimit:
+    """The limit for rows of that many numbers under which the fewest moduli give accuracy "normwise"."""
+    limits = sorted(NORM_LIMITS[target.name].values(), key=lambda limit: limit.log2)
+    enough = (x for x in limits if normwise_error(x, length) <= NORMWISE * target.unit_roundoff)
+    return next(enough, limits[-1])
+
+
+def normwise_error(limit: NormLimit, length: int) -> float:
+    """Upper bound of |C - AB|_ij / (‖a_i‖₂‖b_j‖₂) for a norm limit, the rounding of C itself apart.
+
+    Proof. Let M be the limit, k the length, and t = ⌊|x|⌋ the magnitudes of a row a in the unit of its
+    statistics, where the largest is at least 2**15. So N = Σ(t + 1)² bounds the squared norm from above, and
+    √N <= ‖a‖ + √k <= (1 + ε)‖a‖ with ε = √k·2**-15. The scale is the largest power of two, s, with N·s² <= M:
+    hence a' = s·a has ‖a'‖ >= √M / (2(1 + ε)), and so has b'. Rounded to integers, both change by at most 1/2
+    in each number, so by √k/2 in norm, and by Cauchy and Schwarz
+
+        |C' - a'·b'| <= √k/2·(‖a'‖ + ‖b'‖) + k/4 <= (2(1 + ε)·√(k/M) + (1 + ε)²·k/M)·‖a'‖‖b'‖.
+    """
+    largest = math.ldexp(limit.significand, limit.bits - 5)
+    root = (1 + math.sqrt(length) * 2.0 ** (1 - BITS)) * math.sqrt(length / largest)
+    return (1 + 2.0**-40) * (2 * root + root * root)
 
 
 def norm_scales(statistics: RowStatistics, limit: NormLimit) -> Array:

@@ -12,7 +12,7 @@ from ozaki.arguments import factors_of
 from ozaki.certificate.counting import compute_bounds
 from ozaki.certificate.magnitudes import NONZERO, Magnitudes
 from ozaki.certificate.pairwise import ONE_LEVEL, SEVERAL_LEVELS
-from ozaki.pipeline import Request, bounds, pairwise
+from ozaki.pipeline import Request, bounds, norm_scaled, pairwise
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
 from ozaki.residues.system import residue_system
@@ -198,7 +198,7 @@ def test_pairwise_bounds(cupy, workspace, levels, kind, dtype, shape):
         left, right = factors_of(x, y, dtype)
         request = Request(accuracy, "auto", None, get_engine("auto", x), workspace)
         with np.errstate(all="ignore"):
-            scales = left.norm_scales(accuracy), right.norm_scales(accuracy)
+            scales = norm_scaled(left, right, request).scales
             pending = bounds(left, right, request, scales)
             bound = pairwise(left, right, request, pending, levels)()
             known = [getattr(side, f.name) for side in pending.rows for f in fields(side)]
