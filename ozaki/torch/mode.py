@@ -14,7 +14,7 @@ from ozaki.torch.overrides import register
 from ozaki.torch.reductions import NUMPY
 from ozaki.torch.settings import Settings, activate, active
 
-ACCURACY = "fp64"
+ACCURACY = "normwise"
 """What products are computed to if nothing is said."""
 
 
