@@ -52,8 +52,9 @@ def combine(result: Array, alpha: Any, addend: Array | None, beta: Any) -> None:
     if alpha != 1:
         _scale(result, alpha)
     if addend is not None:
-        addend = addend.astype(result.dtype, copy=True)
-        _scale(addend, beta)
+        if beta != 1:
+            addend = addend.astype(result.dtype, copy=True)
+            _scale(addend, beta)
         for part, more in zip(real_parts(result), real_parts(addend), strict=True):
             part[...] = _rounded(to_float64(part) + to_float64(more), part)
     if alpha != 1 or addend is not None:

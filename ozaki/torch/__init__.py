@@ -5,6 +5,7 @@ it, backward passes included. `matmul`, `sum`, `mean`, `dot` and `vdot` are oper
 `torch.compile` and `torch.func`, too. Needs the extra `torch`.
 """
 
+from ozaki.torch.functions import dot, matmul, mean, sum, vdot
 from ozaki.torch.mode import reproducible
 
-__all__ = ["reproducible"]
+__all__ = ["dot", "matmul", "mean", "reproducible", "sum", "vdot"]

@@ -12,10 +12,7 @@ import torch
 from ozaki.arguments import request_of
 from ozaki.torch.overrides import register
 from ozaki.torch.reductions import NUMPY
-from ozaki.torch.settings import Settings, activate, active
-
-ACCURACY = "normwise"
-"""What products are computed to if nothing is said."""
+from ozaki.torch.settings import ACCURACY, Settings, activate, active
 
 
 @contextmanager

@@ -11,6 +11,9 @@ from typing import cast
 
 import torch
 
+ACCURACY = "normwise"
+"""What products are computed to if nothing is said: an element depends on its row and column alone."""
+
 _KEY = "ozaki.torch.settings"
 _is_set, _get = torch._C._is_key_in_tls, torch._C._get_obj_in_tls
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 import ozaki  # noqa: E402
 import ozaki.torch  # noqa: E402
 from ozaki.torch.overrides import register  # noqa: E402
-from ozaki.torch.settings import active  # noqa: E402
+from ozaki.torch.settings import ACCURACY, active  # noqa: E402
 
 F = torch.nn.functional
 DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
@@ -31,7 +31,7 @@ def same_bits(x, y):
 
 def product(a, b):
     """What `ozaki.matmul` makes of tensors, in the accuracy of the mode."""
-    result = ozaki.matmul(a.numpy(force=True), b.numpy(force=True), accuracy=ozaki.torch.mode.ACCURACY)
+    result = ozaki.matmul(a.numpy(force=True), b.numpy(force=True), accuracy=ACCURACY)
     return torch.from_numpy(np.asarray(result))
 
 
