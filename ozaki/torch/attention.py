@@ -5,13 +5,13 @@ On a GPU PyTorch itself composes attention in double precision of products, whic
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ozaki.torch.settings import Settings
-
-Tensor = torch.Tensor
 
 
 def _forward(
@@ -76,7 +76,7 @@ def _scale(query: Tensor, scale: float | None) -> float:
     return float(query.shape[-1] ** -0.5) if scale is None else scale
 
 
-KERNELS = {
+KERNELS: dict[str, Callable[..., Any]] = {
     "_scaled_dot_product_flash_attention_for_cpu": _forward,
     "_scaled_dot_product_flash_attention_for_cpu_backward": _backward,
 }

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from ozaki.torch import operators
 from ozaki.torch.reductions import NUMPY
 from ozaki.torch.settings import ACCURACY
-
-Tensor = torch.Tensor
 
 
 def matmul(a: Tensor, b: Tensor, *, accuracy: str | int = ACCURACY) -> Tensor:
@@ -156,7 +155,7 @@ def dot(x: Tensor, y: Tensor, dim: int = -1) -> Tensor:
 
 
 def vdot(x: Tensor, y: Tensor) -> Tensor:
-    """Return Σ conj(x)·y over all elements, correctly rounded: `torch.vdot` with one rounding; differentiable.
+    """Return Σ conj(x)·y over all elements, rounded once: a correct `torch.vdot`; differentiable.
 
     Parameters
     ----------

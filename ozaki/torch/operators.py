@@ -1,6 +1,7 @@
 """The custom operators of the namespace `ozaki`, which `torch.compile` calls and does not look into.
 
-Their derivatives are made of these operators again: they have the same bits everywhere, and derivatives of their own.
+Their derivatives are made of these operators again: they have the same bits everywhere, and derivatives of
+their own.
 """
 
 from __future__ import annotations
@@ -9,12 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import ozaki.sums.api as sums
 from multiword.runtime.dlpack import array_of, stream_of, tensor_of
 from ozaki import api
-
-Tensor = torch.Tensor
 
 _library = torch.library.Library("ozaki", "FRAGMENT")
 
@@ -23,14 +23,14 @@ def _operator(
     schema: str,
     compute: Callable[..., Any],
     fake: Callable[..., Tensor],
-    batched: Callable[..., Any],
+    batched: Callable[..., Sequence[Any]],
     keep: Callable[..., None],
     derivative: Callable[..., Any],
 ) -> Callable[..., Any]:
     """A custom operator with its derivative.
 
-    compute makes an array of arrays; fake makes an empty result; batched makes of the arguments of a call, whose tensors
-    have a batch in front or broadcast, those of one call for the batch; keep saves what the derivative needs.
+    compute makes an array of arrays; fake an empty result; batched makes, of arguments whose tensors have
+    a batch in front or broadcast, those of one call for the batch; keep saves what the derivative needs.
     """
     name = schema.partition("(")[0]
 
@@ -107,9 +107,7 @@ def _of_dot(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 def _summed_to(x: Tensor, gradient: Tensor) -> Tensor:
     """A gradient summed, or repeated, over the dimensions in which x broadcasts."""
     more = gradient.dim() - x.dim()
-    dims = [
-        d for d, n in enumerate(gradient.shape) if n != 1 and (d < more or x.shape[d - more] == 1)
-    ]
+    dims = [d for d, n in enumerate(gradient.shape) if n != 1 and (d < more or x.shape[d - more] == 1)]
     gradient = sum(gradient, dims, True) if dims else gradient
     return gradient.reshape(gradient.shape[more:]).expand(x.shape)
 
@@ -143,13 +141,14 @@ def _of_mean(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     return _of_sum(ctx, gradient / count)
 
 
-def _over(reduce: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
-    """A reduction of an array, the empty result, and the reduction of a batch."""
-    return (
+def _reduction(name: str, reduce: Callable[..., Any], derivative: Callable[..., Any]) -> Callable[..., Any]:
+    return _operator(
+        f"{name}(Tensor x, int[] dim, bool keepdim) -> Tensor",
         lambda x, dim, keepdim: reduce(x, tuple(dim), keepdims=keepdim),
         _empty_sum,
         lambda x, dim, keepdim: (x, [d + 1 for d in dim], keepdim),
         _keep_shape,
+        derivative,
     )
 
 
@@ -169,5 +168,5 @@ dot = _operator(
     _keep_factors,
     _of_dot,
 )
-sum = _operator("sum(Tensor x, int[] dim, bool keepdim) -> Tensor", *_over(sums.sum), _of_sum)
-mean = _operator("mean(Tensor x, int[] dim, bool keepdim) -> Tensor", *_over(sums.mean), _of_mean)
+sum = _reduction("sum", sums.sum, _of_sum)
+mean = _reduction("mean", sums.mean, _of_mean)

@@ -18,6 +18,12 @@ from ozaki.torch.settings import active
 
 _DEVICES = ("CPU", "CUDA") if torch.version.cuda else ("CPU",)
 
+_KERNELS: dict[str, Callable[..., Any]] = {
+    **products.KERNELS,
+    **reductions.KERNELS,
+    **attention.KERNELS,
+}
+
 _lock = threading.Lock()
 _libraries: list[torch.library.Library] = []
 
@@ -30,10 +36,9 @@ def register() -> None:
         library = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "(?s).*previously registered kernel", UserWarning)
-            for device in _DEVICES:
-                for name, compute in (products.KERNELS | reductions.KERNELS | attention.KERNELS).items():
-                    kernel = _kernel(name, device, compute)
-                    library.impl(name, kernel, device, with_keyset=True, allow_override=True)
+            for name, compute in _KERNELS.items():
+                for device in _DEVICES:
+                    library.impl(name, _kernel(name, device, compute), device, with_keyset=True)
         _libraries.append(library)
 
 

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from multiword.runtime.dlpack import array_of, stream_of, tensor_of
 from ozaki.api import matmul
 from ozaki.gemm import combine
 from ozaki.torch.settings import Settings
-
-Tensor = torch.Tensor
 
 _DIMENSIONS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}
 

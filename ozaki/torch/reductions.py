@@ -10,13 +10,12 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import ozaki.sums.api as sums
 from multiword.runtime.dlpack import array_of, stream_of, tensor_of
 from ozaki.torch.products import delivered
 from ozaki.torch.settings import Settings
-
-Tensor = torch.Tensor
 
 
 def _reduced(
@@ -52,7 +51,7 @@ NUMPY = {
 }
 """The dtypes of the mode, by NumPy's names."""
 
-KERNELS = {
+KERNELS: dict[str, Callable[..., Any]] = {
     "sum.dim_IntList": partial(_reduced, sums.sum),
     "sum.IntList_out": partial(_reduced, sums.sum),
     "mean.dim": partial(_reduced, sums.mean),
