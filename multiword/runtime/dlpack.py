@@ -1,4 +1,4 @@
-"""PyTorch's tensors as arrays and back: the same memory on the same device, on the same stream."""
+"""PyTorch's tensors as NumPy's and CuPy's arrays and back: the same memory on the same device and stream."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def tensor_of(array: Any) -> Any:
 
 
 def stream_of(tensor: Any) -> AbstractContextManager[Any]:
-    """A context in which CuPy works on PyTorch's current stream of a tensor's device; nothing on a CPU."""
-    return nullcontext() if tensor.device.type == "cpu" else _current_stream(tensor.device.index)
+    """A context in which CuPy works on PyTorch's current stream of a tensor's GPU; nothing on a CPU."""
+    return _current_stream(tensor.device.index) if tensor.device.type == "cuda" else nullcontext()
 
 
 @contextmanager
