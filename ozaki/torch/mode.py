@@ -35,9 +35,9 @@ def reproducible(
     dtypes : those that are replaced, of float32, float64, complex64 and complex128.
     sums : whether `sum` and `mean` are replaced as well, by `ozaki.sum` and `ozaki.mean`: correctly rounded.
 
-    Yields
-    ------
-    A counter of the operators that this library has computed, by name.
+    Returns
+    -------
+    A context; entered, it is a counter of the operators that this library has computed, by name.
 
     Raises
     ------
