@@ -63,7 +63,7 @@ def train_network(
             loss.backward()
             with torch.no_grad():
                 for p in model.parameters():
-                    p -= 0.125 * p.grad
+                    p -= 0.5 * p.grad
         with torch.no_grad():
             predicted = torch.cat([model(part)[:, 0] for part in x[512:].split(validation)])
             losses.append((predicted - y[512:]).square().mean().item())
@@ -99,7 +99,9 @@ def fit_process(rows: int, device: str) -> tuple[np.ndarray, list[torch.Tensor]]
     """The negative log likelihoods of a rational quadratic Gaussian process, and its parameters."""
     x, y = (t.to(device) for t in data(128, 16))
     distances, eye = squared_distances(x, rows), torch.eye(len(x), dtype=x.dtype, device=device)
-    parameters = [torch.tensor(v, dtype=x.dtype, device=device, requires_grad=True) for v in (1.0, 2.0, 0.5)]
+    parameters = [
+        torch.tensor(v, dtype=x.dtype, device=device, requires_grad=True) for v in (1.0, 2.0, 0.001)
+    ]
     losses = []
     for _ in range(STEPS):
         amplitude, length, noise = parameters

@@ -18,7 +18,7 @@ def array_of(tensor: Any) -> Array:
     torch = sys.modules["torch"]
     if tensor.dtype is torch.bfloat16:
         return array_of(tensor.detach().resolve_neg().view(torch.int16)).view(ml_dtypes.bfloat16)
-    if tensor.device.type == "cpu":
+    if tensor.is_cpu:  # several times faster to ask than its device's type
         return tensor.numpy(force=True)  # "force" detaches and resolves; on a CPU it copies nothing else
     return import_cupy().from_dlpack(tensor.detach().resolve_conj().resolve_neg())
 
@@ -35,7 +35,10 @@ def tensor_of(array: Any) -> Any:
 
 def stream_of(tensor: Any) -> AbstractContextManager[Any]:
     """A context in which CuPy works on PyTorch's current stream of a tensor's GPU; nothing on a CPU."""
-    return _current_stream(tensor.device.index) if tensor.device.type == "cuda" else nullcontext()
+    return _current_stream(tensor.device.index) if tensor.is_cuda else _NOTHING
+
+
+_NOTHING = nullcontext()
 
 
 @contextmanager

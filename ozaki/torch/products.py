@@ -92,7 +92,9 @@ def _addable(c: Tensor, like: Tensor, shape: tuple[int, ...], in_place: bool) ->
     if in_place and c.shape != shape:
         return False
     pairs = zip(reversed(c.shape), reversed(shape), strict=False)
-    return _alike(c, like) and c.dim() <= len(shape) and all(n in (1, m) for n, m in pairs)
+    return _alike(c, like) and (
+        c.shape == shape or (c.dim() <= len(shape) and all(n in (1, m) for n, m in pairs))
+    )
 
 
 def _takes(out: Any, like: Tensor) -> bool:

@@ -50,13 +50,12 @@ def test_matmul_is_this_librarys(shapes, dtype):
     a, b = (random(*s, dtype=dtype, seed=i) for i, s in enumerate(shapes))
     for accuracy in ("normwise", 30):
         expected = ozaki.matmul(np.asarray(a), np.asarray(b), accuracy=accuracy)
-        result = ozaki.jax.matmul(a, b, accuracy=accuracy)
-        compiled = jax.jit(ozaki.jax.matmul, static_argnames="accuracy")(a, b, accuracy=accuracy)
-        assert same_bits(result, expected)
-        assert same_bits(compiled, expected)
+        assert same_bits(ozaki.jax.matmul(a, b, accuracy=accuracy), expected)
+    compiled = jax.jit(ozaki.jax.matmul, static_argnames="accuracy")
+    assert same_bits(compiled(a, b, accuracy=30), expected)
 
 
-@pytest.mark.parametrize("shapes", SHAPES[:7])
+@pytest.mark.parametrize("shapes", [SHAPES[i] for i in (0, 2, 4, 6)])
 def test_derivatives_of_matmul(shapes):
     a, b = (random(*s, seed=i) for i, s in enumerate(shapes))
     check_grads(ozaki.jax.matmul, (a, b), order=2, modes=("fwd", "rev"))
