@@ -39,12 +39,8 @@ BACKGROUND = {
     "07": "exact-products.md#sums-and-dot-products",
     "08": "exact-products.md",
     "09": "batches.md",
-    "11": "exact-products.md",
 }
 """The page under "How it works" that explains each example's method."""
-
-EXTRAS = {"11": "examples,torch"}
-"""The extras that an example needs, if not `examples` alone."""
 
 
 def run(script: Path, folder: Path, *options: str) -> tuple[str, float]:
@@ -80,14 +76,13 @@ def page(script: Path, output: str) -> str:
     """One tutorial in Markdown."""
     title, text = described(script)
     stem, number = script.stem, script.stem[:2]
-    extras = EXTRAS.get(number, "examples")
     parts = [
         f"# {int(number)}. {title}",
         f"<!-- made by docs/tutorials.py from examples/{script.name} {digest(script)}; do not edit -->",
         f"![{title}](../images/{stem}.png)",
         text,
         f"The method is explained under [how it works](../how-it-works/{BACKGROUND[number]}).",
-        f"## Run it\n\n```sh\npip install '.[{extras}]'\npython examples/{script.name}\n```",
+        f"## Run it\n\n```sh\npip install '.[examples]'\npython examples/{script.name}\n```",
         f"It prints\n\n```text\n{output}\n```",
     ]
     if ON_GPU.exists():
@@ -108,7 +103,7 @@ def index() -> str:
     parts = [
         "# Tutorials",
         "<!-- made by docs/tutorials.py; do not edit -->",
-        "Short scripts, each on one of the [papers](../how-it-works/index.md): what goes wrong, why, "
+        "Nine short scripts, each on one of the [papers](../how-it-works/index.md): what goes wrong, why, "
         "and what helps. Each saves its picture; most run in seconds on a CPU, the longest in about a "
         "minute. Where there is an NVIDIA GPU, `--gpu` uses it and shows its speed. Pictures and outputs on "
         "these pages are made by the scripts as they are.",

@@ -1,6 +1,6 @@
 """Training whose losses do not depend on the order of a batch, its cut or the threads.
 
-    python examples/11_reproducible_training.py [--output DIR] [--gpu]
+    python examples/reproducible_training.py [--output DIR] [--gpu]
 
 PyTorch's float64 products change their last bits with the shape of a batch, the order of its samples
 and the number of threads, and training makes them grow. Within `ozaki.torch.reproducible` an element of a
@@ -10,7 +10,7 @@ trained twice: with the samples of each batch in order, one thread, and validate
 once; then with the samples of each batch in another order, two threads, and validated 32 at a time. Then a
 Gaussian process, fitted by gradients through a Cholesky factorization in blocks; its matrix of distances is
 made at once, or 37 rows at a time. The code of the models is PyTorch's and does not change. The counts say
-how many products PyTorch made, and how many of them were this library's. Some seconds on a CPU; --gpu
+how many products PyTorch made, and how many of them were this library's. Half a minute on a CPU; --gpu
 trains on an NVIDIA GPU as well and compares the parameters' bits.
 """
 
@@ -28,7 +28,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import ozaki.torch
 
-EPOCHS, STEPS, BLOCK = 32, 8, 32
+EPOCHS, STEPS, BLOCK = 24, 5, 32
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot")
 
 
@@ -195,7 +195,7 @@ def main() -> None:
     for axis, (name, (native, ours)), steps in zip(axes, differences.items(), ("epoch", "step"), strict=True):
         draw(axis, f"A {name}, trained twice", native, ours, steps)
     options.output.mkdir(parents=True, exist_ok=True)
-    target = options.output / "11_reproducible_training.png"
+    target = options.output / "reproducible_training.png"
     figure.savefig(target)
     print(f"figure: {target}")
 
