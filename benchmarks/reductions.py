@@ -3,7 +3,9 @@
     python benchmarks/reductions.py cpu --json benchmarks/results/reductions_cpu.json
     python benchmarks/reductions.py gpu --json benchmarks/results/reductions_h200.json
 
-`cpu` takes the fastest of several runs of each, all in turn, ns per element. `gpu` takes the median of
+`cpu` takes the fastest of several runs of each, all in turn: vectors of 1 to 10**8 elements beside
+`np.sum`, `math.fsum` and, where it is installed, PyPI's `xsum`, then other reductions of 10**6, ns per
+element. `gpu` takes the median of
 groups of calls between two events, at 10**8 elements, and counts the bytes read (of short rows and
 running sums also those written); the copy that it is compared with reads and writes as many bytes
 again, all of which are counted. Results are compared with `math.fsum` (cpu) or with the host's
@@ -35,9 +37,11 @@ from benchmarks.timing import events
 from ozaki.sums import api as oz
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.statistics import var
 from ozaki.sums.textbook import near_sum
 
 CPU_ELEMENTS = 10**6
+CPU_SIZES = [10**e for e in range(9)]
 GPU_ELEMENTS = 10**8
 
 
@@ -84,7 +88,41 @@ def matrices(n: int) -> dict[str, tuple[np.ndarray, int]]:
     return found
 
 
+def xsum_of(x: np.ndarray) -> Callable[[], Any] | None:
+    """Neal's superaccumulator, from PyPI, if it is installed."""
+    try:
+        from xsum import xsum
+    except ImportError:
+        return None
+    return partial(xsum, x)
+
+
+def sizes() -> list[dict[str, Any]]:
+    """Sums of 1 to 10**8 numbers, normal and of wild exponents."""
+    rows = []
+    for size in CPU_SIZES:
+        for kind in ("normal", "whole exponent range"):
+            x = vectors(size)[kind]
+            name, few = f"sum of {size:_}, {kind}", size <= 10**6
+            fsum = (lambda x=x: math.fsum(x.tolist())) if few else None
+            calls = {
+                "ours": partial(oz.sum, x),
+                "native": partial(np.sum, x),
+                "fsum": fsum,
+                "xsum": xsum_of(x),
+            }
+            assert not few or oz.sum(x) == math.fsum(x), name
+            (found,) = fastest(calls, rounds=3 if size > 10**6 else 6, runs=max(1, min(100, 10**5 // size)))
+            rows.append({"what": name, **found, "ns_per_element": found["ours"] / size * 1e9})
+    return rows
+
+
 def cpu() -> list[dict[str, Any]]:
+    return [*sizes(), *reductions()]
+
+
+def reductions() -> list[dict[str, Any]]:
+    """Reductions of 10**6 numbers of every kind."""
     n = CPU_ELEMENTS
     ours: Calls = {}
     native: Calls = {}
@@ -101,6 +139,7 @@ def cpu() -> list[dict[str, Any]]:
         "mean": (lambda: oz.mean(x), lambda: np.mean(x)),
         "dot": (lambda: oz.dot(x, y), lambda: np.dot(x, y)),
         "norm": (lambda: oz.norm(x), lambda: np.linalg.norm(x)),
+        "var": (lambda: var(x), lambda: np.var(x)),
         "near_sum": (lambda: near_sum(x), None),
         "cumsum": (lambda: cumsum(x), lambda: np.cumsum(x)),
         "ExactSum.add": (lambda: ExactSum().add(x), None),

@@ -128,29 +128,16 @@ def _rounded(xp: Any, x: Array, fmt: Format, rounding: str) -> Array:
     return xp.where(finite, result, x)
 
 
-_SPLITTER = 2.0**27 + 1
+SPLITTER = 2.0**27 + 1
+"""Of Veltkamp's splitting into halves of 26 bits."""
 
 
 def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return s = fl(a + b) and the error e, so that s + e = a + b exactly.
-
-    Knuth's TwoSum: six operations, no condition but that nothing overflows.
-
-    Parameters
-    ----------
-    a, b : float64 scalars, or arrays that broadcast.
-
-    Returns
-    -------
-    (s, e), of the shape of a + b.
+    """s = fl(a + b) and the error e, so that s + e = a + b exactly: Knuth's TwoSum, of float64 numbers.
 
     References
     ----------
-    Knuth, The Art of Computer Programming, vol. 2, section 4.2.2, Theorem B; Ogita, Rump and
-    Oishi, Accurate sum and dot product, Algorithm 3.1.
-
-    >>> two_sum(1.0, 2.0**-60)
-    (1.0, 8.673617379884035e-19)
+    Knuth, The Art of Computer Programming, vol. 2, section 4.2.2, Theorem B.
     """
     s = a + b
     t = s - a
@@ -175,5 +162,5 @@ def product_error(a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 def _upper_half(x: np.ndarray) -> np.ndarray:
     """Veltkamp's splitting."""
-    scaled = _SPLITTER * x
+    scaled = SPLITTER * x
     return scaled - (scaled - x)

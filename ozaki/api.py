@@ -17,6 +17,7 @@ from ozaki.arguments import (
     result_dtype,
     stacks_of,
 )
+from ozaki.execution.callers_graph import capturable
 from ozaki.execution.order import exclusive_use
 from ozaki.execution.stacks import stacked_products
 from ozaki.factor import Factor
@@ -27,6 +28,7 @@ from ozaki.planning import plan_product
 from ozaki.plans import Plan
 
 
+@capturable
 def accurate_dgemm(
     a: Any,
     b: Any,
@@ -61,9 +63,9 @@ def accurate_dgemm(
         "fp64": certified max |R - AB| / |A||B| of order sqrt(k)·u, below the bound k·u of a
         native DGEMM, and u·|R|; wider integers are used where the data asks for them.
         "fp32": the same with the u of single precision, at half the cost.
-        "normwise": |R - AB|_ij <= 2u·‖a_i‖₂‖b_j‖₂ + u·|R|_ij for any data, with the u of the result's dtype,
-        a_i the rows of A and b_j the columns of B. Element (i, j) depends on a_i and b_j alone, and on a GPU
-        the call only queues work.
+        "normwise": |R - AB|_ij <= sqrt(k)·u·‖a_i‖₂‖b_j‖₂ + u·|R|_ij for any data, with the rows a_i of A,
+        the columns b_j of B and the u of the result's dtype. Element (i, j) depends on a_i and b_j alone,
+        and on a GPU the call only queues work.
         "exact": the exact product, correctly rounded.
         A number of bits w: rows of A and columns of B are rounded to integers of at most w
         bits, relative to their largest elements, and multiplied exactly.
@@ -80,8 +82,8 @@ def accurate_dgemm(
 
     Raises
     ------
-    TypeError : arrays that are not real numbers; NumPy and CuPy mixed.
-    ValueError : shapes that do not fit; unknown options; arrays the engine cannot reach.
+    TypeError : arrays that are not real numbers; NumPy and CuPy mixed; out of another dtype, or masked.
+    ValueError : shapes that do not fit; unknown options; arrays the engine cannot reach; out read-only.
     MemoryError : not even the smallest panel fits the workspace.
     ImportError : a GPU engine without its libraries.
 
@@ -109,6 +111,7 @@ def accurate_dgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@capturable
 def accurate_sgemm(
     a: Any,
     b: Any,
@@ -158,6 +161,7 @@ def accurate_sgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@capturable
 def accurate_zgemm(
     a: Any,
     b: Any,
@@ -210,6 +214,7 @@ def accurate_zgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@capturable
 def accurate_cgemm(
     a: Any,
     b: Any,
@@ -257,6 +262,7 @@ def accurate_cgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@capturable
 def matmul(
     a: Any,
     b: Any,
@@ -272,8 +278,7 @@ def matmul(
     ----------
     a, b : (..., m, k) and (..., k, n) arrays whose leading axes broadcast, or vectors, as for
         `numpy.matmul`. Each matrix of a stack is a product of its own, with the bits that it has
-        alone; small ones are computed together: on a CPU those that need equal widths, on a GPU all,
-        unless one of them needs wider integers.
+        alone; small ones that need integers of equal width are computed together.
     accuracy : as in `accurate_dgemm`; by default that of the result's precision.
     scheme, engine, workspace : as in `accurate_dgemm`.
 
@@ -306,7 +311,7 @@ def matmul(
     if isinstance(a, Operand) or isinstance(b, Operand):
         raise ValueError(f"a prepared operand multiplies matrices, not stacks: {x.shape} times {y.shape}")
     left, right = stacks_of(exactly("a", x, dtype), exactly("b", y, dtype))
-    out = stacked_products(left, right, dtype, request)
+    out = stacked_products(left, right, request)
     if out is None:
         (*batch, m, _), n = left.shape, right.shape[-1]
         out = namespace(x).empty((*batch, m, n), dtype)

@@ -35,11 +35,11 @@ def matrix_or_operand(x: Any, name: str) -> Array:
 
 def exactly(name: str, x: Array, dtype: Any) -> Array:
     """`x` in the dtype of a product: integers as they are, other numbers rounded where they have to be."""
+    if x.dtype == dtype:
+        return x
     xp, dtype = namespace(x), np.dtype(dtype)
     if x.dtype.kind == "c" and dtype.kind != "c":
         raise TypeError(f"{name} must be real for a result of {dtype}, got dtype {x.dtype}")
-    if x.dtype == dtype:
-        return x
     real = np.finfo(dtype)  # of its parts
     with np.errstate(over="ignore", invalid="ignore"):
         result = converted(x, dtype)

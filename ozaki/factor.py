@@ -115,12 +115,14 @@ class Factor:
         return other
 
     def part(self, matrices: Any) -> Factor:
-        """Some matrices of a stack, by rising indices, with the statistics that are known."""
-        if len(matrices) == self.stack:
+        """Some matrices of a stack, by a slice or by rising indices, with the statistics that are known."""
+        rows = np.arange(self.rows).reshape(self.stack, -1)[matrices]
+        if (count := len(rows)) == self.stack:
             return self
-        rows = np.arange(self.rows).reshape(self.stack, -1)[matrices].ravel()
+        # A slice stays one: a GPU needs no table of indices, which could not be captured.
+        rows = slice(rows[0, 0], rows[-1, -1] + 1) if isinstance(matrices, slice) else rows.ravel()
         matrix = self.matrix[rows] if self.side == 0 else self.matrix.T[rows].T
-        other = Factor(matrix, self.side, stack=len(matrices))
+        other = Factor(matrix, self.side, stack=count)
         if "statistics" in self.__dict__:
             other.statistics = self.statistics[rows]
         return other
@@ -136,3 +138,9 @@ class Factor:
         """Bytes held by the split."""
         held = self._split
         return 0 if held is None else int(held[2].nbytes)
+
+
+def stacked_factors(rows: Array, columns: Array) -> tuple[Factor, Factor]:
+    """Both factors of the products of (s, m, k) rows and (s, n, k) columns."""
+    (s, m, k), n = rows.shape, columns.shape[1]
+    return Factor(rows.reshape(s * m, k), 0, stack=s), Factor(columns.reshape(s * n, k).T, 1, stack=s)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from multiword.engines.host import Host
 from multiword.runtime.arrays import (
     Array,
     as_array,
+    check_out,
     check_same_device,
     device_of,
-    is_cupy,
     namespace,
     real_parts,
     to_float32,
@@ -23,8 +24,10 @@ from multiword.runtime.memory import in_less_memory
 from ozaki.arguments import exactly
 from ozaki.execution.cache import captured_product, forget
 from ozaki.execution.order import exclusive_use
+from ozaki.execution.small import small_product
 from ozaki.factor import Factor
 from ozaki.pipeline import Request, product
+from ozaki.sums.api import dot
 
 
 def gemm(
@@ -34,7 +37,8 @@ def gemm(
     dtype, shape = a.matrix.dtype, (a.rows, b.rows)
     alpha, beta = _scalar("alpha", alpha, dtype), _scalar("beta", beta, dtype)
     addend = _addend(c, a.matrix, shape) if beta != 0 else None
-    _check_out(out, a.matrix, shape)
+    if out is not None:
+        check_out(out, a.matrix, shape, dtype)
     with device_of(a.matrix), exclusive_use(a.order, b.order), np.errstate(all="ignore"):
         result = computed(a, b, request)
         combine(result, alpha, addend, beta)
@@ -59,16 +63,20 @@ def combine(result: Array, alpha: Any, addend: Array | None, beta: Any) -> None:
             part[...] = _rounded(to_float64(part) + to_float64(more), part)
     if alpha != 1 or addend is not None:
         for part in real_parts(result):  # arithmetic passes payloads and signs of NaNs on
-            part[part != part] = np.nan
+            namespace(part).copyto(part, np.nan, where=part != part)
 
 
 def computed(a: Factor, b: Factor, request: Request) -> Array:
     """The product itself, in a new array: replayed where captured; in smaller panels if memory is short."""
     if a.empty or b.empty:
         return namespace(a.matrix).zeros((a.rows, b.rows), a.matrix.dtype)
+    if (out := small_product(a, b, request)) is not None:
+        return out
+    if _is_exact_dot(a, b, request):
+        return _exact_dot(a.matrix, b.matrix)
 
     def work(workspace: int) -> Array:
-        within = replace(request, workspace=workspace)
+        within = request if workspace == request.workspace else replace(request, workspace=workspace)
         out = captured_product(a, b, within)
         return product(a, b, within) if out is None else out
 
@@ -80,6 +88,22 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
     return in_less_memory(work, request.workspace, release)
 
 
+def _is_exact_dot(a: Factor, b: Factor, request: Request) -> bool:
+    """Whether the product is a single number, correctly rounded, on a CPU: `dot` defines the same."""
+    free = request.scheme == "auto" and request.word is None and type(request.engine) is Host
+    return free and request.accuracy == "exact" and a.rows == b.rows == 1
+
+
+def _exact_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The product of a row and a column, in no more memory than they take."""
+    out = np.empty((1, 1), a.dtype)
+    out[0, 0] = dot(a[0], b[:, 0])
+    for part in real_parts(out):
+        part += 0.0  # products have no zero with a sign, and one NaN
+        part[part != part] = np.nan
+    return out
+
+
 def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:
     if c is None:
         raise ValueError("c must be given when beta is not 0")
@@ -88,16 +112,6 @@ def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:
     if c.shape != shape:
         raise ValueError(f"c must be of shape {shape}, got {c.shape}")
     return exactly("c", c, like.dtype)
-
-
-def _check_out(out: Array | None, like: Array, shape: tuple[int, int]) -> None:
-    if out is None:
-        return
-    if not (is_cupy(out) or isinstance(out, np.ndarray)):
-        raise TypeError(f"out must be an array to write to, got {type(out).__name__}")
-    check_same_device(a=like, out=out)
-    if out.shape != shape or out.dtype != like.dtype:
-        raise ValueError(f"out must be {like.dtype} of shape {shape}, got {out.dtype} of {out.shape}")
 
 
 def _scalar(name: str, x: Any, dtype: Any) -> Any:

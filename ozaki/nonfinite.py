@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
-from multiword.runtime.arrays import Array, namespace, real_parts
+import ctypes
+from pathlib import Path
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, is_cupy, real_parts
+from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.tiles import StridedParts, strided_parts
 from ozaki.scaling.scales import NONFINITE_ROW
 
 
-def overwrite_nonfinite(a: list[Array], b: list[Array], scales: tuple[Array, Array], out: Array) -> None:
+def overwrite_nonfinite(
+    a: list[Array], b: list[Array], scales: tuple[Array, Array], out: Array, stack: int = 1
+) -> None:
     """Overwrite the rows and columns of `out` to which an Inf or NaN contributes.
 
     Every element there is Inf or NaN, and which does not depend on the size of the finite
     elements: a·Inf is NaN for a = 0, else Inf of the product's sign, and a sum is NaN when one
     term is, or when infinities of both signs meet. So finite elements are replaced by their
-    signs first, and no finite sum can overflow. NaNs are the canonical one.
+    signs first, and no finite sum can overflow. NaNs are the canonical one. On a GPU, nothing is waited for.
 
     Parameters
     ----------
-    a, b : (m, k) and (n, k) real parts.
+    a, b : (m, k) and (n, k) real parts; of a stack, those of all its matrices, one below the other.
     scales : those of the rows of `a` and of `b`; NONFINITE_ROW marks the ones concerned.
-    out : (m, n) array, real or complex, written to.
+    out : (m, n) array, real or complex, written to; of a stack, (m, n // stack).
+    stack : products in it.
     """
-    xp = namespace(out)
-    rows = xp.flatnonzero(scales[0] == NONFINITE_ROW)
-    columns = xp.flatnonzero(scales[1] == NONFINITE_ROW)
+    if is_cupy(out):
+        _overwrite_device(a, b, scales, out, stack)
+        return
+    # Which products of the stack have such rows or columns.
+    marked = [(s == NONFINITE_ROW).reshape(stack, -1).any(axis=1) for s in scales]
+    for i in np.flatnonzero(marked[0] | marked[1]):
+        rows, columns = (slice(i * len(s) // stack, (i + 1) * len(s) // stack) for s in scales)
+        of_product = scales[0][rows], scales[1][columns]
+        _overwrite_host([x[rows] for x in a], [x[columns] for x in b], of_product, out[rows])
+
+
+def _overwrite_host(
+    a: list[np.ndarray], b: list[np.ndarray], scales: tuple[np.ndarray, np.ndarray], out: np.ndarray
+) -> None:
+    rows, columns = (np.flatnonzero(s == NONFINITE_ROW) for s in scales)
     if rows.size:
         for part, value in zip(real_parts(out), _products([x[rows] for x in a], b), strict=True):
             part[rows] = value
@@ -31,12 +53,60 @@ def overwrite_nonfinite(a: list[Array], b: list[Array], scales: tuple[Array, Arr
             part[:, columns] = value
 
 
-def _products(a: list[Array], b: list[Array]) -> list[Array]:
+def _products(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
     """The real parts of A·Bᵀ by the defining formula, for signs, infinities and NaNs."""
-    xp = namespace(a[0])
-    a, b = ([xp.where(xp.isfinite(x), xp.sign(x), x) for x in parts] for parts in (a, b))
+    a, b = ([np.where(np.isfinite(x), np.sign(x), x) for x in parts] for parts in (a, b))
     if len(a) == 1:
         results = [a[0] @ b[0].T]
     else:
         results = [a[0] @ b[0].T - a[1] @ b[1].T, a[0] @ b[1].T + a[1] @ b[0].T]
-    return [xp.where(xp.isnan(x), xp.nan, x) for x in results]
+    return [np.where(np.isnan(x), np.nan, x) for x in results]
+
+
+class Elements(Struct):
+    """Where the elements for a pair of rows lie, of a stack of products; strides in elements."""
+
+    _fields_ = (
+        ("part0", ctypes.c_void_p),
+        ("part1", ctypes.c_void_p),
+        ("product_stride", ctypes.c_longlong),
+        ("x_stride", ctypes.c_longlong),
+        ("y_stride", ctypes.c_longlong),
+        ("rows_x", ctypes.c_int),
+        ("rows_y", ctypes.c_int),
+    )
+
+
+_OVERWRITE = Kernel(
+    "overwrite_nonfinite",
+    Path(__file__).with_suffix(".cu"),
+    tuple(
+        {"NONFINITE_ROW": NONFINITE_ROW, "REAL": t, "PARTS": parts}
+        for t in ("float", "double")
+        for parts in (1, 2)
+    ),
+    (StridedParts, Elements),
+)
+
+
+def _overwrite_device(
+    a: list[Array], b: list[Array], scales: tuple[Array, Array], out: Array, stack: int
+) -> None:
+    """First the rows, then the columns, whose infinite terms are added where they cross such a row."""
+    parts = real_parts(out)
+    marks = [s.astype(np.int32, copy=False) for s in scales]
+    sides = [(strided_parts(x)[0], s, len(s) // stack) for x, s in zip((a, b), marks, strict=True)]
+    along = [stride // parts[0].itemsize for stride in parts[0].strides]
+    real = "float" if parts[0].dtype == np.float32 else "double"
+    for after, ((x, of_x, rows_x), (y, of_y, rows_y)) in enumerate((sides, sides[::-1])):
+        elements = Elements(
+            part0=parts[0],
+            part1=parts[-1],
+            product_stride=along[0] * sides[0][2],
+            x_stride=along[after],
+            y_stride=along[1 - after],
+            rows_x=rows_x,
+            rows_y=rows_y,
+        )
+        arguments = (x, of_x, y, of_y, elements, np.int32(after))
+        _OVERWRITE((len(of_x),), (256,), arguments, NONFINITE_ROW=NONFINITE_ROW, REAL=real, PARTS=len(parts))

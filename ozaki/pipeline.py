@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from multiword.engines import Engine
+from multiword.engines import Engine, reduces_residues
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.graphs import side_by_side
@@ -30,7 +30,7 @@ from ozaki.factor import Factor
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.residues.scheme import Residues
 from ozaki.residues.system import INT8_BITS
-from ozaki.scaling.scales import NORM_LIMITS, NormLimit, norm_limit, normwise_limit
+from ozaki.scaling.scales import NORM_LIMITS, NormLimit, norm_limit
 from ozaki.schemes import ProductSpecification, Scheme
 from ozaki.slices.integer import Slices
 
@@ -79,6 +79,11 @@ class Request:
     def certified(self) -> bool:
         """Whether it is an error that was asked for, which the data decide about."""
         return self.accuracy in CERTIFIED
+
+    @property
+    def of_norms(self) -> bool:
+        """Whether the integers are those of norm scales, which no other row has a say in, unless widened."""
+        return self.certified or self.accuracy == NORMWISE
 
     @property
     def limits(self) -> Format:
@@ -169,9 +174,8 @@ def norm_scaled(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scaled
 
 def row_limit(a: Factor, request: Request) -> NormLimit:
     """The norm limit that the rows of A and the columns of B fill."""
-    if request.accuracy == NORMWISE:
-        return normwise_limit(FORMATS[TARGETS[a.matrix.dtype.name]], a.length)
-    return norm_limit(request.limits, a.length)
+    normwise = request.accuracy == NORMWISE
+    return norm_limit(FORMATS[TARGETS[a.matrix.dtype.name]] if normwise else request.limits, a.length)
 
 
 def norm_scheme(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scheme:
@@ -200,9 +204,11 @@ def bounded(
     return ScaledProduct(scales, scheme, found.nonfinite)
 
 
-def bounds(a: Factor, b: Factor, request: Request, scales: tuple[Array, Array]) -> PendingBounds:
-    """What the row statistics say of scaled factors; on a GPU, nothing is waited for."""
-    return compute_bounds((a.statistics, b.statistics), scales, request.limits)
+def bounds(
+    a: Factor, b: Factor, request: Request, scales: tuple[Array, Array], stack: int = 1
+) -> PendingBounds:
+    """What the row statistics say of scaled factors, of each product of a stack; nothing is waited for."""
+    return compute_bounds((a.statistics, b.statistics), scales, request.limits, stack)
 
 
 def pairwise(
@@ -230,7 +236,8 @@ def choose_scheme(specification: ProductSpecification, request: Request) -> Sche
         word = "fp64"
     if word not in ("int8", "fp64"):
         raise ValueError(f"residues are carried by int8 or fp64 words, not {word!r}")
-    return Residues(specification, word, engine == "host")
+    reduced = word == "int8" and reduces_residues(request.engine, specification.shape[1])
+    return Residues(specification, word, engine == "host", reduced)
 
 
 def _specification(a: Factor, b: Factor, widths: tuple[int, int], log2_c: float) -> ProductSpecification:

@@ -9,7 +9,7 @@ import ctypes
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from ctypes import POINTER, c_void_p
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +30,13 @@ class DeviceArray(np.ndarray):
 
     @property
     def device(self):
-        return SimpleNamespace(id=0)
+        return Device()
+
+
+class Device(nullcontext):
+    """The only one."""
+
+    id = 0
 
 
 class PinnedMemory(bytearray):
@@ -76,6 +82,9 @@ class Stream:
 
     def synchronize(self):
         assert self.capture is None, "a stream that is captured cannot be waited for"
+
+    def is_capturing(self):
+        return self.capture is not None
 
     def wait_event(self, event):
         self.gpu.log.append(("wait", event, self))
@@ -125,6 +134,7 @@ class Gpu:
     log : what was asked of streams, in order.
     failing : errors that the next calls of a routine of the driver raise, by its name.
     memory : bytes in all.
+    of_graphs : memory allocated by nodes of graphs.
     """
 
     def __init__(self, memory: int = 1 << 40) -> None:
@@ -133,6 +143,7 @@ class Gpu:
         self.captures = self.launches = self.moves = 0
         self.called, self.executables = Counter(), {}
         self.allocator = MemoryPool().malloc
+        self.of_graphs = MemoryPool()
         self.streams = [Stream(self)]
         runtime = SimpleNamespace(
             CUDARuntimeError=type("CUDARuntimeError", (RuntimeError,), {}),
@@ -146,6 +157,8 @@ class Gpu:
                 Stream=partial(Stream, self),
                 Event=partial(Event, self),
                 MemoryPool=MemoryPool,
+                malloc_async=self.of_graphs.malloc,
+                alloc=lambda size: SimpleNamespace(ptr=self.allocator(size).ctypes.data),
                 alloc_pinned_memory=PinnedMemory,
                 get_current_stream=self.current_stream,
                 using_allocator=self.using_allocator,

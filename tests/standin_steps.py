@@ -26,6 +26,7 @@ STEPS = [
     "execute",
     "norm_scaled",
     "norm_scheme",
+    "overwrite_nonfinite",
     "pairwise",
     "split_whole",
 ]
@@ -44,6 +45,10 @@ class Product(Struct):
         *((name, c_void_p) for name in ("a", "b", "sums_a", "sums_b", "out")),
         *((name, c_int) for name in ("m", "k", "n", "bits")),
     ]
+
+
+class Overwritten(Struct):
+    _fields_: ClassVar = [("a", c_void_p), ("out", c_void_p), ("count", c_int)]
 
 
 class Asked(Struct):
@@ -70,6 +75,12 @@ def multiply(given):
     at(x.out, (x.m, x.n))[...] = whole + extra + x.bits
 
 
+def overwrite(given):
+    x = Overwritten.from_buffer_copy(given)
+    if at(x.a, (1, 1))[0, 0] >= NONFINITE:
+        at(x.out, (1, x.count))[...] = np.nan
+
+
 def ask(given):
     x = Asked.from_buffer_copy(given)
     at(x.answer, (1, 1))[...] = at(x.a, (1, 1))
@@ -80,17 +91,16 @@ class Steps:
 
     def __init__(self, gpu):
         self.gpu, self.scheme, self.panel, self.bytes, self.raising = gpu, "residues", 1 << 30, 0, []
-        self.functions = {"sums": row_sums, "product": multiply, "asked": ask}
+        self.functions = {"sums": row_sums, "product": multiply, "overwrite": overwrite, "asked": ask}
 
     def install(self, monkeypatch) -> None:
         """Take the place of the steps."""
         monkeypatch.setattr(kernels, "KERNELS", {})
         self.kernels = {name: Kernel(name, Path(__file__)) for name in self.functions}
-        monkeypatch.setattr(Kernel, "compiled", lambda kernel: self.launcher(kernel))
+        monkeypatch.setattr(Kernel, "compiled", lambda kernel, **_: self.launcher(kernel))
         monkeypatch.setattr("ozaki.factor.row_statistics", self.statistics)
         for name in (*STEPS, "split_whole"):
             monkeypatch.setattr(captured, name, getattr(self, name))
-        monkeypatch.setattr(captured, "overwrite_nonfinite", lambda a, b, scales, out: out.fill(np.nan))
         monkeypatch.setattr(cache, "_known", OrderedDict())
 
     def launcher(self, kernel):
@@ -129,7 +139,11 @@ class Steps:
                 given = Product(**arrays, m=len(left), k=a.k, n=b.rows, bits=scaled.bits)
                 self.kernels["product"]((1,), (1,), (given,))
 
-    def bounds(self, a, b, request, scales):
+    def overwrite_nonfinite(self, a, b, scales, out, stack=1):
+        given = Overwritten(a=a[0], out=out, count=out.size)
+        self.kernels["overwrite"]((1,), (1,), (given,))
+
+    def bounds(self, a, b, request, scales, stack=1):
         """What the first element of A asks for."""
         answer = Readback(1)
         self.kernels["asked"]((1,), (1,), (Asked(a=a.matrix, answer=int(answer.address)),))

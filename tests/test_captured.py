@@ -147,6 +147,58 @@ def test_a_replay_waits_for_the_one_before_on_any_stream(gpu):
         assert done is event
 
 
+# "normwise" ------------------------------------------------------------------------------------------
+
+NORMWISE = Request("normwise", "auto", None, REQUEST.engine, 1 << 30)
+
+
+def test_normwise_products_are_queued_and_not_waited_for(gpu, monkeypatch):
+    def waited(*_):
+        raise AssertionError("an event was waited for")
+
+    pairs = [operands(gpu, seed, bits=3 * seed) for seed in range(4)]
+    for seed, (a, b) in enumerate(pairs):
+        result = cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE)
+        monkeypatch.setattr(type(gpu.cupy.cuda.Event()), "synchronize", waited)
+        if seed:
+            assert np.array_equal(result, expected(a, b))  # nothing of it is widened
+        else:
+            assert result is None
+    monkeypatch.undo()
+    assert (gpu.captures, gpu.launches) == (1, 3)
+    assert gpu.called["cuEventRecordWithFlags"] == 0
+
+
+def test_normwise_products_overwrite_what_is_not_finite_in_their_graph(gpu):
+    a, b = operands(gpu)
+    for value in (0, 0, NONFINITE, 0):
+        a[0, 0] = value
+        result = cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE)
+        if result is not None:
+            assert np.array_equal(result, np.full(result.shape, np.nan) if value else expected(a, b), True)
+    assert (gpu.captures, gpu.launches) == (1, 3)
+
+
+def test_normwise_and_certified_products_have_graphs_of_their_own(gpu):
+    a, b = warmed(gpu)
+    for _ in range(3):
+        cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE)
+        check(a, b)
+    assert gpu.captures == len(held()) == 2
+
+
+def test_while_the_caller_captures_no_graph_of_ours_is_launched(gpu):
+    a, b = operands(gpu)
+    for _ in range(2):
+        cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE)
+    launches = gpu.launches
+    with gpu.cupy.cuda.Stream() as stream:
+        gpu.cuStreamBeginCapture_v2(stream.ptr, 0)
+        assert cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE) is None
+        stream.capture = None
+    assert gpu.launches == launches
+
+
 # addresses ------------------------------------------------------------------------------------------
 
 
@@ -288,7 +340,8 @@ def test_an_unfit_variant_is_never_captured_again(steps, gpu, how):
     warmed(gpu)
     wide = operands(gpu, 1, bits=5)
     unfit(steps, how)
-    assert product(*wide) is None
+    for _ in range(2):  # the second time the bounds are captured alone
+        assert product(*wide) is None
     left, begun = len(steps.raising), gpu.called["cuStreamBeginCapture_v2"]
     for _ in range(5):
         assert product(*wide) is None
@@ -300,6 +353,23 @@ def test_an_unfit_variant_is_never_captured_again(steps, gpu, how):
 
 def held():
     return [x for x in cache._known.values() if isinstance(x, captured.CapturedProduct)]
+
+
+def test_products_after_that_of_an_unfit_variant_are_replayed_again(steps, gpu):
+    narrow = warmed(gpu)
+    steps.raising = [CaptureError()] * 9
+    unfit = operands(gpu, 1, bits=8)
+    assert product(*unfit) is None
+    steps.raising.clear()
+    check(*narrow)
+    check(*operands(gpu, 2))
+    captures, launches = gpu.captures, gpu.launches
+    for _ in range(3):
+        assert product(*unfit) is None
+    assert gpu.captures == captures
+    assert gpu.launches == launches + 3  # of the narrow one once, then of the bounds alone
+    check(*operands(gpu, 3))
+    check(*operands(gpu, 4, bits=5), 5)
 
 
 def test_graphs_beyond_the_memory_limit_are_given_up_and_never_captured_again(gpu):

@@ -1,7 +1,13 @@
 """The forms of a reduction give the same bits: for a few numbers, block by block, compiled."""
 
 import math
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import ml_dtypes
@@ -12,7 +18,7 @@ from hypothesis import strategies as st
 
 import ozaki
 from multiword.formats import FORMATS
-from ozaki.sums import small
+from ozaki.sums import reduction, small
 from tests.exact import nearest
 
 DTYPES = [np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
@@ -35,7 +41,7 @@ def drawn(seed: int, kind: str, shape, dtype, order: str) -> np.ndarray:
     else:
         x = parts(rng, kind, shape)
         if dtype.kind == "c":
-            x = x + 1j * parts(rng, kind, shape)
+            x = np.stack([x, parts(rng, kind, shape)], axis=-1).view(complex)[..., 0]
         with np.errstate(all="ignore"):
             x = x.astype(dtype)
     if order == "F":
@@ -73,7 +79,7 @@ def bits(x) -> bytes:
 
 
 def call(name, x, axis):
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
         return bits(FUNCTIONS[name](x, axis=axis))
 
@@ -96,6 +102,235 @@ def test_few_numbers(monkeypatch, seed, kind, shape, dtype, order, data):
             few = call(name, x, axis)
             patch.setattr(small, "LARGEST", -1)
             assert few == call(name, x, axis), name
+
+
+@pytest.fixture
+def without_numba(monkeypatch):
+    """Returns a function that calls another one without the compiled form."""
+    pytest.importorskip("numba")
+    monkeypatch.setattr(small, "LARGEST", -1)
+
+    def run(function, *arguments):
+        with monkeypatch.context() as patch:
+            patch.setattr(reduction, "compiled", lambda: None)
+            return function(*arguments)
+
+    return run
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(KINDS),
+    st.lists(st.one_of(st.integers(0, 9), st.just(40)), min_size=1, max_size=3),
+    st.sampled_from(DTYPES),
+    st.sampled_from(["C", "F", "strided", "reversed"]),
+    st.data(),
+)
+def test_compiled(without_numba, seed, kind, shape, dtype, order, data):
+    x = drawn(seed, kind, shape, dtype, order)
+    axes = [None, *range(len(shape))]
+    axis = data.draw(st.sampled_from(axes))
+    for name in FUNCTIONS:
+        axis = -1 if name == "dot" and axis is None else axis
+        assert call(name, x, axis) == without_numba(call, name, x, axis), name
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex64, np.int64], ids=np.dtype)
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiled_large(without_numba, kind, dtype):
+    """Beyond a block in either direction, and odd lengths."""
+    cases = [((50_001,), order, 0) for order in ("C", "strided")]
+    cases += [((33_000, 3), "C", 0), ((901, 301), "C", 0), ((301, 901), "F", 0), ((7, 11, 801), "F", None)]
+    for shape, order, axis in cases:
+        x = drawn(len(shape), kind, shape, np.dtype(dtype), order)
+        for name in ("sum", "mean") if len(shape) == 2 else ("sum", "norm", "var", "dot"):
+            where = -1 if name == "dot" else axis
+            assert call(name, x, where) == without_numba(call, name, x, where), (name, shape)
+
+
+def units(x: np.ndarray) -> list[int]:
+    """Finite numbers in units of 2**-1074."""
+    ratios = (float(v).as_integer_ratio() for v in x)
+    return [(numerator << 1074) // denominator for numerator, denominator in ratios]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([kind for kind in KINDS if kind != "special"]),
+    st.sampled_from([1, 2, 50, 2047, 2048, 2049, 6000]),
+    st.sampled_from(["fp64", "fp32"]),
+)
+def test_compiled_is_exact(without_numba, seed, kind, n, name):
+    """Against rational numbers, in vectors longer and shorter than a block, alone and as rows and columns."""
+    fmt = FORMATS[name]
+    x, y = (drawn(seed + i, kind, (n,), np.dtype(fmt.dtype), "C") for i in range(2))
+    x, y = (np.where(np.isfinite(a), a, a.dtype.type(1)) for a in (x, y))
+    xs, ys = units(x), units(y)
+    sums = [Fraction(sum(a), 1 << 1074) for a in (xs, ys)]
+    products = [Fraction(sum(a * b for a, b in zip(xs, c, strict=True)), 1 << 2148) for c in (xs, ys)]
+    assert float(ozaki.sum(x)) == nearest(sums[0], fmt)
+    assert float(ozaki.mean(x)) == nearest(sums[0] / n, fmt)
+    assert float(ozaki.dot(x, y)) == nearest(products[1], fmt)
+    for pair in (np.stack([x, y]), np.stack([x, y], axis=1).T):
+        assert ozaki.sum(pair, axis=1).tolist() == [nearest(v, fmt) for v in sums]
+        assert ozaki.dot(pair, x, axis=1).tolist() == [nearest(v, fmt) for v in products]
+
+
+@pytest.mark.parametrize("near", [0, 1, -1])
+@pytest.mark.parametrize("n", [2048, 5000])
+def test_windows_end_where_they_should(without_numba, n, near):
+    """Numbers at the edges of a window: halves of its units, and as large as it just takes, or does not."""
+    rng = np.random.default_rng(n)
+    for k in (-1074, -1000, -977, -900, 0, 900, 1009, 1016, 1023):
+        top = np.nextafter(math.ldexp(1.0, k), near * math.inf) if near else math.ldexp(1.0, k)
+        for below in (0, 44, 45, 46, 52, 53, 90, 91, 92, 98, 99, 150):
+            small_one = math.ldexp(1.0, max(k - below, -1074))
+            x = np.where(rng.random(n) < 0.5, top, small_one) * rng.choice([1.0, -1.0], n)
+            x[0] = small_one
+            for name, shape in (("sum", (n,)), ("norm", (n,)), ("sum", (n // 8, 8)), ("sum", (8, n // 8))):
+                for axis in (None,) if len(shape) == 1 else (0, 1):
+                    found = call(name, x.reshape(shape), axis)
+                    assert found == without_numba(call, name, x.reshape(shape), axis), (name, k, below)
+
+
+def test_bins_carry(without_numba):
+    """More than 2**11 significands of one sign and exponent exceed the 64 bits of a bin."""
+    wild = np.array([1e-200, 1e200] * 3000)
+    x = np.concatenate([np.full(40_000, np.nextafter(2.0, 1)), wild, np.full(30_000, -1.75), -wild])
+    x = np.random.default_rng(0).permutation(x)
+    assert ozaki.sum(x) == math.fsum(x)
+    assert call("dot", x, -1) == without_numba(call, "dot", x, -1)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(40_000,), (70, 80), (4000, 2)])
+def test_compiled_takes_any_memory(dtype, shape):
+    """Read-only, unaligned and broadcast arrays, for all of which numba has other types."""
+    x = drawn(0, "wide", shape, np.dtype(dtype), "C")
+    readonly = x.copy()
+    readonly.setflags(write=False)
+    unaligned = np.empty(x.nbytes + 1, np.uint8)[1:].view(dtype).reshape(shape)
+    unaligned[...] = x
+    for name in ("sum", "norm", "var"):
+        for axis in (None, 0, -1):
+            expected = call(name, x, axis)
+            for other in (readonly, unaligned, np.broadcast_to(x, (1, *shape))[0]):
+                assert call(name, other, axis) == expected
+
+
+def test_compiled_in_many_threads():
+    """24 threads at once, none of which finds compiled code: each gets the same bits."""
+    numba_form = pytest.importorskip("ozaki.sums.reduction_numba")
+    numba_form._compiled.cache_clear()
+    x = drawn(0, "wide", (60_000,), np.dtype(float), "C")
+    expected, start = math.fsum(x), threading.Barrier(24)
+
+    def work(_):
+        start.wait()
+        return [float(ozaki.sum(x)) for _ in range(5)]
+
+    with ThreadPoolExecutor(24) as pool:
+        assert {v for found in pool.map(work, range(24)) for v in found} == {expected}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_fork_while_another_thread_compiles():
+    pytest.importorskip("numba")
+    code = """
+import math, os, threading, time
+import numpy as np
+import ozaki
+
+x = np.random.default_rng(0).standard_normal(60_000)
+thread = threading.Thread(target=ozaki.sum, args=(x,))
+thread.start()
+time.sleep({wait})
+child = os.fork()
+if not child:
+    os._exit(int(ozaki.sum(x) != math.fsum(x)))
+thread.join()
+assert os.waitpid(child, 0)[1] == 0
+"""
+    for wait in (0, 0.6, 4):
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code.format(wait=wait)], check=True, timeout=120
+        )
+
+
+def test_interrupted_sums_leave_nothing_behind():
+    """KeyboardInterrupt at any moment of a first call, or of a later one."""
+    pytest.importorskip("numba")
+    code = """
+import math, signal
+import numpy as np
+import ozaki
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+x = np.ldexp(np.random.default_rng(0).standard_normal(300_000), np.arange(300_000) % 1500 - 700)
+expected = math.fsum(x.tolist())
+signal.signal(signal.SIGALRM, interrupt)
+for wait in [0.001, 0.1, 0.3, 0.3, 0.3, *np.linspace(1e-5, 2e-3, 100)]:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, wait)
+        while True:
+            ozaki.sum(x)
+    except KeyboardInterrupt:
+        pass
+assert ozaki.sum(x) == expected
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
+
+
+def test_without_numba(tmp_path):
+    """Where numba is missing or broken, results are the same."""
+    pytest.importorskip("numba")
+    code = """
+import hashlib
+import numpy as np
+import ozaki
+from ozaki.sums import reduction
+
+found, rng = hashlib.sha256(), np.random.default_rng(0)
+for dtype in (np.float64, np.float32, np.complex128, np.int64):
+    x = np.ldexp(rng.standard_normal((90, 80)), rng.integers(-30, 30, (90, 80))).astype(dtype)
+    for function in (ozaki.sum, ozaki.mean, ozaki.norm, ozaki.var, ozaki.nansum):
+        for axis in (None, 0, 1):
+            found.update(np.asarray(function(x, axis=axis)).tobytes())
+    found.update(np.asarray(ozaki.dot(x, x)).tobytes() + np.asarray(ozaki.vdot(x, x)).tobytes())
+print(reduction.compiled() is None, found.hexdigest())
+"""
+
+    def printed(error: str) -> list[str]:
+        path = tmp_path / error
+        path.mkdir(exist_ok=True)
+        if error:
+            (path / "numba.py").write_text(f"raise {error}")
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), *sys.path])}
+        command = [sys.executable, "-W", "ignore", "-c", code]
+        run = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+        return run.stdout.split()
+
+    installed, expected = printed("")
+    assert installed == "False"
+    for error in ("ImportError", "RuntimeError", "AttributeError"):
+        assert printed(error) == ["True", expected]
+
+
+def test_compiled_sums_take_no_memory():
+    pytest.importorskip("numba")
+    x = np.random.default_rng(5).standard_normal((2000, 1500))
+    for function in (ozaki.sum, ozaki.norm):
+        for axis in (None, 0, 1):
+            function(x, axis=axis)
+            tracemalloc.start()
+            function(x, axis=axis)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak < 8e6  # of 24e6
 
 
 @pytest.mark.parametrize("name", ["fp64", "fp32", "fp16", "bf16"])

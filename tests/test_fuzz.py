@@ -1,5 +1,8 @@
 """The fuzz commands run, report what is wrong, and repeat it; no function is left out of them."""
 
+import multiprocessing
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -81,10 +84,19 @@ def test_an_unexpected_error_is_a_mismatch():
     assert {sort for _, sort in tally.mismatches} == {"KeyError: 'nothing'"}
 
 
+def test_a_run_that_is_stopped_still_has_its_table():
+    def stopped(draw: Draw) -> None:
+        if draw.chance(0.1):
+            raise KeyboardInterrupt
+
+    tally = run({"f": stopped}, 60, 0, "tests.fuzz.exact", lambda _: None)
+    assert "all" in tally.table()
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_runs_on_both_sides(name):
     device = devices.Device(dry=True)
-    for case in (0, 5, 40, 71 * 2 + 33) if name in SWEEPS else range(6):
+    for case in (0, 5, 81, 142 * 2 + 33) if name in SWEEPS else range(6):
         _, mismatch = devices.one(name, case, 5, device)
         assert mismatch is None or mismatch.sort == "NaN bits", mismatch
 
@@ -109,11 +121,68 @@ def test_a_difference_between_devices_is_found():
         devices.compare(Call({"x": spec}, refusing), Draw(0), devices.Device(dry=True))
 
 
+def test_a_difference_is_found_among_products_that_are_compared_together():
+    spec, calls = Spec((3,), np.dtype(np.float64), "normal", "C"), []
+
+    def function(_, x):
+        calls.append(1)
+        return [x["x"] + (len(calls) == 3) * 1e-9]  # of the second call, the first side
+
+    draws = [Draw([0, 0, case], case=case) for case in range(4)]
+    found = devices.compare_together([Call({"x": spec}, function)] * 4, draws, devices.Device(dry=True))
+    assert [mismatch is None for mismatch in found] == [True, False, True, True]
+
+
+def test_results_are_fetched_together():
+    fetched = []
+
+    class OnDevice(np.ndarray):
+        def get(self):
+            fetched.append(self.size)
+            return np.asarray(self)
+
+    xp = SimpleNamespace(ascontiguousarray=np.ascontiguousarray)
+    xp.concatenate = lambda arrays: np.concatenate(arrays).view(OnDevice)
+    rng = np.random.default_rng(0)
+    for shapes in ([(2, 3), (0, 4), (5,), ()], [(0,)], []):
+        arrays = [rng.standard_normal(shape) for shape in shapes]
+        arrays += [x.astype(np.float32).T for x in arrays] + [x + 1j for x in arrays]
+        for one, other in zip(devices.fetched_together(arrays, xp), arrays, strict=True):
+            assert difference(one, other) is None
+    assert len(fetched) == 1
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_sweeps_have_every_width_and_inner_dimension(name):
+    cases = [case for part, cases in devices.sweep_units([name]) for case in cases if part == name]
+    assert sorted(cases) == list(range(SWEEPS[name][3] * 2 * 71))
+    found = set()
+    for case in cases[: 2 * 71]:
+        specs = FAMILIES[name](Draw([0, 0, case], case=case)).specs
+        found.add((specs["a"].shape[1], specs["a"].dtype.kind))
+    assert found == {(k, kind) for k in range(71) for kind in "fc"}
+
+
+def test_processes_share_the_widths(monkeypatch):
+    monkeypatch.setitem(SWEEPS, "slices, fp16 words", (*SWEEPS["slices, fp16 words"][:3], 3))
+    seen = []
+    monkeypatch.setattr(devices.Share, "run_together", lambda self, name, cases: seen.append(cases) or True)
+    devices.share_counter(multiprocessing.get_context("spawn").Value("q", 0))
+    try:
+        shares = [devices.Share(rank, 2, 0, True) for rank in range(2)]
+        assert all(share.sweep(["slices, fp16 words"], np.inf) for share in shares)
+    finally:
+        devices.share_counter(None)
+    assert sorted(cases.start for cases in seen) == [0, 142, 284]
+    assert not any(share.remarks for share in shares)
+
+
 def test_a_dry_run_in_two_processes(capsys):
-    devices.main(["--dry", "--minutes", "0.05", "--processes", "2", "--only", "fingerprint"])
-    shown = capsys.readouterr().out
-    assert "fingerprint" in shown
-    assert "died" not in shown
+    for name in ("fingerprint", "slices, fp16 words"):
+        devices.main(["--dry", "--minutes", "0.05", "--processes", "2", "--only", name])
+        shown = capsys.readouterr().out
+        assert name in shown
+        assert "died" not in shown
 
 
 def test_without_a_gpu_it_says_so(monkeypatch, capsys):

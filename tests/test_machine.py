@@ -39,6 +39,18 @@ def test_small_int8_products_go_in_batches_on_an_h200(h200):
     assert [rates.batch(n**3) for n in (256, 1024, 2048, 4096, 16384)] == [True, True, True, False, False]
 
 
+def test_products_are_reduced_where_that_was_measured_to_be_faster(h200, monkeypatch):
+    engine = object.__new__(cublas.Cublas)
+    assert not engine.reduces(16)  # asked for by name: everything is cuBLAS's
+    engine.fused = True
+    assert engine.reduces(machine.longest_reduced("cublas"))
+    made_up = {"a": {"longest_reduced": 300}, "b": {}}
+    monkeypatch.setattr(machine, "known_machines", lambda: made_up)
+    for device, expected in (("a", [True, True, False]), ("b", [False] * 3), ("c", [False] * 3)):
+        monkeypatch.setattr(machine, "device_name", lambda engine, device=device: device)
+        assert [engine.reduces(k) for k in (1, 300, 301)] == expected
+
+
 def test_predicted_times_are_near_those_that_were_measured(h200):
     rows = json.loads((RESULTS / "dgemm_h200.json").read_text())["results"]
     rows = [r for r in rows if r["data"] == "normal" and len(set(r["shape"])) == 1]

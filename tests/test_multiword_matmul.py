@@ -179,6 +179,30 @@ def test_centring_that_would_cancel_is_noticed(exponent, small):
     assert ours[0] <= native[0] < fast[0] / 5
 
 
+def where_rows_and_columns_never_meet(shape=(6, 70, 5)):
+    """Positive matrices: the first row is zero where the first column is not, and so their product is 0."""
+    (m, k, n), draw = shape, rng(24)
+    a, b = unit(draw, (m, k)) + np.float32(0.5), unit(draw, (k, n)) + np.float32(0.5)
+    apart = draw.random(k) < 0.5
+    a[0, apart], b[~apart, 0] = 0, 0
+    return a, b
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", [name for name, scheme in SCHEMES.items() if scheme.centred])
+def test_centring_of_a_given_scheme_keeps_to_its_bound(name, engine):
+    panels = engine == "host"
+    a, b = where_rows_and_columns_never_meet((300, 70, 280) if panels else (6, 70, 5))
+    core = "H200" if engine == "tensorcore" else None
+    for alpha, workspace in ((1.0, None), (-3.0, None), (1.0, 3_000_000)):
+        assert (matmul_plan(a, b, scheme=name, workspace=workspace).panels > 1) == (
+            workspace is not None and panels
+        )
+        c = matmul(a, b, scheme=name, engine=engine, alpha=alpha, workspace=workspace)
+        assert c[0, 0] == 0
+        assert errors(c / np.float32(alpha), a, b)[0] <= error_bound(70, name, generation=core) + 2.0**-24
+
+
 @pytest.mark.parametrize(("share", "choice"), [(0.2, "short-block-fp16"), (0.3, "fast-fp16")])
 def test_rows_in_which_few_elements_matter_get_short_blocks(share, choice):
     a, b = normal(rng(21), (16, 2000)), normal(rng(22), (2000, 16))
@@ -319,7 +343,7 @@ def test_wrong_arguments_are_named():
         matmul(a, b, beta=1.0)
     with pytest.raises(ValueError, match="c must broadcast"):
         matmul(a, b, beta=1.0, c=np.ones((7, 7), np.float32))
-    with pytest.raises(ValueError, match="out must be"):
+    with pytest.raises(TypeError, match="out must be"):
         matmul(a, b, out=np.empty((4, 6)))
     with pytest.raises(ValueError, match="words must be"):
         matmul(a, b, word="fp16", words=9)

@@ -66,8 +66,8 @@ def test_floats_are_enough_for_all_but_a_few(bits, wide):
     words = rng.integers(1, 1 << 51, (500, 8)).tolist()
     integers = [sum(x << 51 * i for i, x in enumerate(word)) >> 8 * 51 - wide for word in words]
     residue = residues_of(integers, system)[0]
-    zero = np.zeros((1, 1), np.int64), np.zeros(500, np.int64)
-    assert len(_round_floats(residue, system, zero, FORMATS["fp64"])[1]) == 0
+    zero = np.zeros(1, np.int32), np.zeros((1, 500), np.int32)
+    assert len(_round_floats(residue, slice(0, 1), system, zero, FORMATS["fp64"])[1]) == 0
 
 
 @pytest.mark.parametrize("p", [67108863, 67108861, 5931641, 255, 251])

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from multiword.formats import FORMATS
 from ozaki.sums import api as oz
-from ozaki.sums import small
+from ozaki.sums import reduction, small
 from ozaki.sums.fixed_point import FixedPoint, Rounding
 from tests.exact import nearest
 
@@ -26,8 +26,9 @@ shapes = hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)
 
 @pytest.fixture(autouse=True)
 def blocks(monkeypatch):
-    """Few numbers, too, are summed block by block; `test_forms` compares this with the other forms."""
+    """Everything is summed block by block in NumPy; `test_forms` compares this with the other forms."""
     monkeypatch.setattr(small, "LARGEST", -1)
+    monkeypatch.setattr(reduction, "compiled", lambda: None)
 
 
 def fractions(x) -> list[Fraction]:

@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.formats import FORMATS
 from ozaki import api
+from ozaki.certificate.counting import Bounds, compute_bounds
+from ozaki.certificate.decision import certify_by_counting, certify_stack
 from ozaki.execution import groups, stacks
 from ozaki.pipeline import execute
+from ozaki.scaling.scales import norm_limit, norm_scales
+from ozaki.scaling.statistics import row_statistics
 from tests.cases import matrices
 from tests.test_dgemm import same
 
@@ -34,7 +39,17 @@ def together(monkeypatch):
         return out
 
     monkeypatch.setattr(api, "stacked_products", noted)
-    monkeypatch.setattr(stacks, "FEW", 2)
+    for module in (stacks, groups):
+        monkeypatch.setattr(module, "FEW", 2)
+    return found
+
+
+@pytest.fixture
+def one_by_one(monkeypatch):
+    """Which shapes were multiplied one by one on a GPU."""
+    found = []
+    computed = stacks.computed
+    monkeypatch.setattr(stacks, "computed", lambda *given: found.append(given[0].rows) or computed(*given))
     return found
 
 
@@ -74,19 +89,21 @@ def test_other_accuracies(xp, together, dtype, accuracy):
 
 
 @pytest.mark.parametrize("odd", ["wide6", "wide20", "sparse", "cancelling"])
-def test_one_product_that_may_ask_for_more(xp, together, odd):
+def test_one_product_that_may_ask_for_more(xp, together, one_by_one, odd):
     a, b = stack(["uniform", odd, "uniform"], (7, 68, 61), "float64")
     check(xp, a, b, ozaki.accurate_dgemm)
-    assert together == [xp is np or odd == "cancelling"]
+    assert together == [True]
+    assert one_by_one == ([] if xp is np or odd == "cancelling" else [7])
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("accuracy", ["fp64", "exact"])
-def test_infinities_and_nans_stay_in_their_product(xp, together, accuracy):
+def test_infinities_and_nans_stay_in_their_product(xp, together, one_by_one, accuracy):
     a, b = stack(["uniform"] * 4, (7, 68, 61), "float64")
     a[1, 2, 3], b[2, 5, 6] = np.inf, np.nan
     check(xp, a, b, ozaki.accurate_dgemm, accuracy=accuracy)
-    assert together == [xp is np]
+    assert together == [True]
+    assert one_by_one == []
 
 
 MIXED = [
@@ -119,10 +136,10 @@ def mixed_stack(shape, dtype):
 @pytest.mark.parametrize("accuracy", ["fp64", "fp32", "exact", 40])
 @pytest.mark.parametrize("shape", [(5, 6, 3), (7, 68, 61), (1, 40, 1)], ids=str)
 @pytest.mark.parametrize("dtype", FACES)
-def test_stacks_of_many_widths(together, dtype, shape, accuracy):
+def test_stacks_of_many_widths(xp, together, dtype, shape, accuracy):
     with np.errstate(over="ignore"):
         a, b = mixed_stack((max(2, shape[0]), *shape[1:]), dtype)
-    check(np, a, b, FACES[dtype], accuracy=accuracy)
+    check(xp, a, b, FACES[dtype], accuracy=accuracy)
     assert together == [True]
 
 
@@ -142,6 +159,28 @@ def test_stacks_with_a_long_inner_dimension(together):
     check(np, a, b, ozaki.accurate_dgemm)
     check(np, a, b, ozaki.accurate_dgemm, workspace=300_000)
     assert together == [True] * 2
+
+
+@pytest.mark.gpu
+def test_stacks_whose_inner_dimension_is_cut_on_a_gpu(together):
+    cupy = pytest.importorskip("cupy")
+    a, b = stack(["uniform", "wide6", "uniform"], (3, 140_000, 4), "float64")
+    check(cupy, a, b, ozaki.accurate_dgemm)
+    assert together == [True]
+
+
+def test_what_the_counting_bound_surely_certifies_it_certifies():
+    rng = np.random.default_rng(5)
+    for length in (3, 12, 24, 100, 1000):
+        for target in (FORMATS["fp64"], FORMATS["fp32"]):
+            a, b = rng.standard_normal((2, 300 * 2, length)) * np.exp(
+                rng.random((600, 1)) * rng.standard_normal(length)
+            )
+            statistics = row_statistics([a]), row_statistics([b])
+            scales = tuple(norm_scales(x, norm_limit(target, length)) for x in statistics)
+            found = compute_bounds(statistics, scales, target, 300).wait_for_stack()
+            expected = [certify_by_counting(Bounds.of(x, length), target).bits for x in found.tolist()]
+            assert certify_stack(found, length, target, None).tolist() == expected
 
 
 def test_parts_of_a_stack_within_the_workspace(xp, together):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multiword.batched.halfcomplex import HALF_WORDS, HalfComplex
-from multiword.runtime.arrays import Array, as_array, check_same_device
+from multiword.runtime.arrays import Array, as_array, check_out, check_same_device
 
 TRANSPOSITIONS = {False: (False, False), True: (True, False), "N": (False, False), "T": (True, False)}
 TRANSPOSITIONS["C"] = (True, True)
@@ -118,8 +118,8 @@ def check_problem(
         if c is None:
             raise ValueError("c must be given when beta is not 0")
         addend = _addend(c, shape, word, left.complex)
-    target = None if out is None else _target(out, shape, word, left.complex)
-    xp = check_same_device(a=left.first, b=right.first, c=addend, out=target)
+    target = None if out is None else _target(out, left.first, shape, left.complex)
+    xp = check_same_device(a=left.first, b=right.first, c=addend)
     return Problem(xp, left, right, addend, target, batch, scalars[0], scalars[1], accumulate)
 
 
@@ -200,16 +200,11 @@ def _addend(c: Any, shape: tuple[int, ...], word: np.dtype, is_complex: bool) ->
         raise ValueError(f"c must have shape {shape} or broadcast to it, got {stack.shape}") from None
 
 
-def _target(out: Any, shape: tuple[int, ...], word: np.dtype, is_complex: bool) -> Array:
+def _target(out: Any, like: Array, shape: tuple[int, ...], is_complex: bool) -> Array:
     if isinstance(out, HalfComplex) != is_complex:
         raise TypeError(
             f"out must be {'a HalfComplex' if is_complex else 'an array'}, got {type(out).__name__}"
         )
-    target = out.pairs if is_complex else out
-    stored = (*shape, 2) if is_complex else shape
-    if getattr(target, "shape", None) != stored or target.dtype != word:
-        found = f"{target.dtype} of shape {out.shape}" if hasattr(target, "dtype") else repr(target)
-        raise ValueError(f"out must be {word} of shape {shape}, got {found}")
-    if isinstance(target, np.ndarray) and not target.flags.writeable:
-        raise ValueError("out must be writeable")
+    target, stored, name = (out.pairs, (*shape, 2), "out.pairs") if is_complex else (out, shape, "out")
+    check_out(target, like, stored, like.dtype, name=name)
     return target

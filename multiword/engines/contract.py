@@ -115,6 +115,45 @@ class Engine(Protocol):
         ...
 
 
+class ResidueEngine(Engine, Protocol):
+    """An engine that reduces products of residues before it writes them: "residues of products"."""
+
+    def reduces(self, k: int) -> bool:
+        """Whether that is faster than `multiply`, and reducing afterwards, for this inner dimension."""
+        ...
+
+    def multiply_residues(
+        self, a: Array, bt: Array, moduli: tuple[int, ...], *, out: Array | None = None, add: bool = False
+    ) -> Array:
+        """Compute A·Bᵀ modulo the moduli, exactly, of each matrix of several stacks.
+
+        Parameters
+        ----------
+        a : (images, stack, m, k) int8 array, rows aligned to 16 bytes, k a multiple of 16.
+        bt : (images, stack, n, k) likewise.
+        moduli : image i is modulo moduli[i % len(moduli)]: odd numbers from 3 to 255, or 256.
+        out : (images, stack, m, n) int8 array, last axis contiguous, to write to; a new one if None.
+        add : whether the product is added to the residues in `out`, modulo the moduli.
+
+        Returns
+        -------
+        `out`: residues of least magnitude; of 128 and -128, which are one modulo 256, the latter.
+
+        Raises
+        ------
+        ValueError : shapes, strides or moduli that do not fit, `add` without `out`. TypeError : arrays of
+            another kind or dtype.
+        """
+        ...
+
+
+def reduces_residues(engine: Engine, k: int) -> bool:
+    """Whether an engine is to reduce products of residues with this inner dimension: one that can, and
+    is faster so."""
+    reduces = getattr(engine, "reduces", None)
+    return reduces is not None and reduces(k)
+
+
 class CheckedEngine:
     """An `Engine` but for what computes: its `multiply`, which checks a call and has it computed."""
 

@@ -6,13 +6,16 @@ import ctypes
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 import multiword.engines.libcublas as lib
 from multiword.engines.contract import CheckedEngine, Product
-from multiword.engines.machine import multiprocessors, rates
+from multiword.engines.fused import check_residues, multiply_residues
+from multiword.engines.machine import longest_reduced, multiprocessors, rates
 from multiword.runtime.arrays import Array, import_cupy
 
 WORKSPACE_BYTES = 32 << 20
@@ -46,16 +49,24 @@ device, which no stream of it that is being captured survives."""
 
 
 class Handle:
-    """A cuBLAS handle bound to one stream of one device, with a workspace of its own."""
+    """A cuBLAS handle of one device, bound to one stream at a time, with a workspace of its own."""
 
-    def __init__(self, stream: int) -> None:
+    def __init__(self) -> None:
         self.pointer = ctypes.c_void_p()
         with capture_lock:
             lib.routine("cublasCreate_v2")(ctypes.byref(self.pointer))
         weakref.finalize(self, _destroy, self.pointer).atexit = False
+        self._workspace: Any = None
+
+    def bind(self, stream: int) -> None:
+        """Work on a stream, in memory allocated now."""
         self._workspace = import_cupy().cuda.alloc(WORKSPACE_BYTES)
         lib.routine("cublasSetStream_v2")(self.pointer, stream)
         lib.routine("cublasSetWorkspace_v2")(self.pointer, self._workspace.ptr, WORKSPACE_BYTES)
+
+    def unbind(self) -> None:
+        """Give the memory back, before the handle is bound again."""
+        self._workspace = None
 
 
 def _destroy(pointer: ctypes.c_void_p) -> None:
@@ -71,22 +82,65 @@ def current_handle() -> Handle:
 
     Two streams never share a workspace, nor two threads a handle.
     """
-    cupy = import_cupy()
-    key = (cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr)
-    handles: OrderedDict[tuple[int, int], Handle] = _local.__dict__.setdefault("handles", OrderedDict())
+    handles, key = _handles(), _here()
     if key not in handles:
         while len(handles) >= STREAMS_KEPT:
             handles.popitem(last=False)
-        handles[key] = Handle(key[1])
+        handles[key] = Handle()
+        handles[key].bind(key[1])
     handles.move_to_end(key)
     return handles[key]
 
 
 def known_handle() -> Handle | None:
     """This thread's handle for CuPy's current device and stream, if there is one."""
+    return _handles().get(_here())
+
+
+def _handles() -> OrderedDict[tuple[int, int], Handle]:
+    """This thread's, by device and stream."""
+    handles: OrderedDict[tuple[int, int], Handle] = _local.__dict__.setdefault("handles", OrderedDict())
+    return handles
+
+
+def _here() -> tuple[int, int]:
+    """CuPy's current device and stream."""
     cuda = import_cupy().cuda
-    handles = _local.__dict__.get("handles", {})
-    return handles.get((cuda.runtime.getDevice(), cuda.get_current_stream().ptr))
+    return cuda.runtime.getDevice(), cuda.get_current_stream().ptr
+
+
+def prepare_spare_handle() -> None:
+    """Have a handle of this thread and device for `spare_handle`: none can be made during a capture."""
+    spares: dict[int, Handle] = _local.__dict__.setdefault("spares", {})
+    device = import_cupy().cuda.runtime.getDevice()
+    if device not in spares:
+        spares[device] = Handle()
+
+
+@contextmanager
+def spare_handle() -> Iterator[None]:
+    """Within the context, products on the current stream, which is being captured, use a handle of its own.
+
+    Its workspace is allocated within the context and so belongs to the graph, as that of the stream's usual
+    handle does not: that may be given back earlier.
+    """
+    handles, (device, stream) = _handles(), _here()
+    spare = _local.__dict__.get("spares", {}).get(device)
+    if spare is None:
+        raise RuntimeError(
+            "call the product once in this thread before you capture it: during a capture no kernel can be "
+            "compiled and no handle of cuBLAS made"
+        )
+    usual = handles.pop((device, stream), None)
+    spare.bind(stream)
+    handles[device, stream] = spare
+    try:
+        yield
+    finally:
+        del handles[device, stream]
+        spare.unbind()
+        if usual is not None:
+            handles[device, stream] = usual
 
 
 class Cublas(CheckedEngine):
@@ -99,16 +153,32 @@ class Cublas(CheckedEngine):
     ----------
     batch : whether batches go to `cublasGemmStridedBatchedEx` or to `cublasGemmEx`, one product
         after another; by default whichever was measured to be faster.
+    fused : whether products of residues may be reduced in a kernel of our own where that was measured
+        to be faster. `engine="auto"` does, `engine="cublas"` leaves everything to cuBLAS.
     """
 
     name = "cublas"
     padding = 16
     products = frozenset(_TYPES)
+    fused = False
 
-    def __init__(self, batch: bool | None = None) -> None:
+    def __init__(self, batch: bool | None = None, fused: bool = False) -> None:
         import_cupy()
         lib.library()
         self.batch = batch
+        self.fused = fused
+
+    def reduces(self, k: int) -> bool:
+        """As `ResidueEngine.reduces`."""
+        return self.fused and k <= longest_reduced(self.name)
+
+    def multiply_residues(
+        self, a: Array, bt: Array, moduli: tuple[int, ...], *, out: Array | None = None, add: bool = False
+    ) -> Array:
+        """As `ResidueEngine.multiply_residues`."""
+        out = check_residues(a, bt, moduli, out, add)
+        multiply_residues(a, bt, moduli, out, add)
+        return out
 
     def _compute(self, kind: Product, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
         (m, k), n = a.shape[-2:], bt.shape[-2]

@@ -16,8 +16,8 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
 
     Parameters
     ----------
-    engine : "host", "cublas", "tensorcore", or "auto": "cublas" for CuPy arrays and "host" for
-        NumPy's. An `Engine` passes through.
+    engine : "host", "cublas", "tensorcore", or "auto": "cublas" for CuPy arrays, with products of residues
+        by a kernel of our own where that is faster, and "host" for NumPy's. An `Engine` passes through.
     like : an array that the engine must reach, or None.
 
     Returns
@@ -40,7 +40,7 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
             raise TypeError(f"engine must be one of {', '.join(NAMES)} or an Engine, got {engine!r}")
         chosen = engine
     elif engine == "auto":
-        chosen = _named("cublas" if is_cupy(like) else "host")
+        chosen = _named("auto" if is_cupy(like) else "host")
     elif engine in NAMES:
         chosen = _named(engine)
     else:
@@ -58,10 +58,10 @@ def _named(name: str) -> Engine:
         from multiword.engines.host import Host
 
         return Host()
-    if name == "cublas":
+    if name in ("auto", "cublas"):
         from multiword.engines.cublas import Cublas
 
-        return Cublas()
+        return Cublas(fused=name == "auto")
     from multiword.engines.tensorcore import TensorCore
 
     return cast(Engine, TensorCore("H200"))

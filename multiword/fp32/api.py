@@ -12,7 +12,7 @@ from multiword.engines import Engine, get_engine
 from multiword.fp32.execute import Gemm, execute, reason_for_rejection
 from multiword.fp32.plan import Plan, candidates, make_plan
 from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
-from multiword.runtime.arrays import Array, as_array, check_same_device, device_of, namespace
+from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, device_of, namespace
 from multiword.runtime.memory import default_workspace
 
 
@@ -67,8 +67,8 @@ def matmul(
     Raises
     ------
     TypeError : float64 or complex operands (`ozaki.accurate_dgemm` multiplies those), mixed NumPy
-        and CuPy.
-    ValueError : shapes or options that do not fit.
+        and CuPy; out of another dtype, or masked.
+    ValueError : shapes or options that do not fit; out read-only.
 
     References
     ----------
@@ -82,12 +82,11 @@ def matmul(
     alpha, beta = _scalar(alpha, "alpha"), _scalar(beta, "beta")
     left, right, shape = _operands(a, b, trans_a, trans_b)
     addend = None if beta == 0 else _addend(c, shape)
-    if out is not None and (getattr(out, "shape", None) != shape or out.dtype != np.float32):
-        got = f"{getattr(out, 'dtype', type(out).__name__)} of {getattr(out, 'shape', '')}"
-        raise ValueError(f"out must be float32 of shape {shape}, got {got}")
+    if out is not None:
+        check_out(out, left, shape, np.float32)
     chosen = _chosen(accuracy, scheme, block, word=word, words=words, accumulate=accumulate)
     core, limit = get_engine(engine, left), _limit(workspace, left)
-    xp = check_same_device(a=left, b=right, c=addend, out=out)
+    xp = check_same_device(a=left, b=right, c=addend)
 
     def product(index: tuple[int, ...]) -> Array:
         part = None if addend is None else addend[index]

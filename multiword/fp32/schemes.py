@@ -26,7 +26,7 @@ class Scheme:
     scaled_words : store word i times 2^(precision·(i - 1)), so that none underflows.
     scaled_lines : scale each row of A and column of B by a power of two into the words' range.
     centred : subtract each line's mean where both operands' means stand out, and put the
-        rank-two part back in fp64.
+        rank-two part back in fp64; not for products in which that would cancel.
     compensated : weight the terms of A_1·B_1 so that what truncation in the tensor core takes
         from a sum of no definite sign is, on average, given back beforehand.
     block : b, the inner length of one tensor-core product (FABsum); None for all of k.

@@ -118,6 +118,38 @@ def check_same_device(**arrays: Array | None) -> ModuleType:
     raise ValueError(f"arrays must be on one device, but they are on {devices}")
 
 
+def check_out(
+    out: Any, like: Array, shape: tuple[int, ...], dtype: Any, casting: Any = "equiv", name: str = "out"
+) -> None:
+    """Check an array that a result is to be written to: the policy for `out` of every public function.
+
+    It is a NumPy or CuPy array like the operands, on their device, not masked, of the result's shape,
+    writeable; and the result's dtype converts to its own as `casting` has it: "equiv", in any byte order.
+
+    Raises TypeError for another kind of array or dtype, ValueError for another device or shape, and for what
+    cannot be written to element by element.
+
+    >>> check_out(np.empty(3), np.ones(2), (2,), float)
+    Traceback (most recent call last):
+    ...
+    ValueError: out must be float64 of shape (2,), got float64 of shape (3,)
+    """
+    if not (is_cupy(out) or isinstance(out, np.ndarray)):
+        raise TypeError(f"{name} must be a NumPy or CuPy array, got {type(out).__name__}")
+    if isinstance(out, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be a masked array: its mask would not be written")
+    check_same_device(**{"the operands": like, name: out})
+    dtype = np.dtype(dtype)
+    if not np.can_cast(dtype, out.dtype, casting):
+        expected = dtype if casting == "equiv" else f"a dtype that holds {dtype}"
+        raise TypeError(f"{name} must be {expected} of shape {shape}, got {out.dtype} of shape {out.shape}")
+    if out.shape != shape:
+        raise ValueError(f"{name} must be {dtype} of shape {shape}, got {out.dtype} of shape {out.shape}")
+    repeated = out.size > 1 and any(step == 0 and n > 1 for step, n in zip(out.strides, shape, strict=True))
+    if repeated or not (is_cupy(out) or out.flags.writeable):
+        raise ValueError(f"{name} must be writeable, got a {'broadcast' if repeated else 'read-only'} array")
+
+
 def device_of(x: Array) -> AbstractContextManager[Any]:
     """A context in which the device of a CuPy array is the current one; nothing for anything else."""
     return x.device if is_cupy(x) else nullcontext()

@@ -79,6 +79,11 @@ def side_by_side(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]
     return (first(), second()) if recorder is None else recorder.fork(first, second)
 
 
+def capturing() -> bool:
+    """Whether CuPy's current stream is being captured, by whomever."""
+    return bool(import_cupy().cuda.get_current_stream().is_capturing())
+
+
 def record(event: Any) -> None:
     """Record a CuPy event on the current stream; where this thread is capturing, at every replay."""
     recorder: Recorder | None = getattr(_local, "recorder", None)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,12 +44,15 @@ class Kernel:
     instances : sets of constants (preprocessor macros) that cover every branch of the source: the
         ahead-of-time compile test runs through them.
     structs : the structs among its parameters.
+    architecture : the only one that it is for, where instructions are not those of the device's number
+        alone ("sm_90a"); None for any.
     """
 
     name: str
     file: Path
     instances: tuple[dict[str, int | str], ...] = field(default=({},))
     structs: tuple[type[Struct], ...] = ()
+    architecture: str | None = None
 
     def __post_init__(self) -> None:
         if self.name in KERNELS:
@@ -60,10 +64,10 @@ class Kernel:
         """The text to compile: the file with its headers, and the checks of the structs' layouts."""
         return expanded(self.file) + "".join(struct.check() for struct in self.structs)
 
-    def compiled(self, **constants: int | str) -> Any:
-        """Return the CuPy function for these constants on the current device."""
+    def compiled(self, *, shared: int = 0, **constants: int | str) -> Any:
+        """Return the CuPy function for these constants on the current device, allowed that shared memory."""
         device = import_cupy().cuda.runtime.getDevice()
-        return _compile(self.name, tuple(sorted(constants.items())), device)
+        return _compile(self.name, tuple(sorted(constants.items())), shared, device)
 
     def __call__(
         self,
@@ -77,7 +81,7 @@ class Kernel:
         """Launch on CuPy's current stream."""
         if all(grid):
             values = tuple(x.value if isinstance(x, Struct) else x for x in arguments)
-            self.compiled(**constants)(grid, block, values, shared_mem=shared)
+            self.compiled(shared=shared, **constants)(grid, block, values, shared_mem=shared)
             if note := getattr(_local, "note", None):
                 note(arguments)
 
@@ -169,8 +173,32 @@ def _lines(file: Path, seen: set[Path]) -> Iterator[str]:
             yield f'#line {number + 1} "{name}"'
 
 
+USUAL_SHARED = 48 << 10
+"""Bytes of shared memory that a block gets without being allowed to."""
+
+
 @cache
-def _compile(name: str, constants: tuple[tuple[str, int | str], ...], device: int) -> Any:
+def _compile(name: str, constants: tuple[tuple[str, int | str], ...], shared: int, device: int) -> Any:
     del device  # part of the key: a function belongs to the device it was loaded on
-    options = OPTIONS + definitions(dict(constants))
-    return import_cupy().RawKernel(KERNELS[name].source, name, options=options)
+    kernel, options = KERNELS[name], OPTIONS + definitions(dict(constants))
+    if kernel.architecture is None:
+        function = import_cupy().RawKernel(kernel.source, name, options=options)
+    else:
+        function = _compile_for(kernel, kernel.architecture, options)
+    if shared > USUAL_SHARED:
+        function.max_dynamic_shared_size_bytes = shared
+    return function
+
+
+def _compile_for(kernel: Kernel, architecture: str, options: tuple[str, ...]) -> Any:
+    """The function, compiled for an architecture that CuPy itself does not ask for."""
+    cupy = import_cupy()
+    program = cupy.cuda.nvrtc.createProgram(kernel.source, kernel.file.name, (), ())
+    cupy.cuda.nvrtc.compileProgram(program, (*options, f"--gpu-architecture={architecture}"))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cupy.cuda.nvrtc.getCUBIN(program))
+        cupy.cuda.nvrtc.destroyProgram(program)
+        function = cupy.RawModule(path=str(path)).get_function(kernel.name)
+        function.compile()  # loads it
+    return function

@@ -50,6 +50,12 @@ _SIGNATURES: dict[str, list] = {
     "cuGraphLaunch": [c_void_p, c_void_p],
     "cuGraphDestroy": [c_void_p],
     "cuGraphExecDestroy": [c_void_p],
+    # (map, type, dimensions, address, extents, strides, box, steps, and how copies are made)
+    "cuTensorMapEncodeTiled": [
+        *(c_void_p, c_int, c_uint, c_void_p),
+        *(POINTER(c_ulonglong), POINTER(c_ulonglong), POINTER(c_uint), POINTER(c_uint)),
+        *(c_int, c_int, c_int, c_int),
+    ],
 }
 
 

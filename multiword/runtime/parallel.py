@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -18,28 +19,41 @@ BLOCK_ELEMENTS = 1 << 17
 """Elements of float64 to a block. Temporaries of a million bytes stay in the caches, and an operation
 on one outlasts the switch between Python's threads, which shorter ones would wait for in turn."""
 
+COMPILED_ELEMENTS = 1 << 14
+"""The same for compiled code, which does not give up the interpreter's lock between operations."""
+
 SCRATCH_BYTES = 1 << 24
 """The largest scratch array that a thread keeps: rows much longer than a block need larger ones."""
+
+REUSED_BYTES = 1 << 17
+"""Smaller arrays are had from NumPy, which is as fast for these."""
 
 KEPT_BYTES = 1 << 28
 """Larger arrays leave their memory to the next ones of their size, up to this much in all."""
 
 
-def over_rows(work: Callable[[slice], None], rows: int, row_elements: int) -> None:
+def over_rows(
+    work: Callable[[slice], None], rows: int, row_elements: int, block_elements: int = BLOCK_ELEMENTS
+) -> None:
     """Call work(block) for consecutive blocks of rows, on all cores.
 
     The blocks write to disjoint rows, so neither their order nor their number can show in the
     result. NumPy releases the interpreter's lock inside each operation.
     """
-    step = max(1, BLOCK_ELEMENTS // max(1, row_elements))
+    step = max(1, block_elements // max(1, row_elements))
+    if rows <= step:
+        if rows:
+            work(slice(0, rows))
+        return
     blocks = [slice(i, min(i + step, rows)) for i in range(0, rows, step)]
     threads = thread_count()
-    if threads == 1 or len(blocks) < 4:
+    if threads == 1 or len(blocks) < 4 or _held.__dict__.get("shared"):
         for block in blocks:
             work(block)
         return
 
     def share(first: int) -> None:
+        _held.shared = True  # work that shares out its own would wait for a thread of the pool
         with np.errstate(all="ignore"):
             for block in blocks[first::threads]:
                 work(block)
@@ -61,6 +75,20 @@ def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:
     return out
 
 
+def as_rows(parts: list[np.ndarray], block: slice) -> np.ndarray:
+    """Some rows of all parts side by side, as compiled code takes them: contiguous and aligned, of float64.
+
+    A view where that is possible, or else a copy in scratch memory.
+    """
+    rows = parts[0][block]
+    if len(parts) == 1 and rows.dtype == np.float64 and rows.flags.c_contiguous and rows.flags.aligned:
+        return rows
+    out = scratch("rows", (len(parts), *rows.shape)).reshape(len(rows), -1)
+    for x, part in zip(parts, np.split(out, len(parts), axis=1), strict=True):
+        contiguous_rows(x, block, part)
+    return out
+
+
 def scale_rows(x: np.ndarray, exponents: np.ndarray) -> None:
     """Multiply every row by a power of two, exactly where the results are no subnormal numbers."""
     if np.abs(exponents).max() < 1000:
@@ -71,19 +99,20 @@ def scale_rows(x: np.ndarray, exponents: np.ndarray) -> None:
         x *= np.ldexp(1.0, exponents - half)[:, None]
 
 
-def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
+def scratch(name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
     """Return an array of this thread's own, under that name the same memory every time.
 
     Memory that has just been allocated costs ten times what an operation on it does: each of its
     pages must be had from the system. More than `SCRATCH_BYTES` is not kept.
     """
-    size = math.prod(shape) * np.dtype(dtype).itemsize
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
     if size > SCRATCH_BYTES:
         return np.empty(shape, dtype)
     held = _held.__dict__.get(name)
     if held is None or held.nbytes < size:
         held = _held.__dict__[name] = np.empty(size, np.uint8)
-    return held[:size].view(dtype).reshape(shape)
+    return np.ndarray(shape, dtype, held)
 
 
 _held = threading.local()
@@ -96,6 +125,8 @@ def empty_beside(x: Array, shape: tuple[int, ...], dtype: np.dtype) -> Array:
 
 def _reused(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     size = math.prod(shape) * dtype.itemsize
+    if size < REUSED_BYTES:
+        return np.empty(shape, dtype)
     try:
         memory = _left[size].pop()
     except (KeyError, IndexError):

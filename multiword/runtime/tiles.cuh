@@ -1,4 +1,5 @@
 #include "multiword/runtime/exact.cuh"
+#include "multiword/runtime/parts.cuh"
 
 typedef unsigned long long u64;
 typedef long long i64;
@@ -18,14 +19,6 @@ struct Scale {
     double first, second;
     __device__ Scale(int s) : first(power_of_two(s >> 1)), second(power_of_two(s - (s >> 1))) {}
     __device__ double operator()(double x) const { return x * first * second; }
-};
-
-/* The real parts of an operand where they lie: `StridedParts`. */
-struct StridedParts {
-    const REAL *part0, *part1;
-    i64 row_stride, column_stride;
-    int rows, columns;
-    __device__ const REAL *part(int i) const { return i ? part1 : part0; }
 };
 
 /* A tile, and this thread's numbers in it: one row, every STRIDE-th column. */
@@ -85,4 +78,13 @@ struct alignas(16) Staged {
     __device__ double2 pair(int part, int row, int column) const {
         return *(const double2 *)&number[part][row][place_of(column)];
     }
+};
+
+/* This thread's run of RUN neighbours along k in a staged tile: its row in the tile and in the operand,
+   where it begins in them. */
+struct StagedRun {
+    int local, place, row, column;
+    __device__ StagedRun(const Tile &at)
+        : local(threadIdx.x * RUN / DEPTH), place(threadIdx.x * RUN % DEPTH), row(at.first_row + local),
+          column(at.first_column + place) {}
 };

@@ -50,16 +50,19 @@ __device__ void write_bounds(const u64 *found, i64 length, double *bounds) {
 
 /* `_operand_host` and `_octave_sums`: every lane has a row, every warp some of the octaves; the blocks of A's
    rows go first. What is found of an operand: nonfinite, the bits of its total and log2_square,
-   length - at_least[OCTAVES]. The last of all blocks writes the bounds. */
+   length - at_least[OCTAVES]. The last of all blocks writes the bounds. The grid's second dimension counts
+   the products of a stack, whose rows lie one below the other. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 length, int root, int top, u64 *found,
                double *bounds) {
-    const int blocks_a = (a.rows + 31) / 32, second = blockIdx.x >= blocks_a;
+    const int blocks_a = (a.rows / gridDim.y + 31) / 32, second = blockIdx.x >= blocks_a;
     const Rows x = second ? b : a;
     const ScaledRows scaled = second ? scaled_b : scaled_a;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int row = (blockIdx.x - second * blocks_a) * 32 + lane;
-    const bool exists = row < x.rows;
+    const int rows = x.rows / gridDim.y, index = (blockIdx.x - second * blocks_a) * 32 + lane;
+    const int row = blockIdx.y * rows + index;
+    const bool exists = index < rows;
+    found += blockIdx.y * (2 * (3 + OCTAVES) + 1);
     u64 *const out = found + second * (3 + OCTAVES);
     __shared__ bool last;
     __shared__ unsigned at_least[OCTAVES][32];
@@ -75,8 +78,8 @@ counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 len
     }
     for (int d = warp; d < OCTAVES; d += WARPS) {
         const int octave = exponent - 1 - (top - d);
-        const int index = min(octave < FINE ? octave : FINE - 1 + (octave - (FINE - 1)) / STEP, COUNTS - 1);
-        const unsigned reached = summed && octave >= 0 ? x.counts[(i64)index * x.rows + row] : 0;
+        const int level = min(octave < FINE ? octave : FINE - 1 + (octave - (FINE - 1)) / STEP, COUNTS - 1);
+        const unsigned reached = summed && octave >= 0 ? x.counts[(i64)level * x.rows + row] : 0;
         at_least[d][lane] = reached;
         const unsigned most = __reduce_max_sync(~0u, summed ? (unsigned)length - reached : 0);
         if (lane == 0) atomicMax(&out[3 + d], (u64)most);
@@ -97,5 +100,5 @@ counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 len
     __syncthreads();
     if (!last) return;
     __threadfence();
-    write_bounds(found, length, bounds);
+    write_bounds(found, length, bounds + blockIdx.y * (5 + SUMS));
 }

@@ -110,61 +110,59 @@ class PendingBounds:
 
     Attributes
     ----------
-    rows : what stays on the device.
-    wait : the bounds, once they are there; from a graph, those of the last replay.
+    rows : what stays on the device: of a stack, those of all products, one below the other.
+    numbers : those of `Bounds.of`, product by product, once they are there; from a graph, those of the last
+        replay.
+    length : numbers in a row.
     """
 
     rows: tuple[RowBounds, RowBounds]
-    wait: Callable[[], Bounds]
+    numbers: Callable[[], np.ndarray]
+    length: int
+
+    def wait(self) -> Bounds:
+        """The bounds of a single product."""
+        return Bounds.of(self.numbers().tolist(), self.length)
+
+    def wait_for_stack(self) -> np.ndarray:
+        """Those of a stack of products, each a row of numbers."""
+        return self.numbers().reshape(-1, 5 + _SUMS)
 
 
 def compute_bounds(
-    statistics: tuple[RowStatistics, RowStatistics], scales: tuple[Array, Array], limits: Format
+    statistics: tuple[RowStatistics, RowStatistics],
+    scales: tuple[Array, Array],
+    limits: Format,
+    stack: int = 1,
 ) -> PendingBounds:
-    """Return the bounds of scaled operands, counted below the norm limit of the format `limits`."""
-    limit = norm_limit(limits, statistics[0].length)
+    """Return the bounds of scaled operands, counted below the norm limit of the format `limits`.
+
+    Of a stack, every product has its own.
+    """
     compute = _bounds_device if is_cupy(scales[0]) else _bounds_host
-    return compute(statistics, scales, limit)
+    return compute(statistics, scales, norm_limit(limits, statistics[0].length), stack)
 
 
 def _bounds_host(
-    statistics: tuple[RowStatistics, RowStatistics], scales: tuple[np.ndarray, np.ndarray], limit: NormLimit
-) -> PendingBounds:
-    (bounds,), rows = _bounds_of_stack(statistics, scales, limit, 1)
-    return PendingBounds(rows, lambda: bounds)
-
-
-def bounds_of_stack(
-    statistics: tuple[RowStatistics, RowStatistics],
-    scales: tuple[np.ndarray, np.ndarray],
-    limits: Format,
-    stack: int,
-) -> tuple[list[Bounds], tuple[RowBounds, RowBounds]]:
-    """On the host, the bounds of every product of a stack, and those of all rows, one below the other."""
-    return _bounds_of_stack(statistics, scales, norm_limit(limits, statistics[0].length), stack)
-
-
-def _bounds_of_stack(
     statistics: tuple[RowStatistics, RowStatistics],
     scales: tuple[np.ndarray, np.ndarray],
     limit: NormLimit,
     stack: int,
-) -> tuple[list[Bounds], tuple[RowBounds, RowBounds]]:
-    length = statistics[0].length
+) -> PendingBounds:
     of_operands = [
         _operand_host(x, s, limit.bits // 2, stack) for x, s in zip(statistics, scales, strict=True)
     ]
     totals, squares, counts, rows = zip(*of_operands, strict=True)
     markers = [(x.exponent == NONFINITE).reshape(stack, -1).any(axis=1) for x in statistics]
-    nonfinite = (markers[0] | markers[1]).tolist()
+    length = statistics[0].length
     sums = _octave_sums(counts[0], counts[1], length)
-    found = zip(nonfinite, zip(*totals, strict=True), zip(*squares, strict=True), sums, strict=True)
-    return [Bounds(*x, length) for x in found], rows
+    numbers = np.column_stack([markers[0] | markers[1], *totals, *squares, sums]).ravel()
+    return PendingBounds(rows, lambda: numbers, length)
 
 
 def _operand_host(
     statistics: RowStatistics, scale: np.ndarray, top: int, stack: int
-) -> tuple[list[float], list[float], np.ndarray, RowBounds]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, RowBounds]:
     """For each matrix of a stack: upper bounds of Σ|a'| and of log2 Σa'², counts that all its rows reach.
 
     And the rows' bounds.
@@ -179,7 +177,7 @@ def _operand_host(
     octave = top - (at_least >= wanted).argmax(axis=0)  # they reach 2**octave
     offset = np.where(summed, octave - (LARGEST.bit_length() - 1), 0).astype(np.int32)
     of_all = np.where(summed, at_least, length).reshape(OCTAVES, stack, -1).min(axis=2)
-    largest = (np.maximum(x.reshape(stack, -1).max(axis=1), 0.0).tolist() for x in (total, log2_square))
+    largest = (np.maximum(x.reshape(stack, -1).max(axis=1), 0.0) for x in (total, log2_square))
     return *largest, of_all.T, RowBounds(total, exponent, scale - offset, offset)
 
 
@@ -192,17 +190,17 @@ def _at_least(exponent: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:
     return np.where(octave >= 0, found, 0)
 
 
-def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> list[list[float]]:
+def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:
     """`Bounds.sums` of each product from the (s, OCTAVES) counts."""
     places, size = np.add.outer(_OFFSETS, _OFFSETS).ravel(), 10 * _SUMS
-    sums: list[list[float]] = []
+    sums = np.empty((len(a), _SUMS))
     for i in range(0, len(a), _PRODUCTS_AT_ONCE):
         left, right = (x[i : i + _PRODUCTS_AT_ONCE] for x in (a, b))
         overlap = np.maximum(left[:, :, None] + right[:, None, :] - length, 0).ravel()
         of_products = (size * np.arange(len(left))[:, None] + places).ravel()
         terms = np.bincount(of_products, overlap, size * len(left)).reshape(-1, size)
         # Fewer than 2**11 counts below 2**32, times ten powers of two: a float64 holds each sum.
-        sums += (terms * 2.0 ** -np.arange(size)).reshape(-1, _SUMS, 10).sum(axis=2).tolist()
+        sums[i : i + len(left)] = (terms * 2.0 ** -np.arange(size)).reshape(-1, _SUMS, 10).sum(axis=2)
     return sums
 
 
@@ -232,21 +230,23 @@ _COUNTING_BOUND = Kernel(
 
 
 def _bounds_device(
-    statistics: tuple[RowStatistics, RowStatistics], scales: tuple[Array, Array], limit: NormLimit
+    statistics: tuple[RowStatistics, RowStatistics],
+    scales: tuple[Array, Array],
+    limit: NormLimit,
+    stack: int,
 ) -> PendingBounds:
     cupy, length = namespace(scales[0]), statistics[0].length
-    found, readback = cupy.zeros(2 * (3 + OCTAVES) + 1, cupy.uint64), Readback(5 + _SUMS)
+    found, readback = cupy.zeros((stack, 2 * (3 + OCTAVES) + 1), cupy.uint64), Readback(stack * (5 + _SUMS))
     rows = _empty_rows(len(scales[0]), cupy), _empty_rows(len(scales[1]), cupy)
     arguments: list[Any] = []
     for x, scale, of_rows in zip(statistics, scales, rows, strict=True):
         arguments += [rows_of(x), ScaledRows(scale=scale, **vars(of_rows))]
-    blocks = sum(-(-len(scale) // 32) for scale in scales)
+    blocks = sum(-(-len(scale) // stack // 32) for scale in scales)
     sizes = np.int64(length), np.int32(math.isqrt(length)), np.int32(limit.bits // 2)
-    _COUNTING_BOUND(
-        (blocks,), (32 * _CONSTANTS["WARPS"],), (*arguments, *sizes, found, readback.address), **_CONSTANTS
-    )
+    grid, threads = (blocks, stack), (32 * _CONSTANTS["WARPS"],)
+    _COUNTING_BOUND(grid, threads, (*arguments, *sizes, found, readback.address), **_CONSTANTS)
     readback.send()
-    return PendingBounds(rows, lambda: Bounds.of(readback.wait(), length))
+    return PendingBounds(rows, readback.wait, length)
 
 
 def _empty_rows(count: int, xp: Any) -> RowBounds:

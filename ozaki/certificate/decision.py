@@ -20,6 +20,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from multiword.formats import Format
 from ozaki.certificate.counting import Bounds
 from ozaki.certificate.pairwise import ONE_LEVEL, SEVERAL_LEVELS, PairwiseBound
@@ -86,11 +88,44 @@ def certify(
     bounds: Bounds, target: Format, pairwise_bound: Callable[[tuple[int, ...]], PairwiseBound]
 ) -> Certificate:
     """The certificate of both bounds; pairwise_bound(levels) is called where the first is not enough."""
-    (certificate,) = certify_each([bounds], target, lambda levels, _: [pairwise_bound(levels)])
+    (certificate,) = _certify_each([bounds], target, lambda levels, _: [pairwise_bound(levels)])
     return certificate
 
 
-def certify_each(
+def certify_stack(
+    bounds: np.ndarray,
+    length: int,
+    target: Format,
+    pairwise_bounds: Callable[[tuple[int, ...], np.ndarray], list[PairwiseBound]] | None,
+) -> np.ndarray:
+    """The bits by which the integers of each of several products must grow, from their bounds, row by row.
+
+    pairwise_bounds(levels, products) is called for those for which the counting bound is not enough; without
+    it, these get the bits that the counting bound asks for, which may be too many.
+    """
+    bits = np.zeros(len(bounds), np.int64)
+    unsure = np.flatnonzero(~_surely_enough(bounds, length, target))
+    left = [Bounds.of(numbers, length) for numbers in bounds[unsure].tolist()]
+    if pairwise_bounds is None:
+        certificates = [certify_by_counting(x, target) for x in left]
+    else:
+        certificates = _certify_each(left, target, lambda levels, of: pairwise_bounds(levels, unsure[of]))
+    bits[unsure] = [x.bits for x in certificates]
+    return bits
+
+
+def _surely_enough(bounds: np.ndarray, length: int, target: Format) -> np.ndarray:
+    """Which products the counting bound certifies as they are; those near its tolerance are left out.
+
+    A sum in float64, and two divisions, are surely within one part in 2**40.
+    """
+    totals, sums = bounds[:, 1:3], bounds[:, 5:]
+    top = norm_limit(target, length).bits // 2
+    lower = np.ldexp(sums.sum(axis=1), 2 * (top - 1)) * counting_tolerance(length, target) * (1 - 2.0**-40)
+    return (totals == 0).any(axis=1) | (0.5 * totals.sum(axis=1) + 0.25 * length <= lower)
+
+
+def _certify_each(
     bounds: list[Bounds],
     target: Format,
     pairwise_bounds: Callable[[tuple[int, ...], list[int]], list[PairwiseBound]],
@@ -101,13 +136,15 @@ def certify_each(
     """
     certificates = [certify_by_counting(x, target) for x in bounds]
     unsure = [i for i, x in enumerate(certificates) if x.bits > WIDENED_BY_COUNTING]
+    if not unsure:
+        return certificates
     first = {i: certificates[i] for i in unsure}
     for levels in (ONE_LEVEL, SEVERAL_LEVELS):
-        if not unsure:
-            break
         for i, found in zip(unsure, pairwise_bounds(levels, unsure), strict=True):
             certificates[i] = _certify_pairwise(first[i], found, levels, bounds[i].length, target)
         unsure = [i for i in unsure if certificates[i].bits > WIDENED_IN_ALL]
+        if not unsure:
+            break
     return certificates
 
 

@@ -9,8 +9,8 @@ magnitudes(StridedParts x, const int *scales, WORD *out, int padded_rows, int pa
     const Tile at(padded_rows, padded_columns);
     __shared__ Staged staged;
     staged.fill(at, x);
-    const int local = threadIdx.x * RUN / DEPTH, place = threadIdx.x * RUN % DEPTH;
-    const int row = at.first_row + local, column = at.first_column + place;
+    const StagedRun run(at);
+    const int row = run.row, column = run.column;
     if (row >= padded_rows || column >= padded_columns) return;
     const int base = row < x.rows ? scales[row] : NONFINITE_ROW, count = min(RUN, padded_columns - column);
     const int levels[] = {LEVELS};
@@ -22,7 +22,7 @@ magnitudes(StridedParts x, const int *scales, WORD *out, int padded_rows, int pa
             Words words;
 #pragma unroll
             for (int j = 0; j < RUN; j += 2) {
-                const double2 pair = staged.pair(part, local, place + j);
+                const double2 pair = staged.pair(part, run.local, run.place + j);
                 words.word[j] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.x)));
                 words.word[j + 1] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.y)));
             }

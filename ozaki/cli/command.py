@@ -16,7 +16,7 @@ from ozaki.cli.info import info
 _DESCRIPTION = """\
 Matrix products in double precision, with the same bits on every machine.
 
-  python -m ozaki                          products that np.matmul gets wrong, side by side
+  python -m ozaki                          what depends on the order of additions, and what does not
   python -m ozaki info                     engines, devices and libraries found here
   python -m ozaki a.npy b.npy -o c.npy     multiply the matrices of two files into a third
 
@@ -85,8 +85,8 @@ def _parser() -> argparse.ArgumentParser:
         type=_accuracy,
         default="fp64",
         metavar="fp64|normwise|exact|BITS",
-        help="fp64: error certified below the bound of a native DGEMM (the default); normwise: below 2u times"
-        " the norms of row and column; exact: correctly"
+        help="fp64: error certified below the bound of a native DGEMM (the default); normwise: below"
+        " sqrt(k) u times the norms of row and column; exact: correctly"
         " rounded; BITS: rows and columns rounded to integers of 1 to 2200 bits",
     )
     parser.add_argument(

@@ -7,12 +7,15 @@ import weakref
 from collections import OrderedDict
 from typing import Any
 
+import numpy as np
+
+from multiword.engines import reduces_residues
 from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array, import_cupy, is_cupy
-from multiword.runtime.graphs import overlap
+from multiword.runtime.graphs import capturing, overlap
 from ozaki.execution.captured import UNFIT, CapturedProduct, disturbances
 from ozaki.factor import Factor
-from ozaki.pipeline import Request
+from ozaki.pipeline import NORMWISE, Request
 
 SHARE, SHARE_OF_ONE = 16, 64
 """What is captured may hold one part in this many of the device's memory, and one product use one in so
@@ -31,8 +34,25 @@ _lock = threading.RLock()  # what is forgotten may take prepared operands along,
 
 
 def captured_product(a: Factor, b: Factor, request: Request) -> Array | None:
-    """The product, replayed; None if there is no graph of it, or it is not certified."""
-    if not is_cupy(a.matrix) or not request.certified or not isinstance(request.engine, Cublas):
+    """The product, replayed; None if there is no graph of it."""
+    known = _captured(a, b, request)
+    return None if known is None else known.product(a, b, _forget_the_oldest)
+
+
+def captured_stack(a: Factor, b: Factor, request: Request) -> tuple[Array, np.ndarray] | None:
+    """The products of a stack, replayed, and which of them need wider integers; None if there is no graph."""
+    known = _captured(a, b, request)
+    return None if known is None else known.products(a, b, _forget_the_oldest)
+
+
+def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
+    """What was captured for such a product, now if need be; None if what it launches depends on the data.
+
+    None, too, while the caller captures a graph: the launches are to go into that one.
+    """
+    if not is_cupy(a.matrix) or not request.of_norms or not isinstance(request.engine, Cublas):
+        return None
+    if request.accuracy == NORMWISE and capturing():
         return None
     key = _key(a, b, request)
     with _lock:
@@ -45,7 +65,7 @@ def captured_product(a: Factor, b: Factor, request: Request) -> Array | None:
     if known == WARM:
         known = _capture(a, b, request)
         _keep(key, known)
-    return known.product(a, b, _forget_the_oldest) if isinstance(known, CapturedProduct) else None
+    return known if isinstance(known, CapturedProduct) else None
 
 
 def forget() -> None:
@@ -58,9 +78,10 @@ def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
     layouts = tuple((z.shape, z.strides, z.data.ptr % 16) for z in (x, y))
     # Memory that the operands share decides which addresses move together.
     shared = x.data.ptr - y.data.ptr if overlap(x, y) else None
-    asked = (request.accuracy, request.scheme, request.word, request.workspace)
+    reduced = reduces_residues(request.engine, a.k)
+    asked = (request.accuracy, request.scheme, request.word, request.workspace, reduced)
     prepared = tuple(id(z) for z in (a, b) if z.prepared)
-    return (threading.get_ident(), x.device.id, x.dtype, layouts, shared, asked, prepared)
+    return (threading.get_ident(), x.device.id, x.dtype, layouts, a.stack, shared, asked, prepared)
 
 
 def _forget_prepared(number: int) -> None:

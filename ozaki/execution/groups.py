@@ -1,4 +1,8 @@
-"""Stacks on a CPU: every product has its own certificate, and those of equal widths are one pipeline run."""
+"""Stacks: every product has its own certificate, and those of equal widths are one run of the pipeline.
+
+On a GPU the products that take a pairwise bound, or that only a few others go with, are left to be computed
+one by one: those are replayed, in less time.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from multiword.engines import get_engine
-from ozaki.certificate.counting import RowBounds, bounds_of_stack
-from ozaki.certificate.decision import WIDENED_IN_ALL, certify_each, log2_product
+from multiword.runtime.arrays import Array, is_cupy, namespace
+from ozaki.certificate.counting import Bounds, RowBounds
+from ozaki.certificate.decision import (
+    WIDENED_BY_COUNTING,
+    WIDENED_IN_ALL,
+    certify_stack,
+    log2_product,
+)
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, compare_pairs
 from ozaki.cost import warn_of_cost
 from ozaki.execution.panels import whole_bytes
-from ozaki.factor import Factor
+from ozaki.factor import Factor, stacked_factors
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.pipeline import (
     NORMWISE,
@@ -27,31 +37,41 @@ from ozaki.pipeline import (
     norm_scheme,
     product,
 )
-from ozaki.scaling.scales import NONFINITE_ROW
+from ozaki.scaling.scales import widened
 
-Scales = tuple[np.ndarray, np.ndarray]
+Scales = tuple[Array, Array]
 
 MODULUS_BITS = 24
 """Bits of an fp64 modulus, about: products of given scales go together if they need as many moduli."""
 
+FEW = 16
+"""Fewer products of a width are left alone on a GPU."""
 
-def grouped_products(rows: np.ndarray, columns: np.ndarray, request: Request) -> np.ndarray | None:
-    """The (s, m, n) products of (s, m, k) rows and (s, n, k) columns, within the workspace.
 
-    None if they are in slices, or the memory is not there.
+def grouped_products(rows: Array, columns: Array, request: Request) -> tuple[Array, np.ndarray] | None:
+    """The (s, m, n) products of (s, m, k) rows and (s, n, k) columns, and which of them are left alone.
+
+    Within the workspace. None if they are in slices, or the memory is not there.
     """
-    (s, m, k), n = rows.shape, columns.shape[1]
-    a = Factor(rows.reshape(s * m, k), 0, stack=s)
-    b = Factor(columns.reshape(s * n, k).T, 1, stack=s)
     if request.scheme == "slices":
         return None
-    out = np.empty((s, m, n), rows.dtype)
+    s, m, _ = rows.shape
+    a, b = stacked_factors(rows, columns)
+    out, alone = namespace(rows).empty((s, m, columns.shape[1]), rows.dtype), np.ones(s, np.bool_)
     try:
         for indices, scales, bits in _groups(a, b, request):
-            out[indices] = _group_product(a.part(indices), b.part(indices), scales, bits, request)
+            if not is_cupy(rows) or len(indices) >= FEW:
+                group = _group_product(a.part(indices), b.part(indices), scales, bits, request)
+                out[_all_or(indices, s)] = group
+                alone[indices] = False
     except MemoryError:  # one by one they may go in panels
         return None
-    return out
+    return out, alone
+
+
+def _all_or(indices: np.ndarray, s: int) -> np.ndarray | slice:
+    """A slice for all of them, which a GPU copies without a table of indices."""
+    return slice(None) if len(indices) == s else indices
 
 
 def _groups(a: Factor, b: Factor, request: Request) -> Iterator[tuple[np.ndarray, Scales, int | None]]:
@@ -59,7 +79,7 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[tuple[np.ndarray
 
     Where those scales are not of norms, the bits are None.
     """
-    if not request.certified and request.accuracy != NORMWISE:
+    if not request.of_norms:
         for indices, scales in _of_equal_width(a, b, given_scales(a, b, request), request):
             yield indices, scales, None
         return
@@ -67,15 +87,22 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[tuple[np.ndarray
     if request.accuracy == NORMWISE:
         yield np.arange(a.stack), scales, 0
         return
-    found, rows = bounds_of_stack((a.statistics, b.statistics), scales, request.limits, a.stack)
-    certificates = certify_each(
-        found, request.limits, lambda levels, indices: _pairwise(a, b, rows, request, levels, indices)
-    )
-    bits = np.array([x.bits for x in certificates], np.int32)
+    pending = bounds(a, b, request, scales, a.stack)
+    found = pending.wait_for_stack()
+
+    def pairwise_bounds(levels: tuple[int, ...], indices: np.ndarray) -> list[PairwiseBound]:
+        return _pairwise(a, b, pending.rows, request, levels, indices)
+
+    if is_cupy(a.matrix):
+        bits = certify_stack(found, a.length, request.limits, None)
+        bits[bits > WIDENED_BY_COUNTING] = WIDENED_IN_ALL + 1
+    else:
+        bits = certify_stack(found, a.length, request.limits, pairwise_bounds)
     for width in np.unique(bits[bits <= WIDENED_IN_ALL]).tolist():
         indices = np.flatnonzero(bits == width)
-        yield indices, norm_scaled(a.part(indices), b.part(indices), request, width).scales, width
-    if (indices := np.flatnonzero(bits > WIDENED_IN_ALL)).size:
+        left, right = (widened(x, width) for x in _scales_of(scales, indices, a.stack))
+        yield indices, (left, right), width
+    if not is_cupy(a.matrix) and (indices := np.flatnonzero(bits > WIDENED_IN_ALL)).size:
         left, right = a.part(indices), b.part(indices)
         norms = norm_scaled(left, right, request).scales
         # No integer needs to be wider than it takes to lose nothing.
@@ -91,12 +118,17 @@ def _of_equal_width(
     a: Factor, b: Factor, scales: Scales, request: Request
 ) -> Iterator[tuple[np.ndarray, Scales]]:
     """Products of given scales that take about as many moduli: their indices, and their scales."""
-    found, _ = bounds_of_stack((a.statistics, b.statistics), scales, request.limits, a.stack)
-    moduli = np.array([log2_product(x) // MODULUS_BITS for x in found])
-    left, right = (s.reshape(a.stack, -1) for s in scales)
+    found = bounds(a, b, request, scales, a.stack).wait_for_stack()
+    moduli = np.array([log2_product(Bounds.of(x, a.length)) // MODULUS_BITS for x in found.tolist()])
     for count in np.unique(moduli):
         indices = np.flatnonzero(moduli == count)
-        yield indices, (left[indices].ravel(), right[indices].ravel())
+        yield indices, _scales_of(scales, indices, a.stack)
+
+
+def _scales_of(scales: Scales, indices: np.ndarray, stack: int) -> Scales:
+    """Those of some products of a stack."""
+    left, right = (s.reshape(stack, -1)[_all_or(indices, stack)].ravel() for s in scales)
+    return left, right
 
 
 def _pairwise(
@@ -105,14 +137,14 @@ def _pairwise(
     rows: tuple[RowBounds, RowBounds],
     request: Request,
     levels: tuple[int, ...],
-    products: list[int],
+    products: np.ndarray,
 ) -> list[PairwiseBound]:
     """The pairwise bounds of some products of a stack."""
     scheme, host = Magnitudes(levels, len(a.parts), "fp64"), get_engine("host")
     bytes_each = whole_bytes(scheme, (a.rows // a.stack, a.k, b.rows // b.stack))
     at_once, found = max(1, request.workspace // bytes_each), list[PairwiseBound]()
     for i in range(0, len(products), at_once):
-        indices, words, of_rows = np.array(products[i : i + at_once]), [], []
+        indices, words, of_rows = products[i : i + at_once], [], []
         for x, row_bounds in zip((a, b), rows, strict=True):
             part = row_bounds[np.arange(x.rows).reshape(x.stack, -1)[indices]]
             numbers = x.part(indices).parts
@@ -126,7 +158,7 @@ def _pairwise(
     return found
 
 
-def _group_product(a: Factor, b: Factor, scales: Scales, bits: int | None, request: Request) -> np.ndarray:
+def _group_product(a: Factor, b: Factor, scales: Scales, bits: int | None, request: Request) -> Array:
     """The (s, m, n) products of one group, in parts that fit the workspace; one that does not, in panels."""
     s, m, n = a.stack, a.rows // a.stack, b.rows // b.stack
     if bits is None:
@@ -141,21 +173,12 @@ def _group_product(a: Factor, b: Factor, scales: Scales, bits: int | None, reque
             _group_product(
                 a.part(part), b.part(part), (left[part].ravel(), right[part].ravel()), bits, request
             )
-            for part in np.array_split(np.arange(s), 2)
+            for part in (slice(s // 2), slice(s // 2, s))
         ]
-        return np.concatenate(parts)
+        return namespace(a.matrix).concatenate(parts)
     if isinstance(request.accuracy, str):
         warn_of_cost(scaled.scheme, norm_scheme(a, b, request), request.accuracy)
-    out = np.empty((s * m, n), a.matrix.dtype)
+    out = namespace(a.matrix).empty((s * m, n), a.matrix.dtype)
     execute(scaled, a, b, request, out)
-    products = out.reshape(s, m, n)
-    _overwrite_nonfinite(a, b, scales, products)
-    return products
-
-
-def _overwrite_nonfinite(a: Factor, b: Factor, scales: Scales, out: np.ndarray) -> None:
-    """Overwrite the rows and columns of each product to which an Inf or NaN of its own contributes."""
-    left, right = (s.reshape(a.stack, -1) for s in scales)
-    for i in np.flatnonzero(((left == NONFINITE_ROW).any(axis=1)) | (right == NONFINITE_ROW).any(axis=1)):
-        one = np.array([i])
-        overwrite_nonfinite(a.part(one).parts, b.part(one).parts, (left[i], right[i]), out[i])
+    overwrite_nonfinite(a.parts, b.parts, scales, out, s)
+    return out.reshape(s, m, n)

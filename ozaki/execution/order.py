@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 from multiword.runtime.arrays import import_cupy
 
@@ -25,15 +25,16 @@ class StreamOrder:
         weakref.finalize(owner, self.last_use.synchronize).atexit = False
 
 
-@contextmanager
-def exclusive_use(*orders: StreamOrder | None) -> Iterator[None]:
+def exclusive_use(*orders: StreamOrder | None) -> AbstractContextManager[None]:
     """Within the context, what these orders belong to belongs to this thread and this stream."""
     held_orders = [x for x in orders if x is not None]
-    if not held_orders:
-        yield
-        return
+    return _in_order(held_orders) if held_orders else nullcontext()
+
+
+@contextmanager
+def _in_order(orders: list[StreamOrder]) -> Iterator[None]:
     with ExitStack() as held:
-        for order in sorted(held_orders, key=id):
+        for order in sorted(orders, key=id):
             held.enter_context(order.lock)
             import_cupy().cuda.get_current_stream().wait_event(order.last_use)
             held.callback(order.last_use.record)

@@ -69,7 +69,7 @@ __device__ void reconstructed(const PRODUCT *y0, const PRODUCT *y1, const PRODUC
             double y = from_product(p0.column[i]);
             if (y1) y -= from_product(p1.column[i]);
             if (y2) y -= from_product(p2.column[i]);
-            y = fma(fma(y, inverse, MAGIC) - MAGIC, negative, y);
+            if (y1 || sizeof(PRODUCT) > 1) y = fma(fma(y, inverse, MAGIC) - MAGIC, negative, y); // bytes are residues
 #pragma unroll(SMALL_UNROLL)
             for (int d = 0; d < DIGITS; d++)
                 sum[i][d] = fma(y, FROM_TABLE(2 * MODULI + t * DIGITS + d), sum[i][d]);
@@ -95,11 +95,12 @@ struct Rounding {
 extern "C" __global__ void __launch_bounds__(256)
 reconstruct(ResidueProducts y, Rounding to, REAL *out) {
     const int m = to.rows, n = to.columns;
-    const int column = (blockIdx.x * 256 + threadIdx.x) * VECTOR;
+    const int column = (blockIdx.x * ACROSS + threadIdx.x) * VECTOR;
     if (column >= n) return;
     const long long component = y.modulus_stride * MODULI;
     const bool whole = column + VECTOR <= n && ((size_t)out | n * PARTS * sizeof(REAL)) % sizeof(Reals) == 0;
-    for (int row = blockIdx.y; row < m; row += gridDim.y) {
+    const int down = 256 / ACROSS, first = down == 1 ? blockIdx.y : blockIdx.y * down + threadIdx.y;
+    for (int row = first; row < m; row += gridDim.y * down) {
         const PRODUCT *const at = y.products + row * y.row_stride + column;
         const int *const scale = to.column_scale + (long long)(row / to.rows_each) * n + column;
         int exponent[VECTOR];

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
+import math
+from functools import lru_cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
+from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
-from multiword.runtime.parallel import over_rows, scratch
+from multiword.runtime.parallel import BLOCK_ELEMENTS, COMPILED_ELEMENTS, over_rows, scratch
 from ozaki.residues.system import ResidueSystem, on_device, reduce, residue_system
 from ozaki.rounding.digits import round_digits
 
@@ -40,43 +43,69 @@ def _reconstruct_host(
     out: np.ndarray,
 ) -> None:
     m, n = out.shape
-    moduli = np.array(system.moduli, np.float64)[:, None, None]
-    parts, columns = real_parts(out), -scales[1].astype(np.int64).reshape(-1, n)
+    y, parts = np.ascontiguousarray(y[..., :n]), real_parts(out)
+    row_scale, columns = (np.ascontiguousarray(x, np.int32) for x in (scales[0], scales[1].reshape(-1, n)))
+    elements = COMPILED_ELEMENTS if compiled(COMPILED_FORM) and y.dtype == np.float64 else BLOCK_ELEMENTS
 
     def work(block: slice) -> None:
-        product = np.arange(block.start, block.stop) * len(columns) // m if len(columns) > 1 else slice(1)
-        exponents = -scales[0][block, None].astype(np.int64), columns[product]
-        for part, terms in zip(parts, _real_parts(y[:, :, block, :n]), strict=True):
-            residue, spare = scratch("residues", (2, *terms.shape))
-            reduce(terms, moduli, 1 / moduli, spare, residue)
-            value, doubtful = _round_floats(residue, system, exponents, target)
-            if len(doubtful):
-                few = residue.reshape(len(moduli), -1)[:, doubtful]
-                exponent = np.add(*exponents).ravel()[doubtful]
-                value.ravel()[doubtful] = _round_exactly(few, system, exponent, target)
-            part[block] = value
+        products = np.arange(block.start, block.stop) * len(columns) // m if len(columns) > 1 else slice(1)
+        of_block = row_scale[block], columns[products]
+        for part, (terms, rows) in zip(parts, _residues_of_parts(y, block), strict=True):
+            part[block] = round_residues(terms, rows, system, of_block, target)
 
-    over_rows(work, m, 2 * n)
+    over_rows(work, m, 2 * n, elements)
+
+
+COMPILED_FORM = "ozaki.residues.reconstruct_numba"
+
+
+def round_residues(
+    terms: np.ndarray,
+    rows: slice,
+    system: ResidueSystem,
+    scales: tuple[np.ndarray, np.ndarray],
+    target: Format,
+) -> np.ndarray:
+    """The rounded values of rows of (N, m, n) residues, in float64.
+
+    The scales are those of the rows, and those of the columns in one row or in one for each.
+    """
+    form = compiled(COMPILED_FORM) if terms.dtype == np.float64 else None
+    round_floats = _round_floats if form is None else partial(_round_compiled, form)
+    value, doubtful = round_floats(terms, rows, system, scales, target)
+    if len(doubtful):
+        n = terms.shape[2]
+        few = terms[:, rows.start + doubtful // n, doubtful % n].astype(np.float64)
+        exponent = np.subtract(-scales[0][:, None].astype(np.int64), scales[1]).ravel()[doubtful]
+        value.ravel()[doubtful] = _round_exactly(few, system, exponent, target)
+    return value
 
 
 def _round_floats(
-    residue: np.ndarray, system: ResidueSystem, exponents: tuple[np.ndarray, np.ndarray], target: Format
+    terms: np.ndarray,
+    rows: slice,
+    system: ResidueSystem,
+    scales: tuple[np.ndarray, np.ndarray],
+    target: Format,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rounded values of (N, rows, n) residues in float64 arithmetic, and which of them may be wrong.
+    """The rounded values of rows of (N, m, n) residues in float64 arithmetic, and which of them may be wrong.
 
     Exact sums and a small inexact one make two bounds of C'. What rounds to the same number from both
-    is that number; the flat indices of all others are returned, which are few unless products vanish,
+    is that number; the flat indices of all others are returned: few, unless products vanish
     or are subnormal.
     """
-    shape = residue.shape[1:]
+    terms = terms[:, rows]
+    shape = terms.shape[1:]
+    exponents = -scales[0][:, None].astype(np.int64), -scales[1].astype(np.int64)
+    lowest, highest = ([f(x) for x in exponents] for f in (np.min, np.max))
+    if min(*lowest, sum(lowest)) < target.emin or max(0, *highest, sum(highest)) >= _highest(system):
+        return scratch("spare", shape), np.arange(terms[0].size)
+    residue, spare = scratch("residues", (2, *terms.shape))
+    moduli = np.array(system.moduli, np.float64)[:, None, None]
+    reduce(terms, moduli, 1 / moduli, spare, residue)
     spare = scratch("spare", shape)
-    rows, columns = exponents
-    lowest, highest = (rows.min(), columns.min()), (rows.max(), columns.max())
-    bits = system.product.bit_length()
-    normal = min(*lowest, sum(lowest)) >= target.emin and max(0, *highest, sum(highest)) < 1000 - bits
-    if not normal:
-        return spare, np.arange(spare.size)
-    of_moduli, of_product, margin = _floats(system)
+    table, margin = _floats(system)
+    of_moduli, of_product = table[1:, :-1], table[2:, -1]
     quotient, *parts = sums = scratch("sums", (len(of_moduli), *shape))
     _small_products(of_moduli, residue.reshape(len(residue), -1), sums.reshape(len(sums), -1))
     np.rint(quotient, out=quotient)
@@ -90,7 +119,7 @@ def _round_floats(
         x += leading
         low += x
         leading, spare = total, leading
-    margin += 2.0**-90 * max(leading.max(), -leading.min())
+    margin += RELATIVE_MARGIN * max(leading.max(), -leading.min())
     upper = np.add(low, margin, out=spare)
     low -= margin
     upper += leading
@@ -99,18 +128,59 @@ def _round_floats(
     cut = 53 - target.precision
     if cut:  # numbers half way between two of the target may stand for others, on either side
         doubtful |= (low.view(np.int64) & ((1 << cut) - 1)) == 1 << (cut - 1)
-    low *= np.ldexp(1.0, rows)
-    low *= np.ldexp(1.0, columns)
+    for exponent in exponents:
+        low *= np.ldexp(1.0, exponent)
     return low, np.flatnonzero(doubtful)
 
+
+def _round_compiled(
+    form: ModuleType,
+    terms: np.ndarray,
+    rows: slice,
+    system: ResidueSystem,
+    scales: tuple[np.ndarray, np.ndarray],
+    target: Format,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same as `_round_floats`, compiled: single numbers are left to be rounded in integers, not all."""
+    count, _, n = terms.shape
+    shape = rows.stop - rows.start, n
+    value, doubtful = scratch("value", shape), scratch("doubtful", shape, np.bool_)
+    if _highest(system) <= 0:
+        return value, np.arange(value.size)
+    table, margin = _floats(system)
+    together = max(n, min(AT_ONCE // n, shape[0]) * n)
+    residues = scratch("residues", (count + form.TOGETHER - 1, together))
+    residues[count:] = 0
+    sums = scratch("sums", (len(table) - 1, together))
+    cut = 1 << 53 - target.precision
+    found = form.round_rows(
+        *(terms.reshape(count, -1), rows.start, table, margin, cut - 1, max(1, cut >> 1)),
+        *(target.emin, _highest(system), *scales, value, doubtful, residues, sums),
+    )
+    return value, np.flatnonzero(doubtful) if found else NONE
+
+
+def _highest(system: ResidueSystem) -> int:
+    """Integers times powers of two below this do not overflow."""
+    return 1000 - system.product.bit_length()
+
+
+NONE = np.empty(0, np.intp)
+AT_ONCE = 1 << 9
+"""Numbers that are rounded together in compiled code, or a row: what belongs to them stays in the cache."""
+
+RELATIVE_MARGIN = 2.0**-90
+"""More than what adding the parts of C' up is rounded by, relative to it."""
 
 SHORT = 40
 """Bits below which what is left of the P/p_t is one part, whose sum with residues is not exact."""
 
 
 @lru_cache(512)
-def _floats(system: ResidueSystem) -> tuple[np.ndarray, np.ndarray, float]:
-    """(1 + M, N): 1/p_t, and the P/p_t in M parts; the M of P; and a bound of the last sum's error.
+def _floats(system: ResidueSystem) -> tuple[np.ndarray, float]:
+    """A table for `_round_floats`, and a bound of the last sum's error.
+
+    The table has a column for each modulus, and one for P: p_t, 1/p_t, and P/p_t and P in M parts.
 
     The sums of all parts but the last times residues, less q times those of P, are exact: parts are
     multiples of a unit each, and no sum reaches 2**53 units. What the sums are rounded by when they
@@ -133,14 +203,16 @@ def _floats(system: ResidueSystem) -> tuple[np.ndarray, np.ndarray, float]:
         parts[-1].append(float(x))
     table = np.array(parts).T
     error = (count + len(units) + 8) * float(weight << units[-1]) * 2.0**-52 if units[-1] else 0.0
-    inverses = 1 / np.array(moduli, np.float64)
-    return np.vstack([inverses, table[:, :-1]]), table[:, -1], error
+    first = np.array([*moduli, 1], np.float64)
+    return np.ascontiguousarray(np.vstack([first, 1 / first, table])), error
 
 
 def _round_exactly(
     residue: np.ndarray, system: ResidueSystem, exponent: np.ndarray, target: Format
 ) -> np.ndarray:
     """The rounded values of (N, m) residues, in integers."""
+    moduli = np.array(system.moduli, np.float64)[:, None]
+    residue = reduce(residue, moduli, 1 / moduli)
     result, nonzero = np.zeros(residue.shape[1]), residue.any(axis=0)
     residue, exponent = residue[:, nonzero], exponent[nonzero]
     base_bits = min(system.base_bits, 30)
@@ -160,12 +232,13 @@ def _small_products(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.
     return out
 
 
-def _real_parts(y: np.ndarray) -> list[np.ndarray]:
-    """The real parts of a product from the products of components (Karatsuba's three)."""
+def _residues_of_parts(y: np.ndarray, rows: slice) -> list[tuple[np.ndarray, slice]]:
+    """The residues of the real parts of a product, and their rows, from components (Karatsuba's three)."""
     if len(y) == 1:
-        return [y[0]]
-    real, imaginary, both = y.astype(np.float64, copy=False)
-    return [real - imaginary, both - real - imaginary]
+        return [(y[0], rows)]
+    real, imaginary, both = y[:, :, rows].astype(np.float64, copy=False)
+    every = slice(0, rows.stop - rows.start)
+    return [(real - imaginary, every), (both - real - imaginary, every)]
 
 
 class ResidueProducts(Struct):
@@ -193,7 +266,10 @@ class Rounding(Struct):
     )
 
 
-_PRODUCT_TYPES = {"int8": "int", "fp64": "double"}
+_PRODUCT_TYPES = {"int8": "signed char", "int32": "int", "float64": "double"}
+
+COLUMNS = {"int8": 4, "int32": 2, "float64": 1}
+"""Columns to a thread: they share the moduli's constants; more leave too few threads to hide latency."""
 
 COMPILED_IN = 1 << 10
 """Tables of up to this many numbers are compiled into the kernel."""
@@ -203,7 +279,6 @@ COMPILED_IN = 1 << 10
 def _reconstruct_constants(system: ResidueSystem) -> dict[str, Any]:
     digits = system.digits(system.base_bits)
     constants: dict[str, Any] = {
-        "PRODUCT": _PRODUCT_TYPES[system.word],
         "MODULI": len(system.moduli),
         "DIGITS": digits.shape[1],
         "BASE_BITS": system.base_bits,
@@ -225,12 +300,16 @@ _RECONSTRUCT = Kernel(
             "REAL": t,
             "PARTS": parts,
             "VECTOR": vector,
+            "PRODUCT": product,
+            "ACROSS": across,
         }
-        for word, bits, t, parts, vector in (
-            ("int8", 109.2, "double", 1, 2),
-            ("int8", 54.6, "float", 2, 2),
-            ("int8", 320.0, "double", 2, 1),
-            ("fp64", 900.0, "double", 1, 1),
+        for word, bits, t, parts, vector, product, across in (
+            ("int8", 109.2, "double", 1, 2, "int", 256),
+            ("int8", 109.2, "double", 1, 4, "signed char", 256),
+            ("int8", 54.6, "float", 2, 2, "int", 64),
+            ("int8", 54.6, "double", 2, 4, "signed char", 64),
+            ("int8", 320.0, "double", 2, 1, "signed char", 16),
+            ("fp64", 900.0, "double", 1, 1, "double", 256),
         )
     ),
     (ResidueProducts, Rounding),
@@ -243,13 +322,15 @@ def _reconstruct_device(
     xp = namespace(y)
     m, n = out.shape
     result = out if out.flags.c_contiguous else xp.empty((m, n), out.dtype)
-    # Two columns to a thread share the moduli's constants; more leave too few threads to hide latency.
-    vector = 2 if system.word == "int8" and y.shape[3] % 2 == 0 else 1
+    vector = math.gcd(COLUMNS[y.dtype.name], y.shape[3])
     constants = {
         **_reconstruct_constants(system),
         "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
         "PARTS": 1 + (out.dtype.kind == "c"),
         "VECTOR": vector,
+        # The threads of a block that share a row; rows of narrow products share a block.
+        "ACROSS": next((x for x in (4, 16, 64) if n <= x * vector), 256),
+        "PRODUCT": _PRODUCT_TYPES[y.dtype.name],
     }
     products = ResidueProducts(
         products=y,
@@ -267,6 +348,8 @@ def _reconstruct_device(
         smallest=target.emin - target.precision + 1,
     )
     arguments = (products, rounding, result)
-    _RECONSTRUCT((-(-n // (256 * vector)), min(m, 65535)), (256,), arguments, **constants)
+    down = 256 // constants["ACROSS"]
+    grid = -(-n // (256 // down * vector)), min(-(-m // down), 65535)
+    _RECONSTRUCT(grid, (256 // down, down), arguments, **constants)
     if result is not out:
         out[...] = result

@@ -11,9 +11,11 @@ digits small enough that their sums do too.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
-from multiword.engines import Engine, get_product
+from multiword.engines import Engine, ResidueEngine, get_product
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.parallel import empty_beside, over_rows
 from ozaki.residues.reconstruct import reconstruct
@@ -26,12 +28,20 @@ HOST_K_BLOCK = 1024
 
 
 class Residues:
-    """Scheme "residues" for a specification."""
+    """Scheme "residues" for a specification.
+
+    Attributes
+    ----------
+    reduced : whether the engine reduces the products, to int8 residues, before it writes them.
+    """
 
     name = "residues"
 
-    def __init__(self, specification: ProductSpecification, word: str, on_host: bool = False) -> None:
+    def __init__(
+        self, specification: ProductSpecification, word: str, on_host: bool = False, reduced: bool = False
+    ) -> None:
         self.word = word
+        self.reduced = reduced
         self.specification = specification
         k = specification.shape[1]
         self.system = residue_system(
@@ -59,6 +69,8 @@ class Residues:
 
         Residues are associative: those of earlier blocks of k are added modulo the moduli, in any order.
         """
+        if self.reduced:
+            return self._multiply_reduced(a, b, engine, earlier)
         if self.specification.stack > 1:
             out = self._multiply_stack(a, b, engine)
         else:
@@ -70,14 +82,30 @@ class Residues:
         _add_residues(earlier, out, self.system)
         return earlier
 
+    def _multiply_reduced(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
+        """All products at once, reduced modulo the moduli before they are written."""
+        stack, (m, _, n) = self.specification.stack, self.specification.shape
+        if stack > 1:
+            a, b = a[:, :, : stack * m], b[:, :, : stack * n]
+        out = earlier
+        if out is None:
+            out = namespace(a).empty((*a.shape[:3], b.shape[2] // stack), np.int8)
+        left, right, target = (x.reshape(-1, stack, x.shape[2] // stack, x.shape[3]) for x in (a, b, out))
+        cast(ResidueEngine, engine).multiply_residues(
+            left, right, self.system.moduli, out=target, add=earlier is not None
+        )
+        return out
+
     def _multiply_stack(self, a: Array, b: Array, engine: Engine) -> Array:
         """The products of a stack, one below the other."""
         stack, (m, _, n) = self.specification.stack, self.specification.shape
         # Rows that pad the whole are left away; what pads the inner dimension stays.
         a, b = a[:, :, : stack * m], b[:, :, : stack * n]
         out = namespace(a).empty((*a.shape[:2], stack * m, n), get_product(self.word).result)
-        for index in np.ndindex(*out.shape[:2]):
-            left, right, target = (x[index].reshape(stack, -1, x.shape[3]) for x in (a, b, out))
+        # Where no rows were left away, the products of all moduli are one batch.
+        whole = a.flags.c_contiguous and b.flags.c_contiguous
+        for index in [()] if whole else np.ndindex(*out.shape[:2]):
+            left, right, target = (x[index].reshape(-1, r, x.shape[3]) for x, r in ((a, m), (b, n), (out, m)))
             engine.multiply(self.word, left, right, out=target)
         return out
 
@@ -88,7 +116,8 @@ class Residues:
         return self.products * (get_product(self.word).word.itemsize + self._carrier)
 
     def product_bytes(self) -> int:
-        return self.products * (get_product(self.word).result.itemsize + self._carrier)
+        result = 1 if self.reduced else get_product(self.word).result.itemsize
+        return self.products * (result + self._carrier)
 
 
 def _add_residues(total: Array, more: Array, system: ResidueSystem) -> None:

@@ -130,8 +130,8 @@ split_residues(StridedParts x, SplitTables tables, WORD *out, int padded_rows, i
     const Tile at(padded_rows, padded_columns);
     __shared__ Staged staged;
     staged.fill(at, x);
-    const int local = threadIdx.x * RUN / DEPTH, place = threadIdx.x * RUN % DEPTH;
-    const int row = at.first_row + local, column = at.first_column + place;
+    const StagedRun run(at);
+    const int row = run.row, column = run.column;
     if (row >= padded_rows || column >= padded_columns) return;
     const int scale = row < x.rows ? tables.scales[row] : NONFINITE_ROW;
     Integer integer[PARTS][RUN];
@@ -140,7 +140,7 @@ split_residues(StridedParts x, SplitTables tables, WORD *out, int padded_rows, i
         for (int part = 0; part < PARTS; part++)
 #pragma unroll
             for (int j = 0; j < RUN; j += 2) {
-                const double2 pair = staged.pair(part, local, place + j);
+                const double2 pair = staged.pair(part, run.local, run.place + j);
                 integer[part][j] = Integer(pair.x, scale);
                 integer[part][j + 1] = Integer(pair.y, scale);
             }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,24 @@ import numpy as np
 from multiword.engines import get_product
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.memory import padded
-from multiword.runtime.parallel import contiguous_rows, empty_beside, over_rows, scale_rows, scratch
+from multiword.runtime.parallel import (
+    COMPILED_ELEMENTS,
+    as_rows,
+    contiguous_rows,
+    empty_beside,
+    over_rows,
+    scale_rows,
+    scratch,
+)
 from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
 from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
 from ozaki.scaling.scales import NONFINITE_ROW, zero_nonfinite
 
 
+@lru_cache(512)
 def narrow_bits(system: ResidueSystem) -> int:
     """Integers up to these many bits are reduced from their value, wider ones from 53 bits times 2**x.
 
@@ -64,8 +75,48 @@ def residues(
     shape = (2 * len(parts) - 1, len(system.moduli), padded(rows, padding), padded(columns, padding))
     out = empty_beside(parts[0], shape, get_product(system.word).word)
     make = _residues_device if is_cupy(parts[0]) else _residues_host
+    narrow = system.word == "fp64" and width <= HOST_NARROW_BITS and padding == 1 and not is_cupy(parts[0])
+    if narrow and (form := compiled("ozaki.residues.split_numba")) is not None:
+        make = partial(_residues_compiled, form)
     make(parts, scale, system, weighted, width, out)
     return out
+
+
+def _residues_compiled(
+    form: ModuleType,
+    parts: list[np.ndarray],
+    scale: np.ndarray,
+    system: ResidueSystem,
+    weighted: bool,
+    width: int,
+    out: np.ndarray,
+) -> None:
+    factors, long = _host_factors(system, weighted), width > narrow_bits(system)
+    scale, (rows, columns) = np.ascontiguousarray(scale, np.int32), parts[0].shape
+    flat = out.reshape(*out.shape[:2], -1)  # nothing is padded on the host
+
+    def work(block: slice) -> None:
+        together = max(columns, min(AT_ONCE // columns, block.stop - block.start) * columns)
+        halves = scratch("halves", (2, together))
+        for x, y in zip(parts, flat, strict=False):
+            x = as_rows([x], block)
+            form.split_rows(x, scale[block], factors, long, block.start * columns, y, halves)
+        if len(out) == 3:
+            both = out[2, :, block]
+            moduli = factors[:, :1, None]
+            np.add(out[0, :, block], out[1, :, block], out=both)
+            reduce(both, moduli, 1 / moduli, scratch("quotients", both.shape))
+
+    over_rows(work, rows, columns, COMPILED_ELEMENTS)
+
+
+@lru_cache(512)
+def _host_factors(system: ResidueSystem, weighted: bool) -> np.ndarray:
+    return system.factors(weighted)
+
+
+AT_ONCE = 1 << 10
+"""Numbers that are split together in compiled code, or a row: they stay in the cache for all moduli."""
 
 
 def _residues_host(
@@ -76,7 +127,7 @@ def _residues_host(
     width: int,
     out: np.ndarray,
 ) -> None:
-    factors = system.factors(weighted)
+    factors = _host_factors(system, weighted)
     powers = system.powers(width) if width > HOST_NARROW_BITS else None
     long = width > narrow_bits(system)
     rows, columns = parts[0].shape

@@ -17,6 +17,9 @@ from multiword.runtime.arrays import Array
 SPLIT = 27
 """Integers are reduced in two halves, cut at this bit, so that nothing exceeds 53 bits."""
 
+QUOTIENT = 1.5 * 2.0**52
+"""Adding it and taking it off again rounds numbers below 2**51 to integers."""
+
 INT8_K_BLOCK = (1 << 17) - 16
 """The longest inner dimension, of round length, over which products of int8 residues fit int32."""
 

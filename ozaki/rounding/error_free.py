@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from multiword import rounding
 from ozaki.rounding.conversion import as_float64
 
-_SPLITTER = 2.0**27 + 1
+product_error = rounding.product_error
 
 
 def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -36,10 +37,7 @@ def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     >>> two_sum(1.0, 2.0**-60)
     (1.0, 8.673617379884035e-19)
     """
-    a, b = as_float64(a, "a"), as_float64(b, "b")
-    s = a + b
-    t = s - a
-    return s, (a - (s - t)) + (b - t)
+    return rounding.two_sum(as_float64(a, "a"), as_float64(b, "b"))
 
 
 def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -72,25 +70,11 @@ def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return p, product_error(a, b, p)
 
 
-def product_error(a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Return a·b − p for p = fl(a·b), by Dekker's splitting."""
-    a_high, a_low = _split(a)
-    b_high, b_low = _split(b)
-    return a_low * b_low - (((p - a_high * b_high) - a_low * b_high) - a_high * b_low)
-
-
-def _split(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Veltkamp's splitting into halves of 26 bits (Dekker; Ogita, Rump and Oishi, Algorithm 3.2)."""
-    c = _SPLITTER * a
-    high = c - (c - a)
-    return high, a - high
-
-
 def product_error_in(memory: Sequence[np.ndarray], a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
     """`product_error` in five arrays that are there already: fresh memory costs more than the arithmetic."""
     a_high, a_low, b_high, b_low, rest = memory
     for factor, high, low in ((a, a_high, a_low), (b, b_high, b_low))[: 1 if a is b else 2]:
-        np.multiply(factor, _SPLITTER, out=high)
+        np.multiply(factor, rounding.SPLITTER, out=high)
         np.subtract(high, factor, out=low)
         high -= low
         np.subtract(factor, high, out=low)

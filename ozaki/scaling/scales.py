@@ -77,19 +77,10 @@ def norm_limit(target: Format, length: int) -> NormLimit:
     return next(limit for longest, limit in NORM_LIMITS[target.name].items() if length <= longest)
 
 
-NORMWISE = 2
-"""The c of accuracy "normwise": its error is below c·u times the norms of row and column."""
-
-
-def normwise_limit(target: Format, length: int) -> NormLimit:
-    """The limit for rows of that many numbers under which the fewest moduli give accuracy "normwise"."""
-    limits = sorted(NORM_LIMITS[target.name].values(), key=lambda limit: limit.log2)
-    enough = (x for x in limits if normwise_error(x, length) <= NORMWISE * target.unit_roundoff)
-    return next(enough, limits[-1])
-
-
 def normwise_error(limit: NormLimit, length: int) -> float:
     """Upper bound of |C - AB|_ij / (‖a_i‖₂‖b_j‖₂) for a norm limit, the rounding of C itself apart.
+
+    For the limits above it is below sqrt(k)·u, for rows of up to 2**24 numbers.
 
     Proof. Let M be the limit, k the length, and t = ⌊|x|⌋ the magnitudes of a row a in the unit of its
     statistics, where the largest is at least 2**15. So N = Σ(t + 1)² bounds the squared norm from above, and

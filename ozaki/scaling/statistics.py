@@ -15,13 +15,22 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
-from multiword.runtime.parallel import contiguous_rows, over_rows, scale_rows, scratch
+from multiword.runtime.parallel import (
+    COMPILED_ELEMENTS,
+    as_rows,
+    contiguous_rows,
+    over_rows,
+    scale_rows,
+    scratch,
+)
 from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
 
 BITS = 16
@@ -69,9 +78,36 @@ class RowStatistics:
 
 def row_statistics(parts: list[Array]) -> RowStatistics:
     """Return the statistics of an operand given as (r, k) float32 or float64 parts."""
-    if is_cupy(parts[0]) and (statistics := _in_one_pass(parts)) is not None:
-        return statistics
+    if is_cupy(parts[0]):
+        if (statistics := _in_one_pass(parts)) is not None:
+            return statistics
+    elif (form := compiled("ozaki.scaling.statistics_numba")) is not None:
+        return _statistics_compiled(form, parts)
     return row_sums(parts, largest_exponents(parts))
+
+
+def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatistics:
+    rows, length = parts[0].shape[0], len(parts) * parts[0].shape[1]
+    exponent, total, square, counts = sums = _empty_sums(rows)
+
+    def work(block: slice) -> None:
+        of_block = exponent[block], total[block], square[block], counts[:, block]
+        form.row_statistics(as_rows(parts, block), *of_block, *form.work_arrays(length))
+
+    over_rows(work, rows, length, COMPILED_ELEMENTS)
+    return RowStatistics(*sums, length)
+
+
+def statistics_of_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The exponent, total, square and counts of few contiguous rows of float64; this needs compiled code."""
+    form, sums = compiled("ozaki.scaling.statistics_numba"), _empty_sums(len(x))
+    form.row_statistics(x, *sums, *form.work_arrays(x.shape[1]))
+    return sums
+
+
+def _empty_sums(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    exponent, counts = np.empty(rows, np.int32), np.empty((len(LEVELS), rows), np.int32)
+    return exponent, np.empty(rows, np.int64), np.empty(rows, np.int64), counts
 
 
 def largest_exponents(parts: list[Array]) -> Array:
@@ -91,11 +127,16 @@ def _exponents_host(parts: list[np.ndarray]) -> np.ndarray:
     def work(block: slice) -> None:
         extremes = [np.abs(f(x[block], axis=1)) for x in parts for f in (np.max, np.min)]
         largest = np.max(extremes, axis=0)
-        e = np.where(largest == 0, ZERO, np.frexp(largest)[1])
-        exponent[block] = np.where(np.isfinite(largest), e, NONFINITE)
+        exponent[block] = _exponents_of(largest)
 
     over_rows(work, rows, columns)
     return exponent
+
+
+def _exponents_of(largest: np.ndarray) -> np.ndarray:
+    """`RowStatistics.exponent` from the largest magnitudes."""
+    e = np.where(largest == 0, ZERO, np.frexp(largest)[1])
+    return np.where(np.isfinite(largest), e, NONFINITE)
 
 
 _AT_ONCE = 1 << 17

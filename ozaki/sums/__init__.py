@@ -8,7 +8,9 @@ can be seen; what an extraction does not hold goes to a superaccumulator (Kulisc
     statistics                   var, std, and nansum, nanmean, nanvar, nanstd
     summands                     what is added: elements or products; `summands_cuda`: as kernels read them
     reduction                    blocks, extracted and added, then rounded: `rounded_sums` and `accumulate`
-                                 choose the form: NumPy's here, CUDA's in `reduction_cuda` and `reduction.cu`
+                                 choose the form: NumPy's here, compiled in `reduction_numba`, CUDA's in
+                                 `reduction_cuda` and `reduction.cu`
+    small                        sums of a few numbers: `math.fsum`, Python's integers
     extraction (.py, .cuh)       exact partial sums of a block in two vector passes
     accumulator, fixed_point     exact values in digits; their quotient, root and one rounding
     textbook                     the literature's own algorithms: AccSum, NearSum, SumK

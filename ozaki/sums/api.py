@@ -15,7 +15,6 @@ from ozaki.sums.arguments import (
     Axis,
     axes_of,
     deliver,
-    float_type,
     format_of,
     numbers,
     real_result_dtype,
@@ -23,7 +22,7 @@ from ozaki.sums.arguments import (
     result_dtype,
     summed_dtype,
 )
-from ozaki.sums.fixed_point import DigitRange, Rounding
+from ozaki.sums.fixed_point import Rounding
 from ozaki.sums.reduction import rounded_sums
 from ozaki.sums.summands import Summands, products
 
@@ -143,7 +142,8 @@ def dot(
 
     Returns
     -------
-    The exact Σ x·y rounded once. The products are exact too: none overflows or underflows.
+    The exact Σ x·y rounded once. The products are exact too: none overflows or underflows. −0 if every
+    product is −0, the zero of integers counting as +0; +0 if all factors are integers.
 
     Raises
     ------
@@ -280,12 +280,8 @@ def _parts(
     root: bool = False,
 ) -> list[Array]:
     """Sum each part's summands over axes, the rest of the axes in order, and round to the target's parts."""
-    ndim = len(parts[0][0].shape)
-    order = axes + tuple(a for a in range(ndim) if a not in axes)
-    rounding, results = Rounding(format_of(target), divisor, root), []
-    for part in parts:
-        moved = part if order == tuple(range(ndim)) else [s.apply(lambda x: x.transpose(order)) for s in part]
-        ranges = (DigitRange.of(format_of(float_type(x))) for s in part for x in s.factors)
-        digits = max(ranges, key=lambda r: r.digits)  # those of the widest hold what the others need
-        results.append(rounded_sums(moved, len(axes), digits, rounding))
-    return results
+    if axes != tuple(range(len(axes))):
+        order = axes + tuple(a for a in range(len(parts[0][0].shape)) if a not in axes)
+        parts = [[terms.apply(lambda x: x.transpose(order)) for terms in part] for part in parts]
+    rounding = Rounding(format_of(target), divisor, root)
+    return [rounded_sums(part, len(axes), rounding) for part in parts]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from multiword.formats import FORMATS, Format
-from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy
+from multiword.runtime.arrays import Array, as_array, check_out, is_cupy
 from ozaki.rounding.conversion import as_float64
 
 Axis = int | tuple[int, ...] | None
@@ -92,7 +92,9 @@ def result_dtype(
                 f"dtype must be complex for a complex result, got {target}; take the real part first"
             )
     if out is not None:
-        _check_out(x, out, shape, target)
+        check_out(out, x, shape, target, "same_kind")
+        if out.dtype.kind not in "iub":
+            real_dtype(out.dtype, "out's dtype")
         if dtype is None or (out.dtype.kind not in "iub" and target.kind not in "iub"):
             target = out.dtype
     return native(target)
@@ -101,29 +103,10 @@ def result_dtype(
 def real_result_dtype(
     x: Array, dtype: DTypeLike | None, out: Array | None, shape: tuple[int, ...], what: str
 ) -> np.dtype:
-    """As `result_dtype`, for what is real whatever x is: `what`, "a norm" for one."""
+    """As `result_dtype`, for what is real whatever x is: `what`, "a norm" for one. `out` may be complex."""
     if np.dtype(dtype).kind == "c":  # None is float64
         raise TypeError(f"{what} is real: dtype must be real, got {np.dtype(dtype)}")
-    target = result_dtype(x, float_type(x), dtype, out, shape)
-    if target.kind == "c":
-        raise TypeError(f"{what} is real: out must have a real dtype, got {target}")
-    return target
-
-
-def _check_out(x: Array, out: Array, shape: tuple[int, ...], target: np.dtype) -> None:
-    if not is_cupy(out) and not isinstance(out, np.ndarray):
-        raise TypeError(f"out must be a NumPy or CuPy array, got {type(out).__name__}")
-    if isinstance(out, np.ma.MaskedArray):
-        raise TypeError("out must not be a masked array: its mask would not be written")
-    check_same_device(x=x, out=out)
-    if out.dtype.kind not in "iub":
-        real_dtype(out.dtype, "out's dtype")
-    if not np.can_cast(target, out.dtype, "same_kind"):
-        raise TypeError(f"out must have a dtype that holds {target}, got {out.dtype}")
-    if out.shape != shape:
-        raise ValueError(f"out must have shape {shape}, got {out.shape}")
-    if not is_cupy(out) and not out.flags.writeable:
-        raise ValueError("out must be writeable")
+    return real_dtype(result_dtype(x, float_type(x), dtype, out, shape))
 
 
 def deliver(result: Array, out: Array | None) -> Any:
@@ -150,6 +133,8 @@ def axes_of(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     """The shape of what is reduced over axes."""
+    if len(axes) == len(shape):  # the usual case, in less time
+        return (1,) * len(shape) if keepdims else ()
     return tuple(1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes)
 
 

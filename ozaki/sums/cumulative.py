@@ -192,8 +192,8 @@ def _flags(block: np.ndarray) -> np.ndarray:
     special = ~np.isfinite(block)
     if special.any():
         flags[np.isnan(block)] = NAN
-        flags[special & (block > 0)] = PLUS_INFINITY
-        flags[special & (block < 0)] = MINUS_INFINITY
+        flags[special & (block == np.inf)] = PLUS_INFINITY
+        flags[special & (block == -np.inf)] = MINUS_INFINITY
     return flags
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from math import frexp, inf
 from typing import Any
 
@@ -37,18 +37,18 @@ from ozaki.sums.fixed_point import (
 BLOCK_ROWS = 1 << 15
 """The most elements of one column in a block: their sum stays below 2**60 in units of a level."""
 
-_CARRY = 6  # 51 - _CARRY bits of an element, 15 for the rows of a block: below 2**60
-LEVEL_BITS = 52 - _CARRY
-_LOWEST = -970 - _CARRY  # the second level's unit is not below the smallest subnormal
-_HIGHEST = 1023 - 1 - _CARRY  # 1.5·2**k does not overflow
+CARRY = 6  # 51 - CARRY bits of an element, 15 for the rows of a block: below 2**60
+LEVEL_BITS = 52 - CARRY
+LOWEST = -970 - CARRY  # the second level's unit is not below the smallest subnormal
+HIGHEST = 1023 - 1 - CARRY  # 1.5·2**k does not overflow
 
-_ALIGNED = 8  # digits of 32 bits that hold the sums of a few blocks at nearby exponents
+_ALIGNED = 10  # digits of 32 bits that hold the sums of a few blocks at nearby exponents
 _UNUSED = 1 << 20
 
 _WEIGHT = 2 * BLOCK_ROWS  # of what is added together: their sums stay below 2**61
 _LOCAL = threading.local()
 _BUFFERS = 9
-_NOTHING = np.empty(0, np.int64), np.empty(0)
+NOTHING = np.empty(0, np.int64), np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _added(a: PartialSums, b: PartialSums) -> PartialSums | None:
     if max(up, b_up) > LEVEL_BITS or weight > _WEIGHT:
         return None
     high, low = (a.high << up) + (b.high << b_up), (a.low << up) + (b.low << b_up)
-    return PartialSums(high, low, exponent, *_NOTHING, a.flags | b.flags, weight=weight)
+    return PartialSums(high, low, exponent, *NOTHING, a.flags | b.flags, weight=weight)
 
 
 def aligned(batch: Sequence[PartialSums]) -> FixedPoint | None:
@@ -132,7 +132,7 @@ def extract(block: np.ndarray) -> PartialSums:
     """Sum the columns of an (n, m) float64 block exactly; n is at most BLOCK_ROWS."""
     if not len(block):
         nothing = np.zeros(block.shape[1], np.int64)
-        return PartialSums(nothing, nothing, nothing, *_NOTHING, nothing.astype(np.uint8))
+        return PartialSums(nothing, nothing, nothing, *NOTHING, nothing.astype(np.uint8))
     if block.size and (sums := _common_extraction(block)) is not None:
         return sums
     largest, smallest = block.max(axis=0), block.min(axis=0)
@@ -142,13 +142,13 @@ def extract(block: np.ndarray) -> PartialSums:
     if not finite.all():
         block, magnitude = np.where(finite, block, 0.0), np.where(finite, magnitude, 0.0)
     k = np.frexp(magnitude)[1].astype(np.int64)
-    huge = k > _HIGHEST
+    huge = k > HIGHEST
     outside = _gather(np.where(huge, block, 0.0)) if huge.any() else None
     if outside is not None:
         block, k = np.where(huge, 0.0, block), np.where(huge, 0, k)
-    k = np.maximum(k + 1 + _CARRY, _LOWEST)
+    k = np.maximum(k + 1 + CARRY, LOWEST)
     high, low, rest = _two_levels(block, k)
-    parts = [part for part in (outside, rest) if part is not None] or [_NOTHING]
+    parts = [part for part in (outside, rest) if part is not None] or [NOTHING]
     columns, values = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
     return PartialSums(high, low, k - 52 - LEVEL_BITS, columns, values, flags)
 
@@ -160,19 +160,25 @@ def _common_extraction(block: np.ndarray) -> PartialSums | None:
     magnitude = max(largest, -smallest)
     if not 0 < magnitude < inf:
         return None
-    k = max(frexp(magnitude)[1] + 1 + _CARRY, _LOWEST)
-    if k > _HIGHEST + 1 + _CARRY:
+    k = max(frexp(magnitude)[1] + 1 + CARRY, LOWEST)
+    if k > HIGHEST + 1 + CARRY:
         return None
     high, low, rest = _two_levels(block, k)
     if rest is not None and block.shape[1] > 1:
         return None
-    columns, values = _NOTHING if rest is None else rest
-    flags = np.full(high.shape, ORDINARY)
-    zero = (high | low) == 0
-    if block.shape[1] > 1 and zero.any():
-        part = block[:, zero]
-        flags[zero] = np.where(((part == 0) & np.signbit(part)).all(axis=0), MINUS_ZERO, ORDINARY)
+    columns, values = NOTHING if rest is None else rest
+    flags = zero_flags((high | low) == 0, (block,))
     return PartialSums(high, low, k - 52 - LEVEL_BITS, columns, values, flags, weight=len(block))
+
+
+def zero_flags(zero: np.ndarray, factors: Sequence[np.ndarray], sign: int = 1) -> np.ndarray:
+    """The flags of finite sums of (n, m) elements, or of sign·x·y, some of which are zero."""
+    flags = np.full(zero.shape, ORDINARY)
+    if zero.any():
+        negative = reduce(np.bitwise_xor, [np.signbit(x[:, zero]) for x in factors], np.bool_(sign < 0))
+        zeros = reduce(np.bitwise_or, [x[:, zero] == 0 for x in factors])
+        flags[zero] = np.where((zeros & negative).all(axis=0), MINUS_ZERO, ORDINARY)
+    return flags
 
 
 def _two_levels(

@@ -26,6 +26,7 @@ Blocks do not note every −0 or Inf beside what outweighs it; `canonical_flags`
 
 DIGIT_BITS = 32
 _LARGEST_INTEGER = 2**53
+_FEW = 4  # values that Python's integers round sooner than arrays
 _LARGEST_DIVISOR = 1 << 30  # of the schoolbook division
 _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 
@@ -62,7 +63,7 @@ class Rounding:
     root: bool = False
 
     def __call__(self, value: FixedPoint) -> np.ndarray:
-        if self.root or self.divisor >= _LARGEST_DIVISOR:
+        if self.root or self.divisor >= _LARGEST_DIVISOR or value.flags.size <= _FEW:
             return flagged([self.ratio(v, self.divisor, e) for v, e in value.integers()], value.flags)
         return (value.quotient(self.divisor) if self.divisor > 1 else value).round(self.target)
 
@@ -112,6 +113,18 @@ class FixedPoint:
     base_bits: int
     exponent: np.ndarray | int
     flags: np.ndarray
+
+    @classmethod
+    def of(cls, value: int, exponent: int, flags: np.ndarray) -> FixedPoint:
+        """A single number, value·2**exponent.
+
+        >>> FixedPoint.of(-(2**40), 0, np.array([ORDINARY])).digits.tolist()
+        [[0], [-256]]
+        """
+        size = value.bit_length() // DIGIT_BITS + 1
+        digits = np.frombuffer(value.to_bytes(4 * size, "little", signed=True), "<u4").astype(np.int64)
+        digits[-1] -= (value < 0) << DIGIT_BITS
+        return cls(digits[:, None], DIGIT_BITS, exponent, flags)
 
     def round(self, target: Format = FORMATS["fp64"]) -> np.ndarray:
         """Return the (m,) float64 numbers of the target format nearest to the exact values.
@@ -203,9 +216,12 @@ class FixedPoint:
         """Return every value as a Python integer and the exponent of its unit."""
         shape = self.digits.shape[1:]
         exponents = np.broadcast_to(np.asarray(self.exponent, np.int64), shape).tolist()
-        values = [0] * len(exponents)
-        for digit in self.digits[::-1].tolist():
-            values = [(value << self.base_bits) + d for value, d in zip(values, digit, strict=True)]
+        values = []
+        for column in self.digits[::-1].T.tolist():
+            value = 0
+            for digit in column:
+                value = (value << self.base_bits) + digit
+            values.append(value)
         return list(zip(values, exponents, strict=True))
 
     def _magnitude(self) -> tuple[np.ndarray, np.ndarray]:

@@ -3,48 +3,65 @@
 The reduced axes come first and are cut into rows, the others are columns. A block of both
 fits in cache, is summed exactly by `extraction`, and the blocks' sums are added exactly again,
 so that how an array is cut cannot be seen in the result. `small` does the same for a few numbers,
-`reduction_cuda` and `reduction.cu` for CuPy arrays.
+`reduction_numba` in compiled loops, `reduction_cuda` and `reduction.cu` for CuPy arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from math import prod
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy
+from multiword.runtime.forking import loading
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.error_free import product_error, product_error_in
 from ozaki.sums import reduction_cuda, small
 from ozaki.sums.accumulator import Superaccumulator
+from ozaki.sums.arguments import float_type, format_of
 from ozaki.sums.extraction import BLOCK_ROWS, PartialSums, aligned, extract, merged, workspace
-from ozaki.sums.fixed_point import ORDINARY, DigitRange, FixedPoint, Rounding, joined
+from ozaki.sums.fixed_point import ORDINARY, DigitRange, FixedPoint, Rounding, flagged, joined
 from ozaki.sums.summands import Summands, as_floats, factor_pairs, tiles
 
 _TOGETHER = 1 << 12  # outputs whose sums wait to be rounded together
 _FEW = 4  # partial sums of a tile that may do without a superaccumulator
+_COMPILED_BLOCK = 1 << 18  # elements of a block that is summed by compiled code, and the most columns
+_COMPILED_COLUMNS = 1 << 12
 _SHORT = 32  # rows or columns that make too short a loop
 _COLUMNS = 256  # at least so many together where columns lie side by side: 2 KiB runs of memory
 _SAFE = 2.0**500  # two factors up to this, split by Dekker's method, stay finite
 _TINY = 2.0**-900  # the error of a product at least this large is a float64
 
+_COMPILED: list[ModuleType | None] = []  # the compiled form, once it has been asked for
+
 Tile = tuple[slice, ...]
 """A box of outputs, or of rows."""
 
 
-def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange, rounding: Rounding) -> Array:
+def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> Array:
     """Return the sums of all the summands over their first `reduced` axes, rounded, in the format's dtype."""
     if is_cupy(summands[0].factors[0]):
-        return reduction_cuda.rounded_sums(summands, reduced, digits, rounding)
-    if _is_small(summands) and (values := small.rounded_sums(summands, reduced, rounding)) is not None:
+        return reduction_cuda.rounded_sums(summands, reduced, _digits(summands), rounding)
+    if (
+        _is_small(summands, reduced)
+        and (values := small.rounded_sums(summands, reduced, rounding)) is not None
+    ):
         return values
+    summands = _in_memory_order(summands, reduced)
+    if summands[0].factors[0].ndim == reduced and (found := _vector_sum(summands, reduced)):
+        value, exponent, flags = found
+        values = np.array([rounding.ratio(value, rounding.divisor, exponent)])
+        if flags != ORDINARY:
+            values = flagged(values, np.array([flags], np.uint8))
+        return narrow(values, rounding.target.dtype).reshape(())
     result = np.empty(summands[0].shape[reduced:], rounding.target.dtype)
-    for outputs, sums in _tiled_sums(summands, reduced, digits):
+    for outputs, sums in _tiled_sums(summands, reduced):
         values, start = narrow(rounding(sums), result.dtype), 0
         for output in outputs:
             part = result[cast(Any, (*output, ...))]
@@ -58,30 +75,75 @@ def accumulate(total: Superaccumulator, columns: slice, summands: Sequence[Summa
     if is_cupy(summands[0].factors[0]):
         total.merge(reduction_cuda.accumulated(summands, reduced, total.range), columns)
         return
-    tiling = Tiling.of(summands[0].factors[0], reduced)
+    tiling = Tiling.of(summands[0], reduced)
     index = np.arange(columns.start, columns.stop).reshape(summands[0].shape[reduced:])
     for output in tiling.outputs():
         total.add(_partial_sums(summands, tiling, output), index[output].reshape(-1))
 
 
-def integer_sums(
-    summands: Sequence[Summands], reduced: int, digits: DigitRange
-) -> tuple[list[tuple[int, int]], np.ndarray]:
+def integer_sums(summands: Sequence[Summands], reduced: int) -> tuple[list[tuple[int, int]], np.ndarray]:
     """Return the exact sums over the first `reduced` axes for all outputs in C order, and their flags.
 
     Each is an integer and the exponent of its unit.
     """
-    outputs = prod(summands[0].shape[reduced:])
-    if _is_small(summands) and (found := small.integer_sums(summands, reduced)) is not None:
+    shape = summands[0].shape[reduced:]
+    outputs = prod(shape)
+    if is_cupy(summands[0].factors[0]):
+        total = reduction_cuda.accumulated(summands, reduced, _digits(summands))
+        return total.fixed_point().integers(), total.flags
+    if _is_small(summands, reduced) and (found := small.integer_sums(summands, reduced)) is not None:
         return found, np.full(outputs, ORDINARY)
-    total = Superaccumulator(digits, outputs)
-    accumulate(total, slice(0, outputs), summands, reduced)
-    return total.fixed_point().integers(), total.flags
+    summands = _in_memory_order(summands, reduced)
+    if len(shape) == 0 and (sums := _vector_sum(summands, reduced)):
+        return [sums[:2]], np.array([sums[2]], np.uint8)
+    index = np.arange(outputs).reshape(shape)
+    integers, flags = [(0, 0)] * outputs, np.zeros(outputs, np.uint8)
+    for tiles_of_outputs, exact in _tiled_sums(summands, reduced):
+        places = np.concatenate([index[output].reshape(-1) for output in tiles_of_outputs])
+        flags[places] = exact.flags
+        for place, value in zip(places.tolist(), exact.integers(), strict=True):
+            integers[place] = value
+    return integers, flags
 
 
-def _is_small(summands: Sequence[Summands]) -> bool:
-    """Whether sums are of so few numbers on the host that `small` is the faster form."""
-    return len(summands) * prod(summands[0].shape) <= small.LARGEST and not is_cupy(summands[0].factors[0])
+def _is_small(summands: Sequence[Summands], reduced: int) -> bool:
+    """Whether sums are of so few numbers that `small` is the faster form; nothing is compiled for these."""
+    factors, most = summands[0].factors, small.LARGEST
+    if reduced == factors[0].ndim and _COMPILED and compiled():
+        most = min(most, small.FSUM if len(factors) == 1 else 0)
+    return len(summands) * prod(factors[0].shape) <= most
+
+
+def _digits(summands: Sequence[Summands]) -> DigitRange:
+    """The digits of a superaccumulator: those of the widest format hold what the others need."""
+    ranges = (DigitRange.of(format_of(float_type(x))) for terms in summands for x in terms.factors)
+    return max(ranges, key=lambda r: r.digits)
+
+
+def compiled() -> ModuleType | None:
+    """The compiled form, where numba is installed."""
+    if not _COMPILED:
+        with loading:
+            try:
+                from ozaki.sums import reduction_numba
+            except Exception:  # whatever ails an optional package, only speed may depend on it
+                _COMPILED.append(None)
+            else:
+                _COMPILED.append(reduction_numba)
+    return _COMPILED[0]
+
+
+def _in_memory_order(summands: Sequence[Summands], reduced: int) -> Sequence[Summands]:
+    """Put the reduced axes, whose terms may come in any order, in that of their steps in memory."""
+    if reduced < 2:
+        return summands
+    x = summands[0].factors[0]
+    order = (*sorted(range(reduced), key=lambda a: -abs(x.strides[a])), *range(reduced, x.ndim))
+    return (
+        summands
+        if order == tuple(range(x.ndim))
+        else [s.apply(lambda x: x.transpose(order)) for s in summands]
+    )
 
 
 @dataclass(frozen=True)
@@ -92,23 +154,29 @@ class Tiling:
     reduced: int
     by_columns: bool
     width: int
+    block: int
 
     @classmethod
-    def of(cls, x: np.ndarray, reduced: int) -> Tiling:
+    def of(cls, terms: Summands, reduced: int) -> Tiling:
         """Choose so that runs of memory stay together, and inner loops long.
 
         by_columns : blocks hold one column after another rather than one row after another.
         width : the most columns in a block.
+        block : the most elements in a block, unless it is a single row.
         """
+        x = terms.factors[0]
         step = [abs(s) if n > 1 else np.inf for s, n in zip(x.strides, x.shape, strict=True)]
         rows, columns = prod(x.shape[:reduced]), prod(x.shape[reduced:])
         nearest = min(step[:reduced], default=np.inf) < min(step[reduced:], default=np.inf)
-        whole = max(1, BLOCK_ROWS // max(rows, 1))
+        block, most = BLOCK_ROWS, _COLUMNS
+        if compiled():
+            block, most = _COMPILED_BLOCK // len(terms.factors), _COMPILED_COLUMNS
+        whole = max(1, block // max(rows, 1)) if rows <= BLOCK_ROWS else 1
         if columns == 1 or (nearest and rows >= _SHORT):
-            return cls(x.shape, reduced, True, whole)
+            return cls(x.shape, reduced, True, whole, block)
         if rows >= _SHORT > columns:
-            return cls(x.shape, reduced, True, columns)
-        return cls(x.shape, reduced, False, max(whole, min(columns, _COLUMNS)))
+            return cls(x.shape, reduced, True, columns, block)
+        return cls(x.shape, reduced, False, max(whole, min(columns, most)), block)
 
     def outputs(self) -> Iterator[Tile]:
         """Cut the axes that remain."""
@@ -116,7 +184,7 @@ class Tiling:
 
     def rows(self, columns: int) -> Iterator[Tile]:
         """Cut the reduced axes, for blocks of so many columns."""
-        return tiles(self.shape[: self.reduced], max(1, BLOCK_ROWS // max(columns, 1)))
+        return tiles(self.shape[: self.reduced], min(BLOCK_ROWS, max(1, self.block // max(columns, 1))))
 
     def columns(self, output: Tile) -> int:
         """How many outputs a tile has."""
@@ -133,31 +201,64 @@ class Tiling:
         return np.ascontiguousarray(part.transpose(axes)).reshape(m, n).T
 
 
-def _tiled_sums(
-    summands: Sequence[Summands], reduced: int, digits: DigitRange
-) -> Iterator[tuple[list[Tile], FixedPoint]]:
+def _tiled_sums(summands: Sequence[Summands], reduced: int) -> Iterator[tuple[list[Tile], FixedPoint]]:
     """Yield tiles of the outputs, and their exact sums, one tile after another."""
-    tiling = Tiling.of(summands[0].factors[0], reduced)
+    tiling = Tiling.of(summands[0], reduced)
     outputs = list(tiling.outputs())
     together = max(1, _TOGETHER // max(1, max(map(tiling.columns, outputs), default=1)))
     for start in range(0, len(outputs), together):
         alike: dict[tuple[int, int], list[tuple[Tile, FixedPoint]]] = {}
         for output in outputs[start : start + together]:
-            sums = _tile_sums(summands, tiling, output, digits)
+            sums = _tile_sums(summands, tiling, output)
             alike.setdefault((sums.base_bits, len(sums.digits)), []).append((output, sums))
         for group in alike.values():
             yield [output for output, _ in group], joined([sums for _, sums in group])
 
 
-def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile, digits: DigitRange) -> FixedPoint:
+def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> FixedPoint:
     """One tile; without the whole length of a superaccumulator where that is not needed."""
+    if tiling.columns(output) == 1 and (found := _vector_sum(summands, tiling.reduced, output)):
+        value, exponent, flags = found
+        return FixedPoint.of(value, exponent, np.array([flags], np.uint8))
     sums = _partial_sums(summands, tiling, output)
     first = list(islice(sums, _FEW + 1))
     if len(first) <= _FEW and (few := aligned(first)):
         return few
-    accumulator = Superaccumulator(digits, tiling.columns(output))
+    accumulator = Superaccumulator(_digits(summands), tiling.columns(output))
     accumulator.add(chain(first, sums))
     return accumulator.fixed_point()
+
+
+def _vector_sum(summands: Sequence[Summands], reduced: int, output: Tile = ()) -> tuple[int, int, int] | None:
+    """The compiled sum of a single output: an integer, the exponent of its unit, flags."""
+    form = compiled()
+    if form is None:
+        return None
+    total, flags = 0, 0
+    for terms in summands:
+        for part in _vectors(terms, reduced, output, form.readable):
+            found = form.vector_sum(part)
+            if found is None:
+                return None
+            total, flags = total + found[0], flags | found[1]
+    return total, form.LAST_PLACE, flags
+
+
+def _vectors(
+    terms: Summands, reduced: int, output: Tile, readable: Callable[[np.ndarray], bool]
+) -> Iterator[Summands]:
+    """The terms of a single output, cut into blocks where they would have to be copied."""
+    if output:
+        terms = terms.apply(lambda x: x[(slice(None),) * reduced + output].reshape(x.shape[:reduced]))
+    if all(x.flags.c_contiguous and readable(x) for x in terms.factors):
+        yield terms if reduced == 1 else terms.apply(lambda x: x.reshape(-1))
+        return
+    for rows in tiles(terms.shape, _COMPILED_BLOCK):
+        yield terms.apply(partial(_flat, rows=rows))
+
+
+def _flat(x: np.ndarray, rows: Tile) -> np.ndarray:
+    return x[rows].reshape(-1)
 
 
 def _partial_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> Iterator[PartialSums]:
@@ -172,6 +273,9 @@ def _partial_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) ->
 
 def _block_sums(block: Summands) -> list[PartialSums]:
     """Sum the columns of (n, m) factors exactly."""
+    form = compiled()
+    if form and (sums := form.block_sums(block)) is not None:
+        return sums
     with np.errstate(all="ignore"):
         if len(block.factors) == 1:
             return [extract(part) for part in as_floats(block.factors[0])]

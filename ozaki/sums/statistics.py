@@ -23,7 +23,6 @@ from ozaki.sums.arguments import (
     Axis,
     axes_of,
     deliver,
-    float_type,
     format_of,
     numbers,
     real_dtype,
@@ -31,7 +30,7 @@ from ozaki.sums.arguments import (
     reduced_shape,
     result_dtype,
 )
-from ozaki.sums.fixed_point import MINUS_INFINITY, NAN, PLUS_INFINITY, DigitRange, Rounding, flagged
+from ozaki.sums.fixed_point import MINUS_INFINITY, NAN, PLUS_INFINITY, Rounding, flagged
 from ozaki.sums.reduction import integer_sums
 from ozaki.sums.summands import Summands, tiles
 
@@ -66,7 +65,7 @@ def var(
 
     Raises
     ------
-    TypeError, ValueError : as `sum`; TypeError for a complex dtype or out, or a ddof that is no number.
+    TypeError, ValueError : as `sum`; TypeError for a complex dtype, or a ddof that is no number.
 
     References
     ----------
@@ -304,8 +303,8 @@ def _sums_of_squares(
 ) -> tuple[list[tuple[int, int]], np.ndarray]:
     """n·Q − |S|², n times the sums of squares about the means, as integers with exponents; where finite."""
     parts = real_parts(terms)
-    squares, flags = _integer_sums([Summands((part, part)) for part in parts], reduced)
-    sums = [_integer_sums([Summands((part,))], reduced)[0] for part in parts]
+    squares, flags = integer_sums([Summands((part, part)) for part in parts], reduced)
+    sums = [integer_sums([Summands((part,))], reduced)[0] for part in parts]
     found = []
     for n, (q, e), *parts_of_s in zip(counts, squares, *sums, strict=True):
         unit = min(e, *(2 * f for _, f in parts_of_s))
@@ -315,14 +314,9 @@ def _sums_of_squares(
 
 def _quotients(terms: Array, reduced: int, counts: list[int], rounding: Rounding) -> np.ndarray:
     """The sums divided by counts, rounded; NaN for 0/0."""
-    sums, flags = _integer_sums([Summands((terms,))], reduced)
+    sums, flags = integer_sums([Summands((terms,))], reduced)
     values = [rounding.ratio(v, n or 1, e) for (v, e), n in zip(sums, counts, strict=True)]
     return np.where(np.array(counts) == 0, nan, flagged(values, flags))
-
-
-def _integer_sums(summands: list[Summands], reduced: int) -> tuple[list[tuple[int, int]], np.ndarray]:
-    digits = DigitRange.of(format_of(float_type(summands[0].factors[0])))
-    return integer_sums(summands, reduced, digits)
 
 
 def _by_tiles(

@@ -54,25 +54,35 @@ def products(x: Array, y: Array, conjugate: bool = False) -> list[list[Summands]
 
 
 def as_floats(block: Array) -> list[Array]:
-    """Return float64 arrays whose sum is the block exactly: two for 64-bit integers.
+    """Return float64 arrays whose sum is the block exactly: two, of one sign, for 64-bit integers.
 
-    The first is zero only where the block is.
+    The first is zero only where the block is. So products of the parts that are zero have the sign of the
+    product of the numbers.
     """
     if block.dtype.kind not in "iu" or block.dtype.itemsize < 8:
         return [to_float64(block)]
     xp = namespace(block)
-    high = (block >> 32).astype(np.float64) * 2.0**32
-    low = (block & block.dtype.type(_MASK32)).astype(np.float64)
-    return [xp.where(high == 0, low, high), xp.where(high == 0, 0.0, low)]
+    toward_zero = block + ((block >> 63) & _MASK32) if block.dtype.kind == "i" else block
+    upper = toward_zero >> 32
+    high, low = upper.astype(np.float64) * 2.0**32, (block - (upper << 32)).astype(np.float64)
+    first = xp.where(high == 0, low, high)
+    return [first, xp.copysign(xp.where(high == 0, 0.0, low), first)]
 
 
 def factor_pairs(x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
-    """Return pairs of float64 arrays whose products sum to x·y exactly."""
+    """Return pairs of float64 arrays whose products sum to x·y exactly.
+
+    Integers know no −0: where one of two is zero, its zero has the other's sign, so that the product is +0.
+    """
     xs, ys = as_floats(x), as_floats(y)
+    xp = namespace(x)
+    if x.dtype.kind in "iub" and y.dtype.kind in "iub":
+        first, second = xs[0], ys[0]
+        xs[0] = xp.where(first == 0, xp.copysign(0.0, second), first)
+        ys[0] = xp.where(second == 0, xp.copysign(0.0, first), second)
     yield xs[0], ys[0]
     if len(xs) + len(ys) == 2:
         return
-    xp = namespace(x)
     xs, ys = ([xp.where(xp.isfinite(f), f, 0.0) for f in factors] for factors in (xs, ys))
     yield from ((f, g) for i, f in enumerate(xs) for j, g in enumerate(ys) if i or j)
 

@@ -32,6 +32,9 @@ KINDS = (
 SPECIAL = "special"
 """Normal numbers with an Inf, a NaN and a −0 here and there."""
 
+MIXED = "mixed"
+"""Every matrix of a stack of another kind, and spread over another number of octaves."""
+
 LAYOUTS = ("C", "F", "strided", "reversed", "broadcast", "transposed", "window", "offset")
 HOST_LAYOUTS = (*LAYOUTS, *LAYOUTS, "byteswapped", "unaligned", "readonly")
 
@@ -58,6 +61,8 @@ class Spec:
 def values(rng, spec: Spec) -> np.ndarray:
     """Numbers of the kind, C-contiguous."""
     dtype = spec.dtype
+    if spec.kind == MIXED:
+        return _mixed(rng, spec)
     if dtype.kind in "iub":
         return _whole(rng, spec)
     if dtype.kind == "c":
@@ -67,6 +72,26 @@ def values(rng, spec: Spec) -> np.ndarray:
         return result
     with np.errstate(over="ignore", under="ignore"):
         return _real(rng, spec, *FORMATS[dtype]).astype(dtype)
+
+
+def _mixed(rng, spec: Spec) -> np.ndarray:
+    kinds = (
+        "normal",
+        "normal",
+        "positive",
+        "integers",
+        "wide",
+        "rows",
+        "sparse",
+        "zeros",
+        "subnormal",
+        SPECIAL,
+    )
+    result = np.empty(spec.shape, spec.dtype)
+    for index in np.ndindex(*spec.shape[:-2]):
+        kind, octaves = kinds[int(rng.integers(len(kinds)))], int(rng.choice([3, 20, 60, 250]))
+        result[index] = values(rng, Spec(spec.shape[-2:], spec.dtype, kind, "C", octaves))
+    return result
 
 
 def _whole(rng, spec: Spec) -> np.ndarray:

@@ -36,16 +36,19 @@ def reduction(name: str) -> Callable[[Draw], Call]:
         shape, source = specs["x"].shape, specs["x"].dtype
         axis, axes = chosen_axis(draw, len(shape))
         keepdims, dtype = draw.pick("keepdims", False, True), targets(draw, source)
-        real = name in REAL_RESULTS
+        real, options = name in REAL_RESULTS, {}
         if real and dtype is not None:
             dtype = part_dtype(dtype)
         if draw.chance(0.2):
             result = dtype or (np.dtype(np.float64) if source.kind in "iub" else source)
-            result = part_dtype(result) if real else result
+            result = part_dtype(result) if real and draw.chance(0.8) else result
             specs["out"] = writable(draw, form(shape, axes, keepdims), result)
+        if name in REAL_RESULTS[1:]:
+            options["ddof"] = draw.pick("ddof", 0, 0, 1, 2, 0.5)
+        options |= {"axis": axis, "dtype": dtype, "keepdims": keepdims}
 
         def function(_: ModuleType, x: dict) -> list:
-            return [getattr(ozaki, name)(x["x"], axis=axis, dtype=dtype, out=x.get("out"), keepdims=keepdims)]
+            return [getattr(ozaki, name)(x["x"], out=x.get("out"), **options)]
 
         return Call(specs, function)
 

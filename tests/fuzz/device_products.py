@@ -9,14 +9,17 @@ import numpy as np
 
 import multiword
 import ozaki
-from tests.fuzz.arrays import COMPLEX, REAL, SPECIAL, Spec
+from tests.fuzz.arrays import COMPLEX, LAYOUTS, MIXED, REAL, SPECIAL, Spec
 from tests.fuzz.draw import SMALL_INTEGERS, Draw, check, plain
 from tests.fuzz.exact_bounds import as_complex, within, within_batched
 from tests.fuzz.exact_products import GEMMS, sources
 from tests.fuzz.rational import BFLOAT16, real_products
 
-LONGEST = 70
-"""Inner dimensions go from 0 to this."""
+LONGEST, GROUP = 70, 9
+"""Inner dimensions go from 0 to the first; so many of a sweep share layouts."""
+
+CASES_OF_A_WIDTH = 2 * (LONGEST + 1)
+"""Every inner dimension, of real and of complex matrices."""
 
 SWEEPS = {
     "bits, int8 words": ("residues", "int8", 3, 57),
@@ -47,18 +50,24 @@ class Call:
 
 
 def sweep(name: str) -> Callable[[Draw], Call]:
-    """Products of a fixed number of bits: width and inner dimension follow from the case's number."""
+    """Products of a fixed number of bits: width, inner dimension, and real or complex by the case's number.
+
+    Layouts and dtypes are those of a whole `GROUP` of inner dimensions, for each needs kernels of its own.
+    """
     scheme, word, step, _ = SWEEPS[name]
 
     def family(draw: Draw) -> Call:
-        width, k = 1 + step * (draw.case // (LONGEST + 1)), draw.case % (LONGEST + 1)
-        dtype = draw.pick("dtype", *GEMMS)
+        (i, rest), is_complex = divmod(draw.case // 2, LONGEST + 1), draw.case % 2
+        width, k, group = 1 + step * i, rest, (i, rest // GROUP, is_complex)
+        alike = np.random.default_rng([*np.atleast_1d(draw.seed)[:2], *group])
+        dtype = [t for t in GEMMS if (t.kind == "c") == is_complex][int(alike.integers(2))]
         m, n = draw.size("m", 1, 20), draw.size("n", 1, 40)
         draw.notes.append(f"accuracy={width}, scheme={scheme!r}, word={word!r}, k={k}")
-        specs = {
-            "a": draw.spec("a", (m, k), (dtype,), kind=_tame(draw)),
-            "b": draw.spec("b", (k, n), (dtype,), kind=_tame(draw)),
-        }
+        specs = {}
+        for operand, shape in (("a", (m, k)), ("b", (k, n))):
+            octaves = int(draw.rng.choice([3, 20, 100, 500]))
+            specs[operand] = Spec(shape, dtype, _tame(draw), str(alike.choice(LAYOUTS)), octaves)
+            draw.notes.append(f"{operand}: {specs[operand]}")
 
         def function(_: ModuleType, x: dict) -> list:
             return [GEMMS[dtype](x["a"], x["b"], accuracy=width, scheme=scheme, word=word)]
@@ -106,7 +115,7 @@ def _sizes(draw: Draw) -> tuple[int, int, int]:
 
 
 def _ways(draw: Draw) -> dict:
-    accuracy = draw.pick("accuracy", "fp64", "fp64", "fp32", "exact", 10, 40, 53, 90)
+    accuracy = draw.pick("accuracy", "fp64", "fp64", "fp32", "normwise", "exact", 10, 40, 53, 90)
     scheme = "auto" if accuracy == "exact" else draw.pick("scheme", "auto", "auto", "residues", "slices")
     words = (None, None, "int8", "fp64", "fp16") if scheme == "slices" else (None, None, "int8", "fp64")
     return {"accuracy": accuracy, "scheme": scheme, "word": draw.pick("word", *words)}
@@ -188,10 +197,12 @@ def matmul(draw: Draw) -> Call:
     scheme = draw.pick("scheme", "auto", "residues")
     wide = accuracy != "exact" and draw.chance(0.4)
     kind = draw.kind() if wide else _narrow(draw)
-    specs = {
-        "a": draw.spec("a", (k,) if draw.chance(0.1) else (*lead, m, k), dtypes, kind),
-        "b": draw.spec("b", (k,) if draw.chance(0.1) else (*batch, k, n), dtypes, kind),
-    }
+    specs, mixed = {}, len(batch) > 0 and draw.chance(0.4)
+    for name, shape in (("a", (*lead, m, k)), ("b", (*batch, k, n))):
+        if draw.chance(0.1):
+            specs[name] = draw.spec(name, (k,), dtypes, kind)
+        else:
+            specs[name] = draw.spec(name, shape, dtypes, MIXED if mixed else kind)
 
     def function(_: ModuleType, x: dict) -> list:
         return [ozaki.matmul(x["a"], x["b"], accuracy=accuracy, scheme=scheme)]

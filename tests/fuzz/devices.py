@@ -2,18 +2,21 @@
 
     python -m tests.fuzz.devices [--minutes M] [--seed S] [--processes N] [--only NAME [--case N]] [--dry]
 
-Products of every width, which is every number of moduli, with every inner dimension from 0 to 70 and every
-word come first, then random calls until the time is up. Each call is made three times with other numbers in
-the same layout: on a GPU the second is captured as a graph and the third replays it. --dry puts NumPy in
-the GPU's place, to try the command itself. Without a GPU it says so and returns 0.
+Products of every width, which is every number of moduli, with every inner dimension from 0 to 70, every
+word, real and complex, come first: those of a width together, so that nothing waits for the GPU between them.
+Then random calls until the time is up. Each is made three times with other numbers in the same layout: on a
+GPU the second is captured as a graph and the third replays it. --dry puts NumPy in the GPU's place, to try
+the command itself. Without a GPU it says so and returns 0.
 """
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -24,14 +27,14 @@ import ozaki
 from tests.fuzz.arrays import LAYOUTS, fetched, place, values
 from tests.fuzz.campaign import Tally, one_case, reproducer, seed_of
 from tests.fuzz.device_cases import FAMILIES
-from tests.fuzz.device_products import LONGEST, SWEEPS, Call
+from tests.fuzz.device_products import CASES_OF_A_WIDTH, SWEEPS, Call
 from tests.fuzz.draw import Draw, Mismatch, check_one_nan, check_same
 
 warnings.filterwarnings("ignore", category=ozaki.CostWarning)  # the data are hard on purpose
 
 COMMAND = "tests.fuzz.devices"
 REPEATS = 3
-SWEEP_SHARE = 0.6
+SWEEP_SHARE = 0.7
 """The sweeps stop when this share of the time is gone; what they have not reached is reported."""
 LATE = 120.0
 """Seconds that a process may take beyond its time, for the compilation of its last kernels."""
@@ -76,13 +79,30 @@ def why_no_gpu() -> str | None:
         return f"{type(error).__name__}: {error}"
 
 
-def outcome(call: Call, xp: Any, arrays: dict) -> tuple[list, str | None]:
-    """The results as NumPy arrays, strings or bytes; or the error's kind and message."""
+def called(call: Call, xp: Any, arrays: dict) -> tuple[list, str | None]:
+    """The results where they are; or the error's kind and message."""
     try:
-        results = call.function(xp, arrays)
-        return [x if isinstance(x, str | bytes) else fetched(x) for x in results], None
+        return call.function(xp, arrays), None
     except (TypeError, ValueError, MemoryError, ArithmeticError) as error:
         return [], f"{type(error).__name__}: {error}"
+
+
+def on_host(results: list) -> list:
+    """The results as NumPy arrays, strings or bytes."""
+    return [x if isinstance(x, str | bytes) else fetched(x) for x in results]
+
+
+def fetched_together(arrays: list, xp: Any) -> list[np.ndarray]:
+    """Arrays as NumPy's, in one transfer: it waits for the device once."""
+    if xp is np:
+        return [np.asarray(x) for x in arrays]
+    flat = [xp.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in arrays if x.size]
+    whole = xp.concatenate(flat).get() if flat else np.zeros(0, np.uint8)
+    ends = np.cumsum([x.nbytes for x in arrays]).tolist()
+    return [
+        whole[end - x.nbytes : end].view(x.dtype).reshape(x.shape)
+        for x, end in zip(arrays, ends, strict=True)
+    ]
 
 
 def compare(call: Call, draw: Draw, device: Device) -> None:
@@ -92,11 +112,34 @@ def compare(call: Call, draw: Draw, device: Device) -> None:
         numbers = {name: values(draw.rng, spec) for name, spec in call.specs.items()}
         host = {name: place(x, call.specs[name].layout) for name, x in numbers.items()}
         with np.errstate(all="ignore"):
-            expected, refused = outcome(call, np, host)
+            expected, refused = called(call, np, host)
         with stream, np.errstate(all="ignore"):
             there = {name: place(x, call.specs[name].layout, device.xp) for name, x in numbers.items()}
-            got, error = outcome(call, device.xp, there)
-        judge_one(call, host, (expected, refused), (got, error), f"call {repeat + 1} of {REPEATS}")
+            got, error = called(call, device.xp, there)
+            got = on_host(got)
+        judge_one(call, host, (on_host(expected), refused), (got, error), f"call {repeat + 1} of {REPEATS}")
+
+
+def compare_together(calls: list[Call], draws: list[Draw], device: Device) -> list[Mismatch | None]:
+    """Make each call once on both sides, and compare all results at the end."""
+    sides: list[tuple[dict, tuple, tuple]] = []
+    with device.stream(draws[0]), np.errstate(all="ignore"):
+        for call, draw in zip(calls, draws, strict=True):
+            numbers = {name: values(draw.rng, spec) for name, spec in call.specs.items()}
+            there = {name: place(x, call.specs[name].layout, device.xp) for name, x in numbers.items()}
+            got = called(call, device.xp, there)
+            host = {name: place(x, call.specs[name].layout) for name, x in numbers.items()}
+            sides.append((host, called(call, np, host), got))
+        back = iter(fetched_together([x for *_, (results, _) in sides for x in results], device.xp))
+    found: list[Mismatch | None] = []
+    for call, (host, (expected, refused), (got, error)) in zip(calls, sides, strict=True):
+        results = list(itertools.islice(back, len(got)))
+        try:
+            judge_one(call, host, (on_host(expected), refused), (results, error), "the only call")
+            found.append(None)
+        except Mismatch as mismatch:
+            found.append(mismatch)
+    return found
 
 
 def judge_one(call: Call, host: dict, cpu: tuple, gpu: tuple, note: str) -> None:
@@ -133,14 +176,33 @@ def one(name: str, case: int, seed: int, device: Device) -> tuple[Draw, Mismatch
 
 def sweep_units(names: list[str]) -> list[tuple[str, range]]:
     """The sweeps, cut into parts of one width each: the widest, which take longest, first."""
-    size = LONGEST + 1
     units = [
-        (i, name, range(i * size, (i + 1) * size))
+        (i, name, range(i * CASES_OF_A_WIDTH, (i + 1) * CASES_OF_A_WIDTH))
         for name in names
         if name in SWEEPS
         for i in range(SWEEPS[name][3])
     ]
     return [(name, cases) for _, name, cases in sorted(units, key=lambda unit: -unit[0])]
+
+
+_counter: Any = None
+"""How many parts of the sweeps the processes have begun: each takes the next when it is done with one."""
+
+
+def share_counter(counter: Any) -> None:
+    """Tell a process of the counter that all of them share."""
+    global _counter
+    _counter = counter
+
+
+def next_numbers() -> Iterator[int]:
+    """Numbers that no other process gets."""
+    while _counter is not None:
+        with _counter.get_lock():
+            number = _counter.value
+            _counter.value += 1
+        yield number
+    yield from itertools.count()
 
 
 class Share:
@@ -152,34 +214,50 @@ class Share:
 
     def run(self, name: str, case: int) -> bool:
         """Run a case; False if the device is lost."""
-        begun, tally = time.monotonic(), self.tally
+        begun = time.monotonic()
         draw, mismatch = one(name, case, self.seed, self.device)
-        tally.seconds[name] += time.monotonic() - begun
+        self.tally.seconds[name] += time.monotonic() - begun
+        return self.note(name, draw, mismatch)
+
+    def note(self, name: str, draw: Draw, mismatch: Mismatch | None) -> bool:
+        """Count a case; False if the device is lost."""
+        tally = self.tally
         tally.cases[name] += 1
         if mismatch is None:
             return True
         tally.failed[name] += 1
         tally.mismatches[name, mismatch.sort] += 1
-        tally.reproducers.append(reproducer(COMMAND, name, self.seed, case, draw, mismatch))
+        tally.reproducers.append(reproducer(COMMAND, name, self.seed, draw.case, draw, mismatch))
         if (reason := self.device.lost()) is not None:
-            self.remarks.append(f"process {self.rank} stopped after {name} case {case}: {reason}")
+            self.remarks.append(f"process {self.rank} stopped after {name} case {draw.case}: {reason}")
             return False
         return True
 
+    def run_together(self, name: str, cases: range) -> bool:
+        """Run the cases of a width; one by one if something other than a result is wrong."""
+        begun = time.monotonic()
+        draws = [Draw(seed_of(self.seed, name, case), LAYOUTS, case) for case in cases]
+        try:
+            found = compare_together([FAMILIES[name](draw) for draw in draws], draws, self.device)
+        except Exception:
+            return all(self.run(name, case) for case in cases)
+        self.tally.seconds[name] += time.monotonic() - begun
+        return all(self.note(name, *pair) for pair in zip(draws, found, strict=True))
+
     def sweep(self, names: list[str], deadline: float) -> bool:
         """Every width in turn; False if the device is lost."""
-        units, left = sweep_units(names)[self.rank :: self.processes], 0
-        for name, cases in units:
-            done = 0
-            while done < len(cases) and time.monotonic() < deadline:
-                if not self.run(name, cases[done]):
-                    return False
-                done += 1
-            left += done < len(cases)
-        if left:
-            self.remarks.append(
-                f"process {self.rank} did not reach {left} of its {len(units)} widths: give more --minutes"
-            )
+        units, done = sweep_units(names), 0
+        for number in next_numbers():
+            if number >= len(units):
+                return True
+            if time.monotonic() >= deadline:
+                break
+            if not self.run_together(*units[number]):
+                return False
+            done += 1
+        self.remarks.append(
+            f"process {self.rank} did not reach all widths, after {done}: give more --minutes"
+        )
         return True
 
     def random(self, names: list[str], deadline: float) -> None:
@@ -215,7 +293,7 @@ def campaign(
         return tally, share.remarks
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-    pool = ProcessPoolExecutor(processes, mp_context=context)
+    pool = ProcessPoolExecutor(processes, context, share_counter, (context.Value("q", 0),))
     pending = {pool.submit(work, r, processes, seconds, seed, names, dry): r for r in range(processes)}
     try:
         for future in as_completed(pending, timeout=seconds + LATE):
@@ -265,7 +343,7 @@ def main(arguments: list[str] | None = None) -> int:
     tally, remarks = campaign(60 * options.minutes, options.seed, options.processes, names, options.dry)
     for text in first_of_each(tally.reproducers, options.show):
         print(text)
-    print(f"\n{tally.table()}\n\neach case is {REPEATS} calls on either side")
+    print(f"\n{tally.table()}\n\neach case is {REPEATS} calls on either side, of a sweep one")
     print("\n".join(remarks))
     return 1 if tally.failed or any("reach" not in r for r in remarks) else 0
 

@@ -20,7 +20,7 @@ class Draw:
 
     def __init__(self, seed: Any, layouts: tuple[str, ...] = HOST_LAYOUTS, case: int = 0) -> None:
         self.rng = np.random.default_rng(seed)
-        self.case = case
+        self.seed, self.case = seed, case
         self.layouts = layouts
         self.notes: list[str] = []
 

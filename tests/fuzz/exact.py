@@ -5,12 +5,22 @@ python -m tests.fuzz.exact [--minutes M] [--seed S] [--only NAME [--case N]]
 
 import argparse
 import sys
+import warnings
 
-from tests.fuzz import exact_bounds, exact_matmul, exact_products, exact_state, exact_sums, exact_words
+import ozaki
+from tests.fuzz import (
+    exact_bounds,
+    exact_matmul,
+    exact_products,
+    exact_spread,
+    exact_state,
+    exact_sums,
+    exact_words,
+)
 from tests.fuzz.campaign import one_case, reproducer, run, seed_of
 from tests.fuzz.draw import Draw
 
-_MODULES = exact_products, exact_matmul, exact_sums, exact_state, exact_words, exact_bounds
+_MODULES = exact_products, exact_matmul, exact_sums, exact_spread, exact_state, exact_words, exact_bounds
 CHECKS = {name: check for module in _MODULES for name, check in module.CHECKS.items()}
 COMMAND = "tests.fuzz.exact"
 
@@ -23,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", help=f"one of: {'; '.join(CHECKS)}")
     parser.add_argument("--case", type=int, help="repeat this case of --only alone")
     options = parser.parse_args(arguments)
+    warnings.filterwarnings("ignore", category=ozaki.CostWarning)  # the data are hard on purpose
     if options.only and options.only not in CHECKS:
         parser.error(f"unknown function {options.only!r}; known are {'; '.join(CHECKS)}")
     if options.case is not None:

@@ -8,7 +8,7 @@ from multiword.fp32.measure import measure_operands
 from multiword.fp32.split import split_operands
 from tests.distributions import PAIRS, disjoint, errors, normal, unit
 from tests.test_fp32_properties import check
-from tests.test_multiword_matmul import WORD_SCHEMES, rng
+from tests.test_multiword_matmul import WORD_SCHEMES, rng, where_rows_and_columns_never_meet
 from tests.test_words import WORDS, wide_matrix
 from tests.threads import in_threads
 
@@ -284,6 +284,16 @@ def test_centring_that_would_cancel_is_noticed_at_every_scale(cupy, columns, exp
     ours = errors(matmul(x, y).get(), left, right)
     fast = errors(matmul(x, y, scheme="fast-fp16").get(), left, right)
     assert ours[0] <= native[0] < fast[0]
+
+
+@pytest.mark.parametrize("name", [name for name, scheme in SCHEMES.items() if scheme.centred])
+@pytest.mark.parametrize("shape", [(6, 70, 5), (600, 1030, 512)])
+def test_centring_of_a_given_scheme_keeps_to_its_bound(cupy, name, shape):
+    a, b = where_rows_and_columns_never_meet(shape)
+    for workspace in (None, 1 << 22):
+        c = matmul(cupy.asarray(a), cupy.asarray(b), scheme=name, workspace=workspace).get()
+        assert c[0, 0] == 0
+        assert errors(c, a, b)[0] <= error_bound(shape[1], name, generation="H200")
 
 
 def test_words_of_subnormal_numbers(cupy):

@@ -132,7 +132,8 @@ def test_residues(cupy, word, bits, extra, kind, dtype, shape):
     ("word", "bits"), [("int8", 54), ("int8", 109), ("int8", 150), ("int8", 300), ("fp64", 109)]
 )
 @pytest.mark.parametrize("offset", [0, 510])
-def test_reconstruction(cupy, offset, word, bits, dtype, shape):
+@pytest.mark.parametrize("reduced", [False, True])
+def test_reconstruction(cupy, reduced, offset, word, bits, dtype, shape):
     rng = np.random.default_rng(1)
     images = 3 if dtype.startswith("complex") else 1
     system = residue_system(word, float(bits), 4096, (images + 1) // 2)
@@ -145,6 +146,11 @@ def test_reconstruction(cupy, offset, word, bits, dtype, shape):
     y = np.empty((images, len(system.moduli), *padded[1:]), np.int32 if word == "int8" else np.float64)
     for t, p in enumerate(system.moduli):
         y[:, t] = (value * system.weights[t] % p).astype(np.int64) + p * rng.integers(-900, 900, padded)
+    if reduced:
+        if word != "int8":
+            pytest.skip("products of fp64 residues are not reduced")
+        moduli = np.array(system.moduli)[:, None, None]
+        y = ((y + moduli // 2) % moduli - moduli // 2).astype(np.int8)
     scales = [rng.integers(-20, 80, size).astype(np.int32) + offset for size in shape]
     target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
     expected, found = np.empty(shape, dtype), cupy.empty((m, n + 1), dtype)[:, 1:]

@@ -1,0 +1,117 @@
+"""Norm scales and the counting bound of stacks of small products, compiled.
+
+The same integers as `ozaki.scaling.scales` gives, and the same decision as `certify_by_counting`, or none:
+then a product is left to that.
+"""
+
+import math
+
+import numba
+import numpy as np
+from numba import float64, int32, int64, void
+
+from multiword.runtime.compiled import CALLED
+from ozaki.certificate.counting import OCTAVES
+from ozaki.scaling.scales import NONFINITE_ROW
+from ozaki.scaling.statistics import BITS, FINE, LEVELS, STEP, ZERO
+
+LEVEL_OF = np.array(
+    [q if q < FINE else min(FINE - 1 + (q - (FINE - 1)) // STEP, len(LEVELS) - 1) for q in range(2 * OCTAVES)]
+)
+"""The place in LEVELS of the largest level that is not beyond an octave."""
+
+WEIGHTS = 2.0 ** -np.minimum(np.arange(OCTAVES), OCTAVES - 2)
+"""What a number in each octave adds to a lower bound, relative to the first."""
+
+CERTAIN = 2.0**-40
+"""More than the relative rounding error of the counting bound here."""
+
+
+@numba.njit(
+    void(
+        *(int32[::1], int64[::1], int64[::1], int32[:, ::1]),
+        *(int64, int64, int64, int64, float64, int64, int64),
+        *(int32[::1], int32[::1], int64[::1], float64[:, ::1]),
+    ),
+    fastmath={"contract", "reassoc"},
+    **CALLED,
+)
+def certified_scales(
+    exponent,
+    total,
+    square,
+    counts,
+    length,
+    columns,
+    significand,
+    limit,
+    tolerance,
+    some,
+    more,
+    scale,
+    width,
+    bits,
+    reached,
+):
+    """Fill in the norm scales of the rows of a stack's left matrices, then of the columns of its right ones.
+
+    Those of product s are widened by bits[s], as its counting bound asks for: 0, `some` or `more`; or -1 if
+    those are too few, if it is not sure, or if there is an Inf or NaN. width[i] is how many bits integers of
+    row i have at most. There are `columns` columns in a product and `length` numbers in a row, and the norm
+    limit is 2**limit·significand/32. reached is scratch memory, (2, OCTAVES).
+    """
+    stack, top = bits.shape[0], limit // 2
+    rows = scale.shape[0] // stack - columns
+    for s in range(stack):
+        # How many scaled magnitudes of each row are at least 2**(top - d), and the largest Σ|a'|.
+        upper, empty, finite = 0.25 * length, False, True
+        for side in range(2):
+            first = s * rows if side == 0 else stack * rows + s * columns
+            for d in range(OCTAVES):
+                reached[side, d] = length
+            largest = 0.0
+            for i in range(first, first + (rows if side == 0 else columns)):
+                e = exponent[i]
+                if square[i] == 0:  # no number that counts
+                    scale[i], width[i] = 0 if e == ZERO else NONFINITE_ROW, 0
+                    finite &= e == ZERO
+                    continue
+                high = 2 * (BITS - 1)  # the square is at least 2**high: the largest magnitude alone is
+                while square[i] >> high > 1:
+                    high += 1
+                threshold = (1 << high) + ((significand - 32) << (high - 5))
+                grown = ((limit - high - (square[i] > threshold)) >> 1) + BITS
+                scale[i], width[i] = grown - e, grown
+                bound = total[i] * math.ldexp(1.0, grown - BITS)
+                largest = bound if bound > largest else largest
+                for d in range(OCTAVES):
+                    octave = grown - 1 - top + d
+                    count = counts[LEVEL_OF[octave], i] if octave >= 0 else 0
+                    reached[side, d] = count if count < reached[side, d] else reached[side, d]
+            upper += 0.5 * largest
+            empty |= largest == 0
+        total_weight = 0.0
+        for i in range(OCTAVES):
+            short = length - reached[0, i]
+            if short < reached[1, OCTAVES - 1]:
+                inner = 0.0
+                for j in range(OCTAVES):
+                    overlap = reached[1, j] - short
+                    inner += (overlap if overlap > 0.0 else 0.0) * WEIGHTS[j]
+                total_weight += inner * WEIGHTS[i]
+        # The error is to become smaller by the factor upper / lower.
+        lower = total_weight * math.ldexp(tolerance, 2 * (top - 1))
+        under, over = upper * (1 - CERTAIN), upper * (1 + CERTAIN)
+        found = -1
+        if empty or over <= lower:
+            found = 0
+        elif lower < under and over < math.ldexp(lower, some):
+            found = some
+        elif math.ldexp(lower, some) <= under and over < math.ldexp(lower, more):
+            found = more
+        bits[s] = found if finite else -1
+        if finite and found > 0:
+            for h in range(rows + columns):
+                i = s * rows + h if h < rows else stack * rows + s * columns + h - rows
+                scale[i] += found
+                width[i] += found

@@ -1,0 +1,57 @@
+"""Products in a CUDA graph that the caller captures: kernel by kernel, in memory of that graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from multiword.engines.cublas import Cublas, prepare_spare_handle, spare_handle
+from multiword.runtime.arrays import import_cupy, is_cupy
+from multiword.runtime.graphs import capturing
+from ozaki.operand import Operand
+from ozaki.pipeline import NORMWISE
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def capturable(multiply: F) -> F:
+    """Make a product that only queues work take part in a CUDA graph that the caller captures.
+
+    Temporary arrays are allocated and freed by nodes of the graph. The result is not: like `out`, it is the
+    caller's, for as long as the graph is launched. What was worked out for a prepared operand
+    is left alone, because the operand may give it back; so it is worked out anew by every launch.
+    """
+
+    @wraps(multiply)
+    def product(a: Any, b: Any, **options: Any) -> Any:
+        x, y = (z.factor.matrix if isinstance(z, Operand) else z for z in (a, b))
+        if not is_cupy(x):
+            return multiply(a, b, **options)
+        with x.device:
+            if not capturing():
+                if options.get("accuracy") == NORMWISE and isinstance(
+                    options.get("engine", ""), str | Cublas
+                ):
+                    prepare_spare_handle()
+                return multiply(a, b, **options)
+            if options.get("accuracy") != NORMWISE:
+                raise ValueError(
+                    f"in a CUDA graph of your own accuracy must be {NORMWISE!r}, got "
+                    f"{options.get('accuracy', 'the default')!r}, which reads back what the data ask for"
+                )
+            return _captured(multiply, x, y, options)
+
+    return cast(F, product)
+
+
+def _captured(multiply: Callable[..., Any], x: Any, y: Any, options: dict[str, Any]) -> Any:
+    cupy = import_cupy()
+    # What is allocated and freed in this way during a capture becomes nodes of the graph.
+    with cupy.cuda.using_allocator(cupy.cuda.malloc_async), spare_handle():
+        result = multiply(x, y, **options)
+    if options.get("out") is not None:
+        return result
+    mine, result = result, cupy.empty(result.shape, result.dtype)
+    result[...] = mine
+    return result

@@ -1,0 +1,146 @@
+"""Small products on a CPU without residues, where numba is there: the same integers, so the same bits.
+
+What the counting bound does not decide, and what has an Inf or NaN, is left to the pipeline.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from multiword.engines.host import Host
+from multiword.formats import FORMATS
+from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import COMPILED_ELEMENTS, over_rows
+from ozaki.certificate.counting import OCTAVES
+from ozaki.certificate.decision import WIDENED_BY_COUNTING, counting_tolerance
+from ozaki.factor import Factor
+from ozaki.pipeline import NORMWISE, Request
+from ozaki.scaling.exact import exact_scales
+from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, width_scales
+from ozaki.scaling.statistics import statistics_of_rows
+
+LONGEST = 128
+"""Numbers in a row, at most: of longer ones, float64 would not hold the sums of four digits."""
+
+LARGEST = 1 << 18
+"""Multiplications of real numbers in a product, at most: larger ones are faster by a BLAS."""
+
+FORM = "ozaki.execution.small_numba"
+
+
+def small_product(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
+    """The product of two factors; None if it is not small, or left to the pipeline."""
+    if not _fits(a.matrix.shape, b.matrix.shape[1], len(a.parts), request):
+        return None
+    out, undone = _products(a.matrix[None], b.matrix.T[None], request)
+    return None if undone.any() else out[0]
+
+
+def small_products(
+    rows: np.ndarray, columns: np.ndarray, request: Request
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The (s, m, n) products of (s, m, k) rows and (s, n, k) columns, and which are left to the pipeline.
+
+    None if they are not small.
+    """
+    (s, m, k), n, parts = rows.shape, columns.shape[1], 1 + (rows.dtype.kind == "c")
+    if not _fits((m, k), n, parts, request):
+        return None
+    out, undone = np.empty((s, m, n), rows.dtype), np.empty(s, np.bool_)
+
+    def work(block: slice) -> None:
+        out[block], undone[block] = _products(rows[block], columns[block], request)
+
+    over_rows(work, s, parts**2 * max(m * n, m * k, n * k), COMPILED_ELEMENTS)
+    return out, undone
+
+
+def _fits(shape: tuple[int, ...], n: int, parts: int, request: Request) -> bool:
+    """Whether such products are small, and no scheme, word or engine is asked for."""
+    m, k = shape
+    return (
+        m * n * k * parts**2 <= LARGEST
+        and k * parts <= LONGEST
+        and 8 * (k * parts + 8) * (6 * n * parts + 32) <= request.workspace
+        and request.scheme == "auto"
+        and request.word is None
+        and type(request.engine) is Host
+        and compiled(FORM) is not None
+    )
+
+
+def _products(rows: np.ndarray, columns: np.ndarray, request: Request) -> tuple[np.ndarray, np.ndarray]:
+    """The products, and which of them are left to the pipeline."""
+    dtype, form, single = rows.dtype, compiled(FORM), rows.dtype.char in "fF"
+    x, (s, m, k, n) = _all_rows(rows, columns)
+    scales = _norm_scales if request.of_norms else _given_scales
+    scale, width, undone = scales(x, s, n, request, "fp32" if single else "fp64")
+    out = np.empty((s * m, n))
+    form.products(x, scale, width, undone, single, out, *form.work_arrays(k, n))
+    if dtype.kind == "c":
+        out = out.view(np.complex128)
+    return (out.astype(dtype) if single else out).reshape(s, m, -1), undone
+
+
+def _all_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int, int]]:
+    """The rows of all left matrices, then the columns of all right ones, and the sizes of real products.
+
+    A complex product is a real one of (m, 2k) rows, parts side by side, and (2n, 2k) columns.
+    """
+    (s, m, k), n = rows.shape, columns.shape[1]
+    if rows.dtype.kind != "c":
+        x = np.empty((s * (m + n), k))
+        x[: s * m].reshape(s, m, k)[...] = rows
+        x[s * m :].reshape(s, n, k)[...] = columns
+        return x, (s, m, k, n)
+    x = np.empty((s * (m + 2 * n), 2 * k))
+    x[: s * m].view(np.complex128).reshape(s, m, k)[...] = rows
+    parts = x[s * m :].reshape(s, n, 2, k, 2)
+    parts[:, :, 0, :, 0] = parts[:, :, 1, :, 1] = columns.real
+    parts[:, :, 1, :, 0] = columns.imag
+    np.negative(columns.imag, out=parts[:, :, 0, :, 1])
+    return x, (s, m, 2 * k, 2 * n)
+
+
+Scales = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Those of all rows, the most bits of their integers, and which products are left to the pipeline."""
+
+
+def _norm_scales(x: np.ndarray, stack: int, columns: int, request: Request, target: str) -> Scales:
+    """The norm scales, widened as the counting bound of each product asks."""
+    form, (rows, length) = compiled("ozaki.certificate.counting_numba"), x.shape
+    limits, bits = _limits(str(request.accuracy), target, length), np.empty(stack, np.int64)
+    scale, width = np.empty(rows, np.int32), np.empty(rows, np.int32)
+    form.certified_scales(
+        *statistics_of_rows(x), length, columns, *limits, scale, width, bits, np.empty((2, OCTAVES))
+    )
+    return scale, width, bits < 0
+
+
+def _given_scales(x: np.ndarray, stack: int, columns: int, request: Request, target: str) -> Scales:
+    """The scales of a given width, or the smallest that lose nothing; they depend on no target."""
+    del target
+    exponent, total, _, _ = statistics_of_rows(x)
+    scale = (
+        exact_scales([x]) if request.accuracy == "exact" else width_scales(exponent, int(request.accuracy))
+    )
+    width = np.where(total > 0, exponent + scale, 0).astype(np.int32)
+    nonfinite, left = scale == NONFINITE_ROW, len(x) - stack * columns
+    undone = nonfinite[:left].reshape(stack, -1).any(axis=1) | nonfinite[left:].reshape(stack, -1).any(axis=1)
+    return scale, width, undone
+
+
+@lru_cache(256)
+def _limits(accuracy: str, target: str, length: int) -> tuple[int, int, float, int, int]:
+    """The norm limit, the tolerance of the counting bound, and the bits by which that may widen integers."""
+    asked = FORMATS[target if accuracy == NORMWISE else accuracy]
+    limit = norm_limit(asked, length)
+    tolerance = ANYTHING if accuracy == NORMWISE else counting_tolerance(length, asked)
+    first, second = (bits for bits in limit.widenings if bits <= WIDENED_BY_COUNTING)
+    return limit.significand, limit.bits, tolerance, first, second
+
+
+ANYTHING = 2.0**900
+"""A tolerance that asks for nothing."""

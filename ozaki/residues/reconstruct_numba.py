@@ -1,0 +1,107 @@
+"""Reconstruction from residues in float64, compiled: `_round_floats` of `reconstruct`."""
+
+import math
+
+import numba
+import numpy as np
+from numba import boolean, float64, int32, int64, types
+
+from multiword.runtime.compiled import CALLED
+from ozaki.residues.reconstruct import RELATIVE_MARGIN
+from ozaki.residues.system import QUOTIENT
+
+TOGETHER = 3
+"""Residues that are added up at once: they are padded with zeros to a multiple of this."""
+
+TABLE = types.Array(float64, 2, "C", readonly=True)
+ROWS, COLUMNS = (types.Array(int32, dimensions, "C", readonly=True) for dimensions in (1, 2))
+
+
+@numba.njit(
+    int64(
+        *(TABLE, int64, TABLE, float64, int64, int64, int64, int64, ROWS, COLUMNS),
+        *(float64[:, ::1], boolean[:, ::1], float64[:, ::1], float64[:, ::1]),
+    ),
+    fastmath={"contract"},  # products are exact, or their rounding is in the margin
+    **CALLED,
+)
+def round_rows(
+    terms,
+    first,
+    table,
+    margin,
+    mask,
+    half,
+    lowest,
+    highest,
+    row_scale,
+    column_scale,
+    value,
+    doubtful,
+    residues,
+    sums,
+):
+    """Round the integers with residues terms[t], times powers of two; return how many may be wrong.
+
+    value[i, j] becomes the integer in row first + i of terms, times 2**-(row_scale[i] + column_scale[s, j])
+    with s = 0 or i. doubtful[i, j] is whether it may be wrong: it is not certain, or an exponent is below
+    `lowest` or not below `highest`. table and margin are those of `_floats`. The bits of a float64 that the
+    target lacks are those of `mask`, which are `half` between two of its numbers. residues and sums are
+    scratch memory for the rows that go together; rows of residues that are no residues must be zeros.
+    """
+    count, parts = table.shape[1] - 1, table.shape[0] - 2
+    rows, columns = value.shape
+    together, found, of_scales = sums.shape[1] // columns, 0, column_scale.shape[0] > 1
+    for start in range(0, rows, together):
+        stop = min(start + together, rows)
+        size, begin = (stop - start) * columns, (first + start) * columns
+        for t in range(count):
+            p, inverse = table[0, t], table[1, t]
+            for j in range(size):
+                x = terms[t, begin + j]
+                residues[t, j] = x - ((x * inverse + QUOTIENT) - QUOTIENT) * p
+        for m in range(parts + 1):
+            for j in range(size):
+                sums[m, j] = 0.0
+            for t in range(0, count, TOGETHER):
+                a, b, c = table[m + 1, t], table[m + 1, min(t + 1, count)], table[m + 1, min(t + 2, count)]
+                for j in range(size):
+                    sums[m, j] += residues[t, j] * a + residues[t + 1, j] * b + residues[t + 2, j] * c
+        for m in range(1, parts + 1):
+            factor = table[m + 1, count]
+            for j in range(size):
+                sums[m, j] -= ((sums[0, j] + QUOTIENT) - QUOTIENT) * factor
+        for m in range(2, parts):
+            for j in range(size):  # an error-free sum: sums[1] is a multiple of the last place of sums[m]
+                both = sums[1, j] + sums[m, j]
+                sums[parts, j] += sums[m, j] - (both - sums[1, j])
+                sums[1, j] = both
+        for i in range(start, stop):
+            row, s, place, before = (
+                np.int64(-row_scale[i]),
+                i if of_scales else 0,
+                (i - start) * columns,
+                found,
+            )
+            of_row = np.int64((1023 + row) << 52).view(np.float64)
+            for j in range(columns):
+                high, low, column = sums[1, place + j], sums[parts, place + j], np.int64(-column_scale[s, j])
+                bound = margin + math.fabs(high) * RELATIVE_MARGIN
+                lower, upper = high + (low - bound), high + (low + bound)
+                normal = (row >= lowest) & (column >= lowest) & (row + column >= lowest)
+                normal &= (row < highest) & (column < highest) & (row + column < highest)
+                unsure = (lower != upper) | (np.float64(lower).view(np.int64) & mask == half)
+                unsure |= (not normal) & (lower != 0)
+                of_column = np.int64((1023 + column) << 52).view(np.float64)
+                value[i, j] = lower * of_row * of_column if normal else 0.0
+                doubtful[i, j] = unsure
+                found += unsure
+            if found > before:  # zeros are certain, though their sums are not
+                for j in range(columns):
+                    zero = doubtful[i, j]
+                    for t in range(count):
+                        zero &= residues[t, place + j] == 0
+                    if zero:
+                        value[i, j], doubtful[i, j] = 0.0, False
+                        found -= 1
+    return found

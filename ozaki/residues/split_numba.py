@@ -1,0 +1,50 @@
+"""Residues of the integers of an operand, compiled: `_residues_host` of `split`."""
+
+import math
+
+import numba
+import numpy as np
+from numba import boolean, float64, int32, int64, types, void
+
+from multiword.runtime.compiled import CALLED
+from ozaki.residues.system import QUOTIENT, SPLIT
+from ozaki.scaling.scales import NONFINITE_ROW
+
+UPPER = 1.5 * 2.0 ** (SPLIT + 52)
+"""The last place of a sum with it is 2**SPLIT."""
+
+INPUT = types.Array(float64, 2, "C", readonly=True)
+
+
+@numba.njit(
+    void(INPUT, int32[::1], float64[:, ::1], boolean, int64, float64[:, ::1], float64[:, ::1]),
+    fastmath={"contract"},  # products are exact
+    **CALLED,
+)
+def split_rows(x, scale, factors, long, first, out, halves):
+    """Write the residues of the integers A' = RN(x·2**scale), |A'| <= 2**78, to out[t], from `first` on.
+
+    factors[t] are p_t, 1/p_t, and the residues of the weight of p_t and of that times 2**SPLIT. Upper halves
+    of integers are reduced first if `long`. halves is scratch memory for as many rows as go together.
+    """
+    columns = x.shape[1]
+    together = halves.shape[1] // columns
+    for start in range(0, x.shape[0], together):
+        stop = min(start + together, x.shape[0])
+        for i in range(start, stop):
+            some = 0 if scale[i] == NONFINITE_ROW else scale[i] >> 1  # one factor might overflow
+            one, other = math.ldexp(1.0, some), math.ldexp(1.0, scale[i] - some)
+            place = (i - start) * columns
+            for h in range(columns):
+                value = 0.0 if scale[i] == NONFINITE_ROW else np.rint(x[i, h] * one * other)
+                upper = (value + UPPER) - UPPER
+                halves[0, place + h], halves[1, place + h] = value - upper, upper * 2.0**-SPLIT
+        begin = first + start * columns
+        for t in range(factors.shape[0]):
+            p, inverse, low_factor, high_factor = factors[t, 0], factors[t, 1], factors[t, 2], factors[t, 3]
+            for h in range((stop - start) * columns):
+                upper = halves[1, h]
+                if long:
+                    upper -= ((upper * inverse + QUOTIENT) - QUOTIENT) * p
+                y = upper * high_factor + halves[0, h] * low_factor
+                out[t, begin + h] = y - ((y * inverse + QUOTIENT) - QUOTIENT) * p

@@ -1,0 +1,44 @@
+"""The arithmetic of the kernel of residue products, in NumPy; and the tiles that it is cut into."""
+
+import numpy as np
+import pytest
+
+from multiword.engines import fused
+from multiword.engines.fused import HOPPER, LARGE, LONGEST, MIDDLE, SMALL, choose_tile
+from ozaki.residues.system import residue_system
+
+
+def reduced(x, p):
+    """What the kernel computes: bytes times weights in the low bits of a float, and one quotient."""
+    modulus = fused._modulus(p)
+    weights = np.array([modulus.weights], "<i4").view(np.int8).astype(np.int64)
+    octets = (x.astype("<u4") ^ np.uint32(1 << 31)).view(np.uint8).reshape(-1, 4)
+    total = octets @ weights + modulus.start
+    inverse, magic = np.float64(np.float32(modulus.inverse)), 12582912.0
+    value = total.astype(np.int32).view(np.float32).astype(np.float64) - magic
+    quotient = (value * inverse + magic).astype(np.float32).view(np.int32)
+    return (total - quotient.astype(np.int64) * p).astype(np.int8)
+
+
+@pytest.mark.parametrize("p", residue_system("int8", 329.0, 4096).moduli)
+def test_sums_of_any_size_are_reduced_exactly(p):
+    rng = np.random.default_rng(p)
+    edges = np.array([-(2**31), 2**31 - 1, -1, 0, 1, p // 2, -(p // 2), p - p // 2, LONGEST << 14])
+    x = np.concatenate([rng.integers(-(2**31), 2**31, 100_000), rng.integers(-1000, 1000, 1000), edges])
+    expected = (x + p // 2) % p - p // 2
+    assert np.array_equal(reduced(x, p), expected)
+
+
+def test_the_largest_tile_that_keeps_the_machine_busy_is_chosen(monkeypatch):
+    monkeypatch.setattr(fused, "multiprocessors", lambda: 132)
+    chosen = [choose_tile(n, n, count, True) for n, count in ((4096, 14), (512, 14), (256, 14), (16, 14_000))]
+    assert chosen == [HOPPER, HOPPER, MIDDLE, SMALL]
+    assert choose_tile(128, 128, 14 * 256, True) is LARGE
+    assert [choose_tile(n, n, 14, False) for n in (4096, 256)] == [LARGE, MIDDLE]
+
+
+@pytest.mark.parametrize("tile", [HOPPER, LARGE, MIDDLE, SMALL])
+def test_tiles_fit_the_devices_that_they_are_for(tile):
+    assert tile.shared * tile.blocks <= (227 << 10)
+    assert tile.wgmma or tile.shared <= (99 << 10)  # compute capability 8.6, 8.9 and 12.0
+    assert tile.threads * tile.blocks <= 2048

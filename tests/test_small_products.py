@@ -1,0 +1,172 @@
+"""Small products on a CPU: the compiled kernel gives the pipeline's bits, or leaves the product to it."""
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ozaki
+from multiword.runtime import compiled
+from ozaki import gemm
+from ozaki.execution import small
+from tests.cases import KINDS, matrices
+from tests.exact import rounded_product
+from tests.test_dgemm import same
+from tests.test_stacks import FACES, mixed_stack
+
+pytest.importorskip("numba")
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value")
+
+ACCURACIES = st.one_of(st.sampled_from(["fp64", "fp32", "normwise", "exact"]), st.integers(1, 150))
+FIXTURES = [HealthCheck.function_scoped_fixture]
+
+
+@pytest.fixture
+def without_numba(monkeypatch):
+    """Returns a function that calls another one without the compiled kernel."""
+
+    def run(function, *arguments, **options):
+        with monkeypatch.context() as patch:
+            patch.setattr(compiled, "enabled", False)
+            return function(*arguments, **options)
+
+    return run
+
+
+@pytest.fixture
+def direct(monkeypatch):
+    """Which of the products of a test the compiled kernel has made."""
+    found = []
+
+    def noted(*arguments):
+        out = small.small_product(*arguments)
+        found.append(out is not None)
+        return out
+
+    monkeypatch.setattr(gemm, "small_product", noted)
+    return found
+
+
+def operands(kind, shape, dtype, seed):
+    m, k, n = shape
+    a, b = matrices(kind, m, k + k % 2 if kind == "cancelling" else k, n, seed)
+    if dtype.startswith("c"):
+        a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
+    with np.errstate(over="ignore"):
+        return a.astype(dtype), b.astype(dtype)
+
+
+@settings(suppress_health_check=FIXTURES, max_examples=200, deadline=None)
+@given(
+    st.sampled_from(KINDS),
+    st.tuples(st.integers(1, 20), st.integers(1, 70), st.integers(1, 20)),
+    st.sampled_from(list(FACES)),
+    ACCURACIES,
+    st.integers(0, 2**32),
+)
+def test_same_bits_as_the_pipeline(without_numba, kind, shape, dtype, accuracy, seed):
+    a, b = operands(kind, shape, dtype, seed)
+    face = FACES[dtype]
+    assert same(face(a, b, accuracy=accuracy), without_numba(face, a, b, accuracy=accuracy))
+
+
+@settings(suppress_health_check=FIXTURES, max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(st.floats(width=32), min_size=3, max_size=3), min_size=1, max_size=4),
+    st.lists(st.floats(), min_size=6, max_size=6),
+    ACCURACIES,
+)
+def test_any_numbers_at_all(without_numba, rows, numbers, accuracy):
+    a, b = np.array(rows), np.array(numbers).reshape(3, 2)
+    for dtype in ("float64", "float32"):
+        with np.errstate(over="ignore"):
+            given = a.astype(dtype), b.astype(dtype)
+        face = FACES[dtype]
+        found = face(*given, accuracy=accuracy)
+        assert same(found, without_numba(face, *given, accuracy=accuracy))
+
+
+@pytest.mark.parametrize("accuracy", ["fp64", "fp32", "normwise", "exact", 60])
+@pytest.mark.parametrize("shape", [(5, 6, 3), (7, 68, 61), (2, 40, 1), (16, 16, 16)], ids=str)
+@pytest.mark.parametrize("dtype", FACES)
+def test_stacks(without_numba, dtype, shape, accuracy):
+    a, b = mixed_stack(shape, dtype)
+    found = ozaki.matmul(a, b, accuracy=accuracy)
+    assert same(found, without_numba(ozaki.matmul, a, b, accuracy=accuracy))
+
+
+@pytest.mark.parametrize("dtype", FACES)
+@pytest.mark.parametrize("accuracy", ["fp64", "fp32", "normwise", "exact", 55])
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 17, 40])
+def test_ordinary_products_need_no_pipeline(direct, n, accuracy, dtype):
+    a, b = operands("uniform", (n, n, n), dtype, n)
+    FACES[dtype](a, b, accuracy=accuracy)
+    assert direct == [True]
+
+
+@pytest.mark.parametrize("bits", range(1, 30))
+def test_halves_and_few_bits(direct, without_numba, bits):
+    """Sums that lie half way between two numbers of the result's format are rounded to even."""
+    rng = np.random.default_rng(bits)
+    a = rng.integers(-(2**bits), 2**bits, (9, 12)).astype(float)
+    b = rng.integers(-(2**bits), 2**bits, (12, 7)).astype(float)
+    for scale in (1.0, 2.0**-70):
+        x = a * np.exp2(rng.integers(0, 12, a.shape)) * scale
+        assert same(ozaki.accurate_dgemm(x, b, accuracy="exact"), rounded_product(x, b))
+        y, z = x.astype(np.float32), b.astype(np.float32)
+        found = ozaki.accurate_sgemm(y, z, accuracy="exact")
+        assert same(found, without_numba(ozaki.accurate_sgemm, y, z, accuracy="exact"))
+    assert any(direct)
+
+
+@pytest.mark.parametrize("dtype", FACES)
+def test_layouts_and_read_only_operands(direct, dtype):
+    a, b = operands("uniform", (12, 20, 14), dtype, 5)
+    expected = FACES[dtype](a, b)
+    frozen = a.copy()
+    frozen.flags.writeable = False
+    for x in (np.asfortranarray(a), frozen, np.repeat(a, 2, axis=1)[:, ::2], a[::-1][::-1]):
+        assert same(FACES[dtype](x, np.asfortranarray(b)), expected)
+    assert same(FACES[dtype](np.ascontiguousarray(a.T), b.T, trans_a=True, trans_b=True), expected)
+    assert same(FACES[dtype](ozaki.prepare(a), ozaki.prepare(b, "right")), expected)
+    assert same(FACES[dtype](a, b, scheme="residues"), expected)
+    assert direct == [True] * 7 + [False]
+
+
+def test_what_is_asked_for_by_name_takes_the_pipeline(direct):
+    a, b = operands("uniform", (4, 5, 6), "float64", 1)
+    for options in ({"scheme": "slices"}, {"word": "int8"}, {"engine": "tensorcore"}):
+        ozaki.accurate_dgemm(a, b, **options)
+    assert direct == [False] * 3
+
+
+def test_threads():
+    a, b = operands("uniform", (16, 16, 16), "float64", 3)
+    expected = ozaki.accurate_dgemm(a, b)
+    with ThreadPoolExecutor(24) as pool:
+        results = list(pool.map(lambda _: ozaki.accurate_dgemm(a, b), range(200)))
+    assert all(same(x, expected) for x in results)
+
+
+@pytest.mark.parametrize("dtype", FACES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [150, 5000])
+def test_a_row_times_a_column_exactly(monkeypatch, kind, k, dtype):
+    """It is a dot product, with the pipeline's bits: zeros without a sign, one NaN, one rounding."""
+    a, b = operands(kind, (1, k, 1), dtype, k)
+    rows = [a, np.zeros_like(a), -np.abs(a), a * 0 - 0.0]
+    for value in (np.inf, -np.inf, np.nan):
+        rows.append(a.copy())
+        rows[-1][0, k // 2] = value
+    for x in rows:
+        found = FACES[dtype](x, b, accuracy="exact")
+        with monkeypatch.context() as patch:
+            patch.setattr(gemm, "_is_exact_dot", lambda *_: False)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ozaki.CostWarning)
+                expected = FACES[dtype](x, b, accuracy="exact")
+        assert same(found, expected)
+        assert same(FACES[dtype](x[:, ::-1], b[::-1], accuracy="exact"), expected)
