@@ -27,6 +27,7 @@ def dask_section(name: str) -> str:
     return section(
         f"Dask arrays, {device(data)}",
         name,
+        data.get("note", ""),
         f"{elements} float64 numbers in chunks of {chunks}, in one thread, beside Dask's own functions.",
         table("what | da | ours | ours over da", speed),
         "What a task of a reduction hands on, in bytes an output element, in memory and as it is sent:",

@@ -21,7 +21,7 @@ import ozaki.dask  # noqa: E402
 DTYPES = [np.dtype(t) for t in ("f2", ml_dtypes.bfloat16, "f4", "f8", "c8", "c16", ">f8", "i4", "u8", "?")]
 ONE_ARRAY = ("sum", "mean", "norm", "var", "std", "nansum", "nanmean", "nanvar", "nanstd")
 SHAPE = 14, 4, 3
-CHUNKS = [SHAPE, (1, 4, 3), (5, 3, 2), ((13, 1), (1, 3), (3,)), ((0, 14), (2, 0, 2), (2, 1, 0)), (9, 1, 1)]
+CHUNKS = [(9, 1, 1), (5, 3, 2), ((13, 1), (1, 3), (3,)), ((0, 14), (2, 0, 2), (2, 1, 0))]
 
 
 @pytest.fixture(autouse=True)
@@ -63,8 +63,8 @@ def check(lazy, expected):
 def test_the_bits_of_the_whole(name, dtype):
     x, function = numbers(dtype), getattr(ozaki, name)
     axes = (None, 0, (0, 2), -1, (2, 1), ())
-    for i, chunks in enumerate(CHUNKS):
-        lazy, axis, keepdims = da.from_array(x, chunks=chunks), axes[i - 1], bool(i % 2)
+    for i, chunks in enumerate(CHUNKS, start=len(str(dtype) + name)):
+        lazy, axis, keepdims = da.from_array(x, chunks=chunks), axes[i % 6], bool(i % 2)
         check(function(lazy, axis=axis, keepdims=keepdims), function(x, axis=axis, keepdims=keepdims))
     check(getattr(ozaki.dask, name)(lazy, 0, split_every=2), function(x, 0))
 
@@ -74,7 +74,7 @@ def test_the_bits_of_the_whole(name, dtype):
 )
 def test_dot_products(one, other):
     x, y = numbers(np.dtype(one)), numbers(np.dtype(other), SHAPE[1:], 1)
-    for chunks in CHUNKS[1:4]:
+    for chunks in CHUNKS[1:3]:
         for axis in (0, 1, -1):
             lazy = ozaki.dot(da.from_array(x, chunks=chunks), da.from_array(y, chunks=(2, 3)), axis=axis)
             check(lazy, ozaki.dot(x, y, axis=axis))

@@ -78,7 +78,7 @@ def reduce_exactly(
         combine=partial(_merged_again, task=f"ozaki.dask.{name}"),
         name=f"ozaki-{name}",
         concatenate=False,
-        meta=meta_from_array(x._meta, ndim=len(shape), dtype=target),
+        meta=meta_from_array(x._meta.real, ndim=len(shape), dtype=target),
         weights=y,
     )
 
@@ -98,7 +98,7 @@ def _chunk_sums(
     """The partial sums of one chunk."""
     del keepdims, task
     if computing_meta:
-        return x
+        return x.real  # which is cast to the result's dtype, real for a norm
     kept = tuple(a for a in range(x.ndim) if a not in axis)
     first, second = (z if z is None else z.transpose((*axis, *kept)) for z in (x, y))
     counts: np.ndarray | int = prod(x.shape[a] for a in axis)
