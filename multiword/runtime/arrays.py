@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numpy as np
+import numpy.ma  # NumPy would import it at first use: a fork meanwhile leaves the child with its lock
 
 F = TypeVar("F", bound=Callable[..., Any])
 
