@@ -19,10 +19,10 @@ class Operand:
     nbytes : what the split holds, 0 before the first product.
 
     >>> import numpy as np, ozaki
-    >>> left = ozaki.prepare(np.eye(3))
-    >>> c = ozaki.accurate_dgemm(left, np.ones((3, 2)))
+    >>> left = ozaki.prepare(np.eye(200))
+    >>> c = ozaki.accurate_dgemm(left, np.ones((200, 2)))
     >>> left
-    Operand(left, 3 x 3, float64, 432 bytes split)
+    Operand(left, 200 x 200, float64, 1600000 bytes split)
     """
 
     def __init__(self, factor: Factor) -> None:

@@ -8,7 +8,13 @@ import pytest
 MODULES = sorted(x.stem for x in (Path(__file__).parents[1] / "benchmarks").glob("[a-z]*.py"))
 
 
+NEEDED = {"torch_mode": "torch", "dask_arrays": "dask"}
+"""Optional packages that benchmarks measure."""
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_benchmark_is_there(name):
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name])
     module = importlib.import_module(f"benchmarks.{name}")
     assert module.__doc__

@@ -17,14 +17,20 @@ from multiword.runtime.kernels import KERNELS, OPTIONS, definitions, expanded
 ARCHITECTURE, OTHERS = "sm_90", ("sm_80", "sm_120")
 
 
-def declare_all():
-    for package in (multiword, ozaki):
-        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-            if not module.name.endswith("__main__"):
-                importlib.import_module(module.name)
+WITHOUT_KERNELS = ("__main__", "_numba", ".torch", ".jax", ".dask")
+"""Modules of optional packages, and those that run when they are imported."""
 
 
-declare_all()
+def declare_all(package):
+    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if not module.name.endswith(WITHOUT_KERNELS):
+            found = importlib.import_module(module.name)
+            if module.ispkg:
+                declare_all(found)
+
+
+declare_all(multiword)
+declare_all(ozaki)
 
 
 @cache
