@@ -137,8 +137,8 @@ def draw_batched(name: str) -> Figure:
     """Speed against n, cuBLAS's, and what memory allows, for every figure of the paper."""
     data = load(name)
     shown = {title: rows for title, rows in data["figures"].items() if title.startswith("Fig")}
-    result = Figure(figsize=(17, 4.2 * math.ceil(len(shown) / 4)))
-    axes = result.subplots(math.ceil(len(shown) / 4), 4)
+    result = Figure(figsize=(12, 4.2 * math.ceil(len(shown) / 2)))
+    axes = result.subplots(math.ceil(len(shown) / 2), 2)
     curves = (("ours", "C0o-", "ours"), ("cublas", "C1x-", "cuBLAS"), ("bound", "k:", "what memory allows"))
     for axis, (title, rows) in zip(axes.flat, shown.items(), strict=False):
         flops = 8 if "complex" in title else 2
@@ -151,6 +151,5 @@ def draw_batched(name: str) -> Figure:
                 axis.plot([r["n"] for r in part], rates, style, alpha=alpha, label=f"{label}, {batch}")
         mark_sizes(axis, [r["n"] for r in rows])
         axis.set(title=title, xlabel="n", ylabel="Tflop/s", yscale="log")
-        axis.title.set_size(10)
-        axis.legend(fontsize=7)
+        axis.legend(fontsize=10)
     return result

@@ -1,11 +1,12 @@
-"""Correctly rounded sums and dot products: how fast, beside the native routines and math.fsum.
+"""Correctly rounded sums and dot products: how fast, beside the native routines, math.fsum and xsum.
 
-    python benchmarks/reductions.py cpu --json benchmarks/results/reductions_cpu.json
+    OPENBLAS_NUM_THREADS=1 python benchmarks/reductions.py cpu --json benchmarks/results/reductions_cpu.json
     python benchmarks/reductions.py gpu --json benchmarks/results/reductions_h200.json
 
 `cpu` takes the fastest of several runs of each, all in turn: vectors of 1 to 10**8 elements beside
-`np.sum`, `math.fsum` and, where it is installed, PyPI's `xsum`, then other reductions of 10**6, ns per
-element. `gpu` takes the median of
+`np.sum`, `math.fsum` (of a list, up to 10**6) and, where it is installed, PyPI's `xsum` (Neal's large
+superaccumulator), then other reductions of 10**6; the first call of a process, and the memory that a sum of
+10**8 allocates. `gpu` takes the median of
 groups of calls between two events, at 10**8 elements, and counts the bytes read (of short rows and
 running sums also those written); the copy that it is compared with reads and writes as many bytes
 again, all of which are counted. Results are compared with `math.fsum` (cpu) or with the host's
@@ -19,11 +20,15 @@ import json
 import math
 import os
 import platform
+import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +47,7 @@ from ozaki.sums.textbook import near_sum
 
 CPU_ELEMENTS = 10**6
 CPU_SIZES = [10**e for e in range(9)]
+RUN: dict[str, Any] = {"check": True, "capture_output": True, "text": True}
 GPU_ELEMENTS = 10**8
 
 
@@ -62,6 +68,12 @@ def fastest(*groups: Calls, rounds: int = 6, runs: int = 3) -> list[dict[str, fl
     return times
 
 
+def wild(n: int) -> np.ndarray:
+    """Numbers of any exponent, made without many temporaries."""
+    rng = np.random.default_rng(1)
+    return np.ldexp(rng.standard_normal(n), rng.integers(-1000, 1000, n, np.int32))
+
+
 def vectors(n: int) -> dict[str, np.ndarray]:
     """Vectors by name, of n elements."""
     rng = np.random.default_rng(1)
@@ -71,7 +83,7 @@ def vectors(n: int) -> dict[str, np.ndarray]:
         "normal": x,
         "uniform (0,1)": rng.random(n),
         "exp(4·normal)": np.exp(4 * x),
-        "whole exponent range": np.ldexp(x, rng.integers(-1000, 1000, n)),
+        "whole exponent range": wild(n),
         "cancels to 0": rng.permutation(np.concatenate([half, -half])),
     }
 
@@ -89,12 +101,18 @@ def matrices(n: int) -> dict[str, tuple[np.ndarray, int]]:
 
 
 def xsum_of(x: np.ndarray) -> Callable[[], Any] | None:
-    """Neal's superaccumulator, from PyPI, if it is installed."""
+    """Neal's large superaccumulator, from PyPI, if it is installed."""
     try:
-        from xsum import xsum
+        import xsum
     except ImportError:
         return None
-    return partial(xsum, x)
+
+    def rounded_sum() -> float:
+        total = xsum.xsum_large_accumulator()
+        xsum.xsum_add(total, x)
+        return xsum.xsum_round(total)
+
+    return rounded_sum
 
 
 def sizes() -> list[dict[str, Any]]:
@@ -102,19 +120,54 @@ def sizes() -> list[dict[str, Any]]:
     rows = []
     for size in CPU_SIZES:
         for kind in ("normal", "whole exponent range"):
-            x = vectors(size)[kind]
+            x = np.random.default_rng(1).standard_normal(size) if kind == "normal" else wild(size)
             name, few = f"sum of {size:_}, {kind}", size <= 10**6
-            fsum = (lambda x=x: math.fsum(x.tolist())) if few else None
-            calls = {
+            values = x.tolist() if few else []
+            calls: Calls = {
                 "ours": partial(oz.sum, x),
                 "native": partial(np.sum, x),
-                "fsum": fsum,
+                "fsum": partial(math.fsum, values) if few else None,
                 "xsum": xsum_of(x),
             }
-            assert not few or oz.sum(x) == math.fsum(x), name
+            assert not few or oz.sum(x) == math.fsum(values), name
             (found,) = fastest(calls, rounds=3 if size > 10**6 else 6, runs=max(1, min(100, 10**5 // size)))
             rows.append({"what": name, **found, "ns_per_element": found["ours"] / size * 1e9})
     return rows
+
+
+FIRST_CALL = """
+import time
+import numpy as np
+import ozaki
+
+x = np.random.default_rng(1).standard_normal(10**6)
+start = time.process_time()
+ozaki.{}
+print(time.process_time() - start)
+"""
+
+
+def first_calls() -> dict[str, float]:
+    """Processor time of the first call in a process, with imports and compilation: the least of three."""
+    calls = "sum(x)", "dot(x, x[::-1])", "sum(x.reshape(1000, 1000), axis=0)"
+    return {
+        call: min(
+            float(subprocess.run([sys.executable, "-c", FIRST_CALL.format(call)], **RUN).stdout)
+            for _ in range(3)
+        )
+        for call in calls
+    }
+
+
+def allocated() -> int:
+    """The most bytes that a sum of 10**8 numbers has allocated at a time."""
+    x = np.ones(10**8)
+    oz.sum(x)
+    tracemalloc.start()
+    oz.sum(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
 
 
 def cpu() -> list[dict[str, Any]]:
@@ -146,16 +199,17 @@ def reductions() -> list[dict[str, Any]]:
     }
     ours |= {name: pair[0] for name, pair in pairs.items()}
     native |= {name: pair[1] for name, pair in pairs.items()}
-    fsums: Calls = {f"sum, {name}": partial(math.fsum, data) for name, data in vectors(n).items()}
-    times, native_times, fsum = fastest(ours, native, fsums)
+    fsums: Calls = {f"sum, {name}": partial(math.fsum, x.tolist()) for name, x in vectors(n).items()}
+    xsums: Calls = {f"sum, {name}": xsum_of(x) for name, x in vectors(n).items()}
+    times, native_times, fsum, xsum = fastest(ours, native, fsums, xsums)
     return [
         {
             "what": name,
             "ours": seconds,
             "native": native_times.get(name),
-            "fsum": (slow := fsum.get(name, fsum["sum, normal"])),
+            "fsum": fsum.get(name),
+            "xsum": xsum.get(name),
             "ns_per_element": seconds / n * 1e9,
-            "fsum_over_ours": slow / seconds,
         }
         for name, seconds in times.items()
     ]
@@ -248,6 +302,11 @@ def show(rows: list[dict[str, Any]]) -> None:
 def environment(where: str) -> dict[str, Any]:
     found = {"numpy": np.__version__, "python": platform.python_version(), "machine": platform.machine()}
     found["cores"] = str(os.cpu_count())
+    if where == "cpu":
+        found["threads of BLAS"] = os.environ.get("OPENBLAS_NUM_THREADS", "all")
+        for package in ("numba", "xsum"):
+            with suppress(PackageNotFoundError):
+                found[package] = version(package)
     if where == "gpu":
         import cupy
 
@@ -264,13 +323,16 @@ def main() -> None:
     rows = cpu() if arguments.where == "cpu" else gpu()
     show(rows)
     if arguments.json:
+        threads = "OPENBLAS_NUM_THREADS=1" if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else ""
         record = {
             "date": str(date.today()),
-            "command": f"python benchmarks/reductions.py {arguments.where}",
+            "command": f"{threads} python benchmarks/reductions.py {arguments.where}".strip(),
             "environment": environment(arguments.where),
             "elements": CPU_ELEMENTS if arguments.where == "cpu" else GPU_ELEMENTS,
             "seconds": rows,
         }
+        if arguments.where == "cpu":
+            record |= {"first_call_seconds": first_calls(), "bytes_for_sum_of_1e8": allocated()}
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(record, indent=1) + "\n")
 

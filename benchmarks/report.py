@@ -1,37 +1,35 @@
-"""`python -m benchmarks.report`: the performance page, its plots and the README's table, from the results.
+"""`python -m benchmarks.report`: the performance page, its plots and the summaries, from the results.
 
-Reads the JSON files in `benchmarks/results`, and writes `docs/performance.md`, the figures that
-it shows, and the lines of `README.md` between the markers `results:begin` and `results:end`.
+Reads the JSON files in `benchmarks/results`, and writes `docs/performance.md`, the figures that it
+shows, and the lines of `README.md` and `docs/is-this-for-me.md` between the markers `results:begin`
+and `results:end`.
 All figures are generated from the result files: what has no file has no section.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.batched_report import batched_section, draw_batched
-from benchmarks.gemm_report import FACES, draw_gemm, gemm_names, gemm_section, steps_section
+from benchmarks.dask_report import dask_section
+from benchmarks.gemm_report import draw_gemm, gemm_names, gemm_section, steps_section
 from benchmarks.report_figures import draw_words, draw_words_model, save
 from benchmarks.report_sections import (
-    device,
-    error,
     findings_section,
     load,
     model_section,
-    number,
     products_section,
     reductions_section,
-    seconds,
-    shape,
-    table,
     words_model_section,
     words_section,
 )
+from benchmarks.report_summary import headline, summary
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
+FOR_WHOM = ROOT / "docs" / "is-this-for-me.md"
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 
 INTRODUCTION = """\
@@ -45,6 +43,12 @@ above 1 where ours is faster than the native routine. Errors are the largest com
 and those of a CPU from run to run.
 """
 
+SUMMARY = """\
+The speed of each product divided by that of the native routine (cuBLAS on a GPU, NumPy's BLAS on a CPU) for
+square matrices: above 1 ours is faster. φ = 2 and φ = 4 are data whose magnitudes spread over several orders
+of magnitude.
+"""
+
 
 def sections() -> list[tuple[str, Callable[[str], str]]]:
     """The result files that there are, in the page's order, and what shows each."""
@@ -56,6 +60,7 @@ def sections() -> list[tuple[str, Callable[[str], str]]]:
         ("reductions_h200", reductions_section),
         ("products_cpu", products_section),
         ("reductions_cpu", reductions_section),
+        ("dask_cpu", dask_section),
         ("tensorcore_h200", model_section),
         ("probe_h200", findings_section),
     ]
@@ -74,77 +79,9 @@ def draw_figures(folder: Path) -> None:
 
 
 def page() -> str:
-    """The performance page."""
-    return "\n\n".join([INTRODUCTION.strip(), *(make(name) for name, make in sections())]) + "\n"
-
-
-def headline() -> str:
-    """The README's table: one line for each thing that one would look up first."""
-    rows = [*(row for name in gemm_names() for row in _gemm_headline(name)), *_words_headline()]
-    blocks = (
-        [table("product | on | m = k = n | native | ours | ratio | native error | our error", rows)]
-        if rows
-        else []
-    )
-    others = [*_batched_headline(), *_reductions_headline()]
-    if others:
-        blocks.append(table("also | on | native | ours | ratio", others))
-    if blocks:
-        dates = sorted({load(name)["date"] for name, _ in sections()})
-        blocks.append(
-            f"Measured {' and '.join(dates)}. Commands, versions, data and other sizes are on the"
-            " [performance page](docs/performance.md)."
-        )
-        since = {name: load(name)["since"] for name, _ in sections() if "since" in load(name)}
-        blocks += [f"`{name}.json`: {text}" for name, text in since.items()]
-    return "\n\n".join(blocks)
-
-
-def _gemm_headline(name: str) -> Iterator[list[str]]:
-    """Double precision at every size, the others at the largest."""
-    data = load(name)
-    rows = [r for r in data["results"] if r["data"] == "normal" and len(set(r["shape"])) == 1]
-    largest = {r["dtype"]: r for r in sorted(rows, key=lambda r: r["shape"])}
-    for r in rows:
-        if r["dtype"] == "float64" or r is largest[r["dtype"]]:
-            unit, scale = ("TF", 1) if r["native"]["teraflops"] > 1 else ("GF", 1e3)
-            speeds = [f"{number(r[x]['teraflops'] * scale)} {unit}" for x in ("native", "ours")]
-            errors = [error(r[x]["max"]) for x in ("native", "ours")]
-            where = device(data).split(",")[0]
-            yield [f"`{FACES[r['dtype']]}`", where, shape(r), *speeds, number(r["ratio"]), *errors]
-
-
-def _words_headline() -> Iterator[list[str]]:
-    for r in (load("multiword_h200") or {"speed": ()})["speed"]:
-        if r["data"] == "normal" and r["choice"] != "fp32":
-            native, ours = r["results"]["sgemm"], r["results"]["default"]
-            speeds = [f"{number(x['TF'])} TF" for x in (native, ours)]
-            rest = [number(ours["TF"] / native["TF"]), error(native["max"]), error(ours["max"])]
-            yield ["`multiword.matmul`", device(load("multiword_h200")), f"{r['n']}", *speeds, *rest]
-
-
-def _batched_headline() -> Iterator[list[str]]:
-    data = load("batched_h200") or {"figures": {}}
-    for title, entries in data["figures"].items():
-        for r in entries:
-            if "extremely small" in title and r["n"] == 16 and r["batch"] == 10000:
-                kind = title[title.index("(") + 1 :].split(",")[0]
-                what = f"`batched_matmul`, {kind}, {r['batch']} of {r['n']}×{r['n']}"
-                times = [seconds(r["cublas"]), seconds(r["ours"])]
-                yield [what, device(data), *times, number(r["cublas"] / r["ours"])]
-
-
-def _reductions_headline() -> Iterator[list[str]]:
-    for name in ("reductions_h200", "reductions_cpu"):
-        data = load(name)
-        for r in data["seconds"] if data else ():
-            if r["what"] in ("sum", "dot", "sum, normal") and r.get("native"):
-                what = (
-                    f"`ozaki.{r['what'].split(',')[0]}`, correctly rounded, {data['elements']:.0e} elements"
-                )
-                times = [seconds(r["native"]), seconds(r["ours"])]
-                where = device(data).split(",")[0]
-                yield [what.replace("e+0", "e"), where, *times, number(r["native"] / r["ours"])]
+    """The performance page: the summary, then a section for each result file."""
+    first = [INTRODUCTION.strip(), "## Summary", SUMMARY.strip(), summary()]
+    return "\n\n".join([*first, *(make(name) for name, make in sections())]) + "\n"
 
 
 def in_readme(text: str, results: str) -> str:
@@ -172,8 +109,8 @@ def main() -> None:
     draw_figures(PAGE.parent / "figures")
     PAGE.write_text(page())
     print(headline())
-    if README.exists():
-        README.write_text(in_readme(README.read_text(), headline()))
+    for path, text in ((README, headline()), (FOR_WHOM, summary())):
+        path.write_text(in_readme(path.read_text(), text))
 
 
 if __name__ == "__main__":

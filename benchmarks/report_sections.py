@@ -197,18 +197,23 @@ def reductions_section(name: str) -> str:
     data = load(name)
     rows, header = [], "what | native | ours | ours over native | of a copy's bandwidth"
     for r in data["seconds"]:
-        if "fsum" in r:
-            header = "what | native | ours | math.fsum | times faster than math.fsum"
-            rest = [seconds(r["fsum"]), number(r["fsum_over_ours"])]
+        native = r.get("native")
+        if "ns_per_element" in r:
+            header = "what | native | ours | time of ours over native's | math.fsum | xsum"
+            ratio = number(r["ours"] / native) if native else "–"
+            rest = [ratio, *(seconds(r.get(peer)) for peer in ("fsum", "xsum"))]
         elif "ours" in r:
-            native = r.get("native")
             rest = [number(r["ours"] / native) if native else "–", f"{100 * r['of_copy']:.0f} %"]
         else:
             continue
-        rows.append([r["what"], seconds(r.get("native")), seconds(r["ours"]), *rest])
+        rows.append([r["what"], seconds(native), seconds(r["ours"]), *rest])
     note = f"Correctly rounded, {data['elements']:.0e} elements of float64 unless said otherwise.".replace(
         "e+0", "e"
     )
+    if "first_call_seconds" in data:
+        calls = [f"`{call}` {seconds(time)}" for call, time in data["first_call_seconds"].items()]
+        note += f" First call of a process, processor time with compilation: {', '.join(calls)}."
+        note += f" A sum of 10⁸ allocates {data['bytes_for_sum_of_1e8'] / 1e6:.1f} MB."
     return section(f"Sums and dot products, {device(data)}", name, note, table(header, rows))
 
 

@@ -1,11 +1,13 @@
-"""Run the examples and make the tutorials' pages from what they print and draw.
+"""Run the examples, and make the rest of the tutorials' pages from what they print and draw.
 
     python docs/tutorials.py                    # on this machine, every script: pages and pictures
     python docs/tutorials.py 01 05              # these only
+    python docs/tutorials.py --text             # run nothing: pages and notebooks from what is there
     python docs/tutorials.py --gpu --json FILE  # what the scripts print with --gpu, for the pages
 
-A page has its script's docstring, picture, output and text, and what it printed on a GPU. All of it
-is generated, and a test compares: the script's digest, and the form of what it prints.
+A page begins with its lesson, which is written by hand, and whose code the tests run. What follows the
+line `made by docs/tutorials.py` is generated: what the script prints, its speed on a GPU, the script.
+The notebooks are made from the lessons (`docs/notebooks.py`). A test compares all of it.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from __future__ import annotations
 import argparse
 import datetime
 import hashlib
+import importlib.util
 import json
 import os
 import platform
-import re
 import subprocess
 import sys
 import time
@@ -39,6 +41,7 @@ BACKGROUND = {
     "07": "exact-products.md#sums-and-dot-products",
     "08": "exact-products.md",
     "09": "batches.md",
+    "10": "exact-products.md",
 }
 """The page under "How it works" that explains each example's method."""
 
@@ -64,62 +67,89 @@ def digest(script: Path) -> str:
     return hashlib.sha256(script.read_bytes()).hexdigest()[:16]
 
 
+def made_by(script: Path) -> str:
+    """The line that separates a page's lesson from what is generated."""
+    return f"<!-- from here on made by docs/tutorials.py from examples/{script.name} {digest(script)} -->"
+
+
+def lesson(script: Path) -> str:
+    """What is written by hand on a tutorial's page."""
+    return (PAGES / f"{script.stem}.md").read_text().split("<!-- from here on made by")[0].rstrip() + "\n"
+
+
 def described(script: Path) -> tuple[str, str]:
-    """The title and the text of a script's docstring, without its command line."""
-    title, text = script.read_text().split('"""')[1].split("\n", 1)
-    lines = [line for line in text.splitlines() if not line.startswith("    python ")]
-    escaped = "\n".join(lines).strip().replace("*", r"\*").replace("<", r"\<")
-    return re.sub(r"([][])", r"\\\1", title.rstrip(".")), escaped
+    """The title and the first sentence of a lesson."""
+    paragraphs = lesson(script).split("\n\n")
+    return paragraphs[0].removeprefix("# "), " ".join(paragraphs[1].split())
 
 
 def page(script: Path, output: str) -> str:
-    """One tutorial in Markdown."""
-    title, text = described(script)
+    """One tutorial: its lesson, and what is generated."""
     stem, number = script.stem, script.stem[:2]
     parts = [
-        f"# {int(number)}. {title}",
-        f"<!-- made by docs/tutorials.py from examples/{script.name} {digest(script)}; do not edit -->",
-        f"![{title}](../images/{stem}.png)",
-        text,
-        f"The method is explained under [how it works](../how-it-works/{BACKGROUND[number]}).",
-        f"## Run it\n\n```sh\npip install '.[examples]'\npython examples/{script.name}\n```",
+        lesson(script).rstrip(),
+        made_by(script),
+        f"## The script\n\nThe picture was drawn by `examples/{script.name}`, which goes further than this "
+        f"page. This page is also a [notebook]({stem}.ipynb). The method is explained under "
+        f"[how it works](../how-it-works/{BACKGROUND[number]}).",
+        f"```sh\npip install '.[examples]'\npython examples/{script.name}\n```",
         f"It prints\n\n```text\n{output}\n```",
     ]
-    if ON_GPU.exists():
-        record = json.loads(ON_GPU.read_text()).get(stem)
-        if record is not None:
-            parts += [
-                f"## On a GPU\n\n```sh\npython examples/{script.name} --gpu\n```",
-                f"printed on an {record['device']} ({record['date']}, CuPy {record['cupy']}, NumPy "
-                f"{record['numpy']}; `benchmarks/results/{ON_GPU.name}`)",
-                f"```text\n{record['output']}\n```",
-            ]
-    fence = f'```{{.python .script title="examples/{script.name}"}}\n--8<-- "examples/{script.name}"\n```'
-    return "\n\n".join([*parts, f"## The script\n\n{fence}"]) + "\n"
+    record = json.loads(ON_GPU.read_text()).get(stem) if ON_GPU.exists() else None
+    if record is not None:
+        parts += [
+            f"With `--gpu`, on an {record['device']} ({record['date']}, CuPy {record['cupy']}, NumPy "
+            f"{record['numpy']}; `benchmarks/results/{ON_GPU.name}`), it also prints",
+            f"```text\n{speeds(record['output'])}\n```",
+        ]
+    code = "\n".join(
+        f"    {line}" for line in ("```{.python .script}", f'--8<-- "examples/{script.name}"', "```")
+    )
+    return "\n\n".join([*parts, f'??? example "examples/{script.name}"\n\n{code}']) + "\n"
+
+
+def speeds(output: str) -> str:
+    """What a script prints with --gpu only: the lines from its times on."""
+    lines = output.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith(("speed on the GPU", "time of ")))
+    return "\n".join(lines[first:])
+
+
+def notebook(script: Path) -> str:
+    """The notebook of a tutorial."""
+    specification = importlib.util.spec_from_file_location("notebooks", DOCS / "notebooks.py")
+    assert specification is not None
+    assert specification.loader is not None
+    notebooks = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(notebooks)
+    return notebooks.notebook(lesson(script))
 
 
 def index() -> str:
-    """The overview: every title with its picture."""
+    """The overview: every title with its first sentence and picture."""
     parts = [
         "# Tutorials",
         "<!-- made by docs/tutorials.py; do not edit -->",
-        "Nine short scripts, each on one of the [papers](../how-it-works/index.md): what goes wrong, why, "
-        "and what helps. Each saves its picture; most run in seconds on a CPU, the longest in about a "
-        "minute. Where there is an NVIDIA GPU, `--gpu` uses it and shows its speed. Pictures and outputs on "
-        "these pages are made by the scripts as they are.",
+        "Ten lessons, each on one of the [papers](../how-it-works/index.md#the-papers): what goes wrong, "
+        "why, and what helps. Each builds up step by step with code that you can paste into Python, and ends "
+        "with two exercises and their solutions. No GPU is needed. A lesson runs in seconds, and takes a "
+        "quarter of an hour to read. Each is also a notebook, and comes with the script that drew its "
+        "picture. "
+        "[A lecture of one hour](../lecture.md) uses three of them.",
     ]
     for script in SCRIPTS:
-        title, _ = described(script)
+        title, sentence = described(script)
         stem = script.stem
         parts.append(
-            f"## [{int(stem[:2])}. {title}]({stem}.md)\n\n[![{title}](../images/{stem}.png)]({stem}.md)"
+            f"## [{title}]({stem}.md)\n\n{sentence} [Notebook]({stem}.ipynb).\n\n"
+            f"[![{title}](../images/{stem}.png)]({stem}.md)"
         )
     return "\n\n".join(parts) + "\n"
 
 
 def shown(script: Path) -> str:
     """The output that the page of a script shows now."""
-    return (PAGES / f"{script.stem}.md").read_text().split("```text\n")[1].split("\n```")[0]
+    return (PAGES / f"{script.stem}.md").read_text().split("It prints\n\n```text\n")[1].split("\n```")[0]
 
 
 def record_gpu(scripts: list[Path], target: Path) -> None:
@@ -152,7 +182,7 @@ def main() -> None:
     parser.add_argument("numbers", nargs="*", help="which examples, as 01; all by default")
     parser.add_argument("--gpu", action="store_true", help="only record what the scripts print with --gpu")
     parser.add_argument("--json", type=Path, default=ON_GPU, help="where to record that")
-    parser.add_argument("--text", action="store_true", help="run nothing, write the pages anew")
+    parser.add_argument("--text", action="store_true", help="run nothing, write pages and notebooks anew")
     options = parser.parse_args()
     scripts = [s for s in SCRIPTS if not options.numbers or s.stem[:2] in options.numbers]
     if options.gpu:
@@ -162,6 +192,7 @@ def main() -> None:
     for script in scripts:
         output, seconds = (shown(script), 0.0) if options.text else run(script, PICTURES)
         (PAGES / f"{script.stem}.md").write_text(page(script, output))
+        (PAGES / f"{script.stem}.ipynb").write_text(notebook(script))
         print(f"{script.stem}: {seconds:.1f} s")
     (PAGES / "index.md").write_text(index())
 

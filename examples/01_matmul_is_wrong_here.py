@@ -107,7 +107,7 @@ def draw_conditions(axis: plt.Axes, gpu: bool) -> None:
         label = name if name == "np.matmul" else f'accuracy="{name}"'
         axis.loglog(conditions, np.maximum(errors[name], 2.0**-53), style, label=label)
     axis.text(conditions[0], 2.0**-52, "u, the best there is", va="bottom", color="C2")
-    axis.set(title='Under cancellation "exact" keeps every digit', xlabel="condition number |A||B| / |AB|")
+    axis.set(title='"exact" keeps every digit', xlabel="condition number |A||B| / |AB|")
     axis.set_ylabel("largest relative error of AB")
     axis.legend()
 
@@ -130,7 +130,7 @@ def main() -> None:
     draw_identity(axes[1], results["fp64"], "ozaki: exactly the identity")
     bar = figure.colorbar(picture, ax=axes[:2], shrink=0.9)
     bar.set_label("|C - I|; white: 0")
-    axes[0].set_xlabel("Pascal's triangle times its inverse")
+    axes[0].set_xlabel("Pascal's triangle × inverse")
     draw_conditions(axes[2], options.gpu)
     options.output.mkdir(parents=True, exist_ok=True)
     target = options.output / "01_matmul_is_wrong_here.png"

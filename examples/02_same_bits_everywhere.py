@@ -15,6 +15,7 @@ versions" (2020). A few seconds on a CPU; --gpu adds an NVIDIA GPU, and times it
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,7 +115,7 @@ def draw_distances(axis: plt.Axes, family: str, runs: dict[str, np.ndarray], sty
     """How far the ways are from the first one, after each step: the farthest of them."""
     first, *others = runs.values()
     distance = np.max([abs(states - first).max(axis=(1, 2)) for states in others], axis=0)
-    axis.semilogy(np.maximum(distance, 1e-18), style, label=f"{family}, {len(runs)} ways")
+    axis.semilogy(np.maximum(distance, 1e-18), style, label=f"{family.split('.')[0]}, {len(runs)} ways")
 
 
 def main() -> None:
@@ -137,14 +138,15 @@ def main() -> None:
     figure, axes = plt.subplot_mosaic(
         [["np.matmul", "all"], ["ozaki.accurate_dgemm", "all"]], figsize=(11, 5)
     )
-    titles = ("np.matmul: every way its own future", "ozaki.accurate_dgemm: one future, bit for bit")
+    titles = ("np.matmul: every way its own future", "ozaki: one future, bit for bit")
     for (family, ways), title, style in zip(families.items(), titles, ("C1-", "C0--"), strict=True):
+        print(f"runs of {family}", end=" \r", file=sys.stderr, flush=True)
         runs = {name: iterate(product) for name, product in ways.items()}
         draw_runs(axes[family], runs, title)
         draw_distances(axes["all"], family, runs, style)
     axes["ozaki.accurate_dgemm"].set_xlabel("step")
     axes["all"].set(title="A last bit grows to everything", xlabel="step", ylim=(2e-19, 30))
-    axes["all"].set_ylabel("largest difference from the first way")
+    axes["all"].set_ylabel("difference from the first way")
     axes["all"].set_yticks(
         [1e-18, 1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 1], ["0", *(f"$10^{{{e}}}$" for e in range(-15, 1, 3))]
     )

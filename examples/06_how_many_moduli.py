@@ -9,13 +9,15 @@ the componentwise error against the number of int8 moduli on their test matrices
 bits, until the result is correctly rounded; a fixed number of moduli that is enough for φ = 0 is too
 small for φ = 4, without any warning. The large crosses are what `accuracy="fp64"` chose from the data, the
 dotted lines np.matmul's errors. Right: that choice, and the one of "exact", as φ grows. The certificate
-decides before anything is multiplied, and most often takes the smallest sufficient number or one more. Ten
-seconds on a CPU; --gpu multiplies on an NVIDIA GPU, and shows the speed there by the number of moduli.
+decides before anything is multiplied, and most often takes the smallest sufficient number or one more. Some
+ten seconds on a CPU; --gpu multiplies on an NVIDIA GPU, and shows the speed there by the number of moduli.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -41,13 +43,16 @@ class Problem:
 
     def __init__(self, phi: float, gpu: bool) -> None:
         self.a, self.b = test_matrices(phi)
-        self.exact = ozaki.accurate_dgemm(self.a, self.b, accuracy="exact")
         self.size = abs(self.a) @ abs(self.b)
         self._inputs = self.a, self.b
         if gpu:
             import cupy
 
             self._inputs = cupy.asarray(self.a), cupy.asarray(self.b)
+
+    @cached_property
+    def exact(self) -> np.ndarray:
+        return ozaki.accurate_dgemm(self.a, self.b, accuracy="exact")
 
     def error(self, accuracy: str | int) -> float:
         """max |C - AB| / |A||B|."""
@@ -77,6 +82,7 @@ def print_speed(n: int = 8192) -> None:
 
 def draw_errors(axis: plt.Axes, gpu: bool) -> None:
     for colour, phi in enumerate(SPREADS):
+        print(f"φ = {phi:g}", end=" \r", file=sys.stderr, flush=True)
         problem = Problem(phi, gpu)
         moduli = [problem.moduli(width) for width in WIDTHS]
         errors = [problem.error(width) for width in WIDTHS]
@@ -90,7 +96,7 @@ def draw_errors(axis: plt.Axes, gpu: bool) -> None:
             f"exact takes {problem.moduli('exact')}"
         )
     axis.set(xlabel="int8 moduli, a product each", ylabel="largest |C - AB| / |A||B|")
-    axis.set_title("Each modulus adds four bits, until none are left to add")
+    axis.set_title("Each modulus adds four bits")
     axis.set_yticks([1e-20, 1e-15, 1e-10, 1e-5, 1], ["0", *(f"$10^{{{e}}}$" for e in range(-15, 1, 5))])
     axis.set_xticks(range(6, 25, 3))
     axis.text(6, 2e-20, "correctly rounded", fontsize=11)
@@ -104,7 +110,7 @@ def draw_choices(axis: plt.Axes, gpu: bool) -> None:
         moduli = [p.moduli(accuracy) for p in problems]
         axis.plot(spreads, moduli, style, label=f'accuracy="{accuracy}"')
     axis.set(xlabel="φ, the spread of magnitudes", ylabel="int8 moduli", ylim=(0, None))
-    axis.set_title("The data decides how many")
+    axis.set_title("The data decide how many")
     axis.legend(loc="lower right")
 
 

@@ -142,7 +142,7 @@ def main() -> None:
         left.semilogy(errors, style)
         left.text(STEPS, 8 * errors[-1], name, ha="right", color=style[:2])
     left.set(xlabel="refinement step", ylabel="relative error of X")
-    left.set_title(f"Exact residuals win every digit back (κ = {system.condition:.0e})")
+    left.set_title(f"Exact residuals (κ = {system.condition:.0e})")
 
     systems = sorted((System(n) for n in range(4, 40, 2)), key=lambda s: s.condition)
     last = [{name: errors[-1] for name, errors in histories(s, multiply).items()} for s in systems]
@@ -151,7 +151,7 @@ def main() -> None:
         right.loglog(conditions, [max(errors[name], 1e-34) for errors in last], style)
     right.axvline(2.0**53, color="grey", ls=":")
     right.text(2.0**53, 1e-29, " κ = 1/u", color="grey")
-    right.set(xlabel="condition number κ", title=f"… as long as κ < 1/u ({STEPS} steps)")
+    right.set(xlabel="condition number κ", title=f"After {STEPS} steps")
     ticks = range(-32, 1, 8)
     right.set_yticks([1e-34, *(10.0**e for e in ticks)], ["0", *(f"$10^{{{e}}}$" for e in ticks)])
     if options.gpu:

@@ -107,13 +107,13 @@ def draw_roofline(axis: plt.Axes) -> None:
     sizes, limits = np.arange(1, 129), {"bandwidth": record["bandwidth"], "peak": 8e14, "read_c": False}
     for layout, style in (("interleaved", "C0-"), ("planar", "C1--")):
         bound = np.array([attainable_flops(n, n, n, layout, **limits) for n in sizes])
-        axis.loglog(sizes, bound / 1e12, style, alpha=0.5, label=f"what memory allows, {layout}")
+        axis.loglog(sizes, bound / 1e12, style, alpha=0.5, label=f"memory allows, {layout}")
     figures = record["figures"]
     rows = [r for name in figures if name.startswith("Fig. 19") for r in figures[name] if r["batch"] == 10**5]
     for key, style, label in (("ours", "C0o", "this library"), ("cublas", "C1x", "cuBLAS, planar")):
         speed = [8 * r["n"] ** 3 * r["batch"] / r[key] / 1e12 for r in rows]
         axis.loglog([r["n"] for r in rows], speed, style, label=label)
-    axis.set(title=f"100 000 half-complex products, {record['device']}", xlabel="n", ylabel="Tflop/s")
+    axis.set(title=f"10⁵ products, {record['device']}", xlabel="n", ylabel="Tflop/s")
     axis.legend()
 
 

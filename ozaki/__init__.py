@@ -20,6 +20,7 @@ from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import nanmean, nanstd, nansum, nanvar, std, var
 from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k
+from ozaki.tensors import takes_tensors as _takes_tensors
 
 __all__ = [
     "CostWarning",
@@ -56,6 +57,11 @@ __all__ = [
     "var",
     "vdot",
 ]
+
+
+for _name in __all__:
+    if not isinstance(_function := globals()[_name], type):
+        globals()[_name] = _takes_tensors(_function)
 
 
 def __getattr__(name: str) -> str:

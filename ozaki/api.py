@@ -22,6 +22,7 @@ from ozaki.execution.order import exclusive_use
 from ozaki.execution.stacks import stacked_products
 from ozaki.factor import Factor
 from ozaki.gemm import gemm
+from ozaki.lazy import or_on_dask
 from ozaki.operand import SIDES, Operand
 from ozaki.pipeline import TARGETS
 from ozaki.planning import plan_product
@@ -82,8 +83,8 @@ def accurate_dgemm(
 
     Raises
     ------
-    TypeError : arrays that are not real numbers; NumPy and CuPy mixed.
-    ValueError : shapes that do not fit; unknown options; arrays the engine cannot reach.
+    TypeError : arrays that are not real numbers; NumPy and CuPy mixed; out of another dtype, or masked.
+    ValueError : shapes that do not fit; unknown options; arrays the engine cannot reach; out read-only.
     MemoryError : not even the smallest panel fits the workspace.
     ImportError : a GPU engine without its libraries.
 
@@ -262,6 +263,7 @@ def accurate_cgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
+@or_on_dask
 @capturable
 def matmul(
     a: Any,

@@ -115,12 +115,14 @@ class Factor:
         return other
 
     def part(self, matrices: Any) -> Factor:
-        """Some matrices of a stack, by rising indices, with the statistics that are known."""
-        if len(matrices) == self.stack:
+        """Some matrices of a stack, by a slice or by rising indices, with the statistics that are known."""
+        rows = np.arange(self.rows).reshape(self.stack, -1)[matrices]
+        if (count := len(rows)) == self.stack:
             return self
-        rows = np.arange(self.rows).reshape(self.stack, -1)[matrices].ravel()
+        # A slice stays one: a GPU needs no table of indices, which could not be captured.
+        rows = slice(rows[0, 0], rows[-1, -1] + 1) if isinstance(matrices, slice) else rows.ravel()
         matrix = self.matrix[rows] if self.side == 0 else self.matrix.T[rows].T
-        other = Factor(matrix, self.side, stack=len(matrices))
+        other = Factor(matrix, self.side, stack=count)
         if "statistics" in self.__dict__:
             other.statistics = self.statistics[rows]
         return other

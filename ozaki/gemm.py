@@ -41,20 +41,29 @@ def gemm(
         check_out(out, a.matrix, shape, dtype)
     with device_of(a.matrix), exclusive_use(a.order, b.order), np.errstate(all="ignore"):
         result = computed(a, b, request)
-        if alpha != 1:
-            _scale(result, alpha)
-        if addend is not None:
-            addend = addend.astype(dtype, copy=True)
-            _scale(addend, beta)
-            for part, more in zip(real_parts(result), real_parts(addend), strict=True):
-                part[...] = _rounded(to_float64(part) + to_float64(more), part)
-        if alpha != 1 or addend is not None:
-            for part in real_parts(result):  # arithmetic passes payloads and signs of NaNs on
-                namespace(part).copyto(part, np.nan, where=part != part)
+        combine(result, alpha, addend, beta)
         if out is None:
             return result
         out[...] = result
         return out
+
+
+def combine(result: Array, alpha: Any, addend: Array | None, beta: Any) -> None:
+    """Make alpha·R + beta·C of a product R or a stack of them, in its memory; alpha and beta in R's dtype.
+
+    Every real product and sum is rounded once. C broadcasts.
+    """
+    if alpha != 1:
+        _scale(result, alpha)
+    if addend is not None:
+        if beta != 1:
+            addend = addend.astype(result.dtype, copy=True)
+            _scale(addend, beta)
+        for part, more in zip(real_parts(result), real_parts(addend), strict=True):
+            part[...] = _rounded(to_float64(part) + to_float64(more), part)
+    if alpha != 1 or addend is not None:
+        for part in real_parts(result):  # arithmetic passes payloads and signs of NaNs on
+            namespace(part).copyto(part, np.nan, where=part != part)
 
 
 def computed(a: Factor, b: Factor, request: Request) -> Array:

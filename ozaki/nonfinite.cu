@@ -15,8 +15,8 @@ struct Elements {
 __device__ double number(const StridedParts &x, int part, int row, int h) {
     return widened(x.part(part)[row * x.row_stride + h * x.column_stride]);
 }
-__device__ bool finite(double x) { return (__double2hiint(x) & 0x7ff00000) != 0x7ff00000; }
-__device__ double sign_or_nonfinite(double x) { return finite(x) ? (x > 0) - (x < 0) : x; }
+__device__ bool is_finite(double x) { return (__double2hiint(x) & 0x7ff00000) != 0x7ff00000; }
+__device__ double sign_or_nonfinite(double x) { return is_finite(x) ? (x > 0) - (x < 0) : x; }
 template <class T> __device__ T canonical(double x);
 template <> __device__ double canonical(double x) {
     return x != x ? __longlong_as_double(0x7ff8000000000000ll) : x;
@@ -52,7 +52,7 @@ overwrite_nonfinite(StridedParts x, const int *scale_x, StridedParts y, const in
     for (int h = 0; h < x.columns; h += 256) {
         bool found = false;
         if (h + threadIdx.x < x.columns)
-            for (int part = 0; part < PARTS; part++) found |= !finite(number(x, part, row, h + threadIdx.x));
+            for (int part = 0; part < PARTS; part++) found |= !is_finite(number(x, part, row, h + threadIdx.x));
         listed[threadIdx.x] = found;
         if (!__syncthreads_or(found)) continue;
         for (int j = threadIdx.x; j < out.rows_y; j += 256) {

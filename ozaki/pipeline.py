@@ -133,12 +133,18 @@ def scale(a: Factor, b: Factor, request: Request) -> tuple[ScaledProduct, Certif
     pending = bounds(a, b, request, scales)
     found = pending.wait()
     certificate = certify(found, request.limits, lambda levels: pairwise(a, b, request, pending, levels)())
-    if certificate.bits <= WIDENED_IN_ALL:
-        return replace(norm_scaled(a, b, request, certificate.bits), nonfinite=found.nonfinite), certificate
+    return replace(widened_product(a, b, request, certificate.bits), nonfinite=found.nonfinite), certificate
+
+
+def widened_product(a: Factor, b: Factor, request: Request, bits: int) -> ScaledProduct:
+    """The integers of the norm scales, widened by what a certificate says."""
+    if bits <= WIDENED_IN_ALL:
+        return norm_scaled(a, b, request, bits)
+    scales = norm_scaled(a, b, request).scales
     least = namespace(a.matrix).minimum  # no integer needs to be wider than it takes to lose nothing
-    wide = tuple(least(s + certificate.bits, x.exact_scales) for s, x in zip(scales, (a, b), strict=True))
+    wide = tuple(least(s + bits, x.exact_scales) for s, x in zip(scales, (a, b), strict=True))
     scales = wide[0], wide[1]
-    return bounded(a, b, request, scales, bounds(a, b, request, scales).wait()), certificate
+    return bounded(a, b, request, scales, bounds(a, b, request, scales).wait())
 
 
 def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: Array) -> None:
@@ -204,23 +210,30 @@ def bounded(
     return ScaledProduct(scales, scheme, found.nonfinite)
 
 
-def bounds(a: Factor, b: Factor, request: Request, scales: tuple[Array, Array]) -> PendingBounds:
-    """What the row statistics say of scaled factors; on a GPU, nothing is waited for."""
-    return compute_bounds((a.statistics, b.statistics), scales, request.limits)
+def bounds(
+    a: Factor, b: Factor, request: Request, scales: tuple[Array, Array], stack: int = 1
+) -> PendingBounds:
+    """What the row statistics say of scaled factors, of each product of a stack; nothing is waited for."""
+    return compute_bounds((a.statistics, b.statistics), scales, request.limits, stack)
 
 
 def pairwise(
     a: Factor, b: Factor, request: Request, pending: PendingBounds, levels: tuple[int, ...]
 ) -> Callable[[], PairwiseBound]:
     """The pairwise bound, when it is asked for; on a GPU, nothing is waited for until then."""
-    engine = request.engine
-    word = "fp64" if engine.name == "host" or "int8" not in engine.products else "int8"
-    scheme = Magnitudes(levels, len(a.parts), word)
+    scheme = magnitudes(a, request, levels)
 
     def multiply(scales: tuple[Array, Array], use: Callable[[Array, slice, slice], None]) -> None:
-        in_panels(scheme, a, b, scales, engine, request.workspace, use)
+        in_panels(scheme, a, b, scales, request.engine, request.workspace, use)
 
     return pairwise_bound(pending.rows, levels, a.length, multiply)
+
+
+def magnitudes(a: Factor, request: Request, levels: tuple[int, ...]) -> Magnitudes:
+    """What multiplies the magnitudes of a pairwise bound."""
+    engine = request.engine
+    word = "fp64" if engine.name == "host" or "int8" not in engine.products else "int8"
+    return Magnitudes(levels, len(a.parts), word)
 
 
 def choose_scheme(specification: ProductSpecification, request: Request) -> Scheme:

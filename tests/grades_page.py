@@ -10,8 +10,8 @@ INTRODUCTION = """\
 # Grades
 
 How accurate is a matrix product, for any input? Demmel, Li, Langou, Pereira, Gates and Rubio González
-proposed to grade it ([slides][1]): grade A has a componentwise error that grows at most linearly with n, as that of
-the classical algorithm in floating point does. NVIDIA grades its own emulation with their inputs
+proposed to grade it ([slides][1]): grade A has a componentwise error that grows at most linearly with n, as
+that of the classical algorithm in floating point does. NVIDIA grades its own emulation with their inputs
 ([samples][2]). The tables here are made with such inputs, written anew from their description, and by
 comparison with exact rational numbers (`python -m tests.grades_page`).
 
@@ -30,7 +30,7 @@ A is the published criterion; B and C are the forms in which this page weakens i
 | --- | --- | --- |
 | `"fp64"`, `"fp32"` | A | min(12√k, k/2)·u of \\|A\\|\\|B\\|, certified for the data, and u\\|R\\| |
 | `"exact"` | A | u\\|R\\|: it is rounded correctly |
-| `"normwise"` | B | 2u of the norms, proved for any data, and u\\|R\\| |
+| `"normwise"` | B | √k·u of the norms, proved for any data, and u\\|R\\| |
 | as many bits as the format has | B | 2√k·u of the norms, and u\\|R\\|, to first order |
 
 "normwise" and a number of bits have one scale for a row, which is what the last two inputs find out.

@@ -134,6 +134,7 @@ class Gpu:
     log : what was asked of streams, in order.
     failing : errors that the next calls of a routine of the driver raise, by its name.
     memory : bytes in all.
+    of_graphs : memory allocated by nodes of graphs.
     """
 
     def __init__(self, memory: int = 1 << 40) -> None:
@@ -142,6 +143,7 @@ class Gpu:
         self.captures = self.launches = self.moves = 0
         self.called, self.executables = Counter(), {}
         self.allocator = MemoryPool().malloc
+        self.of_graphs = MemoryPool()
         self.streams = [Stream(self)]
         runtime = SimpleNamespace(
             CUDARuntimeError=type("CUDARuntimeError", (RuntimeError,), {}),
@@ -155,7 +157,7 @@ class Gpu:
                 Stream=partial(Stream, self),
                 Event=partial(Event, self),
                 MemoryPool=MemoryPool,
-                MemoryAsyncPool=MemoryPool,
+                malloc_async=self.of_graphs.malloc,
                 alloc=lambda size: SimpleNamespace(ptr=self.allocator(size).ctypes.data),
                 alloc_pinned_memory=PinnedMemory,
                 get_current_stream=self.current_stream,

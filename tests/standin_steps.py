@@ -139,11 +139,11 @@ class Steps:
                 given = Product(**arrays, m=len(left), k=a.k, n=b.rows, bits=scaled.bits)
                 self.kernels["product"]((1,), (1,), (given,))
 
-    def overwrite_nonfinite(self, a, b, scales, out):
+    def overwrite_nonfinite(self, a, b, scales, out, stack=1):
         given = Overwritten(a=a[0], out=out, count=out.size)
         self.kernels["overwrite"]((1,), (1,), (given,))
 
-    def bounds(self, a, b, request, scales):
+    def bounds(self, a, b, request, scales, stack=1):
         """What the first element of A asks for."""
         answer = Readback(1)
         self.kernels["asked"]((1,), (1,), (Asked(a=a.matrix, answer=int(answer.address)),))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from multiword.engines import cublas
-from ozaki.execution import callers_graph
 from ozaki.execution.callers_graph import capturable
 from ozaki.factor import Factor
 from ozaki.operand import Operand
@@ -19,9 +18,7 @@ def gpu(monkeypatch):
     gpu.install(monkeypatch)
     monkeypatch.setattr(cublas, "_local", SimpleNamespace())
     monkeypatch.setattr(cublas, "Handle", Handle)
-    callers_graph._graph_memory.cache_clear()
-    yield gpu
-    callers_graph._graph_memory.cache_clear()
+    return gpu
 
 
 class Handle:
@@ -78,7 +75,7 @@ def test_temporary_arrays_belong_to_the_graph_and_results_to_the_caller(gpu, mul
         result = multiply.call(a, b, accuracy="normwise")
         out = gpu.empty((3, 2))
         assert multiply.call(a, b, accuracy="normwise", out=out) is out
-    pool = callers_graph._graph_memory()
+    pool = gpu.of_graphs
     assert not within(multiply.allocated[0], pool)
     assert all(within(x, pool) for x in multiply.allocated[1:])
     assert not within(result, pool)

@@ -390,6 +390,14 @@ def test_demo_prints_the_fingerprints_of_every_machine(capsys):
     for fingerprint in demo.FINGERPRINTS.values():
         assert fingerprint in done.stdout
     assert done.stdout.count("as on every machine") == len(demo.FINGERPRINTS)
+    counts = [line.split("│")[-2].strip() for line in done.stdout.splitlines() if "different results" in line]
+    assert counts == ["1", "1"]  # of sums and of products, each computed in several ways
+
+
+def test_demo_says_so_when_the_ways_differ():
+    console = Console(record=True, width=100)
+    assert not demo.show_ways(console, "title", ("theirs", "ours"), {"one": (1.0, 1.0), "two": (1.0, 2.0)})
+    assert demo.show_ways(console, "title", ("theirs", "ours"), {"one": (None, 1.0), "two": (2.0, 1.0)})
 
 
 def test_the_demos_exact_fingerprint_is_that_of_pythons_integers():

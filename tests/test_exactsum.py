@@ -181,3 +181,94 @@ def test_bad_arguments_are_refused():
     assert ExactSum() != 3
     assert ExactSum(ml_dtypes.bfloat16).add(np.ones(3, ml_dtypes.bfloat16)).round() == 3
     assert "ExactSum(float64" in repr(ExactSum())
+
+
+def merged_by_addition(parts):
+    """What an all-reduce does: a maximum of windows, then a sum of digits."""
+    window = np.max([part.window for part in parts], axis=0)
+    digits = sum(part.to_digits(window) for part in parts)
+    return ExactSum.from_digits(digits, window, parts[0].dtype)
+
+
+@given(st.lists(st.lists(any_double, max_size=6), min_size=1, max_size=5))
+def test_digits_add_up_to_the_merge(values):
+    parts = [ExactSum().add(np.array(v, float)) for v in values]
+    whole = ExactSum().add(np.array([x for v in values for x in v], float))
+    total = merged_by_addition(parts)
+    assert total == whole
+    assert total.to_bytes() == whole.to_bytes()
+    assert same(total.round(), whole.round())
+
+
+@pytest.mark.parametrize("dtype", [*REAL, np.dtype(np.complex64), np.dtype(np.complex128)], ids=str)
+def test_digits_of_every_dtype_and_any_window(dtype):
+    rng = np.random.default_rng(5)
+    spread = 900 if dtype.itemsize >= 8 and dtype != np.complex64 else 5
+    x = np.ldexp(rng.standard_normal((60, 2, 3)), rng.integers(-spread, spread, (60, 2, 3)))
+    x = (x + (1j * x[::-1] if dtype.kind == "c" else 0)).astype(dtype)
+    x[7, 0, 1], x[8, 1, 2], x[20, 1, 2], x[:, 0, 0] = np.inf, -np.inf, np.nan, -0.0
+    parts = [ExactSum(dtype, (2, 3)).add(x[i : i + 13]) for i in range(0, 60, 13)]
+    parts += [ExactSum(dtype, (2, 3)), ExactSum(dtype, (2, 3)).add_products(x, x)]
+    whole = ExactSum(dtype, (2, 3)).add(x).add_products(x, x)
+    assert merged_by_addition(parts) == whole
+    everything = [0, whole._sums.range.digits]
+    assert whole.to_digits(everything).shape[1:] == ((2, 2, 3) if dtype.kind == "c" else (2, 3))
+    assert ExactSum.from_digits(whole.to_digits(everything), everything, dtype) == whole
+    empty = ExactSum(dtype, (2, 3))
+    assert ExactSum.from_digits(empty.to_digits(), empty.window, dtype) == empty
+
+
+@pytest.mark.parametrize("values", [[1.5, -3e300], [-1e-320], [2.0**900, -(2.0**-900), 5.0], [-1.0], [-0.0]])
+def test_digits_of_very_many_accumulators_add_without_overflow(values):
+    one = ExactSum().add(np.array(values))
+    for window in (one.window, [0, 134]):
+        total = ExactSum.from_digits(one.to_digits(window) * (2**31 - 1), window)
+        assert total.fractions() == [(2**31 - 1) * one.fractions()[0]]
+        assert same(total.round() == 0, one.round() == 0)
+        assert total.merge(total).fractions() == [2 * (2**31 - 1) * one.fractions()[0]]
+
+
+def test_counts_of_very_many_flags_do_not_overflow():
+    for values in ([np.inf], [-np.inf], [np.nan], [-0.0], [0.0], []):
+        one = ExactSum().add(np.array(values, float))
+        assert ExactSum.from_digits(one.to_digits() * (2**31 - 1), one.window) == one
+
+
+def test_the_state_is_as_large_as_its_numbers_ask_for():
+    rng = np.random.default_rng(6)
+    x = rng.standard_normal((1000, 721))
+    total = ExactSum(shape=721).add(x).compact()
+    assert total.__sizeof__() <= 64 * 721
+    assert len(pickle.dumps(total)) <= 32 * 721
+    assert pickle.loads(pickle.dumps(total)) == total
+    wide = ExactSum().add(np.array([1e300, 1e-300]))
+    assert np.diff(np.abs(wide.window)) > 60
+    assert wide.add(np.array([-1e300, -1e-300])).compact()._sums.digits.size == 0
+    assert wide == ExactSum().add(np.zeros(1))
+    lost = ExactSum(shape=2).add(np.array([[1e300, 1.0], [np.nan, 1.0]]))
+    assert np.diff(np.abs(lost.window)) == 1  # the digits of what is NaN are given up
+
+
+def test_sums_of_either_sign_carry_beyond_the_window():
+    for sign in (1, -1):
+        total = ExactSum().add(np.array([sign * 3.0]))
+        expected = Fraction(3 * sign)
+        for _ in range(100):
+            total.merge(ExactSum().merge(total)).compact()
+            expected *= 2
+            assert total.fractions() == [expected]
+            assert pickle.loads(pickle.dumps(total)).to_bytes() == total.to_bytes()
+
+
+def test_digits_that_do_not_fit_are_refused():
+    acc = ExactSum().add(np.array([1e100, 1e-100]))
+    with pytest.raises(ValueError, match="window must hold"):
+        acc.to_digits([-60, 70])
+    with pytest.raises(ValueError, match="window must lie"):
+        acc.to_digits([0, 135])
+    with pytest.raises(TypeError, match="int64"):
+        ExactSum.from_digits(acc.to_digits().astype(float), acc.window)
+    with pytest.raises(ValueError, match="digits must have shape"):
+        ExactSum.from_digits(acc.to_digits()[1:], acc.window)
+    with pytest.raises(ValueError, match="digits must have shape"):
+        ExactSum.from_digits(acc.to_digits(), acc.window, np.complex128)

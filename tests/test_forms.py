@@ -9,6 +9,7 @@ import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import accumulate
 
 import ml_dtypes
 import numpy as np
@@ -29,6 +30,7 @@ FUNCTIONS = {
 }
 FUNCTIONS["dot"] = lambda x, **options: ozaki.dot(x, x[::-1].copy(), **options)
 FUNCTIONS["vdot"] = lambda x, axis: ozaki.vdot(x, x[::-1].copy())
+FUNCTIONS["cumsum"] = lambda x, axis: ozaki.cumsum(x, axis=axis)
 KINDS = ("normal", "wide", "whole range", "subnormal", "cancelling", "ties", "zeros", "special", "huge")
 
 
@@ -79,7 +81,7 @@ def bits(x) -> bytes:
 
 
 def call(name, x, axis):
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
         return bits(FUNCTIONS[name](x, axis=axis))
 
@@ -147,6 +149,82 @@ def test_compiled_large(without_numba, kind, dtype):
         for name in ("sum", "mean") if len(shape) == 2 else ("sum", "norm", "var", "dot"):
             where = -1 if name == "dot" else axis
             assert call(name, x, where) == without_numba(call, name, x, where), (name, shape)
+        assert call("cumsum", x, axis) == without_numba(call, "cumsum", x, axis), shape
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(KINDS),
+    st.sampled_from([256, 2000, 17_000]),
+    st.integers(-1000, 1000),
+)
+def test_compiled_running_sums(without_numba, seed, kind, n, scale):
+    """Also where a vector's numbers grow or get smaller, and in float32, which is not rounded twice."""
+    x = drawn(seed, kind, (n,), np.dtype(float), "C")
+    with np.errstate(all="ignore"):
+        x = np.ldexp(x, (np.arange(n) * scale) // n)
+        single = x[:2000].astype(np.float32)
+    for values in (x, single):
+        assert call("cumsum", values, 0) == without_numba(call, "cumsum", values, 0)
+    if np.isfinite(x).all() and n < 3000:
+        exact = [nearest(Fraction(v, 1 << 1074)) for v in accumulate(units(x))]
+        assert ozaki.cumsum(x).tolist() == exact
+
+
+def units(x: np.ndarray) -> list[int]:
+    """Finite numbers in units of 2**-1074."""
+    ratios = (float(v).as_integer_ratio() for v in x)
+    return [(numerator << 1074) // denominator for numerator, denominator in ratios]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([kind for kind in KINDS if kind != "special"]),
+    st.sampled_from([1, 2, 50, 2047, 2048, 2049, 6000]),
+    st.sampled_from(["fp64", "fp32"]),
+)
+def test_compiled_is_exact(without_numba, seed, kind, n, name):
+    """Against rational numbers, in vectors longer and shorter than a block, alone and as rows and columns."""
+    fmt = FORMATS[name]
+    x, y = (drawn(seed + i, kind, (n,), np.dtype(fmt.dtype), "C") for i in range(2))
+    x, y = (np.where(np.isfinite(a), a, a.dtype.type(1)) for a in (x, y))
+    xs, ys = units(x), units(y)
+    sums = [Fraction(sum(a), 1 << 1074) for a in (xs, ys)]
+    products = [Fraction(sum(a * b for a, b in zip(xs, c, strict=True)), 1 << 2148) for c in (xs, ys)]
+    assert float(ozaki.sum(x)) == nearest(sums[0], fmt)
+    assert float(ozaki.mean(x)) == nearest(sums[0] / n, fmt)
+    assert float(ozaki.dot(x, y)) == nearest(products[1], fmt)
+    for pair in (np.stack([x, y]), np.stack([x, y], axis=1).T):
+        assert ozaki.sum(pair, axis=1).tolist() == [nearest(v, fmt) for v in sums]
+        assert ozaki.dot(pair, x, axis=1).tolist() == [nearest(v, fmt) for v in products]
+
+
+@pytest.mark.parametrize("near", [0, 1, -1])
+@pytest.mark.parametrize("n", [2048, 5000])
+def test_windows_end_where_they_should(without_numba, n, near):
+    """Numbers at the edges of a window: halves of its units, and as large as it just takes, or does not."""
+    rng = np.random.default_rng(n)
+    for k in (-1074, -1000, -977, -900, 0, 900, 1009, 1016, 1023):
+        top = np.nextafter(math.ldexp(1.0, k), near * math.inf) if near else math.ldexp(1.0, k)
+        for below in (0, 44, 45, 46, 52, 53, 90, 91, 92, 98, 99, 150):
+            small_one = math.ldexp(1.0, max(k - below, -1074))
+            x = np.where(rng.random(n) < 0.5, top, small_one) * rng.choice([1.0, -1.0], n)
+            x[0] = small_one
+            for name, shape in (("sum", (n,)), ("norm", (n,)), ("sum", (n // 8, 8)), ("sum", (8, n // 8))):
+                for axis in (None,) if len(shape) == 1 else (0, 1):
+                    found = call(name, x.reshape(shape), axis)
+                    assert found == without_numba(call, name, x.reshape(shape), axis), (name, k, below)
+
+
+def test_bins_carry(without_numba):
+    """More than 2**11 significands of one sign and exponent exceed the 64 bits of a bin."""
+    wild = np.array([1e-200, 1e200] * 3000)
+    x = np.concatenate([np.full(40_000, np.nextafter(2.0, 1)), wild, np.full(30_000, -1.75), -wild])
+    x = np.random.default_rng(0).permutation(x)
+    assert ozaki.sum(x) == math.fsum(x)
+    assert call("dot", x, -1) == without_numba(call, "dot", x, -1)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -167,8 +245,8 @@ def test_compiled_takes_any_memory(dtype, shape):
 
 def test_compiled_in_many_threads():
     """24 threads at once, none of which finds compiled code: each gets the same bits."""
-    numba_form = pytest.importorskip("ozaki.sums.reduction_numba")
-    numba_form._compiled.cache_clear()
+    pytest.importorskip("numba")
+    pytest.importorskip("ozaki.sums.extraction_numba").compiled_loop.cache_clear()
     x = drawn(0, "wide", (60_000,), np.dtype(float), "C")
     expected, start = math.fsum(x), threading.Barrier(24)
 
@@ -198,10 +276,72 @@ if not child:
 thread.join()
 assert os.waitpid(child, 0)[1] == 0
 """
-    for wait in (0, 0.6):
+    for wait in (0, 0.6, 4):
         subprocess.run(
             [sys.executable, "-W", "ignore", "-c", code.format(wait=wait)], check=True, timeout=120
         )
+
+
+def test_interrupted_sums_leave_nothing_behind():
+    """KeyboardInterrupt at any moment of a first call, or of a later one."""
+    pytest.importorskip("numba")
+    code = """
+import math, signal
+import numpy as np
+import ozaki
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+x = np.ldexp(np.random.default_rng(0).standard_normal(300_000), np.arange(300_000) % 1500 - 700)
+expected = math.fsum(x.tolist())
+signal.signal(signal.SIGALRM, interrupt)
+for wait in [0.001, 0.1, 0.3, 0.3, 0.3, *np.linspace(1e-5, 2e-3, 100)]:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, wait)
+        while True:
+            ozaki.sum(x)
+    except KeyboardInterrupt:
+        pass
+assert ozaki.sum(x) == expected
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
+
+
+def test_without_numba(tmp_path):
+    """Where numba is missing, broken or switched off, results are the same."""
+    pytest.importorskip("numba")
+    code = """
+import hashlib
+import numpy as np
+import ozaki
+from ozaki.sums import reduction
+
+found, rng = hashlib.sha256(), np.random.default_rng(0)
+for dtype in (np.float64, np.float32, np.complex128, np.int64):
+    x = np.ldexp(rng.standard_normal((90, 80)), rng.integers(-30, 30, (90, 80))).astype(dtype)
+    for function in (ozaki.sum, ozaki.mean, ozaki.norm, ozaki.var, ozaki.nansum):
+        for axis in (None, 0, 1):
+            found.update(np.asarray(function(x, axis=axis)).tobytes())
+    found.update(np.asarray(ozaki.dot(x, x)).tobytes() + np.asarray(ozaki.vdot(x, x)).tobytes())
+print(reduction.compiled() is None, found.hexdigest())
+"""
+
+    def printed(error: str, **variables: str) -> list[str]:
+        path = tmp_path / error
+        path.mkdir(exist_ok=True)
+        if error:
+            (path / "numba.py").write_text(f"raise {error}")
+        environment = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join([str(path), *sys.path])}
+        command = [sys.executable, "-W", "ignore", "-c", code]
+        run = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+        return run.stdout.split()
+
+    installed, expected = printed("")
+    assert installed == "False"
+    for error in ("ImportError", "RuntimeError", "AttributeError"):
+        assert printed(error) == ["True", expected]
+    assert printed("", NUMBA_DISABLE_JIT="1") == ["True", expected]
 
 
 def test_compiled_sums_take_no_memory():

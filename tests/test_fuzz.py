@@ -84,6 +84,15 @@ def test_an_unexpected_error_is_a_mismatch():
     assert {sort for _, sort in tally.mismatches} == {"KeyError: 'nothing'"}
 
 
+def test_a_run_that_is_stopped_still_has_its_table():
+    def stopped(draw: Draw) -> None:
+        if draw.chance(0.1):
+            raise KeyboardInterrupt
+
+    tally = run({"f": stopped}, 60, 0, "tests.fuzz.exact", lambda _: None)
+    assert "all" in tally.table()
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_runs_on_both_sides(name):
     device = devices.Device(dry=True)

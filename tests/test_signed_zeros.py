@@ -52,6 +52,13 @@ def test_dots_of_zeros(dtypes, shape):
                 assert got.tobytes() == expected.tobytes()
 
 
+def test_accumulated_products_of_integers():
+    for x, y in cases(("i1", "i2"), (40, 3)):
+        total = ozaki.ExactSum(shape=3).add_products(x, y).round()
+        assert total.tobytes() == np.zeros(3).tobytes()
+    assert np.signbit(ozaki.ExactSum().add_products(np.float32([0]), np.int8([-1])).round())
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape", [(1,), (5000,), (700, 5), (2, 3000)], ids=str)
 @pytest.mark.parametrize("dtypes", PAIRS, ids=lambda p: " ".join(map(str, p)))

@@ -6,7 +6,7 @@ import pytest
 import ozaki
 from multiword.formats import FORMATS
 from ozaki import api
-from ozaki.certificate.counting import Bounds, bounds_of_stack
+from ozaki.certificate.counting import Bounds, compute_bounds
 from ozaki.certificate.decision import certify_by_counting, certify_stack
 from ozaki.execution import groups, stacks
 from ozaki.pipeline import execute
@@ -178,7 +178,7 @@ def test_what_the_counting_bound_surely_certifies_it_certifies():
             )
             statistics = row_statistics([a]), row_statistics([b])
             scales = tuple(norm_scales(x, norm_limit(target, length)) for x in statistics)
-            found, _ = bounds_of_stack(statistics, scales, target, 300)
+            found = compute_bounds(statistics, scales, target, 300).wait_for_stack()
             expected = [certify_by_counting(Bounds.of(x, length), target).bits for x in found.tolist()]
             assert certify_stack(found, length, target, None).tolist() == expected
 

@@ -273,3 +273,12 @@ def test_gpu_gives_the_same_bits(name):
             got = getattr(ozaki, name)(cupy.asarray(y), axis=axis)
             assert isinstance(got, cupy.ndarray)
             assert bits(got.get()) == bits(getattr(ozaki, name)(y, axis=axis))
+
+
+def test_the_mean_of_negative_zeros_does_not_depend_on_the_rows_beside_it():
+    for rows in (2, 3000):
+        x = np.full((rows, 3), -0.0)
+        x[0, 0] = np.nan
+        means = ozaki.nanmean(x, axis=1)
+        assert not np.signbit(means[0])  # NaN counts as 0
+        assert np.signbit(means[1:]).all()

@@ -65,8 +65,8 @@ def batched_matmul(
 
     Raises
     ------
-    TypeError : other dtypes, mixed dtypes, real mixed with half-complex, NumPy with CuPy.
-    ValueError : shapes or batches that do not fit, unknown options, beta ≠ 0 without c.
+    TypeError : other dtypes, mixed dtypes, real mixed with half-complex, NumPy with CuPy, out masked.
+    ValueError : shapes or batches that do not fit, unknown options, beta ≠ 0 without c, out read-only.
 
     References
     ----------

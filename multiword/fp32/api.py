@@ -67,8 +67,8 @@ def matmul(
     Raises
     ------
     TypeError : float64 or complex operands (`ozaki.accurate_dgemm` multiplies those), mixed NumPy
-        and CuPy.
-    ValueError : shapes or options that do not fit.
+        and CuPy; out of another dtype, or masked.
+    ValueError : shapes or options that do not fit; out read-only.
 
     References
     ----------

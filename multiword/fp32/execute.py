@@ -145,6 +145,7 @@ def _given(gemm: Gemm, scheme: Scheme) -> Array:
             checks.append(split.send())
         del split, p  # before the next panel's
     if any(check.wait().failed for check in checks):
+        del out, vectors  # before the next product's
         return _given(gemm, replace(scheme, centred=False))
     return out
 

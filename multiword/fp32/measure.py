@@ -119,7 +119,7 @@ class FlagsReadback:
 
     def wait(self) -> Flags:
         """Wait for that kernel, and return the flags."""
-        return Flags.of(self._flags.tolist() if self._readback is None else self._readback.wait())
+        return Flags.of((self._flags if self._readback is None else self._readback.wait()).tolist())
 
 
 @dataclass(frozen=True)

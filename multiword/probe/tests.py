@@ -26,7 +26,6 @@ from multiword.probe.order import accumulates_in_half, infer_blocking
 from multiword.probe.products import Bench, Term, term
 
 _ONE: Term = (1.0, 1.0)
-_MINUS_ONE: Term = (-1.0, 1.0)
 
 
 def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:

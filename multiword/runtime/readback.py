@@ -33,11 +33,10 @@ class Readback:
         """What has been queued by now will have written the numbers."""
         record(self._written)
 
-    def wait(self) -> list[Any]:
+    def wait(self) -> np.ndarray:
         """The numbers, once they are there."""
         self._written.synchronize()
-        numbers: list[Any] = self._numbers.tolist()
-        return numbers
+        return self._numbers.copy()
 
 
 def _wait_for(written: Any, memory: np.ndarray) -> None:

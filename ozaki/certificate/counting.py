@@ -110,49 +110,37 @@ class PendingBounds:
 
     Attributes
     ----------
-    rows : what stays on the device.
-    wait : the bounds, once they are there; from a graph, those of the last replay.
+    rows : what stays on the device: of a stack, those of all products, one below the other.
+    numbers : those of `Bounds.of`, product by product, once they are there; from a graph, those of the last
+        replay.
+    length : numbers in a row.
     """
 
     rows: tuple[RowBounds, RowBounds]
-    wait: Callable[[], Bounds]
+    numbers: Callable[[], np.ndarray]
+    length: int
+
+    def wait(self) -> Bounds:
+        """The bounds of a single product."""
+        return Bounds.of(self.numbers().tolist(), self.length)
+
+    def wait_for_stack(self) -> np.ndarray:
+        """Those of a stack of products, each a row of numbers."""
+        return self.numbers().reshape(-1, 5 + _SUMS)
 
 
 def compute_bounds(
-    statistics: tuple[RowStatistics, RowStatistics], scales: tuple[Array, Array], limits: Format
-) -> PendingBounds:
-    """Return the bounds of scaled operands, counted below the norm limit of the format `limits`."""
-    length = statistics[0].length
-    rows, wait = _compute(statistics, scales, norm_limit(limits, length), 1)
-    return PendingBounds(rows, lambda: Bounds.of(wait(), length))
-
-
-def bounds_of_stack(
     statistics: tuple[RowStatistics, RowStatistics],
     scales: tuple[Array, Array],
     limits: Format,
-    stack: int,
-) -> tuple[np.ndarray, tuple[RowBounds, RowBounds]]:
-    """The bounds of every product of a stack, and those of all rows, one below the other.
+    stack: int = 1,
+) -> PendingBounds:
+    """Return the bounds of scaled operands, counted below the norm limit of the format `limits`.
 
-    The former are rows of a float64 array, from which `Bounds.of` makes them; a GPU is waited for.
+    Of a stack, every product has its own.
     """
-    rows, wait = _compute(statistics, scales, norm_limit(limits, statistics[0].length), stack)
-    return np.array(wait()).reshape(stack, -1), rows
-
-
-Pending = tuple[tuple[RowBounds, RowBounds], Callable[[], list[float]]]
-
-
-def _compute(
-    statistics: tuple[RowStatistics, RowStatistics],
-    scales: tuple[Array, Array],
-    limit: NormLimit,
-    stack: int,
-) -> Pending:
-    """The bounds of rows, and a function that waits for the numbers of `Bounds.of`, product by product."""
     compute = _bounds_device if is_cupy(scales[0]) else _bounds_host
-    return compute(statistics, scales, limit, stack)
+    return compute(statistics, scales, norm_limit(limits, statistics[0].length), stack)
 
 
 def _bounds_host(
@@ -160,15 +148,16 @@ def _bounds_host(
     scales: tuple[np.ndarray, np.ndarray],
     limit: NormLimit,
     stack: int,
-) -> Pending:
+) -> PendingBounds:
     of_operands = [
         _operand_host(x, s, limit.bits // 2, stack) for x, s in zip(statistics, scales, strict=True)
     ]
     totals, squares, counts, rows = zip(*of_operands, strict=True)
     markers = [(x.exponent == NONFINITE).reshape(stack, -1).any(axis=1) for x in statistics]
-    sums = _octave_sums(counts[0], counts[1], statistics[0].length)
-    numbers = np.column_stack([markers[0] | markers[1], *totals, *squares, sums]).ravel().tolist()
-    return rows, lambda: numbers
+    length = statistics[0].length
+    sums = _octave_sums(counts[0], counts[1], length)
+    numbers = np.column_stack([markers[0] | markers[1], *totals, *squares, sums]).ravel()
+    return PendingBounds(rows, lambda: numbers, length)
 
 
 def _operand_host(
@@ -245,7 +234,7 @@ def _bounds_device(
     scales: tuple[Array, Array],
     limit: NormLimit,
     stack: int,
-) -> Pending:
+) -> PendingBounds:
     cupy, length = namespace(scales[0]), statistics[0].length
     found, readback = cupy.zeros((stack, 2 * (3 + OCTAVES) + 1), cupy.uint64), Readback(stack * (5 + _SUMS))
     rows = _empty_rows(len(scales[0]), cupy), _empty_rows(len(scales[1]), cupy)
@@ -257,7 +246,7 @@ def _bounds_device(
     grid, threads = (blocks, stack), (32 * _CONSTANTS["WARPS"],)
     _COUNTING_BOUND(grid, threads, (*arguments, *sizes, found, readback.address), **_CONSTANTS)
     readback.send()
-    return rows, readback.wait
+    return PendingBounds(rows, readback.wait, length)
 
 
 def _empty_rows(count: int, xp: Any) -> RowBounds:

@@ -98,7 +98,7 @@ def certify_stack(
     target: Format,
     pairwise_bounds: Callable[[tuple[int, ...], np.ndarray], list[PairwiseBound]] | None,
 ) -> np.ndarray:
-    """The bits by which the integers of each of several products must grow, from rows of `bounds_of_stack`.
+    """The bits by which the integers of each of several products must grow, from their bounds, row by row.
 
     pairwise_bounds(levels, products) is called for those for which the counting bound is not enough; without
     it, these get the bits that the counting bound asks for, which may be too many.

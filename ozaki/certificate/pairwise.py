@@ -57,7 +57,7 @@ def pairwise_bound(
     readback.send()
 
     def wait() -> PairwiseBound:
-        error, ratio = readback.wait()
+        error, ratio = readback.wait().tolist()
         return error, ratio
 
     return wait

@@ -16,7 +16,7 @@ from ozaki.cli.info import info
 _DESCRIPTION = """\
 Matrix products in double precision, with the same bits on every machine.
 
-  python -m ozaki                          products that np.matmul gets wrong, side by side
+  python -m ozaki                          what depends on the order of additions, and what does not
   python -m ozaki info                     engines, devices and libraries found here
   python -m ozaki a.npy b.npy -o c.npy     multiply the matrices of two files into a third
 

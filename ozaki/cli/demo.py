@@ -1,21 +1,24 @@
-"""`python -m ozaki`: products that np.matmul gets wrong, and the bits that every machine must get.
+"""`python -m ozaki`: results that depend on the order of additions, and the same ones that do not.
 
-The matrices hold integers, made with integer arithmetic alone, so that they are the same on
-every machine and their exact products are known from Python's integers.
+The data are made from integers with integer arithmetic alone, so that they are the same on every
+machine, and exact products are known from Python's integers.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from math import comb, lcm
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ozaki.api import accurate_dgemm
+from ozaki.api import accurate_dgemm, matmul
 from ozaki.fingerprints import fingerprint
+from ozaki.sums.api import sum as exact_sum
+from ozaki.sums.exactsum import ExactSum
 
 FINGERPRINTS = {"fp64": "24c98a7d276feacb", "exact": "5e51e1a27e4e0ad7"}
 """What every machine must print for the demo's products, by accuracy."""
@@ -115,30 +118,110 @@ def combined_fingerprint(products: Sequence[np.ndarray]) -> str:
     return fingerprint(np.concatenate([x.ravel() for x in products]))
 
 
-def demo(console: Console) -> bool:
-    """Show the errors side by side and the fingerprints; return whether the bits are the right ones."""
-    products = {"np.matmul": [a @ b for a, b in (matrices() for matrices in CASES.values())]}
-    products |= {accuracy: results(accuracy) for accuracy in FINGERPRINTS}
-    table = Table(title="Errors, relative to the largest element of the exact product")
-    table.add_column("product")
-    for name in products:
+def shown(x: float | np.ndarray) -> str:
+    """A number with all its digits, an array by its fingerprint."""
+    return fingerprint(x) if isinstance(x, np.ndarray) else repr(float(x))
+
+
+def sums(x: np.ndarray) -> dict[str, tuple[float, float]]:
+    """One sum in several ways, by np.sum and by ozaki.sum."""
+    parts = np.array_split(x, 7)
+    return {
+        "as they come": (np.sum(x), exact_sum(x)),
+        "in reverse order": (np.sum(x[::-1]), exact_sum(x[::-1])),
+        "the smallest first": (np.sum(np.sort(x)), exact_sum(np.sort(x))),
+        "in 7 chunks": (sum(np.sum(p) for p in parts), _chunked(parts)),
+        "by 4 threads": _threaded(np.array_split(x, 64)),
+    }
+
+
+def _chunked(parts: Sequence[np.ndarray]) -> float:
+    total = ExactSum()
+    for part in parts:
+        total.add(part)
+    return float(total.round())
+
+
+def _threaded(parts: Sequence[np.ndarray]) -> tuple[float, float]:
+    """Sums of parts, added in the order in which threads finish them."""
+    native, exact = 0.0, ExactSum()
+    with ThreadPoolExecutor(4) as pool:
+        for done in as_completed([pool.submit(lambda p: (np.sum(p), ExactSum().add(p)), p) for p in parts]):
+            native += done.result()[0]
+            exact.merge(done.result()[1])
+    return native, float(exact.round())
+
+
+def products(a: np.ndarray, b: np.ndarray) -> dict[str, tuple[np.ndarray | None, np.ndarray]]:
+    """One product in several ways, by np.matmul and by ozaki.matmul."""
+    order = np.argsort(integers(11, (1, a.shape[1]), 52)[0])
+    left, right = a[:, order], b[order]
+    few_rows = np.concatenate([a[i : i + 3] @ b for i in range(0, len(a), 3)])
+    return {
+        "as it is": (a @ b, matmul(a, b)),
+        "terms in reverse order": (a[:, ::-1] @ b[::-1], matmul(a[:, ::-1], b[::-1])),
+        "terms in random order": (left @ right, matmul(left, right)),
+        "transposed": ((b.T.copy() @ a.T.copy()).T, matmul(b.T, a.T).T),
+        "a few rows at a time": (few_rows, matmul(a, b, workspace=1 << 18)),
+        "on a tensor core (a model)": (None, matmul(a, b, engine="tensorcore")),
+    }
+
+
+def show_ways(console: Console, title: str, names: tuple[str, str], ways: Mapping[str, tuple]) -> bool:
+    """A table of one result in several ways; return whether ours are all equal."""
+    table = Table(title=title, title_justify="left", min_width=72)
+    table.add_column("")
+    for name in names:
         table.add_column(name, justify="right")
-    for i, (title, matrices) in enumerate(CASES.items()):
-        table.add_row(title, *(f"{error(x[i], *matrices()):.1e}" for x in products.values()))
+    columns = [
+        ["–" if x is None else shown(x) for x in column] for column in zip(*ways.values(), strict=True)
+    ]
+    for way, native, ours in zip(ways, *columns, strict=True):
+        marked = native if native in ("–", columns[0][0]) else f"[bold red]{native}[/]"
+        table.add_row(way, marked, ours if ours == columns[1][0] else f"[bold red]{ours}[/]")
+    different = [len(set(column) - {"–"}) for column in columns]
     table.add_section()
-    table.add_row(f"milliseconds, n = {_TIMED}", *(f"{1e3 * _seconds(name):.0f}" for name in products))
+    table.add_row("different results", *map(str, different))
     console.print(table)
+    return different[1] == 1
+
+
+def show_wrong_result(console: Console) -> None:
+    """A product that np.matmul gets wrong, and what the right one costs."""
+    a, b = pascal()
+    native, ours = error(a @ b, a, b), error(matmul(a, b), a, b)
     console.print(
-        "fp64: error certified relative to |A||B|, below a DGEMM's bound; "
-        "exact: every element correctly rounded.",
+        f"Pascal's triangle of {len(a)} rows times its inverse is the identity. Largest error of an element:",
+        f"  np.matmul {native:.0e}, ozaki.matmul {ours:.0f}.",
+        f"What that costs on this CPU, for matrices of {_TIMED} rows and columns:",
+        f"  np.matmul {1e3 * _seconds('np.matmul'):.0f} ms, ozaki.matmul {1e3 * _seconds('fp64'):.0f} ms,"
+        f" correctly rounded {1e3 * _seconds('exact'):.0f} ms.",
+        sep="\n",
+        highlight=False,
         soft_wrap=True,
     )
-    right = True
+
+
+def demo(console: Console) -> bool:
+    """Show what depends on the order and what does not, one wrong result, and the fingerprints.
+
+    Returns whether the bits are those that every machine must get.
+    """
+    x = integers(12, (1, 10**6), 52)[0] * 2.0**-52
+    a, b = (x[i : i + 60_000].reshape(shape) for i, shape in ((0, (200, 300)), (60_000, (300, 200))))
+    right = show_ways(console, "One sum of a million numbers", ("np.sum", "ozaki.sum"), sums(x))
+    title = "One product, 200 x 300 times 300 x 200 (fingerprints)"
+    right &= show_ways(console, title, ("np.matmul", "ozaki.matmul"), products(a, b))
+    show_wrong_result(console)
     for accuracy, expected in FINGERPRINTS.items():
-        found = combined_fingerprint(products[accuracy])
+        found = combined_fingerprint(results(accuracy))
         right &= found == expected
         comment = "as on every machine" if found == expected else f"NOT the expected {expected}"
-        console.print(f"fingerprint of {accuracy:<6} {found}  ({comment})", highlight=False)
+        console.print(
+            f"fingerprint of four products, {accuracy:<6} {found}  ({comment})",
+            highlight=False,
+            soft_wrap=True,
+        )
     return right
 
 
@@ -151,6 +234,6 @@ def _seconds(name: str) -> float:
         if name == "np.matmul":
             np.matmul(a, b)
         else:
-            accurate_dgemm(a, b, accuracy=name)
+            matmul(a, b, accuracy=name)
         best = min(best, time.perf_counter() - start)
     return best

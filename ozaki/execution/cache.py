@@ -7,6 +7,8 @@ import weakref
 from collections import OrderedDict
 from typing import Any
 
+import numpy as np
+
 from multiword.engines import reduces_residues
 from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array, import_cupy, is_cupy
@@ -32,7 +34,19 @@ _lock = threading.RLock()  # what is forgotten may take prepared operands along,
 
 
 def captured_product(a: Factor, b: Factor, request: Request) -> Array | None:
-    """The product, replayed; None if there is no graph of it, or what it launches depends on the data.
+    """The product, replayed; None if there is no graph of it."""
+    known = _captured(a, b, request)
+    return None if known is None else known.product(a, b, _forget_the_oldest)
+
+
+def captured_stack(a: Factor, b: Factor, request: Request) -> tuple[Array, np.ndarray] | None:
+    """The products of a stack, replayed, and which of them need wider integers; None if there is no graph."""
+    known = _captured(a, b, request)
+    return None if known is None else known.products(a, b, _forget_the_oldest)
+
+
+def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
+    """What was captured for such a product, now if need be; None if what it launches depends on the data.
 
     None, too, while the caller captures a graph: the launches are to go into that one.
     """
@@ -51,7 +65,7 @@ def captured_product(a: Factor, b: Factor, request: Request) -> Array | None:
     if known == WARM:
         known = _capture(a, b, request)
         _keep(key, known)
-    return known.product(a, b, _forget_the_oldest) if isinstance(known, CapturedProduct) else None
+    return known if isinstance(known, CapturedProduct) else None
 
 
 def forget() -> None:
@@ -67,7 +81,7 @@ def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
     reduced = reduces_residues(request.engine, a.k)
     asked = (request.accuracy, request.scheme, request.word, request.workspace, reduced)
     prepared = tuple(id(z) for z in (a, b) if z.prepared)
-    return (threading.get_ident(), x.device.id, x.dtype, layouts, shared, asked, prepared)
+    return (threading.get_ident(), x.device.id, x.dtype, layouts, a.stack, shared, asked, prepared)
 
 
 def _forget_prepared(number: int) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, TypeVar, cast
 
-from multiword.engines.cublas import prepare_spare_handle, spare_handle
+from multiword.engines.cublas import Cublas, prepare_spare_handle, spare_handle
 from multiword.runtime.arrays import import_cupy, is_cupy
 from multiword.runtime.graphs import capturing
 from ozaki.operand import Operand
@@ -30,7 +30,9 @@ def capturable(multiply: F) -> F:
             return multiply(a, b, **options)
         with x.device:
             if not capturing():
-                if options.get("accuracy") == NORMWISE:
+                if options.get("accuracy") == NORMWISE and isinstance(
+                    options.get("engine", ""), str | Cublas
+                ):
                     prepare_spare_handle()
                 return multiply(a, b, **options)
             if options.get("accuracy") != NORMWISE:
@@ -45,16 +47,11 @@ def capturable(multiply: F) -> F:
 
 def _captured(multiply: Callable[..., Any], x: Any, y: Any, options: dict[str, Any]) -> Any:
     cupy = import_cupy()
-    with cupy.cuda.using_allocator(_graph_memory().malloc), spare_handle():
+    # What is allocated and freed in this way during a capture becomes nodes of the graph.
+    with cupy.cuda.using_allocator(cupy.cuda.malloc_async), spare_handle():
         result = multiply(x, y, **options)
     if options.get("out") is not None:
         return result
     mine, result = result, cupy.empty(result.shape, result.dtype)
     result[...] = mine
     return result
-
-
-@cache
-def _graph_memory() -> Any:
-    """What is allocated from this pool during a capture becomes nodes of the graph."""
-    return import_cupy().cuda.MemoryAsyncPool()

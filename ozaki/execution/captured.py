@@ -14,12 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from multiword.engines.libcublas import CublasError
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.graphs import CaptureError, Graph, Recorder, side_by_side
 from multiword.runtime.libcuda import CudaError
 from ozaki.certificate.counting import PendingBounds
-from ozaki.certificate.decision import WIDENED_IN_ALL, certify
+from ozaki.certificate.decision import WIDENED_IN_ALL, certify, certify_stack
 from ozaki.certificate.pairwise import PairwiseBound
 from ozaki.execution.panels import choose_panels
 from ozaki.factor import Factor
@@ -86,7 +88,7 @@ class CapturedProduct:
         self._recorder, self._request, self._limit = Recorder(), request, limit
         self._expected = _Variant(0)
         self._held: list[Factor] = []  # prepared ones, whose memory is the graphs' too
-        out = import_cupy().empty((a.rows, b.rows), a.matrix.dtype)
+        out = _result(a, b)
         self._graphs: dict[_Variant, _Call | None] = {
             self._expected: self._capture(self._expected, a, b, out)
         }
@@ -98,7 +100,7 @@ class CapturedProduct:
 
     def product(self, a: Factor, b: Factor, captured: Callable[[], Any]) -> Array | None:
         """The product of such factors; None if no graph will do. captured() is called after a new capture."""
-        out = import_cupy().empty((a.rows, b.rows), a.matrix.dtype)
+        out = _result(a, b)
         try:
             # What the last call's operands asked for will do for this one's: the GPU need not wait.
             call = self._replay(self._expected, a, b, out, captured)
@@ -125,6 +127,22 @@ class CapturedProduct:
             overwrite_nonfinite(a.parts, b.parts, call.scales, out)
             self._recorder.done.record()  # the scales have been read
         return out
+
+    def products(self, a: Factor, b: Factor, captured: Callable[[], Any]) -> tuple[Array, np.ndarray] | None:
+        """Those of a stack, one below the other, and which of them need wider integers: these are to be
+        computed otherwise."""
+        out = _result(a, b)
+        try:
+            call = self._replay(_Variant(0), a, b, out, captured)
+        except _NoGraph:
+            return None
+        if call.pending is None:
+            return out, np.zeros(a.stack, np.bool_)
+        found = call.pending.wait_for_stack()
+        if found[:, 0].any():  # an Inf or NaN
+            overwrite_nonfinite(a.parts, b.parts, call.scales, out, a.stack)
+            self._recorder.done.record()  # the scales have been read
+        return out, certify_stack(found, a.length, self._request.limits, None) > 0
 
     def _replay(
         self, variant: _Variant, a: Factor, b: Factor, out: Array, captured: Callable[[], Any]
@@ -168,7 +186,7 @@ class CapturedProduct:
         def begin() -> ScaledProduct | None:
             if variant.bits is None:
                 return None
-            if self._too_large(norm_scheme(a, b, request, variant.bits)):
+            if self._too_large(norm_scheme(a, b, request, variant.bits), a.stack):
                 raise Unfit
             scaled = norm_scaled(a, b, request, variant.bits)
             split_whole(scaled, a, b, request)
@@ -181,12 +199,12 @@ class CapturedProduct:
             return scaled.scales
 
         def bound() -> tuple[PendingBounds, Callable[[], PairwiseBound]]:
-            pending = bounds(a, b, request, scales)
+            pending = bounds(a, b, request, scales, a.stack)
             return pending, pairwise(a, b, request, pending, variant.levels) if variant.levels else _not_taken
 
         if not request.certified:
             done = finish(begin())
-            overwrite_nonfinite(a.parts, b.parts, done, out)
+            overwrite_nonfinite(a.parts, b.parts, done, out, a.stack)
             return done, None, _not_taken
         if variant.levels:  # beside the products a pairwise bound would come too late: the host waits for it
             begun, taken = side_by_side(begin, bound)
@@ -194,11 +212,15 @@ class CapturedProduct:
         done, taken = side_by_side(lambda: finish(begin()), bound)
         return done, *taken
 
-    def _too_large(self, scheme: Any) -> bool:
+    def _too_large(self, scheme: Any, stack: int) -> bool:
         panels = choose_panels(scheme, scheme.specification.shape, self._request.workspace)
         m, _, n = scheme.specification.shape
-        whole = panels.rows >= m and panels.columns >= n
-        return scheme.name == "slices" or not whole or panels.bytes > self._limit
+        whole = panels.rows >= m and panels.columns >= n and stack * panels.bytes <= self._request.workspace
+        return scheme.name == "slices" or not whole or stack * panels.bytes > self._limit
+
+
+def _result(a: Factor, b: Factor) -> Array:
+    return import_cupy().empty((a.rows, b.rows // b.stack), a.matrix.dtype)
 
 
 def _not_taken() -> PairwiseBound:

@@ -12,7 +12,7 @@ import numpy as np
 
 from multiword.engines import get_engine
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from ozaki.certificate.counting import Bounds, RowBounds, bounds_of_stack
+from ozaki.certificate.counting import Bounds, RowBounds
 from ozaki.certificate.decision import (
     WIDENED_BY_COUNTING,
     WIDENED_IN_ALL,
@@ -87,10 +87,11 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[tuple[np.ndarray
     if request.accuracy == NORMWISE:
         yield np.arange(a.stack), scales, 0
         return
-    found, rows = bounds_of_stack((a.statistics, b.statistics), scales, request.limits, a.stack)
+    pending = bounds(a, b, request, scales, a.stack)
+    found = pending.wait_for_stack()
 
     def pairwise_bounds(levels: tuple[int, ...], indices: np.ndarray) -> list[PairwiseBound]:
-        return _pairwise(a, b, rows, request, levels, indices)
+        return _pairwise(a, b, pending.rows, request, levels, indices)
 
     if is_cupy(a.matrix):
         bits = certify_stack(found, a.length, request.limits, None)
@@ -117,7 +118,7 @@ def _of_equal_width(
     a: Factor, b: Factor, scales: Scales, request: Request
 ) -> Iterator[tuple[np.ndarray, Scales]]:
     """Products of given scales that take about as many moduli: their indices, and their scales."""
-    found, _ = bounds_of_stack((a.statistics, b.statistics), scales, request.limits, a.stack)
+    found = bounds(a, b, request, scales, a.stack).wait_for_stack()
     moduli = np.array([log2_product(Bounds.of(x, a.length)) // MODULUS_BITS for x in found.tolist()])
     for count in np.unique(moduli):
         indices = np.flatnonzero(moduli == count)
@@ -172,7 +173,7 @@ def _group_product(a: Factor, b: Factor, scales: Scales, bits: int | None, reque
             _group_product(
                 a.part(part), b.part(part), (left[part].ravel(), right[part].ravel()), bits, request
             )
-            for part in np.array_split(np.arange(s), 2)
+            for part in (slice(s // 2), slice(s // 2, s))
         ]
         return namespace(a.matrix).concatenate(parts)
     if isinstance(request.accuracy, str):

@@ -12,13 +12,14 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, device_of, is_cupy, namespace
 from multiword.runtime.memory import padded
+from ozaki.execution.cache import captured_stack
 from ozaki.execution.groups import FEW, grouped_products
 from ozaki.execution.small import small_products
-from ozaki.factor import Factor
+from ozaki.factor import Factor, stacked_factors
 from ozaki.gemm import computed
 from ozaki.pipeline import Request
 
-SMALL = 1 << 24
+SMALL, SMALL_ON_DEVICE = 1 << 24, 1 << 27
 """Multiplications in a product; larger ones keep a machine busy one by one."""
 
 COLUMNS = 4
@@ -34,12 +35,12 @@ def stacked_products(left: Array, right: Array, request: Request) -> Array | Non
     None if they are computed one by one: they are large or few, or in slices.
     """
     (*batch, m, k), n = left.shape, right.shape[-1]
-    on_device = is_cupy(left)
-    if math.prod(batch) < (FEW if on_device else 2) or not 0 < m * n * k <= SMALL:
+    compute, few, small = (_on_device, FEW, SMALL_ON_DEVICE) if is_cupy(left) else (_on_host, 2, SMALL)
+    if math.prod(batch) < few or not 0 < m * n * k <= small:
         return None
     with device_of(left), np.errstate(all="ignore"):
         rows, columns = left.reshape(-1, m, k), right.swapaxes(-1, -2).reshape(-1, n, k)
-        out = (_on_device if on_device else _on_host)(rows, columns, request)
+        out = compute(rows, columns, request)
     return None if out is None else out.reshape(*batch, m, n)
 
 
@@ -59,18 +60,39 @@ def _on_host(rows: np.ndarray, columns: np.ndarray, request: Request) -> np.ndar
 
 
 def _on_device(left: Array, right: Array, request: Request) -> Array | None:
-    """The products on a GPU: in groups, and what is left of those one by one."""
+    """The products on a GPU, so many at once, each with columns to its right that pad it."""
     (s, n, k), xp = right.shape, namespace(right)
-    out = xp.empty((*left.shape[:2], n), left.dtype)
+    width, found = padded(n, COLUMNS), list[Array]()
     for i in range(0, s, AT_ONCE):
         some = slice(i, min(i + AT_ONCE, s))
-        rows = xp.ascontiguousarray(left[some])
-        columns = xp.zeros((len(rows), padded(n, COLUMNS), k), left.dtype)
-        columns[:, :n] = right[some]
-        found = grouped_products(rows, columns, request)
-        if found is None:
+        columns = xp.ascontiguousarray(right[some])
+        if width > n:
+            narrow, columns = columns, xp.zeros((len(columns), width, k), right.dtype)
+            columns[:, :n] = narrow
+        out = _at_once(xp.ascontiguousarray(left[some]), columns, request)
+        if out is None:
             return None
-        out[some] = found[0][:, :, :n]
-        for j in np.flatnonzero(found[1]).tolist():
-            out[i + j] = computed(Factor(rows[j], 0), Factor(columns[j].T, 1), request)[:, :n]
+        found.append(out if width == n else xp.ascontiguousarray(out[:, :, :n]))
+    return found[0] if len(found) == 1 else xp.concatenate(found)
+
+
+def _at_once(rows: Array, columns: Array, request: Request) -> Array | None:
+    """The (s, m, n) products of (s, m, k) rows and (s, n, k) columns: all of them replayed where that is
+    captured, those that need wider integers in groups, and what is left of these one by one."""
+    shape = *rows.shape[:2], columns.shape[1]
+    replayed = captured_stack(*stacked_factors(rows, columns), request)
+    if replayed is None:
+        grouped = grouped_products(rows, columns, request)
+        if grouped is None:
+            return None
+        out, undone = grouped
+    else:
+        out, undone = replayed[0].reshape(shape), replayed[1]
+        if (indices := np.flatnonzero(undone)).size >= FEW:
+            grouped = grouped_products(rows[indices], columns[indices], request)
+            if grouped is None:
+                return None
+            out[indices], undone[indices] = grouped
+    for i in np.flatnonzero(undone).tolist():
+        out[i] = computed(Factor(rows[i], 0), Factor(columns[i].T, 1), request)
     return out

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, namespace, to_float64
+from multiword.runtime.arrays import Array, as_array, is_cupy, namespace, to_float64
 
 
 def as_float64(x: Any, name: str) -> Any:
@@ -29,6 +29,8 @@ def narrow(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """
     if x.dtype == dtype:
         return x
+    if is_cupy(x):  # whose own conversion would flush subnormals to zero
+        return namespace(x).asarray(narrow(x.get(), dtype))  # type: ignore[attr-defined]
     with np.errstate(over="ignore"):
         return x.astype(dtype)
 

@@ -11,7 +11,8 @@ can be seen; what an extraction does not hold goes to a superaccumulator (Kulisc
                                  choose the form: NumPy's here, compiled in `reduction_numba`, CUDA's in
                                  `reduction_cuda` and `reduction.cu`
     small                        sums of a few numbers: `math.fsum`, Python's integers
-    extraction (.py, .cuh)       exact partial sums of a block in two vector passes
+    extraction (.py, .cuh)       exact partial sums of a block in two vector passes; `extraction_numba`: the
+                                 same in compiled loops
     accumulator, fixed_point     exact values in digits; their quotient, root and one rounding
     textbook                     the literature's own algorithms: AccSum, NearSum, SumK
 """

@@ -1,19 +1,30 @@
 """A superaccumulator: one fixed-point number per column, over the whole range of a format.
 
 After Kulisch. Digits of base 2**32 in int64 leave 31 bits in which carries may wait, so that
-adding is associative integer addition and nothing else.
+adding is associative integer addition and nothing else. All columns have the same window of digits,
+which grows when something falls outside: most data use five to eight digits of 134.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from types import ModuleType
 
 import numpy as np
 
+from multiword.runtime.arrays import Array, is_cupy, namespace
 from ozaki.rounding.digits import carry
 from ozaki.sums.extraction import LEVEL_BITS, PartialSums
-from ozaki.sums.fixed_point import DIGIT_BITS, DigitRange, FixedPoint, scatter
+from ozaki.sums.fixed_point import (
+    DIGIT_BITS,
+    MINUS_INFINITY,
+    NAN,
+    PLUS_INFINITY,
+    DigitRange,
+    FixedPoint,
+    scatter,
+)
 
 _PENDING_LIMIT = 1 << 28
 """Terms that may be added between carries: each adds less than 2**34 to a digit."""
@@ -25,14 +36,42 @@ _EXPONENTS = 1 << 11
 _BINNED = 1 << 20  # values per pass: 2**20 parts of 27 bits are added in 53 bits exactly
 
 
-class Superaccumulator:
-    """Exact sums for m columns. Digits are (range.digits, m) int64, flags (m,) uint8."""
+_SIGNED = 1 << (DIGIT_BITS - 1)
 
-    def __init__(self, range: DigitRange, columns: int) -> None:
+
+class Superaccumulator:
+    """Exact sums for m columns.
+
+    Attributes
+    ----------
+    range : the digits that there may be.
+    first : which of them `digits` begins with.
+    digits : (L, m) int64, NumPy or CuPy: the window of digits in use.
+    flags : (m,) uint8, as in `fixed_point`.
+    """
+
+    def __init__(self, range: DigitRange, columns: int, xp: ModuleType = np) -> None:
         self.range = range
-        self.digits = np.zeros((range.digits, columns), np.int64)
-        self.flags = np.zeros(columns, np.uint8)
+        self._clear(columns, xp)
+
+    @classmethod
+    def of(cls, range: DigitRange, first: int, digits: Array, flags: Array) -> Superaccumulator:
+        """From digits of any sign, below 2**63 in magnitude, and the place of the first one in the range."""
+        self = cls(range, flags.size, namespace(digits))
+        self.first, self.digits, self.flags = first, digits, flags
+        self.compact()
+        return self
+
+    def _clear(self, columns: int, xp: ModuleType) -> None:
+        self.first = 0
+        self.digits: Array = xp.zeros((0, columns), np.int64)
+        self.flags: Array = xp.zeros(columns, np.uint8)
         self._pending = 0
+
+    @property
+    def end(self) -> int:
+        """One past the last digit of the window."""
+        return self.first + len(self.digits)
 
     def add(self, sums: Iterable[PartialSums], columns: np.ndarray | None = None) -> None:
         """Add the partial sums of any number of blocks that all have these columns (default: all)."""
@@ -40,6 +79,15 @@ class Superaccumulator:
         index = np.arange(self.flags.size) if columns is None else columns
         while batch := list(islice(sums, _BATCH)):
             self._add_batch(batch, index)
+
+    def add_exact(self, values: FixedPoint, columns: np.ndarray) -> None:
+        """Add exact values, each to its column."""
+        used = digits_in_use(values.digits)
+        for place, digit in enumerate(values.digits[used], used.start):
+            exponent = np.broadcast_to(values.exponent, columns.shape)
+            self._scatter(columns, digit, exponent + values.base_bits * place)
+        self._pending += 1
+        self.flags[columns] |= values.flags
 
     def _add_batch(self, batch: Sequence[PartialSums], index: np.ndarray) -> None:
         columns = np.tile(index, len(batch))
@@ -88,32 +136,105 @@ class Superaccumulator:
             integers, power = _integers(total[used])
             self._scatter(used // _EXPONENTS, integers, power + scale)
 
-    def merge(self, other: Superaccumulator, columns: slice | np.ndarray = slice(None)) -> None:
-        """Add all that another one holds, to these columns, each once."""
+    def merge(self, other: Superaccumulator, columns: slice | Array = slice(None)) -> None:
+        """Add all that another one holds, brought to where this one lies, to these columns, each once."""
+        if not self._pending and is_cupy(other.flags) and not is_cupy(self.flags):
+            self._clear(self.flags.size, namespace(other.flags))
         self._make_room(other._pending + 1)
-        self.digits[:, columns] += other.digits
-        self.flags[columns] |= other.flags
+        if len(other.digits):
+            self._reach(other.first, other.end)
+            window = slice(other.first - self.first, other.end - self.first)
+            self.digits[window, columns] += self._here(other.digits)
+        self.flags[columns] |= self._here(other.flags)
+
+    def on_host(self) -> Superaccumulator:
+        """The same in NumPy arrays."""
+        if not is_cupy(self.flags):
+            return self
+        return Superaccumulator.of(self.range, self.first, self.digits.get(), self.flags.get())
 
     def carry(self) -> None:
-        """Bring the digits into canonical form: in [0, 2**32) but for the last, which has the sign."""
-        carry(self.digits, DIGIT_BITS)
+        """Bring the digits into [0, 2**32), but for the last, which has the sign and as many bits."""
         self._pending = 1
+        if not len(self.digits):
+            return
+        carry(self.digits, DIGIT_BITS)
+        last = self.digits[-1]
+        if self.end < self.range.digits and bool(((last < -_SIGNED) | (last >= _SIGNED)).any()):
+            self._reach(self.first, self.end + 1)
+            carry(self.digits[-2:], DIGIT_BITS)
+
+    def compact(self) -> None:
+        """Carry, and keep the digits that some column needs: the same ones for the same sums."""
+        self.carry()
+        nonfinite = (self.flags & (PLUS_INFINITY | MINUS_INFINITY | NAN)) != 0
+        if bool(nonfinite.any()):
+            self.digits *= ~nonfinite
+        count = len(self.digits)
+        while count > 1 and self._fits(count - 2):
+            self.digits[count - 2] += self.digits[count - 1] << DIGIT_BITS
+            count -= 1
+        used = digits_in_use(self.digits[:count])
+        if used.stop == 0:
+            self.first, self.digits = 0, self.digits[:0]
+        elif used.start or count < len(self.digits):
+            self.first, self.digits = self.first + used.start, self.digits[used.start : count].copy()
+
+    def _fits(self, digit: int) -> bool:
+        """Whether this digit can take in the next one, the last, as its sign."""
+        low, last = self.digits[digit], self.digits[digit + 1]
+        return bool(((last == 0) & (low < _SIGNED) | (last == -1) & (low >= _SIGNED)).all())
 
     def fixed_point(self) -> FixedPoint:
         """The exact values, without the digits that no column uses."""
-        used = np.flatnonzero(self.digits.any(axis=1))
-        low, high = (used[0], used[-1] + 1) if used.size else (0, 1)
-        exponent = self.range.exponent + DIGIT_BITS * int(low)
-        return FixedPoint(self.digits[low:high], DIGIT_BITS, exponent, self.flags)
+        used = digits_in_use(self.digits)
+        digits = self.digits[used]
+        if not len(digits):
+            digits = namespace(self.flags).zeros((1, self.flags.size), np.int64)
+        exponent = self.range.exponent + DIGIT_BITS * (self.first + used.start)
+        return FixedPoint(digits, DIGIT_BITS, exponent, self.flags)
 
     def _scatter(self, columns: np.ndarray, integers: np.ndarray, exponent: np.ndarray) -> None:
         self._make_room(integers.size)
-        scatter(self.digits, columns, integers, exponent - self.range.exponent)
+        position = exponent - (self.range.exponent + DIGIT_BITS * self.first)
+        room = DIGIT_BITS * (len(self.digits) - 2)
+        if position.size and (position.min() < 0 or position.max() >= room):
+            used = integers != 0
+            columns, integers, position = columns[used], integers[used], position[used]
+            if not integers.size:
+                return
+            first, last = (max(0, self.first + (int(p) >> 5)) for p in (position.min(), position.max()))
+            before = self.first
+            self._reach(first, last + 3)
+            position = position + DIGIT_BITS * (before - self.first)
+        scatter(self.digits, columns, integers, position)
+
+    def _reach(self, first: int, end: int) -> None:
+        """Widen the window to reach from `first` to `end`."""
+        if not len(self.digits):
+            self.first = first
+        first, end = min(first, self.first), max(end, self.end)
+        if (first, end) != (self.first, self.end):
+            wider = namespace(self.digits).zeros((end - first, self.flags.size), np.int64)
+            wider[self.first - first : self.end - first] = self.digits
+            self.first, self.digits = first, wider
+
+    def _here(self, x: Array) -> Array:
+        """An array where this lies."""
+        if is_cupy(x) and not is_cupy(self.flags):
+            return x.get()
+        return namespace(self.flags).asarray(x)
 
     def _make_room(self, terms: int) -> None:
         if self._pending + terms > _PENDING_LIMIT:
             self.carry()
         self._pending += terms
+
+
+def digits_in_use(digits: Array) -> slice:
+    """From the first to the last digit that is nonzero in any column."""
+    used = digits.any(axis=1).tolist()
+    return slice(used.index(True), len(used) - used[::-1].index(True)) if any(used) else slice(0, 0)
 
 
 def _integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

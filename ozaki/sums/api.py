@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
+from ozaki.lazy import or_on_dask
 from ozaki.rounding.conversion import joined
 from ozaki.sums.arguments import (
     Axis,
     axes_of,
     deliver,
-    float_type,
     format_of,
     numbers,
     real_result_dtype,
@@ -23,11 +23,12 @@ from ozaki.sums.arguments import (
     result_dtype,
     summed_dtype,
 )
-from ozaki.sums.fixed_point import DigitRange, Rounding
+from ozaki.sums.fixed_point import Rounding
 from ozaki.sums.reduction import rounded_sums
 from ozaki.sums.summands import Summands, products
 
 
+@or_on_dask
 @on_device_of_arrays
 def sum(
     x: Array,
@@ -80,6 +81,7 @@ def sum(
     return deliver(_reduced(x, axes, target).reshape(shape), out)
 
 
+@or_on_dask
 @on_device_of_arrays
 def mean(
     x: Array,
@@ -121,6 +123,7 @@ def mean(
     return deliver(_reduced(x, axes, target, divisor=count).reshape(shape), out)
 
 
+@or_on_dask
 @on_device_of_arrays
 def dot(
     x: Array,
@@ -195,6 +198,7 @@ def vdot(x: Array, y: Array, dtype: DTypeLike | None = None, out: Array | None =
     return _dot(x, y, None, dtype, out, False, conjugate=True)
 
 
+@or_on_dask
 @on_device_of_arrays
 def norm(
     x: Array,
@@ -255,10 +259,6 @@ def _dot(
         terms = xp.multiply(x.astype(target, copy=False), y.astype(target, copy=False))
         return deliver(terms.sum(axis=axes, keepdims=keepdims, dtype=target), out)
     parts = _parts(products(x, y, conjugate), axes, target)
-    if x.dtype.kind in "iub" and y.dtype.kind in "iub":  # which know no -0; 0 times -1 in floats is one
-        for part in parts:
-            bits = part.view(f"u{part.itemsize}")
-            bits[bits == 1 << (8 * part.itemsize - 1)] = 0
     return deliver(joined(parts, target).reshape(shape), out)
 
 
@@ -285,12 +285,8 @@ def _parts(
     root: bool = False,
 ) -> list[Array]:
     """Sum each part's summands over axes, the rest of the axes in order, and round to the target's parts."""
-    ndim = len(parts[0][0].shape)
-    order = axes + tuple(a for a in range(ndim) if a not in axes)
-    rounding, results = Rounding(format_of(target), divisor, root), []
-    for part in parts:
-        moved = part if order == tuple(range(ndim)) else [s.apply(lambda x: x.transpose(order)) for s in part]
-        ranges = (DigitRange.of(format_of(float_type(x))) for s in part for x in s.factors)
-        digits = max(ranges, key=lambda r: r.digits)  # those of the widest hold what the others need
-        results.append(rounded_sums(moved, len(axes), digits, rounding))
-    return results
+    if axes != tuple(range(len(axes))):
+        order = axes + tuple(a for a in range(len(parts[0][0].shape)) if a not in axes)
+        parts = [[terms.apply(lambda x: x.transpose(order)) for terms in part] for part in parts]
+    rounding = Rounding(format_of(target), divisor, root)
+    return [rounded_sums(part, len(axes), rounding) for part in parts]

@@ -133,6 +133,8 @@ def axes_of(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     """The shape of what is reduced over axes."""
+    if len(axes) == len(shape):  # the usual case, in less time
+        return (1,) * len(shape) if keepdims else ()
     return tuple(1 if a in axes else n for a, n in enumerate(shape) if keepdims or a not in axes)
 
 

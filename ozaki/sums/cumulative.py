@@ -23,6 +23,7 @@ from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, on_
 from multiword.runtime.kernels import Kernel, Struct
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.rounding.digits import last_place
+from ozaki.sums import reduction, small
 from ozaki.sums.arguments import (
     axes_of,
     deliver,
@@ -47,6 +48,7 @@ from ozaki.sums.summands import Summands, as_floats
 
 _LOWEST = FORMATS["fp64"].emin - 52  # the unit of level 0 is 2**-1074, that of level j 2**(46·j) more
 _TOP = 44  # the highest level whose sigma is finite
+_LONG = 1 << 8  # elements of a column that pay for a loop of its own
 _SMALL = 1 << 13  # an integer that fits into the level below, beside what is there
 _LEVELS = _TOP + 5  # two more for numbers that are scaled down, and room for carries
 _TILE = 128  # terms of a thread on a GPU
@@ -102,12 +104,23 @@ def _running_sums(x: np.ndarray, target: Format) -> np.ndarray:
     """Along the first axis."""
     flat = x.reshape(len(x), prod(x.shape[1:]))
     result = np.empty(flat.shape, target.dtype)
-    total = _Total(flat.shape[1])
+    form = reduction.compiled() if x.size > small.LARGEST and target.precision == 53 else None
+    if form and form.readable(x) and len(x) >= _LONG:
+        for j in range(flat.shape[1]):
+            found = form.running_sums_of(flat[:, j])
+            result[:, j] = _blockwise(flat[:, j : j + 1], target)[:, 0] if found is None else found
+        return result.reshape(x.shape)
+    return _blockwise(flat, target).reshape(x.shape)
+
+
+def _blockwise(flat: np.ndarray, target: Format) -> np.ndarray:
+    """Of each column, by the NumPy form."""
+    result, total = np.empty(flat.shape, target.dtype), _Total(flat.shape[1])
     rows = min(BLOCK_ROWS // 2, max(1, BLOCK_ROWS // max(1, flat.shape[1])))
     for start in range(0, len(flat), rows):
         running = total.advance(flat[start : start + rows], target)
         result[start : start + rows] = narrow(running, target.dtype)
-    return result.reshape(x.shape)
+    return result
 
 
 class _Total:

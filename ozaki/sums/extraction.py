@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from math import frexp, inf
 from typing import Any
 
@@ -167,12 +167,18 @@ def _common_extraction(block: np.ndarray) -> PartialSums | None:
     if rest is not None and block.shape[1] > 1:
         return None
     columns, values = NOTHING if rest is None else rest
-    flags = np.full(high.shape, ORDINARY)
-    zero = (high | low) == 0
-    if block.shape[1] > 1 and zero.any():
-        part = block[:, zero]
-        flags[zero] = np.where(((part == 0) & np.signbit(part)).all(axis=0), MINUS_ZERO, ORDINARY)
+    flags = zero_flags((high | low) == 0, (block,))
     return PartialSums(high, low, k - 52 - LEVEL_BITS, columns, values, flags, weight=len(block))
+
+
+def zero_flags(zero: np.ndarray, factors: Sequence[np.ndarray], sign: int = 1) -> np.ndarray:
+    """The flags of finite sums of (n, m) elements, or of sign·x·y, some of which are zero."""
+    flags = np.full(zero.shape, ORDINARY)
+    if zero.any():
+        negative = reduce(np.bitwise_xor, [np.signbit(x[:, zero]) for x in factors], np.bool_(sign < 0))
+        zeros = reduce(np.bitwise_or, [x[:, zero] == 0 for x in factors])
+        flags[zero] = np.where((zeros & negative).all(axis=0), MINUS_ZERO, ORDINARY)
+    return flags
 
 
 def _two_levels(

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, isqrt, ldexp
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from multiword.formats import FORMATS, Format
+from multiword.runtime.arrays import Array, is_cupy, namespace
 from ozaki.rounding.digits import carry, last_place, round_digits
 from ozaki.rounding.error_free import two_sum
 
@@ -114,6 +115,18 @@ class FixedPoint:
     exponent: np.ndarray | int
     flags: np.ndarray
 
+    @classmethod
+    def of(cls, value: int, exponent: int, flags: np.ndarray) -> FixedPoint:
+        """A single number, value·2**exponent.
+
+        >>> FixedPoint.of(-(2**40), 0, np.array([ORDINARY])).digits.tolist()
+        [[0], [-256]]
+        """
+        size = value.bit_length() // DIGIT_BITS + 1
+        digits = np.frombuffer(value.to_bytes(4 * size, "little", signed=True), "<u4").astype(np.int64)
+        digits[-1] -= (value < 0) << DIGIT_BITS
+        return cls(digits[:, None], DIGIT_BITS, exponent, flags)
+
     def round(self, target: Format = FORMATS["fp64"]) -> np.ndarray:
         """Return the (m,) float64 numbers of the target format nearest to the exact values.
 
@@ -204,10 +217,19 @@ class FixedPoint:
         """Return every value as a Python integer and the exponent of its unit."""
         shape = self.digits.shape[1:]
         exponents = np.broadcast_to(np.asarray(self.exponent, np.int64), shape).tolist()
-        values = [0] * len(exponents)
-        for digit in self.digits[::-1].tolist():
-            values = [(value << self.base_bits) + d for value, d in zip(values, digit, strict=True)]
+        values = []
+        for column in self.digits[::-1].T.tolist():
+            value = 0
+            for digit in column:
+                value = (value << self.base_bits) + digit
+            values.append(value)
         return list(zip(values, exponents, strict=True))
+
+    def on_host(self) -> FixedPoint:
+        """The same in NumPy arrays."""
+        if not is_cupy(self.flags):
+            return self
+        return replace(self, digits=self.digits.get(), flags=self.flags.get())  # type: ignore[attr-defined]
 
     def _magnitude(self) -> tuple[np.ndarray, np.ndarray]:
         """Digits in [0, 2**base_bits) of the absolute values, and the signs."""
@@ -219,9 +241,9 @@ class FixedPoint:
         return carry(digits, self.base_bits), sign
 
 
-def flagged(values: ArrayLike, flags: np.ndarray) -> np.ndarray:
+def flagged(values: Any, flags: Array) -> Array:
     """Put zeros of the right sign, Inf and NaN among rounded values."""
-    values = np.asarray(values, np.float64)
+    values = namespace(flags).asarray(values, np.float64)
     if (flags == ORDINARY).all():
         return values
     flags = canonical_flags(flags)

@@ -8,25 +8,25 @@ so that how an array is cut cannot be seen in the result. `small` does the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import chain, islice
 from math import prod
-from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 
-from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy
-from multiword.runtime.forking import loading
+from multiword.runtime.compiled import compiled as compiled_form
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.error_free import product_error, product_error_in
 from ozaki.sums import reduction_cuda, small
 from ozaki.sums.accumulator import Superaccumulator
+from ozaki.sums.arguments import float_type, format_of
 from ozaki.sums.extraction import BLOCK_ROWS, PartialSums, aligned, extract, merged, workspace
-from ozaki.sums.fixed_point import ORDINARY, DigitRange, FixedPoint, Rounding, joined
+from ozaki.sums.fixed_point import ORDINARY, DigitRange, FixedPoint, Rounding, flagged, joined
 from ozaki.sums.summands import Summands, as_floats, factor_pairs, tiles
 
 _TOGETHER = 1 << 12  # outputs whose sums wait to be rounded together
@@ -38,19 +38,30 @@ _COLUMNS = 256  # at least so many together where columns lie side by side: 2 Ki
 _SAFE = 2.0**500  # two factors up to this, split by Dekker's method, stay finite
 _TINY = 2.0**-900  # the error of a product at least this large is a float64
 
+_COMPILED = "ozaki.sums.reduction_numba"
+
 Tile = tuple[slice, ...]
 """A box of outputs, or of rows."""
 
 
-def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange, rounding: Rounding) -> Array:
+def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> Array:
     """Return the sums of all the summands over their first `reduced` axes, rounded, in the format's dtype."""
     if is_cupy(summands[0].factors[0]):
-        return reduction_cuda.rounded_sums(summands, reduced, digits, rounding)
-    if _is_small(summands) and (values := small.rounded_sums(summands, reduced, rounding)) is not None:
+        return reduction_cuda.rounded_sums(summands, reduced, _digits(summands), rounding)
+    if (
+        _is_small(summands, reduced)
+        and (values := small.rounded_sums(summands, reduced, rounding)) is not None
+    ):
         return values
     summands = _in_memory_order(summands, reduced)
+    if summands[0].factors[0].ndim == reduced and (found := _vector_sum(summands, reduced)):
+        value, exponent, flags = found
+        values = np.array([rounding.ratio(value, rounding.divisor, exponent)])
+        if flags != ORDINARY:
+            values = flagged(values, np.array([flags], np.uint8))
+        return narrow(values, rounding.target.dtype).reshape(())
     result = np.empty(summands[0].shape[reduced:], rounding.target.dtype)
-    for outputs, sums in _tiled_sums(summands, reduced, digits):
+    for outputs, sums in _tiled_sums(summands, reduced):
         values, start = narrow(rounding(sums), result.dtype), 0
         for output in outputs:
             part = result[cast(Any, (*output, ...))]
@@ -62,56 +73,67 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange,
 def accumulate(total: Superaccumulator, columns: slice, summands: Sequence[Summands], reduced: int) -> None:
     """Add the sums over the first `reduced` axes to columns of a superaccumulator, in C order."""
     if is_cupy(summands[0].factors[0]):
-        total.merge(reduction_cuda.accumulated(summands, reduced, total.range), columns)
+        total.merge(reduction_cuda.accumulated_on_device(summands, reduced, total.range), columns)
         return
-    tiling = Tiling.of(summands[0].factors[0], reduced)
+    if is_cupy(total.flags):
+        part = Superaccumulator(total.range, columns.stop - columns.start)
+        accumulate(part, slice(0, part.flags.size), summands, reduced)
+        total.merge(part, columns)
+        return
+    tiling = Tiling.of(summands[0], reduced)
     index = np.arange(columns.start, columns.stop).reshape(summands[0].shape[reduced:])
     for output in tiling.outputs():
         total.add(_partial_sums(summands, tiling, output), index[output].reshape(-1))
 
 
-def integer_sums(
-    summands: Sequence[Summands], reduced: int, digits: DigitRange
-) -> tuple[list[tuple[int, int]], np.ndarray]:
+def integer_sums(summands: Sequence[Summands], reduced: int) -> tuple[list[tuple[int, int]], np.ndarray]:
     """Return the exact sums over the first `reduced` axes for all outputs in C order, and their flags.
 
     Each is an integer and the exponent of its unit.
     """
     shape = summands[0].shape[reduced:]
     outputs = prod(shape)
-    if _is_small(summands) and (found := small.integer_sums(summands, reduced)) is not None:
-        return found, np.full(outputs, ORDINARY)
     if is_cupy(summands[0].factors[0]):
-        total = reduction_cuda.accumulated(summands, reduced, digits)
+        total = reduction_cuda.accumulated(summands, reduced, _digits(summands))
         return total.fixed_point().integers(), total.flags
+    if _is_small(summands, reduced) and (found := small.integer_sums(summands, reduced)) is not None:
+        return found, np.full(outputs, ORDINARY)
+    summands = _in_memory_order(summands, reduced)
+    if len(shape) == 0 and (sums := _vector_sum(summands, reduced)):
+        return [sums[:2]], np.array([sums[2]], np.uint8)
     index = np.arange(outputs).reshape(shape)
     integers, flags = [(0, 0)] * outputs, np.zeros(outputs, np.uint8)
-    for tiles_of_outputs, sums in _tiled_sums(_in_memory_order(summands, reduced), reduced, digits):
+    for tiles_of_outputs, exact in _tiled_sums(summands, reduced):
         places = np.concatenate([index[output].reshape(-1) for output in tiles_of_outputs])
-        flags[places] = sums.flags
-        for place, value in zip(places.tolist(), sums.integers(), strict=True):
+        flags[places] = exact.flags
+        for place, value in zip(places.tolist(), exact.integers(), strict=True):
             integers[place] = value
     return integers, flags
 
 
-def _is_small(summands: Sequence[Summands]) -> bool:
-    """Whether sums are of so few numbers on the host that `small` is the faster form."""
-    return len(summands) * prod(summands[0].shape) <= small.LARGEST and not is_cupy(summands[0].factors[0])
+def _is_small(summands: Sequence[Summands], reduced: int) -> bool:
+    """Whether sums are of so few numbers that `small` is the faster form; nothing is compiled for these."""
+    factors, most = summands[0].factors, small.LARGEST
+    if reduced == factors[0].ndim and _COMPILED in sys.modules and compiled():
+        most = min(most, small.FSUM if len(factors) == 1 else 0)
+    return len(summands) * prod(factors[0].shape) <= most
 
 
-@cache
-def compiled() -> ModuleType | None:
+def _digits(summands: Sequence[Summands]) -> DigitRange:
+    """The digits of a superaccumulator: those of the widest format hold what the others need."""
+    ranges = (DigitRange.of(format_of(float_type(x))) for terms in summands for x in terms.factors)
+    return max(ranges, key=lambda r: r.digits)
+
+
+def compiled() -> Any:
     """The compiled form, where numba is installed."""
-    with loading:
-        try:
-            from ozaki.sums import reduction_numba
-        except ImportError:
-            return None
-    return reduction_numba
+    return compiled_form(_COMPILED)
 
 
 def _in_memory_order(summands: Sequence[Summands], reduced: int) -> Sequence[Summands]:
     """Put the reduced axes, whose terms may come in any order, in that of their steps in memory."""
+    if reduced < 2:
+        return summands
     x = summands[0].factors[0]
     order = (*sorted(range(reduced), key=lambda a: -abs(x.strides[a])), *range(reduced, x.ndim))
     return (
@@ -132,17 +154,20 @@ class Tiling:
     block: int
 
     @classmethod
-    def of(cls, x: np.ndarray, reduced: int) -> Tiling:
+    def of(cls, terms: Summands, reduced: int) -> Tiling:
         """Choose so that runs of memory stay together, and inner loops long.
 
         by_columns : blocks hold one column after another rather than one row after another.
         width : the most columns in a block.
         block : the most elements in a block, unless it is a single row.
         """
+        x = terms.factors[0]
         step = [abs(s) if n > 1 else np.inf for s, n in zip(x.strides, x.shape, strict=True)]
         rows, columns = prod(x.shape[:reduced]), prod(x.shape[reduced:])
         nearest = min(step[:reduced], default=np.inf) < min(step[reduced:], default=np.inf)
-        block, most = (_COMPILED_BLOCK, _COMPILED_COLUMNS) if compiled() else (BLOCK_ROWS, _COLUMNS)
+        block, most = BLOCK_ROWS, _COLUMNS
+        if compiled():
+            block, most = _COMPILED_BLOCK // len(terms.factors), _COMPILED_COLUMNS
         whole = max(1, block // max(rows, 1)) if rows <= BLOCK_ROWS else 1
         if columns == 1 or (nearest and rows >= _SHORT):
             return cls(x.shape, reduced, True, whole, block)
@@ -158,19 +183,10 @@ class Tiling:
         """Cut the reduced axes, for blocks of so many columns."""
         return tiles(self.shape[: self.reduced], min(BLOCK_ROWS, max(1, self.block // max(columns, 1))))
 
-    def long(self, x: np.ndarray) -> Iterator[Tile]:
-        """Cut the reduced axes of a single column only where it does not lie evenly in memory."""
-        even = x[cast(Any, (..., *[0] * (x.ndim - self.reduced)))].flags.c_contiguous
-        return tiles(self.shape[: self.reduced], x.size if even else self.block)
-
     def columns(self, output: Tile) -> int:
         """How many outputs a tile has."""
         kept = self.shape[self.reduced :]
         return prod(len(range(n)[s]) for n, s in zip(kept, output, strict=True))
-
-    def is_long(self, output: Tile) -> bool:
-        """Whether this is a single column of more than one block."""
-        return prod(self.shape[: self.reduced]) > BLOCK_ROWS and self.columns(output) == 1
 
     def part(self, x: np.ndarray, rows: Tile, output: Tile) -> np.ndarray:
         """Return these rows and columns as an (n, m) array, a view where that is possible."""
@@ -182,46 +198,64 @@ class Tiling:
         return np.ascontiguousarray(part.transpose(axes)).reshape(m, n).T
 
 
-def _tiled_sums(
-    summands: Sequence[Summands], reduced: int, digits: DigitRange
-) -> Iterator[tuple[list[Tile], FixedPoint]]:
+def _tiled_sums(summands: Sequence[Summands], reduced: int) -> Iterator[tuple[list[Tile], FixedPoint]]:
     """Yield tiles of the outputs, and their exact sums, one tile after another."""
-    tiling = Tiling.of(summands[0].factors[0], reduced)
+    tiling = Tiling.of(summands[0], reduced)
     outputs = list(tiling.outputs())
     together = max(1, _TOGETHER // max(1, max(map(tiling.columns, outputs), default=1)))
     for start in range(0, len(outputs), together):
         alike: dict[tuple[int, int], list[tuple[Tile, FixedPoint]]] = {}
         for output in outputs[start : start + together]:
-            sums = _tile_sums(summands, tiling, output, digits)
+            sums = _tile_sums(summands, tiling, output)
             alike.setdefault((sums.base_bits, len(sums.digits)), []).append((output, sums))
         for group in alike.values():
             yield [output for output, _ in group], joined([sums for _, sums in group])
 
 
-def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile, digits: DigitRange) -> FixedPoint:
+def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> FixedPoint:
     """One tile; without the whole length of a superaccumulator where that is not needed."""
-    if tiling.is_long(output) and (found := _long_sums(summands, tiling, output)) is not None:
-        return found
+    if tiling.columns(output) == 1 and (found := _vector_sum(summands, tiling.reduced, output)):
+        value, exponent, flags = found
+        return FixedPoint.of(value, exponent, np.array([flags], np.uint8))
     sums = _partial_sums(summands, tiling, output)
     first = list(islice(sums, _FEW + 1))
     if len(first) <= _FEW and (few := aligned(first)):
         return few
-    accumulator = Superaccumulator(digits, tiling.columns(output))
+    accumulator = Superaccumulator(_digits(summands), tiling.columns(output))
     accumulator.add(chain(first, sums))
     return accumulator.fixed_point()
 
 
-def _long_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> FixedPoint | None:
-    """The compiled sum of one column that has many blocks."""
+def _vector_sum(summands: Sequence[Summands], reduced: int, output: Tile = ()) -> tuple[int, int, int] | None:
+    """The compiled sum of a single output: an integer, the exponent of its unit, flags."""
     form = compiled()
     if form is None:
         return None
-    blocks = (
-        terms.apply(partial(tiling.part, rows=rows, output=output))
-        for terms in summands
-        for rows in tiling.long(terms.factors[0])
-    )
-    return form.long_sums(blocks, DigitRange.of(FORMATS["fp64"]))
+    total, flags = 0, 0
+    for terms in summands:
+        for part in _vectors(terms, reduced, output, form.readable):
+            found = form.sum_of_vectors(part)
+            if found is None:
+                return None
+            total, flags = total + found[0], flags | found[1]
+    return total, form.LAST_PLACE, flags
+
+
+def _vectors(
+    terms: Summands, reduced: int, output: Tile, readable: Callable[[np.ndarray], bool]
+) -> Iterator[Summands]:
+    """The terms of a single output, cut into blocks where they would have to be copied."""
+    if output:
+        terms = terms.apply(lambda x: x[(slice(None),) * reduced + output].reshape(x.shape[:reduced]))
+    if all(x.flags.c_contiguous and readable(x) for x in terms.factors):
+        yield terms if reduced == 1 else terms.apply(lambda x: x.reshape(-1))
+        return
+    for rows in tiles(terms.shape, _COMPILED_BLOCK):
+        yield terms.apply(partial(_flat, rows=rows))
+
+
+def _flat(x: np.ndarray, rows: Tile) -> np.ndarray:
+    return x[rows].reshape(-1)
 
 
 def _partial_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> Iterator[PartialSums]:

@@ -23,7 +23,7 @@ from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.kernels import Kernel, Struct
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.digits import last_place
-from ozaki.sums.accumulator import Superaccumulator
+from ozaki.sums.accumulator import Superaccumulator, digits_in_use
 from ozaki.sums.arguments import format_of
 from ozaki.sums.extraction import constants
 from ozaki.sums.fixed_point import DigitRange, Rounding
@@ -147,7 +147,7 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange,
         if on_device:
             values = _sum_up(chosen, reduced, digits, rounding)
         else:
-            sums = _on_host(*exact_totals(chosen, reduced, digits), digits)
+            sums = _in_use(*exact_totals(chosen, reduced, digits), digits).on_host()
             values = cupy.asarray(narrow(rounding(sums.fixed_point()), rounding.target.dtype))
         part[...] = values.reshape(part.shape)
     return result
@@ -155,14 +155,21 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange,
 
 def accumulated(summands: Sequence[Summands], reduced: int, digits: DigitRange) -> Superaccumulator:
     """Return the exact sums, on the host, for all outputs in C order."""
-    shape = summands[0].shape[reduced:]
-    total = Superaccumulator(digits, prod(shape))
+    return accumulated_on_device(summands, reduced, digits).on_host()
+
+
+def accumulated_on_device(summands: Sequence[Summands], reduced: int, digits: DigitRange) -> Superaccumulator:
+    """Return the exact sums for all outputs in C order, in the digits that they use."""
+    cupy, shape = import_cupy(), summands[0].shape[reduced:]
+    total = Superaccumulator(digits, prod(shape), cupy)
     if not prod(shape):
         return total
     index = np.arange(prod(shape)).reshape(shape)
     for output in tiles(shape, _OUTPUTS):
-        part = _on_host(*exact_totals(_chosen(summands, reduced, output), reduced, digits), digits)
-        total.merge(part, index[cast(Any, (*output, ...))].reshape(-1))
+        part = _in_use(*exact_totals(_chosen(summands, reduced, output), reduced, digits), digits)
+        if part.flags.size == total.flags.size:
+            return part
+        total.merge(part, cupy.asarray(index[cast(Any, (*output, ...))].reshape(-1)))
     return total
 
 
@@ -172,12 +179,11 @@ def _chosen(summands: Sequence[Summands], reduced: int, output: tuple[slice, ...
     return [terms.apply(lambda x: x[part]) for terms in summands]
 
 
-def _on_host(totals: Array, flags: Array, digits: DigitRange) -> Superaccumulator:
-    sums = Superaccumulator(digits, len(flags))
-    sums.digits[:] = totals[3 : 3 + digits.digits].get()
-    sums.flags[:] = flags.get()
-    sums.carry()
-    return sums
+def _in_use(totals: Array, flags: Array, digits: DigitRange) -> Superaccumulator:
+    """The digits that some output uses, without the kernels' spare ones."""
+    held = totals[3 : 3 + digits.digits]
+    used = digits_in_use(held)
+    return Superaccumulator.of(digits, used.start, held[used].copy(), flags.astype(np.uint8))
 
 
 def exact_totals(summands: Sequence[Summands], reduced: int, digits: DigitRange) -> tuple[Array, Array]:

@@ -10,11 +10,15 @@ import numpy as np
 from multiword.formats import Format
 from multiword.runtime.arrays import to_float64
 from ozaki.rounding.conversion import narrow
+from ozaki.sums.extraction import CARRY, LEVEL_BITS, LOWEST
 from ozaki.sums.fixed_point import Rounding
 from ozaki.sums.summands import Summands
 
 LARGEST = 1 << 11
 """The most terms of all outputs together for which this pays."""
+
+FSUM = 384  # the most numbers that `math.fsum` adds sooner than arrays do
+_HUGE = 2.0**1000
 
 Integers = list[tuple[int, int]]
 """For each output an integer and the exponent of its unit."""
@@ -23,14 +27,17 @@ Integers = list[tuple[int, int]]
 def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
     """Return the sums over the first `reduced` axes, rounded; None where Inf, NaN or −0 may come of them."""
     shape = summands[0].shape[reduced:]
-    factors = summands[0].factors
-    if len(summands) == len(factors) == rounding.divisor == 1 and _is_float(factors[0]):
+    factors, sums = summands[0].factors, None
+    if len(summands) == len(factors) == 1 and _is_float(factors[0]):
         x = to_float64(factors[0])
-        rows = [x.tolist()] if x.ndim == 1 and reduced else _outputs_first(x, reduced).tolist()
-        found = [_sum(row, rounding.target) for row in rows]
-        if None not in found:
-            return narrow(np.array(found, np.float64), rounding.target.dtype).reshape(shape)
-    sums = integer_sums(summands, reduced)
+        if x.ndim == reduced and (x.size > FSUM or rounding.divisor > 1):
+            sums = _extracted(x.reshape(-1))
+        elif rounding.divisor == 1:
+            rows = [x.tolist()] if x.ndim == 1 and reduced else _outputs_first(x, reduced).tolist()
+            rounded = [_sum(row, rounding.target) for row in rows]
+            if None not in rounded:
+                return narrow(np.array(rounded, np.float64), rounding.target.dtype).reshape(shape)
+    sums = sums or integer_sums(summands, reduced)
     if sums is None or not (rounding.root or all(v for v, _ in sums)):
         return None
     values = [rounding.ratio(v, rounding.divisor, e) for v, e in sums]
@@ -38,7 +45,7 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding)
 
 
 def integer_sums(summands: Sequence[Summands], reduced: int) -> Integers | None:
-    """Return the exact sums over the first `reduced` axes, or None if there are Inf or NaN."""
+    """Return the exact sums over the first `reduced` axes, or None where there are Inf, NaN or only −0."""
     rows: list[Integers] = [[] for _ in range(prod(summands[0].shape[reduced:]))]
     for source in summands:
         terms = _terms(source, reduced)
@@ -46,7 +53,17 @@ def integer_sums(summands: Sequence[Summands], reduced: int) -> Integers | None:
             return None
         for row, more in zip(rows, terms, strict=True):
             row += more
-    return [_total(row) for row in rows]
+    sums = [_total(row) for row in rows]
+    return sums if all(v for v, _ in sums) or not _only_minus_zeros(summands, reduced) else None
+
+
+def _only_minus_zeros(summands: Sequence[Summands], reduced: int) -> bool:
+    """Whether all the terms of an output are −0; not said of products, whose sums are not rounded alone."""
+    x, *others = summands[0].factors
+    if len(summands) > 1 or others or not _is_float(x):
+        return False
+    x = _outputs_first(to_float64(x), reduced)
+    return bool(((x == 0) & np.signbit(x)).all(axis=1).any())
 
 
 def _terms(source: Summands, reduced: int) -> list[Integers] | None:
@@ -69,6 +86,26 @@ def _total(terms: Integers) -> tuple[int, int]:
     """The sum of v·2**e."""
     unit = min((e for _, e in terms), default=0)
     return sum([v << (e - unit) for v, e in terms]), unit
+
+
+def _extracted(x: np.ndarray) -> Integers | None:
+    """The sum of a vector, by `extraction` at two levels.
+
+    None for numbers that these do not hold.
+    """
+    largest = np.maximum.reduce(np.abs(x))
+    if not 0 < largest < _HUGE:
+        return None
+    k = max(frexp(largest)[1] + 1 + CARRY, LOWEST)
+    total, rest = 0, x
+    for level in (k, k - LEVEL_BITS):
+        sigma, pattern = ldexp(1.5, level), ((level + 1023) << 52) + (1 << 51)
+        shifted = rest + sigma
+        added = int(np.add.reduce(shifted.view(np.int64))) - len(x) * pattern
+        total = (total << LEVEL_BITS) + (added + (1 << 63)) % (1 << 64) - (1 << 63)
+        shifted -= sigma
+        rest = rest - shifted
+    return None if rest.any() else [(total, k - 52 - LEVEL_BITS)]
 
 
 def _outputs_first(x: np.ndarray, reduced: int) -> np.ndarray:

@@ -6,7 +6,7 @@ difference x − mean is ever rounded, and nothing cancels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import inf, isfinite, nan, prod
 from numbers import Integral, Real
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, real_parts
+from ozaki.lazy import or_on_dask
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as _sum
@@ -23,7 +24,6 @@ from ozaki.sums.arguments import (
     Axis,
     axes_of,
     deliver,
-    float_type,
     format_of,
     numbers,
     real_dtype,
@@ -31,14 +31,18 @@ from ozaki.sums.arguments import (
     reduced_shape,
     result_dtype,
 )
-from ozaki.sums.fixed_point import MINUS_INFINITY, NAN, PLUS_INFINITY, DigitRange, Rounding, flagged
+from ozaki.sums.fixed_point import MINUS_INFINITY, NAN, PLUS_INFINITY, Rounding, flagged
 from ozaki.sums.reduction import integer_sums
 from ozaki.sums.summands import Summands, tiles
 
 _OUTPUTS = 1 << 12  # whose digits are on the host at one time
+Integers = list[tuple[int, int]]
+"""Exact sums, each an integer and the exponent of its unit."""
+
 _NOT_FINITE = PLUS_INFINITY | MINUS_INFINITY | NAN
 
 
+@or_on_dask
 @on_device_of_arrays
 def var(
     x: Array,
@@ -66,7 +70,7 @@ def var(
 
     Raises
     ------
-    TypeError, ValueError : as `sum`; TypeError for a complex dtype or out, or a ddof that is no number.
+    TypeError, ValueError : as `sum`; TypeError for a complex dtype, or a ddof that is no number.
 
     References
     ----------
@@ -79,6 +83,7 @@ def var(
     return _deviation(x, axis, dtype, out, ddof, keepdims, False)
 
 
+@or_on_dask
 @on_device_of_arrays
 def std(
     x: Array,
@@ -112,6 +117,7 @@ def std(
     return _deviation(x, axis, dtype, out, ddof, keepdims, True)
 
 
+@or_on_dask
 @on_device_of_arrays
 def nansum(
     x: Array,
@@ -143,9 +149,10 @@ def nansum(
     1.0
     """
     x = numbers(x, "x")
-    return _sum(_without_nan(x, x.ndim)[0] if _has_nan(x) else x, axis, dtype, out, keepdims)
+    return _sum(without_nan(x, x.ndim)[0] if _has_nan(x) else x, axis, dtype, out, keepdims)
 
 
+@or_on_dask
 @on_device_of_arrays
 def nanmean(
     x: Array,
@@ -184,13 +191,15 @@ def nanmean(
     rounding = Rounding(format_of(target))
 
     def means(terms: Array, reduced: int) -> np.ndarray:
-        terms, counts = _without_nan(terms, reduced)
-        parts = [_quotients(part, reduced, counts, rounding) for part in real_parts(terms)]
+        terms, counts = without_nan(terms, reduced)
+        sums = [integer_sums([Summands((part,))], reduced) for part in real_parts(terms)]
+        parts = [quotients(*part, counts, rounding) for part in sums]
         return joined([narrow(part, real_dtype(target)) for part in parts], target)
 
     return deliver(_by_tiles(x, axes, target, means).reshape(shape), out)
 
 
+@or_on_dask
 @on_device_of_arrays
 def nanvar(
     x: Array,
@@ -224,6 +233,7 @@ def nanvar(
     return _deviation(x, axis, dtype, out, ddof, keepdims, False, skip_nan=True)
 
 
+@or_on_dask
 @on_device_of_arrays
 def nanstd(
     x: Array,
@@ -272,20 +282,45 @@ def _deviation(
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
     target = real_result_dtype(x, dtype, out, shape, "a standard deviation" if root else "a variance")
-    rounding, offset = Rounding(format_of(target), root=root), _exact(ddof)
+    rounding, offset = Rounding(format_of(target), root=root), exact_ddof(ddof)
 
     def deviations(terms: Array, reduced: int) -> np.ndarray:
         counts = [prod(terms.shape[:reduced])] * prod(terms.shape[reduced:])
         if skip_nan:
-            terms, counts = _without_nan(terms, reduced)
-        squares, defined = _sums_of_squares(terms, reduced, counts)
-        values = [
-            _variance(square, e, n, n - offset, rounding, skip_nan) if ok else nan
-            for (square, e), n, ok in zip(squares, counts, defined, strict=True)
-        ]
-        return narrow(np.array(values, np.float64), target)
+            terms, counts = without_nan(terms, reduced)
+        parts = real_parts(terms)
+        squares, flags = integer_sums([Summands((part, part)) for part in parts], reduced)
+        sums = [integer_sums([Summands((part,))], reduced)[0] for part in parts]
+        return narrow(variances(squares, sums, flags, counts, offset, rounding, skip_nan), target)
 
     return deliver(_by_tiles(x, axes, target, deviations).reshape(shape), out)
+
+
+def variances(
+    squares: Integers,
+    sums: Sequence[Integers],
+    flags: np.ndarray,
+    counts: Sequence[int],
+    ddof: Fraction,
+    rounding: Rounding,
+    skip_nan: bool = False,
+) -> np.ndarray:
+    """Return (n·Q − |S|²)/(n·(n − ddof)) of exact sums, or its root, rounded, as float64.
+
+    Parameters
+    ----------
+    squares, sums : Q, and the real (and imaginary) parts of S.
+    flags : of Q: there is no variance where Inf or NaN has been added.
+    counts : n.
+    skip_nan : NaN where n ≤ ddof, as in `nanvar`.
+    """
+    defined = (flags & _NOT_FINITE) == 0
+    values = []
+    for n, (q, e), ok, *parts_of_s in zip(counts, squares, defined, *sums, strict=True):
+        unit = min(e, *(2 * f for _, f in parts_of_s))
+        square = (n * q << (e - unit)) - sum(s * s << (2 * f - unit) for s, f in parts_of_s)
+        values.append(_variance(square, unit, n, n - ddof, rounding, skip_nan) if ok else nan)
+    return np.array(values, np.float64)
 
 
 def _variance(
@@ -299,30 +334,10 @@ def _variance(
     return rounding.ratio(square * divisor.denominator, n * divisor.numerator, exponent)
 
 
-def _sums_of_squares(
-    terms: Array, reduced: int, counts: list[int]
-) -> tuple[list[tuple[int, int]], np.ndarray]:
-    """n·Q − |S|², n times the sums of squares about the means, as integers with exponents; where finite."""
-    parts = real_parts(terms)
-    squares, flags = _integer_sums([Summands((part, part)) for part in parts], reduced)
-    sums = [_integer_sums([Summands((part,))], reduced)[0] for part in parts]
-    found = []
-    for n, (q, e), *parts_of_s in zip(counts, squares, *sums, strict=True):
-        unit = min(e, *(2 * f for _, f in parts_of_s))
-        found.append(((n * q << (e - unit)) - sum(s * s << (2 * f - unit) for s, f in parts_of_s), unit))
-    return found, (flags & _NOT_FINITE) == 0
-
-
-def _quotients(terms: Array, reduced: int, counts: list[int], rounding: Rounding) -> np.ndarray:
-    """The sums divided by counts, rounded; NaN for 0/0."""
-    sums, flags = _integer_sums([Summands((terms,))], reduced)
+def quotients(sums: Integers, flags: np.ndarray, counts: Sequence[int], rounding: Rounding) -> np.ndarray:
+    """Return exact sums divided by counts, rounded, as float64; NaN for 0/0."""
     values = [rounding.ratio(v, n or 1, e) for (v, e), n in zip(sums, counts, strict=True)]
     return np.where(np.array(counts) == 0, nan, flagged(values, flags))
-
-
-def _integer_sums(summands: list[Summands], reduced: int) -> tuple[list[tuple[int, int]], np.ndarray]:
-    digits = DigitRange.of(format_of(float_type(summands[0].factors[0])))
-    return integer_sums(summands, reduced, digits)
 
 
 def _by_tiles(
@@ -348,7 +363,7 @@ def _has_nan(x: Array) -> bool:
     return x.dtype.kind not in "iub" and bool(_is_nan(x).any())
 
 
-def _without_nan(x: Array, reduced: int) -> tuple[Array, list[int]]:
+def without_nan(x: Array, reduced: int) -> tuple[Array, list[int]]:
     """The array with 0 for NaN, and how many of each output's numbers are left."""
     n, outputs = prod(x.shape[:reduced]), prod(x.shape[reduced:])
     if x.dtype.kind in "iub":
@@ -359,7 +374,7 @@ def _without_nan(x: Array, reduced: int) -> tuple[Array, list[int]]:
     return namespace(x).where(missing, zeros[1], zeros[0]).view(x.dtype), left.tolist()
 
 
-def _exact(ddof: Any) -> Fraction:
+def exact_ddof(ddof: Any) -> Fraction:
     if not isinstance(ddof, Real) or not isfinite(ddof):
         raise TypeError(f"ddof must be a finite number, got {ddof!r}")
     return Fraction(int(ddof) if isinstance(ddof, Integral) else float(ddof))

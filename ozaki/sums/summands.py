@@ -70,12 +70,19 @@ def as_floats(block: Array) -> list[Array]:
 
 
 def factor_pairs(x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
-    """Return pairs of float64 arrays whose products sum to x·y exactly."""
+    """Return pairs of float64 arrays whose products sum to x·y exactly.
+
+    Integers know no −0: where one of two is zero, its zero has the other's sign, so that the product is +0.
+    """
     xs, ys = as_floats(x), as_floats(y)
+    xp = namespace(x)
+    if x.dtype.kind in "iub" and y.dtype.kind in "iub":
+        first, second = xs[0], ys[0]
+        xs[0] = xp.where(first == 0, xp.copysign(0.0, second), first)
+        ys[0] = xp.where(second == 0, xp.copysign(0.0, first), second)
     yield xs[0], ys[0]
     if len(xs) + len(ys) == 2:
         return
-    xp = namespace(x)
     xs, ys = ([xp.where(xp.isfinite(f), f, 0.0) for f in factors] for factors in (xs, ys))
     yield from ((f, g) for i, f in enumerate(xs) for j, g in enumerate(ys) if i or j)
 

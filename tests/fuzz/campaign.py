@@ -6,6 +6,7 @@ import traceback
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tests.fuzz.draw import Draw, Mismatch
@@ -95,19 +96,20 @@ def run(checks: dict[str, Check], seconds: float, seed: int, command: str, say: 
     until = time.monotonic() + seconds
     for name in checks:
         tally.cases[name] = 0
-    while time.monotonic() < until:
-        name = min(checks, key=lambda n: (tally.seconds[n], tally.cases[n]))
-        start, case = time.monotonic(), tally.cases[name]
-        draw = Draw(seed_of(seed, name, case))
-        mismatch = one_case(checks[name], draw)
-        tally.seconds[name] += time.monotonic() - start
-        tally.cases[name] += 1
-        if mismatch is not None:
-            tally.failed[name] += 1
-            tally.mismatches[name, mismatch.sort] += 1
-            text = reproducer(command, name, seed, case, draw, mismatch)
-            tally.reproducers.append(text)
-            shown[name, mismatch.sort] += 1
-            if shown[name, mismatch.sort] <= 3:
-                say(text)
+    with suppress(KeyboardInterrupt):  # what has been found by then is still worth its table
+        while time.monotonic() < until:
+            name = min(checks, key=lambda n: (tally.seconds[n], tally.cases[n]))
+            start, case = time.monotonic(), tally.cases[name]
+            draw = Draw(seed_of(seed, name, case))
+            mismatch = one_case(checks[name], draw)
+            tally.seconds[name] += time.monotonic() - start
+            tally.cases[name] += 1
+            if mismatch is not None:
+                tally.failed[name] += 1
+                tally.mismatches[name, mismatch.sort] += 1
+                text = reproducer(command, name, seed, case, draw, mismatch)
+                tally.reproducers.append(text)
+                shown[name, mismatch.sort] += 1
+                if shown[name, mismatch.sort] <= 3:
+                    say(text)
     return tally

@@ -119,6 +119,29 @@ def test_accumulators_have_the_hosts_bytes(cupy):
         assert mixed == host
 
 
+def test_accumulators_stay_on_the_gpu(cupy):
+    rng = np.random.default_rng(13)
+    for dtype in (*FLOATS, np.dtype(np.complex64), np.dtype(np.complex128)):
+        x = wide(rng, (3000, 2, 3), 300 if dtype.itemsize >= 8 and dtype != np.complex64 else 3).astype(dtype)
+        x[5, 0, 1], x[6, 1, 2] = np.nan, -np.inf
+        host = ExactSum(dtype, (2, 3)).add(x).add_products(x, x)
+        parts = [ExactSum(dtype, (2, 3)).add(cupy.asarray(y)) for y in (x[:1000], x[1000:1000], x[1000:])]
+        parts.append(ExactSum(dtype, (2, 3)).add_products(cupy.asarray(x), cupy.asarray(x)))
+        assert all(isinstance(part.round(), cupy.ndarray) for part in parts)
+        window = np.max([part.window for part in parts], axis=0)
+        digits = sum(part.to_digits(window) for part in parts)
+        assert isinstance(digits, cupy.ndarray)
+        total = ExactSum.from_digits(digits, window, dtype)
+        assert total == host
+        assert bits(total.round().get()) == bits(host.round())
+        assert bits(total.to_digits(window).get()) == bits(host.to_digits(window))
+        back = pickle.loads(pickle.dumps(total))
+        assert isinstance(back.round(), cupy.ndarray)
+        assert back == host
+        assert back.merge(host).add(x) == ExactSum(dtype, (2, 3)).merge(host).merge(host).add(x)
+        assert back.__sizeof__() < 2000 + host.nbytes
+
+
 def test_many_outputs():
     rng = np.random.default_rng(4)
     x = wide(rng, (140_000, 7))

@@ -1,0 +1,41 @@
+"""The section of the performance page on Dask arrays."""
+
+from __future__ import annotations
+
+from benchmarks.report_sections import device, load, number, seconds, section, table
+
+
+def dask_section(name: str) -> str:
+    """Sums and products of Dask arrays: speed, state, scaling, and a model of many workers."""
+    data = load(name)
+    speed = [
+        [r["what"], seconds(r["native"]), seconds(r["ours"]), number(r["ratio"])] for r in data["reductions"]
+    ]
+    states = [[r["what"], number(r["held"]), number(r["sent"])] for r in data["states"]]
+    many = [
+        [
+            r["what"],
+            str(r["workers"]),
+            seconds(r["native"]),
+            seconds(r["ours"]),
+            number(r["ours"] / r["native"]),
+        ]
+        for r in data["workers"]
+    ]
+    model = [[str(r["workers"]), seconds(r["ours"]), number(r["speedup"])] for r in data["model"]]
+    elements, chunks = f"{data['elements']:_}".replace("_", " "), f"{data['chunk']:_}".replace("_", " ")
+    return section(
+        f"Dask arrays, {device(data)}",
+        name,
+        data.get("note", ""),
+        f"{elements} float64 numbers in chunks of {chunks}, in one thread, beside Dask's own functions.",
+        table("what | da | ours | ours over da", speed),
+        "What a task of a reduction hands on, in bytes an output element, in memory and as it is sent:",
+        table("data | held | sent", states),
+        "Worker processes that have the chunks, the scheduler's time included:",
+        table("what | workers | da | ours | ours over da", many),
+        "A model, not a measurement: the sum over time of a field, of 1 000 times as many numbers, by "
+        "workers as fast as one here, then a tree of merges that sends one state a step at "
+        f"{data['network'] / 1e9:.0f} GB/s after {data['latency'] * 1e3:.0f} ms:",
+        table("workers | ours | speed-up", model),
+    )

@@ -1,0 +1,167 @@
+"""`python -m benchmarks.predictions`: a page on other GPUs, predicted from public peak rates and bandwidths.
+
+    seconds = products·2n³ / (share of the peak) + bytes / (share of the bandwidth)
+
+Both shares are those that the steps of a product reach on an H200 at n = 8192, as measured
+(`benchmarks/results/steps_h200.json`); what is measured of whole products there checks the predictions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.report_sections import load, number, table
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "other-gpus.md"
+
+SIZE = 8192
+
+INT8_PRODUCTS, FP8_PRODUCTS = 14, 42
+"""Of an ordinary product of accuracy "fp64": one for a modulus, or three of two FP8 words for each."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What its vendor says: peaks in 10¹² operations a second, without sparsity, and bandwidth in TB/s.
+
+    fp64 is that of tensor cores where they have it; fp8 is accumulated in FP32; 0 where there is none.
+    """
+
+    name: str
+    fp64: float
+    int8: float
+    fp8: float
+    bandwidth: float
+
+
+H200 = Gpu("H200", 67, 1979, 1979, 4.8)
+GPUS = (
+    Gpu("A100, 80 GB", 19.5, 624, 0, 2.04),
+    H200,
+    Gpu("L40S", 1.43, 733, 733, 0.864),
+    Gpu("RTX 4090", 1.29, 661, 330, 1.01),
+    Gpu("RTX 5090", 1.64, 838, 419, 1.79),
+    Gpu("B200", 37, 4500, 4500, 7.7),
+    Gpu("B300", 1.25, 150, 4500, 7.7),
+    Gpu("MI300X", 163.4, 2615, 2615, 5.3),
+)
+
+INTRODUCTION = """\
+# Other GPUs, on paper
+
+**These are predictions, not measurements.** Only the H200 has been measured; of all others there are
+published peak rates (without sparsity) and bandwidths. A product takes the time of its int8 products at
+{products:.0f} % of the int8 peak, and that of its other steps at {memory:.0f} % of the bandwidth: what
+the steps reach on an H200 at n = {size}. The native routine is taken at {native:.0f} % of the FP64 peak,
+as there. Caches, power limits and libraries differ, so an error of 20 % would be no surprise. Whoever
+has the hardware can put it right: `python -m benchmarks.dgemm --gpu`.
+
+At n = {size}; rates in 10¹² operations a second. The library runs on NVIDIA's GPUs only; the MI300X is
+listed for comparison.
+"""
+
+CHECK = """\
+## Against the H200's measurements
+
+Speeds of `accurate_dgemm` on normal data, in 10¹² useful flops a second.
+"""
+
+ELSEWHERE = """\
+NVIDIA's own emulation on a GB200, which cuts numbers into slices and takes about twice as many int8
+products, is reported to reach 2.3 times DGEMM ([paper](https://arxiv.org/abs/2511.13778)).
+"""
+
+FP8 = """\
+## Where int8 ends, and what FP8 would take
+
+Up to the B200, int8 products are as fast as those of FP8 or faster. The B300 keeps about a thirtieth of
+that rate ([specifications](https://verda.com/blog/gb300-nvl72-architecture); some tables repeat the
+B200's figure), and its FP64 units are few, too. There residues would have to be carried by FP8.
+
+A word of e4m3 has four bits of significand and holds every integer up to 16. A residue r with |r| ≤ 128
+is 17h + l with |h|, |l| ≤ 8, so that h, l and h + l are such words, and a product of two residues takes
+three products of words:
+
+```math
+r\\,r' = 289\\,hh' + 17\\left((h + l)(h' + l') - hh' - ll'\\right) + ll'
+```
+
+That makes {fp8} FP8 products instead of {int8} int8 products, for the same moduli and the same bits. A
+product of words is at most 256, so sums over k ≤ 65536 are exact in FP32, provided that the tensor core
+accumulates all 24 bits. Hopper's is known to keep fewer for FP8; a later one has to be probed first. The
+library has no FP8 residues yet, and the table predicts them only where they would be faster.
+"""
+
+
+def rates() -> tuple[float, float]:
+    """Operations a second of the int8 products, and bytes a second of the other steps, on the H200."""
+    steps = [r for r in load("steps_h200")["results"] if r["n"] == SIZE]
+    products = [r for r in steps if r["operations"]]
+    others = [r for r in steps if r["bytes"]]
+    return _rate(products, "operations"), _rate(others, "bytes")
+
+
+def _rate(steps: list[dict], what: str) -> float:
+    return float(sum(r[what] for r in steps) / sum(r["seconds"] for r in steps))
+
+
+def measured() -> dict[int, dict]:
+    """Square products of normal data on the H200, by size, from where a GPU is busy."""
+    found = load("dgemm_h200")["results"]
+    normal = [r for r in found if r["dtype"] == "float64" and r["data"] == "normal"]
+    return {r["shape"][0]: r for r in normal if len(set(r["shape"])) == 1 and r["shape"][0] >= SIZE // 2}
+
+
+def predicted(gpu: Gpu, n: int, *, fp8: bool = False) -> float:
+    """10¹² useful flops a second of an ordinary product; 0 where there are no such words."""
+    operations, bytes_a_second = rates()
+    products = FP8_PRODUCTS if fp8 else INT8_PRODUCTS
+    rate = (gpu.fp8 if fp8 else gpu.int8) * operations / H200.int8
+    if not rate:
+        return 0.0
+    # Both operands are read twice and their words written; 32-bit products are read, the result written.
+    moved = n * n * (2 * (8 + 8 + products) + 4 * products + 8)
+    seconds = products * 2 * n**3 / rate + moved / (gpu.bandwidth * bytes_a_second / H200.bandwidth)
+    return 2e-12 * n**3 / seconds
+
+
+def native(gpu: Gpu) -> float:
+    """10¹² flops a second of DGEMM."""
+    return gpu.fp64 * float(measured()[SIZE]["native"]["teraflops"]) / H200.fp64
+
+
+def page() -> str:
+    """The page, from the results."""
+    operations, bytes_a_second = rates()
+    shares = {
+        "products": 100e-12 * operations / H200.int8,
+        "memory": 100e-12 * bytes_a_second / H200.bandwidth,
+        "native": 100 * native(H200) / H200.fp64,
+    }
+    rows, check = [], []
+    for gpu in GPUS:
+        ours, eights, own = predicted(gpu, SIZE), predicted(gpu, SIZE, fp8=True), native(gpu)
+        figures = [gpu.fp64, gpu.int8, gpu.fp8, gpu.bandwidth, own, ours, ours / own]
+        figures.append(eights if eights > ours else 0.0)
+        rows.append([gpu.name, *(number(x) if x else "–" for x in figures)])
+    for n, result in measured().items():
+        found, guess = float(result["ours"]["teraflops"]), predicted(H200, n)
+        check.append([f"{n}", number(found), number(guess), f"{100 * (guess / found - 1):+.0f} %"])
+    header = (
+        "GPU | FP64 peak | int8 peak | FP8 peak | TB/s | DGEMM, predicted | `accurate_dgemm`, predicted "
+        "| ratio | by FP8"
+    )
+    parts = [
+        INTRODUCTION.format(size=SIZE, **shares),
+        table(header, rows) + "\n",
+        ELSEWHERE,
+        CHECK,
+        table("n | measured | predicted | deviation", check) + "\n",
+        FP8.format(fp8=FP8_PRODUCTS, int8=INT8_PRODUCTS),
+    ]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,48 @@
+"""PyTorch's tensors as NumPy's and CuPy's arrays and back: the same memory on the same device and stream."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from multiword.runtime.arrays import Array, import_cupy
+
+
+def array_of(tensor: Any) -> Array:
+    """A NumPy or CuPy array in a tensor's memory; conjugate and negative views are written out."""
+    torch = sys.modules["torch"]
+    if tensor.dtype is torch.bfloat16:
+        return array_of(tensor.detach().resolve_neg().view(torch.int16)).view(ml_dtypes.bfloat16)
+    if tensor.is_cpu:  # several times faster to ask than its device's type
+        return tensor.numpy(force=True)  # "force" detaches and resolves; on a CPU it copies nothing else
+    return import_cupy().from_dlpack(tensor.detach().resolve_conj().resolve_neg())
+
+
+def tensor_of(array: Any) -> Any:
+    """A tensor in the memory of a NumPy or CuPy array or NumPy scalar."""
+    torch = sys.modules["torch"]
+    if array.dtype == ml_dtypes.bfloat16:
+        return tensor_of(array.view(np.int16)).view(torch.bfloat16)
+    if isinstance(array, np.ndarray | np.generic):
+        return torch.from_numpy(np.asarray(array))
+    return torch.from_dlpack(array)
+
+
+def stream_of(tensor: Any) -> AbstractContextManager[Any]:
+    """A context in which CuPy works on PyTorch's current stream of a tensor's GPU; nothing on a CPU."""
+    return _current_stream(tensor.device.index) if tensor.is_cuda else _NOTHING
+
+
+_NOTHING = nullcontext()
+
+
+@contextmanager
+def _current_stream(device: int) -> Iterator[None]:
+    cuda, pointer = import_cupy().cuda, sys.modules["torch"].cuda.current_stream(device).cuda_stream
+    with cuda.Device(device), cuda.ExternalStream(pointer, device):
+        yield

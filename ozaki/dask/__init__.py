@@ -1,0 +1,19 @@
+"""Sums and products of Dask arrays: lazy, and with the bits of the function on the whole array.
+
+Exact sums merge, and residues of partial products add, so no chunking, number of workers, scheduler or
+lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives come here with Dask arrays.
+
+    reductions, deviations   the public functions; `arguments` checks what comes in
+    accumulators             the exact sums of a chunk, merged as a tree; `rounding`: what becomes of them
+    products                 a product in pieces; `scales`: statistics of whole rows, from those of blocks;
+                             `certificate`: one decision for all pieces; `request`: what comes in
+    memory                   a task that runs out of memory is named
+
+Wants Dask (extra `dask`), which is imported here and nowhere else in the package.
+"""
+
+from ozaki.dask.deviations import nanstd, nanvar, std, var
+from ozaki.dask.products import matmul
+from ozaki.dask.reductions import dot, mean, nanmean, nansum, norm, sum
+
+__all__ = ["dot", "matmul", "mean", "nanmean", "nanstd", "nansum", "nanvar", "norm", "std", "sum", "var"]

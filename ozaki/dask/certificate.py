@@ -1,0 +1,222 @@
+"""The certificate of a product in pieces: one decision for the whole, from bounds that merge.
+
+The counting bound follows from the statistics of all rows. Where that is not enough, the products of
+magnitudes of blocks add over the inner dimension, and the largest ratio of all pairs of a row and a column is
+a maximum over blocks. Dask's graph is made before anything is known, so the tasks of both pairwise bounds are
+in it, and come to nothing where the decision has been made without them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from multiword.formats import Format
+from multiword.runtime.arrays import Array, device_of
+from ozaki.arguments import exactly
+from ozaki.certificate.counting import Bounds
+from ozaki.certificate.decision import certify
+from ozaki.certificate.pairwise import ONE_LEVEL, SEVERAL_LEVELS, PairwiseBound, pairwise_bound
+from ozaki.dask.memory import naming_the_task
+from ozaki.dask.request import Asked
+from ozaki.dask.scales import Rows, as_it_is, flat
+from ozaki.execution.panels import in_panels
+from ozaki.factor import Factor
+from ozaki.pipeline import bounds, magnitudes, norm_scaled
+
+Levels = tuple[int, ...]
+
+_TASK = "ozaki.dask.matmul, certificate"
+_OBJECTS = {"dtype": object, "concatenate": False}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is decided about the product.
+
+    Attributes
+    ----------
+    found : the bounds of all rows and columns.
+    pairwise : the pairwise bounds that are known, by their levels.
+    wanted : the levels of the one that is needed next; empty when all is decided.
+    bits : by which all integers grow.
+    """
+
+    found: Bounds
+    pairwise: dict[Levels, PairwiseBound] = field(default_factory=dict)
+    wanted: Levels = ()
+    bits: int = 0
+
+    def decided(self, target: Format) -> Decision:
+        """As far as what is known decides."""
+        try:
+            certificate = certify(self.found, target, self._pairwise)
+        except _Wanted as wanted:
+            return replace(self, wanted=wanted.levels)
+        return replace(self, wanted=(), bits=certificate.bits)
+
+    def _pairwise(self, levels: Levels) -> PairwiseBound:
+        if levels not in self.pairwise:
+            raise _Wanted(levels)
+        return self.pairwise[levels]
+
+
+class _Wanted(Exception):
+    """A pairwise bound is needed."""
+
+    def __init__(self, levels: Levels) -> None:
+        super().__init__(levels)
+        self.levels = levels
+
+
+def widening(
+    a: da.Array, b: da.Array, rows: da.Array, columns: da.Array, asked: Asked, split_every: int | None
+) -> da.Array | None:
+    """Return the `Decision` as the one block of a Dask array; None if the accuracy needs none."""
+    if not asked.request(a._meta).certified:
+        return None
+    tree = {**_OBJECTS, "combine": _side_by_side, "axis": 0, "meta": np.empty((), object)}
+    of_all = [
+        da.reduction(x, as_it_is, _side_by_side, name="ozaki-all-rows", **tree) for x in (rows, columns)
+    ]
+    decision = _task(_count, asked, of_all[0], of_all[1], token="ozaki-counting-bound")
+    for levels in (ONE_LEVEL, SEVERAL_LEVELS):
+        products = da.blockwise(
+            partial(_magnitudes, task=_TASK, asked=asked, levels=levels),
+            "ihj",
+            *(a, "ih", b, "hj", rows, "i", columns, "j", decision, ""),
+            adjust_chunks={"h": lambda _: 1},
+            dtype=object,
+            meta=np.empty((0, 0, 0), object),
+            token="ozaki-magnitudes",
+        )
+        sums = da.reduction(
+            products,
+            as_it_is,
+            partial(_compared, task=_TASK, asked=asked, levels=levels),
+            axis=1,
+            combine=_added,
+            name="ozaki-pairwise-bound",
+            split_every=split_every,
+            meta=np.empty((0, 0), object),
+            **_OBJECTS,
+        )
+        largest = da.reduction(
+            sums, as_it_is, _largest, name="ozaki-largest", meta=np.empty((), object), **_OBJECTS
+        )
+        decision = _task(partial(_decided, levels=levels), asked, decision, largest, token="ozaki-decision")
+    return decision
+
+
+def _task(function: Any, asked: Asked, *blocks: da.Array, token: str) -> da.Array:
+    """One task of the only blocks of arrays without dimensions."""
+    pairs = [x for block in blocks for x in (block, "")]
+    return da.blockwise(
+        partial(function, asked=asked), "", *pairs, dtype=object, meta=np.empty((), object), token=token
+    )
+
+
+def _count(rows: Rows, columns: Rows, *, asked: Asked) -> Decision:
+    """The decision of the counting bound."""
+    with device_of(rows.exponent), np.errstate(all="ignore"):
+        request = asked.request(rows.exponent)
+        a, b = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
+        found = bounds(a, b, request, norm_scaled(a, b, request).scales).wait()
+        return Decision(found).decided(request.limits)
+
+
+@naming_the_task
+def _magnitudes(
+    x: Array,
+    y: Array,
+    rows: Rows,
+    columns: Rows,
+    decision: Decision,
+    *,
+    task: str,
+    asked: Asked,
+    levels: Levels,
+) -> Any:
+    """The products of magnitudes of two blocks, with what they are compared with; None if not wanted."""
+    del task
+    if decision.wanted != levels:
+        return None
+    with device_of(x), np.errstate(all="ignore"):
+        request = asked.request(x)
+        whole = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
+        of_rows = bounds(*whole, request, norm_scaled(*whole, request).scales).rows
+        a, b = Factor(exactly("a", x, asked.dtype), 0), Factor(exactly("b", y, asked.dtype), 1)
+        scheme = magnitudes(a, request, levels)
+        parts: list[Array] = []
+        scales = of_rows[0].truncation_scale, of_rows[1].truncation_scale
+
+        def keep(products: Array, panel: slice, panel_columns: slice) -> None:
+            if not parts:
+                shape = (*products.shape[:2], a.rows, b.rows)
+                parts.append(np.zeros_like(products, np.float64, shape=shape))
+            part = parts[0][:, :, panel, panel_columns]
+            part[...] = products[:, :, : part.shape[2], : part.shape[3]]
+
+        in_panels(scheme, a, b, scales, request.engine, request.workspace, keep)
+        return parts[0], of_rows
+
+
+def _added(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
+    del axis, keepdims
+    if computing_meta:
+        return parts
+    first, *others = flat(parts)
+    for other in others:
+        first = first and (first[0] + other[0], first[1])
+    return first
+
+
+@naming_the_task
+def _compared(
+    parts: Any,
+    *,
+    axis: Any,
+    keepdims: bool,
+    task: str,
+    asked: Asked,
+    levels: Levels,
+    computing_meta: bool = False,
+) -> Any:
+    """The pairwise bound of a block of rows and one of columns; None if not wanted."""
+    del task
+    total = _added(parts, axis=axis, keepdims=keepdims, computing_meta=computing_meta)
+    if total is None or computing_meta:
+        return total
+    products, rows = total
+    length = asked.k * (2 if asked.dtype.kind == "c" else 1)
+    with device_of(products), np.errstate(all="ignore"):
+        everything = slice(0, products.shape[2]), slice(0, products.shape[3])
+        return pairwise_bound(rows, levels, length, lambda _, use: use(products, *everything))()
+
+
+def _largest(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
+    del axis, keepdims
+    if computing_meta:
+        return parts
+    found = list(flat(parts))
+    if found[0] is None:
+        return None
+    errors, ratios = zip(*found, strict=True)
+    return max(errors), max(ratios)
+
+
+def _decided(decision: Decision, largest: Any, *, asked: Asked, levels: Levels) -> Decision:
+    """The decision with one more pairwise bound."""
+    if decision.wanted != levels:
+        return decision
+    known = replace(decision, pairwise={**decision.pairwise, levels: largest})
+    return known.decided(asked.request(np.empty(0)).limits)
+
+
+def _side_by_side(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
+    del axis, keepdims
+    return parts if computing_meta else Rows.side_by_side(list(flat(parts)))

@@ -1,0 +1,217 @@
+"""A product in pieces: residues of the products of blocks, added over the inner dimension, rounded once.
+
+    rows         statistics of every row of A and column of B, merged over blocks         (`scales`)
+    certificate  for "fp64" and "fp32", one for the whole product                         (`certificate`)
+    multiply     for blocks (i, h) and (h, j): the residues of their product, with the scales of whole rows
+    add          over h, modulo p, in any tree
+    reconstruct  C' of block (i, j) from its residues, rounded once
+
+Each block (i, j) is scaled, split and multiplied by the steps of `ozaki.pipeline`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.array.utils import meta_from_array
+
+from multiword.engines import Engine
+from multiword.runtime.arrays import Array, device_of, namespace, real_parts
+from ozaki.arguments import exactly
+from ozaki.dask.arguments import known_chunks, like_arrays
+from ozaki.dask.certificate import Decision, widening
+from ozaki.dask.memory import naming_the_task
+from ozaki.dask.request import Asked, asked_for
+from ozaki.dask.scales import Rows, as_it_is, flat, merged_rows
+from ozaki.execution.panels import in_panels
+from ozaki.factor import Factor
+from ozaki.nonfinite import overwrite_nonfinite
+from ozaki.pipeline import ScaledProduct, scale, widened_product
+from ozaki.residues.partial import add_residues, as_products, no_residues, put_residues
+from ozaki.scaling.scales import NONFINITE_ROW
+
+
+@dataclass(frozen=True)
+class PartialProduct:
+    """Residues of the product of some blocks of the inner dimension.
+
+    Attributes
+    ----------
+    residues : (components, N, m, n), in as few bytes as hold them.
+    scaled : the integers: the scales, and the scheme.
+    nonfinite : (m, n), the share of these blocks in rows and columns with an Inf or NaN, if there are any.
+    """
+
+    residues: Array
+    scaled: ScaledProduct
+    nonfinite: Array | None
+
+    def __sizeof__(self) -> int:
+        return int(self.residues.nbytes + (0 if self.nonfinite is None else self.nonfinite.nbytes))
+
+    def add(self, other: PartialProduct) -> PartialProduct:
+        """The product of both parts of the inner dimension."""
+        residues = add_residues(self.residues, other.residues, self.scaled.scheme.system)
+        nonfinite = self.nonfinite
+        if nonfinite is not None:
+            with np.errstate(invalid="ignore"):
+                nonfinite = nonfinite + other.nonfinite
+        return PartialProduct(residues, self.scaled, nonfinite)
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    accuracy: str | int | None = None,
+    scheme: str = "auto",
+    engine: str | Engine = "auto",
+    workspace: int | None = None,
+    split_every: int | None = None,
+) -> da.Array:
+    """Multiply Dask arrays lazily, with the bits of `ozaki.matmul` of the whole arrays.
+
+    Parameters
+    ----------
+    a, b : (m, k) and (k, n) Dask arrays, or vectors, with chunks of any known sizes, NumPy's or CuPy's; the
+        inner dimension is cut alike in both. A task holds a block of each and their product's residues:
+        for float64 about 16 bytes an element of a chunk of the result with fp64 words, 10 to 20 with int8.
+    accuracy : as in `ozaki.matmul`. "exact" and bits take the blocks of a and b three times, twice for
+        statistics of their rows; "fp64" and "fp32" up to five times, because their certificate is one for the
+        whole product.
+    scheme : "auto" or "residues": residues are what adds up.
+    engine : by name, or picklable; as in `ozaki.matmul`.
+    workspace : bytes that each task may use, as in `ozaki.matmul`.
+    split_every : how many partial products a task adds, as in `dask.array.reduction`.
+
+    Returns
+    -------
+    (m, n) Dask array, or a vector or a number, as for `numpy.matmul`, with the chunks of a's rows and b's
+    columns.
+
+    Raises
+    ------
+    TypeError, MemoryError : as `ozaki.matmul`, in a task where the numbers decide, which the error names.
+    ValueError : as `ozaki.matmul`; chunks of unknown sizes; stacks.
+
+    References
+    ----------
+    Ozaki, Uchino and Imamura, Ozaki scheme II (residues).
+
+    >>> import dask.array as da
+    >>> a = da.from_array(np.array([[1e16, 1.0, -1e16]]), chunks=1)
+    >>> matmul(a, da.ones((3, 1), chunks=(2, 1)), accuracy="exact").compute()
+    array([[1.]])
+    """
+    x, y = known_chunks(a, "a"), known_chunks(b, "b")
+    like_arrays(a=x, b=y)
+    asked = asked_for(x, y, accuracy, scheme, engine, workspace)
+    left = x[None, :] if x.ndim == 1 else x
+    right = y[:, None] if y.ndim == 1 else y
+    out = _product(left, right, asked, split_every)
+    if x.ndim == 1:
+        out = out[0]
+    return out[..., 0] if y.ndim == 1 else out
+
+
+def _product(a: da.Array, b: da.Array, asked: Asked, split_every: int | None) -> da.Array:
+    """The product of matrices."""
+    shape, chunks = (a.shape[0], b.shape[1]), (a.chunks[0], b.chunks[1])
+    meta = meta_from_array(a._meta, ndim=2, dtype=asked.dtype)
+    if 0 in (*a.shape, *b.shape):
+        return da.zeros_like(meta, shape=shape, chunks=chunks, dtype=asked.dtype)
+    _, (a, b) = da.core.unify_chunks(a, "ih", b, "hj")
+    a, b = _without_empty_chunks(a), _without_empty_chunks(b)
+    rows, columns = merged_rows(a, 0, asked.dtype), merged_rows(b, 1, asked.dtype)
+    decision = widening(a, b, rows, columns, asked, split_every)
+    products = da.blockwise(
+        partial(_multiply, task="ozaki.dask.matmul, products of blocks", asked=asked),
+        "ihj",
+        *(a, "ih", b, "hj", rows, "i", columns, "j", decision, None if decision is None else ""),
+        adjust_chunks={"h": lambda _: 1},
+        dtype=asked.dtype,
+        meta=np.empty((0, 0, 0), object),
+        token="ozaki-matmul-products",
+    )
+    out = da.reduction(
+        products,
+        as_it_is,
+        partial(_finished, task="ozaki.dask.matmul, reconstruction", asked=asked),
+        axis=1,
+        dtype=asked.dtype,
+        combine=partial(_added, task="ozaki.dask.matmul, sums of residues"),
+        name="ozaki-matmul",
+        concatenate=False,
+        split_every=split_every,
+        meta=meta,
+    )
+    return out if out.chunks == chunks else out.rechunk(chunks)
+
+
+def _without_empty_chunks(x: da.Array) -> da.Array:
+    return x.rechunk(tuple(tuple(n for n in sizes if n) for sizes in x.chunks))
+
+
+@naming_the_task
+def _multiply(
+    x: Array, y: Array, rows: Rows, columns: Rows, decision: Decision | None, *, task: str, asked: Asked
+) -> PartialProduct:
+    """The residues of the product of two blocks."""
+    del task
+    with device_of(x), np.errstate(all="ignore"):
+        request = asked.request(x)
+        whole = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
+        scaled = (
+            scale(*whole, request)[0] if decision is None else widened_product(*whole, request, decision.bits)
+        )
+        a, b = Factor(exactly("a", x, asked.dtype), 0), Factor(exactly("b", y, asked.dtype), 1)
+        scheme = scaled.scheme
+        system: Any = scheme.system
+        components = 2 * len(a.parts) - 1
+        residues = no_residues(system, (components, len(system.moduli), a.rows, b.rows), x)
+
+        def keep(products: Array, of_rows: slice, of_columns: slice) -> None:
+            put_residues(products, system, residues[:, :, of_rows, of_columns])
+
+        in_panels(scheme, a, b, scaled.scales, request.engine, request.workspace, keep)
+        nonfinite = None
+        if any(bool((s == NONFINITE_ROW).any()) for s in scaled.scales):
+            nonfinite = namespace(x).zeros((a.rows, b.rows), asked.dtype)
+            overwrite_nonfinite(a.parts, b.parts, scaled.scales, nonfinite)
+        return PartialProduct(residues, scaled, nonfinite)
+
+
+@naming_the_task
+def _added(parts: Any, *, axis: Any, keepdims: bool, task: str, computing_meta: bool = False) -> Any:
+    del axis, keepdims, task
+    if computing_meta:
+        return parts
+    first, *others = flat(parts)
+    for other in others:
+        first = first.add(other)
+    return first
+
+
+@naming_the_task
+def _finished(
+    parts: Any, *, axis: Any, keepdims: bool, task: str, asked: Asked, computing_meta: bool = False
+) -> Any:
+    """The rounded block of the result."""
+    if computing_meta:
+        return parts
+    total = _added(parts, axis=axis, keepdims=keepdims, task=task)
+    scheme, scales = total.scaled.scheme, total.scaled.scales
+    xp = namespace(total.residues)
+    with device_of(total.residues), np.errstate(all="ignore"):
+        out = xp.empty(total.residues.shape[2:], asked.dtype)
+        scheme.reconstruct(as_products(total.residues, scheme.system), scales, out)
+        if total.nonfinite is not None:
+            rows, columns = (s == NONFINITE_ROW for s in scales)
+            concerned = rows[:, None] | columns[None, :]
+            for part, value in zip(real_parts(out), real_parts(total.nonfinite), strict=True):
+                part[...] = xp.where(concerned, xp.where(xp.isnan(value), xp.nan, value), part)
+    return out

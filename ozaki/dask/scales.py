@@ -1,0 +1,144 @@
+"""Row statistics of blocks, merged over the inner dimension: what scales of a product in pieces follow from.
+
+Of every row of A (column of B) the largest exponent first, a maximum over blocks, then sums relative to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from multiword.runtime.arrays import Array, namespace
+from ozaki.arguments import exactly
+from ozaki.dask.memory import naming_the_task
+from ozaki.factor import Factor
+from ozaki.scaling.scales import NONFINITE_ROW
+from ozaki.scaling.statistics import NONFINITE, ZERO, RowStatistics, largest_exponents, row_sums
+
+_NO_ROW = np.int32(-(1 << 27))
+"""The exact scale of a row of zeros, below all others."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is known of the rows of A, or columns of B, that blocks have in common.
+
+    Attributes
+    ----------
+    exponent : (r,) int32, as in `RowStatistics`.
+    exact : (r,) int32, the smallest scales that lose nothing.
+    sums : the statistics relative to the exponents, once these are known.
+    """
+
+    exponent: Array
+    exact: Array
+    sums: RowStatistics | None = None
+
+    def merge(self, other: Rows) -> Rows:
+        """Those of the rows of which these are pieces."""
+        xp = namespace(self.exponent)
+        exponent, exact = xp.maximum(self.exponent, other.exponent), xp.maximum(self.exact, other.exact)
+        sums = None
+        if self.sums is not None and other.sums is not None:
+            one, two = self.sums, other.sums
+            sums = RowStatistics(
+                exponent,
+                one.total + two.total,
+                one.square + two.square,
+                one.counts + two.counts,
+                one.length + two.length,
+            )
+        return Rows(exponent, exact, sums)
+
+    @classmethod
+    def side_by_side(cls, pieces: list[Rows]) -> Rows:
+        """Those of several blocks of rows."""
+        xp = namespace(pieces[0].exponent)
+        sums = [piece.sums for piece in pieces if piece.sums is not None]
+        exponent = xp.concatenate([piece.exponent for piece in pieces])
+        exact = xp.concatenate([piece.exact for piece in pieces])
+        total, square = (xp.concatenate([getattr(x, name) for x in sums]) for name in ("total", "square"))
+        counts = xp.concatenate([x.counts for x in sums], axis=1)
+        return cls(exponent, exact, RowStatistics(exponent, total, square, counts, sums[0].length))
+
+    def factor(self, side: int, k: int, dtype: np.dtype) -> Factor:
+        """A factor with this knowledge and no numbers, for the steps that need none."""
+        assert self.sums is not None
+        xp = namespace(self.exponent)
+        shape = (len(self.exponent), k) if side == 0 else (k, len(self.exponent))
+        factor = Factor(xp.broadcast_to(xp.zeros((), dtype), shape), side)
+        factor.statistics = self.sums
+        exact = xp.where(self.exponent == ZERO, 0, self.exact)
+        factor.exact_scales = xp.where(self.exponent == NONFINITE, NONFINITE_ROW, exact).astype(xp.int32)
+        return factor
+
+
+def merged_rows(x: da.Array, side: int, dtype: np.dtype) -> da.Array:
+    """Return a Dask array with a block of `Rows` for each block of rows of A, or of columns of B."""
+    name, k_axis = "ab"[side], 1 - side
+    tree = {"axis": k_axis, "dtype": object, "concatenate": False, "meta": np.empty((0,), object)}
+    task = f"ozaki.dask.matmul, row statistics of {name}"
+    look = partial(_largest, task=task, side=side, dtype=dtype)
+    exponents = da.reduction(x, look, _merged, combine=_merged, name=f"ozaki-exponents-{name}", **tree)
+    add_up = partial(_sums, task=task, side=side, dtype=dtype)
+    indices = "ik" if side == 0 else "ki"
+    sums = da.blockwise(
+        add_up, indices, x, indices, exponents, "i", dtype=object, meta=np.empty((0, 0), object), name=None,
+        token=f"ozaki-row-sums-{name}",
+    )  # fmt: skip
+    return da.reduction(sums, as_it_is, _merged, combine=_merged, name=f"ozaki-rows-{name}", **tree)
+
+
+@naming_the_task
+def _largest(
+    x: Array,
+    *,
+    axis: Any,
+    keepdims: bool,
+    task: str,
+    side: int,
+    dtype: np.dtype,
+    computing_meta: bool = False,
+) -> Any:
+    del axis, keepdims, task
+    if computing_meta:
+        return x
+    block = Factor(exactly("ab"[side], x, dtype), side)
+    xp, exponent = namespace(x), largest_exponents(block.parts)
+    return Rows(exponent, xp.where(exponent == ZERO, _NO_ROW, block.exact_scales))
+
+
+@naming_the_task
+def _sums(x: Array, rows: Rows, *, task: str, side: int, dtype: np.dtype) -> Rows:
+    del task
+    block = Factor(exactly("ab"[side], x, dtype), side)
+    return Rows(rows.exponent, rows.exact, row_sums(block.parts, rows.exponent))
+
+
+def as_it_is(x: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
+    del axis, keepdims, computing_meta
+    return x
+
+
+def _merged(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
+    del axis, keepdims
+    if computing_meta:
+        return parts
+    first, *others = flat(parts)
+    for other in others:
+        first = first.merge(other)
+    return first
+
+
+def flat(parts: Any) -> Iterator[Any]:
+    """The elements of nested lists."""
+    if isinstance(parts, list):
+        for part in parts:
+            yield from flat(part)
+    else:
+        yield parts

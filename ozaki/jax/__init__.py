@@ -1,0 +1,16 @@
+"""JAX: products, sums and means for `jax.jit`, `jax.vmap`, `jax.grad` and `jax.jvp`, on a CPU and a GPU.
+
+Each is a primitive that calls back from XLA; on a GPU its operands go through the host. For double precision
+call `jax.config.update("jax_enable_x64", True)`: a context would hold in one thread. Needs the extra `jax`.
+"""
+
+try:
+    import jax as _jax  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "ozaki.jax needs JAX, which is not installed: pip install 'ozaki-multiword[jax]'"
+    ) from error
+
+from ozaki.jax.functions import matmul, mean, sum
+
+__all__ = ["matmul", "mean", "sum"]

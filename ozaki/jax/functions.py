@@ -1,0 +1,145 @@
+"""Products, sums and means of JAX arrays, computed by this library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ozaki.jax import primitives
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+
+
+def matmul(a: Any, b: Any, *, accuracy: str | int = "normwise") -> jax.Array:
+    """Multiply as `jax.numpy.matmul` does, with the same bits everywhere; differentiable in both modes.
+
+    Parameters
+    ----------
+    a, b : (..., m, k) and (..., k, n) arrays whose leading axes broadcast, or vectors. Both of one dtype:
+        float32, complex64, or with `jax_enable_x64` float64 or complex128.
+    accuracy : as in `ozaki.matmul`; that of the derivatives, too. By default an element of the result depends
+        on its row of a and its column of b alone.
+
+    Returns
+    -------
+    (..., m, n) array of their dtype.
+
+    Raises
+    ------
+    TypeError : other dtypes, or two. ValueError : shapes that do not fit; an unknown accuracy.
+
+    References
+    ----------
+    As `ozaki.matmul`.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, ozaki.jax
+    >>> a, b = jnp.array([[1e8, 1.0, -1e8]], jnp.float32), jnp.ones((3, 1), jnp.float32)
+    >>> jax.jit(ozaki.jax.matmul)(a, b)
+    Array([[1.]], dtype=float32)
+    >>> jax.grad(lambda a: ozaki.jax.matmul(a, b)[0, 0])(a)
+    Array([[1., 1., 1.]], dtype=float32)
+    """
+    x, y = _checked("a", a), _checked("b", b)
+    if x.dtype != y.dtype:
+        raise TypeError(f"a and b must have one dtype, got {x.dtype} and {y.dtype}")
+    if 0 in (x.ndim, y.ndim):
+        raise ValueError(f"a and b must have an axis at least, got shapes {x.shape} and {y.shape}")
+    left = x[None, :] if x.ndim == 1 else x
+    right = y[:, None] if y.ndim == 1 else y
+    if left.shape[-1] != right.shape[-2]:
+        raise ValueError(f"inner dimensions of a and b differ: shapes {x.shape} and {y.shape}")
+    try:
+        jnp.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise ValueError(f"the stacks of a, {x.shape}, and b, {y.shape}, do not broadcast") from None
+    primitives.check_accuracy(accuracy)
+    rows = left.shape[:-1]
+    folded = left.ndim > 2 and right.ndim == 2  # one product of all rows, and so is its derivative
+    result = primitives.matmul(left.reshape(prod(rows), left.shape[-1]) if folded else left, right, accuracy)
+    result = result.reshape(*rows, right.shape[-1]) if folded else result
+    result = result[..., 0, :] if x.ndim == 1 else result
+    return result[..., 0] if y.ndim == 1 else result
+
+
+def sum(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> jax.Array:
+    """Return the sum over axes, correctly rounded: `jax.numpy.sum` with one rounding; differentiable.
+
+    Parameters
+    ----------
+    x : array of float32, complex64, or with `jax_enable_x64` float64 or complex128.
+    axis : one or several axes; None for all.
+    keepdims : keep them with length 1.
+
+    Returns
+    -------
+    The exact sum rounded once to x's dtype, whatever the order.
+
+    Raises
+    ------
+    TypeError : another dtype. ValueError : an axis that x has not, or one twice.
+
+    References
+    ----------
+    As `ozaki.sum`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, ozaki.jax
+    >>> ozaki.jax.sum(jnp.array([1e8, 1.0, -1e8], jnp.float32))
+    Array(1., dtype=float32)
+    """
+    return _reduced(primitives.sum, x, axis, keepdims)
+
+
+def mean(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> jax.Array:
+    """Return the mean over axes, correctly rounded: `jax.numpy.mean` with one rounding; differentiable.
+
+    Parameters
+    ----------
+    x, axis, keepdims : as in `sum`.
+
+    Returns
+    -------
+    The exact mean rounded once to x's dtype; NaN for the mean of nothing.
+
+    Raises
+    ------
+    TypeError, ValueError : as `sum`.
+
+    References
+    ----------
+    As `ozaki.mean`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, ozaki.jax
+    >>> ozaki.jax.mean(jnp.array([1e8, 1.0, -1e8, 1.0], jnp.float32))
+    Array(0.5, dtype=float32)
+    """
+    return _reduced(primitives.mean, x, axis, keepdims)
+
+
+def _checked(name: str, x: Any) -> jax.Array:
+    array = jnp.asarray(x)
+    if array.dtype.name not in DTYPES:
+        raise TypeError(f"{name} must be an array of {', '.join(DTYPES)}; got {array.dtype}")
+    return array
+
+
+def _reduced(reduce: Any, x: Any, axis: int | Sequence[int] | None, keepdims: bool) -> jax.Array:
+    array = _checked("x", x)
+    given = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    for a in given:
+        if not -array.ndim <= a < array.ndim:
+            raise ValueError(f"axis {a} is out of bounds for an array of {array.ndim} dimensions")
+    axes = tuple(sorted({a % array.ndim for a in given}))
+    if len(axes) < len(given):
+        raise ValueError(f"axis {axis} names an axis twice")
+    result = reduce(array, axes)
+    return jnp.expand_dims(result, axes) if keepdims else result

@@ -1,0 +1,125 @@
+"""The primitives of JAX under the functions: what they compute, their shapes, batches and derivatives.
+
+A product is linear in either factor, and a sum is linear, so that JAX makes all derivatives of the transposed
+products and sums below; these are primitives again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+import ozaki.sums.api as sums
+from ozaki import api
+from ozaki.arguments import request_of
+
+
+def check_accuracy(accuracy: str | int) -> None:
+    """Raise ValueError for an accuracy that no product has."""
+    request_of(np.empty(0), accuracy, "auto", None, "auto", None)
+
+
+def _primitive(
+    name: str, compute: Callable[..., Any], shape: Callable[..., tuple[int, ...]], batched: Callable[..., Any]
+) -> Primitive:
+    """A primitive: compute makes an array of NumPy arrays, shape its shape of theirs.
+
+    batched makes, of options, those for arrays with a batch in front.
+    """
+    primitive = Primitive(f"ozaki_{name}")
+
+    def on_host(*arrays: Any, **options: Any) -> np.ndarray:
+        return np.asarray(compute(*map(np.asarray, arrays), **options))
+
+    def call(*arrays: Any, **options: Any) -> jax.Array:
+        result = jax.ShapeDtypeStruct(shape(*(x.shape for x in arrays), **options), arrays[0].dtype)
+        return jax.pure_callback(partial(on_host, **options), result, *arrays, vmap_method="sequential")
+
+    def abstract(*avals: Any, **options: Any) -> Any:
+        return avals[0].update(shape=shape(*(x.shape for x in avals), **options))
+
+    def mapped(
+        arrays: Sequence[Any], positions: Sequence[int | None], /, **options: Any
+    ) -> tuple[jax.Array, int]:
+        pairs = list(zip(arrays, positions, strict=True))
+        ndim = max(x.ndim - (axis is not None) for x, axis in pairs)
+        moved = (x if axis is None else _batch_first(x, axis, ndim) for x, axis in pairs)
+        return primitive.bind(*moved, **batched(**options)), 0
+
+    primitive.def_impl(call)
+    primitive.def_abstract_eval(abstract)
+    mlir.register_lowering(primitive, mlir.lower_fun(call, multiple_results=False))
+    batching.primitive_batchers[primitive] = mapped
+    return primitive
+
+
+def _batch_first(x: jax.Array, axis: int, ndim: int) -> jax.Array:
+    """The batch in front of ndim other axes; arrays without one broadcast."""
+    moved = jnp.moveaxis(x, axis, 0)
+    return moved.reshape(moved.shape[0], *[1] * (ndim - moved.ndim + 1), *moved.shape[1:])
+
+
+def _reduction(name: str, reduce: Callable[..., Any], weight: Callable[[int], float]) -> Primitive:
+    """A linear reduction, whose every summand has that weight in a sum of so many."""
+
+    def repeated(ct: Any, x: Any, axes: tuple[int, ...]) -> list[jax.Array]:
+        wide = jnp.expand_dims(ct, axes) / weight(prod(x.aval.shape[a] for a in axes))
+        return [jnp.broadcast_to(wide, x.aval.shape)]
+
+    primitive = _primitive(
+        name,
+        lambda x, axes: reduce(x, axes),
+        lambda shape, axes: tuple(n for a, n in enumerate(shape) if a not in axes),
+        lambda axes: {"axes": tuple(a + 1 for a in axes)},
+    )
+    ad.deflinear2(primitive, repeated)
+    return primitive
+
+
+def _product_shape(a: tuple[int, ...], b: tuple[int, ...], accuracy: Any) -> tuple[int, ...]:
+    return (*np.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])
+
+
+def _summed_to(x: Any, gradient: jax.Array) -> jax.Array:
+    """A gradient summed over the axes in which x broadcasts."""
+    shape = x.aval.shape
+    more = gradient.ndim - len(shape)
+    axes = tuple(a for a, n in enumerate(gradient.shape) if n != 1 and (a < more or shape[a - more] == 1))
+    return (sum(gradient, axes) if axes else gradient).reshape(shape)
+
+
+def _transposed(x: jax.Array) -> jax.Array:
+    return jnp.swapaxes(x, -1, -2)
+
+
+_matmul = _primitive("matmul", api.matmul, _product_shape, lambda accuracy: {"accuracy": accuracy})
+_sum = _reduction("sum", sums.sum, lambda count: 1)
+_mean = _reduction("mean", sums.mean, lambda count: count)
+ad.defbilinear(
+    _matmul,
+    lambda ct, a, b, accuracy: _summed_to(a, matmul(ct, _transposed(b), accuracy)),
+    lambda ct, a, b, accuracy: _summed_to(b, matmul(_transposed(a), ct, accuracy)),
+)
+
+
+def matmul(a: jax.Array, b: jax.Array, accuracy: str | int) -> jax.Array:
+    """The product of matrices, or of stacks that broadcast."""
+    return _matmul.bind(a, b, accuracy=accuracy)
+
+
+def sum(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
+    """The sum over axes, correctly rounded."""
+    return _sum.bind(x, axes=axes)
+
+
+def mean(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
+    """The mean over axes, correctly rounded."""
+    return _mean.bind(x, axes=axes)

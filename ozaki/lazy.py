@@ -1,0 +1,33 @@
+"""Lazy arrays: Dask's go to the function of the same name in `ozaki.dask`, which is imported only then."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def is_dask(x: object) -> bool:
+    """Whether `x` is a Dask array, without importing Dask.
+
+    >>> is_dask([1.0])
+    False
+    """
+    kind = getattr(sys.modules.get("dask.array"), "Array", None)
+    return kind is not None and isinstance(x, kind)
+
+
+def or_on_dask(function: F) -> F:
+    """Make a function return what `ozaki.dask` has under its name where an argument is a Dask array."""
+
+    @wraps(function)
+    def chosen(*arguments: Any, **options: Any) -> Any:
+        if "dask.array" in sys.modules and any(map(is_dask, (*arguments, *options.values()))):
+            return getattr(import_module("ozaki.dask"), function.__name__)(*arguments, **options)
+        return function(*arguments, **options)
+
+    return cast(F, chosen)

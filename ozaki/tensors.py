@@ -1,0 +1,114 @@
+"""Tensors in, tensors out: the public functions of arrays on PyTorch's tensors and JAX's arrays.
+
+They are taken as NumPy or CuPy arrays in the same memory, and the result is handed back in the same way.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import ml_dtypes
+import numpy as np
+
+from multiword.runtime.arrays import import_cupy, is_cupy
+from multiword.runtime.dlpack import array_of, stream_of, tensor_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_GEMMS = dict.fromkeys(("accurate_sgemm", "accurate_dgemm", "accurate_cgemm", "accurate_zgemm"), "matmul")
+_SAME = {name: name for name in ("matmul", "sum", "mean")}
+DIFFERENTIABLE = {
+    "torch": {**_GEMMS, **_SAME, "dot": "dot", "vdot": "vdot"},
+    "jax": {**_GEMMS, **_SAME},
+}
+"""The functions of `ozaki.torch` and `ozaki.jax` that have derivatives, by those that have not."""
+
+
+def takes_tensors(function: F) -> F:
+    """Make a function of arrays one of PyTorch's tensors and of JAX's arrays, too, which returns their kind.
+
+    Raises TypeError where kinds are mixed, for tensors that require a gradient, for values that JAX traces,
+    and for what is not strided or on another kind of device.
+    """
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        if "torch" not in sys.modules and "jax" not in sys.modules:
+            return function(*arguments, **options)
+        kinds = {_kind(x) for x in (*arguments, *options.values())} - {None}
+        if not kinds & {"PyTorch", "JAX"}:
+            return function(*arguments, **options)
+        if len(kinds) > 1:
+            raise TypeError(
+                f"arrays must be of one kind, but they are {' and '.join(sorted(map(str, kinds)))}"
+            )
+        pytorch = kinds == {"PyTorch"}
+        tensors = [x for x in (*arguments, *options.values()) if _kind(x)]
+        with stream_of(tensors[0]) if pytorch else nullcontext():
+            own, back = (_of_pytorch, tensor_of) if pytorch else (_of_jax, _to_jax)
+            given = {name: own(x, function.__name__) for name, x in options.items()}
+            result = function(*(own(x, function.__name__) for x in arguments), **given)
+            out = given.get("out")
+            return options["out"] if out is not None and result is out else _returned(result, back)
+
+    return cast(F, call)
+
+
+def _kind(x: Any) -> str | None:
+    """Whose array it is; None for numbers, sequences and what is no array."""
+    if is_cupy(x):
+        return "CuPy"
+    if isinstance(x, np.ndarray):
+        return "NumPy" if x.ndim else None
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return "PyTorch"
+    return "JAX" if jax is not None and isinstance(x, jax.Array) else None
+
+
+def _of_pytorch(x: Any, name: str) -> Any:
+    torch = sys.modules["torch"]
+    if isinstance(x, torch.dtype):
+        return np.dtype(ml_dtypes.bfloat16 if x is torch.bfloat16 else str(x).removeprefix("torch."))
+    if not isinstance(x, torch.Tensor):
+        return x
+    if x.layout is not torch.strided or x.is_quantized or x.device.type not in ("cpu", "cuda"):
+        got = f"{x.layout} of {x.dtype} on {x.device}"
+        raise TypeError(f"ozaki.{name} takes strided tensors on the CPU or an NVIDIA GPU, got {got}")
+    if x.requires_grad and torch.is_grad_enabled():
+        raise TypeError(_refused(name, "has no gradient", "torch", "detach the tensor: x.detach()"))
+    return array_of(x)
+
+
+def _of_jax(x: Any, name: str) -> Any:
+    jax = sys.modules["jax"]
+    if isinstance(x, jax.core.Tracer):
+        raise TypeError(_refused(name, "cannot be traced", "jax", "call it outside jit, vmap and grad"))
+    if not isinstance(x, jax.Array):
+        return x
+    (device,) = x.devices() if len(x.devices()) == 1 else (None,)
+    if device is None or device.platform not in ("cpu", "gpu"):
+        raise TypeError(f"ozaki.{name} takes arrays on one device, a CPU or an NVIDIA GPU; got {x.sharding}")
+    return np.asarray(x) if device.platform == "cpu" else import_cupy().from_dlpack(x)
+
+
+def _refused(name: str, why: str, module: str, remedy: str) -> str:
+    instead = DIFFERENTIABLE[module].get(name)
+    return f"ozaki.{name} {why}: {f'use ozaki.{module}.{instead}, or ' if instead else ''}{remedy}"
+
+
+def _to_jax(array: Any) -> Any:
+    import jax.numpy as jnp
+
+    plain = isinstance(array, np.generic) or array.dtype == ml_dtypes.bfloat16
+    return jnp.asarray(array) if plain else jnp.from_dlpack(array)
+
+
+def _returned(result: Any, convert: Callable[[Any], Any]) -> Any:
+    if isinstance(result, tuple | list):
+        return type(result)(_returned(x, convert) for x in result)
+    return convert(result) if is_cupy(result) or isinstance(result, np.ndarray | np.generic) else result

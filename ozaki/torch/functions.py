@@ -1,0 +1,226 @@
+"""Products and sums as functions of tensors: differentiable, compiled, mapped; computed by this library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ozaki.torch import operators
+from ozaki.torch.reductions import NUMPY
+from ozaki.torch.settings import ACCURACY
+
+
+def matmul(a: Tensor, b: Tensor, *, accuracy: str | int = ACCURACY) -> Tensor:
+    """Multiply as `torch.matmul` does, with the same bits everywhere; differentiable.
+
+    Parameters
+    ----------
+    a, b : (..., m, k) and (..., k, n) tensors whose leading dimensions broadcast, or vectors. Both of one
+        dtype, float32, float64, complex64 or complex128, and on one device, the CPU or an NVIDIA GPU.
+    accuracy : as in `ozaki.matmul`; that of the derivatives, too. By default an element of the result depends
+        on its row of a and its column of b alone.
+
+    Returns
+    -------
+    (..., m, n) tensor of their dtype, on their device.
+
+    Raises
+    ------
+    TypeError : no tensors; other dtypes or layouts; two dtypes.
+    ValueError : shapes that do not fit; two devices; an unknown accuracy.
+
+    References
+    ----------
+    As `ozaki.matmul`. The derivatives are dA = dC·Bᴴ and dB = Aᴴ·dC.
+
+    Examples
+    --------
+    >>> import torch, ozaki.torch
+    >>> a = torch.tensor([[1e16, 1.0, -1e16]], dtype=torch.float64, requires_grad=True)
+    >>> c = ozaki.torch.matmul(a, torch.ones(3, 1, dtype=torch.float64))
+    >>> c.backward()
+    >>> c.item(), a.grad
+    (1.0, tensor([[1., 1., 1.]], dtype=torch.float64))
+    """
+    _check(a=a, b=b)
+    if 0 in (a.dim(), b.dim()):
+        raise ValueError(f"a and b must have a dimension at least, got shapes {_shapes(a, b)}")
+    left = a.unsqueeze(0) if a.dim() == 1 else a
+    right = b.unsqueeze(1) if b.dim() == 1 else b
+    if left.shape[-1] != right.shape[-2]:
+        raise ValueError(f"inner dimensions of a and b differ: shapes {_shapes(a, b)}")
+    _broadcast(left.shape[:-2], right.shape[:-2], a, b)
+    rows = left.shape[:-1]
+    folded = left.dim() > 2 and right.dim() == 2  # one product of all rows, and so is its derivative
+    result = operators.matmul(left.flatten(0, -2) if folded else left, right, str(accuracy))
+    result = result.reshape(*rows, right.shape[-1]) if folded else result
+    result = result.squeeze(-2) if a.dim() == 1 else result
+    return result.squeeze(-1) if b.dim() == 1 else result
+
+
+def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Return the sum over dimensions, correctly rounded: `torch.sum` with one rounding; differentiable.
+
+    Parameters
+    ----------
+    x : tensor of float32, float64, complex64 or complex128, on the CPU or an NVIDIA GPU.
+    dim : one or several dimensions; None for all.
+    keepdim : keep them with length 1.
+
+    Returns
+    -------
+    The exact sum rounded once to x's dtype, whatever the order.
+
+    Raises
+    ------
+    TypeError : no tensor; another dtype or layout.
+    ValueError : a dimension that x has not, or one twice.
+
+    References
+    ----------
+    As `ozaki.sum`.
+
+    Examples
+    --------
+    >>> import torch, ozaki.torch
+    >>> ozaki.torch.sum(torch.tensor([1e16, 1.0, -1e16], dtype=torch.float64))
+    tensor(1., dtype=torch.float64)
+    """
+    _check(x=x)
+    return operators.sum(x, _dimensions(x, dim), keepdim)
+
+
+def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Return the mean over dimensions, correctly rounded: `torch.mean` with one rounding; differentiable.
+
+    Parameters
+    ----------
+    x, dim, keepdim : as in `sum`.
+
+    Returns
+    -------
+    The exact mean rounded once to x's dtype; NaN for the mean of nothing.
+
+    Raises
+    ------
+    TypeError, ValueError : as `sum`.
+
+    References
+    ----------
+    As `ozaki.mean`.
+
+    Examples
+    --------
+    >>> import torch, ozaki.torch
+    >>> ozaki.torch.mean(torch.full((10,), 0.1, dtype=torch.float64)).item()
+    0.1
+    """
+    _check(x=x)
+    return operators.mean(x, _dimensions(x, dim), keepdim)
+
+
+def dot(x: Tensor, y: Tensor, dim: int = -1) -> Tensor:
+    """Return the dot product along a dimension, correctly rounded, neither side conjugated; differentiable.
+
+    Parameters
+    ----------
+    x, y : tensors that broadcast; dtypes and devices as in `matmul`. For vectors this is `torch.dot`.
+    dim : that of the broadcast tensors which is summed over.
+
+    Returns
+    -------
+    The exact Σ x·y rounded once.
+
+    Raises
+    ------
+    TypeError : as `matmul`.
+    ValueError : shapes that do not broadcast; a dimension that is not there; two devices.
+
+    References
+    ----------
+    As `ozaki.dot`.
+
+    Examples
+    --------
+    >>> import torch, ozaki.torch
+    >>> x = torch.tensor([1e200, 1.0, 1e200], dtype=torch.float64)
+    >>> ozaki.torch.dot(x, torch.tensor([1e200, 3.0, -1e200], dtype=torch.float64))
+    tensor(3., dtype=torch.float64)
+    """
+    _check(x=x, y=y)
+    ndim = len(_broadcast(x.shape, y.shape, x, y))
+    return operators.dot(x, y, _dimension(dim, ndim) - ndim)
+
+
+def vdot(x: Tensor, y: Tensor) -> Tensor:
+    """Return Σ conj(x)·y over all elements, rounded once: a correct `torch.vdot`; differentiable.
+
+    Parameters
+    ----------
+    x, y : tensors of as many elements, which are flattened; dtypes and devices as in `matmul`.
+
+    Returns
+    -------
+    The exact value rounded once.
+
+    Raises
+    ------
+    TypeError : as `matmul`.
+    ValueError : different numbers of elements; two devices.
+
+    References
+    ----------
+    As `ozaki.vdot`.
+
+    Examples
+    --------
+    >>> import torch, ozaki.torch
+    >>> ozaki.torch.vdot(torch.tensor([1 + 2j]), torch.tensor([1 + 2j]))
+    tensor(5.+0.j)
+    """
+    _check(x=x, y=y)
+    if x.numel() != y.numel():
+        raise ValueError(f"x and y must have as many elements, got shapes {_shapes(x, y)}")
+    return operators.dot(x.conj().flatten(), y.flatten(), -1)
+
+
+def _check(**tensors: Tensor) -> None:
+    (first, like), *_ = tensors.items()
+    for name, x in tensors.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+        if x.layout is not torch.strided or x.dtype not in NUMPY:
+            known = ", ".join(str(d).removeprefix("torch.") for d in NUMPY)
+            raise TypeError(f"{name} must be a strided tensor of {known}; got {x.layout} of {x.dtype}")
+        if x.dtype is not like.dtype:
+            raise TypeError(f"{first} and {name} must have one dtype, got {like.dtype} and {x.dtype}")
+        if x.device != like.device:
+            raise ValueError(f"{first} and {name} must be on one device, got {like.device} and {x.device}")
+
+
+def _shapes(x: Tensor, y: Tensor) -> str:
+    return f"{tuple(x.shape)} and {tuple(y.shape)}"
+
+
+def _broadcast(left: Sequence[int], right: Sequence[int], x: Tensor, y: Tensor) -> Sequence[int]:
+    try:
+        return torch.broadcast_shapes(left, right)
+    except RuntimeError:
+        raise ValueError(f"shapes {_shapes(x, y)} do not broadcast") from None
+
+
+def _dimension(dim: int, ndim: int) -> int:
+    if not -ndim <= dim < ndim:
+        raise ValueError(f"dim {dim} is out of bounds for {ndim} dimensions")
+    return dim % ndim
+
+
+def _dimensions(x: Tensor, dim: int | Sequence[int] | None) -> list[int]:
+    if dim is None:
+        return list(range(x.dim()))
+    dims = [_dimension(d, x.dim()) for d in ((dim,) if isinstance(dim, int) else dim)]
+    if len(set(dims)) < len(dims):
+        raise ValueError(f"dim {dim} names a dimension twice")
+    return dims

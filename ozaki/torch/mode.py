@@ -1,0 +1,83 @@
+"""The mode in which PyTorch's own products are this library's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from ozaki.arguments import request_of
+from ozaki.torch.compiled import run_eagerly
+from ozaki.torch.overrides import register
+from ozaki.torch.reductions import NUMPY
+from ozaki.torch.settings import ACCURACY, Settings, activate, active
+
+
+@contextmanager
+def reproducible(
+    accuracy: str | int = ACCURACY,
+    dtypes: Iterable[torch.dtype] = (torch.float64, torch.complex128),
+    sums: bool = False,
+) -> Iterator[Counter[str]]:
+    """Make every matrix product that PyTorch computes within the context this library's.
+
+    The operators mm, addmm, bmm, baddbmm, addbmm, mv, addmv, dot and vdot of strided tensors on a CPU or an
+    NVIDIA GPU have the same bits on both, whatever the number of threads. That covers what PyTorch makes of
+    them: `@`, `matmul`, `linear`, `einsum`, `tensordot`, `scaled_dot_product_attention`, backward passes,
+    products inside `torch.linalg.pinv`. Other dtypes, devices and layouts are PyTorch's as before.
+
+    Parameters
+    ----------
+    accuracy : of the products, as in `ozaki.matmul`.
+    dtypes : those that are replaced, of float32, float64, complex64 and complex128.
+    sums : whether `sum` and `mean` are replaced as well, by `ozaki.sum` and `ozaki.mean`: correctly rounded.
+
+    Returns
+    -------
+    A context; entered, it is a counter of the operators that this library has computed, by name.
+
+    Raises
+    ------
+    TypeError, ValueError : unknown accuracy or dtype.
+    RuntimeError : entered within a function that `torch.compile` compiles.
+    ImportError : PyTorch is not installed.
+
+    Notes
+    -----
+    The mode belongs to the thread that enters it, as `torch.no_grad` does; a backward pass is in the mode of
+    the thread that calls it, whichever threads it runs on. Contexts nest, and the innermost rules. Each ends
+    with its block, after an exception too: outside, PyTorch's kernels are called as before, some 3 µs later.
+
+    PyTorch's own remain: convolutions, LAPACK's factorizations, softmax, and elementwise functions such as
+    `exp`, which differ between a CPU and a GPU. Functions compiled by `torch.compile` before are
+    run uncompiled, in all threads, while there is a context; `ozaki.torch.matmul` can be compiled.
+
+    References
+    ----------
+    As `ozaki.matmul` and `ozaki.sum`.
+
+    Examples
+    --------
+    >>> import torch, ozaki.torch
+    >>> x = torch.tensor([[1e16, 1.0, -1e16]], dtype=torch.float64)
+    >>> with ozaki.torch.reproducible() as calls:
+    ...     x @ torch.ones(3, 1, dtype=torch.float64)
+    tensor([[1.]], dtype=torch.float64)
+    >>> calls["mm"]
+    1
+    """
+    request_of(np.empty(0), accuracy, "auto", None, "auto", None)
+    asked = frozenset(dtypes)
+    if not asked <= NUMPY.keys():
+        raise TypeError(f"dtypes must be among {', '.join(map(str, NUMPY))}, got {set(asked - NUMPY.keys())}")
+    register()
+    settings, outside = Settings(accuracy, asked, sums), active()
+    activate(settings)
+    try:
+        with run_eagerly():
+            yield settings.calls
+    finally:
+        activate(outside)

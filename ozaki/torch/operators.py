@@ -1,0 +1,172 @@
+"""The custom operators of the namespace `ozaki`, which `torch.compile` calls and does not look into.
+
+Their derivatives are made of these operators again: they have the same bits everywhere, and derivatives of
+their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import ozaki.sums.api as sums
+from multiword.runtime.dlpack import array_of, stream_of, tensor_of
+from ozaki import api
+
+_library = torch.library.Library("ozaki", "FRAGMENT")
+
+
+def _operator(
+    schema: str,
+    compute: Callable[..., Any],
+    fake: Callable[..., Tensor],
+    batched: Callable[..., Sequence[Any]],
+    keep: Callable[..., None],
+    derivative: Callable[..., Any],
+) -> Callable[..., Any]:
+    """A custom operator with its derivative.
+
+    compute makes an array of arrays; fake an empty result; batched makes, of arguments whose tensors have
+    a batch in front or broadcast, those of one call for the batch; keep saves what the derivative needs.
+    """
+    name = schema.partition("(")[0]
+
+    def kernel(*arguments: Any) -> Tensor:
+        given = (array_of(x) if isinstance(x, Tensor) else x for x in arguments)
+        with stream_of(arguments[0]):
+            return tensor_of(compute(*given))
+
+    def mapped(info: Any, dims: Sequence[Any], *arguments: Any) -> tuple[Tensor, int]:
+        given = list(zip(arguments, dims, strict=True))
+        ndim = max(x.dim() - (d is not None) for x, d in given if isinstance(x, Tensor))
+        moved = (_batch_first(x, d, ndim) if isinstance(x, Tensor) else x for x, d in given)
+        return operator(*batched(*moved)), 0
+
+    _library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+    for device in ("CPU", "CUDA"):
+        _library.impl(name, kernel, device)
+    torch.library.register_fake(f"ozaki::{name}", fake, lib=_library)
+    torch.library.register_vmap(f"ozaki::{name}", mapped, lib=_library)
+    operator = getattr(torch.ops.ozaki, name).default
+
+    torch.library.register_autograd(f"ozaki::{name}", derivative, setup_context=keep, lib=_library)
+
+    class Transformed(torch.autograd.Function):  # for `torch.func.grad`, which the line before does not do
+        generate_vmap_rule = True
+        forward = staticmethod(lambda *arguments: operator(*arguments))
+        setup_context = staticmethod(keep)
+        backward = staticmethod(derivative)
+
+    def call(*arguments: Any) -> Tensor:
+        transformed = not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
+        return Transformed.apply(*arguments) if transformed else operator(*arguments)
+
+    return call
+
+
+def _batch_first(x: Tensor, batch: int | None, ndim: int) -> Tensor:
+    """The batch in front of ndim other dimensions; tensors without one broadcast."""
+    if batch is None:
+        return x
+    missing = ndim - (x.dim() - 1)
+    return x.movedim(batch, 0).unflatten(0, (x.shape[batch], *[1] * missing))
+
+
+def _multiplied(a: Any, b: Any, accuracy: str) -> Any:
+    return api.matmul(a, b, accuracy=int(accuracy) if accuracy.isdecimal() else accuracy)
+
+
+def _empty_product(a: Tensor, b: Tensor, accuracy: str) -> Tensor:
+    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return a.new_empty((*batch, a.shape[-2], b.shape[-1]))
+
+
+def _keep_factors(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, y, ctx.option = inputs
+    ctx.save_for_backward(x, y)
+
+
+def _of_product(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    (a, b), needed = ctx.saved_tensors, ctx.needs_input_grad
+    of_a = _summed_to(a, matmul(gradient, b.mH, ctx.option)) if needed[0] else None
+    of_b = _summed_to(b, matmul(a.mH, gradient, ctx.option)) if needed[1] else None
+    return of_a, of_b, None
+
+
+def _of_dot(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    (x, y), needed = ctx.saved_tensors, ctx.needs_input_grad
+    gradient = gradient.unsqueeze(ctx.option)
+    of_x = _summed_to(x, gradient * y.conj()) if needed[0] else None
+    of_y = _summed_to(y, gradient * x.conj()) if needed[1] else None
+    return of_x, of_y, None
+
+
+def _summed_to(x: Tensor, gradient: Tensor) -> Tensor:
+    """A gradient summed, or repeated, over the dimensions in which x broadcasts."""
+    more = gradient.dim() - x.dim()
+    dims = [d for d, n in enumerate(gradient.shape) if n != 1 and (d < more or x.shape[d - more] == 1)]
+    gradient = sum(gradient, dims, True) if dims else gradient
+    return gradient.reshape(gradient.shape[more:]).expand(x.shape)
+
+
+def _empty_dot(x: Tensor, y: Tensor, dim: int) -> Tensor:
+    shape = list(torch.broadcast_shapes(x.shape, y.shape))
+    del shape[dim]
+    return x.new_empty(shape)
+
+
+def _empty_sum(x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
+    shape = (1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim)
+    return x.new_empty(tuple(shape))
+
+
+def _keep_shape(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, ctx.dim, ctx.keepdim = inputs
+    ctx.shape = x.shape
+
+
+def _of_sum(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    for d in () if ctx.keepdim else sorted(ctx.dim):
+        gradient = gradient.unsqueeze(d)
+    return gradient.expand(ctx.shape), None, None
+
+
+def _of_mean(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    count = 1
+    for d in ctx.dim:
+        count *= ctx.shape[d]
+    return _of_sum(ctx, gradient / count)
+
+
+def _reduction(name: str, reduce: Callable[..., Any], derivative: Callable[..., Any]) -> Callable[..., Any]:
+    return _operator(
+        f"{name}(Tensor x, int[] dim, bool keepdim) -> Tensor",
+        lambda x, dim, keepdim: reduce(x, tuple(dim), keepdims=keepdim),
+        _empty_sum,
+        lambda x, dim, keepdim: (x, [d + 1 for d in dim], keepdim),
+        _keep_shape,
+        derivative,
+    )
+
+
+matmul = _operator(
+    "matmul(Tensor a, Tensor b, str accuracy) -> Tensor",
+    _multiplied,
+    _empty_product,
+    lambda *arguments: arguments,
+    _keep_factors,
+    _of_product,
+)
+dot = _operator(
+    "dot(Tensor x, Tensor y, int dim) -> Tensor",
+    sums.dot,
+    _empty_dot,
+    lambda *arguments: arguments,
+    _keep_factors,
+    _of_dot,
+)
+sum = _reduction("sum", sums.sum, _of_sum)
+mean = _reduction("mean", sums.mean, _of_mean)

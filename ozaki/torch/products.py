@@ -1,0 +1,123 @@
+"""What PyTorch's operators of matrix products are in the mode.
+
+Each function returns None for arguments that PyTorch is to refuse, or to treat, itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from multiword.runtime.dlpack import array_of, stream_of, tensor_of
+from ozaki.api import matmul
+from ozaki.gemm import combine
+from ozaki.torch.settings import Settings
+
+_DIMENSIONS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}
+
+
+def _product(of: str, conjugate: bool, settings: Settings, a: Tensor, b: Tensor, *, out: Any = None) -> Any:
+    """mm, bmm, mv, dot, vdot."""
+    if not _fit(of, a, b) or not _takes(out, a):
+        return None
+    with stream_of(a):
+        left = array_of(a.conj() if conjugate else a)
+        result = tensor_of(matmul(left, array_of(b), accuracy=settings.accuracy))
+    return delivered(result, out)
+
+
+def _sum_of_products(
+    of: str,
+    in_place: bool,
+    settings: Settings,
+    c: Tensor,
+    a: Tensor,
+    b: Tensor,
+    *,
+    beta: complex = 1,
+    alpha: complex = 1,
+    out: Any = None,
+) -> Any:
+    """addmm, baddbmm, addmv: alpha·AB + beta·C, each operation rounded once; C is not read if beta is 0."""
+    if not _fit(of, a, b) or not _takes(out, a):
+        return None
+    shape = (*a.shape[:-1], *b.shape[1:]) if of != "bmm" else (*a.shape[:-1], b.shape[-1])
+    if not _addable(c, a, shape, in_place) or (
+        not a.is_complex() and (isinstance(alpha, complex) or isinstance(beta, complex))
+    ):
+        return None
+    with stream_of(a):
+        result = matmul(array_of(a), array_of(b), accuracy=settings.accuracy)
+        kind = result.dtype.type
+        with np.errstate(all="ignore"):
+            combine(result, kind(alpha), array_of(c) if beta != 0 else None, kind(beta))
+        return delivered(tensor_of(result), c if in_place else out)
+
+
+def _addbmm(in_place: bool, settings: Settings, c: Tensor, a: Tensor, b: Tensor, **options: Any) -> Any:
+    """The sum of all products of two stacks, and C: one product with a longer inner dimension."""
+    if not _fit("bmm", a, b):
+        return None
+    rows, columns = a.transpose(0, 1).flatten(1), b.flatten(0, 1)
+    return _sum_of_products("mm", in_place, settings, c, rows, columns, **options)
+
+
+def _activated(
+    settings: Settings, c: Tensor, a: Tensor, b: Tensor, *, use_gelu: bool = False, **options: Any
+) -> Any:
+    """addmm and ReLU, or GELU."""
+    result = _sum_of_products("mm", False, settings, c, a, b, **options)
+    if result is None:
+        return None
+    return result.copy_(torch.nn.functional.gelu(result, approximate="tanh")) if use_gelu else result.relu_()
+
+
+def _fit(of: str, a: Tensor, b: Tensor) -> bool:
+    """Whether these are the two factors of a product, alike and of shapes that fit."""
+    if (a.dim(), b.dim()) != _DIMENSIONS[of] or a.shape[-1] != b.shape[1 if of == "bmm" else 0]:
+        return False
+    return _alike(a, b) and (of != "bmm" or a.shape[0] == b.shape[0])
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    return a.dtype is b.dtype and a.device == b.device and a.layout is b.layout is torch.strided
+
+
+def _addable(c: Tensor, like: Tensor, shape: tuple[int, ...], in_place: bool) -> bool:
+    if in_place and c.shape != shape:
+        return False
+    pairs = zip(reversed(c.shape), reversed(shape), strict=False)
+    return _alike(c, like) and (
+        c.shape == shape or (c.dim() <= len(shape) and all(n in (1, m) for n, m in pairs))
+    )
+
+
+def _takes(out: Any, like: Tensor) -> bool:
+    return out is None or _alike(out, like)
+
+
+def delivered(result: Tensor, out: Tensor | None) -> Tensor:
+    """The result, or `out` filled with it, resized as PyTorch does."""
+    return result if out is None else torch.ops.aten.clone.out(result, out=out)
+
+
+def _kernels() -> dict[str, Callable[..., Any]]:
+    kernels: dict[str, Callable[..., Any]] = {}
+    for name, of in (("mm", "mm"), ("bmm", "bmm"), ("mv", "mv"), ("dot", "dot"), ("vdot", "dot")):
+        kernels[name] = kernels[f"{name}.out"] = partial(_product, of, name == "vdot")
+    for name, of in (("addmm", "mm"), ("baddbmm", "bmm"), ("addmv", "mv")):
+        kernels[name] = kernels[f"{name}.out"] = partial(_sum_of_products, of, False)
+        kernels[f"{name}_"] = partial(_sum_of_products, of, True)
+    kernels["addbmm"] = kernels["addbmm.out"] = partial(_addbmm, False)
+    kernels["addbmm_"] = partial(_addbmm, True)
+    kernels["_addmm_activation"] = kernels["_addmm_activation.out"] = _activated
+    return kernels
+
+
+KERNELS = _kernels()
+"""What computes each operator, by the name of its overload."""

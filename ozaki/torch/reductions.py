@@ -1,0 +1,60 @@
+"""What PyTorch's sums and means are in the mode, if asked: correctly rounded.
+
+Each function returns None for arguments that PyTorch is to treat itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import ozaki.sums.api as sums
+from multiword.runtime.dlpack import array_of, stream_of, tensor_of
+from ozaki.torch.products import delivered
+from ozaki.torch.settings import Settings
+
+
+def _reduced(
+    reduce: Callable[..., Any],
+    settings: Settings,
+    x: Tensor,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor | None:
+    target = dtype or (x.dtype if out is None else out.dtype)
+    ndim = max(x.dim(), 1)  # a number has an axis to PyTorch
+    axes = {d % ndim for d in dim or () if -ndim <= d < ndim}
+    if not settings.sums or target not in settings.dtypes or len(axes) < len(dim or ()):
+        return None
+    if out is not None and out.dtype is not target:
+        return None
+    if x.is_complex() and not target.is_complex:
+        return None
+    with stream_of(x):
+        axis = tuple(axes) if axes and x.dim() else None
+        result = tensor_of(reduce(array_of(x), axis, NUMPY[target], keepdims=keepdim))
+    return delivered(result, out)
+
+
+NUMPY = {
+    torch.float32: "float32",
+    torch.float64: "float64",
+    torch.complex64: "complex64",
+    torch.complex128: "complex128",
+}
+"""The dtypes of the mode, by NumPy's names."""
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "sum.dim_IntList": partial(_reduced, sums.sum),
+    "sum.IntList_out": partial(_reduced, sums.sum),
+    "mean.dim": partial(_reduced, sums.mean),
+    "mean.out": partial(_reduced, sums.mean),
+}
+"""What computes each operator, by the name of its overload."""

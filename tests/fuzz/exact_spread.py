@@ -1,0 +1,101 @@
+"""Variances, standard deviations, and sums and means without NaN, of `ozaki` against Python's integers."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+import ozaki
+from tests.fuzz.arrays import INTEGERS
+from tests.fuzz.draw import Draw, plain
+from tests.fuzz.exact_sums import (
+    FLOAT64,
+    FLOATS,
+    array_of,
+    check_reduction,
+    chosen_axis,
+    columns,
+    complete,
+    form,
+    out_for,
+    targets,
+    value,
+)
+from tests.fuzz.rational import FORMATS, integers, part_dtype, parts, real_sum, rounded, rounded_ratio
+
+
+def _missing(row: np.ndarray) -> np.ndarray:
+    return np.isnan(row) if row.dtype.kind not in "iub" else np.zeros(len(row), bool)
+
+
+def _sums(row: np.ndarray, fmt) -> list[float]:
+    """The parts of the sum, NaN counting as 0."""
+    return [value(real_sum(np.where(_missing(row), np.zeros(1, p.dtype), p)), fmt) for p in parts(row)]
+
+
+def _means(row: np.ndarray, fmt) -> list[float]:
+    missing = _missing(row)
+    count, found = len(row) - int(missing.sum()), []
+    for part in parts(row):
+        n, e, special = real_sum(np.where(missing, np.zeros(1, part.dtype), part))
+        found.append(
+            math.nan if not count else rounded_ratio(n, count, e, fmt) if special is None else special
+        )
+    return found
+
+
+def variance(row: np.ndarray, ddof: float, skip: bool, root: bool, fmt) -> float:
+    """(n·Σ|x|² − |Σx|²)/(n·(n − ddof)), or its root, rounded once."""
+    row = row[~_missing(row)] if skip else row
+    n, divisor = len(row), len(row) - Fraction(ddof)
+    if n == 0 or not all(p.dtype.kind in "iub" or np.isfinite(p).all() for p in parts(row)):
+        return math.nan
+    found = [integers(part) for part in parts(row)]
+    unit = min(e for _, e in found)
+    exact = [[v << (e - unit) for v in whole.tolist()] for whole, e in found]
+    square = sum(n * sum(v * v for v in part) - sum(part) ** 2 for part in exact)
+    if divisor <= 0:
+        return math.inf if square and not skip else math.nan
+    above, below = square * divisor.denominator, n * divisor.numerator
+    if not root:
+        return rounded_ratio(above, below, 2 * unit, fmt)
+    shift = 2 * max(0, 120 + below.bit_length() - above.bit_length() // 2)
+    whole, rest = divmod(above << shift, below)
+    s = math.isqrt(whole)
+    return rounded(2 * s + (s * s != whole or rest != 0), unit - shift // 2 - 1, fmt)
+
+
+def spread(name: str):
+    """The check of one of these functions."""
+    real, skip = name[-3:] in ("var", "std"), name.startswith("nan")
+
+    def body(draw: Draw) -> None:
+        x = array_of(draw, "x", (*FLOATS, *FLOATS, *INTEGERS))
+        if skip and x.dtype.kind not in "iub" and x.flags.writeable and draw.chance(0.6):
+            x[draw.rng.random(x.shape) < draw.pick("missing", 0.05, 0.5, 0.9)] = np.nan
+        source, options = x.dtype.newbyteorder("="), {"keepdims": draw.pick("keepdims", False, True)}
+        options["axis"], axes = chosen_axis(draw, x.ndim)
+        dtype = targets(draw, source)
+        if name == "nansum" and source.kind in "iub" and dtype is None:
+            dtype = FLOAT64
+        dtype = part_dtype(dtype) if real and dtype is not None else dtype
+        target = dtype or (FLOAT64 if source.kind in "iub" else part_dtype(source) if real else source)
+        shape = form(x.shape, axes, options["keepdims"])
+        out = out_for(draw, shape, np.dtype(target))
+        result = np.dtype(target if out is None else out.dtype)
+        fmt, rows = FORMATS[part_dtype(result)], columns(plain(x), axes)
+        if real:
+            options["ddof"] = ddof = draw.pick("ddof", 0, 0, 1, 2, 0.5, -1.25)
+            found = [np.array([variance(row, ddof, skip, name.endswith("std"), fmt) for row in rows])]
+        else:
+            of = _means if name == "nanmean" else _sums
+            count = 1 + (source.kind == "c")
+            found = list(np.array([of(row, fmt) for row in rows], np.float64).reshape(-1, count).T)
+        got = getattr(ozaki, name)(x, dtype=dtype, out=out, **options)
+        check_reduction(draw, name, got, complete(found, shape, result), out)
+
+    body.__doc__ = f"`ozaki.{name}` over any axes, into any dtype."
+    return body
+
+
+CHECKS = {name: spread(name) for name in ("var", "std", "nansum", "nanmean", "nanvar", "nanstd")}

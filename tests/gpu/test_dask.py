@@ -1,0 +1,73 @@
+"""Dask arrays with chunks on a GPU: the CPU's bits, and results that stay there."""
+
+import numpy as np
+import pytest
+
+import ozaki
+from tests.fuzz.draw import difference
+from tests.test_reductions import wide
+
+da = pytest.importorskip("dask.array")
+
+import dask  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(autouse=True)
+def in_this_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def on_device(cupy, x, chunks):
+    return da.from_array(cupy.asarray(x), chunks=chunks, asarray=False)
+
+
+def check(cupy, lazy, expected):
+    assert isinstance(lazy._meta, cupy.ndarray)
+    found = lazy.compute()
+    assert isinstance(found, cupy.ndarray)
+    assert (found.dtype, found.shape) == (expected.dtype, np.shape(expected))
+    assert difference(found.get(), np.asarray(expected)) is None
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16", "i4"])
+def test_reductions(cupy, dtype):
+    rng = np.random.default_rng(0)
+    x = wide(rng, (300, 7, 5), 5 if dtype in ("f2", "i4") else 20)
+    x = (x + 1j * x[::-1] if dtype[0] == "c" else x * (100 if dtype == "i4" else 1)).astype(dtype)
+    if dtype != "i4":
+        x[3, 2, 1], x[5, 1, 1] = np.nan, np.inf
+    for name in ("sum", "mean", "norm", "var", "std", "nansum", "nanmean", "nanvar", "nanstd"):
+        function = getattr(ozaki, name)
+        for axis in (None, 0, (0, 2)):
+            check(cupy, function(on_device(cupy, x, (70, 3, 5)), axis=axis), function(x, axis=axis))
+    lazy = on_device(cupy, x, (70, 3, 5))
+    check(cupy, ozaki.dot(lazy, lazy.rechunk((40, 7, 5)), axis=0), ozaki.dot(x, x, axis=0))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_products(cupy, dtype):
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((90, 130)), rng.standard_normal((130, 70))
+    if dtype[0] == "c":
+        a, b = a + 1j * a[::-1], b - 1j * b[::-1]
+    a, b = a.astype(dtype), b.astype(dtype)
+    rows = a.copy()
+    rows[3, 4], rows[7, 100], rows[9] = np.inf, np.nan, 0
+    graded = (a * np.exp(4 * rng.standard_normal(a.shape))).astype(dtype)
+    for left in (a, rows, graded):
+        for accuracy in (None, "normwise", "exact", 40, 200):
+            lazy = ozaki.matmul(
+                on_device(cupy, left, (40, 33)), on_device(cupy, b, (50, 70)), accuracy=accuracy
+            )
+            check(cupy, lazy, ozaki.matmul(left, b, accuracy=accuracy))
+
+
+def test_kinds_of_chunks_do_not_mix(cupy):
+    x = np.ones((4, 4))
+    with pytest.raises(TypeError, match="NumPy"):
+        ozaki.matmul(on_device(cupy, x, 2), da.from_array(x, chunks=2))
+    with pytest.raises(TypeError, match="NumPy"):
+        ozaki.dot(on_device(cupy, x, 2), da.from_array(x, chunks=2))

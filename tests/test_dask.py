@@ -1,0 +1,188 @@
+"""Reductions of Dask arrays: lazy, and the bits of the function on the whole array for any chunks."""
+
+import subprocess
+import sys
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ozaki
+from tests.exact import nearest
+from tests.fuzz.draw import difference
+
+da = pytest.importorskip("dask.array")
+
+import dask  # noqa: E402
+
+import ozaki.dask  # noqa: E402
+
+DTYPES = [np.dtype(t) for t in ("f2", ml_dtypes.bfloat16, "f4", "f8", "c8", "c16", ">f8", "i4", "u8", "?")]
+ONE_ARRAY = ("sum", "mean", "norm", "var", "std", "nansum", "nanmean", "nanvar", "nanstd")
+SHAPE = 14, 4, 3
+CHUNKS = [(9, 1, 1), (5, 3, 2), ((13, 1), (1, 3), (3,)), ((0, 14), (2, 0, 2), (2, 1, 0))]
+
+
+@pytest.fixture(autouse=True)
+def in_this_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def numbers(dtype, shape=SHAPE, seed=0):
+    """Numbers whose sum depends on the order, with an Inf, a NaN and a column of −0."""
+    rng = np.random.default_rng(seed)
+    if dtype.kind in "iub":
+        low, high = (0, 2) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return rng.integers(low, high, shape, "u8" if low == 0 else "i8", endpoint=dtype.kind != "b").astype(
+            dtype
+        )
+    spread = 400 if dtype.itemsize == 8 * (1 + (dtype.kind == "c")) else 8
+    x = np.ldexp(rng.standard_normal(shape), rng.integers(-spread, spread, shape))
+    x = (x * (1 + 2j) * rng.standard_normal(shape) if dtype.kind == "c" else x).astype(dtype)
+    x[..., 2, 1], x[..., 3, 2] = np.nan, -0.0
+    if len(shape) == 3:
+        x[1, 2, 0], x[2, 2, 2], x[3, 2, 2], x[4, 0, 0] = np.nan, np.inf, -np.inf, np.inf
+    return x
+
+
+def check(lazy, expected):
+    """A Dask array computes to the bits of `expected`, and knew the dtype and the shape."""
+    assert isinstance(lazy, da.Array)
+    assert (lazy.dtype, lazy.shape) == (expected.dtype, expected.shape)
+    assert lazy._meta.dtype == expected.dtype
+    assert lazy._meta.ndim == expected.ndim
+    found = lazy.compute()
+    assert (np.asarray(found).dtype, np.shape(found)) == (expected.dtype, expected.shape)
+    assert difference(np.asarray(found), np.asarray(expected)) is None
+
+
+@pytest.mark.parametrize("name", ONE_ARRAY)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_bits_of_the_whole(name, dtype):
+    x, function = numbers(dtype), getattr(ozaki, name)
+    axes = (None, 0, (0, 2), -1, (2, 1), ())
+    for i, chunks in enumerate(CHUNKS, start=len(str(dtype) + name)):
+        lazy, axis, keepdims = da.from_array(x, chunks=chunks), axes[i % 6], bool(i % 2)
+        check(function(lazy, axis=axis, keepdims=keepdims), function(x, axis=axis, keepdims=keepdims))
+    check(getattr(ozaki.dask, name)(lazy, 0, split_every=2), function(x, 0))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("f8", "f8"), ("f4", "f8"), ("c8", "f2"), ("c16", "c16"), ("i4", "f4"), ("i4", "u8")]
+)
+def test_dot_products(one, other):
+    x, y = numbers(np.dtype(one)), numbers(np.dtype(other), SHAPE[1:], 1)
+    for chunks in CHUNKS[1:3]:
+        for axis in (0, 1, -1):
+            lazy = ozaki.dot(da.from_array(x, chunks=chunks), da.from_array(y, chunks=(2, 3)), axis=axis)
+            check(lazy, ozaki.dot(x, y, axis=axis))
+    check(ozaki.dot(da.from_array(x, chunks=3), y, keepdims=True), ozaki.dot(x, y, keepdims=True))
+    check(ozaki.dot(y, da.from_array(x, chunks=3)), ozaki.dot(y, x))
+
+
+def test_sums_are_nearest_the_exact_ones():
+    x = np.ldexp(
+        *(np.random.default_rng(2).standard_normal(3000), np.random.default_rng(3).integers(-900, 900, 3000))
+    )
+    exact = sum(map(Fraction, x.tolist()), Fraction(0))
+    squares = sum((Fraction(v) ** 2 for v in x[:300].tolist()), Fraction(0))
+    for chunks in (1000, 7, (1, 2999)):
+        lazy = da.from_array(x, chunks=chunks if isinstance(chunks, int) else (chunks,))
+        assert ozaki.sum(lazy).compute() == nearest(exact)
+        assert ozaki.mean(lazy).compute() == nearest(exact / 3000)
+        assert ozaki.dot(lazy[:300], lazy[:300]).compute() == nearest(squares)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "c8"])
+def test_results_are_rounded_once_to_another_dtype(dtype):
+    x = np.array([[1.0, 2.0**-24, 2.0**-60], [1.0, 2.0**-11, 2.0**-70]])
+    for name in ("sum", "mean", "nansum", "nanmean") + (() if dtype == "c8" else ("var", "norm")):
+        function = getattr(ozaki, name)
+        check(function(da.from_array(x, chunks=1), axis=1, dtype=dtype), function(x, axis=1, dtype=dtype))
+
+
+def test_ddof_and_empty_arrays():
+    x = numbers(np.dtype("f8"))[:3]
+    for ddof in (1, 2.5, 3, 4):
+        for name in ("var", "std", "nanvar", "nanstd"):
+            function = getattr(ozaki, name)
+            check(function(da.from_array(x, chunks=2), axis=0, ddof=ddof), function(x, axis=0, ddof=ddof))
+    for shape in ((0,), (0, 3), (3, 0), ()):
+        for dtype in ("f8", "c8"):
+            empty = np.zeros(shape, dtype)
+            for name in ONE_ARRAY:
+                function = getattr(ozaki, name)
+                for axis in (None, *range(len(shape))):
+                    check(function(da.from_array(empty), axis=axis), np.asarray(function(empty, axis=axis)))
+
+
+def test_nothing_is_computed_before_it_is_asked_for():
+    def fail(block):
+        raise AssertionError("computed")
+
+    lazy = da.map_blocks(fail, da.zeros((4, 4), chunks=2), dtype=float, meta=np.zeros((0, 0)))
+    for name in ONE_ARRAY:
+        result = getattr(ozaki, name)(lazy, axis=0)
+        assert any(key.startswith(f"ozaki-{name}") for key in result.dask.layers)
+        again = getattr(ozaki, name)(lazy, axis=0)
+        assert again.name == result.name  # as Dask's own, so that work is shared
+    with pytest.raises(AssertionError, match="computed"):
+        ozaki.sum(lazy).compute()
+
+
+def test_bad_arguments_are_refused_at_once():
+    x = da.ones((6, 4), chunks=2)
+    unknown = x[x[:, 0] > 0]
+    with pytest.raises(ValueError, match=r"x has chunks of unknown sizes; call x.compute_chunk_sizes"):
+        ozaki.sum(unknown)
+    with pytest.raises(ValueError, match=r"y.compute_chunk_sizes"):
+        ozaki.dot(x, unknown)
+    check(ozaki.sum(unknown.compute_chunk_sizes()), np.float64(24))
+    for name in ONE_ARRAY:
+        function = getattr(ozaki, name)
+        with pytest.raises(TypeError, match="out must be None"):
+            function(x, out=np.zeros(()))
+        with pytest.raises(ValueError, match="axis 2"):
+            function(x, axis=2)
+        with pytest.raises(TypeError, match="numeric"):
+            function(da.from_array(np.array(["a"])))
+        with pytest.raises(TypeError, match="longdouble"):
+            function(x.astype(np.longdouble))
+    with pytest.raises(TypeError, match="complex"):
+        ozaki.sum(x.astype(complex), dtype=float)
+    with pytest.raises(TypeError, match="real"):
+        ozaki.norm(x, dtype=complex)
+    with pytest.raises(TypeError, match="ddof"):
+        ozaki.var(x, ddof="1")
+    with pytest.raises(ValueError, match="broadcast"):
+        ozaki.dot(x, da.ones(3))
+    with pytest.raises(TypeError, match="masked"):
+        ozaki.sum(da.ma.masked_less(x, 2)).compute()
+    with pytest.raises(TypeError, match="lazy"):
+        ozaki.cumsum(x)
+
+
+def test_a_task_without_memory_is_named(monkeypatch):
+    def no_memory(self, array):
+        raise MemoryError("unable to allocate 3 TiB")
+
+    monkeypatch.setattr(ozaki.ExactSum, "add", no_memory)
+    with pytest.raises(MemoryError, match=r"ozaki.dask.mean .*\(3, 2\).*smaller chunks.*3 TiB"):
+        ozaki.mean(da.ones((6, 4), chunks=(3, 2))).compute()
+
+
+def test_the_state_between_tasks_is_small():
+    x = da.random.default_rng(0).standard_normal((64, 50, 50), chunks=(8, 50, 50))
+    lazy = ozaki.sum(x, axis=0)
+    ((totals, count),) = dask.get(
+        lazy.dask, [next(k for k in lazy.dask if str(k[0]).startswith("ozaki-sum-"))]
+    )
+    assert count == 8
+    assert totals[0].__sizeof__() <= 64 * 2500
+
+
+def test_dask_is_imported_only_for_its_arrays():
+    code = "import sys, ozaki; ozaki.sum([1.0]); assert not {'dask', 'dask.array'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

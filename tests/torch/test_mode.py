@@ -1,0 +1,427 @@
+"""The mode: PyTorch's own products and sums, in the bits of this library's."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import ozaki  # noqa: E402
+import ozaki.torch  # noqa: E402
+from ozaki.torch.overrides import register  # noqa: E402
+from ozaki.torch.settings import ACCURACY, active  # noqa: E402
+
+F = torch.nn.functional
+DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
+
+
+def random(*shape, dtype=torch.float64, seed=0):
+    return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(seed + sum(shape)))
+
+
+def same_bits(x, y):
+    """Whether two tensors agree bit for bit, NaNs and signs of zeros included."""
+    bits = {4: torch.int32, 8: torch.int64}
+    real = [torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in (x, y)]
+    a, b = (t.detach().resolve_neg().contiguous().view(bits[t.element_size()]) for t in real)
+    return x.dtype == y.dtype and a.shape == b.shape and bool((a == b).all())
+
+
+def product(a, b):
+    """What `ozaki.matmul` makes of tensors, in the accuracy of the mode."""
+    result = ozaki.matmul(a.numpy(force=True), b.numpy(force=True), accuracy=ACCURACY)
+    return torch.from_numpy(np.asarray(result))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("mm", ((5, 7), (7, 3))),
+        ("bmm", ((4, 5, 7), (4, 7, 3))),
+        ("mv", ((5, 7), (7,))),
+        ("dot", ((7,), (7,))),
+        ("vdot", ((7,), (7,))),
+        ("matmul", ((2, 3, 5, 7), (3, 7, 4))),
+        ("inner", ((5, 7), (3, 7))),
+    ],
+)
+def test_products_are_this_librarys(name, shapes, dtype):
+    function = getattr(torch, name)
+    a, b = (random(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes))
+    left = a.conj() if name == "vdot" else a
+    right = b.mT if name == "inner" else b
+    with ozaki.torch.reproducible(dtypes=DTYPES) as calls:
+        result, out = function(a, b), function(a, b, out=torch.empty(0, dtype=dtype))
+    assert sum(calls.values()) == 2
+    expected = product(left, right)
+    assert same_bits(result, expected)
+    assert same_bits(out, expected)
+
+
+ADDED = [
+    ("addmm", (5, 3), (5, 7), (7, 3)),
+    ("baddbmm", (4, 5, 3), (4, 5, 7), (4, 7, 3)),
+    ("addmv", (5,), (5, 7), (7,)),
+    ("addbmm", (5, 3), (4, 5, 7), (4, 7, 3)),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
+@pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (0.3, -1.7), (2, 0)])
+@pytest.mark.parametrize(("name", "shape", "of_a", "of_b"), ADDED)
+def test_products_and_an_addend_round_every_operation_once(name, shape, of_a, of_b, alpha, beta, dtype):
+    c, a, b = (random(*s, dtype=dtype, seed=i) for i, s in enumerate((shape, of_a, of_b)))
+    left, right = (a.transpose(0, 1).flatten(1), b.flatten(0, 1)) if name == "addbmm" else (a, b)
+    expected = product(left, right)
+    if alpha != 1:
+        expected = expected * alpha
+    if beta:
+        expected = expected + (c * beta if beta != 1 else c)
+    with ozaki.torch.reproducible(dtypes=DTYPES) as calls:
+        result = getattr(torch, name)(c, a, b, alpha=alpha, beta=beta)
+        out = getattr(torch, name)(c, a, b, alpha=alpha, beta=beta, out=torch.empty_like(c))
+        in_place = c.clone()
+        returned = getattr(in_place, f"{name}_")(a, b, alpha=alpha, beta=beta)
+    assert calls[name] == 3
+    assert returned is in_place
+    assert all(same_bits(x, expected) for x in (result, out, in_place))
+
+
+def test_an_addend_broadcasts_and_is_not_read_without_need():
+    a, b = random(5, 7), random(7, 3)
+    nan = torch.full((), torch.nan, dtype=torch.float64)
+    with ozaki.torch.reproducible():
+        assert same_bits(torch.addmm(nan, a, b, beta=0), product(a, b))
+        assert same_bits(torch.addmm(random(3), a, b), product(a, b) + random(3))
+        assert same_bits(torch.addmm(random(5, 1), a, b), product(a, b) + random(5, 1))
+
+
+def test_layouts_and_views():
+    a, b = random(6, 8, dtype=torch.complex128), random(8, 4, dtype=torch.complex128, seed=1)
+    with ozaki.torch.reproducible() as calls:
+        assert same_bits(a[::2, ::2] @ b[::2], product(a[::2, ::2].clone(), b[::2].clone()))
+        assert same_bits(a.mT.conj() @ a, product(a.mT.conj().resolve_conj().clone(), a))
+        negative = a.conj().imag  # a view that negates
+        assert negative.is_neg()
+        assert same_bits(negative @ b.real, product(-a.imag.clone(), b.real.clone()))
+        expanded = random(1, 8).expand(6, 8)
+        assert same_bits(expanded @ b.real, product(expanded.clone(), b.real.clone()))
+    assert calls["mm"] == 4
+
+
+@pytest.mark.parametrize("shapes", [((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0)), ((0,), (0,))])
+def test_empty_tensors(shapes):
+    a, b = (torch.zeros(shape, dtype=torch.float64) for shape in shapes)
+    native = a @ b
+    with ozaki.torch.reproducible():
+        assert same_bits(a @ b, native)
+        if a.dim() == 2:
+            c = random(a.shape[0], b.shape[1])
+            assert same_bits(torch.addmm(c, a, b), c)
+
+
+def test_composed_operators():
+    x, w, bias = random(4, 6, 5), random(3, 5), random(3)
+    q, k = random(2, 3, 4, 5), random(2, 3, 6, 5)
+    with ozaki.torch.reproducible() as calls:
+        linear = F.linear(x, w, bias)
+        einsum = torch.einsum("bhid,bhjd->bhij", q, k)
+        tensordot = torch.tensordot(x, w, dims=([2], [1]))
+        with torch.inference_mode():
+            inference = x @ w.mT
+    assert sum(calls.values()) == 4
+    flat = product(x.reshape(-1, 5), w.mT).reshape(4, 6, 3)
+    assert same_bits(linear, flat + bias)
+    assert same_bits(einsum, product(q, k.mT))
+    assert same_bits(tensordot, flat)
+    assert same_bits(inference, flat)
+
+
+def test_products_inside_linear_algebra():
+    a = random(5, 3)
+    with ozaki.torch.reproducible() as calls:
+        torch.linalg.pinv(a)
+        torch.linalg.matrix_power(a.mT @ a, 3)
+    assert sum(calls.values()) >= 3
+
+
+def test_backward_passes():
+    x, w = random(6, 5).requires_grad_(), random(5, 4).requires_grad_()
+    g = random(6, 4, seed=9)
+    with ozaki.torch.reproducible() as calls:
+        (x @ w).backward(g)
+    assert calls == {"mm": 3}
+    assert same_bits(x.grad, product(g, w.mT))
+    assert same_bits(w.grad, product(x.mT, g))
+
+
+def test_a_backward_pass_takes_the_mode_of_its_caller():
+    x = random(3, 3).requires_grad_()
+    with ozaki.torch.reproducible() as calls:
+        y = (x @ x).trace()
+        forward = calls["mm"]
+    y.backward()
+    assert calls["mm"] == forward == 1
+
+    y = (x @ x).trace()
+    with ozaki.torch.reproducible() as calls:
+        worker = threading.Thread(target=y.backward)
+        worker.start()
+        worker.join()
+    assert not calls
+
+
+def test_derivatives_of_functions():
+    a, w = random(4, 3, 5), random(5, 2)
+    with ozaki.torch.reproducible() as calls:
+        mapped = torch.func.vmap(lambda x: x @ w)(a)
+        gradient = torch.func.grad(lambda w: (a @ w).square().sum())(w)
+        _, tangent = torch.func.jvp(lambda w: a[0] @ w, (w,), (w,))
+    assert sum(calls.values()) >= 5
+    assert same_bits(mapped, product(a, w))
+    flat = a.reshape(-1, 5)
+    assert same_bits(gradient, product(flat.mT, 2 * product(flat, w)))
+    assert same_bits(tangent, product(a[0], w))
+
+
+def test_sums_are_correctly_rounded_if_asked():
+    x = torch.tensor([[1e16, 1.0, -1e16], [1.0, 2.0, 3.0]], dtype=torch.float64)
+    with ozaki.torch.reproducible() as calls:
+        x.sum()
+    assert not calls
+    with ozaki.torch.reproducible(sums=True) as calls:
+        assert x.sum().item() == 7
+        assert x.sum(1).tolist() == [1, 6]
+        assert x.sum((0, 1), keepdim=True).tolist() == [[7]]
+        assert x.mean().item() == 7 / 6
+        assert x.mean(-1).tolist() == [1 / 3, 2]
+        assert torch.sum(x, 1, out=torch.empty(2, dtype=torch.float64)).tolist() == [1, 6]
+        assert F.mse_loss(x, torch.zeros_like(x)).item() == float(np.mean(x.numpy() ** 2))
+        assert x.to(torch.int64).sum().item() == 7
+        assert torch.ones(2, dtype=torch.float64).sum(dtype=torch.float32).dtype is torch.float32
+        assert x[0, 0].sum(0).item() == 1e16
+        assert torch.empty(0, 3, dtype=torch.float64).sum(0).tolist() == [0, 0, 0]
+        assert torch.empty(0, dtype=torch.float64).mean().isnan()
+    assert calls["sum"] == 6
+    assert calls["mean"] == 4
+
+
+ATTENTION = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "scaled": {"scale": 0.3},
+    "additive mask": {"attn_mask": random(4, 6)},
+    "boolean mask": {"attn_mask": torch.tensor([[True, False, True, True, False, True]] * 3 + [[False] * 6])},
+}
+
+
+@pytest.mark.parametrize("options", ATTENTION.values(), ids=ATTENTION)
+def test_attention_is_made_of_products(options):
+    def attend():
+        leaves = [random(2, 3, n, 5, seed=n + i).requires_grad_() for i, n in enumerate((4, 6, 6))]
+        result = F.scaled_dot_product_attention(*leaves, **options)
+        result.square().sum().backward()
+        return result.detach(), *(x.grad for x in leaves)
+
+    native = attend()
+    with ozaki.torch.reproducible() as calls:
+        ours = attend()
+    assert calls["bmm"] == 7
+    for x, y in zip(ours, native, strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-12, atol=1e-13)
+
+
+def test_other_threads_and_the_outside_are_untouched():
+    a, b = random(40, 40), random(40, 40, seed=1)
+    native = a @ b
+    seen = []
+    with ozaki.torch.reproducible() as calls:
+        worker = threading.Thread(target=lambda: seen.append((a @ b, active())))
+        worker.start()
+        worker.join()
+    assert not calls
+    assert same_bits(seen[0][0], native)
+    assert seen[0][1] is None
+    assert same_bits(a @ b, native)
+
+
+def test_contexts_nest_and_end_after_exceptions():
+    x = random(3, 3)
+    with ozaki.torch.reproducible() as outer:
+        with ozaki.torch.reproducible(dtypes=(torch.float32,)) as inner:
+            x @ x
+            x.float() @ x.float()
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), ozaki.torch.reproducible():
+            x @ x[:2]
+        x @ x
+    assert (outer, inner) == ({"mm": 1}, {"mm": 1})
+    assert active() is None
+
+
+def test_threads_with_modes_of_their_own():
+    found = {}
+
+    def work(bits):
+        with ozaki.torch.reproducible(accuracy=bits) as calls:
+            for _ in range(5):
+                found[bits] = random(9, 9) @ random(9, 9)
+            assert calls["mm"] == 5
+
+    workers = [threading.Thread(target=work, args=(bits,)) for bits in (5, 20, 40)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for bits, result in found.items():
+        a = random(9, 9).numpy()
+        assert same_bits(result, torch.from_numpy(ozaki.matmul(a, a, accuracy=bits)))
+
+
+def test_the_kernels_outlive_every_context():
+    register()
+    register()
+    gc.collect()
+    with ozaki.torch.reproducible() as calls:
+        random(2, 2) @ random(2, 2)
+    assert calls == {"mm": 1}
+
+
+def test_other_dtypes_and_devices_are_untouched():
+    half, single = random(4, 4).half(), random(4, 4).float()
+    sparse = random(4, 4).to_sparse()
+    csr = random(4, 4).to_sparse_csr()
+    meta = torch.empty(4, 4, dtype=torch.float64, device="meta")
+    quantized = torch.quantize_per_tensor(single, 0.1, 0, torch.qint8)
+    with ozaki.torch.reproducible() as calls:
+        assert (half @ half).dtype is torch.float16
+        assert (single @ single).dtype is torch.float32
+        assert (sparse @ random(4, 4)).layout is torch.strided
+        assert (csr @ random(4, 4)).layout is torch.strided
+        assert (meta @ meta).is_meta
+        assert torch.arange(4) @ torch.arange(4) == 14
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            quantized @ quantized
+    assert not calls
+
+
+def test_autocast_leaves_double_precision():
+    x = random(4, 4)
+    with ozaki.torch.reproducible() as calls, torch.autocast("cpu", torch.bfloat16):
+        assert (x @ x).dtype is torch.float64
+        assert (x.float() @ x.float()).dtype is torch.bfloat16
+    assert calls == {"mm": 1}
+
+
+WRONG = {
+    "inner dimensions": lambda x: torch.mm(x, x[:2]),
+    "dtypes": lambda x: torch.mm(x, x.float()),
+    "ranks": lambda x: torch.mm(x, x[0]),
+    "addend": lambda x: torch.addmm(x[:2], x, x),
+    "addend's dtype": lambda x: torch.addmm(x.float(), x, x),
+    "in place": lambda x: x[0].clone().addmm_(x, x),
+    "alpha": lambda x: torch.addmm(x, x, x, alpha=1j),
+    "out": lambda x: torch.mm(x, x, out=torch.empty(3, 3)),
+    "batches": lambda x: torch.bmm(x.expand(2, 3, 3), x.expand(3, 3, 3)),
+    "lengths": lambda x: torch.dot(x[0], x[0, :2]),
+    "axes twice": lambda x: x.sum((0, 0)),
+    "an axis too far": lambda x: x.sum(2),
+    "a complex gradient": lambda x: (
+        (x.to(torch.complex128).requires_grad_() @ x.to(torch.complex128)).sum().backward()
+    ),
+}
+
+
+@pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
+def test_errors_are_pytorchs(call):
+    with pytest.raises((RuntimeError, IndexError)) as native:
+        call(random(3, 3))
+    with pytest.raises(type(native.value)) as ours, ozaki.torch.reproducible(sums=True):
+        call(random(3, 3))
+    assert str(ours.value) == str(native.value)
+
+
+def test_out_is_resized_as_pytorch_does():
+    x = random(3, 3)
+    with ozaki.torch.reproducible():
+        out = torch.empty(0, dtype=torch.float64)
+        assert torch.mm(x, x, out=out) is out
+        with pytest.warns(UserWarning, match="resized"):
+            torch.mm(x, x, out=torch.empty(2, dtype=torch.float64))
+        torch.mm(x, x, out=x)  # an operand of its own
+    assert same_bits(x, product(random(3, 3), random(3, 3)))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"accuracy": "best"}, ValueError, "accuracy must be"),
+        ({"accuracy": 0}, ValueError, "accuracy in bits"),
+        ({"dtypes": (torch.float16,)}, TypeError, "dtypes must be among"),
+        ({"dtypes": ("float64",)}, TypeError, "dtypes must be among"),
+    ],
+)
+def test_options_are_checked_on_entry(options, error, message):
+    with pytest.raises(error, match=message), ozaki.torch.reproducible(**options):
+        pass
+    assert active() is None
+
+
+def test_threads_of_pytorch_change_no_bit():
+    a, b = random(300, 200), random(200, 100)
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            with ozaki.torch.reproducible(sums=True):
+                results.append((a @ b).sum())
+    finally:
+        torch.set_num_threads(before)
+    assert same_bits(*results)
+
+
+@pytest.mark.parametrize("spread", [0, 8])
+def test_a_slice_of_a_batch_has_the_bits_it_has_alone(spread):
+    scales = torch.exp2(
+        torch.randint(-spread, spread + 1, (64, 40), generator=torch.Generator().manual_seed(1))
+    )
+    x, w, bias = random(64, 40) * scales, random(40, 24), random(24)
+    with ozaki.torch.reproducible():
+        whole = F.linear(x, w.mT, bias)
+        for rows in (slice(0, 1), slice(5, 9), slice(0, 32), slice(7, 64, 9)):
+            assert same_bits(F.linear(x[rows], w.mT, bias), whole[rows])
+        assert same_bits(torch.mv(w.mT, x[3]), (x @ w)[3])
+        assert same_bits(torch.bmm(x.reshape(4, 16, 40), w.expand(4, 40, 24)).reshape(64, 24), x @ w)
+
+
+def several_products(a, b, v):
+    return a @ b, torch.mv(a, v), torch.dot(v, v), torch.addmm(v, a, b), a[:, :1] @ b[:1]
+
+
+@pytest.mark.slow
+def test_compiled_functions_run_as_written():
+    a, b, v = random(4, 4), random(4, 4, seed=1), random(4)
+    compiled = torch.compile(several_products)
+    native = compiled(a, b, v)
+    with ozaki.torch.reproducible() as calls:
+        with ozaki.torch.reproducible():
+            pass
+        ours = compiled(a, b, v)
+    assert calls == {"mm": 2, "mv": 1, "dot": 1, "addmm": 1}
+    with ozaki.torch.reproducible():
+        expected = several_products(a, b, v)
+    assert all(map(same_bits, ours, expected))
+    assert all(map(same_bits, compiled(a, b, v), native))
+
+
+def test_entering_within_a_compiled_function_is_an_error():
+    def function(a):
+        with ozaki.torch.reproducible():
+            return a @ a
+
+    with pytest.raises(RuntimeError, match="enter it around the call"):
+        torch.compile(function, backend="eager")(random(4, 4))
+    assert active() is None

@@ -1,0 +1,173 @@
+"""The differentiable functions: their bits, their derivatives, under `torch.compile` and `torch.func`."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import ozaki  # noqa: E402
+import ozaki.torch  # noqa: E402
+from tests.torch.test_mode import DTYPES, random, same_bits  # noqa: E402
+
+SHAPES = [
+    ((3, 4), (4, 2)),
+    ((4,), (4,)),
+    ((4,), (4, 2)),
+    ((3, 4), (4,)),
+    ((2, 3, 4), (4, 2)),
+    ((3, 4), (2, 4, 2)),
+    ((2, 1, 3, 4), (5, 4, 2)),
+    ((2, 3, 4), (4,)),
+    ((1, 3, 4), (2, 4, 1)),
+    ((2, 0, 4), (4, 3)),
+    ((2, 3, 0), (0, 3)),
+]
+DOTS = [((4,), (4,), -1), ((3, 4), (3, 4), 0), ((3, 4), (4,), 1), ((2, 1, 4), (3, 1), -2)]
+OVER = [(None, False), (0, False), (-1, True), ((0, 2), False), ((0, 2), True)]
+
+
+def leaf(*shape, dtype=torch.float64, seed=0):
+    return random(*shape, dtype=dtype, seed=seed).requires_grad_()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_matmul_is_this_librarys(shapes, dtype):
+    a, b = (random(*s, dtype=dtype, seed=i) for i, s in enumerate(shapes))
+    for accuracy in ("normwise", "exact", 30):
+        expected = np.asarray(ozaki.matmul(a.numpy(), b.numpy(), accuracy=accuracy))
+        assert same_bits(ozaki.torch.matmul(a, b, accuracy=accuracy), torch.from_numpy(expected))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_derivatives_of_matmul(shapes, dtype):
+    a, b = (leaf(*s, dtype=dtype, seed=i) for i, s in enumerate(shapes))
+    assert torch.autograd.gradcheck(ozaki.torch.matmul, (a, b), fast_mode=True)
+    assert torch.autograd.gradgradcheck(ozaki.torch.matmul, (a, b), fast_mode=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize(("x", "y", "dim"), DOTS)
+def test_dot(x, y, dim, dtype):
+    x, y = leaf(*x, dtype=dtype), leaf(*y, dtype=dtype, seed=1)
+
+    def function(x, y):
+        return ozaki.torch.dot(x, y, dim)
+
+    expected = ozaki.dot(x.detach().numpy(), y.detach().numpy(), dim)
+    assert same_bits(function(x, y), torch.from_numpy(np.asarray(expected)))
+    assert torch.autograd.gradcheck(function, (x, y), fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, (x, y), fast_mode=True)
+
+
+def test_vdot():
+    x, y = leaf(2, 3, dtype=torch.complex128), leaf(6, dtype=torch.complex128, seed=1)
+    expected = ozaki.vdot(x.detach().numpy(), y.detach().numpy())
+    assert ozaki.torch.vdot(x, y).item() == expected
+    assert torch.autograd.gradcheck(ozaki.torch.vdot, (x, y))
+
+
+@pytest.mark.parametrize("name", ["sum", "mean"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize(("dim", "keepdim"), OVER)
+def test_sums_and_means(name, dim, keepdim, dtype):
+    x, ours, theirs = leaf(2, 3, 4, dtype=dtype), getattr(ozaki.torch, name), getattr(ozaki, name)
+
+    def function(x):
+        return ours(x, dim, keepdim)
+
+    expected = theirs(x.detach().numpy(), dim, keepdims=keepdim)
+    assert same_bits(function(x), torch.from_numpy(np.asarray(expected)))
+    assert torch.autograd.gradcheck(function, (x,), fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, (x,), fast_mode=True)
+
+
+def test_numbers_without_dimensions():
+    x = torch.tensor(2.5, dtype=torch.float64, requires_grad=True)
+    ozaki.torch.sum(x).backward()
+    assert x.grad.item() == 1
+    assert ozaki.torch.mean(x).item() == 2.5
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments"),
+    [
+        ("matmul", lambda: (leaf(2, 3, 4), leaf(4, 2), "normwise")),
+        ("dot", lambda: (leaf(3, 4), leaf(4), -1)),
+        ("sum", lambda: (leaf(3, 4), [0], False)),
+        ("mean", lambda: (leaf(3, 4), [1], True)),
+    ],
+)
+def test_operators_are_what_pytorch_asks_of_them(operator, arguments):
+    torch.library.opcheck(getattr(torch.ops.ozaki, operator).default, arguments())
+
+
+def test_gradients_over_a_batch_are_sums_rounded_once():
+    w, x = leaf(4, 2), random(2, 3, 4)
+    (gradient,) = torch.autograd.grad(ozaki.torch.matmul(x, w), w, torch.ones(2, 3, 2, dtype=torch.float64))
+    assert same_bits(gradient, ozaki.torch.matmul(x.reshape(6, 4).mT, torch.ones(6, 2, dtype=torch.float64)))
+
+
+def train(x, y, w):
+    return ozaki.torch.mean((ozaki.torch.matmul(torch.relu(ozaki.torch.matmul(x, w)), w.mT) - y) ** 2)
+
+
+def test_compiled_with_derivatives():
+    x, y, w = random(5, 4), random(5, 4, seed=1), leaf(4, 3)
+    train(x, y, w).backward()
+    expected, w.grad = w.grad, None
+    torch.compile(train, backend="aot_eager", fullgraph=True)(x, y, w).backward()
+    assert same_bits(w.grad, expected)
+
+
+@pytest.mark.slow
+def test_compiled_by_inductor():
+    def function(a, b):
+        return ozaki.torch.sum(ozaki.torch.matmul(a * 2, b) + 1, 0)
+
+    a, b = random(5, 4), random(4, 3)
+    assert same_bits(torch.compile(function, fullgraph=True)(a, b), function(a, b))
+
+
+def test_vmap():
+    a, b, w = random(5, 3, 4), random(5, 4, 2), random(4, 2)
+    vmap, matmul = torch.func.vmap, ozaki.torch.matmul
+    assert same_bits(vmap(matmul)(a, b), matmul(a, b))
+    assert same_bits(vmap(matmul, in_dims=(0, None))(a, w), matmul(a, w))
+    assert same_bits(vmap(matmul, in_dims=(None, 0))(a[0], b), matmul(a[0], b))
+    assert same_bits(vmap(matmul, in_dims=(1, None), out_dims=1)(a, w), matmul(a, w))
+    assert same_bits(vmap(matmul, in_dims=(0, None))(a, b), torch.stack([matmul(x, b) for x in a]))
+    assert same_bits(vmap(vmap(matmul))(a[None], b[None]), matmul(a, b)[None])
+    assert same_bits(vmap(matmul)(a[:, 0], b[:, :, 0]), ozaki.torch.matmul(a[:, :1], b[:, :, :1])[:, 0, 0])
+    assert same_bits(vmap(lambda x: ozaki.torch.sum(x, -1))(a), ozaki.torch.sum(a, -1))
+    assert same_bits(vmap(ozaki.torch.mean)(a), ozaki.torch.mean(a, (1, 2)))
+    assert same_bits(vmap(ozaki.torch.dot, in_dims=(0, None))(a, a[0]), ozaki.torch.dot(a, a[0]))
+    gradient = torch.func.vmap(torch.func.grad(train, argnums=2), in_dims=(0, None, None))
+    w = random(4, 3)
+    each = torch.stack([torch.func.grad(train, argnums=2)(x, random(3, 4), w) for x in a])
+    torch.testing.assert_close(gradient(a, random(3, 4), w), each, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: ozaki.torch.matmul(x, x.numpy()), TypeError, "b must be a tensor, got ndarray"),
+        (lambda x: ozaki.torch.matmul(x, x.half()), TypeError, "float16"),
+        (lambda x: ozaki.torch.matmul(x, x.float()), TypeError, "one dtype"),
+        (lambda x: ozaki.torch.matmul(x.to_sparse(), x), TypeError, "a must be a strided tensor"),
+        (lambda x: ozaki.torch.matmul(x, x.to("meta")), ValueError, "one device"),
+        (lambda x: ozaki.torch.matmul(x, x[:2]), ValueError, "inner dimensions"),
+        (lambda x: ozaki.torch.matmul(x, x[0, 0]), ValueError, "a dimension at least"),
+        (lambda x: ozaki.torch.matmul(x.expand(2, 3, 3), x.expand(4, 3, 3)), ValueError, "do not broadcast"),
+        (lambda x: ozaki.torch.matmul(x, x, accuracy="best"), ValueError, "accuracy must be"),
+        (lambda x: ozaki.torch.sum(x, 2), ValueError, "dim 2 is out of bounds"),
+        (lambda x: ozaki.torch.sum(x, (0, -2)), ValueError, "twice"),
+        (lambda x: ozaki.torch.sum(x.to(torch.int64)), TypeError, "int64"),
+        (lambda x: ozaki.torch.dot(x, x[:2]), ValueError, "do not broadcast"),
+        (lambda x: ozaki.torch.vdot(x, x[:2]), ValueError, "as many elements"),
+    ],
+)
+def test_wrong_arguments(call, error, message):
+    with pytest.raises(error, match=message):
+        call(random(3, 3))

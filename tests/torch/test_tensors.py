@@ -1,0 +1,102 @@
+"""Tensors in, tensors out: every public function on PyTorch's tensors."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import ozaki  # noqa: E402
+from tests.torch.test_mode import random, same_bits  # noqa: E402
+
+UNARY = ["cumsum", "mean", "nanmean", "nanstd", "nansum", "nanvar", "norm", "std", "sum", "var"]
+BINARY = [
+    "accurate_dgemm",
+    "accurate_zgemm",
+    "dot",
+    "matmul",
+    "mukunoki_dgemm",
+    "two_product",
+    "two_sum",
+    "vdot",
+]
+
+
+def as_tensor(x):
+    return torch.from_numpy(np.asarray(x))
+
+
+def alike(ours, expected):
+    if isinstance(expected, tuple | list):
+        return all(map(alike, ours, expected))
+    return isinstance(ours, torch.Tensor) and same_bits(ours, as_tensor(expected))
+
+
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+def test_results_are_tensors_with_the_same_bits(name):
+    function = getattr(ozaki, name)
+    x = [random(5, 5, seed=i) for i in range(2 if name in BINARY else 1)]
+    assert alike(function(*x), function(*(t.numpy() for t in x)))
+    assert alike(function(*(t.mT for t in x)), function(*(t.numpy().T for t in x)))
+
+
+@pytest.mark.parametrize("name", ["acc_sum", "near_sum", "sum_k"])
+def test_textbook_sums(name):
+    x = random(9)
+    expected = getattr(ozaki, name)(x.numpy())
+    assert float(getattr(ozaki, name)(x)) == float(expected)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16, torch.float32, torch.complex64, torch.int32]
+)
+def test_dtypes(dtype):
+    x = random(7).mul(9).to(dtype)
+    result = ozaki.sum(x)
+    assert result.dtype is (torch.int64 if dtype is torch.int32 else dtype)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    assert result == x.to(wide).sum().to(result.dtype)
+
+
+def test_conjugate_and_negative_views():
+    x = random(4, dtype=torch.complex128)
+    assert ozaki.sum(x.conj()) == ozaki.sum(x).conj()
+    assert ozaki.sum(x.conj().imag) == -ozaki.sum(x).imag
+
+
+def test_memory_is_shared():
+    out = torch.empty(3, dtype=torch.float64)
+    assert ozaki.sum(random(2, 3), 0, out=out) is out
+    assert same_bits(out, ozaki.sum(random(2, 3), 0))
+    assert ozaki.sum(random(2, 3), dtype=torch.float32).dtype is torch.float32
+
+
+def test_other_results_are_as_they_were():
+    x = random(4, 4)
+    assert ozaki.fingerprint(x) == ozaki.fingerprint(x.numpy())
+    assert isinstance(ozaki.plan(x, x), ozaki.Plan)
+    prepared = ozaki.prepare(x)
+    assert isinstance(prepared, ozaki.Operand)
+    assert alike(ozaki.accurate_dgemm(prepared, x), ozaki.accurate_dgemm(x.numpy(), x.numpy()))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: ozaki.matmul(x, x.numpy()), "NumPy and PyTorch"),
+        (lambda x: ozaki.matmul(x.clone().requires_grad_(), x), r"use ozaki\.torch\.matmul, or detach"),
+        (lambda x: ozaki.accurate_dgemm(x.clone().requires_grad_(), x), r"use ozaki\.torch\.matmul"),
+        (lambda x: ozaki.cumsum(x.clone().requires_grad_()), "ozaki.cumsum has no gradient: detach"),
+        (lambda x: ozaki.sum(x.to_sparse()), "strided tensors"),
+        (lambda x: ozaki.sum(x.to("meta")), "on meta"),
+        (lambda x: ozaki.sum(torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8)), "qint8"),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises(TypeError, match=message):
+        call(random(3, 3))
+
+
+def test_without_gradients_no_tensor_is_refused():
+    x = random(3).requires_grad_()
+    with torch.no_grad():
+        assert ozaki.sum(x) == ozaki.sum(x.detach())
