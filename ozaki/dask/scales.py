@@ -107,7 +107,7 @@ def _largest(
 ) -> Any:
     del axis, keepdims, task
     if computing_meta:
-        return x
+        return np.empty((0,) * x.ndim, object)
     block = Factor(exactly("ab"[side], x, dtype), side)
     xp, exponent = namespace(x), largest_exponents(block.parts)
     return Rows(exponent, xp.where(exponent == ZERO, _NO_ROW, block.exact_scales))

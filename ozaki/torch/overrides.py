@@ -37,7 +37,7 @@ def register() -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "(?s).*previously registered kernel", UserWarning)
             for name, compute in _KERNELS.items():
-                for device in _DEVICES:
+                for device in ("CPU",) if name in attention.KERNELS else _DEVICES:
                     library.impl(name, _kernel(name, device, compute), device, with_keyset=True)
         _libraries.append(library)
 
