@@ -15,8 +15,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
 
 def run(path, folder, *options):
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path, "MPLBACKEND": "Agg", "COLUMNS": "80"}
+    packages = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": packages, "MPLBACKEND": "Agg", "COLUMNS": "80"}
     environment["OPENBLAS_NUM_THREADS"] = "1"  # more would only get in each other's way in small products
     if "--gpu" not in options:  # what a GPU's libraries warn of is not ours
         environment["PYTHONWARNINGS"] = "error"

@@ -28,18 +28,17 @@ def capturable(multiply: F) -> F:
         x, y = (z.factor.matrix if isinstance(z, Operand) else z for z in (a, b))
         if not is_cupy(x):
             return multiply(a, b, **options)
-        with x.device:
-            if not capturing():
-                if options.get("accuracy") == NORMWISE and isinstance(
-                    options.get("engine", ""), str | Cublas
-                ):
+        if not capturing():
+            if options.get("accuracy") == NORMWISE and isinstance(options.get("engine", ""), str | Cublas):
+                with x.device:
                     prepare_spare_handle()
-                return multiply(a, b, **options)
-            if options.get("accuracy") != NORMWISE:
-                raise ValueError(
-                    f"in a CUDA graph of your own accuracy must be {NORMWISE!r}, got "
-                    f"{options.get('accuracy', 'the default')!r}, which reads back what the data ask for"
-                )
+            return multiply(a, b, **options)
+        if options.get("accuracy") != NORMWISE:
+            raise ValueError(
+                f"in a CUDA graph of your own accuracy must be {NORMWISE!r}, got "
+                f"{options.get('accuracy', 'the default')!r}, which reads back what the data ask for"
+            )
+        with x.device:
             return _captured(multiply, x, y, options)
 
     return cast(F, product)
