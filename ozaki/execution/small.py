@@ -100,7 +100,8 @@ def _all_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[
     parts = x[s * m :].reshape(s, n, 2, k, 2)
     parts[:, :, 0, :, 0] = parts[:, :, 1, :, 1] = columns.real
     parts[:, :, 1, :, 0] = columns.imag
-    np.negative(columns.imag, out=parts[:, :, 0, :, 1])
+    # Not by np.negative(…, out=…): NumPy 2.4 reads strides of 64 bytes wrongly where the result has strides, too.
+    parts[:, :, 0, :, 1] = -columns.imag
     return x, (s, m, 2 * k, 2 * n)
 
 
