@@ -100,7 +100,7 @@ def _all_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[
     parts = x[s * m :].reshape(s, n, 2, k, 2)
     parts[:, :, 0, :, 0] = parts[:, :, 1, :, 1] = columns.real
     parts[:, :, 1, :, 0] = columns.imag
-    # Not by np.negative(…, out=…): NumPy 2.4 reads strides of 64 bytes wrongly where the result has strides, too.
+    # Not by out=: NumPy 2.4 negates numbers 64 bytes apart wrongly where the result has strides, too.
     parts[:, :, 0, :, 1] = -columns.imag
     return x, (s, m, 2 * k, 2 * n)
 
