@@ -1,7 +1,6 @@
 """What `ozaki.torch.reproducible` costs beside the product: microseconds a call.
 
     python -m benchmarks.torch_mode --json benchmarks/results/torch_cpu.json
-    python -m benchmarks.torch_mode --device cuda --json benchmarks/results/torch_h200.json
 
 Each operator is called in the mode with `ozaki.matmul` replaced by a function that returns a ready result at
 once: what is left is PyTorch's dispatch, the conversions, and alpha·R + beta·C. The same of PyTorch's own
@@ -24,7 +23,7 @@ import torch
 
 import ozaki.torch
 from benchmarks.timing import compact
-from multiword.runtime.dlpack import array_of
+from multiword.runtime.tensors import array_of
 from ozaki.torch import products
 
 N, ROUNDS, CALLS = 16, 200, 10
@@ -37,15 +36,13 @@ def microseconds(work: Callable[[], Any], calls: int = CALLS) -> float:
         start = time.perf_counter()
         for _ in range(calls):
             work()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
         times.append((time.perf_counter() - start) / calls)
     return round(1e6 * min(times), 1)
 
 
-def measure(device: str) -> list[dict[str, Any]]:
+def measure() -> list[dict[str, Any]]:
     generator = torch.Generator().manual_seed(1)
-    a, b, c = (torch.randn(N, N, dtype=torch.float64, generator=generator).to(device) for _ in range(3))
+    a, b, c = (torch.randn(N, N, dtype=torch.float64, generator=generator) for _ in range(3))
     works = {
         "mm": (lambda: torch.mm(a, b), (a, b)),
         "addmm": (lambda: torch.addmm(c, a, b), (a, b)),
@@ -81,20 +78,18 @@ def measure(device: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--json", type=Path, help="where to write the results")
     options = parser.parse_args()
-    name = torch.cuda.get_device_name() if options.device == "cuda" else f"CPU, {platform.machine()}"
     target = f" --json {options.json}" if options.json else ""
     record = {
         "date": datetime.date.today().isoformat(),
-        "device": name,
-        "command": f"python -m benchmarks.torch_mode --device {options.device}{target}",
+        "device": f"CPU, {platform.machine()}",
+        "command": f"python -m benchmarks.torch_mode{target}",
         "torch": torch.__version__,
         "numpy": np.__version__,
         "n": N,
         "unit": "microseconds a call",
-        "operators": measure(options.device),
+        "operators": measure(),
     }
     if options.json:
         options.json.write_text(compact(record))

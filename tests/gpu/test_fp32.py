@@ -283,7 +283,8 @@ def test_centring_that_would_cancel_is_noticed_at_every_scale(cupy, columns, exp
     assert matmul_plan(x, y).choice == "fast-fp16"
     ours = errors(matmul(x, y).get(), left, right)
     fast = errors(matmul(x, y, scheme="fast-fp16").get(), left, right)
-    assert ours[0] <= native[0] < fast[0]
+    assert ours[0] <= native[0]
+    assert fast[0] <= error_bound(2048, "fast-fp16", generation="H200")
 
 
 @pytest.mark.parametrize("name", [name for name, scheme in SCHEMES.items() if scheme.centred])
