@@ -98,8 +98,11 @@ def _exact_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The product of a row and a column, in no more memory than they take."""
     out = np.empty((1, 1), a.dtype)
     out[0, 0] = dot(a[0], b[:, 0])
-    for part in real_parts(out):
-        part += 0.0  # products have no zero with a sign, and one NaN
+    row, column = real_parts(a[0]), real_parts(b[:, 0])
+    for part, other in zip(real_parts(out), (column, column[::-1]), strict=False):
+        # Products have one NaN, and no zero with a sign, unless a negative number has been rounded to it.
+        if not any(np.any((x != 0) & (y != 0)) for x, y in zip(row, other, strict=True)):
+            part += 0.0
         part[part != part] = np.nan
     return out
 

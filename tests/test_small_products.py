@@ -170,6 +170,7 @@ def test_a_row_times_a_column_exactly(monkeypatch, kind, k, dtype):
     """It is a dot product, with the pipeline's bits: zeros without a sign, one NaN, one rounding."""
     a, b = operands(kind, (1, k, 1), dtype, k)
     rows = [a, np.zeros_like(a), -np.abs(a), a * 0 - 0.0]
+    rows += [sign * np.finfo(dtype).smallest_subnormal * np.ones_like(a) for sign in (1, -1)]
     for value in (np.inf, -np.inf, np.nan):
         rows.append(a.copy())
         rows[-1][0, k // 2] = value

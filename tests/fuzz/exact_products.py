@@ -175,7 +175,8 @@ def alpha_beta_c(draw: Draw) -> None:
         expected = scaled(expected, alpha, dtype)
     if beta != 0:
         with np.errstate(all="ignore"):
-            addend = scaled(plain(c).astype(dtype), beta, dtype)
+            addend = plain(c).astype(dtype)
+            addend = addend if beta == 1 else scaled(addend, beta, dtype)
             expected = joined([x + y for x, y in zip(parts(expected), parts(addend), strict=True)], dtype)
     check_same("alpha, beta, c", got, expected)
     check_one_nan("alpha, beta, c: NaN", got)
