@@ -144,7 +144,7 @@ def _sum(values: list[float], target: Format) -> float | None:
         return None
     if target.precision < 53:
         midpoint = ldexp(frexp(total)[0], target.precision + 1) % 2 == 1
-        if midpoint or abs(total) < ldexp(1, target.emin):
+        if midpoint or not ldexp(1, target.emin) <= abs(total) <= target.maximum:
             return None
         # As the exact sum rounds; conversions to bfloat16 would go by way of float32, and round twice.
         significand, exponent = frexp(total)
