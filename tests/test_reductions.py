@@ -271,7 +271,7 @@ def test_few_numbers_beyond_the_range_of_out(dtype):
     out = np.zeros((), dtype)
     for value in (np.finfo(np.float64).max, 1e300, -np.finfo(np.float64).max):
         with np.errstate(over="ignore"):
-            assert float(ozaki.sum(np.array([value, 1.0]), out=out)) == np.copysign(np.inf, value)
+            assert float(oz.sum(np.array([value, 1.0]), out=out)) == np.copysign(np.inf, value)
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=12))
