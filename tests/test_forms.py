@@ -106,6 +106,15 @@ def test_few_numbers(monkeypatch, seed, kind, shape, dtype, order, data):
             assert few == call(name, x, axis), name
 
 
+@pytest.mark.parametrize("dtype", DTYPES[:3], ids=str)
+def test_few_numbers_beyond_the_range_of_out(dtype):
+    """The largest float64 would be rounded up beyond float64 itself."""
+    out = np.zeros((), dtype)
+    for value in (np.finfo(np.float64).max, 1e300, -np.finfo(np.float64).max):
+        with np.errstate(over="ignore"):
+            assert float(ozaki.sum(np.array([value, 1.0]), out=out)) == np.copysign(np.inf, value)
+
+
 @pytest.fixture
 def without_numba(monkeypatch):
     """Returns a function that calls another one without the compiled form."""
