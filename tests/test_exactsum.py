@@ -99,6 +99,21 @@ def test_every_format_and_its_documented_size(dtype):
     assert squares.fractions() == [sum(Fraction(float(v)) ** 2 for v in x)]
 
 
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("spread", [0, 40, 200])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_long_vectors_down_to_the_smallest_numbers(dtype, spread, both):
+    """These are summed whole, in float64's range of digits, which begins below float32's."""
+    rng, smallest = np.random.default_rng(7), int(np.log2(np.finfo(dtype).smallest_subnormal))
+    drawn = np.ldexp(rng.integers(-9, 10, (2, 3000)).astype(float), rng.integers(0, spread + 1, (2, 3000)))
+    x, y = np.ldexp(drawn, smallest).astype(dtype)
+    total = ExactSum(dtype=dtype).add(x[:5])
+    (total.add_products(x, y) if both else total.add(x)).add(-x[:5])
+    factors = y if both else np.ones_like(y)
+    expected = sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(x, factors, strict=True))
+    assert total.fractions() == [expected]
+
+
 def test_documented_form_is_a_twos_complement_integer():
     acc = ExactSum().add(np.array([-1.5, 2.0**-1074, -0.0]))
     words = acc.to_bytes()

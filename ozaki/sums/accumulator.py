@@ -80,14 +80,15 @@ class Superaccumulator:
         while batch := list(islice(sums, _BATCH)):
             self._add_batch(batch, index)
 
-    def add_exact(self, values: FixedPoint, columns: np.ndarray) -> None:
-        """Add exact values, each to its column."""
-        used = digits_in_use(values.digits)
-        for place, digit in enumerate(values.digits[used], used.start):
-            exponent = np.broadcast_to(values.exponent, columns.shape)
-            self._scatter(columns, digit, exponent + values.base_bits * place)
-        self._pending += 1
-        self.flags[columns] |= values.flags
+    def add_exact(self, value: int, exponent: int, flags: int, columns: np.ndarray) -> None:
+        """Add an exact sum, value·2**exponent, to a single column."""
+        self.flags[columns] |= np.uint8(flags)
+        if value == 0:
+            return
+        zeros = (value & -value).bit_length() - 1  # below which a narrower range may have no digits
+        number = FixedPoint.of(value >> zeros, exponent + zeros, np.array([flags], np.uint8))
+        for place, digit in enumerate(number.digits):
+            self._scatter(columns, digit, np.array([number.exponent + number.base_bits * place]))
 
     def _add_batch(self, batch: Sequence[PartialSums], index: np.ndarray) -> None:
         columns = np.tile(index, len(batch))

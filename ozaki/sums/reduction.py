@@ -80,10 +80,14 @@ def accumulate(total: Superaccumulator, columns: slice, summands: Sequence[Summa
         accumulate(part, slice(0, part.flags.size), summands, reduced)
         total.merge(part, columns)
         return
-    tiling = Tiling.of(summands[0], reduced)
+    few, tiling = _is_small(summands, reduced), Tiling.of(summands[0], reduced)
     index = np.arange(columns.start, columns.stop).reshape(summands[0].shape[reduced:])
     for output in tiling.outputs():
-        total.add(_partial_sums(summands, tiling, output), index[output].reshape(-1))
+        places = index[output].reshape(-1)
+        if not few and (found := _column_sum(summands, tiling, output)):
+            total.add_exact(*found, places)
+        else:
+            total.add(_partial_sums(summands, tiling, output), places)
 
 
 def integer_sums(summands: Sequence[Summands], reduced: int) -> tuple[list[tuple[int, int]], np.ndarray]:
@@ -214,7 +218,7 @@ def _tiled_sums(summands: Sequence[Summands], reduced: int) -> Iterator[tuple[li
 
 def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> FixedPoint:
     """One tile; without the whole length of a superaccumulator where that is not needed."""
-    if tiling.columns(output) == 1 and (found := _vector_sum(summands, tiling.reduced, output)):
+    if found := _column_sum(summands, tiling, output):
         value, exponent, flags = found
         return FixedPoint.of(value, exponent, np.array([flags], np.uint8))
     sums = _partial_sums(summands, tiling, output)
@@ -224,6 +228,11 @@ def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> Fi
     accumulator = Superaccumulator(_digits(summands), tiling.columns(output))
     accumulator.add(chain(first, sums))
     return accumulator.fixed_point()
+
+
+def _column_sum(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> tuple[int, int, int] | None:
+    """`_vector_sum` of a tile that is one column; None for others."""
+    return _vector_sum(summands, tiling.reduced, output) if tiling.columns(output) == 1 else None
 
 
 def _vector_sum(summands: Sequence[Summands], reduced: int, output: Tile = ()) -> tuple[int, int, int] | None:
