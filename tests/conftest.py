@@ -9,6 +9,8 @@ import os
 import pytest
 from hypothesis import settings
 
+from multiword.runtime import compiled
+
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is for the other tests, too
 
 settings.register_profile("ci", deadline=None, max_examples=60, derandomize=True)
@@ -33,6 +35,18 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=found))
         elif "two_gpus" in item.keywords and found < 2:
             item.add_marker(pytest.mark.skip(reason="needs two GPUs"))
+
+
+@pytest.fixture
+def without_numba(monkeypatch):
+    """Returns a function that calls another one in NumPy's forms."""
+
+    def run(function, *arguments, **options):
+        with monkeypatch.context() as patch:
+            patch.setattr(compiled, "enabled", False)
+            return function(*arguments, **options)
+
+    return run
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,18 +25,6 @@ needs_numba = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def without_numba(monkeypatch):
-    """Returns a function that calls another one in NumPy's form."""
-
-    def run(function, *arguments, **options):
-        with monkeypatch.context() as patch:
-            patch.setattr(compiled, "enabled", False)
-            return function(*arguments, **options)
-
-    return run
-
-
 @needs_numba
 @settings(suppress_health_check=FIXTURES, max_examples=40, deadline=None)
 @given(

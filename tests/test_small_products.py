@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ozaki
-from multiword.runtime import compiled
 from ozaki import gemm
 from ozaki.execution import small
 from tests.cases import KINDS, matrices
@@ -22,18 +21,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:invalid value")
 
 ACCURACIES = st.one_of(st.sampled_from(["fp64", "fp32", "normwise", "exact"]), st.integers(1, 150))
 FIXTURES = [HealthCheck.function_scoped_fixture]
-
-
-@pytest.fixture
-def without_numba(monkeypatch):
-    """Returns a function that calls another one without the compiled kernel."""
-
-    def run(function, *arguments, **options):
-        with monkeypatch.context() as patch:
-            patch.setattr(compiled, "enabled", False)
-            return function(*arguments, **options)
-
-    return run
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ many numbers each output has had. Partial sums merge in any order; the last task
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import Any
@@ -17,6 +17,7 @@ from dask.array.utils import meta_from_array
 
 from multiword.runtime.arrays import Array, real_parts
 from ozaki.dask.memory import naming_the_task
+from ozaki.dask.trees import flat
 from ozaki.sums.arguments import reduced_shape
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import without_nan
@@ -151,17 +152,9 @@ def merged(parts: Any) -> Partial:
     """Merge nested lists of partial sums, which are left as they are: other tasks may want them."""
     totals: tuple[ExactSum, ...] = ()
     counts: np.ndarray | int = 0
-    for more, count in _flat(parts):
+    for more, count in flat(parts):
         totals = totals or tuple(ExactSum(x.dtype, x.shape) for x in more)
         for total, x in zip(totals, more, strict=True):
             total.merge(x)
         counts = counts + count
     return tuple(total.compact() for total in totals), counts
-
-
-def _flat(parts: Any) -> Iterator[Partial]:
-    if isinstance(parts, list):
-        for part in parts:
-            yield from _flat(part)
-    else:
-        yield parts

@@ -23,7 +23,8 @@ from ozaki.certificate.decision import certify
 from ozaki.certificate.pairwise import ONE_LEVEL, SEVERAL_LEVELS, PairwiseBound, pairwise_bound
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.request import Asked
-from ozaki.dask.scales import Rows, as_it_is, flat
+from ozaki.dask.scales import Rows
+from ozaki.dask.trees import as_it_is, flat, merged
 from ozaki.execution.panels import in_panels
 from ozaki.factor import Factor
 from ozaki.pipeline import bounds, magnitudes, norm_scaled
@@ -165,14 +166,12 @@ def _magnitudes(
         return parts[0], of_rows
 
 
-def _added(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
-    del axis, keepdims
-    if computing_meta:
-        return parts
-    first, *others = flat(parts)
-    for other in others:
-        first = first and (first[0] + other[0], first[1])
-    return first
+def _add(one: Any, other: Any) -> Any:
+    """The sum of products of magnitudes, with what they are compared with; None if not wanted."""
+    return one and (one[0] + other[0], one[1])
+
+
+_added = partial(merged, merge=_add)
 
 
 @naming_the_task

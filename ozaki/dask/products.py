@@ -26,7 +26,8 @@ from ozaki.dask.arguments import known_chunks, like_arrays
 from ozaki.dask.certificate import Decision, widening
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.request import Asked, asked_for
-from ozaki.dask.scales import Rows, as_it_is, flat, merged_rows
+from ozaki.dask.scales import Rows, merged_rows
+from ozaki.dask.trees import as_it_is, merged
 from ozaki.execution.panels import in_panels
 from ozaki.factor import Factor
 from ozaki.nonfinite import overwrite_nonfinite
@@ -186,14 +187,9 @@ def _multiply(
 
 
 @naming_the_task
-def _added(parts: Any, *, axis: Any, keepdims: bool, task: str, computing_meta: bool = False) -> Any:
-    del axis, keepdims, task
-    if computing_meta:
-        return parts
-    first, *others = flat(parts)
-    for other in others:
-        first = first.add(other)
-    return first
+def _added(parts: Any, *, task: str, **options: Any) -> Any:
+    del task
+    return merged(parts, merge=PartialProduct.add, **options)
 
 
 @naming_the_task
@@ -201,9 +197,10 @@ def _finished(
     parts: Any, *, axis: Any, keepdims: bool, task: str, asked: Asked, computing_meta: bool = False
 ) -> Any:
     """The rounded block of the result."""
+    del task
     if computing_meta:
         return parts
-    total = _added(parts, axis=axis, keepdims=keepdims, task=task)
+    total = merged(parts, axis=axis, keepdims=keepdims, merge=PartialProduct.add)
     scheme, scales = total.scaled.scheme, total.scaled.scales
     xp = namespace(total.residues)
     with device_of(total.residues), np.errstate(all="ignore"):

@@ -60,13 +60,7 @@ def sum(
     >>> sum(x).compute()
     np.float64(1.0)
     """
-    x, axes = checked(x, axis, out)
-    target = result_dtype(x._meta, summed_dtype(x._meta), dtype, None, ())
-    if target.kind in "iub":
-        return da.sum(x, axis=axes, dtype=target, keepdims=keepdims, split_every=split_every)
-    finish = partial(rounded_sum, target=target)
-    sums = ((add_elements, held_dtype(x)),)
-    return reduce_exactly("sum", x, axes, keepdims, sums, finish, target, split_every=split_every)
+    return _sum("sum", x, axis, dtype, out, keepdims, split_every)
 
 
 def mean(
@@ -232,15 +226,7 @@ def nansum(
     >>> nansum(da.from_array(np.array([1e100, np.nan, 1.0, -1e100]), chunks=2)).compute()
     np.float64(1.0)
     """
-    x, axes = checked(x, axis, out)
-    target = result_dtype(x._meta, summed_dtype(x._meta), dtype, None, ())
-    if target.kind in "iub":
-        return sum(x, axis, dtype, out, keepdims, split_every=split_every)
-    finish = partial(rounded_sum, target=target)
-    sums = ((add_elements, held_dtype(x)),)
-    return reduce_exactly(
-        "nansum", x, axes, keepdims, sums, finish, target, skip_nan=True, split_every=split_every
-    )
+    return _sum("nansum", x, axis, dtype, out, keepdims, split_every)
 
 
 def nanmean(
@@ -280,6 +266,26 @@ def nanmean(
     sums = ((add_elements, held_dtype(x)),)
     return reduce_exactly(
         "nanmean", x, axes, keepdims, sums, finish, target, skip_nan=True, split_every=split_every
+    )
+
+
+def _sum(
+    name: str,
+    x: Any,
+    axis: Axis,
+    dtype: DTypeLike | None,
+    out: None,
+    keepdims: bool,
+    split_every: SplitEvery,
+) -> da.Array:
+    x, axes = checked(x, axis, out)
+    target = result_dtype(x._meta, summed_dtype(x._meta), dtype, None, ())
+    if target.kind in "iub":
+        return da.sum(x, axis=axes, dtype=target, keepdims=keepdims, split_every=split_every)
+    finish, skip_nan = partial(rounded_sum, target=target), name.startswith("nan")
+    sums = ((add_elements, held_dtype(x)),)
+    return reduce_exactly(
+        name, x, axes, keepdims, sums, finish, target, skip_nan=skip_nan, split_every=split_every
     )
 
 

@@ -5,7 +5,6 @@ Of every row of A (column of B) the largest exponent first, a maximum over block
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, namespace
 from ozaki.arguments import exactly
 from ozaki.dask.memory import naming_the_task
+from ozaki.dask.trees import as_it_is, merged
 from ozaki.factor import Factor
 from ozaki.scaling.scales import NONFINITE_ROW
 from ozaki.scaling.statistics import NONFINITE, ZERO, RowStatistics, largest_exponents, row_sums
@@ -81,17 +81,18 @@ class Rows:
 def merged_rows(x: da.Array, side: int, dtype: np.dtype) -> da.Array:
     """Return a Dask array with a block of `Rows` for each block of rows of A, or of columns of B."""
     name, k_axis = "ab"[side], 1 - side
+    merge = partial(merged, merge=Rows.merge)
     tree = {"axis": k_axis, "dtype": object, "concatenate": False, "meta": np.empty((0,), object)}
     task = f"ozaki.dask.matmul, row statistics of {name}"
     look = partial(_largest, task=task, side=side, dtype=dtype)
-    exponents = da.reduction(x, look, _merged, combine=_merged, name=f"ozaki-exponents-{name}", **tree)
+    exponents = da.reduction(x, look, merge, combine=merge, name=f"ozaki-exponents-{name}", **tree)
     add_up = partial(_sums, task=task, side=side, dtype=dtype)
     indices = "ik" if side == 0 else "ki"
     sums = da.blockwise(
         add_up, indices, x, indices, exponents, "i", dtype=object, meta=np.empty((0, 0), object), name=None,
         token=f"ozaki-row-sums-{name}",
     )  # fmt: skip
-    return da.reduction(sums, as_it_is, _merged, combine=_merged, name=f"ozaki-rows-{name}", **tree)
+    return da.reduction(sums, as_it_is, merge, combine=merge, name=f"ozaki-rows-{name}", **tree)
 
 
 @naming_the_task
@@ -118,27 +119,3 @@ def _sums(x: Array, rows: Rows, *, task: str, side: int, dtype: np.dtype) -> Row
     del task
     block = Factor(exactly("ab"[side], x, dtype), side)
     return Rows(rows.exponent, rows.exact, row_sums(block.parts, rows.exponent))
-
-
-def as_it_is(x: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
-    del axis, keepdims, computing_meta
-    return x
-
-
-def _merged(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
-    del axis, keepdims
-    if computing_meta:
-        return parts
-    first, *others = flat(parts)
-    for other in others:
-        first = first.merge(other)
-    return first
-
-
-def flat(parts: Any) -> Iterator[Any]:
-    """The elements of nested lists."""
-    if isinstance(parts, list):
-        for part in parts:
-            yield from flat(part)
-    else:
-        yield parts

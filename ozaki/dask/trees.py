@@ -1,0 +1,30 @@
+"""What the tree reductions of this package share: parts come as nested lists, and merge two by two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import Any
+
+
+def flat(parts: Any) -> Iterator[Any]:
+    """The elements of nested lists."""
+    if isinstance(parts, list):
+        for part in parts:
+            yield from flat(part)
+    else:
+        yield parts
+
+
+def as_it_is(x: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
+    """The part that a block is."""
+    del axis, keepdims, computing_meta
+    return x
+
+
+def merged(
+    parts: Any, *, axis: Any, keepdims: bool, merge: Callable[[Any, Any], Any], computing_meta: bool = False
+) -> Any:
+    """All parts, merged by a function of two."""
+    del axis, keepdims
+    return parts if computing_meta else reduce(merge, flat(parts))
