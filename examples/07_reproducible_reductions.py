@@ -63,7 +63,7 @@ def exact_statistics(x: np.ndarray, chunk: int) -> tuple[float, float]:
     """The same two sums, exact until the last step: the cancellation costs nothing."""
     total, squares = ExactSum(), ExactSum()
     for part in blocks(x.size, chunk):
-        # On a cluster, each node would send its accumulator: 540 bytes, merged in any order.
+        # On a cluster, each node would send its accumulator: at most 540 bytes, merged in any order.
         total.merge(ExactSum().add(x[part]))
         squares.merge(ExactSum().add_products(x[part], x[part]))
     mean = Fraction(total.fractions()[0]) / x.size

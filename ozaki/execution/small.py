@@ -22,7 +22,7 @@ from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, width_scales
 from ozaki.scaling.statistics import statistics_of_rows
 
 LONGEST = 128
-"""Numbers in a row, at most: of longer ones, float64 would not hold the sums of four digits."""
+"""Numbers in a row, at most: of longer ones, products of four digits might not add up exactly in float64."""
 
 LARGEST = 1 << 18
 """Multiplications of real numbers in a product, at most: larger ones are faster by a BLAS."""
