@@ -8,7 +8,7 @@ import pytest
 MODULES = sorted(x.stem for x in (Path(__file__).parents[1] / "benchmarks").glob("[a-z]*.py"))
 
 
-NEEDED = {"torch_mode": "torch", "dask_arrays": "dask"}
+NEEDED = {"torch_mode": "torch", "dask_arrays": "distributed", "two_gpus": "distributed"}
 """Optional packages that benchmarks measure."""
 
 
