@@ -18,3 +18,11 @@ def test_benchmark_is_there(name):
         pytest.importorskip(NEEDED[name])
     module = importlib.import_module(f"benchmarks.{name}")
     assert module.__doc__
+
+
+def test_products_by_two_workers_have_the_bits_of_one():
+    pytest.importorskip("distributed")
+    from benchmarks.two_gpus import measured
+
+    (row,) = measured(64, 2, ("fp64",), "numpy")["results"]
+    assert row["same bits"]
