@@ -249,12 +249,17 @@ def test_no_pair_is_certified_worse(kind):
 
 def ratios(a, b, scales):
     """T / Σ|a'||b'| of all pairs, exactly."""
-    left = [[abs(Fraction(float(v))) * Fraction(2) ** int(s) for v in row] for row, s in zip(a, scales[0])]
-    right = [[abs(Fraction(float(v))) * Fraction(2) ** int(s) for v in row] for row, s in zip(b.T, scales[1])]
+    left, right = (
+        [
+            [abs(Fraction(float(v))) * Fraction(2) ** int(s) for v in row]
+            for row, s in zip(x, of_x, strict=True)
+        ]
+        for x, of_x in zip((a, b.T), scales, strict=True)
+    )
     found = []
     for x in left:
         for y in right:
-            lower = sum(v * w for v, w in zip(x, y))
+            lower = sum(v * w for v, w in zip(x, y, strict=True))
             if lower:
                 found.append(((sum(x) + sum(y)) / 2 + Fraction(len(x), 4)) / lower)
     return found

@@ -62,7 +62,8 @@ def equilibrated(
     shifts = column_shifts(p, q, largest)
     left, exact_left = shifted(a.part(indices), shifts[indices])
     right, exact_right = shifted(b.part(indices), -shifts[indices])
-    exact = np.flatnonzero(exact_left & exact_right)
+    both = exact_left & exact_right
+    exact = np.flatnonzero(both.get() if is_cupy(both) else both)
     return (indices[exact], left.part(exact), right.part(exact)) if exact.size else None
 
 
@@ -150,7 +151,7 @@ def _over_rows_of_products(work: Callable[[slice, slice], None], stack: int, row
         over_rows(lambda block: work(block, slice(None)), stack, rows * columns)
 
 
-def shifted(x: Factor, shifts: np.ndarray) -> tuple[Factor, np.ndarray]:
+def shifted(x: Factor, shifts: np.ndarray) -> tuple[Factor, Array]:
     """A new factor, column h of A or row h of B multiplied by 2**shifts_h.
 
     And in which products of a stack that is exact. A number that is not finite stays what it is.
@@ -222,11 +223,11 @@ def _exponents_device(parts: list[Array], scale: Array, stack: int) -> Array:
     return out
 
 
-def _shift_device(parts: list[Array], shifts: np.ndarray, out: list[Array]) -> np.ndarray:
+def _shift_device(parts: list[Array], shifts: np.ndarray, out: list[Array]) -> Array:
     cupy = namespace(out[0])
     lost = cupy.zeros(len(shifts), np.int32)
     grid, constants, operand, each = _grid(parts, len(shifts))
     row_stride, column_stride = (stride // out[0].itemsize for stride in out[0].strides)
     to = Matrix(part0=out[0], part1=out[-1], row_stride=row_stride, column_stride=column_stride)
     _SHIFT(grid, (_THREADS,), (operand, to, cupy.asarray(shifts), each, lost), **constants)
-    return np.asarray(lost.get() == 0)
+    return lost == 0
