@@ -86,7 +86,7 @@ def matmul(
         for float64 about 16 bytes an element of a chunk of the result with fp64 words, 10 to 20 with int8.
     accuracy : as in `ozaki.matmul`. "exact" and bits take the blocks of a and b three times, twice for
         statistics of their rows; "fp64" and "fp32" up to five times, because their certificate is one for the
-        whole product.
+        whole product, and up to ten times where the inner dimension is graded.
     scheme : "auto" or "residues": residues are what adds up.
     engine : by name, or picklable; as in `ozaki.matmul`.
     workspace : bytes that each task may use, as in `ozaki.matmul`.
