@@ -15,11 +15,12 @@ import dask.array as da
 import numpy as np
 
 from multiword.runtime.arrays import Array, device_of, is_cupy
+from ozaki.arguments import exactly
 from ozaki.certificate.decision import wide_by_counting
 from ozaki.dask.certificate import Decision, counted
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.request import Asked
-from ozaki.dask.scales import Rows, Shifts, factor_of, merged_rows
+from ozaki.dask.scales import Rows, Shifts, merged_rows
 from ozaki.dask.trees import flat
 from ozaki.factor import Factor
 from ozaki.pipeline import row_limit
@@ -46,9 +47,9 @@ def equilibrated(sides: Sides, asked: Asked) -> Sides:
     for side, x in enumerate((sides.a, sides.b)):
         indices = ("ih", "hj")[side]
         work = partial(_equilibrated, side=side, asked=asked, task=_TASK)
-        pairs = x, indices, shifts, "h"
-        of_x = da.blockwise(work, indices, *pairs, dtype=asked.dtype, meta=x._meta.astype(asked.dtype))
-        both.append((of_x, merged_rows(x, side, asked.dtype, shifts)))
+        pairs = x, indices, (sides.rows, sides.columns)[side], "ij"[side], shifts, "h"
+        of_x = da.blockwise(work, indices, *pairs, dtype=x.dtype, meta=x._meta, token="ozaki-equilibrated")
+        both.append((of_x, merged_rows(of_x, side, asked.dtype, shifts)))
     (a, rows), (b, columns) = both
     rows = _objects(_either, "i", (rows, "i"), (sides.rows, "i"))
     return Sides(a, b, rows, _objects(_either, "j", (columns, "j"), (sides.columns, "j")))
@@ -58,10 +59,17 @@ _TASK = "ozaki.dask.matmul, equilibration"
 
 
 @naming_the_task
-def _equilibrated(x: Array, shifts: Shifts, *, side: int, asked: Asked, task: str) -> Array:
+def _equilibrated(x: Array, rows: Rows, shifts: Shifts, *, side: int, asked: Asked, task: str) -> Array:
     del task
+    return x if shifts is None else _shifted(x, rows, shifts, side, asked)[0].matrix
+
+
+def _shifted(x: Array, rows: Rows, shifts: np.ndarray, side: int, asked: Asked) -> tuple[Factor, Array]:
+    """A block of A·D or D⁻¹·B, and whether it is multiplied exactly."""
     with device_of(x), np.errstate(all="ignore"):
-        return x if shifts is None else factor_of(x, side, asked.dtype, shifts).matrix
+        scale = rows.factor(side, asked.k, asked.dtype).exact_scales  # these say which rows are not finite
+        block = Factor(exactly("ab"[side], x, asked.dtype), side)
+        return shifted(block, scale, shifts if side == 0 else -shifts)
 
 
 def _either(rows: Rows | None, known: Rows) -> Rows:
@@ -81,8 +89,10 @@ def _common_shifts(sides: Sides, asked: Asked) -> da.Array:
     exponents = _objects(_largest, "h", (of_a, "ih"), (of_b, "hj"))
     largest = _objects(_largest_sum, "", (exponents, "h"))
     shifts = _objects(partial(_shifts, asked=asked), "h", (exponents, "h"), (largest, ""))
-    exact_a = _objects(partial(_exact, side=0, **options), "ih", (a, "ih"), (shifts, "h"))
-    exact_b = _objects(partial(_exact, side=1, **options), "hj", (b, "hj"), (shifts, "h"))
+    exact_a = _objects(partial(_exact, side=0, **options), "ih", (a, "ih"), (sides.rows, "i"), (shifts, "h"))
+    exact_b = _objects(
+        partial(_exact, side=1, **options), "hj", (b, "hj"), (sides.columns, "j"), (shifts, "h")
+    )
     exact = _objects(_all, "", (exact_a, "ih"), (exact_b, "hj"))
     return _objects(_if_exact, "h", (shifts, "h"), (exact, ""))
 
@@ -104,7 +114,7 @@ def _exponents(x: Array, rows: Rows, decision: Decision, *, side: int, asked: As
             return None
         whole = rows.factor(side, asked.k, asked.dtype)
         scales = whole.norm_scales(row_limit(whole, request))
-        found = column_exponents(factor_of(x, side, asked.dtype).parts, scales)
+        found = column_exponents(Factor(exactly("ab"[side], x, asked.dtype), side).parts, scales)
         return found.get() if is_cupy(found) else found
 
 
@@ -127,13 +137,10 @@ def _shifts(exponents: Exponents, largest: np.ndarray | None, *, asked: Asked) -
 
 
 @naming_the_task
-def _exact(x: Array, shifts: Shifts, *, side: int, asked: Asked, task: str) -> bool | None:
+def _exact(x: Array, rows: Rows, shifts: Shifts, *, side: int, asked: Asked, task: str) -> bool | None:
     """Whether a block is multiplied exactly."""
     del task
-    if shifts is None:
-        return None
-    with device_of(x), np.errstate(all="ignore"):
-        return bool(shifted(factor_of(x, side, asked.dtype), shifts if side == 0 else -shifts)[1].all())
+    return None if shifts is None else bool(_shifted(x, rows, shifts, side, asked)[1].all())
 
 
 def _all(*exact: Any) -> bool:

@@ -18,7 +18,6 @@ from ozaki.arguments import exactly
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.trees import as_it_is, merged
 from ozaki.factor import Factor
-from ozaki.scaling.equilibration import shifted
 from ozaki.scaling.scales import NONFINITE_ROW
 from ozaki.scaling.statistics import NONFINITE, ZERO, RowStatistics, largest_exponents, row_sums
 
@@ -84,16 +83,10 @@ Shifts = np.ndarray | None
 """The (1, k) shifts by which a block of the inner dimension is equilibrated, if it is."""
 
 
-def factor_of(x: Array, side: int, dtype: np.dtype, shifts: Shifts = None) -> Factor:
-    """A block of A or B as a factor, with shifts that of A·D or D⁻¹·B."""
-    factor = Factor(exactly("ab"[side], x, dtype), side)
-    return factor if shifts is None else shifted(factor, shifts if side == 0 else -shifts)[0]
-
-
 def merged_rows(x: da.Array, side: int, dtype: np.dtype, shifts: da.Array | None = None) -> da.Array:
     """Return a Dask array with a block of `Rows` for each block of rows of A, or of columns of B.
 
-    With shifts, those of A·D or D⁻¹·B; None where the blocks of shifts are.
+    With the shifts that a matrix has been equilibrated by, None where these are.
     """
     name, k_axis, indices = "ab"[side], 1 - side, "ik" if side == 0 else "ki"
     options: dict[str, Any] = {
@@ -131,7 +124,7 @@ def _of_whole_rows(
     if shift is None and not always:
         return None
     with device_of(x):
-        block = factor_of(x, side, dtype, shift)
+        block = Factor(exactly("ab"[side], x, dtype), side)
         return _rows(block, block.statistics.exponent, block.statistics)
 
 
@@ -144,7 +137,7 @@ def _largest(x: Array, shifts: Shifts, *, task: str, side: int, dtype: np.dtype,
     del task
     if shifts is None and not always:
         return None
-    block = factor_of(x, side, dtype, shifts)
+    block = Factor(exactly("ab"[side], x, dtype), side)
     return _rows(block, largest_exponents(block.parts))
 
 
@@ -152,8 +145,8 @@ def _largest(x: Array, shifts: Shifts, *, task: str, side: int, dtype: np.dtype,
 def _sums(
     x: Array, shifts: Shifts, rows: Rows | None, *, task: str, side: int, dtype: np.dtype, always: bool
 ) -> Rows | None:
-    del task, always
+    del shifts, task, always
     if rows is None:
         return None
-    block = factor_of(x, side, dtype, shifts)
+    block = Factor(exactly("ab"[side], x, dtype), side)
     return Rows(rows.exponent, rows.exact, row_sums(block.parts, rows.exponent))

@@ -61,7 +61,7 @@ __device__ double rounded(double y, double) { return y; }
 
 /* `_shift_host`: lost[product] is set where a number is not multiplied exactly. */
 extern "C" __global__ void __launch_bounds__(THREADS)
-shift_columns(StridedParts x, Matrix out, const int *shifts, int each, int *lost) {
+shift_columns(StridedParts x, const int *scale, Matrix out, const int *shifts, int each, int *lost) {
     const Share at(x, each);
     if (at.first >= at.last) return;
     const int d = shifts[(i64)at.product * x.columns + at.column], half = d >> 1;
@@ -69,15 +69,16 @@ shift_columns(StridedParts x, Matrix out, const int *shifts, int each, int *lost
     const double back_first = power_of_two(-half), back_second = power_of_two(half - d);
     bool exact = true;
 #pragma unroll 4
-    for (int row = at.first; row < at.last; row += at.step)
+    for (int row = at.first; row < at.last; row += at.step) {
+        const bool left_alone = scale[row] == NONFINITE_ROW;
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
             const REAL from = x.part(part)[row * x.row_stride + at.column * x.column_stride];
             const double y = widened(from);
-            const bool finite = (__double2hiint(y) & 0x7ff00000) != 0x7ff00000;
-            const REAL to = finite ? rounded(y * first * second, from) : from;
-            exact &= !finite || widened(to) * back_first * back_second == y;
+            const REAL to = left_alone ? from : rounded(y * first * second, from);
+            exact &= left_alone || widened(to) * back_first * back_second == y;
             out.part(part)[row * out.row_stride + at.column * out.column_stride] = to;
         }
+    }
     if (!exact) lost[at.product] = 1;
 }

@@ -62,11 +62,17 @@ def equilibrated(
     if not indices.size:
         return None
     shifts = column_shifts(p, q, largest)
-    left, exact_left = shifted(a.part(indices), shifts[indices])
-    right, exact_right = shifted(b.part(indices), -shifts[indices])
+    of_a, of_b = (s.reshape(a.stack, -1)[_all_or(indices, a.stack)].ravel() for s in scales)
+    left, exact_left = shifted(a.part(indices), of_a, shifts[indices])
+    right, exact_right = shifted(b.part(indices), of_b, -shifts[indices])
     both = exact_left & exact_right
     exact = np.flatnonzero(both.get() if is_cupy(both) else both)
     return (indices[exact], left.part(exact), right.part(exact)) if exact.size else None
+
+
+def _all_or(indices: np.ndarray, stack: int) -> np.ndarray | slice:
+    """A slice for all of them, which a GPU takes a view by."""
+    return slice(None) if len(indices) == stack else indices
 
 
 def largest_sums(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -153,28 +159,32 @@ def _over_rows_of_products(work: Callable[[slice, slice], None], stack: int, row
         over_rows(lambda block: work(block, slice(None)), stack, rows * columns)
 
 
-def shifted(x: Factor, shifts: np.ndarray) -> tuple[Factor, Array]:
+def shifted(x: Factor, scale: Array, shifts: np.ndarray) -> tuple[Factor, Array]:
     """A new factor, column h of A or row h of B multiplied by 2**shifts_h.
 
-    And in which products of a stack that is exact. A number that is not finite stays what it is.
+    And in which products that is exact. Rows of A or columns of B with an Inf or NaN, which their scales tell,
+    stay what they are.
     """
     matrix = namespace(x.matrix).empty_like(x.matrix)
     factor = Factor(matrix, x.side, stack=x.stack, equilibrated=True)
     out = real_parts(matrix if x.side == 0 else matrix.T)
-    return factor, (_shift_device if is_cupy(matrix) else _shift_host)(x.parts, shifts, out)
+    return factor, (_shift_device if is_cupy(matrix) else _shift_host)(x.parts, scale, shifts, out)
 
 
-def _shift_host(parts: list[np.ndarray], shifts: np.ndarray, out: list[np.ndarray]) -> np.ndarray:
+def _shift_host(
+    parts: list[np.ndarray], scale: np.ndarray, shifts: np.ndarray, out: list[np.ndarray]
+) -> np.ndarray:
     stack, columns = shifts.shape
     halves = [d[:, None, :] for d in (shifts >> 1, shifts - (shifts >> 1))]
     first, second, *back = (np.ldexp(1.0, sign * d) for sign in (1, -1) for d in halves)
-    exact = np.ones(stack, np.bool_)
+    exact, nonfinite = np.ones(stack, np.bool_), (scale == NONFINITE_ROW).reshape(stack, -1, 1)
 
     def work(products: slice, rows: slice) -> None:
         for source, target in zip(parts, out, strict=True):
             x, y = (z.reshape(stack, -1, columns)[products, rows] for z in (source, target))
-            y[...] = x * first[products] * second[products]
-            same = (y * back[0][products] * back[1][products] == x) | ~np.isfinite(x)
+            left_alone = nonfinite[products, rows]
+            y[...] = np.where(left_alone, x, x * first[products] * second[products])
+            same = (y * back[0][products] * back[1][products] == x) | left_alone
             if not same.all():
                 exact[products] &= same.all(axis=(1, 2))
 
@@ -225,11 +235,12 @@ def _exponents_device(parts: list[Array], scale: Array, stack: int) -> Array:
     return out
 
 
-def _shift_device(parts: list[Array], shifts: np.ndarray, out: list[Array]) -> Array:
+def _shift_device(parts: list[Array], scale: Array, shifts: np.ndarray, out: list[Array]) -> Array:
     cupy = namespace(out[0])
     lost = cupy.zeros(len(shifts), np.int32)
     grid, constants, operand, each = _grid(parts, len(shifts))
     row_stride, column_stride = (stride // out[0].itemsize for stride in out[0].strides)
     to = Matrix(part0=out[0], part1=out[-1], row_stride=row_stride, column_stride=column_stride)
-    _SHIFT(grid, (_THREADS,), (operand, to, cupy.asarray(shifts), each, lost), **constants)
+    scale = scale.astype(np.int32, copy=False)
+    _SHIFT(grid, (_THREADS,), (operand, scale, to, cupy.asarray(shifts), each, lost), **constants)
     return lost == 0
