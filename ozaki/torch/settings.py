@@ -45,20 +45,20 @@ def active() -> Settings | None:
 
 def activate(settings: Settings | None) -> None:
     """Ask for that from now on; None for PyTorch's own operators."""
-    if _UNCOUNTED:
+    if _STEALS:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(settings))
     _stash(_KEY, settings)
 
 
-def _is_uncounted() -> bool:
-    """Whether PyTorch, as 2.11 does, keeps an object without a reference to it, but gives one up at the end."""
-    probe, key = object(), f"{_KEY}.probe"
+def _steals_references() -> bool:
+    """Whether PyTorch, as 2.11 does, gives up a reference in the end to what it carries, but takes none."""
+    probe = object()
     before = sys.getrefcount(probe)
-    _stash(key, probe)
-    uncounted = sys.getrefcount(probe) == before
-    if uncounted:
+    _stash(f"{_KEY}.probe", probe)
+    steals = sys.getrefcount(probe) == before
+    if steals:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(probe))
-    return uncounted
+    return steals
 
 
-_UNCOUNTED = _is_uncounted()
+_STEALS = _steals_references()
