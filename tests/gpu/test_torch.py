@@ -140,15 +140,16 @@ def test_memory_that_another_stream_reads_is_not_used_again():
 
 def test_graphs_of_pytorch_are_refused():
     a = random(20, 20).cuda()
-    graph = torch.cuda.CUDAGraph()
-    with (
-        pytest.raises(RuntimeError, match="cannot be captured"),
-        ozaki.torch.reproducible(),
-        torch.cuda.graph(graph),
-    ):
-        a @ a
-    with torch.cuda.graph(graph):  # outside the mode, products are PyTorch's
-        a.sum()
+
+    def capture():
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            torch.mul(a, 2)  # a graph of PyTorch's is not to be empty
+            a @ a
+
+    a @ a  # PyTorch makes its handle of cuBLAS before a capture
+    with pytest.raises(RuntimeError, match="cannot be captured"), ozaki.torch.reproducible():
+        capture()
+    capture()
 
 
 def test_threads():
