@@ -3,17 +3,17 @@
 `with ozaki.torch.reproducible():` around existing code replaces the matrix products that PyTorch makes within
 it, backward passes included. `matmul`, `sum`, `mean`, `dot` and `vdot` are called by name, under
 `torch.compile` and `torch.func`, too. Tensors on a CPU are taken; those on a GPU are PyTorch's as before.
-Needs the extra `torch`, PyTorch 2.11 or newer.
+Needs the extra `torch`, PyTorch 2.9 or newer.
 """
 
 try:
     import torch as _torch
 
-    if _torch.__version__ < "2.11":
+    if _torch.__version__ < "2.9":
         raise ImportError(f"PyTorch {_torch.__version__}")
 except ImportError as error:
     raise ImportError(
-        "ozaki.torch needs PyTorch 2.11 or newer, which is not installed: "
+        "ozaki.torch needs PyTorch 2.9 or newer, which is not installed: "
         "pip install 'ozaki-multiword[torch]'"
     ) from error
 
