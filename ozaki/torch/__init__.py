@@ -13,8 +13,7 @@ try:
         raise ImportError(f"PyTorch {_torch.__version__}")
 except ImportError as error:
     raise ImportError(
-        "ozaki.torch needs PyTorch 2.9 or newer, which is not installed: "
-        "pip install 'ozaki-multiword[torch]'"
+        "ozaki.torch needs PyTorch 2.9 or newer, which is not installed: pip install 'ozaki-multiword[torch]'"
     ) from error
 
 from ozaki.torch.functions import dot, matmul, mean, sum, vdot
