@@ -2,7 +2,7 @@
 
 `with ozaki.torch.reproducible():` around existing code replaces the matrix products that PyTorch makes within
 it, backward passes included. `matmul`, `sum`, `mean`, `dot` and `vdot` are called by name, under
-`torch.compile` and `torch.func`, too. Tensors on a CPU are taken; those on a GPU are PyTorch's as before.
+`torch.compile` and `torch.func`, too. Tensors on a CPU or an NVIDIA GPU are taken.
 Needs the extra `torch`, PyTorch 2.9 or newer.
 """
 
