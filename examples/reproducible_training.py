@@ -139,7 +139,7 @@ def fingerprint(parameters: list[torch.Tensor]) -> str:
 def counted(name: str, compute: Callable[..., torch.Tensor], *shapes: tuple[int, ...]) -> str:
     """How many products PyTorch makes of a function and its derivative, and how many were this library's."""
     tensors = [torch.ones(s, dtype=torch.float64, requires_grad=True) for s in shapes]
-    with ozaki.torch.reproducible() as calls, profile(activities=[ProfilerActivity.CPU]) as seen:
+    with ozaki.torch.reproducible() as calls, profile(activities=[ProfilerActivity.CPU], acc_events=True) as seen:
         compute(*tensors).sum().backward()
     made = {e.key.removeprefix("aten::"): e.count for e in seen.key_averages()}
     ours = sum(calls[p] for p in PRODUCTS)
