@@ -107,13 +107,13 @@ def fit_process(rows: int, device: str) -> Run:
         amplitude, length, noise = parameters
         kernel = amplitude**2 / (1 + distances / (2 * length**2)) + noise**2 * eye
         diagonal, white = factorize(torch.cat([kernel, y[None]]))
-        # A GPU's logarithm is another function than the CPU's.
-        loss = (white * white).sum().cpu() / 2 + diagonal.cpu().log().sum()
-        gradients = torch.autograd.grad(loss, parameters)
+        half = (white * white).sum() / 2
+        # x / x has the logarithm's derivative; a GPU's logarithm is another function than the CPU's.
+        gradients = torch.autograd.grad(half + (diagonal / diagonal.detach()).sum(), parameters)
         with torch.no_grad():
             for p, g in zip(parameters, gradients, strict=True):
                 p -= 0.0005 * g
-        losses.append(loss.item())
+        losses.append((half.cpu() + diagonal.detach().cpu().log().sum()).item())
     return np.array(losses), parameters
 
 
@@ -139,7 +139,8 @@ def fingerprint(parameters: list[torch.Tensor]) -> str:
 def counted(name: str, compute: Callable[..., torch.Tensor], *shapes: tuple[int, ...]) -> str:
     """How many products PyTorch makes of a function and its derivative, and how many were this library's."""
     tensors = [torch.ones(s, dtype=torch.float64, requires_grad=True) for s in shapes]
-    with ozaki.torch.reproducible() as calls, profile(activities=[ProfilerActivity.CPU], acc_events=True) as seen:
+    every_cycle = profile(activities=[ProfilerActivity.CPU], acc_events=True)
+    with ozaki.torch.reproducible() as calls, every_cycle as seen:
         compute(*tensors).sum().backward()
     made = {e.key.removeprefix("aten::"): e.count for e in seen.key_averages()}
     ours = sum(calls[p] for p in PRODUCTS)

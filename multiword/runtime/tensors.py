@@ -20,7 +20,15 @@ def array_of(tensor: Any) -> Array:
         return array_of(tensor.detach().resolve_neg().view(torch.int16)).view(ml_dtypes.bfloat16)
     if tensor.is_cpu:  # several times faster to ask than its device's type
         return tensor.numpy(force=True)  # "force" detaches and resolves; on a CPU it copies nothing else
-    return import_cupy().from_dlpack(tensor.detach().resolve_conj().resolve_neg())
+    return _in_place(tensor.detach().resolve_conj().resolve_neg())
+
+
+def _in_place(tensor: Any) -> Array:
+    """A CuPy array in the memory of a tensor on a GPU; DLPack's way takes 15 µs longer."""
+    cupy, dtype = import_cupy(), np.dtype(str(tensor.dtype).removeprefix("torch."))
+    memory = cupy.cuda.UnownedMemory(tensor.data_ptr(), tensor.nbytes, tensor, tensor.device.index)
+    strides = tuple([dtype.itemsize * s for s in tensor.stride()])
+    return cupy.ndarray(tuple(tensor.shape), dtype, cupy.cuda.MemoryPointer(memory, 0), strides)
 
 
 def tensor_of(array: Any) -> Any:
