@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, namespace
+from ozaki.dask.accumulators import Sums
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import format_of, real_dtype
-from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.fixed_point import Rounding
 from ozaki.sums.statistics import quotients, variances
 
 
-def rounded_sum(totals: Sequence[ExactSum], _: Any, target: np.dtype) -> Any:
-    return totals[0].round(target)
+def rounded_sum(totals: Sequence[Sums], _: Any, target: np.dtype) -> Any:
+    (total,) = totals
+    fixed = total.fixed_point()
+    return _delivered(fixed.round(format_of(target)), fixed.flags, total, target)
 
 
-def rounded_mean(totals: Sequence[ExactSum], _: Any, count: int, target: np.dtype) -> Any:
+def rounded_mean(totals: Sequence[Sums], _: Any, count: int, target: np.dtype) -> Any:
     (total,) = totals
     fixed = total.fixed_point()
     values = np.full(fixed.flags.size, np.nan)
@@ -28,14 +30,14 @@ def rounded_mean(totals: Sequence[ExactSum], _: Any, count: int, target: np.dtyp
     return _delivered(values, fixed.flags, total, target)
 
 
-def rounded_norm(totals: Sequence[ExactSum], _: Any, target: np.dtype) -> Any:
+def rounded_norm(totals: Sequence[Sums], _: Any, target: np.dtype) -> Any:
     (total,) = totals
     fixed = total.fixed_point()
     values = Rounding(format_of(target), root=True)(fixed.on_host())
     return _delivered(values, fixed.flags, total, target)
 
 
-def rounded_nanmean(totals: Sequence[ExactSum], counts: Any, target: np.dtype) -> Any:
+def rounded_nanmean(totals: Sequence[Sums], counts: Any, target: np.dtype) -> Any:
     (total,) = totals
     fixed = total.fixed_point()
     host, all_counts = fixed.on_host(), counts.tolist()
@@ -45,7 +47,7 @@ def rounded_nanmean(totals: Sequence[ExactSum], counts: Any, target: np.dtype) -
 
 
 def rounded_deviation(
-    totals: Sequence[ExactSum], counts: Any, ddof: Any, target: np.dtype, root: bool, skip_nan: bool
+    totals: Sequence[Sums], counts: Any, ddof: Any, target: np.dtype, root: bool, skip_nan: bool
 ) -> Any:
     elements, squares = totals
     fixed, q = elements.fixed_point().on_host().integers(), squares.fixed_point()
@@ -56,7 +58,7 @@ def rounded_deviation(
     return _delivered(values, q.flags, squares, target)
 
 
-def _delivered(values: np.ndarray, like: Array, total: ExactSum, target: np.dtype) -> Any:
+def _delivered(values: Array, like: Array, total: Sums, target: np.dtype) -> Any:
     """Float64 numbers, real parts first, in the result's dtype and shape, where `like` lies."""
     count = 2 if total.dtype.kind == "c" else 1
     parts = narrow(values, real_dtype(target)).reshape(count, *total.shape)

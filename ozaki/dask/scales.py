@@ -1,6 +1,7 @@
 """Row statistics of blocks, merged over the inner dimension: what scales of a product in pieces follow from.
 
-Of every row of A (column of B) the largest exponent first, a maximum over blocks, then sums relative to it.
+Of every row of A (column of B) the largest exponent first, a maximum over blocks, then sums relative to it;
+both at once where rows lie in one block.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, device_of, namespace
 from ozaki.arguments import exactly
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.trees import as_it_is, merged
@@ -80,19 +81,40 @@ class Rows:
 
 def merged_rows(x: da.Array, side: int, dtype: np.dtype) -> da.Array:
     """Return a Dask array with a block of `Rows` for each block of rows of A, or of columns of B."""
-    name, k_axis = "ab"[side], 1 - side
+    name, k_axis, indices = "ab"[side], 1 - side, "ik" if side == 0 else "ki"
+    options: dict[str, Any] = {
+        "task": f"ozaki.dask.matmul, row statistics of {name}",
+        "side": side,
+        "dtype": dtype,
+    }
     merge = partial(merged, merge=Rows.merge)
     tree = {"axis": k_axis, "dtype": object, "concatenate": False, "meta": np.empty((0,), object)}
-    task = f"ozaki.dask.matmul, row statistics of {name}"
-    look = partial(_largest, task=task, side=side, dtype=dtype)
+    if x.numblocks[k_axis] == 1:
+        whole = partial(_of_whole_rows, **options)
+        return da.blockwise(
+            whole, "i", x, indices, dtype=object, meta=tree["meta"], token=f"ozaki-rows-{name}"
+        )
+    look, add_up = partial(_largest, **options), partial(_sums, **options)
     exponents = da.reduction(x, look, merge, combine=merge, name=f"ozaki-exponents-{name}", **tree)
-    add_up = partial(_sums, task=task, side=side, dtype=dtype)
-    indices = "ik" if side == 0 else "ki"
     sums = da.blockwise(
         add_up, indices, x, indices, exponents, "i", dtype=object, meta=np.empty((0, 0), object), name=None,
         token=f"ozaki-row-sums-{name}",
     )  # fmt: skip
     return da.reduction(sums, as_it_is, merge, combine=merge, name=f"ozaki-rows-{name}", **tree)
+
+
+@naming_the_task
+def _of_whole_rows(blocks: list[Array], *, task: str, side: int, dtype: np.dtype) -> Rows:
+    """The statistics of rows that are in one block."""
+    del task
+    (x,) = blocks
+    with device_of(x):
+        block = Factor(exactly("ab"[side], x, dtype), side)
+        return _rows(block, block.statistics.exponent, block.statistics)
+
+
+def _rows(block: Factor, exponent: Array, sums: RowStatistics | None = None) -> Rows:
+    return Rows(exponent, namespace(exponent).where(exponent == ZERO, _NO_ROW, block.exact_scales), sums)
 
 
 @naming_the_task
@@ -110,8 +132,7 @@ def _largest(
     if computing_meta:
         return np.empty((0,) * x.ndim, object)
     block = Factor(exactly("ab"[side], x, dtype), side)
-    xp, exponent = namespace(x), largest_exponents(block.parts)
-    return Rows(exponent, xp.where(exponent == ZERO, _NO_ROW, block.exact_scales))
+    return _rows(block, largest_exponents(block.parts))
 
 
 @naming_the_task

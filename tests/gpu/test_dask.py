@@ -71,3 +71,12 @@ def test_kinds_of_chunks_do_not_mix(cupy):
         ozaki.matmul(on_device(cupy, x, 2), da.from_array(x, chunks=2))
     with pytest.raises(TypeError, match="NumPy"):
         ozaki.dot(on_device(cupy, x, 2), da.from_array(x, chunks=2))
+
+
+@pytest.mark.two_gpus
+def test_a_worker_a_gpu(cupy):
+    pytest.importorskip("distributed")
+    from benchmarks.two_gpus import measured
+
+    rows = measured(512, 2, ("fp64", "normwise", "exact"))["results"]
+    assert all(row["same bits"] for row in rows), rows
