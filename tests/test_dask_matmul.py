@@ -5,6 +5,7 @@ import pytest
 
 import ozaki
 from tests.exact import nearest
+from tests.test_equilibration import graded
 
 da = pytest.importorskip("dask.array")
 
@@ -73,10 +74,32 @@ def test_the_certificate_decides_as_for_the_whole(kind):
     elif kind == "sparse":
         a, b = (x * (rng.random(x.shape) < 0.05) for x in (a, b))
     else:
-        graded = 2.0 ** np.linspace(-100, 100, 40)
-        a, b = a * graded, b / graded[:, None]
+        grades = 2.0 ** np.linspace(-100, 100, 40)
+        a, b = a * grades, b / grades[:, None]
     check(a, b, [((5, 11), (13, 4))])
     check(a.astype(np.float32), (b + 1j * b[::-1]).astype(np.complex64), [((5, 11), (13, 4))])
+
+
+@pytest.mark.parametrize("kind", ["linear", "random", "blocks", "zeros", "nan", "not exact", "one row"])
+def test_a_graded_inner_dimension_is_equilibrated_as_that_of_the_whole(kind):
+    shape = (1 if kind == "one row" else 7, 40, 5)
+    for dtype in ("f8", "c8"):
+        a, b = graded(
+            "linear" if kind in ("nan", "not exact", "one row") else kind, shape, np.dtype(dtype).name
+        )
+        if kind == "nan":
+            a[1, 3], b[5, 2], a[3, 39] = np.nan, np.inf, -np.inf
+        if kind == "not exact":
+            a[3, -1] = np.finfo(dtype).smallest_subnormal
+        check(
+            a,
+            b,
+            [
+                ((3, 40), (40, 4)),
+                ((4, 11), (13, 4)),
+                (((3, 0, shape[0] - 3) if shape[0] > 3 else 1, 1), (1, 5)),
+            ],
+        )
 
 
 def test_exact_products_are_nearest():

@@ -9,6 +9,8 @@ them in integers or in float64 operations of a fixed order, so that every engine
 
 1. The counting bound, from the row statistics alone. Numbers that spread over many octaves make its lower
    bound of Σ|a'||b'| small, and all integers are widened by as many bits as are missing.
+   Where those are many and the inner dimension is graded, it is equilibrated, and the certificate begins anew
+   (`ozaki.scaling.equilibration`).
 2. The pairwise bound, from exact products of magnitudes in seven bits, when that asks for many bits or
    cannot tell (few nonzero numbers, say): it bounds |A||B| of each pair from below, most often to a factor of
    two.
@@ -165,6 +167,11 @@ def certify_by_counting(bounds: Bounds, target: Format) -> Certificate:
     error, tolerance = counting_error(bounds, target), counting_tolerance(bounds.length, target)
     bits = _widening(error / tolerance, norm_limit(target, bounds.length))
     return Certificate(bits, math.ldexp(error, -bits) if math.isfinite(error) else 0.0)
+
+
+def wide_by_counting(bounds: Bounds, target: Format) -> bool:
+    """Whether the counting bound asks for so many bits that it is worth to look at the data again."""
+    return certify_by_counting(bounds, target).bits > WIDENED_BY_COUNTING
 
 
 def _widening(excess: float, limit: NormLimit) -> int:

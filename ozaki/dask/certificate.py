@@ -74,13 +74,9 @@ class _Wanted(Exception):
         self.levels = levels
 
 
-def widening(
-    a: da.Array, b: da.Array, rows: da.Array, columns: da.Array, asked: Asked, split_every: int | None
-) -> da.Array | None:
-    """Return the `Decision` as the one block of a Dask array; None if the accuracy needs none."""
-    if not asked.request(a._meta).certified:
-        return None
-    decision = da.blockwise(
+def counted(rows: da.Array, columns: da.Array, asked: Asked) -> da.Array:
+    """Return the `Decision` of the counting bound as the one block of a Dask array."""
+    return da.blockwise(
         partial(_count, asked=asked),
         "",
         *(rows, "i", columns, "j"),
@@ -88,6 +84,13 @@ def widening(
         meta=np.empty((), object),
         token="ozaki-counting-bound",
     )
+
+
+def widening(
+    a: da.Array, b: da.Array, rows: da.Array, columns: da.Array, asked: Asked, split_every: int | None
+) -> da.Array:
+    """Return the `Decision` of all bounds as the one block of a Dask array."""
+    decision = counted(rows, columns, asked)
     for levels in (ONE_LEVEL, SEVERAL_LEVELS):
         products = da.blockwise(
             partial(_magnitudes, task=_TASK, asked=asked, levels=levels),

@@ -1,6 +1,7 @@
 """A product in pieces: residues of the products of blocks, added over the inner dimension, rounded once.
 
     rows         statistics of every row of A and column of B, merged over blocks         (`scales`)
+    equilibrate  for "fp64" and "fp32", a graded inner dimension                          (`equilibration`)
     certificate  for "fp64" and "fp32", one for the whole product                         (`certificate`)
     multiply     for blocks (i, h) and (h, j): the residues of their product, with the scales of whole rows
     add          over h, modulo p, in any tree
@@ -25,6 +26,7 @@ from multiword.runtime.arrays import Array, device_of, namespace, real_parts
 from ozaki.arguments import exactly
 from ozaki.dask.arguments import known_chunks, like_arrays
 from ozaki.dask.certificate import Decision, widening
+from ozaki.dask.equilibration import Sides, equilibrated
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.request import Asked, asked_for
 from ozaki.dask.scales import Rows, merged_rows
@@ -129,7 +131,11 @@ def _product(a: da.Array, b: da.Array, asked: Asked, split_every: int | None) ->
     _, (a, b) = da.core.unify_chunks(a, "ih", b, "hj")
     a, b = _without_empty_chunks(a), _without_empty_chunks(b)
     rows, columns = merged_rows(a, 0, asked.dtype), merged_rows(b, 1, asked.dtype)
-    decision = widening(a, b, rows, columns, asked, split_every)
+    decision = None
+    if asked.request(a._meta).certified:
+        sides = equilibrated(Sides(a, b, rows, columns), asked)
+        a, b, rows, columns = sides.a, sides.b, sides.rows, sides.columns
+        decision = widening(a, b, rows, columns, asked, split_every)
     blocks = (a, "ih", b, "hj", rows, "i", columns, "j", decision, None if decision is None else "")
     if len(a.chunks[1]) == 1:
         multiply = partial(_multiply_whole, task="ozaki.dask.matmul, products of blocks", asked=asked)
@@ -222,7 +228,7 @@ def _scaled(
     request = asked.request(x)
     whole = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
     scaled = (
-        scale(*whole, request)[0] if decision is None else widened_product(*whole, request, decision.bits)
+        scale(*whole, request)[1] if decision is None else widened_product(*whole, request, decision.bits)
     )
     return scaled, Factor(exactly("a", x, asked.dtype), 0), Factor(exactly("b", y, asked.dtype), 1), request
 
