@@ -21,9 +21,8 @@ import numpy as np
 from multiword.engines import Engine, reduces_residues
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.compiled import compiled
 from multiword.runtime.graphs import side_by_side
-from ozaki.certificate.counted import COMPILED_FORM, counted_scales
+from ozaki.certificate.counted import counted_scales, worth_compiling
 from ozaki.certificate.counting import Bounds, PendingBounds, compute_bounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, Certificate, certify, log2_product
 from ozaki.certificate.magnitudes import Magnitudes
@@ -127,11 +126,12 @@ def product(a: Factor, b: Factor, request: Request) -> Array:
 
 def scaled_by_counting(a: Factor, b: Factor, request: Request) -> ScaledProduct | None:
     """The integers that `scale` returns, compiled: on a CPU, where the counting bound decides about them."""
-    if not request.certified or is_cupy(a.matrix) or a.stack > 1 or compiled(COMPILED_FORM) is None:
+    single = request.certified and a.stack == 1 and not is_cupy(a.matrix)
+    if not single or not worth_compiling(a.rows * a.length * b.rows):
         return None
     found = [(x.exponent, x.total, x.square, x.counts) for x in (a.statistics, b.statistics)]
     sums = [np.concatenate(pair, axis=-1) for pair in zip(*found, strict=True)]
-    scales, _, (bits,) = counted_scales(sums, a.length, 1, b.rows, request.limits)
+    scales, _, (bits,) = counted_scales(sums, a.length, 1, b.rows, str(request.accuracy))
     if bits < 0:
         return None
     limit, bits = row_limit(a, request), int(bits)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from multiword.engines.host import Host
-from multiword.formats import FORMATS
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import COMPILED_ELEMENTS, over_rows
 from ozaki.certificate.counted import counted_scales
@@ -35,7 +34,7 @@ def small_product(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
     if not _fits(a.matrix.shape, b.matrix.shape[1], len(a.parts), request):
         return None
     out, undone = _products(a.matrix[None], b.matrix.T[None], request)
-    return None if undone.any() else out[0]
+    return None if undone[0] else out[0]
 
 
 def small_products(
@@ -112,7 +111,7 @@ Scales = tuple[np.ndarray, np.ndarray, np.ndarray]
 def _norm_scales(x: np.ndarray, stack: int, columns: int, request: Request, target: str) -> Scales:
     """The norm scales, widened as the counting bound of each product asks."""
     certified = request.accuracy != NORMWISE
-    limits = FORMATS[str(request.accuracy) if certified else target]
+    limits = str(request.accuracy) if certified else target
     scale, width, bits = counted_scales(statistics_of_rows(x), x.shape[1], stack, columns, limits, certified)
     return scale, width, bits < 0
 
