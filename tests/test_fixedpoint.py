@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
-from ozaki.sums.fixed_point import ORDINARY, FixedPoint, Rounding
+from ozaki.sums.exact.fixed_point import ORDINARY, FixedPoint, Rounding
 from tests.exact import nearest
 
 FP64 = FORMATS["fp64"]

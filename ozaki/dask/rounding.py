@@ -10,8 +10,8 @@ import numpy as np
 from multiword.runtime.arrays import Array, namespace
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import format_of, real_dtype
+from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exactsum import ExactSum
-from ozaki.sums.fixed_point import Rounding
 from ozaki.sums.statistics import quotients, variances
 
 

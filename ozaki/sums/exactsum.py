@@ -22,9 +22,9 @@ from multiword.runtime.arrays import (
 )
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.rounding.digits import carry
-from ozaki.sums.accumulator import Superaccumulator
 from ozaki.sums.arguments import format_of, native, numbers, real_dtype
-from ozaki.sums.fixed_point import (
+from ozaki.sums.exact.accumulator import Superaccumulator
+from ozaki.sums.exact.fixed_point import (
     DIGIT_BITS,
     MINUS_INFINITY,
     MINUS_ZERO,
@@ -35,8 +35,8 @@ from ozaki.sums.fixed_point import (
     FixedPoint,
     canonical_flags,
 )
-from ozaki.sums.reduction import accumulate
-from ozaki.sums.summands import Summands, products
+from ozaki.sums.exact.reduction import accumulate
+from ozaki.sums.exact.summands import Summands, products
 
 _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 _NOT_FINITE = PLUS_INFINITY | MINUS_INFINITY | NAN

@@ -13,7 +13,6 @@ from numbers import Integral, Real
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, real_parts
 from ozaki.lazy import or_on_dask
@@ -22,6 +21,8 @@ from ozaki.sums.api import mean
 from ozaki.sums.api import sum as _sum
 from ozaki.sums.arguments import (
     Axis,
+    DType,
+    Out,
     axes_of,
     deliver,
     format_of,
@@ -31,9 +32,9 @@ from ozaki.sums.arguments import (
     reduced_shape,
     result_dtype,
 )
-from ozaki.sums.fixed_point import MINUS_INFINITY, NAN, PLUS_INFINITY, Rounding, flagged
-from ozaki.sums.reduction import integer_sums
-from ozaki.sums.summands import Summands, tiles
+from ozaki.sums.exact.fixed_point import MINUS_INFINITY, NAN, PLUS_INFINITY, Rounding, flagged
+from ozaki.sums.exact.reduction import integer_sums
+from ozaki.sums.exact.summands import Summands, tiles
 
 _OUTPUTS = 1 << 12  # whose digits are on the host at one time
 Integers = list[tuple[int, int]]
@@ -45,12 +46,7 @@ _NOT_FINITE = PLUS_INFINITY | MINUS_INFINITY | NAN
 @or_on_dask
 @on_device_of_arrays
 def var(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
+    x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     """Return the variance over axes, correctly rounded: the exact one, about the exact mean, rounded once.
 
@@ -86,12 +82,7 @@ def var(
 @or_on_dask
 @on_device_of_arrays
 def std(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
+    x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     """Return the standard deviation over axes, correctly rounded: the root of the exact variance.
 
@@ -119,13 +110,7 @@ def std(
 
 @or_on_dask
 @on_device_of_arrays
-def nansum(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    keepdims: bool = False,
-) -> Any:
+def nansum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the sum over axes of what is not NaN, correctly rounded: NaN counts as 0.
 
     Parameters
@@ -154,13 +139,7 @@ def nansum(
 
 @or_on_dask
 @on_device_of_arrays
-def nanmean(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    keepdims: bool = False,
-) -> Any:
+def nanmean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the mean over axes of what is not NaN, correctly rounded.
 
     Parameters
@@ -202,12 +181,7 @@ def nanmean(
 @or_on_dask
 @on_device_of_arrays
 def nanvar(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
+    x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     """Return the variance over axes of what is not NaN, correctly rounded.
 
@@ -236,12 +210,7 @@ def nanvar(
 @or_on_dask
 @on_device_of_arrays
 def nanstd(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
+    x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     """Return the standard deviation over axes of what is not NaN, correctly rounded.
 
@@ -270,8 +239,8 @@ def nanstd(
 def _deviation(
     x: Array,
     axis: Axis,
-    dtype: DTypeLike | None,
-    out: Array | None,
+    dtype: DType,
+    out: Out,
     ddof: float,
     keepdims: bool,
     root: bool,

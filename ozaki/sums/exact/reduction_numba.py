@@ -11,8 +11,8 @@ from math import ldexp
 
 import numpy as np
 
-from ozaki.sums.extraction import CARRY, LEVEL_BITS, LOWEST, NOTHING, PartialSums, zero_flags
-from ozaki.sums.extraction_numba import (
+from ozaki.sums.exact.extraction import CARRY, LEVEL_BITS, LOWEST, NOTHING, PartialSums, zero_flags
+from ozaki.sums.exact.extraction_numba import (
     BLOCK,
     DTYPES,
     EXPONENTS,
@@ -27,7 +27,7 @@ from ozaki.sums.extraction_numba import (
     vector_sum,
     window,
 )
-from ozaki.sums.fixed_point import (
+from ozaki.sums.exact.fixed_point import (
     DIGIT_BITS,
     MINUS_INFINITY,
     NAN,
@@ -35,7 +35,7 @@ from ozaki.sums.fixed_point import (
     PLUS_INFINITY,
     FixedPoint,
 )
-from ozaki.sums.summands import Summands, as_floats, factor_pairs
+from ozaki.sums.exact.summands import Summands, as_floats, factor_pairs
 
 LAST_PLACE = LOWEST - 52 - LEVEL_BITS  # the exponent of the smallest subnormal; no window's unit is smaller
 _PRODUCTS = 1 << 15  # that are kept at a time, with their errors

@@ -22,12 +22,12 @@ from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.compiled import compiled as compiled_form
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.error_free import product_error, product_error_in
-from ozaki.sums import reduction_cuda, small
-from ozaki.sums.accumulator import Superaccumulator
 from ozaki.sums.arguments import float_type, format_of
-from ozaki.sums.extraction import BLOCK_ROWS, PartialSums, aligned, extract, merged, workspace
-from ozaki.sums.fixed_point import ORDINARY, DigitRange, FixedPoint, Rounding, flagged, joined
-from ozaki.sums.summands import Summands, as_floats, factor_pairs, tiles
+from ozaki.sums.exact import reduction_cuda, small
+from ozaki.sums.exact.accumulator import Superaccumulator
+from ozaki.sums.exact.extraction import BLOCK_ROWS, PartialSums, aligned, extract, merged, workspace
+from ozaki.sums.exact.fixed_point import ORDINARY, DigitRange, FixedPoint, Rounding, flagged, joined
+from ozaki.sums.exact.summands import Summands, as_floats, factor_pairs, tiles
 
 _TOGETHER = 1 << 12  # outputs whose sums wait to be rounded together
 _FEW = 4  # partial sums of a tile that may do without a superaccumulator
@@ -38,7 +38,7 @@ _COLUMNS = 256  # at least so many together where columns lie side by side: 2 Ki
 _SAFE = 2.0**500  # two factors up to this, split by Dekker's method, stay finite
 _TINY = 2.0**-900  # the error of a product at least this large is a float64
 
-_COMPILED = "ozaki.sums.reduction_numba"
+_COMPILED = "ozaki.sums.exact.reduction_numba"
 
 Tile = tuple[slice, ...]
 """A box of outputs, or of rows."""

@@ -15,8 +15,8 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from ozaki.rounding.digits import carry
-from ozaki.sums.extraction import LEVEL_BITS, PartialSums
-from ozaki.sums.fixed_point import (
+from ozaki.sums.exact.extraction import LEVEL_BITS, PartialSums
+from ozaki.sums.exact.fixed_point import (
     DIGIT_BITS,
     MINUS_INFINITY,
     NAN,

@@ -10,9 +10,9 @@ import numpy as np
 from multiword.formats import Format
 from multiword.runtime.arrays import to_float64
 from ozaki.rounding.conversion import narrow
-from ozaki.sums.extraction import CARRY, LEVEL_BITS, LOWEST
-from ozaki.sums.fixed_point import Rounding
-from ozaki.sums.summands import Summands
+from ozaki.sums.exact.extraction import CARRY, LEVEL_BITS, LOWEST
+from ozaki.sums.exact.fixed_point import Rounding
+from ozaki.sums.exact.summands import Summands
 
 LARGEST = 1 << 11
 """The most terms of all outputs together for which this pays."""

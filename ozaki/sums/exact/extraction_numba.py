@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 
 from multiword.runtime.compiled import CALLED, INNER
 from multiword.runtime.forking import loading
-from ozaki.sums.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST
+from ozaki.sums.exact.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST
 
 typeof(np.empty(0))  # imports what the first call would import, while forks wait
 DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
