@@ -11,5 +11,6 @@ can be seen; what an extraction does not hold goes to a superaccumulator (Kulisc
     small                        sums of a few numbers: `math.fsum`, Python's integers
     extraction (.py, .cuh)       exact partial sums of a block in two vector passes; `extraction_numba`: the
                                  same in compiled loops
-    accumulator, fixed_point     exact values in digits; their quotient, root and one rounding
+    accumulator, fixed_point     exact values in digits; their quotient, root and one rounding, for which
+                                 an `enclosure` in float64 is enough but for a few values
 """

@@ -1,8 +1,9 @@
 """The loops of `extraction`, compiled with numba (extra `fast`): element by element, in one pass.
 
 A window is the two levels below some sigma. It holds numbers that are small enough, and multiples of its
-unit. Elements of a vector that the window does not hold are added up by sign and exponent, as in Neal's
-superaccumulator (Fast exact summation using small and large superaccumulators). Each loop is compiled
+unit. Blocks of a vector that the window does not hold are added up by sign and exponent, as in Neal's
+superaccumulator (Fast exact summation using small and large superaccumulators). A vector's sum is in digits
+of 32 bits, in units of the smallest subnormal number, or of its square for products. Each loop is compiled
 when an array of its kind first comes.
 """
 
@@ -21,15 +22,19 @@ from numba.extending import intrinsic
 from multiword.runtime.compiled import CALLED, INNER
 from multiword.runtime.forking import loading
 from ozaki.sums.exact.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST
+from ozaki.sums.exact.fixed_point import DIGIT_BITS
 
 typeof(np.empty(0))  # imports what the first call would import, while forks wait
 DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
 BLOCK = 1 << 11  # elements that go into a window together, or not at all
-SPAN = 1 << 17  # the most elements of a vector: its sums of a level stay below 2**62
+UNIT = 1074  # of the digits: 2**-UNIT
+DIGITS = {False: 72, True: 138}  # for 2**64 elements or products, of which any is three digits
+_DIGIT = (1 << DIGIT_BITS) - 1
 _FRACTION = (1 << 52) - 1
 _MAGNITUDE = (1 << 63) - 1
 EXPONENTS = 1 << 11  # of float64
+LARGEST = 1023 - CARRY - 1  # and k: the exponent field of what a window does not hold
 SLACK = 2  # bits by which what follows may be larger than what a window was made for
 _TINY, _HUGE = 2.0**-900, 2.0**1000  # products between these have an error that is a float64
 
@@ -61,35 +66,42 @@ def _fma(context: Any, x: Any, y: Any, z: Any) -> Any:
     return float64(float64, float64, float64), lambda _, builder, signature, values: builder.fma(*values)
 
 
-def window(x):
-    """The exponent k of a sigma = 1.5·2**k for numbers up to somewhat above these, if there is one."""
-    largest = 0
-    for i in range(len(x)):
-        magnitude = _bits(x[i]) & _MAGNITUDE
-        largest = magnitude if magnitude > largest else largest
+@_inlined
+def _held(largest):
+    """The exponent k of a sigma = 1.5·2**k for what is somewhat above this bit pattern, if there is one."""
     k = (largest >> 52) - 1022 + SLACK + 1 + CARRY
     return k if LOWEST < k <= HIGHEST + 1 + CARRY else LOWEST
 
 
+def window(x):
+    """A k for numbers like these."""
+    largest = 0
+    for i in range(len(x)):
+        magnitude = _bits(x[i]) & _MAGNITUDE
+        largest = magnitude if magnitude > largest else largest
+    return _held(largest)
+
+
 @_inlined
 def _extract(x, k):
-    """ExtractVector at two levels: the integer sums of both, and whether anything is above or below them.
+    """ExtractVector at two levels: the integer sums of both, the largest magnitude, and whether any is below.
 
     What sigma takes of an element is below 2**45 units of its last place, or seen to be outside.
     """
-    sigma, tau, half = _sigma(k), _sigma(k - LEVEL_BITS), 1 << (LEVEL_BITS - 1)
-    high = low = above = below = 0
+    sigma, tau = _sigma(k), _sigma(k - LEVEL_BITS)
+    high = low = largest = below = 0
     for i in range(len(x)):
         v = np.float64(x[i])
+        magnitude = _bits(v) & _MAGNITUDE
+        largest = magnitude if magnitude > largest else largest
         shifted = v + sigma
         high += _bits(shifted)
-        above |= (_bits(shifted) + half) ^ _bits(sigma)
         v -= shifted - sigma
         shifted = v + tau
         low += _bits(shifted)
         below |= _bits(v - (shifted - tau))
     high, low = high - len(x) * _bits(sigma), low - len(x) * _bits(tau)
-    return high, low, above >> LEVEL_BITS != 0, below & _MAGNITUDE != 0
+    return high, low, largest, below & _MAGNITUDE != 0
 
 
 def leave_rest(x, k, rest):
@@ -102,17 +114,90 @@ def leave_rest(x, k, rest):
 
 
 @_inlined
+def _put(x, bins):
+    """Add the significand of a float64 to those of its sign and exponent: 64 bits and the carry."""
+    pattern = np.uint64(_bits(np.float64(x)))
+    place, fraction = pattern >> np.uint64(52), pattern & np.uint64(_FRACTION)
+    normal = fraction | np.uint64(_FRACTION + 1)
+    significand = normal if place & np.uint64(EXPONENTS - 1) else fraction
+    total = bins[0, place] + significand
+    bins[0, place] = total
+    if total < significand:
+        bins[1, place] += np.uint64(1)
+
+
+@_inlined
 def _bin(x, bins):
-    """Add the significands of float64 numbers to those of their sign and exponent: 64 bits and the carry."""
-    for i in range(len(x)):
-        pattern = np.uint64(_bits(x[i]))
-        place = pattern >> np.uint64(52)
-        normal = np.uint64((place & np.uint64(EXPONENTS - 1)) != 0)
-        significand = (pattern & np.uint64(_FRACTION)) | (normal << np.uint64(52))
-        total = bins[0, place] + significand
-        bins[0, place] = total
-        if total < significand:
-            bins[1, place] += np.uint64(1)
+    """Add numbers to bins by sign and exponent, four at a time."""
+    whole = len(x) // 4 * 4
+    for start in range(0, whole, 4):
+        for i in range(4):
+            _put(x[np.uint64(start + i)], bins)
+    for i in range(whole, len(x)):
+        _put(x[i], bins)
+
+
+@_inlined
+def _add(digits, value, position):
+    """Add an int64 times 2**position."""
+    place, shift = position >> 5, position & 31
+    low, high = (value & _DIGIT) << shift, (value >> DIGIT_BITS) << shift
+    digits[place] += low & _DIGIT
+    digits[place + 1] += (low >> DIGIT_BITS) + (high & _DIGIT)
+    digits[place + 2] += high >> DIGIT_BITS
+
+
+@_inlined
+def _add_block(x, state, bins, digits, raised):
+    """Add numbers, at two levels if a window holds them; or else to the bins, and some blocks that follow.
+
+    state : k of the window, blocks to be binned untried, and how many after the next that it does not hold;
+        whether there are any in the bins.
+    """
+    if state[1] == 0:
+        for _ in range(2):
+            k = state[0]
+            high, low, largest, below = _extract(x, k)
+            if not below and largest >> 52 < k + LARGEST:
+                _add(digits, high, k - LOWEST + LEVEL_BITS + raised)
+                _add(digits, low, k - LOWEST + raised)
+                state[2] = 0
+                return
+            state[0] = _held(largest)
+        state[1], state[2] = 1 << state[2], state[2] + 3
+    state[1] -= 1
+    state[3] = 1
+    _bin(x, bins)
+
+
+@_inlined
+def _finish(binned, bins, digits, raised):
+    """Add what is in the bins, leave zeros there, and carry. Return whether there was Inf or NaN."""
+    special = False
+    for place in range(2 * EXPONENTS if binned else 0):
+        low, carries = bins[0, place], bins[1, place]
+        if low | carries:
+            exponent, sign = place & (EXPONENTS - 1), 1 - 2 * (place >> 11)
+            special |= exponent == EXPONENTS - 1
+            position = max(exponent - 1, 0) + raised
+            high = low >> np.uint64(DIGIT_BITS)
+            parts = np.int64(low & np.uint64(_DIGIT)), np.int64(high), np.int64(carries)
+            for i in range(0 if special else 3):
+                _add(digits, sign * parts[i], position + DIGIT_BITS * i)
+            bins[0, place] = bins[1, place] = np.uint64(0)
+    carry = 0
+    for i in range(len(digits)):
+        carry += digits[i]
+        digits[i] = carry & _DIGIT
+        carry >>= DIGIT_BITS
+    return special
+
+
+def vector_sum(x, states, bins, digits):
+    """Sum a vector. Return whether it has Inf or NaN."""
+    for start in range(0, len(x), BLOCK):
+        _add_block(x[start : start + BLOCK], states[0], bins, digits, np.int64(0))
+    return _finish(states[0, 3], bins, digits, np.int64(0))
 
 
 def products(x, y, p, e):
@@ -127,28 +212,57 @@ def products(x, y, p, e):
     return not unsafe
 
 
-def vector_sum(x, k, bins):
-    """Sum the blocks that window k holds, at two levels; put the others, if there are any, in bins."""
-    high, low, waiting, patience, binned = 0, 0, 0, 1, False
+_products = _inlined(products)
+
+
+@_inlined
+def _significand(x):
+    """A float64 as an integer, in two parts of up to 27 bits, and the place of its unit."""
+    pattern = _bits(x)
+    exponent = (pattern >> 52) & (EXPONENTS - 1)
+    significand = (pattern & _FRACTION) | ((exponent > 0) << 52)
+    sign = 1 | (pattern >> 63)
+    return sign * (significand >> 26), sign * (significand & ((1 << 26) - 1)), max(exponent - 1, 0)
+
+
+@_inlined
+def _add_products(x, y, digits):
+    """Add the products of any numbers, as integers. Return whether there is Inf or NaN."""
+    special = False
+    for i in range(len(x)):
+        a, b = np.float64(x[i]), np.float64(y[i])
+        if not (abs(a) < np.inf and abs(b) < np.inf):
+            return True
+        (high, low, e), (other_high, other_low, f) = _significand(a), _significand(b)
+        _add(digits, high * other_high, e + f + 52)
+        _add(digits, high * other_low + low * other_high, e + f + 26)
+        _add(digits, low * other_low, e + f)
+    return special
+
+
+def product_sum(x, y, narrow, pair, states, bins, digits):
+    """Sum the products of two vectors. Return whether there is Inf or NaN.
+
+    narrow : every product is a float64.
+    pair : memory for a block of them, and of their errors.
+    """
+    special = False
     for start in range(0, len(x), BLOCK):
-        part = x[start : start + BLOCK]
-        if waiting == 0:
-            part_high, part_low, above, below = _extract(part, k)
-            if not (above or below):
-                high, low, patience = high + part_high, low + part_low, 1
-                continue
-            waiting, patience, binned = patience, 8 * patience, True
-        waiting -= 1
-        _bin(part, bins)
-    return high, low, binned
+        xs, ys = x[start : start + BLOCK], y[start : start + BLOCK]
+        if not _products(xs, ys, pair[0], pair[1]):
+            special |= _add_products(xs, ys, digits)
+            continue
+        for i in range(1 if narrow else 2):
+            _add_block(pair[i][: len(xs)], states[i], bins, digits, np.int64(UNIT))
+    return _finish(states[0, 3] | states[1, 3], bins, digits, np.int64(UNIT)) or special
 
 
 def row_sums(x, k, high, low):
     """Sum the rows of (m, n). Return whether anything is above or below the window."""
     any_above = any_below = False
     for j in range(len(x)):
-        high[j], low[j], above, below = _extract(x[j], k)
-        any_above |= above
+        high[j], low[j], largest, below = _extract(x[j], k)
+        any_above |= largest >> 52 >= k + LARGEST
         any_below |= below
     return any_above, any_below
 
@@ -175,6 +289,7 @@ def column_sums(x, k, high, low):
 
 _Sums = int64[::1]
 _Values = float64[::1]
+_MEMORY = int64[:, ::1], uint64[:, ::1], _Sums
 
 
 def running_sums(x, k, high, low, coarse, fine, result):
@@ -205,7 +320,8 @@ _SIGNATURES: dict[Callable, Callable] = {
     window: lambda x, xs: int64(x),
     leave_rest: lambda x, xs: none(x, int64, _Values),
     products: lambda x, xs: boolean(x, x, _Values, _Values),
-    vector_sum: lambda x, xs: Tuple((int64, int64, boolean))(x, int64, uint64[:, ::1]),
+    vector_sum: lambda x, xs: boolean(x, *_MEMORY),
+    product_sum: lambda x, xs: boolean(x, x, boolean, float64[:, ::1], *_MEMORY),
     row_sums: lambda x, xs: Tuple((boolean, boolean))(xs, int64, _Sums, _Sums),
     column_sums: lambda x, xs: Tuple((boolean, boolean))(xs, int64, _Sums, _Sums),
     running_sums: lambda x, xs: Tuple((int64, int64, boolean))(x, *[int64] * 3, *[float64] * 2, _Values),
@@ -221,4 +337,4 @@ def compiled_loop(loop: Callable, dtype: np.dtype) -> Callable:
         return njit(_SIGNATURES[loop](vector, matrix), **CALLED)(loop)
 
 
-compiled_loop(window, DTYPES[0])  # every sum needs it: if numba does not work here, this says so
+njit(none(), **CALLED)(lambda: None)  # if numba does not work here, this says so

@@ -247,7 +247,7 @@ def _vector_sum(summands: Sequence[Summands], reduced: int, output: Tile = ()) -
             if found is None:
                 return None
             total, flags = total + found[0], flags | found[1]
-    return total, form.LAST_PLACE, flags
+    return total, form.unit(summands[0]), flags
 
 
 def _vectors(
