@@ -56,7 +56,8 @@ class Enclosure:
     def scaled(self, exponent: np.ndarray) -> Enclosure:
         """In other units, in which they are neither huge nor tiny."""
         shift = self.exponent - exponent
-        return Enclosure(*(np.ldexp(x, shift) for x in (self.high, self.low, self.error)), exponent)
+        high, low, error = (np.ldexp(x, shift) for x in (self.high, self.low, self.error))
+        return Enclosure(high, low, error, exponent)
 
     def times(self, other: Enclosure) -> Enclosure:
         """Products."""

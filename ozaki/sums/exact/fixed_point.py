@@ -26,7 +26,12 @@ PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = (np.uint8(1 << bit) f
 
 Blocks do not note every −0 or Inf beside what outweighs it; `canonical_flags` does not either."""
 
+NOT_FINITE = PLUS_INFINITY | MINUS_INFINITY | NAN
+
 DIGIT_BITS = 32
+Integers = list[tuple[int, int]]
+"""Exact values, each an integer and the exponent of its unit."""
+
 _LARGEST_INTEGER = 2**53
 _FEW = 4  # values that Python's integers round sooner than arrays
 _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
@@ -129,16 +134,17 @@ class FixedPoint:
     flags: np.ndarray
 
     @classmethod
-    def of(cls, value: int, exponent: int, flags: np.ndarray) -> FixedPoint:
-        """A single number, value·2**exponent.
+    def of(cls, values: Integers, flags: np.ndarray) -> FixedPoint:
+        """Integers times powers of two.
 
-        >>> FixedPoint.of(-(2**40), 0, np.array([ORDINARY])).digits.tolist()
+        >>> FixedPoint.of([(-(2**40), 0)], np.array([ORDINARY])).digits.tolist()
         [[0], [-256]]
         """
-        size = value.bit_length() // DIGIT_BITS + 1
-        digits = np.frombuffer(value.to_bytes(4 * size, "little", signed=True), "<u4").astype(np.int64)
-        digits[-1] -= (value < 0) << DIGIT_BITS
-        return cls(digits[:, None], DIGIT_BITS, exponent, flags)
+        size = max((v.bit_length() for v, _ in values), default=0) // DIGIT_BITS + 1
+        data = b"".join(v.to_bytes(4 * size, "little", signed=True) for v, _ in values)
+        digits = np.frombuffer(data, "<u4").reshape(-1, size).T.astype(np.int64)
+        digits[-1] = digits[-1].astype(np.int32)  # the sign
+        return cls(digits, DIGIT_BITS, np.array([e for _, e in values], np.int64), flags)
 
     def round(self, target: Format = FORMATS["fp64"]) -> np.ndarray:
         """Return the (m,) float64 numbers of the target format nearest to the exact values.
@@ -159,7 +165,7 @@ class FixedPoint:
         """The values as float64 numbers and bounds."""
         return Enclosure.of(self.digits, self.base_bits, self.exponent)
 
-    def columns(self, chosen: np.ndarray) -> FixedPoint:
+    def columns(self, chosen: np.ndarray | slice) -> FixedPoint:
         """Some of the values."""
         exponent = self.exponent if isinstance(self.exponent, int) else self.exponent[chosen]
         return FixedPoint(self.digits[:, chosen], self.base_bits, exponent, self.flags[chosen])
@@ -194,7 +200,7 @@ class FixedPoint:
         low, high = self.digits
         return replace(self, digits=np.stack([low, np.zeros_like(low), high]), base_bits=self.base_bits // 2)
 
-    def integers(self) -> list[tuple[int, int]]:
+    def integers(self) -> Integers:
         """Return every value as a Python integer and the exponent of its unit."""
         shape = self.digits.shape[1:]
         exponents = np.broadcast_to(np.asarray(self.exponent, np.int64), shape).tolist()

@@ -90,29 +90,22 @@ def accumulate(total: Superaccumulator, columns: slice, summands: Sequence[Summa
             total.add(_partial_sums(summands, tiling, output), places)
 
 
-def integer_sums(summands: Sequence[Summands], reduced: int) -> tuple[list[tuple[int, int]], np.ndarray]:
-    """Return the exact sums over the first `reduced` axes for all outputs in C order, and their flags.
-
-    Each is an integer and the exponent of its unit.
-    """
+def exact_sums(summands: Sequence[Summands], reduced: int) -> FixedPoint:
+    """Return the exact sums over the first `reduced` axes, on the host, for all outputs in C order."""
     shape = summands[0].shape[reduced:]
-    outputs = prod(shape)
     if is_cupy(summands[0].factors[0]):
-        total = reduction_cuda.accumulated(summands, reduced, _digits(summands))
-        return total.fixed_point().integers(), total.flags
+        return reduction_cuda.accumulated(summands, reduced, _digits(summands)).fixed_point()
     if _is_small(summands, reduced) and (found := small.integer_sums(summands, reduced)) is not None:
-        return found, np.full(outputs, ORDINARY)
-    summands = _in_memory_order(summands, reduced)
-    if len(shape) == 0 and (sums := _vector_sum(summands, reduced)):
-        return [sums[:2]], np.array([sums[2]], np.uint8)
-    index = np.arange(outputs).reshape(shape)
-    integers, flags = [(0, 0)] * outputs, np.zeros(outputs, np.uint8)
-    for tiles_of_outputs, exact in _tiled_sums(summands, reduced):
-        places = np.concatenate([index[output].reshape(-1) for output in tiles_of_outputs])
-        flags[places] = exact.flags
-        for place, value in zip(places.tolist(), exact.integers(), strict=True):
-            integers[place] = value
-    return integers, flags
+        return FixedPoint.of(found, np.full(len(found), ORDINARY))
+    index, places, sums = np.arange(prod(shape)).reshape(shape), [], []
+    for outputs, exact in _tiled_sums(_in_memory_order(summands, reduced), reduced):
+        places += [index[output].reshape(-1) for output in outputs]
+        sums.append(exact)
+    order = np.argsort(np.concatenate([[], *places]))
+    if len(sums) == 1:
+        return sums[0].columns(order)
+    flags = np.concatenate([np.empty(0, np.uint8), *(exact.flags for exact in sums)])
+    return FixedPoint.of([v for exact in sums for v in exact.integers()], flags).columns(order)
 
 
 def _is_small(summands: Sequence[Summands], reduced: int) -> bool:
@@ -220,7 +213,7 @@ def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> Fi
     """One tile; without the whole length of a superaccumulator where that is not needed."""
     if found := _column_sum(summands, tiling, output):
         value, exponent, flags = found
-        return FixedPoint.of(value, exponent, np.array([flags], np.uint8))
+        return FixedPoint.of([(value, exponent)], np.array([flags], np.uint8))
     sums = _partial_sums(summands, tiling, output)
     first = list(islice(sums, _FEW + 1))
     if len(first) <= _FEW and (few := aligned(first)):
