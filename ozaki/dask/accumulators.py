@@ -22,9 +22,9 @@ from ozaki.dask.extracted import ExtractedSums
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.trees import flat
 from ozaki.sums.arguments import reduced_shape
+from ozaki.sums.exact.summands import Summands, products
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import without_nan
-from ozaki.sums.summands import Summands, products
 
 Sums = ExactSum | ExtractedSums
 """What adds up exactly."""

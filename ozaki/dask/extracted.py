@@ -16,11 +16,11 @@ import numpy as np
 
 from multiword.runtime.arrays import is_cupy
 from ozaki.sums.arguments import format_of
+from ozaki.sums.exact.extraction import BLOCK_ROWS, LEVEL_BITS, PartialSums, merged
+from ozaki.sums.exact.fixed_point import DIGIT_BITS, MINUS_ZERO, ORDINARY, DigitRange, FixedPoint, joined
+from ozaki.sums.exact.reduction import compiled
+from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exactsum import ExactSum
-from ozaki.sums.extraction import BLOCK_ROWS, LEVEL_BITS, PartialSums, merged
-from ozaki.sums.fixed_point import DIGIT_BITS, MINUS_ZERO, ORDINARY, DigitRange, FixedPoint, joined
-from ozaki.sums.reduction import compiled
-from ozaki.sums.summands import Summands
 
 _FEWEST = 256  # outputs; fewer make loops too short
 _MOST = 3  # partial sums of an output, of 16 bytes each

@@ -11,7 +11,7 @@ from multiword.runtime.arrays import Array, namespace
 from ozaki.dask.accumulators import Sums
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import format_of, real_dtype
-from ozaki.sums.fixed_point import Rounding
+from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.statistics import quotients, variances
 
 
@@ -42,7 +42,7 @@ def rounded_nanmean(totals: Sequence[Sums], counts: Any, target: np.dtype) -> An
     fixed = total.fixed_point()
     host, all_counts = fixed.on_host(), counts.tolist()
     all_counts *= host.flags.size // max(1, len(all_counts))  # once more for imaginary parts
-    values = quotients(host.integers(), host.flags, all_counts, Rounding(format_of(target)))
+    values = quotients(host, all_counts, Rounding(format_of(target)))
     return _delivered(values, fixed.flags, total, target)
 
 
@@ -50,11 +50,12 @@ def rounded_deviation(
     totals: Sequence[Sums], counts: Any, ddof: Any, target: np.dtype, root: bool, skip_nan: bool
 ) -> Any:
     elements, squares = totals
-    fixed, q = elements.fixed_point().on_host().integers(), squares.fixed_point()
-    sums = [fixed[i : i + q.flags.size] for i in range(0, len(fixed), max(1, q.flags.size))] or [fixed]
+    fixed, q = elements.fixed_point().on_host(), squares.fixed_point()
+    size = q.flags.size
+    sums = [fixed.columns(slice(i, i + size)) for i in range(0, fixed.flags.size, max(1, size))] or [fixed]
     every = np.broadcast_to(counts, q.flags.shape).tolist()
     host, rounding = q.on_host(), Rounding(format_of(target), root=root)
-    values = variances(host.integers(), sums, host.flags, every, ddof, rounding, skip_nan)
+    values = variances(host, sums, every, ddof, rounding, skip_nan)
     return _delivered(values, q.flags, squares, target)
 
 
