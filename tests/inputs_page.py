@@ -4,8 +4,9 @@ from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from tests.input_kinds import KINDS, LAYOUTS, REFUSED, Kind
-from tests.inputs import GROUPS, SAME, TYPE, VALUE, WIDE_INTEGERS, Function, expected, skipped
+from tests.input_kinds import LAYOUTS, REFUSED, Kind
+from tests.input_tables import Function
+from tests.inputs import GROUPS, SAME, TYPE, VALUE, WIDE_INTEGERS, expected, skipped
 
 PAGE = Path(__file__).parents[1] / "docs" / "inputs.md"
 
@@ -32,11 +33,19 @@ The outcomes:
 Kinds that go together:
 
 {short}
-CuPy arrays are accepted wherever NumPy arrays are, and the results are CuPy arrays then; the two are never
-mixed.
+CuPy arrays are accepted wherever NumPy arrays are, and the results are CuPy arrays then. Where PyTorch tensors or
+JAX arrays are accepted, the results are tensors or JAX arrays; where Dask arrays are, the results are Dask arrays.
+Kinds of arrays are never mixed in one call, but for NumPy and Dask arrays.
 """
 
 NOTES = {
+    "PyTorch: `ozaki.torch`": """\
+These functions take tensors of float32, float64 and their complex dtypes, on the CPU, and nothing else. The functions
+of `ozaki` take tensors, too, but have no gradients.
+""",
+    "JAX: `ozaki.jax`": """\
+With `jax_enable_x64`: without it JAX rounds float64 numbers to float32.
+""",
     "Batches of half precision": """\
 The factors and the addend of a batch are of one dtype, float16 or bfloat16; here the others are float16.
 """
@@ -68,11 +77,12 @@ def page() -> str:
 
 
 def _table(functions: tuple[Function, ...]) -> str:
-    columns = _alike(functions, lambda f: tuple(_cell(f, kind) for kind in KINDS))
+    kinds = functions[0].kinds
+    columns = _alike(functions, lambda f: tuple(_cell(f, kind) for kind in kinds))
     heads = [", ".join(f"`{f}`" for f in alike) for _, alike in columns]
-    rows = _alike(KINDS, lambda kind: tuple(_cell(alike[0], kind) for _, alike in columns))
+    rows = _alike(kinds, lambda kind: tuple(_cell(alike[0], kind) for _, alike in columns))
     lines = [f"| input | {' | '.join(heads)} |", f"| --- |{' --- |' * len(heads)}"]
-    lines += [f"| {_named(kinds)} | {' | '.join(cells)} |" for cells, kinds in rows]
+    lines += [f"| {_named(alike)} | {' | '.join(cells)} |" for cells, alike in rows]
     return "\n".join([*lines, ""])
 
 
