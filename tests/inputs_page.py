@@ -33,14 +33,13 @@ The outcomes:
 Kinds that go together:
 
 {short}
-CuPy arrays are accepted wherever NumPy arrays are, and the results are CuPy arrays then. Where PyTorch tensors or
-JAX arrays are accepted, the results are tensors or JAX arrays; where Dask arrays are, the results are Dask arrays.
-Kinds of arrays are never mixed in one call, but for NumPy and Dask arrays.
+CuPy arrays are accepted wherever NumPy arrays are. Results are of the kind of the arrays: CuPy arrays, Dask
+arrays, tensors or JAX arrays. Kinds are never mixed in one call, but for NumPy's and Dask's.
 """
 
 NOTES = {
     "PyTorch: `ozaki.torch`": """\
-These functions take tensors of float32, float64 and their complex dtypes, on the CPU, and nothing else. The functions
+These functions take tensors of float32, float64 and their complex dtypes, on the CPU, and nothing else. Those
 of `ozaki` take tensors, too, but have no gradients.
 """,
     "JAX: `ozaki.jax`": """\
@@ -48,7 +47,7 @@ With `jax_enable_x64`: without it JAX rounds float64 numbers to float32.
 """,
     "Batches of half precision": """\
 The factors and the addend of a batch are of one dtype, float16 or bfloat16; here the others are float16.
-"""
+""",
 }
 
 SHORT = {

@@ -83,7 +83,7 @@ def built(tmp_path_factory):
     """A fresh environment, and the sdist and the wheel of that, built there."""
     folder = tmp_path_factory.mktemp("release")
     run(sys.executable, "-m", "venv", "--without-pip", folder / "environment")
-    python = next(folder.glob("environment/*/python*"))
+    python = next(path for path in folder.glob("environment/*/python*") if path.is_file())
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", python)
     run(*pip, "install", "hatchling")
     run(python, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
