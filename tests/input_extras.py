@@ -62,9 +62,9 @@ def _products(module: str, eye: Callable[[Any], Any], **options: Any) -> list[Fu
 
 
 def _eye_of_dtype(x: Any) -> np.ndarray:
-    """As a real or complex array, of the precision of a real or complex x: JAX's products mix no dtypes."""
-    dtype = np.dtype(getattr(x, "dtype", float))
-    return EYE.astype(dtype if dtype.kind in "fc" and dtype.itemsize in (4, 8, 16) else float)
+    """Of x's dtype, where that is one of JAX's products, which mix no dtypes."""
+    name = getattr(getattr(x, "dtype", None), "name", "")
+    return EYE.astype(name if name in ("float32", "complex64", "complex128") else np.float64)
 
 
 def _tensor_eye(x: Any) -> Any:
