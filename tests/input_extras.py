@@ -123,18 +123,18 @@ _JAX: dict[str, Any] = {"kinds": KINDS, "holds": "floating"}
 _REDUCED = "sum mean norm var std nansum nanmean nanvar nanstd"
 
 EXTRAS: dict[str, tuple[Function, ...]] = {
-    "Dask arrays: `ozaki.dask`": (
+    "Dask arrays": (
         *_reductions("ozaki.dask", _REDUCED, **_DASK),
         *_dots("ozaki.dask", "dot", takes="axes", **_DASK),
         *_products("ozaki.dask", lambda x: EYE, base=MATRIX, takes="axes", **_DASK),
     ),
-    "PyTorch: `ozaki.torch`": (
+    "PyTorch": (
         *_reductions("ozaki.torch", "sum mean", **_TORCH),
         *_dots("ozaki.torch", "vdot", **_TORCH),
         *_dots("ozaki.torch", "dot", takes="axes", **_TORCH),
         *_products("ozaki.torch", _tensor_eye, takes="axes", **_TORCH),
     ),
-    "JAX: `ozaki.jax`": (
+    "JAX": (
         *_reductions("ozaki.jax", "sum mean", **_JAX),
         *_products("ozaki.jax", _eye_of_dtype, takes="axes", **_JAX),
     ),

@@ -38,11 +38,11 @@ arrays, tensors or JAX arrays. Kinds are never mixed in one call, but for NumPy'
 """
 
 NOTES = {
-    "PyTorch: `ozaki.torch`": """\
+    "PyTorch": """\
 These functions take tensors of float32, float64 and their complex dtypes, on the CPU, and nothing else. Those
 of `ozaki` take tensors, too, but have no gradients.
 """,
-    "JAX: `ozaki.jax`": """\
+    "JAX": """\
 With `jax_enable_x64`: without it JAX rounds float64 numbers to float32.
 """,
     "Batches of half precision": """\
@@ -69,7 +69,12 @@ def page() -> str:
     short = [f"- **{name}**: {', '.join(kind.name for kind in kinds)}.\n" for name, kinds in SHORT.items()]
     parts = [INTRODUCTION.format(short="".join(short))]
     for title, functions in GROUPS.items():
-        parts += [f"## {title}\n", *([NOTES[title]] if title in NOTES else []), _table(functions)]
+        package = functions[0].name.rpartition(".")[0]
+        parts += [
+            f"## {title}: `{package}`\n",
+            *([NOTES[title]] if title in NOTES else []),
+            _table(functions),
+        ]
     rows = _alike(WIDE_INTEGERS, lambda name: WIDE_INTEGERS[name][0])
     lines = [f"| {', '.join(f'`{name}`' for name in names)} | {CELLS[result]} |" for result, names in rows]
     return "\n".join([*parts, INTEGERS, "| functions | outcome |", "| --- | --- |", *lines, ""])
@@ -78,11 +83,17 @@ def page() -> str:
 def _table(functions: tuple[Function, ...]) -> str:
     kinds = functions[0].kinds
     columns = _alike(functions, lambda f: tuple(_cell(f, kind) for kind in kinds))
-    heads = [", ".join(f"`{f}`" for f in alike) for _, alike in columns]
+    heads = [_heading(alike) for _, alike in columns]
     rows = _alike(kinds, lambda kind: tuple(_cell(alike[0], kind) for _, alike in columns))
     lines = [f"| input | {' | '.join(heads)} |", f"| --- |{' --- |' * len(heads)}"]
     lines += [f"| {_named(alike)} | {' | '.join(cells)} |" for cells, alike in rows]
     return "\n".join([*lines, ""])
+
+
+def _heading(functions: list[Function]) -> str:
+    """Names without their package, each with its arguments."""
+    arguments = _alike(functions, lambda f: f.name.rpartition(".")[2])
+    return ", ".join(f"`{name}({', '.join(f.argument for f in alike)})`" for name, alike in arguments)
 
 
 def _named(kinds: list[Kind]) -> str:

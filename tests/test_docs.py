@@ -273,7 +273,7 @@ def test_docstrings_become_markdown():
     module = loaded("docstrings")
     assert doctest.testmod(module) == (0, 1)
     text = module.markdown("A.\n\nNotes\n-----\n`2**x` < 3*y\n\n>>> 1\n1\n\n== ==\na  b\n== ==\n")
-    assert "`2**x` \\< 3\\*y" in text
+    assert "`2**x` &lt; 3\\*y" in text
     assert "```pycon\n>>> 1\n1\n```" in text
     assert "```text\n== ==\na  b\n== ==\n```" in text
 
