@@ -48,14 +48,14 @@ function fits(width) {
   return found;
 }
 
-function pictures(width) {
+function pictures() {
   const found = [], column = frame.contentDocument.querySelector("article").clientWidth;
   for (const image of frame.contentDocument.querySelectorAll("article img")) {
     const shown = image.getBoundingClientRect().width, name = image.getAttribute("src");
     if (!image.naturalWidth) found.push(`${name} does not load`);
     else if (!/\.svg$/.test(name) && shown > image.naturalWidth) found.push(`${name} is enlarged`);
     else if (shown < 0.9 * Math.min(column, image.naturalWidth)) found.push(`${name} is ${shown} wide in ${column}`);
-    else if (width > 1000 && shown < 0.25 * image.naturalWidth) found.push(`${name} is shrunk to ${shown}`);
+    else if (shown < 0.25 * image.naturalWidth) found.push(`${name} is shrunk to ${shown}`);
   }
   return found;
 }
@@ -134,7 +134,7 @@ async function look(path, widths) {
   for (const width of widths) {
     frame.style.width = `${width}px`;
     await next();
-    note(`${width} pixels`, [...fits(width), ...pictures(width)]);
+    note(`${width} pixels`, [...fits(width), ...pictures()]);
   }
   for (const scheme of ["default", "slate"]) {
     frame.contentDocument.body.setAttribute("data-md-color-scheme", scheme);

@@ -85,7 +85,7 @@ def built(tmp_path_factory):
     run(sys.executable, "-m", "venv", "--without-pip", folder / "environment")
     python = next(path for path in folder.glob("environment/*/python*") if path.is_file())
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", python)
-    run(*pip, "install", "hatchling")
+    run(*pip, "install", "--no-compile", "hatchling")
     run(python, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
     (sdist,) = folder.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
@@ -111,7 +111,7 @@ def test_sdist_and_wheel_have_every_file(built):
 def test_wheel_works_without_the_checkout(built, tmp_path):
     """With its dependencies and nothing else: the packages, their tables, and the source of every kernel."""
     pip, python, _, wheel = built
-    run(*pip, "install", wheel)
+    run(*pip, "install", "--no-compile", wheel)
     version, kernels, tables = run(python, "-I", "-c", SMOKE, cwd=tmp_path).splitlines()
     assert version == PROJECT["version"]
     sources = (p.read_text() for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
