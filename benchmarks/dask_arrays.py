@@ -110,7 +110,9 @@ def workers() -> list[dict[str, Any]]:
     for threads, count in ((False, 1), (False, 2), (False, 4), (True, 2), (True, 4)):
         many, each = (1, count) if threads else (count, 1)
         with (
-            distributed.LocalCluster(many, threads_per_worker=each, dashboard_address=None) as cluster,
+            distributed.LocalCluster(
+                n_workers=many, threads_per_worker=each, dashboard_address=None
+            ) as cluster,
             distributed.Client(cluster) as client,
         ):
             client.run(import_module, "ozaki.dask")

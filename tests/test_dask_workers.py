@@ -65,7 +65,7 @@ def test_workers_with_threads(data, workers, chunks):
     x, wide, expected = data
     options = {"processes": False, "threads_per_worker": 2, "dashboard_address": None}
     with (
-        distributed.LocalCluster(workers, **options) as cluster,
+        distributed.LocalCluster(n_workers=workers, **options) as cluster,
         distributed.Client(cluster) as client,
     ):
         found = client.gather(client.compute(lazy(x, wide, chunks)))
@@ -76,7 +76,7 @@ def test_workers_with_threads(data, workers, chunks):
 def test_worker_processes(data):
     x, wide, expected = data
     with (
-        distributed.LocalCluster(3, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
         found = client.gather(client.compute(lazy(x, wide, (20, 20))))
