@@ -51,7 +51,10 @@ OF_NO_PAPER = {
 """Functions that do what no paper had to say."""
 
 
-NEEDED = {"clusters.md": ("dask.array", "xarray", "flox"), "10_any_chunks_any_cluster.md": ("dask.array",)}
+NEEDED = {
+    "clusters.md": ("dask.array", "distributed", "xarray", "flox"),
+    "10_any_chunks_any_cluster.md": ("dask.array",),
+}
 """Optional packages that a page's examples use."""
 
 REFERENCE = [

@@ -140,10 +140,10 @@ def _chunk_sums(
         first, left = without_nan(first, len(axis))
         counts = np.array(left, np.int64)
     shape = tuple(x.shape[a] for a in kept)
-    return tuple(_summed(terms, dtype, shape, first, second) for terms, dtype in sums), counts
+    return tuple(summed(terms, dtype, shape, first, second) for terms, dtype in sums), counts
 
 
-def _summed(terms: Terms, dtype: np.dtype, shape: tuple[int, ...], x: Array, y: Array | None) -> Sums:
+def summed(terms: Terms, dtype: np.dtype, shape: tuple[int, ...], x: Array, y: Array | None) -> Sums:
     """The sum of a chunk, in its short form if possible."""
     if (short := ExtractedSums.of(dtype, shape, terms.summands(x, y))) is not None:
         return short

@@ -148,6 +148,7 @@ def dot(
     return _dot(x, y, axis, dtype, out, keepdims, conjugate=False)
 
 
+@or_on_dask
 @on_device_of_arrays
 def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
     """Return Σ conj(x)·y over all elements, correctly rounded: `numpy.vdot` with one rounding.
