@@ -28,14 +28,24 @@ class Factor:
     stack : matrices in it.
     parts : its real parts as (r, k) views, r the rows of A or the columns of B.
     prepared : whether it is meant for more than one product.
+    equilibrated : whether its inner dimension has been, so that it is not to be again.
     order : of the products that share it on a GPU.
     """
 
-    def __init__(self, matrix: Array, side: int, *, stack: int = 1, prepared: bool = False) -> None:
+    def __init__(
+        self,
+        matrix: Array,
+        side: int,
+        *,
+        stack: int = 1,
+        prepared: bool = False,
+        equilibrated: bool = False,
+    ) -> None:
         self.matrix = matrix
         self.side = side
         self.stack = stack
         self.prepared = prepared
+        self.equilibrated = equilibrated
         self.parts = real_parts(matrix if side == 0 else matrix.T)
         self._widened: dict[tuple[NormLimit, int], Array] = {}
         self._split: tuple[Any, Array, Array] | None = None
@@ -80,6 +90,10 @@ class Factor:
             )
         return self._widened[key]
 
+    def known_scales(self, limit: NormLimit, bits: int, scale: Array) -> Array:
+        """Those scales, given what they are: the same array every time."""
+        return self._widened.setdefault((limit, bits), scale)
+
     def width_scales(self, bits: int) -> Array:
         """The scales for rows of that many bits."""
         return width_scales(self.statistics.exponent, bits)
@@ -109,7 +123,7 @@ class Factor:
 
     def copy(self) -> Factor:
         """Another factor that knows what this one has worked out; nothing, unless it is prepared."""
-        other = Factor(self.matrix, self.side, stack=self.stack)
+        other = Factor(self.matrix, self.side, stack=self.stack, equilibrated=self.equilibrated)
         if self.prepared:
             other.__dict__.update(self.__dict__, _widened=dict(self._widened))
         return other
@@ -122,7 +136,7 @@ class Factor:
         # A slice stays one: a GPU needs no table of indices, which could not be captured.
         rows = slice(rows[0, 0], rows[-1, -1] + 1) if isinstance(matrices, slice) else rows.ravel()
         matrix = self.matrix[rows] if self.side == 0 else self.matrix.T[rows].T
-        other = Factor(matrix, self.side, stack=count)
+        other = Factor(matrix, self.side, stack=count, equilibrated=self.equilibrated)
         if "statistics" in self.__dict__:
             other.statistics = self.statistics[rows]
         return other

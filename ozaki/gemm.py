@@ -77,8 +77,7 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
 
     def work(workspace: int) -> Array:
         within = request if workspace == request.workspace else replace(request, workspace=workspace)
-        out = captured_product(a, b, within)
-        return product(a, b, within) if out is None else out
+        return _launched(a, b, within)
 
     def release() -> None:
         forget()
@@ -86,6 +85,12 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
         b.forget_split()
 
     return in_less_memory(work, request.workspace, release)
+
+
+def _launched(a: Factor, b: Factor, request: Request) -> Array:
+    """The product itself, replayed, or kernel by kernel; where it is one of other factors, that likewise."""
+    out = captured_product(a, b, request, lambda x, y: _launched(x, y, request))
+    return product(a, b, request) if out is None else out
 
 
 def _is_exact_dot(a: Factor, b: Factor, request: Request) -> bool:

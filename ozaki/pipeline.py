@@ -1,6 +1,7 @@
 """A product as its steps: scale, split, multiply, reconstruct; the certificate beside them.
 
-    scale        which integers A' and B' stand for A and B: a scale for each row and column
+    scale        which integers A' and B' stand for A and B: a scale for each row and column; where the inner
+                 dimension is graded, for the A·D and D⁻¹·B that it is equilibrated to
     certificate  for "fp64" and "fp32": the proof that they are wide enough, or how many bits are missing;
                  "normwise" has none, and a bound that holds for any data
     split        the integers into words of low precision: residues modulo p_t, or slices
@@ -16,12 +17,21 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from multiword.engines import Engine, reduces_residues
 from multiword.formats import FORMATS, Format
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.graphs import side_by_side
+from ozaki.certificate.counted import counted_scales, worth_compiling
 from ozaki.certificate.counting import Bounds, PendingBounds, compute_bounds
-from ozaki.certificate.decision import WIDENED_IN_ALL, Certificate, certify, log2_product
+from ozaki.certificate.decision import (
+    WIDENED_IN_ALL,
+    Certificate,
+    certify,
+    log2_product,
+    wide_by_counting,
+)
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
 from ozaki.cost import warn_of_cost
@@ -30,6 +40,7 @@ from ozaki.factor import Factor
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.residues.scheme import Residues
 from ozaki.residues.system import INT8_BITS
+from ozaki.scaling.equilibration import equilibrated
 from ozaki.scaling.scales import NORM_LIMITS, NormLimit, norm_limit
 from ozaki.schemes import ProductSpecification, Scheme
 from ozaki.slices.integer import Slices
@@ -107,11 +118,16 @@ class ScaledProduct:
     nonfinite: bool = False
 
 
+Factors = tuple[Factor, Factor]
+
+
 def product(a: Factor, b: Factor, request: Request) -> Array:
     """RN(AB), to the accuracy asked for, in a new (m, n) array; of a stack, one below the other."""
-    scaled, _ = scale(a, b, request)
-    if isinstance(request.accuracy, str):
-        warn_of_cost(scaled.scheme, norm_scheme(a, b, request), request.accuracy)
+    scaled = scaled_by_counting(a, b, request)
+    if scaled is None:
+        (a, b), scaled, _ = scale(a, b, request)
+        if isinstance(request.accuracy, str):
+            warn_of_cost(scaled.scheme, norm_scheme(a, b, request), request.accuracy)
     out = namespace(a.matrix).empty((a.rows, b.rows // b.stack), a.matrix.dtype)
     execute(scaled, a, b, request, out)
     if scaled.nonfinite:
@@ -119,21 +135,50 @@ def product(a: Factor, b: Factor, request: Request) -> Array:
     return out
 
 
-def scale(a: Factor, b: Factor, request: Request) -> tuple[ScaledProduct, Certificate | None]:
-    """Return the integers, and the certificate where it decides about them.
+def scaled_by_counting(a: Factor, b: Factor, request: Request) -> ScaledProduct | None:
+    """The integers that `scale` returns, compiled: on a CPU, where the counting bound decides about them."""
+    single = request.certified and a.stack == 1 and not is_cupy(a.matrix)
+    if not single or not worth_compiling(a.rows * a.length * b.rows):
+        return None
+    found = [(x.exponent, x.total, x.square, x.counts) for x in (a.statistics, b.statistics)]
+    sums = [np.concatenate(pair, axis=-1) for pair in zip(*found, strict=True)]
+    scales, _, (bits,) = counted_scales(sums, a.length, 1, b.rows, str(request.accuracy))
+    if bits < 0:
+        return None
+    limit, bits = row_limit(a, request), int(bits)
+    of_a, of_b = scales[: a.rows], scales[a.rows :]
+    known = a.known_scales(limit, bits, of_a), b.known_scales(limit, bits, of_b)
+    return ScaledProduct(known, norm_scheme(a, b, request, bits))
+
+
+def scale(a: Factor, b: Factor, request: Request) -> tuple[Factors, ScaledProduct, Certificate | None]:
+    """Return the factors, equilibrated or as they are, their integers, and the certificate if that decides.
 
     A device is waited for, unless the accuracy is "normwise".
     """
     if request.accuracy == NORMWISE:
-        return replace(norm_scaled(a, b, request), nonfinite=True), None
+        return (a, b), replace(norm_scaled(a, b, request), nonfinite=True), None
     if not request.certified:
         scales = given_scales(a, b, request)
-        return bounded(a, b, request, scales, bounds(a, b, request, scales).wait()), None
+        return (a, b), bounded(a, b, request, scales, bounds(a, b, request, scales).wait()), None
     scales = norm_scaled(a, b, request).scales
     pending = bounds(a, b, request, scales)
     found = pending.wait()
+    if (factors := equilibrated_factors(a, b, request, scales, found)) is not None:
+        return scale(*factors, request)
     certificate = certify(found, request.limits, lambda levels: pairwise(a, b, request, pending, levels)())
-    return replace(widened_product(a, b, request, certificate.bits), nonfinite=found.nonfinite), certificate
+    scaled = replace(widened_product(a, b, request, certificate.bits), nonfinite=found.nonfinite)
+    return (a, b), scaled, certificate
+
+
+def equilibrated_factors(
+    a: Factor, b: Factor, request: Request, scales: tuple[Array, Array], found: Bounds
+) -> Factors | None:
+    """A·D and D⁻¹·B, where the counting bound asks for many bits and these surely take no more."""
+    if a.equilibrated or not wide_by_counting(found, request.limits):
+        return None
+    equilibration = equilibrated(a, b, scales, row_limit(a, request))
+    return equilibration and equilibration[1:]
 
 
 def widened_product(a: Factor, b: Factor, request: Request, bits: int) -> ScaledProduct:

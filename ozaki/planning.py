@@ -38,8 +38,9 @@ def plan_product(a: Factor, b: Factor, request: Request) -> Plan:
         return Plan.of(norm_scheme(a, b, request), dtype, request, error)
     with np.errstate(all="ignore"):  # divisions by empty sums are looked at, and meant
         if request.certified or request.accuracy == "exact":
-            scaled, certificate = scale(a, b, request)
-            certified = 0.0 if certificate is None or _lossless(a, b, scaled.scales) else certificate.bound
+            factors, scaled, certificate = scale(a, b, request)
+            lossless = certificate is None or _lossless(*factors, scaled.scales)
+            certified = 0.0 if certificate is None or lossless else certificate.bound
             return Plan.of(scaled.scheme, dtype, request, certified)
         scales = given_scales(a, b, request)
         pending = bounds(a, b, request, scales)

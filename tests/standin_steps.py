@@ -18,11 +18,13 @@ from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.readback import Readback
 from ozaki.certificate.decision import Certificate
 from ozaki.execution import cache, captured
+from ozaki.factor import Factor
 
 STEPS = [
     "bounds",
     "certify",
     "choose_panels",
+    "equilibrated_factors",
     "execute",
     "norm_scaled",
     "norm_scheme",
@@ -31,9 +33,10 @@ STEPS = [
     "split_whole",
 ]
 
-BITS, LEVELS, NONFINITE = 100.0, 0.25, 1e6
+BITS, LEVELS, GRADED, NONFINITE = 100.0, 0.25, 0.5, 1e6
 """What an operand's first element is made of: BITS for each bit that it asks for, LEVELS for a pairwise
-bound, NONFINITE for rows that are not finite."""
+bound, GRADED for an inner dimension that is equilibrated, to the same without it, NONFINITE for rows that are
+not finite."""
 
 
 class Sums(Struct):
@@ -160,6 +163,13 @@ class Steps:
         self.kernels["asked"]((1,), (1,), (Asked(a=a.matrix, answer=int(answer.address)),))
         answer.send()
         return lambda: answer.wait()[0]
+
+    def equilibrated_factors(self, a, b, request, scales, found):
+        if found.first % 1 != GRADED:
+            return None
+        matrix = self.gpu.asarray(a.matrix)
+        matrix[0, 0] -= GRADED
+        return Factor(matrix, 0, equilibrated=True), Factor(self.gpu.asarray(b.matrix), 1, equilibrated=True)
 
     def certify(self, found, limits, pairwise_bound):
         first = found.first % NONFINITE

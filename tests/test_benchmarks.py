@@ -8,7 +8,7 @@ import pytest
 MODULES = sorted(x.stem for x in (Path(__file__).parents[1] / "benchmarks").glob("[a-z]*.py"))
 
 
-NEEDED = {"torch_mode": "torch", "dask_arrays": "dask"}
+NEEDED = {"torch_mode": "torch", "dask_arrays": "distributed", "two_gpus": "distributed"}
 """Optional packages that benchmarks measure."""
 
 
@@ -18,3 +18,12 @@ def test_benchmark_is_there(name):
         pytest.importorskip(NEEDED[name])
     module = importlib.import_module(f"benchmarks.{name}")
     assert module.__doc__
+
+
+@pytest.mark.slow
+def test_products_by_two_workers_have_the_bits_of_one():
+    pytest.importorskip("distributed")
+    from benchmarks.two_gpus import measured
+
+    (row,) = measured(64, 2, ("fp64",), "numpy")["results"]
+    assert row["same bits"]

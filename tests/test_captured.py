@@ -15,7 +15,7 @@ from ozaki.execution import cache, captured
 from ozaki.factor import Factor
 from ozaki.pipeline import Request
 from tests.standin import Gpu
-from tests.standin_steps import BITS, LEVELS, NONFINITE, Steps, row_sums
+from tests.standin_steps import BITS, GRADED, LEVELS, NONFINITE, Steps, row_sums
 
 
 @pytest.fixture
@@ -54,7 +54,12 @@ def expected(a, b, bits=0):
 def product(a, b):
     left = a if isinstance(a, Factor) else Factor(a, 0)
     right = b if isinstance(b, Factor) else Factor(b, 1)
-    return cache.captured_product(left, right, REQUEST)
+    return replayed(left, right)
+
+
+def replayed(a, b, request=REQUEST):
+    """The product, of such factors or of those that they are equilibrated to."""
+    return cache.captured_product(a, b, request, lambda *factors: replayed(*factors, request))
 
 
 def check(a, b, bits=0):
@@ -122,6 +127,28 @@ def test_what_needs_more_bits_than_that_is_left_to_the_caller(gpu):
     check(a, b)
 
 
+def test_a_graded_product_is_replayed_as_that_of_the_equilibrated_factors(gpu):
+    def graded(seed):
+        a, b = operands(gpu, seed)
+        a[0, 0] = GRADED
+        return a, b
+
+    def of_equilibrated(a, b):
+        a = np.array(a)
+        a[0, 0] -= GRADED
+        return expected(a, b)
+
+    warmed(gpu)
+    assert product(*graded(0)) is None  # that one is launched kernel by kernel, as any the first time
+    for seed in range(1, 6):
+        before = gpu.captures, gpu.launches
+        assert np.array_equal(product(*graded(seed)), of_equilibrated(*graded(seed)))
+    # A graph that takes bounds alone, and that of the equilibrated product.
+    assert (gpu.captures - before[0], gpu.launches - before[1]) == (0, 2)
+    assert len(held()) == 2
+    check(*operands(gpu, 7))
+
+
 def test_rows_that_are_not_finite_are_overwritten_after_the_replay(gpu):
     a, b = warmed(gpu)
     before = gpu.log.copy()
@@ -158,7 +185,7 @@ def test_normwise_products_are_queued_and_not_waited_for(gpu, monkeypatch):
 
     pairs = [operands(gpu, seed, bits=3 * seed) for seed in range(4)]
     for seed, (a, b) in enumerate(pairs):
-        result = cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE)
+        result = replayed(Factor(a, 0), Factor(b, 1), NORMWISE)
         monkeypatch.setattr(type(gpu.cupy.cuda.Event()), "synchronize", waited)
         if seed:
             assert np.array_equal(result, expected(a, b))  # nothing of it is widened
@@ -173,7 +200,7 @@ def test_normwise_products_overwrite_what_is_not_finite_in_their_graph(gpu):
     a, b = operands(gpu)
     for value in (0, 0, NONFINITE, 0):
         a[0, 0] = value
-        result = cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE)
+        result = replayed(Factor(a, 0), Factor(b, 1), NORMWISE)
         if result is not None:
             assert np.array_equal(result, np.full(result.shape, np.nan) if value else expected(a, b), True)
     assert (gpu.captures, gpu.launches) == (1, 3)
@@ -182,7 +209,7 @@ def test_normwise_products_overwrite_what_is_not_finite_in_their_graph(gpu):
 def test_normwise_and_certified_products_have_graphs_of_their_own(gpu):
     a, b = warmed(gpu)
     for _ in range(3):
-        cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE)
+        replayed(Factor(a, 0), Factor(b, 1), NORMWISE)
         check(a, b)
     assert gpu.captures == len(held()) == 2
 
@@ -190,11 +217,11 @@ def test_normwise_and_certified_products_have_graphs_of_their_own(gpu):
 def test_while_the_caller_captures_no_graph_of_ours_is_launched(gpu):
     a, b = operands(gpu)
     for _ in range(2):
-        cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE)
+        replayed(Factor(a, 0), Factor(b, 1), NORMWISE)
     launches = gpu.launches
     with gpu.cupy.cuda.Stream() as stream:
         gpu.cuStreamBeginCapture_v2(stream.ptr, 0)
-        assert cache.captured_product(Factor(a, 0), Factor(b, 1), NORMWISE) is None
+        assert replayed(Factor(a, 0), Factor(b, 1), NORMWISE) is None
         stream.capture = None
     assert gpu.launches == launches
 
@@ -493,7 +520,7 @@ def test_uncertified_products_and_other_engines_are_launched_kernel_by_kernel(gp
     a, b = operands(gpu)
     asked = Request(accuracy, "auto", None, engine or REQUEST.engine, 1 << 30)
     for _ in range(3):
-        assert cache.captured_product(Factor(a, 0), Factor(b, 1), asked) is None
+        assert replayed(Factor(a, 0), Factor(b, 1), asked) is None
     assert not cache._known
 
 

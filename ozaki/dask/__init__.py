@@ -6,7 +6,8 @@ lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives c
     reductions, deviations   the public functions; `arguments` checks what comes in
     accumulators             the exact sums of a chunk, merged as a tree; `rounding`: what becomes of them
     products                 a product in pieces; `scales`: statistics of whole rows, from those of blocks;
-                             `certificate`: one decision for all pieces; `request`: what comes in
+                             `equilibration` of the inner dimension; `certificate`: one decision for all
+                             pieces; `request`: what comes in
     trees                    what all tree reductions have in common
     memory                   a task that runs out of memory is named
 

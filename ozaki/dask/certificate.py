@@ -74,17 +74,23 @@ class _Wanted(Exception):
         self.levels = levels
 
 
+def counted(rows: da.Array, columns: da.Array, asked: Asked) -> da.Array:
+    """Return the `Decision` of the counting bound as the one block of a Dask array."""
+    return da.blockwise(
+        partial(_count, asked=asked),
+        "",
+        *(rows, "i", columns, "j"),
+        dtype=object,
+        meta=np.empty((), object),
+        token="ozaki-counting-bound",
+    )
+
+
 def widening(
     a: da.Array, b: da.Array, rows: da.Array, columns: da.Array, asked: Asked, split_every: int | None
-) -> da.Array | None:
-    """Return the `Decision` as the one block of a Dask array; None if the accuracy needs none."""
-    if not asked.request(a._meta).certified:
-        return None
-    tree = {**_OBJECTS, "combine": _side_by_side, "axis": 0, "meta": np.empty((), object)}
-    of_all = [
-        da.reduction(x, as_it_is, _side_by_side, name="ozaki-all-rows", **tree) for x in (rows, columns)
-    ]
-    decision = _task(_count, asked, of_all[0], of_all[1], token="ozaki-counting-bound")
+) -> da.Array:
+    """Return the `Decision` of all bounds as the one block of a Dask array."""
+    decision = counted(rows, columns, asked)
     for levels in (ONE_LEVEL, SEVERAL_LEVELS):
         products = da.blockwise(
             partial(_magnitudes, task=_TASK, asked=asked, levels=levels),
@@ -95,7 +101,7 @@ def widening(
             meta=np.empty((0, 0, 0), object),
             token="ozaki-magnitudes",
         )
-        sums = da.reduction(
+        bounds_of_blocks = da.reduction(
             products,
             as_it_is,
             partial(_compared, task=_TASK, asked=asked, levels=levels),
@@ -106,23 +112,21 @@ def widening(
             meta=np.empty((0, 0), object),
             **_OBJECTS,
         )
-        largest = da.reduction(
-            sums, as_it_is, _largest, name="ozaki-largest", meta=np.empty((), object), **_OBJECTS
+        decision = da.reduction(
+            bounds_of_blocks,
+            as_it_is,
+            partial(_decided, asked=asked, levels=levels),
+            combine=_largest,
+            name="ozaki-decision",
+            meta=np.empty((), object),
+            **_OBJECTS,
         )
-        decision = _task(partial(_decided, levels=levels), asked, decision, largest, token="ozaki-decision")
     return decision
 
 
-def _task(function: Any, asked: Asked, *blocks: da.Array, token: str) -> da.Array:
-    """One task of the only blocks of arrays without dimensions."""
-    pairs = [x for block in blocks for x in (block, "")]
-    return da.blockwise(
-        partial(function, asked=asked), "", *pairs, dtype=object, meta=np.empty((), object), token=token
-    )
-
-
-def _count(rows: Rows, columns: Rows, *, asked: Asked) -> Decision:
-    """The decision of the counting bound."""
+def _count(of_a: list[Rows], of_b: list[Rows], *, asked: Asked) -> Decision:
+    """The decision of the counting bound, from the statistics of all rows."""
+    rows, columns = Rows.side_by_side(of_a), Rows.side_by_side(of_b)
     with device_of(rows.exponent), np.errstate(all="ignore"):
         request = asked.request(rows.exponent)
         a, b = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
@@ -142,10 +146,13 @@ def _magnitudes(
     asked: Asked,
     levels: Levels,
 ) -> Any:
-    """The products of magnitudes of two blocks, with what they are compared with; None if not wanted."""
+    """The decision, the products of magnitudes of two blocks, and what they are compared with.
+
+    Where they are not wanted, the decision alone: so it is with all that follows.
+    """
     del task
     if decision.wanted != levels:
-        return None
+        return decision
     with device_of(x), np.errstate(all="ignore"):
         request = asked.request(x)
         whole = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
@@ -163,12 +170,12 @@ def _magnitudes(
             part[...] = products[:, :, : part.shape[2], : part.shape[3]]
 
         in_panels(scheme, a, b, scales, request.engine, request.workspace, keep)
-        return parts[0], of_rows
+        return decision, parts[0], of_rows
 
 
 def _add(one: Any, other: Any) -> Any:
-    """The sum of products of magnitudes, with what they are compared with; None if not wanted."""
-    return one and (one[0] + other[0], one[1])
+    """The sum of products of magnitudes, with what goes along."""
+    return one if isinstance(one, Decision) else (one[0], one[1] + other[1], one[2])
 
 
 _added = partial(merged, merge=_add)
@@ -185,37 +192,40 @@ def _compared(
     levels: Levels,
     computing_meta: bool = False,
 ) -> Any:
-    """The pairwise bound of a block of rows and one of columns; None if not wanted."""
+    """The decision, and the pairwise bound of a block of rows and one of columns."""
     del task
-    total = _added(parts, axis=axis, keepdims=keepdims, computing_meta=computing_meta)
-    if total is None or computing_meta:
+    if computing_meta:
+        return parts
+    total = merged(parts, axis=axis, keepdims=keepdims, merge=_add)
+    if isinstance(total, Decision):
         return total
-    products, rows = total
+    decision, products, rows = total
     length = asked.k * (2 if asked.dtype.kind == "c" else 1)
     with device_of(products), np.errstate(all="ignore"):
         everything = slice(0, products.shape[2]), slice(0, products.shape[3])
-        return pairwise_bound(rows, levels, length, lambda _, use: use(products, *everything))()
+        return decision, pairwise_bound(rows, levels, length, lambda _, use: use(products, *everything))()
 
 
 def _largest(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
+    """The decision, and the pairwise bound of some blocks."""
     del axis, keepdims
     if computing_meta:
         return parts
     found = list(flat(parts))
-    if found[0] is None:
-        return None
-    errors, ratios = zip(*found, strict=True)
-    return max(errors), max(ratios)
+    if isinstance(found[0], Decision):
+        return found[0]
+    decision = found[0][0]
+    errors, ratios = zip(*(bound for _, bound in found), strict=True)
+    return decision, (max(errors), max(ratios))
 
 
-def _decided(decision: Decision, largest: Any, *, asked: Asked, levels: Levels) -> Decision:
+def _decided(
+    parts: Any, *, asked: Asked, levels: Levels, computing_meta: bool = False, **options: Any
+) -> Any:
     """The decision with one more pairwise bound."""
-    if decision.wanted != levels:
-        return decision
+    found = _largest(parts, computing_meta=computing_meta, **options)
+    if computing_meta or isinstance(found, Decision):
+        return found
+    decision, largest = found
     known = replace(decision, pairwise={**decision.pairwise, levels: largest})
     return known.decided(asked.request(np.empty(0)).limits)
-
-
-def _side_by_side(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
-    del axis, keepdims
-    return parts if computing_meta else Rows.side_by_side(list(flat(parts)))

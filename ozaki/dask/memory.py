@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from ozaki.dask.trees import flat
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -17,7 +19,7 @@ def naming_the_task(function: F) -> F:
         try:
             return function(*arguments, **options)
         except MemoryError as error:
-            shapes = [x.shape for x in arguments if hasattr(x, "shape")]
+            shapes = [x.shape for x in flat(list(arguments)) if hasattr(x, "shape")]
             of = f" on chunks of shapes {', '.join(map(str, shapes))}" if shapes else ""
             raise MemoryError(
                 f"{options['task']} ran out of memory{of}: choose smaller chunks, or fewer threads a worker"

@@ -1,12 +1,14 @@
 """A product in pieces: residues of the products of blocks, added over the inner dimension, rounded once.
 
     rows         statistics of every row of A and column of B, merged over blocks         (`scales`)
+    equilibrate  for "fp64" and "fp32", a graded inner dimension                          (`equilibration`)
     certificate  for "fp64" and "fp32", one for the whole product                         (`certificate`)
     multiply     for blocks (i, h) and (h, j): the residues of their product, with the scales of whole rows
     add          over h, modulo p, in any tree
     reconstruct  C' of block (i, j) from its residues, rounded once
 
-Each block (i, j) is scaled, split and multiplied by the steps of `ozaki.pipeline`.
+Each block (i, j) is scaled, split and multiplied by the steps of `ozaki.pipeline`. Where the inner dimension
+is in one piece, one task takes all of them, and there are no residues to add.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from multiword.runtime.arrays import Array, device_of, namespace, real_parts
 from ozaki.arguments import exactly
 from ozaki.dask.arguments import known_chunks, like_arrays
 from ozaki.dask.certificate import Decision, widening
+from ozaki.dask.equilibration import Sides, equilibrated
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.request import Asked, asked_for
 from ozaki.dask.scales import Rows, merged_rows
@@ -31,7 +34,7 @@ from ozaki.dask.trees import as_it_is, merged
 from ozaki.execution.panels import in_panels
 from ozaki.factor import Factor
 from ozaki.nonfinite import overwrite_nonfinite
-from ozaki.pipeline import ScaledProduct, scale, widened_product
+from ozaki.pipeline import Request, ScaledProduct, execute, scale, widened_product
 from ozaki.residues.partial import add_residues, as_products, no_residues, put_residues
 from ozaki.scaling.scales import NONFINITE_ROW
 
@@ -128,17 +131,32 @@ def _product(a: da.Array, b: da.Array, asked: Asked, split_every: int | None) ->
     _, (a, b) = da.core.unify_chunks(a, "ih", b, "hj")
     a, b = _without_empty_chunks(a), _without_empty_chunks(b)
     rows, columns = merged_rows(a, 0, asked.dtype), merged_rows(b, 1, asked.dtype)
-    decision = widening(a, b, rows, columns, asked, split_every)
+    decision = None
+    if asked.request(a._meta).certified:
+        sides = equilibrated(Sides(a, b, rows, columns), asked)
+        a, b, rows, columns = sides.a, sides.b, sides.rows, sides.columns
+        decision = widening(a, b, rows, columns, asked, split_every)
+    blocks = (a, "ih", b, "hj", rows, "i", columns, "j", decision, None if decision is None else "")
+    if len(a.chunks[1]) == 1:
+        multiply = partial(_multiply_whole, task="ozaki.dask.matmul, products of blocks", asked=asked)
+        out = da.blockwise(multiply, "ij", *blocks, dtype=asked.dtype, meta=meta, token="ozaki-matmul")
+    else:
+        out = _in_pieces(blocks, asked, split_every, meta)
+    return out if out.chunks == chunks else out.rechunk(chunks)
+
+
+def _in_pieces(blocks: tuple[Any, ...], asked: Asked, split_every: int | None, meta: Array) -> da.Array:
+    """The product of matrices whose inner dimension is cut: residues, added up."""
     products = da.blockwise(
         partial(_multiply, task="ozaki.dask.matmul, products of blocks", asked=asked),
         "ihj",
-        *(a, "ih", b, "hj", rows, "i", columns, "j", decision, None if decision is None else ""),
+        *blocks,
         adjust_chunks={"h": lambda _: 1},
         dtype=asked.dtype,
         meta=np.empty((0, 0, 0), object),
         token="ozaki-matmul-products",
     )
-    out = da.reduction(
+    return da.reduction(
         products,
         as_it_is,
         partial(_finished, task="ozaki.dask.matmul, reconstruction", asked=asked),
@@ -150,7 +168,6 @@ def _product(a: da.Array, b: da.Array, asked: Asked, split_every: int | None) ->
         split_every=split_every,
         meta=meta,
     )
-    return out if out.chunks == chunks else out.rechunk(chunks)
 
 
 def _without_empty_chunks(x: da.Array) -> da.Array:
@@ -164,12 +181,7 @@ def _multiply(
     """The residues of the product of two blocks."""
     del task
     with device_of(x), np.errstate(all="ignore"):
-        request = asked.request(x)
-        whole = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
-        scaled = (
-            scale(*whole, request)[0] if decision is None else widened_product(*whole, request, decision.bits)
-        )
-        a, b = Factor(exactly("a", x, asked.dtype), 0), Factor(exactly("b", y, asked.dtype), 1)
+        scaled, a, b, request = _scaled(x, y, rows, columns, decision, asked)
         scheme = scaled.scheme
         system: Any = scheme.system
         components = 2 * len(a.parts) - 1
@@ -180,10 +192,50 @@ def _multiply(
 
         in_panels(scheme, a, b, scaled.scales, request.engine, request.workspace, keep)
         nonfinite = None
-        if any(bool((s == NONFINITE_ROW).any()) for s in scaled.scales):
+        if _any_nonfinite(scaled):
             nonfinite = namespace(x).zeros((a.rows, b.rows), asked.dtype)
             overwrite_nonfinite(a.parts, b.parts, scaled.scales, nonfinite)
         return PartialProduct(residues, scaled, nonfinite)
+
+
+@naming_the_task
+def _multiply_whole(
+    xs: list[Array],
+    ys: list[Array],
+    rows: Rows,
+    columns: Rows,
+    decision: Decision | None,
+    *,
+    task: str,
+    asked: Asked,
+) -> Array:
+    """The rounded product of two blocks with all of the inner dimension."""
+    del task
+    (x,), (y,) = xs, ys
+    with device_of(x), np.errstate(all="ignore"):
+        scaled, a, b, request = _scaled(x, y, rows, columns, decision, asked)
+        out = namespace(x).empty((a.rows, b.rows), asked.dtype)
+        execute(scaled, a, b, request, out)
+        if _any_nonfinite(scaled):
+            overwrite_nonfinite(a.parts, b.parts, scaled.scales, out)
+        return out
+
+
+def _scaled(
+    x: Array, y: Array, rows: Rows, columns: Rows, decision: Decision | None, asked: Asked
+) -> tuple[ScaledProduct, Factor, Factor, Request]:
+    """The integers of two blocks of whole rows, and the factors that these are."""
+    request = asked.request(x)
+    whole = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
+    scaled = (
+        scale(*whole, request)[1] if decision is None else widened_product(*whole, request, decision.bits)
+    )
+    return scaled, Factor(exactly("a", x, asked.dtype), 0), Factor(exactly("b", y, asked.dtype), 1), request
+
+
+def _any_nonfinite(scaled: ScaledProduct) -> bool:
+    """Whether there are rows or columns with an Inf or NaN; a device is waited for."""
+    return any(bool((s == NONFINITE_ROW).any()) for s in scaled.scales)
 
 
 @naming_the_task

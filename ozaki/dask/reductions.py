@@ -10,7 +10,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ozaki.dask.accumulators import add_elements, add_products, add_squares, reduce_exactly
+from ozaki.dask.accumulators import ELEMENTS, PRODUCTS, SQUARES, reduce_exactly
 from ozaki.dask.arguments import SplitEvery, checked, held_dtype, known_chunks, like_arrays, no_out
 from ozaki.dask.rounding import rounded_mean, rounded_nanmean, rounded_norm, rounded_sum
 from ozaki.sums.arguments import (
@@ -97,7 +97,7 @@ def mean(
     x, axes = checked(x, axis, out)
     target = result_dtype(x._meta, _of_a_mean(x), dtype, None, ())
     finish = partial(rounded_mean, count=prod(x.shape[a] for a in axes), target=target)
-    sums = ((add_elements, held_dtype(x)),)
+    sums = ((ELEMENTS, held_dtype(x)),)
     return reduce_exactly("mean", x, axes, keepdims, sums, finish, target, split_every=split_every)
 
 
@@ -135,7 +135,7 @@ def norm(
     """
     x, axes = checked(x, axis, out)
     target = real_result_dtype(x._meta, dtype, None, (), "a norm")
-    sums = ((add_squares, real_dtype(held_dtype(x))),)
+    sums = ((SQUARES, real_dtype(held_dtype(x))),)
     finish = partial(rounded_norm, target=target)
     return reduce_exactly("norm", x, axes, keepdims, sums, finish, target, split_every=split_every)
 
@@ -190,7 +190,7 @@ def dot(
     if target.kind in "iub":
         terms = da.multiply(x.astype(target), y.astype(target))
         return da.sum(terms, axis=axes, keepdims=keepdims, dtype=target, split_every=split_every)
-    sums = ((add_products, np.result_type(held_dtype(x), held_dtype(y))),)
+    sums = ((PRODUCTS, np.result_type(held_dtype(x), held_dtype(y))),)
     finish = partial(rounded_sum, target=target)
     return reduce_exactly("dot", x, axes, keepdims, sums, finish, target, y, split_every=split_every)
 
@@ -263,7 +263,7 @@ def nanmean(
     x, axes = checked(x, axis, out)
     target = result_dtype(x._meta, _of_a_mean(x), dtype, None, ())
     finish = partial(rounded_nanmean, target=target)
-    sums = ((add_elements, held_dtype(x)),)
+    sums = ((ELEMENTS, held_dtype(x)),)
     return reduce_exactly(
         "nanmean", x, axes, keepdims, sums, finish, target, skip_nan=True, split_every=split_every
     )
@@ -283,7 +283,7 @@ def _sum(
     if target.kind in "iub":
         return da.sum(x, axis=axes, dtype=target, keepdims=keepdims, split_every=split_every)
     finish, skip_nan = partial(rounded_sum, target=target), name.startswith("nan")
-    sums = ((add_elements, held_dtype(x)),)
+    sums = ((ELEMENTS, held_dtype(x)),)
     return reduce_exactly(
         name, x, axes, keepdims, sums, finish, target, skip_nan=skip_nan, split_every=split_every
     )

@@ -25,6 +25,9 @@ def as_it_is(x: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False)
 def merged(
     parts: Any, *, axis: Any, keepdims: bool, merge: Callable[[Any, Any], Any], computing_meta: bool = False
 ) -> Any:
-    """All parts, merged by a function of two."""
+    """All parts, merged by a function of two; None if they are None."""
     del axis, keepdims
-    return parts if computing_meta else reduce(merge, flat(parts))
+    if computing_meta:
+        return parts
+    first, *others = flat(parts)
+    return None if first is None else reduce(merge, others, first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,12 @@ _known: OrderedDict[tuple[Any, ...], CapturedProduct | str] = OrderedDict()
 _lock = threading.RLock()  # what is forgotten may take prepared operands along, which are then forgotten too
 
 
-def captured_product(a: Factor, b: Factor, request: Request) -> Array | None:
-    """The product, replayed; None if there is no graph of it."""
+def captured_product(
+    a: Factor, b: Factor, request: Request, multiply: Callable[[Factor, Factor], Array]
+) -> Array | None:
+    """The product, replayed; None if there is no graph of it. multiply(a, b) computes it of other factors."""
     known = _captured(a, b, request)
-    return None if known is None else known.product(a, b, _forget_the_oldest)
+    return None if known is None else known.product(a, b, _forget_the_oldest, multiply)
 
 
 def captured_stack(a: Factor, b: Factor, request: Request) -> tuple[Array, np.ndarray] | None:
@@ -81,7 +84,8 @@ def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
     reduced = reduces_residues(request.engine, a.k)
     asked = (request.accuracy, request.scheme, request.word, request.workspace, reduced)
     prepared = tuple(id(z) for z in (a, b) if z.prepared)
-    return (threading.get_ident(), x.device.id, x.dtype, layouts, a.stack, shared, asked, prepared)
+    of_a = (a.stack, a.equilibrated)  # equilibrated factors look like those that they come from
+    return (threading.get_ident(), x.device.id, x.dtype, layouts, of_a, shared, asked, prepared)
 
 
 def _forget_prepared(number: int) -> None:

@@ -30,6 +30,7 @@ from ozaki.pipeline import (
     Request,
     ScaledProduct,
     bounds,
+    equilibrated_factors,
     execute,
     norm_scaled,
     norm_scheme,
@@ -69,7 +70,7 @@ class _Variant:
 
 @dataclass(frozen=True)
 class _Call:
-    """A captured call: its graph, where that leaves the scales, and the bounds on their way, if any."""
+    """A captured call: its graph, where that leaves the norm scales, and the bounds on their way, if any."""
 
     variant: _Variant
     graph: Graph
@@ -98,8 +99,14 @@ class CapturedProduct:
         """Bytes of device memory held."""
         return self._recorder.nbytes
 
-    def product(self, a: Factor, b: Factor, captured: Callable[[], Any]) -> Array | None:
-        """The product of such factors; None if no graph will do. captured() is called after a new capture."""
+    def product(
+        self, a: Factor, b: Factor, captured: Callable[[], Any], multiply: Callable[[Factor, Factor], Array]
+    ) -> Array | None:
+        """The product of such factors; None if no graph will do.
+
+        captured() is called after a new capture, multiply(a, b) for the factors that these are equilibrated
+        to.
+        """
         out = _result(a, b)
         try:
             # What the last call's operands asked for will do for this one's: the GPU need not wait.
@@ -107,6 +114,9 @@ class CapturedProduct:
             if call.pending is None:
                 return out
             found = call.pending.wait()
+            if (factors := equilibrated_factors(a, b, self._request, call.scales, found)) is not None:
+                self._expected = _Variant(None)
+                return multiply(*factors)
 
             def pairwise_bound(levels: tuple[int, ...]) -> PairwiseBound:
                 same = levels == call.variant.levels
@@ -193,10 +203,9 @@ class CapturedProduct:
             return scaled
 
         def finish(scaled: ScaledProduct | None) -> tuple[Array, Array]:
-            if scaled is None:
-                return scales
-            execute(scaled, a, b, request, out)
-            return scaled.scales
+            if scaled is not None:
+                execute(scaled, a, b, request, out)
+            return scales
 
         def bound() -> tuple[PendingBounds, Callable[[], PairwiseBound]]:
             pending = bounds(a, b, request, scales, a.stack)

@@ -27,6 +27,7 @@ from ozaki.factor import Factor, stacked_factors
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.pipeline import (
     NORMWISE,
+    Factors,
     Request,
     ScaledProduct,
     bounded,
@@ -36,7 +37,9 @@ from ozaki.pipeline import (
     norm_scaled,
     norm_scheme,
     product,
+    row_limit,
 )
+from ozaki.scaling.equilibration import equilibrated
 from ozaki.scaling.scales import widened
 
 Scales = tuple[Array, Array]
@@ -59,9 +62,9 @@ def grouped_products(rows: Array, columns: Array, request: Request) -> tuple[Arr
     a, b = stacked_factors(rows, columns)
     out, alone = namespace(rows).empty((s, m, columns.shape[1]), rows.dtype), np.ones(s, np.bool_)
     try:
-        for indices, scales, bits in _groups(a, b, request):
+        for indices, factors, scales, bits in _groups(a, b, request):
             if not is_cupy(rows) or len(indices) >= FEW:
-                group = _group_product(a.part(indices), b.part(indices), scales, bits, request)
+                group = _group_product(*factors, scales, bits, request)
                 out[_all_or(indices, s)] = group
                 alone[indices] = False
     except MemoryError:  # one by one they may go in panels
@@ -74,55 +77,88 @@ def _all_or(indices: np.ndarray, s: int) -> np.ndarray | slice:
     return slice(None) if len(indices) == s else indices
 
 
-def _groups(a: Factor, b: Factor, request: Request) -> Iterator[tuple[np.ndarray, Scales, int | None]]:
-    """Products of equal widths: their indices, their scales, and the bits by which norm scales are widened.
+Group = tuple[np.ndarray, Factors, Scales, int | None]
+"""Products of equal widths: their indices, their factors, equilibrated or as they are, their scales, and the
+bits by which norm scales are widened; None where the scales are not of norms."""
 
-    Where those scales are not of norms, the bits are None.
-    """
+
+def _groups(a: Factor, b: Factor, request: Request) -> Iterator[Group]:
+    """The products of a stack by their widths."""
     if not request.of_norms:
-        for indices, scales in _of_equal_width(a, b, given_scales(a, b, request), request):
-            yield indices, scales, None
+        yield from _of_equal_width(a, b, given_scales(a, b, request), request)
         return
     scales = norm_scaled(a, b, request).scales
     if request.accuracy == NORMWISE:
-        yield np.arange(a.stack), scales, 0
+        yield np.arange(a.stack), (a, b), scales, 0
         return
     pending = bounds(a, b, request, scales, a.stack)
     found = pending.wait_for_stack()
-
-    def pairwise_bounds(levels: tuple[int, ...], indices: np.ndarray) -> list[PairwiseBound]:
-        return _pairwise(a, b, pending.rows, request, levels, indices)
-
     if is_cupy(a.matrix):
         bits = certify_stack(found, a.length, request.limits, None)
-        bits[bits > WIDENED_BY_COUNTING] = WIDENED_IN_ALL + 1
-    else:
-        bits = certify_stack(found, a.length, request.limits, pairwise_bounds)
-    for width in np.unique(bits[bits <= WIDENED_IN_ALL]).tolist():
+        yield from _of_norms(a, b, scales, np.where(bits > WIDENED_BY_COUNTING, WIDENED_IN_ALL + 1, bits))
+        return
+    equilibration = _equilibrated(a, b, request, scales, found)
+    remaining = np.ones(a.stack, np.bool_)
+    if equilibration is not None:
+        which, left, right = equilibration
+        remaining[which] = False
+        for indices, factors, of_factors, widening in _groups(left, right, request):
+            yield which[indices], factors, of_factors, widening
+    indices = np.flatnonzero(remaining)
+
+    def pairwise_bounds(levels: tuple[int, ...], products: np.ndarray) -> list[PairwiseBound]:
+        return _pairwise(a, b, pending.rows, request, levels, indices[products])
+
+    bits = np.full(a.stack, -1)  # of those that are done
+    bits[indices] = certify_stack(found[indices], a.length, request.limits, pairwise_bounds)
+    yield from _of_norms(a, b, scales, bits)
+    if (indices := np.flatnonzero(bits > WIDENED_IN_ALL)).size:
+        yield from _much_wider(a, b, indices, bits[indices], request)
+
+
+def _equilibrated(
+    a: Factor, b: Factor, request: Request, scales: Scales, found: np.ndarray
+) -> tuple[np.ndarray, Factor, Factor] | None:
+    """Which products of a stack `equilibrated_factors` would equilibrate, and their factors."""
+    if a.equilibrated:
+        return None
+    wide = np.flatnonzero(certify_stack(found, a.length, request.limits, None) > WIDENED_BY_COUNTING)
+    if not wide.size:
+        return None
+    of_wide = _scales_of(scales, wide, a.stack)
+    equilibration = equilibrated(a.part(wide), b.part(wide), of_wide, row_limit(a, request))
+    return equilibration and (wide[equilibration[0]], *equilibration[1:])
+
+
+def _of_norms(a: Factor, b: Factor, scales: Scales, bits: np.ndarray) -> Iterator[Group]:
+    """The products whose norm scales are widened by 0 to WIDENED_IN_ALL bits."""
+    for width in np.unique(bits[(bits >= 0) & (bits <= WIDENED_IN_ALL)]).tolist():
         indices = np.flatnonzero(bits == width)
         left, right = (widened(x, width) for x in _scales_of(scales, indices, a.stack))
-        yield indices, (left, right), width
-    if not is_cupy(a.matrix) and (indices := np.flatnonzero(bits > WIDENED_IN_ALL)).size:
-        left, right = a.part(indices), b.part(indices)
-        norms = norm_scaled(left, right, request).scales
-        # No integer needs to be wider than it takes to lose nothing.
-        of_a, of_b = (
-            np.minimum(s + np.repeat(bits[indices], x.rows // x.stack), x.exact_scales)
-            for s, x in zip(norms, (left, right), strict=True)
-        )
-        for part, wide in _of_equal_width(left, right, (of_a, of_b), request):
-            yield indices[part], wide, None
+        yield indices, (a.part(indices), b.part(indices)), (left, right), width
 
 
-def _of_equal_width(
-    a: Factor, b: Factor, scales: Scales, request: Request
-) -> Iterator[tuple[np.ndarray, Scales]]:
-    """Products of given scales that take about as many moduli: their indices, and their scales."""
+def _much_wider(
+    a: Factor, b: Factor, indices: np.ndarray, bits: np.ndarray, request: Request
+) -> Iterator[Group]:
+    """Some products whose norm scales are widened by more, each by so many bits."""
+    left, right = a.part(indices), b.part(indices)
+    # No integer needs to be wider than it takes to lose nothing.
+    of_a, of_b = (
+        np.minimum(s + np.repeat(bits, x.rows // x.stack), x.exact_scales)
+        for s, x in zip(norm_scaled(left, right, request).scales, (left, right), strict=True)
+    )
+    for part, factors, scales, _ in _of_equal_width(left, right, (of_a, of_b), request):
+        yield indices[part], factors, scales, None
+
+
+def _of_equal_width(a: Factor, b: Factor, scales: Scales, request: Request) -> Iterator[Group]:
+    """Products of given scales that take about as many moduli."""
     found = bounds(a, b, request, scales, a.stack).wait_for_stack()
     moduli = np.array([log2_product(Bounds.of(x, a.length)) // MODULUS_BITS for x in found.tolist()])
     for count in np.unique(moduli):
         indices = np.flatnonzero(moduli == count)
-        yield indices, _scales_of(scales, indices, a.stack)
+        yield indices, (a.part(indices), b.part(indices)), _scales_of(scales, indices, a.stack), None
 
 
 def _scales_of(scales: Scales, indices: np.ndarray, stack: int) -> Scales:

@@ -19,6 +19,7 @@ KINDS = (
     "integers",
     "wide",
     "rows",
+    "graded",
     "full",
     "subnormal",
     "edge",
@@ -50,7 +51,8 @@ class Spec:
     octaves: int = 20
 
     def __str__(self) -> str:
-        spread = f" over ±{self.octaves} octaves" if self.kind in ("wide", "rows", "powers") else ""
+        spreading = self.kind in ("wide", "rows", "graded", "powers")
+        spread = f" over ±{self.octaves} octaves" if spreading else ""
         return f"{self.dtype.name} {self.shape} {self.kind}{spread}, {self.layout}"
 
     def make(self, rng, xp: Any = np) -> Any:
@@ -82,6 +84,7 @@ def _mixed(rng, spec: Spec) -> np.ndarray:
         "integers",
         "wide",
         "rows",
+        "graded",
         "sparse",
         "zeros",
         "subnormal",
@@ -121,6 +124,9 @@ def _real(rng, spec: Spec, precision: int, emin: int, emax: int) -> np.ndarray:
         if kind == "rows" and shape:
             which = (*shape[:-1], 1) if rng.integers(2) else (1, *shape[1:])
         return np.ldexp(significand, rng.integers(-spread, spread + 1, which) - precision)
+    if kind == "graded":
+        spread = min(spec.octaves, (emax - emin) // 2 - precision)
+        return np.ldexp(significand, _grades(shape, spread) - precision)
     if kind == "full":
         lengths = 2.0 ** rng.integers(0, precision, shape)  # some with few bits, hence subnormals
         return np.ldexp(np.trunc(significand / lengths), rng.integers(unit, emax - precision + 1, shape))
@@ -145,6 +151,15 @@ def _real(rng, spec: Spec, precision: int, emin: int, emax: int) -> np.ndarray:
         return rng.choice([-1.0, 1.0], shape) * 2.0 ** rng.integers(-spread, spread + 1, shape).astype(float)
     assert kind == "equal", kind
     return np.full(shape, rng.standard_normal())
+
+
+def _grades(shape: tuple[int, ...], octaves: int) -> np.ndarray:
+    """Exponents that rise along the last axis but one and fall along the last.
+
+    Where both operands of a product have them, they are opposite along the inner dimension.
+    """
+    rising, falling = (np.linspace(-octaves // 2, octaves // 2, n) for n in (1, 1, *shape)[-2:])
+    return np.rint(rising[:, None] - falling).astype(np.int64).reshape(shape[-2:])
 
 
 def _cancelling(rng, x: np.ndarray, precision: int) -> np.ndarray:

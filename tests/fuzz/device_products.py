@@ -99,8 +99,9 @@ def _narrow(draw: Draw) -> str:
     return kinds[int(draw.rng.integers(len(kinds)))]
 
 
-def _kind(draw: Draw, options: dict) -> str:
-    return _narrow(draw) if options["scheme"] == "slices" else draw.kind()
+def _kinds(draw: Draw, options: dict) -> tuple[str, str]:
+    """Those of the left and of the right operand."""
+    return (_narrow(draw), _narrow(draw)) if options["scheme"] == "slices" else draw.kinds()
 
 
 def _sizes(draw: Draw) -> tuple[int, int, int]:
@@ -126,12 +127,12 @@ def gemm(draw: Draw) -> Call:
     dtype = draw.pick("dtype", *GEMMS)
     m, k, n = _sizes(draw)
     options = _ways(draw)
-    specs = {}
-    for name, shape in (("a", (m, k)), ("b", (k, n))):
+    specs, kinds = {}, _kinds(draw, options)
+    for name, shape, kind in (("a", (m, k), kinds[0]), ("b", (k, n), kinds[1])):
         trans = draw.pick(f"trans_{name}", False, False, True, *(("C",) if dtype.kind == "c" else ()))
         options[f"trans_{name}"] = trans
         dtypes = (dtype,) if draw.chance(0.6) else sources(dtype)
-        specs[name] = draw.spec(name, shape[::-1] if trans else shape, dtypes, _kind(draw, options))
+        specs[name] = draw.spec(name, shape[::-1] if trans else shape, dtypes, kind)
     if draw.chance(0.4):
         factors = (0.0, -1.0, 0.1, 3, 1e30, 1e-40) + ((1 + 2j,) if dtype.kind == "c" else ())
         options["alpha"], options["beta"] = draw.pick("alpha", *factors), draw.pick("beta", *factors)
@@ -156,9 +157,10 @@ def prepared(draw: Draw) -> Call:
     dtype = draw.pick("dtype", *GEMMS)
     m, k, n = _sizes(draw)
     options, side = _ways(draw), draw.pick("prepared", "left", "right")
-    shapes = {"a": (m, k), "b": (k, n)}
-    shapes |= {f"other{i}": shapes["b" if side == "left" else "a"] for i in range(2)}
-    specs = {name: draw.spec(name, shape, (dtype,), _kind(draw, options)) for name, shape in shapes.items()}
+    (kind_a, kind_b), other = _kinds(draw, options), "b" if side == "left" else "a"
+    given = {"a": ((m, k), kind_a), "b": ((k, n), kind_b)}
+    given |= {"other0": given[other], "other1": (given[other][0], _kinds(draw, options)[0])}
+    specs = {name: draw.spec(name, shape, (dtype,), kind) for name, (shape, kind) in given.items()}
 
     def function(_: ModuleType, x: dict) -> list:
         held = ozaki.prepare(x["a"] if side == "left" else x["b"], side)
@@ -174,9 +176,10 @@ def planned(draw: Draw) -> Call:
     dtype = draw.pick("dtype", *GEMMS)
     m, k, n = _sizes(draw)
     options = {**_ways(draw), "word": draw.pick("word", "int8", "fp64")}
+    kinds = _kinds(draw, options)
     specs = {
-        "a": draw.spec("a", (m, k), (dtype,), _kind(draw, options)),
-        "b": draw.spec("b", (k, n), (dtype,), _kind(draw, options)),
+        "a": draw.spec("a", (m, k), (dtype,), kinds[0]),
+        "b": draw.spec("b", (k, n), (dtype,), kinds[1]),
     }
 
     def function(_: ModuleType, x: dict) -> list:
@@ -196,7 +199,7 @@ def matmul(draw: Draw) -> Call:
     accuracy = draw.pick("accuracy", None, None, "exact", "fp32", 40)
     scheme = draw.pick("scheme", "auto", "residues")
     wide = accuracy != "exact" and draw.chance(0.4)
-    kind = draw.kind() if wide else _narrow(draw)
+    kind = draw.kinds()[0] if wide else _narrow(draw)
     specs, mixed = {}, len(batch) > 0 and draw.chance(0.4)
     for name, shape in (("a", (*lead, m, k)), ("b", (*batch, k, n))):
         if draw.chance(0.1):

@@ -43,6 +43,10 @@ class Draw:
         """A kind of numbers, with Inf and NaN in that share of the cases."""
         return SPECIAL if self.chance(special) else KINDS[int(self.rng.integers(len(KINDS)))]
 
+    def kinds(self, special: float = 0.1) -> tuple[str, str]:
+        """Those of the numbers of both operands of a product; graded ones go together."""
+        return ("graded", "graded") if self.chance(0.1) else (self.kind(special), self.kind(special))
+
     def spec(self, name: str, shape: tuple[int, ...], dtypes: Any, kind: str | None = None) -> Spec:
         """A description of an array, of one of the dtypes."""
         dtype = np.dtype(dtypes[int(self.rng.integers(len(dtypes)))])

@@ -19,8 +19,9 @@ def matmul(draw: Draw) -> None:
     left_batch = tuple(1 if draw.chance(0.2) else s for s in batch)[
         int(draw.rng.integers(0, len(batch) + 1)) :
     ]
-    a = draw.array("a", (k,) if draw.chance(0.15) else (*left_batch, m, k), choices, draw.kind())
-    b = draw.array("b", (k,) if draw.chance(0.15) else (*batch, k, n), choices, draw.kind())
+    kinds = draw.kinds()
+    a = draw.array("a", (k,) if draw.chance(0.15) else (*left_batch, m, k), choices, kinds[0])
+    b = draw.array("b", (k,) if draw.chance(0.15) else (*batch, k, n), choices, kinds[1])
     accuracy = draw.pick("accuracy", None, "fp64", "exact", "fp32", 45)
     options = {key: value for key, value in ways(draw, wide=True).items() if key != "word"}
     try:

@@ -63,10 +63,11 @@ def shapes(draw: Draw, most_k: int = 40) -> tuple[int, int, int]:
 def operands(draw: Draw, dtype, m: int, k: int, n: int, kind: str | None = None) -> dict:
     """a, b, trans_a and trans_b for op(A) of (m, k) and op(B) of (k, n)."""
     given: dict = {}
-    for name, shape in (("a", (m, k)), ("b", (k, n))):
+    kinds = (kind, kind) if kind else draw.kinds()
+    for name, shape, of_name in (("a", (m, k), kinds[0]), ("b", (k, n), kinds[1])):
         choices = (False, False, True, "C") if dtype.kind == "c" else (False, False, True)
         trans = draw.pick(f"trans_{name}", *choices)
-        given[name] = draw.array(name, shape[::-1] if trans else shape, sources(dtype), kind or draw.kind())
+        given[name] = draw.array(name, shape[::-1] if trans else shape, sources(dtype), of_name)
         given[f"trans_{name}"] = trans
     return given
 
@@ -279,7 +280,8 @@ def permuted_rows(draw: Draw) -> None:
     """The order of the rows of A and of the columns of B moves the results and changes none."""
     dtype = draw.pick("dtype", *GEMMS)
     m, k, n = shapes(draw, 60)
-    a, b = (draw.array(name, s, (dtype,), draw.kind()) for name, s in (("a", (m, k)), ("b", (k, n))))
+    kinds = draw.kinds()
+    a, b = draw.array("a", (m, k), (dtype,), kinds[0]), draw.array("b", (k, n), (dtype,), kinds[1])
     accuracy = draw.pick("accuracy", "fp64", "fp32", 40, "exact")
     rows, columns = draw.rng.permutation(m), draw.rng.permutation(n)
     reference = GEMMS[dtype](a, b, accuracy=accuracy)
@@ -307,7 +309,7 @@ def permuted_inner(draw: Draw) -> None:
     dtype = draw.pick("dtype", *GEMMS)
     m, k, n = shapes(draw, 60)
     k = int(draw.rng.choice([k, draw.rng.integers(250, 700)], p=[0.7, 0.3]))
-    kinds = draw.kind(), draw.kind()
+    kinds = draw.kinds()
     a, b = draw.array("a", (m, k), (dtype,), kinds[0]), draw.array("b", (k, n), (dtype,), kinds[1])
     accuracy = draw.pick("accuracy", "fp64", "fp32", 40, "exact")
     order = draw.rng.permutation(k)
@@ -319,7 +321,7 @@ def without_nonfinite(draw: Draw) -> None:
     """Rows with an Inf or NaN change nothing in the others."""
     dtype = draw.pick("dtype", *GEMMS)
     m, k, n = draw.size("m", 2, 8), draw.size("k", 1, 30), draw.size("n", 2, 8)
-    kind = draw.kind(0)
+    kind = draw.kinds(0)[0]
     a, b = (plain(draw.array(name, s, (dtype,), kind)) for name, s in (("a", (m, k)), ("b", (k, n))))
     accuracy = draw.pick("accuracy", "fp64", "fp32", 40, "exact")
     row, column = int(draw.rng.integers(m)), int(draw.rng.integers(n))

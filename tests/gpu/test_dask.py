@@ -5,6 +5,7 @@ import pytest
 
 import ozaki
 from tests.fuzz.draw import difference
+from tests.test_equilibration import graded
 from tests.test_reductions import wide
 
 da = pytest.importorskip("dask.array")
@@ -56,13 +57,18 @@ def test_products(cupy, dtype):
     a, b = a.astype(dtype), b.astype(dtype)
     rows = a.copy()
     rows[3, 4], rows[7, 100], rows[9] = np.inf, np.nan, 0
-    graded = (a * np.exp(4 * rng.standard_normal(a.shape))).astype(dtype)
-    for left in (a, rows, graded):
+    wide = (a * np.exp(4 * rng.standard_normal(a.shape))).astype(dtype)
+    for left in (a, rows, wide):
         for accuracy in (None, "normwise", "exact", 40, 200):
             lazy = ozaki.matmul(
                 on_device(cupy, left, (40, 33)), on_device(cupy, b, (50, 70)), accuracy=accuracy
             )
             check(cupy, lazy, ozaki.matmul(left, b, accuracy=accuracy))
+    for kind in ("linear", "random", "zeros"):
+        a, b = graded(kind, (90, 130, 70), np.dtype(dtype).name)
+        for chunks in ((40, 33), (50, 70)), ((90, 130), (130, 30)):
+            lazy = ozaki.matmul(*(on_device(cupy, x, of_x) for x, of_x in zip((a, b), chunks, strict=True)))
+            check(cupy, lazy, ozaki.matmul(a, b))
 
 
 def test_kinds_of_chunks_do_not_mix(cupy):
@@ -71,3 +77,12 @@ def test_kinds_of_chunks_do_not_mix(cupy):
         ozaki.matmul(on_device(cupy, x, 2), da.from_array(x, chunks=2))
     with pytest.raises(TypeError, match="NumPy"):
         ozaki.dot(on_device(cupy, x, 2), da.from_array(x, chunks=2))
+
+
+@pytest.mark.two_gpus
+def test_a_worker_a_gpu(cupy):
+    pytest.importorskip("distributed")
+    from benchmarks.two_gpus import measured
+
+    rows = measured(512, 2, ("fp64", "normwise", "exact"))["results"]
+    assert all(row["same bits"] for row in rows), rows

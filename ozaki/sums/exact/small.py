@@ -10,18 +10,15 @@ import numpy as np
 from multiword.formats import Format
 from multiword.runtime.arrays import to_float64
 from ozaki.rounding.conversion import narrow
-from ozaki.sums.extraction import CARRY, LEVEL_BITS, LOWEST
-from ozaki.sums.fixed_point import Rounding
-from ozaki.sums.summands import Summands
+from ozaki.sums.exact.extraction import CARRY, LEVEL_BITS, LOWEST
+from ozaki.sums.exact.fixed_point import Integers, Rounding
+from ozaki.sums.exact.summands import Summands
 
 LARGEST = 1 << 11
 """The most terms of all outputs together for which this pays."""
 
 FSUM = 384  # the most numbers that `math.fsum` adds sooner than arrays do
 _HUGE = 2.0**1000
-
-Integers = list[tuple[int, int]]
-"""For each output an integer and the exponent of its unit."""
 
 
 def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:

@@ -1,0 +1,83 @@
+#include "multiword/runtime/exact.cuh"
+#include "multiword/runtime/parts.cuh"
+
+typedef long long i64;
+#define THREADS 256
+
+/* The real parts of a matrix that is written to; strides in elements. */
+struct Matrix {
+    REAL *part0, *part1;
+    i64 row_stride, column_stride;
+    __device__ REAL *part(int i) const { return i ? part1 : part0; }
+};
+
+/* What a thread reads: one column, some rows of one product of a stack. Threads lie side by side along the
+   contiguous axis: with ALONG_K each has a column of its own, otherwise the lanes of a warp share one. */
+struct Share {
+    int product, column, first, last;
+    static const int lanes = ALONG_K ? 1 : 32, step = lanes;
+    __device__ Share(const StridedParts &x, int each) {
+        const int across = THREADS / lanes, strips = (x.columns + across - 1) / across;
+        const int chunks = (each + EACH * lanes - 1) / (EACH * lanes);
+        const int chunk = blockIdx.x / strips % chunks;
+        product = blockIdx.x / strips / chunks;
+        column = blockIdx.x % strips * across + threadIdx.x / lanes;
+        first = product * each + chunk * EACH * lanes;
+        last = min(first + EACH * lanes, (product + 1) * each);
+        first += threadIdx.x % lanes;
+        if (column >= x.columns) last = first;
+    }
+};
+
+/* The exponent of `frexp`, subnormal numbers included. */
+__device__ int exponent_of(double x) {
+    const int exponent = __double2hiint(x) >> 20 & 0x7ff;
+    return exponent ? exponent - 1022 : ilogb(x) + 1;
+}
+
+/* `_exponents_host`. The exponents begin with NOTHING. */
+extern "C" __global__ void __launch_bounds__(THREADS)
+column_exponents(StridedParts x, const int *scale, int each, int *largest) {
+    const Share at(x, each);
+    int best = NOTHING;
+#pragma unroll 4
+    for (int row = at.first; row < at.last; row += at.step) {
+        const int s = scale[row];
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            const double y = widened(x.part(part)[row * x.row_stride + at.column * x.column_stride]);
+            if (y != 0 && s != NONFINITE_ROW) best = max(best, exponent_of(y) + s);
+        }
+    }
+#if !ALONG_K
+    best = __reduce_max_sync(~0u, best);
+#endif
+    if (best > NOTHING && threadIdx.x % at.lanes == 0)
+        atomicMax(&largest[(i64)at.product * x.columns + at.column], best);
+}
+
+__device__ float rounded(double y, float) { return narrowed(y); }
+__device__ double rounded(double y, double) { return y; }
+
+/* `_shift_host`: lost[product] is set where a number is not multiplied exactly. */
+extern "C" __global__ void __launch_bounds__(THREADS)
+shift_columns(StridedParts x, Matrix out, const int *shifts, int each, int *lost) {
+    const Share at(x, each);
+    if (at.first >= at.last) return;
+    const int d = shifts[(i64)at.product * x.columns + at.column], half = d >> 1;
+    const double first = power_of_two(half), second = power_of_two(d - half);
+    const double back_first = power_of_two(-half), back_second = power_of_two(half - d);
+    bool exact = true;
+#pragma unroll 4
+    for (int row = at.first; row < at.last; row += at.step)
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            const REAL from = x.part(part)[row * x.row_stride + at.column * x.column_stride];
+            const double y = widened(from);
+            const bool finite = (__double2hiint(y) & 0x7ff00000) != 0x7ff00000;
+            const REAL to = finite ? rounded(y * first * second, from) : from;
+            exact &= !finite || widened(to) * back_first * back_second == y;
+            out.part(part)[row * out.row_stride + at.column * out.column_stride] = to;
+        }
+    if (!exact) lost[at.product] = 1;
+}

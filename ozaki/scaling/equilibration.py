@@ -1,0 +1,233 @@
+"""Equilibration of the inner dimension: what stands in column h of A and in row h of B, brought to one size.
+
+    AB = (A·D)(D⁻¹·B),   D = diag(2**d_h),   d_h = floor((q_h - p_h)/2)
+
+with p_h the largest exponent in column h of A, its rows scaled to the norm limit, and q_h that in row h of B,
+its columns scaled likewise. Both products with D are exact, or equilibration is not done. A graded inner
+dimension, A = X·G and B = G⁻¹·Y with G = diag(2**g_h), needs integers wider by the range of g; equilibrated,
+it is an ordinary product. D is a function of maxima: neither the order of the inner dimension nor its cut
+can show.
+
+When it is done. Let M be the norm limit, k the length of a row, and e the largest p_h + q_h. The norms of
+scaled rows are above √M/2 and at most √M, so with T = (Σ|a'| + Σ|b'|)/2 + k/4 of the certificate, T is above
+√M/2 + k/4 and at most √(kM) + k/4. In the same rows of A·D and D⁻¹·B, not scaled anew, no number exceeds
+2**(e/2) and 2**((e + 1)/2), and the product of two norms is at most k·2**(e + 1/2): the norm limit scales
+them up by at least M/4 over that. Hence for every pair of a row and a column
+
+    T / Σ|a'||b'| becomes smaller by a factor of at least M·2**-e / (2**3.5·k**1.5).
+
+Where this is 1 or more, equilibration takes no more bits than there would be without; where data are not
+graded, e is about log2(M/k).
+
+The scaling of rows and columns by powers of two to like size is LAPACK's equilibration (`dgeequb`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, real_parts
+from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.parallel import over_rows
+from multiword.runtime.tiles import StridedParts, strided_parts
+from ozaki.factor import Factor
+from ozaki.scaling.scales import NONFINITE_ROW, NormLimit
+
+NOTHING = -(1 << 30)
+"""The largest exponent where there is no nonzero number."""
+
+FURTHEST = 2044
+"""Shifts that are two powers of two, both of normal numbers."""
+
+
+def equilibrated(
+    a: Factor, b: Factor, scales: tuple[Array, Array], limit: NormLimit
+) -> tuple[np.ndarray, Factor, Factor] | None:
+    """Which products of a stack equilibration surely helps, by rising indices, and A·D and D⁻¹·B of these.
+
+    None if there are none. The scales are those of the norm limit. What the scales follow from must be there:
+    a GPU reads the matrices and the scales at once, beside what is queued.
+    """
+    p, q = _both_exponents(a, b, scales)
+    largest = largest_sums(p, q)
+    indices = np.flatnonzero(is_graded(largest, a.length, limit))
+    if not indices.size:
+        return None
+    shifts = column_shifts(p, q, largest)
+    left, exact_left = shifted(a.part(indices), shifts[indices])
+    right, exact_right = shifted(b.part(indices), -shifts[indices])
+    both = exact_left & exact_right
+    exact = np.flatnonzero(both.get() if is_cupy(both) else both)
+    return (indices[exact], left.part(exact), right.part(exact)) if exact.size else None
+
+
+def largest_sums(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """The (s,) largest p_h + q_h of (s, k) exponents, or `NOTHING`; the maximum merges pieces."""
+    return np.where((p > NOTHING) & (q > NOTHING), p + q, NOTHING).max(axis=1)
+
+
+def is_graded(largest: np.ndarray, length: int, limit: NormLimit) -> np.ndarray:
+    """Which products equilibration surely helps, by their largest sums of exponents."""
+    # 2**3.5·k**1.5, and half a bit for norms that are bounded by integers.
+    room = 4 + ((length**3 - 1).bit_length() + 1) // 2
+    return (largest > NOTHING) & (largest + room <= limit.bits)
+
+
+def column_shifts(p: np.ndarray, q: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """The (s, k) shifts d_h from the exponents of both sides and their largest sums."""
+    # Where one side has nothing, the other must not stand out.
+    middle = largest[:, None] >> 1
+    one_side = np.where(p > NOTHING, middle - p, np.where(q > NOTHING, q - middle, 0))
+    shifts = np.where((p > NOTHING) & (q > NOTHING), (q - p) >> 1, one_side)
+    return np.clip(shifts, -FURTHEST, FURTHEST).astype(np.int32)
+
+
+def _both_exponents(a: Factor, b: Factor, scales: tuple[Array, Array]) -> tuple[np.ndarray, np.ndarray]:
+    """The exponents of both sides, on the host."""
+    if not is_cupy(a.matrix):
+        left, right = (column_exponents(x.parts, s, x.stack) for x, s in zip((a, b), scales, strict=True))
+        return left, right
+    cupy = import_cupy()
+    with _stream(cupy):
+        found = cupy.stack(
+            [column_exponents(x.parts, s, x.stack) for x, s in zip((a, b), scales, strict=True)]
+        )
+        left, right = found.get()
+    return left, right
+
+
+def _stream(cupy: Any) -> Any:
+    """A stream of this thread's own: a product that has been queued on the current one may take its time."""
+    streams = _local.__dict__.setdefault("streams", {})
+    device = cupy.cuda.runtime.getDevice()
+    if device not in streams:
+        streams[device] = cupy.cuda.Stream(non_blocking=True)
+    return streams[device]
+
+
+_local = threading.local()
+
+
+def column_exponents(parts: list[Array], scale: Array, stack: int = 1) -> Array:
+    """The largest exponents along the inner dimension: (s, k) int32, of the (r, k) parts of a stack.
+
+    2**(p - 1) <= max_i |x_ih|·2**scale_i < 2**p over the rows of a product that have no Inf or NaN; `NOTHING`
+    without a nonzero number there. The maximum merges pieces of columns.
+    """
+    return (_exponents_device if is_cupy(parts[0]) else _exponents_host)(parts, scale, stack)
+
+
+def _exponents_host(parts: list[np.ndarray], scale: np.ndarray, stack: int) -> np.ndarray:
+    columns = parts[0].shape[1]
+    scale = scale.reshape(stack, -1, 1)
+    found = list[tuple[slice, np.ndarray]]()  # by blocks, in any order
+
+    def work(products: slice, rows: slice) -> None:
+        of_rows, of_parts = scale[products, rows], []
+        for x in parts:
+            y = x.reshape(stack, -1, columns)[products, rows]
+            counted = (y != 0) & (of_rows != NONFINITE_ROW)
+            of_parts.append(np.where(counted, np.frexp(y)[1] + of_rows, NOTHING).max(axis=1))
+        found.append((products, np.maximum.reduce(of_parts)))
+
+    _over_rows_of_products(work, stack, scale.shape[1], columns)
+    out = np.full((stack, columns), NOTHING, np.int32)
+    for products, largest in found:
+        np.maximum(out[products], largest, out=out[products])
+    return out
+
+
+def _over_rows_of_products(work: Callable[[slice, slice], None], stack: int, rows: int, columns: int) -> None:
+    """Call work(products, rows) for blocks of the rows of a single product, or of the products of a stack."""
+    if stack == 1:
+        over_rows(lambda block: work(slice(0, 1), block), rows, columns)
+    else:
+        over_rows(lambda block: work(block, slice(None)), stack, rows * columns)
+
+
+def shifted(x: Factor, shifts: np.ndarray) -> tuple[Factor, Array]:
+    """A new factor, column h of A or row h of B multiplied by 2**shifts_h.
+
+    And in which products of a stack that is exact. A number that is not finite stays what it is.
+    """
+    matrix = namespace(x.matrix).empty_like(x.matrix)
+    factor = Factor(matrix, x.side, stack=x.stack, equilibrated=True)
+    out = real_parts(matrix if x.side == 0 else matrix.T)
+    return factor, (_shift_device if is_cupy(matrix) else _shift_host)(x.parts, shifts, out)
+
+
+def _shift_host(parts: list[np.ndarray], shifts: np.ndarray, out: list[np.ndarray]) -> np.ndarray:
+    stack, columns = shifts.shape
+    halves = [d[:, None, :] for d in (shifts >> 1, shifts - (shifts >> 1))]
+    first, second, *back = (np.ldexp(1.0, sign * d) for sign in (1, -1) for d in halves)
+    exact = np.ones(stack, np.bool_)
+
+    def work(products: slice, rows: slice) -> None:
+        for source, target in zip(parts, out, strict=True):
+            x, y = (z.reshape(stack, -1, columns)[products, rows] for z in (source, target))
+            y[...] = x * first[products] * second[products]
+            same = (y * back[0][products] * back[1][products] == x) | ~np.isfinite(x)
+            if not same.all():
+                exact[products] &= same.all(axis=(1, 2))
+
+    _over_rows_of_products(work, stack, len(parts[0]) // stack, columns)
+    return exact
+
+
+class Matrix(Struct):
+    """The real parts of a matrix that is written to; strides in elements."""
+
+    _fields_ = (
+        ("part0", ctypes.c_void_p),
+        ("part1", ctypes.c_void_p),
+        ("row_stride", ctypes.c_longlong),
+        ("column_stride", ctypes.c_longlong),
+    )
+
+
+_THREADS, _EACH = 256, 64
+"""Threads of a block, and rows to a thread."""
+
+_CONSTANTS: dict[str, Any] = {"NOTHING": NOTHING, "NONFINITE_ROW": NONFINITE_ROW, "EACH": _EACH}
+_FILE = Path(__file__).with_suffix(".cu")
+_INSTANCES = tuple(
+    {**_CONSTANTS, "ALONG_K": along, "REAL": t, "PARTS": parts}
+    for along in (0, 1)
+    for t in ("float", "double")
+    for parts in (1, 2)
+)
+_EXPONENTS = Kernel("column_exponents", _FILE, _INSTANCES, (StridedParts,))
+_SHIFT = Kernel("shift_columns", _FILE, _INSTANCES, (StridedParts, Matrix))
+
+
+def _grid(parts: list[Array], stack: int) -> tuple[tuple[int], dict[str, Any], StridedParts, np.int32]:
+    """Blocks of a launch, its constants, the operand, and the rows of one product."""
+    operand, layout = strided_parts(parts)
+    rows, columns = parts[0].shape
+    lanes = 1 if layout["ALONG_K"] else 32
+    strips, chunks = -(-columns // (_THREADS // lanes)), -(-(rows // stack) // (_EACH * lanes))
+    constants = {**_CONSTANTS, **{x: layout[x] for x in ("ALONG_K", "REAL")}, "PARTS": len(parts)}
+    return (strips * chunks * stack,), constants, operand, np.int32(rows // stack)
+
+
+def _exponents_device(parts: list[Array], scale: Array, stack: int) -> Array:
+    out = namespace(scale).full((stack, parts[0].shape[1]), NOTHING, np.int32)
+    grid, constants, operand, each = _grid(parts, stack)
+    _EXPONENTS(grid, (_THREADS,), (operand, scale.astype(np.int32, copy=False), each, out), **constants)
+    return out
+
+
+def _shift_device(parts: list[Array], shifts: np.ndarray, out: list[Array]) -> Array:
+    cupy = namespace(out[0])
+    lost = cupy.zeros(len(shifts), np.int32)
+    grid, constants, operand, each = _grid(parts, len(shifts))
+    row_stride, column_stride = (stride // out[0].itemsize for stride in out[0].strides)
+    to = Matrix(part0=out[0], part1=out[-1], row_stride=row_stride, column_stride=column_stride)
+    _SHIFT(grid, (_THREADS,), (operand, to, cupy.asarray(shifts), each, lost), **constants)
+    return lost == 0

@@ -1,0 +1,120 @@
+"""Graded inner dimensions on a GPU: the host's exponents, factors and bits, replayed from graphs."""
+
+import numpy as np
+import pytest
+
+import ozaki
+from multiword.formats import FORMATS
+from ozaki.execution import cache, captured
+from ozaki.factor import Factor
+from ozaki.scaling.equilibration import column_exponents, shifted
+from ozaki.scaling.scales import norm_limit, norm_scales
+from ozaki.scaling.statistics import row_statistics
+from tests.gpu.test_steps import DTYPES, layouts, matrix
+from tests.test_dgemm import same
+from tests.test_equilibration import KINDS, graded
+from tests.test_stacks import FACES
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(autouse=True)
+def nothing_captured():
+    cache.forget()
+    cache._known.clear()
+
+
+def held_graphs():
+    return [x for x in cache._known.values() if isinstance(x, captured.CapturedProduct)]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", [(1, 1), (6, 7), (300, 1100), (66, 2049), (5000, 3), (1, 5000)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["wide", "subnormal", "special"])
+def test_exponents_and_shifts(cupy, kind, dtype, shape):
+    x = matrix(kind, shape, dtype)
+    rng = np.random.default_rng(1)
+    with np.errstate(all="ignore"):
+        for stack in (1, 3) if shape[0] % 3 == 0 else (1,):
+            scale = norm_scales(row_statistics(Factor(x, 0).parts), norm_limit(FORMATS["fp64"], shape[1]))
+            exponents = column_exponents(Factor(x, 0).parts, scale, stack)
+            for octaves in (3, 90, 1500):
+                shifts = rng.integers(-octaves, octaves + 1, (stack, shape[1])).astype(np.int32)
+                expected, exact = shifted(Factor(x, 0, stack=stack), shifts)
+                for y in layouts(cupy, x):
+                    for side, matrices in enumerate((y, y.T)):
+                        factor = Factor(matrices, side, stack=stack)
+                        found = column_exponents(factor.parts, cupy.asarray(scale), stack)
+                        assert same(found.get(), exponents)
+                        moved, device_exact = shifted(factor, shifts)
+                        assert same(device_exact.get(), exact)
+                        if exact.all():
+                            turned = moved.matrix if side == 0 else moved.matrix.T
+                            assert same(turned.get(), expected.matrix)
+
+
+@pytest.mark.parametrize("dtype", FACES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_products_called_again_and_again(cupy, kind, dtype):
+    for seed in range(6):
+        a, b = graded(kind, (70, 130, 90), dtype, seed=seed)
+        result = FACES[dtype](cupy.asarray(a), cupy.asarray(b))
+        assert same(result.get(), FACES[dtype](a, b)), seed
+    # One takes the bounds that say that the data are graded, the other multiplies the equilibrated factors.
+    outer, inner = held_graphs()
+    if kind != "zeros":
+        assert {outer._expected.bits is None, inner._expected.bits is None} == {True, False}
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_graded_and_ordinary_data_take_turns(cupy, order):
+    rng = np.random.default_rng(0)
+    for seed in range(12):
+        a, b = graded("linear", (70, 130, 90), seed=seed, octaves=(1, 200, 7, 400)[seed % 4])
+        if seed % 3 == 0:
+            a[3, 5], b[7, 2] = np.nan, np.inf
+        if seed == 7:
+            a[2, -1] = 2.0**-1074  # nothing is equilibrated
+        if seed > 9:
+            a, b = (x * (rng.random(x.shape) < 0.3) for x in (a, b))
+        left, right = (cupy.asarray(x, order=order) for x in (a, b))
+        assert same(ozaki.accurate_dgemm(left, right).get(), ozaki.accurate_dgemm(a, b)), seed
+
+
+def test_prepared_operands_workspaces_words_and_addends(cupy):
+    a, b = graded("random", (70, 130, 90))
+    expected, c = ozaki.accurate_dgemm(a, b), np.ones((70, 90))
+    left, right = cupy.asarray(a), cupy.asarray(b)
+    fixed, other = ozaki.prepare(left), ozaki.prepare(right, "right")
+    for _ in range(4):
+        for pair in ((fixed, right), (left, other), (fixed, other), (left, right)):
+            assert same(ozaki.accurate_dgemm(*pair).get(), expected)
+        for options in ({"workspace": 300_000}, {"word": "fp64"}, {"scheme": "slices"}):
+            assert same(ozaki.accurate_dgemm(left, right, **options).get(), expected), options
+        found = ozaki.accurate_dgemm(left, right, alpha=2.0, beta=-1.0, c=cupy.asarray(c))
+        assert same(found.get(), ozaki.accurate_dgemm(a, b, alpha=2.0, beta=-1.0, c=c))
+    assert ozaki.plan(left, right, word="int8").products == ozaki.plan(a, b, engine="tensorcore").products
+
+
+@pytest.mark.parametrize("dtype", FACES)
+def test_stacks(cupy, dtype):
+    for shape in ((3, 12, 4), (6, 90, 5)):
+        pairs = [graded(kind, shape, dtype, seed=i) for i, kind in enumerate(KINDS * 5)]
+        pairs += [graded("linear", shape, dtype, octaves=1)] * 20
+        a, b = (np.stack(x) for x in zip(*pairs, strict=True))
+        a[2, 0, 1], b[4, 2, 0] = np.nan, np.inf
+        a[3, 0, 0] = np.finfo(dtype).smallest_subnormal
+        for _ in range(3):
+            assert same(ozaki.matmul(cupy.asarray(a), cupy.asarray(b)).get(), ozaki.matmul(a, b))
+
+
+def test_other_streams(cupy):
+    a, b = graded("linear", (70, 130, 90))
+    expected = ozaki.accurate_dgemm(a, b)
+    for _ in range(4):
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            left, right = cupy.asarray(a), cupy.asarray(b)
+            result = ozaki.accurate_dgemm(left, right)
+            stream.synchronize()
+            assert same(result.get(), expected)
