@@ -39,8 +39,8 @@ arrays, tensors or JAX arrays. Kinds are never mixed in one call, but for NumPy'
 
 NOTES = {
     "PyTorch": """\
-These functions take tensors of float32, float64 and their complex dtypes, on the CPU, and nothing else. Those
-of `ozaki` take tensors, too, but have no gradients.
+These functions take tensors of float32, float64 and their complex dtypes, and nothing else. Those of `ozaki`
+take tensors, too, but have no gradients.
 """,
     "JAX": """\
 With `jax_enable_x64`: without it JAX rounds float64 numbers to float32.

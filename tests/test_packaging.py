@@ -97,8 +97,9 @@ def built(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_sdist_and_wheel_have_every_file(built):
-    *_, sdist, wheel = built
+def test_the_release_has_every_file_and_works_without_the_checkout(built, tmp_path):
+    """Where nothing but the dependencies is installed: the packages, their tables, every kernel's source."""
+    pip, python, sdist, wheel = built
     expected = files_of_packages()
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert packed == expected
@@ -106,11 +107,6 @@ def test_sdist_and_wheel_have_every_file(built):
         source = {name.partition("/")[2] for name in archive.getnames()}
     assert source >= expected | {"README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "tests/golden.json"}
 
-
-@pytest.mark.slow
-def test_wheel_works_without_the_checkout(built, tmp_path):
-    """With its dependencies and nothing else: the packages, their tables, and the source of every kernel."""
-    pip, python, _, wheel = built
     run(*pip, "install", "--no-compile", wheel)
     version, kernels, tables = run(python, "-I", "-c", SMOKE, cwd=tmp_path).splitlines()
     assert version == PROJECT["version"]
