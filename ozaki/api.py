@@ -62,7 +62,8 @@ def accurate_dgemm(
     c : (m, n) array; needed if beta is not 0, and read only then.
     accuracy : what the product R is.
         "fp64": certified max |R - AB| / |A||B| of order sqrt(k)·u, below the bound k·u of a
-        native DGEMM, and u·|R|; wider integers are used where the data asks for them.
+        native DGEMM, and u·|R|; wider integers are used where the data asks for them. A graded inner
+        dimension, AB = (A·D)(D⁻¹·B), is equilibrated exactly before.
         "fp32": the same with the u of single precision, at half the cost.
         "normwise": |R - AB|_ij <= sqrt(k)·u·‖a_i‖₂‖b_j‖₂ + u·|R|_ij for any data, with the rows a_i of A,
         the columns b_j of B and the u of the result's dtype. Element (i, j) depends on a_i and b_j alone,
@@ -74,7 +75,8 @@ def accurate_dgemm(
     word : "fp64", "int8" or "fp16" words carry the integers; by default what suits the engine.
     engine : "host", "cublas", "tensorcore", an `Engine`, or "auto": by the arrays.
     workspace : bytes that may be used beyond inputs and output; by default 2 GiB, or two
-        fifths of a GPU's memory. Larger products are computed in panels.
+        fifths of a GPU's memory. Larger products are computed in panels. Copies of a and b that are
+        equilibrated come on top.
     out : (m, n) float64 array to write to; written only when the result is complete.
 
     Returns
@@ -97,7 +99,8 @@ def accurate_dgemm(
     ----------
     Ozaki scheme: Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores, and its
     accurate and reproducible versions. Chinese remainders: Ozaki, Uchino and Imamura, Ozaki
-    scheme II.
+    scheme II. Equilibration: Ballard, Benson, Druinsky, Lipshitz and Schwartz, Improving the
+    numerical stability of fast matrix multiplication (inside scaling).
 
     Examples
     --------

@@ -30,19 +30,23 @@ class CostWarning(UserWarning):
     """
 
 
+def is_costly(scheme: Scheme, usual: Scheme) -> bool:
+    """Whether a scheme takes many more products than that for ordinary data."""
+    return scheme.products > TIMES * usual.products
+
+
 def warn_of_cost(scheme: Scheme, usual: Scheme, accuracy: str) -> None:
     """Warn the caller if the scheme takes many more products than that for ordinary data."""
-    if scheme.products <= TIMES * usual.products:
+    if not is_costly(scheme, usual):
         return
     widths = scheme.specification.widths
     cheaper = "a number of bits as accuracy"
     if accuracy == "exact":
-        cheaper += ", or accuracy='fp64'"
+        cheaper += " or accuracy='fp64'"
     warnings.warn(
         f"this product takes {scheme.products} {scheme.word} products where {usual.products} are usual: "
         f"the numbers of some rows of a or columns of b spread so far that accuracy {accuracy!r} needs "
-        f"integers of {widths[0]} and {widths[1]} bits. Cheaper: scale the inner dimension so that the "
-        f"columns of a and the rows of b are of like size, or {cheaper}",
+        f"integers of {widths[0]} and {widths[1]} bits. Cheaper: {cheaper}",
         CostWarning,
         stacklevel=_callers_level(),
     )

@@ -34,7 +34,7 @@ from ozaki.certificate.decision import (
 )
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
-from ozaki.cost import warn_of_cost
+from ozaki.cost import is_costly, warn_of_cost
 from ozaki.execution.panels import in_panels, whole_bytes
 from ozaki.factor import Factor
 from ozaki.nonfinite import overwrite_nonfinite
@@ -159,8 +159,7 @@ def scale(a: Factor, b: Factor, request: Request) -> tuple[Factors, ScaledProduc
     if request.accuracy == NORMWISE:
         return (a, b), replace(norm_scaled(a, b, request), nonfinite=True), None
     if not request.certified:
-        scales = given_scales(a, b, request)
-        return (a, b), bounded(a, b, request, scales, bounds(a, b, request, scales).wait()), None
+        return *_scale_given(a, b, request), None
     scales = norm_scaled(a, b, request).scales
     pending = bounds(a, b, request, scales)
     found = pending.wait()
@@ -169,6 +168,25 @@ def scale(a: Factor, b: Factor, request: Request) -> tuple[Factors, ScaledProduc
     certificate = certify(found, request.limits, lambda levels: pairwise(a, b, request, pending, levels)())
     scaled = replace(widened_product(a, b, request, certificate.bits), nonfinite=found.nonfinite)
     return (a, b), scaled, certificate
+
+
+def _scale_given(a: Factor, b: Factor, request: Request) -> tuple[Factors, ScaledProduct]:
+    """The factors and their integers for an accuracy that fixes these.
+
+    "exact" is the same of any factors that have the product: equilibrated ones, where that takes much less.
+    """
+    scales = given_scales(a, b, request)
+    scaled = bounded(a, b, request, scales, bounds(a, b, request, scales).wait())
+    exact = request.accuracy == "exact" and not a.equilibrated
+    if exact and is_costly(scaled.scheme, norm_scheme(a, b, request)):
+        norms = norm_scaled(a, b, request).scales
+        bounds(a, b, request, norms).wait()  # for the scales: a GPU reads them on another stream
+        equilibration = equilibrated(a, b, norms, row_limit(a, request))
+        if equilibration is not None:
+            factors, other = _scale_given(*equilibration[1:], request)
+            if other.scheme.products < scaled.scheme.products:
+                return factors, other
+    return (a, b), scaled
 
 
 def equilibrated_factors(

@@ -19,7 +19,9 @@ them up by at least M/4 over that. Hence for every pair of a row and a column
 Where this is 1 or more, equilibration takes no more bits than there would be without; where data are not
 graded, e is about log2(M/k).
 
-The scaling of rows and columns by powers of two to like size is LAPACK's equilibration (`dgeequb`).
+References: Ballard, Benson, Druinsky, Lipshitz and Schwartz, Improving the numerical stability of fast matrix
+multiplication, 2016 (inside scaling, after outside scaling). LAPACK's equilibration (`dgeequb`) scales rows
+and columns of one matrix by powers of two.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ def equilibrated(
 ) -> tuple[np.ndarray, Factor, Factor] | None:
     """Which products of a stack equilibration surely helps, by rising indices, and A·D and D⁻¹·B of these.
 
-    None if there are none. The scales are those of the norm limit. What the scales follow from must be there:
-    a GPU reads the matrices and the scales at once, beside what is queued.
+    None if there are none. The scales are those of the norm limit, and have to be there: a GPU reads them and
+    the matrices on another stream, beside what is queued.
     """
     p, q = _both_exponents(a, b, scales)
     largest = largest_sums(p, q)

@@ -6,7 +6,9 @@ with the product A'B' exact in the integers. C depends on A, B and the scales s 
 and the scales depend on the data and on the accuracy asked for alone. For accuracy "fp64"
 (and "fp32") the scale of a row depends on that row only: it is the power of two that brings
 the row's 2-norm just below a limit, whatever else the matrices contain, unless the
-certificate (`ozaki.certificate`) demands more. For "normwise" nothing demands more.
+certificate (`ozaki.certificate`) demands more. For "normwise" nothing demands more. Where the
+inner dimension is graded, and it is "fp64" or "fp32" that was asked for, A·D and D⁻¹·B take the
+place of A and B (`ozaki.scaling.equilibration`).
 
 Why norms: by Cauchy and Schwarz |A'B'|_ij is at most the product of the norms, so the limit
 alone says how many moduli hold the product, for any k; and every row gets the same relative

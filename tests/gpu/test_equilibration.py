@@ -92,6 +92,8 @@ def test_prepared_operands_workspaces_words_and_addends(cupy):
             assert same(ozaki.accurate_dgemm(*pair).get(), expected)
         for options in ({"workspace": 300_000}, {"word": "fp64"}, {"scheme": "slices"}):
             assert same(ozaki.accurate_dgemm(left, right, **options).get(), expected), options
+        exact = ozaki.accurate_dgemm(left, right, accuracy="exact")
+        assert same(exact.get(), ozaki.accurate_dgemm(a, b, accuracy="exact"))
         found = ozaki.accurate_dgemm(left, right, alpha=2.0, beta=-1.0, c=cupy.asarray(c))
         assert same(found.get(), ozaki.accurate_dgemm(a, b, alpha=2.0, beta=-1.0, c=c))
     assert ozaki.plan(left, right, word="int8").products == ozaki.plan(a, b, engine="tensorcore").products
