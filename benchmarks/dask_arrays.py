@@ -2,11 +2,11 @@
 
     python -m benchmarks.dask_arrays --json benchmarks/results/dask_cpu.json
 
-Reductions and products of chunks in memory, in one thread and by 1 and 2 worker processes; ours and
-Dask's in turns, the fastest of several. The state is what a task of a reduction hands on, in memory and as
-it is sent (pickled). What 8 and 64 workers would take is a model, from the measured rates of one: the work
-divided by the workers, then a tree of merges in which every step sends one state at `NETWORK` bytes a second
-after `LATENCY` seconds.
+Reductions and products of chunks in memory, in one thread and by 1, 2 and 4 worker processes, or threads of
+one; ours and Dask's in turns, the fastest of several. The state is what a task of a reduction hands on, in
+memory and as it is sent (pickled); bytes sent are those between workers, as they count them. What 8 and 64
+workers would take is a model, from the measured rates of one: the work divided by the workers, then a tree of
+merges in which every step sends one state at `NETWORK` bytes a second after `LATENCY` seconds.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import platform
 import time
 from collections.abc import Callable
 from datetime import date
+from importlib import import_module
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ import numpy as np
 
 import ozaki
 from benchmarks.timing import compact
+from ozaki.dask.accumulators import ELEMENTS as SUM_OF_ELEMENTS
+from ozaki.dask.accumulators import summed
 
 ELEMENTS, CHUNK = 16_000_000, 1_000_000
 FIELD = 200, 400
@@ -89,7 +93,7 @@ def states() -> list[dict[str, Any]]:
     }
     rows = []
     for name, data in cases.items():
-        total = ozaki.ExactSum(shape=FIELD).add(data).compact()
+        total = summed(SUM_OF_ELEMENTS, data.dtype, FIELD, data, None)
         rows.append(
             {
                 "what": name,
@@ -101,34 +105,63 @@ def states() -> list[dict[str, Any]]:
 
 
 def workers() -> list[dict[str, Any]]:
-    """A sum, and a product, by worker processes that have the chunks."""
+    """Sums and products by worker processes, and by threads of one, that have the chunks."""
     rows = []
-    for count in (1, 2):
+    for threads, count in ((False, 1), (False, 2), (False, 4), (True, 2), (True, 4)):
+        many, each = (1, count) if threads else (count, 1)
         with (
-            distributed.LocalCluster(count, threads_per_worker=1, dashboard_address=None) as cluster,
+            distributed.LocalCluster(
+                n_workers=many, threads_per_worker=each, dashboard_address=None
+            ) as cluster,
             distributed.Client(cluster) as client,
         ):
-            x = client.persist(da.random.default_rng(1).standard_normal(ELEMENTS, chunks=CHUNK))
-            a = client.persist(da.random.default_rng(2).standard_normal((SIZE, SIZE), chunks=BLOCK))
-            distributed.wait([x, a])
-            arrays = {
-                "sum": (ozaki.sum(x), da.sum(x)),
-                "matmul, exact": (ozaki.matmul(a, a, accuracy="exact"), da.matmul(a, a)),
-                "matmul, fp64": (ozaki.matmul(a, a), da.matmul(a, a)),
-            }
-            for name, (ours, native) in arrays.items():
-                times = in_turns({"ours": ours.compute, "native": native.compute}, 4)
-                rows.append({"what": name, "workers": count, **times})
+            client.run(import_module, "ozaki.dask")
+            kind = f"{count} {'threads' if threads else 'processes' if count > 1 else 'process'}"
+            rows += [{"workers": kind, **row} for row in by_workers(client)]
     return rows
 
 
+def by_workers(client: distributed.Client) -> list[dict[str, Any]]:
+    """Seconds, and bytes that workers send one another, for each function."""
+    rng = da.random.default_rng(1)
+    x = client.persist(rng.standard_normal(ELEMENTS, chunks=CHUNK))
+    field = client.persist(rng.standard_normal((ELEMENTS // prod(FIELD), *FIELD), chunks=(25, *FIELD)))
+    a = client.persist(rng.standard_normal((SIZE, SIZE), chunks=BLOCK))
+    distributed.wait([x, field, a])
+    arrays = {
+        "sum": (ozaki.sum(x), da.sum(x)),
+        "sum over time": (ozaki.sum(field, axis=0), da.sum(field, axis=0)),
+        "matmul, exact": (ozaki.matmul(a, a, accuracy="exact"), da.matmul(a, a)),
+        "matmul, fp64": (ozaki.matmul(a, a), da.matmul(a, a)),
+    }
+    rows = []
+    for name, (ours, native) in arrays.items():
+        sent = {f"{who} sent": bytes_sent(client, x) for who, x in (("ours", ours), ("native", native))}
+        times = in_turns({"ours": ours.compute, "native": native.compute}, 4)
+        rows.append({"what": name, **times, **sent})
+    return rows
+
+
+def bytes_sent(client: distributed.Client, lazy: da.Array) -> int:
+    """What workers give one another while they compute an array."""
+
+    def given(dask_worker: Any) -> int:
+        return int(dask_worker.transfer_outgoing_bytes_total)
+
+    before = sum(client.run(given).values())
+    distributed.wait(client.persist(lazy))
+    return sum(client.run(given).values()) - before
+
+
 def modelled(one: float, state: float) -> list[dict[str, Any]]:
-    """The time of a sum by many workers, of the time of one and the bytes of a state."""
+    """The time of a sum by many workers, and the bytes sent, of the time of one and the bytes of a state."""
     rows = []
     for count in MODELLED:
         steps = int(np.ceil(np.log2(count)))
         seconds = one / count + steps * (LATENCY + state / NETWORK)
-        rows.append({"workers": count, "ours": seconds, "speedup": one / seconds})
+        rows.append(
+            {"workers": count, "ours": seconds, "speedup": one / seconds, "sent": (count - 1) * state}
+        )
     return rows
 
 

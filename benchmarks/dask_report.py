@@ -19,10 +19,14 @@ def dask_section(name: str) -> str:
             seconds(r["native"]),
             seconds(r["ours"]),
             number(r["ours"] / r["native"]),
+            size(r["native sent"]),
+            size(r["ours sent"]),
         ]
         for r in data["workers"]
     ]
-    model = [[str(r["workers"]), seconds(r["ours"]), number(r["speedup"])] for r in data["model"]]
+    model = [
+        [str(r["workers"]), seconds(r["ours"]), number(r["speedup"]), size(r["sent"])] for r in data["model"]
+    ]
     elements, chunks = f"{data['elements']:_}".replace("_", " "), f"{data['chunk']:_}".replace("_", " ")
     return section(
         f"Dask arrays, {device(data)}",
@@ -32,10 +36,16 @@ def dask_section(name: str) -> str:
         table("what | da | ours | ours over da", speed),
         "What a task of a reduction hands on, in bytes an output element, in memory and as it is sent:",
         table("data | held | sent", states),
-        "Worker processes that have the chunks, the scheduler's time included:",
-        table("what | workers | da | ours | ours over da", many),
+        "Worker processes, or threads of one, that have the chunks, the scheduler's time included, and what "
+        "workers send one another:",
+        table("what | workers | da | ours | ours over da | da sent | ours sent", many),
         "A model, not a measurement: the sum over time of a field, of 1 000 times as many numbers, by "
         "workers as fast as one here, then a tree of merges that sends one state a step at "
         f"{data['network'] / 1e9:.0f} GB/s after {data['latency'] * 1e3:.0f} ms:",
-        table("workers | ours | speed-up", model),
+        table("workers | ours | speed-up | sent", model),
     )
+
+
+def size(count: float) -> str:
+    """Bytes, in kB or MB."""
+    return f"{count / 1e3:.0f} kB" if count < 1e6 else f"{number(count / 1e6)} MB"

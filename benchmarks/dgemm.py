@@ -124,7 +124,7 @@ def measure(xp, dtype, shape, kinds, repeats):
         result = {"dtype": dtype, "shape": shape, "data": kind}
         product = FACES[dtype]
         ways = {"native": partial(xp.matmul, a, b), "ours": partial(product, a, b)}
-        more = peers.gemmul8(a, b) if gpu else {}
+        more = {**peers.gemmul8(a, b), **peers.emulation(a, b)} if gpu else {}
         once = {}
         if kind == kinds[0]:
             once["prepared"] = partial(product, a, ozaki.prepare(b, "right"))

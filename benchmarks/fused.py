@@ -22,7 +22,6 @@ from benchmarks.dgemm import versions
 from benchmarks.timing import compact, events, settled
 from multiword.engines import fused, get_engine, machine
 from multiword.engines.cublas import Cublas
-from multiword.engines.fused import Tile
 from multiword.formats import FORMATS
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.system import residue_system
@@ -45,9 +44,8 @@ TILES = {
     "middle": fused.MIDDLE,
     "small": fused.SMALL,
     "hopper": fused.HOPPER,
-    "hopper 8": replace(fused.HOPPER, group=8),
-    "hopper 32": replace(fused.HOPPER, group=32),
-    "hopper 128": Tile(128, 128, 128, 16, 128, 6, 1, wgmma=True),
+    "group 16": replace(fused.HOPPER, group=16),
+    "hopper alone": fused.HOPPER_ALONE,
 }
 
 

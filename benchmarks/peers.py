@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import c_int, c_void_p
+from ctypes import byref, c_int, c_size_t, c_void_p
 from functools import cache
 
 import numpy as np
@@ -73,3 +73,59 @@ def _call(routine, a, b):
     if status:
         raise RuntimeError(f"{routine} of GEMMul8 returned status {status}")
     return c
+
+
+# cudaDataType_t; cublasComputeType_t, cublasMath_t, cudaEmulationStrategy_t, cudaEmulationMantissaControl_t
+_DATA_TYPES = {"float64": 1, "complex128": 5}
+_EMULATED_FIXEDPOINT, _EMULATED_MATH, _EAGER, _DYNAMIC, _FIXED = 79, 8, 2, 0, 1
+
+
+def emulation(a, b):
+    """cuBLAS's own FP64 emulation of these matrices' product: name to function; none before cuBLAS 13.0u2.
+
+    On Hopper its default strategy falls back to the native product, so the eager one is set. Its default
+    takes as many mantissa bits as the data ask for; as its users do, 55 bits are tried besides. It gets as
+    much workspace as it can use.
+    """
+    from multiword.engines import libcublas
+
+    library = libcublas.library()
+    if a.dtype.name not in _DATA_TYPES or not hasattr(library, "cublasSetEmulationStrategy"):
+        return {}
+    controls = {"cuBLAS emulation, eager": (_DYNAMIC, 0), "cuBLAS emulation, 55 bits": (_FIXED, 55)}
+    return {name: _emulated(library, a, b, *control) for name, control in controls.items()}
+
+
+def _emulated(library, a, b, control, bits):
+    import cupy
+
+    handle = c_void_p()
+    (m, k), n = a.shape, b.shape[1]
+    workspace = cupy.empty(48 * (m * k + k * n + m * n) + (1 << 28), "uint8")
+
+    def call(routine, *arguments):
+        status = getattr(library, routine)(*arguments)
+        if status:
+            raise RuntimeError(f"{routine} returned status {status}")
+
+    call("cublasCreate_v2", byref(handle))
+    call("cublasSetStream_v2", handle, cupy.cuda.get_current_stream().ptr)
+    call("cublasSetWorkspace_v2", handle, c_void_p(workspace.data.ptr), c_size_t(workspace.nbytes))
+    call("cublasSetMathMode", handle, _EMULATED_MATH)
+    call("cublasSetEmulationStrategy", handle, _EAGER)
+    call("cublasSetFixedPointEmulationMantissaControl", handle, control)
+    if bits:
+        call("cublasSetFixedPointEmulationMaxMantissaBitCount", handle, bits)
+    one, zero, kind = np.ones(1, a.dtype), np.zeros(1, a.dtype), _DATA_TYPES[a.dtype.name]
+
+    def work(kept=workspace):
+        c = cupy.empty((m, n), a.dtype)
+        left, right = (b.data.ptr, kind, n), (a.data.ptr, kind, k)  # Cᵀ = Bᵀ·Aᵀ, as above
+        result = c.data.ptr, kind, n, _EMULATED_FIXEDPOINT, -1
+        call(
+            *("cublasGemmEx", handle, 0, 0, n, m, k, one.ctypes.data, *left, *right),
+            *(zero.ctypes.data, *result),
+        )
+        return c
+
+    return work

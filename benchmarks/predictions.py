@@ -26,6 +26,7 @@ class Gpu:
     """What its vendor says: peaks in 10¹² operations a second, without sparsity, and bandwidth in TB/s.
 
     fp64 is that of tensor cores where they have it; fp8 is accumulated in FP32; 0 where there is none.
+    source : of all four.
     """
 
     name: str
@@ -33,29 +34,40 @@ class Gpu:
     int8: float
     fp8: float
     bandwidth: float
+    source: str
 
 
-H200 = Gpu("H200", 67, 1979, 1979, 4.8)
+_HGX = "NVIDIA, HGX data sheet; bandwidth: [Verda](https://verda.com/blog/gb300-nvl72-architecture)"
+
+H200 = Gpu("H200", 67, 1979, 1979, 4.8, "NVIDIA, data sheet")
 GPUS = (
-    Gpu("A100, 80 GB", 19.5, 624, 0, 2.04),
+    Gpu("A100, 80 GB", 19.5, 624, 0, 2.04, "NVIDIA, data sheet (SXM)"),
     H200,
-    Gpu("L40S", 1.43, 733, 733, 0.864),
-    Gpu("RTX 4090", 1.29, 661, 330, 1.01),
-    Gpu("RTX 5090", 1.64, 838, 419, 1.79),
-    Gpu("B200", 37, 4500, 4500, 7.7),
-    Gpu("B300", 1.25, 150, 4500, 7.7),
-    Gpu("MI300X", 163.4, 2615, 2615, 5.3),
+    Gpu("L40S", 1.43, 733, 733, 0.864, "NVIDIA, data sheet; FP64 is a 64th of FP32"),
+    Gpu("RTX 4090", 1.29, 661, 330, 1.01, "NVIDIA, white paper on the Ada architecture, appendix A"),
+    Gpu(
+        "RTX 5090", 1.64, 838, 419, 1.79, "NVIDIA, white paper on the RTX Blackwell architecture, appendix A"
+    ),
+    Gpu("B200", 37, 4500, 4500, 7.7, _HGX),
+    Gpu("B300", 1.25, 150, 4500, 7.7, _HGX + ", and int8"),
+    Gpu("MI300X", 163.4, 2615, 2615, 5.3, "AMD, data sheet"),
 )
+
+SOURCES = """\
+## Where the rates are from
+
+Rates that count sparsity are halved here, and those of a board of eight GPUs divided by eight.
+"""
 
 INTRODUCTION = """\
 # Other GPUs, on paper
 
 **These are predictions, not measurements.** Only the H200 has been measured; of all others there are
-published peak rates (without sparsity) and bandwidths. A product takes the time of its int8 products at
-{products:.0f} % of the int8 peak, and that of its other steps at {memory:.0f} % of the bandwidth: what
-the steps reach on an H200 at n = {size}. The native routine is taken at {native:.0f} % of the FP64 peak,
-as there. Caches, power limits and libraries differ, so an error of 20 % would be no surprise. Whoever
-has the hardware can put it right: `python -m benchmarks.dgemm --gpu`.
+published peak rates (without sparsity) and bandwidths ([sources](#where-the-rates-are-from)). A product
+takes the time of its int8 products at {products:.0f} % of the int8 peak, and that of its other steps at
+{memory:.0f} % of the bandwidth: what the steps reach on an H200 at n = {size}. The native routine is taken
+at {native:.0f} % of the FP64 peak, as there. Caches, power limits and libraries differ, so an error of 20 %
+would be no surprise. If you have such a GPU, measure it: `python -m benchmarks.dgemm --gpu`.
 
 At n = {size}; rates in 10¹² operations a second. The library runs on NVIDIA's GPUs only; the MI300X is
 listed for comparison.
@@ -69,7 +81,8 @@ Speeds of `accurate_dgemm` on normal data, in 10¹² useful flops a second.
 
 ELSEWHERE = """\
 NVIDIA's own emulation on a GB200, which cuts numbers into slices and takes about twice as many int8
-products, is reported to reach 2.3 times DGEMM ([paper](https://arxiv.org/abs/2511.13778)).
+products, is reported to reach 2.3 times DGEMM; on an RTX PRO 6000 Blackwell, whose FP64 units are few,
+13.2 times ([paper](https://arxiv.org/abs/2511.13778)).
 """
 
 FP8 = """\
@@ -159,6 +172,8 @@ def page() -> str:
         CHECK,
         table("n | measured | predicted | deviation", check) + "\n",
         FP8.format(fp8=FP8_PRODUCTS, int8=INT8_PRODUCTS),
+        SOURCES,
+        "".join(f"- {gpu.name}: {gpu.source}\n" for gpu in GPUS),
     ]
     return "\n".join(parts)
 

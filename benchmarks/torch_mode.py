@@ -1,6 +1,7 @@
 """What `ozaki.torch.reproducible` costs beside the product: microseconds a call.
 
     python -m benchmarks.torch_mode --json benchmarks/results/torch_cpu.json
+    python -m benchmarks.torch_mode --gpu --json benchmarks/results/torch_h200.json
 
 Each operator is called in the mode with `ozaki.matmul` replaced by a function that returns a ready result at
 once: what is left is PyTorch's dispatch, the conversions, and alpha·R + beta·C. The same of PyTorch's own
@@ -36,13 +37,15 @@ def microseconds(work: Callable[[], Any], calls: int = CALLS) -> float:
         start = time.perf_counter()
         for _ in range(calls):
             work()
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
         times.append((time.perf_counter() - start) / calls)
     return round(1e6 * min(times), 1)
 
 
-def measure() -> list[dict[str, Any]]:
+def measure(device: str) -> list[dict[str, Any]]:
     generator = torch.Generator().manual_seed(1)
-    a, b, c = (torch.randn(N, N, dtype=torch.float64, generator=generator) for _ in range(3))
+    a, b, c = (torch.randn(N, N, dtype=torch.float64, generator=generator).to(device) for _ in range(3))
     works = {
         "mm": (lambda: torch.mm(a, b), (a, b)),
         "addmm": (lambda: torch.addmm(c, a, b), (a, b)),
@@ -78,18 +81,19 @@ def measure() -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gpu", action="store_true", help="on an NVIDIA GPU instead of the CPU")
     parser.add_argument("--json", type=Path, help="where to write the results")
     options = parser.parse_args()
-    target = f" --json {options.json}" if options.json else ""
+    target = f"{' --gpu' if options.gpu else ''}{f' --json {options.json}' if options.json else ''}"
     record = {
         "date": datetime.date.today().isoformat(),
-        "device": f"CPU, {platform.machine()}",
+        "device": torch.cuda.get_device_name() if options.gpu else f"CPU, {platform.machine()}",
         "command": f"python -m benchmarks.torch_mode{target}",
         "torch": torch.__version__,
         "numpy": np.__version__,
         "n": N,
         "unit": "microseconds a call",
-        "operators": measure(),
+        "operators": measure("cuda" if options.gpu else "cpu"),
     }
     if options.json:
         options.json.write_text(compact(record))

@@ -5,7 +5,7 @@
 One worker process a GPU, started by Dask itself. Chunks are CuPy arrays and were made where they are: A lies
 in panels of rows, one on each GPU, and B, in one chunk, on every GPU. So every panel of the result is
 multiplied where its rows of A are, and what is sent between workers is statistics of rows and columns, about
-100 bytes each. How long B's way to another GPU takes, through the memory of the host, is measured by itself.
+100 bytes each. How fast a chunk goes to another GPU, through the memory of the host, is measured by itself.
 
 "one GPU" is the same graph of tasks, on one of the workers; "without Dask" is `ozaki.matmul` of whole
 matrices. Times are those of whole calls, until every GPU is idle: the graph is made, sent, scheduled and run.
@@ -36,6 +36,8 @@ from benchmarks.timing import compact
 
 GPUS, SIZE, REPEATS = 2, 32768, 3
 ACCURACIES = "fp64", "normwise"
+SENT = 4096  # rows and columns of the chunk that is sent
+SEED_OF_B = 1000
 FINGERPRINTED = 8
 """Blocks of rows of which each panel's fingerprints are taken, side by side."""
 
@@ -92,16 +94,47 @@ def until_idle(library: str) -> None:
         import_module(library).cuda.Device().synchronize()
 
 
-def factors(client: distributed.Client, library: str, n: int, where: list[str]) -> tuple[list, Any]:
-    """A in panels of rows, one for each address, and B at the first of them."""
-    rows = n // len(where)
+def in_panels(client: distributed.Client, library: str, n: int, where: list[str]) -> list:
+    """A in panels of rows, one at each address."""
+    shape = n // len(where), n
     panels = [
-        client.submit(normal, library, i, (rows, n), workers=[address], key=f"a-{i}-{'-'.join(where)}")
+        client.submit(normal, library, i, shape, workers=[address], key=f"a-{i}-{'-'.join(where)}")
         for i, address in enumerate(where)
     ]
-    b = client.submit(normal, library, len(where), (n, n), workers=where[:1], key=f"b-{n}")
-    distributed.wait([*panels, b])
-    return panels, b
+    distributed.wait(panels)
+    return panels
+
+
+def everywhere(client: distributed.Client, library: str, n: int, where: list[str]) -> Any:
+    """B at every address, made there: to send it would take longer than the product."""
+    b = client.submit(normal, library, SEED_OF_B, (n, n), workers=where[:1], key="b")
+    distributed.wait(b)
+    for address in where[1:]:
+        client.run(put, b.key, library, SEED_OF_B, (n, n), workers=[address])
+        client.run_on_scheduler(known_at, b.key, address)
+    assert set(client.who_has([b])[b.key]) == set(where)
+    return b
+
+
+def put(key: str, library: str, seed: int, shape: tuple[int, int], dask_worker: Any) -> None:
+    """Make the chunk of this key on one more worker."""
+    dask_worker.update_data({key: normal(library, seed, shape)})
+
+
+def known_at(key: str, address: str, dask_scheduler: Any) -> None:
+    """Tell the scheduler of it."""
+    dask_scheduler.add_keys(address, [key])
+
+
+def sent(client: distributed.Client, library: str, rows: int, where: list[str]) -> dict[str, float]:
+    """How long a chunk takes from the first worker to the others."""
+    chunk = client.submit(normal, library, 0, (rows, rows), workers=where[:1])
+    distributed.wait(chunk)
+    client.run(until_idle, library)
+    start = time.perf_counter()
+    client.replicate([chunk])
+    client.run(until_idle, library)
+    return {"bytes": 8 * rows * rows, "seconds": time.perf_counter() - start}
 
 
 def in_one_array(library: str, panels: list, n: int) -> da.Array:
@@ -162,12 +195,9 @@ def without_dask(panels: list[Any], b: Any, accuracy: str, library: str) -> tupl
 def measured(n: int, count: int, accuracies: tuple[str, ...], library: str = "cupy") -> dict[str, Any]:
     """All of it; with library="numpy" the same by worker processes without GPUs."""
     with workers(count, library) as (client, addresses):
-        several, b = factors(client, library, n, addresses)
-        start = time.perf_counter()
-        client.replicate([b])
-        client.run(until_idle, library)
-        sending = time.perf_counter() - start
-        one, _ = factors(client, library, n, addresses[:1] * count)
+        chunk_sent = sent(client, library, min(n, SENT), addresses)
+        b = everywhere(client, library, n, addresses)
+        several, one = (in_panels(client, library, n, x) for x in (addresses, addresses[:1] * count))
         whole_b = in_one_array(library, [b], n)
         runs = {
             f"{count} GPUs": (addresses, (in_one_array(library, several, n), whole_b)),
@@ -192,8 +222,7 @@ def measured(n: int, count: int, accuracies: tuple[str, ...], library: str = "cu
             )
             row["seconds"]["without Dask"], row["fingerprints"]["without Dask"] = alone.result()
             row.update(compared(row, f"{count} GPUs"))
-        found = {"n": n, "gpus": count, "copy of b": {"bytes": 8 * n * n, "seconds": sending}}
-        return {**found, "results": rows}
+        return {"n": n, "gpus": count, "chunk sent": chunk_sent, "results": rows}
 
 
 def compared(row: dict[str, Any], several: str) -> dict[str, Any]:

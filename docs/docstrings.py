@@ -84,6 +84,6 @@ def _entry(lines: list[str], i: int, entry: re.Match[str], out: list[str]) -> in
 def _escaped(text: str) -> str:
     """Stars and angle brackets as they are, outside of code."""
     parts = text.split("`")
-    plain = [re.sub(r"([*<])", r"\\\1", part) for part in parts[::2]]
+    plain = [part.replace("*", r"\*").replace("<", "&lt;") for part in parts[::2]]
     parts[::2] = plain
     return "`".join(parts)

@@ -8,7 +8,7 @@ try:
 except ImportError:  # the page is still whole: the formula stands there in LaTeX
     convert = None
 
-BAR = '<mo stretchy="false" lspace="0" rspace="0">|</mo>'
+BAR = r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>'
 
 
 def formula(source, language, css_class, options, md, **kwargs):
@@ -19,8 +19,8 @@ def formula(source, language, css_class, options, md, **kwargs):
     """
     if convert is None:
         return f"<pre>{escape(source)}</pre>"
-    # Bars of |A||B| are brackets: without this they would be set as operators, with space around.
-    math = re.sub(r"<mo[^>]*>&#x0007C;</mo>", BAR, convert(source, display="block"))
+    # Bars of |A||B| and ‖a‖ are brackets: without this they would be set as operators, with space around.
+    math = re.sub(r"<mo[^>]*>(&#x0007C;|&#x02016;)</mo>", BAR, convert(source, display="block"))
     return f'<p class="formula">{math}</p>'
 
 

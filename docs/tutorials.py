@@ -130,12 +130,12 @@ def index() -> str:
     parts = [
         "# Tutorials",
         "<!-- made by docs/tutorials.py; do not edit -->",
-        "Ten lessons, each on one of the [papers](../how-it-works/index.md#the-papers): what goes wrong, "
+        "Ten lessons on the methods of the [papers](../how-it-works/index.md#the-papers): what goes wrong, "
         "why, and what helps. Each builds up step by step with code that you can paste into Python, and ends "
         "with two exercises and their solutions. No GPU is needed. A lesson runs in seconds, and takes a "
         "quarter of an hour to read. Each is also a notebook, and comes with the script that drew its "
         "picture. "
-        "[A lecture of one hour](../lecture.md) uses three of them.",
+        "[A lecture of one hour](../lecture.md) uses four of them.",
     ]
     for script in SCRIPTS:
         title, sentence = described(script)

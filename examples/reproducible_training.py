@@ -1,6 +1,6 @@
 """Training whose losses do not depend on the order of a batch, its cut or the threads.
 
-    python examples/reproducible_training.py [--output DIR]
+    python examples/reproducible_training.py [--output DIR] [--gpu]
 
 PyTorch's float64 products change their last bits with the shape of a batch, the order of its samples
 and the number of threads, and training makes them grow. Within `ozaki.torch.reproducible` an element of a
@@ -10,7 +10,8 @@ trained twice: with the samples of each batch in order, one thread, and validate
 once; then with the samples of each batch in another order, two threads, and validated 32 at a time. Then a
 Gaussian process, fitted by gradients through a Cholesky factorization in blocks; its matrix of distances is
 made at once, or 37 rows at a time. The code of the models is PyTorch's and does not change. The counts say
-how many products PyTorch made, and how many of them were this library's. Half a minute.
+how many products PyTorch made, and how many of them were this library's. Half a minute on a CPU; with --gpu
+both are trained on an NVIDIA GPU, too, and their losses compared with the CPU's.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ import ozaki.torch
 
 EPOCHS, STEPS, BLOCK = 24, 5, 32
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot")
+Run = tuple[np.ndarray, list[torch.Tensor]]
+"""Losses and final parameters."""
 
 
 def data(n: int, features: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -38,18 +41,18 @@ def data(n: int, features: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(x), torch.from_numpy(y)
 
 
-def train_network(reordered: bool, validation: int) -> tuple[np.ndarray, list[torch.nn.Parameter]]:
+def train_network(reordered: bool, validation: int, device: str) -> Run:
     """The validation losses of all epochs, and the parameters that came out."""
     torch.manual_seed(1)
-    x, y = data(1024, 16)
+    x, y = (t.to(device) for t in data(1024, 16))
     model = torch.nn.Sequential(
         torch.nn.Linear(16, 32),
         torch.nn.ReLU(),
         torch.nn.Linear(32, 32),
         torch.nn.ReLU(),
         torch.nn.Linear(32, 1),
-    ).to(torch.float64)
-    order = torch.randperm(128, generator=torch.Generator().manual_seed(2))
+    ).to(device, torch.float64)
+    order = torch.randperm(128, generator=torch.Generator().manual_seed(2)).to(device)
     losses = []
     for _ in range(EPOCHS):
         for inputs, targets in zip(x[:512].split(128), y[:512].split(128), strict=True):
@@ -81,7 +84,7 @@ def factorize(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     while a.shape[1]:
         panel, columns = a[:, :BLOCK], []
         for i in range(BLOCK):
-            below = torch.arange(len(a)) >= i
+            below = torch.arange(len(a), device=a.device) >= i
             column = torch.where(below, panel[:, i], 0) / panel[i, i].sqrt()
             columns.append(column)
             panel = panel - torch.outer(column, column[:BLOCK])
@@ -92,44 +95,52 @@ def factorize(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.cat(diagonals), torch.cat(last)
 
 
-def fit_process(rows: int) -> tuple[np.ndarray, list[torch.Tensor]]:
+def fit_process(rows: int, device: str) -> Run:
     """The negative log likelihoods of a rational quadratic Gaussian process, and its parameters."""
-    x, y = data(128, 16)
-    distances, eye = squared_distances(x, rows), torch.eye(len(x), dtype=x.dtype)
-    parameters = [torch.tensor(v, dtype=x.dtype, requires_grad=True) for v in (1.0, 2.0, 0.001)]
+    x, y = (t.to(device) for t in data(128, 16))
+    distances, eye = squared_distances(x, rows), torch.eye(len(x), dtype=x.dtype, device=device)
+    parameters = [
+        torch.tensor(v, dtype=x.dtype, device=device, requires_grad=True) for v in (1.0, 2.0, 0.001)
+    ]
     losses = []
     for _ in range(STEPS):
         amplitude, length, noise = parameters
         kernel = amplitude**2 / (1 + distances / (2 * length**2)) + noise**2 * eye
         diagonal, white = factorize(torch.cat([kernel, y[None]]))
-        loss = (white * white).sum() / 2 + diagonal.log().sum()
-        gradients = torch.autograd.grad(loss, parameters)
+        half = (white * white).sum() / 2
+        # x / x has the logarithm's derivative; a GPU's logarithm is another function than the CPU's.
+        gradients = torch.autograd.grad(half + (diagonal / diagonal.detach()).sum(), parameters)
         with torch.no_grad():
             for p, g in zip(parameters, gradients, strict=True):
                 p -= 0.0005 * g
-        losses.append(loss.item())
+        losses.append((half.cpu() + diagonal.detach().cpu().log().sum()).item())
     return np.array(losses), parameters
 
 
-def compared(train: Callable[..., tuple[np.ndarray, list]], *ways: tuple) -> tuple[np.ndarray, str]:
-    """The relative differences of the losses of two runs, and a fingerprint of the parameters."""
-    runs = []
-    threads = torch.get_num_threads()
+def trained(train: Callable[..., Run], ways: list[tuple], gpu: bool) -> list[Run]:
+    """The runs on the CPU, the second with two threads, and the second one's on the GPU if asked."""
+    runs, threads = [], torch.get_num_threads()
     for count, way in enumerate(ways, 1):
         torch.set_num_threads(count)
-        runs.append(train(*way))
+        runs.append(train(*way, "cpu"))
     torch.set_num_threads(threads)
-    return np.abs(runs[0][0] - runs[1][0]) / np.abs(runs[0][0]), fingerprint(runs[0][1])
+    return [*runs, train(*ways[-1], "cuda")] if gpu else runs
+
+
+def difference(run: Run, other: Run) -> np.ndarray:
+    """The relative differences of the losses."""
+    return np.abs(run[0] - other[0]) / np.abs(run[0])
 
 
 def fingerprint(parameters: list[torch.Tensor]) -> str:
-    return ozaki.fingerprint(torch.cat([p.detach().flatten() for p in parameters]))
+    return ozaki.fingerprint(torch.cat([p.detach().cpu().flatten() for p in parameters]))
 
 
 def counted(name: str, compute: Callable[..., torch.Tensor], *shapes: tuple[int, ...]) -> str:
     """How many products PyTorch makes of a function and its derivative, and how many were this library's."""
     tensors = [torch.ones(s, dtype=torch.float64, requires_grad=True) for s in shapes]
-    with ozaki.torch.reproducible() as calls, profile(activities=[ProfilerActivity.CPU]) as seen:
+    every_cycle = profile(activities=[ProfilerActivity.CPU], acc_events=True)
+    with ozaki.torch.reproducible() as calls, every_cycle as seen:
         compute(*tensors).sum().backward()
     made = {e.key.removeprefix("aten::"): e.count for e in seen.key_averages()}
     ours = sum(calls[p] for p in PRODUCTS)
@@ -163,20 +174,26 @@ def draw(axis: plt.Axes, title: str, native: np.ndarray, ours: np.ndarray, steps
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path(__file__).with_name("output"), metavar="DIR")
+    parser.add_argument(
+        "--gpu", action="store_true", help="also train on an NVIDIA GPU, and compare the bits"
+    )
     options = parser.parse_args()
-    trained = {
-        "network": (train_network, (False, 512), (True, 32)),
-        "Gaussian process": (fit_process, (128,), (37,)),
+    models = {
+        "network": (train_network, [(False, 512), (True, 32)]),
+        "Gaussian process": (fit_process, [(128,), (37,)]),
     }
     differences: dict[str, list[np.ndarray]] = {}
-    for name, (train, *ways) in trained.items():
+    for name, (train, ways) in models.items():
         for mode in (None, "reproducible"):
             with ozaki.torch.reproducible(sums=True) if mode else nullcontext():
-                found, mark = compared(train, *ways)
-            differences.setdefault(name, []).append(found)
-            print(f"{name}, {mode or 'PyTorch'}: losses of two runs differ by up to {found.max():.1e}")
-        assert not found.any()
-        print(f"  fingerprint of the parameters: {mark}")
+                first, *others = trained(train, ways, options.gpu)
+            found = [difference(first, other) for other in others]
+            differences.setdefault(name, []).append(found[0])
+            print(f"{name}, {mode or 'PyTorch'}: losses of two runs differ by up to {found[0].max():.1e}")
+            if options.gpu:
+                print(f"  those on the GPU from the first on the CPU by up to {found[1].max():.1e}")
+        assert not np.any(found)
+        print(f"  fingerprint of the parameters: {fingerprint(first[1])}")
     print()
     print_counts()
     plt.style.use(Path(__file__).with_name("figures.mplstyle"))

@@ -90,6 +90,10 @@ class Factor:
             )
         return self._widened[key]
 
+    def known_scales(self, limit: NormLimit, bits: int, scale: Array) -> Array:
+        """Those scales, given what they are: the same array every time."""
+        return self._widened.setdefault((limit, bits), scale)
+
     def width_scales(self, bits: int) -> Array:
         """The scales for rows of that many bits."""
         return width_scales(self.statistics.exponent, bits)

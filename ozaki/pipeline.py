@@ -17,10 +17,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from multiword.engines import Engine, reduces_residues
 from multiword.formats import FORMATS, Format
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.graphs import side_by_side
+from ozaki.certificate.counted import counted_scales, worth_compiling
 from ozaki.certificate.counting import Bounds, PendingBounds, compute_bounds
 from ozaki.certificate.decision import (
     WIDENED_IN_ALL,
@@ -115,11 +118,16 @@ class ScaledProduct:
     nonfinite: bool = False
 
 
+Factors = tuple[Factor, Factor]
+
+
 def product(a: Factor, b: Factor, request: Request) -> Array:
     """RN(AB), to the accuracy asked for, in a new (m, n) array; of a stack, one below the other."""
-    (a, b), scaled, _ = scale(a, b, request)
-    if isinstance(request.accuracy, str):
-        warn_of_cost(scaled.scheme, norm_scheme(a, b, request), request.accuracy)
+    scaled = scaled_by_counting(a, b, request)
+    if scaled is None:
+        (a, b), scaled, _ = scale(a, b, request)
+        if isinstance(request.accuracy, str):
+            warn_of_cost(scaled.scheme, norm_scheme(a, b, request), request.accuracy)
     out = namespace(a.matrix).empty((a.rows, b.rows // b.stack), a.matrix.dtype)
     execute(scaled, a, b, request, out)
     if scaled.nonfinite:
@@ -127,7 +135,20 @@ def product(a: Factor, b: Factor, request: Request) -> Array:
     return out
 
 
-Factors = tuple[Factor, Factor]
+def scaled_by_counting(a: Factor, b: Factor, request: Request) -> ScaledProduct | None:
+    """The integers that `scale` returns, compiled: on a CPU, where the counting bound decides about them."""
+    single = request.certified and a.stack == 1 and not is_cupy(a.matrix)
+    if not single or not worth_compiling(a.rows * a.length * b.rows):
+        return None
+    found = [(x.exponent, x.total, x.square, x.counts) for x in (a.statistics, b.statistics)]
+    sums = [np.concatenate(pair, axis=-1) for pair in zip(*found, strict=True)]
+    scales, _, (bits,) = counted_scales(sums, a.length, 1, b.rows, str(request.accuracy))
+    if bits < 0:
+        return None
+    limit, bits = row_limit(a, request), int(bits)
+    of_a, of_b = scales[: a.rows], scales[a.rows :]
+    known = a.known_scales(limit, bits, of_a), b.known_scales(limit, bits, of_b)
+    return ScaledProduct(known, norm_scheme(a, b, request, bits))
 
 
 def scale(a: Factor, b: Factor, request: Request) -> tuple[Factors, ScaledProduct, Certificate | None]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from multiword.engines import get_product
 from multiword.engines.machine import bandwidth, device_name, rates
 from multiword.formats import FORMATS
 from ozaki.execution.panels import choose_panels
@@ -57,6 +56,7 @@ class Plan:
     workspace: int
     bound: float
     operand_bytes: int = field(repr=False, compare=False)
+    product_bytes: int = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, scheme: Scheme, dtype: str, request: Request, bound: float) -> Plan:
@@ -78,6 +78,7 @@ class Plan:
             workspace=panels.bytes,
             bound=bound,
             operand_bytes=scheme.operand_bytes(),
+            product_bytes=scheme.product_bytes(),
         )
 
     def __str__(self) -> str:
@@ -109,8 +110,7 @@ class Plan:
             return None
         (m, k, n), item = self.shape, np.dtype(self.dtype).itemsize
         products = speed.seconds(m * k * n, self.products)
-        result = get_product(self.word).result.itemsize
         operands = (m + n) * k * (2 * item + self.operand_bytes)  # read for statistics, split, written
-        results = m * n * (self.products * result + item)
+        results = m * n * (self.product_bytes + item)
         share, overhead = STEPS[self.engine]
         return overhead + products + (operands + results) / (share * copied)

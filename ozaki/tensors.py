@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -14,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from multiword.runtime.arrays import import_cupy, is_cupy
-from multiword.runtime.tensors import array_of, tensor_of
+from multiword.runtime.tensors import array_of, stream_of, tensor_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,11 +47,13 @@ def takes_tensors(function: F) -> F:
                 f"arrays must be of one kind, but they are {' and '.join(sorted(map(str, kinds)))}"
             )
         pytorch = kinds == {"PyTorch"}
-        own, back = (_of_pytorch, tensor_of) if pytorch else (_of_jax, _to_jax)
-        given = {name: own(x, function.__name__) for name, x in options.items()}
-        result = function(*(own(x, function.__name__) for x in arguments), **given)
-        out = given.get("out")
-        return options["out"] if out is not None and result is out else _returned(result, back)
+        first = next(x for x in (*arguments, *options.values()) if _kind(x))
+        with stream_of(first) if pytorch else nullcontext():
+            own, back = (_of_pytorch, tensor_of) if pytorch else (_of_jax, _to_jax)
+            given = {name: own(x, function.__name__) for name, x in options.items()}
+            result = function(*(own(x, function.__name__) for x in arguments), **given)
+            out = given.get("out")
+            return options["out"] if out is not None and result is out else _returned(result, back)
 
     return cast(F, call)
 
@@ -73,12 +76,9 @@ def _of_pytorch(x: Any, name: str) -> Any:
         return np.dtype(ml_dtypes.bfloat16 if x is torch.bfloat16 else str(x).removeprefix("torch."))
     if not isinstance(x, torch.Tensor):
         return x
-    if x.layout is not torch.strided or x.is_quantized or x.device.type != "cpu":
+    if x.layout is not torch.strided or x.is_quantized or x.device.type not in ("cpu", "cuda"):
         got = f"{x.layout} of {x.dtype} on {x.device}"
-        raise TypeError(
-            f"ozaki.{name} takes strided tensors on the CPU, got {got}; of a tensor on a GPU pass "
-            "cupy.from_dlpack(tensor)"
-        )
+        raise TypeError(f"ozaki.{name} takes strided tensors on the CPU or an NVIDIA GPU, got {got}")
     if x.requires_grad and torch.is_grad_enabled():
         raise TypeError(_refused(name, "has no gradient", "torch", "detach the tensor: x.detach()"))
     return array_of(x)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from importlib.util import find_spec
 from typing import Any
 
 import ml_dtypes
@@ -20,13 +21,16 @@ class Kind:
     ----------
     make : the input made of a plain array.
     plain : the plain array that it stands for.
-    refused : a pattern of the TypeError's message, for what no function takes.
+    refused : a pattern of the TypeError's message, for what no function takes, or few do.
+    package : whose arrays they are, for those that some functions take. Where it is not installed, `make`
+        gives a stub, which tells how a function refuses them.
     """
 
     name: str
     make: Callable[[np.ndarray], Any]
     plain: Callable[[np.ndarray], np.ndarray] = np.array
     refused: str = ""
+    package: str = ""
 
 
 class Stub:
@@ -98,6 +102,41 @@ def first(x: np.ndarray) -> np.ndarray:
 
 _DEVICE = {"__dlpack_device__": lambda self: (1, 0), "__dlpack__": lambda self, **_: self.array.__dlpack__()}
 
+
+def of_dask(x: np.ndarray) -> Any:
+    """A Dask array of chunks of one row, or element."""
+    if not find_spec("dask"):
+        members = {"__dask_graph__": lambda self: {}, "compute": lambda self: self.array}
+        return stub("dask.array.core", "Array", **members)(x)
+    import dask.array as da
+
+    return da.from_array(x, chunks=(1, *x.shape[1:]) if x.ndim else ())
+
+
+def of_torch(x: np.ndarray) -> Any:
+    """A PyTorch tensor in the array's memory."""
+    if not find_spec("torch"):
+        return stub("torch", "Tensor", **_DEVICE)(x)
+    import torch
+
+    return torch.from_numpy(x)
+
+
+def of_jax(x: np.ndarray) -> Any:
+    """A JAX array; of float64, where JAX has been told to keep it."""
+    if not find_spec("jax"):
+        return stub("jaxlib._jax", "ArrayImpl", **_DEVICE)(x)
+    import jax.numpy as jnp
+
+    return jnp.asarray(x)
+
+
+def like(x: np.ndarray, other: Any) -> Any:
+    """An array of the kind of another one, where that is PyTorch's or JAX's: products do not mix kinds."""
+    package = type(other).__module__.partition(".")[0]
+    return of_torch(x) if package == "torch" else of_jax(x) if package == "jaxlib" else x
+
+
 LAYOUTS = (
     Kind("C order", np.array),
     Kind("Fortran order", np.asfortranarray),
@@ -151,18 +190,17 @@ REFUSED = (
         stub("scipy.sparse._csr", "csr_matrix", nnz=3, toarray=lambda self: self.array),
         refused="sparse|csr",
     ),
-    Kind(
-        "Dask array",
-        stub("dask.array.core", "Array", __dask_graph__=lambda self: {}, compute=lambda self: self.array),
-        refused="[Dd]ask|lazy|compute",
-    ),
     Kind("pandas Series or DataFrame", of_pandas, refused="pandas|DataFrame|Series"),
     Kind(
         "xarray DataArray",
         stub("xarray.core.dataarray", "DataArray", dims=("x", "y")),
         refused="xarray|DataArray",
     ),
-    Kind("PyTorch tensor", stub("torch", "Tensor", **_DEVICE), refused="torch.*from_dlpack"),
+)
+OF_PACKAGES = (
+    Kind("Dask array", of_dask, refused="[Dd]ask|lazy|compute", package="dask"),
+    Kind("PyTorch tensor", of_torch, refused="torch.*from_dlpack", package="torch"),
+    Kind("JAX array", of_jax, refused="jax.*from_dlpack", package="jax"),
 )
 
-KINDS = (*LAYOUTS, EMPTY, LISTS, *SCALARS, *DTYPES, *REFUSED)
+KINDS = (*LAYOUTS, EMPTY, LISTS, *SCALARS, *DTYPES, *REFUSED, *OF_PACKAGES)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from tests.input_kinds import KINDS, LAYOUTS, REFUSED, Kind
-from tests.inputs import GROUPS, SAME, TYPE, VALUE, WIDE_INTEGERS, Function, expected, skipped
+from tests.input_kinds import LAYOUTS, REFUSED, Kind
+from tests.input_tables import Function
+from tests.inputs import GROUPS, SAME, TYPE, VALUE, WIDE_INTEGERS, expected, skipped
 
 PAGE = Path(__file__).parents[1] / "docs" / "inputs.md"
 
@@ -32,14 +33,21 @@ The outcomes:
 Kinds that go together:
 
 {short}
-CuPy arrays are accepted wherever NumPy arrays are, and the results are CuPy arrays then; the two are never
-mixed.
+CuPy arrays are accepted wherever NumPy arrays are. Results are of the kind of the arrays: CuPy arrays, Dask
+arrays, tensors or JAX arrays. Kinds are never mixed in one call, but for NumPy's and Dask's.
 """
 
 NOTES = {
+    "PyTorch": """\
+These functions take tensors of float32, float64 and their complex dtypes, and nothing else. Those of `ozaki`
+take tensors, too, but have no gradients.
+""",
+    "JAX": """\
+With `jax_enable_x64`: without it JAX rounds float64 numbers to float32.
+""",
     "Batches of half precision": """\
 The factors and the addend of a batch are of one dtype, float16 or bfloat16; here the others are float16.
-"""
+""",
 }
 
 SHORT = {
@@ -61,19 +69,31 @@ def page() -> str:
     short = [f"- **{name}**: {', '.join(kind.name for kind in kinds)}.\n" for name, kinds in SHORT.items()]
     parts = [INTRODUCTION.format(short="".join(short))]
     for title, functions in GROUPS.items():
-        parts += [f"## {title}\n", *([NOTES[title]] if title in NOTES else []), _table(functions)]
+        package = functions[0].name.rpartition(".")[0]
+        parts += [
+            f"## {title}: `{package}`\n",
+            *([NOTES[title]] if title in NOTES else []),
+            _table(functions),
+        ]
     rows = _alike(WIDE_INTEGERS, lambda name: WIDE_INTEGERS[name][0])
     lines = [f"| {', '.join(f'`{name}`' for name in names)} | {CELLS[result]} |" for result, names in rows]
     return "\n".join([*parts, INTEGERS, "| functions | outcome |", "| --- | --- |", *lines, ""])
 
 
 def _table(functions: tuple[Function, ...]) -> str:
-    columns = _alike(functions, lambda f: tuple(_cell(f, kind) for kind in KINDS))
-    heads = [", ".join(f"`{f}`" for f in alike) for _, alike in columns]
-    rows = _alike(KINDS, lambda kind: tuple(_cell(alike[0], kind) for _, alike in columns))
+    kinds = functions[0].kinds
+    columns = _alike(functions, lambda f: tuple(_cell(f, kind) for kind in kinds))
+    heads = [_heading(alike) for _, alike in columns]
+    rows = _alike(kinds, lambda kind: tuple(_cell(alike[0], kind) for _, alike in columns))
     lines = [f"| input | {' | '.join(heads)} |", f"| --- |{' --- |' * len(heads)}"]
-    lines += [f"| {_named(kinds)} | {' | '.join(cells)} |" for cells, kinds in rows]
+    lines += [f"| {_named(alike)} | {' | '.join(cells)} |" for cells, alike in rows]
     return "\n".join([*lines, ""])
+
+
+def _heading(functions: list[Function]) -> str:
+    """Names without their package, each with its arguments."""
+    arguments = _alike(functions, lambda f: f.name.rpartition(".")[2])
+    return ", ".join(f"`{name}({', '.join(f.argument for f in alike)})`" for name, alike in arguments)
 
 
 def _named(kinds: list[Kind]) -> str:

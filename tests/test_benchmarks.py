@@ -20,6 +20,7 @@ def test_benchmark_is_there(name):
     assert module.__doc__
 
 
+@pytest.mark.slow
 def test_products_by_two_workers_have_the_bits_of_one():
     pytest.importorskip("distributed")
     from benchmarks.two_gpus import measured

@@ -80,6 +80,13 @@ def test_dot_products(one, other):
             check(lazy, ozaki.dot(x, y, axis=axis))
     check(ozaki.dot(da.from_array(x, chunks=3), y, keepdims=True), ozaki.dot(x, y, keepdims=True))
     check(ozaki.dot(y, da.from_array(x, chunks=3)), ozaki.dot(y, x))
+    z = numbers(np.dtype(other), SHAPE, 2).reshape(SHAPE[::-1])
+    for chunks in CHUNKS[:2]:
+        check(ozaki.vdot(da.from_array(x, chunks=chunks), z), np.asarray(ozaki.vdot(x, z)))
+        check(
+            ozaki.vdot(x, da.from_array(x, chunks=chunks), dtype="c8"),
+            np.asarray(ozaki.vdot(x, x, dtype="c8")),
+        )
 
 
 def test_sums_are_nearest_the_exact_ones():
@@ -158,6 +165,10 @@ def test_bad_arguments_are_refused_at_once():
         ozaki.var(x, ddof="1")
     with pytest.raises(ValueError, match="broadcast"):
         ozaki.dot(x, da.ones(3))
+    with pytest.raises(ValueError, match="as many elements, got 24 and 3"):
+        ozaki.vdot(x, da.ones(3))
+    with pytest.raises(ValueError, match=r"y.compute_chunk_sizes"):
+        ozaki.vdot(x, x[x[:, 0] > 0])
     with pytest.raises(TypeError, match="masked"):
         ozaki.sum(da.ma.masked_less(x, 2)).compute()
     with pytest.raises(TypeError, match="lazy"):

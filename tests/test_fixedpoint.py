@@ -1,7 +1,6 @@
 """Digits to floating point: both roads of FixedPoint.round, quotients and roots, against rationals."""
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
-from ozaki.sums.fixed_point import ORDINARY, FixedPoint, Rounding
+from ozaki.rounding.digits import round_digits
+from ozaki.sums.exact.fixed_point import ORDINARY, FixedPoint, Rounding
 from tests.exact import nearest
 
 FP64 = FORMATS["fp64"]
@@ -58,8 +58,8 @@ def test_pairs_near_ties_take_either_road_to_the_same_bits():
     low = (np.int64(1) << bits) * rng.choice([-1, 1], n) + rng.integers(-3, 4, n)
     low[::3] = rng.integers(-(2**60), 2**60, n)[::3]
     pair = fixed([low, high], 46, -100)
-    digits = replace(pair, digits=pair._narrowed(), base_bits=23)
-    assert np.array_equal(pair.round(), digits.round())
+    digits = pair._narrowed()
+    assert np.array_equal(pair.round(), round_digits(digits.digits, 23, -100, FP64))
     for i in range(0, n, 997):
         assert pair.round()[i] == nearest(value([low[i], high[i]], 46, -100))
 
@@ -86,5 +86,22 @@ def test_square_roots_of_squares_and_their_neighbours(root, shift):
 def test_quotient_of_many_columns(count):
     rng = np.random.default_rng(count)
     digits = rng.integers(-(2**60), 2**60, (5, 300))
-    got = fixed(digits, 32, -60).quotient(count).round()
+    got = Rounding(FP64, count)(fixed(digits, 32, -60))
     assert got.tolist() == [nearest(value(digits[:, j], 32, -60) / count) for j in range(300)]
+
+
+@pytest.mark.parametrize("root", [False, True])
+@pytest.mark.parametrize("name", ["fp64", "fp32", "fp16", "bf16"])
+def test_many_columns_round_as_one_does(name, root):
+    """Bounds decide for most columns, integers for the others: ties, subnormal numbers, values far apart."""
+    rng = np.random.default_rng(len(name))
+    for case in range(40):
+        base_bits, count = ((46, 2), (32, 1 + case % 9), (23, 1 + case % 9), (32, 40))[case % 4]
+        digits = rng.integers(0, 1 << 60, (count, 200)) >> rng.integers(0, 61, (count, 200))
+        digits[rng.random(digits.shape) < 0.3] = 0
+        digits[:, ::3] = digits[:, ::3] >> 9 << 9
+        signs = 1 if root else rng.choice([-1, 1], 200)
+        divisor = int(rng.integers(1, 1 << 40)) if case % 2 else 1 << case
+        number = FixedPoint(digits * signs, base_bits, rng.integers(-1200, 900, 200), np.full(200, ORDINARY))
+        rounding = Rounding(FORMATS[name], divisor, root)
+        assert rounding(number).tolist() == [rounding.ratio(v, divisor, e) for v, e in number.integers()]

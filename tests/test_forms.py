@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import ozaki
 from multiword.formats import FORMATS
-from ozaki.sums import reduction, small
+from ozaki.sums.exact import reduction, small
 from tests.exact import nearest
 
 DTYPES = [np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
@@ -255,7 +255,7 @@ def test_compiled_takes_any_memory(dtype, shape):
 def test_compiled_in_many_threads():
     """24 threads at once, none of which finds compiled code: each gets the same bits."""
     pytest.importorskip("numba")
-    pytest.importorskip("ozaki.sums.extraction_numba").compiled_loop.cache_clear()
+    pytest.importorskip("ozaki.sums.exact.extraction_numba").compiled_loop.cache_clear()
     x = drawn(0, "wide", (60_000,), np.dtype(float), "C")
     expected, start = math.fsum(x), threading.Barrier(24)
 
@@ -324,7 +324,7 @@ def test_without_numba(tmp_path):
 import hashlib
 import numpy as np
 import ozaki
-from ozaki.sums import reduction
+from ozaki.sums.exact import reduction
 
 found, rng = hashlib.sha256(), np.random.default_rng(0)
 for dtype in (np.float64, np.float32, np.complex128, np.int64):

@@ -61,6 +61,7 @@ def compile_kernel(source: str, options: tuple[str, ...]) -> str:
     log = ctypes.create_string_buffer(size.value)
     library.nvrtcGetProgramLog(program, log)
     assert status == 0, log.value.decode()
+    assert b"serialized" not in log.value, log.value.decode()  # wgmma, each waiting for the one before
     assert library.nvrtcGetCUBINSize(program, byref(size)) == 0
     assert size.value > 0
     library.nvrtcGetPTXSize(program, byref(size))

@@ -1,5 +1,7 @@
 """The page on other GPUs: made of the results that there are, and near the measurements."""
 
+import re
+
 from benchmarks.predictions import FP8_PRODUCTS, GPUS, H200, INT8_PRODUCTS, PAGE, measured, page, predicted
 
 
@@ -28,3 +30,13 @@ def test_residues_in_two_fp8_words():
             high, bottom, both = h * other, low * last, (h + low) * (other + last)
             assert 289 * high + 17 * (both - high - bottom) + bottom == (17 * h + low) * (17 * other + last)
             assert max(abs(high), abs(bottom), abs(both)) <= 256
+
+
+def test_rates_elsewhere_are_those_of_the_table():
+    """On the page "Is this for me?"."""
+    text = (PAGE.parent / "is-this-for-me.md").read_text()
+    said = re.findall(r'"([\w ]+)": \(([\d.]+), ([\d.]+)\)', text)
+    known = {gpu.name.split(",")[0]: (gpu.int8, gpu.fp64) for gpu in GPUS}
+    assert len(said) >= 5
+    for name, int8, fp64 in said:
+        assert (float(int8), float(fp64)) == known[name]

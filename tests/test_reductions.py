@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as hnp
 
 from multiword.formats import FORMATS
 from ozaki.sums import api as oz
-from ozaki.sums import reduction, small
-from ozaki.sums.fixed_point import FixedPoint, Rounding
+from ozaki.sums.exact import reduction, small
+from ozaki.sums.exact.fixed_point import FixedPoint, Rounding
 from tests.exact import nearest
 
 FORMAT = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}

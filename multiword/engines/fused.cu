@@ -2,12 +2,15 @@
    leave the registers. A block computes BM by BN elements of one product, of BK numbers of k at a time,
    STAGES of which are on their way into shared memory; a warp computes WM by WN of them.
 
-   WGMMA: on sm_90a the tensor cores read both operands from shared memory, 64 by 128 to a warpgroup at a
-   time; elsewhere, through registers, by mma.sync. The sums lie alike in registers: of every 8 columns a
-   thread has two neighbours in a row, and the two 8 rows below. */
+   WGMMA: on sm_90a the tensor cores read both operands from shared memory, 64 rows to a warpgroup; elsewhere,
+   through registers, by mma.sync. The sums lie alike in registers: of every 8 columns a thread has two
+   neighbours in a row, and the two 8 rows below. */
 #define WARPS_M (BM / WM)
 #define WARPS_N (BN / WN)
 #define THREADS (32 * WARPS_M * WARPS_N)
+/* What finishes its rows together: a warpgroup, without a look at the other one; or the block. */
+#define TEAM (WGMMA ? 128 : THREADS)
+#define TEAM_ROWS (WGMMA ? 64 : BM)
 #define CHUNKS (BK / 16)
 #define STAGE_BYTES ((BM + BN) * BK)
 #define PAD 16
@@ -48,17 +51,59 @@ __device__ __forceinline__ int chunk_of(int row, int chunk) {
     return chunk ^ (CHUNKS == 8 ? row & 7 : row >> 1 & 3);
 }
 
+/* Which tile: its image and matrix, first row and column; the tiles of a cluster's blocks lie one below the
+   other. Those of GROUP rows of them go together, for they share what they read in the second-level cache. */
+struct Place {
+    int image, matrix, row, column;
+    __device__ Place(const ProductShape &shape, int index, int block = 0) {
+        const int height_of_all = CLUSTER * BM, columns = (shape.n + BN - 1) / BN;
+        const int rows = (shape.m + height_of_all - 1) / height_of_all;
+        const int product = index / (rows * columns), tile = index % (rows * columns);
+        const int group = tile / (GROUP * columns) * GROUP, height = min(rows - group, GROUP);
+        image = product / shape.stack, matrix = product % shape.stack;
+        row = (group + (tile - group * columns) % height) * height_of_all + block * BM;
+        column = (tile - group * columns) / height * BN;
+    }
+};
+
 #if WGMMA
 /* How matrices lie in memory, as the copy engine takes it: CUtensorMap. */
 struct alignas(64) Operand { unsigned char map[128]; };
 
-/* A tile of ROWS rows and BK numbers, permuted as above; what is outside of the matrix is zero. */
-__device__ __forceinline__ void copy_tile(unsigned to, const Operand &x, int k, int row, int matrix, int image,
+/* A tile of BK numbers, permuted as above, to this block or, at the same place, to all of the cluster; what is
+   outside of the matrix is zero. */
+template <bool TO_ALL>
+__device__ __forceinline__ void copy_tile(unsigned to, const Operand &x, int k, int row, const Place &place,
                                           unsigned barrier) {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
-                 "l"(&x), "r"(k), "r"(row), "r"(matrix), "r"(image), "r"(barrier)
+    if constexpr (TO_ALL)
+        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                     ".multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
+                     "l"(&x), "r"(k), "r"(row), "r"(place.matrix), "r"(place.image), "r"(barrier),
+                     "h"((unsigned short)((1 << CLUSTER) - 1))
+                     : "memory");
+    else
+        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+                     " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+                     "l"(&x), "r"(k), "r"(row), "r"(place.matrix), "r"(place.image), "r"(barrier)
+                     : "memory");
+}
+/* Barriers of shared memory: so many arrivals, and all bytes that are expected, end a phase. */
+__device__ __forceinline__ void prepare(unsigned barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+/* Arrive at the barrier of a block of this cluster. */
+__device__ __forceinline__ void arrive(unsigned barrier, int block) {
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
+                 " mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(barrier), "r"(block)
                  : "memory");
+}
+__device__ __forceinline__ int block_of_cluster() {
+    int rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+__device__ __forceinline__ void meet_the_cluster() {
+    asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 __device__ __forceinline__ void expect(unsigned barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
@@ -74,7 +119,6 @@ __device__ __forceinline__ void wait(unsigned barrier, int parity) {
 
 #define FRAGMENTS_M 1
 #define FRAGMENTS_N (WN / 8)
-#define AHEAD (STAGES - 2)
 /* Rows of 128 bytes, permuted as above, groups of 8 of them 1024 bytes apart. */
 __device__ __forceinline__ unsigned long long descriptor(unsigned address) {
     return (unsigned long long)(address >> 4 & 0x3fff) | 1ull << 16 | 64ull << 32 | 1ull << 62;
@@ -111,10 +155,9 @@ __device__ __forceinline__ void wgmma(int (&sum)[FRAGMENTS_N][4], unsigned long 
 }
 
 /* sum += A·Bᵀ of a stage, of which so many numbers of k are left. */
-__device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_N][4], unsigned stage, int warp_m, int warp_n,
-                                           int left_of_k) {
-    static_assert(BK == 128 && WM == 16 && (WN == 128 || WN == 256) && BM % 64 == 0, "tiles of a warpgroup");
-    const unsigned left = stage + (warp_m & ~3) * WM * BK, right = stage + (BM + warp_n * WN) * BK;
+__device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_N][4], unsigned stage, int team, int left_of_k) {
+    static_assert(BM == 128 && BK == 128 && WM == 16 && WN == BN && (BN == 128 || BN == 256), "two warpgroups");
+    const unsigned left = stage + team * TEAM_ROWS * BK, right = stage + BM * BK;
     if (left_of_k >= BK) {
         WGMMA_FENCE;
 #pragma unroll
@@ -159,7 +202,6 @@ template <int ROWS> struct Tile {
 
 #define FRAGMENTS_M (WM / 16)
 #define FRAGMENTS_N (WN / 8)
-#define AHEAD (STAGES - 1)
 
 __device__ __forceinline__ void load_fragment(unsigned (&x)[4], unsigned address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -195,43 +237,37 @@ __device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][
 }
 #endif
 
-/* Which tile: its image and matrix, first row and column. Tiles of GROUP rows of them go together, for they
-   share what they read in the second-level cache. */
-struct Place {
-    int image, matrix, row, column;
-    __device__ Place(const ProductShape &shape, int index) {
-        const int rows = (shape.m + BM - 1) / BM, columns = (shape.n + BN - 1) / BN;
-        const int product = index / (rows * columns), tile = index % (rows * columns);
-        const int group = tile / (GROUP * columns) * GROUP, height = min(rows - group, GROUP);
-        image = product / shape.stack, matrix = product % shape.stack;
-        row = (group + (tile - group * columns) % height) * BM;
-        column = (tile - group * columns) / height * BN;
-    }
-};
-
 __device__ __forceinline__ void clear(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4]) {
 #pragma unroll
     for (int i = 0; i < FRAGMENTS_M * FRAGMENTS_N * 4; i++) (&sum[0][0][0])[i] = BIAS;
 }
 
-/* The residues of a tile, from shared memory to the result, in whole rows of T's. */
+/* Wait for the other threads of a team. */
+__device__ __forceinline__ void meet(int team) {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + team), "n"(TEAM) : "memory");
+}
+
+/* The residues of a team's rows, from shared memory to the result, in whole rows of T's. */
 template <class T>
 __device__ __forceinline__ void store(const unsigned char *from, signed char *to, long long stride, int rows,
                                       int columns) {
-    for (int q = threadIdx.x; q < BM * BN / (int)sizeof(T); q += THREADS) {
+    for (int q = threadIdx.x % TEAM; q < TEAM_ROWS * BN / (int)sizeof(T); q += TEAM) {
         const int row = q / (BN / (int)sizeof(T)), column = q % (BN / (int)sizeof(T)) * sizeof(T);
         if (row < rows && column < columns)
             *(T *)(to + row * stride + column) = *(const T *)(from + row * (BN + PAD) + column);
     }
 }
 
-/* The sums of a tile to residues, by way of shared memory. */
+/* The sums of a tile to residues, by way of shared memory; each team its rows. */
 __device__ __forceinline__ void finish(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4], unsigned char *staged,
                                        const Place &place, const WordMatrices &c, const Residues &residues,
                                        const ProductShape &shape) {
     const Modulus modulus = residues.moduli[place.image % residues.count];
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int first_row = warp % WARPS_M * WM + lane / 4, first_column = warp / WARPS_M * WN + lane % 4 * 2;
+    const int team = threadIdx.x / TEAM, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int first_row = warp % WARPS_M * WM % TEAM_ROWS + lane / 4;
+    const int first_column = warp / WARPS_M * WN + lane % 4 * 2, above = team * TEAM_ROWS;
+    staged += above * (BN + PAD);
+    meet(team); // what lay there has been read
 #pragma unroll
     for (int i = 0; i < FRAGMENTS_M; i++)
 #pragma unroll
@@ -242,13 +278,13 @@ __device__ __forceinline__ void finish(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4], 
                 *(unsigned short *)(staged + (first_row + i * 16 + half * 8) * (BN + PAD) + first_column + j * 8) =
                     __byte_perm(x, y, 0x40);
             }
-    __syncthreads();
-    const int rows = shape.m - place.row, columns = shape.n - place.column;
+    meet(team);
+    const int rows = shape.m - place.row - above, columns = shape.n - place.column;
     signed char *const to = (signed char *)c.words + place.image * c.image_stride + place.matrix * c.matrix_stride +
-                            place.row * c.row_stride + place.column;
+                            (place.row + above) * c.row_stride + place.column;
     const size_t alignment = (size_t)to | c.row_stride | columns;
     if (shape.add) {
-        for (int q = threadIdx.x; q < BM * BN; q += THREADS) {
+        for (int q = threadIdx.x % TEAM; q < TEAM_ROWS * BN; q += TEAM) {
             const int row = q / BN, column = q % BN;
             if (row >= rows || column >= columns) continue;
             signed char *const x = to + row * c.row_stride + column;
@@ -260,55 +296,65 @@ __device__ __forceinline__ void finish(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4], 
 }
 
 #if WGMMA
-/* A block computes one tile after another, and while it finishes one, the next is already copied. */
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+/* A cluster computes one tile for each of its blocks after another. A warp of each block copies its rows of A,
+   and its share of the rows of B to all blocks. That warp and the warpgroups wait for each other by stages, and
+   for nothing else: what the one finishes or copies, the others' products hide. */
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS + 32, BLOCKS)
 multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant__ Operand b, WordMatrices c,
                         Residues residues, ProductShape shape) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
-    const unsigned barriers = stages + STAGES * STAGE_BYTES + BM * (BN + PAD);
-    const int warp = threadIdx.x / 32, warp_m = warp % WARPS_M, warp_n = warp / WARPS_M;
-    const int steps = (shape.k + BK - 1) / BK;
+    const unsigned copied = stages + STAGES * STAGE_BYTES + BM * (BN + PAD), used = copied + 8 * STAGES;
+    // From lane 0, so that the compiler knows it to be one for the warp: else it lets no two wgmma overlap.
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32, team = warp / 4;
+    const int block = block_of_cluster();
+    const int steps = (shape.k + BK - 1) / BK, first = blockIdx.x / CLUSTER, stride = gridDim.x / CLUSTER;
     if (threadIdx.x == 0) {
-        for (int i = 0; i < STAGES; i++)
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barriers + 8 * i) : "memory");
+        for (int i = 0; i < STAGES; i++) prepare(copied + 8 * i, 1), prepare(used + 8 * i, CLUSTER * THREADS / 32);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
-    __syncthreads();
+    meet_the_cluster();
 
-    int next = blockIdx.x, next_step = 0, loaded = 0; // what is to be copied, by one thread
-    Place from(shape, next);
-    const auto load = [&]() {
-        if (threadIdx.x != 0 || next >= shape.tiles) return;
-        if (next_step == 0) from = Place(shape, next);
-        const unsigned stage = stages + loaded % STAGES * STAGE_BYTES, barrier = barriers + loaded % STAGES * 8;
-        expect(barrier, STAGE_BYTES);
-        copy_tile(stage, a, next_step * BK, from.row, from.matrix, from.image, barrier);
-        copy_tile(stage + BM * BK, b, next_step * BK, from.column, from.matrix, from.image, barrier);
-        loaded++;
-        if (++next_step == steps) next_step = 0, next += gridDim.x;
-    };
-    for (int i = 0; i < AHEAD; i++) load();
     int stage = 0, parity = 0;
+    const auto advance = [&]() {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    };
+    if (warp == THREADS / 32) {
+        const int share = block * (BN / CLUSTER);
 #pragma unroll 1
-    for (int tile = blockIdx.x; tile < shape.tiles; tile += gridDim.x) {
-        int sum[1][FRAGMENTS_N][4];
-        clear(sum);
+        for (int tile = first; lane == 0 && tile < shape.tiles; tile += stride) {
+            const Place from(shape, tile, block);
 #pragma unroll 1
-        for (int step = 0; step < steps; step++) {
-            wait(barriers + 8 * stage, parity);
-            __syncthreads(); // the stage before the last one is free
-            accumulate(sum[0], stages + stage * STAGE_BYTES, warp_m, warp_n, shape.k - step * BK);
-            load();
-            asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-            if (++stage == STAGES) stage = 0, parity ^= 1;
+            for (int step = 0; step < steps; step++, advance()) {
+                const unsigned to = stages + stage * STAGE_BYTES, barrier = copied + 8 * stage;
+                wait(used + 8 * stage, parity ^ 1);
+                expect(barrier, STAGE_BYTES);
+                copy_tile<false>(to, a, step * BK, from.row, from, barrier);
+                copy_tile<(CLUSTER > 1)>(to + (BM + share) * BK, b, step * BK, from.column + share, from, barrier);
+            }
         }
-        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    } else {
+#pragma unroll 1
+        for (int tile = first; tile < shape.tiles; tile += stride) {
+            int sum[1][FRAGMENTS_N][4], last = 0;
+            clear(sum);
+#pragma unroll 1
+            for (int step = 0; step < steps; step++, advance()) {
+                wait(copied + 8 * stage, parity);
+                accumulate(sum[0], stages + stage * STAGE_BYTES, team, shape.k - step * BK);
+                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+                if (step > 0 && lane < CLUSTER) arrive(used + 8 * last, lane);
+                last = stage;
+            }
+            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+            if (lane < CLUSTER) arrive(used + 8 * last, lane);
 #pragma unroll
-        for (int j = 0; j < FRAGMENTS_N; j++) asm volatile("" : R4(sum[0], j)::"memory"); // none is read before
-        __syncthreads(); // the last tile's residues have been stored
-        finish(sum, shared + STAGES * STAGE_BYTES, Place(shape, tile), c, residues, shape);
+            for (int j = 0; j < FRAGMENTS_N; j++) asm volatile("" : R4(sum[0], j)::"memory"); // none is read before
+            finish(sum, shared + STAGES * STAGE_BYTES, Place(shape, tile, block), c, residues, shape);
+        }
     }
+    __syncwarp();
+    meet_the_cluster(); // no block is gone while another one writes to its memory
 }
 #else
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
@@ -330,16 +376,15 @@ multiply_residues(WordMatrices a, WordMatrices b, WordMatrices c, Residues resid
     };
     int sum[FRAGMENTS_M][FRAGMENTS_N][4];
     clear(sum);
-    for (int step = 0; step < AHEAD; step++) load(step);
+    for (int step = 0; step < STAGES - 1; step++) load(step);
 #pragma unroll 1
     for (int step = 0; step < steps; step++) {
-        COPIES_DONE_BUT(AHEAD - 1);
+        COPIES_DONE_BUT(STAGES - 2);
         __syncthreads();
-        load(step + AHEAD);
+        load(step + STAGES - 1);
         accumulate(sum, stages + step % STAGES * STAGE_BYTES, warp_m, warp_n);
     }
     COPIES_DONE_BUT(0);
-    __syncthreads();
     finish(sum, shared, place, c, residues, shape);
 }
 #endif

@@ -7,7 +7,7 @@ is one product, or one batch. Here one launch has the products for all moduli, a
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -97,7 +97,8 @@ class Tile:
     stages : of k in shared memory.
     blocks : on a multiprocessor at a time.
     wgmma : whether operands are read from shared memory, by Hopper's own instructions.
-    group : rows of tiles that are computed together.
+    group : rows of tiles, or of clusters' tiles, that are computed together.
+    cluster : blocks, one below the other, that copy columns for each other.
     """
 
     m: int
@@ -109,17 +110,18 @@ class Tile:
     blocks: int
     wgmma: bool = False
     group: int = 8
+    cluster: int = 1
 
     @property
     def threads(self) -> int:
-        """Of a block."""
-        return 32 * (self.m // self.warp_m) * (self.n // self.warp_n)
+        """Of a block; on Hopper, a warp that copies is among them."""
+        return 32 * ((self.m // self.warp_m) * (self.n // self.warp_n) + self.wgmma)
 
     @property
     def shared(self) -> int:
         """Bytes of shared memory."""
         stages, staged = self.stages * (self.m + self.n) * self.k, self.m * (self.n + CHUNK)
-        return stages + staged + 8 * self.stages if self.wgmma else max(stages, staged)
+        return stages + staged + 16 * self.stages if self.wgmma else max(stages, staged)
 
     @property
     def constants(self) -> dict[str, int | str]:
@@ -134,6 +136,7 @@ class Tile:
             "BLOCKS": self.blocks,
             "WGMMA": int(self.wgmma),
             "GROUP": self.group,
+            "CLUSTER": self.cluster,
         }
 
 
@@ -167,7 +170,8 @@ _UINT8, _NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSID
 LARGE = Tile(128, 128, 128, 64, 64, 3, 2)
 MIDDLE = Tile(64, 64, 64, 32, 32, 4, 4)
 SMALL = Tile(32, 32, 64, 16, 16, 3, 8)
-HOPPER = Tile(128, 256, 128, 16, 256, 4, 1, wgmma=True, group=16)
+HOPPER = Tile(128, 256, 128, 16, 256, 4, 1, wgmma=True, group=8, cluster=2)
+HOPPER_ALONE = replace(HOPPER, group=16, cluster=1)
 
 _FILE = Path(__file__).with_name("fused.cu")
 _ANYWHERE = Kernel(
@@ -179,7 +183,7 @@ _ANYWHERE = Kernel(
 _ON_HOPPER = Kernel(
     "multiply_residues_wgmma",
     _FILE,
-    (HOPPER.constants,),
+    (HOPPER.constants, HOPPER_ALONE.constants),
     (WordMatrices, Residues, ProductShape),
     architecture="sm_90a",
 )
@@ -189,14 +193,22 @@ def choose_tile(m: int, n: int, products: int, hopper: bool) -> Tile:
     """The tile for so many m by n products: the largest that they fill, and that gives every
     multiprocessor, or nearly, something to do."""
     enough = multiprocessors() * 3 // 4
-    for tile in (HOPPER, LARGE) if hopper else (LARGE,):
-        if m > tile.m // 2 and n > tile.n // 2 and _tiles(tile, m, n) * products >= enough:
+    for tile in (HOPPER, HOPPER_ALONE, LARGE) if hopper else (LARGE,):
+        blocks = _tiles(tile, m, n) * tile.cluster * products
+        if _filled(tile, m) and n > tile.n // 2 and blocks >= enough:
             return tile
     return MIDDLE if m > SMALL.m and n > SMALL.n else SMALL
 
 
 def _tiles(tile: Tile, m: int, n: int) -> int:
-    return -(-m // tile.m) * -(-n // tile.n)
+    """Tiles of a product; of a cluster of blocks, one."""
+    return -(-m // (tile.m * tile.cluster)) * -(-n // tile.n)
+
+
+def _filled(tile: Tile, m: int) -> bool:
+    """Whether tiles leave less than half of one empty; those of clusters less than a fifth of all."""
+    rows = _tiles(tile, m, 1) * tile.m * tile.cluster
+    return 5 * m > 4 * rows if tile.cluster > 1 else m > tile.m // 2
 
 
 def multiply_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool) -> None:
@@ -261,8 +273,9 @@ def launch(a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool, 
     )
     operands: tuple[Struct, Struct]
     if tile.wgmma:
-        operands = TensorMap.of(a, tile.m, tile.k), TensorMap.of(bt, tile.n, tile.k)
-        blocks, kernel = min(tiles, tile.blocks * multiprocessors()), _ON_HOPPER
+        operands = TensorMap.of(a, tile.m, tile.k), TensorMap.of(bt, tile.n // tile.cluster, tile.k)
+        clusters = min(tiles, tile.blocks * multiprocessors() // tile.cluster)
+        blocks, kernel = clusters * tile.cluster, _ON_HOPPER
     else:
         operands, blocks, kernel = (WordMatrices.of(a), WordMatrices.of(bt)), tiles, _ANYWHERE
     kernel((blocks,), (tile.threads,), (*operands, *rest), shared=tile.shared, **tile.constants)

@@ -6,7 +6,8 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -45,21 +46,39 @@ def over_rows(
         if rows:
             work(slice(0, rows))
         return
-    blocks = [slice(i, min(i + step, rows)) for i in range(0, rows, step)]
+    blocks = deque(slice(i, min(i + step, rows)) for i in range(0, rows, step))
     threads = thread_count()
     if threads == 1 or len(blocks) < 4 or _held.__dict__.get("shared"):
         for block in blocks:
             work(block)
         return
 
-    def share(first: int) -> None:
+    def share() -> None:
         _held.shared = True  # work that shares out its own would wait for a thread of the pool
-        with np.errstate(all="ignore"):
-            for block in blocks[first::threads]:
-                work(block)
+        try:
+            with np.errstate(all="ignore"):
+                for block in _taken(blocks):
+                    work(block)
+        finally:
+            _held.shared = False
 
-    for done in [_pool().submit(share, first) for first in range(threads)]:
-        done.result()
+    others = [_pool().submit(share) for _ in range(threads - 1)]
+    try:
+        share()  # threads of the BLAS may be spinning where others could run: this one does not wait for them
+    finally:
+        blocks.clear()
+        for other in others:
+            if not other.cancel():
+                other.result()
+
+
+def _taken(blocks: deque[slice]) -> Iterator[slice]:
+    """The blocks that no other thread has taken."""
+    while blocks:
+        try:
+            yield blocks.popleft()
+        except IndexError:
+            return
 
 
 def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Norm scales and the counting bound of stacks of small products, compiled.
+"""Norm scales and the counting bound of products, compiled.
 
 The same integers as `ozaki.scaling.scales` gives, and the same decision as `certify_by_counting`, or none:
 then a product is left to that.
@@ -90,15 +90,15 @@ def certified_scales(
                     reached[side, d] = count if count < reached[side, d] else reached[side, d]
             upper += 0.5 * largest
             empty |= largest == 0
-        total_weight = 0.0
+        total_weight, inner, before = 0.0, 0.0, -1.0
         for i in range(OCTAVES):
             short = length - reached[0, i]
-            if short < reached[1, OCTAVES - 1]:
-                inner = 0.0
+            if short != before:  # short rows have few counts
+                inner, before = 0.0, short
                 for j in range(OCTAVES):
                     overlap = reached[1, j] - short
                     inner += (overlap if overlap > 0.0 else 0.0) * WEIGHTS[j]
-                total_weight += inner * WEIGHTS[i]
+            total_weight += inner * WEIGHTS[i]
         # The error is to become smaller by the factor upper / lower.
         lower = total_weight * math.ldexp(tolerance, 2 * (top - 1))
         under, over = upper * (1 - CERTAIN), upper * (1 + CERTAIN)

@@ -121,10 +121,11 @@ def _surely_enough(bounds: np.ndarray, length: int, target: Format) -> np.ndarra
 
     A sum in float64, and two divisions, are surely within one part in 2**40.
     """
-    totals, sums = bounds[:, 1:3], bounds[:, 5:]
+    (a, b), sums = bounds[:, 1:3].T, bounds[:, 5:]
     top = norm_limit(target, length).bits // 2
-    lower = np.ldexp(sums.sum(axis=1), 2 * (top - 1)) * counting_tolerance(length, target) * (1 - 2.0**-40)
-    return (totals == 0).any(axis=1) | (0.5 * totals.sum(axis=1) + 0.25 * length <= lower)
+    scale = math.ldexp(counting_tolerance(length, target) * (1 - 2.0**-40), 2 * (top - 1))
+    lower = sums @ np.full(sums.shape[1], scale)  # many times faster than sums of short rows
+    return (a == 0) | (b == 0) | (0.5 * (a + b) + 0.25 * length <= lower)
 
 
 def _certify_each(

@@ -4,7 +4,8 @@ Exact sums merge, and residues of partial products add, so no chunking, number o
 lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives come here with Dask arrays.
 
     reductions, deviations   the public functions; `arguments` checks what comes in
-    accumulators             the exact sums of a chunk, merged as a tree; `rounding`: what becomes of them
+    accumulators             the exact sums of a chunk, merged as a tree; `extracted`: in a short form, for
+                             fields; `rounding`: what becomes of them
     products                 a product in pieces; `scales`: statistics of whole rows, from those of blocks;
                              `equilibration` of the inner dimension; `certificate`: one decision for all
                              pieces; `request`: what comes in
@@ -16,6 +17,19 @@ Wants Dask (extra `dask`), which is imported here and nowhere else in the packag
 
 from ozaki.dask.deviations import nanstd, nanvar, std, var
 from ozaki.dask.products import matmul
-from ozaki.dask.reductions import dot, mean, nanmean, nansum, norm, sum
+from ozaki.dask.reductions import dot, mean, nanmean, nansum, norm, sum, vdot
 
-__all__ = ["dot", "matmul", "mean", "nanmean", "nanstd", "nansum", "nanvar", "norm", "std", "sum", "var"]
+__all__ = [
+    "dot",
+    "matmul",
+    "mean",
+    "nanmean",
+    "nanstd",
+    "nansum",
+    "nanvar",
+    "norm",
+    "std",
+    "sum",
+    "var",
+    "vdot",
+]

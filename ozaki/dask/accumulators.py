@@ -1,12 +1,14 @@
 """The exact sums of chunks, and their merge: what a tree reduction of Dask's is made of.
 
-A chunk comes to its *partial sums*, a tuple: one accumulator for each sum that the function needs, and how
-many numbers each output has had. Partial sums merge in any order; the last task rounds them.
+A chunk comes to its *partial sums*, a tuple: one accumulator for each sum that the function needs, in its
+short form where that will do (`extracted`), and how many numbers each output has had. Partial sums merge in
+any order; the last task rounds them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
@@ -16,33 +18,64 @@ import numpy as np
 from dask.array.utils import meta_from_array
 
 from multiword.runtime.arrays import Array, real_parts
+from ozaki.dask.extracted import ExtractedSums
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.trees import flat
 from ozaki.sums.arguments import reduced_shape
+from ozaki.sums.exact.summands import Summands, products
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import without_nan
 
-Terms = Callable[[ExactSum, Array, "Array | None"], Any]
-"""Adds what a sum is of, from an array of shape (terms, *outputs) or two of them, to an accumulator."""
+Sums = ExactSum | ExtractedSums
+"""What adds up exactly."""
 
-Partial = tuple[tuple[ExactSum, ...], "np.ndarray | int"]
+Partial = tuple[tuple[Sums, ...], "np.ndarray | int"]
 """The accumulators of some chunks, and how many numbers each output has had."""
 
 
-def add_elements(total: ExactSum, x: Array, _: Array | None) -> None:
-    """Σ x."""
+@dataclass(frozen=True)
+class Terms:
+    """What a sum is of: from an array of shape (terms, *outputs), or two of them.
+
+    Attributes
+    ----------
+    add : adds it to an accumulator.
+    summands : the terms of its real part, then of its imaginary part if there is one.
+    """
+
+    add: Callable[[ExactSum, Array, Array | None], Any]
+    summands: Callable[[Array, Array | None], list[list[Summands]]]
+
+
+def _add_elements(total: ExactSum, x: Array, _: Array | None) -> None:
     total.add(x)
 
 
-def add_squares(total: ExactSum, x: Array, _: Array | None) -> None:
-    """Σ |x|², to a real accumulator."""
-    for part in real_parts(x):
+def _elements(x: Array, _: Array | None) -> list[list[Summands]]:
+    return [[Summands((part,))] for part in real_parts(x)]
+
+
+def _add_squares(total: ExactSum, x: Array, _: Array | None) -> None:
+    for part in real_parts(x):  # to a real accumulator
         total.add_products(part, part)
 
 
-def add_products(total: ExactSum, x: Array, y: Array | None) -> None:
-    """Σ x·y."""
+def _squares(x: Array, _: Array | None) -> list[list[Summands]]:
+    return [[Summands((part, part)) for part in real_parts(x)]]
+
+
+def _add_products(total: ExactSum, x: Array, y: Array | None) -> None:
     total.add_products(x, y)
+
+
+ELEMENTS = Terms(_add_elements, _elements)
+"""Σ x."""
+
+SQUARES = Terms(_add_squares, _squares)
+"""Σ |x|²."""
+
+PRODUCTS = Terms(_add_products, products)
+"""Σ x·y."""
 
 
 def reduce_exactly(
@@ -51,7 +84,7 @@ def reduce_exactly(
     axes: tuple[int, ...],
     keepdims: bool,
     sums: tuple[tuple[Terms, np.dtype], ...],
-    finish: Callable[[tuple[ExactSum, ...], Any], Any],
+    finish: Callable[[tuple[Sums, ...], Any], Any],
     target: np.dtype,
     y: da.Array | None = None,
     skip_nan: bool = False,
@@ -107,12 +140,16 @@ def _chunk_sums(
         first, left = without_nan(first, len(axis))
         counts = np.array(left, np.int64)
     shape = tuple(x.shape[a] for a in kept)
-    totals = []
-    for add, dtype in sums:
-        total = ExactSum(dtype, shape)
-        add(total, first, second)
-        totals.append(total.compact())
-    return tuple(totals), counts
+    return tuple(summed(terms, dtype, shape, first, second) for terms, dtype in sums), counts
+
+
+def summed(terms: Terms, dtype: np.dtype, shape: tuple[int, ...], x: Array, y: Array | None) -> Sums:
+    """The sum of a chunk, in its short form if possible."""
+    if (short := ExtractedSums.of(dtype, shape, terms.summands(x, y))) is not None:
+        return short
+    total = ExactSum(dtype, shape)
+    terms.add(total, x, y)
+    return total.compact()
 
 
 @naming_the_task
@@ -131,7 +168,7 @@ def _finished(
     axis: tuple[int, ...],
     keepdims: bool,
     task: str,
-    finish: Callable[[tuple[ExactSum, ...], Any], Any],
+    finish: Callable[[tuple[Sums, ...], Any], Any],
     computing_meta: bool = False,
 ) -> Any:
     """The rounded results of all chunks."""
@@ -150,11 +187,19 @@ def _finished(
 
 def merged(parts: Any) -> Partial:
     """Merge nested lists of partial sums, which are left as they are: other tasks may want them."""
-    totals: tuple[ExactSum, ...] = ()
-    counts: np.ndarray | int = 0
-    for more, count in flat(parts):
-        totals = totals or tuple(ExactSum(x.dtype, x.shape) for x in more)
-        for total, x in zip(totals, more, strict=True):
-            total.merge(x)
-        counts = counts + count
-    return tuple(total.compact() for total in totals), counts
+    totals, counts = zip(*flat(parts), strict=True)
+    return tuple(_added_up(sums) for sums in zip(*totals, strict=True)), sum(counts)
+
+
+def _added_up(sums: tuple[Sums, ...]) -> Sums:
+    """The sum of accumulators, in its short form if these are and it will do."""
+    first, *others = sums
+    short = [x for x in others if isinstance(x, ExtractedSums)]
+    if isinstance(first, ExtractedSums) and len(short) == len(others):
+        together = first.merge(short)
+        if together is not None:
+            return together
+    total = ExactSum(first.dtype, first.shape)
+    for x in sums:
+        total.merge(x.exact() if isinstance(x, ExtractedSums) else x)
+    return total.compact()

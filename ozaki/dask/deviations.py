@@ -8,7 +8,7 @@ from typing import Any
 import dask.array as da
 from numpy.typing import DTypeLike
 
-from ozaki.dask.accumulators import add_elements, add_squares, reduce_exactly
+from ozaki.dask.accumulators import ELEMENTS, SQUARES, reduce_exactly
 from ozaki.dask.arguments import SplitEvery, checked, held_dtype
 from ozaki.dask.rounding import rounded_deviation
 from ozaki.sums.arguments import Axis, real_dtype, real_result_dtype
@@ -171,7 +171,7 @@ def _deviation(
     what = "a standard deviation" if root else "a variance"
     target = real_result_dtype(x._meta, dtype, None, (), what)
     held = held_dtype(x)
-    sums = ((add_elements, held), (add_squares, real_dtype(held)))
+    sums = ((ELEMENTS, held), (SQUARES, real_dtype(held)))
     finish = partial(rounded_deviation, ddof=exact_ddof(ddof), target=target, root=root, skip_nan=skip_nan)
     return reduce_exactly(
         name, x, axes, keepdims, sums, finish, target, skip_nan=skip_nan, split_every=split_every

@@ -82,11 +82,13 @@ def matmul(
     Parameters
     ----------
     a, b : (m, k) and (k, n) Dask arrays, or vectors, with chunks of any known sizes, NumPy's or CuPy's; the
-        inner dimension is cut alike in both. A task holds a block of each and their product's residues:
-        for float64 about 16 bytes an element of a chunk of the result with fp64 words, 10 to 20 with int8.
+        inner dimension is cut alike in both. A task holds a block of each, and a chunk of the result or,
+        where the inner dimension is cut, its residues: for float64 about 16 bytes an element with fp64 words,
+        10 to 20 with int8.
     accuracy : as in `ozaki.matmul`. "exact" and bits take the blocks of a and b three times, twice for
         statistics of their rows; "fp64" and "fp32" up to five times, because their certificate is one for the
-        whole product, and up to ten times where the inner dimension is graded.
+        whole product, and up to ten times where the inner dimension is graded. Where it is not cut,
+        statistics take them once.
     scheme : "auto" or "residues": residues are what adds up.
     engine : by name, or picklable; as in `ozaki.matmul`.
     workspace : bytes that each task may use, as in `ozaki.matmul`.

@@ -10,7 +10,8 @@ import dask.array as da
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ozaki.dask.accumulators import add_elements, add_products, add_squares, reduce_exactly
+from multiword.runtime.arrays import conjugated
+from ozaki.dask.accumulators import ELEMENTS, PRODUCTS, SQUARES, reduce_exactly
 from ozaki.dask.arguments import SplitEvery, checked, held_dtype, known_chunks, like_arrays, no_out
 from ozaki.dask.rounding import rounded_mean, rounded_nanmean, rounded_norm, rounded_sum
 from ozaki.sums.arguments import (
@@ -97,7 +98,7 @@ def mean(
     x, axes = checked(x, axis, out)
     target = result_dtype(x._meta, _of_a_mean(x), dtype, None, ())
     finish = partial(rounded_mean, count=prod(x.shape[a] for a in axes), target=target)
-    sums = ((add_elements, held_dtype(x)),)
+    sums = ((ELEMENTS, held_dtype(x)),)
     return reduce_exactly("mean", x, axes, keepdims, sums, finish, target, split_every=split_every)
 
 
@@ -135,7 +136,7 @@ def norm(
     """
     x, axes = checked(x, axis, out)
     target = real_result_dtype(x._meta, dtype, None, (), "a norm")
-    sums = ((add_squares, real_dtype(held_dtype(x))),)
+    sums = ((SQUARES, real_dtype(held_dtype(x))),)
     finish = partial(rounded_norm, target=target)
     return reduce_exactly("norm", x, axes, keepdims, sums, finish, target, split_every=split_every)
 
@@ -179,20 +180,58 @@ def dot(
     no_out(out)
     x, y = known_chunks(x, "x"), known_chunks(y, "y")
     like_arrays(x=x, y=y)
-    natural = np.result_type(x.dtype, y.dtype)
     try:
         shape = np.broadcast_shapes(x.shape, y.shape)
     except ValueError:
         raise ValueError(f"x and y must have shapes that broadcast, got {x.shape} and {y.shape}") from None
     x, y = da.broadcast_to(x, shape), da.broadcast_to(y, shape)
-    axes = axes_of(axis, x.ndim)
-    target = result_dtype(x._meta, natural, dtype, None, ())
-    if target.kind in "iub":
-        terms = da.multiply(x.astype(target), y.astype(target))
-        return da.sum(terms, axis=axes, keepdims=keepdims, dtype=target, split_every=split_every)
-    sums = ((add_products, np.result_type(held_dtype(x), held_dtype(y))),)
-    finish = partial(rounded_sum, target=target)
-    return reduce_exactly("dot", x, axes, keepdims, sums, finish, target, y, split_every=split_every)
+    return _dot("dot", x, y, axes_of(axis, x.ndim), dtype, keepdims, split_every)
+
+
+def vdot(
+    x: Any,
+    y: Any,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    *,
+    split_every: SplitEvery = None,
+) -> da.Array:
+    """Return the lazy Σ conj(x)·y over all elements of Dask arrays: `ozaki.vdot` of the whole.
+
+    Parameters
+    ----------
+    x, y : arrays of as many elements, which are flattened, at least one of them Dask's.
+    dtype, out, split_every : as in `ozaki.vdot`, and `sum`.
+
+    Returns
+    -------
+    Dask array of what `ozaki.vdot` returns for the whole arrays.
+
+    Raises
+    ------
+    TypeError : as `sum`; chunks of NumPy and of CuPy mixed.
+    ValueError : as `sum`; different numbers of elements.
+    MemoryError : in a task, which it names.
+
+    References
+    ----------
+    Ogita, Rump and Oishi, Accurate sum and dot product (the error-free products).
+
+    >>> import dask.array as da
+    >>> x = da.from_array(np.array([1e200 + 2j, 1.0, -1e200]), chunks=1)
+    >>> vdot(x, np.array([1j, 1j, 1j])).compute()
+    np.complex128(2+1j)
+    """
+    no_out(out)
+    x, y = known_chunks(x, "x"), known_chunks(y, "y")
+    like_arrays(x=x, y=y)
+    if x.size != y.size:
+        raise ValueError(f"x and y must have as many elements, got {x.size} and {y.size}")
+    if x.shape != y.shape:
+        x, y = x.reshape(-1), y.reshape(-1)
+    if x.dtype.kind == "c":
+        x = x.map_blocks(conjugated, dtype=x.dtype, meta=x._meta)
+    return _dot("vdot", x, y, axes_of(None, x.ndim), dtype, False, split_every)
 
 
 def nansum(
@@ -263,7 +302,7 @@ def nanmean(
     x, axes = checked(x, axis, out)
     target = result_dtype(x._meta, _of_a_mean(x), dtype, None, ())
     finish = partial(rounded_nanmean, target=target)
-    sums = ((add_elements, held_dtype(x)),)
+    sums = ((ELEMENTS, held_dtype(x)),)
     return reduce_exactly(
         "nanmean", x, axes, keepdims, sums, finish, target, skip_nan=True, split_every=split_every
     )
@@ -283,10 +322,29 @@ def _sum(
     if target.kind in "iub":
         return da.sum(x, axis=axes, dtype=target, keepdims=keepdims, split_every=split_every)
     finish, skip_nan = partial(rounded_sum, target=target), name.startswith("nan")
-    sums = ((add_elements, held_dtype(x)),)
+    sums = ((ELEMENTS, held_dtype(x)),)
     return reduce_exactly(
         name, x, axes, keepdims, sums, finish, target, skip_nan=skip_nan, split_every=split_every
     )
+
+
+def _dot(
+    name: str,
+    x: da.Array,
+    y: da.Array,
+    axes: tuple[int, ...],
+    dtype: DTypeLike | None,
+    keepdims: bool,
+    split_every: SplitEvery,
+) -> da.Array:
+    """Σ x·y of arrays of one shape."""
+    target = result_dtype(x._meta, np.result_type(x.dtype, y.dtype), dtype, None, ())
+    if target.kind in "iub":
+        terms = da.multiply(x.astype(target), y.astype(target))
+        return da.sum(terms, axis=axes, keepdims=keepdims, dtype=target, split_every=split_every)
+    sums = ((PRODUCTS, np.result_type(held_dtype(x), held_dtype(y))),)
+    finish = partial(rounded_sum, target=target)
+    return reduce_exactly(name, x, axes, keepdims, sums, finish, target, y, split_every=split_every)
 
 
 def _of_a_mean(x: da.Array) -> np.dtype:

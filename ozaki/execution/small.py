@@ -5,20 +5,16 @@ What the counting bound does not decide, and what has an Inf or NaN, is left to 
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from multiword.engines.host import Host
-from multiword.formats import FORMATS
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import COMPILED_ELEMENTS, over_rows
-from ozaki.certificate.counting import OCTAVES
-from ozaki.certificate.decision import WIDENED_BY_COUNTING, counting_tolerance
+from ozaki.certificate.counted import counted_scales
 from ozaki.factor import Factor
 from ozaki.pipeline import NORMWISE, Request
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, width_scales
+from ozaki.scaling.scales import NONFINITE_ROW, width_scales
 from ozaki.scaling.statistics import statistics_of_rows
 
 LONGEST = 128
@@ -26,6 +22,9 @@ LONGEST = 128
 
 LARGEST = 1 << 18
 """Multiplications of real numbers in a product, at most: larger ones are faster by a BLAS."""
+
+OF_A_PRODUCT = 64
+"""What a product takes besides its elements, in elements."""
 
 FORM = "ozaki.execution.small_numba"
 
@@ -35,7 +34,7 @@ def small_product(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
     if not _fits(a.matrix.shape, b.matrix.shape[1], len(a.parts), request):
         return None
     out, undone = _products(a.matrix[None], b.matrix.T[None], request)
-    return None if undone.any() else out[0]
+    return None if undone[0] else out[0]
 
 
 def small_products(
@@ -53,7 +52,7 @@ def small_products(
     def work(block: slice) -> None:
         out[block], undone[block] = _products(rows[block], columns[block], request)
 
-    over_rows(work, s, parts**2 * max(m * n, m * k, n * k), COMPILED_ELEMENTS)
+    over_rows(work, s, parts**2 * max(m * n, m * k, n * k) + OF_A_PRODUCT, COMPILED_ELEMENTS)
     return out, undone
 
 
@@ -111,12 +110,9 @@ Scales = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def _norm_scales(x: np.ndarray, stack: int, columns: int, request: Request, target: str) -> Scales:
     """The norm scales, widened as the counting bound of each product asks."""
-    form, (rows, length) = compiled("ozaki.certificate.counting_numba"), x.shape
-    limits, bits = _limits(str(request.accuracy), target, length), np.empty(stack, np.int64)
-    scale, width = np.empty(rows, np.int32), np.empty(rows, np.int32)
-    form.certified_scales(
-        *statistics_of_rows(x), length, columns, *limits, scale, width, bits, np.empty((2, OCTAVES))
-    )
+    certified = request.accuracy != NORMWISE
+    limits = str(request.accuracy) if certified else target
+    scale, width, bits = counted_scales(statistics_of_rows(x), x.shape[1], stack, columns, limits, certified)
     return scale, width, bits < 0
 
 
@@ -131,17 +127,3 @@ def _given_scales(x: np.ndarray, stack: int, columns: int, request: Request, tar
     nonfinite, left = scale == NONFINITE_ROW, len(x) - stack * columns
     undone = nonfinite[:left].reshape(stack, -1).any(axis=1) | nonfinite[left:].reshape(stack, -1).any(axis=1)
     return scale, width, undone
-
-
-@lru_cache(256)
-def _limits(accuracy: str, target: str, length: int) -> tuple[int, int, float, int, int]:
-    """The norm limit, the tolerance of the counting bound, and the bits by which that may widen integers."""
-    asked = FORMATS[target if accuracy == NORMWISE else accuracy]
-    limit = norm_limit(asked, length)
-    tolerance = ANYTHING if accuracy == NORMWISE else counting_tolerance(length, asked)
-    first, second = (bits for bits in limit.widenings if bits <= WIDENED_BY_COUNTING)
-    return limit.significand, limit.bits, tolerance, first, second
-
-
-ANYTHING = 2.0**900
-"""A tolerance that asks for nothing."""

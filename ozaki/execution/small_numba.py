@@ -17,6 +17,9 @@ from multiword.runtime.compiled import CALLED, INNER
 DIGIT = 23
 """Bits of a digit."""
 
+BASE = 2.0**DIGIT
+"""Of the digits."""
+
 MOST_DIGITS, MOST_TERMS = 6, 1 << 53 - 2 * (DIGIT - 1)
 """Digits of an integer, at most, and products of digits that are added up in float64."""
 
@@ -47,8 +50,8 @@ def split_row(x, i, scale, count, digits, start, step, digit_step):
     for h in range(x.shape[1]):
         place, rest = start + h * step, np.rint(x[i, h] * first * second)
         for _ in range(count - 1):
-            upper = np.rint(rest * 2.0**-DIGIT)
-            digits[place] = rest - upper * 2.0**DIGIT
+            upper = np.rint(rest * (1 / BASE))
+            digits[place] = rest - upper * BASE
             place, rest = place + digit_step, upper
         digits[place] = rest
 

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from multiword.runtime.arrays import as_array
 from ozaki.jax import primitives
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -126,7 +127,8 @@ def mean(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False
 
 
 def _checked(name: str, x: Any) -> jax.Array:
-    array = jnp.asarray(x)
+    foreign = not (isinstance(x, jax.Array) or hasattr(x, "__jax_array__"))
+    array = jnp.asarray(as_array(x, name) if foreign else x)
     if array.dtype.name not in DTYPES:
         raise TypeError(f"{name} must be an array of {', '.join(DTYPES)}; got {array.dtype}")
     return array

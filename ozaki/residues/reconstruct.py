@@ -15,6 +15,7 @@ from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.memory import padded
 from multiword.runtime.parallel import BLOCK_ELEMENTS, COMPILED_ELEMENTS, over_rows, scratch
 from ozaki.residues.system import ResidueSystem, on_device, reduce, residue_system
 from ozaki.rounding.digits import round_digits
@@ -147,9 +148,9 @@ def _round_compiled(
     value, doubtful = scratch("value", shape), scratch("doubtful", shape, np.bool_)
     if _highest(system) <= 0:
         return value, np.arange(value.size)
-    table, margin = _floats(system)
+    table, margin = _floats(system, form.TOGETHER)
     together = max(n, min(AT_ONCE // n, shape[0]) * n)
-    residues = scratch("residues", (count + form.TOGETHER - 1, together))
+    residues = scratch("residues", (table.shape[1], together))
     residues[count:] = 0
     sums = scratch("sums", (len(table) - 1, together))
     cut = 1 << 53 - target.precision
@@ -177,10 +178,11 @@ SHORT = 40
 
 
 @lru_cache(512)
-def _floats(system: ResidueSystem) -> tuple[np.ndarray, float]:
+def _floats(system: ResidueSystem, padding: int = 1) -> tuple[np.ndarray, float]:
     """A table for `_round_floats`, and a bound of the last sum's error.
 
-    The table has a column for each modulus, and one for P: p_t, 1/p_t, and P/p_t and P in M parts.
+    The table has a column for each modulus, and one for P: p_t, 1/p_t, and P/p_t and P in M parts. Columns of
+    zeros pad it to a multiple of `padding`.
 
     The sums of all parts but the last times residues, less q times those of P, are exact: parts are
     multiples of a unit each, and no sum reaches 2**53 units. What the sums are rounded by when they
@@ -204,7 +206,9 @@ def _floats(system: ResidueSystem) -> tuple[np.ndarray, float]:
     table = np.array(parts).T
     error = (count + len(units) + 8) * float(weight << units[-1]) * 2.0**-52 if units[-1] else 0.0
     first = np.array([*moduli, 1], np.float64)
-    return np.ascontiguousarray(np.vstack([first, 1 / first, table])), error
+    whole = np.zeros((len(table) + 2, padded(count + 1, padding)))
+    whole[:, : count + 1] = np.vstack([first, 1 / first, table])
+    return whole, error
 
 
 def _round_exactly(

@@ -10,8 +10,8 @@ from multiword.runtime.compiled import CALLED
 from ozaki.residues.reconstruct import RELATIVE_MARGIN
 from ozaki.residues.system import QUOTIENT
 
-TOGETHER = 3
-"""Residues that are added up at once: they are padded with zeros to a multiple of this."""
+TOGETHER = 6
+"""Terms that are added up at once, residues and the quotient: they are padded with zeros to a multiple."""
 
 TABLE = types.Array(float64, 2, "C", readonly=True)
 ROWS, COLUMNS = (types.Array(int32, dimensions, "C", readonly=True) for dimensions in (1, 2))
@@ -44,14 +44,14 @@ def round_rows(
     """Round the integers with residues terms[t], times powers of two; return how many may be wrong.
 
     value[i, j] becomes the integer in row first + i of terms, times 2**-(row_scale[i] + column_scale[s, j])
-    with s = 0 or i. doubtful[i, j] is whether it may be wrong: it is not certain, or an exponent is below
-    `lowest` or not below `highest`. table and margin are those of `_floats`. The bits of a float64 that the
-    target lacks are those of `mask`, which are `half` between two of its numbers. residues and sums are
-    scratch memory for the rows that go together; rows of residues that are no residues must be zeros.
+    with s = 0 or i. doubtful[i, j] is whether it may be wrong: it is not certain, or that power's exponent is
+    below `lowest` or not below `highest`. table and margin are those of `_floats`, padded. The bits of a
+    float64 that the target lacks are those of `mask`, which are `half` between two of its numbers. residues
+    and sums are scratch memory for the rows that go together; rows of residues that pad them must be zeros.
     """
-    count, parts = table.shape[1] - 1, table.shape[0] - 2
+    count, parts = terms.shape[0], table.shape[0] - 2
     rows, columns = value.shape
-    together, found, of_scales = sums.shape[1] // columns, 0, column_scale.shape[0] > 1
+    together, found = sums.shape[1] // columns, 0
     for start in range(0, rows, together):
         stop = min(start + together, rows)
         size, begin = (stop - start) * columns, (first + start) * columns
@@ -60,48 +60,45 @@ def round_rows(
             for j in range(size):
                 x = terms[t, begin + j]
                 residues[t, j] = x - ((x * inverse + QUOTIENT) - QUOTIENT) * p
+        for j in range(size):
+            residues[count, j] = 0.0
         for m in range(parts + 1):
             for j in range(size):
                 sums[m, j] = 0.0
-            for t in range(0, count, TOGETHER):
-                a, b, c = table[m + 1, t], table[m + 1, min(t + 1, count)], table[m + 1, min(t + 2, count)]
+            for t in range(0, count + 1, TOGETHER):
+                a, b, c = table[m + 1, t], table[m + 1, t + 1], table[m + 1, t + 2]
+                d, e, f = table[m + 1, t + 3], table[m + 1, t + 4], table[m + 1, t + 5]
                 for j in range(size):
-                    sums[m, j] += residues[t, j] * a + residues[t + 1, j] * b + residues[t + 2, j] * c
-        for m in range(1, parts + 1):
-            factor = table[m + 1, count]
-            for j in range(size):
-                sums[m, j] -= ((sums[0, j] + QUOTIENT) - QUOTIENT) * factor
+                    more = residues[t, j] * a + residues[t + 1, j] * b + residues[t + 2, j] * c
+                    more += residues[t + 3, j] * d + residues[t + 4, j] * e + residues[t + 5, j] * f
+                    sums[m, j] += more
+            if m == 0:  # multiples of P
+                for j in range(size):
+                    residues[count, j] = QUOTIENT - (sums[0, j] + QUOTIENT)
         for m in range(2, parts):
             for j in range(size):  # an error-free sum: sums[1] is a multiple of the last place of sums[m]
                 both = sums[1, j] + sums[m, j]
                 sums[parts, j] += sums[m, j] - (both - sums[1, j])
                 sums[1, j] = both
         for i in range(start, stop):
-            row, s, place, before = (
-                np.int64(-row_scale[i]),
-                i if of_scales else 0,
-                (i - start) * columns,
-                found,
-            )
-            of_row = np.int64((1023 + row) << 52).view(np.float64)
+            place, before, s = (i - start) * columns, found, min(i, column_scale.shape[0] - 1)
             for j in range(columns):
-                high, low, column = sums[1, place + j], sums[parts, place + j], np.int64(-column_scale[s, j])
+                high, low = sums[1, place + j], sums[parts, place + j]
                 bound = margin + math.fabs(high) * RELATIVE_MARGIN
                 lower, upper = high + (low - bound), high + (low + bound)
-                normal = (row >= lowest) & (column >= lowest) & (row + column >= lowest)
-                normal &= (row < highest) & (column < highest) & (row + column < highest)
+                exponent = np.int64(-row_scale[i] - column_scale[s, j])
+                normal = (exponent >= lowest) & (exponent < highest)
                 unsure = (lower != upper) | (np.float64(lower).view(np.int64) & mask == half)
                 unsure |= (not normal) & (lower != 0)
-                of_column = np.int64((1023 + column) << 52).view(np.float64)
-                value[i, j] = lower * of_row * of_column if normal else 0.0
+                power = np.int64((exponent + 1023) << 52).view(np.float64)
+                value[i, j] = lower * power if normal else 0.0
                 doubtful[i, j] = unsure
                 found += unsure
-            if found > before:  # zeros are certain, though their sums are not
-                for j in range(columns):
-                    zero = doubtful[i, j]
-                    for t in range(count):
-                        zero &= residues[t, place + j] == 0
-                    if zero:
-                        value[i, j], doubtful[i, j] = 0.0, False
-                        found -= 1
+            for j in range(columns if found > before else 0):  # zeros are certain, though their sums are not
+                t = 0 if doubtful[i, j] else count + 1
+                while t < count and residues[t, place + j] == 0:
+                    t += 1
+                if t == count:
+                    value[i, j], doubtful[i, j] = 0.0, False
+                    found -= 1
     return found

@@ -25,7 +25,7 @@ from multiword.runtime.parallel import (
     scale_rows,
     scratch,
 )
-from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
+from multiword.runtime.tiles import THREADS, StridedParts, strided_parts, tile_count
 from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
 from ozaki.scaling.scales import NONFINITE_ROW, zero_nonfinite
 
@@ -222,10 +222,19 @@ def _split_constants(
         "RUN": _run(system.word, parts),
     }
     if system.word != "int8":
-        return {**constants, "WIDE": int(width > narrow_bits(system)), "LANES": 32}
+        return {**constants, "WIDE": int(width > narrow_bits(system))}
     words = -(-(width + 2) // 32)  # ±2**width in two's complement
     table = ",".join(_modulus(p, w, words) for p, w in system.weighted_moduli(weighted))
-    return {**constants, "ALIGNED": int(aligned), "WORDS": words, "TABLE": table, "LANES": 16 // parts}
+    return {**constants, "ALIGNED": int(aligned), "WORDS": words, "TABLE": table}
+
+
+def _tile_rows(word: str, parts: int, columns: int) -> dict[str, int]:
+    """Rows of a tile: where they are short, so many that few of its threads are without numbers."""
+    numbers, least, most = THREADS * _run(word, parts), 8, 128 // parts if word == "int8" else 32
+    rows = least
+    while rows < most and 2 * rows * columns <= numbers:
+        rows *= 2
+    return {"ALONG_ROWS": rows, "LANES": max(rows, 16 // parts if word == "int8" else 32)}
 
 
 def _modulus(p: int, weight: int, words: int) -> str:
@@ -248,17 +257,19 @@ _SPLIT_RESIDUES = Kernel(
     tuple(
         {
             **_split_constants(residue_system(word, bits, 4096, parts), True, width, parts, width < 99),
+            **_tile_rows(word, parts, columns),
             "ALONG_K": along,
             "UNIT": 2 - parts,
             "REAL": t,
         }
         for along in (0, 1)
-        for word, bits, t, parts, width in (
-            ("int8", 109.2, "double", 1, 55),
-            ("int8", 54.6, "float", 2, 28),
-            ("int8", 300.0, "double", 2, 150),
-            ("fp64", 109.2, "float", 1, 55),
-            ("fp64", 900.0, "double", 2, 450),
+        for word, bits, t, parts, width, columns in (
+            ("int8", 109.2, "double", 1, 55, 4096),
+            ("int8", 109.2, "double", 1, 55, 16),
+            ("int8", 54.6, "float", 2, 28, 64),
+            ("int8", 300.0, "double", 2, 150, 4096),
+            ("fp64", 109.2, "float", 1, 55, 16),
+            ("fp64", 900.0, "double", 2, 450, 4096),
         )
     ),
     (StridedParts, SplitTables),
@@ -276,7 +287,11 @@ def _residues_device(
     operand, layout = strided_parts(parts)
     padded_rows, padded_columns = out.shape[2:]
     aligned = padded_columns % _run(system.word, len(parts)) == 0
-    constants = {**_split_constants(system, weighted, width, len(parts), aligned), **layout}
+    constants = {
+        **_split_constants(system, weighted, width, len(parts), aligned),
+        **_tile_rows(system.word, len(parts), padded_columns),
+        **layout,
+    }
     wide = width if constants.get("WIDE") else 0
     factors = powers = scale  # not read with int8 words: the kernel has its tables
     if system.word != "int8":
@@ -285,4 +300,4 @@ def _residues_device(
     tables = SplitTables(scales=scale, factors=factors, powers=powers, wide=wide)
     arguments = (operand, tables, out, np.int32(padded_rows), np.int32(padded_columns))
     blocks = tile_count(constants, padded_rows, padded_columns)
-    _SPLIT_RESIDUES((blocks,), (256,), arguments, **constants)
+    _SPLIT_RESIDUES((blocks,), (THREADS,), arguments, **constants)

@@ -31,7 +31,7 @@ from multiword.runtime.parallel import (
     scale_rows,
     scratch,
 )
-from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
+from multiword.runtime.tiles import THREADS, StridedParts, strided_parts, tile_count
 
 BITS = 16
 """Magnitudes are taken as integers of this many bits, relative to the largest in their row."""
@@ -226,22 +226,23 @@ STATISTICS_CONSTANTS: dict[str, Any] = {
 """What kernels that read statistics have to know of them."""
 
 _RUN = 32
-"""Numbers to a thread in a tile, of both parts together."""
+"""Numbers to a thread in a tile, of both parts together, at most."""
 
-_ROWS = {1: ((8, 1024), (4, 2048), (2, 4096), (1, 8192)), 0: ((8, 1024), (4, 2048))}
-"""Rows of a tile that holds them as a whole, and how many numbers they may have, by ALONG_K: where rows lie
-side by side, fewer than four would read less than the 32 bytes that memory gives at once."""
+_SHORT = ((8, 2), (8, 8), (8, _RUN), (4, _RUN))
+_WHOLE = {1: (*_SHORT, (2, _RUN), (1, _RUN)), 0: _SHORT}
+"""Rows of a tile that holds them as a whole, and numbers to each of its 256 threads, by ALONG_K: where rows
+lie side by side, fewer than four would read less than the 32 bytes that memory gives at once."""
 
 
-def _constants(along: int, rows: int, parts: int) -> dict[str, Any]:
+def _constants(along: int, rows: int, run: int, parts: int) -> dict[str, Any]:
     """The constants of tiles that hold so many rows as a whole; with 0, pieces of rows."""
     shape = {"LANES": rows or 32, "ALONG_ROWS": rows or 8, "WHOLE": int(rows > 0)}
-    return {**STATISTICS_CONSTANTS, **shape, "ALONG_K": along, "PARTS": parts, "RUN": _RUN // parts}
+    return {**STATISTICS_CONSTANTS, **shape, "ALONG_K": along, "PARTS": parts, "RUN": run // parts}
 
 
 _INSTANCES = tuple(
-    {**_constants(along, rows, parts), "UNIT": 2 - parts, "REAL": t}
-    for along, rows in ((0, 0), (1, 0), (0, 4), (1, 8), (1, 1))
+    {**_constants(along, rows, run, parts), "UNIT": 2 - parts, "REAL": t}
+    for along, rows, run in ((0, 0, _RUN), (1, 0, _RUN), (0, 4, _RUN), (1, 8, 2), (1, 1, _RUN))
     for t in ("float", "double")
     for parts in (1, 2)
 )
@@ -252,25 +253,27 @@ _SUMS = Kernel("row_sums", _FILE, _INSTANCES, (StridedParts, Rows))
 
 def _exponents_device(parts: list[Array]) -> Array:
     exponent = namespace(parts[0]).full(parts[0].shape[0], ZERO, np.int32)
-    _launch(_EXPONENTS, parts, exponent, 0)
+    _launch(_EXPONENTS, parts, exponent)
     return exponent
 
 
 def _sums_device(parts: list[Array], exponent: Array) -> RowStatistics:
-    return _launch(_SUMS, parts, exponent, 0)
+    return _launch(_SUMS, parts, exponent)
 
 
 def _in_one_pass(parts: list[Array]) -> RowStatistics | None:
     """The statistics of rows so short that a tile holds them as a whole."""
     rows, columns = parts[0].shape
     along = strided_parts(parts)[1]["ALONG_K"]
-    fitting = (r for r, longest in _ROWS[along] if columns * len(parts) <= longest)
-    if (whole := next(fitting, None)) is None:
+    fitting = (tile for tile in _WHOLE[along] if columns * len(parts) * tile[0] <= THREADS * tile[1])
+    if (tile := next(fitting, None)) is None:
         return None
-    return _launch(_SUMS, parts, namespace(parts[0]).empty(rows, np.int32), whole)
+    return _launch(_SUMS, parts, namespace(parts[0]).empty(rows, np.int32), *tile)
 
 
-def _launch(kernel: Kernel, parts: list[Array], exponent: Array, whole: int) -> RowStatistics:
+def _launch(
+    kernel: Kernel, parts: list[Array], exponent: Array, whole: int = 0, run: int = _RUN
+) -> RowStatistics:
     xp = namespace(parts[0])
     rows, columns = parts[0].shape
     # What tiles add to has to begin with zeros; the first kernel only writes exponents.
@@ -279,7 +282,7 @@ def _launch(kernel: Kernel, parts: list[Array], exponent: Array, whole: int) -> 
     counts = sums[2:].view(xp.int32).reshape(-1, rows)[: len(LEVELS)]
     statistics = RowStatistics(exponent, sums[0], sums[1], counts, len(parts) * columns)
     operand, layout = strided_parts(parts)
-    constants = {**_constants(layout["ALONG_K"], whole, len(parts)), **layout}
+    constants = {**_constants(layout["ALONG_K"], whole, run, len(parts)), **layout}
     blocks = tile_count(constants, rows, columns)
-    kernel((blocks,), (256,), (operand, rows_of(statistics)), **constants)
+    kernel((blocks,), (THREADS,), (operand, rows_of(statistics)), **constants)
     return statistics

@@ -1,18 +1,7 @@
 """Sums, means, norms and dot products: the exact value, rounded once.
 
-The numbers' bits are cut at powers of two by error-free extraction (Rump, Ogita and Oishi, Accurate
-floating-point summation, part I, Algorithm 3.2) and the parts are added as integers, so that no order
-can be seen; what an extraction does not hold goes to a superaccumulator (Kulisch's complete register).
-
-    api, cumulative, exactsum    the public functions, cumsum and ExactSum; `arguments` checks what comes in
-    statistics                   var, std, and nansum, nanmean, nanvar, nanstd
-    summands                     what is added: elements or products; `summands_cuda`: as kernels read them
-    reduction                    blocks, extracted and added, then rounded: `rounded_sums` and `accumulate`
-                                 choose the form: NumPy's here, compiled in `reduction_numba`, CUDA's in
-                                 `reduction_cuda` and `reduction.cu`
-    small                        sums of a few numbers: `math.fsum`, Python's integers
-    extraction (.py, .cuh)       exact partial sums of a block in two vector passes; `extraction_numba`: the
-                                 same in compiled loops
-    accumulator, fixed_point     exact values in digits; their quotient, root and one rounding
-    textbook                     the literature's own algorithms: AccSum, NearSum, SumK
+api, cumulative, exactsum    the public functions, cumsum and ExactSum; `arguments` checks what comes in
+statistics                   var, std, and nansum, nanmean, nanvar, nanstd
+textbook                     the literature's own algorithms: AccSum, NearSum, SumK
+exact/                       what they are computed with: exact sums over axes, and their one rounding
 """

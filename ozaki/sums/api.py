@@ -7,13 +7,14 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
 from ozaki.lazy import or_on_dask
 from ozaki.rounding.conversion import joined
 from ozaki.sums.arguments import (
     Axis,
+    DType,
+    Out,
     axes_of,
     deliver,
     format_of,
@@ -23,20 +24,14 @@ from ozaki.sums.arguments import (
     result_dtype,
     summed_dtype,
 )
-from ozaki.sums.fixed_point import Rounding
-from ozaki.sums.reduction import rounded_sums
-from ozaki.sums.summands import Summands, products
+from ozaki.sums.exact.fixed_point import Rounding
+from ozaki.sums.exact.reduction import rounded_sums
+from ozaki.sums.exact.summands import Summands, products
 
 
 @or_on_dask
 @on_device_of_arrays
-def sum(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    keepdims: bool = False,
-) -> Any:
+def sum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the sum over axes, correctly rounded: `numpy.sum` with one rounding.
 
     Parameters
@@ -83,13 +78,7 @@ def sum(
 
 @or_on_dask
 @on_device_of_arrays
-def mean(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    keepdims: bool = False,
-) -> Any:
+def mean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the mean over axes, correctly rounded: the exact sum divided by the count, rounded once.
 
     Parameters
@@ -126,12 +115,7 @@ def mean(
 @or_on_dask
 @on_device_of_arrays
 def dot(
-    x: Array,
-    y: Array,
-    axis: int = -1,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    keepdims: bool = False,
+    x: Array, y: Array, axis: int = -1, dtype: DType = None, out: Out = None, keepdims: bool = False
 ) -> Any:
     """Return the dot product along an axis, correctly rounded: neither argument is conjugated.
 
@@ -164,8 +148,9 @@ def dot(
     return _dot(x, y, axis, dtype, out, keepdims, conjugate=False)
 
 
+@or_on_dask
 @on_device_of_arrays
-def vdot(x: Array, y: Array, dtype: DTypeLike | None = None, out: Array | None = None) -> Any:
+def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
     """Return Σ conj(x)·y over all elements, correctly rounded: `numpy.vdot` with one rounding.
 
     Parameters
@@ -200,13 +185,7 @@ def vdot(x: Array, y: Array, dtype: DTypeLike | None = None, out: Array | None =
 
 @or_on_dask
 @on_device_of_arrays
-def norm(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    keepdims: bool = False,
-) -> Any:
+def norm(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the 2-norm over axes, correctly rounded: the square root of the exact sum of squares.
 
     Neither the squares nor their sum overflow or underflow. Over two axes it is the Frobenius norm.
@@ -239,15 +218,7 @@ def norm(
     return deliver(_parts([[Summands((real, real))]], axes, target, root=True)[0].reshape(shape), out)
 
 
-def _dot(
-    x: Array,
-    y: Array,
-    axis: Axis,
-    dtype: DTypeLike | None,
-    out: Array | None,
-    keepdims: bool,
-    conjugate: bool,
-) -> Any:
+def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool, conjugate: bool) -> Any:
     x, y = numbers(x, "x"), numbers(y, "y")
     xp = check_same_device(x=x, y=y)
     natural = np.result_type(x.dtype, y.dtype)

@@ -13,6 +13,8 @@ from multiword.runtime.arrays import Array, as_array, check_out, is_cupy
 from ozaki.rounding.conversion import as_float64
 
 Axis = int | tuple[int, ...] | None
+DType = DTypeLike | None
+Out = Array | None
 
 _FORMATS: dict[np.dtype, Format] = {f.dtype: f for f in FORMATS.values() if f.name != "tf32"}
 _PARTS: dict[np.dtype, np.dtype] = {

@@ -1,4 +1,4 @@
-#include "ozaki/sums/extraction.cuh"
+#include "ozaki/sums/exact/extraction.cuh"
 
 /* Bring all digits but the last into [-2^31, 2^31): those of small numbers stay few, of either sign. */
 __device__ void balance(i64 *digits, i64 stride) {

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, on_device_of_arrays, real_parts
 from multiword.runtime.kernels import Kernel, Struct
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.rounding.digits import last_place
-from ozaki.sums import reduction, small
 from ozaki.sums.arguments import (
+    DType,
+    Out,
     axes_of,
     deliver,
     float_type,
@@ -33,8 +33,9 @@ from ozaki.sums.arguments import (
     result_dtype,
     summed_dtype,
 )
-from ozaki.sums.extraction import BLOCK_ROWS, LEVEL_BITS, SOURCES, constants
-from ozaki.sums.fixed_point import (
+from ozaki.sums.exact import reduction, small
+from ozaki.sums.exact.extraction import BLOCK_ROWS, LEVEL_BITS, SOURCES, constants
+from ozaki.sums.exact.fixed_point import (
     MINUS_INFINITY,
     MINUS_ZERO,
     NAN,
@@ -43,8 +44,8 @@ from ozaki.sums.fixed_point import (
     DigitRange,
     FixedPoint,
 )
-from ozaki.sums.reduction_cuda import exact_totals
-from ozaki.sums.summands import Summands, as_floats
+from ozaki.sums.exact.reduction_cuda import exact_totals
+from ozaki.sums.exact.summands import Summands, as_floats
 
 _LOWEST = FORMATS["fp64"].emin - 52  # the unit of level 0 is 2**-1074, that of level j 2**(46·j) more
 _TOP = 44  # the highest level whose sigma is finite
@@ -57,9 +58,7 @@ _THREADS = 128
 
 
 @on_device_of_arrays
-def cumsum(
-    x: Array, axis: int | None = None, dtype: DTypeLike | None = None, out: Array | None = None
-) -> Any:
+def cumsum(x: Array, axis: int | None = None, dtype: DType = None, out: Out = None) -> Any:
     """Return the running sums along an axis, each correctly rounded: `numpy.cumsum`, no error carried on.
 
     Parameters

@@ -22,24 +22,24 @@ from multiword.runtime.arrays import (
 )
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.rounding.digits import carry
-from ozaki.sums.accumulator import Superaccumulator
 from ozaki.sums.arguments import format_of, native, numbers, real_dtype
-from ozaki.sums.fixed_point import (
+from ozaki.sums.exact.accumulator import Superaccumulator
+from ozaki.sums.exact.fixed_point import (
     DIGIT_BITS,
     MINUS_INFINITY,
     MINUS_ZERO,
     NAN,
+    NOT_FINITE,
     ORDINARY,
     PLUS_INFINITY,
     DigitRange,
     FixedPoint,
     canonical_flags,
 )
-from ozaki.sums.reduction import accumulate
-from ozaki.sums.summands import Summands, products
+from ozaki.sums.exact.reduction import accumulate
+from ozaki.sums.exact.summands import Summands, products
 
 _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
-_NOT_FINITE = PLUS_INFINITY | MINUS_INFINITY | NAN
 
 
 class ExactSum:
@@ -169,7 +169,7 @@ class ExactSum:
         >>> ExactSum().add(np.array([0.5, 2.0**-1074])).fractions()[0] > Fraction(1, 2)
         True
         """
-        if (self._sums.flags & _NOT_FINITE).any():
+        if (self._sums.flags & NOT_FINITE).any():
             raise ValueError("Inf or NaN has been added: there is no exact sum")
         values = [Fraction(v) * Fraction(2) ** e for v, e in self.fixed_point().on_host().integers()]
         if self._parts == 1:

@@ -13,7 +13,6 @@ from numbers import Integral, Real
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, real_parts
 from ozaki.lazy import or_on_dask
@@ -22,6 +21,8 @@ from ozaki.sums.api import mean
 from ozaki.sums.api import sum as _sum
 from ozaki.sums.arguments import (
     Axis,
+    DType,
+    Out,
     axes_of,
     deliver,
     format_of,
@@ -31,26 +32,20 @@ from ozaki.sums.arguments import (
     reduced_shape,
     result_dtype,
 )
-from ozaki.sums.fixed_point import MINUS_INFINITY, NAN, PLUS_INFINITY, Rounding, flagged
-from ozaki.sums.reduction import integer_sums
-from ozaki.sums.summands import Summands, tiles
+from ozaki.sums.exact.enclosure import Enclosure
+from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagged
+from ozaki.sums.exact.reduction import exact_sums
+from ozaki.sums.exact.summands import Summands, tiles
 
 _OUTPUTS = 1 << 12  # whose digits are on the host at one time
-Integers = list[tuple[int, int]]
-"""Exact sums, each an integer and the exponent of its unit."""
-
-_NOT_FINITE = PLUS_INFINITY | MINUS_INFINITY | NAN
+_FEW = 4  # variances that integers give sooner
+_EXACT = 1 << 26  # n·(n − ddof) is a float64 below
 
 
 @or_on_dask
 @on_device_of_arrays
 def var(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
+    x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     """Return the variance over axes, correctly rounded: the exact one, about the exact mean, rounded once.
 
@@ -86,12 +81,7 @@ def var(
 @or_on_dask
 @on_device_of_arrays
 def std(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
+    x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     """Return the standard deviation over axes, correctly rounded: the root of the exact variance.
 
@@ -119,13 +109,7 @@ def std(
 
 @or_on_dask
 @on_device_of_arrays
-def nansum(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    keepdims: bool = False,
-) -> Any:
+def nansum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the sum over axes of what is not NaN, correctly rounded: NaN counts as 0.
 
     Parameters
@@ -154,13 +138,7 @@ def nansum(
 
 @or_on_dask
 @on_device_of_arrays
-def nanmean(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    keepdims: bool = False,
-) -> Any:
+def nanmean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the mean over axes of what is not NaN, correctly rounded.
 
     Parameters
@@ -192,8 +170,8 @@ def nanmean(
 
     def means(terms: Array, reduced: int) -> np.ndarray:
         terms, counts = without_nan(terms, reduced)
-        sums = [integer_sums([Summands((part,))], reduced) for part in real_parts(terms)]
-        parts = [quotients(*part, counts, rounding) for part in sums]
+        sums = [exact_sums([Summands((part,))], reduced) for part in real_parts(terms)]
+        parts = [quotients(part, counts, rounding) for part in sums]
         return joined([narrow(part, real_dtype(target)) for part in parts], target)
 
     return deliver(_by_tiles(x, axes, target, means).reshape(shape), out)
@@ -202,12 +180,7 @@ def nanmean(
 @or_on_dask
 @on_device_of_arrays
 def nanvar(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
+    x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     """Return the variance over axes of what is not NaN, correctly rounded.
 
@@ -236,12 +209,7 @@ def nanvar(
 @or_on_dask
 @on_device_of_arrays
 def nanstd(
-    x: Array,
-    axis: Axis = None,
-    dtype: DTypeLike | None = None,
-    out: Array | None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
+    x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
     """Return the standard deviation over axes of what is not NaN, correctly rounded.
 
@@ -270,8 +238,8 @@ def nanstd(
 def _deviation(
     x: Array,
     axis: Axis,
-    dtype: DTypeLike | None,
-    out: Array | None,
+    dtype: DType,
+    out: Out,
     ddof: float,
     keepdims: bool,
     root: bool,
@@ -289,17 +257,16 @@ def _deviation(
         if skip_nan:
             terms, counts = without_nan(terms, reduced)
         parts = real_parts(terms)
-        squares, flags = integer_sums([Summands((part, part)) for part in parts], reduced)
-        sums = [integer_sums([Summands((part,))], reduced)[0] for part in parts]
-        return narrow(variances(squares, sums, flags, counts, offset, rounding, skip_nan), target)
+        squares = exact_sums([Summands((part, part)) for part in parts], reduced)
+        sums = [exact_sums([Summands((part,))], reduced) for part in parts]
+        return narrow(variances(squares, sums, counts, offset, rounding, skip_nan), target)
 
     return deliver(_by_tiles(x, axes, target, deviations).reshape(shape), out)
 
 
 def variances(
-    squares: Integers,
-    sums: Sequence[Integers],
-    flags: np.ndarray,
+    squares: FixedPoint,
+    sums: Sequence[FixedPoint],
     counts: Sequence[int],
     ddof: Fraction,
     rounding: Rounding,
@@ -309,18 +276,37 @@ def variances(
 
     Parameters
     ----------
-    squares, sums : Q, and the real (and imaginary) parts of S.
-    flags : of Q: there is no variance where Inf or NaN has been added.
+    squares, sums : Q, and the real (and imaginary) parts of S. NaN where Inf or NaN has been added to Q.
     counts : n.
     skip_nan : NaN where n ≤ ddof, as in `nanvar`.
     """
-    defined = (flags & _NOT_FINITE) == 0
-    values = []
-    for n, (q, e), ok, *parts_of_s in zip(counts, squares, defined, *sums, strict=True):
-        unit = min(e, *(2 * f for _, f in parts_of_s))
+    with np.errstate(all="ignore"):
+        values, certain = _estimates(squares, sums, np.array(counts, np.float64), ddof, rounding)
+    hard = np.flatnonzero(~certain)
+    exact = [part.columns(hard).integers() for part in (squares, *sums)]
+    for i, (q, e), *parts_of_s in zip(hard.tolist(), *exact, strict=True):
+        unit, n = min(e, *(2 * f for _, f in parts_of_s)), counts[i]
         square = (n * q << (e - unit)) - sum(s * s << (2 * f - unit) for s, f in parts_of_s)
-        values.append(_variance(square, unit, n, n - ddof, rounding, skip_nan) if ok else nan)
-    return np.array(values, np.float64)
+        values[i] = _variance(square, unit, n, n - ddof, rounding, skip_nan)
+    values[(squares.flags & NOT_FINITE) != 0] = nan
+    return values
+
+
+def _estimates(
+    squares: FixedPoint, sums: Sequence[FixedPoint], n: np.ndarray, ddof: Fraction, rounding: Rounding
+) -> tuple[np.ndarray, np.ndarray]:
+    """Variances, or their roots, computed in float64 with bounds, and which of them are certain."""
+    if n.size <= _FEW or ddof.denominator > 1 or max(n.max(), abs(ddof)) >= _EXACT:
+        return np.empty(n.shape), np.zeros(n.shape, bool)
+    q = squares.enclosure()
+    unit = (np.frexp(q.high)[1] + q.exponent) // 2
+    difference = q.scaled(2 * unit).times(Enclosure(n, np.zeros(n.shape), np.zeros(n.shape), 0))
+    for part in sums:
+        s = part.enclosure().scaled(unit)
+        difference = difference.minus(s.times(s))
+    found = difference.divided(n * (n - int(ddof)))
+    values, certain = (found.root() if rounding.root else found).rounded(rounding.target)
+    return values, certain & (n > int(ddof)) & (n > 0)
 
 
 def _variance(
@@ -334,10 +320,10 @@ def _variance(
     return rounding.ratio(square * divisor.denominator, n * divisor.numerator, exponent)
 
 
-def quotients(sums: Integers, flags: np.ndarray, counts: Sequence[int], rounding: Rounding) -> np.ndarray:
+def quotients(sums: FixedPoint, counts: Sequence[int], rounding: Rounding) -> np.ndarray:
     """Return exact sums divided by counts, rounded, as float64; NaN for 0/0."""
-    values = [rounding.ratio(v, n or 1, e) for (v, e), n in zip(sums, counts, strict=True)]
-    return np.where(np.array(counts) == 0, nan, flagged(values, flags))
+    n = np.array(counts, np.int64)
+    return np.where(n == 0, nan, flagged(rounding.finite(sums, np.maximum(n, 1)), sums.flags))
 
 
 def _by_tiles(

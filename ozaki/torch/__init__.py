@@ -2,19 +2,18 @@
 
 `with ozaki.torch.reproducible():` around existing code replaces the matrix products that PyTorch makes within
 it, backward passes included. `matmul`, `sum`, `mean`, `dot` and `vdot` are called by name, under
-`torch.compile` and `torch.func`, too. Tensors on a CPU are taken; those on a GPU are PyTorch's as before.
-Needs the extra `torch`, PyTorch 2.13 or newer: with 2.11 processes that replaced its operators crashed.
+`torch.compile` and `torch.func`, too. Tensors on a CPU or an NVIDIA GPU are taken.
+Needs the extra `torch`, PyTorch 2.9 or newer.
 """
 
 try:
     import torch as _torch
 
-    if _torch.__version__ < "2.13":
+    if _torch.__version__ < "2.9":
         raise ImportError(f"PyTorch {_torch.__version__}")
 except ImportError as error:
     raise ImportError(
-        "ozaki.torch needs PyTorch 2.13 or newer, which is not installed: "
-        "pip install 'ozaki-multiword[torch]'"
+        "ozaki.torch needs PyTorch 2.9 or newer, which is not installed: pip install 'ozaki-multiword[torch]'"
     ) from error
 
 from ozaki.torch.functions import dot, matmul, mean, sum, vdot

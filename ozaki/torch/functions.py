@@ -18,7 +18,7 @@ def matmul(a: Tensor, b: Tensor, *, accuracy: str | int = ACCURACY) -> Tensor:
     Parameters
     ----------
     a, b : (..., m, k) and (..., k, n) tensors whose leading dimensions broadcast, or vectors. Both of one
-        dtype, float32, float64, complex64 or complex128, on the CPU.
+        dtype, float32, float64, complex64 or complex128, and on one device, the CPU or an NVIDIA GPU.
     accuracy : as in `ozaki.matmul`; that of the derivatives, too. By default an element of the result depends
         on its row of a and its column of b alone.
 
@@ -65,7 +65,7 @@ def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
 
     Parameters
     ----------
-    x : tensor of float32, float64, complex64 or complex128, on the CPU.
+    x : tensor of float32, float64, complex64 or complex128, on the CPU or an NVIDIA GPU.
     dim : one or several dimensions; None for all.
     keepdim : keep them with length 1.
 

@@ -24,8 +24,8 @@ def reproducible(
 ) -> Iterator[Counter[str]]:
     """Make every matrix product that PyTorch computes within the context this library's.
 
-    The operators mm, addmm, bmm, baddbmm, addbmm, mv, addmv, dot and vdot of strided tensors on a CPU
-    have the same bits on every one, whatever the number of threads. That covers what PyTorch makes of
+    The operators mm, addmm, bmm, baddbmm, addbmm, mv, addmv, dot and vdot of strided tensors on a CPU or an
+    NVIDIA GPU have the same bits on both, whatever the number of threads. That covers what PyTorch makes of
     them: `@`, `matmul`, `linear`, `einsum`, `tensordot`, `scaled_dot_product_attention`, backward passes,
     products inside `torch.linalg.pinv`. Other dtypes, devices and layouts are PyTorch's as before.
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import ozaki.sums.api as sums
-from multiword.runtime.tensors import array_of, tensor_of
+from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki import api
 
 _library = torch.library.Library("ozaki", "FRAGMENT")
@@ -36,7 +36,8 @@ def _operator(
 
     def kernel(*arguments: Any) -> Tensor:
         given = (array_of(x) if isinstance(x, Tensor) else x for x in arguments)
-        return tensor_of(compute(*given))
+        with stream_of(arguments[0]):
+            return tensor_of(compute(*given))
 
     def mapped(info: Any, dims: Sequence[Any], *arguments: Any) -> tuple[Tensor, int]:
         given = list(zip(arguments, dims, strict=True))
@@ -44,8 +45,9 @@ def _operator(
         moved = (_batch_first(x, d, ndim) if isinstance(x, Tensor) else x for x, d in given)
         return operator(*batched(*moved)), 0
 
-    _library.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
-    _library.impl(name, kernel, "CPU")
+    _library.define(schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.cudagraph_unsafe))
+    for device in ("CPU", "CUDA"):
+        _library.impl(name, kernel, device)
     torch.library.register_fake(f"ozaki::{name}", fake, lib=_library)
     torch.library.register_vmap(f"ozaki::{name}", mapped, lib=_library)
     operator = getattr(torch.ops.ozaki, name).default

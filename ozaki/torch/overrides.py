@@ -16,6 +16,8 @@ import torch
 from ozaki.torch import attention, products, reductions
 from ozaki.torch.settings import active
 
+_DEVICES = ("CPU", "CUDA") if torch.version.cuda else ("CPU",)
+
 _KERNELS: dict[str, Callable[..., Any]] = {
     **products.KERNELS,
     **reductions.KERNELS,
@@ -35,13 +37,14 @@ def register() -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "(?s).*previously registered kernel", UserWarning)
             for name, compute in _KERNELS.items():
-                library.impl(name, _kernel(name, compute), "CPU", with_keyset=True)
+                for device in ("CPU",) if name in attention.KERNELS else _DEVICES:
+                    library.impl(name, _kernel(name, device, compute), device, with_keyset=True)
         _libraries.append(library)
 
 
-def _kernel(name: str, compute: Callable[..., Any]) -> Callable[..., Any]:
-    """An operator's kernel on a CPU: what computes it in the mode, or else the kernel that it replaces."""
-    native = torch.library.get_kernel(f"aten::{name}", "CPU")
+def _kernel(name: str, device: str, compute: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator's kernel on a device: what computes it in the mode, or else the kernel that it replaces."""
+    native = torch.library.get_kernel(f"aten::{name}", device)
     operator = name.partition(".")[0].rstrip("_")
 
     def kernel(keys: Any, first: torch.Tensor, *arguments: Any, **options: Any) -> Any:

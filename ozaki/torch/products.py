@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multiword.runtime.tensors import array_of, tensor_of
+from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.api import matmul
 from ozaki.gemm import combine
 from ozaki.torch.settings import Settings
@@ -25,8 +25,9 @@ def _product(of: str, conjugate: bool, settings: Settings, a: Tensor, b: Tensor,
     """mm, bmm, mv, dot, vdot."""
     if not _fit(of, a, b) or not _takes(out, a):
         return None
-    left = array_of(a.conj() if conjugate else a)
-    result = tensor_of(matmul(left, array_of(b), accuracy=settings.accuracy))
+    with stream_of(a):
+        left = array_of(a.conj() if conjugate else a)
+        result = tensor_of(matmul(left, array_of(b), accuracy=settings.accuracy))
     return delivered(result, out)
 
 
@@ -50,11 +51,12 @@ def _sum_of_products(
         not a.is_complex() and (isinstance(alpha, complex) or isinstance(beta, complex))
     ):
         return None
-    result = matmul(array_of(a), array_of(b), accuracy=settings.accuracy)
-    kind = result.dtype.type
-    with np.errstate(all="ignore"):
-        combine(result, kind(alpha), array_of(c) if beta != 0 else None, kind(beta))
-    return delivered(tensor_of(result), c if in_place else out)
+    with stream_of(a):
+        result = matmul(array_of(a), array_of(b), accuracy=settings.accuracy)
+        kind = result.dtype.type
+        with np.errstate(all="ignore"):
+            combine(result, kind(alpha), array_of(c) if beta != 0 else None, kind(beta))
+        return delivered(tensor_of(result), c if in_place else out)
 
 
 def _addbmm(in_place: bool, settings: Settings, c: Tensor, a: Tensor, b: Tensor, **options: Any) -> Any:

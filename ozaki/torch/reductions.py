@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import ozaki.sums.api as sums
-from multiword.runtime.tensors import array_of, tensor_of
+from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.torch.products import delivered
 from ozaki.torch.settings import Settings
 
@@ -37,8 +37,9 @@ def _reduced(
         return None
     if x.is_complex() and not target.is_complex:
         return None
-    axis = tuple(axes) if axes and x.dim() else None
-    result = tensor_of(reduce(array_of(x), axis, NUMPY[target], keepdims=keepdim))
+    with stream_of(x):
+        axis = tuple(axes) if axes and x.dim() else None
+        result = tensor_of(reduce(array_of(x), axis, NUMPY[target], keepdims=keepdim))
     return delivered(result, out)
 
 

@@ -5,6 +5,8 @@ PyTorch carries these objects, as it carries the gradient mode, to the threads o
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import cast
@@ -15,7 +17,7 @@ ACCURACY = "normwise"
 """What products are computed to if nothing is said: an element depends on its row and column alone."""
 
 _KEY = "ozaki.torch.settings"
-_is_set, _get = torch._C._is_key_in_tls, torch._C._get_obj_in_tls
+_is_set, _get, _stash = torch._C._is_key_in_tls, torch._C._get_obj_in_tls, torch._C._stash_obj_in_tls
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,25 @@ class Settings:
 
 def active() -> Settings | None:
     """What this thread has asked for, or the thread whose backward pass it works for."""
-    return cast(Settings, _get(_KEY)) if _is_set(_KEY) else None
+    return cast("Settings | None", _get(_KEY)) if _is_set(_KEY) else None
 
 
 def activate(settings: Settings | None) -> None:
     """Ask for that from now on; None for PyTorch's own operators."""
-    if settings is not None:
-        torch._C._stash_obj_in_tls(_KEY, settings)
-    elif _is_set(_KEY):
-        torch._C._remove_obj_from_tls(_KEY)
+    if _STEALS:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(settings))
+    _stash(_KEY, settings)
+
+
+def _steals_references() -> bool:
+    """Whether PyTorch, as 2.11 does, gives up a reference in the end to what it carries, but takes none."""
+    probe = object()
+    before = sys.getrefcount(probe)
+    _stash(f"{_KEY}.probe", probe)
+    steals = sys.getrefcount(probe) == before
+    if steals:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(probe))
+    return steals
+
+
+_STEALS = _steals_references()

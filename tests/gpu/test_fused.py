@@ -5,7 +5,7 @@ import pytest
 
 import ozaki
 from multiword.engines import cublas, fused, machine
-from multiword.engines.fused import HOPPER, LARGE, LONGEST, MIDDLE, SMALL
+from multiword.engines.fused import HOPPER, HOPPER_ALONE, LARGE, LONGEST, MIDDLE, SMALL
 from ozaki import accurate_dgemm
 from ozaki.execution import cache
 from ozaki.residues.system import residue_system
@@ -16,7 +16,7 @@ from tests.test_dgemm import same
 
 pytestmark = pytest.mark.gpu
 
-TILES = {"large": LARGE, "middle": MIDDLE, "small": SMALL, "hopper": HOPPER}
+TILES = {"large": LARGE, "middle": MIDDLE, "small": SMALL, "hopper": HOPPER, "hopper alone": HOPPER_ALONE}
 MODULI = {
     "usual": residue_system("int8", 109.2, 4096).moduli,
     "all": residue_system("int8", 329.0, 4096).moduli,

@@ -1,6 +1,7 @@
 """The mode: PyTorch's own products and sums, in the bits of this library's."""
 
 import gc
+import sys
 import threading
 
 import numpy as np
@@ -11,7 +12,7 @@ torch = pytest.importorskip("torch")
 import ozaki  # noqa: E402
 import ozaki.torch  # noqa: E402
 from ozaki.torch.overrides import register  # noqa: E402
-from ozaki.torch.settings import ACCURACY, active  # noqa: E402
+from ozaki.torch.settings import ACCURACY, Settings, activate, active  # noqa: E402
 
 F = torch.nn.functional
 DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
@@ -259,6 +260,17 @@ def test_contexts_nest_and_end_after_exceptions():
         x @ x
     assert (outer, inner) == ({"mm": 1}, {"mm": 1})
     assert active() is None
+
+
+def test_what_pytorch_carries_between_threads_is_counted():
+    """PyTorch 2.11 gives up references that it has not taken: kernels would read freed memory."""
+    settings = Settings(ACCURACY, frozenset(), False)
+    before = sys.getrefcount(settings)
+    for _ in range(3):
+        activate(settings)
+        assert sys.getrefcount(settings) == before + 1
+        activate(None)
+        assert sys.getrefcount(settings) == before
 
 
 def test_threads_with_modes_of_their_own():

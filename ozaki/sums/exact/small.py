@@ -10,18 +10,16 @@ import numpy as np
 from multiword.formats import Format
 from multiword.runtime.arrays import to_float64
 from ozaki.rounding.conversion import narrow
-from ozaki.sums.extraction import CARRY, LEVEL_BITS, LOWEST
-from ozaki.sums.fixed_point import Rounding
-from ozaki.sums.summands import Summands
+from ozaki.sums.exact.fixed_point import Integers, Rounding
+from ozaki.sums.exact.summands import Summands
 
 LARGEST = 1 << 11
 """The most terms of all outputs together for which this pays."""
 
 FSUM = 384  # the most numbers that `math.fsum` adds sooner than arrays do
 _HUGE = 2.0**1000
-
-Integers = list[tuple[int, int]]
-"""For each output an integer and the exponent of its unit."""
+_BITS = 42  # of a level
+_LEVELS = 4
 
 
 def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
@@ -30,11 +28,19 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding)
     factors, sums = summands[0].factors, None
     if len(summands) == len(factors) == 1 and _is_float(factors[0]):
         x = to_float64(factors[0])
-        if x.ndim == reduced and (x.size > FSUM or rounding.divisor > 1):
-            sums = _extracted(x.reshape(-1))
-        elif rounding.divisor == 1:
-            rows = [x.tolist()] if x.ndim == 1 and reduced else _outputs_first(x, reduced).tolist()
-            rounded = [_sum(row, rounding.target) for row in rows]
+        vector = x.ndim == reduced and (x.size > FSUM or rounding.divisor > 1)
+        few = _by_levels(x.reshape(-1)) if vector else None
+        if rounding.divisor > 1:
+            sums = few and [_total(terms) for terms in _integers(np.array([few])) or ()]
+        elif few or not vector:
+            vectors = (
+                [few]
+                if few
+                else [x.tolist()]
+                if x.ndim == reduced == 1
+                else _outputs_first(x, reduced).tolist()
+            )
+            rounded = [_sum(row, rounding.target) for row in vectors]
             if None not in rounded:
                 return narrow(np.array(rounded, np.float64), rounding.target.dtype).reshape(shape)
     sums = sums or integer_sums(summands, reduced)
@@ -88,24 +94,26 @@ def _total(terms: Integers) -> tuple[int, int]:
     return sum([v << (e - unit) for v, e in terms]), unit
 
 
-def _extracted(x: np.ndarray) -> Integers | None:
-    """The sum of a vector, by `extraction` at two levels.
+def _by_levels(x: np.ndarray) -> list[float] | None:
+    """A few numbers that have a vector's exact sum; None for numbers of too many sizes.
 
-    None for numbers that these do not hold.
+    Each is the sum of what `extraction` takes at one level, which is a float64: the bits of a level and
+    those of LARGEST are 53.
     """
     largest = np.maximum.reduce(np.abs(x))
     if not 0 < largest < _HUGE:
         return None
-    k = max(frexp(largest)[1] + 1 + CARRY, LOWEST)
-    total, rest = 0, x
-    for level in (k, k - LEVEL_BITS):
-        sigma, pattern = ldexp(1.5, level), ((level + 1023) << 52) + (1 << 51)
-        shifted = rest + sigma
-        added = int(np.add.reduce(shifted.view(np.int64))) - len(x) * pattern
-        total = (total << LEVEL_BITS) + (added + (1 << 63)) % (1 << 64) - (1 << 63)
-        shifted -= sigma
-        rest = rest - shifted
-    return None if rest.any() else [(total, k - 52 - LEVEL_BITS)]
+    sums, level = [], frexp(largest)[1] + 52 - _BITS
+    for _ in range(_LEVELS):
+        sigma = ldexp(1.5, max(level, -1022))
+        part = x + sigma
+        part -= sigma
+        sums.append(float(np.add.reduce(part)))
+        x = x - part
+        if not np.count_nonzero(x):
+            return sums
+        level -= _BITS + 1
+    return None
 
 
 def _outputs_first(x: np.ndarray, reduced: int) -> np.ndarray:

@@ -17,18 +17,23 @@ import numpy as np
 
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from ozaki.rounding.digits import carry, last_place, round_digits
+from ozaki.rounding.digits import last_place, round_digits
 from ozaki.rounding.error_free import two_sum
+from ozaki.sums.exact.enclosure import Enclosure
 
 PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = (np.uint8(1 << bit) for bit in range(5))
 """What has been added: flags that merge by `|`, ORDINARY for any finite number but −0.
 
 Blocks do not note every −0 or Inf beside what outweighs it; `canonical_flags` does not either."""
 
+NOT_FINITE = PLUS_INFINITY | MINUS_INFINITY | NAN
+
 DIGIT_BITS = 32
+Integers = list[tuple[int, int]]
+"""Exact values, each an integer and the exponent of its unit."""
+
 _LARGEST_INTEGER = 2**53
 _FEW = 4  # values that Python's integers round sooner than arrays
-_LARGEST_DIVISOR = 1 << 30  # of the schoolbook division
 _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 
 
@@ -64,9 +69,22 @@ class Rounding:
     root: bool = False
 
     def __call__(self, value: FixedPoint) -> np.ndarray:
-        if self.root or self.divisor >= _LARGEST_DIVISOR or value.flags.size <= _FEW:
-            return flagged([self.ratio(v, self.divisor, e) for v, e in value.integers()], value.flags)
-        return (value.quotient(self.divisor) if self.divisor > 1 else value).round(self.target)
+        if not self.root and self.divisor == 1 and value.flags.size > _FEW:
+            return value.round(self.target)
+        return flagged(self.finite(value, np.full(value.flags.shape, self.divisor)), value.flags)
+
+    def finite(self, value: FixedPoint, divisors: np.ndarray) -> np.ndarray:
+        """Of values that have a divisor each, float64 numbers; flags are left alone."""
+        if value.flags.size > _FEW and (divisors <= _LARGEST_INTEGER).all():
+            with np.errstate(all="ignore"):
+                found = value.enclosure().divided(divisors.astype(np.float64))
+                result, certain = (found.root() if self.root else found).rounded(self.target)
+        else:
+            result, certain = np.empty(value.flags.shape), np.zeros(value.flags.shape, bool)
+        hard = np.flatnonzero(~certain)
+        exact = zip(value.columns(hard).integers(), divisors[hard].tolist(), strict=True)
+        result[hard] = [self.ratio(v, n, e) for (v, e), n in exact]
+        return result
 
     def ratio(self, numerator: int, denominator: int, exponent: int = 0) -> float:
         """RN(numerator/denominator·2**exponent), or RN of its root, for integers; denominator > 0.
@@ -116,67 +134,51 @@ class FixedPoint:
     flags: np.ndarray
 
     @classmethod
-    def of(cls, value: int, exponent: int, flags: np.ndarray) -> FixedPoint:
-        """A single number, value·2**exponent.
+    def of(cls, values: Integers, flags: np.ndarray) -> FixedPoint:
+        """Integers times powers of two.
 
-        >>> FixedPoint.of(-(2**40), 0, np.array([ORDINARY])).digits.tolist()
+        >>> FixedPoint.of([(-(2**40), 0)], np.array([ORDINARY])).digits.tolist()
         [[0], [-256]]
         """
-        size = value.bit_length() // DIGIT_BITS + 1
-        digits = np.frombuffer(value.to_bytes(4 * size, "little", signed=True), "<u4").astype(np.int64)
-        digits[-1] -= (value < 0) << DIGIT_BITS
-        return cls(digits[:, None], DIGIT_BITS, exponent, flags)
+        size = max((v.bit_length() for v, _ in values), default=0) // DIGIT_BITS + 1
+        data = b"".join(v.to_bytes(4 * size, "little", signed=True) for v, _ in values)
+        digits = np.frombuffer(data, "<u4").reshape(-1, size).T.astype(np.int64)
+        digits[-1] = digits[-1].astype(np.int32)  # the sign
+        return cls(digits, DIGIT_BITS, np.array([e for _, e in values], np.int64), flags)
 
     def round(self, target: Format = FORMATS["fp64"]) -> np.ndarray:
         """Return the (m,) float64 numbers of the target format nearest to the exact values.
 
         Exact zeros are −0 where every term was −0, and +0 otherwise, as IEEE 754 adds.
         """
-        if len(self.digits) == 2 and self.base_bits > DIGIT_BITS:
-            value = self._round_pair(target)
-        else:
-            value = round_digits(self.digits, self.base_bits, self.exponent, target)
+        if is_cupy(self.digits):
+            return flagged(round_digits(self.digits, self.base_bits, self.exponent, target), self.flags)
+        if (value := self._round_small(target)) is None:
+            with np.errstate(all="ignore"):
+                value, certain = self.enclosure().rounded(target)
+            if not certain.all():
+                hard = self.columns(np.flatnonzero(~certain))._narrowed()
+                value[~certain] = round_digits(hard.digits, hard.base_bits, hard.exponent, target)
         return flagged(value, self.flags)
 
-    def _round_pair(self, target: Format) -> np.ndarray:
-        """As round_digits, by float64 arithmetic where it is plain that this rounds correctly.
+    def enclosure(self) -> Enclosure:
+        """The values as float64 numbers and bounds."""
+        return Enclosure.of(self.digits, self.base_bits, self.exponent)
 
-        high·2**b + low becomes s + e + rest, s and e two float64 numbers of TwoSum, rest an integer
-        of few bits. The nearest is s, unless e is so near to half an ulp that rest might decide.
-        """
-        if (value := self._round_small(target)) is not None:
-            return value
-        low, high = self.digits
-        a = high.astype(np.float64)
-        low = low + ((high - a.astype(np.int64)) << self.base_bits)
-        b = low.astype(np.float64)
-        rest = (low - b.astype(np.int64)).astype(np.float64)
-        s, e = two_sum(a * 2.0**self.base_bits, b)
-        # Eight times the rest outweighs the rounding of e + rest, which is below 2**55.
-        plain = (s + (e + 8 * rest) == s) & (s + (e - 8 * rest) == s)
-        with np.errstate(over="ignore"):
-            value = np.ldexp(s, self.exponent)
-        magnitude = np.abs(value)
-        plain &= ((magnitude >= 2.0**-1021) & (magnitude < np.inf)) | (s == 0)
-        if target.precision != 53:
-            plain[...] = False
-        if not plain.all():
-            digits, exponent = self._narrowed(), np.broadcast_to(self.exponent, low.shape)
-            hard = ~plain
-            value[hard] = round_digits(digits[:, hard], self.base_bits // 2, exponent[hard], target)
-        return value
+    def columns(self, chosen: np.ndarray | slice) -> FixedPoint:
+        """Some of the values."""
+        exponent = self.exponent if isinstance(self.exponent, int) else self.exponent[chosen]
+        return FixedPoint(self.digits[:, chosen], self.base_bits, exponent, self.flags[chosen])
 
     def _round_small(self, target: Format) -> np.ndarray | None:
         """The sums of pairs of float64 numbers, which are rounded by adding them; or None.
 
         For float32 the sum is rounded to odd first, so that it is as if rounded once (Boldo and Melquiond).
         """
+        if len(self.digits) != 2 or self.base_bits <= DIGIT_BITS or not isinstance(self.exponent, int):
+            return None
         low, high = self.digits
-        if (
-            not isinstance(self.exponent, int)
-            or abs(self.exponent + 46) > 900
-            or target.precision not in (24, 53)
-        ):
+        if abs(self.exponent + 46) > 900 or target.precision not in (24, 53):
             return None
         if not low.size or max(low.max(), -low.min(), high.max(), -high.min()) > _LARGEST_INTEGER:
             return None
@@ -191,29 +193,14 @@ class FixedPoint:
         with np.errstate(over="ignore"):
             return (s * 2.0**self.exponent).astype(np.float32).astype(np.float64)
 
-    def _narrowed(self) -> np.ndarray:
-        """The digits of a pair, with a base of half as many bits."""
-        return np.stack([self.digits[0], np.zeros_like(self.digits[0]), self.digits[1]])
+    def _narrowed(self) -> FixedPoint:
+        """The same in digits of up to 32 bits."""
+        if self.base_bits <= DIGIT_BITS:
+            return self
+        low, high = self.digits
+        return replace(self, digits=np.stack([low, np.zeros_like(low), high]), base_bits=self.base_bits // 2)
 
-    def quotient(self, divisor: int) -> FixedPoint:
-        """Return the values divided by a positive integer, below 2**30, to be rounded as if exact.
-
-        Schoolbook division by one digit, 96 bits beyond the last; a remainder leaves its trace
-        in the last bit, far below the place of any rounding.
-        """
-        if self.base_bits > DIGIT_BITS:
-            return replace(self, digits=self._narrowed(), base_bits=self.base_bits // 2).quotient(divisor)
-        magnitude, sign = self._magnitude()
-        extra = -(-96 // self.base_bits)
-        digits = np.concatenate([np.zeros((extra,) + magnitude.shape[1:], np.int64), magnitude])
-        remainder = np.zeros(magnitude.shape[1:], np.int64)
-        for digit in digits[::-1]:
-            quotient, remainder[:] = np.divmod((remainder << self.base_bits) | digit, divisor)
-            digit[:] = quotient
-        digits[0] |= remainder != 0
-        return replace(self, digits=digits * sign, exponent=self.exponent - extra * self.base_bits)
-
-    def integers(self) -> list[tuple[int, int]]:
+    def integers(self) -> Integers:
         """Return every value as a Python integer and the exponent of its unit."""
         shape = self.digits.shape[1:]
         exponents = np.broadcast_to(np.asarray(self.exponent, np.int64), shape).tolist()
@@ -230,15 +217,6 @@ class FixedPoint:
         if not is_cupy(self.flags):
             return self
         return replace(self, digits=self.digits.get(), flags=self.flags.get())  # type: ignore[attr-defined]
-
-    def _magnitude(self) -> tuple[np.ndarray, np.ndarray]:
-        """Digits in [0, 2**base_bits) of the absolute values, and the signs."""
-        top = -(-64 // self.base_bits)  # so that the last digit's excess finds room
-        digits = np.concatenate([self.digits, np.zeros((top,) + self.digits.shape[1:], np.int64)])
-        carry(digits, self.base_bits)
-        sign = np.where(digits[-1] < 0, np.int64(-1), np.int64(1))
-        digits *= sign
-        return carry(digits, self.base_bits), sign
 
 
 def flagged(values: Any, flags: Array) -> Array:

@@ -23,12 +23,12 @@ from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.kernels import Kernel, Struct
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.digits import last_place
-from ozaki.sums.accumulator import Superaccumulator, digits_in_use
 from ozaki.sums.arguments import format_of
-from ozaki.sums.extraction import constants
-from ozaki.sums.fixed_point import DigitRange, Rounding
-from ozaki.sums.summands import Summands, tiles
-from ozaki.sums.summands_cuda import Terms, in_place, readable
+from ozaki.sums.exact.accumulator import Superaccumulator, digits_in_use
+from ozaki.sums.exact.extraction import constants
+from ozaki.sums.exact.fixed_point import DigitRange, Rounding
+from ozaki.sums.exact.summands import Summands, tiles
+from ozaki.sums.exact.summands_cuda import Terms, in_place, readable
 
 _OUTPUTS = 1 << 17  # outputs that have digits in memory at one time
 _SHORT = 512  # neighbouring terms too few for the threads of a block, or of a warp

@@ -22,12 +22,12 @@ from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.compiled import compiled as compiled_form
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.error_free import product_error, product_error_in
-from ozaki.sums import reduction_cuda, small
-from ozaki.sums.accumulator import Superaccumulator
 from ozaki.sums.arguments import float_type, format_of
-from ozaki.sums.extraction import BLOCK_ROWS, PartialSums, aligned, extract, merged, workspace
-from ozaki.sums.fixed_point import ORDINARY, DigitRange, FixedPoint, Rounding, flagged, joined
-from ozaki.sums.summands import Summands, as_floats, factor_pairs, tiles
+from ozaki.sums.exact import reduction_cuda, small
+from ozaki.sums.exact.accumulator import Superaccumulator
+from ozaki.sums.exact.extraction import BLOCK_ROWS, PartialSums, aligned, extract, merged, workspace
+from ozaki.sums.exact.fixed_point import ORDINARY, DigitRange, FixedPoint, Rounding, flagged, joined
+from ozaki.sums.exact.summands import Summands, as_floats, factor_pairs, tiles
 
 _TOGETHER = 1 << 12  # outputs whose sums wait to be rounded together
 _FEW = 4  # partial sums of a tile that may do without a superaccumulator
@@ -38,7 +38,7 @@ _COLUMNS = 256  # at least so many together where columns lie side by side: 2 Ki
 _SAFE = 2.0**500  # two factors up to this, split by Dekker's method, stay finite
 _TINY = 2.0**-900  # the error of a product at least this large is a float64
 
-_COMPILED = "ozaki.sums.reduction_numba"
+_COMPILED = "ozaki.sums.exact.reduction_numba"
 
 Tile = tuple[slice, ...]
 """A box of outputs, or of rows."""
@@ -90,29 +90,22 @@ def accumulate(total: Superaccumulator, columns: slice, summands: Sequence[Summa
             total.add(_partial_sums(summands, tiling, output), places)
 
 
-def integer_sums(summands: Sequence[Summands], reduced: int) -> tuple[list[tuple[int, int]], np.ndarray]:
-    """Return the exact sums over the first `reduced` axes for all outputs in C order, and their flags.
-
-    Each is an integer and the exponent of its unit.
-    """
+def exact_sums(summands: Sequence[Summands], reduced: int) -> FixedPoint:
+    """Return the exact sums over the first `reduced` axes, on the host, for all outputs in C order."""
     shape = summands[0].shape[reduced:]
-    outputs = prod(shape)
     if is_cupy(summands[0].factors[0]):
-        total = reduction_cuda.accumulated(summands, reduced, _digits(summands))
-        return total.fixed_point().integers(), total.flags
+        return reduction_cuda.accumulated(summands, reduced, _digits(summands)).fixed_point()
     if _is_small(summands, reduced) and (found := small.integer_sums(summands, reduced)) is not None:
-        return found, np.full(outputs, ORDINARY)
-    summands = _in_memory_order(summands, reduced)
-    if len(shape) == 0 and (sums := _vector_sum(summands, reduced)):
-        return [sums[:2]], np.array([sums[2]], np.uint8)
-    index = np.arange(outputs).reshape(shape)
-    integers, flags = [(0, 0)] * outputs, np.zeros(outputs, np.uint8)
-    for tiles_of_outputs, exact in _tiled_sums(summands, reduced):
-        places = np.concatenate([index[output].reshape(-1) for output in tiles_of_outputs])
-        flags[places] = exact.flags
-        for place, value in zip(places.tolist(), exact.integers(), strict=True):
-            integers[place] = value
-    return integers, flags
+        return FixedPoint.of(found, np.full(len(found), ORDINARY))
+    index, places, sums = np.arange(prod(shape)).reshape(shape), [], []
+    for outputs, exact in _tiled_sums(_in_memory_order(summands, reduced), reduced):
+        places += [index[output].reshape(-1) for output in outputs]
+        sums.append(exact)
+    order = np.argsort(np.concatenate([[], *places]))
+    if len(sums) == 1:
+        return sums[0].columns(order)
+    flags = np.concatenate([np.empty(0, np.uint8), *(exact.flags for exact in sums)])
+    return FixedPoint.of([v for exact in sums for v in exact.integers()], flags).columns(order)
 
 
 def _is_small(summands: Sequence[Summands], reduced: int) -> bool:
@@ -220,7 +213,7 @@ def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> Fi
     """One tile; without the whole length of a superaccumulator where that is not needed."""
     if found := _column_sum(summands, tiling, output):
         value, exponent, flags = found
-        return FixedPoint.of(value, exponent, np.array([flags], np.uint8))
+        return FixedPoint.of([(value, exponent)], np.array([flags], np.uint8))
     sums = _partial_sums(summands, tiling, output)
     first = list(islice(sums, _FEW + 1))
     if len(first) <= _FEW and (few := aligned(first)):
@@ -247,7 +240,7 @@ def _vector_sum(summands: Sequence[Summands], reduced: int, output: Tile = ()) -
             if found is None:
                 return None
             total, flags = total + found[0], flags | found[1]
-    return total, form.LAST_PLACE, flags
+    return total, form.unit(summands[0]), flags
 
 
 def _vectors(

@@ -1,4 +1,4 @@
-#include "ozaki/sums/extraction.cuh"
+#include "ozaki/sums/exact/extraction.cuh"
 
 /* result[o] = RN(the sum over i < n of x[o, i], or of ±x[o, i]·y[o, i], divided by a number below
    2^32 or its square root).

@@ -15,12 +15,10 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from ozaki.rounding.digits import carry
-from ozaki.sums.extraction import LEVEL_BITS, PartialSums
-from ozaki.sums.fixed_point import (
+from ozaki.sums.exact.extraction import LEVEL_BITS, PartialSums
+from ozaki.sums.exact.fixed_point import (
     DIGIT_BITS,
-    MINUS_INFINITY,
-    NAN,
-    PLUS_INFINITY,
+    NOT_FINITE,
     DigitRange,
     FixedPoint,
     scatter,
@@ -86,9 +84,9 @@ class Superaccumulator:
         if value == 0:
             return
         zeros = (value & -value).bit_length() - 1  # below which a narrower range may have no digits
-        number = FixedPoint.of(value >> zeros, exponent + zeros, np.array([flags], np.uint8))
+        number = FixedPoint.of([(value >> zeros, 0)], np.array([flags], np.uint8))
         for place, digit in enumerate(number.digits):
-            self._scatter(columns, digit, np.array([number.exponent + number.base_bits * place]))
+            self._scatter(columns, digit, np.array([exponent + zeros + DIGIT_BITS * place]))
 
     def _add_batch(self, batch: Sequence[PartialSums], index: np.ndarray) -> None:
         columns = np.tile(index, len(batch))
@@ -168,7 +166,7 @@ class Superaccumulator:
     def compact(self) -> None:
         """Carry, and keep the digits that some column needs: the same ones for the same sums."""
         self.carry()
-        nonfinite = (self.flags & (PLUS_INFINITY | MINUS_INFINITY | NAN)) != 0
+        nonfinite = (self.flags & NOT_FINITE) != 0
         if bool(nonfinite.any()):
             self.digits *= ~nonfinite
         count = len(self.digits)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ozaki.sums.fixed_point import (
+from ozaki.sums.exact.fixed_point import (
     DIGIT_BITS,
     MINUS_INFINITY,
     MINUS_ZERO,

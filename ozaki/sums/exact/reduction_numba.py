@@ -5,40 +5,40 @@ Sums that the loops do not hold, of Inf, NaN and some products, are left to the 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from itertools import chain
 from math import ldexp
 
 import numpy as np
 
-from ozaki.sums.extraction import CARRY, LEVEL_BITS, LOWEST, NOTHING, PartialSums, zero_flags
-from ozaki.sums.extraction_numba import (
+from ozaki.sums.exact.extraction import CARRY, LEVEL_BITS, LOWEST, NOTHING, PartialSums, zero_flags
+from ozaki.sums.exact.extraction_numba import (
     BLOCK,
+    DIGITS,
     DTYPES,
     EXPONENTS,
     SLACK,
-    SPAN,
+    UNIT,
     column_sums,
     compiled_loop,
     leave_rest,
+    product_sum,
     products,
     row_sums,
     running_sums,
     vector_sum,
     window,
 )
-from ozaki.sums.fixed_point import (
-    DIGIT_BITS,
+from ozaki.sums.exact.fixed_point import (
     MINUS_INFINITY,
     NAN,
     ORDINARY,
     PLUS_INFINITY,
-    FixedPoint,
 )
-from ozaki.sums.summands import Summands, as_floats, factor_pairs
+from ozaki.sums.exact.summands import Summands, as_floats, factor_pairs
 
-LAST_PLACE = LOWEST - 52 - LEVEL_BITS  # the exponent of the smallest subnormal; no window's unit is smaller
-_PRODUCTS = 1 << 15  # that are kept at a time, with their errors
+_SPAN = 1 << 17  # elements whose signs are looked at together
 _RUNNING_BITS = 14  # 2**14 running sums at a time
 _HALF = 1 << (LEVEL_BITS - 1)
 _RUNNING_TOP = 900  # of windows of running sums, which stay far from overflow
@@ -63,42 +63,37 @@ def _contiguous(x: np.ndarray) -> np.ndarray:
     return x if x.flags.c_contiguous and x.flags.aligned else np.require(x, requirements=("C", "A"))
 
 
+class _Memory(threading.local):
+    """What a loop over a vector needs beside it, and leaves as it was: fresh memory would cost more."""
+
+    def __init__(self) -> None:
+        self.bins = np.zeros((2, 2 * EXPONENTS), np.uint64)
+        self.pair = np.empty((2, BLOCK))
+
+
+_MEMORY = _Memory()
+
+
 def sum_of_vectors(terms: Summands) -> tuple[int, int] | None:
-    """Sum vectors: an integer in units of 2**LAST_PLACE, and flags. None for some products."""
-    total, flags, narrow = 0, 0, len(terms.factors) == 1 or terms.narrow()
+    """Sum vectors: an integer in units of `unit(terms)`, and flags. None for products of Inf or NaN."""
+    total, flags, product = 0, 0, len(terms.factors) == 2
     for factors in _readable(terms.factors):
         xs = [_contiguous(x) for x in factors]
-        value, special = _vector(xs, narrow)
-        if special and len(xs) == 2:
+        digits, states = np.zeros(DIGITS[product], np.int64), np.zeros((2, 4), np.int64)
+        more = (terms.narrow(), _MEMORY.pair) if product else ()
+        loop = compiled_loop(product_sum if product else vector_sum, xs[0].dtype)
+        special = loop(*xs, *more, states, _MEMORY.bins, digits)
+        if special and product:
             return None
+        value = int.from_bytes(digits.astype("<u4").tobytes(), "little", signed=True)
         total += terms.sign * value
         flags |= _special_flags(xs[0]) if special else _zero_flags(xs, terms.sign, value)
     return total, flags
 
 
-def _vector(xs: list[np.ndarray], narrow: bool) -> tuple[int, bool]:
-    """The sum of a vector, or of the products of two, in units of 2**LAST_PLACE; and if there is more to it.
-
-    That is Inf or NaN, or a product that has no float64 as its error.
-    """
-    total, bins, any_binned = 0, np.zeros((2, 2, EXPONENTS), np.uint64), False
-    span = SPAN if len(xs) == 1 else _PRODUCTS
-    kept = min(span, len(xs[0])) if len(xs) == 2 else 0
-    memory = np.empty((2, kept))  # fresh pages for each span would cost more than products
-    for start in range(0, len(xs[0]), span):
-        parts = [x[start : start + span] for x in xs]
-        if len(parts) == 2:
-            parts = _two_products(parts[0], parts[1], narrow, memory[:, : len(parts[0])])
-            if not parts:
-                return 0, True
-        for part in parts:
-            k = compiled_loop(window, part.dtype)(part[:BLOCK])
-            high, low, binned = compiled_loop(vector_sum, part.dtype)(part, k, bins.reshape(2, -1))
-            any_binned |= binned
-            total += ((high << LEVEL_BITS) + low) << (k - LOWEST)
-    if not any_binned:
-        return total, False
-    return total + _sum_of_bins(bins), bool(bins[:, :, -1].any())
+def unit(terms: Summands) -> int:
+    """The exponent of the unit of sums of vectors."""
+    return -UNIT * len(terms.factors)
 
 
 def _two_products(x: np.ndarray, y: np.ndarray, narrow: bool, results: np.ndarray) -> list[np.ndarray]:
@@ -107,23 +102,11 @@ def _two_products(x: np.ndarray, y: np.ndarray, narrow: bool, results: np.ndarra
     return [*results[: 1 if narrow else 2]] if safe else []
 
 
-def _sum_of_bins(bins: np.ndarray) -> int:
-    """The sum of finite significands, in units of 2**LAST_PLACE, from parts by sign and exponent."""
-    low, carries = bins.astype("<u8")
-    parts = [*np.moveaxis(low.view("<u2").reshape(2, EXPONENTS, 4), 2, 0), carries]
-    integers = np.array([part[0].astype(np.int64) - part[1].astype(np.int64) for part in parts])
-    integers[:, 1] += integers[:, 0]  # of subnormal numbers, whose unit is the same
-    integers[:, :-1], integers[:, -2:] = integers[:, 1:], 0
-    digits = (integers.reshape(5, -1, DIGIT_BITS) << np.arange(DIGIT_BITS)).sum(axis=2)
-    weighed = FixedPoint(digits.T, DIGIT_BITS, 0, np.empty(5, np.uint8)).integers()
-    return sum(value << 16 * i for i, (value, _) in enumerate(weighed))
-
-
 def _zero_flags(xs: list[np.ndarray], sign: int, value: int) -> int:
     """The flags of a finite vector, or of products, whose sum has this value in some units."""
     flags = int(ORDINARY) if value else 0
-    for start in range(0, 0 if value else len(xs[0]), SPAN):
-        parts = [x[start : start + SPAN, None] for x in xs]
+    for start in range(0, 0 if value else len(xs[0]), _SPAN):
+        parts = [x[start : start + _SPAN, None] for x in xs]
         flags = int(zero_flags(np.array([True]), parts, sign)[0])
         if flags == ORDINARY:
             break
@@ -189,13 +172,13 @@ def _windows(x: np.ndarray, by_rows: bool) -> list[tuple[np.ndarray, np.ndarray,
 def running_sums_of(x: np.ndarray) -> np.ndarray | None:
     """The running sums of a vector of float64 or float32 as float64, each rounded once; or None.
 
-    The total so far is an integer in units of 2**LAST_PLACE. A window holds it, and what is added to it.
+    The total so far is an integer in units of 2**-UNIT. A window holds it, and what is added to it.
     """
     total, result, x = 0, np.empty(len(x)), _contiguous(x)
     for start in range(0, len(x), 1 << _RUNNING_BITS):
         part = x[start : start + (1 << _RUNNING_BITS)]
         largest = compiled_loop(window, x.dtype)(part) - SLACK - 1 - CARRY  # the exponent: |x| < 2**largest
-        k = max(largest + _RUNNING_BITS, total.bit_length() + LAST_PLACE) + 2
+        k = max(largest + _RUNNING_BITS, total.bit_length() - UNIT) + 2
         k, shift = max(k, LOWEST), max(k, LOWEST) - LOWEST
         if k > _RUNNING_TOP or total & ((1 << shift) - 1):
             return None

@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy
-from ozaki.sums.extraction import SOURCES, batch
-from ozaki.sums.summands import Summands, as_floats, factor_pairs, tiles
+from ozaki.sums.exact.extraction import SOURCES, batch
+from ozaki.sums.exact.summands import Summands, as_floats, factor_pairs, tiles
 
 _COPIED = 1 << 25  # elements copied at a time, where dtype or strides do not allow reading in place
 

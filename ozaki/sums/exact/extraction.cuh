@@ -1,4 +1,4 @@
-#include "ozaki/sums/fixed_point.cuh"
+#include "ozaki/sums/exact/fixed_point.cuh"
 
 // The CUDA form of extraction.py: what one thread adds up, and where from.
 //

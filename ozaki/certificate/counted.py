@@ -1,0 +1,71 @@
+"""Norm scales and the counting bound in one compiled step: what decides about most products on a CPU."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from multiword.formats import FORMATS
+from multiword.runtime.compiled import compiled
+from ozaki.certificate.counting import OCTAVES
+from ozaki.certificate.decision import WIDENED_BY_COUNTING, counting_tolerance
+from ozaki.scaling.scales import norm_limit
+
+COMPILED_FORM = "ozaki.certificate.counting_numba"
+
+
+LARGEST = 1 << 26
+"""Multiplications in a product, beyond which NumPy's form takes a hundredth of the time: it is not worth the
+time of a compilation."""
+
+
+def worth_compiling(multiplications: int) -> bool:
+    """Whether there is compiled code for a product of that size, now or already."""
+    needed = multiplications <= LARGEST or COMPILED_FORM in sys.modules
+    return needed and compiled(COMPILED_FORM) is not None
+
+
+def counted_scales(
+    sums: Sequence[np.ndarray], length: int, stack: int, columns: int, target: str, certified: bool = True
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Norm scales widened as the counting bound of each product asks, how wide integers are, and by how much.
+
+    The sums are the exponent, total, square and counts of the rows of all left matrices of a stack, then of
+    the columns of all right ones, so many to a product; the norm limit is that of a format. Products that are
+    widened by -1 are left to other bounds, or have an Inf or NaN. Unless the scales are to be certified,
+    nothing is widened.
+    """
+    rows, bits = len(sums[0]), np.empty(stack, np.int64)
+    scale, width = np.empty(rows, np.int32), np.empty(rows, np.int32)
+    limits = _limits(target, length, certified)
+    exponent, total, square, counts = sums
+    compiled(COMPILED_FORM).certified_scales(
+        exponent,
+        total,
+        square,
+        np.ascontiguousarray(counts),
+        length,
+        columns,
+        *limits,
+        scale,
+        width,
+        bits,
+        np.empty((2, OCTAVES)),
+    )
+    return scale, width, bits
+
+
+@lru_cache(256)
+def _limits(target: str, length: int, certified: bool) -> tuple[int, int, float, int, int]:
+    """The norm limit, the tolerance of the counting bound, and the bits by which that may widen integers."""
+    limit = norm_limit(FORMATS[target], length)
+    tolerance = counting_tolerance(length, FORMATS[target]) if certified else ANYTHING
+    first, second = (bits for bits in limit.widenings if bits <= WIDENED_BY_COUNTING)
+    return limit.significand, limit.bits, tolerance, first, second
+
+
+ANYTHING = 2.0**900
+"""A tolerance that asks for nothing."""

@@ -1,0 +1,139 @@
+"""Exact sums of a chunk as extraction leaves them: integers at two levels, before they become digits.
+
+The terms of a field along an axis are mostly of about one size. Then the sums of a chunk are two int64 an
+output in units that all outputs have in common, and those of several chunks add up as integers: 17 bytes an
+output, and no digits until they are rounded. What needs more than a few units goes to an `ExactSum`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from multiword.runtime.arrays import is_cupy
+from ozaki.sums.arguments import format_of
+from ozaki.sums.exact.extraction import BLOCK_ROWS, LEVEL_BITS, PartialSums, merged
+from ozaki.sums.exact.fixed_point import DIGIT_BITS, MINUS_ZERO, ORDINARY, DigitRange, FixedPoint, joined
+from ozaki.sums.exact.reduction import compiled
+from ozaki.sums.exact.summands import Summands
+from ozaki.sums.exactsum import ExactSum
+
+_FEWEST = 256  # outputs; fewer make loops too short
+_MOST = 3  # partial sums of an output, of 16 bytes each
+_BLOCK = 1 << 21  # terms that are extracted together
+_DIGIT = np.int64((1 << DIGIT_BITS) - 1)
+
+
+@dataclass(frozen=True)
+class ExtractedSums:
+    """The sums of one chunk, or of several.
+
+    Attributes
+    ----------
+    dtype, shape : as of an `ExactSum`.
+    parts : of real parts, and of imaginary ones if there are any: a few partial sums each, which add up.
+    """
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    parts: tuple[tuple[PartialSums, ...], ...]
+
+    @classmethod
+    def of(
+        cls, dtype: np.dtype, shape: tuple[int, ...], summands: list[list[Summands]]
+    ) -> ExtractedSums | None:
+        """The sums of terms of shape (..., *shape); None where a few units do not hold them, or none are."""
+        form, outputs = compiled(), prod(shape)
+        if form is None or outputs < _FEWEST or is_cupy(summands[0][0].factors[0]):
+            return None
+        parts = []
+        for terms in summands:
+            matrices = [term.apply(lambda x: x.reshape(-1, outputs)) for term in terms]
+            found = [form.block_sums(block) for matrix in matrices for block in _blocks(matrix)]
+            few = _few(sums for some in found for sums in some) if found and all(found) else None
+            if few is None or not _below_top(few, dtype):
+                return None
+            parts.append(few)
+        return cls(dtype, shape, tuple(parts))
+
+    def merge(self, others: Iterable[ExtractedSums]) -> ExtractedSums | None:
+        """The sums of these and others; None where a few units do not hold them."""
+        every = zip(self.parts, *(other.parts for other in others), strict=True)
+        parts = [_few(sums for some in of_chunks for sums in some) for of_chunks in every]
+        known = tuple(part for part in parts if part is not None)
+        return ExtractedSums(self.dtype, self.shape, known) if len(known) == len(parts) else None
+
+    def fixed_point(self) -> FixedPoint:
+        """The exact values, all real parts first if complex."""
+        if any(len(part) > 1 for part in self.parts):
+            return self.exact().fixed_point()
+        return joined(
+            [
+                FixedPoint(np.stack([sums.low, sums.high]), LEVEL_BITS, sums.exponent, sums.flags)
+                for (sums,) in self.parts
+            ]
+        )
+
+    def exact(self) -> ExactSum:
+        """The accumulator of these sums."""
+        lowest = DigitRange.of(format_of(self.dtype)).exponent
+        places = [_place(sums, lowest) for part in self.parts for sums in part]
+        first, end = min(places), max(places) + 5
+        digits = np.zeros((end - first + 2, len(self.parts), prod(self.shape)), np.int64)
+        for i, part in enumerate(self.parts):
+            for sums in part:
+                position = int(sums.exponent) - lowest - DIGIT_BITS * first
+                _add(digits[:, i], sums.low, position)
+                _add(digits[:, i], sums.high, position + LEVEL_BITS)
+            flags = np.bitwise_or.reduce([sums.flags for sums in part])
+            digits[-1, i] = (flags & ORDINARY != 0) + (flags & MINUS_ZERO != 0) * np.int64(1 << DIGIT_BITS)
+        shape = (len(digits), *([2] if len(self.parts) == 2 else []), *self.shape)
+        return ExactSum.from_digits(digits.reshape(shape), [-first, end], self.dtype)
+
+    def __sizeof__(self) -> int:
+        every = [x for part in self.parts for sums in part for x in (sums.high, sums.low, sums.flags)]
+        return object.__sizeof__(self) + sum(x.nbytes for x in every)
+
+
+def _blocks(terms: Summands) -> list[Summands]:
+    """Blocks of rows of (n, m) terms, whose products take memory; as long as may be where columns lie so."""
+    n, m = terms.shape
+    steps = terms.factors[0].strides
+    rows = min(BLOCK_ROWS, max(1, _BLOCK // m) if abs(steps[0]) > abs(steps[1]) else n)
+    return [terms.apply(partial(_rows, start=i, stop=i + rows)) for i in range(0, n, rows)]
+
+
+def _rows(x: np.ndarray, start: int, stop: int) -> np.ndarray:
+    return x[start:stop]
+
+
+def _few(sums: Iterable[PartialSums]) -> tuple[PartialSums, ...] | None:
+    """Partial sums, those with near units added up, if these are few."""
+    found = tuple(merged(sorted(sums, key=lambda x: x.exponent)))
+    return found if len(found) <= _MOST else None
+
+
+def _place(sums: PartialSums, lowest: int) -> int:
+    """The first digit of partial sums, in a range of digits that begins at 2**lowest."""
+    return max(0, (int(sums.exponent) - lowest) // DIGIT_BITS)
+
+
+def _below_top(few: tuple[PartialSums, ...], dtype: np.dtype) -> bool:
+    """Whether there are digits for all that these sums may grow to."""
+    digits = DigitRange.of(format_of(dtype))
+    return all(_place(sums, digits.exponent) + 5 <= digits.digits for sums in few)
+
+
+def _add(digits: np.ndarray, integers: np.ndarray, position: int) -> None:
+    """Add integers·2**position to (L, m) digits. A negative position drops bits that are zero."""
+    if position < 0:
+        integers, position = integers >> min(-position, 63), 0
+    first, shift = divmod(position, DIGIT_BITS)
+    low, high = (integers & _DIGIT) << shift, (integers >> DIGIT_BITS) << shift
+    digits[first] += low & _DIGIT
+    digits[first + 1] += (low >> DIGIT_BITS) + (high & _DIGIT)
+    digits[first + 2] += high >> DIGIT_BITS

@@ -1,0 +1,114 @@
+"""Exact values as float64 numbers with a bound, which mostly is enough to round what is computed of them.
+
+If rounding both ends of an interval gives one number, that is what the value in between rounds to (Ziv, Fast
+evaluation of elementary mathematical functions with correctly rounded last bit). The few values for which it
+does not are left to integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from multiword.formats import Format
+from multiword.rounding import product_error, two_sum
+
+_HELD = 1 << 53  # integers up to this are float64 numbers
+_REACH = 900  # bits below the first digit that may matter
+_WIDER = 1 + 2.0**-20  # for the roundings of the bounds themselves
+_ROUNDINGS = 2.0**-50  # of the few operations that are not exact, relative to what they give
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """Values within `error` of high + low, all in units of 2**exponent; |low| is half an ulp of high at most.
+
+    high, low, error : (m,) float64.
+    exponent : (m,) int64 or int.
+    """
+
+    high: np.ndarray
+    low: np.ndarray
+    error: np.ndarray
+    exponent: np.ndarray | int
+
+    @classmethod
+    def of(cls, digits: np.ndarray, base_bits: int, exponent: np.ndarray | int) -> Enclosure:
+        """The values of the digits of a `FixedPoint`."""
+        top = len(digits) - 1
+        high, low, error = np.zeros((3, digits.shape[1]))
+        large = digits.size and max(digits.max(), -digits.min()) > _HELD
+        for place in range(top, -1, -1):
+            weight = base_bits * (place - top)
+            if weight < -_REACH:
+                error += (digits[place] != 0) * 2.0 ** (64 - _REACH)
+                continue
+            leading = digits[place].astype(np.float64)
+            rest = [(digits[place] - leading.astype(np.int64)).astype(np.float64)] if large else []
+            for part in (leading, *rest):
+                high, more = two_sum(high, part * 2.0**weight)
+                low, lost = two_sum(low, more)
+                error += np.abs(lost)
+        high, low = two_sum(high, low)
+        return cls(high, low, error * _WIDER, exponent + base_bits * top)
+
+    def scaled(self, exponent: np.ndarray) -> Enclosure:
+        """In other units, in which they are neither huge nor tiny."""
+        shift = self.exponent - exponent
+        high, low, error = (np.ldexp(x, shift) for x in (self.high, self.low, self.error))
+        return Enclosure(high, low, error, exponent)
+
+    def times(self, other: Enclosure) -> Enclosure:
+        """Products."""
+        high, x, y = self.high * other.high, self.high * other.low, self.low * other.high
+        low = product_error(self.high, other.high, high) + (x + y)
+        error = (np.abs(x) + np.abs(y)) * _ROUNDINGS + np.abs(low) * _ROUNDINGS
+        error += np.abs(self.low * other.low) + self.error * (np.abs(other.high) + other.error)
+        error += other.error * np.abs(self.high)
+        error = error * _WIDER + 2.0**-1000  # of what underflows
+        return Enclosure(*two_sum(high, low), error, self.exponent + other.exponent)
+
+    def minus(self, other: Enclosure) -> Enclosure:
+        """Differences of values in the same units."""
+        high, more = two_sum(self.high, -other.high)
+        low = more + (self.low - other.low)
+        rounding = (np.abs(more) + np.abs(self.low) + np.abs(other.low)) * _ROUNDINGS
+        error = (self.error + other.error + rounding) * _WIDER
+        return Enclosure(*two_sum(high, low), error, self.exponent)
+
+    def divided(self, divisor: np.ndarray) -> Enclosure:
+        """Quotients by float64 numbers."""
+        quotient = self.high / divisor
+        product = quotient * divisor
+        rest = (self.high - product) - product_error(quotient, divisor, product)  # exactly
+        error = self.error + (np.abs(rest) + np.abs(self.low)) * _ROUNDINGS
+        return replace(
+            self, high=quotient, low=(rest + self.low) / divisor, error=error / np.abs(divisor) * _WIDER
+        )
+
+    def root(self) -> Enclosure:
+        """Square roots. NaN for negative ones."""
+        odd = 1.0 + (self.exponent & 1)
+        high, low, error = self.high * odd, self.low * odd, self.error * odd
+        root = np.sqrt(high)
+        square = root * root
+        rest = (high - square) - product_error(root, root, square)  # exactly
+        slope = np.where(root == 0, 1.0, 2 * root)
+        correction = (rest + low) / slope
+        error = (error + (np.abs(rest) + np.abs(low)) * _ROUNDINGS + 2 * correction * correction) / slope
+        return Enclosure(root, correction, error * _WIDER, (self.exponent - (self.exponent & 1)) // 2)
+
+    def rounded(self, target: Format) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of a format nearest to the values, and where that is certain."""
+        margin = np.where(self.error > 0, 2 * self.error + np.abs(self.low) * _ROUNDINGS, 0.0)
+        if target.precision < 53:
+            margin += np.abs(self.high) * _ROUNDINGS
+        ends = [self.high + (self.low + sign * margin) for sign in (-1, 1)]
+        if target.precision < 53:  # Veltkamp's splitting
+            factors = [x * (2.0 ** (53 - target.precision) + 1) for x in ends]
+            ends = [factor - (factor - x) for factor, x in zip(factors, ends, strict=True)]
+        values = np.ldexp(ends[0], self.exponent)
+        magnitude = np.abs(values)
+        inside = (magnitude >= 2.0 ** (target.emin + 1)) & (magnitude <= target.maximum)
+        return values, (ends[0] == ends[1]) & (inside | (ends[0] == 0))

@@ -1,0 +1,340 @@
+"""The loops of `extraction`, compiled with numba (extra `fast`): element by element, in one pass.
+
+A window is the two levels below some sigma. It holds numbers that are small enough, and multiples of its
+unit. Blocks of a vector that the window does not hold are added up by sign and exponent, as in Neal's
+superaccumulator (Fast exact summation using small and large superaccumulators). A vector's sum is in digits
+of 32 bits, in units of the smallest subnormal number, or of its square for products. Each loop is compiled
+when an array of its kind first comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import boolean, float64, from_dtype, int64, njit, none, typeof, uint64
+from numba.core.types import Array, Tuple
+from numba.extending import intrinsic
+
+from multiword.runtime.compiled import CALLED, INNER
+from multiword.runtime.forking import loading
+from ozaki.sums.exact.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST
+from ozaki.sums.exact.fixed_point import DIGIT_BITS
+
+typeof(np.empty(0))  # imports what the first call would import, while forks wait
+DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
+
+BLOCK = 1 << 11  # elements that go into a window together, or not at all
+UNIT = 1074  # of the digits: 2**-UNIT
+DIGITS = {False: 72, True: 138}  # for 2**64 elements or products, of which any is three digits
+_DIGIT = (1 << DIGIT_BITS) - 1
+_FRACTION = (1 << 52) - 1
+_MAGNITUDE = (1 << 63) - 1
+EXPONENTS = 1 << 11  # of float64
+LARGEST = 1023 - CARRY - 1  # and k: the exponent field of what a window does not hold
+SLACK = 2  # bits by which what follows may be larger than what a window was made for
+_TINY, _HUGE = 2.0**-900, 2.0**1000  # products between these have an error that is a float64
+
+_inlined = njit(**INNER)
+_instruction: Callable[[Callable], Any] = intrinsic
+
+
+@_instruction
+def _bits(context: Any, x: Any) -> Any:
+    """The bit pattern of a float64 as an int64."""
+    return int64(float64), lambda _, builder, signature, values: builder.bitcast(values[0], ir.IntType(64))
+
+
+@_instruction
+def _sigma(context: Any, k: Any) -> Any:
+    """1.5·2**k, from its bit pattern."""
+
+    def pattern(_: Any, builder: Any, signature: Any, values: Any) -> Any:
+        word = ir.IntType(64)
+        exponent = builder.shl(builder.add(values[0], word(1023)), word(52))
+        return builder.bitcast(builder.or_(exponent, word(1 << 51)), ir.DoubleType())
+
+    return float64(int64), pattern
+
+
+@_instruction
+def _fma(context: Any, x: Any, y: Any, z: Any) -> Any:
+    """x·y + z, rounded once."""
+    return float64(float64, float64, float64), lambda _, builder, signature, values: builder.fma(*values)
+
+
+@_inlined
+def _held(largest):
+    """The exponent k of a sigma = 1.5·2**k for what is somewhat above this bit pattern, if there is one."""
+    k = (largest >> 52) - 1022 + SLACK + 1 + CARRY
+    return k if LOWEST < k <= HIGHEST + 1 + CARRY else LOWEST
+
+
+def window(x):
+    """A k for numbers like these."""
+    largest = 0
+    for i in range(len(x)):
+        magnitude = _bits(x[i]) & _MAGNITUDE
+        largest = magnitude if magnitude > largest else largest
+    return _held(largest)
+
+
+@_inlined
+def _extract(x, k):
+    """ExtractVector at two levels: the integer sums of both, the largest magnitude, and whether any is below.
+
+    What sigma takes of an element is below 2**45 units of its last place, or seen to be outside.
+    """
+    sigma, tau = _sigma(k), _sigma(k - LEVEL_BITS)
+    high = low = largest = below = 0
+    for i in range(len(x)):
+        v = np.float64(x[i])
+        magnitude = _bits(v) & _MAGNITUDE
+        largest = magnitude if magnitude > largest else largest
+        shifted = v + sigma
+        high += _bits(shifted)
+        v -= shifted - sigma
+        shifted = v + tau
+        low += _bits(shifted)
+        below |= _bits(v - (shifted - tau))
+    high, low = high - len(x) * _bits(sigma), low - len(x) * _bits(tau)
+    return high, low, largest, below & _MAGNITUDE != 0
+
+
+def leave_rest(x, k, rest):
+    """What two levels leave of numbers that are not above them."""
+    sigma, tau = _sigma(k), _sigma(k - LEVEL_BITS)
+    for i in range(len(x)):
+        v = np.float64(x[i])
+        v -= (v + sigma) - sigma
+        rest[i] = v - ((v + tau) - tau)
+
+
+@_inlined
+def _put(x, bins):
+    """Add the significand of a float64 to those of its sign and exponent: 64 bits and the carry."""
+    pattern = np.uint64(_bits(np.float64(x)))
+    place, fraction = pattern >> np.uint64(52), pattern & np.uint64(_FRACTION)
+    normal = fraction | np.uint64(_FRACTION + 1)
+    significand = normal if place & np.uint64(EXPONENTS - 1) else fraction
+    total = bins[0, place] + significand
+    bins[0, place] = total
+    if total < significand:
+        bins[1, place] += np.uint64(1)
+
+
+@_inlined
+def _bin(x, bins):
+    """Add numbers to bins by sign and exponent, four at a time."""
+    whole = len(x) // 4 * 4
+    for start in range(0, whole, 4):
+        for i in range(4):
+            _put(x[np.uint64(start + i)], bins)
+    for i in range(whole, len(x)):
+        _put(x[i], bins)
+
+
+@_inlined
+def _add(digits, value, position):
+    """Add an int64 times 2**position."""
+    place, shift = position >> 5, position & 31
+    low, high = (value & _DIGIT) << shift, (value >> DIGIT_BITS) << shift
+    digits[place] += low & _DIGIT
+    digits[place + 1] += (low >> DIGIT_BITS) + (high & _DIGIT)
+    digits[place + 2] += high >> DIGIT_BITS
+
+
+@_inlined
+def _add_block(x, state, bins, digits, raised):
+    """Add numbers, at two levels if a window holds them; or else to the bins, and some blocks that follow.
+
+    state : k of the window, blocks to be binned untried, and how many after the next that it does not hold;
+        whether there are any in the bins.
+    """
+    if state[1] == 0:
+        for _ in range(2):
+            k = state[0]
+            high, low, largest, below = _extract(x, k)
+            if not below and largest >> 52 < k + LARGEST:
+                _add(digits, high, k - LOWEST + LEVEL_BITS + raised)
+                _add(digits, low, k - LOWEST + raised)
+                state[2] = 0
+                return
+            state[0] = _held(largest)
+        state[1], state[2] = 1 << state[2], state[2] + 3
+    state[1] -= 1
+    state[3] = 1
+    _bin(x, bins)
+
+
+@_inlined
+def _finish(binned, bins, digits, raised):
+    """Add what is in the bins, leave zeros there, and carry. Return whether there was Inf or NaN."""
+    special = False
+    for place in range(2 * EXPONENTS if binned else 0):
+        low, carries = bins[0, place], bins[1, place]
+        if low | carries:
+            exponent, sign = place & (EXPONENTS - 1), 1 - 2 * (place >> 11)
+            special |= exponent == EXPONENTS - 1
+            position = max(exponent - 1, 0) + raised
+            high = low >> np.uint64(DIGIT_BITS)
+            parts = np.int64(low & np.uint64(_DIGIT)), np.int64(high), np.int64(carries)
+            for i in range(0 if special else 3):
+                _add(digits, sign * parts[i], position + DIGIT_BITS * i)
+            bins[0, place] = bins[1, place] = np.uint64(0)
+    carry = 0
+    for i in range(len(digits)):
+        carry += digits[i]
+        digits[i] = carry & _DIGIT
+        carry >>= DIGIT_BITS
+    return special
+
+
+def vector_sum(x, states, bins, digits):
+    """Sum a vector. Return whether it has Inf or NaN."""
+    for start in range(0, len(x), BLOCK):
+        _add_block(x[start : start + BLOCK], states[0], bins, digits, np.int64(0))
+    return _finish(states[0, 3], bins, digits, np.int64(0))
+
+
+def products(x, y, p, e):
+    """TwoProduct, x·y = p + e. Return whether every product and error is a finite float64."""
+    unsafe = False
+    for i in range(len(x)):
+        a, b = np.float64(x[i]), np.float64(y[i])
+        p[i] = a * b
+        e[i] = _fma(a, b, -p[i])
+        magnitude = abs(p[i])
+        unsafe |= (not magnitude <= _HUGE) | ((magnitude < _TINY) & (a != 0) & (b != 0))
+    return not unsafe
+
+
+_products = _inlined(products)
+
+
+@_inlined
+def _significand(x):
+    """A float64 as an integer, in two parts of up to 27 bits, and the place of its unit."""
+    pattern = _bits(x)
+    exponent = (pattern >> 52) & (EXPONENTS - 1)
+    significand = (pattern & _FRACTION) | ((exponent > 0) << 52)
+    sign = 1 | (pattern >> 63)
+    return sign * (significand >> 26), sign * (significand & ((1 << 26) - 1)), max(exponent - 1, 0)
+
+
+@_inlined
+def _add_products(x, y, digits):
+    """Add the products of any numbers, as integers. Return whether there is Inf or NaN."""
+    special = False
+    for i in range(len(x)):
+        a, b = np.float64(x[i]), np.float64(y[i])
+        if not (abs(a) < np.inf and abs(b) < np.inf):
+            return True
+        (high, low, e), (other_high, other_low, f) = _significand(a), _significand(b)
+        _add(digits, high * other_high, e + f + 52)
+        _add(digits, high * other_low + low * other_high, e + f + 26)
+        _add(digits, low * other_low, e + f)
+    return special
+
+
+def product_sum(x, y, narrow, pair, states, bins, digits):
+    """Sum the products of two vectors. Return whether there is Inf or NaN.
+
+    narrow : every product is a float64.
+    pair : memory for a block of them, and of their errors.
+    """
+    special = False
+    for start in range(0, len(x), BLOCK):
+        xs, ys = x[start : start + BLOCK], y[start : start + BLOCK]
+        if not _products(xs, ys, pair[0], pair[1]):
+            special |= _add_products(xs, ys, digits)
+            continue
+        for i in range(1 if narrow else 2):
+            _add_block(pair[i][: len(xs)], states[i], bins, digits, np.int64(UNIT))
+    return _finish(states[0, 3] | states[1, 3], bins, digits, np.int64(UNIT)) or special
+
+
+def row_sums(x, k, high, low):
+    """Sum the rows of (m, n). Return whether anything is above or below the window."""
+    any_above = any_below = False
+    for j in range(len(x)):
+        high[j], low[j], largest, below = _extract(x[j], k)
+        any_above |= largest >> 52 >= k + LARGEST
+        any_below |= below
+    return any_above, any_below
+
+
+def column_sums(x, k, high, low):
+    """As row_sums, of the columns of (n, m): _extract with as many sums."""
+    sigma, tau, half = _sigma(k), _sigma(k - LEVEL_BITS), 1 << (LEVEL_BITS - 1)
+    n, m = x.shape
+    above = below = 0
+    for j in range(m):
+        high[j], low[j] = -n * _bits(sigma), -n * _bits(tau)
+    for i in range(n):
+        for j in range(m):
+            v = np.float64(x[i, j])
+            shifted = v + sigma
+            high[j] += _bits(shifted)
+            above |= (_bits(shifted) + half) ^ _bits(sigma)
+            v -= shifted - sigma
+            shifted = v + tau
+            low[j] += _bits(shifted)
+            below |= _bits(v - (shifted - tau))
+    return above >> LEVEL_BITS != 0, below & _MAGNITUDE != 0
+
+
+_Sums = int64[::1]
+_Values = float64[::1]
+_MEMORY = int64[:, ::1], uint64[:, ::1], _Sums
+
+
+def running_sums(x, k, high, low, coarse, fine, result):
+    """Add numbers to high·coarse + low·fine, rounded each time. Return that, and whether the window held all.
+
+    coarse and fine are the units of the levels. |high| is below 2**52 and |low| below 2**46, so that both
+    products are exact, and the addition of these rounds once.
+    """
+    sigma, tau, half = _sigma(k), _sigma(k - LEVEL_BITS), 1 << (LEVEL_BITS - 1)
+    above = below = 0
+    for i in range(len(x)):
+        v = np.float64(x[i])
+        shifted = v + sigma
+        high += _bits(shifted) - _bits(sigma)
+        above |= (_bits(shifted) + half) ^ _bits(sigma)
+        v -= shifted - sigma
+        shifted = v + tau
+        low += _bits(shifted) - _bits(tau)
+        below |= _bits(v - (shifted - tau))
+        carry = (low + half) >> LEVEL_BITS
+        high += carry
+        low -= carry << LEVEL_BITS
+        result[i] = high * coarse + low * fine
+    return high, low, (above >> LEVEL_BITS == 0) & (below & _MAGNITUDE == 0)
+
+
+_SIGNATURES: dict[Callable, Callable] = {
+    window: lambda x, xs: int64(x),
+    leave_rest: lambda x, xs: none(x, int64, _Values),
+    products: lambda x, xs: boolean(x, x, _Values, _Values),
+    vector_sum: lambda x, xs: boolean(x, *_MEMORY),
+    product_sum: lambda x, xs: boolean(x, x, boolean, float64[:, ::1], *_MEMORY),
+    row_sums: lambda x, xs: Tuple((boolean, boolean))(xs, int64, _Sums, _Sums),
+    column_sums: lambda x, xs: Tuple((boolean, boolean))(xs, int64, _Sums, _Sums),
+    running_sums: lambda x, xs: Tuple((int64, int64, boolean))(x, *[int64] * 3, *[float64] * 2, _Values),
+}
+"""The loops' signatures, for a vector and a matrix of float64 or of float32."""
+
+
+@cache
+def compiled_loop(loop: Callable, dtype: np.dtype) -> Callable:
+    """A loop for arrays of this dtype, compiled in its first call; forks wait until it is."""
+    vector, matrix = (Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in (1, 2))
+    with loading:
+        return njit(_SIGNATURES[loop](vector, matrix), **CALLED)(loop)
+
+
+njit(none(), **CALLED)(lambda: None)  # if numba does not work here, this says so

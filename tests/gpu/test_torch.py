@@ -1,0 +1,207 @@
+"""PyTorch on a GPU: the bits of a CPU, in the mode and by the functions, on the current stream."""
+
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import ozaki  # noqa: E402
+import ozaki.torch  # noqa: E402
+from tests.torch.test_mode import ADDED, DTYPES, random, same_bits  # noqa: E402
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch has no GPU"),
+]
+F = torch.nn.functional
+
+
+def both(function, *tensors, **options):
+    """The results on a CPU and on a GPU, and the operators replaced on the GPU."""
+    with ozaki.torch.reproducible(dtypes=DTYPES, **options):
+        expected = function(*tensors)
+    with ozaki.torch.reproducible(dtypes=DTYPES, **options) as calls:
+        result = function(*(t.cuda() for t in tensors))
+    assert result.is_cuda
+    return result.cpu(), expected, calls
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("mm", ((50, 70), (70, 30))),
+        ("bmm", ((4, 50, 70), (4, 70, 30))),
+        ("bmm", ((40, 5, 7), (40, 7, 3))),
+        ("mv", ((50, 70), (70,))),
+        ("dot", ((70,), (70,))),
+        ("vdot", ((70,), (70,))),
+        ("mm", ((5, 0), (0, 3))),
+        ("mm", ((0, 5), (5, 3))),
+    ],
+)
+def test_products(name, shapes, dtype):
+    tensors = [random(*s, dtype=dtype, seed=i) for i, s in enumerate(shapes)]
+    result, expected, calls = both(getattr(torch, name), *tensors)
+    assert calls == {name: 1}
+    assert same_bits(result, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
+@pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (0.3, -1.7), (2, 0)])
+@pytest.mark.parametrize(("name", "shape", "of_a", "of_b"), ADDED)
+def test_products_and_an_addend(name, shape, of_a, of_b, alpha, beta, dtype):
+    tensors = [random(*s, dtype=dtype, seed=i) for i, s in enumerate((shape, of_a, of_b))]
+    result, expected, calls = both(lambda *t: getattr(torch, name)(*t, alpha=alpha, beta=beta), *tensors)
+    assert calls[name] == 1
+    assert same_bits(result, expected)
+    in_place = tensors[0].cuda()
+    with ozaki.torch.reproducible(dtypes=DTYPES):
+        getattr(in_place, f"{name}_")(*(t.cuda() for t in tensors[1:]), alpha=alpha, beta=beta)
+    assert same_bits(in_place.cpu(), expected)
+
+
+def test_views_and_sums():
+    a = random(60, 80, dtype=torch.complex128)
+    result, expected, _ = both(lambda a: a.mT.conj() @ a[:, ::2], a)
+    assert same_bits(result, expected)
+    result, expected, _ = both(lambda a: a.conj().imag @ a.real.mT, a)
+    assert same_bits(result, expected)
+    for function in (torch.sum, torch.mean, lambda x: x.sum(0), lambda x: x.mT.mean(-1, keepdim=True)):
+        result, expected, calls = both(function, a, sums=True)
+        assert sum(calls.values()) == 1
+        assert same_bits(result, expected)
+
+
+def test_backward_passes_run_in_the_mode_of_their_caller():
+    """PyTorch's engine makes the products of a GPU's backward pass on a thread of its own."""
+
+    def gradient(x, w):
+        w = w.clone().requires_grad_()
+        F.linear(x, w).square().sum().backward()
+        return w.grad
+
+    result, expected, calls = both(gradient, random(40, 30), random(20, 30), sums=True)
+    assert calls["mm"] == 2
+    assert same_bits(result, expected)
+
+
+def test_attention_and_linear_algebra():
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
+
+    q = random(2, 3, 8, 16)
+    with ozaki.torch.reproducible() as calls:
+        attend(q.cuda(), q.cuda(), q.cuda())
+    assert calls["bmm"] == 2
+    with ozaki.torch.reproducible() as calls:
+        torch.linalg.pinv(random(20, 10).cuda())
+    assert sum(calls.values()) >= 1
+
+
+def test_the_current_stream_is_used():
+    a, b = random(700, 700), random(700, 700, seed=1)
+    with ozaki.torch.reproducible():
+        expected = a @ b
+        stream = torch.cuda.Stream()
+        on_device = a.cuda(), b.cuda()
+        torch.cuda.synchronize()
+        for _ in range(3):  # compiled, captured, replayed
+            with torch.cuda.stream(stream):
+                torch.cuda._sleep(200_000_000)  # what is not queued behind this sees zeros
+                late = torch.zeros_like(on_device[0])
+                late.copy_(on_device[0])
+                result = late @ on_device[1]
+                later = result + 0
+            stream.synchronize()
+            assert same_bits(later.cpu(), expected)
+
+
+def test_memory_that_another_stream_reads_is_not_used_again():
+    """PyTorch's allocator waits for the streams that a tensor was recorded on."""
+    a = random(512, 512).cuda()
+    side = torch.cuda.Stream()
+    with ozaki.torch.reproducible():
+        expected = (a @ a).cpu()
+        for _ in range(3):
+            result = a @ a
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                torch.cuda._sleep(200_000_000)
+                kept = result + 0
+            result.record_stream(side)
+            del result
+            others = [a @ -a for _ in range(5)]  # meanwhile
+            side.synchronize()
+            assert same_bits(kept.cpu(), expected)
+            assert same_bits(others[-1].cpu(), -expected)
+
+
+def test_graphs_of_pytorch_are_refused():
+    a = random(20, 20).cuda()
+
+    def capture():
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            torch.mul(a, 2)  # a graph of PyTorch's is not to be empty
+            a @ a
+
+    a @ a  # PyTorch makes its handle of cuBLAS before a capture
+    with pytest.raises(RuntimeError, match="cannot be captured"), ozaki.torch.reproducible():
+        capture()
+    capture()
+
+
+def test_threads():
+    a = random(300, 200)
+    with ozaki.torch.reproducible():
+        expected = a @ a.mT
+    results = []
+
+    def work():
+        with ozaki.torch.reproducible(), torch.cuda.stream(torch.cuda.Stream()):
+            x = a.cuda()
+            results.extend((x @ x.mT).cpu() for _ in range(5))
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(results) == 20
+    assert all(same_bits(x, expected) for x in results)
+
+
+def test_functions():
+    a, b = random(6, 30, 40), random(40, 20)
+    assert same_bits(ozaki.torch.matmul(a.cuda(), b.cuda()).cpu(), ozaki.torch.matmul(a, b))
+    assert same_bits(ozaki.torch.dot(a.cuda(), a.cuda()).cpu(), ozaki.torch.dot(a, a))
+    assert same_bits(ozaki.torch.sum(a.cuda(), (0, 2)).cpu(), ozaki.torch.sum(a, (0, 2)))
+    leaves = [t.cuda().requires_grad_() for t in (a[:2, :3, :4], random(2, 4, 5))]
+    assert torch.autograd.gradcheck(ozaki.torch.matmul, leaves, fast_mode=True)
+    compiled = torch.compile(lambda a, b: ozaki.torch.matmul(a, b), backend="aot_eager", fullgraph=True)
+    assert same_bits(compiled(a.cuda(), b.cuda()).cpu(), ozaki.torch.matmul(a, b))
+
+
+def test_tensors_in_tensors_out():
+    a = random(30, 40)
+    for function in (ozaki.sum, ozaki.norm, ozaki.cumsum, lambda x: ozaki.matmul(x, x.mT)):
+        result = function(a.cuda())
+        assert result.is_cuda
+        assert same_bits(result.cpu(), function(a))
+    half = a.bfloat16()
+    assert same_bits(ozaki.sum(half.cuda()).float().cpu(), ozaki.sum(half).float())
+    with pytest.raises((TypeError, ValueError)):
+        ozaki.matmul(a.cuda(), a.mT)
+    with pytest.raises(RuntimeError, match="same device"), ozaki.torch.reproducible():
+        a.cuda() @ a.mT
+
+
+@pytest.mark.two_gpus
+def test_another_device_than_the_current_one():
+    a = random(50, 60)
+    with ozaki.torch.reproducible():
+        expected = a @ a.mT
+        x = a.to("cuda:1")
+        assert same_bits((x @ x.mT).cpu(), expected)
+    assert same_bits(ozaki.torch.sum(x).cpu(), ozaki.torch.sum(a))

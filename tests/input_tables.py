@@ -1,0 +1,250 @@
+"""The array arguments of every public function of `ozaki` and `multiword`, as data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import multiword
+import ozaki
+from tests.input_kinds import KINDS, Kind, like
+
+MATRIX = np.array([[2.0, 1.0, 3.0], [1.0, 4.0, 2.0], [3.0, 2.0, 5.0]])
+VECTOR = MATRIX[0]
+EYE = np.eye(3)
+
+
+@dataclass(frozen=True)
+class Function:
+    """One array argument of a public function.
+
+    Attributes
+    ----------
+    name : of the function in its package, and the argument's name.
+    call : the function of that argument alone; the others are plain arrays, or the same object.
+    base : a plain array that it takes.
+    takes : "matrix", "vector", "axes" (at least one) or "any": the number of dimensions.
+    dtype : what a real input is converted to before anything is computed; None: nothing.
+    holds : the dtypes that it accepts: "real", "any" (complex ones, too), "float32" (what float32
+        holds), "half" (float16 and bfloat16), "word" or "floating" (float32, float64 and complex ones).
+    kinds : the kinds of input that it is tested with.
+    plain : a plain array as it is given to the call whose result the others must have.
+    """
+
+    name: str
+    argument: str
+    call: Callable[[Any], Any]
+    base: np.ndarray = field(default_factory=lambda: MATRIX)
+    takes: str = "any"
+    dtype: Any = None
+    holds: str = "any"
+    kinds: tuple[Kind, ...] = KINDS
+    plain: Callable[[np.ndarray], Any] = np.asarray
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.argument})"
+
+
+HALF, SINGLE = MATRIX.astype(np.float16), MATRIX.astype(np.float32)
+_CORE = multiword.TensorCore()
+
+
+def _times_eye(x: ozaki.Operand) -> np.ndarray:
+    """The product of a prepared operand, which multiplies matrices of its own dtype."""
+    return ozaki.matmul(x, EYE.astype(x.dtype))
+
+
+def _gemms() -> list[Function]:
+    found = []
+    for letter, dtype in zip("dszc", (np.float64, np.float32, np.complex128, np.complex64), strict=True):
+        name, holds = f"accurate_{letter}gemm", "any" if letter in "zc" else "real"
+        gemm = getattr(ozaki, name)
+        for argument, call in (
+            ("a", lambda x, f=gemm: f(x, like(EYE, x))),
+            ("b", lambda x, f=gemm: f(like(EYE, x), x)),
+            ("c", lambda x, f=gemm: f(like(EYE, x), like(EYE, x), beta=1, c=x)),
+        ):
+            base = MATRIX if letter in "dz" else SINGLE
+            found.append(Function(f"ozaki.{name}", argument, call, base, "matrix", dtype, holds))
+    return found
+
+
+TABLES: dict[str, tuple[Function, ...]] = {
+    "Products": tuple(_gemms()),
+    "Products like NumPy's": (
+        Function("ozaki.matmul", "a", lambda x: ozaki.matmul(x, like(EYE, x)), MATRIX, "axes"),
+        Function("ozaki.matmul", "b", lambda x: ozaki.matmul(like(EYE, x), x), MATRIX, "axes"),
+        Function("ozaki.plan", "a", lambda x: ozaki.plan(x, like(EYE, x)), MATRIX, "matrix"),
+        Function("ozaki.prepare", "x", lambda x: _times_eye(ozaki.prepare(x)), MATRIX, "matrix"),
+        Function(
+            "ozaki.mukunoki_dgemm",
+            "a",
+            lambda x: ozaki.mukunoki_dgemm(x, like(EYE, x)),
+            MATRIX,
+            "matrix",
+            float,
+            "real",
+        ),
+        Function(
+            "ozaki.mukunoki_dgemm",
+            "b",
+            lambda x: ozaki.mukunoki_dgemm(like(EYE, x), x),
+            MATRIX,
+            "matrix",
+            float,
+            "real",
+        ),
+        Function("ozaki.mukunoki_split", "x", ozaki.mukunoki_split, MATRIX, "axes", float, "real"),
+        Function(
+            "ozaki.slice_count",
+            "a",
+            lambda x: ozaki.slice_count(x, like(EYE, x)),
+            MATRIX,
+            "matrix",
+            float,
+            "real",
+        ),
+    ),
+    "Sums": (
+        *(Function(f"ozaki.{f.__name__}", "x", f) for f in (ozaki.sum, ozaki.mean, ozaki.norm, ozaki.cumsum)),
+        *(Function(f"ozaki.{f.__name__}", "x", f) for f in (ozaki.var, ozaki.std)),
+        *(
+            Function(f"ozaki.{f.__name__}", "x", f)
+            for f in (ozaki.nansum, ozaki.nanmean, ozaki.nanvar, ozaki.nanstd)
+        ),
+        Function("ozaki.dot", "x", lambda x: ozaki.dot(x, x), takes="axes"),
+        Function("ozaki.vdot", "x", lambda x: ozaki.vdot(x, x)),
+        Function("ozaki.ExactSum", "array", lambda x: ozaki.ExactSum().add(x).to_bytes(), holds="real"),
+        Function(
+            "ozaki.ExactSum", "x", lambda x: ozaki.ExactSum().add_products(x, x).to_bytes(), holds="real"
+        ),
+        Function("ozaki.fingerprint", "x", ozaki.fingerprint),
+    ),
+    "Textbook sums": (
+        *(
+            Function(f"ozaki.{f.__name__}", "p", f, VECTOR, "vector", float, "real")
+            for f in (ozaki.near_sum, ozaki.acc_sum, ozaki.sum_k)
+        ),
+        Function(
+            "ozaki.extract_vector",
+            "p",
+            lambda x: ozaki.extract_vector(2.0**60, x),
+            VECTOR,
+            "vector",
+            float,
+            "real",
+        ),
+        *(
+            Function(f"ozaki.{f.__name__}", "a", lambda x, f=f: f(x, x), MATRIX, "any", float, "real")
+            for f in (ozaki.two_sum, ozaki.two_product)
+        ),
+    ),
+    "Single precision": (
+        Function(
+            "multiword.matmul",
+            "a",
+            lambda x: multiword.matmul(x, EYE.astype(np.float32)),
+            SINGLE,
+            "matrix",
+            np.float32,
+            "float32",
+        ),
+        Function(
+            "multiword.matmul",
+            "b",
+            lambda x: multiword.matmul(EYE.astype(np.float32), x),
+            SINGLE,
+            "matrix",
+            np.float32,
+            "float32",
+        ),
+        Function(
+            "multiword.matmul",
+            "c",
+            lambda x: multiword.matmul(SINGLE, SINGLE, beta=1, c=x),
+            SINGLE,
+            "any",
+            np.float32,
+            "float32",
+        ),
+        Function(
+            "multiword.matmul_plan",
+            "a",
+            lambda x: multiword.matmul_plan(x, EYE.astype(np.float32)),
+            SINGLE,
+            "matrix",
+            np.float32,
+            "float32",
+        ),
+    ),
+    "Words and the tensor core": (
+        Function("multiword.split", "x", multiword.split, SINGLE, "any", None, "real"),
+        Function("multiword.join", "words", lambda x: multiword.join((x, x)), HALF, "any", None, "word"),
+        Function(
+            "multiword.round_to", "x", lambda x: multiword.round_to(x, "bf16"), MATRIX, "any", None, "real"
+        ),
+        Function("multiword.TensorCore", "a", lambda x: _CORE.gemm(x, EYE), MATRIX, "matrix", None, "real"),
+        Function("multiword.TensorCore", "b", lambda x: _CORE.gemm(EYE, x), MATRIX, "matrix", None, "real"),
+        Function(
+            "multiword.TensorCore",
+            "c",
+            lambda x: _CORE.gemm(MATRIX, MATRIX, x),
+            MATRIX,
+            "matrix",
+            np.float32,
+            "real",
+        ),
+        Function(
+            "multiword.underflow_counts", "x", multiword.underflow_counts, SINGLE, "any", np.float32, "real"
+        ),
+    ),
+    "Batches of half precision": (
+        Function(
+            "multiword.batched_matmul",
+            "a",
+            lambda x: multiword.batched_matmul(x, HALF),
+            HALF,
+            "matrix",
+            None,
+            "half",
+        ),
+        Function(
+            "multiword.batched_matmul",
+            "b",
+            lambda x: multiword.batched_matmul(HALF, x),
+            HALF,
+            "matrix",
+            None,
+            "half",
+        ),
+        Function(
+            "multiword.batched_matmul",
+            "c",
+            lambda x: multiword.batched_matmul(HALF, HALF, beta=1, c=x),
+            HALF,
+            "matrix",
+            None,
+            "half",
+        ),
+        Function(
+            "multiword.HalfComplex",
+            "pairs",
+            lambda x: multiword.HalfComplex(x).pairs,
+            HALF[:, :2],
+            "axes",
+            None,
+            "half",
+        ),
+        Function("multiword.from_complex", "z", lambda x: multiword.from_complex(x).pairs),
+        Function(
+            "multiword.from_planes",
+            "real",
+            lambda x: multiword.from_planes(x, x).pairs,
+            HALF,
+            "any",
+            None,
+            "half",
+        ),
+    ),
+}
