@@ -162,8 +162,8 @@ def _over_rows_of_products(work: Callable[[slice, slice], None], stack: int, row
 def shifted(x: Factor, scale: Array, shifts: np.ndarray) -> tuple[Factor, Array]:
     """A new factor, column h of A or row h of B multiplied by 2**shifts_h.
 
-    And in which products that is exact. Rows of A or columns of B with an Inf or NaN, which their scales tell,
-    stay what they are.
+    And in which products that is exact. Rows of A or columns of B with an Inf or NaN, as scales tell, are
+    left as they are.
     """
     matrix = namespace(x.matrix).empty_like(x.matrix)
     factor = Factor(matrix, x.side, stack=x.stack, equilibrated=True)
