@@ -9,8 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ozaki
-from ozaki import gemm
+from ozaki import gemm, pipeline
+from ozaki.arguments import request_of
 from ozaki.execution import small
+from ozaki.factor import Factor
 from tests.cases import KINDS, matrices
 from tests.exact import rounded_product
 from tests.test_dgemm import same
@@ -170,3 +172,34 @@ def test_a_row_times_a_column_exactly(monkeypatch, kind, k, dtype):
                 expected = FACES[dtype](x, b, accuracy="exact")
         assert same(found, expected)
         assert same(FACES[dtype](x[:, ::-1], b[::-1], accuracy="exact"), expected)
+
+
+@pytest.mark.parametrize("accuracy", ["fp64", "fp32"])
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_scales_of_single_products_are_the_pipelines(kind, dtype, accuracy):
+    a, b = operands(kind, (70, 80, 90), dtype, 5)
+    request = request_of(a, accuracy, "auto", None, "auto", None)
+    with np.errstate(all="ignore"):
+        left, right = Factor(a, 0, prepared=True), Factor(b, 1)
+        found = pipeline.scaled_by_counting(left, right, request)
+        if found is None:
+            return
+        expected, certificate = pipeline.scale(Factor(a, 0), Factor(b, 1), request)
+        again = pipeline.scaled_by_counting(left, right, request)
+    for x, y in zip(found.scales, expected.scales, strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert found.scheme.system == expected.scheme.system
+    assert found.nonfinite == expected.nonfinite
+    assert not certificate.levels
+    assert again.scales[0] is found.scales[0]  # by which a prepared split is known
+
+
+def test_scales_of_ordinary_numbers_are_counted():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 100, 100))
+    request = request_of(a, "fp64", "auto", None, "auto", None)
+    assert pipeline.scaled_by_counting(Factor(a, 0), Factor(b, 1), request) is not None
+    a[3, 4] = np.nan
+    with np.errstate(all="ignore"):
+        assert pipeline.scaled_by_counting(Factor(a, 0), Factor(b, 1), request) is None

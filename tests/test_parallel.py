@@ -1,0 +1,81 @@
+"""Row blocks shared out over threads: each is done once, and none is left running."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from multiword.runtime import parallel
+from tests.threads import in_threads
+
+
+@pytest.fixture(autouse=True)
+def four_threads(monkeypatch):
+    monkeypatch.setattr(parallel, "thread_count", lambda: 4)
+    parallel._pool.cache_clear()
+    yield
+    parallel._pool().shutdown()
+    parallel._pool.cache_clear()
+
+
+def test_every_row_once_for_callers_in_many_threads():
+    def call(rows):
+        times = np.zeros(rows, int)
+
+        def work(block):
+            times[block] += 1
+            time.sleep(1e-4)
+
+        parallel.over_rows(work, rows, 10, 20)
+        return bool((times == 1).all())
+
+    assert all(in_threads(call, list(range(150, 174))))
+
+
+def test_work_that_shares_out_its_own_does_it_itself():
+    found = []
+
+    def work(block):
+        mine = threading.get_ident()
+        parallel.over_rows(lambda _: found.append(threading.get_ident() == mine), 8, 1, 1)
+
+    parallel.over_rows(work, 8, 1, 1)
+    assert found == [True] * 64
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_ends_the_work_of_all_threads(error):
+    running, ends = set(), []
+    caller = threading.get_ident()
+
+    def work(block):
+        running.add(block.start)
+        time.sleep(1e-3)
+        running.discard(block.start)
+        ends.append(block.start)
+        if threading.get_ident() == caller:
+            raise error("here")
+
+    with pytest.raises(error, match="here"):
+        parallel.over_rows(work, 1000, 1, 1)
+    assert not running
+    count = len(ends)
+    assert count < 1000
+    time.sleep(0.01)
+    assert len(ends) == count
+    done = []
+    parallel.over_rows(done.append, 8, 1, 1)  # the next work is shared out again
+    assert len(done) == 8
+
+
+def test_an_error_in_another_thread_is_raised():
+    caller = threading.get_ident()
+
+    def work(block):
+        time.sleep(1e-3)
+        if threading.get_ident() != caller:
+            raise ValueError("there")
+
+    with pytest.raises(ValueError, match="there"):
+        parallel.over_rows(work, 200, 1, 1)
