@@ -240,11 +240,12 @@ def _add_products(x, y, digits):
     return special
 
 
-def product_sum(x, y, narrow, pair, states, bins, digits):
+def product_sum(x, y, narrow, pair, terms, states, bins, digits):
     """Sum the products of two vectors. Return whether there is Inf or NaN.
 
     narrow : every product is a float64.
-    pair : memory for a block of them, and of their errors.
+    pair, terms : memory for a block of them, and of their errors; and the same to be read only, as `x` of
+        `vector_sum` is, for which `_add_block` is compiled.
     """
     special = False
     for start in range(0, len(x), BLOCK):
@@ -253,7 +254,7 @@ def product_sum(x, y, narrow, pair, states, bins, digits):
             special |= _add_products(xs, ys, digits)
             continue
         for i in range(1 if narrow else 2):
-            _add_block(pair[i][: len(xs)], states[i], bins, digits, np.int64(UNIT))
+            _add_block(terms[i][: len(xs)], states[i], bins, digits, np.int64(UNIT))
     return _finish(states[0, 3] | states[1, 3], bins, digits, np.int64(UNIT)) or special
 
 
@@ -289,6 +290,7 @@ def column_sums(x, k, high, low):
 
 _Sums = int64[::1]
 _Values = float64[::1]
+_Terms = Array(float64, 2, "C", readonly=True)
 _MEMORY = int64[:, ::1], uint64[:, ::1], _Sums
 
 
@@ -321,7 +323,7 @@ _SIGNATURES: dict[Callable, Callable] = {
     leave_rest: lambda x, xs: none(x, int64, _Values),
     products: lambda x, xs: boolean(x, x, _Values, _Values),
     vector_sum: lambda x, xs: boolean(x, *_MEMORY),
-    product_sum: lambda x, xs: boolean(x, x, boolean, float64[:, ::1], *_MEMORY),
+    product_sum: lambda x, xs: boolean(x, x, boolean, float64[:, ::1], _Terms, *_MEMORY),
     row_sums: lambda x, xs: Tuple((boolean, boolean))(xs, int64, _Sums, _Sums),
     column_sums: lambda x, xs: Tuple((boolean, boolean))(xs, int64, _Sums, _Sums),
     running_sums: lambda x, xs: Tuple((int64, int64, boolean))(x, *[int64] * 3, *[float64] * 2, _Values),

@@ -80,7 +80,7 @@ def sum_of_vectors(terms: Summands) -> tuple[int, int] | None:
     for factors in _readable(terms.factors):
         xs = [_contiguous(x) for x in factors]
         digits, states = np.zeros(DIGITS[product], np.int64), np.zeros((2, 4), np.int64)
-        more = (terms.narrow(), _MEMORY.pair) if product else ()
+        more = (terms.narrow(), _MEMORY.pair, _MEMORY.pair) if product else ()
         loop = compiled_loop(product_sum if product else vector_sum, xs[0].dtype)
         special = loop(*xs, *more, states, _MEMORY.bins, digits)
         if special and product:

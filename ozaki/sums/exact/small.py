@@ -25,22 +25,19 @@ _LEVELS = 4
 def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
     """Return the sums over the first `reduced` axes, rounded; None where Inf, NaN or −0 may come of them."""
     shape = summands[0].shape[reduced:]
-    factors, sums = summands[0].factors, None
+    factors = summands[0].factors
+    sums: Integers | None = None
     if len(summands) == len(factors) == 1 and _is_float(factors[0]):
         x = to_float64(factors[0])
-        vector = x.ndim == reduced and (x.size > FSUM or rounding.divisor > 1)
-        few = _by_levels(x.reshape(-1)) if vector else None
-        if rounding.divisor > 1:
-            sums = few and [_total(terms) for terms in _integers(np.array([few])) or ()]
-        elif few or not vector:
-            vectors = (
-                [few]
-                if few
-                else [x.tolist()]
-                if x.ndim == reduced == 1
-                else _outputs_first(x, reduced).tolist()
-            )
-            rounded = [_sum(row, rounding.target) for row in vectors]
+        if x.ndim == reduced and (x.size > FSUM or rounding.divisor > 1):
+            few = _by_levels(x.reshape(-1))
+            rows = [few] if few else None
+        else:
+            rows = [x.tolist()] if x.ndim == reduced == 1 else _outputs_first(x, reduced).tolist()
+        if rows and rounding.divisor > 1:
+            sums = [_total(terms) for terms in _integers(np.array(rows)) or ()]
+        elif rows is not None and rounding.divisor == 1:
+            rounded = [_sum(row, rounding.target) for row in rows]
             if None not in rounded:
                 return narrow(np.array(rounded, np.float64), rounding.target.dtype).reshape(shape)
     sums = sums or integer_sums(summands, reduced)
