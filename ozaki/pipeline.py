@@ -165,7 +165,7 @@ def scale(a: Factor, b: Factor, request: Request) -> tuple[Factors, ScaledProduc
     found = pending.wait()
     if (factors := equilibrated_factors(a, b, request, scales, found)) is not None:
         return scale(*factors, request)
-    certificate = certify(found, request.limits, lambda levels: pairwise(a, b, request, pending, levels)())
+    certificate = certify(found, request.limits, lambda: pairwise(a, b, request, pending)())
     scaled = replace(widened_product(a, b, request, certificate.bits), nonfinite=found.nonfinite)
     return (a, b), scaled, certificate
 
@@ -280,23 +280,21 @@ def bounds(
     return compute_bounds((a.statistics, b.statistics), scales, request.limits, stack)
 
 
-def pairwise(
-    a: Factor, b: Factor, request: Request, pending: PendingBounds, levels: tuple[int, ...]
-) -> Callable[[], PairwiseBound]:
+def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> Callable[[], PairwiseBound]:
     """The pairwise bound, when it is asked for; on a GPU, nothing is waited for until then."""
-    scheme = magnitudes(a, request, levels)
+    scheme = magnitudes(a, request)
 
     def multiply(scales: tuple[Array, Array], use: Callable[[Array, slice, slice], None]) -> None:
         in_panels(scheme, a, b, scales, request.engine, request.workspace, use)
 
-    return pairwise_bound(pending.rows, levels, a.length, multiply)
+    return pairwise_bound(pending.rows, a.length, multiply)
 
 
-def magnitudes(a: Factor, request: Request, levels: tuple[int, ...]) -> Magnitudes:
+def magnitudes(a: Factor, request: Request) -> Magnitudes:
     """What multiplies the magnitudes of a pairwise bound."""
     engine = request.engine
     word = "fp64" if engine.name == "host" or "int8" not in engine.products else "int8"
-    return Magnitudes(levels, len(a.parts), word)
+    return Magnitudes(len(a.parts), word)
 
 
 def choose_scheme(specification: ProductSpecification, request: Request) -> Scheme:

@@ -10,7 +10,6 @@ from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array
 from ozaki.certificate.counting import Bounds, PendingBounds
 from ozaki.certificate.decision import counting_error
-from ozaki.certificate.pairwise import SEVERAL_LEVELS
 from ozaki.factor import Factor
 from ozaki.pipeline import (
     NORMWISE,
@@ -57,7 +56,7 @@ def _error_of_width(a: Factor, b: Factor, request: Request, pending: PendingBoun
     found: Bounds = pending.wait()
     error = counting_error(found, FORMATS["fp64"])
     if error == math.inf:
-        error, _ = pairwise(a, b, request, pending, SEVERAL_LEVELS)()
+        error, _ = pairwise(a, b, request, pending)()
     smallest = float(np.finfo(np.float64).smallest_subnormal)
     return error and max(math.ldexp(error, -excess), smallest)
 

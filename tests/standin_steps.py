@@ -33,8 +33,8 @@ STEPS = [
     "split_whole",
 ]
 
-BITS, LEVELS, GRADED, NONFINITE = 100.0, 0.25, 0.5, 1e6
-"""What an operand's first element is made of: BITS for each bit that it asks for, LEVELS for a pairwise
+BITS, PAIRS, GRADED, NONFINITE = 100.0, 0.25, 0.5, 1e6
+"""What an operand's first element is made of: BITS for each bit that it asks for, PAIRS for a pairwise
 bound, GRADED for an inner dimension that is equilibrated, to the same without it, NONFINITE for rows that are
 not finite."""
 
@@ -158,7 +158,7 @@ class Steps:
 
         return SimpleNamespace(wait=wait)
 
-    def pairwise(self, a, b, request, pending, levels):
+    def pairwise(self, a, b, request, pending):
         answer = Readback(1)
         self.kernels["asked"]((1,), (1,), (Asked(a=a.matrix, answer=int(answer.address)),))
         answer.send()
@@ -173,7 +173,7 @@ class Steps:
 
     def certify(self, found, limits, pairwise_bound):
         first = found.first % NONFINITE
-        levels = (1,) if first % 1 == LEVELS else ()
-        if levels:
-            assert pairwise_bound(levels) == found.first
-        return Certificate(int(first // BITS), 0.0, levels)
+        pairs = first % 1 == PAIRS
+        if pairs:
+            assert pairwise_bound() == found.first
+        return Certificate(int(first // BITS), 0.0, pairs)

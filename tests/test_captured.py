@@ -15,7 +15,7 @@ from ozaki.execution import cache, captured
 from ozaki.factor import Factor
 from ozaki.pipeline import Request
 from tests.standin import Gpu
-from tests.standin_steps import BITS, GRADED, LEVELS, NONFINITE, Steps, row_sums
+from tests.standin_steps import BITS, GRADED, NONFINITE, PAIRS, Steps, row_sums
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ def gpu(steps):
 REQUEST = Request("fp64", "auto", None, object.__new__(Cublas), 1 << 30)
 
 
-def operands(gpu, seed=0, bits=0, levels=False, shape=(4, 3, 5)):
+def operands(gpu, seed=0, bits=0, pairs=False, shape=(4, 3, 5)):
     m, k, n = shape
     rng = np.random.default_rng(seed)
     a, b = rng.integers(-9, 9, (m, k)).astype(float), rng.integers(-9, 9, (k, n)).astype(float)
-    a[0, 0] = BITS * bits + LEVELS * levels
+    a[0, 0] = BITS * bits + PAIRS * pairs
     return gpu.asarray(a), gpu.asarray(b)
 
 
@@ -110,9 +110,9 @@ def test_a_widened_variant_is_captured_when_the_certificate_asks_for_it(gpu):
 
 def test_a_pairwise_bound_is_captured_alone_and_then_with_the_product(gpu):
     warmed(gpu)
-    check(*operands(gpu, 1, bits=3, levels=True), 3)
+    check(*operands(gpu, 1, bits=3, pairs=True), 3)
     assert (gpu.captures, gpu.launches) == (3, 4)
-    check(*operands(gpu, 2, bits=3, levels=True), 3)
+    check(*operands(gpu, 2, bits=3, pairs=True), 3)
     assert (gpu.captures, gpu.launches) == (3, 5)
     check(*operands(gpu, 3, bits=3), 3)  # with less asked of it, what is there will do
     assert (gpu.captures, gpu.launches) == (3, 6)

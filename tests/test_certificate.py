@@ -13,8 +13,7 @@ from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
 from ozaki.certificate import decision
 from ozaki.certificate.counting import OCTAVES
-from ozaki.certificate.magnitudes import LARGEST, NONZERO, Magnitudes
-from ozaki.certificate.pairwise import ONE_LEVEL, SEVERAL_LEVELS
+from ozaki.certificate.magnitudes import LARGEST, Magnitudes
 from ozaki.factor import Factor
 from ozaki.pipeline import Request, bounds, norm_scaled, pairwise
 from ozaki.scaling.scales import NONFINITE_ROW, norm_limit
@@ -48,7 +47,7 @@ def scaled_rows(operand, scales):
     ]
 
 
-def by_definition(left, right, scales, counted):
+def by_definition(left, right, scales):
     """The largest T / |A||B|, and that over its tolerance in units of u, of all pairs that are multiplied."""
     worst = [Fraction(0), 0.0]
     for row, column in product(scaled_rows(left, scales[0]), scaled_rows(right, scales[1])):
@@ -60,15 +59,9 @@ def by_definition(left, right, scales, counted):
             ]
             # All numbers of a complex row are rounded, whichever the component.
             total = [sum(map(sum, parts)) for parts in (row, column)]
-            terms = sum(x != 0 != y for x, y in pairs)
-            magnitude = sum(x * y for x, y in pairs)
-            if not all(total) or (counted and not terms):
+            magnitude, terms = sum(x * y for x, y in pairs), len(pairs)
+            if not all(total):
                 continue
-            if not counted:
-                terms = len(pairs)
-            else:
-                most = [max(map(max, parts)) for parts in (row, column)]
-                total = [min(t, terms * m) for t, m in zip(total, most, strict=True)]
             error = (sum(total) / 2 + Fraction(terms, 4)) / magnitude if magnitude else math.inf
             tolerance = min(4 * math.sqrt(terms), terms / 2)
             worst = [max(worst[0], error), max(worst[1], float(error) / tolerance)]
@@ -83,16 +76,16 @@ def test_magnitudes_are_what_they_are_said_to_be(parts, octaves, word):
     numbers = [np.ldexp(rng.standard_normal((4, 9)), rng.integers(-octaves, octaves + 1, (4, 9)))]
     numbers = [numbers[0], numbers[0][::-1] * -3][:parts]
     numbers[0][0, :3] = 0
-    scales, levels = np.array([0, 5, 40, NONFINITE_ROW], np.int32), (0, 7, NONZERO)
-    scheme = Magnitudes(levels, parts, word)
+    scales = np.array([0, 5, 40, NONFINITE_ROW], np.int32)
+    scheme = Magnitudes(parts, word)
     with np.errstate(over="ignore"):
         found = scheme.split(numbers, scales, 0, 4)
-    assert (scheme.word, found.shape) == (word, (3, parts, 4, 12))
+    assert (scheme.word, found.shape) == (word, (1, parts, 4, 12))
     assert not found[:, :, 3].any()
     assert not found[..., 9:].any()
-    for d, part, i, j in np.ndindex(3, parts, 3, 9):
-        scaled = fraction(numbers[part][i, j], int(scales[i]) + levels[d])
-        assert found[d, part, i, j] == min(LARGEST, math.floor(scaled))
+    for part, i, j in np.ndindex(parts, 3, 9):
+        scaled = fraction(numbers[part][i, j], int(scales[i]))
+        assert found[0, part, i, j] == min(LARGEST, math.floor(scaled))
 
 
 @pytest.mark.parametrize("k", [1, 5, 300, 1000])
@@ -117,9 +110,8 @@ def test_scales_are_where_enough_numbers_are(octaves, k):
         assert at_least[top - octave] > 0
 
 
-@pytest.mark.parametrize("levels", [ONE_LEVEL, SEVERAL_LEVELS], ids=["one level", "several levels"])
 @pytest.mark.parametrize("kind", [*KINDS, "outliers", "special"])
-def test_the_pairwise_bound_is_true_of_every_pair(kind, levels):
+def test_the_pairwise_bound_is_true_of_every_pair(kind):
     a, b = matrices("uniform" if kind in ("outliers", "special") else kind, 6, 50, 5)
     if kind == "outliers":
         a[np.arange(6), np.arange(6) * 7] *= 2.0**20
@@ -127,11 +119,11 @@ def test_the_pairwise_bound_is_true_of_every_pair(kind, levels):
         a[2, 3], b[:, 1], b[::2, 2], a[1::2, 4] = np.inf, 0, 0, np.nan
     left, right, scales, pending = factors(a, b)
     with np.errstate(all="ignore"):
-        error, ratio = pairwise(left, right, request(), pending, levels)()
+        error, ratio = pairwise(left, right, request(), pending)()
     finite = [np.isfinite(x).all(axis=1) for x in (a, b.T)]
     left, right = Factor(a[finite[0]], 0), Factor(b[:, finite[1]], 1)
     usable = scales[0][finite[0]], scales[1][finite[1]]
-    exact = by_definition(left, right, usable, levels[-1] == NONZERO)
+    exact = by_definition(left, right, usable)
     assert error >= exact[0]
     assert ratio >= exact[1] * (1 - 1e-12)
     if kind in ("uniform", "positive", "rows", "subnormal", "huge", "integers", "special"):
@@ -142,15 +134,14 @@ def test_the_pairwise_bound_of_complex_matrices():
     rng = np.random.default_rng(0)
     a, b = ((rng.standard_normal(s) + 1j * lognormal(2)(rng, s)) for s in ((5, 40), (40, 4)))
     left, right, scales, pending = factors(a, b)
-    error, ratio = pairwise(left, right, request(), pending, ONE_LEVEL)()
-    exact = by_definition(left, right, scales, False)
+    error, ratio = pairwise(left, right, request(), pending)()
+    exact = by_definition(left, right, scales)
     assert exact[0] <= error <= 4 * exact[0]
     assert exact[1] * (1 - 1e-12) <= ratio <= 4 * exact[1]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("levels", [ONE_LEVEL, SEVERAL_LEVELS], ids=["one level", "several levels"])
-def test_engines_panels_and_blocks_see_the_same(levels, dtype, monkeypatch):
+def test_engines_panels_and_blocks_see_the_same(dtype, monkeypatch):
     a, b = (x.astype(dtype) for x in matrices("wide6", 70, 300, 65))
     if dtype == "complex128":
         a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
@@ -158,7 +149,7 @@ def test_engines_panels_and_blocks_see_the_same(levels, dtype, monkeypatch):
 
     def seen(engine, workspace=PLENTY):
         with np.errstate(over="ignore"):
-            return pairwise(left, right, request(engine, workspace), pending, levels)()
+            return pairwise(left, right, request(engine, workspace), pending)()
 
     expected = seen("host")
     assert all(map(math.isfinite, expected))
@@ -170,65 +161,66 @@ def test_engines_panels_and_blocks_see_the_same(levels, dtype, monkeypatch):
 
 
 def test_sums_of_magnitudes_fit_int32():
-    k = Magnitudes(ONE_LEVEL, 1, "int8").k_block
+    k = Magnitudes(1, "int8").k_block
     assert k * LARGEST**2 < 2**31
-    pair = Magnitudes(ONE_LEVEL, 2, "int8").k_block
+    pair = Magnitudes(2, "int8").k_block
     assert 2 * pair * LARGEST**2 < 2**31
 
 
 def certified(a, b):
-    """The levels of the pairwise bounds that the certificate took, and the certificate."""
+    """The certificate of a product; the pairwise bound is taken where that says so, once."""
     left, right, _, pending = factors(a, b)
     taken = []
 
-    def bound(levels):
-        taken.append(levels)
-        return pairwise(left, right, request(), pending, levels)()
+    def bound():
+        taken.append(True)
+        return pairwise(left, right, request(), pending)()
 
     with np.errstate(all="ignore"):
-        return taken, decision.certify(pending.wait(), FORMATS["fp64"], bound)
+        certificate = decision.certify(pending.wait(), FORMATS["fp64"], bound)
+    assert len(taken) == certificate.pairwise
+    return certificate
 
 
 def test_no_more_is_compared_than_needed():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 300, 300))
-    assert certified(a, b)[0] == []
-    half = [x * (rng.random(x.shape) < 0.5) for x in (a, b)]
-    taken, certificate = certified(*half)
-    assert taken == [ONE_LEVEL]
-    assert certificate.bits == 0
-    taken, certificate = certified(*(lognormal(2)(rng, (300, 300)).astype(float) for _ in range(2)))
-    assert taken == [ONE_LEVEL]
-    assert 3 <= certificate.bits <= 12
-    few = [x * (rng.random(x.shape) < 0.02) for x in (a, b)]
-    taken, certificate = certified(*few)
-    assert taken == [ONE_LEVEL, SEVERAL_LEVELS]
-    assert certificate.bits <= decision.WIDENED_IN_ALL
+    assert not certified(a, b).pairwise
+    half = certified(*(x * (rng.random(x.shape) < 0.5) for x in (a, b)))
+    assert half.pairwise
+    assert half.bits == 0
+    spread = certified(*(lognormal(2)(rng, (300, 300)).astype(float) for _ in range(2)))
+    assert spread.pairwise
+    assert 3 <= spread.bits <= 12
     large = a.copy()
     large[:, 7] *= 2.0**30  # a column in other units
-    taken, certificate = certified(large, b)
-    assert taken == [ONE_LEVEL]
-    assert certificate.bits <= 24
+    assert certified(large, b).bits <= 24
+
+
+def test_pairs_with_hardly_a_term_in_common_take_integers_that_lose_nothing():
+    rng = np.random.default_rng(0)
+    few = [x * (rng.random(x.shape) < 0.02) for x in rng.standard_normal((2, 300, 300))]
     apart = np.array([[1.0, 2.0**-90], [3.0, 5.0]]), np.array([[0.0, 7.0], [1.0, 1.0]])
-    taken, certificate = certified(*apart)
-    assert taken == [ONE_LEVEL, SEVERAL_LEVELS]
-    assert certificate.bits > decision.WIDENED_IN_ALL
+    for a, b in (few, apart):
+        assert certified(a, b).bits > decision.WIDENED_IN_ALL
+        assert ozaki.plan(a, b).bound == 0
+        assert (ozaki.accurate_dgemm(a, b) == ozaki.accurate_dgemm(a, b, accuracy="exact")).all()
 
 
 @pytest.mark.parametrize("k", [1000, 2000, 4000])
 def test_what_is_tolerated_where_roots_of_k_rule(k):
     """12·sqrt(k)·u of the counting bound, 4·sqrt(k)·u of the pairwise one: between half and all of it."""
-    rng, worst = np.random.default_rng(k), {(): 0.0, ONE_LEVEL: 0.0}
+    rng, worst = np.random.default_rng(k), {False: 0.0, True: 0.0}
     for spread in np.arange(0.0, 3.0, 0.1):
         a, b = (rng.standard_normal(s) * np.exp2(spread * rng.standard_normal(s)) for s in ((4, k), (k, 5)))
         for x, y in ((a, b), (a * (rng.random(a.shape) < 0.5), b)):
-            _, certificate = certified(x, y)
+            certificate = certified(x, y)
             found = certificate.bound / (math.sqrt(k) * 2.0**-53)
-            worst[certificate.levels] = max(worst.get(certificate.levels, 0.0), found)
+            worst[certificate.pairwise] = max(worst[certificate.pairwise], found)
             if not spread * 10 % 5:
                 assert componentwise_error(ozaki.accurate_dgemm(x, y), x, y)[1] <= certificate.bound
-    assert 6 < worst[()] <= 12
-    assert 2 < worst[ONE_LEVEL] <= 4
+    assert 6 < worst[False] <= 12
+    assert 2 < worst[True] <= 4
 
 
 @pytest.mark.parametrize(

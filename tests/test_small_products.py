@@ -185,13 +185,13 @@ def test_scales_of_single_products_are_the_pipelines(kind, dtype, accuracy):
         found = pipeline.scaled_by_counting(left, right, request)
         if found is None:
             return
-        expected, certificate = pipeline.scale(Factor(a, 0), Factor(b, 1), request)
+        _, expected, certificate = pipeline.scale(Factor(a, 0), Factor(b, 1), request)
         again = pipeline.scaled_by_counting(left, right, request)
     for x, y in zip(found.scales, expected.scales, strict=True):
         np.testing.assert_array_equal(x, y)
     assert found.scheme.system == expected.scheme.system
     assert found.nonfinite == expected.nonfinite
-    assert not certificate.levels
+    assert not certificate.pairwise
     assert again.scales[0] is found.scales[0]  # by which a prepared split is known
 
 

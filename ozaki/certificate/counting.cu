@@ -6,7 +6,7 @@
 struct ScaledRows {
     const int *scale;
     double *total;
-    int *largest_exponent, *truncation_scale, *scale_offset;
+    int *truncation_scale, *scale_offset;
 };
 
 /* The bits of a positive double order as the numbers do. */
@@ -92,7 +92,6 @@ counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 len
         while (d < OCTAVES && at_least[d][lane] < wanted) d++;
         const int offset = summed ? top - d % OCTAVES - (MAGNITUDE_BITS - 1) : 0;
         scaled.total[row] = total;
-        scaled.largest_exponent[row] = exponent;
         scaled.truncation_scale[row] = scale - offset;
         scaled.scale_offset[row] = offset;
     }

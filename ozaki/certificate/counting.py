@@ -82,7 +82,6 @@ class RowBounds:
     Attributes
     ----------
     total : (r,) float64, an upper bound of Σ|a'|; 0 for a row of zeros or with an Inf or NaN.
-    largest_exponent : (r,) int32, |a'| <= 2**largest_exponent.
     truncation_scale : (r,) int32, the scale that brings into the octave of `LARGEST` what isqrt(k) numbers of
         the row reach, but at most half of those counted. A row and a column without structure have a few such
         numbers in common.
@@ -90,18 +89,12 @@ class RowBounds:
     """
 
     total: Array
-    largest_exponent: Array
     truncation_scale: Array
     scale_offset: Array
 
     def __getitem__(self, rows: Any) -> RowBounds:
         """Some of the rows, by a slice or by indices in an array of any shape."""
-        return RowBounds(
-            self.total[rows],
-            self.largest_exponent[rows],
-            self.truncation_scale[rows],
-            self.scale_offset[rows],
-        )
+        return RowBounds(self.total[rows], self.truncation_scale[rows], self.scale_offset[rows])
 
 
 @dataclass(frozen=True)
@@ -178,7 +171,7 @@ def _operand_host(
     offset = np.where(summed, octave - (LARGEST.bit_length() - 1), 0).astype(np.int32)
     of_all = np.where(summed, at_least, length).reshape(OCTAVES, stack, -1).min(axis=2)
     largest = (np.maximum(x.reshape(stack, -1).max(axis=1), 0.0) for x in (total, log2_square))
-    return *largest, of_all.T, RowBounds(total, exponent, scale - offset, offset)
+    return *largest, of_all.T, RowBounds(total, scale - offset, offset)
 
 
 def _at_least(exponent: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:
@@ -210,7 +203,6 @@ class ScaledRows(Struct):
     _fields_ = (
         ("scale", ctypes.c_void_p),
         ("total", ctypes.c_void_p),
-        ("largest_exponent", ctypes.c_void_p),
         ("truncation_scale", ctypes.c_void_p),
         ("scale_offset", ctypes.c_void_p),
     )
@@ -250,4 +242,4 @@ def _bounds_device(
 
 
 def _empty_rows(count: int, xp: Any) -> RowBounds:
-    return RowBounds(xp.empty(count, xp.float64), *(xp.empty(count, xp.int32) for _ in range(3)))
+    return RowBounds(xp.empty(count, xp.float64), *(xp.empty(count, xp.int32) for _ in range(2)))

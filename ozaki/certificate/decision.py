@@ -26,7 +26,7 @@ import numpy as np
 
 from multiword.formats import Format
 from ozaki.certificate.counting import Bounds
-from ozaki.certificate.pairwise import ONE_LEVEL, SEVERAL_LEVELS, PairwiseBound
+from ozaki.certificate.pairwise import PairwiseBound
 from ozaki.scaling.scales import NormLimit, norm_limit
 
 WIDENED_BY_COUNTING, WIDENED_IN_ALL = 7, 54
@@ -78,19 +78,17 @@ class Certificate:
     ----------
     bits : by which all integers must grow; beyond WIDENED_IN_ALL, to what loses nothing at the most.
     bound : of max |C - AB| / |A||B| then, the rounding of C itself apart.
-    levels : of the last pairwise bound; empty if the counting bound was enough.
+    pairwise : whether it takes the pairwise bound; else the counting bound was enough.
     """
 
     bits: int
     bound: float
-    levels: tuple[int, ...] = ()
+    pairwise: bool = False
 
 
-def certify(
-    bounds: Bounds, target: Format, pairwise_bound: Callable[[tuple[int, ...]], PairwiseBound]
-) -> Certificate:
-    """The certificate of both bounds; pairwise_bound(levels) is called where the first is not enough."""
-    (certificate,) = _certify_each([bounds], target, lambda levels, _: [pairwise_bound(levels)])
+def certify(bounds: Bounds, target: Format, pairwise_bound: Callable[[], PairwiseBound]) -> Certificate:
+    """The certificate of both bounds; pairwise_bound() is called where the first is not enough."""
+    (certificate,) = _certify_each([bounds], target, lambda _: [pairwise_bound()])
     return certificate
 
 
@@ -98,11 +96,11 @@ def certify_stack(
     bounds: np.ndarray,
     length: int,
     target: Format,
-    pairwise_bounds: Callable[[tuple[int, ...], np.ndarray], list[PairwiseBound]] | None,
+    pairwise_bounds: Callable[[np.ndarray], list[PairwiseBound]] | None,
 ) -> np.ndarray:
     """The bits by which the integers of each of several products must grow, from their bounds, row by row.
 
-    pairwise_bounds(levels, products) is called for those for which the counting bound is not enough; without
+    pairwise_bounds(products) is called for those for which the counting bound is not enough; without
     it, these get the bits that the counting bound asks for, which may be too many.
     """
     bits = np.zeros(len(bounds), np.int64)
@@ -111,7 +109,7 @@ def certify_stack(
     if pairwise_bounds is None:
         certificates = [certify_by_counting(x, target) for x in left]
     else:
-        certificates = _certify_each(left, target, lambda levels, of: pairwise_bounds(levels, unsure[of]))
+        certificates = _certify_each(left, target, lambda of: pairwise_bounds(unsure[of]))
     bits[unsure] = [x.bits for x in certificates]
     return bits
 
@@ -129,37 +127,27 @@ def _surely_enough(bounds: np.ndarray, length: int, target: Format) -> np.ndarra
 
 
 def _certify_each(
-    bounds: list[Bounds],
-    target: Format,
-    pairwise_bounds: Callable[[tuple[int, ...], list[int]], list[PairwiseBound]],
+    bounds: list[Bounds], target: Format, pairwise_bounds: Callable[[list[int]], list[PairwiseBound]]
 ) -> list[Certificate]:
     """The certificates of several products of one inner dimension.
 
-    pairwise_bounds(levels, products) is called for those for which the counting bound is not enough.
+    pairwise_bounds(products) is called for those for which the counting bound is not enough.
     """
     certificates = [certify_by_counting(x, target) for x in bounds]
     unsure = [i for i, x in enumerate(certificates) if x.bits > WIDENED_BY_COUNTING]
-    if not unsure:
-        return certificates
-    first = {i: certificates[i] for i in unsure}
-    for levels in (ONE_LEVEL, SEVERAL_LEVELS):
-        for i, found in zip(unsure, pairwise_bounds(levels, unsure), strict=True):
-            certificates[i] = _certify_pairwise(first[i], found, levels, bounds[i].length, target)
-        unsure = [i for i in unsure if certificates[i].bits > WIDENED_IN_ALL]
-        if not unsure:
-            break
+    if unsure:
+        for i, found in zip(unsure, pairwise_bounds(unsure), strict=True):
+            certificates[i] = _certify_pairwise(certificates[i], found, bounds[i].length, target)
     return certificates
 
 
-def _certify_pairwise(
-    first: Certificate, found: PairwiseBound, levels: tuple[int, ...], length: int, target: Format
-) -> Certificate:
+def _certify_pairwise(first: Certificate, found: PairwiseBound, length: int, target: Format) -> Certificate:
     """The better one of a counting certificate and of what a pairwise bound certifies."""
     error, ratio = found
     bits = _widening(ratio / target.unit_roundoff, norm_limit(target, length))
     if first.bits < bits:  # few numbers that are much larger than the others
-        return replace(first, levels=levels)
-    return Certificate(bits, math.ldexp(error, -bits) if math.isfinite(error) else 0.0, levels)
+        return replace(first, pairwise=True)
+    return Certificate(bits, math.ldexp(error, -bits) if math.isfinite(error) else 0.0, pairwise=True)
 
 
 def certify_by_counting(bounds: Bounds, target: Format) -> Certificate:

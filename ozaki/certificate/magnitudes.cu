@@ -13,22 +13,18 @@ magnitudes(StridedParts x, const int *scales, WORD *out, int padded_rows, int pa
     const int row = run.row, column = run.column;
     if (row >= padded_rows || column >= padded_columns) return;
     const int base = row < x.rows ? scales[row] : NONFINITE_ROW, count = min(RUN, padded_columns - column);
-    const int levels[] = {LEVELS};
+    const Scale scale(base == NONFINITE_ROW ? 0 : min(base, FURTHEST));
 #pragma unroll
-    for (int d = 0; d < sizeof(levels) / sizeof(int); d++) {
-        const Scale scale(base == NONFINITE_ROW ? 0 : min(base + levels[d], FURTHEST));
+    for (int part = 0; part < PARTS; part++) {
+        Words words;
 #pragma unroll
-        for (int part = 0; part < PARTS; part++) {
-            Words words;
-#pragma unroll
-            for (int j = 0; j < RUN; j += 2) {
-                const double2 pair = staged.pair(part, run.local, run.place + j);
-                words.word[j] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.x)));
-                words.word[j + 1] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.y)));
-            }
-            WORD *const to = out + ((i64)(d * PARTS + part) * padded_rows + row) * padded_columns + column;
-            if (sizeof(WORD) == 1 && ALIGNED) *(Words *)to = words;
-            else for (int j = 0; j < RUN; j++) if (j < count) to[j] = words.word[j];
+        for (int j = 0; j < RUN; j += 2) {
+            const double2 pair = staged.pair(part, run.local, run.place + j);
+            words.word[j] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.x)));
+            words.word[j + 1] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.y)));
         }
+        WORD *const to = out + ((i64)part * padded_rows + row) * padded_columns + column;
+        if (sizeof(WORD) == 1 && ALIGNED) *(Words *)to = words;
+        else for (int j = 0; j < RUN; j++) if (j < count) to[j] = words.word[j];
     }
 }

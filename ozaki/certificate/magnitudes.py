@@ -1,9 +1,9 @@
 """Magnitudes in seven bits, and their products: what the pairwise bound is made of.
 
-    |x| is at least min(127, floor(|x|·2**(s + d)))·2**(-s - d)
+    |x| is at least min(127, floor(|x|·2**s))·2**-s
 
-with s, the *truncation scale* of its row, and a *level* d. What is larger than 127 there is taken as 127, not
-as the large number it is: that keeps sums exact in int32, and still from below.
+with s, the *truncation scale* of its row. What is larger than 127 there is taken as 127, not as the large
+number it is: that keeps sums exact in int32, and still from below.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ from ozaki.scaling.scales import NONFINITE_ROW, zero_nonfinite
 LARGEST = 127
 """The largest magnitude."""
 
-NONZERO = 1 << 12
-"""The level at which every number but 0 is taken as LARGEST."""
-
 _FURTHEST = 2046
 """Beyond it, a shift makes any number but 0 LARGEST, and is no longer two powers of two."""
 
@@ -37,63 +34,60 @@ _EXACT = 1 << 38
 
 
 class Magnitudes:
-    """Products of magnitudes at some levels, as `in_panels` computes them; the scales are truncation scales.
+    """Products of magnitudes, as `in_panels` computes them; the scales are truncation scales.
 
-    Words are (levels, parts, r', k') arrays. Products are (parts, levels, m', n'): the real part of AB
-    sums the products of like parts, the imaginary part those of unlike ones. Of a stack, both have an axis
-    more before the last two.
+    Words are (1, parts, r', k') arrays. Products are (parts, 1, m', n'): the real part of AB sums the
+    products of like parts, the imaginary part those of unlike ones. Of a stack, both have an axis more
+    before the last two.
     """
 
     name = "magnitudes"
     system = None
 
-    def __init__(self, levels: tuple[int, ...], parts: int, word: str) -> None:
+    def __init__(self, parts: int, word: str) -> None:
         self.word = word
         self.k_block = _EXACT if word == "fp64" else INT8_K_BLOCK // parts
-        self._levels, self._parts = levels, parts
+        self._parts = parts
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
         """The magnitudes of an operand's parts, of either side."""
         del side
         rows, columns = (padded(size, padding) for size in parts[0].shape)
-        shape = len(self._levels), len(parts), rows, columns
+        shape = 1, len(parts), rows, columns
         out = empty_beside(parts[0], shape, get_product(self.word).word)
-        (_split_device if is_cupy(out) else _split_host)(parts, scale, self._levels, out)
+        (_split_device if is_cupy(out) else _split_host)(parts, scale, out)
         return out
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
         """The products, added to those of other parts of the inner dimension."""
-        count, parts, *rows, _ = a.shape
-        out = empty_beside(a, (parts, count, *rows, b.shape[-2]), get_product(self.word).result)
-        for component, level, part in product(range(parts), range(count), range(parts)):
-            left, right = a[level, part], b[level, (part + component) % parts]
-            engine.multiply(self.word, left, right, out=out[component, level], beta=float(part > 0))
+        _, parts, *rows, _ = a.shape
+        out = empty_beside(a, (parts, 1, *rows, b.shape[-2]), get_product(self.word).result)
+        for component, part in product(range(parts), repeat=2):
+            left, right = a[0, part], b[0, (part + component) % parts]
+            engine.multiply(self.word, left, right, out=out[component, 0], beta=float(part > 0))
         return out if earlier is None else earlier.astype(np.float64, copy=False) + out
 
     def operand_bytes(self) -> int:
         """Bytes for each element of an operand."""
-        return len(self._levels) * self._parts * get_product(self.word).word.itemsize
+        return self._parts * get_product(self.word).word.itemsize
 
     def product_bytes(self) -> int:
         """Bytes for each element of the result, which is float64 where the inner dimension is cut."""
-        return len(self._levels) * self._parts * 8
+        return self._parts * 8
 
 
-def _split_host(parts: list[np.ndarray], scale: np.ndarray, levels: tuple[int, ...], out: np.ndarray) -> None:
+def _split_host(parts: list[np.ndarray], scale: np.ndarray, out: np.ndarray) -> None:
     rows, columns = parts[0].shape
     out[:, :, rows:] = 0
     out[..., columns:] = 0
 
     def work(block: slice) -> None:
-        x, y = scratch("magnitudes", (2, block.stop - block.start, columns))
+        (x,) = scratch("magnitudes", (1, block.stop - block.start, columns))
         for part, numbers in enumerate(parts):
             np.abs(contiguous_rows(numbers, block, x), out=x)
-            shift = zero_nonfinite(x, scale[block])
-            for d, level in enumerate(levels):
-                np.copyto(y, x)
-                scale_rows(y, np.minimum(shift + level, _FURTHEST))
-                np.minimum(np.floor(y, out=y), LARGEST, out=y)
-                np.copyto(out[d, part, block, :columns], y, casting="unsafe")
+            scale_rows(x, np.minimum(zero_nonfinite(x, scale[block]), _FURTHEST))
+            np.minimum(np.floor(x, out=x), LARGEST, out=x)
+            np.copyto(out[0, part, block, :columns], x, casting="unsafe")
 
     over_rows(work, rows, columns)
 
@@ -104,14 +98,13 @@ _WORDS: dict[str, dict[str, Any]] = {
 }
 
 
-def _constants(word: str, parts: int, levels: tuple[int, ...]) -> dict[str, Any]:
+def _constants(word: str, parts: int) -> dict[str, Any]:
     run = _WORDS[word]["RUN"] // parts
     return {
         **_WORDS[word],
         "RUN": run,
         "LANES": 16 // parts,
         "PARTS": parts,
-        "LEVELS": ",".join(map(str, levels)),
         "LARGEST": LARGEST,
         "FURTHEST": _FURTHEST,
         "NONFINITE_ROW": NONFINITE_ROW,
@@ -122,8 +115,7 @@ _MAGNITUDES = Kernel(
     "magnitudes",
     Path(__file__).with_suffix(".cu"),
     tuple(
-        {**_constants(word, parts, (0, NONZERO)), "ALIGNED": aligned}
-        | {"ALONG_K": along, "UNIT": 1, "REAL": t}
+        {**_constants(word, parts), "ALIGNED": aligned} | {"ALONG_K": along, "UNIT": 1, "REAL": t}
         for word, parts, t, aligned in (
             ("int8", 1, "double", 1),
             ("int8", 2, "float", 0),
@@ -135,10 +127,10 @@ _MAGNITUDES = Kernel(
 )
 
 
-def _split_device(parts: list[Array], scale: Array, levels: tuple[int, ...], out: Array) -> None:
+def _split_device(parts: list[Array], scale: Array, out: Array) -> None:
     operand, layout = strided_parts(parts)
     padded_rows, padded_columns = out.shape[2:]
-    constants = {**_constants(out.dtype.name, len(parts), levels), **layout}
+    constants = {**_constants(out.dtype.name, len(parts)), **layout}
     constants["ALIGNED"] = int(padded_columns % constants["RUN"] == 0)
     arguments = (operand, scale, out, np.int32(padded_rows), np.int32(padded_columns))
     _MAGNITUDES((tile_count(constants, padded_rows, padded_columns),), (256,), arguments, **constants)

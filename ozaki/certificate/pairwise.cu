@@ -2,19 +2,19 @@ typedef long long i64;
 typedef unsigned long long u64;
 #define SLACK (1 - 1.0 / (1ll << 50))
 
-/* Products of magnitudes of a panel: (levels, m, n), strides in elements. */
+/* Products of magnitudes of a panel: (m, n), a stride in elements. */
 struct Products {
     const PRODUCT *products;
-    i64 row_stride, level_stride;
+    i64 row_stride;
     int rows, columns;
 };
 
 /* The `RowBounds` of a panel that its pairs are compared by, and those of one row. */
 struct PanelRows {
     const double *total;
-    const int *largest_exponent, *scale_offset;
+    const int *scale_offset;
 };
-struct RowBounds { double total, largest; int offset; };
+struct RowBounds { double total; int offset; };
 
 __device__ double tolerance(double terms) { return fmin(4 * sqrt(terms), terms / 2); }
 
@@ -23,42 +23,31 @@ extern "C" __global__ void __launch_bounds__(256)
 pairwise_bound(Products y, PanelRows of_a, PanelRows of_b, i64 length, u64 *found, double *bound) {
     __shared__ RowBounds row_bounds[ROWS];
     __shared__ u64 largest[2];
-    const int levels[] = {LEVELS}; /* without that at which terms are counted */
     const int m = y.rows, n = y.columns, across = (n + 255) / 256; /* in one dimension, for it alone may be long */
     const int first = blockIdx.x / across * ROWS, column = blockIdx.x % across * 256 + threadIdx.x;
     if (threadIdx.x < 2) largest[threadIdx.x] = 0;
     if (threadIdx.x < ROWS && first + threadIdx.x < m) {
         const int i = first + threadIdx.x;
-        row_bounds[threadIdx.x] = RowBounds{of_a.total[i], scalbn(1.0, of_a.largest_exponent[i]), of_a.scale_offset[i]};
+        row_bounds[threadIdx.x] = RowBounds{of_a.total[i], of_a.scale_offset[i]};
     }
     __syncthreads();
-    double error = 0, ratio = 0;
-    RowBounds b = {0, 0, 0};
-    if (column < n) 
-        b = RowBounds{of_b.total[column], scalbn(1.0, of_b.largest_exponent[column]), of_b.scale_offset[column]};
+    double error = 0;
+    RowBounds b = {0, 0};
+    if (column < n) b = RowBounds{of_b.total[column], of_b.scale_offset[column]};
     if (b.total > 0) {
 #pragma unroll 4
         for (int i = 0; i < min(ROWS, m - first); i++) {
             const RowBounds a = row_bounds[i];
-            const PRODUCT *at = y.products + (first + i) * y.row_stride + column;
-            double lower = 0;
-#pragma unroll
-            for (int d = 0; d < COUNT; d++, at += y.level_stride)
-                lower = fmax(lower, (double)*at * __longlong_as_double((i64)(1023 - 2 * levels[d]) << 52));
-            lower = scalbn(lower * SLACK, a.offset + b.offset);
-            const double terms = COUNTED ? (double)*at / (LARGEST * LARGEST) : (double)length;
-            const double sum_a = COUNTED ? fmin(a.total, terms * a.largest) : a.total;
-            const double sum_b = COUNTED ? fmin(b.total, terms * b.largest) : b.total;
-            const double truncation = (sum_a + sum_b) / 2 + terms / 4;
+            const double product = y.products[(first + i) * y.row_stride + column];
+            const double lower = scalbn(product * SLACK, a.offset + b.offset);
+            const double truncation = (a.total + b.total) / 2 + (double)length / 4;
             /* Division takes time: most pairs can be told from the largest without. */
-            if (a.total <= 0 || terms <= 0 || (!COUNTED && truncation < error * lower * SLACK)) continue;
-            const double relative = truncation / lower;
-            error = fmax(error, relative);
-            if (COUNTED) ratio = fmax(ratio, relative / tolerance(fmax(terms, 1.0)));
+            if (a.total <= 0 || truncation < error * lower * SLACK) continue;
+            error = fmax(error, truncation / lower);
         }
     }
     /* Division by one and the same number keeps the order, so the largest can wait for it. */
-    if (!COUNTED) ratio = error / tolerance((double)length);
+    double ratio = error / tolerance((double)length);
     for (int d = 16; d; d >>= 1) {
         error = fmax(error, __shfl_xor_sync(~0u, error, d));
         ratio = fmax(ratio, __shfl_xor_sync(~0u, ratio, d));

@@ -13,10 +13,6 @@ from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.readback import Readback
 from ozaki.certificate.counting import RowBounds
-from ozaki.certificate.magnitudes import LARGEST, NONZERO
-
-ONE_LEVEL, SEVERAL_LEVELS = (0,), (0, 7, 14, 21, NONZERO)
-"""The levels that see most numbers that count, and those for pairs that have few of those in common."""
 
 SLACK = 1 - 2.0**-50
 """More than the rounding of a truncation."""
@@ -33,13 +29,9 @@ Multiply = Callable[[tuple[Array, Array], Callable[[Array, slice, slice], None]]
 
 
 def pairwise_bound(
-    rows: tuple[RowBounds, RowBounds], levels: tuple[int, ...], length: int, multiply: Multiply
+    rows: tuple[RowBounds, RowBounds], length: int, multiply: Multiply
 ) -> Callable[[], PairwiseBound]:
-    """Compare all pairs of scaled rows and columns; the bound, when it is asked for.
-
-    The last level may be NONZERO: then the terms of each pair that are not 0 are counted, and no others
-    are rounded.
-    """
+    """Compare all pairs of scaled rows and columns; the bound, when it is asked for."""
     on_device = is_cupy(rows[0].total)
     largest = namespace(rows[0].total).zeros(3)
     readback = Readback(2) if on_device else None
@@ -47,9 +39,9 @@ def pairwise_bound(
     def use(y: Array, panel_rows: slice, columns: slice) -> None:
         panel = rows[0][panel_rows], rows[1][columns]
         if readback is None:
-            _raise_host(y, panel, levels, length, largest)
+            _raise_host(y, panel, length, largest)
         else:
-            _raise_device(readback, y, panel, levels, length, largest)
+            _raise_device(readback, y, panel, length, largest)
 
     multiply((rows[0].truncation_scale, rows[1].truncation_scale), use)
     if readback is None:
@@ -68,54 +60,38 @@ def tolerance(terms: Array) -> Array:
     return np.minimum(4 * np.sqrt(terms), terms / 2)
 
 
-def _raise_host(
-    y: np.ndarray,
-    rows: tuple[RowBounds, RowBounds],
-    levels: tuple[int, ...],
-    length: int,
-    largest: np.ndarray,
-) -> None:
+def _raise_host(y: np.ndarray, rows: tuple[RowBounds, RowBounds], length: int, largest: np.ndarray) -> None:
     """Raise `largest` to what these pairs show."""
     a, b = rows
     step = max(1, PAIRS_AT_ONCE // len(b.total))
     for i in range(0, len(a.total), step):
         part = slice(i, min(i + step, len(a.total)))
-        for component in y:
-            for j, x in enumerate(compare_pairs(component[:, part], a[part], b, levels, length)):
+        for component in y[:, 0]:
+            for j, x in enumerate(compare_pairs(component[part], a[part], b, length)):
                 largest[j] = max(largest[j], x.max())
 
 
-def compare_pairs(
-    y: np.ndarray, a: RowBounds, b: RowBounds, levels: tuple[int, ...], length: int
-) -> tuple[np.ndarray, np.ndarray]:
+def compare_pairs(y: np.ndarray, a: RowBounds, b: RowBounds, length: int) -> tuple[np.ndarray, np.ndarray]:
     """The T / |A||B| of all pairs of a product, or of those of a stack, and its ratio to the tolerance.
 
-        T = (Σ|a'| + Σ|b'|)/2 + terms/4
+        T = (Σ|a'| + Σ|b'|)/2 + k/4
 
-    with sums over the terms of the pair where those are counted. `y` is (levels, m, n), bounds of rows are
-    (m,) and (n,); of a stack, (levels, s, m, n), (s, m) and (s, n).
+    `y` is (m, n), bounds of rows are (m,) and (n,); of a stack, (s, m, n), (s, m) and (s, n).
     """
-    of_a, of_b, terms = a.total[..., None], b.total[..., None, :], np.float64(length)
+    of_a, of_b = a.total[..., None], b.total[..., None, :]
     real = (of_a > 0) & (of_b > 0)
-    sums = y[..., : b.total.shape[-1]].astype(np.float64, copy=False)
-    if levels[-1] == NONZERO:
-        terms, sums = sums[-1] / LARGEST**2, sums[:-1]
-        of_a = np.minimum(of_a, np.ldexp(terms, a.largest_exponent[..., None]))
-        of_b = np.minimum(of_b, np.ldexp(terms, b.largest_exponent[..., None, :]))
-    lower = np.max([s * 4.0**-d for s, d in zip(sums, levels, strict=False)], axis=0)
-    lower = np.ldexp(lower * SLACK, a.scale_offset[..., None] + b.scale_offset[..., None, :])
-    truncation = (of_a + of_b) / 2 + terms / 4
-    relative = np.where(real & (terms > 0), truncation / lower, 0.0)
-    return relative, relative / tolerance(np.maximum(terms, 1.0))
+    lower = y[..., : b.total.shape[-1]] * SLACK
+    lower = np.ldexp(lower, a.scale_offset[..., None] + b.scale_offset[..., None, :])
+    relative = np.where(real, ((of_a + of_b) / 2 + length / 4) / lower, 0.0)
+    return relative, relative / tolerance(np.float64(length))
 
 
 class Products(Struct):
-    """Products of magnitudes of a panel: (levels, m, n), strides in elements."""
+    """Products of magnitudes of a panel: (m, n), a stride in elements."""
 
     _fields_ = (
         ("products", ctypes.c_void_p),
         ("row_stride", ctypes.c_longlong),
-        ("level_stride", ctypes.c_longlong),
         ("rows", ctypes.c_int),
         ("columns", ctypes.c_int),
     )
@@ -126,7 +102,6 @@ class PanelRows(Struct):
 
     _fields_ = (
         ("total", ctypes.c_void_p),
-        ("largest_exponent", ctypes.c_void_p),
         ("scale_offset", ctypes.c_void_p),
     )
 
@@ -134,48 +109,21 @@ class PanelRows(Struct):
 ROWS = 16
 """Rows of pairs to a block."""
 
-_CONSTANTS: dict[str, Any] = {"LARGEST": LARGEST, "ROWS": ROWS}
-
 _PAIRWISE_BOUND = Kernel(
     "pairwise_bound",
     Path(__file__).with_suffix(".cu"),
-    tuple(
-        {**_CONSTANTS, "PRODUCT": t, "COUNTED": counted, "LEVELS": levels, "COUNT": count}
-        for t, counted, levels, count in (("int", 0, "0", 1), ("double", 1, "0,7,14,21", 4))
-    ),
+    tuple({"ROWS": ROWS, "PRODUCT": t} for t in ("int", "double")),
     (Products, PanelRows),
 )
 
 
 def _raise_device(
-    readback: Readback,
-    y: Array,
-    rows: tuple[RowBounds, RowBounds],
-    levels: tuple[int, ...],
-    length: int,
-    largest: Array,
+    readback: Readback, y: Array, rows: tuple[RowBounds, RowBounds], length: int, largest: Array
 ) -> None:
-    counted = levels[-1] == NONZERO
-    levels = levels[: len(levels) - counted]
-    constants = {
-        **_CONSTANTS,
-        "PRODUCT": "int" if y.dtype == np.int32 else "double",
-        "COUNTED": int(counted),
-        "LEVELS": ",".join(map(str, levels)),
-        "COUNT": len(levels),
-    }
+    constants: dict[str, Any] = {"ROWS": ROWS, "PRODUCT": "int" if y.dtype == np.int32 else "double"}
     m, n = (len(x.total) for x in rows)
-    panel_rows = [
-        PanelRows(total=x.total, largest_exponent=x.largest_exponent, scale_offset=x.scale_offset)
-        for x in rows
-    ]
-    for component in y:
-        products = Products(
-            products=component,
-            row_stride=y.shape[3],
-            level_stride=y.shape[2] * y.shape[3],
-            rows=m,
-            columns=n,
-        )
+    panel_rows = [PanelRows(total=x.total, scale_offset=x.scale_offset) for x in rows]
+    for component in y[:, 0]:
+        products = Products(products=component, row_stride=y.shape[3], rows=m, columns=n)
         arguments = (products, *panel_rows, np.int64(length), largest, readback.address)
         _PAIRWISE_BOUND((-(-n // 256) * -(-m // ROWS),), (256,), arguments, **constants)

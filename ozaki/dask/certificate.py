@@ -2,13 +2,13 @@
 
 The counting bound follows from the statistics of all rows. Where that is not enough, the products of
 magnitudes of blocks add over the inner dimension, and the largest ratio of all pairs of a row and a column is
-a maximum over blocks. Dask's graph is made before anything is known, so the tasks of both pairwise bounds are
-in it, and come to nothing where the decision has been made without them.
+a maximum over blocks. Dask's graph is made before anything is known, so the tasks of the pairwise bound are
+in it, and come to nothing where the decision has been made without it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from multiword.runtime.arrays import Array, device_of
 from ozaki.arguments import exactly
 from ozaki.certificate.counting import Bounds
 from ozaki.certificate.decision import certify
-from ozaki.certificate.pairwise import ONE_LEVEL, SEVERAL_LEVELS, PairwiseBound, pairwise_bound
+from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.request import Asked
 from ozaki.dask.scales import Rows
@@ -28,8 +28,6 @@ from ozaki.dask.trees import as_it_is, flat, merged
 from ozaki.execution.panels import in_panels
 from ozaki.factor import Factor
 from ozaki.pipeline import bounds, magnitudes, norm_scaled
-
-Levels = tuple[int, ...]
 
 _TASK = "ozaki.dask.matmul, certificate"
 _OBJECTS = {"dtype": object, "concatenate": False}
@@ -42,36 +40,30 @@ class Decision:
     Attributes
     ----------
     found : the bounds of all rows and columns.
-    pairwise : the pairwise bounds that are known, by their levels.
-    wanted : the levels of the one that is needed next; empty when all is decided.
+    wanted : whether the pairwise bound is needed.
     bits : by which all integers grow.
     """
 
     found: Bounds
-    pairwise: dict[Levels, PairwiseBound] = field(default_factory=dict)
-    wanted: Levels = ()
+    wanted: bool = False
     bits: int = 0
 
-    def decided(self, target: Format) -> Decision:
-        """As far as what is known decides."""
-        try:
-            certificate = certify(self.found, target, self._pairwise)
-        except _Wanted as wanted:
-            return replace(self, wanted=wanted.levels)
-        return replace(self, wanted=(), bits=certificate.bits)
+    def decided(self, target: Format, pairwise: PairwiseBound | None = None) -> Decision:
+        """With the pairwise bound; without it, as far as the counting bound decides."""
 
-    def _pairwise(self, levels: Levels) -> PairwiseBound:
-        if levels not in self.pairwise:
-            raise _Wanted(levels)
-        return self.pairwise[levels]
+        def bound() -> PairwiseBound:
+            if pairwise is None:
+                raise _Wanted
+            return pairwise
+
+        try:
+            return replace(self, wanted=False, bits=certify(self.found, target, bound).bits)
+        except _Wanted:
+            return replace(self, wanted=True)
 
 
 class _Wanted(Exception):
-    """A pairwise bound is needed."""
-
-    def __init__(self, levels: Levels) -> None:
-        super().__init__(levels)
-        self.levels = levels
+    """The pairwise bound is needed."""
 
 
 def counted(rows: da.Array, columns: da.Array, asked: Asked) -> da.Array:
@@ -91,37 +83,35 @@ def widening(
 ) -> da.Array:
     """Return the `Decision` of all bounds as the one block of a Dask array."""
     decision = counted(rows, columns, asked)
-    for levels in (ONE_LEVEL, SEVERAL_LEVELS):
-        products = da.blockwise(
-            partial(_magnitudes, task=_TASK, asked=asked, levels=levels),
-            "ihj",
-            *(a, "ih", b, "hj", rows, "i", columns, "j", decision, ""),
-            adjust_chunks={"h": lambda _: 1},
-            dtype=object,
-            meta=np.empty((0, 0, 0), object),
-            token="ozaki-magnitudes",
-        )
-        bounds_of_blocks = da.reduction(
-            products,
-            as_it_is,
-            partial(_compared, task=_TASK, asked=asked, levels=levels),
-            axis=1,
-            combine=_added,
-            name="ozaki-pairwise-bound",
-            split_every=split_every,
-            meta=np.empty((0, 0), object),
-            **_OBJECTS,
-        )
-        decision = da.reduction(
-            bounds_of_blocks,
-            as_it_is,
-            partial(_decided, asked=asked, levels=levels),
-            combine=_largest,
-            name="ozaki-decision",
-            meta=np.empty((), object),
-            **_OBJECTS,
-        )
-    return decision
+    products = da.blockwise(
+        partial(_magnitudes, task=_TASK, asked=asked),
+        "ihj",
+        *(a, "ih", b, "hj", rows, "i", columns, "j", decision, ""),
+        adjust_chunks={"h": lambda _: 1},
+        dtype=object,
+        meta=np.empty((0, 0, 0), object),
+        token="ozaki-magnitudes",
+    )
+    bounds_of_blocks = da.reduction(
+        products,
+        as_it_is,
+        partial(_compared, task=_TASK, asked=asked),
+        axis=1,
+        combine=_added,
+        name="ozaki-pairwise-bound",
+        split_every=split_every,
+        meta=np.empty((0, 0), object),
+        **_OBJECTS,
+    )
+    return da.reduction(
+        bounds_of_blocks,
+        as_it_is,
+        partial(_decided, asked=asked),
+        combine=_largest,
+        name="ozaki-decision",
+        meta=np.empty((), object),
+        **_OBJECTS,
+    )
 
 
 def _count(of_a: list[Rows], of_b: list[Rows], *, asked: Asked) -> Decision:
@@ -144,21 +134,20 @@ def _magnitudes(
     *,
     task: str,
     asked: Asked,
-    levels: Levels,
 ) -> Any:
     """The decision, the products of magnitudes of two blocks, and what they are compared with.
 
     Where they are not wanted, the decision alone: so it is with all that follows.
     """
     del task
-    if decision.wanted != levels:
+    if not decision.wanted:
         return decision
     with device_of(x), np.errstate(all="ignore"):
         request = asked.request(x)
         whole = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
         of_rows = bounds(*whole, request, norm_scaled(*whole, request).scales).rows
         a, b = Factor(exactly("a", x, asked.dtype), 0), Factor(exactly("b", y, asked.dtype), 1)
-        scheme = magnitudes(a, request, levels)
+        scheme = magnitudes(a, request)
         parts: list[Array] = []
         scales = of_rows[0].truncation_scale, of_rows[1].truncation_scale
 
@@ -189,7 +178,6 @@ def _compared(
     keepdims: bool,
     task: str,
     asked: Asked,
-    levels: Levels,
     computing_meta: bool = False,
 ) -> Any:
     """The decision, and the pairwise bound of a block of rows and one of columns."""
@@ -203,7 +191,7 @@ def _compared(
     length = asked.k * (2 if asked.dtype.kind == "c" else 1)
     with device_of(products), np.errstate(all="ignore"):
         everything = slice(0, products.shape[2]), slice(0, products.shape[3])
-        return decision, pairwise_bound(rows, levels, length, lambda _, use: use(products, *everything))()
+        return decision, pairwise_bound(rows, length, lambda _, use: use(products, *everything))()
 
 
 def _largest(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
@@ -219,13 +207,10 @@ def _largest(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = Fa
     return decision, (max(errors), max(ratios))
 
 
-def _decided(
-    parts: Any, *, asked: Asked, levels: Levels, computing_meta: bool = False, **options: Any
-) -> Any:
-    """The decision with one more pairwise bound."""
+def _decided(parts: Any, *, asked: Asked, computing_meta: bool = False, **options: Any) -> Any:
+    """The decision with the pairwise bound."""
     found = _largest(parts, computing_meta=computing_meta, **options)
     if computing_meta or isinstance(found, Decision):
         return found
     decision, largest = found
-    known = replace(decision, pairwise={**decision.pairwise, levels: largest})
-    return known.decided(asked.request(np.empty(0)).limits)
+    return decision.decided(asked.request(np.empty(0)).limits, largest)

@@ -62,10 +62,10 @@ class _NoGraph(Exception):
 
 @dataclass(frozen=True)
 class _Variant:
-    """What a graph does: multiply integers wider by some bits, or none; bound pairs, at some levels."""
+    """What a graph does: multiply integers wider by some bits, or none; bound pairs, or not."""
 
     bits: int | None
-    levels: tuple[int, ...] = ()
+    pairwise: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,15 +118,14 @@ class CapturedProduct:
                 self._expected = _Variant(None)
                 return multiply(*factors)
 
-            def pairwise_bound(levels: tuple[int, ...]) -> PairwiseBound:
-                same = levels == call.variant.levels
-                return (
-                    call if same else self._replay(_Variant(None, levels), a, b, out, captured)
-                ).pairwise_bound()
+            def pairwise_bound() -> PairwiseBound:
+                if call.variant.pairwise:
+                    return call.pairwise_bound()
+                return self._replay(_Variant(None, True), a, b, out, captured).pairwise_bound()
 
             certificate = certify(found, self._request.limits, pairwise_bound)
             bits = certificate.bits if certificate.bits <= WIDENED_IN_ALL else None
-            self._expected = _Variant(bits, certificate.levels)
+            self._expected = _Variant(bits, certificate.pairwise)
             if bits is None:
                 return None
             if bits != call.variant.bits:
@@ -168,7 +167,7 @@ class CapturedProduct:
             captured()
         call = self._graphs[variant]
         if call is None:
-            self._expected = _Variant(None, variant.levels)  # the bounds say when another will do again
+            self._expected = _Variant(None, variant.pairwise)  # the bounds say when another will do again
             raise _NoGraph
         call.graph.replay((a.matrix, b.matrix, out), import_cupy().cuda.get_current_stream())
         return call
@@ -209,13 +208,15 @@ class CapturedProduct:
 
         def bound() -> tuple[PendingBounds, Callable[[], PairwiseBound]]:
             pending = bounds(a, b, request, scales, a.stack)
-            return pending, pairwise(a, b, request, pending, variant.levels) if variant.levels else _not_taken
+            return pending, pairwise(a, b, request, pending) if variant.pairwise else _not_taken
 
         if not request.certified:
             done = finish(begin())
             overwrite_nonfinite(a.parts, b.parts, done, out, a.stack)
             return done, None, _not_taken
-        if variant.levels:  # beside the products a pairwise bound would come too late: the host waits for it
+        if (
+            variant.pairwise
+        ):  # beside the products a pairwise bound would come too late: the host waits for it
             begun, taken = side_by_side(begin, bound)
             return finish(begun), *taken
         done, taken = side_by_side(lambda: finish(begin()), bound)

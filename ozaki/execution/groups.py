@@ -106,8 +106,8 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[Group]:
             yield which[indices], factors, of_factors, widening
     indices = np.flatnonzero(remaining)
 
-    def pairwise_bounds(levels: tuple[int, ...], products: np.ndarray) -> list[PairwiseBound]:
-        return _pairwise(a, b, pending.rows, request, levels, indices[products])
+    def pairwise_bounds(products: np.ndarray) -> list[PairwiseBound]:
+        return _pairwise(a, b, pending.rows, request, indices[products])
 
     bits = np.full(a.stack, -1)  # of those that are done
     bits[indices] = certify_stack(found[indices], a.length, request.limits, pairwise_bounds)
@@ -172,11 +172,10 @@ def _pairwise(
     b: Factor,
     rows: tuple[RowBounds, RowBounds],
     request: Request,
-    levels: tuple[int, ...],
     products: np.ndarray,
 ) -> list[PairwiseBound]:
     """The pairwise bounds of some products of a stack."""
-    scheme, host = Magnitudes(levels, len(a.parts), "fp64"), get_engine("host")
+    scheme, host = Magnitudes(len(a.parts), "fp64"), get_engine("host")
     bytes_each = whole_bytes(scheme, (a.rows // a.stack, a.k, b.rows // b.stack))
     at_once, found = max(1, request.workspace // bytes_each), list[PairwiseBound]()
     for i in range(0, len(products), at_once):
@@ -188,7 +187,8 @@ def _pairwise(
             words.append(split.reshape(*split.shape[:2], len(indices), -1, x.k))
             of_rows.append(part)
         y = scheme.multiply(words[0], words[1], host, None)
-        compared = [compare_pairs(component, of_rows[0], of_rows[1], levels, a.length) for component in y]
+        of_a, of_b = of_rows
+        compared = [compare_pairs(component, of_a, of_b, a.length) for component in y[:, 0]]
         error, ratio = (np.max(x, axis=(0, 2, 3)) for x in zip(*compared, strict=True))
         found += zip(error.tolist(), ratio.tolist(), strict=True)
     return found

@@ -7,7 +7,6 @@ import pytest
 
 import ozaki
 from ozaki import accurate_dgemm, pipeline
-from ozaki.certificate.pairwise import ONE_LEVEL
 from ozaki.execution import cache, captured
 from ozaki.residues import system
 from tests.cases import KINDS, matrices
@@ -94,7 +93,7 @@ def test_the_pairwise_bound_is_part_of_the_graph(cupy):
         assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b))
         if i:
             (found,) = held_graphs()
-            assert found._expected.levels == ONE_LEVEL
+            assert found._expected.pairwise
     # The first, one that only bounds pairs, and one for each width that this asked for.
     assert found._expected in found._graphs
     assert len(found._graphs) <= 5

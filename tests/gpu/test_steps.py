@@ -10,8 +10,7 @@ from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
 from ozaki.arguments import factors_of
 from ozaki.certificate.counting import compute_bounds
-from ozaki.certificate.magnitudes import NONZERO, Magnitudes
-from ozaki.certificate.pairwise import ONE_LEVEL, SEVERAL_LEVELS
+from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.pipeline import Request, bounds, norm_scaled, pairwise
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
@@ -183,7 +182,7 @@ def test_magnitudes(cupy, kind, dtype, shape, word):
     scales += 1000 if kind == "subnormal" and dtype in ("float64", "complex128") else 0
     if kind == "special":
         scales[[0, -1, shape[0] // 2]] = NONFINITE_ROW
-    scheme = Magnitudes((0, 7, NONZERO), 1 + np.iscomplexobj(x), word)
+    scheme = Magnitudes(1 + np.iscomplexobj(x), word)
     with np.errstate(all="ignore"):
         expected = scheme.split(real_parts(x), scales, 0, 16)
     for y in layouts(cupy, x):
@@ -194,9 +193,8 @@ def test_magnitudes(cupy, kind, dtype, shape, word):
 @pytest.mark.parametrize("shape", [(3, 5, 2), (37, 301, 29), (130, 64, 300)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("levels", [ONE_LEVEL, SEVERAL_LEVELS], ids=["one level", "several levels"])
 @pytest.mark.parametrize("workspace", [1 << 30, 1 << 17])
-def test_pairwise_bounds(cupy, workspace, levels, kind, dtype, shape):
+def test_pairwise_bounds(cupy, workspace, kind, dtype, shape):
     m, k, n = shape
     a, b = matrix(kind, (m, k), dtype), matrix(kind, (n, k), dtype).T
     accuracy = "fp64" if dtype in ("float64", "complex128") else "fp32"
@@ -207,7 +205,7 @@ def test_pairwise_bounds(cupy, workspace, levels, kind, dtype, shape):
         with np.errstate(all="ignore"):
             scales = norm_scaled(left, right, request).scales
             pending = bounds(left, right, request, scales)
-            bound = pairwise(left, right, request, pending, levels)()
+            bound = pairwise(left, right, request, pending)()
             known = [getattr(side, f.name) for side in pending.rows for f in fields(side)]
             found.append((bound, [cupy.asnumpy(x).tolist() for x in known]))
     assert found[0] == found[1]
