@@ -30,11 +30,11 @@ WEIGHTS = 2.0 ** (DIGIT * np.arange(2 * MOST_DIGITS))
 """Those of the digits."""
 
 
-@numba.njit(inline="always")
+@numba.njit("UniTuple(int64, 3)(int32[::1], int32[::1], int64, int64)", **INNER)
 def extremes(scale, width, first, last):
     """The smallest and the largest scale of some rows, and how many digits their integers take."""
-    smallest = largest = scale[first]
-    longest = width[first]
+    smallest = largest = np.int64(scale[first])
+    longest = np.int64(width[first])
     for i in range(first, last):
         smallest = scale[i] if scale[i] < smallest else smallest
         largest = scale[i] if scale[i] > largest else largest

@@ -94,11 +94,12 @@ def round_rows(
                 value[i, j] = lower * power if normal else 0.0
                 doubtful[i, j] = unsure
                 found += unsure
-            for j in range(columns if found > before else 0):  # zeros are certain, though their sums are not
-                t = 0 if doubtful[i, j] else count + 1
-                while t < count and residues[t, place + j] == 0:
-                    t += 1
-                if t == count:
-                    value[i, j], doubtful[i, j] = 0.0, False
-                    found -= 1
+            if found > before:  # zeros are certain, though their sums are not
+                for j in range(columns):
+                    zero = doubtful[i, j]
+                    for t in range(count):
+                        zero &= residues[t, place + j] == 0
+                    if zero:
+                        value[i, j], doubtful[i, j] = 0.0, False
+                        found -= 1
     return found
