@@ -236,6 +236,21 @@ def test_bins_carry(without_numba):
     assert call("dot", x, -1) == without_numba(call, "dot", x, -1)
 
 
+@pytest.mark.parametrize("n", [2500, 40_001])
+def test_products_and_zeros_of_any_size(without_numba, n):
+    """Products far beyond float64's range are added as integers, zeros and subnormal numbers in bins."""
+    rng = np.random.default_rng(n)
+    x = np.ldexp(rng.standard_normal(n), rng.integers(-1073, 1000, n))
+    x[rng.random(n) < 0.3] = 0
+    assert ozaki.sum(x) == math.fsum(x)
+    small = np.ldexp(rng.standard_normal(n), rng.integers(-1073, -8, n))
+    exact = sum(Fraction(a) * Fraction(b) for a, b in zip(x.tolist(), small.tolist(), strict=True))
+    assert ozaki.dot(x, small) == float(exact)
+    for y in (x, x * 1e-300, np.abs(x)):
+        for name in ("sum", "dot", "norm", "var"):
+            assert call(name, y, -1) == without_numba(call, name, y, -1)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(40_000,), (70, 80), (4000, 2)])
 def test_compiled_takes_any_memory(dtype, shape):
