@@ -30,8 +30,8 @@ class Plan:
     width : bits of the widest integer of A' and of B'.
     scheme, word, engine : how the integers are multiplied.
     pieces : moduli, or slices of A.
-    products : low-precision products in all, but for the one (or six, if some rows and columns have few
-        numbers in common) that the certificate itself takes on data with many zeros or of wide spread.
+    products : low-precision products in all, but for the one that the certificate itself takes on data with
+        many zeros or of wide spread.
     panels : how many panels of rows and columns the product is cut into.
     workspace : bytes beyond inputs and output.
     bound : certified max |C - AB| / |A||B|, the final rounding u·|C| apart; for accuracy "normwise", of
