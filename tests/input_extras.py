@@ -126,6 +126,7 @@ EXTRAS: dict[str, tuple[Function, ...]] = {
     "Dask arrays": (
         *_reductions("ozaki.dask", _REDUCED, **_DASK),
         *_dots("ozaki.dask", "dot", takes="axes", **_DASK),
+        *_dots("ozaki.dask", "vdot", **_DASK),
         *_products("ozaki.dask", lambda x: EYE, base=MATRIX, takes="axes", **_DASK),
     ),
     "PyTorch": (

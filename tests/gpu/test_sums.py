@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from ozaki.sums import api as oz
-from ozaki.sums import cumulative, reduction_cuda
+from ozaki.sums import cumulative
+from ozaki.sums.exact import reduction_cuda
 from ozaki.sums.exactsum import ExactSum
 from tests.gpu.same import same_on_the_gpu
 from tests.test_reductions import FLOATS, bits, wide
