@@ -18,7 +18,7 @@ from statistics import median
 
 from benchmarks.dgemm import FACES, draw, versions
 
-SECONDS, TURNS = 1.5, 3
+SECONDS, TURNS = 1.0, 3
 """The counter moves about ten times a second; how long each routine runs in a turn."""
 
 

@@ -31,7 +31,7 @@ FACES = {
 def gemm_names() -> list[str]:
     """The results of `benchmarks.dgemm`, those of GPUs first."""
     names = sorted(path.stem for path in RESULTS.glob("*.json"))
-    found = [n for n in names if "native" in (load(n).get("results") or [{}])[0]]
+    found = [n for n in names if "teraflops" in (load(n).get("results") or [{}])[0].get("native", [])]
     return sorted(found, key=lambda name: name.endswith("cpu"))
 
 
@@ -112,12 +112,33 @@ def peers_table(data: dict[str, Any]) -> str:
         ]
         for r in rows
     ]
-    text = (
-        "TF and largest error of each, in the same run. GEMMul8 uses as many moduli as its caller asks for, "
-        "and gives no bound of its error."
-    )
+    text = "TF and largest error of each, in the same run. "
+    if any(n.startswith("GEMMul8") for n in names):
+        text += "GEMMul8 uses as many moduli as its caller asks for, and gives no bound of its error."
+    else:
+        text += (
+            "cuBLAS emulates FP64 by slices in int8 (Ozaki scheme I). On this GPU it does so only when told "
+            "to, with its eager strategy: by default with as many bits as it finds the data to need, or with "
+            "55. Its bits are not promised to be the same elsewhere."
+        )
     header = " | ".join(["m, k, n", "data", "native", "ours", *names])
     return f"### Beside other libraries\n\n{text}\n\n{table(header, cells)}"
+
+
+def energy_section(name: str) -> str:
+    """Joules a product, native and ours."""
+    rows = []
+    for r in load(name)["results"]:
+        native, ours = r["native"], r["ours"]
+        joules = [number(x["joules"]) for x in (native, ours)]
+        watts = [number(x["watts"]) for x in (native, ours)]
+        rows.append([f"`{FACES[r['dtype']]}`, {r['n']}", *joules, number(r["ratio"]), *watts])
+    text = (
+        "Joules a product, by the GPU's own counter while a routine is called again and again; the ratio is "
+        "native over ours (Ootomo and Yokota, Fig. 16, do this for FP32)."
+    )
+    header = "routine, n | native, J | ours, J | ratio | native, W | ours, W"
+    return section(f"Energy, {device(load(name))}", name, text, table(header, rows))
 
 
 def steps_section(name: str) -> str:

@@ -101,7 +101,8 @@ def _emulated(library, a, b, control, bits):
 
     handle = c_void_p()
     (m, k), n = a.shape, b.shape[1]
-    workspace = cupy.empty(48 * (m * k + k * n + m * n) + (1 << 28), "uint8")
+    most = cupy.cuda.runtime.memGetInfo()[0] // 2
+    workspace = cupy.empty(min(48 * (m * k + k * n + m * n) + (1 << 28), most), "uint8")
 
     def call(routine, *arguments):
         status = getattr(library, routine)(*arguments)

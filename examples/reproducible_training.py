@@ -79,20 +79,23 @@ def squared_distances(x: torch.Tensor, rows: int) -> torch.Tensor:
 
 
 def factorize(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The diagonal of the Cholesky factor L of K, and L⁻¹y, from the matrix [K; yᵀ]."""
-    diagonals, last = [], []
+    """The pivots D of K = LDLᵀ, L with a unit diagonal, and D·L⁻¹y, from the matrix [K; yᵀ].
+
+    Cholesky's factorization without square roots: PyTorch's differ in the last bit between CPUs and GPUs.
+    """
+    pivots, last = [], []
     while a.shape[1]:
         panel, columns = a[:, :BLOCK], []
         for i in range(BLOCK):
             below = torch.arange(len(a), device=a.device) >= i
-            column = torch.where(below, panel[:, i], 0) / panel[i, i].sqrt()
+            column = torch.where(below, panel[:, i], 0)
             columns.append(column)
-            panel = panel - torch.outer(column, column[:BLOCK])
+            panel = panel - torch.outer(column, column[:BLOCK] / panel[i, i])
         factor = torch.stack(columns, 1)
-        diagonals.append(factor.diagonal())
+        pivots.append(factor.diagonal())
         last.append(factor[-1])
-        a = a[BLOCK:, BLOCK:] - factor[BLOCK:] @ factor[BLOCK:-1].mT
-    return torch.cat(diagonals), torch.cat(last)
+        a = a[BLOCK:, BLOCK:] - factor[BLOCK:] @ (factor[BLOCK:-1] / pivots[-1]).mT
+    return torch.cat(pivots), torch.cat(last)
 
 
 def fit_process(rows: int, device: str) -> Run:
@@ -106,14 +109,15 @@ def fit_process(rows: int, device: str) -> Run:
     for _ in range(STEPS):
         amplitude, length, noise = parameters
         kernel = amplitude**2 / (1 + distances / (2 * length**2)) + noise**2 * eye
-        diagonal, white = factorize(torch.cat([kernel, y[None]]))
-        half = (white * white).sum() / 2
+        pivots, white = factorize(torch.cat([kernel, y[None]]))
+        quadratic = (white * white / pivots).sum()
         # x / x has the logarithm's derivative; a GPU's logarithm is another function than the CPU's.
-        gradients = torch.autograd.grad(half + (diagonal / diagonal.detach()).sum(), parameters)
+        twice = quadratic + (pivots / pivots.detach()).sum()
+        gradients = torch.autograd.grad(twice / 2, parameters)
         with torch.no_grad():
             for p, g in zip(parameters, gradients, strict=True):
                 p -= 0.0005 * g
-        losses.append((half.cpu() + diagonal.detach().cpu().log().sum()).item())
+        losses.append(((quadratic.cpu() + pivots.detach().cpu().log().sum()) / 2).item())
     return np.array(losses), parameters
 
 
