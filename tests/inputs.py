@@ -160,6 +160,7 @@ _WIDE_SUMS: dict[str, Callable[[Callable], Any]] = {
     "nanstd": lambda f: 2 * f(_ROW),
     "norm": lambda f: (f(_ROW[:1].repeat(9)) - 3 * 2.0**53) / 4,
     "dot": lambda f: f(_ROW, _SIGNS, dtype=float),
+    "vdot": lambda f: f(*_WIDE, dtype=float),
 }
 
 
@@ -185,7 +186,6 @@ WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
     **_wide_sums("ozaki"),
     **_wide_sums("ozaki.dask"),
     "ozaki.cumsum": (SAME, lambda: ozaki.cumsum(_ROW * _SIGNS, dtype=float)[1]),
-    "ozaki.vdot": (SAME, lambda: ozaki.vdot(*_WIDE, dtype=float)),
     "ozaki.ExactSum": (SAME, lambda: ozaki.ExactSum().add_products(_ROW, _SIGNS).round()),
     "ozaki.fingerprint": (SAME, lambda: ozaki.fingerprint(_ROW) != ozaki.fingerprint(_ROW - [1, 0])),
     "ozaki.near_sum": (TYPE, lambda: ozaki.near_sum(_ROW * _SIGNS)),
