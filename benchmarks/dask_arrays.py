@@ -29,7 +29,7 @@ import distributed
 import numpy as np
 
 import ozaki
-from benchmarks.timing import compact
+from benchmarks.timing import publish
 from ozaki.dask.accumulators import ELEMENTS as SUM_OF_ELEMENTS
 from ozaki.dask.accumulators import summed
 
@@ -195,11 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
     options = parser.parse_args()
-    found = measured()
-    text = compact(found)
-    print(text)
-    if options.json:
-        options.json.write_text(text)
+    publish(measured(), options.json)
 
 
 if __name__ == "__main__":

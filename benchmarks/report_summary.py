@@ -15,7 +15,7 @@ def headline() -> str:
     blocks = []
     if rows:
         blocks.append(table("work | on | native | ours | ratio | native error | our error", rows))
-        names = ("dgemm_h200", "multiword_h200", "batched_h200", "reductions_h200", "dgemm_cpu")
+        names = ("peers_h200", "multiword_h200", "batched_h200", "reductions_h200", "dgemm_cpu")
         dates = sorted({load(name)["date"] for name in names if load(name)})
         blocks.append(
             f"Measured {' and '.join(dates)}; commands, versions, data and other sizes are on the"
@@ -26,8 +26,8 @@ def headline() -> str:
 
 def _headline_rows() -> Iterator[list[str] | None]:
     """A large and a small FP64 product, FP32, a batch, a sum; and a CPU."""
-    yield _gemm_headline("dgemm_h200", 16384)
-    yield _gemm_headline("dgemm_h200", 1024)
+    yield _gemm_headline("peers_h200", 8192)
+    yield _gemm_headline("peers_h200", 1024)
     yield _words_headline(8192)
     yield _batched_headline(n=16, batch=10000)
     yield _sum_headline("reductions_h200")

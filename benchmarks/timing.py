@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -50,3 +51,11 @@ def compact(record: dict[str, Any]) -> str:
     """JSON with one row to a line."""
     text = json.dumps(record, indent=1)
     return re.sub(r"\{[^{}]*\}|\[[^\[\]{}]*\]", lambda m: re.sub(r"\s*\n\s*", " ", m.group()), text) + "\n"
+
+
+def publish(record: dict[str, Any], path: Path | None) -> None:
+    """Print a record, and write it where that is asked for."""
+    text = compact(record)
+    print(text)
+    if path:
+        path.write_text(text)

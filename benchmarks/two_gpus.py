@@ -32,7 +32,7 @@ import distributed
 
 import ozaki
 from benchmarks.dgemm import versions
-from benchmarks.timing import compact
+from benchmarks.timing import publish
 
 GPUS, SIZE, REPEATS = 2, 32768, 3
 ACCURACIES = "fp64", "normwise"
@@ -249,10 +249,7 @@ def main() -> None:
         "distributed": distributed.__version__,
         **measured(options.size, options.gpus, tuple(options.accuracy), library),
     }
-    text = compact(found)
-    print(text)
-    if options.json:
-        options.json.write_text(text)
+    publish(found, options.json)
 
 
 if __name__ == "__main__":

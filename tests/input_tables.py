@@ -141,32 +141,13 @@ TABLES: dict[str, tuple[Function, ...]] = {
         ),
     ),
     "Single precision": (
-        Function(
-            "multiword.matmul",
-            "a",
-            lambda x: multiword.matmul(x, EYE.astype(np.float32)),
-            SINGLE,
-            "matrix",
-            np.float32,
-            "float32",
-        ),
-        Function(
-            "multiword.matmul",
-            "b",
-            lambda x: multiword.matmul(EYE.astype(np.float32), x),
-            SINGLE,
-            "matrix",
-            np.float32,
-            "float32",
-        ),
-        Function(
-            "multiword.matmul",
-            "c",
-            lambda x: multiword.matmul(SINGLE, SINGLE, beta=1, c=x),
-            SINGLE,
-            "any",
-            np.float32,
-            "float32",
+        *(
+            Function("multiword.matmul", argument, call, SINGLE, takes, np.float32, "float32")
+            for argument, call, takes in (
+                ("a", lambda x: multiword.matmul(x, EYE.astype(np.float32)), "matrix"),
+                ("b", lambda x: multiword.matmul(EYE.astype(np.float32), x), "matrix"),
+                ("c", lambda x: multiword.matmul(SINGLE, SINGLE, beta=1, c=x), "any"),
+            )
         ),
         Function(
             "multiword.matmul_plan",

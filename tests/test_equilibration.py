@@ -51,6 +51,19 @@ KINDS = ["linear", "falling", "random", "blocks", "zeros"]
 SHAPES = [(5, 40, 6), (1, 300, 1), (9, 70, 3)]
 
 
+@pytest.mark.parametrize("target", ["fp64", "fp32"])
+def test_what_counts_as_graded_is_what_the_proof_allows(target):
+    """M·2**-e >= 2**3.5·k**1.5; no more than two of the exponents e for which that holds are left out."""
+    for k in (*range(1, 70), 127, 128, 1000, 4095, 4096, 100_003, 1 << 20):
+        limit = norm_limit(FORMATS[target], k)
+        sums = np.arange(-200, limit.bits)
+        largest = int(sums[equilibration.is_graded(sums, k, limit)].max())
+        squared = (Fraction(limit.significand, 32) * 2**limit.bits) ** 2 / (
+            2**7 * k**3
+        )  # (M·2**-3.5·k**-1.5)²
+        assert Fraction(4) ** largest <= squared < Fraction(4) ** (largest + 3)
+
+
 @pytest.mark.parametrize("dtype", FORMAT_OF)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
