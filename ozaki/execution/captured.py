@@ -126,7 +126,7 @@ class _Call:
 
 
 class _Look:
-    """A further look at the data: that of a call, if it went so far, or of a graph that looks at everything."""
+    """A further look at the data: that of a call, if it went so far, or of a graph that looks at it all."""
 
     def __init__(self, call: _Call, replay: Callable[[_Variant], _Call]) -> None:
         self._call, self._replay = call, replay
