@@ -38,7 +38,7 @@ def halved(size: int) -> int:
 
 def default_workspace(like: Array) -> int:
     """Bytes of workspace used unless the caller says otherwise: 2 GiB, or 2/5 of a GPU's memory."""
-    return _device_memory(like.device.id) * 2 // 5 if is_cupy(like) else 2 << 30
+    return _device_memory(like.data.device_id) * 2 // 5 if is_cupy(like) else 2 << 30
 
 
 @cache

@@ -129,6 +129,8 @@ def _surely_enough(bounds: np.ndarray, length: int, target: Format) -> np.ndarra
 def certify_by_counting(bounds: Bounds, target: Format) -> Certificate:
     """The certificate of the counting bound alone."""
     error, tolerance = counting_error(bounds, target), counting_tolerance(bounds.length, target)
+    if error <= tolerance:  # nearly always
+        return Certificate(0, error)
     bits = _widening(error / tolerance, norm_limit(target, bounds.length))
     return Certificate(bits, math.ldexp(error, -bits) if math.isfinite(error) else 0.0)
 
