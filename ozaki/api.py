@@ -185,8 +185,8 @@ def accurate_zgemm(
     """Compute alpha·op(A)·op(B) + beta·C in double-precision complex; otherwise as `accurate_dgemm`.
 
     The real and the imaginary part are each what `accurate_dgemm` would make of the real product
-    of inner dimension 2k that defines them, with one scale for a complex row; residues take three
-    real products instead of four.
+    of inner dimension 2k that defines them, with one scale for a complex row; residues take two
+    real products a modulus, three where more than 151 bits are asked of int8 words.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ from ozaki.residues.system import INT8_BITS, ResidueSystem, reduce, residue_syst
 from ozaki.schemes import ProductSpecification
 
 HOST_K_BLOCK = 1024
-"""Inner dimensions beyond this are cut on a CPU: five fp64 moduli then hold what six hold at 2048."""
+"""Real numbers in a row beyond which it is cut on a CPU: five fp64 moduli then hold what six hold at 2048."""
 
 
 class Residues:
@@ -45,11 +45,9 @@ class Residues:
         self.reduced = reduced
         self.specification = specification
         k = specification.shape[1]
-        self.system = residue_system(
-            word, specification.bits, min(k, HOST_K_BLOCK) if on_host else k, specification.parts
-        )
+        block = HOST_K_BLOCK // specification.parts if on_host else k
+        self.system = residue_system(word, specification.bits, min(k, block), specification.parts)
         self.k_block = self.system.k_block
-        self._components = 2 * specification.parts - 1
         # The host multiplies int8 words in float64.
         self._carrier = 8 if on_host and word == "int8" else 0
 
@@ -59,7 +57,7 @@ class Residues:
 
     @property
     def products(self) -> int:
-        return self._components * self.pieces
+        return self.system.images * self.pieces
 
     @property
     def roomy_specification(self) -> ProductSpecification:
@@ -75,7 +73,7 @@ class Residues:
         return residues(parts, scale, self.system, padding, weighted=side == 0, width=width)
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
-        """Return the (components, N, m', n') products of residues, exact, in the engine's result type.
+        """Return the (images, N, m', n') products of residues, exact, in the engine's result type.
 
         Residues are associative: those of earlier blocks of k are added modulo the moduli, in any order.
         """
@@ -85,8 +83,8 @@ class Residues:
             out = self._multiply_stack(a, b, engine)
         else:
             out = empty_beside(a, (*a.shape[:3], b.shape[2]), get_product(self.word).result)
-            for component, left, right in zip(out, a, b, strict=True):
-                engine.multiply(self.word, left, right, out=component)
+            for image, left, right in zip(out, a, b, strict=True):
+                engine.multiply(self.word, left, right, out=image)
         if earlier is None:
             return out
         _add_residues(earlier, out, self.system)
