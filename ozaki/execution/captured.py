@@ -48,7 +48,7 @@ from ozaki.schemes import ProductSpecification
 T = TypeVar("T")
 
 
-SMALL = 1 << 23
+SMALL = 1 << 22
 """Numbers in both operands whose statistics are taken one after the other: the branches with which a graph
 begins begin some 10 µs apart."""
 
