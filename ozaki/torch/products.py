@@ -15,7 +15,7 @@ from torch import Tensor
 
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.api import matmul
-from ozaki.gemm import combine
+from ozaki.combine import combine
 from ozaki.torch.settings import Settings
 
 _DIMENSIONS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}
