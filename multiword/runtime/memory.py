@@ -1,12 +1,14 @@
-"""How much memory a product may use beyond its inputs and output, and how small its panels may get."""
+"""Where the memory of a result comes from, how much a product may use besides, and how small panels get."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from multiword.runtime.arrays import Array, import_cupy, is_cupy
+from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace
 
 T = TypeVar("T")
 
@@ -16,6 +18,36 @@ SMALLEST_PANEL = 16
 
 class WorkspaceTooSmall(MemoryError):
     """Not even the smallest panels fit the workspace."""
+
+
+_local = threading.local()
+
+
+@contextmanager
+def results_from(allocate: Callable[[tuple[int, ...], Any], Array]) -> Iterator[None]:
+    """Within the context, CuPy arrays for this thread's results are those that allocate(shape, dtype) makes.
+
+    Temporary arrays, and the memory of captured graphs, remain CuPy's own.
+    """
+    outside = getattr(_local, "allocate", None)
+    _local.allocate = allocate
+    try:
+        yield
+    finally:
+        _local.allocate = outside
+
+
+def empty_result(like: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    """An uninitialized array for a result, of the kind of `like`.
+
+    >>> import numpy as np
+    >>> empty_result(np.ones(1), (2, 3), float).shape
+    (2, 3)
+    """
+    allocate = getattr(_local, "allocate", None)
+    if allocate is None or not is_cupy(like):
+        return namespace(like).empty(shape, dtype)
+    return allocate(shape, dtype)
 
 
 def padded(size: int, multiple: int) -> int:
