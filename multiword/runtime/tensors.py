@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, lru_cache
 from typing import Any
@@ -24,7 +24,7 @@ def array_of(tensor: Any) -> Array:
         return tensor.numpy(force=True)  # "force" detaches and resolves; on a CPU it copies nothing else
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.detach().resolve_conj().resolve_neg()
-    return _in_place(tensor, import_cupy().cuda.UnownedMemory)
+    return _in_place(tensor)
 
 
 def tensor_of(array: Any) -> Any:
@@ -42,7 +42,7 @@ def tensor_of(array: Any) -> Any:
     dtype, memory = _torch_dtype(array.dtype), array.data.mem
     if not isinstance(memory, _result_memory()) or memory.tensor.dtype is not dtype:
         result = _allocated(array.shape, dtype, array.data.device_id)
-        _in_place(result, import_cupy().cuda.UnownedMemory)[...] = array
+        _in_place(result)[...] = array
         return result
     if array.shape == memory.tensor.shape and array.flags.c_contiguous:
         return memory.tensor
@@ -66,12 +66,11 @@ _NOTHING = nullcontext()
 def _current_stream(device: int) -> Iterator[None]:
     cuda, torch = import_cupy().cuda, sys.modules["torch"]
     stream = torch._C._cuda_getCurrentRawStream(device)  # a tenth of the time of torch.cuda.current_stream
-    there = cuda.runtime.getDevice() == device
-    on_stream = there and cuda.get_current_stream(device).ptr == stream
+    current = cuda.runtime.getDevice() == device and cuda.get_current_stream(device).ptr == stream
     with (
-        _NOTHING if there else cuda.Device(device),
-        _NOTHING if on_stream else _stream(stream, device),
-        results_from(lambda shape, dtype: _result(shape, dtype, device)),
+        _NOTHING if current else cuda.Device(device),
+        _NOTHING if current else _stream(stream, device),
+        results_from(_allocator(device)),
     ):
         if torch.cuda.is_current_stream_capturing():
             raise RuntimeError("products and sums of this library cannot be captured by torch.cuda.graph")
@@ -83,8 +82,16 @@ def _stream(address: int, device: int) -> Any:
     return import_cupy().cuda.ExternalStream(address, device)
 
 
-def _result(shape: tuple[int, ...], dtype: Any, device: int) -> Array:
-    return _in_place(_allocated(shape, _torch_dtype(np.dtype(dtype)), device), _result_memory())
+@cache
+def _allocator(device: int) -> Callable[[tuple[int, ...], Any], Array]:
+    cupy = import_cupy()
+
+    def result(shape: tuple[int, ...], dtype: Any) -> Array:
+        tensor = _allocated(shape, _torch_dtype(np.dtype(dtype)), device)
+        memory = _result_memory()(tensor.data_ptr(), tensor.nbytes, tensor, device)
+        return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(memory, 0))
+
+    return result
 
 
 @cache
@@ -99,12 +106,12 @@ def _result_memory() -> Any:
     return ResultMemory
 
 
-def _in_place(tensor: Any, memory: type) -> Array:
+def _in_place(tensor: Any) -> Array:
     """A CuPy array in the memory of a tensor on a GPU; DLPack's way takes 15 µs longer."""
     cupy, dtype = import_cupy(), _numpy_dtype(tensor.dtype)
-    held = memory(tensor.data_ptr(), tensor.nbytes, tensor, tensor.get_device())
+    memory = cupy.cuda.UnownedMemory(tensor.data_ptr(), tensor.nbytes, tensor, tensor.get_device())
     strides = tuple([dtype.itemsize * s for s in tensor.stride()])
-    return cupy.ndarray(tuple(tensor.shape), dtype, cupy.cuda.MemoryPointer(held, 0), strides)
+    return cupy.ndarray(tuple(tensor.shape), dtype, cupy.cuda.MemoryPointer(memory, 0), strides)
 
 
 def _allocated(shape: tuple[int, ...], dtype: Any, device: int) -> Any:
