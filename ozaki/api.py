@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array, as_array, check_same_device, device_of
-from multiword.runtime.memory import empty_result
 from ozaki.arguments import (
     as_matrix,
     exactly,
@@ -21,12 +19,12 @@ from ozaki.arguments import (
 )
 from ozaki.execution.callers_graph import capturable
 from ozaki.execution.order import exclusive_use
-from ozaki.execution.stacks import stacked_products
+from ozaki.execution.stacks import stack_product
 from ozaki.factor import Factor
 from ozaki.gemm import gemm
 from ozaki.lazy import or_on_dask
 from ozaki.operand import SIDES, Operand
-from ozaki.pipeline import TARGETS, Request
+from ozaki.pipeline import TARGETS
 from ozaki.planning import plan_product
 from ozaki.plans import Plan
 
@@ -317,28 +315,10 @@ def matmul(
         return gemm(*factors_of(a, b, dtype), 1.0, 0.0, None, request, None)
     if isinstance(a, Operand) or isinstance(b, Operand):
         raise ValueError(f"a prepared operand multiplies matrices, not stacks: {x.shape} times {y.shape}")
-    left, right = stacks_of(exactly("a", x, dtype), exactly("b", y, dtype))
-    out = stacked_products(left, right, request)
-    if out is None:
-        out = _one_by_one(left, right, request)
+    out = stack_product(*stacks_of(exactly("a", x, dtype), exactly("b", y, dtype)), request)
     if x.ndim == 1:
         out = out[..., 0, :]
     return out[..., 0][()] if y.ndim == 1 else out
-
-
-def _one_by_one(left: Array, right: Array, request: Request) -> Array:
-    """The (..., m, n) products of (..., m, k) and (..., k, n) stacks of one shape and dtype."""
-    (*batch, m, _), n, dtype = left.shape, right.shape[-1], left.dtype
-
-    def product(index: tuple[int, ...]) -> Array:
-        return gemm(*factors_of(left[index], right[index], dtype), 1.0, 0.0, None, request, None)
-
-    if math.prod(batch) == 1:  # nothing to copy
-        return product((0,) * len(batch)).reshape(*batch, m, n)
-    out = empty_result(left, (*batch, m, n), dtype)
-    for index in np.ndindex(*batch):
-        out[index] = product(index)
-    return out
 
 
 def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand:

@@ -13,9 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from multiword.runtime.arrays import Array
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
-from ozaki.api import matmul
 from ozaki.combine import combine
+from ozaki.execution.stacks import stack_product
+from ozaki.factor import Factor
+from ozaki.gemm import gemm
 from ozaki.torch.settings import Settings
 
 _DIMENSIONS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}
@@ -26,8 +29,7 @@ def _product(of: str, conjugate: bool, settings: Settings, a: Tensor, b: Tensor,
     if not _fit(of, a, b) or not _takes(out, a):
         return None
     with stream_of(a):
-        left = array_of(a.conj() if conjugate else a)
-        result = tensor_of(matmul(left, array_of(b), accuracy=settings.accuracy))
+        result = tensor_of(_multiplied(settings, a.conj() if conjugate else a, b))
     return delivered(result, out)
 
 
@@ -52,7 +54,7 @@ def _sum_of_products(
     ):
         return None
     with stream_of(a):
-        result = matmul(array_of(a), array_of(b), accuracy=settings.accuracy)
+        result = _multiplied(settings, a, b)
         kind = result.dtype.type
         with np.errstate(all="ignore"):
             combine(result, kind(alpha), array_of(c) if beta != 0 else None, kind(beta))
@@ -75,6 +77,17 @@ def _activated(
     if result is None:
         return None
     return result.copy_(torch.nn.functional.gelu(result, approximate="tanh")) if use_gelu else result.relu_()
+
+
+def _multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
+    """The product of two tensors that fit, with the bits of `ozaki.matmul`."""
+    left = array_of(a if a.dim() > 1 else a.unsqueeze(0))
+    right = array_of(b if b.dim() > 1 else b.unsqueeze(1))
+    request = settings.request(left)
+    if left.ndim == 3:
+        return stack_product(left, right, request)
+    result = gemm(Factor(left, 0), Factor(right, 1), 1.0, 0.0, None, request, None)
+    return result if b.dim() > 1 else result.reshape(a.shape[:-1])
 
 
 def _fit(of: str, a: Tensor, b: Tensor) -> bool:
