@@ -24,6 +24,7 @@ def combine(result: Array, alpha: Any, addend: Array | None, beta: Any) -> None:
         (_on_device if is_cupy(result) else _on_host)(result, alpha, addend, beta)
 
 
+@np.errstate(all="ignore")
 def _on_host(result: np.ndarray, alpha: Any, addend: np.ndarray | None, beta: Any) -> None:
     if alpha != 1:
         result[...] = _scaled(result, alpha)

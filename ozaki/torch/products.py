@@ -5,11 +5,11 @@ Each function returns None for arguments that PyTorch is to refuse, or to treat,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,15 +49,12 @@ def _sum_of_products(
     if not _fit(of, a, b) or not _takes(out, a):
         return None
     shape = (*a.shape[:-1], *b.shape[1:]) if of != "bmm" else (*a.shape[:-1], b.shape[-1])
-    if not _addable(c, a, shape, in_place) or (
-        not a.is_complex() and (isinstance(alpha, complex) or isinstance(beta, complex))
-    ):
+    if not _addable(c, a, shape, in_place) or not _scales(a, alpha, beta):
         return None
     with stream_of(a):
         result = _multiplied(settings, a, b)
         kind = result.dtype.type
-        with np.errstate(all="ignore"):
-            combine(result, kind(alpha), array_of(c) if beta != 0 else None, kind(beta))
+        combine(result, kind(alpha), array_of(c) if beta != 0 else None, kind(beta))
         return delivered(tensor_of(result), c if in_place else out)
 
 
@@ -108,6 +105,14 @@ def _addable(c: Tensor, like: Tensor, shape: tuple[int, ...], in_place: bool) ->
     return _alike(c, like) and (
         c.shape == shape or (c.dim() <= len(shape) and all(n in (1, m) for n, m in pairs))
     )
+
+
+def _scales(like: Tensor, *factors: complex) -> bool:
+    """Whether the factors are numbers of the dtype, rounded if need be."""
+    largest = torch.finfo(like.dtype).max
+    parts = [part for x in factors for part in ((x.real, x.imag) if isinstance(x, complex) else (x,))]
+    real = like.is_complex() or len(parts) == len(factors)
+    return real and not any(largest < abs(part) < math.inf for part in parts)
 
 
 def _takes(out: Any, like: Tensor) -> bool:

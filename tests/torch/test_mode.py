@@ -100,6 +100,25 @@ def test_an_addend_broadcasts_and_is_not_read_without_need():
         assert same_bits(torch.addmm(random(5, 1), a, b), product(a, b) + random(5, 1))
 
 
+@pytest.mark.parametrize("factor", [1e40, -1e39, complex(1e40), 1j])
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+def test_factors_that_are_no_numbers_of_the_dtype_are_refused(name, factor):
+    a = random(2, 2, dtype=torch.float32)
+    with pytest.raises(RuntimeError) as native:
+        torch.addmm(a, a, a, **{name: factor})
+    with ozaki.torch.reproducible(dtypes=DTYPES), pytest.raises(RuntimeError) as ours:
+        torch.addmm(a, a, a, **{name: factor})
+    assert str(ours.value) == str(native.value)
+
+
+def test_infinite_factors():
+    a = torch.ones(2, 2)
+    with ozaki.torch.reproducible(dtypes=DTYPES) as calls:
+        assert bool((torch.addmm(a, a, a, alpha=torch.inf) == torch.inf).all())
+        assert bool(torch.addmm(a, a, a, beta=torch.nan).isnan().all())
+    assert calls["addmm"] == 2
+
+
 def test_layouts_and_views():
     a, b = random(6, 8, dtype=torch.complex128), random(8, 4, dtype=torch.complex128, seed=1)
     with ozaki.torch.reproducible() as calls:
