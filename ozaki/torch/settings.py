@@ -40,7 +40,7 @@ class Settings:
     dtypes: frozenset[torch.dtype]
     sums: bool
     calls: Counter[str] = field(default_factory=Counter)
-    _requests: dict[int | None, Request] = field(default_factory=dict)
+    _requests: dict[int | None, Request] = field(default_factory=dict, init=False, repr=False)
 
     def request(self, like: Array) -> Request:
         """How products of arrays on the device of this one are asked for."""

@@ -62,6 +62,19 @@ def test_products_are_this_librarys(name, shapes, dtype):
     assert same_bits(out, expected)
 
 
+@pytest.mark.parametrize("accuracy", ["fp64", "fp32", "exact", 12])
+@pytest.mark.parametrize("shapes", [((5, 7), (7, 3)), ((4, 5, 7), (4, 7, 3)), ((5, 7), (7,)), ((7,), (7,))])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
+def test_other_accuracies(shapes, dtype, accuracy):
+    a, b = (random(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes))
+    with ozaki.torch.reproducible(accuracy, DTYPES) as calls:
+        result = a @ b
+    assert sum(calls.values()) == 1
+    assert same_bits(
+        result, torch.from_numpy(np.asarray(ozaki.matmul(a.numpy(), b.numpy(), accuracy=accuracy)))
+    )
+
+
 ADDED = [
     ("addmm", (5, 3), (5, 7), (7, 3)),
     ("baddbmm", (4, 5, 3), (4, 5, 7), (4, 7, 3)),
