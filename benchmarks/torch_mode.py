@@ -104,9 +104,9 @@ def operators(n: int, device: str) -> dict[str, Operator]:
 def in_turns(operator: Operator) -> dict[str, dict[str, float]]:
     """Median microseconds of a call: until it returns, and until the device is done."""
     times = defaultdict[str, list[tuple[int, int]]](list)
-    end = time.perf_counter() + SECONDS
+    variants, end = operator.variants(), time.perf_counter() + SECONDS
     for turn in range(ROUNDS + WARM):
-        for name, (context, work) in operator.variants().items():
+        for name, (context, work) in variants.items():
             with context():
                 start = time.perf_counter_ns()
                 result = work()

@@ -89,9 +89,9 @@ def _multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
 
 def _fit(of: str, a: Tensor, b: Tensor) -> bool:
     """Whether these are the two factors of a product, alike and of shapes that fit."""
-    if (a.dim(), b.dim()) != _DIMENSIONS[of] or a.shape[-1] != b.shape[1 if of == "bmm" else 0]:
+    if (a.dim(), b.dim()) != _DIMENSIONS[of] or a.size(-1) != b.size(1 if of == "bmm" else 0):
         return False
-    return _alike(a, b) and (of != "bmm" or a.shape[0] == b.shape[0])
+    return _alike(a, b) and (of != "bmm" or a.size(0) == b.size(0))
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:
@@ -99,12 +99,12 @@ def _alike(a: Tensor, b: Tensor) -> bool:
 
 
 def _addable(c: Tensor, like: Tensor, shape: tuple[int, ...], in_place: bool) -> bool:
-    if in_place and c.shape != shape:
+    if not _alike(c, like):
         return False
+    if in_place or c.shape == shape:
+        return c.shape == shape
     pairs = zip(reversed(c.shape), reversed(shape), strict=False)
-    return _alike(c, like) and (
-        c.shape == shape or (c.dim() <= len(shape) and all(n in (1, m) for n, m in pairs))
-    )
+    return c.dim() <= len(shape) and all(n in (1, m) for n, m in pairs)
 
 
 def _scales(like: Tensor, *factors: complex) -> bool:

@@ -30,9 +30,9 @@ def same_bits(x, y):
     return x.dtype == y.dtype and a.shape == b.shape and bool((a == b).all())
 
 
-def product(a, b):
+def product(a, b, accuracy=ACCURACY):
     """What `ozaki.matmul` makes of tensors, in the accuracy of the mode."""
-    result = ozaki.matmul(a.numpy(force=True), b.numpy(force=True), accuracy=ACCURACY)
+    result = ozaki.matmul(a.numpy(force=True), b.numpy(force=True), accuracy=accuracy)
     return torch.from_numpy(np.asarray(result))
 
 
