@@ -16,7 +16,7 @@ from ozaki.execution import cache, captured
 from ozaki.factor import Factor
 from ozaki.pipeline import Request
 from tests.standin import Gpu
-from tests.standin_steps import BITS, GRADED, NONFINITE, PAIRS, Steps, row_sums
+from tests.standin_steps import BITS, COSTLY, GRADED, NONFINITE, PAIRS, Steps, row_sums
 
 
 @pytest.fixture
@@ -138,12 +138,26 @@ def test_a_pairwise_bound_is_captured_alone_and_then_with_the_product(gpu):
     assert (gpu.captures, gpu.launches) == (3, 6)
 
 
-def test_what_needs_more_bits_than_that_is_left_to_the_caller(gpu):
+def test_integers_that_lose_nothing_are_captured_as_their_bounds_say(gpu):
     a, b = warmed(gpu)
-    lossless = operands(gpu, 1, bits=WIDENED_IN_ALL + 1)
+    for i, more in enumerate((1, 1, 3, 3, 1)):
+        before = gpu.launches
+        lossless = operands(gpu, 1 + i, bits=WIDENED_IN_ALL + more, pairs=True)
+        check(*lossless, WIDENED_IN_ALL + more)
+        # The first time all is looked at, the bounds of wide integers taken, then these multiplied.
+        assert gpu.launches - before == (4, 1, 3, 1, 3)[i]
+    assert gpu.captures == 6
+    check(a, b)
+    check(*lossless, WIDENED_IN_ALL + 1)
+    assert gpu.captures == 6
+
+
+def test_integers_that_lose_nothing_at_great_cost_are_left_to_the_caller(gpu):
+    a, b = warmed(gpu)
+    costly = operands(gpu, 1, bits=COSTLY)
     for _ in range(3):
-        assert product(*lossless) is None
-    assert gpu.captures == 2  # a graph that takes the bounds alone
+        assert product(*costly) is None
+    assert (gpu.captures, gpu.launches) == (2, 5)  # a graph that takes the bounds alone
     check(a, b)
 
 

@@ -7,6 +7,7 @@ blocks are multiplied exactly. Tasks come to nothing, None, where the counting b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, device_of, is_cupy
 from ozaki.arguments import exactly
-from ozaki.certificate.decision import wide_by_counting
+from ozaki.certificate.decision import certify_by_counting
 from ozaki.dask.certificate import Decision, counted
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.request import Asked
@@ -64,8 +65,10 @@ def _equilibrated(x: Array, rows: Rows, shifts: Shifts, *, side: int, asked: Ask
     return x if shifts is None else _shifted(x, rows, shifts, side, asked)[0].matrix
 
 
-def _shifted(x: Array, rows: Rows, shifts: np.ndarray, side: int, asked: Asked) -> tuple[Factor, Array]:
-    """A block of A·D or D⁻¹·B, and whether it is multiplied exactly."""
+def _shifted(
+    x: Array, rows: Rows, shifts: np.ndarray, side: int, asked: Asked
+) -> tuple[Factor, Callable[[], np.ndarray]]:
+    """A block of A·D or D⁻¹·B, and, when asked, whether it is multiplied exactly."""
     with device_of(x), np.errstate(all="ignore"):
         scale = rows.factor(side, asked.k, asked.dtype).exact_scales  # these say which rows are not finite
         block = Factor(exactly("ab"[side], x, asked.dtype), side)
@@ -110,7 +113,7 @@ def _exponents(x: Array, rows: Rows, decision: Decision, *, side: int, asked: As
     del task
     with device_of(x), np.errstate(all="ignore"):
         request = asked.request(x)
-        if not wide_by_counting(decision.found, request.limits):
+        if not certify_by_counting(decision.found, request.limits).wide:
             return None
         whole = rows.factor(side, asked.k, asked.dtype)
         scales = whole.norm_scales(row_limit(whole, request))
@@ -140,7 +143,7 @@ def _shifts(exponents: Exponents, largest: np.ndarray | None, *, asked: Asked) -
 def _exact(x: Array, rows: Rows, shifts: Shifts, *, side: int, asked: Asked, task: str) -> bool | None:
     """Whether a block is multiplied exactly."""
     del task
-    return None if shifts is None else bool(_shifted(x, rows, shifts, side, asked)[1].all())
+    return None if shifts is None else bool(_shifted(x, rows, shifts, side, asked)[1]().all())
 
 
 def _all(*exact: Any) -> bool:

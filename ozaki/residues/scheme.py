@@ -11,6 +11,7 @@ digits small enough that their sums do too.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.parallel import empty_beside, over_rows
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
-from ozaki.residues.system import ResidueSystem, reduce, residue_system
+from ozaki.residues.system import INT8_BITS, ResidueSystem, reduce, residue_system
 from ozaki.schemes import ProductSpecification
 
 HOST_K_BLOCK = 1024
@@ -59,6 +60,15 @@ class Residues:
     @property
     def products(self) -> int:
         return self._components * self.pieces
+
+    @property
+    def roomy_specification(self) -> ProductSpecification:
+        """That of all the products for which these moduli are chosen, nearly, with widths in whole bytes."""
+        left, right = (-(-width // 8) * 8 for width in self.specification.widths)
+        bits = self.system.capacity
+        if self.word == "int8":
+            bits = min(bits, INT8_BITS)
+        return replace(self.specification, widths=(left, right), bits=bits)
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
         width = self.specification.widths[side]

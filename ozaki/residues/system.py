@@ -46,6 +46,11 @@ class ResidueSystem:
         return tuple(pow(self.product // p, -1, p) for p in self.moduli)
 
     @cached_property
+    def capacity(self) -> float:
+        """Bits for which `residue_system` chooses these moduli, nearly the most."""
+        return sum(map(math.log2, self.moduli)) - 1 - 2.0**-9
+
+    @cached_property
     def base_bits(self) -> int:
         """Bits of a digit: Σ Y_t·digit and q·digit must stay below 2**53."""
         return min(40, 53 - (max(self.moduli) // 2).bit_length() - (len(self.moduli) + 1).bit_length())

@@ -93,7 +93,7 @@ def test_the_pairwise_bound_is_part_of_the_graph(cupy):
         assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b))
         if i:
             (found,) = held_graphs()
-            assert found._expected.pairwise
+            assert found._expected.looked == captured.PAIRED
     # The first, one that only bounds pairs, and one for each width that this asked for.
     assert found._expected in found._graphs
     assert len(found._graphs) <= 5
