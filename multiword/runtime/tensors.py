@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, lru_cache
 from typing import Any
@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy
-from multiword.runtime.memory import results_from
+from multiword.runtime.memory import Allocate, results_from
 
 
 def array_of(tensor: Any) -> Array:
@@ -50,30 +50,30 @@ def tensor_of(array: Any) -> Any:
     return memory.tensor.as_strided(array.shape, [s // array.itemsize for s in array.strides], first)
 
 
-def stream_of(tensor: Any) -> AbstractContextManager[Any]:
+def stream_of(tensor: Any) -> AbstractContextManager[None]:
     """A context in which CuPy works on PyTorch's current stream of a tensor's GPU; nothing on a CPU.
 
     Results are in PyTorch's memory there. Raises RuntimeError while PyTorch captures a graph of that stream:
     its memory would not outlast the call.
     """
-    return _current_stream(tensor.get_device()) if tensor.is_cuda else _NOTHING
+    if not tensor.is_cuda:
+        return _NOTHING
+    cuda, device = import_cupy().cuda, tensor.get_device()
+    # A tenth of the time of torch.cuda.current_stream; the default stream is never captured.
+    stream = sys.modules["torch"]._C._cuda_getCurrentRawStream(device)
+    if stream and cuda.runtime.streamIsCapturing(stream):
+        raise RuntimeError("products and sums of this library cannot be captured by torch.cuda.graph")
+    if cuda.runtime.getDevice() == device and cuda.get_current_stream(device).ptr == stream:
+        return results_from(_allocator(device))
+    return _on_stream(stream, device)
 
 
 _NOTHING = nullcontext()
 
 
 @contextmanager
-def _current_stream(device: int) -> Iterator[None]:
-    cuda, torch = import_cupy().cuda, sys.modules["torch"]
-    stream = torch._C._cuda_getCurrentRawStream(device)  # a tenth of the time of torch.cuda.current_stream
-    current = cuda.runtime.getDevice() == device and cuda.get_current_stream(device).ptr == stream
-    with (
-        _NOTHING if current else cuda.Device(device),
-        _NOTHING if current else _stream(stream, device),
-        results_from(_allocator(device)),
-    ):
-        if torch.cuda.is_current_stream_capturing():
-            raise RuntimeError("products and sums of this library cannot be captured by torch.cuda.graph")
+def _on_stream(stream: int, device: int) -> Iterator[None]:
+    with import_cupy().cuda.Device(device), _stream(stream, device), results_from(_allocator(device)):
         yield
 
 
@@ -83,7 +83,7 @@ def _stream(address: int, device: int) -> Any:
 
 
 @cache
-def _allocator(device: int) -> Callable[[tuple[int, ...], Any], Array]:
+def _allocator(device: int) -> Allocate:
     cupy = import_cupy()
 
     def result(shape: tuple[int, ...], dtype: Any) -> Array:
