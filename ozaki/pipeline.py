@@ -23,6 +23,7 @@ from multiword.engines import Engine, reduces_residues
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.graphs import side_by_side
+from multiword.runtime.memory import empty_result
 from ozaki.certificate.counted import counted_scales, worth_compiling
 from ozaki.certificate.counting import Bounds, PendingBounds, compute_bounds
 from ozaki.certificate.decision import (
@@ -128,7 +129,7 @@ def product(a: Factor, b: Factor, request: Request) -> Array:
         (a, b), scaled, _ = scale(a, b, request)
         if isinstance(request.accuracy, str):
             warn_of_cost(scaled.scheme, norm_scheme(a, b, request), request.accuracy)
-    out = namespace(a.matrix).empty((a.rows, b.rows // b.stack), a.matrix.dtype)
+    out = empty_result(a.matrix, (a.rows, b.rows // b.stack), a.matrix.dtype)
     execute(scaled, a, b, request, out)
     if scaled.nonfinite:
         overwrite_nonfinite(a.parts, b.parts, scaled.scales, out)

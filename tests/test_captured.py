@@ -10,6 +10,7 @@ from multiword.engines.cublas import Cublas
 from multiword.runtime import graphs, kernels
 from multiword.runtime.graphs import CaptureError
 from multiword.runtime.libcuda import CudaError
+from multiword.runtime.memory import results_from
 from ozaki.certificate.decision import WIDENED_IN_ALL
 from ozaki.execution import cache, captured
 from ozaki.factor import Factor
@@ -93,6 +94,25 @@ def test_results_outlive_the_next_replay(gpu):
     results = [product(*pair) for pair in pairs]
     for pair, result in zip(pairs, results, strict=True):
         assert np.array_equal(result, expected(*pair))
+
+
+def test_results_alone_are_in_the_memory_that_is_asked_for(gpu):
+    made = []
+
+    def allocate(shape, dtype):
+        made.append(gpu.empty(shape, dtype))
+        return made[-1]
+
+    a, b = operands(gpu)
+    with results_from(allocate):
+        assert product(a, b) is None
+        for count in (2, 3):  # the first is what the capture works on
+            result = product(a, b)
+            assert result is made[-1]
+            assert np.array_equal(result, expected(a, b))
+            assert len(made) == count
+    assert product(a, b) is not made[-1]
+    assert len(made) == 3
 
 
 def test_a_widened_variant_is_captured_when_the_certificate_asks_for_it(gpu):

@@ -20,6 +20,7 @@ from multiword.engines.libcublas import CublasError
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.graphs import CaptureError, Graph, Recorder, side_by_side
 from multiword.runtime.libcuda import CudaError
+from multiword.runtime.memory import empty_result
 from ozaki.certificate.counting import PendingBounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, Certificate, certify_stack
 from ozaki.certificate.pairwise import PairwiseBound
@@ -346,7 +347,7 @@ class CapturedProduct:
 
 
 def _result(a: Factor, b: Factor) -> Array:
-    return import_cupy().ndarray((a.rows, b.rows // b.stack), a.matrix.dtype)
+    return empty_result(a.matrix, (a.rows, b.rows // b.stack), a.matrix.dtype)
 
 
 def _there(answer: T | None) -> T:
