@@ -211,7 +211,7 @@ def main() -> None:
     target = f"{' --gpu' if options.gpu else ''}{f' --json {options.json}' if options.json else ''}"
     record = {
         "date": datetime.date.today().isoformat(),
-        "device": torch.cuda.get_device_name() if options.gpu else f"CPU, {platform.machine()}",
+        "device": torch.cuda.get_device_name() if options.gpu else platform.machine(),
         "command": f"python -m benchmarks.torch_mode{target}",
         "torch": torch.__version__,
         "numpy": np.__version__,
