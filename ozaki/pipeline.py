@@ -326,7 +326,7 @@ def choose_scheme(specification: ProductSpecification, request: Request) -> Sche
         word = "fp64"
     if word not in ("int8", "fp64"):
         raise ValueError(f"residues are carried by int8 or fp64 words, not {word!r}")
-    reduced = word == "int8" and reduces_residues(request.engine, specification.shape[1])
+    reduced = word == "int8" and reduces_residues(request.engine, specification.shape)
     return Residues(specification, word, engine == "host", reduced)
 
 

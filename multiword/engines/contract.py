@@ -118,8 +118,8 @@ class Engine(Protocol):
 class ResidueEngine(Engine, Protocol):
     """An engine that reduces products of residues before it writes them: "residues of products"."""
 
-    def reduces(self, k: int) -> bool:
-        """Whether that is faster than `multiply`, and reducing afterwards, for this inner dimension."""
+    def reduces(self, shape: tuple[int, int, int]) -> bool:
+        """Whether that is faster than `multiply`, and reducing afterwards, for products (m, k, n)."""
         ...
 
     def multiply_residues(
@@ -147,11 +147,11 @@ class ResidueEngine(Engine, Protocol):
         ...
 
 
-def reduces_residues(engine: Engine, k: int) -> bool:
-    """Whether an engine is to reduce products of residues with this inner dimension: one that can, and
-    is faster so."""
+def reduces_residues(engine: Engine, shape: tuple[int, int, int]) -> bool:
+    """Whether an engine is to reduce products of residues of this shape, (m, k, n): one that can, and is
+    faster so."""
     reduces = getattr(engine, "reduces", None)
-    return reduces is not None and reduces(k)
+    return reduces is not None and reduces(shape)
 
 
 class CheckedEngine:

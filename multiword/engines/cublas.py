@@ -168,9 +168,10 @@ class Cublas(CheckedEngine):
         self.batch = batch
         self.fused = fused
 
-    def reduces(self, k: int) -> bool:
-        """As `ResidueEngine.reduces`."""
-        return self.fused and k <= longest_reduced(self.name)
+    def reduces(self, shape: tuple[int, int, int]) -> bool:
+        """As `ResidueEngine.reduces`: to twice the inner dimension where the result is large, too."""
+        m, k, n = shape
+        return self.fused and k <= longest_reduced(self.name) * (2 if 2 * min(m, n) >= k else 1)
 
     def multiply_residues(
         self, a: Array, bt: Array, moduli: tuple[int, ...], *, out: Array | None = None, add: bool = False

@@ -70,7 +70,8 @@ def longest_reduced(engine: str) -> int:
     """The longest inner dimension for which products of residues, reduced where they are computed, were
     measured to be faster than int32 products that are read again; 0 if unknown.
 
-    What is saved is bytes of the result, for which time does not depend on the inner dimension.
+    What is saved is bytes of the result, for which time does not depend on the inner dimension. Of results
+    that are as large, products of twice that.
     """
     found = known_machines().get(device_name(engine), {})
     return int(found.get("longest_reduced", 0))

@@ -81,7 +81,7 @@ def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
     layouts = (x.shape, x.strides, x.data.ptr % 16, y.shape, y.strides, y.data.ptr % 16)
     # Memory that the operands share decides which addresses move together.
     shared = x.data.ptr - y.data.ptr if overlap(x, y) else None
-    reduced = reduces_residues(request.engine, a.k)
+    reduced = reduces_residues(request.engine, (a.rows // a.stack, a.k, b.rows // b.stack))
     asked = (request.accuracy, request.scheme, request.word, request.workspace, reduced)
     prepared = tuple(id(z) for z in (a, b) if z.prepared)
     of_a = (a.stack, a.equilibrated)  # equilibrated factors look like those that they come from
