@@ -8,68 +8,30 @@ in it, and come to nothing where the decision has been made without it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import dask.array as da
 import numpy as np
 
-from multiword.formats import Format
 from multiword.runtime.arrays import Array, device_of
-from ozaki.arguments import exactly
-from ozaki.certificate.counting import Bounds
-from ozaki.certificate.decision import certify
-from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
+from ozaki.certificate.pairwise import pairwise_bound
+from ozaki.dask.known import Decision, Known, factors
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.request import Asked
-from ozaki.dask.scales import Rows
+from ozaki.dask.scales import Rows, Shifts
 from ozaki.dask.trees import as_it_is, flat, merged
 from ozaki.execution.panels import in_panels
-from ozaki.factor import Factor
 from ozaki.pipeline import bounds, magnitudes, norm_scaled
 
 _TASK = "ozaki.dask.matmul, certificate"
 _OBJECTS = {"dtype": object, "concatenate": False}
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What is decided about the product.
-
-    Attributes
-    ----------
-    found : the bounds of all rows and columns.
-    wanted : whether the pairwise bound is needed.
-    bits : by which all integers grow.
-    """
-
-    found: Bounds
-    wanted: bool = False
-    bits: int = 0
-
-    def decided(self, target: Format, pairwise: PairwiseBound | None = None) -> Decision:
-        """With the pairwise bound; without it, as far as the counting bound decides."""
-
-        def bound() -> PairwiseBound:
-            if pairwise is None:
-                raise _Wanted
-            return pairwise
-
-        try:
-            return replace(self, wanted=False, bits=certify(self.found, target, bound).bits)
-        except _Wanted:
-            return replace(self, wanted=True)
-
-
-class _Wanted(Exception):
-    """The pairwise bound is needed."""
-
-
 def counted(rows: da.Array, columns: da.Array, asked: Asked) -> da.Array:
     """Return the `Decision` of the counting bound as the one block of a Dask array."""
     return da.blockwise(
-        partial(_count, asked=asked),
+        partial(decision_of, asked=asked),
         "",
         *(rows, "i", columns, "j"),
         dtype=object,
@@ -78,15 +40,13 @@ def counted(rows: da.Array, columns: da.Array, asked: Asked) -> da.Array:
     )
 
 
-def widening(
-    a: da.Array, b: da.Array, rows: da.Array, columns: da.Array, asked: Asked, split_every: int | None
-) -> da.Array:
+def widening(a: da.Array, b: da.Array, known: Known, asked: Asked, split_every: int | None) -> da.Array:
     """Return the `Decision` of all bounds as the one block of a Dask array."""
-    decision = counted(rows, columns, asked)
     products = da.blockwise(
         partial(_magnitudes, task=_TASK, asked=asked),
         "ihj",
-        *(a, "ih", b, "hj", rows, "i", columns, "j", decision, ""),
+        *(a, "ih", b, "hj", *known.pairs(a)),
+        align_arrays=False,
         adjust_chunks={"h": lambda _: 1},
         dtype=object,
         meta=np.empty((0, 0, 0), object),
@@ -114,26 +74,19 @@ def widening(
     )
 
 
-def _count(of_a: list[Rows], of_b: list[Rows], *, asked: Asked) -> Decision:
+def decision_of(of_a: list[Rows], of_b: list[Rows], asked: Asked, shifts: Shifts = None) -> Decision:
     """The decision of the counting bound, from the statistics of all rows."""
     rows, columns = Rows.side_by_side(of_a), Rows.side_by_side(of_b)
     with device_of(rows.exponent), np.errstate(all="ignore"):
         request = asked.request(rows.exponent)
         a, b = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
         found = bounds(a, b, request, norm_scaled(a, b, request).scales).wait()
-        return Decision(found).decided(request.limits)
+        return Decision(found, shifts=shifts).decided(request.limits)
 
 
 @naming_the_task
 def _magnitudes(
-    x: Array,
-    y: Array,
-    rows: Rows,
-    columns: Rows,
-    decision: Decision,
-    *,
-    task: str,
-    asked: Asked,
+    x: Array, y: Array, rows: Rows, columns: Rows, decision: Decision, *known: Any, task: str, asked: Asked
 ) -> Any:
     """The decision, the products of magnitudes of two blocks, and what they are compared with.
 
@@ -144,9 +97,9 @@ def _magnitudes(
         return decision
     with device_of(x), np.errstate(all="ignore"):
         request = asked.request(x)
-        whole = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
-        of_rows = bounds(*whole, request, norm_scaled(*whole, request).scales).rows
-        a, b = Factor(exactly("a", x, asked.dtype), 0), Factor(exactly("b", y, asked.dtype), 1)
+        a, b, *whole = factors(x, y, asked, rows, columns, decision, *known)
+        left, right = whole
+        of_rows = bounds(left, right, request, norm_scaled(left, right, request).scales).rows
         scheme = magnitudes(a, request)
         parts: list[Array] = []
         scales = of_rows[0].truncation_scale, of_rows[1].truncation_scale
