@@ -25,7 +25,8 @@ from ozaki.execution.panels import in_panels
 from ozaki.pipeline import bounds, magnitudes, norm_scaled
 
 _TASK = "ozaki.dask.matmul, certificate"
-_OBJECTS = {"dtype": object, "concatenate": False}
+_FEW = 16
+"""Blocks of the result whose bounds one task compares; a tree would take more rounds."""
 
 
 def counted(rows: da.Array, columns: da.Array, asked: Asked) -> da.Array:
@@ -42,36 +43,27 @@ def counted(rows: da.Array, columns: da.Array, asked: Asked) -> da.Array:
 
 def widening(a: da.Array, b: da.Array, known: Known, asked: Asked, split_every: int | None) -> da.Array:
     """Return the `Decision` of all bounds as the one block of a Dask array."""
-    products = da.blockwise(
-        partial(_magnitudes, task=_TASK, asked=asked),
+    whole = a.numblocks[1] == 1
+    options: dict[str, Any] = {"task": _TASK, "asked": asked}
+    found = da.blockwise(
+        partial(_bound if whole else _magnitudes, **options),
         "ihj",
         *(a, "ih", b, "hj", *known.pairs(a)),
         align_arrays=False,
         adjust_chunks={"h": lambda _: 1},
         dtype=object,
         meta=np.empty((0, 0, 0), object),
-        token="ozaki-magnitudes",
+        token=f"ozaki-{'pairwise-bound' if whole else 'magnitudes'}",
     )
-    bounds_of_blocks = da.reduction(
-        products,
-        as_it_is,
-        partial(_compared, task=_TASK, asked=asked),
-        axis=1,
-        combine=_added,
-        name="ozaki-pairwise-bound",
-        split_every=split_every,
-        meta=np.empty((0, 0), object),
-        **_OBJECTS,
-    )
-    return da.reduction(
-        bounds_of_blocks,
-        as_it_is,
-        partial(_decided, asked=asked),
-        combine=_largest,
-        name="ozaki-decision",
-        meta=np.empty((), object),
-        **_OBJECTS,
-    )
+    objects: dict[str, Any] = {"dtype": object, "concatenate": False}
+    if not whole:
+        compare, meta = partial(_compared, **options), np.empty((0, 0), object)
+        tree: dict[str, Any] = {"combine": _added, "name": "ozaki-pairwise-bound", "split_every": split_every}
+        found = da.reduction(found, as_it_is, compare, axis=1, meta=meta, **tree, **objects)
+    decide, objects["meta"] = partial(_decided, asked=asked), np.empty((), object)
+    if found.npartitions <= _FEW:
+        return da.blockwise(decide, "", found, "ihj"[: found.ndim], token="ozaki-decision", **objects)
+    return da.reduction(found, as_it_is, decide, combine=_largest, name="ozaki-decision", **objects)
 
 
 def decision_of(of_a: list[Rows], of_b: list[Rows], asked: Asked, shifts: Shifts = None) -> Decision:
@@ -123,21 +115,18 @@ def _add(one: Any, other: Any) -> Any:
 _added = partial(merged, merge=_add)
 
 
+def _bound(*blocks: Any, task: str, asked: Asked) -> Any:
+    """The decision, and the pairwise bound of two blocks with all of the inner dimension."""
+    return _compared([_magnitudes(*blocks, task=task, asked=asked)], task=task, asked=asked)
+
+
 @naming_the_task
-def _compared(
-    parts: Any,
-    *,
-    axis: Any,
-    keepdims: bool,
-    task: str,
-    asked: Asked,
-    computing_meta: bool = False,
-) -> Any:
+def _compared(parts: Any, *, task: str, asked: Asked, computing_meta: bool = False, **_: Any) -> Any:
     """The decision, and the pairwise bound of a block of rows and one of columns."""
     del task
     if computing_meta:
         return parts
-    total = merged(parts, axis=axis, keepdims=keepdims, merge=_add)
+    total = merged(parts, merge=_add)
     if isinstance(total, Decision):
         return total
     decision, products, rows = total
@@ -147,9 +136,8 @@ def _compared(
         return decision, pairwise_bound(rows, length, lambda _, use: use(products, *everything))()
 
 
-def _largest(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
+def _largest(parts: Any, *, computing_meta: bool = False, **_: Any) -> Any:
     """The decision, and the pairwise bound of some blocks."""
-    del axis, keepdims
     if computing_meta:
         return parts
     found = list(flat(parts))
@@ -160,9 +148,9 @@ def _largest(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = Fa
     return decision, (max(errors), max(ratios))
 
 
-def _decided(parts: Any, *, asked: Asked, computing_meta: bool = False, **options: Any) -> Any:
+def _decided(parts: Any, *, asked: Asked, computing_meta: bool = False, **_: Any) -> Any:
     """The decision with the pairwise bound."""
-    found = _largest(parts, computing_meta=computing_meta, **options)
+    found = _largest(parts, computing_meta=computing_meta)
     if computing_meta or isinstance(found, Decision):
         return found
     decision, largest = found

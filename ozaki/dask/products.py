@@ -239,14 +239,12 @@ def _added(parts: Any, *, task: str, **options: Any) -> Any:
 
 
 @naming_the_task
-def _finished(
-    parts: Any, *, axis: Any, keepdims: bool, task: str, asked: Asked, computing_meta: bool = False
-) -> Any:
+def _finished(parts: Any, *, task: str, asked: Asked, computing_meta: bool = False, **_: Any) -> Any:
     """The rounded block of the result."""
     del task
     if computing_meta:
         return parts
-    total = merged(parts, axis=axis, keepdims=keepdims, merge=PartialProduct.add)
+    total = merged(parts, merge=PartialProduct.add)
     scheme, scales = total.scaled.scheme, total.scaled.scales
     xp = namespace(total.residues)
     with device_of(total.residues), np.errstate(all="ignore"):
