@@ -23,7 +23,7 @@ from dask.array.utils import meta_from_array
 
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array, device_of, namespace, real_parts
-from ozaki.dask.arguments import known_chunks, like_arrays
+from ozaki.dask.arguments import known_chunks, like_arrays, without_empty_chunks
 from ozaki.dask.certificate import widening
 from ozaki.dask.equilibration import equilibrated
 from ozaki.dask.known import Decision, Known, factors
@@ -131,7 +131,7 @@ def _product(a: da.Array, b: da.Array, asked: Asked, split_every: int | None) ->
     if 0 in (*a.shape, *b.shape):
         return da.zeros_like(meta, shape=shape, chunks=chunks, dtype=asked.dtype)
     _, (a, b) = da.core.unify_chunks(a, "ih", b, "hj")
-    a, b = _without_empty_chunks(a), _without_empty_chunks(b)
+    a, b = without_empty_chunks(a), without_empty_chunks(b)
     rows, columns = merged_rows(a, 0, asked.dtype), merged_rows(b, 1, asked.dtype)
     known = Known(rows, columns)
     if asked.request(a._meta).certified:
@@ -171,10 +171,6 @@ def _in_pieces(blocks: tuple[Any, ...], asked: Asked, split_every: int | None, m
         split_every=split_every,
         meta=meta,
     )
-
-
-def _without_empty_chunks(x: da.Array) -> da.Array:
-    return x.rechunk(tuple(tuple(n for n in sizes if n) for sizes in x.chunks))
 
 
 @naming_the_task
