@@ -19,6 +19,7 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import DTypeLike
 
+from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, device_of, namespace
 from ozaki.dask.accumulators import ELEMENTS, Sums, added_up, summed
 from ozaki.dask.arguments import held_dtype, known_chunks, no_out, without_empty_chunks
@@ -180,6 +181,8 @@ def _as_numbers(sums: Sums, count: int) -> Array:
     within = int((exponents < _UNIT).sum())
     scales = xp.asarray(exponents[:within].reshape(-1, *[1] * (digits.ndim - 1)).astype(np.int32))
     few = xp.ldexp(digits[:within].astype(np.float64), scales)
+    for i in range(1, within):  # so that none is larger than it needs to be: digits may have both signs
+        few[i], few[i - 1] = two_sum(few[i], few[i - 1])
     numbers = [_not_finite_or_zero(digits[-2], digits[-1])[None], few]
     if within < len(exponents):
         numbers.append(_large(digits[within:-2], count))
@@ -196,7 +199,7 @@ def _as_numbers(sums: Sums, count: int) -> Array:
 def _not_finite_or_zero(infinite: Array, finite: Array) -> Array:
     """The NaN, Inf or zero of the two words that end the digits of `ExactSum.to_digits`."""
     xp = namespace(finite)
-    zero = xp.where(finite & _LOW != 0, 0.0, -0.0)
+    zero = xp.where(finite & _LOW != 0, np.float64(0.0), np.float64(-0.0))
     plus, minus = infinite & _LOW != 0, infinite >> DIGIT_BITS != 0
     return xp.where(plus & minus, np.nan, xp.where(plus, np.inf, xp.where(minus, -np.inf, zero)))
 
