@@ -115,6 +115,21 @@ def test_fields_and_results_of_another_dtype():
     check(field[:, ::2].transpose(2, 0, 1), (4, 25, 10), 1)
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8"])
+def test_long_vectors(dtype):
+    """Which compiled loops go through, where these are and can hold them."""
+    rng = np.random.default_rng(5)
+    for octaves in (1, 30) if dtype == "i8" else (1, 60):
+        x = np.ldexp(rng.standard_normal(60_000), rng.integers(0, octaves, 60_000)).astype(dtype)
+        x[:7000] = -0.0
+        for values in (x, -x, np.where(np.arange(len(x)) == 30_000, x.dtype.type(0), x)):
+            check(values, ((5000, 20_000, 4000, 31_000),), dtype=np.float64)
+            check(values.reshape(-1, 2), ((3000, 27_000), 1), 0, np.float64)
+        if dtype != "i8":
+            x[9000] = np.inf
+            check(x, ((5000, 20_000, 4000, 31_000),), dtype=np.float64)
+
+
 def test_it_is_lazy_and_bad_arguments_are_refused():
     def fail(block):
         raise AssertionError("computed")

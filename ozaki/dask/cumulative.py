@@ -26,9 +26,8 @@ from ozaki.dask.arguments import held_dtype, known_chunks, no_out, without_empty
 from ozaki.dask.extracted import ExtractedSums
 from ozaki.dask.memory import naming_the_task
 from ozaki.sums.arguments import axes_of, format_of, result_dtype, summed_dtype
-from ozaki.sums.cumulative import cumsum as running_sums
+from ozaki.sums.cumulative import running_sums
 from ozaki.sums.exact.fixed_point import DIGIT_BITS, DigitRange
-from ozaki.sums.exact.summands import as_floats
 
 _TASK = "ozaki.dask.cumsum"
 _LOW = np.int64((1 << DIGIT_BITS) - 1)
@@ -49,7 +48,7 @@ def cumsum(x: Any, axis: int | None = None, dtype: DTypeLike | None = None, out:
     Returns
     -------
     Dask array of what `ozaki.cumsum` returns for the whole array, bit for bit, with the chunks of x. Each
-    chunk is taken twice; a task holds a float64 copy of one.
+    chunk is taken twice.
 
     Raises
     ------
@@ -150,25 +149,15 @@ def _merged(sums: list[Sums]) -> Sums:
 def _running(x: Array, before: Sums | None, *, axis: int, target: np.dtype, task: str) -> Array:
     """The running sums of a chunk, after the exact sums of what comes before it."""
     del task
-    if before is None:
-        return running_sums(x, axis=axis, dtype=target)
     with device_of(x):
-        moved = namespace(x).moveaxis(x, axis, 0)
-        parts = [moved.astype(np.complex128, copy=False)] if x.dtype.kind == "c" else as_floats(moved)
-        first, each = _as_numbers(before, len(parts) * len(moved)), len(parts)
-        numbers = namespace(x).empty((len(first) + each * len(moved), *moved.shape[1:]), parts[0].dtype)
-        numbers[: len(first)] = namespace(x).asarray(first)
-        for i, part in enumerate(parts):
-            numbers[len(first) + i :: each] = part
-        sums = running_sums(numbers, axis=0, dtype=target)
-        # Of an integer in two parts, the sum after the second counts.
-        return namespace(x).moveaxis(sums[len(first) + each - 1 :: each], 0, axis)
+        first = before if before is None else _as_numbers(before, 2 * x.shape[axis])
+        return running_sums(x, axis, target, first)
 
 
 def _as_numbers(sums: Sums, count: int) -> Array:
     """A few numbers, along a new first axis, that add up to exact sums: in float64, or complex128.
 
-    And in what `count` numbers more make of them: beyond what these could bring back, they end.
+    Sums that are out of range even with `count` numbers more may be cut short.
     """
     total = sums.exact() if isinstance(sums, ExtractedSums) else sums
     window = total.window
