@@ -91,6 +91,7 @@ def test_sums_beyond_the_largest_number_come_back():
     check(far, (5000, 1, 3, 4996))
     check(far, (2500, 7500))
     check(np.full(6, np.finfo(np.float32).max, np.float32), 2)
+    check(np.ldexp([1.0, 1.0, 1.0, -1.0, -1.0, -1.0, -1.0], 1023), 1)  # no digit below 2**1020
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i4", "i8", "u8", "?"])

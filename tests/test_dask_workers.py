@@ -34,6 +34,8 @@ def results(x, *, wide):
         ozaki.std(x, axis=1),
         ozaki.dot(x, y, axis=0),
         ozaki.vdot(x, y),
+        ozaki.cumsum(x),
+        ozaki.cumsum(x, axis=1),
         ozaki.matmul(x, wide),
         ozaki.matmul(x, wide, accuracy="exact"),
     ]

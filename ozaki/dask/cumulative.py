@@ -1,8 +1,8 @@
 """Running sums of Dask arrays: every chunk goes on from the exact sum of what comes before it.
 
 The exact sums of chunks merge to those of all chunks before each, in twice log2(n) steps. Such a sum is a few
-floating-point numbers that add up to it exactly; with these in front, a chunk's running sums are those of the
-whole array.
+floating-point numbers that add up to it exactly; after these, a chunk's running sums are those of the whole
+array.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _merge(first: int, end: int, of_chunks: list[Any], starts: list[Any], graph:
     """
     if end - first == 1 and first > 0:
         return of_chunks[first]
-    key = starts[end] if first == 0 else ("merged", first, end, *of_chunks[first])
+    key = starts[end] if first == 0 else ("ozaki-cumsum-merged", first, end, *of_chunks[first])
     if key not in graph:
         middle = end - (end & -end)
         middle = middle if middle > first else (first + end) // 2
@@ -162,11 +162,8 @@ def _as_numbers(sums: Sums, count: int) -> Array:
     total = sums.exact() if isinstance(sums, ExtractedSums) else sums
     window = total.window
     digits = total.to_digits(window)
-    xp, lowest = (
-        namespace(digits),
-        DigitRange.of(format_of(total.dtype)).exponent - DIGIT_BITS * int(window[0]),
-    )
-    exponents = lowest + DIGIT_BITS * np.arange(len(digits) - 2)
+    xp, lowest = namespace(digits), DigitRange.of(format_of(total.dtype)).exponent
+    exponents = lowest + DIGIT_BITS * (np.arange(len(digits) - 2) - int(window[0]))
     within = int((exponents < _UNIT).sum())
     scales = xp.asarray(exponents[:within].reshape(-1, *[1] * (digits.ndim - 1)).astype(np.int32))
     few = xp.ldexp(digits[:within].astype(np.float64), scales)

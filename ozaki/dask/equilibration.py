@@ -34,10 +34,11 @@ def equilibrated(a: da.Array, b: da.Array, rows: da.Array, columns: da.Array, as
     of_a = _objects(partial(_exponents, side=0, **options), "ih", a, "ih", rows, "i", decision, "")
     of_b = _objects(partial(_exponents, side=1, **options), "hj", b, "hj", columns, "j", decision, "")
     shifts = _objects(partial(_shifts, asked=asked), "", of_a, "ih", of_b, "hj")
-    both = merged_rows(a, 0, asked.dtype, shifts, rows), merged_rows(b, 1, asked.dtype, shifts, columns)
-    pairs = both[0], "i", both[1], "j", decision, "", shifts, ""
-    decision = _objects(partial(_decided, asked=asked), "", *pairs)
-    return Known(rows, columns, decision, both)
+    of_a = merged_rows(a, 0, asked.dtype, (shifts, rows))
+    of_b = merged_rows(b, 1, asked.dtype, (shifts, columns))
+    decide = partial(_decided, asked=asked)
+    decision = _objects(decide, "", of_a, "i", of_b, "j", decision, "", shifts, "")
+    return Known(rows, columns, decision, (of_a, of_b))
 
 
 def _objects(function: Any, indices: str, *pairs: Any) -> da.Array:

@@ -1,8 +1,8 @@
 """What tasks of a product know beside their blocks of A and B, and the factors that they multiply.
 
-Where the inner dimension is equilibrated, every task does that to its own blocks. A chunk of equilibrated
-numbers would lie on one worker, to be sent to others that have the block itself; and there would be such
-chunks, the same numbers under another key, where nothing is equilibrated: Dask's graph is made before.
+Where the inner dimension is equilibrated, every task does that to its own blocks. If one task did it for all,
+the result would be a chunk on one worker, and would be sent to others that have the block already. Dask's
+graph is made before the data are seen, so that would happen to data that are not equilibrated, too.
 """
 
 from __future__ import annotations

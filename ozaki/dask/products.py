@@ -87,7 +87,7 @@ def matmul(
         10 to 20 with int8.
     accuracy : as in `ozaki.matmul`. "exact" and bits take the blocks of a and b three times, twice for
         statistics of their rows; "fp64" and "fp32" up to five times, because their certificate is one for the
-        whole product, and up to ten times where the inner dimension is graded. Where it is not cut,
+        whole product, and up to seven times where the inner dimension is graded. Where it is not cut,
         statistics take them once.
     scheme : "auto" or "residues": residues are what adds up.
     engine : by name, or picklable; as in `ozaki.matmul`.

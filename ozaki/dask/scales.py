@@ -97,11 +97,13 @@ class Rows:
         return factor
 
 
-def merged_rows(x: da.Array, side: int, dtype: np.dtype, *equilibrated: Any) -> da.Array:
+def merged_rows(
+    x: da.Array, side: int, dtype: np.dtype, equilibrated: tuple[da.Array, da.Array] | None = None
+) -> da.Array:
     """Return a Dask array with a block of `Rows` for each block of rows of A, or of columns of B.
 
-    Of equilibrated rows if there are `Shifts`, in an array of one block, and the `Rows` as they come: None in
-    all blocks where the shifts are None.
+    equilibrated : for those of A·D or D⁻¹·B: the `Shifts`, in an array of one block, and the `Rows` of A or B.
+        Every block is None if the shifts are.
     """
     name, k_axis, indices = "ab"[side], 1 - side, "ik" if side == 0 else "ki"
     given: tuple[Any, ...] = ()
