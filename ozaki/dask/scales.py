@@ -102,7 +102,7 @@ def merged_rows(
 ) -> da.Array:
     """Return a Dask array with a block of `Rows` for each block of rows of A, or of columns of B.
 
-    equilibrated : for those of A·D or D⁻¹·B: the `Shifts`, in an array of one block, and the `Rows` of A or B.
+    equilibrated : for A·D or D⁻¹·B: the `Shifts`, in an array of one block, and the `Rows` of A or B.
         Every block is None if the shifts are.
     """
     name, k_axis, indices = "ab"[side], 1 - side, "ik" if side == 0 else "ki"
