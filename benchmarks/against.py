@@ -61,6 +61,16 @@ def one_wild_row(rng, m, n):
     return x
 
 
+def left_factor(draw, n):
+    """A product of such a matrix and a normal one."""
+
+    def prepare(rng, xp, ozaki):
+        a, b = draw(rng, n, n), rng.standard_normal((n, n))
+        return lambda: ozaki.accurate_dgemm(a, b)
+
+    return prepare
+
+
 def graded(n):
     def prepare(rng, xp, ozaki):
         scale = 2.0 ** rng.integers(-200, 201, n).astype(float)
@@ -92,7 +102,8 @@ GPU: dict[str, Callable[..., Any]] = {
     **{f"dgemm {n}, φ = 2": products(spread(2.0), n, n, n) for n in (1024, 2048, 4096, 8192)},
     **{f"dgemm {n}, half zeros": products(sparse(0.5), n, n, n) for n in (4096, 8192)},
     "dgemm 4096, 1 % nonzeros": products(sparse(0.01), 4096, 4096, 4096),
-    "dgemm 4096, one row over ±30 octaves": products(one_wild_row, 4096, 4096, 4096),
+    "dgemm 4096, first rows of A and B over ±30 octaves": products(one_wild_row, 4096, 4096, 4096),
+    "dgemm 4096, one row of A over ±30 octaves": left_factor(one_wild_row, 4096),
     "dgemm 4096, φ = 4": products(spread(4.0), 4096, 4096, 4096),
     "dgemm 4096, graded by 2^±200": graded(4096),
     "dgemm 4096, exact": products(normal, 4096, 4096, 4096, accuracy="exact"),
@@ -101,7 +112,7 @@ GPU: dict[str, Callable[..., Any]] = {
     "dgemm 64 x 65536 x 64": products(normal, 64, 65536, 64),
     **{f"{s} of {n}²": stacks(s, n) for s, n in ((1000, 16), (1000, 24), (1000, 64), (256, 128), (100, 256))},
     "sgemm 8192": products(normal, 8192, 8192, 8192, "accurate_sgemm"),
-    "zgemm 8192": products(normal, 8192, 8192, 8192, "accurate_zgemm"),
+    **{f"zgemm {n}": products(normal, n, n, n, "accurate_zgemm") for n in (1024, 8192)},
     "multiword.matmul 8192": products(normal, 8192, 8192, 8192, "multiword"),
     "sum of 1e8": reductions("sum", 10**8),
     "sum of 1000": reductions("sum", 1000),

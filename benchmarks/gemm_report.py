@@ -112,12 +112,16 @@ def peers_table(data: dict[str, Any]) -> str:
         ]
         for r in rows
     ]
-    text = "TF and largest error of each, in the same run. "
+    text = "TF and largest error of each, in the same run."
     if any(n.startswith("GEMMul8") for n in names):
-        text += "GEMMul8 uses as many moduli as its caller asks for, and gives no bound of its error."
-    else:
+        text += " GEMMul8 uses as many moduli as its caller asks for, and gives no bound of its error."
+    if any("no waits" in n for n in names):
         text += (
-            "cuBLAS emulates FP64 by slices in int8 (Ozaki scheme I). On this GPU it does so only when told "
+            " It waits for the device several times a call, for its own timings; *no waits* is without that."
+        )
+    if any(n.startswith("cuBLAS") for n in names):
+        text += (
+            " cuBLAS emulates FP64 by slices in int8 (Ozaki scheme I). On this GPU it does so only when told "
             "to, with its eager strategy: by default with as many bits as it finds the data to need, or with "
             "55. Its bits are not promised to be the same elsewhere."
         )

@@ -9,8 +9,9 @@ from functools import cache
 
 import numpy as np
 
-GEMMUL8 = "GEMMUL8_LIBRARY"
-"""The environment variable with the path of libgemmul8.so, which has to be compiled for the device."""
+GEMMUL8 = {"GEMMUL8_LIBRARY": "", "GEMMUL8_LIBRARY_WITHOUT_WAITS": ", no waits"}
+"""Environment variables with the path of libgemmul8.so, which has to be compiled for the device: as it is,
+and without the calls of cudaDeviceSynchronize for its own timings."""
 
 # What the library takes over from cuBLAS, by dtype, and the moduli counts worth comparing with.
 _ROUTINES = {
@@ -26,33 +27,36 @@ def gemmul8(a, b):
 
     Its moduli count and its accurate mode are set through the environment, as its manual has it.
     """
-    if not os.environ.get(GEMMUL8):
-        return {}
     routine, letter, counts = _ROUTINES[a.dtype.name]
 
-    def way(moduli):
+    def way(path, moduli):
         def work():
             os.environ[f"GEMMUL8_NUM_MOD_{letter}"] = str(moduli)
             os.environ[f"GEMMUL8_FASTMODE_{letter}"] = "0"
-            return _call(routine, a, b)
+            return _call(path, routine, a, b)
 
         return work
 
-    return {f"GEMMul8, {moduli} moduli": way(moduli) for moduli in counts}
+    libraries = {os.environ[variable]: label for variable, label in GEMMUL8.items() if variable in os.environ}
+    return {
+        f"GEMMul8, {moduli} moduli{label}": way(path, moduli)
+        for path, label in libraries.items()
+        for moduli in counts
+    }
 
 
 @cache
-def _library():
-    return ctypes.CDLL(os.environ[GEMMUL8])
+def _library(path):
+    return ctypes.CDLL(path)
 
 
-def _call(routine, a, b):
+def _call(path, routine, a, b):
     """C = A·B for matrices stored by rows: to a library of column-major ones, Cᵀ = Bᵀ·Aᵀ."""
     import cupy
 
     from multiword.engines.cublas import current_handle
 
-    function = getattr(_library(), routine)
+    function = getattr(_library(path), routine)
     function.restype = c_int
     function.argtypes = [
         c_void_p,

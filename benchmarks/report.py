@@ -21,6 +21,7 @@ from benchmarks.report_sections import (
     model_section,
     products_section,
     reductions_section,
+    torch_section,
     words_model_section,
     words_section,
 )
@@ -62,6 +63,8 @@ def sections() -> list[tuple[str, Callable[[str], str]]]:
         ("products_cpu", products_section),
         ("reductions_cpu", reductions_section),
         ("dask_cpu", dask_section),
+        ("torch_h200", torch_section),
+        ("torch_cpu", torch_section),
         ("tensorcore_h200", model_section),
         ("probe_h200", findings_section),
     ]

@@ -217,6 +217,24 @@ def reductions_section(name: str) -> str:
     return section(f"Sums and dot products, {device(data)}", name, note, table(header, rows))
 
 
+def torch_section(name: str) -> str:
+    """What the mode for PyTorch costs."""
+    data = load(name)
+    rows = [
+        [f"`{r['operator']}`", f"{r['n']}"]
+        + [number(r["times"][way]["host"]) for way in ("native", "arrays", "tensors", "mode")]
+        + [number(r["more"])]
+        for r in data["operators"]
+    ]
+    header = "operator | n | PyTorch's own | of arrays | of tensors | in the mode | mode - arrays"
+    note = (
+        "Microseconds that a call takes the host: PyTorch's operator, this library's function of NumPy's or "
+        "CuPy's arrays (for `addmm` `accurate_dgemm` with C) and of tensors, and the operator within "
+        f"`ozaki.torch.reproducible()`. PyTorch {data['torch']}."
+    )
+    return section(f"PyTorch, {device(data)}", name, note, table(header, rows))
+
+
 def model_section(name: str) -> str:
     """The tensor core model: bits and speed."""
     counts: dict[tuple[str, str], list[int]] = {}

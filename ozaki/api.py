@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import Engine
-from multiword.runtime.arrays import Array, as_array, check_same_device, device_of, namespace
+from multiword.runtime.arrays import Array, as_array, check_same_device, device_of
 from ozaki.arguments import (
     as_matrix,
     exactly,
@@ -19,7 +19,7 @@ from ozaki.arguments import (
 )
 from ozaki.execution.callers_graph import capturable
 from ozaki.execution.order import exclusive_use
-from ozaki.execution.stacks import stacked_products
+from ozaki.execution.stacks import stack_product
 from ozaki.factor import Factor
 from ozaki.gemm import gemm
 from ozaki.lazy import or_on_dask
@@ -185,8 +185,8 @@ def accurate_zgemm(
     """Compute alpha·op(A)·op(B) + beta·C in double-precision complex; otherwise as `accurate_dgemm`.
 
     The real and the imaginary part are each what `accurate_dgemm` would make of the real product
-    of inner dimension 2k that defines them, with one scale for a complex row; residues take three
-    real products instead of four.
+    of inner dimension 2k that defines them, with one scale for a complex row; residues take two
+    real products a modulus, three where more than 151 bits are asked of int8 words.
 
     Parameters
     ----------
@@ -315,13 +315,7 @@ def matmul(
         return gemm(*factors_of(a, b, dtype), 1.0, 0.0, None, request, None)
     if isinstance(a, Operand) or isinstance(b, Operand):
         raise ValueError(f"a prepared operand multiplies matrices, not stacks: {x.shape} times {y.shape}")
-    left, right = stacks_of(exactly("a", x, dtype), exactly("b", y, dtype))
-    out = stacked_products(left, right, request)
-    if out is None:
-        (*batch, m, _), n = left.shape, right.shape[-1]
-        out = namespace(x).empty((*batch, m, n), dtype)
-        for index in np.ndindex(*batch):
-            out[index] = gemm(*factors_of(left[index], right[index], dtype), 1.0, 0.0, None, request, None)
+    out = stack_product(*stacks_of(exactly("a", x, dtype), exactly("b", y, dtype)), request)
     if x.ndim == 1:
         out = out[..., 0, :]
     return out[..., 0][()] if y.ndim == 1 else out

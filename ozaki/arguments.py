@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,17 @@ WIDEST = 2200
 
 def result_dtype(x: Array, y: Array) -> np.dtype:
     """The smallest of the four dtypes of results that holds both."""
-    names = {t.name for t in (x.dtype, y.dtype)}
+    return _promoted(x.dtype, y.dtype)
+
+
+@cache
+def _promoted(of_x: np.dtype, of_y: np.dtype) -> np.dtype:
+    names = {t.name for t in (of_x, of_y)}
     if names <= {"float16", "bfloat16", "float32"}:
         return np.dtype(np.float32)
     if names <= {"float16", "bfloat16", "float32", "complex64"}:
         return np.dtype(np.complex64)
-    return np.dtype(np.complex128 if "c" in (x.dtype.kind, y.dtype.kind) else np.float64)
+    return np.dtype(np.complex128 if "c" in (of_x.kind, of_y.kind) else np.float64)
 
 
 def matrix_or_operand(x: Any, name: str) -> Array:

@@ -26,7 +26,6 @@ class Factor:
         ones side by side.
     side : 0 for the left, 1 for the right.
     stack : matrices in it.
-    parts : its real parts as (r, k) views, r the rows of A or the columns of B.
     prepared : whether it is meant for more than one product.
     equilibrated : whether its inner dimension has been, so that it is not to be again.
     order : of the products that share it on a GPU.
@@ -46,25 +45,29 @@ class Factor:
         self.stack = stack
         self.prepared = prepared
         self.equilibrated = equilibrated
-        self.parts = real_parts(matrix if side == 0 else matrix.T)
         self._widened: dict[tuple[NormLimit, int], Array] = {}
         self._split: tuple[Any, Array, Array] | None = None
         self.order = StreamOrder(self) if prepared and is_cupy(matrix) else None
 
+    @cached_property
+    def parts(self) -> list[Array]:
+        """Its real parts as (r, k) views, r the rows of A or the columns of B."""
+        return real_parts(self.matrix if self.side == 0 else self.matrix.T)
+
     @property
     def rows(self) -> int:
         """Rows of A, or columns of B."""
-        return int(self.parts[0].shape[0])
+        return int(self.matrix.shape[self.side])
 
     @property
     def k(self) -> int:
         """The inner dimension."""
-        return int(self.parts[0].shape[1])
+        return int(self.matrix.shape[1 - self.side])
 
     @property
     def length(self) -> int:
         """Real numbers in a row: k, or 2k for a complex matrix."""
-        return len(self.parts) * self.k
+        return 2 * self.k if self.matrix.dtype.kind == "c" else self.k
 
     @property
     def empty(self) -> bool:

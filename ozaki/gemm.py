@@ -17,11 +17,10 @@ from multiword.runtime.arrays import (
     device_of,
     namespace,
     real_parts,
-    to_float32,
-    to_float64,
 )
 from multiword.runtime.memory import in_less_memory
 from ozaki.arguments import exactly
+from ozaki.combine import combine
 from ozaki.execution.cache import captured_product, forget
 from ozaki.execution.order import exclusive_use
 from ozaki.execution.small import small_product
@@ -46,24 +45,6 @@ def gemm(
             return result
         out[...] = result
         return out
-
-
-def combine(result: Array, alpha: Any, addend: Array | None, beta: Any) -> None:
-    """Make alpha·R + beta·C of a product R or a stack of them, in its memory; alpha and beta in R's dtype.
-
-    Every real product and sum is rounded once. C broadcasts.
-    """
-    if alpha != 1:
-        _scale(result, alpha)
-    if addend is not None:
-        if beta != 1:
-            addend = addend.astype(result.dtype, copy=True)
-            _scale(addend, beta)
-        for part, more in zip(real_parts(result), real_parts(addend), strict=True):
-            part[...] = _rounded(to_float64(part) + to_float64(more), part)
-    if alpha != 1 or addend is not None:
-        for part in real_parts(result):  # arithmetic passes payloads and signs of NaNs on
-            namespace(part).copyto(part, np.nan, where=part != part)
 
 
 def computed(a: Factor, b: Factor, request: Request) -> Array:
@@ -135,25 +116,3 @@ def _scalar(name: str, x: Any, dtype: Any) -> Any:
     if kind == "c" and dtype.kind != "c":
         raise TypeError(f"{name} must be real for a result of {dtype}, got {x!r}")
     return dtype.type(x)
-
-
-def _rounded(x: Array, like: Array) -> Array:
-    """`x`, in float64, rounded to the dtype of `like`.
-
-    Products of two fp32 numbers are exact in fp64, and sums rounded to fp64 first round to fp32
-    as they would at once: so these steps are fp32's own, and the same on every device.
-    """
-    return to_float32(x) if like.dtype == np.float32 else x
-
-
-def _scale(x: Array, factor: Any) -> None:
-    """x *= factor, every real product and sum rounded once; no engine's complex product is used."""
-    parts = [to_float64(part) for part in real_parts(x)]
-    if len(parts) == 1:
-        x[...] = _rounded(float(factor) * parts[0], x)
-        return
-    by_real, by_imag = (
-        [to_float64(_rounded(float(f) * part, x.real)) for part in parts] for f in (factor.real, factor.imag)
-    )
-    x.real[...] = _rounded(by_real[0] - by_imag[1], x.real)
-    x.imag[...] = _rounded(by_real[1] + by_imag[0], x.real)

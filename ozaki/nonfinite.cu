@@ -1,5 +1,5 @@
-#include "multiword/runtime/exact.cuh"
 #include "multiword/runtime/parts.cuh"
+#include "ozaki/rounding/conversion.cuh"
 
 typedef long long i64;
 
@@ -17,11 +17,6 @@ __device__ double number(const StridedParts &x, int part, int row, int h) {
 }
 __device__ bool is_finite(double x) { return (__double2hiint(x) & 0x7ff00000) != 0x7ff00000; }
 __device__ double sign_or_nonfinite(double x) { return is_finite(x) ? (x > 0) - (x < 0) : x; }
-template <class T> __device__ T canonical(double x);
-template <> __device__ double canonical(double x) {
-    return x != x ? __longlong_as_double(0x7ff8000000000000ll) : x;
-}
-template <> __device__ float canonical(double x) { return x != x ? __int_as_float(0x7fc00000) : narrowed(x); }
 
 /* The real parts of one term of the product of two rows, by the signs of what is finite. */
 __device__ void add_term(double (&sum)[PARTS], const StridedParts &x, int row, const StridedParts &y, int other,

@@ -23,14 +23,15 @@ from multiword.engines import Engine, reduces_residues
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.graphs import side_by_side
+from multiword.runtime.memory import empty_result
 from ozaki.certificate.counted import counted_scales, worth_compiling
 from ozaki.certificate.counting import Bounds, PendingBounds, compute_bounds
 from ozaki.certificate.decision import (
     WIDENED_IN_ALL,
     Certificate,
-    certify,
+    certify_by_counting,
+    certify_by_pairs,
     log2_product,
-    wide_by_counting,
 )
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
@@ -40,7 +41,7 @@ from ozaki.factor import Factor
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.residues.scheme import Residues
 from ozaki.residues.system import INT8_BITS
-from ozaki.scaling.equilibration import equilibrated
+from ozaki.scaling.equilibration import InnerExponents, equilibrated, inner_exponents
 from ozaki.scaling.scales import NORM_LIMITS, NormLimit, norm_limit
 from ozaki.schemes import ProductSpecification, Scheme
 from ozaki.slices.integer import Slices
@@ -128,7 +129,7 @@ def product(a: Factor, b: Factor, request: Request) -> Array:
         (a, b), scaled, _ = scale(a, b, request)
         if isinstance(request.accuracy, str):
             warn_of_cost(scaled.scheme, norm_scheme(a, b, request), request.accuracy)
-    out = namespace(a.matrix).empty((a.rows, b.rows // b.stack), a.matrix.dtype)
+    out = empty_result(a.matrix, (a.rows, b.rows // b.stack), a.matrix.dtype)
     execute(scaled, a, b, request, out)
     if scaled.nonfinite:
         overwrite_nonfinite(a.parts, b.parts, scaled.scales, out)
@@ -163,11 +164,36 @@ def scale(a: Factor, b: Factor, request: Request) -> tuple[Factors, ScaledProduc
     scales = norm_scaled(a, b, request).scales
     pending = bounds(a, b, request, scales)
     found = pending.wait()
-    if (factors := equilibrated_factors(a, b, request, scales, found)) is not None:
-        return scale(*factors, request)
-    certificate = certify(found, request.limits, lambda: pairwise(a, b, request, pending)())
-    scaled = replace(widened_product(a, b, request, certificate.bits), nonfinite=found.nonfinite)
-    return (a, b), scaled, certificate
+    decided = decide(
+        *(a, b, request, scales, found),
+        lambda: inner_exponents(a, b, scales),
+        lambda: pairwise(a, b, request, pending)(),
+    )
+    if not isinstance(decided, Certificate):
+        return scale(*decided, request)
+    scaled = replace(widened_product(a, b, request, decided.bits), nonfinite=found.nonfinite)
+    return (a, b), scaled, decided
+
+
+def decide(
+    a: Factor,
+    b: Factor,
+    request: Request,
+    scales: tuple[Array, Array],
+    found: Bounds,
+    exponents: Callable[[], InnerExponents],
+    pairwise_bound: Callable[[], PairwiseBound],
+) -> Certificate | Factors:
+    """What "fp64" and "fp32" take, from the bounds of norm scales; or A·D and D⁻¹·B, which are to be
+    multiplied instead. The rest is asked for where the bounds say that it may save much."""
+    counted = certify_by_counting(found, request.limits)
+    if not counted.wide:
+        return counted
+    if not a.equilibrated:
+        equilibration = equilibrated(a, b, scales, row_limit(a, request), exponents())
+        if equilibration is not None:
+            return equilibration[1:]
+    return certify_by_pairs(counted, pairwise_bound(), found.length, request.limits)
 
 
 def _scale_given(a: Factor, b: Factor, request: Request) -> tuple[Factors, ScaledProduct]:
@@ -180,8 +206,7 @@ def _scale_given(a: Factor, b: Factor, request: Request) -> tuple[Factors, Scale
     exact = request.accuracy == "exact" and not a.equilibrated
     if exact and is_costly(scaled.scheme, norm_scheme(a, b, request)):
         norms = norm_scaled(a, b, request).scales
-        bounds(a, b, request, norms).wait()  # for the scales: a GPU reads them on another stream
-        equilibration = equilibrated(a, b, norms, row_limit(a, request))
+        equilibration = equilibrated(a, b, norms, row_limit(a, request), inner_exponents(a, b, norms))
         if equilibration is not None:
             factors, other = _scale_given(*equilibration[1:], request)
             if other.scheme.products < scaled.scheme.products:
@@ -189,25 +214,18 @@ def _scale_given(a: Factor, b: Factor, request: Request) -> tuple[Factors, Scale
     return (a, b), scaled
 
 
-def equilibrated_factors(
-    a: Factor, b: Factor, request: Request, scales: tuple[Array, Array], found: Bounds
-) -> Factors | None:
-    """A·D and D⁻¹·B, where the counting bound asks for many bits and these surely take no more."""
-    if a.equilibrated or not wide_by_counting(found, request.limits):
-        return None
-    equilibration = equilibrated(a, b, scales, row_limit(a, request))
-    return equilibration and equilibration[1:]
-
-
 def widened_product(a: Factor, b: Factor, request: Request, bits: int) -> ScaledProduct:
     """The integers of the norm scales, widened by what a certificate says."""
     if bits <= WIDENED_IN_ALL:
         return norm_scaled(a, b, request, bits)
-    scales = norm_scaled(a, b, request).scales
-    least = namespace(a.matrix).minimum  # no integer needs to be wider than it takes to lose nothing
-    wide = tuple(least(s + bits, x.exact_scales) for s, x in zip(scales, (a, b), strict=True))
-    scales = wide[0], wide[1]
+    scales = wide_scales(a, b, request, bits)
     return bounded(a, b, request, scales, bounds(a, b, request, scales).wait())
+
+
+def wide_scales(a: Factor, b: Factor, request: Request, bits: int) -> tuple[Array, Array]:
+    """The norm scales, widened by more than WIDENED_IN_ALL bits: by no more than it takes to lose nothing."""
+    least, scales = namespace(a.matrix).minimum, norm_scaled(a, b, request).scales
+    return least(scales[0] + bits, a.exact_scales), least(scales[1] + bits, b.exact_scales)
 
 
 def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: Array) -> None:

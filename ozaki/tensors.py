@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from multiword.runtime.arrays import import_cupy, is_cupy
-from multiword.runtime.tensors import array_of, stream_of, tensor_of
+from multiword.runtime.tensors import array_of, numpy_dtype, stream_of, tensor_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,19 +39,20 @@ def takes_tensors(function: F) -> F:
     def call(*arguments: Any, **options: Any) -> Any:
         if "torch" not in sys.modules and "jax" not in sys.modules:
             return function(*arguments, **options)
-        kinds = {_kind(x) for x in (*arguments, *options.values())} - {None}
-        if not kinds & {"PyTorch", "JAX"}:
+        kinds = {_kind(x) for x in (*arguments, *options.values())}
+        if "PyTorch" not in kinds and "JAX" not in kinds:
             return function(*arguments, **options)
+        kinds.discard(None)
         if len(kinds) > 1:
             raise TypeError(
                 f"arrays must be of one kind, but they are {' and '.join(sorted(map(str, kinds)))}"
             )
-        pytorch = kinds == {"PyTorch"}
+        pytorch = "PyTorch" in kinds
         first = next(x for x in (*arguments, *options.values()) if _kind(x))
+        own, back = (_of_pytorch, tensor_of) if pytorch else (_of_jax, _to_jax)
         with stream_of(first) if pytorch else nullcontext():
-            own, back = (_of_pytorch, tensor_of) if pytorch else (_of_jax, _to_jax)
             given = {name: own(x, function.__name__) for name, x in options.items()}
-            result = function(*(own(x, function.__name__) for x in arguments), **given)
+            result = function(*[own(x, function.__name__) for x in arguments], **given)
             out = given.get("out")
             return options["out"] if out is not None and result is out else _returned(result, back)
 
@@ -60,6 +61,8 @@ def takes_tensors(function: F) -> F:
 
 def _kind(x: Any) -> str | None:
     """Whose array it is; None for numbers, sequences and what is no array."""
+    if x is None or isinstance(x, _PLAIN):
+        return None
     if is_cupy(x):
         return "CuPy"
     if isinstance(x, np.ndarray):
@@ -70,13 +73,15 @@ def _kind(x: Any) -> str | None:
     return "JAX" if jax is not None and isinstance(x, jax.Array) else None
 
 
+_PLAIN = (str, int, float, complex)
+"""What most options are, which takes longer to find out of PyTorch."""
+
+
 def _of_pytorch(x: Any, name: str) -> Any:
     torch = sys.modules["torch"]
-    if isinstance(x, torch.dtype):
-        return np.dtype(ml_dtypes.bfloat16 if x is torch.bfloat16 else str(x).removeprefix("torch."))
     if not isinstance(x, torch.Tensor):
-        return x
-    if x.layout is not torch.strided or x.is_quantized or x.device.type not in ("cpu", "cuda"):
+        return numpy_dtype(x) if isinstance(x, torch.dtype) else x
+    if x.layout is not torch.strided or x.is_quantized or not (x.is_cpu or x.is_cuda):
         got = f"{x.layout} of {x.dtype} on {x.device}"
         raise TypeError(f"ozaki.{name} takes strided tensors on the CPU or an NVIDIA GPU, got {got}")
     if x.requires_grad and torch.is_grad_enabled():

@@ -80,3 +80,19 @@ def componentwise_error(c, a, b, fmt=FORMATS["fp64"]) -> tuple[float, float]:
         worst = max(worst, error / scale)
         truncation = max(truncation, (error - Fraction(2) ** last / 2) / scale)
     return float(worst), float(truncation)
+
+
+def images_of(real, imaginary, system):
+    """(images, N, …) weighted residues of products with these real and imaginary parts, arrays of integers.
+
+    Each is any number between 0 and its modulus.
+    """
+    found = []
+    for t, (p, w) in enumerate(zip(system.moduli, system.weights, strict=True)):
+        if system.images == 2:
+            half, j = w * pow(2, -1, p), system.roots[t]
+            images = half * (real + j * imaginary), half * (real - j * imaginary)
+        else:  # Karatsuba's first two are what the real part is the difference of
+            images = (w * real, 0 * real, w * (real + imaginary))[: system.images]
+        found.append([x % p for x in images])
+    return np.array(found, object).swapaxes(0, 1)

@@ -19,24 +19,33 @@ from multiword.runtime.readback import Readback
 from ozaki.certificate.decision import Certificate
 from ozaki.execution import cache, captured
 from ozaki.factor import Factor
+from ozaki.pipeline import ScaledProduct
 
 STEPS = [
+    "bounded",
     "bounds",
-    "certify",
     "choose_panels",
-    "equilibrated_factors",
+    "choose_scheme",
+    "decide",
     "execute",
+    "inner_exponents",
+    "is_costly",
     "norm_scaled",
     "norm_scheme",
     "overwrite_nonfinite",
     "pairwise",
     "split_whole",
+    "wide_scales",
 ]
 
 BITS, PAIRS, GRADED, NONFINITE = 100.0, 0.25, 0.5, 1e6
 """What an operand's first element is made of: BITS for each bit that it asks for, PAIRS for a pairwise
 bound, GRADED for an inner dimension that is equilibrated, to the same without it, NONFINITE for rows that are
 not finite."""
+
+
+COSTLY = 200
+"""Bits for which many more products are taken than usual."""
 
 
 class Sums(Struct):
@@ -104,6 +113,7 @@ class Steps:
         monkeypatch.setattr("ozaki.factor.row_statistics", self.statistics)
         for name in (*STEPS, "split_whole"):
             monkeypatch.setattr(captured, name, getattr(self, name))
+        monkeypatch.setattr(captured, "Residues", SimpleNamespace)
         monkeypatch.setattr(cache, "_known", OrderedDict())
 
     def launcher(self, kernel):
@@ -120,10 +130,21 @@ class Steps:
         return sums
 
     def norm_scaled(self, a, b, request, bits=0):
-        return SimpleNamespace(scales=(a.statistics, b.statistics), bits=bits)
+        scheme = self.norm_scheme(a, b, request, bits)
+        return ScaledProduct((a.statistics, b.statistics), scheme)
 
     def norm_scheme(self, a, b, request, bits=0):
-        return SimpleNamespace(name=self.scheme, specification=SimpleNamespace(shape=(a.rows, a.k, b.rows)))
+        return self.choose_scheme(((a.rows, a.k, b.rows), bits), request)
+
+    def choose_scheme(self, specification, request):
+        """A specification is a shape and the bits by which integers are wider."""
+        shape, bits = specification
+        return SimpleNamespace(
+            name=self.scheme,
+            specification=SimpleNamespace(shape=shape),
+            roomy_specification=specification,
+            bits=bits,
+        )
 
     def choose_panels(self, scheme, shape, workspace):
         return SimpleNamespace(rows=self.panel, columns=self.panel, bytes=self.bytes)
@@ -139,41 +160,54 @@ class Steps:
             if len(left := a.matrix[rows]):
                 sums = a.statistics[:, rows]
                 arrays = {"a": left, "b": b.matrix, "sums_a": sums, "sums_b": b.statistics, "out": out[rows]}
-                given = Product(**arrays, m=len(left), k=a.k, n=b.rows, bits=scaled.bits)
+                given = Product(**arrays, m=len(left), k=a.k, n=b.rows, bits=scaled.scheme.bits)
                 self.kernels["product"]((1,), (1,), (given,))
 
     def overwrite_nonfinite(self, a, b, scales, out, stack=1):
         given = Overwritten(a=a[0], out=out, count=out.size)
         self.kernels["overwrite"]((1,), (1,), (given,))
 
-    def bounds(self, a, b, request, scales, stack=1):
-        """What the first element of A asks for."""
-        answer = Readback(1)
-        self.kernels["asked"]((1,), (1,), (Asked(a=a.matrix, answer=int(answer.address)),))
-        answer.send()
-
-        def wait():
-            (first,) = answer.wait()
-            return SimpleNamespace(first=first, nonfinite=first >= NONFINITE)
-
-        return SimpleNamespace(wait=wait)
-
-    def pairwise(self, a, b, request, pending):
+    def asked(self, a):
+        """What the first element of A asks for, once it is there."""
         answer = Readback(1)
         self.kernels["asked"]((1,), (1,), (Asked(a=a.matrix, answer=int(answer.address)),))
         answer.send()
         return lambda: answer.wait()[0]
 
-    def equilibrated_factors(self, a, b, request, scales, found):
-        if found.first % 1 != GRADED:
-            return None
-        matrix = self.gpu.asarray(a.matrix)
-        matrix[0, 0] -= GRADED
-        return Factor(matrix, 0, equilibrated=True), Factor(self.gpu.asarray(b.matrix), 1, equilibrated=True)
+    def bounds(self, a, b, request, scales, stack=1):
+        first = self.asked(a)
 
-    def certify(self, found, limits, pairwise_bound):
+        def wait():
+            return SimpleNamespace(first=first(), nonfinite=first() >= NONFINITE)
+
+        return SimpleNamespace(wait=wait)
+
+    def pairwise(self, a, b, request, pending):
+        return self.asked(a)
+
+    def inner_exponents(self, a, b, scales):
+        return self.asked(a)
+
+    def decide(self, a, b, request, scales, found, exponents, pairwise_bound):
         first = found.first % NONFINITE
-        pairs = first % 1 == PAIRS
-        if pairs:
+        if not a.equilibrated and first % 1 in (GRADED, PAIRS):
+            assert exponents()() == found.first
+        if first % 1 == GRADED:
+            matrix = self.gpu.asarray(a.matrix)
+            matrix[0, 0] -= GRADED
+            other = self.gpu.asarray(b.matrix)
+            return Factor(matrix, 0, equilibrated=True), Factor(other, 1, equilibrated=True)
+        if first % 1 == PAIRS:
             assert pairwise_bound() == found.first
-        return Certificate(int(first // BITS), 0.0, pairs)
+        return Certificate(int(first // BITS), 0.0, first % 1 == PAIRS)
+
+    # Integers that lose nothing: their bits say which moduli they take.
+
+    def wide_scales(self, a, b, request, bits):
+        return a.statistics, b.statistics
+
+    def bounded(self, a, b, request, scales, found):
+        return ScaledProduct(scales, self.norm_scheme(a, b, request, int(found.first % NONFINITE // BITS)))
+
+    def is_costly(self, scheme, usual):
+        return scheme.bits >= COSTLY

@@ -10,12 +10,13 @@ from multiword.engines.cublas import Cublas
 from multiword.runtime import graphs, kernels
 from multiword.runtime.graphs import CaptureError
 from multiword.runtime.libcuda import CudaError
+from multiword.runtime.memory import results_from
 from ozaki.certificate.decision import WIDENED_IN_ALL
 from ozaki.execution import cache, captured
 from ozaki.factor import Factor
 from ozaki.pipeline import Request
 from tests.standin import Gpu
-from tests.standin_steps import BITS, GRADED, NONFINITE, PAIRS, Steps, row_sums
+from tests.standin_steps import BITS, COSTLY, GRADED, NONFINITE, PAIRS, Steps, row_sums
 
 
 @pytest.fixture
@@ -95,6 +96,25 @@ def test_results_outlive_the_next_replay(gpu):
         assert np.array_equal(result, expected(*pair))
 
 
+def test_results_alone_are_in_the_memory_that_is_asked_for(gpu):
+    made = []
+
+    def allocate(shape, dtype):
+        made.append(gpu.empty(shape, dtype))
+        return made[-1]
+
+    a, b = operands(gpu)
+    with results_from(allocate):
+        assert product(a, b) is None
+        for count in (2, 3):  # the first is what the capture works on
+            result = product(a, b)
+            assert result is made[-1]
+            assert np.array_equal(result, expected(a, b))
+            assert len(made) == count
+    assert product(a, b) is not made[-1]
+    assert len(made) == 3
+
+
 def test_a_widened_variant_is_captured_when_the_certificate_asks_for_it(gpu):
     narrow = warmed(gpu)
     wide = operands(gpu, 1, bits=8)
@@ -118,12 +138,26 @@ def test_a_pairwise_bound_is_captured_alone_and_then_with_the_product(gpu):
     assert (gpu.captures, gpu.launches) == (3, 6)
 
 
-def test_what_needs_more_bits_than_that_is_left_to_the_caller(gpu):
+def test_integers_that_lose_nothing_are_captured_as_their_bounds_say(gpu):
     a, b = warmed(gpu)
-    lossless = operands(gpu, 1, bits=WIDENED_IN_ALL + 1)
+    for i, more in enumerate((1, 1, 3, 3, 1)):
+        before = gpu.launches
+        lossless = operands(gpu, 1 + i, bits=WIDENED_IN_ALL + more, pairs=True)
+        check(*lossless, WIDENED_IN_ALL + more)
+        # The first time all is looked at, the bounds of wide integers taken, then these multiplied.
+        assert gpu.launches - before == (4, 1, 3, 1, 3)[i]
+    assert gpu.captures == 6
+    check(a, b)
+    check(*lossless, WIDENED_IN_ALL + 1)
+    assert gpu.captures == 6
+
+
+def test_integers_that_lose_nothing_at_great_cost_are_left_to_the_caller(gpu):
+    a, b = warmed(gpu)
+    costly = operands(gpu, 1, bits=COSTLY)
     for _ in range(3):
-        assert product(*lossless) is None
-    assert gpu.captures == 2  # a graph that takes the bounds alone
+        assert product(*costly) is None
+    assert (gpu.captures, gpu.launches) == (2, 5)  # a graph that takes the bounds alone
     check(a, b)
 
 

@@ -11,11 +11,13 @@ import ozaki
 from multiword.engines import get_engine
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
+from ozaki import pipeline
 from ozaki.certificate import decision
 from ozaki.certificate.counting import OCTAVES
 from ozaki.certificate.magnitudes import LARGEST, Magnitudes
 from ozaki.factor import Factor
 from ozaki.pipeline import Request, bounds, norm_scaled, pairwise
+from ozaki.scaling.equilibration import inner_exponents
 from ozaki.scaling.scales import NONFINITE_ROW, norm_limit
 from tests.cases import KINDS, matrices
 from tests.distributions import lognormal
@@ -169,7 +171,7 @@ def test_sums_of_magnitudes_fit_int32():
 
 def certified(a, b):
     """The certificate of a product; the pairwise bound is taken where that says so, once."""
-    left, right, _, pending = factors(a, b)
+    left, right, scales, pending = factors(a, b)
     taken = []
 
     def bound():
@@ -177,7 +179,11 @@ def certified(a, b):
         return pairwise(left, right, request(), pending)()
 
     with np.errstate(all="ignore"):
-        certificate = decision.certify(pending.wait(), FORMATS["fp64"], bound)
+        certificate = pipeline.decide(
+            *(left, right, request(), scales, pending.wait()),
+            lambda: inner_exponents(left, right, scales),
+            bound,
+        )
     assert len(taken) == certificate.pairwise
     return certificate
 

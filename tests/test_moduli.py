@@ -5,6 +5,9 @@ import time
 from itertools import combinations
 from types import SimpleNamespace
 
+import numpy as np
+import pytest
+
 from ozaki.residues import system
 from tests.threads import in_threads
 
@@ -24,7 +27,7 @@ def test_every_number_is_appended_once(monkeypatch):
 
     monkeypatch.setattr(system, "math", SimpleNamespace(gcd=gcd, prod=math.prod))
     sequence = [256]
-    assert in_threads(lambda _: system._extend(sequence, 1), range(THREADS)) == [True] * THREADS
+    assert in_threads(lambda _: system._extend(sequence, 1, 256, False), range(THREADS)) == [True] * THREADS
     assert sequence == [256, 255]
 
 
@@ -36,3 +39,40 @@ def test_threads_find_the_same_systems():
         found = in_threads(lambda bits: system.residue_system("int8", bits, 64).moduli, widths)
         assert found == expected
     assert all(math.gcd(p, q) == 1 for p, q in combinations(expected[1], 2))
+
+
+@pytest.mark.parametrize("word", ["int8", "fp64"])
+def test_complex_numbers_have_two_images(word):
+    """Modulo every p the images of (a + ib)(c + id) are the products of images, and tell both parts."""
+    found = system.residue_system(word, 109.2, 1024, 2)
+    rng = np.random.default_rng(0)
+    for p, j in zip(found.moduli, found.roots, strict=True):
+        assert p % 2 == 1
+        assert j * j % p == p - 1
+        a, b, c, d = (int(x) for x in rng.integers(0, p, 4))
+        one, other = (a + j * b) * (c + j * d), (a - j * b) * (c - j * d)
+        half = pow(2, -1, p)
+        assert (one + other) * half % p == (a * c - b * d) % p
+        assert (one - other) * half * pow(j, -1, p) % p == (a * d + b * c) % p
+
+
+def test_a_root_of_minus_one_is_found_where_there_is_one():
+    for p in range(3, 2000, 2):
+        exists = any(j * j % p == p - 1 for j in range(p))
+        root = system.root_of_minus_one(p)
+        assert bool(root) == exists
+        assert not root or root * root % p == p - 1
+
+
+def test_complex_products_take_the_fewest_products():
+    """Two of them a modulus, three by Karatsuba where moduli with a root of -1 are used up."""
+    for bits, images, moduli in (
+        (54.6, 2, 8),
+        (109.2, 2, 15),
+        (151.0, 2, 22),
+        (152.0, 3, 20),
+        (325.0, 3, 46),
+    ):
+        found = system.residue_system("int8", bits, 1024, 2)
+        assert (found.images, len(found.moduli)) == (images, moduli)
+    assert system.residue_system("fp64", 900.0, 1024, 2).images == 2

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from multiword.formats import FORMATS
 from ozaki.residues.reconstruct import _round_floats, reconstruct
 from ozaki.residues.system import ResidueSystem, reduce, residue_system, symmetric
-from tests.exact import nearest
+from tests.exact import images_of, nearest
 
 
 def residues_of(integers, system):
@@ -86,32 +86,36 @@ def test_residues_of_integers_next_to_one_half(p):
 @pytest.mark.parametrize("k", [1, 2, 7, 8, 9, 1000, 1024, 1025, 1 << 20])
 def test_products_of_residues_are_exact(k, parts):
     largest = max(residue_system("fp64", 120, k, parts).moduli) // 2 + 2
-    assert k * largest**2 * (1 if parts == 1 else 3) <= 2**53 - 2**27
+    assert k * largest**2 * parts <= 2**53 - 2**27
 
 
 HALF = Fraction(2) ** -1 * Fraction(float(2 ** (-(2.0**-10)))) * (1 + Fraction(1, 2**40))
 """|C'|/P is below this: `residue_system` leaves more than 2**-10 of a bit free."""
 
 
-def systems(word: str, counts, inner, parts: int = 1):
+def systems(word: str, counts, inner, images: int = 1):
     """Every system of so many moduli: what `residue_system` returns for the most bits that they hold."""
     for k in inner:
-        sequence = residue_system(word, 330.0 if word == "int8" else 4450.0, k, parts)
+        bits = {1: 330.0, 2: 150.0, 3: 330.0}[images] if word == "int8" else 4450.0
+        sequence = residue_system(word, bits, k, min(images, 2))
+        assert sequence.images == images
         for count in counts:
             if count <= len(sequence.moduli):
-                yield ResidueSystem(word, sequence.k_block, sequence.moduli[:count])
+                yield ResidueSystem(word, sequence.k_block, sequence.moduli[:count], images)
 
 
 EVERY = range(1, 300)
 INNER = [1 << i for i in range(21)]
 
 
-@pytest.mark.parametrize("parts", [1, 2])
-@pytest.mark.parametrize("word", ["int8", "fp64"])
-def test_margins_of_every_system(word, parts):
+WORDS_AND_IMAGES = [("int8", 1), ("int8", 2), ("int8", 3), ("fp64", 1), ("fp64", 2)]
+
+
+@pytest.mark.parametrize(("word", "images"), WORDS_AND_IMAGES)
+def test_margins_of_every_system(word, images):
     """What the kernel's quotient leaves out stays within what is free, and all its sums are exact."""
     seen = 0
-    for system in systems(word, EVERY, INNER if word == "fp64" else [1024], parts):
+    for system in systems(word, EVERY, INNER if word == "fp64" else [1024], images):
         n, product, base = len(system.moduli), system.product, system.base_bits
         residues = sum(p // 2 + 2 for p in system.moduli)
         below = base * (-(-product.bit_length() // base) - system.quotient_digits)
@@ -120,7 +124,7 @@ def test_margins_of_every_system(word, parts):
         assert Fraction((residues << below) * (below > 0), product) + rounding < Fraction(1, 2) - HALF
         assert (residues + n + 1) << base <= 2**53
         seen += 1
-    assert seen > (40 if word == "int8" else 3000)
+    assert seen > ({1: 40, 2: 20, 3: 40}[images] if word == "int8" else 3000)
 
 
 def extremes(system):
@@ -137,41 +141,39 @@ def extremes(system):
     return found + [-x for x in found]
 
 
-def products_of(integers, system, parts):
+def products_of(real, imaginary, system):
     """Products of residues that stand for these integers, each any number of its residue class."""
-    rng, images = np.random.default_rng(0), []
-    for factor in (1,) if parts == 1 else (1, 0, 1):  # real part, minus 0; the sum of parts for the other
-        rows = []
-        for p, w in zip(system.moduli, system.weights, strict=True):
-            free = rng.integers(-20, 20, len(integers)) * p
-            rows.append([symmetric(factor * x * w, p) + int(f) for x, f in zip(integers, free, strict=True)])
-        images.append(rows)
-    dtype = np.int32 if system.word == "int8" else np.float64
-    return np.array(images, dtype)[:, :, None]
+    y = images_of(np.array(real, object), np.array(imaginary, object), system)
+    moduli = np.array(system.moduli, object)[:, None]
+    free = np.random.default_rng(0).integers(-20, 20, y.shape)
+    y = (y + moduli // 2) % moduli - moduli // 2 + free * moduli
+    return y.astype(np.int32 if system.word == "int8" else np.float64)[:, :, None]
 
 
 @pytest.mark.parametrize("xp", ["numpy", pytest.param("cupy", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(
-    ("word", "parts", "k", "counts"),
+    ("word", "images", "k", "counts"),
     [
         ("int8", 1, 1024, range(1, 50)),
-        ("int8", 2, 1024, range(1, 50, 5)),
+        ("int8", 2, 1024, range(1, 25)),
+        ("int8", 3, 1024, range(1, 50, 5)),
         *(("fp64", 1, k, range(1, 100, 1 + k // 8)) for k in (2, 8, 16, 32, 256, 1024, 4096)),
         ("fp64", 2, 16, range(1, 80, 7)),
     ],
 )
-def test_the_largest_integers_of_every_system(xp, word, parts, k, counts):
+def test_the_largest_integers_of_every_system(xp, word, images, k, counts):
     xp = pytest.importorskip(xp)
-    for system in systems(word, counts, [k], parts):
+    for system in systems(word, counts, [k], images):
         integers = extremes(system)
-        y = xp.asarray(products_of(integers, system, parts))
+        turned = integers[::-1]  # the imaginary part
+        y = xp.asarray(products_of(integers, turned, system))
         exponent = -min(900, system.product.bit_length())
         scales = xp.zeros(1, xp.int32), xp.full(len(integers), -exponent, xp.int32)
-        out = xp.empty((1, len(integers)), np.complex128 if parts == 2 else np.float64)
+        out = xp.empty((1, len(integers)), np.float64 if images == 1 else np.complex128)
         with np.errstate(over="ignore"):
             reconstruct(y, system, scales, FORMATS["fp64"], out)
         found = out if isinstance(out, np.ndarray) else out.get()
         expected = [nearest(x * Fraction(2) ** exponent) for x in integers]
         assert found.real[0].tolist() == expected, (len(system.moduli), k)
-        if parts == 2:
-            assert not found.imag.any()
+        if images > 1:
+            assert found.imag[0].tolist() == expected[::-1], (len(system.moduli), k)

@@ -5,7 +5,6 @@ import pytest
 
 import ozaki
 from multiword.formats import FORMATS
-from ozaki import api
 from ozaki.certificate.counting import Bounds, compute_bounds
 from ozaki.certificate.decision import certify_by_counting, certify_stack
 from ozaki.execution import groups, stacks
@@ -31,14 +30,14 @@ def xp(request):
 @pytest.fixture
 def together(monkeypatch):
     """How the stacks of a test came out: whether at once."""
-    found = []
+    found, compute = [], stacks.stacked_products
 
     def noted(*arguments):
-        out = stacks.stacked_products(*arguments)
+        out = compute(*arguments)
         found.append(out is not None)
         return out
 
-    monkeypatch.setattr(api, "stacked_products", noted)
+    monkeypatch.setattr(stacks, "stacked_products", noted)
     for module in (stacks, groups):
         monkeypatch.setattr(module, "FEW", 2)
     return found

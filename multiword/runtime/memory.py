@@ -1,14 +1,17 @@
-"""How much memory a product may use beyond its inputs and output, and how small its panels may get."""
+"""Where the memory of a result comes from, how much a product may use besides, and how small panels get."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from multiword.runtime.arrays import Array, import_cupy, is_cupy
+from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace
 
 T = TypeVar("T")
+Allocate = Callable[[tuple[int, ...], Any], Array]
 
 SMALLEST_PANEL = 16
 """Panels are not made smaller than this in any direction: MemoryError instead."""
@@ -16,6 +19,44 @@ SMALLEST_PANEL = 16
 
 class WorkspaceTooSmall(MemoryError):
     """Not even the smallest panels fit the workspace."""
+
+
+_local = threading.local()
+
+
+class _ResultsFrom:
+    """The context, as a class: a generator takes twice as long."""
+
+    def __init__(self, allocate: Allocate) -> None:
+        self._allocate = allocate
+
+    def __enter__(self) -> None:
+        self._outside = getattr(_local, "allocate", None)
+        _local.allocate = self._allocate
+
+    def __exit__(self, *exception: object) -> None:
+        _local.allocate = self._outside
+
+
+def results_from(allocate: Allocate) -> AbstractContextManager[None]:
+    """A context in which CuPy arrays for this thread's results are those that allocate(shape, dtype) makes.
+
+    Temporary arrays, and the memory of captured graphs, remain CuPy's own.
+    """
+    return _ResultsFrom(allocate)
+
+
+def empty_result(like: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    """An uninitialized array for a result, of the kind of `like`.
+
+    >>> import numpy as np
+    >>> empty_result(np.ones(1), (2, 3), float).shape
+    (2, 3)
+    """
+    allocate = getattr(_local, "allocate", None)
+    if allocate is None or not is_cupy(like):
+        return namespace(like).ndarray(shape, dtype)  # CuPy's empty takes longer
+    return allocate(shape, dtype)
 
 
 def padded(size: int, multiple: int) -> int:
@@ -38,7 +79,7 @@ def halved(size: int) -> int:
 
 def default_workspace(like: Array) -> int:
     """Bytes of workspace used unless the caller says otherwise: 2 GiB, or 2/5 of a GPU's memory."""
-    return _device_memory(like.device.id) * 2 // 5 if is_cupy(like) else 2 << 30
+    return _device_memory(like.data.device_id) * 2 // 5 if is_cupy(like) else 2 << 30
 
 
 @cache

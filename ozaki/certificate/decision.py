@@ -85,11 +85,10 @@ class Certificate:
     bound: float
     pairwise: bool = False
 
-
-def certify(bounds: Bounds, target: Format, pairwise_bound: Callable[[], PairwiseBound]) -> Certificate:
-    """The certificate of both bounds; pairwise_bound() is called where the first is not enough."""
-    (certificate,) = _certify_each([bounds], target, lambda _: [pairwise_bound()])
-    return certificate
+    @property
+    def wide(self) -> bool:
+        """Whether it asks for so many bits that it is worth to look at the data again."""
+        return self.bits > WIDENED_BY_COUNTING
 
 
 def certify_stack(
@@ -106,10 +105,11 @@ def certify_stack(
     bits = np.zeros(len(bounds), np.int64)
     unsure = np.flatnonzero(~_surely_enough(bounds, length, target))
     left = [Bounds.of(numbers, length) for numbers in bounds[unsure].tolist()]
-    if pairwise_bounds is None:
-        certificates = [certify_by_counting(x, target) for x in left]
-    else:
-        certificates = _certify_each(left, target, lambda of: pairwise_bounds(unsure[of]))
+    certificates = [certify_by_counting(x, target) for x in left]
+    wide = [i for i, x in enumerate(certificates) if x.wide]
+    if pairwise_bounds is not None and wide:
+        for i, found in zip(wide, pairwise_bounds(unsure[wide]), strict=True):
+            certificates[i] = certify_by_pairs(certificates[i], found, length, target)
     bits[unsure] = [x.bits for x in certificates]
     return bits
 
@@ -126,40 +126,22 @@ def _surely_enough(bounds: np.ndarray, length: int, target: Format) -> np.ndarra
     return (a == 0) | (b == 0) | (0.5 * (a + b) + 0.25 * length <= lower)
 
 
-def _certify_each(
-    bounds: list[Bounds], target: Format, pairwise_bounds: Callable[[list[int]], list[PairwiseBound]]
-) -> list[Certificate]:
-    """The certificates of several products of one inner dimension.
-
-    pairwise_bounds(products) is called for those for which the counting bound is not enough.
-    """
-    certificates = [certify_by_counting(x, target) for x in bounds]
-    unsure = [i for i, x in enumerate(certificates) if x.bits > WIDENED_BY_COUNTING]
-    if unsure:
-        for i, found in zip(unsure, pairwise_bounds(unsure), strict=True):
-            certificates[i] = _certify_pairwise(certificates[i], found, bounds[i].length, target)
-    return certificates
-
-
-def _certify_pairwise(first: Certificate, found: PairwiseBound, length: int, target: Format) -> Certificate:
-    """The better one of a counting certificate and of what a pairwise bound certifies."""
-    error, ratio = found
-    bits = _widening(ratio / target.unit_roundoff, norm_limit(target, length))
-    if first.bits < bits:  # few numbers that are much larger than the others
-        return replace(first, pairwise=True)
-    return Certificate(bits, math.ldexp(error, -bits) if math.isfinite(error) else 0.0, pairwise=True)
-
-
 def certify_by_counting(bounds: Bounds, target: Format) -> Certificate:
     """The certificate of the counting bound alone."""
     error, tolerance = counting_error(bounds, target), counting_tolerance(bounds.length, target)
+    if error <= tolerance:  # nearly always
+        return Certificate(0, error)
     bits = _widening(error / tolerance, norm_limit(target, bounds.length))
     return Certificate(bits, math.ldexp(error, -bits) if math.isfinite(error) else 0.0)
 
 
-def wide_by_counting(bounds: Bounds, target: Format) -> bool:
-    """Whether the counting bound asks for so many bits that it is worth to look at the data again."""
-    return certify_by_counting(bounds, target).bits > WIDENED_BY_COUNTING
+def certify_by_pairs(counted: Certificate, found: PairwiseBound, length: int, target: Format) -> Certificate:
+    """The better one of a counting certificate and of what a pairwise bound certifies."""
+    error, ratio = found
+    bits = _widening(ratio / target.unit_roundoff, norm_limit(target, length))
+    if counted.bits < bits:  # few numbers that are much larger than the others
+        return replace(counted, pairwise=True)
+    return Certificate(bits, math.ldexp(error, -bits) if math.isfinite(error) else 0.0, pairwise=True)
 
 
 def _widening(excess: float, limit: NormLimit) -> int:

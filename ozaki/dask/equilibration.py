@@ -15,7 +15,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, device_of, is_cupy
 from ozaki.arguments import exactly
-from ozaki.certificate.decision import wide_by_counting
+from ozaki.certificate.decision import certify_by_counting
 from ozaki.dask.certificate import counted, decision_of
 from ozaki.dask.known import Decision, Known
 from ozaki.dask.memory import naming_the_task
@@ -53,7 +53,7 @@ def _exponents(x: Array, rows: Rows, decision: Decision, *, side: int, asked: As
     del task
     with device_of(x), np.errstate(all="ignore"):
         request = asked.request(x)
-        if not wide_by_counting(decision.found, request.limits):
+        if not certify_by_counting(decision.found, request.limits).wide:
             return None
         whole = rows.factor(side, asked.k, asked.dtype)
         scales = whole.norm_scales(row_limit(whole, request))

@@ -17,7 +17,7 @@ from multiword.formats import Format
 from multiword.runtime.arrays import Array
 from ozaki.arguments import exactly
 from ozaki.certificate.counting import Bounds
-from ozaki.certificate.decision import certify
+from ozaki.certificate.decision import certify_by_counting, certify_by_pairs
 from ozaki.certificate.pairwise import PairwiseBound
 from ozaki.dask.request import Asked
 from ozaki.dask.scales import Rows, Shifts, shifted_block
@@ -46,20 +46,12 @@ class Decision:
 
     def decided(self, target: Format, pairwise: PairwiseBound | None = None) -> Decision:
         """With the pairwise bound; without it, as far as the counting bound decides."""
-
-        def bound() -> PairwiseBound:
-            if pairwise is None:
-                raise _Wanted
-            return pairwise
-
-        try:
-            return replace(self, wanted=False, bits=certify(self.found, target, bound).bits)
-        except _Wanted:
+        certificate = certify_by_counting(self.found, target)
+        if certificate.wide and pairwise is None:
             return replace(self, wanted=True)
-
-
-class _Wanted(Exception):
-    """The pairwise bound is needed."""
+        if certificate.wide and pairwise is not None:
+            certificate = certify_by_pairs(certificate, pairwise, self.found.length, target)
+        return replace(self, wanted=False, bits=certificate.bits)
 
 
 @dataclass(frozen=True)

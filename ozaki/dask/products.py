@@ -45,7 +45,7 @@ class PartialProduct:
 
     Attributes
     ----------
-    residues : (components, N, m, n), in as few bytes as hold them.
+    residues : (images, N, m, n), in as few bytes as hold them.
     scaled : the integers: the scales, and the scheme.
     nonfinite : (m, n), the share of these blocks in rows and columns with an Inf or NaN, if there are any.
     """
@@ -181,8 +181,7 @@ def _multiply(x: Array, y: Array, *known: Any, task: str, asked: Asked) -> Parti
         scaled, a, b, request = _scaled(x, y, asked, *known)
         scheme = scaled.scheme
         system: Any = scheme.system
-        components = 2 * len(a.parts) - 1
-        residues = no_residues(system, (components, len(system.moduli), a.rows, b.rows), x)
+        residues = no_residues(system, (system.images, len(system.moduli), a.rows, b.rows), x)
 
         def keep(products: Array, of_rows: slice, of_columns: slice) -> None:
             put_residues(products, system, residues[:, :, of_rows, of_columns])

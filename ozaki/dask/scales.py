@@ -7,6 +7,7 @@ for themselves (`known` says why).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -146,13 +147,16 @@ def _block(x: Array, side: int, dtype: np.dtype, *given: Any) -> tuple[Factor, b
     """A block as a factor, equilibrated if asked for, and whether that is exact; None without shifts."""
     if not given:
         return Factor(exactly("ab"[side], x, dtype), side), True
-    return None if given[0] is None else shifted_block(x, side, dtype, *given)
+    if given[0] is None:
+        return None
+    block, exact = shifted_block(x, side, dtype, *given)
+    return block, bool(exact().all())
 
 
 def shifted_block(
     x: Array, side: int, dtype: np.dtype, shifts: tuple[np.ndarray, ...], rows: Rows, number: Any
-) -> tuple[Factor, bool]:
-    """A block of A·D or D⁻¹·B as a factor, and whether it is multiplied exactly; a device is waited for.
+) -> tuple[Factor, Callable[[], Array]]:
+    """A block of A·D or D⁻¹·B as a factor, and, when asked, whether it is multiplied exactly.
 
     The number is that of the block along the inner dimension, as `da.blockwise` gives it, and rows are those
     of A or B: they say which are not finite.
@@ -162,7 +166,7 @@ def shifted_block(
     block, shift = Factor(exactly("ab"[side], x, dtype), side), shifts[number]
     with np.errstate(all="ignore"):
         factor, exact = shifted(block, rows.exact_scales, shift if side == 0 else -shift)
-    return Factor(factor.matrix, side), bool(exact.all())
+    return Factor(factor.matrix, side), exact
 
 
 def _rows(block: Factor, exponent: Array, sums: RowStatistics | None, lossless: bool) -> Rows:

@@ -78,14 +78,14 @@ def forget() -> None:
 
 def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
     x, y = a.matrix, b.matrix
-    layouts = tuple((z.shape, z.strides, z.data.ptr % 16) for z in (x, y))
+    layouts = (x.shape, x.strides, x.data.ptr % 16, y.shape, y.strides, y.data.ptr % 16)
     # Memory that the operands share decides which addresses move together.
     shared = x.data.ptr - y.data.ptr if overlap(x, y) else None
     reduced = reduces_residues(request.engine, a.k)
     asked = (request.accuracy, request.scheme, request.word, request.workspace, reduced)
     prepared = tuple(id(z) for z in (a, b) if z.prepared)
     of_a = (a.stack, a.equilibrated)  # equilibrated factors look like those that they come from
-    return (threading.get_ident(), x.device.id, x.dtype, layouts, of_a, shared, asked, prepared)
+    return (threading.get_ident(), x.data.device_id, x.dtype, layouts, of_a, shared, asked, prepared)
 
 
 def _forget_prepared(number: int) -> None:

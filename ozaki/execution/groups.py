@@ -39,7 +39,7 @@ from ozaki.pipeline import (
     product,
     row_limit,
 )
-from ozaki.scaling.equilibration import equilibrated
+from ozaki.scaling.equilibration import equilibrated, inner_exponents
 from ozaki.scaling.scales import widened
 
 Scales = tuple[Array, Array]
@@ -125,8 +125,9 @@ def _equilibrated(
     wide = np.flatnonzero(certify_stack(found, a.length, request.limits, None) > WIDENED_BY_COUNTING)
     if not wide.size:
         return None
-    of_wide = _scales_of(scales, wide, a.stack)
-    equilibration = equilibrated(a.part(wide), b.part(wide), of_wide, row_limit(a, request))
+    factors, of_wide = (a.part(wide), b.part(wide)), _scales_of(scales, wide, a.stack)
+    exponents = inner_exponents(*factors, of_wide)
+    equilibration = equilibrated(*factors, of_wide, row_limit(a, request), exponents)
     return equilibration and (wide[equilibration[0]], *equilibration[1:])
 
 

@@ -31,7 +31,9 @@ FORM = "ozaki.execution.small_numba"
 
 def small_product(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
     """The product of two factors; None if it is not small, or left to the pipeline."""
-    if not _fits(a.matrix.shape, b.matrix.shape[1], len(a.parts), request):
+    if type(request.engine) is not Host or not _fits(
+        a.matrix.shape, b.matrix.shape[1], len(a.parts), request
+    ):
         return None
     out, undone = _products(a.matrix[None], b.matrix.T[None], request)
     return None if undone[0] else out[0]
@@ -45,7 +47,7 @@ def small_products(
     None if they are not small.
     """
     (s, m, k), n, parts = rows.shape, columns.shape[1], 1 + (rows.dtype.kind == "c")
-    if not _fits((m, k), n, parts, request):
+    if type(request.engine) is not Host or not _fits((m, k), n, parts, request):
         return None
     out, undone = np.empty((s, m, n), rows.dtype), np.empty(s, np.bool_)
 
@@ -65,7 +67,6 @@ def _fits(shape: tuple[int, ...], n: int, parts: int, request: Request) -> bool:
         and 8 * (k * parts + 8) * (6 * n * parts + 32) <= request.workspace
         and request.scheme == "auto"
         and request.word is None
-        and type(request.engine) is Host
         and compiled(FORM) is not None
     )
 

@@ -11,12 +11,12 @@ import math
 import numpy as np
 
 from multiword.runtime.arrays import Array, device_of, is_cupy, namespace
-from multiword.runtime.memory import padded
+from multiword.runtime.memory import empty_result, padded
 from ozaki.execution.cache import captured_stack
 from ozaki.execution.groups import FEW, grouped_products
 from ozaki.execution.small import small_products
 from ozaki.factor import Factor, stacked_factors
-from ozaki.gemm import computed
+from ozaki.gemm import computed, gemm
 from ozaki.pipeline import Request
 
 SMALL, SMALL_ON_DEVICE = 1 << 24, 1 << 27
@@ -27,6 +27,24 @@ COLUMNS = 4
 
 AT_ONCE = 1 << 15
 """Products of a stack that a GPU computes at once: a grid has no more than twice as many blocks across."""
+
+
+def stack_product(left: Array, right: Array, request: Request) -> Array:
+    """Return the (..., m, n) products of (..., m, k) and (..., k, n) stacks of one shape and dtype."""
+    out = stacked_products(left, right, request)
+    if out is not None:
+        return out
+    (*batch, m, _), n, dtype = left.shape, right.shape[-1], left.dtype
+
+    def product(index: tuple[int, ...]) -> Array:
+        return gemm(Factor(left[index], 0), Factor(right[index], 1), 1.0, 0.0, None, request, None)
+
+    if math.prod(batch) == 1:  # nothing to copy
+        return product((0,) * len(batch)).reshape(*batch, m, n)
+    out = empty_result(left, (*batch, m, n), dtype)
+    for index in np.ndindex(*batch):
+        out[index] = product(index)
+    return out
 
 
 def stacked_products(left: Array, right: Array, request: Request) -> Array | None:

@@ -19,7 +19,7 @@ _BYTES = {"int8": np.dtype(np.int8), "fp64": np.dtype(np.int32)}
 
 
 def no_residues(system: ResidueSystem, shape: tuple[int, ...], like: Array) -> Array:
-    """Zeros of (components, N, m, n), to which nothing has been added."""
+    """Zeros of (images, N, m, n), to which nothing has been added."""
     return namespace(like).zeros(shape, _BYTES[system.word])
 
 

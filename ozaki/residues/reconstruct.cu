@@ -1,8 +1,8 @@
 #include "multiword/runtime/exact.cuh"
 #include "ozaki/rounding/digits.cuh"
 
-/* Table: 1/p and -p for every modulus, then the digits of every P/p, then those of -P. Up to a
-   certain size it is compiled in, so that the multiplications take their factors for free. */
+/* Table: 1/p and -p for every modulus, then the digits of every P/p, then those of -P, what makes of the
+   leading digit C'/P, and with two images 1/j for every modulus. Up to a certain size it is compiled in, so that the multiplications take their factors for free. */
 #ifdef TABLE
 __constant__ const double compiled_in[] = {TABLE};
 #define FROM_TABLE(i) compiled_in[i]
@@ -52,24 +52,40 @@ __device__ double rounded(double (&sum)[DIGITS], const double *__restrict__ tabl
 /* A few neighbours in a row, read and written at once. */
 struct alignas(VECTOR * sizeof(PRODUCT)) Products { PRODUCT column[VECTOR]; };
 
-/* Residues of real numbers to their rounded values: what _reconstruct_host computes. */
-__device__ void reconstructed(const PRODUCT *y0, const PRODUCT *y1, const PRODUCT *y2, long long stride,
-                         const double *__restrict__ table, const int (&exponent)[VECTOR], int precision,
-                         int smallest, double (&result)[VECTOR]) {
+__device__ double reduced(double y, double inverse, double negative) {
+    return fma(fma(y, inverse, MAGIC) - MAGIC, negative, y);
+}
+
+/* The residue of a real part of a product, from its images: `_residues_of_parts`. */
+template <int PART> __device__ double residue_of(const double (&y)[IMAGES], double inverse, double negative,
+                                                 double inverse_root) {
+    if (IMAGES == 1) return sizeof(PRODUCT) > 1 ? reduced(y[0], inverse, negative) : y[0]; // bytes are residues
+    const double one = y[0], other = y[IMAGES > 1 ? 1 : 0];
+    if (IMAGES == 3) return reduced(PART ? y[IMAGES - 1] - one - other : one - other, inverse, negative);
+    if (PART == 0) return reduced(one + other, inverse, negative);
+    const double difference = sizeof(PRODUCT) > 1 ? reduced(one - other, inverse, negative) : one - other;
+    return reduced(difference * inverse_root, inverse, negative);
+}
+
+/* Images of one part of some numbers to their rounded values: what _reconstruct_host computes. */
+template <int PART>
+__device__ void reconstructed(const PRODUCT *image, long long component, long long stride,
+                              const double *__restrict__ table, const int (&exponent)[VECTOR], int precision,
+                              int smallest, double (&result)[VECTOR]) {
     double sum[VECTOR][DIGITS] = {};
 #pragma unroll(UNROLL)
     for (int t = 0; t < MODULI; t++) {
-        const long long at = t * stride;
-        const Products p0 = *(const Products *)(y0 + at);
-        const Products p1 = *(const Products *)((y1 ? y1 : y0) + at);
-        const Products p2 = *(const Products *)((y2 ? y2 : y0) + at);
+        Products images[IMAGES];
+#pragma unroll
+        for (int i = 0; i < IMAGES; i++) images[i] = *(const Products *)(image + t * stride + i * component);
         const double inverse = FROM_TABLE(2 * t), negative = FROM_TABLE(2 * t + 1);
+        const double inverse_root = IMAGES == 2 ? FROM_TABLE((2 + DIGITS) * MODULI + DIGITS + 1 + t) : 0;
 #pragma unroll
         for (int i = 0; i < VECTOR; i++) {
-            double y = from_product(p0.column[i]);
-            if (y1) y -= from_product(p1.column[i]);
-            if (y2) y -= from_product(p2.column[i]);
-            if (y1 || sizeof(PRODUCT) > 1) y = fma(fma(y, inverse, MAGIC) - MAGIC, negative, y); // bytes are residues
+            double of_images[IMAGES];
+#pragma unroll
+            for (int k = 0; k < IMAGES; k++) of_images[k] = from_product(images[k].column[i]);
+            const double y = residue_of<PART>(of_images, inverse, negative, inverse_root);
 #pragma unroll(SMALL_UNROLL)
             for (int d = 0; d < DIGITS; d++)
                 sum[i][d] = fma(y, FROM_TABLE(2 * MODULI + t * DIGITS + d), sum[i][d]);
@@ -79,7 +95,7 @@ __device__ void reconstructed(const PRODUCT *y0, const PRODUCT *y1, const PRODUC
     for (int i = 0; i < VECTOR; i++) result[i] = rounded(sum[i], table, exponent[i], precision, smallest);
 }
 
-/* Products of residues, (components, MODULI, m, n), and the system's table; strides in elements. */
+/* Products of residues, (IMAGES, MODULI, m, n), and the system's table; strides in elements. */
 struct ResidueProducts {
     const PRODUCT *products;
     long long row_stride, modulus_stride;
@@ -107,13 +123,10 @@ reconstruct(ResidueProducts y, Rounding to, REAL *out) {
 #pragma unroll
         for (int i = 0; i < VECTOR; i++) exponent[i] = column + i < n ? -(to.row_scale[row] + scale[i]) : 0;
         double value[PARTS][VECTOR];
-        if (PARTS == 1) {
-            reconstructed(at, 0, 0, y.modulus_stride, y.table, exponent, to.precision, to.smallest, value[0]);
-        } else {
-            reconstructed(at, at + component, 0, y.modulus_stride, y.table, exponent, to.precision, to.smallest, value[0]);
-            reconstructed(at + 2 * component, at, at + component, y.modulus_stride, y.table, exponent, to.precision, to.smallest,
-                     value[PARTS - 1]);
-        }
+        reconstructed<0>(at, component, y.modulus_stride, y.table, exponent, to.precision, to.smallest, value[0]);
+        if (PARTS == 2)
+            reconstructed<1>(at, component, y.modulus_stride, y.table, exponent, to.precision, to.smallest,
+                             value[PARTS - 1]);
         Reals reals;
 #pragma unroll
         for (int i = 0; i < VECTOR * PARTS; i++)

@@ -51,7 +51,7 @@ def _reconstruct_host(
     def work(block: slice) -> None:
         products = np.arange(block.start, block.stop) * len(columns) // m if len(columns) > 1 else slice(1)
         of_block = row_scale[block], columns[products]
-        for part, (terms, rows) in zip(parts, _residues_of_parts(y, block), strict=True):
+        for part, (terms, rows) in zip(parts, _residues_of_parts(y, block, system), strict=True):
             part[block] = round_residues(terms, rows, system, of_block, target)
 
     over_rows(work, m, 2 * n, elements)
@@ -236,17 +236,24 @@ def _small_products(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.
     return out
 
 
-def _residues_of_parts(y: np.ndarray, rows: slice) -> list[tuple[np.ndarray, slice]]:
-    """The residues of the real parts of a product, and their rows, from components (Karatsuba's three)."""
-    if len(y) == 1:
+def _residues_of_parts(y: np.ndarray, rows: slice, system: ResidueSystem) -> list[tuple[np.ndarray, slice]]:
+    """The residues of the real parts of a product, and their rows, from its images."""
+    if system.images == 1:
         return [(y[0], rows)]
-    real, imaginary, both = y[:, :, rows].astype(np.float64, copy=False)
-    every = slice(0, rows.stop - rows.start)
-    return [(real - imaginary, every), (both - real - imaginary, every)]
+    images, every = y[:, :, rows].astype(np.float64, copy=False), slice(0, rows.stop - rows.start)
+    if system.images == 3:
+        real, imaginary, both = images
+        return [(real - imaginary, every), (both - real - imaginary, every)]
+    one, other = images
+    difference = one - other
+    moduli = np.array(system.moduli, np.float64)[:, None, None]
+    reduce(difference, moduli, 1 / moduli)
+    difference *= system.inverse_roots[:, None, None]
+    return [(one + other, every), (difference, every)]
 
 
 class ResidueProducts(Struct):
-    """Products of residues, (components, N, m, n), and the system's table; strides in elements."""
+    """Products of residues, (images, N, m, n), and the system's table; strides in elements."""
 
     _fields_ = (
         ("products", ctypes.c_void_p),
@@ -284,6 +291,7 @@ def _reconstruct_constants(system: ResidueSystem) -> dict[str, Any]:
     digits = system.digits(system.base_bits)
     constants: dict[str, Any] = {
         "MODULI": len(system.moduli),
+        "IMAGES": system.images,
         "DIGITS": digits.shape[1],
         "BASE_BITS": system.base_bits,
         "QUOTIENT_DIGITS": system.quotient_digits,

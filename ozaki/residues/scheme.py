@@ -11,6 +11,7 @@ digits small enough that their sums do too.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -20,11 +21,11 @@ from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.parallel import empty_beside, over_rows
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
-from ozaki.residues.system import ResidueSystem, reduce, residue_system
+from ozaki.residues.system import INT8_BITS, ResidueSystem, reduce, residue_system
 from ozaki.schemes import ProductSpecification
 
 HOST_K_BLOCK = 1024
-"""Inner dimensions beyond this are cut on a CPU: five fp64 moduli then hold what six hold at 2048."""
+"""Real numbers in a row beyond which it is cut on a CPU: five fp64 moduli then hold what six hold at 2048."""
 
 
 class Residues:
@@ -44,11 +45,9 @@ class Residues:
         self.reduced = reduced
         self.specification = specification
         k = specification.shape[1]
-        self.system = residue_system(
-            word, specification.bits, min(k, HOST_K_BLOCK) if on_host else k, specification.parts
-        )
+        block = HOST_K_BLOCK // specification.parts if on_host else k
+        self.system = residue_system(word, specification.bits, min(k, block), specification.parts)
         self.k_block = self.system.k_block
-        self._components = 2 * specification.parts - 1
         # The host multiplies int8 words in float64.
         self._carrier = 8 if on_host and word == "int8" else 0
 
@@ -58,14 +57,23 @@ class Residues:
 
     @property
     def products(self) -> int:
-        return self._components * self.pieces
+        return self.system.images * self.pieces
+
+    @property
+    def roomy_specification(self) -> ProductSpecification:
+        """That of all the products for which these moduli are chosen, nearly, with widths in whole bytes."""
+        left, right = (-(-width // 8) * 8 for width in self.specification.widths)
+        bits = self.system.capacity
+        if self.word == "int8":
+            bits = min(bits, INT8_BITS)
+        return replace(self.specification, widths=(left, right), bits=bits)
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
         width = self.specification.widths[side]
         return residues(parts, scale, self.system, padding, weighted=side == 0, width=width)
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
-        """Return the (components, N, m', n') products of residues, exact, in the engine's result type.
+        """Return the (images, N, m', n') products of residues, exact, in the engine's result type.
 
         Residues are associative: those of earlier blocks of k are added modulo the moduli, in any order.
         """
@@ -75,8 +83,8 @@ class Residues:
             out = self._multiply_stack(a, b, engine)
         else:
             out = empty_beside(a, (*a.shape[:3], b.shape[2]), get_product(self.word).result)
-            for component, left, right in zip(out, a, b, strict=True):
-                engine.multiply(self.word, left, right, out=component)
+            for image, left, right in zip(out, a, b, strict=True):
+                engine.multiply(self.word, left, right, out=image)
         if earlier is None:
             return out
         _add_residues(earlier, out, self.system)

@@ -6,9 +6,9 @@ struct SplitTables { const int *scales; const double *factors, *powers; int wide
 #if !FLOATING
 /* An integer as WORDS words of 32 bits, biased by half their range so that no byte is negative. Its
    residue is the sum of its bytes times their weights 256^i·w modulo p: the dot products start from
-   `start`, which takes the bias back, and puts the sum into the low bits of the float 1.5·2^23 + sum;
-   one multiplication finds the quotient, whose product with p is taken off modulo 2^32. */
-struct Modulus { float inverse; int p, start, weights[WORDS]; };
+   `start`, which takes the bias back, and for the first part puts the sum into the low bits of the float
+   1.5·2^23 + sum; one multiplication finds the quotient, whose product with p is taken off modulo 2^32. */
+struct Modulus { float inverse; int p, start[PARTS], weights[PARTS][WORDS]; };
 __constant__ const Modulus moduli[MODULI] = {TABLE};
 #define FLOAT_MAGIC 12582912.0f
 
@@ -30,16 +30,16 @@ struct Integer {
         const int exponent = __double2hiint(x) >> 20 & 0x7ff;
         return exponent ? exponent - 1022 : (__double2hiint(x * 18014398509481984.0) >> 20 & 0x7ff) - 1076;
     }
-    /* The sum of bytes times weights, in the low bits of a float. */
-    __device__ int weighted(const Modulus &m) const {
-        int sum = m.start;
+    /* The sum of bytes times weights of a part. */
+    __device__ int weighted(const Modulus &m, int part) const {
+        int sum = m.start[part];
 #pragma unroll
         for (int i = 0; i < WORDS; i++)
-            asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(word[i]), "r"(m.weights[i]));
+            asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(word[i]), "r"(m.weights[part][i]));
         return sum;
     }
 };
-/* Its low byte is the residue. */
+/* Of a sum in the low bits of a float: its low byte is the residue. */
 __device__ unsigned reduced(int sum, const Modulus &m) {
     const float quotient = __fmaf_rn(__int_as_float(sum) - FLOAT_MAGIC, m.inverse, FLOAT_MAGIC);
     return sum - __float_as_int(quotient) * m.p;
@@ -52,30 +52,31 @@ __device__ void write_residues(const Integer (&x)[PARTS][RUN], const SplitTables
 #pragma unroll 2
     for (int t = 0; t < MODULI; t++, target += modulus_stride) {
         const Modulus &m = moduli[t];
-        Run components[2 * PARTS - 1];
+        Run images[IMAGES];
 #pragma unroll
         for (int j = 0; j < RUN; j += 4) {
-            unsigned y[2 * PARTS - 1][4];
+            unsigned y[IMAGES][4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const int sum = x[0][j + i].weighted(m);
-                y[0][i] = reduced(sum, m);
-                if (PARTS == 2) {
-                    const int other = x[PARTS - 1][j + i].weighted(m);
-                    y[PARTS - 1][i] = reduced(other, m);
-                    y[2 * PARTS - 2][i] = reduced(sum + other - __float_as_int(FLOAT_MAGIC), m);
+                const int sum = x[0][j + i].weighted(m, 0);
+                const int other = PARTS == 2 ? x[PARTS - 1][j + i].weighted(m, PARTS - 1) : 0;
+                y[0][i] = reduced(IMAGES == 2 ? sum + other : sum, m);
+                if (IMAGES == 2) y[IMAGES - 1][i] = reduced(sum - other, m);
+                if (IMAGES == 3) {
+                    y[IMAGES - 2][i] = reduced(__float_as_int(FLOAT_MAGIC) + other, m);
+                    y[IMAGES - 1][i] = reduced(sum + other, m);
                 }
             }
 #pragma unroll
-            for (int i = 0; i < 2 * PARTS - 1; i++)
-                components[i].word[j / 4] = __byte_perm(__byte_perm(y[i][0], y[i][1], 0x40),
+            for (int i = 0; i < IMAGES; i++)
+                images[i].word[j / 4] = __byte_perm(__byte_perm(y[i][0], y[i][1], 0x40),
                                                     __byte_perm(y[i][2], y[i][3], 0x40), 0x5410);
         }
 #pragma unroll
-        for (int i = 0; i < 2 * PARTS - 1; i++) {
+        for (int i = 0; i < IMAGES; i++) {
             WORD *const to = target + i * MODULI * modulus_stride;
-            if (ALIGNED) *(Run *)to = components[i];
-            else for (int j = 0; j < count; j++) to[j] = (WORD)(components[i].word[j / 4] >> j % 4 * 8);
+            if (ALIGNED) *(Run *)to = images[i];
+            else for (int j = 0; j < count; j++) to[j] = (WORD)(images[i].word[j / 4] >> j % 4 * 8);
         }
     }
 }
@@ -105,21 +106,20 @@ struct Integer {
 __device__ void write_residues(const Integer (&x)[PARTS][RUN], const SplitTables &tables, int count, WORD *target,
                                i64 modulus_stride) {
     for (int t = 0; t < MODULI; t++, target += modulus_stride) {
-        const double *m = tables.factors + 6 * t;
-        const double p = m[0], inverse = m[1], f0 = m[2], f1 = m[3];
+        const double *m = tables.factors + (2 + 2 * PARTS) * t;
+        const double p = m[0], inverse = m[1];
 #pragma unroll
         for (int j = 0; j < RUN; j++) {
             if (j >= count) break;
             double y[PARTS];
             for (int part = 0; part < PARTS; part++) {
                 const Integer &integer = x[part][j];
-                y[part] = reduced(fma(integer.high, f1, integer.low * f0), p, inverse);
+                y[part] = reduced(fma(integer.high, m[3 + 2 * part], integer.low * m[2 + 2 * part]), p, inverse);
                 const i64 power = t * (i64)tables.wide + integer.power;
                 if (WIDE) y[part] = reduced(y[part] * tables.powers[power], p, inverse);
-                target[part * MODULI * modulus_stride + j] = y[part];
             }
-            const double sum = reduced(y[0] + y[PARTS - 1], p, inverse);
-            if (PARTS == 2) target[2 * MODULI * modulus_stride + j] = sum;
+            target[j] = PARTS == 2 ? reduced(y[0] + y[PARTS - 1], p, inverse) : y[0];
+            if (PARTS == 2) target[MODULI * modulus_stride + j] = reduced(y[0] - y[PARTS - 1], p, inverse);
         }
     }
 }

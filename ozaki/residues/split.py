@@ -68,11 +68,10 @@ def residues(
 
     Returns
     -------
-    (components, N, r', k') array: a real operand has one component; those of a complex one
-    are its real part, its imaginary part and their sum (three products instead of four).
+    (images, N, r', k') array: those of the system, for which products are taken one by one.
     """
     rows, columns = parts[0].shape
-    shape = (2 * len(parts) - 1, len(system.moduli), padded(rows, padding), padded(columns, padding))
+    shape = (system.images, len(system.moduli), padded(rows, padding), padded(columns, padding))
     out = empty_beside(parts[0], shape, get_product(system.word).word)
     make = _residues_device if is_cupy(parts[0]) else _residues_host
     narrow = system.word == "fp64" and width <= HOST_NARROW_BITS and padding == 1 and not is_cupy(parts[0])
@@ -92,20 +91,19 @@ def _residues_compiled(
     out: np.ndarray,
 ) -> None:
     factors, long = _host_factors(system, weighted), width > narrow_bits(system)
+    of_parts = [np.ascontiguousarray(factors[:, [0, 1, 2 + 2 * i, 3 + 2 * i]]) for i in range(len(parts))]
     scale, (rows, columns) = np.ascontiguousarray(scale, np.int32), parts[0].shape
     flat = out.reshape(*out.shape[:2], -1)  # nothing is padded on the host
 
     def work(block: slice) -> None:
         together = max(columns, min(AT_ONCE // columns, block.stop - block.start) * columns)
         halves = scratch("halves", (2, together))
-        for x, y in zip(parts, flat, strict=False):
+        for x, y, of_part in zip(parts, flat, of_parts, strict=True):
             x = as_rows([x], block)
-            form.split_rows(x, scale[block], factors, long, block.start * columns, y, halves)
-        if len(out) == 3:
-            both = out[2, :, block]
-            moduli = factors[:, :1, None]
-            np.add(out[0, :, block], out[1, :, block], out=both)
-            reduce(both, moduli, 1 / moduli, scratch("quotients", both.shape))
+            form.split_rows(x, scale[block], of_part, long, block.start * columns, y, halves)
+        if len(parts) == 2:
+            moduli, images = factors[:, :1, None], out[:, :, block]
+            _to_images(images, moduli, 1 / moduli, scratch("images", (2, *images.shape[1:])))
 
     over_rows(work, rows, columns, COMPILED_ELEMENTS)
 
@@ -113,6 +111,17 @@ def _residues_compiled(
 @lru_cache(512)
 def _host_factors(system: ResidueSystem, weighted: bool) -> np.ndarray:
     return system.factors(weighted)
+
+
+def _to_images(x: np.ndarray, p: Any, inverse: Any, spare: np.ndarray) -> None:
+    """Make the images modulo p of the weighted residues of both real parts, in their place and after them."""
+    if len(x) == 3:
+        reduce(np.add(x[0], x[1], out=x[2]), p, inverse, spare[0])
+        return
+    difference = np.subtract(x[0], x[1], out=spare[1])
+    x[0] += x[1]
+    reduce(x[0], p, inverse, spare[0])
+    reduce(difference, p, inverse, spare[0], x[1])
 
 
 AT_ONCE = 1 << 10
@@ -135,27 +144,29 @@ def _residues_host(
     out[:, :, :, columns:] = 0
 
     def work(block: slice) -> None:
-        memory = scratch("halves and components", (2 * len(parts) + len(out) + 1, *parts[0][block].shape))
-        *held, spare = memory[2 * len(parts) :]
+        memory = scratch("halves and images", (2 * len(parts) + len(out) + 2, *parts[0][block].shape))
+        held, spare = memory[2 * len(parts) : -2], memory[-2:]
         halves = [
             _integer_halves(contiguous_rows(x, block, value), scale[block], powers is not None, high)
             for x, value, high in zip(parts, memory[::2], memory[1::2], strict=False)
         ]
-        for t, (p, inverse, low_factor, high_factor, *_) in enumerate(factors):
+        for t, (p, inverse, *weights) in enumerate(factors):
             targets = out[:, t, block, :columns]
-            components = targets if out.dtype == np.float64 else held
-            for y, (high, low, power) in zip(components, halves, strict=False):
-                upper = reduce(high, p, inverse, spare, y) if long else high
+            images = targets if out.dtype == np.float64 else held
+            for y, (high, low, power), low_factor, high_factor in zip(
+                images, halves, weights[::2], weights[1::2], strict=False
+            ):
+                upper = reduce(high, p, inverse, spare[0], y) if long else high
                 np.multiply(upper, high_factor, out=y)
-                y += np.multiply(low, low_factor, out=spare) if weighted else low  # else that factor is 1
-                reduce(y, p, inverse, spare)
+                y += np.multiply(low, low_factor, out=spare[0]) if low_factor != 1 else low
+                reduce(y, p, inverse, spare[0])
                 if powers is not None:
                     y *= powers[t][power]
-                    reduce(y, p, inverse, spare)
-            if len(components) == 3:
-                reduce(np.add(components[0], components[1], out=components[2]), p, inverse, spare)
-            if components is held:
-                for target, y in zip(targets, components, strict=True):
+                    reduce(y, p, inverse, spare[0])
+            if len(parts) == 2:
+                _to_images(images, p, inverse, spare)
+            if images is held:
+                for target, y in zip(targets, images, strict=True):
                     # 128 and -128 are one residue modulo 256; only the latter is an int8.
                     np.copyto(target, np.where(y == 128, -128, y) if p == 256 else y, casting="unsafe")
 
@@ -219,12 +230,13 @@ def _split_constants(
         **_WORD_TYPES[system.word],
         "MODULI": len(system.moduli),
         "PARTS": parts,
+        "IMAGES": system.images,
         "RUN": _run(system.word, parts),
     }
     if system.word != "int8":
         return {**constants, "WIDE": int(width > narrow_bits(system))}
     words = -(-(width + 2) // 32)  # ±2**width in two's complement
-    table = ",".join(_modulus(p, w, words) for p, w in system.weighted_moduli(weighted))
+    table = ",".join(_modulus(p, weights, words) for p, weights in system.weights_of_parts(weighted))
     return {**constants, "ALIGNED": int(aligned), "WORDS": words, "TABLE": table}
 
 
@@ -237,14 +249,17 @@ def _tile_rows(word: str, parts: int, columns: int) -> dict[str, int]:
     return {"ALONG_ROWS": rows, "LANES": max(rows, 16 // parts if word == "int8" else 32)}
 
 
-def _modulus(p: int, weight: int, words: int) -> str:
-    """The table's row for a modulus: 1/p, p, where sums start, and the weights of all bytes."""
-    bias = symmetric(-weight << (32 * words - 1), p)
-    weights = np.array([symmetric(weight << 8 * i, p) for i in range(4 * words)])
+def _modulus(p: int, weights: tuple[int, ...], words: int) -> str:
+    """The table's row for a modulus: 1/p, p, and for each real part where its sum starts, and the weights of
+    all bytes."""
+    starts = [symmetric(-w << (32 * words - 1), p) for w in weights]
+    starts[0] += FLOAT_MAGIC_BITS
+    of_bytes = np.array([[symmetric(w << 8 * i, p) for i in range(4 * words)] for w in weights])
     # 128 and -128 are one residue modulo 256; only the latter is a byte with a sign.
-    packed = np.where(weights == 128, -128, weights).astype(np.int8).view("<u4")
-    start = FLOAT_MAGIC_BITS + bias
-    return f"{{{float(np.float32(1 / p)).hex()}f,{p},{start},{{{','.join(f'(int){x}u' for x in packed)}}}}}"
+    packed = np.where(of_bytes == 128, -128, of_bytes).astype(np.int8).view("<u4")
+    lists = (",".join(f"(int){x}u" for x in row) for row in packed)
+    numbers = ",".join(f"{{{x}}}" for x in lists)
+    return f"{{{float(np.float32(1 / p)).hex()}f,{p},{{{','.join(map(str, starts))}}},{{{numbers}}}}}"
 
 
 FLOAT_MAGIC_BITS = int(np.float32(12582912.0).view(np.int32))

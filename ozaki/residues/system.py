@@ -29,11 +29,20 @@ FP64_K_BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class ResidueSystem:
-    """A residue number system: pairwise coprime moduli and the words that carry residues."""
+    """A residue number system: pairwise coprime moduli and the words that carry residues.
+
+    Attributes
+    ----------
+    images : residues modulo p that stand for a number: 1 for a real one. For a complex one 2, where -1 is a
+        square modulo every p, j² = -1: x + iy becomes (x + jy, x - jy), and products are taken image by
+        image (the Chinese remainder theorem again: the polynomials modulo t² + 1 fall into those modulo
+        t - j and t + j). Where such moduli are used up, 3, by Karatsuba: (x, y, x + y).
+    """
 
     word: str
     k_block: int
     moduli: tuple[int, ...]
+    images: int = 1
 
     @cached_property
     def product(self) -> int:
@@ -44,6 +53,11 @@ class ResidueSystem:
     def weights(self) -> tuple[int, ...]:
         """w_t, the inverse of P/p_t modulo p_t."""
         return tuple(pow(self.product // p, -1, p) for p in self.moduli)
+
+    @cached_property
+    def capacity(self) -> float:
+        """Bits for which `residue_system` chooses these moduli, nearly the most."""
+        return sum(map(math.log2, self.moduli)) - 1 - 2.0**-9
 
     @cached_property
     def base_bits(self) -> int:
@@ -73,28 +87,51 @@ class ResidueSystem:
             (n for n in range(1, count) if left_out << self.base_bits * (count - n) < self.product), count
         )
 
-    def weighted_moduli(self, weighted: bool) -> list[tuple[int, int]]:
-        """Every modulus p with its weight: w, or 1 for the side that takes no weights in."""
-        weights = self.weights if weighted else (1,) * len(self.moduli)
-        return list(zip(self.moduli, weights, strict=True))
+    @cached_property
+    def roots(self) -> tuple[int, ...]:
+        """j_t with j_t² = -1 modulo p_t, where numbers have two images."""
+        return tuple(root_of_minus_one(p) for p in self.moduli) if self.images == 2 else ()
+
+    def weights_of_parts(self, weighted: bool) -> list[tuple[int, tuple[int, ...]]]:
+        """Every modulus p with what the real parts of an operand are multiplied by before they are added up.
+
+        One side takes the weights in. Of two images it takes w/2, because the real part of a product is half
+        of their sum.
+        """
+        found: list[tuple[int, tuple[int, ...]]] = []
+        for t, (p, w) in enumerate(zip(self.moduli, self.weights, strict=True)):
+            weight = w if weighted else 1
+            if self.images == 2:
+                weight = weight * pow(2, -1, p) % p if weighted else 1
+                found.append((p, (weight, weight * self.roots[t] % p)))
+            else:
+                found.append((p, (weight,) * (1 if self.images == 1 else 2)))
+        return found
 
     def factors(self, weighted: int) -> np.ndarray:
-        """(N, 6) float64: p, 1/p, f and g, the symmetric residues of w and w·2**SPLIT, f/p, g/p."""
+        """(N, 2 + 2·parts) float64: p, 1/p, and for each real part f and g, the symmetric residues of its
+        weight w and of w·2**SPLIT."""
         rows = []
-        for p, w in self.weighted_moduli(bool(weighted)):
-            f, g = symmetric(w, p), symmetric(w << SPLIT, p)
-            rows.append((p, 1 / p, f, g, f / p, g / p))
+        for p, weights in self.weights_of_parts(bool(weighted)):
+            pairs = ((symmetric(w, p), symmetric(w << SPLIT, p)) for w in weights)
+            rows.append((p, 1 / p, *(f for pair in pairs for f in pair)))
         return np.array(rows, dtype=np.float64)
 
     def reconstruction_table(self, _: int = 0) -> np.ndarray:
-        """1/p and -p for every modulus, the rows of `digits`, and B/P for the leading digit B.
+        """1/p and -p for every modulus, the rows of `digits`, B/P for the leading digit B, and 1/j_t.
 
         B is the weight of the leading digit: that digit times B/P is C'/P.
         """
         digits = self.digits(self.base_bits)
         factors = [(1 / p, -p) for p in self.moduli]
         leading = (1 << self.base_bits * (digits.shape[1] - 1)) / self.product
-        return np.concatenate([np.ravel(factors), digits.ravel(), [leading]])
+        return np.concatenate([np.ravel(factors), digits.ravel(), [leading], self.inverse_roots])
+
+    @cached_property
+    def inverse_roots(self) -> np.ndarray:
+        """1/j_t = -j_t, the symmetric residues: the imaginary part is half the difference of images, times
+        that."""
+        return np.array([symmetric(-j, p) for p, j in zip(self.moduli, self.roots, strict=False)], np.float64)
 
     def powers(self, count: int) -> np.ndarray:
         """(N, count) float64: the symmetric residues of 2**x, for wide integers."""
@@ -111,48 +148,77 @@ def symmetric(x: int, p: int) -> int:
     return (x + p // 2) % p - p // 2
 
 
-def residue_system(word: str, bits: float, k: int, parts: int = 1) -> ResidueSystem:
-    """Return the system of fewest moduli whose product exceeds 2·2**bits, for inner dimension k.
+def root_of_minus_one(p: int) -> int:
+    """j with j² = -1 modulo an odd p, or 0 if there is none: p = a² + b² without a common factor, j = a/b."""
+    for a in range(1, math.isqrt(p // 2) + 1):
+        b = math.isqrt(p - a * a)
+        if a * a + b * b == p and math.gcd(a, b) == 1:
+            return a * pow(b, -1, p) % p
+    return 0
 
-    `parts` is 2 for complex products, of which three are combined before they are reduced.
+
+def residue_system(word: str, bits: float, k: int, parts: int = 1) -> ResidueSystem:
+    """Return the system of fewest products that holds integers up to 2**bits, for inner dimension k.
+
+    `parts` is 2 for complex products.
 
     Raises ValueError if int8 moduli, of which there are 49, do not reach that far.
     """
+    if parts == 1:
+        found = [_fewest_moduli(word, bits, k, 1)]
+    else:
+        # There is no end of fp64 moduli.
+        found = [_fewest_moduli(word, bits, k, images) for images in ((2, 3) if word == "int8" else (2,))]
+    systems = [x for x in found if x is not None]
+    if not systems:
+        raise ValueError(f"{word} moduli cannot hold integers of {bits:.0f} bits")
+    return min(systems, key=lambda x: x.images * len(x.moduli))
+
+
+def _fewest_moduli(word: str, bits: float, k: int, images: int) -> ResidueSystem | None:
+    """The system of fewest moduli whose product exceeds 2·2**bits, if there is one."""
     if word == "int8":
         k_block, largest = min(k, INT8_K_BLOCK), 256
     else:
         k_block = min(1 << (k - 1).bit_length(), FP64_K_BLOCK)
-        # k_block·(p/2 + 2)² and its combinations stay below 2**53, with room for a multiple of p nearby
+        # k_block·(p/2 + 2)² of each image, and their sum, stay below 2**53, with a multiple of p nearby
         exact = (1 << get_product(word).exact_bits) - (1 << 27)
-        largest = min(2 * math.isqrt(exact // (k_block * (1 if parts == 1 else 3))) - 4, 1 << 26)
-    sequence = _coprimes(largest)
+        largest = min(2 * math.isqrt(exact // (k_block * images)) - 4, 1 << 26)
+    sequence = _coprimes(largest, images == 2)
     total, count = 0.0, 0
     while total <= bits + 1 + 2.0**-10:  # C'/P stays that far away from 1/2
-        if count == len(sequence) and not _extend(sequence, count):
-            raise ValueError(f"{word} moduli cannot hold integers of {bits:.0f} bits")
+        if count == len(sequence) and not _extend(sequence, count, largest, images == 2):
+            return None
         total += math.log2(sequence[count])
         count += 1
-    return _system(word, k_block, tuple(sequence[:count]))
+    return _system(word, k_block, tuple(sequence[:count]), images)
 
 
 @lru_cache(512)
-def _system(word: str, k_block: int, moduli: tuple[int, ...]) -> ResidueSystem:
-    return ResidueSystem(word, k_block, moduli)
+def _system(word: str, k_block: int, moduli: tuple[int, ...], images: int) -> ResidueSystem:
+    return ResidueSystem(word, k_block, moduli, images)
 
 
 @cache  # of a few dozen limits
-def _coprimes(largest: int) -> list[int]:
-    """Pairwise coprime numbers from `largest` downwards, greedily; `_extend` adds the next."""
-    return [largest]
+def _coprimes(largest: int, rooted: bool) -> list[int]:
+    """Pairwise coprime numbers from `largest` downwards, greedily; `_extend` adds the next.
+
+    If rooted, those that are odd and have a root of -1.
+    """
+    del largest, rooted  # the key
+    return []
 
 
-def _extend(sequence: list[int], count: int) -> bool:
+def _extend(sequence: list[int], count: int, largest: int, rooted: bool) -> bool:
     """Append the next number to a sequence of `count`, unless another thread has; whether there is one."""
     with _extending:
         if len(sequence) > count:
             return True
-        product = math.prod(sequence)
-        found = next((p for p in range(sequence[-1] - 1, 1, -1) if math.gcd(p, product) == 1), None)
+        product, last = math.prod(sequence), sequence[-1] if sequence else largest + 1
+        candidates = (p for p in range(last - 1, 1, -1) if math.gcd(p, product) == 1)
+        if rooted:
+            candidates = (p for p in candidates if p % 4 == 1 and root_of_minus_one(p))
+        found = next(candidates, None)
         if found is not None:
             sequence.append(found)
         return found is not None

@@ -11,19 +11,20 @@ struct Matrix {
     __device__ REAL *part(int i) const { return i ? part1 : part0; }
 };
 
-/* What a thread reads: one column, some rows of one product of a stack. Threads lie side by side along the
-   contiguous axis: with ALONG_K each has a column of its own, otherwise the lanes of a warp share one. */
+/* What a thread reads: one column, `run` rows of one product of a stack, which has `each`. Threads lie side
+   by side along the contiguous axis: with ALONG_K each has a column of its own, otherwise the lanes of a warp
+   share one. */
 struct Share {
     int product, column, first, last;
     static const int lanes = ALONG_K ? 1 : 32, step = lanes;
-    __device__ Share(const StridedParts &x, int each) {
+    __device__ Share(const StridedParts &x, int each, int run) {
         const int across = THREADS / lanes, strips = (x.columns + across - 1) / across;
-        const int chunks = (each + EACH * lanes - 1) / (EACH * lanes);
+        const int chunks = (each + run * lanes - 1) / (run * lanes);
         const int chunk = blockIdx.x / strips % chunks;
         product = blockIdx.x / strips / chunks;
         column = blockIdx.x % strips * across + threadIdx.x / lanes;
-        first = product * each + chunk * EACH * lanes;
-        last = min(first + EACH * lanes, (product + 1) * each);
+        first = product * each + chunk * run * lanes;
+        last = min(first + run * lanes, (product + 1) * each);
         first += threadIdx.x % lanes;
         if (column >= x.columns) last = first;
     }
@@ -37,8 +38,8 @@ __device__ int exponent_of(double x) {
 
 /* `_exponents_host`. The exponents begin with NOTHING. */
 extern "C" __global__ void __launch_bounds__(THREADS)
-column_exponents(StridedParts x, const int *scale, int each, int *largest) {
-    const Share at(x, each);
+column_exponents(StridedParts x, const int *scale, int each, int run, int *largest) {
+    const Share at(x, each, run);
     int best = NOTHING;
 #pragma unroll 4
     for (int row = at.first; row < at.last; row += at.step) {
@@ -61,8 +62,8 @@ __device__ double rounded(double y, double) { return y; }
 
 /* `_shift_host`: lost[product] is set where a number is not multiplied exactly. */
 extern "C" __global__ void __launch_bounds__(THREADS)
-shift_columns(StridedParts x, const int *scale, Matrix out, const int *shifts, int each, int *lost) {
-    const Share at(x, each);
+shift_columns(StridedParts x, const int *scale, Matrix out, const int *shifts, int each, int run, int *lost) {
+    const Share at(x, each, run);
     if (at.first >= at.last) return;
     const int d = shifts[(i64)at.product * x.columns + at.column], half = d >> 1;
     const double first = power_of_two(half), second = power_of_two(d - half);

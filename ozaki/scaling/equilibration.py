@@ -27,16 +27,18 @@ and columns of one matrix by powers of two.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, real_parts
+from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
+from multiword.runtime.graphs import side_by_side
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.parallel import over_rows
+from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts, strided_parts
 from ozaki.factor import Factor
 from ozaki.scaling.scales import NONFINITE_ROW, NormLimit
@@ -48,25 +50,55 @@ FURTHEST = 2044
 """Shifts that are two powers of two, both of normal numbers."""
 
 
+@dataclass(frozen=True)
+class InnerExponents:
+    """The largest exponents along the inner dimension of both factors, of each product of a stack.
+
+    Attributes
+    ----------
+    of_a, of_b : (s, k) int32, p and q as `column_exponents` gives them.
+    sums : (s,) int32, the largest p_h + q_h, or `NOTHING`.
+    on_host : the sums on the host; a device is waited for.
+    """
+
+    of_a: Array
+    of_b: Array
+    sums: Array
+    on_host: Callable[[], np.ndarray]
+
+
+def inner_exponents(a: Factor, b: Factor, scales: tuple[Array, Array]) -> InnerExponents:
+    """Those of factors with the scales of the norm limit; nothing is waited for."""
+    p, q = side_by_side(
+        lambda: column_exponents(a.parts, scales[0], a.stack),
+        lambda: column_exponents(b.parts, scales[1], b.stack),
+    )
+    if not is_cupy(p):
+        sums = largest_sums(p, q)
+        return InnerExponents(p, q, sums, lambda: sums)
+    sums, readback = namespace(p).empty(len(p), np.int32), Readback(len(p), np.int32)
+    arguments = p, q, np.int32(p.shape[1]), sums, readback.address
+    _LARGEST_SUMS((len(p),), (_THREADS,), arguments, **_CONSTANTS)
+    readback.send()
+    return InnerExponents(p, q, sums, readback.wait)
+
+
 def equilibrated(
-    a: Factor, b: Factor, scales: tuple[Array, Array], limit: NormLimit
+    a: Factor, b: Factor, scales: tuple[Array, Array], limit: NormLimit, exponents: InnerExponents
 ) -> tuple[np.ndarray, Factor, Factor] | None:
     """Which products of a stack equilibration surely helps, by rising indices, and A·D and D⁻¹·B of these.
 
-    None if there are none. The scales are those of the norm limit, and have to be there: a GPU reads them and
-    the matrices on another stream, beside what is queued.
+    None if there are none. The scales, and the exponents with them, are those of the norm limit.
     """
-    p, q = _both_exponents(a, b, scales)
-    largest = largest_sums(p, q)
-    indices = np.flatnonzero(is_graded(largest, a.length, limit))
+    indices = np.flatnonzero(is_graded(exponents.on_host(), a.length, limit))
     if not indices.size:
         return None
-    shifts = column_shifts(p, q, largest)
-    of_a, of_b = (s.reshape(a.stack, -1)[_all_or(indices, a.stack)].ravel() for s in scales)
-    left, exact_left = shifted(a.part(indices), of_a, shifts[indices])
-    right, exact_right = shifted(b.part(indices), of_b, -shifts[indices])
-    both = exact_left & exact_right
-    exact = np.flatnonzero(both.get() if is_cupy(both) else both)
+    which = _all_or(indices, a.stack)
+    of_a, of_b = (s.reshape(a.stack, -1)[which].ravel() for s in scales)
+    shifts = column_shifts(exponents.of_a, exponents.of_b, exponents.sums)[which]
+    left, exact_left = shifted(a.part(indices), of_a, shifts)
+    right, exact_right = shifted(b.part(indices), of_b, -shifts)
+    exact = np.flatnonzero(exact_left() & exact_right())
     return (indices[exact], left.part(exact), right.part(exact)) if exact.size else None
 
 
@@ -87,39 +119,17 @@ def is_graded(largest: np.ndarray, length: int, limit: NormLimit) -> np.ndarray:
     return (largest > NOTHING) & (largest + room <= limit.bits)
 
 
-def column_shifts(p: np.ndarray, q: np.ndarray, largest: np.ndarray) -> np.ndarray:
-    """The (s, k) shifts d_h from the exponents of both sides and their largest sums."""
+def column_shifts(p: Array, q: Array, largest: Array) -> Array:
+    """The (s, k) int32 shifts d_h from the exponents of both sides and their largest sums."""
+    return (_column_shifts_device if is_cupy(p) else _column_shifts_host)(p, q, largest)
+
+
+def _column_shifts_host(p: np.ndarray, q: np.ndarray, largest: np.ndarray) -> np.ndarray:
     # Where one side has nothing, the other must not stand out.
     middle = largest[:, None] >> 1
     one_side = np.where(p > NOTHING, middle - p, np.where(q > NOTHING, q - middle, 0))
     shifts = np.where((p > NOTHING) & (q > NOTHING), (q - p) >> 1, one_side)
     return np.clip(shifts, -FURTHEST, FURTHEST).astype(np.int32)
-
-
-def _both_exponents(a: Factor, b: Factor, scales: tuple[Array, Array]) -> tuple[np.ndarray, np.ndarray]:
-    """The exponents of both sides, on the host."""
-    if not is_cupy(a.matrix):
-        left, right = (column_exponents(x.parts, s, x.stack) for x, s in zip((a, b), scales, strict=True))
-        return left, right
-    cupy = import_cupy()
-    with _stream(cupy):
-        found = cupy.stack(
-            [column_exponents(x.parts, s, x.stack) for x, s in zip((a, b), scales, strict=True)]
-        )
-        left, right = found.get()
-    return left, right
-
-
-def _stream(cupy: Any) -> Any:
-    """A stream of this thread's own: a product that has been queued on the current one may take its time."""
-    streams = _local.__dict__.setdefault("streams", {})
-    device = cupy.cuda.runtime.getDevice()
-    if device not in streams:
-        streams[device] = cupy.cuda.Stream(non_blocking=True)
-    return streams[device]
-
-
-_local = threading.local()
 
 
 def column_exponents(parts: list[Array], scale: Array, stack: int = 1) -> Array:
@@ -159,11 +169,11 @@ def _over_rows_of_products(work: Callable[[slice, slice], None], stack: int, row
         over_rows(lambda block: work(block, slice(None)), stack, rows * columns)
 
 
-def shifted(x: Factor, scale: Array, shifts: np.ndarray) -> tuple[Factor, Array]:
+def shifted(x: Factor, scale: Array, shifts: Array) -> tuple[Factor, Callable[[], np.ndarray]]:
     """A new factor, column h of A or row h of B multiplied by 2**shifts_h.
 
-    And in which products that is exact. Rows of A or columns of B with an Inf or NaN, as scales tell, are
-    left as they are.
+    And in which products that is exact, when asked; a device is waited for then. Rows of A or columns of B
+    with an Inf or NaN, as scales tell, are left as they are.
     """
     matrix = namespace(x.matrix).empty_like(x.matrix)
     factor = Factor(matrix, x.side, stack=x.stack, equilibrated=True)
@@ -173,7 +183,7 @@ def shifted(x: Factor, scale: Array, shifts: np.ndarray) -> tuple[Factor, Array]
 
 def _shift_host(
     parts: list[np.ndarray], scale: np.ndarray, shifts: np.ndarray, out: list[np.ndarray]
-) -> np.ndarray:
+) -> Callable[[], np.ndarray]:
     stack, columns = shifts.shape
     halves = [d[:, None, :] for d in (shifts >> 1, shifts - (shifts >> 1))]
     first, second, *back = (np.ldexp(1.0, sign * d) for sign in (1, -1) for d in halves)
@@ -189,7 +199,7 @@ def _shift_host(
                 exact[products] &= same.all(axis=(1, 2))
 
     _over_rows_of_products(work, stack, len(parts[0]) // stack, columns)
-    return exact
+    return lambda: exact
 
 
 class Matrix(Struct):
@@ -203,44 +213,63 @@ class Matrix(Struct):
     )
 
 
-_THREADS, _EACH = 256, 64
-"""Threads of a block, and rows to a thread."""
+_THREADS, _RUN, _SHORT_RUN = 256, 64, 16
+"""Threads of a block, and rows to a thread: fewer where a matrix would not fill the GPU otherwise."""
 
-_CONSTANTS: dict[str, Any] = {"NOTHING": NOTHING, "NONFINITE_ROW": NONFINITE_ROW, "EACH": _EACH}
+_FEW = 1 << 22
+"""Numbers in such a matrix, at most."""
+
+_CONSTANTS: dict[str, Any] = {"NOTHING": NOTHING, "FURTHEST": FURTHEST}
+_OF_PARTS: dict[str, Any] = {"NOTHING": NOTHING, "NONFINITE_ROW": NONFINITE_ROW}
 _FILE = Path(__file__).with_suffix(".cu")
+_FOLD = _FILE.with_name("inner_exponents.cu")
 _INSTANCES = tuple(
-    {**_CONSTANTS, "ALONG_K": along, "REAL": t, "PARTS": parts}
+    {**_OF_PARTS, "ALONG_K": along, "REAL": t, "PARTS": parts}
     for along in (0, 1)
     for t in ("float", "double")
     for parts in (1, 2)
 )
 _EXPONENTS = Kernel("column_exponents", _FILE, _INSTANCES, (StridedParts,))
 _SHIFT = Kernel("shift_columns", _FILE, _INSTANCES, (StridedParts, Matrix))
+_LARGEST_SUMS = Kernel("largest_sums", _FOLD, (_CONSTANTS,))
+_COLUMN_SHIFTS = Kernel("column_shifts", _FOLD, (_CONSTANTS,))
 
 
-def _grid(parts: list[Array], stack: int) -> tuple[tuple[int], dict[str, Any], StridedParts, np.int32]:
-    """Blocks of a launch, its constants, the operand, and the rows of one product."""
+def _grid(
+    parts: list[Array], stack: int
+) -> tuple[tuple[int], dict[str, Any], StridedParts, tuple[np.int32, np.int32]]:
+    """Blocks of a launch, its constants, the operand, and the rows of one product and of a thread."""
     operand, layout = strided_parts(parts)
     rows, columns = parts[0].shape
-    lanes = 1 if layout["ALONG_K"] else 32
-    strips, chunks = -(-columns // (_THREADS // lanes)), -(-(rows // stack) // (_EACH * lanes))
-    constants = {**_CONSTANTS, **{x: layout[x] for x in ("ALONG_K", "REAL")}, "PARTS": len(parts)}
-    return (strips * chunks * stack,), constants, operand, np.int32(rows // stack)
+    lanes, run = 1 if layout["ALONG_K"] else 32, _RUN if rows * columns > _FEW else _SHORT_RUN
+    strips, chunks = -(-columns // (_THREADS // lanes)), -(-(rows // stack) // (run * lanes))
+    constants = {**_OF_PARTS, **{x: layout[x] for x in ("ALONG_K", "REAL")}, "PARTS": len(parts)}
+    return (strips * chunks * stack,), constants, operand, (np.int32(rows // stack), np.int32(run))
 
 
 def _exponents_device(parts: list[Array], scale: Array, stack: int) -> Array:
     out = namespace(scale).full((stack, parts[0].shape[1]), NOTHING, np.int32)
     grid, constants, operand, each = _grid(parts, stack)
-    _EXPONENTS(grid, (_THREADS,), (operand, scale.astype(np.int32, copy=False), each, out), **constants)
+    _EXPONENTS(grid, (_THREADS,), (operand, scale.astype(np.int32, copy=False), *each, out), **constants)
     return out
 
 
-def _shift_device(parts: list[Array], scale: Array, shifts: np.ndarray, out: list[Array]) -> Array:
-    cupy = namespace(out[0])
-    lost = cupy.zeros(len(shifts), np.int32)
+def _column_shifts_device(p: Array, q: Array, largest: Array) -> Array:
+    shifts = namespace(p).empty_like(p)
+    stack, columns = p.shape
+    arguments = p, q, np.int32(columns), largest, shifts
+    _COLUMN_SHIFTS((-(-columns // _THREADS), stack), (_THREADS,), arguments, **_CONSTANTS)
+    return shifts
+
+
+def _shift_device(
+    parts: list[Array], scale: Array, shifts: Array, out: list[Array]
+) -> Callable[[], np.ndarray]:
+    lost = Readback(len(shifts), np.int32)
     grid, constants, operand, each = _grid(parts, len(shifts))
     row_stride, column_stride = (stride // out[0].itemsize for stride in out[0].strides)
     to = Matrix(part0=out[0], part1=out[-1], row_stride=row_stride, column_stride=column_stride)
-    scale = scale.astype(np.int32, copy=False)
-    _SHIFT(grid, (_THREADS,), (operand, scale, to, cupy.asarray(shifts), each, lost), **constants)
-    return lost == 0
+    scale, shifts = scale.astype(np.int32, copy=False), namespace(out[0]).asarray(shifts)
+    _SHIFT(grid, (_THREADS,), (operand, scale, to, shifts, *each, lost.address), **constants)
+    lost.send()
+    return lambda: lost.wait() == 0

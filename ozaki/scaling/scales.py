@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,12 @@ NORM_LIMITS: dict[str, dict[int | float, NormLimit]] = {
 
 def norm_limit(target: Format, length: int) -> NormLimit:
     """The limit for rows of that many numbers (twice k for complex ones)."""
-    return next(limit for longest, limit in NORM_LIMITS[target.name].items() if length <= longest)
+    return _norm_limit(target.name, length)
+
+
+@lru_cache(256)
+def _norm_limit(target: str, length: int) -> NormLimit:
+    return next(limit for longest, limit in NORM_LIMITS[target].items() if length <= longest)
 
 
 def normwise_error(limit: NormLimit, length: int) -> float:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from ozaki.arguments import request_of
 from ozaki.torch.compiled import run_eagerly
 from ozaki.torch.overrides import register
 from ozaki.torch.reductions import NUMPY
@@ -69,12 +68,12 @@ def reproducible(
     >>> calls["mm"]
     1
     """
-    request_of(np.empty(0), accuracy, "auto", None, "auto", None)
     asked = frozenset(dtypes)
     if not asked <= NUMPY.keys():
         raise TypeError(f"dtypes must be among {', '.join(map(str, NUMPY))}, got {set(asked - NUMPY.keys())}")
     register()
     settings, outside = Settings(accuracy, asked, sums), active()
+    settings.request(np.empty(0))  # an accuracy that is not known is refused now
     activate(settings)
     try:
         with run_eagerly():

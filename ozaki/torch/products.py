@@ -5,17 +5,20 @@ Each function returns None for arguments that PyTorch is to refuse, or to treat,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from multiword.runtime.arrays import Array
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
-from ozaki.api import matmul
-from ozaki.gemm import combine
+from ozaki.combine import combine
+from ozaki.execution.stacks import stack_product
+from ozaki.factor import Factor
+from ozaki.gemm import gemm
 from ozaki.torch.settings import Settings
 
 _DIMENSIONS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}
@@ -26,8 +29,7 @@ def _product(of: str, conjugate: bool, settings: Settings, a: Tensor, b: Tensor,
     if not _fit(of, a, b) or not _takes(out, a):
         return None
     with stream_of(a):
-        left = array_of(a.conj() if conjugate else a)
-        result = tensor_of(matmul(left, array_of(b), accuracy=settings.accuracy))
+        result = tensor_of(_multiplied(settings, a.conj() if conjugate else a, b))
     return delivered(result, out)
 
 
@@ -47,15 +49,12 @@ def _sum_of_products(
     if not _fit(of, a, b) or not _takes(out, a):
         return None
     shape = (*a.shape[:-1], *b.shape[1:]) if of != "bmm" else (*a.shape[:-1], b.shape[-1])
-    if not _addable(c, a, shape, in_place) or (
-        not a.is_complex() and (isinstance(alpha, complex) or isinstance(beta, complex))
-    ):
+    if not _addable(c, a, shape, in_place) or not _scales(a, alpha, beta):
         return None
     with stream_of(a):
-        result = matmul(array_of(a), array_of(b), accuracy=settings.accuracy)
+        result = _multiplied(settings, a, b)
         kind = result.dtype.type
-        with np.errstate(all="ignore"):
-            combine(result, kind(alpha), array_of(c) if beta != 0 else None, kind(beta))
+        combine(result, kind(alpha), array_of(c) if beta != 0 else None, kind(beta))
         return delivered(tensor_of(result), c if in_place else out)
 
 
@@ -77,11 +76,22 @@ def _activated(
     return result.copy_(torch.nn.functional.gelu(result, approximate="tanh")) if use_gelu else result.relu_()
 
 
+def _multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
+    """The product of two tensors that fit, with the bits of `ozaki.matmul`."""
+    left = array_of(a if a.dim() > 1 else a.unsqueeze(0))
+    right = array_of(b if b.dim() > 1 else b.unsqueeze(1))
+    request = settings.request(left)
+    if left.ndim == 3:
+        return stack_product(left, right, request)
+    result = gemm(Factor(left, 0), Factor(right, 1), 1.0, 0.0, None, request, None)
+    return result if b.dim() > 1 else result.reshape(a.shape[:-1])
+
+
 def _fit(of: str, a: Tensor, b: Tensor) -> bool:
     """Whether these are the two factors of a product, alike and of shapes that fit."""
-    if (a.dim(), b.dim()) != _DIMENSIONS[of] or a.shape[-1] != b.shape[1 if of == "bmm" else 0]:
+    if (a.dim(), b.dim()) != _DIMENSIONS[of] or a.size(-1) != b.size(1 if of == "bmm" else 0):
         return False
-    return _alike(a, b) and (of != "bmm" or a.shape[0] == b.shape[0])
+    return _alike(a, b) and (of != "bmm" or a.size(0) == b.size(0))
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:
@@ -89,12 +99,20 @@ def _alike(a: Tensor, b: Tensor) -> bool:
 
 
 def _addable(c: Tensor, like: Tensor, shape: tuple[int, ...], in_place: bool) -> bool:
-    if in_place and c.shape != shape:
+    if not _alike(c, like):
         return False
+    if in_place or c.shape == shape:
+        return c.shape == shape
     pairs = zip(reversed(c.shape), reversed(shape), strict=False)
-    return _alike(c, like) and (
-        c.shape == shape or (c.dim() <= len(shape) and all(n in (1, m) for n, m in pairs))
-    )
+    return c.dim() <= len(shape) and all(n in (1, m) for n, m in pairs)
+
+
+def _scales(like: Tensor, *factors: complex) -> bool:
+    """Whether the factors are numbers of the dtype, rounded if need be."""
+    largest = torch.finfo(like.dtype).max
+    parts = [part for x in factors for part in ((x.real, x.imag) if isinstance(x, complex) else (x,))]
+    real = like.is_complex() or len(parts) == len(factors)
+    return real and not any(largest < abs(part) < math.inf for part in parts)
 
 
 def _takes(out: Any, like: Tensor) -> bool:

@@ -13,6 +13,10 @@ from typing import cast
 
 import torch
 
+from multiword.runtime.arrays import Array, is_cupy
+from ozaki.arguments import request_of
+from ozaki.pipeline import Request
+
 ACCURACY = "normwise"
 """What products are computed to if nothing is said: an element depends on its row and column alone."""
 
@@ -36,6 +40,14 @@ class Settings:
     dtypes: frozenset[torch.dtype]
     sums: bool
     calls: Counter[str] = field(default_factory=Counter)
+    _requests: dict[int | None, Request] = field(default_factory=dict, init=False, repr=False)
+
+    def request(self, like: Array) -> Request:
+        """How products of arrays on the device of this one are asked for."""
+        device = like.data.device_id if is_cupy(like) else None
+        if device not in self._requests:
+            self._requests[device] = request_of(like, self.accuracy, "auto", None, "auto", None)
+        return self._requests[device]
 
 
 def active() -> Settings | None:

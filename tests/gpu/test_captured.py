@@ -93,10 +93,28 @@ def test_the_pairwise_bound_is_part_of_the_graph(cupy):
         assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b))
         if i:
             (found,) = held_graphs()
-            assert found._expected.pairwise
+            assert found._expected.looked == captured.PAIRED
     # The first, one that only bounds pairs, and one for each width that this asked for.
     assert found._expected in found._graphs
     assert len(found._graphs) <= 5
+
+
+@pytest.mark.parametrize("dtype", ["float64", *FACES])
+def test_integers_that_lose_nothing_are_part_of_the_graph(cupy, dtype):
+    face, rng = {"float64": accurate_dgemm, **FACES}[dtype], np.random.default_rng(0)
+    for i in range(8):
+        share = 1 if i == 5 else 0.02
+        a, b = (x * (rng.random(x.shape) < share) for x in matrices("uniform", *SHAPE, seed=i))
+        if dtype.startswith("c"):
+            a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
+        if i == 6:
+            a[3, 5], b[7, 2] = np.nan, np.inf
+        a, b = a.astype(dtype), b.astype(dtype)
+        assert same(face(cupy.asarray(a), cupy.asarray(b)).get(), face(a, b)), i
+        if i in (4, 7):
+            (found,) = held_graphs()
+            assert found._expected.lossless is not None
+            assert found._graphs[found._expected] is not None
 
 
 def test_kinds_and_shapes_in_any_order(cupy):

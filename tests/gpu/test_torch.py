@@ -138,6 +138,63 @@ def test_memory_that_another_stream_reads_is_not_used_again():
             assert same_bits(others[-1].cpu(), -expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("mm", ((300, 200), (200, 500))),
+        ("addmm", ((500,), (300, 200), (200, 500))),
+        ("mv", ((4000, 200), (200,))),
+        ("bmm", ((3, 200, 200), (3, 200, 200))),
+        ("bmm", ((100, 40, 40), (100, 40, 40))),
+        ("bmm", ((100, 40, 40), (100, 40, 39))),
+    ],
+)
+def test_results_are_in_pytorchs_memory(name, shapes):
+    """From the start, or copied to it: its allocator counts them, and has them back."""
+    tensors = [random(*shape, seed=i).cuda() for i, shape in enumerate(shapes)]
+    with ozaki.torch.reproducible():
+        for _ in range(4):  # launched, captured, replayed
+            before = torch.cuda.memory_allocated()
+            result = getattr(torch, name)(*tensors)
+            assert torch.cuda.memory_allocated() - before >= result.nbytes
+            assert result.untyped_storage().nbytes() == result.nbytes
+            del result
+            assert torch.cuda.memory_allocated() == before
+
+
+def test_results_of_large_products_are_not_copied():
+    """A second allocation of their size would not fit."""
+    a = random(8000, 4).cuda()
+    ozaki.torch.matmul(a, a.mT)
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties().total_memory
+    try:
+        torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 800 * 2**20) / total)
+        result = ozaki.torch.matmul(a, a.mT)
+        assert result.nbytes == 8 * 8000**2
+        with pytest.raises(MemoryError):
+            ozaki.torch.matmul(a, a.mT)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert same_bits(ozaki.torch.matmul(a, a.mT), result)
+
+
+def test_cupys_own_stream_is_left_alone():
+    cupy = pytest.importorskip("cupy")
+    a = random(64, 48)
+    with ozaki.torch.reproducible():
+        expected = a @ a.mT
+        x, stream = a.cuda(), cupy.cuda.Stream(non_blocking=True)
+        torch.cuda.synchronize()
+        with stream:
+            for _ in range(3):
+                assert same_bits((x @ x.mT).cpu(), expected)
+                assert cupy.cuda.get_current_stream() is stream
+    mine = cupy.asarray(a.numpy())
+    assert not hasattr(ozaki.matmul(mine, mine.T).data.mem, "tensor")
+
+
 def test_graphs_of_pytorch_are_refused():
     a = random(20, 20).cuda()
 

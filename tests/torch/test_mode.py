@@ -30,9 +30,9 @@ def same_bits(x, y):
     return x.dtype == y.dtype and a.shape == b.shape and bool((a == b).all())
 
 
-def product(a, b):
+def product(a, b, accuracy=ACCURACY):
     """What `ozaki.matmul` makes of tensors, in the accuracy of the mode."""
-    result = ozaki.matmul(a.numpy(force=True), b.numpy(force=True), accuracy=ACCURACY)
+    result = ozaki.matmul(a.numpy(force=True), b.numpy(force=True), accuracy=accuracy)
     return torch.from_numpy(np.asarray(result))
 
 
@@ -60,6 +60,19 @@ def test_products_are_this_librarys(name, shapes, dtype):
     expected = product(left, right)
     assert same_bits(result, expected)
     assert same_bits(out, expected)
+
+
+@pytest.mark.parametrize("accuracy", ["fp64", "fp32", "exact", 12])
+@pytest.mark.parametrize("shapes", [((5, 7), (7, 3)), ((4, 5, 7), (4, 7, 3)), ((5, 7), (7,)), ((7,), (7,))])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
+def test_other_accuracies(shapes, dtype, accuracy):
+    a, b = (random(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes))
+    with ozaki.torch.reproducible(accuracy, DTYPES) as calls:
+        result = a @ b
+    assert sum(calls.values()) == 1
+    assert same_bits(
+        result, torch.from_numpy(np.asarray(ozaki.matmul(a.numpy(), b.numpy(), accuracy=accuracy)))
+    )
 
 
 ADDED = [
@@ -98,6 +111,25 @@ def test_an_addend_broadcasts_and_is_not_read_without_need():
         assert same_bits(torch.addmm(nan, a, b, beta=0), product(a, b))
         assert same_bits(torch.addmm(random(3), a, b), product(a, b) + random(3))
         assert same_bits(torch.addmm(random(5, 1), a, b), product(a, b) + random(5, 1))
+
+
+@pytest.mark.parametrize("factor", [1e40, -1e39, complex(1e40), 1j])
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+def test_factors_that_are_no_numbers_of_the_dtype_are_refused(name, factor):
+    a = random(2, 2, dtype=torch.float32)
+    with pytest.raises(RuntimeError) as native:
+        torch.addmm(a, a, a, **{name: factor})
+    with ozaki.torch.reproducible(dtypes=DTYPES), pytest.raises(RuntimeError) as ours:
+        torch.addmm(a, a, a, **{name: factor})
+    assert str(ours.value) == str(native.value)
+
+
+def test_infinite_factors():
+    a = torch.ones(2, 2)
+    with ozaki.torch.reproducible(dtypes=DTYPES) as calls:
+        assert bool((torch.addmm(a, a, a, alpha=torch.inf) == torch.inf).all())
+        assert bool(torch.addmm(a, a, a, beta=torch.nan).isnan().all())
+    assert calls["addmm"] == 2
 
 
 def test_layouts_and_views():
