@@ -124,7 +124,7 @@ _REDUCED = "sum mean norm var std nansum nanmean nanvar nanstd"
 
 EXTRAS: dict[str, tuple[Function, ...]] = {
     "Dask arrays": (
-        *_reductions("ozaki.dask", _REDUCED, **_DASK),
+        *_reductions("ozaki.dask", f"{_REDUCED} cumsum", **_DASK),
         *_dots("ozaki.dask", "dot", takes="axes", **_DASK),
         *_dots("ozaki.dask", "vdot", **_DASK),
         *_products("ozaki.dask", lambda x: EYE, base=MATRIX, takes="axes", **_DASK),

@@ -171,6 +171,10 @@ def _wide_sums(module: str) -> dict[str, tuple[str, Callable[[], Any]]]:
     }
 
 
+def _running_sum(cumsum: Callable) -> Any:
+    return np.asarray(cumsum(_ROW * _SIGNS, dtype=float))[1]
+
+
 WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "ozaki.accurate_dgemm": (TYPE, lambda: ozaki.accurate_dgemm(*_WIDE, accuracy="exact")),
     "ozaki.accurate_zgemm": (TYPE, lambda: ozaki.accurate_zgemm(*_WIDE, accuracy="exact")),
@@ -185,7 +189,10 @@ WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "ozaki.slice_count": (TYPE, lambda: ozaki.slice_count(*_WIDE)),
     **_wide_sums("ozaki"),
     **_wide_sums("ozaki.dask"),
-    "ozaki.cumsum": (SAME, lambda: ozaki.cumsum(_ROW * _SIGNS, dtype=float)[1]),
+    **{
+        f"{module}.cumsum": (SAME, lambda module=module: _running_sum(function_of(module, "cumsum")))
+        for module in ("ozaki", "ozaki.dask")
+    },
     "ozaki.ExactSum": (SAME, lambda: ozaki.ExactSum().add_products(_ROW, _SIGNS).round()),
     "ozaki.fingerprint": (SAME, lambda: ozaki.fingerprint(_ROW) != ozaki.fingerprint(_ROW - [1, 0])),
     "ozaki.near_sum": (TYPE, lambda: ozaki.near_sum(_ROW * _SIGNS)),

@@ -172,7 +172,7 @@ def test_bad_arguments_are_refused_at_once():
     with pytest.raises(TypeError, match="masked"):
         ozaki.sum(da.ma.masked_less(x, 2)).compute()
     with pytest.raises(TypeError, match="lazy"):
-        ozaki.cumsum(x)
+        ozaki.near_sum(x)
 
 
 def test_a_task_without_memory_is_named(monkeypatch):

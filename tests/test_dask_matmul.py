@@ -10,6 +10,8 @@ from tests.test_equilibration import graded
 da = pytest.importorskip("dask.array")
 
 import dask  # noqa: E402
+from dask.callbacks import Callback  # noqa: E402
+from dask.sizeof import sizeof  # noqa: E402
 
 import ozaki.dask.products as pieces  # noqa: E402
 
@@ -150,6 +152,28 @@ def test_partial_products_take_a_byte_a_modulus():
         for chunk in (10, 20):
             ozaki.matmul(da.from_array(a, chunks=chunk), da.from_array(b, chunks=chunk)).compute()
     assert set(sizes) == {20.0}  # five moduli of fp64 words, four bytes each
+
+
+@pytest.mark.parametrize("kind", ["normal", "graded"])
+def test_blocks_are_the_results_of_no_task_but_those_that_multiply(kind):
+    """Another would lie on one worker, and be sent to those that have the block."""
+    n, sizes = 160, {}
+    a, b = (
+        np.random.default_rng(4).standard_normal((2, n, n))
+        if kind == "normal"
+        else graded("linear", (n, n, n))
+    )
+
+    def note(key, value, *_):
+        if str(key[0]).startswith("ozaki-") and not key[0].startswith("ozaki-matmul"):
+            sizes[key] = sizeof(value)
+
+    for of_a, of_b in (((n // 2, n), (n, n)), ((n, 50), (50, n // 2))):
+        with Callback(posttask=note):
+            found = ozaki.matmul(da.from_array(a, chunks=of_a), da.from_array(b, chunks=of_b)).compute()
+        assert found.tobytes() == ozaki.matmul(a, b).tobytes()
+    assert len(sizes) > 20
+    assert max(sizes.values()) < 200 * n
 
 
 def test_it_is_lazy_and_bad_arguments_are_refused():

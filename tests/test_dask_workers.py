@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 import ozaki
+from tests.test_equilibration import graded
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
+
+import dask  # noqa: E402
 
 CHUNKS = [
     (60, 40),
@@ -31,6 +34,8 @@ def results(x, *, wide):
         ozaki.std(x, axis=1),
         ozaki.dot(x, y, axis=0),
         ozaki.vdot(x, y),
+        ozaki.cumsum(x),
+        ozaki.cumsum(x, axis=1),
         ozaki.matmul(x, wide),
         ozaki.matmul(x, wide, accuracy="exact"),
     ]
@@ -82,3 +87,40 @@ def test_worker_processes(data):
     ):
         found = client.gather(client.compute(lazy(x, wide, (20, 20))))
     assert fingerprint(found) == expected
+
+
+def sent(dask_worker):
+    """Bytes that a worker has given to others."""
+    return dask_worker.transfer_outgoing_bytes_total
+
+
+@pytest.mark.slow
+def test_blocks_of_a_product_stay_on_their_workers(monkeypatch):
+    """Rows of A on a worker each, B on both: only what is known of rows and columns is sent."""
+    # Blocks count as large: workers have them sent only where they must.
+    slow = property(lambda self: 1e3, lambda self, measured: None)
+    monkeypatch.setattr(distributed.Scheduler, "bandwidth", slow, raising=False)
+    n = 384
+    normal = np.random.default_rng(1).standard_normal((2, n, n))
+    config = {
+        "distributed.scheduler.active-memory-manager.start": False,  # which would drop copies of B
+        "distributed.scheduler.work-stealing": False,
+    }
+    with (
+        dask.config.set(config),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        workers = list(client.scheduler_info()["workers"])
+        for kind, (a, b) in {"normal": normal, "graded": graded("linear", (n, n, n))}.items():
+            rows = [{(f"a-{kind}", i, 0): block} for i, block in enumerate(np.split(a, 2))]
+            placed = [client.scatter(x, workers=[w]) for x, w in zip(rows, workers, strict=True)]
+            x = da.Array({**placed[0], **placed[1]}, f"a-{kind}", ((n // 2, n // 2), (n,)), meta=a[:0, :0])
+            of_b = client.scatter({(f"b-{kind}", 0, 0): b}, broadcast=True)
+            y = da.Array(of_b, f"b-{kind}", ((n,), (n,)), meta=b[:0, :0])
+            for accuracy in ("fp64", "normwise"):
+                before = sum(client.run(sent).values())
+                product = client.persist(ozaki.matmul(x, y, accuracy=accuracy))
+                distributed.wait(product)
+                assert sum(client.run(sent).values()) - before < 300 * (n + n), (kind, accuracy)
+                assert product.compute().tobytes() == ozaki.matmul(a, b, accuracy=accuracy).tobytes()

@@ -229,8 +229,9 @@ def test_digits_of_every_dtype_and_any_window(dtype):
     everything = [0, whole._sums.range.digits]
     assert whole.to_digits(everything).shape[1:] == ((2, 2, 3) if dtype.kind == "c" else (2, 3))
     assert ExactSum.from_digits(whole.to_digits(everything), everything, dtype) == whole
-    empty = ExactSum(dtype, (2, 3))
-    assert ExactSum.from_digits(empty.to_digits(), empty.window, dtype) == empty
+    for shape in ((2, 3), (0,), (2, 0)):
+        empty = ExactSum(dtype, shape)
+        assert ExactSum.from_digits(empty.to_digits(), empty.window, dtype) == empty
 
 
 @pytest.mark.parametrize("values", [[1.5, -3e300], [-1e-320], [2.0**900, -(2.0**-900), 5.0], [-1.0], [-0.0]])

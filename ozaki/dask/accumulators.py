@@ -188,10 +188,10 @@ def _finished(
 def merged(parts: Any) -> Partial:
     """Merge nested lists of partial sums, which are left as they are: other tasks may want them."""
     totals, counts = zip(*flat(parts), strict=True)
-    return tuple(_added_up(sums) for sums in zip(*totals, strict=True)), sum(counts)
+    return tuple(added_up(sums) for sums in zip(*totals, strict=True)), sum(counts)
 
 
-def _added_up(sums: tuple[Sums, ...]) -> Sums:
+def added_up(sums: tuple[Sums, ...]) -> Sums:
     """The sum of accumulators, in its short form if these are and it will do."""
     first, *others = sums
     short = [x for x in others if isinstance(x, ExtractedSums)]

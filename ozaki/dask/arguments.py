@@ -27,6 +27,11 @@ def known_chunks(x: Any, name: str) -> da.Array:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
+def without_empty_chunks(x: da.Array) -> da.Array:
+    """The same array with no chunk of size zero, but one where it has no elements along an axis."""
+    return x.rechunk(tuple(tuple(n for n in sizes if n) or (0,) for sizes in x.chunks))
+
+
 def like_arrays(**arrays: da.Array) -> None:
     """Raise TypeError if the chunks of some are NumPy's and those of others CuPy's."""
     check_same_device(**{name: x._meta for name, x in arrays.items()})

@@ -8,60 +8,31 @@ in it, and come to nothing where the decision has been made without it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import dask.array as da
 import numpy as np
 
-from multiword.formats import Format
 from multiword.runtime.arrays import Array, device_of
-from ozaki.arguments import exactly
-from ozaki.certificate.counting import Bounds
-from ozaki.certificate.decision import certify_by_counting, certify_by_pairs
-from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
+from ozaki.certificate.pairwise import pairwise_bound
+from ozaki.dask.known import Decision, Known, factors
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.request import Asked
-from ozaki.dask.scales import Rows
+from ozaki.dask.scales import Rows, Shifts
 from ozaki.dask.trees import as_it_is, flat, merged
 from ozaki.execution.panels import in_panels
-from ozaki.factor import Factor
 from ozaki.pipeline import bounds, magnitudes, norm_scaled
 
 _TASK = "ozaki.dask.matmul, certificate"
-_OBJECTS = {"dtype": object, "concatenate": False}
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What is decided about the product.
-
-    Attributes
-    ----------
-    found : the bounds of all rows and columns.
-    wanted : whether the pairwise bound is needed.
-    bits : by which all integers grow.
-    """
-
-    found: Bounds
-    wanted: bool = False
-    bits: int = 0
-
-    def decided(self, target: Format, pairwise: PairwiseBound | None = None) -> Decision:
-        """With the pairwise bound; without it, as far as the counting bound decides."""
-        certificate = certify_by_counting(self.found, target)
-        if certificate.wide and pairwise is None:
-            return replace(self, wanted=True)
-        if certificate.wide and pairwise is not None:
-            certificate = certify_by_pairs(certificate, pairwise, self.found.length, target)
-        return replace(self, wanted=False, bits=certificate.bits)
+_FEW = 16
+"""Blocks of the result whose bounds one task compares; a tree would take more rounds."""
 
 
 def counted(rows: da.Array, columns: da.Array, asked: Asked) -> da.Array:
     """Return the `Decision` of the counting bound as the one block of a Dask array."""
     return da.blockwise(
-        partial(_count, asked=asked),
+        partial(decision_of, asked=asked),
         "",
         *(rows, "i", columns, "j"),
         dtype=object,
@@ -70,62 +41,44 @@ def counted(rows: da.Array, columns: da.Array, asked: Asked) -> da.Array:
     )
 
 
-def widening(
-    a: da.Array, b: da.Array, rows: da.Array, columns: da.Array, asked: Asked, split_every: int | None
-) -> da.Array:
+def widening(a: da.Array, b: da.Array, known: Known, asked: Asked, split_every: int | None) -> da.Array:
     """Return the `Decision` of all bounds as the one block of a Dask array."""
-    decision = counted(rows, columns, asked)
-    products = da.blockwise(
-        partial(_magnitudes, task=_TASK, asked=asked),
+    whole = a.numblocks[1] == 1
+    options: dict[str, Any] = {"task": _TASK, "asked": asked}
+    found = da.blockwise(
+        partial(_bound if whole else _magnitudes, **options),
         "ihj",
-        *(a, "ih", b, "hj", rows, "i", columns, "j", decision, ""),
+        *(a, "ih", b, "hj", *known.pairs(a)),
+        align_arrays=False,
         adjust_chunks={"h": lambda _: 1},
         dtype=object,
         meta=np.empty((0, 0, 0), object),
-        token="ozaki-magnitudes",
+        token=f"ozaki-{'pairwise-bound' if whole else 'magnitudes'}",
     )
-    bounds_of_blocks = da.reduction(
-        products,
-        as_it_is,
-        partial(_compared, task=_TASK, asked=asked),
-        axis=1,
-        combine=_added,
-        name="ozaki-pairwise-bound",
-        split_every=split_every,
-        meta=np.empty((0, 0), object),
-        **_OBJECTS,
-    )
-    return da.reduction(
-        bounds_of_blocks,
-        as_it_is,
-        partial(_decided, asked=asked),
-        combine=_largest,
-        name="ozaki-decision",
-        meta=np.empty((), object),
-        **_OBJECTS,
-    )
+    objects: dict[str, Any] = {"dtype": object, "concatenate": False}
+    if not whole:
+        compare, meta = partial(_compared, **options), np.empty((0, 0), object)
+        tree: dict[str, Any] = {"combine": _added, "name": "ozaki-pairwise-bound", "split_every": split_every}
+        found = da.reduction(found, as_it_is, compare, axis=1, meta=meta, **tree, **objects)
+    decide, objects["meta"] = partial(_decided, asked=asked), np.empty((), object)
+    if found.npartitions <= _FEW:
+        return da.blockwise(decide, "", found, "ihj"[: found.ndim], token="ozaki-decision", **objects)
+    return da.reduction(found, as_it_is, decide, combine=_largest, name="ozaki-decision", **objects)
 
 
-def _count(of_a: list[Rows], of_b: list[Rows], *, asked: Asked) -> Decision:
+def decision_of(of_a: list[Rows], of_b: list[Rows], asked: Asked, shifts: Shifts = None) -> Decision:
     """The decision of the counting bound, from the statistics of all rows."""
     rows, columns = Rows.side_by_side(of_a), Rows.side_by_side(of_b)
     with device_of(rows.exponent), np.errstate(all="ignore"):
         request = asked.request(rows.exponent)
         a, b = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
         found = bounds(a, b, request, norm_scaled(a, b, request).scales).wait()
-        return Decision(found).decided(request.limits)
+        return Decision(found, shifts=shifts).decided(request.limits)
 
 
 @naming_the_task
 def _magnitudes(
-    x: Array,
-    y: Array,
-    rows: Rows,
-    columns: Rows,
-    decision: Decision,
-    *,
-    task: str,
-    asked: Asked,
+    x: Array, y: Array, rows: Rows, columns: Rows, decision: Decision, *known: Any, task: str, asked: Asked
 ) -> Any:
     """The decision, the products of magnitudes of two blocks, and what they are compared with.
 
@@ -136,9 +89,9 @@ def _magnitudes(
         return decision
     with device_of(x), np.errstate(all="ignore"):
         request = asked.request(x)
-        whole = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
-        of_rows = bounds(*whole, request, norm_scaled(*whole, request).scales).rows
-        a, b = Factor(exactly("a", x, asked.dtype), 0), Factor(exactly("b", y, asked.dtype), 1)
+        a, b, *whole = factors(x, y, asked, rows, columns, decision, *known)
+        left, right = whole
+        of_rows = bounds(left, right, request, norm_scaled(left, right, request).scales).rows
         scheme = magnitudes(a, request)
         parts: list[Array] = []
         scales = of_rows[0].truncation_scale, of_rows[1].truncation_scale
@@ -162,21 +115,18 @@ def _add(one: Any, other: Any) -> Any:
 _added = partial(merged, merge=_add)
 
 
+def _bound(*blocks: Any, task: str, asked: Asked) -> Any:
+    """The decision, and the pairwise bound of two blocks with all of the inner dimension."""
+    return _compared([_magnitudes(*blocks, task=task, asked=asked)], task=task, asked=asked)
+
+
 @naming_the_task
-def _compared(
-    parts: Any,
-    *,
-    axis: Any,
-    keepdims: bool,
-    task: str,
-    asked: Asked,
-    computing_meta: bool = False,
-) -> Any:
+def _compared(parts: Any, *, task: str, asked: Asked, computing_meta: bool = False, **_: Any) -> Any:
     """The decision, and the pairwise bound of a block of rows and one of columns."""
     del task
     if computing_meta:
         return parts
-    total = merged(parts, axis=axis, keepdims=keepdims, merge=_add)
+    total = merged(parts, merge=_add)
     if isinstance(total, Decision):
         return total
     decision, products, rows = total
@@ -186,9 +136,8 @@ def _compared(
         return decision, pairwise_bound(rows, length, lambda _, use: use(products, *everything))()
 
 
-def _largest(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
+def _largest(parts: Any, *, computing_meta: bool = False, **_: Any) -> Any:
     """The decision, and the pairwise bound of some blocks."""
-    del axis, keepdims
     if computing_meta:
         return parts
     found = list(flat(parts))
@@ -199,9 +148,9 @@ def _largest(parts: Any, *, axis: Any, keepdims: bool, computing_meta: bool = Fa
     return decision, (max(errors), max(ratios))
 
 
-def _decided(parts: Any, *, asked: Asked, computing_meta: bool = False, **options: Any) -> Any:
+def _decided(parts: Any, *, asked: Asked, computing_meta: bool = False, **_: Any) -> Any:
     """The decision with the pairwise bound."""
-    found = _largest(parts, computing_meta=computing_meta, **options)
+    found = _largest(parts, computing_meta=computing_meta)
     if computing_meta or isinstance(found, Decision):
         return found
     decision, largest = found

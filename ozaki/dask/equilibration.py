@@ -7,8 +7,6 @@ blocks are multiplied exactly. Tasks come to nothing, None, where the counting b
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,91 +16,33 @@ import numpy as np
 from multiword.runtime.arrays import Array, device_of, is_cupy
 from ozaki.arguments import exactly
 from ozaki.certificate.decision import certify_by_counting
-from ozaki.dask.certificate import Decision, counted
+from ozaki.dask.certificate import counted, decision_of
+from ozaki.dask.known import Decision, Known
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.request import Asked
 from ozaki.dask.scales import Rows, Shifts, merged_rows
 from ozaki.dask.trees import flat
 from ozaki.factor import Factor
 from ozaki.pipeline import row_limit
-from ozaki.scaling.equilibration import column_exponents, column_shifts, is_graded, largest_sums, shifted
-
-Exponents = tuple[np.ndarray, np.ndarray] | None
-"""The largest exponents of columns of A and of rows of B."""
+from ozaki.scaling.equilibration import column_exponents, column_shifts, is_graded, largest_sums
 
 
-@dataclass(frozen=True)
-class Sides:
-    """A and B, and the `Rows` of both: Dask arrays."""
-
-    a: da.Array
-    b: da.Array
-    rows: da.Array
-    columns: da.Array
-
-
-def equilibrated(sides: Sides, asked: Asked) -> Sides:
-    """A·D and D⁻¹·B, or A and B as they are: what the data ask for."""
-    shifts = _common_shifts(sides, asked)
-    both = []
-    for side, x in enumerate((sides.a, sides.b)):
-        indices = ("ih", "hj")[side]
-        work = partial(_equilibrated, side=side, asked=asked, task=_TASK)
-        pairs = x, indices, (sides.rows, sides.columns)[side], "ij"[side], shifts, "h"
-        of_x = da.blockwise(work, indices, *pairs, dtype=x.dtype, meta=x._meta, token="ozaki-equilibrated")
-        both.append((of_x, merged_rows(of_x, side, asked.dtype, shifts)))
-    (a, rows), (b, columns) = both
-    rows = _objects(_either, "i", (rows, "i"), (sides.rows, "i"))
-    return Sides(a, b, rows, _objects(_either, "j", (columns, "j"), (sides.columns, "j")))
+def equilibrated(a: da.Array, b: da.Array, rows: da.Array, columns: da.Array, asked: Asked) -> Known:
+    """What the counting bound says of A·D and D⁻¹·B, or of A and B as they are: what the data ask for."""
+    decision = counted(rows, columns, asked)
+    options: dict[str, Any] = {"asked": asked, "task": "ozaki.dask.matmul, equilibration"}
+    of_a = _objects(partial(_exponents, side=0, **options), "ih", a, "ih", rows, "i", decision, "")
+    of_b = _objects(partial(_exponents, side=1, **options), "hj", b, "hj", columns, "j", decision, "")
+    shifts = _objects(partial(_shifts, asked=asked), "", of_a, "ih", of_b, "hj")
+    of_a = merged_rows(a, 0, asked.dtype, (shifts, rows))
+    of_b = merged_rows(b, 1, asked.dtype, (shifts, columns))
+    decide = partial(_decided, asked=asked)
+    decision = _objects(decide, "", of_a, "i", of_b, "j", decision, "", shifts, "")
+    return Known(rows, columns, decision, (of_a, of_b))
 
 
-_TASK = "ozaki.dask.matmul, equilibration"
-
-
-@naming_the_task
-def _equilibrated(x: Array, rows: Rows, shifts: Shifts, *, side: int, asked: Asked, task: str) -> Array:
-    del task
-    return x if shifts is None else _shifted(x, rows, shifts, side, asked)[0].matrix
-
-
-def _shifted(
-    x: Array, rows: Rows, shifts: np.ndarray, side: int, asked: Asked
-) -> tuple[Factor, Callable[[], np.ndarray]]:
-    """A block of A·D or D⁻¹·B, and, when asked, whether it is multiplied exactly."""
-    with device_of(x), np.errstate(all="ignore"):
-        scale = rows.factor(side, asked.k, asked.dtype).exact_scales  # these say which rows are not finite
-        block = Factor(exactly("ab"[side], x, asked.dtype), side)
-        return shifted(block, scale, shifts if side == 0 else -shifts)
-
-
-def _either(rows: Rows | None, known: Rows) -> Rows:
-    return known if rows is None else rows
-
-
-def _common_shifts(sides: Sides, asked: Asked) -> da.Array:
-    """The shifts, an object for each block of the inner dimension; None in all of them if there are none."""
-    options: dict[str, Any] = {"asked": asked, "task": _TASK}
-    a, b, decision = sides.a, sides.b, counted(sides.rows, sides.columns, asked)
-    of_a = _objects(
-        partial(_exponents, side=0, **options), "ih", (a, "ih"), (sides.rows, "i"), (decision, "")
-    )
-    of_b = _objects(
-        partial(_exponents, side=1, **options), "hj", (b, "hj"), (sides.columns, "j"), (decision, "")
-    )
-    exponents = _objects(_largest, "h", (of_a, "ih"), (of_b, "hj"))
-    largest = _objects(_largest_sum, "", (exponents, "h"))
-    shifts = _objects(partial(_shifts, asked=asked), "h", (exponents, "h"), (largest, ""))
-    exact_a = _objects(partial(_exact, side=0, **options), "ih", (a, "ih"), (sides.rows, "i"), (shifts, "h"))
-    exact_b = _objects(
-        partial(_exact, side=1, **options), "hj", (b, "hj"), (sides.columns, "j"), (shifts, "h")
-    )
-    exact = _objects(_all, "", (exact_a, "ih"), (exact_b, "hj"))
-    return _objects(_if_exact, "h", (shifts, "h"), (exact, ""))
-
-
-def _objects(function: Any, indices: str, *arrays: tuple[da.Array, str]) -> da.Array:
+def _objects(function: Any, indices: str, *pairs: Any) -> da.Array:
     """An object for each block of these indices; the function gets lists of blocks along others."""
-    pairs = [x for pair in arrays for x in pair]
     meta = np.empty((0,) * len(indices), object)
     return da.blockwise(function, indices, *pairs, dtype=object, meta=meta, token="ozaki-equilibration")
 
@@ -121,34 +61,23 @@ def _exponents(x: Array, rows: Rows, decision: Decision, *, side: int, asked: As
         return found.get() if is_cupy(found) else found
 
 
-def _largest(of_a: list[Any], of_b: list[Any]) -> Exponents:
-    return None if of_a[0] is None else (np.maximum.reduce(of_a), np.maximum.reduce(of_b))
-
-
-def _largest_sum(exponents: list[Exponents]) -> np.ndarray | None:
-    sums = [largest_sums(*found) for found in exponents if found is not None]
-    return np.maximum.reduce(sums) if sums else None
-
-
-def _shifts(exponents: Exponents, largest: np.ndarray | None, *, asked: Asked) -> Shifts:
-    """The shifts of a block of the inner dimension, if that is graded."""
-    if exponents is None or largest is None:
+def _shifts(of_a: list[list[Any]], of_b: list[list[Any]], *, asked: Asked) -> Shifts:
+    """The shifts of all blocks of the inner dimension, if that is graded."""
+    if of_a[0][0] is None:
         return None
+    of_columns = [np.maximum.reduce(blocks) for blocks in zip(*of_a, strict=True)]
+    exponents = [(p, np.maximum.reduce(q)) for p, q in zip(of_columns, of_b, strict=True)]
+    largest = np.maximum.reduce([largest_sums(p, q) for p, q in exponents])
     whole = Factor(np.empty((0, asked.k), asked.dtype), 0)
-    limit = row_limit(whole, asked.request(whole.matrix))
-    return column_shifts(*exponents, largest) if is_graded(largest, whole.length, limit).all() else None
+    if not is_graded(largest, whole.length, row_limit(whole, asked.request(whole.matrix))).all():
+        return None
+    return tuple(column_shifts(p, q, largest) for p, q in exponents)
 
 
-@naming_the_task
-def _exact(x: Array, rows: Rows, shifts: Shifts, *, side: int, asked: Asked, task: str) -> bool | None:
-    """Whether a block is multiplied exactly."""
-    del task
-    return None if shifts is None else bool(_shifted(x, rows, shifts, side, asked)[1]().all())
-
-
-def _all(*exact: Any) -> bool:
-    return all(flat(list(exact)))
-
-
-def _if_exact(shifts: Shifts, exact: bool) -> Shifts:
-    return shifts if exact else None
+def _decided(
+    of_a: list[Rows], of_b: list[Rows], decision: Decision, shifts: Shifts, *, asked: Asked
+) -> Decision:
+    """The decision about what is equilibrated; the one that there is, if that is not to be or not exact."""
+    if shifts is None or not all(rows.lossless for rows in flat([of_a, of_b])):
+        return decision
+    return decision_of(of_a, of_b, asked, shifts)

@@ -13,7 +13,7 @@ is in one piece, one task takes all of them, and there are no residues to add.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,10 +23,10 @@ from dask.array.utils import meta_from_array
 
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array, device_of, namespace, real_parts
-from ozaki.arguments import exactly
-from ozaki.dask.arguments import known_chunks, like_arrays
-from ozaki.dask.certificate import Decision, widening
-from ozaki.dask.equilibration import Sides, equilibrated
+from ozaki.dask.arguments import known_chunks, like_arrays, without_empty_chunks
+from ozaki.dask.certificate import widening
+from ozaki.dask.equilibration import equilibrated
+from ozaki.dask.known import Decision, Known, factors
 from ozaki.dask.memory import naming_the_task
 from ozaki.dask.request import Asked, asked_for
 from ozaki.dask.scales import Rows, merged_rows
@@ -87,7 +87,7 @@ def matmul(
         10 to 20 with int8.
     accuracy : as in `ozaki.matmul`. "exact" and bits take the blocks of a and b three times, twice for
         statistics of their rows; "fp64" and "fp32" up to five times, because their certificate is one for the
-        whole product, and up to ten times where the inner dimension is graded. Where it is not cut,
+        whole product, and up to seven times where the inner dimension is graded. Where it is not cut,
         statistics take them once.
     scheme : "auto" or "residues": residues are what adds up.
     engine : by name, or picklable; as in `ozaki.matmul`.
@@ -131,17 +131,17 @@ def _product(a: da.Array, b: da.Array, asked: Asked, split_every: int | None) ->
     if 0 in (*a.shape, *b.shape):
         return da.zeros_like(meta, shape=shape, chunks=chunks, dtype=asked.dtype)
     _, (a, b) = da.core.unify_chunks(a, "ih", b, "hj")
-    a, b = _without_empty_chunks(a), _without_empty_chunks(b)
+    a, b = without_empty_chunks(a), without_empty_chunks(b)
     rows, columns = merged_rows(a, 0, asked.dtype), merged_rows(b, 1, asked.dtype)
-    decision = None
+    known = Known(rows, columns)
     if asked.request(a._meta).certified:
-        sides = equilibrated(Sides(a, b, rows, columns), asked)
-        a, b, rows, columns = sides.a, sides.b, sides.rows, sides.columns
-        decision = widening(a, b, rows, columns, asked, split_every)
-    blocks = (a, "ih", b, "hj", rows, "i", columns, "j", decision, None if decision is None else "")
+        known = equilibrated(a, b, rows, columns, asked)
+        known = replace(known, decision=widening(a, b, known, asked, split_every))
+    blocks = (a, "ih", b, "hj", *known.pairs(a))
     if len(a.chunks[1]) == 1:
         multiply = partial(_multiply_whole, task="ozaki.dask.matmul, products of blocks", asked=asked)
-        out = da.blockwise(multiply, "ij", *blocks, dtype=asked.dtype, meta=meta, token="ozaki-matmul")
+        options = {"align_arrays": False, "dtype": asked.dtype, "meta": meta, "token": "ozaki-matmul"}
+        out = da.blockwise(multiply, "ij", *blocks, **options)
     else:
         out = _in_pieces(blocks, asked, split_every, meta)
     return out if out.chunks == chunks else out.rechunk(chunks)
@@ -154,6 +154,7 @@ def _in_pieces(blocks: tuple[Any, ...], asked: Asked, split_every: int | None, m
         "ihj",
         *blocks,
         adjust_chunks={"h": lambda _: 1},
+        align_arrays=False,
         dtype=asked.dtype,
         meta=np.empty((0, 0, 0), object),
         token="ozaki-matmul-products",
@@ -172,18 +173,12 @@ def _in_pieces(blocks: tuple[Any, ...], asked: Asked, split_every: int | None, m
     )
 
 
-def _without_empty_chunks(x: da.Array) -> da.Array:
-    return x.rechunk(tuple(tuple(n for n in sizes if n) for sizes in x.chunks))
-
-
 @naming_the_task
-def _multiply(
-    x: Array, y: Array, rows: Rows, columns: Rows, decision: Decision | None, *, task: str, asked: Asked
-) -> PartialProduct:
+def _multiply(x: Array, y: Array, *known: Any, task: str, asked: Asked) -> PartialProduct:
     """The residues of the product of two blocks."""
     del task
     with device_of(x), np.errstate(all="ignore"):
-        scaled, a, b, request = _scaled(x, y, rows, columns, decision, asked)
+        scaled, a, b, request = _scaled(x, y, asked, *known)
         scheme = scaled.scheme
         system: Any = scheme.system
         residues = no_residues(system, (system.images, len(system.moduli), a.rows, b.rows), x)
@@ -200,21 +195,12 @@ def _multiply(
 
 
 @naming_the_task
-def _multiply_whole(
-    xs: list[Array],
-    ys: list[Array],
-    rows: Rows,
-    columns: Rows,
-    decision: Decision | None,
-    *,
-    task: str,
-    asked: Asked,
-) -> Array:
+def _multiply_whole(xs: list[Array], ys: list[Array], *known: Any, task: str, asked: Asked) -> Array:
     """The rounded product of two blocks with all of the inner dimension."""
     del task
     (x,), (y,) = xs, ys
     with device_of(x), np.errstate(all="ignore"):
-        scaled, a, b, request = _scaled(x, y, rows, columns, decision, asked)
+        scaled, a, b, request = _scaled(x, y, asked, *known)
         out = namespace(x).empty((a.rows, b.rows), asked.dtype)
         execute(scaled, a, b, request, out)
         if _any_nonfinite(scaled):
@@ -223,15 +209,17 @@ def _multiply_whole(
 
 
 def _scaled(
-    x: Array, y: Array, rows: Rows, columns: Rows, decision: Decision | None, asked: Asked
+    x: Array, y: Array, asked: Asked, rows: Rows, columns: Rows, decision: Decision | None = None, *known: Any
 ) -> tuple[ScaledProduct, Factor, Factor, Request]:
     """The integers of two blocks of whole rows, and the factors that these are."""
     request = asked.request(x)
-    whole = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
-    scaled = (
-        scale(*whole, request)[1] if decision is None else widened_product(*whole, request, decision.bits)
-    )
-    return scaled, Factor(exactly("a", x, asked.dtype), 0), Factor(exactly("b", y, asked.dtype), 1), request
+    a, b, *whole = factors(x, y, asked, rows, columns, decision, *known)
+    left, right = whole
+    if decision is None:
+        scaled = scale(left, right, request)[1]
+    else:
+        scaled = widened_product(left, right, request, decision.bits)
+    return scaled, a, b, request
 
 
 def _any_nonfinite(scaled: ScaledProduct) -> bool:
@@ -246,14 +234,12 @@ def _added(parts: Any, *, task: str, **options: Any) -> Any:
 
 
 @naming_the_task
-def _finished(
-    parts: Any, *, axis: Any, keepdims: bool, task: str, asked: Asked, computing_meta: bool = False
-) -> Any:
+def _finished(parts: Any, *, task: str, asked: Asked, computing_meta: bool = False, **_: Any) -> Any:
     """The rounded block of the result."""
     del task
     if computing_meta:
         return parts
-    total = merged(parts, axis=axis, keepdims=keepdims, merge=PartialProduct.add)
+    total = merged(parts, merge=PartialProduct.add)
     scheme, scales = total.scaled.scheme, total.scaled.scales
     xp = namespace(total.residues)
     with device_of(total.residues), np.errstate(all="ignore"):

@@ -16,17 +16,13 @@ def flat(parts: Any) -> Iterator[Any]:
         yield parts
 
 
-def as_it_is(x: Any, *, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
+def as_it_is(x: Any, **_: Any) -> Any:
     """The part that a block is."""
-    del axis, keepdims, computing_meta
     return x
 
 
-def merged(
-    parts: Any, *, axis: Any, keepdims: bool, merge: Callable[[Any, Any], Any], computing_meta: bool = False
-) -> Any:
+def merged(parts: Any, *, merge: Callable[[Any, Any], Any], computing_meta: bool = False, **_: Any) -> Any:
     """All parts, merged by a function of two; None if they are None."""
-    del axis, keepdims
     if computing_meta:
         return parts
     first, *others = flat(parts)

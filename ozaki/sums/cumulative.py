@@ -20,6 +20,7 @@ import numpy as np
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, on_device_of_arrays, real_parts
 from multiword.runtime.kernels import Kernel, Struct
+from ozaki.lazy import or_on_dask
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.rounding.digits import last_place
 from ozaki.sums.arguments import (
@@ -27,7 +28,6 @@ from ozaki.sums.arguments import (
     Out,
     axes_of,
     deliver,
-    float_type,
     format_of,
     numbers,
     result_dtype,
@@ -57,6 +57,7 @@ _TILES = 1 << 15  # at one time: their digits, twice, are the memory beyond inpu
 _THREADS = 128
 
 
+@or_on_dask
 @on_device_of_arrays
 def cumsum(x: Array, axis: int | None = None, dtype: DType = None, out: Out = None) -> Any:
     """Return the running sums along an axis, each correctly rounded: `numpy.cumsum`, no error carried on.
@@ -89,33 +90,46 @@ def cumsum(x: Array, axis: int | None = None, dtype: DType = None, out: Out = No
     target = result_dtype(x, summed_dtype(x), dtype, out, shape)
     if target.kind in "iub":
         return deliver(namespace(x).cumsum(x, axis=axis, dtype=target), out)
-    parts = [_running_part(part.reshape(shape), along, format_of(target)) for part in real_parts(x)]
-    return deliver(joined(parts, target), out)
+    return deliver(running_sums(x.reshape(shape), along, target), out)
 
 
-def _running_part(x: Array, axis: int, target: Format) -> Array:
-    """The running sums of real numbers, rounded, in the format's dtype."""
-    xp, running_sums = namespace(x), _device_running_sums if is_cupy(x) else _running_sums
-    return xp.moveaxis(running_sums(xp.moveaxis(x, axis, 0), target), 0, axis)
+def running_sums(x: Array, axis: int, target: np.dtype, before: Array | None = None) -> Array:
+    """The running sums along an axis, rounded to a dtype that is not an integer's.
+
+    before : (t, *others), a few numbers that come first, in float64, or complex128 for a complex x; their own
+        running sums are left out.
+    """
+    xp, parts = namespace(x), []
+    for i, part in enumerate(real_parts(x)):
+        form = _device_running_sums if is_cupy(x) else _running_sums
+        first = None if before is None else real_parts(before)[i]
+        sums = form(xp.moveaxis(part, axis, 0), format_of(target), first)
+        parts.append(xp.moveaxis(sums, 0, axis))
+    return joined(parts, target)
 
 
-def _running_sums(x: np.ndarray, target: Format) -> np.ndarray:
+def _running_sums(x: np.ndarray, target: Format, before: np.ndarray | None) -> np.ndarray:
     """Along the first axis."""
     flat = x.reshape(len(x), prod(x.shape[1:]))
+    before = before if before is None else before.reshape(len(before), -1)
     result = np.empty(flat.shape, target.dtype)
     form = reduction.compiled() if x.size > small.LARGEST and target.precision == 53 else None
     if form and form.readable(x) and len(x) >= _LONG:
         for j in range(flat.shape[1]):
-            found = form.running_sums_of(flat[:, j])
-            result[:, j] = _blockwise(flat[:, j : j + 1], target)[:, 0] if found is None else found
+            first = before if before is None else before[:, j : j + 1]
+            found = form.running_sums_of(flat[:, j], first if first is None else first[:, 0])
+            result[:, j] = _blockwise(flat[:, j : j + 1], target, first)[:, 0] if found is None else found
         return result.reshape(x.shape)
-    return _blockwise(flat, target).reshape(x.shape)
+    return _blockwise(flat, target, before).reshape(x.shape)
 
 
-def _blockwise(flat: np.ndarray, target: Format) -> np.ndarray:
+def _blockwise(flat: np.ndarray, target: Format, before: np.ndarray | None) -> np.ndarray:
     """Of each column, by the NumPy form."""
     result, total = np.empty(flat.shape, target.dtype), _Total(flat.shape[1])
     rows = min(BLOCK_ROWS // 2, max(1, BLOCK_ROWS // max(1, flat.shape[1])))
+    if before is not None:
+        for start in range(0, len(before), rows):
+            total.advance(before[start : start + rows], target)
     for start in range(0, len(flat), rows):
         running = total.advance(flat[start : start + rows], target)
         result[start : start + rows] = narrow(running, target.dtype)
@@ -230,23 +244,26 @@ running_sums_kernel = Kernel(
 )
 
 
-def _device_running_sums(x: Array, target: Format) -> Array:
+def _device_running_sums(x: Array, target: Format, before: Array | None) -> Array:
     """`_running_sums` of CuPy arrays."""
     cupy = import_cupy()
     if x.size == 0:
         return cupy.empty(x.shape, target.dtype)
-    digits = DigitRange.of(format_of(float_type(x)))
     rows = cupy.ascontiguousarray(cupy.moveaxis(x, 0, -1)).reshape(-1, len(x))
-    parts = [rows] if rows.dtype.name in SOURCES else as_floats(rows)
+    parts = [rows] if rows.dtype.name in SOURCES and before is None else as_floats(rows)
     # A term's two parts are neighbours, and the sum after the second is wanted.
     rows = cupy.stack(parts, axis=-1).reshape(len(rows), -1) if len(parts) > 1 else parts[0]
+    if before is not None:
+        rows = cupy.concatenate([cupy.moveaxis(before, 0, -1).reshape(len(rows), -1), rows], axis=1)
+    digits = DigitRange.of(format_of(rows.dtype))
     result = cupy.empty(rows.shape, target.dtype)
     state: tuple[Array, Array] | None = None
     length = max(_TILE, _TILE * max(1, _TILES // max(1, len(rows))))
     for start in range(0, rows.shape[1], length):
         piece = cupy.ascontiguousarray(rows[:, start : start + length])
         result[:, start : start + length], state = _piece(piece, state, target, digits)
-    result = result[:, len(parts) - 1 :: len(parts)]
+    left_out = len(parts) - 1 if before is None else len(before) + len(parts) - 1
+    result = result[:, left_out :: len(parts)]
     return cupy.moveaxis(result.reshape(*x.shape[1:], len(x)), -1, 0)
 
 

@@ -231,7 +231,7 @@ class ExactSum:
                 infinite = undefined if word == -2 else False
                 digits[word] += (flags == low) | infinite
                 digits[word] += ((flags == high) | infinite) * np.int64(1 << DIGIT_BITS)
-            return digits.reshape(-1, *([2] if self._parts == 2 else []), *self.shape)
+            return digits.reshape(len(digits), *([2] if self._parts == 2 else []), *self.shape)
 
     @classmethod
     def from_digits(

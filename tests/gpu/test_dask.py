@@ -48,6 +48,23 @@ def test_reductions(cupy, dtype):
     check(cupy, ozaki.dot(lazy, lazy.rechunk((40, 7, 5)), axis=0), ozaki.dot(x, x, axis=0))
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16", "i8"])
+def test_running_sums(cupy, dtype):
+    rng = np.random.default_rng(2)
+    x = wide(rng, (300, 7, 5), 5 if dtype == "f2" else 200 if dtype in ("f8", "c16") else 20)
+    x = (x + 1j * x[::-1] if dtype[0] == "c" else x * (2.0**40 if dtype == "i8" else 1)).astype(dtype)
+    if dtype != "i8":
+        x[:, 0], x[203, 2, 1], x[5, 1, 1], x[209, 1, 1] = -0.0, np.nan, np.inf, -np.inf
+    for axis in (None, 0, 1):
+        for target in (None, np.complex128 if dtype[0] == "c" else np.float64):
+            lazy = ozaki.cumsum(on_device(cupy, x, ((70, 0, 130, 100), 3, 5)), axis=axis, dtype=target)
+            check(cupy, lazy, ozaki.cumsum(x, axis=axis, dtype=target))
+    largest = np.finfo(float).max
+    far = np.concatenate([np.full(20, largest), [1.0], -np.full(20, largest)])
+    for chunk in (1, 15, 21):
+        check(cupy, ozaki.cumsum(on_device(cupy, far, chunk)), ozaki.cumsum(far))
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
 def test_products(cupy, dtype):
     rng = np.random.default_rng(1)
@@ -82,7 +99,8 @@ def test_kinds_of_chunks_do_not_mix(cupy):
 @pytest.mark.two_gpus
 def test_a_worker_a_gpu(cupy):
     pytest.importorskip("distributed")
-    from benchmarks.two_gpus import measured
+    from benchmarks.two_gpus import larger, measured
 
-    rows = measured(512, 2, ("fp64", "normwise", "exact"))["results"]
-    assert all(row["same bits"] for row in rows), rows
+    for measure in (measured, larger):
+        rows = measure(512, 2, ("fp64", "normwise", "exact"))["results"]
+        assert all(row["same bits"] for row in rows), rows

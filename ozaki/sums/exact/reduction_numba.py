@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from itertools import chain
-from math import ldexp
+from math import copysign, isfinite, ldexp
 
 import numpy as np
 
@@ -169,12 +169,16 @@ def _windows(x: np.ndarray, by_rows: bool) -> list[tuple[np.ndarray, np.ndarray,
         x, k = rest, max(k + 1 - 2 * LEVEL_BITS, LOWEST)
 
 
-def running_sums_of(x: np.ndarray) -> np.ndarray | None:
+def running_sums_of(x: np.ndarray, before: np.ndarray | None = None) -> np.ndarray | None:
     """The running sums of a vector of float64 or float32 as float64, each rounded once; or None.
 
-    The total so far is an integer in units of 2**-UNIT. A window holds it, and what is added to it.
+    The total so far, of a few float64 numbers before the first sum, is an integer in units of 2**-UNIT. A
+    window holds it, and what is added to it.
     """
-    total, result, x = 0, np.empty(len(x)), _contiguous(x)
+    earlier = [] if before is None else before.tolist()
+    if not all(map(isfinite, earlier)):
+        return None
+    total, result, x = sum(map(_integer, earlier)), np.empty(len(x)), _contiguous(x)
     for start in range(0, len(x), 1 << _RUNNING_BITS):
         part = x[start : start + (1 << _RUNNING_BITS)]
         largest = compiled_loop(window, x.dtype)(part) - SLACK - 1 - CARRY  # the exponent: |x| < 2**largest
@@ -190,6 +194,13 @@ def running_sums_of(x: np.ndarray) -> np.ndarray | None:
         if not held:
             return None
         total = ((high << LEVEL_BITS) + low) << shift
-    first = next((i for i, v in enumerate(x) if v or not np.signbit(v)), len(x))
-    result[:first] = -0.0  # the sums of −0 alone
+    if all(v == 0 and copysign(1.0, v) < 0 for v in earlier):
+        first = next((i for i, v in enumerate(x) if v or not np.signbit(v)), len(x))
+        result[:first] = -0.0  # the sums of −0 alone
     return result
+
+
+def _integer(x: float) -> int:
+    """A finite number in units of 2**-UNIT."""
+    numerator, denominator = x.as_integer_ratio()
+    return numerator << (UNIT + 1 - denominator.bit_length())

@@ -1,0 +1,203 @@
+"""Running sums of Dask arrays: every chunk goes on from the exact sum of what comes before it.
+
+The exact sums of chunks merge to those of all chunks before each, in twice log2(n) steps. Such a sum is a few
+floating-point numbers that add up to it exactly; after these, a chunk's running sums are those of the whole
+array.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import partial
+from itertools import product
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.array.utils import meta_from_array
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+from numpy.typing import DTypeLike
+
+from multiword.rounding import two_sum
+from multiword.runtime.arrays import Array, device_of, namespace
+from ozaki.dask.accumulators import ELEMENTS, Sums, added_up, summed
+from ozaki.dask.arguments import held_dtype, known_chunks, no_out, without_empty_chunks
+from ozaki.dask.extracted import ExtractedSums
+from ozaki.dask.memory import naming_the_task
+from ozaki.sums.arguments import axes_of, format_of, result_dtype, summed_dtype
+from ozaki.sums.cumulative import running_sums
+from ozaki.sums.exact.fixed_point import DIGIT_BITS, DigitRange
+
+_TASK = "ozaki.dask.cumsum"
+_LOW = np.int64((1 << DIGIT_BITS) - 1)
+_UNIT = 1020
+"""Digits of 2**1020 and more may be too large for float64: from there on 15 units to a number."""
+
+
+def cumsum(x: Any, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> da.Array:
+    """Return the lazy running sums along an axis of a Dask array: `ozaki.cumsum` of the whole.
+
+    Parameters
+    ----------
+    x : Dask array with NumPy or CuPy chunks, of any sizes that are known; dtypes as in `ozaki.sum`.
+    axis : int, or None for the flattened array.
+    dtype : as in `ozaki.cumsum`.
+    out : None; a Dask array is not written to.
+
+    Returns
+    -------
+    Dask array of what `ozaki.cumsum` returns for the whole array, bit for bit, with the chunks of x. Each
+    chunk is taken twice.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError : as `sum`.
+
+    References
+    ----------
+    As `ozaki.cumsum`: Kulisch. Blelloch, Prefix sums and their applications, 1990 (the merges).
+
+    >>> import dask.array as da
+    >>> cumsum(da.from_array(np.array([1.0, 1e100, 1.0, -1e100]), chunks=1)).compute()
+    array([1.e+000, 1.e+100, 1.e+100, 2.e+000])
+    """
+    no_out(out)
+    x = known_chunks(x, "x")
+    (along,) = (0,) if axis is None else axes_of(operator.index(axis), x.ndim)
+    target = result_dtype(x._meta, summed_dtype(x._meta), dtype, None, ())
+    x = _flat(x) if axis is None else x
+    chunks, x = x.chunks, without_empty_chunks(x)
+    if target.kind in "iub":
+        found = da.cumsum(x, axis=along, dtype=target)
+    else:
+        indices = tuple(range(x.ndim))
+        found = da.blockwise(
+            partial(_running, axis=along, target=target, task=_TASK),
+            indices,
+            *(x, indices, _sums_before(x, along), indices),
+            align_arrays=False,
+            dtype=target,
+            meta=meta_from_array(x._meta, ndim=x.ndim, dtype=target),
+            token="ozaki-cumsum",
+        )
+    return found if found.chunks == chunks else found.rechunk(chunks)
+
+
+def _flat(x: da.Array) -> da.Array:
+    if x.size == 0:
+        return da.zeros_like(x._meta, shape=(0,), chunks=0, dtype=x.dtype)
+    return without_empty_chunks(x).reshape(-1)
+
+
+def _sums_before(x: da.Array, axis: int) -> da.Array:
+    """An object for each chunk: the exact sums of those before it along the axis, None for the first."""
+    indices, held = tuple(range(x.ndim)), held_dtype(x)
+    objects: dict[str, Any] = {"dtype": object, "meta": np.empty((0,) * x.ndim, object)}
+    totals = da.blockwise(
+        partial(_total, axis=axis, dtype=held, task=f"{_TASK}, sums of chunks"),
+        indices,
+        *(x, indices),
+        adjust_chunks={axis: lambda _: 1},
+        token="ozaki-cumsum-totals",
+        **objects,
+    )
+    name = f"ozaki-cumsum-starts-{tokenize(totals.name, axis)}"
+    graph: dict[Any, Any] = {}
+    count = x.numblocks[axis]
+    for rest in product(*(range(n) for a, n in enumerate(x.numblocks) if a != axis)):
+        of_chunks, starts = (
+            [(array, *rest[:axis], i, *rest[axis:]) for i in range(count)] for array in (totals.name, name)
+        )
+        graph[starts[0]] = None
+        for i in range(1, count):
+            _merge(0, i, of_chunks, starts, graph)
+    layers = HighLevelGraph.from_collections(name, graph, dependencies=[totals])
+    return da.Array(layers, name, totals.chunks, **objects)
+
+
+def _merge(first: int, end: int, of_chunks: list[Any], starts: list[Any], graph: dict[Any, Any]) -> Any:
+    """The key of the sum of chunks first to end - 1, which merges two sums of which others are made, too.
+
+    Spans of 2**n chunks are two halves; what comes before a chunk is such spans, as its number has bits.
+    """
+    if end - first == 1 and first > 0:
+        return of_chunks[first]
+    key = starts[end] if first == 0 else ("ozaki-cumsum-merged", first, end, *of_chunks[first])
+    if key not in graph:
+        middle = end - (end & -end)
+        middle = middle if middle > first else (first + end) // 2
+        parts = [(first, middle), (middle, end)] if end > 1 else []
+        merged = [_merge(*part, of_chunks, starts, graph) for part in parts] or of_chunks[:1]
+        graph[key] = (_merged, merged)
+    return key
+
+
+@naming_the_task
+def _total(x: Array, *, axis: int, dtype: np.dtype, task: str) -> Sums:
+    """The exact sums of a chunk along the axis."""
+    del task
+    moved = namespace(x).moveaxis(x, axis, 0)
+    return summed(ELEMENTS, dtype, moved.shape[1:], moved, None)
+
+
+def _merged(sums: list[Sums]) -> Sums:
+    return added_up(tuple(sums))
+
+
+@naming_the_task
+def _running(x: Array, before: Sums | None, *, axis: int, target: np.dtype, task: str) -> Array:
+    """The running sums of a chunk, after the exact sums of what comes before it."""
+    del task
+    with device_of(x):
+        first = before if before is None else _as_numbers(before, 2 * x.shape[axis])
+        return running_sums(x, axis, target, first)
+
+
+def _as_numbers(sums: Sums, count: int) -> Array:
+    """A few numbers, along a new first axis, that add up to exact sums: in float64, or complex128.
+
+    Sums that are out of range even with `count` numbers more may be cut short.
+    """
+    total = sums.exact() if isinstance(sums, ExtractedSums) else sums
+    window = total.window
+    digits = total.to_digits(window)
+    xp, lowest = namespace(digits), DigitRange.of(format_of(total.dtype)).exponent
+    exponents = lowest + DIGIT_BITS * (np.arange(len(digits) - 2) - int(window[0]))
+    within = int((exponents < _UNIT).sum())
+    scales = xp.asarray(exponents[:within].reshape(-1, *[1] * (digits.ndim - 1)).astype(np.int32))
+    few = xp.ldexp(digits[:within].astype(np.float64), scales)
+    for i in range(1, within):  # so that none is larger than it needs to be: digits may have both signs
+        few[i], few[i - 1] = two_sum(few[i], few[i - 1])
+    numbers = [_not_finite_or_zero(digits[-2], digits[-1])[None], few]
+    if within < len(exponents):
+        numbers.append(_large(digits[within:-2], count))
+    parts = xp.concatenate(numbers)
+    parts = xp.where(parts == 0, -0.0, parts)  # which leaves every sum as it is
+    parts[0] = numbers[0][0]
+    if total.dtype.kind != "c":
+        return parts
+    both = xp.empty((len(parts), *total.shape), np.complex128)
+    both.real, both.imag = parts[:, 0], parts[:, 1]
+    return both
+
+
+def _not_finite_or_zero(infinite: Array, finite: Array) -> Array:
+    """The NaN, Inf or zero of the two words that end the digits of `ExactSum.to_digits`."""
+    xp = namespace(finite)
+    zero = xp.where(finite & _LOW != 0, np.float64(0.0), np.float64(-0.0))
+    plus, minus = infinite & _LOW != 0, infinite >> DIGIT_BITS != 0
+    return xp.where(plus & minus, np.nan, xp.where(plus, np.inf, xp.where(minus, -np.inf, zero)))
+
+
+def _large(digits: Array, count: int) -> Array:
+    """Numbers that add up to digits in units of 2**1020, or to more than `count` numbers make up for."""
+    xp, units = namespace(digits), digits[-1] * 0
+    for digit in digits[::-1]:
+        units = (xp.clip(units, -(1 << 29), 1 << 29) << DIGIT_BITS) + digit
+    most = 32 * (count + 2)  # of which 16 are more than the largest number
+    units = xp.clip(units, -most, most)
+    largest = int(abs(units).max()) if units.size else 0
+    steps = 15 * xp.arange(-(-largest // 15)).reshape(-1, *[1] * units.ndim)
+    pieces = xp.clip(abs(units) - steps, 0, 15) * xp.sign(units)
+    return pieces.astype(np.float64) * 2.0**_UNIT
