@@ -11,6 +11,8 @@ from ozaki.api import (
 )
 from ozaki.cost import CostWarning
 from ozaki.fingerprints import fingerprint
+from ozaki.lazy import ON_DASK as _ON_DASK
+from ozaki.lazy import or_on_dask as _or_on_dask
 from ozaki.operand import Operand
 from ozaki.plans import Plan
 from ozaki.rounding.error_free import two_product, two_sum
@@ -59,9 +61,10 @@ __all__ = [
 ]
 
 
+# Arrays of other libraries are dealt with here: the functions themselves know NumPy's and CuPy's.
 for _name in __all__:
     if not isinstance(_function := globals()[_name], type):
-        globals()[_name] = _takes_tensors(_function)
+        globals()[_name] = _takes_tensors(_or_on_dask(_function) if _name in _ON_DASK else _function)
 
 
 def __getattr__(name: str) -> str:

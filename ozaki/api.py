@@ -22,7 +22,6 @@ from ozaki.execution.order import exclusive_use
 from ozaki.execution.stacks import stack_product
 from ozaki.factor import Factor
 from ozaki.gemm import gemm
-from ozaki.lazy import or_on_dask
 from ozaki.operand import SIDES, Operand
 from ozaki.pipeline import TARGETS
 from ozaki.planning import plan_product
@@ -266,7 +265,6 @@ def accurate_cgemm(
     return gemm(left, right, alpha, beta, c, request, out)
 
 
-@or_on_dask
 @capturable
 def matmul(
     a: Any,

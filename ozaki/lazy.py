@@ -10,6 +10,12 @@ from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+ON_DASK = {
+    *("matmul", "dot", "vdot", "norm", "sum", "mean", "var", "std", "cumsum"),
+    *("nansum", "nanmean", "nanvar", "nanstd"),
+}
+"""The functions that `ozaki.dask` has, too."""
+
 
 def is_dask(x: object) -> bool:
     """Whether `x` is a Dask array, without importing Dask.

@@ -197,3 +197,11 @@ def test_the_state_between_tasks_is_small():
 def test_dask_is_imported_only_for_its_arrays():
     code = "import sys, ozaki; ozaki.sum([1.0]); assert not {'dask', 'dask.array'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_functions_of_arrays_know_those_of_dask_arrays():
+    import ozaki.dask
+    from ozaki.lazy import ON_DASK
+
+    assert set(ozaki.dask.__all__) == ON_DASK
+    assert set(ozaki.__all__) >= ON_DASK

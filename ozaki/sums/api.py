@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
-from ozaki.lazy import or_on_dask
 from ozaki.rounding.conversion import joined
 from ozaki.sums.arguments import (
     Axis,
@@ -29,7 +28,6 @@ from ozaki.sums.exact.reduction import rounded_sums
 from ozaki.sums.exact.summands import Summands, products
 
 
-@or_on_dask
 @on_device_of_arrays
 def sum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the sum over axes, correctly rounded: `numpy.sum` with one rounding.
@@ -76,7 +74,6 @@ def sum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepd
     return deliver(_reduced(x, axes, target).reshape(shape), out)
 
 
-@or_on_dask
 @on_device_of_arrays
 def mean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the mean over axes, correctly rounded: the exact sum divided by the count, rounded once.
@@ -112,7 +109,6 @@ def mean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keep
     return deliver(_reduced(x, axes, target, divisor=count).reshape(shape), out)
 
 
-@or_on_dask
 @on_device_of_arrays
 def dot(
     x: Array, y: Array, axis: int = -1, dtype: DType = None, out: Out = None, keepdims: bool = False
@@ -148,7 +144,6 @@ def dot(
     return _dot(x, y, axis, dtype, out, keepdims, conjugate=False)
 
 
-@or_on_dask
 @on_device_of_arrays
 def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
     """Return Σ conj(x)·y over all elements, correctly rounded: `numpy.vdot` with one rounding.
@@ -183,7 +178,6 @@ def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
     return _dot(x, y, None, dtype, out, False, conjugate=True)
 
 
-@or_on_dask
 @on_device_of_arrays
 def norm(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the 2-norm over axes, correctly rounded: the square root of the exact sum of squares.

@@ -20,7 +20,6 @@ import numpy as np
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, on_device_of_arrays, real_parts
 from multiword.runtime.kernels import Kernel, Struct
-from ozaki.lazy import or_on_dask
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.rounding.digits import last_place
 from ozaki.sums.arguments import (
@@ -57,7 +56,6 @@ _TILES = 1 << 15  # at one time: their digits, twice, are the memory beyond inpu
 _THREADS = 128
 
 
-@or_on_dask
 @on_device_of_arrays
 def cumsum(x: Array, axis: int | None = None, dtype: DType = None, out: Out = None) -> Any:
     """Return the running sums along an axis, each correctly rounded: `numpy.cumsum`, no error carried on.

@@ -15,7 +15,6 @@ from typing import Any, cast
 import numpy as np
 
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, real_parts
-from ozaki.lazy import or_on_dask
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as _sum
@@ -42,7 +41,6 @@ _FEW = 4  # variances that integers give sooner
 _EXACT = 1 << 26  # n·(n − ddof) is a float64 below
 
 
-@or_on_dask
 @on_device_of_arrays
 def var(
     x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
@@ -78,7 +76,6 @@ def var(
     return _deviation(x, axis, dtype, out, ddof, keepdims, False)
 
 
-@or_on_dask
 @on_device_of_arrays
 def std(
     x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
@@ -107,7 +104,6 @@ def std(
     return _deviation(x, axis, dtype, out, ddof, keepdims, True)
 
 
-@or_on_dask
 @on_device_of_arrays
 def nansum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the sum over axes of what is not NaN, correctly rounded: NaN counts as 0.
@@ -136,7 +132,6 @@ def nansum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ke
     return _sum(without_nan(x, x.ndim)[0] if _has_nan(x) else x, axis, dtype, out, keepdims)
 
 
-@or_on_dask
 @on_device_of_arrays
 def nanmean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the mean over axes of what is not NaN, correctly rounded.
@@ -177,7 +172,6 @@ def nanmean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, k
     return deliver(_by_tiles(x, axes, target, means).reshape(shape), out)
 
 
-@or_on_dask
 @on_device_of_arrays
 def nanvar(
     x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
@@ -206,7 +200,6 @@ def nanvar(
     return _deviation(x, axis, dtype, out, ddof, keepdims, False, skip_nan=True)
 
 
-@or_on_dask
 @on_device_of_arrays
 def nanstd(
     x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
