@@ -1,7 +1,7 @@
 """`python -m benchmarks.dgemm`: accurate products against the native routines, on a GPU or a CPU.
 
-Native, peers that are found (see `benchmarks.peers`) and ours run in one process on the same random
-data. Times are medians of several, by CUDA events (on a GPU: of calls queued one after another, and
+Native and ours, and with --peers other libraries (see `benchmarks.peers`), run in one process on the same
+random data. Times are medians of several, by CUDA events (on a GPU: of calls queued one after another, and
 of a call alone, once the clock has settled) or by a clock (on a CPU). Errors are max and root mean
 square of |C - AB| / |A||B| over sampled rows, against a reference computed in twice the precision.
 """
@@ -112,7 +112,7 @@ FACES = {
 }
 
 
-def measure(xp, dtype, shape, kinds, repeats):
+def measure(xp, dtype, shape, kinds, repeats, with_peers=False):
     gpu = xp is not np
     m, k, n = shape
     rng = xp.random.default_rng(1)
@@ -124,13 +124,15 @@ def measure(xp, dtype, shape, kinds, repeats):
         result = {"dtype": dtype, "shape": shape, "data": kind}
         product = FACES[dtype]
         ways = {"native": partial(xp.matmul, a, b), "ours": partial(product, a, b)}
-        more = {**peers.gemmul8(a, b), **peers.emulation(a, b)} if gpu else {}
         once = {}
         if kind == kinds[0]:
             once["prepared"] = partial(product, a, ozaki.prepare(b, "right"))
             if not gpu:
                 once["exact"] = partial(product, a, b, accuracy="exact")
-        times = timed({**ways, **more, **once}, gpu, repeats)
+        times = timed({**ways, **once}, gpu, repeats)
+        # Afterwards, because of the memory that some of them take.
+        more = {**peers.gemmul8(a, b), **peers.emulation(a, b)} if with_peers else {}
+        times |= timed(more, gpu, repeats)
         result["peers"] = {}
         for name, work in {**ways, **more}.items():
             worst, rms = error(work(), a, b)
@@ -204,6 +206,7 @@ def main():
     parser.add_argument("--dtypes", nargs="+", default=["float64"], choices=list(FACES))
     parser.add_argument("--kinds", nargs="+", default=["normal"], choices=KINDS)
     parser.add_argument("--repeats", type=int, default=9, help="calls on a CPU")
+    parser.add_argument("--peers", action="store_true", help="beside other libraries on a GPU, if found")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if arguments.gpu:
@@ -215,7 +218,7 @@ def main():
     print("each pair of figures: native, ours")
     for dtype in arguments.dtypes:
         for shape in shapes:
-            for row in measure(xp, dtype, shape, arguments.kinds, arguments.repeats):
+            for row in measure(xp, dtype, shape, arguments.kinds, arguments.repeats, arguments.peers):
                 rows.append(row)
                 show(row)
     if arguments.json:
