@@ -167,7 +167,7 @@ def _highest(system: ResidueSystem) -> int:
 
 
 NONE = np.empty(0, np.intp)
-AT_ONCE = 1 << 9
+AT_ONCE = 1 << 10
 """Numbers that are rounded together in compiled code, or a row: what belongs to them stays in the cache."""
 
 RELATIVE_MARGIN = 2.0**-90
