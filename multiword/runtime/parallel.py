@@ -86,8 +86,9 @@ def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:
     rows = x[block]
     if abs(rows.strides[0]) < abs(rows.strides[1]):
         # Numbers of a row that lie powers of two apart would drive one another out of the cache:
-        # read along memory first, and turn what lies close together.
-        turned = scratch("turned", rows.T.shape)
+        # read along memory first, and turn what lies close together, an odd number apart where that is far.
+        columns, count = rows.T.shape
+        turned = scratch("turned", (columns, count | (count > 16)))[:, :count]
         np.copyto(turned, rows.T)
         rows = turned.T
     np.copyto(out, rows)
@@ -102,9 +103,10 @@ def as_rows(parts: list[np.ndarray], block: slice) -> np.ndarray:
     rows = parts[0][block]
     if len(parts) == 1 and rows.dtype == np.float64 and rows.flags.c_contiguous and rows.flags.aligned:
         return rows
-    out = scratch("rows", (len(parts), *rows.shape)).reshape(len(rows), -1)
-    for x, part in zip(parts, np.split(out, len(parts), axis=1), strict=True):
-        contiguous_rows(x, block, part)
+    count, columns = rows.shape
+    out = scratch("rows", (count, len(parts) * columns))
+    for i, x in enumerate(parts):
+        contiguous_rows(x, block, out[:, i * columns : (i + 1) * columns])
     return out
 
 
