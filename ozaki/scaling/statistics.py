@@ -106,7 +106,7 @@ def statistics_of_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def _empty_sums(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    exponent, counts = np.empty(rows, np.int32), np.empty((len(LEVELS), rows), np.int32)
+    exponent, counts = np.empty(rows, np.int32), np.empty((rows, len(LEVELS)), np.int32).T
     return exponent, np.empty(rows, np.int64), np.empty(rows, np.int64), counts
 
 
