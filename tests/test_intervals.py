@@ -79,6 +79,34 @@ def test_sums_of_few_numbers(raising, kind, other, n, seed):
         assert float(ozaki.sum(single, dtype=np.float64)) == nearest(total(single.astype(float)))
 
 
+LONG = {
+    **KINDS,
+    "rising": lambda r, n: np.ldexp(r.standard_normal(n), np.arange(n) % 2000 - 1000),
+    "alternating blocks": lambda r, n: np.ldexp(r.standard_normal(n), 800 * (np.arange(n) // 2048 % 2) - 400),
+    "one wild block": lambda r, n: np.ldexp(
+        r.standard_normal(n), np.where(np.arange(n) // 2048 == 1, r.integers(-1074, 1000, n), 0)
+    ),
+    "nearly halfway": lambda r, n: (
+        np.where(np.arange(n) == 9, 1.0, np.where(np.arange(n) == n - 1, 2.0**-53, 0.0))
+        + np.where(np.arange(n) == 3000, 2.0**-1000, 0.0)
+    ),
+}
+
+
+@pytest.mark.parametrize("other", ["uniform", "wild", "subnormal"])
+@pytest.mark.parametrize("kind", LONG)
+def test_sums_of_more_numbers(without_numba, kind, other):
+    """Added up in a window first, and exactly only where the rounding is not certain from that."""
+    n = 9000
+    x, y = LONG[kind](np.random.default_rng(4), n), LONG[other](np.random.default_rng(5), n)
+    exact, products = total(x), total(x, y)
+    expected = nearest(exact), nearest(exact / n), nearest(products)
+    for work in (lambda f, *given: f(*given), without_numba):
+        assert (work(ozaki.sum, x), work(ozaki.mean, x), work(ozaki.dot, x, y)) == expected
+        assert work(ozaki.ExactSum().add, x).fractions() == [exact]
+        assert work(ozaki.ExactSum().add_products, x, y).fractions() == [products]
+
+
 @pytest.mark.parametrize("n", [130, 1000])
 @pytest.mark.parametrize("special", [np.inf, np.nan, -np.inf])
 def test_special_numbers_are_left_to_others(n, special):

@@ -37,7 +37,6 @@ EXPONENTS = 1 << 11  # of float64
 LARGEST = 1023 - CARRY - 1  # and k: the exponent field of what a window does not hold
 SLACK = 2  # bits by which what follows may be larger than what a window was made for
 _TINY, _HUGE = 2.0**-900, 2.0**1000  # products between these have an error that is a float64
-_HUGE_BITS = (1023 + 1000) << 52
 
 _inlined = njit(**INNER)
 _instruction: Callable[[Callable], Any] = intrinsic
@@ -201,7 +200,7 @@ def _add(digits, value, position):
 def _extract_products(x, y, k, j):
     """As `_extract`, of products at two levels below k, and of their errors at two below j: four sums.
 
-    Return also whether a product or an error may be no float64.
+    Return also whether an error may be no float64.
     """
     sigma, tau = _sigma(k), _sigma(k - LEVEL_BITS)
     upper, lower = _sigma(j), _sigma(j - LEVEL_BITS)
@@ -235,16 +234,16 @@ def _extract_products(x, y, k, j):
 def product_sum(x, y, k, j, exact, sums):
     """As `vector_sum`, of products, in a window below k, and of their errors, in one below j.
 
-    sums : as in `vector_sum`, of the errors in the second three words; and whether products of the last
-        block, or their errors, may be no float64.
+    sums : as in `vector_sum`, of the errors in the second three words; and whether errors in the last block
+        may be no float64, though `exact` asks for that.
     """
     for start in range(0, len(x), BLOCK):
         xs, ys = x[start : start + BLOCK], y[start : start + BLOCK]
         high, low, more, less, sums[7], below, tiny = _extract_products(xs, ys, k, j)
-        sums[8] = tiny or sums[7] > _HUGE_BITS
+        sums[8] = exact and tiny
         if sums[8] or sums[7] >> 52 >= k + LARGEST or (exact and below):
             return start
-        sums[6] |= below
+        sums[6] |= below or tiny  # by less than the unit of any window
         _carry(sums, 0, high, low)
         _carry(sums, 3, more, less)
     return len(x)
