@@ -23,6 +23,9 @@ on one outlasts the switch between Python's threads, which shorter ones would wa
 COMPILED_ELEMENTS = 1 << 14
 """The same for compiled code, which does not give up the interpreter's lock between operations."""
 
+ALONE_ELEMENTS = 1 << 17
+"""Elements that compiled code changes in less time than it takes to wake a thread, and to join it."""
+
 SCRATCH_BYTES = 1 << 24
 """The largest scratch array that a thread keeps: rows much longer than a block need larger ones."""
 
@@ -34,9 +37,13 @@ KEPT_BYTES = 1 << 28
 
 
 def over_rows(
-    work: Callable[[slice], None], rows: int, row_elements: int, block_elements: int = BLOCK_ELEMENTS
+    work: Callable[[slice], None],
+    rows: int,
+    row_elements: int,
+    block_elements: int = BLOCK_ELEMENTS,
+    alone_elements: int = 0,
 ) -> None:
-    """Call work(block) for consecutive blocks of rows, on all cores.
+    """Call work(block) for consecutive blocks of rows, on all cores unless there are few elements.
 
     The blocks write to disjoint rows, so neither their order nor their number can show in the
     result. NumPy releases the interpreter's lock inside each operation.
@@ -48,7 +55,8 @@ def over_rows(
         return
     blocks = deque(slice(i, min(i + step, rows)) for i in range(0, rows, step))
     threads = thread_count()
-    if threads == 1 or len(blocks) < 4 or _held.__dict__.get("shared"):
+    few = len(blocks) < 4 or rows * row_elements <= alone_elements
+    if threads == 1 or few or _held.__dict__.get("shared"):
         for block in blocks:
             work(block)
         return

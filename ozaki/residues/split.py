@@ -17,6 +17,7 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import (
+    ALONE_ELEMENTS,
     COMPILED_ELEMENTS,
     as_rows,
     contiguous_rows,
@@ -107,7 +108,7 @@ def _residues_compiled(
             np.add(out[0, :, block], out[1, :, block], out=both)
             reduce(both, moduli, 1 / moduli, scratch("quotients", both.shape))
 
-    over_rows(work, rows, columns, COMPILED_ELEMENTS)
+    over_rows(work, rows, columns, COMPILED_ELEMENTS, ALONE_ELEMENTS)
 
 
 @lru_cache(512)
