@@ -107,6 +107,8 @@ def check_same_device(**arrays: Array | None) -> ModuleType:
     Raises TypeError if NumPy and CuPy arrays are mixed and ValueError if CuPy arrays lie on
     different devices: nothing is ever copied between them unasked.
     """
+    if "cupy" not in sys.modules:
+        return np
     devices = {name: x.data.device_id if is_cupy(x) else None for name, x in arrays.items() if x is not None}
     first, *others = devices.values()
     if all(device == first for device in others):

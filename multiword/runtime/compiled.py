@@ -11,6 +11,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from multiword.runtime.forking import loading
 
 CALLED: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
@@ -18,6 +20,10 @@ CALLED: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapp
 
 INNER: dict[str, Any] = {**CALLED, "no_cpython_wrapper": True}
 """How those are that compiled ones call: what a call from Python needs would take time to compile."""
+
+BIAS = 1022
+POWERS = 2.0 ** np.arange(-BIAS, 1024)
+"""POWERS[e + BIAS] is 2**e, a normal number. Compiled code would call the C library for `ldexp`."""
 
 
 enabled = True

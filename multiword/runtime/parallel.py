@@ -23,6 +23,9 @@ on one outlasts the switch between Python's threads, which shorter ones would wa
 COMPILED_ELEMENTS = 1 << 14
 """The same for compiled code, which does not give up the interpreter's lock between operations."""
 
+ALONE_ELEMENTS = 1 << 17
+"""Elements that compiled code changes in less time than it takes to wake a thread, and to join it."""
+
 SCRATCH_BYTES = 1 << 24
 """The largest scratch array that a thread keeps: rows much longer than a block need larger ones."""
 
@@ -34,9 +37,13 @@ KEPT_BYTES = 1 << 28
 
 
 def over_rows(
-    work: Callable[[slice], None], rows: int, row_elements: int, block_elements: int = BLOCK_ELEMENTS
+    work: Callable[[slice], None],
+    rows: int,
+    row_elements: int,
+    block_elements: int = BLOCK_ELEMENTS,
+    alone_elements: int = 0,
 ) -> None:
-    """Call work(block) for consecutive blocks of rows, on all cores.
+    """Call work(block) for consecutive blocks of rows, on all cores unless there are few elements.
 
     The blocks write to disjoint rows, so neither their order nor their number can show in the
     result. NumPy releases the interpreter's lock inside each operation.
@@ -48,7 +55,8 @@ def over_rows(
         return
     blocks = deque(slice(i, min(i + step, rows)) for i in range(0, rows, step))
     threads = thread_count()
-    if threads == 1 or len(blocks) < 4 or _held.__dict__.get("shared"):
+    few = len(blocks) < 4 or rows * row_elements <= alone_elements
+    if threads == 1 or few or _held.__dict__.get("shared"):
         for block in blocks:
             work(block)
         return
@@ -86,8 +94,9 @@ def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:
     rows = x[block]
     if abs(rows.strides[0]) < abs(rows.strides[1]):
         # Numbers of a row that lie powers of two apart would drive one another out of the cache:
-        # read along memory first, and turn what lies close together.
-        turned = scratch("turned", rows.T.shape)
+        # read along memory first, and turn what lies close together, an odd number apart where that is far.
+        columns, count = rows.T.shape
+        turned = scratch("turned", (columns, count | (count > 16)))[:, :count]
         np.copyto(turned, rows.T)
         rows = turned.T
     np.copyto(out, rows)
@@ -102,9 +111,10 @@ def as_rows(parts: list[np.ndarray], block: slice) -> np.ndarray:
     rows = parts[0][block]
     if len(parts) == 1 and rows.dtype == np.float64 and rows.flags.c_contiguous and rows.flags.aligned:
         return rows
-    out = scratch("rows", (len(parts), *rows.shape)).reshape(len(rows), -1)
-    for x, part in zip(parts, np.split(out, len(parts), axis=1), strict=True):
-        contiguous_rows(x, block, part)
+    count, columns = rows.shape
+    out = scratch("rows", (count, len(parts) * columns))
+    for i, x in enumerate(parts):
+        contiguous_rows(x, block, out[:, i * columns : (i + 1) * columns])
     return out
 
 

@@ -46,7 +46,7 @@ def counted_scales(
         exponent,
         total,
         square,
-        np.ascontiguousarray(counts),
+        counts,
         length,
         columns,
         *limits,

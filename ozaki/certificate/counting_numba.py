@@ -10,7 +10,7 @@ import numba
 import numpy as np
 from numba import float64, int32, int64, void
 
-from multiword.runtime.compiled import CALLED
+from multiword.runtime.compiled import BIAS, CALLED, POWERS
 from ozaki.certificate.counting import OCTAVES
 from ozaki.scaling.scales import NONFINITE_ROW
 from ozaki.scaling.statistics import BITS, FINE, LEVELS, STEP, ZERO
@@ -29,7 +29,7 @@ CERTAIN = 2.0**-40
 
 @numba.njit(
     void(
-        *(int32[::1], int64[::1], int64[::1], int32[:, ::1]),
+        *(int32[::1], int64[::1], int64[::1], int32[:, :]),
         *(int64, int64, int64, int64, float64, int64, int64),
         *(int32[::1], int32[::1], int64[::1], float64[:, ::1]),
     ),
@@ -82,7 +82,7 @@ def certified_scales(
                 threshold = (1 << high) + ((significand - 32) << (high - 5))
                 grown = ((limit - high - (square[i] > threshold)) >> 1) + BITS
                 scale[i], width[i] = grown - e, grown
-                bound = total[i] * math.ldexp(1.0, grown - BITS)
+                bound = total[i] * POWERS[grown - BITS + BIAS]
                 largest = bound if bound > largest else largest
                 for d in range(OCTAVES):
                     octave = grown - 1 - top + d

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from numba import boolean, float64, int32, void
 
-from multiword.runtime.compiled import CALLED, INNER
+from multiword.runtime.compiled import BIAS, CALLED, INNER, POWERS
 
 DIGIT = 23
 """Bits of a digit."""
@@ -46,13 +46,13 @@ def extremes(scale, width, first, last):
 def split_row(x, i, scale, count, digits, start, step, digit_step):
     """Write the digits of the integers RN(x_ih·2**scale), the least significant first, from `start` on."""
     half = scale >> 1  # a power of two alone might overflow
-    first, second = math.ldexp(1.0, half), math.ldexp(1.0, scale - half)
-    for h in range(x.shape[1]):
-        place, rest = start + h * step, np.rint(x[i, h] * first * second)
+    first, second, row = POWERS[half + BIAS], POWERS[scale - half + BIAS], x[i]
+    for h in range(len(row)):
+        place, rest = np.uint64(start + h * step), np.rint(row[h] * first * second)
         for _ in range(count - 1):
             upper = np.rint(rest * (1 / BASE))
             digits[place] = rest - upper * BASE
-            place, rest = place + digit_step, upper
+            place, rest = place + np.uint64(digit_step), upper
         digits[place] = rest
 
 
@@ -155,12 +155,12 @@ def products(x, scale, width, undone, single, out, left, right, total, work):
             right[h] = 0.0
         for j in range(n):
             split_row(x, of_b + j, scale[of_b + j], q, right, j, length, n)
-            work[3, j] = math.ldexp(1.0, -scale[of_b + j])
+            work[3, j] = POWERS[BIAS - scale[of_b + j]]
         sure = True
         for i in range(of_a, of_a + m):
             split_row(x, i, scale[i], p, left, 0, p, 1)
             multiply_row(total, left, right, padded, p, n, length)
-            sure &= round_row(total, p + q - 1, math.ldexp(1.0, -scale[i]), single, work, out, i)
+            sure &= round_row(total, p + q - 1, POWERS[BIAS - scale[i]], single, work, out, i)
         undone[s] = not sure
 
 

@@ -16,7 +16,7 @@ from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.memory import padded
-from multiword.runtime.parallel import BLOCK_ELEMENTS, COMPILED_ELEMENTS, over_rows, scratch
+from multiword.runtime.parallel import ALONE_ELEMENTS, BLOCK_ELEMENTS, COMPILED_ELEMENTS, over_rows, scratch
 from ozaki.residues.system import ResidueSystem, on_device, reduce, residue_system
 from ozaki.rounding.digits import round_digits
 
@@ -46,7 +46,8 @@ def _reconstruct_host(
     m, n = out.shape
     y, parts = np.ascontiguousarray(y[..., :n]), real_parts(out)
     row_scale, columns = (np.ascontiguousarray(x, np.int32) for x in (scales[0], scales[1].reshape(-1, n)))
-    elements = COMPILED_ELEMENTS if compiled(COMPILED_FORM) and y.dtype == np.float64 else BLOCK_ELEMENTS
+    fast = compiled(COMPILED_FORM) is not None and y.dtype == np.float64
+    elements, alone = (COMPILED_ELEMENTS, ALONE_ELEMENTS) if fast else (BLOCK_ELEMENTS, 0)
 
     def work(block: slice) -> None:
         products = np.arange(block.start, block.stop) * len(columns) // m if len(columns) > 1 else slice(1)
@@ -54,7 +55,7 @@ def _reconstruct_host(
         for part, (terms, rows) in zip(parts, _residues_of_parts(y, block, system), strict=True):
             part[block] = round_residues(terms, rows, system, of_block, target)
 
-    over_rows(work, m, 2 * n, elements)
+    over_rows(work, m, 2 * n, elements, alone)
 
 
 COMPILED_FORM = "ozaki.residues.reconstruct_numba"
@@ -167,7 +168,7 @@ def _highest(system: ResidueSystem) -> int:
 
 
 NONE = np.empty(0, np.intp)
-AT_ONCE = 1 << 9
+AT_ONCE = 1 << 10
 """Numbers that are rounded together in compiled code, or a row: what belongs to them stays in the cache."""
 
 RELATIVE_MARGIN = 2.0**-90

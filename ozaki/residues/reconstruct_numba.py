@@ -57,8 +57,9 @@ def round_rows(
         size, begin = (stop - start) * columns, (first + start) * columns
         for t in range(count):
             p, inverse = table[0, t], table[1, t]
-            for j in range(size):
-                x = terms[t, begin + j]
+            row = terms[t, begin : begin + size]
+            for j in range(size):  # of a slice: an index that might be negative would not be vectorized
+                x = row[j]
                 residues[t, j] = x - ((x * inverse + QUOTIENT) - QUOTIENT) * p
         for j in range(size):
             residues[count, j] = 0.0
@@ -82,17 +83,20 @@ def round_rows(
                 sums[1, j] = both
         for i in range(start, stop):
             place, before, s = (i - start) * columns, found, min(i, column_scale.shape[0] - 1)
+            highs, lows = sums[1, place : place + columns], sums[parts, place : place + columns]
+            of_row, of_columns = row_scale[i], column_scale[s]
+            results, doubts = value[i], doubtful[i]
             for j in range(columns):
-                high, low = sums[1, place + j], sums[parts, place + j]
+                high, low = highs[j], lows[j]
                 bound = margin + math.fabs(high) * RELATIVE_MARGIN
                 lower, upper = high + (low - bound), high + (low + bound)
-                exponent = np.int64(-row_scale[i] - column_scale[s, j])
+                exponent = np.int64(-of_row - of_columns[j])
                 normal = (exponent >= lowest) & (exponent < highest)
                 unsure = (lower != upper) | (np.float64(lower).view(np.int64) & mask == half)
                 unsure |= (not normal) & (lower != 0)
                 power = np.int64((exponent + 1023) << 52).view(np.float64)
-                value[i, j] = lower * power if normal else 0.0
-                doubtful[i, j] = unsure
+                results[j] = lower * power if normal else 0.0
+                doubts[j] = unsure
                 found += unsure
             if found > before:  # zeros are certain, though their sums are not
                 for j in range(columns):

@@ -17,6 +17,7 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import (
+    ALONE_ELEMENTS,
     COMPILED_ELEMENTS,
     as_rows,
     contiguous_rows,
@@ -105,7 +106,7 @@ def _residues_compiled(
             moduli, images = factors[:, :1, None], out[:, :, block]
             _to_images(images, moduli, 1 / moduli, scratch("images", (2, *images.shape[1:])))
 
-    over_rows(work, rows, columns, COMPILED_ELEMENTS)
+    over_rows(work, rows, columns, COMPILED_ELEMENTS, ALONE_ELEMENTS)
 
 
 @lru_cache(512)

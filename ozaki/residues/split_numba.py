@@ -34,17 +34,19 @@ def split_rows(x, scale, factors, long, first, out, halves):
         for i in range(start, stop):
             some = 0 if scale[i] == NONFINITE_ROW else scale[i] >> 1  # one factor might overflow
             one, other = math.ldexp(1.0, some), math.ldexp(1.0, scale[i] - some)
-            place = (i - start) * columns
-            for h in range(columns):
-                value = 0.0 if scale[i] == NONFINITE_ROW else np.rint(x[i, h] * one * other)
+            row, place = x[i], (i - start) * columns
+            low, high = halves[0, place : place + columns], halves[1, place : place + columns]
+            for h in range(columns):  # of slices: an index that might be negative would not be vectorized
+                value = 0.0 if scale[i] == NONFINITE_ROW else np.rint(row[h] * one * other)
                 upper = (value + UPPER) - UPPER
-                halves[0, place + h], halves[1, place + h] = value - upper, upper * 2.0**-SPLIT
-        begin = first + start * columns
+                low[h], high[h] = value - upper, upper * 2.0**-SPLIT
+        begin, size = first + start * columns, (stop - start) * columns
         for t in range(factors.shape[0]):
             p, inverse, low_factor, high_factor = factors[t, 0], factors[t, 1], factors[t, 2], factors[t, 3]
-            for h in range((stop - start) * columns):
+            result = out[t, begin : begin + size]
+            for h in range(size):
                 upper = halves[1, h]
                 if long:
                     upper -= ((upper * inverse + QUOTIENT) - QUOTIENT) * p
                 y = upper * high_factor + halves[0, h] * low_factor
-                out[t, begin + h] = y - ((y * inverse + QUOTIENT) - QUOTIENT) * p
+                result[h] = y - ((y * inverse + QUOTIENT) - QUOTIENT) * p

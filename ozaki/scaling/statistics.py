@@ -24,6 +24,7 @@ from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.parallel import (
+    ALONE_ELEMENTS,
     COMPILED_ELEMENTS,
     as_rows,
     contiguous_rows,
@@ -94,7 +95,7 @@ def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatis
         of_block = exponent[block], total[block], square[block], counts[:, block]
         form.row_statistics(as_rows(parts, block), *of_block, *form.work_arrays(length))
 
-    over_rows(work, rows, length, COMPILED_ELEMENTS)
+    over_rows(work, rows, length, COMPILED_ELEMENTS, ALONE_ELEMENTS)
     return RowStatistics(*sums, length)
 
 
@@ -106,7 +107,7 @@ def statistics_of_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def _empty_sums(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    exponent, counts = np.empty(rows, np.int32), np.empty((len(LEVELS), rows), np.int32)
+    exponent, counts = np.empty(rows, np.int32), np.empty((rows, len(LEVELS)), np.int32).T
     return exponent, np.empty(rows, np.int64), np.empty(rows, np.int64), counts
 
 

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 from numba import float64, int32, int64, types, uint8, void
 
-from multiword.runtime.compiled import CALLED
+from multiword.runtime.compiled import BIAS, CALLED, POWERS
 from ozaki.scaling.statistics import BITS, LEVELS, NONFINITE, ZERO
 
 MAGNITUDE, INFINITE = (1 << 63) - 1, 0x7FF
@@ -42,8 +42,8 @@ def row_statistics(x, exponent, total, square, counts, bins, octaves):
             for level in range(counts.shape[0]):
                 counts[level, i] = 0
             continue
-        some = int(BITS - e) >> 1  # one factor might overflow
-        one, other = math.ldexp(1.0, some), math.ldexp(1.0, int(BITS - e) - some)
+        some = (BITS - e) >> 1  # one factor might overflow
+        one, other = POWERS[some + BIAS], POWERS[BITS - e - some + BIAS]
         first = second = np.int64(0)
         for h in range(x.shape[1]):
             scaled = math.fabs(x[i, h]) * one * other

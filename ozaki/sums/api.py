@@ -215,8 +215,9 @@ def norm(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keep
 def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool, conjugate: bool) -> Any:
     x, y = numbers(x, "x"), numbers(y, "y")
     xp = check_same_device(x=x, y=y)
-    natural = np.result_type(x.dtype, y.dtype)
-    x, y = xp.broadcast_arrays(x, y)
+    natural = x.dtype if x.dtype is y.dtype else np.result_type(x.dtype, y.dtype)
+    if x.shape != y.shape:
+        x, y = xp.broadcast_arrays(x, y)
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
     target = result_dtype(x, natural, dtype, out, shape)
@@ -250,7 +251,7 @@ def _parts(
     root: bool = False,
 ) -> list[Array]:
     """Sum each part's summands over axes, the rest of the axes in order, and round to the target's parts."""
-    if axes != tuple(range(len(axes))):
+    if axes != (0,) and axes != tuple(range(len(axes))):
         order = axes + tuple(a for a in range(len(parts[0][0].shape)) if a not in axes)
         parts = [[terms.apply(lambda x: x.transpose(order)) for terms in part] for part in parts]
     rounding = Rounding(format_of(target), divisor, root)

@@ -106,6 +106,8 @@ def real_result_dtype(
     x: Array, dtype: DTypeLike | None, out: Array | None, shape: tuple[int, ...], what: str
 ) -> np.dtype:
     """As `result_dtype`, for what is real whatever x is: `what`, "a norm" for one. `out` may be complex."""
+    if dtype is None and out is None and x.dtype is _FLOAT64:
+        return x.dtype
     if np.dtype(dtype).kind == "c":  # None is float64
         raise TypeError(f"{what} is real: dtype must be real, got {np.dtype(dtype)}")
     return real_dtype(result_dtype(x, float_type(x), dtype, out, shape))
@@ -123,6 +125,8 @@ def axes_of(axis: Axis, ndim: int) -> tuple[int, ...]:
     """The reduced axes, not negative, each once."""
     if axis is None:
         return tuple(range(ndim))
+    if ndim == 1 and type(axis) is int and -1 <= axis <= 0:
+        return (0,)
     axes = tuple(operator.index(a) for a in (axis if isinstance(axis, tuple) else (axis,)))
     for a in axes:
         if not -ndim <= a < ndim:

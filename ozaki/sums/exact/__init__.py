@@ -8,7 +8,8 @@ can be seen; what an extraction does not hold goes to a superaccumulator (Kulisc
     reduction                    blocks, extracted and added, then rounded: `rounded_sums` and `accumulate`
                                  choose the form: NumPy's here, compiled in `reduction_numba`, CUDA's in
                                  `reduction_cuda` and `reduction.cu`
-    small                        sums of a few numbers: `math.fsum`, Python's integers
+    small, interval              sums of a few numbers: `math.fsum`, an interval around the exact value, and
+                                 Python's integers
     extraction (.py, .cuh)       exact partial sums of a block in two vector passes; `extraction_numba`: the
                                  same in compiled loops
     accumulator, fixed_point     exact values in digits; their quotient, root and one rounding, for which

@@ -84,9 +84,9 @@ class Superaccumulator:
         if value == 0:
             return
         zeros = (value & -value).bit_length() - 1  # below which a narrower range may have no digits
-        number = FixedPoint.of([(value >> zeros, 0)], np.array([flags], np.uint8))
-        for place, digit in enumerate(number.digits):
-            self._scatter(columns, digit, np.array([exponent + zeros + DIGIT_BITS * place]))
+        digits = FixedPoint.of([(value >> zeros, 0)], np.array([flags], np.uint8)).digits[:, 0]
+        places = exponent + zeros + DIGIT_BITS * np.arange(len(digits))
+        self._scatter(np.repeat(columns, len(digits)), digits, places)
 
     def _add_batch(self, batch: Sequence[PartialSums], index: np.ndarray) -> None:
         columns = np.tile(index, len(batch))

@@ -1,10 +1,9 @@
 """The loops of `extraction`, compiled with numba (extra `fast`): element by element, in one pass.
 
 A window is the two levels below some sigma. It holds numbers that are small enough, and multiples of its
-unit. Blocks of a vector that the window does not hold are added up by sign and exponent, as in Neal's
-superaccumulator (Fast exact summation using small and large superaccumulators). A vector's sum is in digits
-of 32 bits, in units of the smallest subnormal number, or of its square for products. Each loop is compiled
-when an array of its kind first comes.
+unit. What a window does not hold is added up by sign and exponent, as in Neal's superaccumulator (Fast exact
+summation using small and large superaccumulators), and products as integers in digits of 32 bits. Each loop
+is compiled when an array of its kind first comes.
 """
 
 from __future__ import annotations
@@ -28,9 +27,10 @@ typeof(np.empty(0))  # imports what the first call would import, while forks wai
 DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
 BLOCK = 1 << 11  # elements that go into a window together, or not at all
-UNIT = 1074  # of the digits: 2**-UNIT
-DIGITS = {False: 72, True: 138}  # for 2**64 elements or products, of which any is three digits
+UNIT = 1074  # of vectors' sums: 2**-UNIT, and its square for those of products
+DIGITS = 138  # for 2**64 products, of which any is three digits
 _DIGIT = (1 << DIGIT_BITS) - 1
+_LEVEL = (1 << LEVEL_BITS) - 1
 _FRACTION = (1 << 52) - 1
 _MAGNITUDE = (1 << 63) - 1
 EXPONENTS = 1 << 11  # of float64
@@ -66,11 +66,13 @@ def _fma(context: Any, x: Any, y: Any, z: Any) -> Any:
     return float64(float64, float64, float64), lambda _, builder, signature, values: builder.fma(*values)
 
 
-@_inlined
-def _held(largest):
+def held(largest):
     """The exponent k of a sigma = 1.5·2**k for what is somewhat above this bit pattern, if there is one."""
     k = (largest >> 52) - 1022 + SLACK + 1 + CARRY
     return k if LOWEST < k <= HIGHEST + 1 + CARRY else LOWEST
+
+
+_held = _inlined(held)
 
 
 def window(x):
@@ -114,6 +116,32 @@ def leave_rest(x, k, rest):
 
 
 @_inlined
+def _carry(sums, place, high, low):
+    """Add the sums of a block to three words, of which the last two are below 2**LEVEL_BITS."""
+    low += sums[place + 2]
+    high += sums[place + 1] + (low >> LEVEL_BITS)
+    sums[place] += high >> LEVEL_BITS
+    sums[place + 1] = high & _LEVEL
+    sums[place + 2] = low & _LEVEL
+
+
+def vector_sum(x, k, exact, sums):
+    """Add the blocks of a vector that a window holds, up to the first that it does not; return where that is.
+
+    exact : the window does not hold a block if anything of it is below.
+    sums : three words of a total, three that are not used; whether anything was below; the largest magnitude
+        of the last block.
+    """
+    for start in range(0, len(x), BLOCK):
+        high, low, sums[7], below = _extract(x[start : start + BLOCK], k)
+        if sums[7] >> 52 >= k + LARGEST or (exact and below):
+            return start
+        sums[6] |= below
+        _carry(sums, 0, high, low)
+    return len(x)
+
+
+@_inlined
 def _put(x, bins):
     """Add the significand of a float64 to those of its sign and exponent: 64 bits and the carry."""
     pattern = np.uint64(_bits(np.float64(x)))
@@ -126,8 +154,7 @@ def _put(x, bins):
         bins[1, place] += np.uint64(1)
 
 
-@_inlined
-def _bin(x, bins):
+def binned(x, bins):
     """Add numbers to bins by sign and exponent, four at a time."""
     whole = len(x) // 4 * 4
     for start in range(0, whole, 4):
@@ -135,69 +162,6 @@ def _bin(x, bins):
             _put(x[np.uint64(start + i)], bins)
     for i in range(whole, len(x)):
         _put(x[i], bins)
-
-
-@_inlined
-def _add(digits, value, position):
-    """Add an int64 times 2**position."""
-    place, shift = position >> 5, position & 31
-    low, high = (value & _DIGIT) << shift, (value >> DIGIT_BITS) << shift
-    digits[place] += low & _DIGIT
-    digits[place + 1] += (low >> DIGIT_BITS) + (high & _DIGIT)
-    digits[place + 2] += high >> DIGIT_BITS
-
-
-@_inlined
-def _add_block(x, state, bins, digits, raised):
-    """Add numbers, at two levels if a window holds them; or else to the bins, and some blocks that follow.
-
-    state : k of the window, blocks to be binned untried, and how many after the next that it does not hold;
-        whether there are any in the bins.
-    """
-    if state[1] == 0:
-        for _ in range(2):
-            k = state[0]
-            high, low, largest, below = _extract(x, k)
-            if not below and largest >> 52 < k + LARGEST:
-                _add(digits, high, k - LOWEST + LEVEL_BITS + raised)
-                _add(digits, low, k - LOWEST + raised)
-                state[2] = 0
-                return
-            state[0] = _held(largest)
-        state[1], state[2] = 1 << state[2], state[2] + 3
-    state[1] -= 1
-    state[3] = 1
-    _bin(x, bins)
-
-
-@_inlined
-def _finish(binned, bins, digits, raised):
-    """Add what is in the bins, leave zeros there, and carry. Return whether there was Inf or NaN."""
-    special = False
-    for place in range(2 * EXPONENTS if binned else 0):
-        low, carries = bins[0, place], bins[1, place]
-        if low | carries:
-            exponent, sign = place & (EXPONENTS - 1), 1 - 2 * (place >> 11)
-            special |= exponent == EXPONENTS - 1
-            position = max(exponent - 1, 0) + raised
-            high = low >> np.uint64(DIGIT_BITS)
-            parts = np.int64(low & np.uint64(_DIGIT)), np.int64(high), np.int64(carries)
-            for i in range(0 if special else 3):
-                _add(digits, sign * parts[i], position + DIGIT_BITS * i)
-            bins[0, place] = bins[1, place] = np.uint64(0)
-    carry = 0
-    for i in range(len(digits)):
-        carry += digits[i]
-        digits[i] = carry & _DIGIT
-        carry >>= DIGIT_BITS
-    return special
-
-
-def vector_sum(x, states, bins, digits):
-    """Sum a vector. Return whether it has Inf or NaN."""
-    for start in range(0, len(x), BLOCK):
-        _add_block(x[start : start + BLOCK], states[0], bins, digits, np.int64(0))
-    return _finish(states[0, 3], bins, digits, np.int64(0))
 
 
 def products(x, y, p, e):
@@ -212,9 +176,6 @@ def products(x, y, p, e):
     return not unsafe
 
 
-_products = _inlined(products)
-
-
 @_inlined
 def _significand(x):
     """A float64 as an integer, in two parts of up to 27 bits, and the place of its unit."""
@@ -226,9 +187,70 @@ def _significand(x):
 
 
 @_inlined
-def _add_products(x, y, digits):
-    """Add the products of any numbers, as integers. Return whether there is Inf or NaN."""
-    special = False
+def _add(digits, value, position):
+    """Add an int64 times 2**position."""
+    place, shift = position >> 5, position & 31
+    low, high = (value & _DIGIT) << shift, (value >> DIGIT_BITS) << shift
+    digits[place] += low & _DIGIT
+    digits[place + 1] += (low >> DIGIT_BITS) + (high & _DIGIT)
+    digits[place + 2] += high >> DIGIT_BITS
+
+
+@_inlined
+def _extract_products(x, y, k, j):
+    """As `_extract`, of products at two levels below k, and of their errors at two below j: four sums.
+
+    Return also whether an error may be no float64.
+    """
+    sigma, tau = _sigma(k), _sigma(k - LEVEL_BITS)
+    upper, lower = _sigma(j), _sigma(j - LEVEL_BITS)
+    high = low = more = less = largest = below = 0
+    tiny = False
+    for i in range(len(x)):
+        a, b = np.float64(x[i]), np.float64(y[i])
+        p = a * b
+        e = _fma(a, b, -p)
+        magnitude = _bits(p) & _MAGNITUDE
+        largest = magnitude if magnitude > largest else largest
+        tiny |= (abs(p) < _TINY) & (a != 0) & (b != 0)
+        shifted = p + sigma
+        high += _bits(shifted)
+        p -= shifted - sigma
+        shifted = p + tau
+        low += _bits(shifted)
+        below |= _bits(p - (shifted - tau))
+        shifted = e + upper
+        more += _bits(shifted)
+        e -= shifted - upper
+        shifted = e + lower
+        less += _bits(shifted)
+        below |= _bits(e - (shifted - lower))
+    n = len(x)
+    high, low = high - n * _bits(sigma), low - n * _bits(tau)
+    more, less = more - n * _bits(upper), less - n * _bits(lower)
+    return high, low, more, less, largest, below & _MAGNITUDE != 0, tiny
+
+
+def product_sum(x, y, k, j, exact, sums):
+    """As `vector_sum`, of products, in a window below k, and of their errors, in one below j.
+
+    sums : as in `vector_sum`, of the errors in the second three words; and whether errors in the last block
+        may be no float64, though `exact` asks for that.
+    """
+    for start in range(0, len(x), BLOCK):
+        xs, ys = x[start : start + BLOCK], y[start : start + BLOCK]
+        high, low, more, less, sums[7], below, tiny = _extract_products(xs, ys, k, j)
+        sums[8] = exact and tiny
+        if sums[8] or sums[7] >> 52 >= k + LARGEST or (exact and below):
+            return start
+        sums[6] |= below or tiny  # by less than the unit of any window
+        _carry(sums, 0, high, low)
+        _carry(sums, 3, more, less)
+    return len(x)
+
+
+def integer_products(x, y, digits):
+    """Add the products of any numbers, as integers, to digits. Return whether there is Inf or NaN."""
     for i in range(len(x)):
         a, b = np.float64(x[i]), np.float64(y[i])
         if not (abs(a) < np.inf and abs(b) < np.inf):
@@ -237,25 +259,7 @@ def _add_products(x, y, digits):
         _add(digits, high * other_high, e + f + 52)
         _add(digits, high * other_low + low * other_high, e + f + 26)
         _add(digits, low * other_low, e + f)
-    return special
-
-
-def product_sum(x, y, narrow, pair, terms, states, bins, digits):
-    """Sum the products of two vectors. Return whether there is Inf or NaN.
-
-    narrow : every product is a float64.
-    pair, terms : memory for a block of them, and of their errors; and the same to be read only, as `x` of
-        `vector_sum` is, for which `_add_block` is compiled.
-    """
-    special = False
-    for start in range(0, len(x), BLOCK):
-        xs, ys = x[start : start + BLOCK], y[start : start + BLOCK]
-        if not _products(xs, ys, pair[0], pair[1]):
-            special |= _add_products(xs, ys, digits)
-            continue
-        for i in range(1 if narrow else 2):
-            _add_block(terms[i][: len(xs)], states[i], bins, digits, np.int64(UNIT))
-    return _finish(states[0, 3] | states[1, 3], bins, digits, np.int64(UNIT)) or special
+    return False
 
 
 def row_sums(x, k, high, low):
@@ -290,8 +294,6 @@ def column_sums(x, k, high, low):
 
 _Sums = int64[::1]
 _Values = float64[::1]
-_Terms = Array(float64, 2, "C", readonly=True)
-_MEMORY = int64[:, ::1], uint64[:, ::1], _Sums
 
 
 def running_sums(x, k, high, low, coarse, fine, result):
@@ -322,8 +324,10 @@ _SIGNATURES: dict[Callable, Callable] = {
     window: lambda x, xs: int64(x),
     leave_rest: lambda x, xs: none(x, int64, _Values),
     products: lambda x, xs: boolean(x, x, _Values, _Values),
-    vector_sum: lambda x, xs: boolean(x, *_MEMORY),
-    product_sum: lambda x, xs: boolean(x, x, boolean, float64[:, ::1], _Terms, *_MEMORY),
+    vector_sum: lambda x, xs: int64(x, int64, boolean, _Sums),
+    product_sum: lambda x, xs: int64(x, x, int64, int64, boolean, _Sums),
+    binned: lambda x, xs: none(x, uint64[:, ::1]),
+    integer_products: lambda x, xs: boolean(x, x, _Sums),
     row_sums: lambda x, xs: Tuple((boolean, boolean))(xs, int64, _Sums, _Sums),
     column_sums: lambda x, xs: Tuple((boolean, boolean))(xs, int64, _Sums, _Sums),
     running_sums: lambda x, xs: Tuple((int64, int64, boolean))(x, *[int64] * 3, *[float64] * 2, _Values),

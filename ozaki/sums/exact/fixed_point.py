@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import inf, isqrt, ldexp
-from typing import Any
+from math import frexp, inf, isqrt, ldexp
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,7 @@ Integers = list[tuple[int, int]]
 """Exact values, each an integer and the exponent of its unit."""
 
 _LARGEST_INTEGER = 2**53
+_HUGE = 2**1000
 _FEW = 4  # values that Python's integers round sooner than arrays
 _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 
@@ -60,8 +61,7 @@ class DigitRange:
         return cls(lowest, -(-(highest - lowest) // DIGIT_BITS))
 
 
-@dataclass(frozen=True)
-class Rounding:
+class Rounding(NamedTuple):
     """What becomes of an exact sum: divided, or its square root taken, and rounded once to a format."""
 
     target: Format
@@ -95,11 +95,17 @@ class Rounding:
         >>> Rounding(FORMATS["fp64"], root=True).ratio(1, 4)
         0.5
         """
+        if not self.root and max(abs(numerator), denominator) < _HUGE:
+            quotient = numerator / denominator  # as Python rounds it, which is correctly
+            if -1000 < frexp(quotient)[1] + exponent < 1000:
+                found = rounded_again(ldexp(quotient, exponent), self.target)
+                if found is not None:
+                    return found
         magnitude = max(numerator, 0) if self.root else abs(numerator)
         shift = max(0, 132 + denominator.bit_length() - magnitude.bit_length())
         shift += (exponent - shift) & 1
-        quotient, rest = divmod(magnitude << shift, denominator)
-        value, exponent = (quotient << 2) | (rest != 0), exponent - shift - 2
+        whole, rest = divmod(magnitude << shift, denominator)
+        value, exponent = (whole << 2) | (rest != 0), exponent - shift - 2
         if self.root:
             root = isqrt(value)
             value, exponent = (root << 1) | (root * root != value), exponent // 2 - 1
@@ -113,6 +119,21 @@ class Rounding:
         except OverflowError:
             result = inf
         return -result if numerator < 0 else result
+
+
+def rounded_again(value: float, target: Format) -> float | None:
+    """What a value that is rounded to float64 rounds to from its exact value; None where that is not known.
+
+    >>> rounded_again(1 + 2.0**-25, FORMATS["fp32"]), rounded_again(1 + 2.0**-24, FORMATS["fp32"])
+    (1.0, None)
+    """
+    if target.precision == 53:
+        return value
+    significand, exponent = frexp(value)
+    scaled = ldexp(significand, target.precision)
+    if scaled % 1 == 0.5 or not ldexp(1, target.emin) <= abs(value) <= target.maximum:
+        return None
+    return ldexp(round(scaled), exponent - target.precision)
 
 
 @dataclass(frozen=True)

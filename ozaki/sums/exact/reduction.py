@@ -54,12 +54,8 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding)
     ):
         return values
     summands = _in_memory_order(summands, reduced)
-    if summands[0].factors[0].ndim == reduced and (found := _vector_sum(summands, reduced)):
-        value, exponent, flags = found
-        values = np.array([rounding.ratio(value, rounding.divisor, exponent)])
-        if flags != ORDINARY:
-            values = flagged(values, np.array([flags], np.uint8))
-        return narrow(values, rounding.target.dtype).reshape(())
+    if summands[0].factors[0].ndim == reduced and (rounded := _vector_rounded(summands, reduced, rounding)):
+        return narrow(np.array(rounded[0]), rounding.target.dtype)
     result = np.empty(summands[0].shape[reduced:], rounding.target.dtype)
     for outputs, sums in _tiled_sums(summands, reduced):
         values, start = narrow(rounding(sums), result.dtype), 0
@@ -85,7 +81,8 @@ def accumulate(total: Superaccumulator, columns: slice, summands: Sequence[Summa
     for output in tiling.outputs():
         places = index[output].reshape(-1)
         if not few and (found := _column_sum(summands, tiling, output)):
-            total.add_exact(*found, places)
+            (value, _, flags), exponent = found
+            total.add_exact(value, exponent, flags, places)
         else:
             total.add(_partial_sums(summands, tiling, output), places)
 
@@ -212,7 +209,7 @@ def _tiled_sums(summands: Sequence[Summands], reduced: int) -> Iterator[tuple[li
 def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> FixedPoint:
     """One tile; without the whole length of a superaccumulator where that is not needed."""
     if found := _column_sum(summands, tiling, output):
-        value, exponent, flags = found
+        (value, _, flags), exponent = found
         return FixedPoint.of([(value, exponent)], np.array([flags], np.uint8))
     sums = _partial_sums(summands, tiling, output)
     first = list(islice(sums, _FEW + 1))
@@ -223,24 +220,43 @@ def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> Fi
     return accumulator.fixed_point()
 
 
-def _column_sum(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> tuple[int, int, int] | None:
+def _column_sum(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> tuple[Any, int] | None:
     """`_vector_sum` of a tile that is one column; None for others."""
     return _vector_sum(summands, tiling.reduced, output) if tiling.columns(output) == 1 else None
 
 
-def _vector_sum(summands: Sequence[Summands], reduced: int, output: Tile = ()) -> tuple[int, int, int] | None:
-    """The compiled sum of a single output: an integer, the exponent of its unit, flags."""
+def _vector_rounded(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> tuple[float] | None:
+    """The compiled sum of a single output, rounded: first of what is not far below the largest number."""
+    for exact in (False, True):
+        found = _vector_sum(summands, reduced, exact=exact)
+        if found is None:
+            return None
+        (value, error, flags), exponent = found
+        rounded = rounding.ratio(value - error, rounding.divisor, exponent)
+        if not error or (
+            abs(value) > error and rounded == rounding.ratio(value + error, rounding.divisor, exponent)
+        ):
+            break
+    if flags != ORDINARY:
+        rounded = flagged(np.array([rounded]), np.array([flags], np.uint8)).item()
+    return (rounded,)
+
+
+def _vector_sum(
+    summands: Sequence[Summands], reduced: int, output: Tile = (), exact: bool = True
+) -> tuple[Any, int] | None:
+    """The compiled sum of a single output: value, error and flags, and the exponent of the unit."""
     form = compiled()
     if form is None:
         return None
-    total, flags = 0, 0
+    total = form.NOTHING_ADDED
     for terms in summands:
         for part in _vectors(terms, reduced, output, form.readable):
-            found = form.sum_of_vectors(part)
+            found = form.sum_of_vectors(part, exact)
             if found is None:
                 return None
-            total, flags = total + found[0], flags | found[1]
-    return total, form.unit(summands[0]), flags
+            total = total.plus(found) if total.flags else found
+    return total, form.unit(summands[0])
 
 
 def _vectors(

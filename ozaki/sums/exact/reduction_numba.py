@@ -5,10 +5,10 @@ Sums that the loops do not hold, of Inf, NaN and some products, are left to the 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from itertools import chain
 from math import copysign, isfinite, ldexp
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,11 @@ from ozaki.sums.exact.extraction_numba import (
     EXPONENTS,
     SLACK,
     UNIT,
+    binned,
     column_sums,
     compiled_loop,
+    held,
+    integer_products,
     leave_rest,
     product_sum,
     products,
@@ -31,6 +34,7 @@ from ozaki.sums.exact.extraction_numba import (
     window,
 )
 from ozaki.sums.exact.fixed_point import (
+    DIGIT_BITS,
     MINUS_INFINITY,
     NAN,
     ORDINARY,
@@ -40,6 +44,7 @@ from ozaki.sums.exact.summands import Summands, as_floats, factor_pairs
 
 _SPAN = 1 << 17  # elements whose signs are looked at together
 _RUNNING_BITS = 14  # 2**14 running sums at a time
+_SUMS = 9  # words that loops over vectors leave
 _HALF = 1 << (LEVEL_BITS - 1)
 _RUNNING_TOP = 900  # of windows of running sums, which stay far from overflow
 
@@ -63,32 +68,118 @@ def _contiguous(x: np.ndarray) -> np.ndarray:
     return x if x.flags.c_contiguous and x.flags.aligned else np.require(x, requirements=("C", "A"))
 
 
-class _Memory(threading.local):
-    """What a loop over a vector needs beside it, and leaves as it was: fresh memory would cost more."""
+def sum_of_vectors(terms: Summands, exact: bool) -> VectorSum | None:
+    """Sum vectors. None for products of Inf or NaN.
 
-    def __init__(self) -> None:
-        self.bins = np.zeros((2, 2 * EXPONENTS), np.uint64)
-        self.pair = np.empty((2, BLOCK))
-
-
-_MEMORY = _Memory()
-
-
-def sum_of_vectors(terms: Summands) -> tuple[int, int] | None:
-    """Sum vectors: an integer in units of `unit(terms)`, and flags. None for products of Inf or NaN."""
-    total, flags, product = 0, 0, len(terms.factors) == 2
+    exact : or else what is far below the largest number is bounded, not added.
+    """
+    total = NOTHING_ADDED
     for factors in _readable(terms.factors):
         xs = [_contiguous(x) for x in factors]
-        digits, states = np.zeros(DIGITS[product], np.int64), np.zeros((2, 4), np.int64)
-        more = (terms.narrow(), _MEMORY.pair, _MEMORY.pair) if product else ()
-        loop = compiled_loop(product_sum if product else vector_sum, xs[0].dtype)
-        special = loop(*xs, *more, states, _MEMORY.bins, digits)
+        product = len(xs) == 2
+        value, error, special = _sum_of_products(xs[0], xs[1], exact) if product else _sum(xs[0], exact)
         if special and product:
             return None
-        value = int.from_bytes(digits.astype("<u4").tobytes(), "little", signed=True)
-        total += terms.sign * value
-        flags |= _special_flags(xs[0]) if special else _zero_flags(xs, terms.sign, value)
-    return total, flags
+        flags = _special_flags(xs[0]) if special else _zero_flags(xs, terms.sign, value or error)
+        found = VectorSum(terms.sign * value, error, flags)
+        total = total.plus(found) if total.flags else found
+    return total
+
+
+class VectorSum(NamedTuple):
+    """A value within an error, both in units of `unit(terms)`, and flags."""
+
+    value: int
+    error: int
+    flags: int
+
+    def plus(self, other: VectorSum) -> VectorSum:
+        """The sum of both."""
+        return VectorSum(self.value + other.value, self.error + other.error, self.flags | other.flags)
+
+
+NOTHING_ADDED = VectorSum(0, 0, 0)
+
+
+def _sum(x: np.ndarray, exact: bool) -> tuple[int, int, bool]:
+    """The sum of a vector in units of 2**-UNIT, a bound of its error, and whether there is Inf or NaN."""
+    total = error = start = 0
+    k, skip, bins = LOWEST, BLOCK, None
+    loop, sums = compiled_loop(vector_sum, x.dtype), np.zeros(_SUMS, np.int64)
+    while start < len(x):
+        count = loop(x[start:], k, exact, sums)
+        high, middle, low, *_, below, largest, _ = sums.tolist()
+        if count:
+            total += _words(high, middle, low) << (k - LOWEST)
+            error = max(error, below * len(x) << (k - LOWEST))
+            start, skip = start + count, BLOCK
+            if start == len(x):
+                break
+            sums[:7] = 0
+        wanted = held(largest)
+        if k == wanted:  # which does not hold the next block
+            bins = np.zeros((2, 2 * EXPONENTS), np.uint64) if bins is None else bins
+            compiled_loop(binned, x.dtype)(x[start : start + skip], bins)
+            start, skip = start + skip, 8 * skip
+        k = wanted
+    value, special = (0, False) if bins is None else _sum_of_bins(bins)
+    return total + value, error, special
+
+
+def _sum_of_products(x: np.ndarray, y: np.ndarray, exact: bool) -> tuple[int, int, bool]:
+    """As `_sum`, of products, in units of 2**(-2·UNIT)."""
+    total = error = start = 0
+    k, skip, digits = LOWEST, BLOCK, None
+    loop, sums = compiled_loop(product_sum, x.dtype), np.zeros(_SUMS, np.int64)
+    while start < len(x):
+        j = max(k - 53, LOWEST)  # an error is at most half a unit of the last place
+        count = loop(x[start:], y[start:], k, j, exact, sums)
+        *words, below, largest, unsafe = sums.tolist()
+        if count:
+            total += _words(*words[:3]) << (k - LOWEST) + UNIT
+            total += _words(*words[3:]) << (j - LOWEST) + UNIT
+            error = max(error, 2 * below * len(x) << (k - LOWEST) + UNIT)
+            start, skip = start + count, BLOCK
+            if start == len(x):
+                break
+            sums[:7] = 0
+        wanted = held(largest)
+        if unsafe or k == wanted:
+            digits = np.zeros(DIGITS, np.int64) if digits is None else digits
+            part = slice(start, start + skip)
+            if compiled_loop(integer_products, x.dtype)(x[part], y[part], digits):
+                return 0, 0, True
+            start, skip = start + skip, 8 * skip
+        k = wanted
+    return total + (0 if digits is None else _integer(digits)), error, False
+
+
+def _words(high: int, middle: int, low: int) -> int:
+    """The total that three words hold."""
+    return (((high << LEVEL_BITS) + middle) << LEVEL_BITS) + low
+
+
+def _integer(digits: np.ndarray) -> int:
+    """The integer of digits that weigh powers of 2**32."""
+    return sum([digit << (DIGIT_BITS * i) for i, digit in enumerate(digits.tolist()) if digit])
+
+
+def _sum_of_bins(bins: np.ndarray) -> tuple[int, bool]:
+    """What numbers in bins add up to in units of 2**-UNIT, and whether there is Inf or NaN."""
+    value = 0
+    for words, shift in zip(bins.reshape(2, 2, EXPONENTS), (0, 64), strict=True):
+        if words.any():
+            plus, minus = (_shifted_sum(part[1:-1]) + int(part[0]) for part in words)
+            value += plus - minus << shift
+    return value, bool(bins[0, EXPONENTS - 1 :: EXPONENTS].any())
+
+
+def _shifted_sum(words: np.ndarray) -> int:
+    """The sum of words·2**i: every 64th of them are the words of one integer."""
+    table = np.zeros(-(-len(words) // 64) * 64, np.uint64)
+    table[: len(words)] = words
+    data, size = table.reshape(-1, 64).T.tobytes(), len(table) // 8
+    return sum([int.from_bytes(data[i * size : (i + 1) * size], "little") << i for i in range(64)])
 
 
 def unit(terms: Summands) -> int:

@@ -1,50 +1,80 @@
-"""Sums of a few numbers, by `math.fsum` or in Python's integers: arrays of temporaries would cost more."""
+"""Sums of a few numbers, by `math.fsum`, from intervals, or in Python's integers: other forms cost more."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import copysign, frexp, fsum, inf, ldexp, prod
+from math import copysign, fsum, inf, ldexp, nan, prod
 
 import numpy as np
 
 from multiword.formats import Format
 from multiword.runtime.arrays import to_float64
 from ozaki.rounding.conversion import narrow
-from ozaki.sums.exact.fixed_point import Integers, Rounding
+from ozaki.sums.exact import interval
+from ozaki.sums.exact.fixed_point import Integers, Rounding, rounded_again
+from ozaki.sums.exact.interval import Interval, intervals
 from ozaki.sums.exact.summands import Summands
 
-LARGEST = 1 << 11
+LARGEST = interval.LARGEST
 """The most terms of all outputs together for which this pays."""
 
-FSUM = 384  # the most numbers that `math.fsum` adds sooner than arrays do
-_HUGE = 2.0**1000
-_BITS = 42  # of a level
-_LEVELS = 4
+FSUM = 128  # the most numbers that `math.fsum` adds sooner than arrays do
 
 
 def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
     """Return the sums over the first `reduced` axes, rounded; None where Inf, NaN or −0 may come of them."""
-    shape = summands[0].shape[reduced:]
     factors = summands[0].factors
-    sums: Integers | None = None
-    if len(summands) == len(factors) == 1 and _is_float(factors[0]):
+    alone = len(summands) == len(factors) == rounding.divisor == 1 and _is_float(factors[0])
+    if factors[0].ndim == reduced:
+        few = alone and factors[0].size <= FSUM
+        value = None if few else _by_intervals(summands, rounding)
+        if value is not None:
+            return narrow(np.array(value), rounding.target.dtype)
+    shape = summands[0].shape[reduced:]
+    if alone:
         x = to_float64(factors[0])
-        if x.ndim == reduced and (x.size > FSUM or rounding.divisor > 1):
-            few = _by_levels(x.reshape(-1))
-            rows = [few] if few else None
-        else:
-            rows = [x.tolist()] if x.ndim == reduced == 1 else _outputs_first(x, reduced).tolist()
-        if rows and rounding.divisor > 1:
-            sums = [_total(terms) for terms in _integers(np.array(rows)) or ()]
-        elif rows is not None and rounding.divisor == 1:
-            rounded = [_sum(row, rounding.target) for row in rows]
-            if None not in rounded:
-                return narrow(np.array(rounded, np.float64), rounding.target.dtype).reshape(shape)
-    sums = sums or integer_sums(summands, reduced)
+        rows = [x.tolist()] if reduced == x.ndim == 1 else _outputs_first(x, reduced).tolist()
+        rounded = [_sum(row, rounding.target) for row in rows]
+        if None not in rounded:
+            return narrow(np.array(rounded, np.float64), rounding.target.dtype).reshape(shape)
+    sums = integer_sums(summands, reduced)
     if sums is None or not (rounding.root or all(v for v, _ in sums)):
         return None
     values = [rounding.ratio(v, rounding.divisor, e) for v, e in sums]
     return narrow(np.array(values, np.float64), rounding.target.dtype).reshape(shape)
+
+
+@np.errstate(all="ignore")
+def _by_intervals(summands: Sequence[Summands], rounding: Rounding) -> float | None:
+    """The sum of all summands, if what is known of it before it is exact tells what it rounds to."""
+    plain = rounding.target.precision == 53 and rounding.divisor == 1 and not rounding.root
+    for found in zip(*map(intervals, summands), strict=False):
+        low, high = (_ends(found) if plain else None) or _rounded_ends(found, rounding)
+        if low == high:
+            return low
+    return None
+
+
+def _ends(found: Sequence[Interval]) -> tuple[float, float] | None:
+    """Of a sum of intervals, rounded to float64."""
+    low, high = [], []
+    for parts, error, scale, exact in found:
+        if scale:
+            return None
+        radius = 0.0 if exact else ldexp(1.0, error)
+        low += [*parts, -radius]
+        high += [*parts, radius]
+    return fsum(low), fsum(high)
+
+
+def _rounded_ends(found: Sequence[Interval], rounding: Rounding) -> tuple[float, float]:
+    """Of a sum of intervals, rounded as one asks; NaN where its sign is not known."""
+    unit = min(x.error + x.scale for x in found)
+    shifted = [[end << (x.error + x.scale - unit) for end in x.integers()] for x in found]
+    low, high = map(sum, zip(*shifted, strict=True))
+    if low <= 0 <= high:
+        return nan, nan
+    return rounding.ratio(low, rounding.divisor, unit), rounding.ratio(high, rounding.divisor, unit)
 
 
 def integer_sums(summands: Sequence[Summands], reduced: int) -> Integers | None:
@@ -91,28 +121,6 @@ def _total(terms: Integers) -> tuple[int, int]:
     return sum([v << (e - unit) for v, e in terms]), unit
 
 
-def _by_levels(x: np.ndarray) -> list[float] | None:
-    """A few numbers that have a vector's exact sum; None for numbers of too many sizes.
-
-    Each is the sum of what `extraction` takes at one level, which is a float64: the bits of a level and
-    those of LARGEST are 53.
-    """
-    largest = np.maximum.reduce(np.abs(x))
-    if not 0 < largest < _HUGE:
-        return None
-    sums, level = [], frexp(largest)[1] + 52 - _BITS
-    for _ in range(_LEVELS):
-        sigma = ldexp(1.5, max(level, -1022))
-        part = x + sigma
-        part -= sigma
-        sums.append(float(np.add.reduce(part)))
-        x = x - part
-        if not np.count_nonzero(x):
-            return sums
-        level -= _BITS + 1
-    return None
-
-
 def _outputs_first(x: np.ndarray, reduced: int) -> np.ndarray:
     """The array as (outputs, terms)."""
     terms = prod(x.shape[:reduced])
@@ -145,13 +153,4 @@ def _sum(values: list[float], target: Format) -> float | None:
     if total == 0:
         only_minus = values and all(v == 0 and copysign(1, v) < 0 for v in values)
         return -0.0 if only_minus else 0.0
-    if not abs(total) < inf:
-        return None
-    if target.precision < 53:
-        midpoint = ldexp(frexp(total)[0], target.precision + 1) % 2 == 1
-        if midpoint or not ldexp(1, target.emin) <= abs(total) <= target.maximum:
-            return None
-        # As the exact sum rounds; conversions to bfloat16 would go by way of float32, and round twice.
-        significand, exponent = frexp(total)
-        total = ldexp(round(ldexp(significand, target.precision)), exponent - target.precision)
-    return total
+    return rounded_again(total, target) if abs(total) < inf else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from multiword.runtime.arrays import Array, namespace, real_parts, to_float64
 _MASK32 = (1 << 32) - 1
 
 
-@dataclass(frozen=True)
-class Summands:
+class Summands(NamedTuple):
     """The terms of a sum: x, or sign·x·y, element by element.
 
     factors : one or two arrays of real numbers, of one shape, reduced axes first; the same array

@@ -1,0 +1,119 @@
+"""Intervals around sums of a few numbers or products: they hold the exact value, and tell its rounding."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ozaki
+from ozaki.sums.exact.interval import LARGEST, intervals
+from ozaki.sums.exact.summands import Summands
+
+KINDS = {
+    "uniform": lambda r, n: r.random(n),
+    "normal": lambda r, n: r.standard_normal(n),
+    "integers": lambda r, n: r.integers(-9, 10, n).astype(float),
+    "wild": lambda r, n: np.ldexp(r.standard_normal(n), r.integers(-1074, 1023, n)),
+    "moderate": lambda r, n: np.ldexp(r.standard_normal(n), r.integers(-60, 60, n)),
+    "huge": lambda r, n: r.uniform(1, 1.79, n) * 1e308,
+    "subnormal": lambda r, n: r.integers(-99, 100, n) * 2.0**-1074,
+    "cancelling": lambda r, n: np.resize(np.concatenate([x := r.standard_normal(max(1, n // 2)), -x]), n),
+    "one large": lambda r, n: np.where(np.arange(n) == n // 2, 2.0**40, r.standard_normal(n)),
+    "halves of the last place": lambda r, n: np.where(np.arange(n) == 0, 1.0, 2.0**-53 / max(1, n - 1)),
+}
+
+
+def vectors(kind, other, n, seed):
+    r = np.random.default_rng(seed)
+    return KINDS[kind](r, n), KINDS[other](r, n)
+
+
+def total(x, y=None):
+    y = np.ones(len(x)) if y is None else y
+    return sum(Fraction(a) * Fraction(b) for a, b in zip(x.tolist(), y.tolist(), strict=True))
+
+
+def nearest(value):
+    """The float64 number nearest to a fraction, which is not beyond the largest."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
+
+
+sizes = st.one_of(st.integers(1, 40), st.sampled_from([127, 128, 129, 130, 1000, LARGEST - 1, LARGEST]))
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.sampled_from(list(KINDS)), st.sampled_from(list(KINDS)), sizes, st.integers(0, 2**32))
+def test_they_hold_the_exact_value(kind, other, n, seed):
+    x, y = vectors(kind, other, n, seed)
+    for terms, exact in ((Summands((x,)), total(x)), (Summands((x, y), -1), -total(x, y))):
+        with np.errstate(over="ignore"):
+            found = list(intervals(terms))
+        for part in found:
+            low, high = part.integers()
+            unit = Fraction(2) ** (part.error + part.scale)
+            assert low * unit <= exact <= high * unit
+            assert not part.exact or low * unit == exact
+            parts, radius = sum(map(Fraction, part.parts)), Fraction(2) ** part.error
+            assert abs(parts * Fraction(2) ** part.scale - exact) <= radius * Fraction(2) ** part.scale
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.sampled_from(list(KINDS)), st.sampled_from(list(KINDS)), sizes, st.integers(0, 2**32))
+@pytest.mark.parametrize("raising", [False, True])
+def test_sums_of_few_numbers(raising, kind, other, n, seed):
+    """Ties, zeros, and what overflows or underflows; whatever NumPy's error state."""
+    x, y = vectors(kind, other, n, seed)
+    exact, products, count = total(x), total(x, y), Fraction(1, n)
+    with np.errstate(all="raise" if raising else "warn"):
+        found = ozaki.sum(x), ozaki.mean(x), ozaki.dot(x, y)
+    assert found == (nearest(exact), nearest(exact * count), nearest(products))
+    assert not np.signbit(found[0]) or exact < 0
+    with np.errstate(over="ignore"):
+        single = x.astype(np.float32)
+    if np.isfinite(single).all():
+        assert float(ozaki.sum(single, dtype=np.float64)) == nearest(total(single.astype(float)))
+
+
+LONG = {
+    **KINDS,
+    "rising": lambda r, n: np.ldexp(r.standard_normal(n), np.arange(n) % 2000 - 1000),
+    "alternating blocks": lambda r, n: np.ldexp(r.standard_normal(n), 800 * (np.arange(n) // 2048 % 2) - 400),
+    "one wild block": lambda r, n: np.ldexp(
+        r.standard_normal(n), np.where(np.arange(n) // 2048 == 1, r.integers(-1074, 1000, n), 0)
+    ),
+    "nearly halfway": lambda r, n: (
+        np.where(np.arange(n) == 9, 1.0, np.where(np.arange(n) == n - 1, 2.0**-53, 0.0))
+        + np.where(np.arange(n) == 3000, 2.0**-1000, 0.0)
+    ),
+}
+
+
+@pytest.mark.parametrize("other", ["uniform", "wild", "subnormal"])
+@pytest.mark.parametrize("kind", LONG)
+def test_sums_of_more_numbers(without_numba, kind, other):
+    """Added up in a window first, and exactly only where the rounding is not certain from that."""
+    n = 9000
+    x, y = LONG[kind](np.random.default_rng(4), n), LONG[other](np.random.default_rng(5), n)
+    exact, products = total(x), total(x, y)
+    expected = nearest(exact), nearest(exact / n), nearest(products)
+    for work in (lambda f, *given: f(*given), without_numba):
+        assert (work(ozaki.sum, x), work(ozaki.mean, x), work(ozaki.dot, x, y)) == expected
+        assert work(ozaki.ExactSum().add, x).fractions() == [exact]
+        assert work(ozaki.ExactSum().add_products, x, y).fractions() == [products]
+
+
+@pytest.mark.parametrize("n", [130, 1000])
+@pytest.mark.parametrize("special", [np.inf, np.nan, -np.inf])
+def test_special_numbers_are_left_to_others(n, special):
+    x = np.random.default_rng(0).standard_normal(n)
+    x[n // 3] = special
+    assert not list(intervals(Summands((x,))))
+    assert not list(intervals(Summands((np.ones(n), x))))
+    assert not list(intervals(Summands((np.zeros(n),))))
+    assert not list(intervals(Summands((np.arange(n),))))
+    assert np.array_equal(ozaki.sum(x), special, equal_nan=True)
