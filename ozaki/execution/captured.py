@@ -295,27 +295,36 @@ class CapturedProduct:
             scales_of_wide = wide_scales(a, b, request, variant.bits)
             wide = scales_of_wide, bounds(a, b, request, scales_of_wide)
         split_by = scales if wide is None else wide[0]
-        if variant.looked == COUNTED:
-            _, pending = side_by_side(
-                lambda: self._finish(self._begin(variant, split_by, a, b), a, b, out),
-                lambda: bounds(a, b, request, scales, a.stack),
-            )
-            return _Answers(scales, pending, wide=wide)
-        # Beside the products what else is looked at would come too late: the host waits for it.
-        begun, found = side_by_side(
-            lambda: self._begin(variant, split_by, a, b), lambda: self._look(variant, scales, a, b)
+        if variant.looked > COUNTED:
+            return replace(self._launch_looking(variant, scales, split_by, a, b, out), wide=wide)
+        _, pending = side_by_side(
+            lambda: self._finish(self._begin(variant, split_by, a, b), a, b, out),
+            lambda: bounds(a, b, request, scales, a.stack),
         )
-        self._finish(begun, a, b, out)
-        return replace(found, wide=wide)
+        return _Answers(scales, pending, wide=wide)
 
-    def _look(self, variant: _Variant, scales: tuple[Array, Array], a: Factor, b: Factor) -> _Answers:
-        """What a graph takes beyond the counting bound, and that."""
-        request = self._request
-        pending = bounds(a, b, request, scales)
-        pairwise_bound, exponents = side_by_side(
-            lambda: pairwise(a, b, request, pending) if variant.looked >= PAIRED else None,
-            lambda: None if a.equilibrated else inner_exponents(a, b, scales),
-        )
+    def _launch_looking(
+        self,
+        variant: _Variant,
+        scales: tuple[Array, Array],
+        split_by: tuple[Array, Array],
+        a: Factor,
+        b: Factor,
+        out: Array,
+    ) -> _Answers:
+        """Those after the scales, of a graph that looks further: before the products, for the host waits."""
+
+        def begin() -> tuple[ScaledProduct | None, InnerExponents | None]:
+            begun = self._begin(variant, split_by, a, b)
+            return begun, None if a.equilibrated else inner_exponents(a, b, scales)
+
+        def look() -> tuple[PendingBounds, Callable[[], PairwiseBound] | None]:
+            pending = bounds(a, b, self._request, scales)
+            taken = variant.looked >= PAIRED
+            return pending, pairwise(a, b, self._request, pending) if taken else None
+
+        (begun, exponents), (pending, pairwise_bound) = side_by_side(begin, look)
+        self._finish(begun, a, b, out)
         return _Answers(scales, pending, exponents, pairwise_bound)
 
     def _begin(

@@ -269,7 +269,7 @@ def running_sums_of(x: np.ndarray, before: np.ndarray | None = None) -> np.ndarr
     earlier = [] if before is None else before.tolist()
     if not all(map(isfinite, earlier)):
         return None
-    total, result, x = sum(map(_integer, earlier)), np.empty(len(x)), _contiguous(x)
+    total, result, x = sum(map(_in_units, earlier)), np.empty(len(x)), _contiguous(x)
     for start in range(0, len(x), 1 << _RUNNING_BITS):
         part = x[start : start + (1 << _RUNNING_BITS)]
         largest = compiled_loop(window, x.dtype)(part) - SLACK - 1 - CARRY  # the exponent: |x| < 2**largest
@@ -291,7 +291,7 @@ def running_sums_of(x: np.ndarray, before: np.ndarray | None = None) -> np.ndarr
     return result
 
 
-def _integer(x: float) -> int:
+def _in_units(x: float) -> int:
     """A finite number in units of 2**-UNIT."""
     numerator, denominator = x.as_integer_ratio()
     return numerator << (UNIT + 1 - denominator.bit_length())
