@@ -249,3 +249,10 @@ def test_any_layout_and_dtype_and_inputs_unchanged():
 def test_bad_input(arguments, options, error, match):
     with pytest.raises(error, match=match):
         mukunoki_dgemm(*arguments, **options)
+
+
+def test_infinities_of_both_signs_make_the_one_nan():
+    a = [-5.866351897533694e283, 2.320968376776988e307, 1.3640516406626199e293, -1.6747434320061429e305]
+    b = [-6.000754685096976e-13, -44744.91405301407, 1.6481769051108484e-06, 224093.23669071327]
+    (found,) = mukunoki_dgemm(np.array([a]), np.array(b)[:, None], slices=4).ravel().view(np.uint64)
+    assert found == np.array(np.nan).view(np.uint64)

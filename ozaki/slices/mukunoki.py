@@ -257,6 +257,7 @@ def _sum_fp64(
     c = xp.zeros((a.shape[0], b.shape[1]), xp.float64)
     for product, exponent in products:
         c += xp.ldexp(product.astype(xp.float64), exponent)
+    xp.copyto(c, np.nan, where=c != c)  # infinities of both signs: each machine has NaNs of its own
     return c
 
 

@@ -268,3 +268,13 @@ def test_running_sums_have_the_hosts_bits(dtype, octaves, monkeypatch):
         monkeypatch.setattr(cumulative, "_TILES", 4)
         same_on_the_gpu(cumulative.cumsum, x, axis=0)
     same_on_the_gpu(cumulative.cumsum, np.array([2**62, 2**62, 1, -3] * 100), dtype=np.float64)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_what_is_rounded_to_zero_keeps_its_sign(cupy, dtype, shape):
+    for tiny in (-1e-60, -5e-308, 1e-60):
+        x = np.full((2, *shape), tiny * (1 - 1j if dtype == "complex64" else 1))
+        expected = ExactSum(x.dtype, shape).add(x).round(dtype)
+        found = ExactSum(x.dtype, shape).add(cupy.asarray(x)).round(dtype)
+        assert found.get().tobytes() == np.asarray(expected).tobytes(), tiny
