@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
 from ozaki.residues.reconstruct import _round_floats, reconstruct
-from ozaki.residues.system import ResidueSystem, reduce, residue_system, symmetric
+from ozaki.residues.scheme import Residues
+from ozaki.residues.system import INT8_BITS, ResidueSystem, reduce, residue_system, symmetric
+from ozaki.schemes import ProductSpecification
 from tests.exact import images_of, nearest
 
 
@@ -125,6 +127,27 @@ def test_margins_of_every_system(word, images):
         assert (residues + n + 1) << base <= 2**53
         seen += 1
     assert seen > ({1: 40, 2: 20, 3: 40}[images] if word == "int8" else 3000)
+
+
+@pytest.mark.parametrize(("word", "images"), WORDS_AND_IMAGES)
+def test_the_capacity_of_a_system_is_nearly_all_that_it_holds(word, images):
+    """The bits for which these moduli are chosen, and a hundredth of one more for which they are not."""
+    for system in systems(word, range(1, 22), [1024], images):
+        found = [residue_system(word, system.capacity + more, 1024, min(images, 2)) for more in (0, 0.01)]
+        if found[0].images == images:  # few bits take two images, however few moduli three would have
+            assert found[0] == system
+            assert found[1] != system
+
+
+def test_room_for_others_changes_no_modulus():
+    for word, bits, parts in (("int8", 130.3, 1), ("int8", 140.0, 2), ("int8", 329.0, 1), ("fp64", 200.0, 1)):
+        asked = ProductSpecification((9, 70, 8), 1, parts, (61, 64), bits, FORMATS["fp64"])
+        scheme = Residues(asked, word)
+        room = scheme.roomy_specification
+        assert room.widths == (64, 64)
+        assert room.bits >= bits
+        assert Residues(room, word).system == scheme.system
+        assert word != "int8" or room.bits <= INT8_BITS  # beyond, other words would be chosen
 
 
 def extremes(system):

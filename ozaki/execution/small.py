@@ -31,9 +31,7 @@ FORM = "ozaki.execution.small_numba"
 
 def small_product(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
     """The product of two factors; None if it is not small, or left to the pipeline."""
-    if type(request.engine) is not Host or not _fits(
-        a.matrix.shape, b.matrix.shape[1], len(a.parts), request
-    ):
+    if not _fits(a.matrix.shape, b.matrix.shape[1], a.matrix.dtype, request):
         return None
     out, undone = _products(a.matrix[None], b.matrix.T[None], request)
     return None if undone[0] else out[0]
@@ -47,7 +45,7 @@ def small_products(
     None if they are not small.
     """
     (s, m, k), n, parts = rows.shape, columns.shape[1], 1 + (rows.dtype.kind == "c")
-    if type(request.engine) is not Host or not _fits((m, k), n, parts, request):
+    if not _fits((m, k), n, rows.dtype, request):
         return None
     out, undone = np.empty((s, m, n), rows.dtype), np.empty(s, np.bool_)
 
@@ -58,11 +56,12 @@ def small_products(
     return out, undone
 
 
-def _fits(shape: tuple[int, ...], n: int, parts: int, request: Request) -> bool:
+def _fits(shape: tuple[int, ...], n: int, dtype: np.dtype, request: Request) -> bool:
     """Whether such products are small, and no scheme, word or engine is asked for."""
-    m, k = shape
+    (m, k), parts = shape, 1 + (dtype.kind == "c")
     return (
-        m * n * k * parts**2 <= LARGEST
+        type(request.engine) is Host
+        and m * n * k * parts**2 <= LARGEST
         and k * parts <= LONGEST
         and 8 * (k * parts + 8) * (6 * n * parts + 32) <= request.workspace
         and request.scheme == "auto"

@@ -91,8 +91,7 @@ def _residues_compiled(
     width: int,
     out: np.ndarray,
 ) -> None:
-    factors, long = _host_factors(system, weighted), width > narrow_bits(system)
-    of_parts = [np.ascontiguousarray(factors[:, [0, 1, 2 + 2 * i, 3 + 2 * i]]) for i in range(len(parts))]
+    of_parts, long = _factors_of_parts(system, weighted), width > narrow_bits(system)
     scale, (rows, columns) = np.ascontiguousarray(scale, np.int32), parts[0].shape
     flat = out.reshape(*out.shape[:2], -1)  # nothing is padded on the host
 
@@ -103,7 +102,7 @@ def _residues_compiled(
             x = as_rows([x], block)
             form.split_rows(x, scale[block], of_part, long, block.start * columns, y, halves)
         if len(parts) == 2:
-            moduli, images = factors[:, :1, None], out[:, :, block]
+            moduli, images = of_parts[0][:, :1, None], out[:, :, block]
             _to_images(images, moduli, 1 / moduli, scratch("images", (2, *images.shape[1:])))
 
     over_rows(work, rows, columns, COMPILED_ELEMENTS, ALONE_ELEMENTS)
@@ -112,6 +111,13 @@ def _residues_compiled(
 @lru_cache(512)
 def _host_factors(system: ResidueSystem, weighted: bool) -> np.ndarray:
     return system.factors(weighted)
+
+
+@lru_cache(512)
+def _factors_of_parts(system: ResidueSystem, weighted: bool) -> list[np.ndarray]:
+    """For each real part (N, 4): p, 1/p, and its two factors."""
+    factors = _host_factors(system, weighted)
+    return [np.ascontiguousarray(factors[:, [0, 1, i, i + 1]]) for i in range(2, factors.shape[1], 2)]
 
 
 def _to_images(x: np.ndarray, p: Any, inverse: Any, spare: np.ndarray) -> None:
