@@ -46,6 +46,54 @@ def dask_section(name: str) -> str:
     )
 
 
+def two_gpus_section(name: str) -> str:
+    """A product on two GPUs beside one, and one that is larger than a GPU."""
+    data, larger = load(name), name.replace("gpus", "gpus_larger")
+    n, ways = data["n"], ("2 GPUs", "one GPU", "without Dask")
+    rows = [
+        [
+            r["accuracy"],
+            *(seconds(min(r["seconds"][way])) for way in ways),
+            *(number(r["times one"][way]) for way in ways[1:]),
+            size(r["sent"]["2 GPUs"]),
+            "yes" if r["same bits"] else "no",
+        ]
+        for r in data["results"]
+    ]
+    return section(
+        f"Two GPUs, {device(data)}",
+        name,
+        f"n = {n}, the fastest of three calls: both GPUs by Dask, one of them by Dask, and `ozaki.matmul` "
+        f"without Dask; what workers send one another, while B has {size(8 * n * n)}.",
+        table("accuracy | two | one | without Dask | times one | times it | sent | same bits", rows),
+        *(_larger_than_a_gpu(larger) if load(larger) else ()),
+    )
+
+
+def _larger_than_a_gpu(name: str) -> tuple[str, str]:
+    data = load(name)
+    n, memory = data["n"], data["memory"]
+    rows = [
+        [
+            r["accuracy"],
+            seconds(min(r["seconds"])),
+            number(r["Tflop/s"]),
+            size(r["sent"]),
+            "yes" if r["same bits"] else "no",
+        ]
+        for r in data["results"]
+    ]
+    return (
+        f"n = {n}, {size(memory['bytes'])} of matrices, {size(memory['bytes on each'])} used on each GPU of "
+        f"{size(memory['bytes of a GPU'])} (`{data['command']} --size {n}`, "
+        f"`benchmarks/results/{name}.json`); bits "
+        "compared with `ozaki.matmul` for 256 rows of each chunk:",
+        table("accuracy | two | Tflop/s, both | sent | same bits", rows),
+    )
+
+
 def size(count: float) -> str:
-    """Bytes, in kB or MB."""
-    return f"{count / 1e3:.0f} kB" if count < 1e6 else f"{number(count / 1e6)} MB"
+    """Bytes, in kB, MB or GB."""
+    if count < 1e6:
+        return f"{count / 1e3:.0f} kB"
+    return f"{number(count / 1e6)} MB" if count < 1e9 else f"{number(count / 1e9)} GB"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.batched_report import batched_section, draw_batched
-from benchmarks.dask_report import dask_section
+from benchmarks.dask_report import dask_section, two_gpus_section
 from benchmarks.gemm_report import draw_gemm, energy_section, gemm_names, gemm_section, steps_section
 from benchmarks.report_figures import draw_words, draw_words_model, save
 from benchmarks.report_sections import (
@@ -63,6 +63,7 @@ def sections() -> list[tuple[str, Callable[[str], str]]]:
         ("products_cpu", products_section),
         ("reductions_cpu", reductions_section),
         ("dask_cpu", dask_section),
+        ("two_gpus_h200", two_gpus_section),
         ("torch_h200", torch_section),
         ("torch_cpu", torch_section),
         ("tensorcore_h200", model_section),
