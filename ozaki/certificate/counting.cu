@@ -9,23 +9,40 @@ struct ScaledRows {
     int *truncation_scale, *scale_offset;
 };
 
-/* The bits of a positive double order as the numbers do. */
-__device__ void raise(u64 *largest, double x) {
+/* What is found of an operand's rows, the largest of all: whether one is not finite; the bits of its total and
+   its log2_square, which order as the numbers do; length - at_least[OCTAVES]. */
+#define FOUND (3 + OCTAVES)
+typedef u64 Found[2][FOUND];
+
+/* By a whole warp. */
+__device__ void raise(u64 &largest, double x) {
     for (int d = 16; d; d >>= 1) x = fmax(x, __shfl_xor_sync(~0u, x, d));
-    if (threadIdx.x == 0) atomicMax(largest, (u64)__double_as_longlong(x));
+    if (threadIdx.x % 32 == 0) atomicMax(&largest, (u64)__double_as_longlong(x));
 }
 
-/* `_octave_sums`, and what else has been found of both operands. */
-__device__ void write_bounds(const u64 *found, i64 length, double *bounds) {
+/* The magnitudes of one row, counted: its counts, one of WARPS * 32 that lie side by side. */
+struct Counted {
+    const unsigned *counts;
+    int octave_of_top; /* of the largest integers that are counted, below the row's largest */
+    /* How many are at least 2^(top - d). */
+    __device__ unsigned at_least(int d) const {
+        const int octave = octave_of_top + d;
+        const int level = octave < FINE ? octave : FINE - 1 + (octave - (FINE - 1)) / STEP;
+        return octave >= 0 ? counts[min(level, COUNTS - 1) * 32 * WARPS] : 0;
+    }
+};
+
+/* `_octave_sums`, and what else has been found of both operands, to the host's memory at once. */
+__device__ void write_bounds(const Found &found, i64 length, double *bounds) {
     __shared__ i64 count[2][OCTAVES];
-    __shared__ double terms[10 * SUMS];
-    const u64 *const of[2] = {found, found + 3 + OCTAVES};
+    __shared__ double terms[10 * SUMS], numbers[5 + SUMS];
     for (int i = threadIdx.x; i < 2 * OCTAVES; i += blockDim.x)
-        count[i / OCTAVES][i % OCTAVES] = length - __ldcg(of[i / OCTAVES] + 3 + i % OCTAVES);
+        count[i / OCTAVES][i % OCTAVES] = length - found[i / OCTAVES][3 + i % OCTAVES];
     __syncthreads();
     const int share = threadIdx.x % 8; /* eight lanes to a term */
     for (int t = threadIdx.x / 8; t < 10 * SUMS; t += blockDim.x / 8) {
         i64 sum = 0;
+#pragma unroll
         for (int d = share; d < OCTAVES; d += 8) {
             const int e = t - OFFSET(d);
             if (e < 0 || e > OCTAVES - 2) continue;
@@ -39,65 +56,81 @@ __device__ void write_bounds(const u64 *found, i64 length, double *bounds) {
     for (int i = threadIdx.x; i < SUMS; i += blockDim.x) {
         double sum = 0;
         for (int j = 0; j < 10; j++) sum += terms[10 * i + j];
-        bounds[5 + i] = sum;
+        numbers[5 + i] = sum;
     }
-    if (threadIdx.x == 0) bounds[0] = __ldcg(of[0]) || __ldcg(of[1]);
+    if (threadIdx.x == 0) numbers[0] = found[0][0] || found[1][0];
     if (threadIdx.x < 2) {
-        bounds[1 + threadIdx.x] = __longlong_as_double(__ldcg(of[threadIdx.x] + 1));
-        bounds[3 + threadIdx.x] = __longlong_as_double(__ldcg(of[threadIdx.x] + 2));
+        numbers[1 + threadIdx.x] = __longlong_as_double(found[threadIdx.x][1]);
+        numbers[3 + threadIdx.x] = __longlong_as_double(found[threadIdx.x][2]);
     }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 5 + SUMS; i += blockDim.x) bounds[i] = numbers[i];
 }
 
-/* `_operand_host` and `_octave_sums`: every lane has a row, every warp some of the octaves; the blocks of A's
-   rows go first. What is found of an operand: nonfinite, the bits of its total and log2_square,
-   length - at_least[OCTAVES]. The last of all blocks writes the bounds. The grid's second dimension counts
-   the products of a stack, whose rows lie one below the other. */
+/* `_operand_host` and `_octave_sums`: a warp takes 32 rows at a time, a lane each. The grid's second dimension
+   counts the products of a stack, whose rows lie one below the other; where several blocks share a product, A's
+   rows before B's, what they find meets in `found`, of zeros, and the last one writes the bounds. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 length, int root, int top, u64 *found,
                double *bounds) {
-    const int blocks_a = (a.rows / gridDim.y + 31) / 32, second = blockIdx.x >= blocks_a;
-    const Rows x = second ? b : a;
-    const ScaledRows scaled = second ? scaled_b : scaled_a;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int rows = x.rows / gridDim.y, index = (blockIdx.x - second * blocks_a) * 32 + lane;
-    const int row = blockIdx.y * rows + index;
-    const bool exists = index < rows;
-    found += blockIdx.y * (2 * (3 + OCTAVES) + 1);
-    u64 *const out = found + second * (3 + OCTAVES);
-    __shared__ bool last;
-    __shared__ unsigned at_least[OCTAVES][32];
-    const int e = exists ? x.exponent[row] : ZERO, scale = exists ? scaled.scale[row] : 0;
-    const bool summed = e != ZERO && e != NONFINITE;
-    const int exponent = summed ? e + scale : 0; /* of the row's largest integer */
-    double total = 0;
-    if (warp == 0) {
-        total = summed ? scalbn((double)x.total[row], exponent - BITS) : 0;
-        raise(&out[1], total);
-        raise(&out[2], summed ? fmax(0.0, log2((double)x.square[row]) + 2.0 * (exponent - BITS)) : 0);
-        if (e == NONFINITE) atomicMax(&out[0], 1ull);
-    }
-    for (int d = warp; d < OCTAVES; d += WARPS) {
-        const int octave = exponent - 1 - (top - d);
-        const int level = min(octave < FINE ? octave : FINE - 1 + (octave - (FINE - 1)) / STEP, COUNTS - 1);
-        const unsigned reached = summed && octave >= 0 ? x.counts[(i64)level * x.rows + row] : 0;
-        at_least[d][lane] = reached;
-        const unsigned most = __reduce_max_sync(~0u, summed ? (unsigned)length - reached : 0);
-        if (lane == 0) atomicMax(&out[3 + d], (u64)most);
-    }
-    __threadfence();
+    const int rows_a = a.rows / gridDim.y, rows_b = b.rows / gridDim.y;
+    const int chunks_a = (rows_a + 31) / 32, chunks = chunks_a + (rows_b + 31) / 32;
+    __shared__ Found largest;
+    __shared__ unsigned counts[COUNTS][32 * WARPS];
+    for (int i = threadIdx.x; i < 2 * FOUND; i += blockDim.x) largest[i / FOUND][i % FOUND] = 0;
     __syncthreads();
-    if (warp == 0 && exists) {
-        const unsigned wanted = min((unsigned)root, max(1u, (at_least[OCTAVES - 1][lane] + 1) / 2));
-        int d = 0;
-        while (d < OCTAVES && at_least[d][lane] < wanted) d++;
-        const int offset = summed ? top - d % OCTAVES - (MAGNITUDE_BITS - 1) : 0;
-        scaled.total[row] = total;
-        scaled.truncation_scale[row] = scale - offset;
-        scaled.scale_offset[row] = offset;
+    for (int chunk = blockIdx.x * WARPS + warp; chunk < chunks; chunk += gridDim.x * WARPS) {
+        const int second = chunk >= chunks_a;
+        const Rows &x = second ? b : a;
+        const ScaledRows &scaled = second ? scaled_b : scaled_a;
+        const int rows = second ? rows_b : rows_a, index = (chunk - second * chunks_a) * 32 + lane;
+        const int row = blockIdx.y * rows + index;
+        const bool exists = index < rows;
+#pragma unroll
+        for (int i = 0; i < COUNTS; i++) counts[i][threadIdx.x] = exists ? x.counts[(i64)i * x.rows + row] : 0;
+        const int e = exists ? x.exponent[row] : ZERO, scale = exists ? scaled.scale[row] : 0;
+        const bool summed = e != ZERO && e != NONFINITE;
+        const int exponent = summed ? e + scale : 0; /* of the row's largest integer */
+        const double total = summed ? scalbn((double)x.total[row], exponent - BITS) : 0;
+        raise(largest[second][1], total);
+        raise(largest[second][2], summed ? fmax(0.0, log2((double)x.square[row]) + 2.0 * (exponent - BITS)) : 0);
+        if (e == NONFINITE) largest[second][0] = 1;
+        const Counted counted{&counts[0][threadIdx.x], exponent - 1 - top};
+        for (int first = 0; first < OCTAVES; first += 32) {
+            unsigned mine = 0; /* of this lane's octave */
+#pragma unroll 8
+            for (int d = first; d < min(first + 32, OCTAVES); d++) {
+                const unsigned most = __reduce_max_sync(~0u, summed ? (unsigned)length - counted.at_least(d) : 0);
+                if (lane == d - first) mine = most;
+            }
+            if (first + lane < OCTAVES) atomicMax(&largest[second][3 + first + lane], (u64)mine);
+        }
+        if (exists) {
+            const unsigned reached = summed ? counted.at_least(OCTAVES - 1) : 0;
+            const unsigned wanted = min((unsigned)root, max(1u, (reached + 1) / 2));
+            int d = 0;
+            while (d < OCTAVES && (summed ? counted.at_least(d) : 0) < wanted) d++;
+            const int offset = summed ? top - d % OCTAVES - (MAGNITUDE_BITS - 1) : 0;
+            scaled.total[row] = total;
+            scaled.truncation_scale[row] = scale - offset;
+            scaled.scale_offset[row] = offset;
+        }
     }
-    if (threadIdx.x == 0) last = atomicAdd((unsigned *)(found + 2 * (3 + OCTAVES)), 1u) == gridDim.x - 1;
     __syncthreads();
-    if (!last) return;
-    __threadfence();
-    write_bounds(found, length, bounds + blockIdx.y * (5 + SUMS));
+    if (gridDim.x > 1) {
+        __shared__ bool last;
+        found += blockIdx.y * (2 * FOUND + 1);
+        for (int i = threadIdx.x; i < 2 * FOUND; i += blockDim.x)
+            if (const u64 x = largest[i / FOUND][i % FOUND]) atomicMax(found + i, x);
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) last = atomicAdd((unsigned *)(found + 2 * FOUND), 1u) == gridDim.x - 1;
+        __syncthreads();
+        if (!last) return;
+        __threadfence();
+        for (int i = threadIdx.x; i < 2 * FOUND; i += blockDim.x) largest[i / FOUND][i % FOUND] = __ldcg(found + i);
+        __syncthreads();
+    }
+    write_bounds(largest, length, bounds + blockIdx.y * (5 + SUMS));
 }

@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from multiword.engines.machine import multiprocessors
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.readback import Readback
+from multiword.runtime.tiles import THREADS, WARPS
 from ozaki.certificate.magnitudes import LARGEST
 from ozaki.scaling.scales import NormLimit, norm_limit
 from ozaki.scaling.statistics import (
@@ -213,7 +215,7 @@ _CONSTANTS: dict[str, Any] = {
     "OCTAVES": OCTAVES,
     "MAGNITUDE_BITS": LARGEST.bit_length(),
     "SUMS": _SUMS,
-    "WARPS": 22,
+    "WARPS": WARPS,
 }
 
 _COUNTING_BOUND = Kernel(
@@ -228,15 +230,17 @@ def _bounds_device(
     stack: int,
 ) -> PendingBounds:
     cupy, length = namespace(scales[0]), statistics[0].length
-    found, readback = cupy.zeros((stack, 2 * (3 + OCTAVES) + 1), cupy.uint64), Readback(stack * (5 + _SUMS))
+    chunks = sum(-(-len(scale) // stack // 32) for scale in scales)
+    blocks = min(-(-WARPS * multiprocessors() // stack), -(-chunks // WARPS))
+    make = cupy.zeros if blocks > 1 else cupy.empty  # one block needs no place to meet
+    found, readback = make((stack, 2 * (3 + OCTAVES) + 1), cupy.uint64), Readback(stack * (5 + _SUMS))
     rows = _empty_rows(len(scales[0]), cupy), _empty_rows(len(scales[1]), cupy)
     arguments: list[Any] = []
     for x, scale, of_rows in zip(statistics, scales, rows, strict=True):
         arguments += [rows_of(x), ScaledRows(scale=scale, **vars(of_rows))]
-    blocks = sum(-(-len(scale) // stack // 32) for scale in scales)
-    sizes = np.int64(length), np.int32(math.isqrt(length)), np.int32(limit.bits // 2)
-    grid, threads = (blocks, stack), (32 * _CONSTANTS["WARPS"],)
-    _COUNTING_BOUND(grid, threads, (*arguments, *sizes, found, readback.address), **_CONSTANTS)
+    arguments += [np.int64(length), np.int32(math.isqrt(length)), np.int32(limit.bits // 2)]
+    arguments += [found, readback.address]
+    _COUNTING_BOUND((blocks, stack), (THREADS,), tuple(arguments), **_CONSTANTS)
     readback.send()
     return PendingBounds(rows, readback.wait, length)
 

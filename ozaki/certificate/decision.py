@@ -104,6 +104,8 @@ def certify_stack(
     """
     bits = np.zeros(len(bounds), np.int64)
     unsure = np.flatnonzero(~_surely_enough(bounds, length, target))
+    if not unsure.size:
+        return bits
     left = [Bounds.of(numbers, length) for numbers in bounds[unsure].tolist()]
     certificates = [certify_by_counting(x, target) for x in left]
     wide = [i for i, x in enumerate(certificates) if x.wide]

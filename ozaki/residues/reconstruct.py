@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
-import math
 from functools import lru_cache, partial
-from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
 from multiword.formats import Format
-from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
+from multiword.runtime.arrays import Array, is_cupy, real_parts
 from multiword.runtime.compiled import compiled
-from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import ALONE_ELEMENTS, BLOCK_ELEMENTS, COMPILED_ELEMENTS, over_rows, scratch
-from ozaki.residues.system import ResidueSystem, on_device, reduce, residue_system
+from ozaki.residues.reconstruct_cuda import reconstruct_on_device
+from ozaki.residues.system import ResidueSystem, digits_of, reduce
 from ozaki.rounding.digits import round_digits
 
 SMALL_PRODUCT = 1 << 17
@@ -32,7 +28,7 @@ def reconstruct(
     `y` is what `products` returned; it is destroyed. Where several products lie one below the other, the
     scales of the columns are an array with a row for each.
     """
-    make = _reconstruct_device if is_cupy(y) else _reconstruct_host
+    make = reconstruct_on_device if is_cupy(y) else _reconstruct_host
     make(y, system, scales, target, out)
 
 
@@ -220,8 +216,11 @@ def _round_exactly(
     residue = reduce(residue, moduli, 1 / moduli)
     result, nonzero = np.zeros(residue.shape[1]), residue.any(axis=0)
     residue, exponent = residue[:, nonzero], exponent[nonzero]
-    base_bits = min(system.base_bits, 30)
-    digits = np.ascontiguousarray(system.digits(base_bits).T)
+    # Σ |y_t|·digit and |q|·digit stay below 2**53, and digits are short enough for `round_digits`.
+    base_bits = min(30, 53 - (max(system.moduli) // 2).bit_length() - (len(system.moduli) + 1).bit_length())
+    count, whole = -(-system.product.bit_length() // base_bits), system.product
+    weights = [digits_of(x, base_bits, count) for x in (*(whole // p for p in system.moduli), -whole)]
+    digits = np.array(weights, np.float64).T.copy()
     inverses = 1 / np.array(system.moduli, np.float64)
     quotient = np.rint((residue * inverses[:, None]).sum(axis=0))
     value = _small_products(digits, np.vstack([residue, quotient]), np.empty((len(digits), len(quotient))))
@@ -251,118 +250,3 @@ def _residues_of_parts(y: np.ndarray, rows: slice, system: ResidueSystem) -> lis
     reduce(difference, moduli, 1 / moduli)
     difference *= system.inverse_roots[:, None, None]
     return [(one + other, every), (difference, every)]
-
-
-class ResidueProducts(Struct):
-    """Products of residues, (images, N, m, n), and the system's table; strides in elements."""
-
-    _fields_ = (
-        ("products", ctypes.c_void_p),
-        ("row_stride", ctypes.c_longlong),
-        ("modulus_stride", ctypes.c_longlong),
-        ("table", ctypes.c_void_p),
-    )
-
-
-class Rounding(Struct):
-    """What the integers are scaled by, and the format that they are rounded to."""
-
-    _fields_ = (
-        ("row_scale", ctypes.c_void_p),
-        ("column_scale", ctypes.c_void_p),
-        ("rows_each", ctypes.c_int),
-        ("rows", ctypes.c_int),
-        ("columns", ctypes.c_int),
-        ("precision", ctypes.c_int),
-        ("smallest", ctypes.c_int),
-    )
-
-
-_PRODUCT_TYPES = {"int8": "signed char", "int32": "int", "float64": "double"}
-
-COLUMNS = {"int8": 4, "int32": 2, "float64": 1}
-"""Columns to a thread: they share the moduli's constants; more leave too few threads to hide latency."""
-
-COMPILED_IN = 1 << 10
-"""Tables of up to this many numbers are compiled into the kernel."""
-
-
-@lru_cache(512)
-def _reconstruct_constants(system: ResidueSystem) -> dict[str, Any]:
-    digits = system.digits(system.base_bits)
-    constants: dict[str, Any] = {
-        "MODULI": len(system.moduli),
-        "IMAGES": system.images,
-        "DIGITS": digits.shape[1],
-        "BASE_BITS": system.base_bits,
-        "QUOTIENT_DIGITS": system.quotient_digits,
-        "LIMBS": -(-(system.product.bit_length() + 1) // 64),
-    }
-    table = system.reconstruction_table()
-    if table.size <= COMPILED_IN:
-        constants["TABLE"] = ",".join(float(x).hex() for x in table)
-    return constants
-
-
-_RECONSTRUCT = Kernel(
-    "reconstruct",
-    Path(__file__).with_name("reconstruct.cu"),
-    tuple(
-        {
-            **_reconstruct_constants(residue_system(word, bits, 4096, parts)),
-            "REAL": t,
-            "PARTS": parts,
-            "VECTOR": vector,
-            "PRODUCT": product,
-            "ACROSS": across,
-        }
-        for word, bits, t, parts, vector, product, across in (
-            ("int8", 109.2, "double", 1, 2, "int", 256),
-            ("int8", 109.2, "double", 1, 4, "signed char", 256),
-            ("int8", 54.6, "float", 2, 2, "int", 64),
-            ("int8", 54.6, "double", 2, 4, "signed char", 64),
-            ("int8", 320.0, "double", 2, 1, "signed char", 16),
-            ("fp64", 900.0, "double", 1, 1, "double", 256),
-        )
-    ),
-    (ResidueProducts, Rounding),
-)
-
-
-def _reconstruct_device(
-    y: Array, system: ResidueSystem, scales: tuple[Array, Array], target: Format, out: Array
-) -> None:
-    xp = namespace(y)
-    m, n = out.shape
-    result = out if out.flags.c_contiguous else xp.empty((m, n), out.dtype)
-    vector = math.gcd(COLUMNS[y.dtype.name], y.shape[3])
-    constants = {
-        **_reconstruct_constants(system),
-        "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
-        "PARTS": 1 + (out.dtype.kind == "c"),
-        "VECTOR": vector,
-        # The threads of a block that share a row; rows of narrow products share a block.
-        "ACROSS": next((x for x in (4, 16, 64) if n <= x * vector), 256),
-        "PRODUCT": _PRODUCT_TYPES[y.dtype.name],
-    }
-    products = ResidueProducts(
-        products=y,
-        row_stride=y.shape[3],
-        modulus_stride=y.shape[2] * y.shape[3],
-        table=on_device(system, "reconstruction_table", 0, xp),
-    )
-    rounding = Rounding(
-        row_scale=scales[0],
-        column_scale=scales[1],
-        rows_each=m * n // scales[1].size,
-        rows=m,
-        columns=n,
-        precision=target.precision,
-        smallest=target.emin - target.precision + 1,
-    )
-    arguments = (products, rounding, result)
-    down = 256 // constants["ACROSS"]
-    grid = -(-n // (256 // down * vector)), min(-(-m // down), 65535)
-    _RECONSTRUCT(grid, (256 // down, down), arguments, **constants)
-    if result is not out:
-        out[...] = result

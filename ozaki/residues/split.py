@@ -317,8 +317,8 @@ def _residues_device(
     wide = width if constants.get("WIDE") else 0
     factors = powers = scale  # not read with int8 words: the kernel has its tables
     if system.word != "int8":
-        factors = on_device(system, "factors", int(weighted), namespace(out))
-        powers = on_device(system, "powers", wide, namespace(out)) if wide else factors
+        factors = on_device(ResidueSystem.factors, system, int(weighted), namespace(out))
+        powers = on_device(ResidueSystem.powers, system, wide, namespace(out)) if wide else factors
     tables = SplitTables(scales=scale, factors=factors, powers=powers, wide=wide)
     arguments = (operand, tables, out, np.int32(padded_rows), np.int32(padded_columns))
     blocks = tile_count(constants, padded_rows, padded_columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import pairwise
@@ -60,34 +61,6 @@ class ResidueSystem:
         return sum(map(math.log2, self.moduli)) - 1 - 2.0**-9
 
     @cached_property
-    def base_bits(self) -> int:
-        """Bits of a digit: Σ Y_t·digit and q·digit must stay below 2**53."""
-        return min(40, 53 - (max(self.moduli) // 2).bit_length() - (len(self.moduli) + 1).bit_length())
-
-    def digits(self, base_bits: int) -> np.ndarray:
-        """(N + 1, L) float64: the digits of P/p_t, and of -P in the last row."""
-        rows = [self.product // p for p in self.moduli] + [-self.product]
-        count = -(-self.product.bit_length() // base_bits)
-        mask = (1 << base_bits) - 1
-        digits = [
-            [(1 if x > 0 else -1) * ((abs(x) >> (base_bits * i)) & mask) for i in range(count)] for x in rows
-        ]
-        return np.array(digits, dtype=np.float64)
-
-    @cached_property
-    def quotient_digits(self) -> int:
-        """How many leading digits of Σ Y_t·(P/p_t) tell q: those that leave out less than 2**-13·P.
-
-        That sum is C' + q·P, and |C'|/P stays 2**-11.6 below one half. Two digits of fp64 moduli would not
-        do: P/p_t is shorter than P by more than a digit.
-        """
-        left_out = sum(p // 2 + 2 for p in self.moduli) << 13
-        count = -(-self.product.bit_length() // self.base_bits)
-        return next(
-            (n for n in range(1, count) if left_out << self.base_bits * (count - n) < self.product), count
-        )
-
-    @cached_property
     def roots(self) -> tuple[int, ...]:
         """j_t with j_t² = -1 modulo p_t, where numbers have two images."""
         return tuple(root_of_minus_one(p) for p in self.moduli) if self.images == 2 else ()
@@ -117,16 +90,6 @@ class ResidueSystem:
             rows.append((p, 1 / p, *(f for pair in pairs for f in pair)))
         return np.array(rows, dtype=np.float64)
 
-    def reconstruction_table(self, _: int = 0) -> np.ndarray:
-        """1/p and -p for every modulus, the rows of `digits`, B/P for the leading digit B, and 1/j_t.
-
-        B is the weight of the leading digit: that digit times B/P is C'/P.
-        """
-        digits = self.digits(self.base_bits)
-        factors = [(1 / p, -p) for p in self.moduli]
-        leading = (1 << self.base_bits * (digits.shape[1] - 1)) / self.product
-        return np.concatenate([np.ravel(factors), digits.ravel(), [leading], self.inverse_roots])
-
     @cached_property
     def inverse_roots(self) -> np.ndarray:
         """1/j_t = -j_t, the symmetric residues: the imaginary part is half the difference of images, times
@@ -146,6 +109,19 @@ class ResidueSystem:
 def symmetric(x: int, p: int) -> int:
     """The residue of x modulo p of least magnitude."""
     return (x + p // 2) % p - p // 2
+
+
+def digits_of(x: int, base_bits: int, count: int) -> list[int]:
+    """x = Σ digit_d·2**(base_bits·d), with digits of least magnitude but for the last, which is what is left.
+
+    >>> digits_of(255, 4, 2)
+    [-1, 16]
+    """
+    digits = []
+    for _ in range(count - 1):
+        digits.append(symmetric(x, 1 << base_bits))
+        x = (x - digits[-1]) >> base_bits
+    return [*digits, x]
 
 
 def root_of_minus_one(p: int) -> int:
@@ -231,16 +207,20 @@ INT8_BITS = 330.0
 """Integers beyond this many bits need fp64 moduli: the int8 ones are used up."""
 
 
+Table = Callable[[ResidueSystem, int], np.ndarray]
+
+
 @lru_cache(2048)
-def _table(system: ResidueSystem, name: str, argument: int, device: int, xp: ModuleType) -> Array:
+def _on_device(make: Table, system: ResidueSystem, argument: int, device: int, xp: ModuleType) -> Array:
     del device  # part of the key: the copy lies there
-    table = xp.asarray(getattr(system, name)(argument))
+    table = xp.asarray(make(system, argument))
     xp.cuda.get_current_stream().synchronize()  # other streams will read it
     return table
 
 
-def on_device(system: ResidueSystem, name: str, argument: int, xp: ModuleType) -> Array:
-    return _table(system, name, argument, xp.cuda.runtime.getDevice(), xp)
+def on_device(make: Table, system: ResidueSystem, argument: int, xp: ModuleType) -> Array:
+    """make(system, argument) on the current device, where it stays."""
+    return _on_device(make, system, argument, xp.cuda.runtime.getDevice(), xp)
 
 
 def reduce(

@@ -1,0 +1,186 @@
+"""The last step of scheme "residues" on a GPU: digits of C' in float64, then one rounding.
+
+By the Chinese remainder theorem C' is Σ y_t·(P/p_t) less a multiple of P. Residues modulo two int8 moduli are
+put together first: y_t·p_u + y_u·p_t is an integer below 2**17, which stands for both with the weight
+P/(p_t·p_u), and takes one operation of integers instead of half of those of float64, of which a GPU has few.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.formats import Format
+from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.kernels import Kernel, Struct
+from ozaki.residues.system import ResidueSystem, digits_of, on_device, residue_system
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What residues are multiplied by and added up, in digits.
+
+    Attributes
+    ----------
+    group : moduli whose residues are put together: 2, or 1 where they are large; the last ones may be fewer.
+    base_bits : bits of a digit: no sum of digits times residues reaches 2**53.
+    digits : those of P over the moduli of each group, and those of -P.
+    quotient_digits : how many leading digits of the sum, which is C' + q·P, tell q: those that leave out less
+        than 2**-13·P, for |C'|/P stays 2**-11.6 below one half.
+    """
+
+    group: int
+    base_bits: int
+    digits: list[list[int]]
+    quotient_digits: int
+
+    @classmethod
+    def of(cls, system: ResidueSystem) -> Weights:
+        """Those of a system, in the fewest digits."""
+        whole, group = system.product, 2 if max(system.moduli) <= 256 else 1
+        groups = [system.moduli[i : i + group] for i in range(0, len(system.moduli), group)]
+        weights = [whole // math.prod(g) for g in groups]
+        # |y_t| is at most p_t/2 + 2, and |q| about the sum of all |y_t|/p_t.
+        factors = [sum((p // 2 + 2) * (math.prod(g) // p) for p in g) for g in groups]
+        together = sum(factors) + len(system.moduli)
+        base_bits, count = 54 - together.bit_length(), 1
+        while (
+            sum(f * (w >> base_bits * (count - 1)) for f, w in zip(factors, weights, strict=True)) >= 1 << 52
+        ):
+            count += 1
+        digits = [digits_of(x, base_bits, count) for x in (*weights, -whole)]
+        enough = (n for n in range(1, count) if together << 13 + base_bits * (count - n) < whole)
+        return cls(group, base_bits, digits, next(enough, count))
+
+
+def reconstruction_table(system: ResidueSystem, _: int = 0) -> np.ndarray:
+    """1/p and -p for every modulus, the digits, B/P for the leading digit's weight B, and 1/j_t.
+
+    The leading digit times B/P is C'/P.
+    """
+    weights = Weights.of(system)
+    factors = [(1 / p, -p) for p in system.moduli]
+    leading = (1 << weights.base_bits * (len(weights.digits[0]) - 1)) / system.product
+    return np.concatenate([np.ravel(factors), np.ravel(weights.digits), [leading], system.inverse_roots])
+
+
+class ResidueProducts(Struct):
+    """Products of residues, (images, N, m, n), and the system's table; strides in elements."""
+
+    _fields_ = (
+        ("products", ctypes.c_void_p),
+        ("row_stride", ctypes.c_longlong),
+        ("modulus_stride", ctypes.c_longlong),
+        ("table", ctypes.c_void_p),
+    )
+
+
+class Rounding(Struct):
+    """What the integers are scaled by, and the format that they are rounded to."""
+
+    _fields_ = (
+        ("row_scale", ctypes.c_void_p),
+        ("column_scale", ctypes.c_void_p),
+        ("rows_each", ctypes.c_int),
+        ("rows", ctypes.c_int),
+        ("columns", ctypes.c_int),
+        ("precision", ctypes.c_int),
+        ("smallest", ctypes.c_int),
+    )
+
+
+_PRODUCT_TYPES = {"int8": "signed char", "int32": "int", "float64": "double"}
+
+COLUMNS = {"int8": 4, "int32": 2, "float64": 1}
+"""Columns to a thread: they share the moduli's constants; more leave too few threads to hide latency."""
+
+COMPILED_IN = 1 << 10
+"""Tables of up to this many numbers are compiled into the kernel."""
+
+
+@lru_cache(512)
+def _constants(system: ResidueSystem) -> dict[str, Any]:
+    weights, table = Weights.of(system), reconstruction_table(system)
+    constants: dict[str, Any] = {
+        "MODULI": len(system.moduli),
+        "IMAGES": system.images,
+        "GROUP": weights.group,
+        "DIGITS": len(weights.digits[0]),
+        "BASE_BITS": weights.base_bits,
+        "QUOTIENT_DIGITS": weights.quotient_digits,
+        "LIMBS": -(-(system.product.bit_length() + 1) // 64),
+    }
+    if table.size <= COMPILED_IN:
+        constants["TABLE"] = ",".join(float(x).hex() for x in table)
+    return constants
+
+
+_RECONSTRUCT = Kernel(
+    "reconstruct",
+    Path(__file__).with_name("reconstruct.cu"),
+    tuple(
+        {
+            **_constants(residue_system(word, bits, 4096, parts)),
+            "REAL": t,
+            "PARTS": parts,
+            "VECTOR": vector,
+            "PRODUCT": product,
+            "ACROSS": across,
+        }
+        for word, bits, t, parts, vector, product, across in (
+            ("int8", 109.2, "double", 1, 2, "int", 256),
+            ("int8", 109.2, "double", 1, 4, "signed char", 256),
+            ("int8", 54.6, "float", 2, 2, "int", 64),
+            ("int8", 54.6, "double", 2, 4, "signed char", 64),
+            ("int8", 320.0, "double", 2, 1, "signed char", 16),
+            ("fp64", 900.0, "double", 1, 1, "double", 256),
+        )
+    ),
+    (ResidueProducts, Rounding),
+)
+
+
+def reconstruct_on_device(
+    y: Array, system: ResidueSystem, scales: tuple[Array, Array], target: Format, out: Array
+) -> None:
+    """As `reconstruct`, of CuPy arrays."""
+    xp = namespace(y)
+    m, n = out.shape
+    result = out if out.flags.c_contiguous else xp.empty((m, n), out.dtype)
+    vector = math.gcd(COLUMNS[y.dtype.name], y.shape[3])
+    constants = {
+        **_constants(system),
+        "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
+        "PARTS": 1 + (out.dtype.kind == "c"),
+        "VECTOR": vector,
+        # The threads of a block that share a row; rows of narrow products share a block.
+        "ACROSS": next((x for x in (4, 16, 64) if n <= x * vector), 256),
+        "PRODUCT": _PRODUCT_TYPES[y.dtype.name],
+    }
+    products = ResidueProducts(
+        products=y,
+        row_stride=y.shape[3],
+        modulus_stride=y.shape[2] * y.shape[3],
+        table=on_device(reconstruction_table, system, 0, xp),
+    )
+    rounding = Rounding(
+        row_scale=scales[0],
+        column_scale=scales[1],
+        rows_each=m * n // scales[1].size,
+        rows=m,
+        columns=n,
+        precision=target.precision,
+        smallest=target.emin - target.precision + 1,
+    )
+    arguments = (products, rounding, result)
+    down = 256 // constants["ACROSS"]
+    grid = -(-n // (256 // down * vector)), min(-(-m // down), 65535)
+    _RECONSTRUCT(grid, (256 // down, down), arguments, **constants)
+    if result is not out:
+        out[...] = result
