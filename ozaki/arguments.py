@@ -19,6 +19,9 @@ WIDEST = 2200
 """No two finite float64 numbers are more bits apart than this."""
 
 
+_ACCURACIES = (*CERTIFIED, NORMWISE, "exact")
+
+
 def result_dtype(x: Array, y: Array) -> np.dtype:
     """The smallest of the four dtypes of results that holds both."""
     return _promoted(x.dtype, y.dtype)
@@ -130,13 +133,13 @@ def request_of(
     workspace: int | None,
 ) -> Request:
     """How a product is asked for, checked."""
-    number = isinstance(accuracy, int | np.integer) and not isinstance(accuracy, bool)
-    if not number and accuracy not in (*CERTIFIED, NORMWISE, "exact"):
-        known = ", ".join(repr(name) for name in (*CERTIFIED, NORMWISE))
-        raise ValueError(f"accuracy must be {known}, 'exact' or a number of bits, got {accuracy!r}")
-    if number and not 1 <= int(accuracy) <= WIDEST:
-        raise ValueError(f"accuracy in bits must be between 1 and {WIDEST}, got {accuracy}")
-    if scheme not in ("auto", *SCHEMES):
+    if not (isinstance(accuracy, str) and accuracy in _ACCURACIES):  # it nearly always is
+        if not isinstance(accuracy, int | np.integer) or isinstance(accuracy, bool):
+            known = ", ".join(map(repr, _ACCURACIES[:-1]))
+            raise ValueError(f"accuracy must be {known}, 'exact' or a number of bits, got {accuracy!r}")
+        if not 1 <= int(accuracy) <= WIDEST:
+            raise ValueError(f"accuracy in bits must be between 1 and {WIDEST}, got {accuracy}")
+    if scheme != "auto" and scheme not in SCHEMES:
         raise ValueError(f"unknown scheme {scheme!r}; known are auto, {', '.join(SCHEMES)}")
     limit = default_workspace(like) if workspace is None else operator.index(workspace)
     return Request(accuracy, scheme, word, get_engine(engine, like), limit)

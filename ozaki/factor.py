@@ -23,8 +23,9 @@ class Factor:
     Attributes
     ----------
     matrix : the (m, k) left or (k, n) right matrix; of a stack, all left ones one below the other, all right
-        ones side by side.
+        ones side by side. On a GPU a stack may also be (s, m, k) or (s, k, n), wherever its matrices lie.
     side : 0 for the left, 1 for the right.
+    rows, k : rows of A, or columns of B, and the inner dimension.
     stack : matrices in it.
     prepared : whether it is meant for more than one product.
     equilibrated : whether its inner dimension has been, so that it is not to be again.
@@ -42,6 +43,10 @@ class Factor:
     ) -> None:
         self.matrix = matrix
         self.side = side
+        *of_stack, m, n = matrix.shape
+        self.rows, self.k = (n, m) if side else (m, n)
+        if of_stack:
+            self.rows *= of_stack[0]
         self.stack = stack
         self.prepared = prepared
         self.equilibrated = equilibrated
@@ -51,18 +56,8 @@ class Factor:
 
     @cached_property
     def parts(self) -> list[Array]:
-        """Its real parts as (r, k) views, r the rows of A or the columns of B."""
-        return real_parts(self.matrix if self.side == 0 else self.matrix.T)
-
-    @property
-    def rows(self) -> int:
-        """Rows of A, or columns of B."""
-        return int(self.matrix.shape[self.side])
-
-    @property
-    def k(self) -> int:
-        """The inner dimension."""
-        return int(self.matrix.shape[1 - self.side])
+        """Its real parts as (r, k) views, or (s, r, k), r the rows of A or the columns of B."""
+        return real_parts(self.matrix if self.side == 0 else self.matrix.swapaxes(-1, -2))
 
     @property
     def length(self) -> int:
@@ -138,7 +133,10 @@ class Factor:
             return self
         # A slice stays one: a GPU needs no table of indices, which could not be captured.
         rows = slice(rows[0, 0], rows[-1, -1] + 1) if isinstance(matrices, slice) else rows.ravel()
-        matrix = self.matrix[rows] if self.side == 0 else self.matrix.T[rows].T
+        if self.matrix.ndim == 3:
+            matrix = self.matrix[matrices]
+        else:
+            matrix = self.matrix[rows] if self.side == 0 else self.matrix.T[rows].T
         other = Factor(matrix, self.side, stack=count, equilibrated=self.equilibrated)
         if "statistics" in self.__dict__:
             other.statistics = self.statistics[rows]
@@ -160,4 +158,6 @@ class Factor:
 def stacked_factors(rows: Array, columns: Array) -> tuple[Factor, Factor]:
     """Both factors of the products of (s, m, k) rows and (s, n, k) columns."""
     (s, m, k), n = rows.shape, columns.shape[1]
+    if is_cupy(rows):  # whose kernels take them where they are
+        return Factor(rows, 0, stack=s), Factor(columns.swapaxes(-1, -2), 1, stack=s)
     return Factor(rows.reshape(s * m, k), 0, stack=s), Factor(columns.reshape(s * n, k).T, 1, stack=s)

@@ -13,7 +13,7 @@ struct Elements {
 
 /* Subnormal numbers count: float32 is widened before it is compared. */
 __device__ double number(const StridedParts &x, int part, int row, int h) {
-    return widened(x.part(part)[row * x.row_stride + h * x.column_stride]);
+    return widened(x.part(part)[x.start(row) + h * x.column_stride]);
 }
 __device__ bool is_finite(double x) { return (__double2hiint(x) & 0x7ff00000) != 0x7ff00000; }
 __device__ double sign_or_nonfinite(double x) { return is_finite(x) ? (x > 0) - (x < 0) : x; }

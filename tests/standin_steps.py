@@ -111,6 +111,7 @@ class Steps:
         self.kernels = {name: Kernel(name, Path(__file__)) for name in self.functions}
         monkeypatch.setattr(Kernel, "compiled", lambda kernel, **_: self.launcher(kernel))
         monkeypatch.setattr("ozaki.factor.row_statistics", self.statistics)
+        monkeypatch.setattr("ozaki.factor.norm_scales", lambda statistics, limit: statistics)
         for name in (*STEPS, "split_whole"):
             monkeypatch.setattr(captured, name, getattr(self, name))
         monkeypatch.setattr(captured, "Residues", SimpleNamespace)

@@ -39,7 +39,7 @@ struct Tile {
     /* Calls use(part, j, x) for every number, zeros beyond the operand's edges. */
     template <class Use> __device__ void read(const StridedParts &x, Use use) const {
         const int column = first_column + local_column;
-        const i64 start = row() * x.row_stride + column * x.column_stride;
+        const i64 start = x.start(row()) + column * x.column_stride;
         const i64 step = ALONG_K && UNIT ? STRIDE : STRIDE * x.column_stride;
         const bool whole = first_row + ROWS <= x.rows && first_column + DEPTH <= x.columns;
         REAL y[PARTS][RUN];

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any
 
 import numpy as np
@@ -14,37 +15,48 @@ THREADS, WARPS = 256, 8
 
 
 class StridedParts(Struct):
-    """The real parts of an operand where they lie; strides in elements."""
+    """The real parts of an operand, or a stack of them, where they lie; strides in elements."""
 
     _fields_ = (
         ("part0", ctypes.c_void_p),
         ("part1", ctypes.c_void_p),
+        ("matrix_stride", ctypes.c_longlong),
         ("row_stride", ctypes.c_longlong),
         ("column_stride", ctypes.c_longlong),
+        ("rows_each", ctypes.c_int),
         ("rows", ctypes.c_int),
         ("columns", ctypes.c_int),
     )
 
 
+def extent(parts: list[Array]) -> tuple[int, int]:
+    """Rows and columns of (r, k) parts; of a stack, (s, r, k), the rows of all its matrices."""
+    *rows, columns = parts[0].shape
+    return math.prod(rows), columns
+
+
 def strided_parts(parts: list[Array]) -> tuple[StridedParts, dict[str, Any]]:
-    """The (r, k) parts as kernels take them, and the constants that those are built with.
+    """The (r, k) or (s, r, k) parts as kernels take them, and the constants that those are built with.
 
     ALONG_K: whether rows are the contiguous axis. UNIT: whether its numbers lie side by side.
     """
     x = parts[0]
-    strides = x.strides[0] // x.itemsize, x.strides[1] // x.itemsize
-    along = abs(strides[1]) <= abs(strides[0]) or x.shape[0] == 1
+    *of_stack, row_stride, column_stride = (stride // x.itemsize for stride in x.strides)
+    rows, columns = extent(parts)
+    along = abs(column_stride) <= abs(row_stride) or rows == 1
     operand = StridedParts(
         part0=x,
         part1=parts[-1],
-        row_stride=strides[0],
-        column_stride=strides[1],
-        rows=x.shape[0],
-        columns=x.shape[1],
+        matrix_stride=sum(of_stack),
+        row_stride=row_stride,
+        column_stride=column_stride,
+        rows_each=x.shape[-2],
+        rows=rows,
+        columns=columns,
     )
     return operand, {
         "ALONG_K": int(along),
-        "UNIT": int(strides[along] == 1),
+        "UNIT": int((column_stride if along else row_stride) == 1),
         "REAL": "float" if x.dtype == np.float32 else "double",
     }
 

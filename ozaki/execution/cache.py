@@ -78,9 +78,10 @@ def forget() -> None:
 
 def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
     x, y = a.matrix, b.matrix
-    layouts = (x.shape, x.strides, x.data.ptr % 16, y.shape, y.strides, y.data.ptr % 16)
+    at, of_y = x.data.ptr, y.data.ptr
+    layouts = (x.shape, x.strides, at % 16, y.shape, y.strides, of_y % 16)
     # Memory that the operands share decides which addresses move together.
-    shared = x.data.ptr - y.data.ptr if overlap(x, y) else None
+    shared = at - of_y if overlap(x, y) else None
     reduced = reduces_residues(request.engine, (a.rows // a.stack, a.k, b.rows // b.stack))
     asked = (request.accuracy, request.scheme, request.word, request.workspace, reduced)
     prepared = tuple(id(z) for z in (a, b) if z.prepared)

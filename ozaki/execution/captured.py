@@ -39,6 +39,7 @@ from ozaki.pipeline import (
     norm_scaled,
     norm_scheme,
     pairwise,
+    row_limit,
     split_whole,
     wide_scales,
 )
@@ -50,7 +51,7 @@ T = TypeVar("T")
 
 
 SMALL = 1 << 22
-"""Numbers in both operands whose statistics are taken one after the other: the branches with which a graph
+"""Numbers in both operands whose norm scales are taken one after the other: the branches with which a graph
 begins begin some 10 µs apart."""
 
 
@@ -281,10 +282,9 @@ class CapturedProduct:
     def _launch(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Answers:
         """The steps of the pipeline, what the host asks for beside the product: it decides meanwhile."""
         request = self._request
-        if a.matrix.size + b.matrix.size > SMALL:
-            side_by_side(lambda: a.statistics, lambda: b.statistics)
-        else:
-            _ = a.statistics, b.statistics
+        if a.matrix.size + b.matrix.size <= SMALL:
+            for x in (a, b):
+                x.norm_scales(row_limit(a, request))
         scales = norm_scaled(a, b, request).scales
         if not request.certified:
             self._finish(self._begin(variant, scales, a, b), a, b, out)

@@ -83,11 +83,11 @@ def _on_device(left: Array, right: Array, request: Request) -> Array | None:
     width, found = padded(n, COLUMNS), list[Array]()
     for i in range(0, s, AT_ONCE):
         some = slice(i, min(i + AT_ONCE, s))
-        columns = xp.ascontiguousarray(right[some])
+        columns = right[some]
         if width > n:
             narrow, columns = columns, xp.zeros((len(columns), width, k), right.dtype)
             columns[:, :n] = narrow
-        out = _at_once(xp.ascontiguousarray(left[some]), columns, request)
+        out = _at_once(left[some], columns, request)
         if out is None:
             return None
         found.append(out if width == n else xp.ascontiguousarray(out[:, :, :n]))

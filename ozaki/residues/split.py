@@ -26,7 +26,7 @@ from multiword.runtime.parallel import (
     scale_rows,
     scratch,
 )
-from multiword.runtime.tiles import THREADS, StridedParts, strided_parts, tile_count
+from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
 from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
 from ozaki.scaling.scales import NONFINITE_ROW, zero_nonfinite
 
@@ -61,7 +61,7 @@ def residues(
 
     Parameters
     ----------
-    parts : (r, k) float32 or float64 real parts.
+    parts : (r, k) float32 or float64 real parts; on a GPU also (s, r, k).
     scale : (r,) int32; rows with the scale `NONFINITE_ROW` are taken as zero.
     padding : the row count and row length are filled up with zeros to multiples of this.
     weighted : whether to take w_t in (one side of a product must, the other must not).
@@ -71,7 +71,7 @@ def residues(
     -------
     (images, N, r', k') array: those of the system, for which products are taken one by one.
     """
-    rows, columns = parts[0].shape
+    rows, columns = extent(parts)
     shape = (system.images, len(system.moduli), padded(rows, padding), padded(columns, padding))
     out = empty_beside(parts[0], shape, get_product(system.word).word)
     make = _residues_device if is_cupy(parts[0]) else _residues_host

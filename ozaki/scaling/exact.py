@@ -10,7 +10,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.parallel import contiguous_rows, over_rows, scratch
-from multiword.runtime.tiles import StridedParts, strided_parts, tile_count, tile_instances
+from multiword.runtime.tiles import StridedParts, extent, strided_parts, tile_count, tile_instances
 from ozaki.scaling.scales import NONFINITE_ROW
 
 
@@ -64,7 +64,7 @@ _LAST_PLACES = Kernel(
 
 def _lowest_device(parts: list[Array]) -> Array:
     xp = namespace(parts[0])
-    rows, columns = parts[0].shape
+    rows, columns = extent(parts)
     operand, layout = strided_parts(parts)
     constants = {**_CONSTANTS, **layout, "PARTS": len(parts), "RUN": _RUN // len(parts)}
     lowest = xp.full(rows, _ZERO, xp.int32)

@@ -32,7 +32,7 @@ from multiword.runtime.parallel import (
     scale_rows,
     scratch,
 )
-from multiword.runtime.tiles import THREADS, StridedParts, strided_parts, tile_count
+from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
 
 BITS = 16
 """Magnitudes are taken as integers of this many bits, relative to the largest in their row."""
@@ -253,7 +253,7 @@ _SUMS = Kernel("row_sums", _FILE, _INSTANCES, (StridedParts, Rows))
 
 
 def _exponents_device(parts: list[Array]) -> Array:
-    exponent = namespace(parts[0]).full(parts[0].shape[0], ZERO, np.int32)
+    exponent = namespace(parts[0]).full(extent(parts)[0], ZERO, np.int32)
     _launch(_EXPONENTS, parts, exponent)
     return exponent
 
@@ -264,7 +264,7 @@ def _sums_device(parts: list[Array], exponent: Array) -> RowStatistics:
 
 def _in_one_pass(parts: list[Array]) -> RowStatistics | None:
     """The statistics of rows so short that a tile holds them as a whole."""
-    rows, columns = parts[0].shape
+    rows, columns = extent(parts)
     along = strided_parts(parts)[1]["ALONG_K"]
     fitting = (tile for tile in _WHOLE[along] if columns * len(parts) * tile[0] <= THREADS * tile[1])
     if (tile := next(fitting, None)) is None:
@@ -276,7 +276,7 @@ def _launch(
     kernel: Kernel, parts: list[Array], exponent: Array, whole: int = 0, run: int = _RUN
 ) -> RowStatistics:
     xp = namespace(parts[0])
-    rows, columns = parts[0].shape
+    rows, columns = extent(parts)
     # What tiles add to has to begin with zeros; the first kernel only writes exponents.
     make = xp.empty if whole or kernel is _EXPONENTS else xp.zeros
     sums = make((2 + -(-len(LEVELS) // 2), rows), xp.int64)

@@ -23,7 +23,7 @@ SHAPE = (70, 130, 90)
 def cupy(monkeypatch):
     cupy = pytest.importorskip("cupy")
     cache.forget()
-    system._table.cache_clear()  # so that tables are made anew, wherever they are needed first
+    system._on_device.cache_clear()  # so that tables are made anew, wherever they are needed first
     stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool
 
     def filled(size):
