@@ -82,8 +82,8 @@ counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 len
     __syncthreads();
     for (int chunk = blockIdx.x * WARPS + warp; chunk < chunks; chunk += gridDim.x * WARPS) {
         const int second = chunk >= chunks_a;
-        const Rows &x = second ? b : a;
-        const ScaledRows &scaled = second ? scaled_b : scaled_a;
+        const Rows x = second ? b : a;
+        const ScaledRows scaled = second ? scaled_b : scaled_a;
         const int rows = second ? rows_b : rows_a, index = (chunk - second * chunks_a) * 32 + lane;
         const int row = blockIdx.y * rows + index;
         const bool exists = index < rows;

@@ -229,10 +229,9 @@ STATISTICS_CONSTANTS: dict[str, Any] = {
 _RUN = 32
 """Numbers to a thread in a tile, of both parts together, at most."""
 
-_SHORT = ((8, 2), (8, 8), (8, _RUN), (4, _RUN))
-_WHOLE = {1: (*_SHORT, (2, _RUN), (1, _RUN)), 0: _SHORT}
-"""Rows of a tile that holds them as a whole, and numbers to each of its 256 threads, by ALONG_K: where rows
-lie side by side, fewer than four would read less than the 32 bytes that memory gives at once."""
+_WHOLE = {1: (8, 4, 2, 1), 0: (32, 16, 8, 4)}
+"""Rows of a tile that holds them as a whole, by ALONG_K, as many as fit: where rows lie side by side, fewer
+than four would read less than the 32 bytes that memory gives at once."""
 
 
 def _constants(along: int, rows: int, run: int, parts: int) -> dict[str, Any]:
@@ -243,7 +242,7 @@ def _constants(along: int, rows: int, run: int, parts: int) -> dict[str, Any]:
 
 _INSTANCES = tuple(
     {**_constants(along, rows, run, parts), "UNIT": 2 - parts, "REAL": t}
-    for along, rows, run in ((0, 0, _RUN), (1, 0, _RUN), (0, 4, _RUN), (1, 8, 2), (1, 1, _RUN))
+    for along, rows, run in ((0, 0, _RUN), (1, 0, _RUN), (0, 4, _RUN), (0, 32, 4), (1, 8, 2), (1, 1, _RUN))
     for t in ("float", "double")
     for parts in (1, 2)
 )
@@ -266,10 +265,12 @@ def _in_one_pass(parts: list[Array]) -> RowStatistics | None:
     """The statistics of rows so short that a tile holds them as a whole."""
     rows, columns = extent(parts)
     along = strided_parts(parts)[1]["ALONG_K"]
-    fitting = (tile for tile in _WHOLE[along] if columns * len(parts) * tile[0] <= THREADS * tile[1])
-    if (tile := next(fitting, None)) is None:
-        return None
-    return _launch(_SUMS, parts, namespace(parts[0]).empty(rows, np.int32), *tile)
+    for height in _WHOLE[along]:
+        numbers = -(-columns * len(parts) * height // THREADS)
+        if numbers <= _RUN:
+            run = max(2, 1 << (numbers - 1).bit_length())
+            return _launch(_SUMS, parts, namespace(parts[0]).empty(rows, np.int32), height, run)
+    return None
 
 
 def _launch(
