@@ -20,15 +20,16 @@ __device__ void raise(u64 &largest, double x) {
     if (threadIdx.x % 32 == 0) atomicMax(&largest, (u64)__double_as_longlong(x));
 }
 
-/* The magnitudes of one row, counted: its counts, one of WARPS * 32 that lie side by side. */
+/* A row's magnitudes, counted below 2^top. */
 struct Counted {
-    const unsigned *counts;
-    int octave_of_top; /* of the largest integers that are counted, below the row's largest */
+    const int *counts;
+    int rows, octave_of_top; /* below the row's largest */
+    bool summed;
     /* How many are at least 2^(top - d). */
     __device__ unsigned at_least(int d) const {
         const int octave = octave_of_top + d;
         const int level = octave < FINE ? octave : FINE - 1 + (octave - (FINE - 1)) / STEP;
-        return octave >= 0 ? counts[min(level, COUNTS - 1) * 32 * WARPS] : 0;
+        return summed && octave >= 0 ? __ldg(counts + (i64)min(level, COUNTS - 1) * rows) : 0;
     }
 };
 
@@ -67,9 +68,10 @@ __device__ void write_bounds(const Found &found, i64 length, double *bounds) {
     for (int i = threadIdx.x; i < 5 + SUMS; i += blockDim.x) bounds[i] = numbers[i];
 }
 
-/* `_operand_host` and `_octave_sums`: a warp takes 32 rows at a time, a lane each. The grid's second dimension
-   counts the products of a stack, whose rows lie one below the other; where several blocks share a product, A's
-   rows before B's, what they find meets in `found`, of zeros, and the last one writes the bounds. */
+/* `_operand_host` and `_octave_sums`: SHARE warps take 32 rows at a time, a lane each, and share the octaves. The
+   grid's second dimension counts the products of a stack, whose rows lie one below the other; where several
+   blocks share a product, A's rows before B's, what they find meets in `found`, of zeros, and the last one writes
+   the bounds. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 length, int root, int top, u64 *found,
                double *bounds) {
@@ -77,40 +79,40 @@ counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 len
     const int rows_a = a.rows / gridDim.y, rows_b = b.rows / gridDim.y;
     const int chunks_a = (rows_a + 31) / 32, chunks = chunks_a + (rows_b + 31) / 32;
     __shared__ Found largest;
-    __shared__ unsigned counts[COUNTS][32 * WARPS];
     for (int i = threadIdx.x; i < 2 * FOUND; i += blockDim.x) largest[i / FOUND][i % FOUND] = 0;
     __syncthreads();
-    for (int chunk = blockIdx.x * WARPS + warp; chunk < chunks; chunk += gridDim.x * WARPS) {
+    const int rank = warp % SHARE, at_once = WARPS / SHARE;
+    for (int chunk = blockIdx.x * at_once + warp / SHARE; chunk < chunks; chunk += gridDim.x * at_once) {
         const int second = chunk >= chunks_a;
         const Rows x = second ? b : a;
         const ScaledRows scaled = second ? scaled_b : scaled_a;
         const int rows = second ? rows_b : rows_a, index = (chunk - second * chunks_a) * 32 + lane;
         const int row = blockIdx.y * rows + index;
         const bool exists = index < rows;
-#pragma unroll
-        for (int i = 0; i < COUNTS; i++) counts[i][threadIdx.x] = exists ? x.counts[(i64)i * x.rows + row] : 0;
         const int e = exists ? x.exponent[row] : ZERO, scale = exists ? scaled.scale[row] : 0;
         const bool summed = e != ZERO && e != NONFINITE;
         const int exponent = summed ? e + scale : 0; /* of the row's largest integer */
+        const Counted counted{x.counts + row, x.rows, exponent - 1 - top, summed};
+        for (int first = rank; first < OCTAVES; first += 32 * SHARE) {
+            unsigned mine = 0; /* of this lane's octave */
+#pragma unroll 8
+            for (int i = 0; i < min(32, (OCTAVES - first + SHARE - 1) / SHARE); i++) {
+                const unsigned reached = counted.at_least(first + i * SHARE);
+                const unsigned most = __reduce_max_sync(~0u, summed ? (unsigned)length - reached : 0);
+                if (lane == i) mine = most;
+            }
+            const int d = first + lane * SHARE;
+            if (d < OCTAVES) atomicMax(&largest[second][3 + d], (u64)mine);
+        }
+        if (rank) continue;
         const double total = summed ? scalbn((double)x.total[row], exponent - BITS) : 0;
         raise(largest[second][1], total);
         raise(largest[second][2], summed ? fmax(0.0, log2((double)x.square[row]) + 2.0 * (exponent - BITS)) : 0);
         if (e == NONFINITE) largest[second][0] = 1;
-        const Counted counted{&counts[0][threadIdx.x], exponent - 1 - top};
-        for (int first = 0; first < OCTAVES; first += 32) {
-            unsigned mine = 0; /* of this lane's octave */
-#pragma unroll 8
-            for (int d = first; d < min(first + 32, OCTAVES); d++) {
-                const unsigned most = __reduce_max_sync(~0u, summed ? (unsigned)length - counted.at_least(d) : 0);
-                if (lane == d - first) mine = most;
-            }
-            if (first + lane < OCTAVES) atomicMax(&largest[second][3 + first + lane], (u64)mine);
-        }
         if (exists) {
-            const unsigned reached = summed ? counted.at_least(OCTAVES - 1) : 0;
-            const unsigned wanted = min((unsigned)root, max(1u, (reached + 1) / 2));
+            const unsigned wanted = min((unsigned)root, max(1u, (counted.at_least(OCTAVES - 1) + 1) / 2));
             int d = 0;
-            while (d < OCTAVES && (summed ? counted.at_least(d) : 0) < wanted) d++;
+            while (d < OCTAVES && counted.at_least(d) < wanted) d++;
             const int offset = summed ? top - d % OCTAVES - (MAGNITUDE_BITS - 1) : 0;
             scaled.total[row] = total;
             scaled.truncation_scale[row] = scale - offset;

@@ -22,7 +22,6 @@ from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.readback import Readback
-from multiword.runtime.tiles import THREADS, WARPS
 from ozaki.certificate.magnitudes import LARGEST
 from ozaki.scaling.scales import NormLimit, norm_limit
 from ozaki.scaling.statistics import (
@@ -215,11 +214,16 @@ _CONSTANTS: dict[str, Any] = {
     "OCTAVES": OCTAVES,
     "MAGNITUDE_BITS": LARGEST.bit_length(),
     "SUMS": _SUMS,
-    "WARPS": WARPS,
 }
+_ALONE, _IN_A_STACK = {"WARPS": 22, "SHARE": 22}, {"WARPS": 4, "SHARE": 1}
+"""Warps of a block, and how many of them share rows: all, which takes the least time, or none, which takes
+the fewest operations."""
 
 _COUNTING_BOUND = Kernel(
-    "counting_bound", Path(__file__).with_suffix(".cu"), (_CONSTANTS,), (Rows, ScaledRows)
+    "counting_bound",
+    Path(__file__).with_suffix(".cu"),
+    tuple({**_CONSTANTS, **block} for block in (_ALONE, _IN_A_STACK)),
+    (Rows, ScaledRows),
 )
 
 
@@ -230,8 +234,9 @@ def _bounds_device(
     stack: int,
 ) -> PendingBounds:
     cupy, length = namespace(scales[0]), statistics[0].length
-    chunks = sum(-(-len(scale) // stack // 32) for scale in scales)
-    blocks = min(-(-WARPS * multiprocessors() // stack), -(-chunks // WARPS))
+    block = _ALONE if stack == 1 else _IN_A_STACK
+    chunks, at_once = sum(-(-len(scale) // stack // 32) for scale in scales), block["WARPS"] // block["SHARE"]
+    blocks = min(-(-2 * multiprocessors() // stack), -(-chunks // at_once))
     make = cupy.zeros if blocks > 1 else cupy.empty  # one block needs no place to meet
     found, readback = make((stack, 2 * (3 + OCTAVES) + 1), cupy.uint64), Readback(stack * (5 + _SUMS))
     rows = _empty_rows(len(scales[0]), cupy), _empty_rows(len(scales[1]), cupy)
@@ -240,7 +245,7 @@ def _bounds_device(
         arguments += [rows_of(x), ScaledRows(scale=scale, **vars(of_rows))]
     arguments += [np.int64(length), np.int32(math.isqrt(length)), np.int32(limit.bits // 2)]
     arguments += [found, readback.address]
-    _COUNTING_BOUND((blocks, stack), (THREADS,), tuple(arguments), **_CONSTANTS)
+    _COUNTING_BOUND((blocks, stack), (32 * block["WARPS"],), tuple(arguments), **_CONSTANTS, **block)
     readback.send()
     return PendingBounds(rows, readback.wait, length)
 
