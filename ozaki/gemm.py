@@ -14,8 +14,8 @@ from multiword.runtime.arrays import (
     as_array,
     check_out,
     check_same_device,
-    device_of,
     namespace,
+    quietly,
     real_parts,
 )
 from multiword.runtime.memory import in_less_memory
@@ -38,7 +38,7 @@ def gemm(
     addend = _addend(c, a.matrix, shape) if beta != 0 else None
     if out is not None:
         check_out(out, a.matrix, shape, dtype)
-    with device_of(a.matrix), exclusive_use(a.order, b.order), np.errstate(all="ignore"):
+    with quietly(a.matrix), exclusive_use(a.order, b.order):
         result = computed(a, b, request)
         combine(result, alpha, addend, beta)
         if out is None:

@@ -158,6 +158,16 @@ def device_of(x: Array) -> AbstractContextManager[Any]:
     return x.device if is_cupy(x) else nullcontext()
 
 
+def quietly(x: Array) -> AbstractContextManager[Any]:
+    """A context to compute in: on the device of a CuPy array; without warnings of NumPy's of what overflows.
+
+    >>> with quietly(np.ones(1)):
+    ...     np.ones(1) / 0
+    array([inf])
+    """
+    return x.device if is_cupy(x) else np.errstate(all="ignore")
+
+
 def on_device_of_arrays(function: F) -> F:
     """Make a function work on the device of its first CuPy argument (in a list, of its first element).
 

@@ -42,7 +42,8 @@ class Graph:
 
     def __init__(self, recorder: Recorder, captured: c_void_p, launches: list[_Launch], addresses: list[int]):
         self._recorder = recorder  # its memory is the launches'
-        self._launches = launches
+        # By array: the launches that it moves.
+        self._launches = [[x for x in launches if x.takes(i)] for i in range(len(addresses))]
         self._addresses = addresses
         self._executable = c_void_p()
         routine("cuGraphInstantiateWithFlags")(byref(self._executable), captured, USE_NODE_PRIORITY)
@@ -54,7 +55,7 @@ class Graph:
             address = x.data.ptr
             if address != self._addresses[i]:
                 self._addresses[i] = 0  # unknown, should one of the moves fail
-                for launch in self._launches:
+                for launch in self._launches[i]:
                     launch.move(self._executable, i, address)
                 self._addresses[i] = address
         # Whatever works in the same memory takes its turn, on whichever stream it was queued.
@@ -119,13 +120,16 @@ class _Launch:
             self._arguments[argument] = ctypes.addressof(value)
         self._parameters.arguments = ctypes.cast(self._arguments, ctypes.POINTER(c_void_p))
 
+    def takes(self, array: int) -> bool:
+        """Whether there are pointers into one of the arrays among the arguments."""
+        return any(p.array == array for p in self._pointers)
+
     def move(self, executable: c_void_p, array: int, address: int) -> None:
         """Put one of the arrays elsewhere."""
-        moved = [p for p in self._pointers if p.array == array]
-        for p in moved:
-            c_ulonglong.from_buffer(self._values[p.argument], p.place).value = address + p.offset
-        if moved:
-            routine("cuGraphExecKernelNodeSetParams_v2")(executable, self._node, byref(self._parameters))
+        for p in self._pointers:
+            if p.array == array:
+                c_ulonglong.from_buffer(self._values[p.argument], p.place).value = address + p.offset
+        routine("cuGraphExecKernelNodeSetParams_v2")(executable, self._node, byref(self._parameters))
 
 
 def _addresses(argument: object) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from multiword.runtime.arrays import Array, device_of
+from multiword.runtime.arrays import Array, quietly
 from ozaki.certificate.pairwise import pairwise_bound
 from ozaki.dask.known import Decision, Known, factors
 from ozaki.dask.memory import naming_the_task
@@ -69,7 +69,7 @@ def widening(a: da.Array, b: da.Array, known: Known, asked: Asked, split_every: 
 def decision_of(of_a: list[Rows], of_b: list[Rows], asked: Asked, shifts: Shifts = None) -> Decision:
     """The decision of the counting bound, from the statistics of all rows."""
     rows, columns = Rows.side_by_side(of_a), Rows.side_by_side(of_b)
-    with device_of(rows.exponent), np.errstate(all="ignore"):
+    with quietly(rows.exponent):
         request = asked.request(rows.exponent)
         a, b = rows.factor(0, asked.k, asked.dtype), columns.factor(1, asked.k, asked.dtype)
         found = bounds(a, b, request, norm_scaled(a, b, request).scales).wait()
@@ -87,7 +87,7 @@ def _magnitudes(
     del task
     if not decision.wanted:
         return decision
-    with device_of(x), np.errstate(all="ignore"):
+    with quietly(x):
         request = asked.request(x)
         a, b, *whole = factors(x, y, asked, rows, columns, decision, *known)
         left, right = whole
@@ -131,7 +131,7 @@ def _compared(parts: Any, *, task: str, asked: Asked, computing_meta: bool = Fal
         return total
     decision, products, rows = total
     length = asked.k * (2 if asked.dtype.kind == "c" else 1)
-    with device_of(products), np.errstate(all="ignore"):
+    with quietly(products):
         everything = slice(0, products.shape[2]), slice(0, products.shape[3])
         return decision, pairwise_bound(rows, length, lambda _, use: use(products, *everything))()
 

@@ -13,7 +13,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from multiword.runtime.arrays import Array, device_of, is_cupy
+from multiword.runtime.arrays import Array, is_cupy, quietly
 from ozaki.arguments import exactly
 from ozaki.certificate.decision import certify_by_counting
 from ozaki.dask.certificate import counted, decision_of
@@ -51,7 +51,7 @@ def _objects(function: Any, indices: str, *pairs: Any) -> da.Array:
 def _exponents(x: Array, rows: Rows, decision: Decision, *, side: int, asked: Asked, task: str) -> Any:
     """The largest exponents of the columns of a block of A, or the rows of one of B."""
     del task
-    with device_of(x), np.errstate(all="ignore"):
+    with quietly(x):
         request = asked.request(x)
         if not certify_by_counting(decision.found, request.limits).wide:
             return None

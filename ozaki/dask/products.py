@@ -22,7 +22,7 @@ import numpy as np
 from dask.array.utils import meta_from_array
 
 from multiword.engines import Engine
-from multiword.runtime.arrays import Array, device_of, namespace, real_parts
+from multiword.runtime.arrays import Array, namespace, quietly, real_parts
 from ozaki.dask.arguments import known_chunks, like_arrays, without_empty_chunks
 from ozaki.dask.certificate import widening
 from ozaki.dask.equilibration import equilibrated
@@ -177,7 +177,7 @@ def _in_pieces(blocks: tuple[Any, ...], asked: Asked, split_every: int | None, m
 def _multiply(x: Array, y: Array, *known: Any, task: str, asked: Asked) -> PartialProduct:
     """The residues of the product of two blocks."""
     del task
-    with device_of(x), np.errstate(all="ignore"):
+    with quietly(x):
         scaled, a, b, request = _scaled(x, y, asked, *known)
         scheme = scaled.scheme
         system: Any = scheme.system
@@ -199,7 +199,7 @@ def _multiply_whole(xs: list[Array], ys: list[Array], *known: Any, task: str, as
     """The rounded product of two blocks with all of the inner dimension."""
     del task
     (x,), (y,) = xs, ys
-    with device_of(x), np.errstate(all="ignore"):
+    with quietly(x):
         scaled, a, b, request = _scaled(x, y, asked, *known)
         out = namespace(x).empty((a.rows, b.rows), asked.dtype)
         execute(scaled, a, b, request, out)
@@ -242,7 +242,7 @@ def _finished(parts: Any, *, task: str, asked: Asked, computing_meta: bool = Fal
     total = merged(parts, merge=PartialProduct.add)
     scheme, scales = total.scaled.scheme, total.scaled.scales
     xp = namespace(total.residues)
-    with device_of(total.residues), np.errstate(all="ignore"):
+    with quietly(total.residues):
         out = xp.empty(total.residues.shape[2:], asked.dtype)
         scheme.reconstruct(as_products(total.residues, scheme.system), scales, out)
         if total.nonfinite is not None:

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, device_of, is_cupy, namespace
+from multiword.runtime.arrays import Array, is_cupy, namespace, quietly
 from multiword.runtime.memory import empty_result, padded
 from ozaki.execution.cache import captured_stack
 from ozaki.execution.groups import FEW, grouped_products
@@ -56,7 +56,7 @@ def stacked_products(left: Array, right: Array, request: Request) -> Array | Non
     compute, few, small = (_on_device, FEW, SMALL_ON_DEVICE) if is_cupy(left) else (_on_host, 2, SMALL)
     if math.prod(batch) < few or not 0 < m * n * k <= small:
         return None
-    with device_of(left), np.errstate(all="ignore"):
+    with quietly(left):
         rows, columns = left.reshape(-1, m, k), right.swapaxes(-1, -2).reshape(-1, n, k)
         out = compute(rows, columns, request)
     return None if out is None else out.reshape(*batch, m, n)

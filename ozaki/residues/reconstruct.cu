@@ -151,7 +151,11 @@ struct Rounding {
     int rows_each, rows, columns, precision, smallest;
 };
 
-extern "C" __global__ void __launch_bounds__(256)
+/* Blocks of a multiprocessor: four have registers enough for few sums, and the compiler would make do with
+   fewer registers, in more time. */
+#define BLOCKS (PARTS == 1 && VECTOR * DIGITS <= 12 ? 4 : 1)
+
+extern "C" __global__ void __launch_bounds__(256, BLOCKS)
 reconstruct(ResidueProducts y, Rounding to, REAL *out) {
     const int m = to.rows, n = to.columns;
     const int column = (blockIdx.x * ACROSS + threadIdx.x) * VECTOR;
