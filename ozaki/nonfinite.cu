@@ -34,12 +34,10 @@ __device__ void add_term(double (&sum)[PARTS], const StridedParts &x, int row, c
     }
 }
 
-/* A block for each row of x; those without an Inf or NaN are left alone. The terms with one in x decide about
-   an element; those with one in y alone have been added before (`after`), or will be. */
-extern "C" __global__ void __launch_bounds__(256)
-overwrite_nonfinite(StridedParts x, const int *scale_x, StridedParts y, const int *scale_y, Elements out, int after) {
-    const int row = blockIdx.x;
-    if (scale_x[row] != NONFINITE_ROW) return;
+/* One row of x. The terms with an Inf or NaN in x decide about an element; those with one in y alone have been
+   added before (`after`), or will be. */
+__device__ void overwrite_row(const StridedParts &x, int row, const StridedParts &y, const int *scale_y,
+                              const Elements &out, int after) {
     const int product = row / out.rows_x, first_other = product * out.rows_y;
     const i64 start = product * out.product_stride + row % out.rows_x * out.x_stride;
     __shared__ bool listed[256];
@@ -63,4 +61,13 @@ overwrite_nonfinite(StridedParts x, const int *scale_x, StridedParts y, const in
         begun = true;
         __syncthreads();
     }
+}
+
+/* A block for every ROWS rows of x; those without an Inf or NaN are left alone. */
+extern "C" __global__ void __launch_bounds__(256)
+overwrite_nonfinite(StridedParts x, const int *scale_x, StridedParts y, const int *scale_y, Elements out, int after) {
+    const int lane = threadIdx.x % 32, first = blockIdx.x * ROWS;
+    const bool here = lane < ROWS && first + lane < x.rows && scale_x[first + lane] == NONFINITE_ROW;
+    for (unsigned concerned = __ballot_sync(~0u, here); concerned; concerned &= concerned - 1)
+        overwrite_row(x, first + __ffs(concerned) - 1, y, scale_y, out, after);
 }

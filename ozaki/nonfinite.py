@@ -77,14 +77,11 @@ class Elements(Struct):
     )
 
 
+_CONSTANTS = {"NONFINITE_ROW": NONFINITE_ROW, "ROWS": 8}
 _OVERWRITE = Kernel(
     "overwrite_nonfinite",
     Path(__file__).with_suffix(".cu"),
-    tuple(
-        {"NONFINITE_ROW": NONFINITE_ROW, "REAL": t, "PARTS": parts}
-        for t in ("float", "double")
-        for parts in (1, 2)
-    ),
+    tuple({**_CONSTANTS, "REAL": t, "PARTS": parts} for t in ("float", "double") for parts in (1, 2)),
     (StridedParts, Elements),
 )
 
@@ -109,4 +106,5 @@ def _overwrite_device(
             rows_y=rows_y,
         )
         arguments = (x, of_x, y, of_y, elements, np.int32(after))
-        _OVERWRITE((len(of_x),), (256,), arguments, NONFINITE_ROW=NONFINITE_ROW, REAL=real, PARTS=len(parts))
+        blocks = (-(-len(of_x) // _CONSTANTS["ROWS"]),)
+        _OVERWRITE(blocks, (256,), arguments, **_CONSTANTS, REAL=real, PARTS=len(parts))
