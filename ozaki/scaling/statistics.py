@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
@@ -265,12 +266,13 @@ def _in_one_pass(parts: list[Array]) -> RowStatistics | None:
     """The statistics of rows so short that a tile holds them as a whole."""
     rows, columns = extent(parts)
     along = strided_parts(parts)[1]["ALONG_K"]
-    for height in _WHOLE[along]:
-        numbers = -(-columns * len(parts) * height // THREADS)
-        if numbers <= _RUN:
-            run = max(2, 1 << (numbers - 1).bit_length())
-            return _launch(_SUMS, parts, namespace(parts[0]).empty(rows, np.int32), height, run)
-    return None
+    fitting = [height for height in _WHOLE[along] if columns * len(parts) * height <= THREADS * _RUN]
+    if not fitting:
+        return None
+    # As many as leave every multiprocessor two blocks.
+    height = next((x for x in fitting if rows >= 2 * multiprocessors() * x), fitting[-1])
+    run = max(2, 1 << (-(-columns * len(parts) * height // THREADS) - 1).bit_length())
+    return _launch(_SUMS, parts, namespace(parts[0]).empty(rows, np.int32), height, run)
 
 
 def _launch(
