@@ -72,13 +72,10 @@ class ResidueSystem:
         of their sum.
         """
         found: list[tuple[int, tuple[int, ...]]] = []
-        for t, (p, w) in enumerate(zip(self.moduli, self.weights, strict=True)):
-            weight = w if weighted else 1
-            if self.images == 2:
-                weight = weight * pow(2, -1, p) % p if weighted else 1
-                found.append((p, (weight, weight * self.roots[t] % p)))
-            else:
-                found.append((p, (weight,) * (1 if self.images == 1 else 2)))
+        parts, halved = 1 if self.images == 1 else 2, self.images == 2
+        for p, w, j in zip(self.moduli, self.weights, self.roots or (1,) * len(self.moduli), strict=True):
+            weight = (w * pow(2, -1, p) % p if halved else w) if weighted else 1
+            found.append((p, (weight, weight * j % p)[:parts]))
         return found
 
     def factors(self, weighted: int) -> np.ndarray:
