@@ -65,7 +65,8 @@ __device__ void overwrite_row(const StridedParts &x, int row, const StridedParts
 
 /* A block for every ROWS rows of x; those without an Inf or NaN are left alone. */
 extern "C" __global__ void __launch_bounds__(256)
-overwrite_nonfinite(StridedParts x, const int *scale_x, StridedParts y, const int *scale_y, Elements out, int after) {
+overwrite_nonfinite(StridedParts x, const int *scale_x, StridedParts y, const int *scale_y, Elements out,
+                    int after) {
     const int lane = threadIdx.x % 32, first = blockIdx.x * ROWS;
     const bool here = lane < ROWS && first + lane < x.rows && scale_x[first + lane] == NONFINITE_ROW;
     for (unsigned concerned = __ballot_sync(~0u, here); concerned; concerned &= concerned - 1)

@@ -84,7 +84,8 @@ __device__ void put_together(const Products &x, const Products &y, int p, int q,
 #pragma unroll
     for (int i = 0; i < VECTOR; i++) {
         int sum = BIAS;
-        asm("dp2a.lo.s32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(p << 16 | q), "r"(__byte_perm(left, right, 0x40 + 0x11 * i)));
+        const unsigned pair = __byte_perm(left, right, 0x40 + 0x11 * i);
+        asm("dp2a.lo.s32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(p << 16 | q), "r"(pair));
         z[i] = from_biased(sum);
     }
 }
@@ -97,8 +98,8 @@ __device__ void of_group(int first, const PRODUCT *image, long long component, l
 #pragma unroll
     for (int j = 0; j < GROUP; j++)
 #pragma unroll
-        for (int i = 0; i < IMAGES; i++)
-            if (first + j < MODULI) images[j][i] = *(const Products *)(image + (first + j) * stride + i * component);
+        for (int i = 0; i < IMAGES && first + j < MODULI; i++)
+            images[j][i] = *(const Products *)(image + (first + j) * stride + i * component);
     const double p = modulus(table, first), q = first + GROUP > MODULI ? 1 : modulus(table, first + GROUP - 1);
     if (GROUP == 2 && IMAGES == 1 && sizeof(PRODUCT) == 1)
         return put_together(images[0][0], images[GROUP - 1][0], (int)p, (int)q, z);
