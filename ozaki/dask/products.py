@@ -14,7 +14,6 @@ is in one piece, one task takes all of them, and there are no residues to add.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -27,7 +26,7 @@ from ozaki.dask.arguments import known_chunks, like_arrays, without_empty_chunks
 from ozaki.dask.certificate import widening
 from ozaki.dask.equilibration import equilibrated
 from ozaki.dask.known import Decision, Known, factors
-from ozaki.dask.memory import naming_the_task
+from ozaki.dask.memory import task
 from ozaki.dask.request import Asked, asked_for
 from ozaki.dask.scales import Rows, merged_rows
 from ozaki.dask.trees import as_it_is, merged
@@ -37,6 +36,8 @@ from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.pipeline import Request, ScaledProduct, execute, scale, widened_product
 from ozaki.residues.partial import add_residues, as_products, no_residues, put_residues
 from ozaki.scaling.scales import NONFINITE_ROW
+
+_TASK = "ozaki.dask.matmul"
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _product(a: da.Array, b: da.Array, asked: Asked, split_every: int | None) ->
         known = replace(known, decision=widening(a, b, known, asked, split_every))
     blocks = (a, "ih", b, "hj", *known.pairs(a))
     if len(a.chunks[1]) == 1:
-        multiply = partial(_multiply_whole, task="ozaki.dask.matmul, products of blocks", asked=asked)
+        multiply = task(f"{_TASK}, products of blocks", _multiply_whole, asked=asked)
         options = {"align_arrays": False, "dtype": asked.dtype, "meta": meta, "token": "ozaki-matmul"}
         out = da.blockwise(multiply, "ij", *blocks, **options)
     else:
@@ -150,7 +151,7 @@ def _product(a: da.Array, b: da.Array, asked: Asked, split_every: int | None) ->
 def _in_pieces(blocks: tuple[Any, ...], asked: Asked, split_every: int | None, meta: Array) -> da.Array:
     """The product of matrices whose inner dimension is cut: residues, added up."""
     products = da.blockwise(
-        partial(_multiply, task="ozaki.dask.matmul, products of blocks", asked=asked),
+        task(f"{_TASK}, products of blocks", _multiply, asked=asked),
         "ihj",
         *blocks,
         adjust_chunks={"h": lambda _: 1},
@@ -162,10 +163,10 @@ def _in_pieces(blocks: tuple[Any, ...], asked: Asked, split_every: int | None, m
     return da.reduction(
         products,
         as_it_is,
-        partial(_finished, task="ozaki.dask.matmul, reconstruction", asked=asked),
+        task(f"{_TASK}, reconstruction", _finished, asked=asked),
         axis=1,
         dtype=asked.dtype,
-        combine=partial(_added, task="ozaki.dask.matmul, sums of residues"),
+        combine=task(f"{_TASK}, sums of residues", merged, merge=PartialProduct.add),
         name="ozaki-matmul",
         concatenate=False,
         split_every=split_every,
@@ -173,10 +174,8 @@ def _in_pieces(blocks: tuple[Any, ...], asked: Asked, split_every: int | None, m
     )
 
 
-@naming_the_task
-def _multiply(x: Array, y: Array, *known: Any, task: str, asked: Asked) -> PartialProduct:
+def _multiply(x: Array, y: Array, *known: Any, asked: Asked) -> PartialProduct:
     """The residues of the product of two blocks."""
-    del task
     with device_of(x), np.errstate(all="ignore"):
         scaled, a, b, request = _scaled(x, y, asked, *known)
         scheme = scaled.scheme
@@ -194,10 +193,8 @@ def _multiply(x: Array, y: Array, *known: Any, task: str, asked: Asked) -> Parti
         return PartialProduct(residues, scaled, nonfinite)
 
 
-@naming_the_task
-def _multiply_whole(xs: list[Array], ys: list[Array], *known: Any, task: str, asked: Asked) -> Array:
+def _multiply_whole(xs: list[Array], ys: list[Array], *known: Any, asked: Asked) -> Array:
     """The rounded product of two blocks with all of the inner dimension."""
-    del task
     (x,), (y,) = xs, ys
     with device_of(x), np.errstate(all="ignore"):
         scaled, a, b, request = _scaled(x, y, asked, *known)
@@ -227,18 +224,8 @@ def _any_nonfinite(scaled: ScaledProduct) -> bool:
     return any(bool((s == NONFINITE_ROW).any()) for s in scaled.scales)
 
 
-@naming_the_task
-def _added(parts: Any, *, task: str, **options: Any) -> Any:
-    del task
-    return merged(parts, merge=PartialProduct.add, **options)
-
-
-@naming_the_task
-def _finished(parts: Any, *, task: str, asked: Asked, computing_meta: bool = False, **_: Any) -> Any:
+def _finished(parts: Any, *, asked: Asked, **_: Any) -> Array:
     """The rounded block of the result."""
-    del task
-    if computing_meta:
-        return parts
     total = merged(parts, merge=PartialProduct.add)
     scheme, scales = total.scaled.scheme, total.scaled.scales
     xp = namespace(total.residues)
