@@ -19,7 +19,7 @@ from ozaki.cli.command import main
 from ozaki.cli.files import Observed, load_matrix, multiply_files
 from ozaki.cli.output import OutputFile
 from tests.cases import matrices
-from tests.exact import rounded_product
+from tests.fuzz.rational import rounded_product
 
 ROOT = Path(__file__).parents[1]
 

@@ -16,7 +16,7 @@ from multiword.runtime import compiled
 from multiword.runtime.arrays import real_parts
 from ozaki.scaling.statistics import row_statistics
 from tests.cases import KINDS, matrices
-from tests.test_dgemm import same
+from tests.exact import same
 from tests.test_stacks import FACES
 
 FIXTURES = [HealthCheck.function_scoped_fixture]

@@ -18,7 +18,8 @@ from ozaki import accurate_dgemm
 from ozaki.slices.integer import slice_system
 from tests import golden
 from tests.cases import GOLDEN, KINDS, matrices
-from tests.exact import componentwise_error, nearest, product, rounded_product
+from tests.exact import componentwise_error, nearest, same
+from tests.fuzz.rational import exact_product, rounded_product
 
 VARIANTS = [
     {"scheme": "residues", "word": "fp64"},
@@ -27,10 +28,6 @@ VARIANTS = [
     {"scheme": "slices", "word": "int8"},
     {"scheme": "slices", "word": "fp16"},
 ]
-
-
-def same(x, y):
-    return x.shape == y.shape and x.dtype == y.dtype and x.tobytes() == y.tobytes()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,7 +66,7 @@ def test_results_that_underflow_or_overflow_are_those_of_scaled_operands_rounded
             assert same(got, np.ldexp(scaled, -e - f))
     # The integers are the same, so this is its one rounding: to a multiple of 2**-1074 where it is subnormal.
     bound = Fraction(ozaki.plan(a, b).bound)
-    (whole, unit), (magnitude, _) = product(a, b), product(np.abs(a), np.abs(b))
+    (whole, unit), (magnitude, _) = exact_product(a, b), exact_product(np.abs(a), np.abs(b))
     for v, w, x in zip(whole.ravel(), magnitude.ravel(), got.ravel(), strict=True):
         exact, error = Fraction(v) * Fraction(2) ** unit, bound * Fraction(w) * Fraction(2) ** unit
         assert nearest(exact - error) <= x <= nearest(exact + error)
@@ -393,8 +390,8 @@ def test_any_finite_product_is_within_its_bound(pair):
     a, b = pair
     if 0 in (*a.shape, *b.shape):
         return
-    whole, exponent = product(a, b)
-    magnitude, _ = product(np.abs(a), np.abs(b))
+    whole, exponent = exact_product(a, b)
+    magnitude, _ = exact_product(np.abs(a), np.abs(b))
     result, bound = accurate_dgemm(a, b), ozaki.plan(a, b).bound
     for v, w, x in zip(whole.ravel(), magnitude.ravel(), result.ravel(), strict=True):
         if not np.isfinite(x):

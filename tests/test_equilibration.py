@@ -15,9 +15,8 @@ from ozaki.scaling import equilibration
 from ozaki.scaling.equilibration import NOTHING, column_exponents, equilibrated, inner_exponents, shifted
 from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
-from tests.exact import componentwise_error, real_form
-from tests.fuzz.rational import rounded_product
-from tests.test_dgemm import same
+from tests.exact import componentwise_error, same
+from tests.fuzz.rational import real_products, rounded_product
 
 FORMAT_OF = {"float64": "fp64", "float32": "fp32", "complex128": "fp64", "complex64": "fp32"}
 OCTAVES = {"fp64": 200, "fp32": 50}
@@ -73,7 +72,7 @@ def test_the_error_is_within_the_certificate(kind, shape, dtype):
     parts = [result.real, result.imag] if result.dtype.kind == "c" else [result]
     length = shape[1] * len(parts)
     assert plan.bound <= min(12 * length**0.5, length / 2) * FORMATS[FORMAT_OF[dtype]].unit_roundoff
-    for c, (x, y) in zip(parts, real_form(a, b), strict=True):
+    for c, (x, y) in zip(parts, real_products(a, b), strict=True):
         assert componentwise_error(c, x, y, FORMATS[FORMAT_OF[dtype]])[1] <= plan.bound
 
 

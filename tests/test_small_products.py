@@ -14,8 +14,8 @@ from ozaki.arguments import request_of
 from ozaki.execution import small
 from ozaki.factor import Factor
 from tests.cases import KINDS, matrices
-from tests.exact import rounded_product
-from tests.test_dgemm import same
+from tests.exact import same
+from tests.fuzz.rational import rounded_product
 from tests.test_stacks import FACES, mixed_stack
 
 pytest.importorskip("numba")

@@ -12,7 +12,7 @@ from ozaki.pipeline import execute
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
 from tests.cases import matrices
-from tests.test_dgemm import same
+from tests.exact import same
 
 FACES = {
     "float64": ozaki.accurate_dgemm,

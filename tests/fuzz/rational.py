@@ -120,7 +120,7 @@ def joined(values: list[np.ndarray], dtype) -> np.ndarray:
         return result
 
 
-def rounded_product(a: np.ndarray, b: np.ndarray, dtype) -> np.ndarray:
+def rounded_product(a: np.ndarray, b: np.ndarray, dtype=np.float64) -> np.ndarray:
     """The correctly rounded AB; Inf and NaN in the rows and columns concerned as IEEE gives them."""
     fmt, values = FORMATS[part_dtype(dtype)], []
     for x, y in real_products(a, b):

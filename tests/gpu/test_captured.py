@@ -10,8 +10,8 @@ from ozaki import accurate_dgemm, pipeline
 from ozaki.execution import cache, captured
 from ozaki.residues import system
 from tests.cases import KINDS, matrices
+from tests.exact import same
 from tests.gpu.test_products import FACES
-from tests.test_dgemm import same
 from tests.threads import in_threads
 
 pytestmark = pytest.mark.gpu

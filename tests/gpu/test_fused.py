@@ -11,8 +11,8 @@ from ozaki.execution import cache
 from ozaki.residues.system import residue_system
 from tests import golden
 from tests.cases import GOLDEN, KINDS, matrices
+from tests.exact import same
 from tests.gpu.test_products import FACES
-from tests.test_dgemm import same
 
 pytestmark = pytest.mark.gpu
 

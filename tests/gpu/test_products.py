@@ -10,7 +10,8 @@ from multiword.engines.cublas import DEEP, STRIP, WIDE
 from ozaki import accurate_dgemm
 from tests import golden
 from tests.cases import GOLDEN, KINDS, matrices
-from tests.test_dgemm import VARIANTS, same
+from tests.exact import same
+from tests.test_dgemm import VARIANTS
 from tests.threads import in_threads
 
 pytestmark = pytest.mark.gpu
