@@ -11,19 +11,13 @@ from tests.test_dask import ONE_ARRAY, check
 da = pytest.importorskip("dask.array")
 pytest.importorskip("numba")
 
-import dask  # noqa: E402
-
 from ozaki.dask.accumulators import ELEMENTS, PRODUCTS, SQUARES  # noqa: E402
 from ozaki.dask.extracted import ExtractedSums  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("dask_in_this_thread")
+
 SHAPE = 40, 13, 21
 CHUNKS = [(40, 13, 21), (7, 13, 21), ((20, 0, 20), 13, (20, 1)), (1, 13, 21)]
-
-
-@pytest.fixture(autouse=True)
-def in_this_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def fields():
