@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from multiword.runtime.arrays import as_array
+from ozaki.arguments import matrices_of
 from ozaki.jax import primitives
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -49,16 +50,7 @@ def matmul(a: Any, b: Any, *, accuracy: str | int = "normwise") -> jax.Array:
     x, y = _checked("a", a), _checked("b", b)
     if x.dtype != y.dtype:
         raise TypeError(f"a and b must have one dtype, got {x.dtype} and {y.dtype}")
-    if 0 in (x.ndim, y.ndim):
-        raise ValueError(f"a and b must have an axis at least, got shapes {x.shape} and {y.shape}")
-    left = x[None, :] if x.ndim == 1 else x
-    right = y[:, None] if y.ndim == 1 else y
-    if left.shape[-1] != right.shape[-2]:
-        raise ValueError(f"inner dimensions of a and b differ: shapes {x.shape} and {y.shape}")
-    try:
-        jnp.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    except ValueError:
-        raise ValueError(f"the stacks of a, {x.shape}, and b, {y.shape}, do not broadcast") from None
+    left, right, _ = matrices_of(x, y)
     primitives.check_accuracy(accuracy)
     rows = left.shape[:-1]
     folded = left.ndim > 2 and right.ndim == 2  # one product of all rows, and so is its derivative
