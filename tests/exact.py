@@ -1,11 +1,12 @@
 """Exact references, and comparison bit for bit."""
 
 from fractions import Fraction
+from math import isqrt
 
 import numpy as np
 
 from multiword.formats import FORMATS
-from tests.fuzz.rational import exact_product, rounded_ratio
+from tests.fuzz.rational import exact_product, rounded, rounded_ratio
 
 
 def same(x, y) -> bool:
@@ -16,6 +17,15 @@ def same(x, y) -> bool:
 def nearest(value: Fraction, fmt=FORMATS["fp64"]) -> float:
     """RN of an exact rational to a format, ties to even, subnormals and overflow included."""
     return rounded_ratio(value.numerator, value.denominator, 0, (fmt.precision, fmt.emin, fmt.emax))
+
+
+def nearest_root(square: Fraction, fmt=FORMATS["fp64"]) -> float:
+    """RN of the square root of an exact rational."""
+    shift = 200 + square.denominator.bit_length()
+    whole, rest = divmod(square.numerator << 2 * shift, square.denominator)
+    root = isqrt(whole)
+    more = rest != 0 or root * root != whole  # a last bit says so
+    return rounded(2 * root + more, -shift - 1, (fmt.precision, fmt.emin, fmt.emax))
 
 
 def componentwise_error(c, a, b, fmt=FORMATS["fp64"]) -> tuple[float, float]:
