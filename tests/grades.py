@@ -12,19 +12,12 @@ from math import isqrt
 
 import numpy as np
 
-import ozaki
 from multiword.formats import FORMATS
 from ozaki.pipeline import TARGETS
+from tests.cases import FACES
 from tests.fuzz.rational import exact_product, integers, real_products
 
 SIZES = (8, 16, 32)
-
-FACES = {
-    "float64": ozaki.accurate_dgemm,
-    "complex128": ozaki.accurate_zgemm,
-    "float32": ozaki.accurate_sgemm,
-    "complex64": ozaki.accurate_cgemm,
-}
 
 ACCURACIES: dict[str, tuple[str | int, ...]] = {
     "fp64": ("fp64", "normwise", "exact", 53),

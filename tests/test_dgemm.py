@@ -17,7 +17,7 @@ import ozaki
 from ozaki import accurate_dgemm
 from ozaki.slices.integer import slice_system
 from tests import golden
-from tests.cases import GOLDEN, KINDS, matrices
+from tests.cases import GOLDEN, KINDS, long_rows, matrices
 from tests.exact import componentwise_error, nearest, same
 from tests.fuzz.rational import exact_product, rounded_product
 
@@ -119,10 +119,7 @@ def test_powers_of_two_and_permutations_pass_through():
 
 
 def test_long_inner_dimension_on_int8():
-    k = (1 << 17) + 1000
-    rng = np.random.default_rng(5)
-    a, b = rng.standard_normal((2, k)), rng.standard_normal((k, 3))
-    a[0] = b[:, 0] = 1 - 2.0**-53  # every residue at its largest, all of one sign
+    a, b = long_rows()
     expected = accurate_dgemm(a, b, accuracy="exact")
     assert same(accurate_dgemm(a, b, accuracy="exact", word="int8"), expected)
     assert same(expected, rounded_product(a, b))

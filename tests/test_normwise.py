@@ -9,19 +9,12 @@ import pytest
 
 import ozaki
 from multiword.formats import FORMATS
-from ozaki import accurate_cgemm, accurate_dgemm, accurate_sgemm, accurate_zgemm, matmul
+from ozaki import accurate_dgemm, matmul
 from ozaki.scaling.scales import norm_limit, normwise_error
 from ozaki.scaling.statistics import BITS
-from tests.cases import KINDS, matrices
+from tests.cases import FACES, KINDS, matrices
 from tests.exact import same
 from tests.fuzz.rational import exact_product, integers, real_products
-
-FACES = {
-    "float64": accurate_dgemm,
-    "float32": accurate_sgemm,
-    "complex128": accurate_zgemm,
-    "complex64": accurate_cgemm,
-}
 
 
 def operands(kind, shape, dtype, seed=1):

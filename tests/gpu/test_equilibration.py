@@ -10,10 +10,10 @@ from ozaki.factor import Factor
 from ozaki.scaling.equilibration import column_exponents, shifted
 from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
+from tests.cases import FACES
 from tests.exact import same
 from tests.gpu.test_steps import DTYPES, layouts, matrix
 from tests.test_equilibration import KINDS, graded
-from tests.test_stacks import FACES
 
 pytestmark = pytest.mark.gpu
 

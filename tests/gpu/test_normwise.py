@@ -6,10 +6,10 @@ import pytest
 import ozaki
 from ozaki import accurate_dgemm
 from ozaki.execution import cache, captured
-from tests.cases import KINDS, matrices
+from tests.cases import FACES, KINDS, matrices
 from tests.exact import same
 from tests.gpu.same import same_on_the_gpu
-from tests.test_normwise import FACES, normwise, operands
+from tests.test_normwise import normwise, operands
 
 pytestmark = pytest.mark.gpu
 
