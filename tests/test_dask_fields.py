@@ -97,6 +97,15 @@ def test_short_forms_hold_what_accumulators_do(kind):
         assert together.__sizeof__() <= 64 * x[0].size
 
 
+@pytest.mark.parametrize(("dtype", "exponent"), [("f4", -126), ("f4", -140), ("f2", -14), ("f2", -22)])
+def test_units_below_the_smallest_number(dtype, exponent):
+    x = np.ldexp(fields()["normal"][0], exponent).astype(dtype)
+    for terms in (ELEMENTS, SQUARES):
+        total = ozaki.ExactSum(x.dtype, SHAPE[1:])
+        terms.add(total, x, None)
+        assert ExtractedSums.of(x.dtype, SHAPE[1:], terms.summands(x, None)).exact() == total
+
+
 def test_states_of_ordinary_fields_are_short():
     x, y = fields()["temperatures"][0], fields()["normal"][0]
     for dtype in ("f4", "f8"):
