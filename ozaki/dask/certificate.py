@@ -86,8 +86,7 @@ def _magnitudes(
         return decision
     with device_of(x), np.errstate(all="ignore"):
         request = asked.request(x)
-        a, b, *whole = factors(x, y, asked, rows, columns, decision, *known)
-        left, right = whole
+        a, b, left, right = factors(x, y, asked, rows, columns, decision, *known)
         of_rows = bounds(left, right, request, norm_scaled(left, right, request).scales).rows
         scheme = magnitudes(a, request)
         parts: list[Array] = []

@@ -210,8 +210,7 @@ def _scaled(
 ) -> tuple[ScaledProduct, Factor, Factor, Request]:
     """The integers of two blocks of whole rows, and the factors that these are."""
     request = asked.request(x)
-    a, b, *whole = factors(x, y, asked, rows, columns, decision, *known)
-    left, right = whole
+    a, b, left, right = factors(x, y, asked, rows, columns, decision, *known)
     if decision is None:
         scaled = scale(left, right, request)[1]
     else:
