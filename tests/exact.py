@@ -1,12 +1,11 @@
 """Exact references, and comparison bit for bit."""
 
 from fractions import Fraction
-from math import isqrt
 
 import numpy as np
 
 from multiword.formats import FORMATS
-from tests.fuzz.rational import exact_product, rounded, rounded_ratio
+from tests.fuzz.rational import exact_product, rounded_ratio, rounded_root
 
 
 def same(x, y) -> bool:
@@ -21,11 +20,7 @@ def nearest(value: Fraction, fmt=FORMATS["fp64"]) -> float:
 
 def nearest_root(square: Fraction, fmt=FORMATS["fp64"]) -> float:
     """RN of the square root of an exact rational."""
-    shift = 200 + square.denominator.bit_length()
-    whole, rest = divmod(square.numerator << 2 * shift, square.denominator)
-    root = isqrt(whole)
-    more = rest != 0 or root * root != whole  # a last bit says so
-    return rounded(2 * root + more, -shift - 1, (fmt.precision, fmt.emin, fmt.emax))
+    return rounded_root(square.numerator, 0, (fmt.precision, fmt.emin, fmt.emax), square.denominator)
 
 
 def componentwise_error(c, a, b, fmt=FORMATS["fp64"]) -> tuple[float, float]:
