@@ -13,6 +13,7 @@ from jax.extend.core import Primitive
 from multiword.runtime.arrays import as_array
 from ozaki.arguments import matrices_of
 from ozaki.jax.primitives import MATMUL, MEAN, SUM, check_accuracy
+from ozaki.sums.arguments import axes_of
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -130,12 +131,6 @@ def _checked(name: str, x: Any) -> jax.Array:
 
 def _reduced(reduction: Primitive, x: Any, axis: int | Sequence[int] | None, keepdims: bool) -> jax.Array:
     array = _checked("x", x)
-    given = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-    for a in given:
-        if not -array.ndim <= a < array.ndim:
-            raise ValueError(f"axis {a} is out of bounds for an array of {array.ndim} dimensions")
-    axes = tuple(sorted({a % array.ndim for a in given}))
-    if len(axes) < len(given):
-        raise ValueError(f"axis {axis} names an axis twice")
+    axes = tuple(sorted(axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, array.ndim)))
     result = reduction.bind(array, axes=axes)
     return jnp.expand_dims(result, axes) if keepdims else result
