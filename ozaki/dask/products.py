@@ -22,6 +22,7 @@ from dask.array.utils import meta_from_array
 
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array, device_of, namespace, real_parts
+from ozaki.arguments import matrices_of
 from ozaki.dask.arguments import known_chunks, like_arrays, without_empty_chunks
 from ozaki.dask.certificate import widening
 from ozaki.dask.equilibration import equilibrated
@@ -117,8 +118,7 @@ def matmul(
     x, y = known_chunks(a, "a"), known_chunks(b, "b")
     like_arrays(a=x, b=y)
     asked = asked_for(x, y, accuracy, scheme, engine, workspace)
-    left = x[None, :] if x.ndim == 1 else x
-    right = y[:, None] if y.ndim == 1 else y
+    left, right, _ = matrices_of(x, y)
     out = _product(left, right, asked, split_every)
     if x.ndim == 1:
         out = out[0]
