@@ -386,6 +386,7 @@ WRONG = {
     "lengths": lambda x: torch.dot(x[0], x[0, :2]),
     "axes twice": lambda x: x.sum((0, 0)),
     "an axis too far": lambda x: x.sum(2),
+    "a sum's out": lambda x: torch.sum(x, 1, dtype=torch.float64, out=torch.empty(3)),
     "a complex gradient": lambda x: (
         (x.to(torch.complex128).requires_grad_() @ x.to(torch.complex128)).sum().backward()
     ),
