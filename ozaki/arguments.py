@@ -102,8 +102,8 @@ def factors_of(
     return left, right
 
 
-def stacks_of(x: Array, y: Array) -> tuple[Array, Array]:
-    """Both arguments of `matmul` as stacks of matrices, broadcast against each other: views."""
+def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
+    """Both arguments of `matmul`, vectors with an axis more, and the shape of the stack of products."""
     if 0 in (x.ndim, y.ndim):
         raise ValueError(f"a and b must have at least one dimension, got shapes {x.shape} and {y.shape}")
     left = x[None, :] if x.ndim == 1 else x
@@ -114,9 +114,14 @@ def stacks_of(x: Array, y: Array) -> tuple[Array, Array]:
             f"b is {y.shape} with k = {right.shape[-2]}"
         )
     try:
-        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        return left, right, np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError:
         raise ValueError(f"the stacks of a, {x.shape}, and b, {y.shape}, do not broadcast") from None
+
+
+def stacks_of(x: Array, y: Array) -> tuple[Array, Array]:
+    """Both arguments of `matmul` as stacks of matrices, broadcast against each other: views."""
+    left, right, batch = matrices_of(x, y)
     xp = namespace(x)
     return (
         xp.broadcast_to(left, (*batch, *left.shape[-2:])),

@@ -2,6 +2,16 @@
 
 import numpy as np
 
+import ozaki
+
+FACES = {
+    "float64": ozaki.accurate_dgemm,
+    "complex128": ozaki.accurate_zgemm,
+    "float32": ozaki.accurate_sgemm,
+    "complex64": ozaki.accurate_cgemm,
+}
+"""The product of matrices of a dtype, and of no other."""
+
 
 def uniform(rng, shape):
     """Uniform on (-1/2, 1/2), 53 bits."""
@@ -27,6 +37,15 @@ def cancelling(rng, m, k, n):
     x, y = uniform(rng, (m, k // 2)), uniform(rng, (k // 2, n))
     near = x + np.ldexp(uniform(rng, x.shape), -30)
     return np.concatenate([x, -near], axis=1), np.concatenate([y, y])
+
+
+def long_rows():
+    """More terms than an int8 product has room for; those of one element have the largest residues."""
+    rng = np.random.default_rng(5)
+    k = (1 << 17) + 1000
+    a, b = rng.standard_normal((2, k)), rng.standard_normal((k, 3))
+    a[0] = b[:, 0] = 1 - 2.0**-53
+    return a, b
 
 
 def matrices(name: str, m: int, k: int, n: int, seed: int = 1):
@@ -60,6 +79,14 @@ def matrices(name: str, m: int, k: int, n: int, seed: int = 1):
             float
         )
     raise ValueError(name)
+
+
+def in_dtype(a, b, dtype: str):
+    """Both in a dtype; of complex matrices they are the real parts, and give the imaginary ones, too."""
+    if dtype.startswith("c"):
+        a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
+    with np.errstate(over="ignore"):
+        return a.astype(dtype), b.astype(dtype)
 
 
 KINDS = (

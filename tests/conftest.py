@@ -49,6 +49,15 @@ def without_numba(monkeypatch):
     return run
 
 
+@pytest.fixture
+def dask_in_this_thread():
+    """Dask computes in the thread that asks it to."""
+    import dask
+
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def poisoned_memory():
     if not os.environ.get("POISON"):

@@ -1,69 +1,32 @@
-"""Exact references: matrix products in Python's integers, and their correct rounding."""
+"""Exact references, and comparison bit for bit."""
 
 from fractions import Fraction
 
 import numpy as np
 
 from multiword.formats import FORMATS
+from tests.fuzz.rational import exact_product, rounded_ratio, rounded_root
+
+
+def same(x, y) -> bool:
+    """Bit for bit, the dtype and the shape included."""
+    return x.shape == y.shape and x.dtype == y.dtype and x.tobytes() == y.tobytes()
 
 
 def nearest(value: Fraction, fmt=FORMATS["fp64"]) -> float:
     """RN of an exact rational to a format, ties to even, subnormals and overflow included."""
-    if value == 0:
-        return 0.0
-    numerator, denominator = abs(value).as_integer_ratio()
-    exponent = numerator.bit_length() - denominator.bit_length()
-    if Fraction(2) ** exponent > abs(value):
-        exponent -= 1
-    last = max(exponent - fmt.precision + 1, fmt.emin - fmt.precision + 1)
-    rounded = round(abs(value) / Fraction(2) ** last)  # rounds half to even
-    result = Fraction(rounded) * Fraction(2) ** last
-    magnitude = float("inf") if result >= Fraction(2) ** (fmt.emax + 1) else float(result)
-    return magnitude if value > 0 else -magnitude
+    return rounded_ratio(value.numerator, value.denominator, 0, (fmt.precision, fmt.emin, fmt.emax))
 
 
-def integers(x) -> tuple[np.ndarray, int]:
-    """Return an object array of Python integers and an exponent e: x = integers·2**e exactly."""
-    significand, exponent = np.frexp(np.asarray(x, np.float64))
-    whole = np.ldexp(significand, 53).astype(np.int64)
-    exponent = exponent.astype(int) - 53
-    lowest = (
-        int(exponent[whole != 0].min(initial=0, where=np.ones((whole != 0).sum(), bool)))
-        if whole.any()
-        else 0
-    )
-    shift = np.where(whole == 0, 0, exponent - lowest)
-    return whole.astype(object) * (np.full(whole.shape, 2, object) ** shift.astype(object)), lowest
-
-
-def product(a, b) -> tuple[np.ndarray, int]:
-    """The exact product: an object array of integers, and the exponent of their unit."""
-    (left, e), (right, f) = integers(a), integers(b)
-    return left.dot(right), e + f
-
-
-def rounded_product(a, b, fmt=FORMATS["fp64"]) -> np.ndarray:
-    """The correctly rounded product of real matrices."""
-    whole, exponent = product(a, b)
-    unit = Fraction(2) ** exponent
-    values = [nearest(Fraction(v) * unit, fmt) for v in whole.ravel()]
-    return np.array(values, np.float64).reshape(whole.shape)
-
-
-def real_form(a, b):
-    """The real products that AB is, or that its real and its imaginary part are."""
-    if not (np.iscomplexobj(a) or np.iscomplexobj(b)):
-        yield a, b
-        return
-    left = np.concatenate([a.real, a.imag], axis=1)
-    yield left, np.concatenate([b.real, -b.imag])
-    yield left, np.concatenate([b.imag, b.real])
+def nearest_root(square: Fraction, fmt=FORMATS["fp64"]) -> float:
+    """RN of the square root of an exact rational."""
+    return rounded_root(square.numerator, 0, (fmt.precision, fmt.emin, fmt.emax), square.denominator)
 
 
 def componentwise_error(c, a, b, fmt=FORMATS["fp64"]) -> tuple[float, float]:
     """Return max |C - AB| / |A||B| and max (|C - AB| - half an ulp of C) / |A||B|."""
-    whole, exponent = product(a, b)
-    magnitude, _ = product(np.abs(a), np.abs(b))
+    whole, exponent = exact_product(a, b)
+    magnitude, _ = exact_product(np.abs(a), np.abs(b))
     unit = Fraction(2) ** exponent
     worst = truncation = Fraction(0)
     for v, w, x in zip(whole.ravel(), magnitude.ravel(), np.asarray(c, np.float64).ravel(), strict=True):

@@ -12,19 +12,12 @@ from math import isqrt
 
 import numpy as np
 
-import ozaki
 from multiword.formats import FORMATS
 from ozaki.pipeline import TARGETS
-from tests.exact import integers, product, real_form
+from tests.cases import FACES
+from tests.fuzz.rational import exact_product, integers, real_products
 
 SIZES = (8, 16, 32)
-
-FACES = {
-    "float64": ozaki.accurate_dgemm,
-    "complex128": ozaki.accurate_zgemm,
-    "float32": ozaki.accurate_sgemm,
-    "complex64": ozaki.accurate_cgemm,
-}
 
 ACCURACIES: dict[str, tuple[str | int, ...]] = {
     "fp64": ("fp64", "normwise", "exact", 53),
@@ -117,8 +110,8 @@ def matrices(given: Input, n: int, dtype: str) -> Matrices:
 def exact(given: Input, n: int, dtype: str) -> list[tuple[np.ndarray, list[np.ndarray]]]:
     """Of each real part: the exact product, and what errors are relative to, for A, B and C."""
     found = []
-    for left, right in real_form(*matrices(given, n, dtype)):
-        (whole, e), (magnitude, _) = product(left, right), product(np.abs(left), np.abs(right))
+    for left, right in real_products(*matrices(given, n, dtype)):
+        (whole, e), (magnitude, _) = exact_product(left, right), exact_product(np.abs(left), np.abs(right))
         unit, rows, columns = Fraction(2) ** e, norms(left, 1), norms(right, 0)
         sizes = [magnitude * unit, np.outer(rows, columns), np.full((n, n), rows.max() * columns.max())]
         found.append((whole * unit, sizes))

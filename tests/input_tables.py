@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class Function:
 
 
 HALF, SINGLE = MATRIX.astype(np.float16), MATRIX.astype(np.float32)
+SINGLE_EYE = EYE.astype(np.float32)
 _CORE = multiword.TensorCore()
 
 
@@ -70,6 +72,11 @@ def _gemms() -> list[Function]:
     return found
 
 
+_of_doubles = partial(Function, dtype=float, holds="real")
+_of_singles = partial(Function, base=SINGLE, dtype=np.float32, holds="float32")
+_of_halves = partial(Function, base=HALF, takes="matrix", holds="half")
+_of_core = partial(Function, "multiword.TensorCore", takes="matrix", holds="real")
+
 TABLES: dict[str, tuple[Function, ...]] = {
     "Products": tuple(_gemms()),
     "Products like NumPy's": (
@@ -77,41 +84,22 @@ TABLES: dict[str, tuple[Function, ...]] = {
         Function("ozaki.matmul", "b", lambda x: ozaki.matmul(like(EYE, x), x), MATRIX, "axes"),
         Function("ozaki.plan", "a", lambda x: ozaki.plan(x, like(EYE, x)), MATRIX, "matrix"),
         Function("ozaki.prepare", "x", lambda x: _times_eye(ozaki.prepare(x)), MATRIX, "matrix"),
-        Function(
-            "ozaki.mukunoki_dgemm",
-            "a",
-            lambda x: ozaki.mukunoki_dgemm(x, like(EYE, x)),
-            MATRIX,
-            "matrix",
-            float,
-            "real",
+        _of_doubles(
+            "ozaki.mukunoki_dgemm", "a", lambda x: ozaki.mukunoki_dgemm(x, like(EYE, x)), takes="matrix"
         ),
-        Function(
-            "ozaki.mukunoki_dgemm",
-            "b",
-            lambda x: ozaki.mukunoki_dgemm(like(EYE, x), x),
-            MATRIX,
-            "matrix",
-            float,
-            "real",
+        _of_doubles(
+            "ozaki.mukunoki_dgemm", "b", lambda x: ozaki.mukunoki_dgemm(like(EYE, x), x), takes="matrix"
         ),
-        Function("ozaki.mukunoki_split", "x", ozaki.mukunoki_split, MATRIX, "axes", float, "real"),
-        Function(
-            "ozaki.slice_count",
-            "a",
-            lambda x: ozaki.slice_count(x, like(EYE, x)),
-            MATRIX,
-            "matrix",
-            float,
-            "real",
-        ),
+        _of_doubles("ozaki.mukunoki_split", "x", ozaki.mukunoki_split, takes="axes"),
+        _of_doubles("ozaki.slice_count", "a", lambda x: ozaki.slice_count(x, like(EYE, x)), takes="matrix"),
     ),
     "Sums": (
-        *(Function(f"ozaki.{f.__name__}", "x", f) for f in (ozaki.sum, ozaki.mean, ozaki.norm, ozaki.cumsum)),
-        *(Function(f"ozaki.{f.__name__}", "x", f) for f in (ozaki.var, ozaki.std)),
         *(
             Function(f"ozaki.{f.__name__}", "x", f)
-            for f in (ozaki.nansum, ozaki.nanmean, ozaki.nanvar, ozaki.nanstd)
+            for f in (
+                *(ozaki.sum, ozaki.mean, ozaki.norm, ozaki.cumsum, ozaki.var, ozaki.std),
+                *(ozaki.nansum, ozaki.nanmean, ozaki.nanvar, ozaki.nanstd),
+            )
         ),
         Function("ozaki.dot", "x", lambda x: ozaki.dot(x, x), takes="axes"),
         Function("ozaki.vdot", "x", lambda x: ozaki.vdot(x, x)),
@@ -123,109 +111,48 @@ TABLES: dict[str, tuple[Function, ...]] = {
     ),
     "Textbook sums": (
         *(
-            Function(f"ozaki.{f.__name__}", "p", f, VECTOR, "vector", float, "real")
+            _of_doubles(f"ozaki.{f.__name__}", "p", f, VECTOR, "vector")
             for f in (ozaki.near_sum, ozaki.acc_sum, ozaki.sum_k)
         ),
-        Function(
-            "ozaki.extract_vector",
-            "p",
-            lambda x: ozaki.extract_vector(2.0**60, x),
-            VECTOR,
-            "vector",
-            float,
-            "real",
+        _of_doubles(
+            "ozaki.extract_vector", "p", lambda x: ozaki.extract_vector(2.0**60, x), VECTOR, "vector"
         ),
         *(
-            Function(f"ozaki.{f.__name__}", "a", lambda x, f=f: f(x, x), MATRIX, "any", float, "real")
+            _of_doubles(f"ozaki.{f.__name__}", "a", lambda x, f=f: f(x, x))
             for f in (ozaki.two_sum, ozaki.two_product)
         ),
     ),
     "Single precision": (
-        *(
-            Function("multiword.matmul", argument, call, SINGLE, takes, np.float32, "float32")
-            for argument, call, takes in (
-                ("a", lambda x: multiword.matmul(x, EYE.astype(np.float32)), "matrix"),
-                ("b", lambda x: multiword.matmul(EYE.astype(np.float32), x), "matrix"),
-                ("c", lambda x: multiword.matmul(SINGLE, SINGLE, beta=1, c=x), "any"),
-            )
-        ),
-        Function(
-            "multiword.matmul_plan",
-            "a",
-            lambda x: multiword.matmul_plan(x, EYE.astype(np.float32)),
-            SINGLE,
-            "matrix",
-            np.float32,
-            "float32",
+        _of_singles("multiword.matmul", "a", lambda x: multiword.matmul(x, SINGLE_EYE), takes="matrix"),
+        _of_singles("multiword.matmul", "b", lambda x: multiword.matmul(SINGLE_EYE, x), takes="matrix"),
+        _of_singles("multiword.matmul", "c", lambda x: multiword.matmul(SINGLE, SINGLE, beta=1, c=x)),
+        _of_singles(
+            "multiword.matmul_plan", "a", lambda x: multiword.matmul_plan(x, SINGLE_EYE), takes="matrix"
         ),
     ),
     "Words and the tensor core": (
-        Function("multiword.split", "x", multiword.split, SINGLE, "any", None, "real"),
-        Function("multiword.join", "words", lambda x: multiword.join((x, x)), HALF, "any", None, "word"),
-        Function(
-            "multiword.round_to", "x", lambda x: multiword.round_to(x, "bf16"), MATRIX, "any", None, "real"
-        ),
-        Function("multiword.TensorCore", "a", lambda x: _CORE.gemm(x, EYE), MATRIX, "matrix", None, "real"),
-        Function("multiword.TensorCore", "b", lambda x: _CORE.gemm(EYE, x), MATRIX, "matrix", None, "real"),
-        Function(
-            "multiword.TensorCore",
-            "c",
-            lambda x: _CORE.gemm(MATRIX, MATRIX, x),
-            MATRIX,
-            "matrix",
-            np.float32,
-            "real",
-        ),
-        Function(
-            "multiword.underflow_counts", "x", multiword.underflow_counts, SINGLE, "any", np.float32, "real"
-        ),
+        Function("multiword.split", "x", multiword.split, SINGLE, holds="real"),
+        Function("multiword.join", "words", lambda x: multiword.join((x, x)), HALF, holds="word"),
+        Function("multiword.round_to", "x", lambda x: multiword.round_to(x, "bf16"), holds="real"),
+        _of_core("a", lambda x: _CORE.gemm(x, EYE)),
+        _of_core("b", lambda x: _CORE.gemm(EYE, x)),
+        _of_core("c", lambda x: _CORE.gemm(MATRIX, MATRIX, x), dtype=np.float32),
+        _of_singles("multiword.underflow_counts", "x", multiword.underflow_counts, holds="real"),
     ),
     "Batches of half precision": (
-        Function(
-            "multiword.batched_matmul",
-            "a",
-            lambda x: multiword.batched_matmul(x, HALF),
-            HALF,
-            "matrix",
-            None,
-            "half",
+        _of_halves("multiword.batched_matmul", "a", lambda x: multiword.batched_matmul(x, HALF)),
+        _of_halves("multiword.batched_matmul", "b", lambda x: multiword.batched_matmul(HALF, x)),
+        _of_halves(
+            "multiword.batched_matmul", "c", lambda x: multiword.batched_matmul(HALF, HALF, beta=1, c=x)
         ),
-        Function(
-            "multiword.batched_matmul",
-            "b",
-            lambda x: multiword.batched_matmul(HALF, x),
-            HALF,
-            "matrix",
-            None,
-            "half",
-        ),
-        Function(
-            "multiword.batched_matmul",
-            "c",
-            lambda x: multiword.batched_matmul(HALF, HALF, beta=1, c=x),
-            HALF,
-            "matrix",
-            None,
-            "half",
-        ),
-        Function(
+        _of_halves(
             "multiword.HalfComplex",
             "pairs",
             lambda x: multiword.HalfComplex(x).pairs,
-            HALF[:, :2],
-            "axes",
-            None,
-            "half",
+            base=HALF[:, :2],
+            takes="axes",
         ),
         Function("multiword.from_complex", "z", lambda x: multiword.from_complex(x).pairs),
-        Function(
-            "multiword.from_planes",
-            "real",
-            lambda x: multiword.from_planes(x, x).pairs,
-            HALF,
-            "any",
-            None,
-            "half",
-        ),
+        _of_halves("multiword.from_planes", "real", lambda x: multiword.from_planes(x, x).pairs, takes="any"),
     ),
 }

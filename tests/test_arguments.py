@@ -8,8 +8,8 @@ import pytest
 import ozaki
 from ozaki.residues.system import _system, residue_system
 from tests.cases import matrices
-from tests.exact import rounded_product
-from tests.test_dgemm import same
+from tests.exact import same
+from tests.fuzz.rational import rounded_product
 
 BIG = 2**53 + 1
 

@@ -20,6 +20,8 @@ from multiword.batched import (
     operational_intensity,
     to_complex,
 )
+from multiword.formats import FORMATS
+from tests.exact import nearest
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 FP16 = np.dtype(np.float16)
@@ -137,23 +139,13 @@ def test_the_sum_is_right_to_the_last_fraction():
 
 
 def test_fp16_sums_are_one_fused_step_for_each_term():
-    """Checked against exact rational arithmetic, the format's rounding done by float64 → float16."""
     rng = np.random.default_rng(5)
     a = (rng.standard_normal((1, 60)) * 2.0 ** rng.integers(-12, 6, 60)).astype(np.float16)
     b = (rng.standard_normal((60, 1)) * 2.0 ** rng.integers(-12, 6, (60, 1))).astype(np.float16)
     total = Fraction(0)
     for x, y in zip(a[0], b[:, 0], strict=True):
-        total = round_to_half(total + Fraction(float(x)) * Fraction(float(y)))
+        total = Fraction(nearest(total + Fraction(float(x)) * Fraction(float(y)), FORMATS["fp16"]))
     assert Fraction(float(batched_matmul(a, b, accumulate="fp16")[0, 0])) == total
-
-
-def round_to_half(x):
-    """Round a Fraction to fp16, to nearest even, in rational arithmetic alone."""
-    if x == 0:
-        return x
-    exponent = max(-14, next(e for e in range(-30, 40) if abs(x) < Fraction(2) ** (e + 1)))
-    step = Fraction(2) ** (exponent - 10)
-    return round(x / step) * step  # Python's round is to nearest even
 
 
 @pytest.mark.parametrize("trans_a", [False, True, "N", "T", "C"])

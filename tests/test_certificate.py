@@ -19,9 +19,10 @@ from ozaki.factor import Factor
 from ozaki.pipeline import Request, bounds, norm_scaled, pairwise
 from ozaki.scaling.equilibration import inner_exponents
 from ozaki.scaling.scales import NONFINITE_ROW, norm_limit
-from tests.cases import KINDS, matrices
+from tests.cases import KINDS, in_dtype, matrices
 from tests.distributions import lognormal
-from tests.exact import componentwise_error, real_form
+from tests.exact import componentwise_error
+from tests.fuzz.rational import real_products
 
 PLENTY = 1 << 30
 
@@ -144,9 +145,7 @@ def test_the_pairwise_bound_of_complex_matrices():
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_engines_panels_and_blocks_see_the_same(dtype, monkeypatch):
-    a, b = (x.astype(dtype) for x in matrices("wide6", 70, 300, 65))
-    if dtype == "complex128":
-        a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
+    a, b = in_dtype(*matrices("wide6", 70, 300, 65), dtype)
     left, right, _, pending = factors(a, b)
 
     def seen(engine, workspace=PLENTY):
@@ -250,7 +249,7 @@ def test_the_pairwise_bound_keeps_the_promise(k, kind):
     result, bound = ozaki.matmul(a, b), ozaki.plan(a, b).bound
     length = k * (1 + np.iscomplexobj(a))
     assert bound <= min(12 * math.sqrt(length), length / 2) * 2.0**-53
-    for c, (x, y) in zip(real_parts(result), real_form(a, b), strict=True):
+    for c, (x, y) in zip(real_parts(result), real_products(a, b), strict=True):
         assert componentwise_error(c, x, y)[1] <= bound
 
 

@@ -15,9 +15,8 @@ import ozaki
 from multiword.runtime import compiled
 from multiword.runtime.arrays import real_parts
 from ozaki.scaling.statistics import row_statistics
-from tests.cases import KINDS, matrices
-from tests.test_dgemm import same
-from tests.test_stacks import FACES
+from tests.cases import FACES, KINDS, matrices
+from tests.exact import same
 
 FIXTURES = [HealthCheck.function_scoped_fixture]
 needs_numba = pytest.mark.skipif(

@@ -18,16 +18,12 @@ import dask  # noqa: E402
 
 import ozaki.dask  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("dask_in_this_thread")
+
 DTYPES = [np.dtype(t) for t in ("f2", ml_dtypes.bfloat16, "f4", "f8", "c8", "c16", ">f8", "i4", "u8", "?")]
 ONE_ARRAY = ("sum", "mean", "norm", "var", "std", "nansum", "nanmean", "nanvar", "nanstd")
 SHAPE = 14, 4, 3
 CHUNKS = [(9, 1, 1), (5, 3, 2), ((13, 1), (1, 3), (3,)), ((0, 14), (2, 0, 2), (2, 1, 0))]
-
-
-@pytest.fixture(autouse=True)
-def in_this_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def numbers(dtype, shape=SHAPE, seed=0):

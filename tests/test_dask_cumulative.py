@@ -12,13 +12,7 @@ from tests.exact import nearest
 
 da = pytest.importorskip("dask.array")
 
-import dask  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def in_this_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
+pytestmark = pytest.mark.usefixtures("dask_in_this_thread")
 
 
 def cuts(rng, n):

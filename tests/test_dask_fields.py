@@ -11,19 +11,13 @@ from tests.test_dask import ONE_ARRAY, check
 da = pytest.importorskip("dask.array")
 pytest.importorskip("numba")
 
-import dask  # noqa: E402
-
 from ozaki.dask.accumulators import ELEMENTS, PRODUCTS, SQUARES  # noqa: E402
 from ozaki.dask.extracted import ExtractedSums  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("dask_in_this_thread")
+
 SHAPE = 40, 13, 21
 CHUNKS = [(40, 13, 21), (7, 13, 21), ((20, 0, 20), 13, (20, 1)), (1, 13, 21)]
-
-
-@pytest.fixture(autouse=True)
-def in_this_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def fields():
@@ -101,6 +95,15 @@ def test_short_forms_hold_what_accumulators_do(kind):
     if together is not None:
         assert together.exact() == totals[0].merge(totals[1]).merge(totals[2])
         assert together.__sizeof__() <= 64 * x[0].size
+
+
+@pytest.mark.parametrize(("dtype", "exponent"), [("f4", -126), ("f4", -140), ("f2", -14), ("f2", -22)])
+def test_units_below_the_smallest_number(dtype, exponent):
+    x = np.ldexp(fields()["normal"][0], exponent).astype(dtype)
+    for terms in (ELEMENTS, SQUARES):
+        total = ozaki.ExactSum(x.dtype, SHAPE[1:])
+        terms.add(total, x, None)
+        assert ExtractedSums.of(x.dtype, SHAPE[1:], terms.summands(x, None)).exact() == total
 
 
 def test_states_of_ordinary_fields_are_short():

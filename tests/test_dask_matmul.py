@@ -9,11 +9,12 @@ from tests.test_equilibration import graded
 
 da = pytest.importorskip("dask.array")
 
-import dask  # noqa: E402
 from dask.callbacks import Callback  # noqa: E402
 from dask.sizeof import sizeof  # noqa: E402
 
 import ozaki.dask.products as pieces  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("dask_in_this_thread")
 
 CHUNKS = [
     ((9, 20), (20, 7)),
@@ -21,12 +22,6 @@ CHUNKS = [
     (((0, 8, 1), (1, 19)), (5, (6, 0, 1))),
     (((3, 0, 6), (0, 20)), (20, (3, 4))),  # the inner dimension in one piece
 ]
-
-
-@pytest.fixture(autouse=True)
-def in_this_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 def factors(dtype, seed=0):

@@ -11,15 +11,14 @@ from multiword.formats import FORMATS
 from ozaki import accurate_dgemm, pipeline
 from ozaki.arguments import request_of
 from ozaki.factor import Factor
+from ozaki.pipeline import TARGETS
 from ozaki.scaling import equilibration
 from ozaki.scaling.equilibration import NOTHING, column_exponents, equilibrated, inner_exponents, shifted
 from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
-from tests.exact import componentwise_error, real_form
-from tests.fuzz.rational import rounded_product
-from tests.test_dgemm import same
+from tests.exact import componentwise_error, same
+from tests.fuzz.rational import real_products, rounded_product
 
-FORMAT_OF = {"float64": "fp64", "float32": "fp32", "complex128": "fp64", "complex64": "fp32"}
 OCTAVES = {"fp64": 200, "fp32": 50}
 
 
@@ -37,7 +36,7 @@ def graded(kind, shape, dtype="float64", seed=0, octaves=None):
     """X·G and G⁻¹·Y, with zeros or rows that are not finite if the kind says so."""
     rng = np.random.default_rng(seed)
     m, k, n = shape
-    g = grades(kind, k, octaves or OCTAVES[FORMAT_OF[dtype]], rng)
+    g = grades(kind, k, octaves or OCTAVES[TARGETS[dtype]], rng)
     x, y = rng.standard_normal((m, k)), rng.standard_normal((k, n))
     if np.dtype(dtype).kind == "c":
         x, y = x + 1j * rng.standard_normal(x.shape), y - 1j * rng.standard_normal(y.shape)
@@ -64,7 +63,7 @@ def test_what_counts_as_graded_is_what_the_proof_allows(target):
         assert Fraction(4) ** largest <= squared < Fraction(4) ** (largest + 3)
 
 
-@pytest.mark.parametrize("dtype", FORMAT_OF)
+@pytest.mark.parametrize("dtype", TARGETS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_error_is_within_the_certificate(kind, shape, dtype):
@@ -72,12 +71,12 @@ def test_the_error_is_within_the_certificate(kind, shape, dtype):
     plan, result = ozaki.plan(a, b), ozaki.matmul(a, b)
     parts = [result.real, result.imag] if result.dtype.kind == "c" else [result]
     length = shape[1] * len(parts)
-    assert plan.bound <= min(12 * length**0.5, length / 2) * FORMATS[FORMAT_OF[dtype]].unit_roundoff
-    for c, (x, y) in zip(parts, real_form(a, b), strict=True):
-        assert componentwise_error(c, x, y, FORMATS[FORMAT_OF[dtype]])[1] <= plan.bound
+    assert plan.bound <= min(12 * length**0.5, length / 2) * FORMATS[TARGETS[dtype]].unit_roundoff
+    for c, (x, y) in zip(parts, real_products(a, b), strict=True):
+        assert componentwise_error(c, x, y, FORMATS[TARGETS[dtype]])[1] <= plan.bound
 
 
-@pytest.mark.parametrize("dtype", FORMAT_OF)
+@pytest.mark.parametrize("dtype", TARGETS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_takes_the_products_of_ordinary_data(kind, dtype):
     shape = (9, 70, 8)
@@ -119,7 +118,7 @@ def test_engines_schemes_and_panels_agree(kind):
     assert same(accurate_dgemm(a.T.copy(), b.T.copy(), trans_a=True, trans_b=True), expected)
 
 
-@pytest.mark.parametrize("dtype", FORMAT_OF)
+@pytest.mark.parametrize("dtype", TARGETS)
 def test_stacks_have_the_bits_of_single_products(dtype):
     for shape in ((3, 12, 4), (6, 90, 5)):
         pairs = [graded(kind, shape, dtype, seed=i) for i, kind in enumerate(KINDS * 2)]
@@ -166,7 +165,7 @@ def test_subnormal_numbers_may_be_multiplied_exactly():
     assert same(accurate_dgemm(a, b), accurate_dgemm(a * 2.0**300, b) * 2.0**-300)
 
 
-@pytest.mark.parametrize("dtype", FORMAT_OF)
+@pytest.mark.parametrize("dtype", TARGETS)
 @pytest.mark.parametrize("kind", ["linear", "blocks"])
 def test_exact_products_are_the_same_and_cheaper(kind, dtype, monkeypatch):
     a, b = graded(kind, (9, 70, 8), dtype)
@@ -176,7 +175,7 @@ def test_exact_products_are_the_same_and_cheaper(kind, dtype, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ozaki.CostWarning)
         assert same(ozaki.matmul(a, b, accuracy="exact"), found)
-    assert 3 * cost < ozaki.plan(a, b, accuracy="exact").products or FORMAT_OF[dtype] == "fp32"
+    assert 3 * cost < ozaki.plan(a, b, accuracy="exact").products or TARGETS[dtype] == "fp32"
 
 
 def test_data_that_the_counting_bound_certifies_are_not_looked_at(monkeypatch):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
 from ozaki.sums.exactsum import ExactSum
-from tests.exact import nearest
+from tests.exact import nearest, same
 
 REAL = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
 any_double = st.floats(allow_nan=True, allow_infinity=True)
@@ -25,10 +25,6 @@ def exact(x) -> Fraction:
 def whole_range(rng, n):
     """float64 numbers whose exponents cover the whole range."""
     return np.ldexp(rng.standard_normal(n), rng.integers(-1075, 1022, n))
-
-
-def same(a, b):
-    return np.array_equal(np.atleast_1d(a).view(np.uint8), np.atleast_1d(b).view(np.uint8))
 
 
 @given(st.lists(finite, max_size=30))

@@ -16,6 +16,7 @@ from multiword.fp32 import split as split_step
 from multiword.fp32.measure import FIELDS, FLAGS, SIDE, Flags
 from multiword.fp32.plan import choose_panels
 from tests.distributions import PAIRS, exp_rand, normal, unit
+from tests.standin import DeviceArray
 
 U = 2.0**-24
 SUBNORMAL = 2.0**-149
@@ -239,34 +240,26 @@ def test_an_engine_of_ones_own_is_given_words():
     assert engine.calls == 2
 
 
-class OnDevice(np.ndarray):
-    """A stand-in for an array on a GPU: it has an address, and is taken for one."""
-
-    @property
-    def data(self):
-        return SimpleNamespace(ptr=self.ctypes.data)
-
-
 def test_kernels_are_handed_what_their_structs_take(monkeypatch):
     launches = {}
     xp = SimpleNamespace(
-        empty=lambda shape, dtype: np.empty(shape, dtype).view(OnDevice),
-        zeros=lambda shape, dtype: np.zeros(shape, dtype).view(OnDevice),
-        ascontiguousarray=lambda x: np.ascontiguousarray(x).view(OnDevice),
+        empty=lambda shape, dtype: np.empty(shape, dtype).view(DeviceArray),
+        zeros=lambda shape, dtype: np.zeros(shape, dtype).view(DeviceArray),
+        ascontiguousarray=lambda x: np.ascontiguousarray(x).view(DeviceArray),
     )
     for module in (measure, split_step, finish_step):
-        monkeypatch.setattr(module, "is_cupy", lambda x: isinstance(x, OnDevice))
+        monkeypatch.setattr(module, "is_cupy", lambda x: isinstance(x, DeviceArray))
         monkeypatch.setattr(module, "namespace", lambda x: xp, raising=False)
         for name in {"MEASURE", "SPLIT", "FINISH", "INSPECT"} & set(vars(module)):
             monkeypatch.setattr(
                 module, name, lambda grid, block, args, name=name, **c: launches.update({name: (grid, args)})
             )
-    a = np.ones((70, 100), np.float32).view(OnDevice)
-    bt = np.asfortranarray(np.ones((40, 100), np.float32)).view(OnDevice)
+    a = np.ones((70, 100), np.float32).view(DeviceArray)
+    bt = np.asfortranarray(np.ones((40, 100), np.float32)).view(DeviceArray)
     scheme = SCHEMES["fast-fp16"]
     vectors = measure.measure_operands(a, bt, scheme, target=9, guess=True)
     split = split_step.split_operands(vectors, slice(16, 48), slice(0, 32))
-    p, c = (np.ones((32, 32), np.float32).view(OnDevice) for _ in range(2))
+    p, c = (np.ones((32, 32), np.float32).view(DeviceArray) for _ in range(2))
     finish_step.finish(p, split, out=p, alpha=2.0, beta=3.0, c=c[:, ::-1], limit=0.5)
     finish_step.inspect(p, split, centred=True, limit=0.5)
     (grid, (how, *_)), (_, (*_, splitting)), (_, (finishing, *_)), (_, (inspecting, *_)) = (

@@ -12,13 +12,10 @@ from hypothesis.extra.numpy import arrays
 from multiword.engines import PRODUCTS, get_engine
 from ozaki.slices.mukunoki import mukunoki_dgemm, mukunoki_split, slice_bits, slice_count
 from tests.cases import KINDS, matrices
-from tests.exact import componentwise_error, rounded_product
+from tests.exact import componentwise_error, same
+from tests.fuzz.rational import rounded_product
 
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
-
-
-def same(x, y):
-    return x.shape == y.shape and x.dtype == y.dtype and x.tobytes() == y.tobytes()
 
 
 def value_of(split, shape):

@@ -9,19 +9,12 @@ import pytest
 
 import ozaki
 from multiword.formats import FORMATS
-from ozaki import accurate_cgemm, accurate_dgemm, accurate_sgemm, accurate_zgemm, matmul
+from ozaki import accurate_dgemm, matmul
 from ozaki.scaling.scales import norm_limit, normwise_error
 from ozaki.scaling.statistics import BITS
-from tests.cases import KINDS, matrices
-from tests.exact import integers, product, real_form
-from tests.test_dgemm import same
-
-FACES = {
-    "float64": accurate_dgemm,
-    "float32": accurate_sgemm,
-    "complex128": accurate_zgemm,
-    "complex64": accurate_cgemm,
-}
+from tests.cases import FACES, KINDS, matrices
+from tests.exact import same
+from tests.fuzz.rational import exact_product, integers, real_products
 
 
 def operands(kind, shape, dtype, seed=1):
@@ -50,9 +43,9 @@ def share_of_bound(result, a, b):
     fmt = FORMATS["fp64" if result.dtype.name in ("float64", "complex128") else "fp32"]
     bound = Fraction(ozaki.plan(a, b, accuracy="normwise").bound)
     tiny, worst = Fraction(2) ** (fmt.emin - fmt.precision), Fraction(0)
-    for part, (left, right) in zip((result.real, result.imag), real_form(a, b), strict=False):
+    for part, (left, right) in zip((result.real, result.imag), real_products(a, b), strict=False):
         (whole, e), (of_a, f), (of_b, g) = (
-            product(left, right),
+            exact_product(left, right),
             squared_norms(left, 1),
             squared_norms(right, 0),
         )

@@ -15,7 +15,7 @@ from multiword.formats import FORMATS
 from ozaki.sums import api as oz
 from ozaki.sums.exact import reduction, small
 from ozaki.sums.exact.fixed_point import FixedPoint, Rounding
-from tests.exact import nearest
+from tests.exact import nearest, nearest_root
 
 FORMAT = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
 FORMAT |= {np.dtype(np.complex64): FORMATS["fp32"], np.dtype(np.complex128): FORMATS["fp64"]}
@@ -37,21 +37,6 @@ def fractions(x) -> list[Fraction]:
 
 def nearest_sum(x, fmt=FORMATS["fp64"]) -> float:
     return nearest(sum(fractions(x), Fraction(0)), fmt)
-
-
-def nearest_root(square: Fraction, fmt=FORMATS["fp64"]) -> float:
-    """RN of a square root: the number whose midpoints' squares enclose the square."""
-    if square == 0:
-        return 0.0
-    shift = 2 * (200 + square.denominator.bit_length() + fmt.precision)
-    root = math.isqrt((square.numerator << shift) // square.denominator)
-    below = Fraction(2 * root, 2 << (shift // 2))
-    above = below + Fraction(1, 1 << (shift // 2))
-    value = nearest(below, fmt)
-    if value != nearest(above, fmt):  # a midpoint between: compare exactly
-        middle = (below + above) / 2 if below * below != square else below
-        value = nearest(middle, fmt)
-    return value
 
 
 def bits(x) -> bytes:

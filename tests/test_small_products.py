@@ -13,10 +13,10 @@ from ozaki import gemm, pipeline
 from ozaki.arguments import request_of
 from ozaki.execution import small
 from ozaki.factor import Factor
-from tests.cases import KINDS, matrices
-from tests.exact import rounded_product
-from tests.test_dgemm import same
-from tests.test_stacks import FACES, mixed_stack
+from tests.cases import FACES, KINDS, in_dtype, matrices
+from tests.exact import same
+from tests.fuzz.rational import rounded_product
+from tests.test_stacks import mixed_stack
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value")
@@ -41,11 +41,7 @@ def direct(monkeypatch):
 
 def operands(kind, shape, dtype, seed):
     m, k, n = shape
-    a, b = matrices(kind, m, k + k % 2 if kind == "cancelling" else k, n, seed)
-    if dtype.startswith("c"):
-        a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
-    with np.errstate(over="ignore"):
-        return a.astype(dtype), b.astype(dtype)
+    return in_dtype(*matrices(kind, m, k + k % 2 if kind == "cancelling" else k, n, seed), dtype)
 
 
 @settings(suppress_health_check=FIXTURES, max_examples=200, deadline=None)

@@ -11,15 +11,8 @@ from ozaki.execution import groups, stacks
 from ozaki.pipeline import execute
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
-from tests.cases import matrices
-from tests.test_dgemm import same
-
-FACES = {
-    "float64": ozaki.accurate_dgemm,
-    "float32": ozaki.accurate_sgemm,
-    "complex128": ozaki.accurate_zgemm,
-    "complex64": ozaki.accurate_cgemm,
-}
+from tests.cases import FACES, in_dtype, matrices
+from tests.exact import same
 
 
 @pytest.fixture(params=["numpy", pytest.param("cupy", marks=pytest.mark.gpu)])
@@ -54,11 +47,7 @@ def one_by_one(monkeypatch):
 
 def stack(kinds, shape, dtype):
     pairs = [matrices(kind, *shape, seed=i) for i, kind in enumerate(kinds)]
-    a, b = (np.stack(x) for x in zip(*pairs, strict=True))
-    if dtype.startswith("c"):
-        a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
-    with np.errstate(over="ignore"):
-        return a.astype(dtype), b.astype(dtype)
+    return in_dtype(*(np.stack(x) for x in zip(*pairs, strict=True)), dtype)
 
 
 def on_host(x):

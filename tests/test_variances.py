@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as hnp
 
 import ozaki
 from multiword.formats import FORMATS
-from tests.exact import nearest
-from tests.test_reductions import FLOATS, FORMAT, along, bits, nearest_root, wide
+from tests.exact import nearest, nearest_root
+from tests.test_reductions import FLOATS, FORMAT, along, bits, wide
 
 NAN_FUNCTIONS = ("nansum", "nanmean", "nanvar", "nanstd")
 NAMES = ("var", "std", *NAN_FUNCTIONS)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from multiword.engines import Engine
 from multiword.engines.generations import GENERATIONS, Generation
+from multiword.engines.machine import compute_capability
 from multiword.formats import FORMATS
 from multiword.fp32.bounds import error_bound
 from multiword.fp32.schemes import SCHEMES, Scheme
-from multiword.runtime.arrays import import_cupy
 from multiword.runtime.memory import SMALLEST_PANEL, WorkspaceTooSmall, halved
 
 LONG_BLOCKS = "fast-fp16"
@@ -106,14 +106,8 @@ def _candidates(k: int, generation: Generation, factor: int) -> tuple[tuple[str,
 def generation_of(engine: Engine) -> Generation | None:
     """The tensor cores behind an engine; None where products are rounded to nearest."""
     if engine.name == "cublas":
-        return _device_generation(int(import_cupy().cuda.runtime.getDevice()))
+        return GENERATIONS.get(_CAPABILITIES.get(compute_capability()[0], ""))
     return getattr(engine, "generation", None)
-
-
-@cache
-def _device_generation(device: int) -> Generation | None:
-    major = int(import_cupy().cuda.Device(device).compute_capability[:-1])
-    return GENERATIONS.get(_CAPABILITIES.get(major, ""))
 
 
 _VECTOR_BYTES = 128

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from multiword.engines.libcublas import version
+from multiword.engines.machine import device_name
 from multiword.probe.products import WORDS
 from multiword.probe.report import default_names, named_engine, print_report, save_report, survey
-from multiword.runtime.arrays import import_cupy
 
 PATIENCE = 5.0
 """Seconds of silence at most."""
@@ -43,7 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
         print_report(found, notes)
         if options.json:
             command = " ".join(["python -m multiword.probe", *names])
-            gpu = _gpu() if any(engine.name == "cublas" for engine in engines) else {}
+            on_gpu = any(engine.name == "cublas" for engine in engines)
+            gpu = {"device": device_name("cublas"), "cublas": version()} if on_gpu else {}
             save_report(options.json, found, notes, command=command, **gpu)
     except (ValueError, ImportError, RuntimeError, OSError) as error:
         print(f"multiword.probe: {error}", file=sys.stderr)
@@ -67,12 +68,6 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield probed.append
     finally:
         ended.set()
-
-
-def _gpu() -> dict[str, object]:
-    """Name of the GPU and version of its cuBLAS."""
-    name = import_cupy().cuda.runtime.getDeviceProperties(0)["name"].decode()
-    return {"device": name, "cublas": version()}
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from types import ModuleType
 
 import ml_dtypes
@@ -21,32 +19,6 @@ WORDS = ("fp16", "bf16", "tf32")
 
 MODELLED = 16
 """The size of the products that a model computes at once: but for their diagonal they are in vain."""
-
-
-@dataclass(frozen=True)
-class Bench:
-    """Where chosen inner products run: an engine, a word format and the shape of the product.
-
-    The shape matters on a GPU: the library chooses its kernel by it. At 256 cuBLAS takes, on an
-    H200, one that accumulates the whole inner dimension in one chain, in all three formats.
-    """
-
-    engine: Engine
-    word: str
-    size: int = 256
-
-    def __post_init__(self) -> None:
-        if self.word not in WORDS:
-            raise ValueError(f"unknown word format {self.word!r}; known are {', '.join(WORDS)}")
-
-    def sums(self, rows: Sequence[dict[int, Term]]) -> np.ndarray:
-        """Inner products of which each is given as position in k → product; the rest is 0."""
-        a, b = np.zeros((2, len(rows), self.size), np.float32)
-        for r, row in enumerate(rows):
-            for position, (x, y) in row.items():
-                a[r, position], b[r, position] = x, y
-        xp = array_module(self.engine)
-        return diagonal(self.engine, self.word, xp.asarray(a), xp.asarray(b), self.size, self.size)
 
 
 def array_module(engine: Engine) -> ModuleType:

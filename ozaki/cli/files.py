@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from multiword.engines import Engine, get_engine
 from multiword.runtime.arrays import Array, import_cupy
 from ozaki.api import accurate_dgemm, accurate_zgemm, plan
+from ozaki.arguments import exactly
 from ozaki.cli.output import OutputFile
 from ozaki.fingerprints import fingerprint
 
@@ -95,20 +96,13 @@ def load_matrix(path: Path) -> np.ndarray:
             f"{path} holds {x.dtype}, which {dtype} cannot hold exactly; save it as {dtype}, with"
             f" np.save(name, x.astype(np.{dtype}))"
         )
-    converted = x.astype(dtype, copy=False)
-    if x.dtype.kind in "iu" and x.dtype.itemsize > 4 and not _same_integers(x, converted):
+    try:
+        return exactly(str(path), x, dtype)
+    except TypeError as error:
         raise ValueError(
             f"{path} holds integers of more than 53 bits, which {dtype} cannot hold exactly;"
             f" save it as {dtype}, with np.save(name, x.astype(np.{dtype})), to have them rounded"
-        )
-    return converted
-
-
-def _same_integers(x: np.ndarray, converted: np.ndarray) -> bool:
-    """Whether 64-bit integers were converted to float64 without rounding."""
-    high, low = x >> 32, x & 0xFFFFFFFF  # x = 2**32·high + low
-    # NumPy would round x again to compare it. This difference is exact.
-    return bool((converted - np.ldexp(high.astype(np.float64), 32) == low).all())
+        ) from error
 
 
 def _multiply(a: Array, b: Array, options: dict[str, Any], console: Console) -> Array:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -19,7 +18,7 @@ from dask.array.utils import meta_from_array
 
 from multiword.runtime.arrays import Array, real_parts
 from ozaki.dask.extracted import ExtractedSums
-from ozaki.dask.memory import naming_the_task
+from ozaki.dask.memory import task
 from ozaki.dask.trees import flat
 from ozaki.sums.arguments import reduced_shape
 from ozaki.sums.exact.summands import Summands, products
@@ -99,17 +98,16 @@ def reduce_exactly(
     finish : makes the rounded result of the accumulators and the counts.
     target : the result's dtype.
     """
-    shape = reduced_shape(x.shape, axes, keepdims)
-    chunk = partial(_chunk_sums, task=f"ozaki.dask.{name}", sums=sums, skip_nan=skip_nan)
+    shape, called = reduced_shape(x.shape, axes, keepdims), f"ozaki.dask.{name}"
     return da.reduction(
         x,
-        chunk,
-        partial(_finished, task=f"ozaki.dask.{name}", finish=finish),
+        task(called, _chunk_sums, sums=sums, skip_nan=skip_nan),
+        task(called, _finished, finish=finish),
         axis=axes,
         keepdims=keepdims,
         dtype=target,
         split_every=split_every,
-        combine=partial(_merged_again, task=f"ozaki.dask.{name}"),
+        combine=task(called, merged),
         name=f"ozaki-{name}",
         concatenate=False,
         meta=meta_from_array(x._meta.real, ndim=len(shape), dtype=target),
@@ -117,22 +115,16 @@ def reduce_exactly(
     )
 
 
-@naming_the_task
 def _chunk_sums(
     x: Array,
     y: Array | None = None,
     *,
     axis: tuple[int, ...],
-    keepdims: bool,
-    task: str,
     sums: tuple[tuple[Terms, np.dtype], ...],
     skip_nan: bool,
-    computing_meta: bool = False,
-) -> Any:
+    **_: Any,
+) -> Partial:
     """The partial sums of one chunk."""
-    del keepdims, task
-    if computing_meta:
-        return x.real  # which is cast to the result's dtype, real for a norm
     kept = tuple(a for a in range(x.ndim) if a not in axis)
     first, second = (z if z is None else z.transpose((*axis, *kept)) for z in (x, y))
     counts: np.ndarray | int = prod(x.shape[a] for a in axis)
@@ -152,29 +144,10 @@ def summed(terms: Terms, dtype: np.dtype, shape: tuple[int, ...], x: Array, y: A
     return total.compact()
 
 
-@naming_the_task
-def _merged_again(
-    parts: Any, *, axis: tuple[int, ...], keepdims: bool, task: str, computing_meta: bool = False
-) -> Any:
-    """The partial sums of some chunks."""
-    del axis, keepdims, task
-    return parts if computing_meta else merged(parts)
-
-
-@naming_the_task
 def _finished(
-    parts: Any,
-    *,
-    axis: tuple[int, ...],
-    keepdims: bool,
-    task: str,
-    finish: Callable[[tuple[Sums, ...], Any], Any],
-    computing_meta: bool = False,
+    parts: Any, *, axis: tuple[int, ...], keepdims: bool, finish: Callable[[tuple[Sums, ...], Any], Any]
 ) -> Any:
     """The rounded results of all chunks."""
-    del task
-    if computing_meta:
-        return parts
     totals, counts = merged(parts)
     result = finish(totals, counts)
     if not keepdims:
@@ -185,7 +158,7 @@ def _finished(
     return result.reshape(shape)
 
 
-def merged(parts: Any) -> Partial:
+def merged(parts: Any, **_: Any) -> Partial:
     """Merge nested lists of partial sums, which are left as they are: other tasks may want them."""
     totals, counts = zip(*flat(parts), strict=True)
     return tuple(added_up(sums) for sums in zip(*totals, strict=True)), sum(counts)

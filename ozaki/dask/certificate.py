@@ -17,7 +17,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, quietly
 from ozaki.certificate.pairwise import pairwise_bound
 from ozaki.dask.known import Decision, Known, factors
-from ozaki.dask.memory import naming_the_task
+from ozaki.dask.memory import task
 from ozaki.dask.request import Asked
 from ozaki.dask.scales import Rows, Shifts
 from ozaki.dask.trees import as_it_is, flat, merged
@@ -44,9 +44,8 @@ def counted(rows: da.Array, columns: da.Array, asked: Asked) -> da.Array:
 def widening(a: da.Array, b: da.Array, known: Known, asked: Asked, split_every: int | None) -> da.Array:
     """Return the `Decision` of all bounds as the one block of a Dask array."""
     whole = a.numblocks[1] == 1
-    options: dict[str, Any] = {"task": _TASK, "asked": asked}
     found = da.blockwise(
-        partial(_bound if whole else _magnitudes, **options),
+        task(_TASK, _bound if whole else _magnitudes, asked=asked),
         "ihj",
         *(a, "ih", b, "hj", *known.pairs(a)),
         align_arrays=False,
@@ -57,7 +56,7 @@ def widening(a: da.Array, b: da.Array, known: Known, asked: Asked, split_every: 
     )
     objects: dict[str, Any] = {"dtype": object, "concatenate": False}
     if not whole:
-        compare, meta = partial(_compared, **options), np.empty((0, 0), object)
+        compare, meta = task(_TASK, _compared, asked=asked), np.empty((0, 0), object)
         tree: dict[str, Any] = {"combine": _added, "name": "ozaki-pairwise-bound", "split_every": split_every}
         found = da.reduction(found, as_it_is, compare, axis=1, meta=meta, **tree, **objects)
     decide, objects["meta"] = partial(_decided, asked=asked), np.empty((), object)
@@ -76,21 +75,18 @@ def decision_of(of_a: list[Rows], of_b: list[Rows], asked: Asked, shifts: Shifts
         return Decision(found, shifts=shifts).decided(request.limits)
 
 
-@naming_the_task
 def _magnitudes(
-    x: Array, y: Array, rows: Rows, columns: Rows, decision: Decision, *known: Any, task: str, asked: Asked
+    x: Array, y: Array, rows: Rows, columns: Rows, decision: Decision, *known: Any, asked: Asked
 ) -> Any:
     """The decision, the products of magnitudes of two blocks, and what they are compared with.
 
     Where they are not wanted, the decision alone: so it is with all that follows.
     """
-    del task
     if not decision.wanted:
         return decision
     with quietly(x):
         request = asked.request(x)
-        a, b, *whole = factors(x, y, asked, rows, columns, decision, *known)
-        left, right = whole
+        a, b, left, right = factors(x, y, asked, rows, columns, decision, *known)
         of_rows = bounds(left, right, request, norm_scaled(left, right, request).scales).rows
         scheme = magnitudes(a, request)
         parts: list[Array] = []
@@ -115,17 +111,13 @@ def _add(one: Any, other: Any) -> Any:
 _added = partial(merged, merge=_add)
 
 
-def _bound(*blocks: Any, task: str, asked: Asked) -> Any:
+def _bound(*blocks: Any, asked: Asked) -> Any:
     """The decision, and the pairwise bound of two blocks with all of the inner dimension."""
-    return _compared([_magnitudes(*blocks, task=task, asked=asked)], task=task, asked=asked)
+    return _compared([_magnitudes(*blocks, asked=asked)], asked=asked)
 
 
-@naming_the_task
-def _compared(parts: Any, *, task: str, asked: Asked, computing_meta: bool = False, **_: Any) -> Any:
+def _compared(parts: Any, *, asked: Asked, **_: Any) -> Any:
     """The decision, and the pairwise bound of a block of rows and one of columns."""
-    del task
-    if computing_meta:
-        return parts
     total = merged(parts, merge=_add)
     if isinstance(total, Decision):
         return total
@@ -136,10 +128,8 @@ def _compared(parts: Any, *, task: str, asked: Asked, computing_meta: bool = Fal
         return decision, pairwise_bound(rows, length, lambda _, use: use(products, *everything))()
 
 
-def _largest(parts: Any, *, computing_meta: bool = False, **_: Any) -> Any:
+def _largest(parts: Any, **_: Any) -> Any:
     """The decision, and the pairwise bound of some blocks."""
-    if computing_meta:
-        return parts
     found = list(flat(parts))
     if isinstance(found[0], Decision):
         return found[0]
@@ -148,10 +138,10 @@ def _largest(parts: Any, *, computing_meta: bool = False, **_: Any) -> Any:
     return decision, (max(errors), max(ratios))
 
 
-def _decided(parts: Any, *, asked: Asked, computing_meta: bool = False, **_: Any) -> Any:
+def _decided(parts: Any, *, asked: Asked, **_: Any) -> Any:
     """The decision with the pairwise bound."""
-    found = _largest(parts, computing_meta=computing_meta)
-    if computing_meta or isinstance(found, Decision):
+    found = _largest(parts)
+    if isinstance(found, Decision):
         return found
     decision, largest = found
     return decision.decided(asked.request(np.empty(0)).limits, largest)

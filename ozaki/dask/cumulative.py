@@ -8,7 +8,6 @@ array.
 from __future__ import annotations
 
 import operator
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -24,7 +23,7 @@ from multiword.runtime.arrays import Array, device_of, namespace
 from ozaki.dask.accumulators import ELEMENTS, Sums, added_up, summed
 from ozaki.dask.arguments import held_dtype, known_chunks, no_out, without_empty_chunks
 from ozaki.dask.extracted import ExtractedSums
-from ozaki.dask.memory import naming_the_task
+from ozaki.dask.memory import task
 from ozaki.sums.arguments import axes_of, format_of, result_dtype, summed_dtype
 from ozaki.sums.cumulative import running_sums
 from ozaki.sums.exact.fixed_point import DIGIT_BITS, DigitRange
@@ -73,7 +72,7 @@ def cumsum(x: Any, axis: int | None = None, dtype: DTypeLike | None = None, out:
     else:
         indices = tuple(range(x.ndim))
         found = da.blockwise(
-            partial(_running, axis=along, target=target, task=_TASK),
+            task(_TASK, _running, axis=along, target=target),
             indices,
             *(x, indices, _sums_before(x, along), indices),
             align_arrays=False,
@@ -95,7 +94,7 @@ def _sums_before(x: da.Array, axis: int) -> da.Array:
     indices, held = tuple(range(x.ndim)), held_dtype(x)
     objects: dict[str, Any] = {"dtype": object, "meta": np.empty((0,) * x.ndim, object)}
     totals = da.blockwise(
-        partial(_total, axis=axis, dtype=held, task=f"{_TASK}, sums of chunks"),
+        task(f"{_TASK}, sums of chunks", _total, axis=axis, dtype=held),
         indices,
         *(x, indices),
         adjust_chunks={axis: lambda _: 1},
@@ -133,10 +132,8 @@ def _merge(first: int, end: int, of_chunks: list[Any], starts: list[Any], graph:
     return key
 
 
-@naming_the_task
-def _total(x: Array, *, axis: int, dtype: np.dtype, task: str) -> Sums:
+def _total(x: Array, *, axis: int, dtype: np.dtype) -> Sums:
     """The exact sums of a chunk along the axis."""
-    del task
     moved = namespace(x).moveaxis(x, axis, 0)
     return summed(ELEMENTS, dtype, moved.shape[1:], moved, None)
 
@@ -145,10 +142,8 @@ def _merged(sums: list[Sums]) -> Sums:
     return added_up(tuple(sums))
 
 
-@naming_the_task
-def _running(x: Array, before: Sums | None, *, axis: int, target: np.dtype, task: str) -> Array:
+def _running(x: Array, before: Sums | None, *, axis: int, target: np.dtype) -> Array:
     """The running sums of a chunk, after the exact sums of what comes before it."""
-    del task
     with device_of(x):
         first = before if before is None else _as_numbers(before, 2 * x.shape[axis])
         return running_sums(x, axis, target, first)

@@ -18,7 +18,7 @@ from ozaki.arguments import exactly
 from ozaki.certificate.decision import certify_by_counting
 from ozaki.dask.certificate import counted, decision_of
 from ozaki.dask.known import Decision, Known
-from ozaki.dask.memory import naming_the_task
+from ozaki.dask.memory import task
 from ozaki.dask.request import Asked
 from ozaki.dask.scales import Rows, Shifts, merged_rows
 from ozaki.dask.trees import flat
@@ -30,9 +30,11 @@ from ozaki.scaling.equilibration import column_exponents, column_shifts, is_grad
 def equilibrated(a: da.Array, b: da.Array, rows: da.Array, columns: da.Array, asked: Asked) -> Known:
     """What the counting bound says of A·D and D⁻¹·B, or of A and B as they are: what the data ask for."""
     decision = counted(rows, columns, asked)
-    options: dict[str, Any] = {"asked": asked, "task": "ozaki.dask.matmul, equilibration"}
-    of_a = _objects(partial(_exponents, side=0, **options), "ih", a, "ih", rows, "i", decision, "")
-    of_b = _objects(partial(_exponents, side=1, **options), "hj", b, "hj", columns, "j", decision, "")
+    of_columns, of_rows = (
+        task("ozaki.dask.matmul, equilibration", _exponents, side=side, asked=asked) for side in (0, 1)
+    )
+    of_a = _objects(of_columns, "ih", a, "ih", rows, "i", decision, "")
+    of_b = _objects(of_rows, "hj", b, "hj", columns, "j", decision, "")
     shifts = _objects(partial(_shifts, asked=asked), "", of_a, "ih", of_b, "hj")
     of_a = merged_rows(a, 0, asked.dtype, (shifts, rows))
     of_b = merged_rows(b, 1, asked.dtype, (shifts, columns))
@@ -47,10 +49,8 @@ def _objects(function: Any, indices: str, *pairs: Any) -> da.Array:
     return da.blockwise(function, indices, *pairs, dtype=object, meta=meta, token="ozaki-equilibration")
 
 
-@naming_the_task
-def _exponents(x: Array, rows: Rows, decision: Decision, *, side: int, asked: Asked, task: str) -> Any:
+def _exponents(x: Array, rows: Rows, decision: Decision, *, side: int, asked: Asked) -> Any:
     """The largest exponents of the columns of a block of A, or the rows of one of B."""
-    del task
     with quietly(x):
         request = asked.request(x)
         if not certify_by_counting(decision.found, request.limits).wide:

@@ -14,7 +14,6 @@ is in one piece, one task takes all of them, and there are no residues to add.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -23,11 +22,12 @@ from dask.array.utils import meta_from_array
 
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array, namespace, quietly, real_parts
+from ozaki.arguments import matrices_of
 from ozaki.dask.arguments import known_chunks, like_arrays, without_empty_chunks
 from ozaki.dask.certificate import widening
 from ozaki.dask.equilibration import equilibrated
 from ozaki.dask.known import Decision, Known, factors
-from ozaki.dask.memory import naming_the_task
+from ozaki.dask.memory import task
 from ozaki.dask.request import Asked, asked_for
 from ozaki.dask.scales import Rows, merged_rows
 from ozaki.dask.trees import as_it_is, merged
@@ -37,6 +37,8 @@ from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.pipeline import Request, ScaledProduct, execute, scale, widened_product
 from ozaki.residues.partial import add_residues, as_products, no_residues, put_residues
 from ozaki.scaling.scales import NONFINITE_ROW
+
+_TASK = "ozaki.dask.matmul"
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,7 @@ def matmul(
     x, y = known_chunks(a, "a"), known_chunks(b, "b")
     like_arrays(a=x, b=y)
     asked = asked_for(x, y, accuracy, scheme, engine, workspace)
-    left = x[None, :] if x.ndim == 1 else x
-    right = y[:, None] if y.ndim == 1 else y
+    left, right, _ = matrices_of(x, y)
     out = _product(left, right, asked, split_every)
     if x.ndim == 1:
         out = out[0]
@@ -139,7 +140,7 @@ def _product(a: da.Array, b: da.Array, asked: Asked, split_every: int | None) ->
         known = replace(known, decision=widening(a, b, known, asked, split_every))
     blocks = (a, "ih", b, "hj", *known.pairs(a))
     if len(a.chunks[1]) == 1:
-        multiply = partial(_multiply_whole, task="ozaki.dask.matmul, products of blocks", asked=asked)
+        multiply = task(f"{_TASK}, products of blocks", _multiply_whole, asked=asked)
         options = {"align_arrays": False, "dtype": asked.dtype, "meta": meta, "token": "ozaki-matmul"}
         out = da.blockwise(multiply, "ij", *blocks, **options)
     else:
@@ -150,7 +151,7 @@ def _product(a: da.Array, b: da.Array, asked: Asked, split_every: int | None) ->
 def _in_pieces(blocks: tuple[Any, ...], asked: Asked, split_every: int | None, meta: Array) -> da.Array:
     """The product of matrices whose inner dimension is cut: residues, added up."""
     products = da.blockwise(
-        partial(_multiply, task="ozaki.dask.matmul, products of blocks", asked=asked),
+        task(f"{_TASK}, products of blocks", _multiply, asked=asked),
         "ihj",
         *blocks,
         adjust_chunks={"h": lambda _: 1},
@@ -162,10 +163,10 @@ def _in_pieces(blocks: tuple[Any, ...], asked: Asked, split_every: int | None, m
     return da.reduction(
         products,
         as_it_is,
-        partial(_finished, task="ozaki.dask.matmul, reconstruction", asked=asked),
+        task(f"{_TASK}, reconstruction", _finished, asked=asked),
         axis=1,
         dtype=asked.dtype,
-        combine=partial(_added, task="ozaki.dask.matmul, sums of residues"),
+        combine=task(f"{_TASK}, sums of residues", merged, merge=PartialProduct.add),
         name="ozaki-matmul",
         concatenate=False,
         split_every=split_every,
@@ -173,10 +174,8 @@ def _in_pieces(blocks: tuple[Any, ...], asked: Asked, split_every: int | None, m
     )
 
 
-@naming_the_task
-def _multiply(x: Array, y: Array, *known: Any, task: str, asked: Asked) -> PartialProduct:
+def _multiply(x: Array, y: Array, *known: Any, asked: Asked) -> PartialProduct:
     """The residues of the product of two blocks."""
-    del task
     with quietly(x):
         scaled, a, b, request = _scaled(x, y, asked, *known)
         scheme = scaled.scheme
@@ -194,10 +193,8 @@ def _multiply(x: Array, y: Array, *known: Any, task: str, asked: Asked) -> Parti
         return PartialProduct(residues, scaled, nonfinite)
 
 
-@naming_the_task
-def _multiply_whole(xs: list[Array], ys: list[Array], *known: Any, task: str, asked: Asked) -> Array:
+def _multiply_whole(xs: list[Array], ys: list[Array], *known: Any, asked: Asked) -> Array:
     """The rounded product of two blocks with all of the inner dimension."""
-    del task
     (x,), (y,) = xs, ys
     with quietly(x):
         scaled, a, b, request = _scaled(x, y, asked, *known)
@@ -213,8 +210,7 @@ def _scaled(
 ) -> tuple[ScaledProduct, Factor, Factor, Request]:
     """The integers of two blocks of whole rows, and the factors that these are."""
     request = asked.request(x)
-    a, b, *whole = factors(x, y, asked, rows, columns, decision, *known)
-    left, right = whole
+    a, b, left, right = factors(x, y, asked, rows, columns, decision, *known)
     if decision is None:
         scaled = scale(left, right, request)[1]
     else:
@@ -227,18 +223,8 @@ def _any_nonfinite(scaled: ScaledProduct) -> bool:
     return any(bool((s == NONFINITE_ROW).any()) for s in scaled.scales)
 
 
-@naming_the_task
-def _added(parts: Any, *, task: str, **options: Any) -> Any:
-    del task
-    return merged(parts, merge=PartialProduct.add, **options)
-
-
-@naming_the_task
-def _finished(parts: Any, *, task: str, asked: Asked, computing_meta: bool = False, **_: Any) -> Any:
+def _finished(parts: Any, *, asked: Asked, **_: Any) -> Array:
     """The rounded block of the result."""
-    del task
-    if computing_meta:
-        return parts
     total = merged(parts, merge=PartialProduct.add)
     scheme, scales = total.scaled.scheme, total.scaled.scales
     xp = namespace(total.residues)

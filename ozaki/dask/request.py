@@ -42,8 +42,6 @@ def asked_for(
                 f"{name} must be a matrix or a vector, got shape {array.shape}; for stacks, "
                 "dask.array.map_blocks(ozaki.matmul, …) multiplies chunks of whole matrices"
             )
-    if x.shape[-1] != y.shape[0]:
-        raise ValueError(f"inner dimensions differ: a is {x.shape}, b is {y.shape}")
     if scheme not in ("auto", "residues"):
         raise ValueError(f"scheme must be 'auto' or 'residues' for Dask arrays, got {scheme!r}")
     dtype = result_dtype(x._meta, y._meta)

@@ -18,7 +18,7 @@ from dask.layers import ArrayBlockIdDep
 
 from multiword.runtime.arrays import Array, device_of, namespace
 from ozaki.arguments import exactly
-from ozaki.dask.memory import naming_the_task
+from ozaki.dask.memory import task
 from ozaki.dask.trees import as_it_is, merged
 from ozaki.factor import Factor
 from ozaki.scaling.equilibration import shifted
@@ -111,30 +111,29 @@ def merged_rows(
     if equilibrated:
         shifts, rows = equilibrated
         given = (shifts, "", rows, "i", ArrayBlockIdDep((x.chunks[k_axis],)), "k")
-    what = f"row statistics of {name}{', equilibrated' if equilibrated else ''}"
-    options: dict[str, Any] = {"task": f"ozaki.dask.matmul, {what}", "side": side, "dtype": dtype}
+    called = f"ozaki.dask.matmul, row statistics of {name}{', equilibrated' if equilibrated else ''}"
+    whole, largest_of, sums_of = (
+        task(called, function, side=side, dtype=dtype) for function in (_of_whole_rows, _largest, _sums)
+    )
     merge = partial(merged, merge=Rows.merge)
     tree = {"axis": k_axis, "dtype": object, "concatenate": False, "meta": np.empty((0,), object)}
     if x.numblocks[k_axis] == 1:
-        whole = partial(_of_whole_rows, **options)
         array = {"dtype": object, "meta": tree["meta"], "token": f"ozaki-rows-{name}", "align_arrays": False}
         return da.blockwise(whole, "i", x, indices, *given, **array)
     objects = {"dtype": object, "meta": np.empty((0, 0), object), "align_arrays": False}
     largest = da.blockwise(
-        partial(_largest, **options), indices, x, indices, *given, token=f"ozaki-exponents-{name}", **objects
+        largest_of, indices, x, indices, *given, token=f"ozaki-exponents-{name}", **objects
     )
     exponents = da.reduction(
         largest, as_it_is, merge, combine=merge, name=f"ozaki-largest-exponents-{name}", **tree
     )
     pairs = x, indices, exponents, "i", *given
-    sums = da.blockwise(partial(_sums, **options), indices, *pairs, token=f"ozaki-row-sums-{name}", **objects)
+    sums = da.blockwise(sums_of, indices, *pairs, token=f"ozaki-row-sums-{name}", **objects)
     return da.reduction(sums, as_it_is, merge, combine=merge, name=f"ozaki-rows-{name}", **tree)
 
 
-@naming_the_task
-def _of_whole_rows(blocks: list[Array], *given: Any, task: str, side: int, dtype: np.dtype) -> Rows | None:
+def _of_whole_rows(blocks: list[Array], *given: Any, side: int, dtype: np.dtype) -> Rows | None:
     """The statistics of rows that are in one block."""
-    del task
     (x,) = blocks
     with device_of(x):
         if (found := _block(x, side, dtype, *given)) is None:
@@ -174,9 +173,7 @@ def _rows(block: Factor, exponent: Array, sums: RowStatistics | None, lossless: 
     return Rows(exponent, exact, sums, lossless)
 
 
-@naming_the_task
-def _largest(x: Array, *given: Any, task: str, side: int, dtype: np.dtype) -> Rows | None:
-    del task
+def _largest(x: Array, *given: Any, side: int, dtype: np.dtype) -> Rows | None:
     with device_of(x):
         if (found := _block(x, side, dtype, *given)) is None:
             return None
@@ -184,9 +181,7 @@ def _largest(x: Array, *given: Any, task: str, side: int, dtype: np.dtype) -> Ro
         return _rows(block, largest_exponents(block.parts), None, lossless)
 
 
-@naming_the_task
-def _sums(x: Array, rows: Rows | None, *given: Any, task: str, side: int, dtype: np.dtype) -> Rows | None:
-    del task
+def _sums(x: Array, rows: Rows | None, *given: Any, side: int, dtype: np.dtype) -> Rows | None:
     with device_of(x):
         if rows is None or (found := _block(x, side, dtype, *given)) is None:
             return None

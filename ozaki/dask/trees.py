@@ -21,9 +21,7 @@ def as_it_is(x: Any, **_: Any) -> Any:
     return x
 
 
-def merged(parts: Any, *, merge: Callable[[Any, Any], Any], computing_meta: bool = False, **_: Any) -> Any:
+def merged(parts: Any, *, merge: Callable[[Any, Any], Any], **_: Any) -> Any:
     """All parts, merged by a function of two; None if they are None."""
-    if computing_meta:
-        return parts
     first, *others = flat(parts)
     return None if first is None else reduce(merge, others, first)

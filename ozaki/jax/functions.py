@@ -8,9 +8,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Primitive
 
 from multiword.runtime.arrays import as_array
-from ozaki.jax import primitives
+from ozaki.arguments import matrices_of
+from ozaki.jax.primitives import MATMUL, MEAN, SUM, check_accuracy
+from ozaki.sums.arguments import axes_of
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -49,20 +52,12 @@ def matmul(a: Any, b: Any, *, accuracy: str | int = "normwise") -> jax.Array:
     x, y = _checked("a", a), _checked("b", b)
     if x.dtype != y.dtype:
         raise TypeError(f"a and b must have one dtype, got {x.dtype} and {y.dtype}")
-    if 0 in (x.ndim, y.ndim):
-        raise ValueError(f"a and b must have an axis at least, got shapes {x.shape} and {y.shape}")
-    left = x[None, :] if x.ndim == 1 else x
-    right = y[:, None] if y.ndim == 1 else y
-    if left.shape[-1] != right.shape[-2]:
-        raise ValueError(f"inner dimensions of a and b differ: shapes {x.shape} and {y.shape}")
-    try:
-        jnp.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    except ValueError:
-        raise ValueError(f"the stacks of a, {x.shape}, and b, {y.shape}, do not broadcast") from None
-    primitives.check_accuracy(accuracy)
+    left, right, _ = matrices_of(x, y)
+    check_accuracy(accuracy)
     rows = left.shape[:-1]
     folded = left.ndim > 2 and right.ndim == 2  # one product of all rows, and so is its derivative
-    result = primitives.matmul(left.reshape(prod(rows), left.shape[-1]) if folded else left, right, accuracy)
+    left = left.reshape(prod(rows), left.shape[-1]) if folded else left
+    result = MATMUL.bind(left, right, accuracy=accuracy)
     result = result.reshape(*rows, right.shape[-1]) if folded else result
     result = result[..., 0, :] if x.ndim == 1 else result
     return result[..., 0] if y.ndim == 1 else result
@@ -95,7 +90,7 @@ def sum(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False)
     >>> ozaki.jax.sum(jnp.array([1e8, 1.0, -1e8], jnp.float32))
     Array(1., dtype=float32)
     """
-    return _reduced(primitives.sum, x, axis, keepdims)
+    return _reduced(SUM, x, axis, keepdims)
 
 
 def mean(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> jax.Array:
@@ -123,7 +118,7 @@ def mean(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False
     >>> ozaki.jax.mean(jnp.array([1e8, 1.0, -1e8, 1.0], jnp.float32))
     Array(0.5, dtype=float32)
     """
-    return _reduced(primitives.mean, x, axis, keepdims)
+    return _reduced(MEAN, x, axis, keepdims)
 
 
 def _checked(name: str, x: Any) -> jax.Array:
@@ -134,14 +129,8 @@ def _checked(name: str, x: Any) -> jax.Array:
     return array
 
 
-def _reduced(reduce: Any, x: Any, axis: int | Sequence[int] | None, keepdims: bool) -> jax.Array:
+def _reduced(reduction: Primitive, x: Any, axis: int | Sequence[int] | None, keepdims: bool) -> jax.Array:
     array = _checked("x", x)
-    given = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-    for a in given:
-        if not -array.ndim <= a < array.ndim:
-            raise ValueError(f"axis {a} is out of bounds for an array of {array.ndim} dimensions")
-    axes = tuple(sorted({a % array.ndim for a in given}))
-    if len(axes) < len(given):
-        raise ValueError(f"axis {axis} names an axis twice")
-    result = reduce(array, axes)
+    axes = tuple(sorted(axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, array.ndim)))
+    result = reduction.bind(array, axes=axes)
     return jnp.expand_dims(result, axes) if keepdims else result

@@ -93,33 +93,22 @@ def _summed_to(x: Any, gradient: jax.Array) -> jax.Array:
     shape = x.aval.shape
     more = gradient.ndim - len(shape)
     axes = tuple(a for a, n in enumerate(gradient.shape) if n != 1 and (a < more or shape[a - more] == 1))
-    return (sum(gradient, axes) if axes else gradient).reshape(shape)
+    return (SUM.bind(gradient, axes=axes) if axes else gradient).reshape(shape)
 
 
 def _transposed(x: jax.Array) -> jax.Array:
     return jnp.swapaxes(x, -1, -2)
 
 
-_matmul = _primitive("matmul", api.matmul, _product_shape, lambda accuracy: {"accuracy": accuracy})
-_sum = _reduction("sum", sums.sum, lambda count: 1)
-_mean = _reduction("mean", sums.mean, lambda count: count)
+MATMUL = _primitive("matmul", api.matmul, _product_shape, lambda accuracy: {"accuracy": accuracy})
+"""The product of matrices, or of stacks that broadcast."""
+
 ad.defbilinear(
-    _matmul,
-    lambda ct, a, b, accuracy: _summed_to(a, matmul(ct, _transposed(b), accuracy)),
-    lambda ct, a, b, accuracy: _summed_to(b, matmul(_transposed(a), ct, accuracy)),
+    MATMUL,
+    lambda ct, a, b, accuracy: _summed_to(a, MATMUL.bind(ct, _transposed(b), accuracy=accuracy)),
+    lambda ct, a, b, accuracy: _summed_to(b, MATMUL.bind(_transposed(a), ct, accuracy=accuracy)),
 )
 
-
-def matmul(a: jax.Array, b: jax.Array, accuracy: str | int) -> jax.Array:
-    """The product of matrices, or of stacks that broadcast."""
-    return _matmul.bind(a, b, accuracy=accuracy)
-
-
-def sum(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
-    """The sum over axes, correctly rounded."""
-    return _sum.bind(x, axes=axes)
-
-
-def mean(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
-    """The mean over axes, correctly rounded."""
-    return _mean.bind(x, axes=axes)
+SUM = _reduction("sum", sums.sum, lambda count: 1)
+MEAN = _reduction("mean", sums.mean, lambda count: count)
+"""The sum and the mean over axes, correctly rounded."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from multiword.engines import Engine, get_product
-from multiword.formats import Format
 from multiword.runtime.arrays import Array, namespace, real_parts, to_float32, to_float64
 from multiword.runtime.memory import padded
 from ozaki.rounding.digits import round_digits
@@ -60,62 +59,6 @@ def slice_system(word: str, widths: tuple[int, int], k: int) -> SliceSystem:
     return SliceSystem(word, bits, (counts[0], counts[1]), k_block)
 
 
-def slices(parts: list[Array], scale: Array, system: SliceSystem, side: int, padding: int) -> Array:
-    """Return the (parts, S, r', k') slices of an operand's integers A' = RN(A·2**scale).
-
-    Rounding each slice to nearest even in turn rounds the last one, and so A', to nearest even:
-    what the higher slices take away is an even number of last places.
-    """
-    xp = namespace(parts[0])
-    rows, columns = parts[0].shape
-    count = system.counts[side]
-    shape = (len(parts), count, padded(rows, padding), padded(columns, padding))
-    out = xp.zeros(shape, get_product(system.word).word)
-    kept = (scale != NONFINITE_ROW)[:, None]
-    for component, x in zip(out, parts, strict=True):
-        rest = xp.where(kept, to_float64(x), 0)
-        # A slice of the largest numbers may round up to 2**1024: those are held at a quarter.
-        quarter = xp.where(abs(rest) >= 1, 2, 0)
-        rest = xp.ldexp(rest, -quarter)
-        for p in range(count):
-            unit = xp.where(kept, system.bits * (count - 1 - p) - scale[:, None], 0) - quarter
-            digit = xp.rint(xp.ldexp(rest, -unit))
-            component[p, :rows, :columns] = digit
-            rest -= xp.ldexp(digit, unit)
-    return out
-
-
-def slice_products(
-    a: Array, b: Array, system: SliceSystem, engine: Engine, earlier: Array | None = None
-) -> Array:
-    """Return the (parts, S_A + S_B - 1, m', n') sums D_d in int64, least significant first."""
-    xp = namespace(a)
-    length = a.shape[1] + b.shape[1] - 1
-    out = earlier
-    if out is None:
-        out = xp.zeros((len(a), length, a.shape[2], b.shape[2]), xp.int64)
-    for i in range(len(a)):
-        for j in range(len(b)):
-            # (a0 + a1·i)(b0 + b1·i): the real part is a0·b0 - a1·b1.
-            target, subtract = out[i ^ j], i and j
-            for p in range(a.shape[1]):
-                for q in range(b.shape[1]):
-                    part = engine.multiply(system.word, a[i, p], b[j, q])
-                    target[length - 1 - p - q] += (-part if subtract else part).astype(xp.int64)
-    return out
-
-
-def slice_sum(
-    sums: Array, system: SliceSystem, scales: tuple[Array, Array], target: Format, out: Array
-) -> None:
-    """Write RN(C'·2**(-s_i - t_j)) to `out`, an (m, n) array."""
-    m, n = out.shape
-    exponent = -(scales[0][:, None] + scales[1])
-    for part, digits in zip(real_parts(out), sums, strict=True):
-        value = round_digits(digits[:, :m, :n], system.bits, exponent, target)
-        part[...] = to_float32(value) if part.dtype == "float32" else value
-
-
 class Slices:
     """Scheme "slices" for a specification."""
 
@@ -136,13 +79,53 @@ class Slices:
         return self.system.counts[0] * self.system.counts[1] * self.specification.parts**2
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
-        return slices(parts, scale, self.system, side, padding)
+        """Return the (parts, S, r', k') slices of an operand's integers A' = RN(A·2**scale).
+
+        Rounding each slice to nearest even in turn rounds the last one, and so A', to nearest even:
+        what the higher slices take away is an even number of last places.
+        """
+        xp, system = namespace(parts[0]), self.system
+        rows, columns = parts[0].shape
+        count = system.counts[side]
+        shape = (len(parts), count, padded(rows, padding), padded(columns, padding))
+        out = xp.zeros(shape, get_product(self.word).word)
+        kept = (scale != NONFINITE_ROW)[:, None]
+        for component, x in zip(out, parts, strict=True):
+            rest = xp.where(kept, to_float64(x), 0)
+            # A slice of the largest numbers may round up to 2**1024: those are held at a quarter.
+            quarter = xp.where(abs(rest) >= 1, 2, 0)
+            rest = xp.ldexp(rest, -quarter)
+            for p in range(count):
+                unit = xp.where(kept, system.bits * (count - 1 - p) - scale[:, None], 0) - quarter
+                digit = xp.rint(xp.ldexp(rest, -unit))
+                component[p, :rows, :columns] = digit
+                rest -= xp.ldexp(digit, unit)
+        return out
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
-        return slice_products(a, b, self.system, engine, earlier)
+        """Return the (parts, S_A + S_B - 1, m', n') sums D_d in int64, least significant first."""
+        xp = namespace(a)
+        length = a.shape[1] + b.shape[1] - 1
+        out = earlier
+        if out is None:
+            out = xp.zeros((len(a), length, a.shape[2], b.shape[2]), xp.int64)
+        for i in range(len(a)):
+            for j in range(len(b)):
+                # (a0 + a1·i)(b0 + b1·i): the real part is a0·b0 - a1·b1.
+                target, subtract = out[i ^ j], i and j
+                for p in range(a.shape[1]):
+                    for q in range(b.shape[1]):
+                        part = engine.multiply(self.word, a[i, p], b[j, q])
+                        target[length - 1 - p - q] += (-part if subtract else part).astype(xp.int64)
+        return out
 
     def reconstruct(self, y: Array, scales: tuple[Array, Array], out: Array) -> None:
-        slice_sum(y, self.system, scales, self.specification.target, out)
+        """Write RN(C'·2**(-s_i - t_j)) to `out`, an (m, n) array."""
+        m, n = out.shape
+        exponent = -(scales[0][:, None] + scales[1])
+        for part, digits in zip(real_parts(out), y, strict=True):
+            value = round_digits(digits[:, :m, :n], self.system.bits, exponent, self.specification.target)
+            part[...] = to_float32(value) if part.dtype == "float32" else value
 
     def operand_bytes(self) -> int:
         # the rest being sliced, in float64, and two temporaries

@@ -18,7 +18,7 @@ import numpy as np
 from multiword.engines import Engine, get_engine, get_product
 from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
 from ozaki.api import accurate_dgemm
-from ozaki.arguments import exactly
+from ozaki.arguments import as_matrix, exactly
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.rounding.digits import round_digits
 from ozaki.scaling.scales import NONFINITE_ROW
@@ -86,7 +86,7 @@ def mukunoki_split(x: Any, count: int | None = None) -> SplitRows:
     >>> len(split.slices), [int(c[0]) for c in split.exponents]
     (2, [0, -40])
     """
-    x = _real(x, "x")
+    x = exactly("x", as_array(x, "x"), np.float64)
     if x.ndim < 1:
         raise ValueError("x must have rows to split, got a scalar")
     if not bool(namespace(x).isfinite(x).all()):
@@ -302,18 +302,11 @@ def _rows_slice_count(a: Array, b: Array) -> int:
 
 
 def _operands(a: Any, b: Any) -> tuple[Array, Array]:
-    a, b = _real(a, "a"), _real(b, "b")
-    for name, x in (("a", a), ("b", b)):
-        if x.ndim != 2:
-            raise ValueError(f"{name} must be a matrix, got an array of shape {x.shape}")
+    a, b = (as_matrix(name, as_array(x, name), np.float64, False) for name, x in (("a", a), ("b", b)))
     check_same_device(a=a, b=b)
     if a.shape[1] != b.shape[0]:
         raise ValueError(f"inner dimensions differ: a is {a.shape}, b is {b.shape}")
     return a, b
-
-
-def _real(x: Any, name: str) -> Array:
-    return exactly(name, as_array(x, name), np.float64)
 
 
 def _finite_rows(x: Array) -> tuple[Array, Array]:

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from ozaki.torch import operators
-from ozaki.torch.reductions import NUMPY
-from ozaki.torch.settings import ACCURACY
+from ozaki.torch.settings import ACCURACY, DTYPES
 
 
 def matmul(a: Tensor, b: Tensor, *, accuracy: str | int = ACCURACY) -> Tensor:
@@ -191,8 +190,8 @@ def _check(**tensors: Tensor) -> None:
     for name, x in tensors.items():
         if not isinstance(x, Tensor):
             raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
-        if x.layout is not torch.strided or x.dtype not in NUMPY:
-            known = ", ".join(str(d).removeprefix("torch.") for d in NUMPY)
+        if x.layout is not torch.strided or x.dtype not in DTYPES:
+            known = ", ".join(str(d).removeprefix("torch.") for d in DTYPES)
             raise TypeError(f"{name} must be a strided tensor of {known}; got {x.layout} of {x.dtype}")
         if x.dtype is not like.dtype:
             raise TypeError(f"{first} and {name} must have one dtype, got {like.dtype} and {x.dtype}")

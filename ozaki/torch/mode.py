@@ -11,8 +11,7 @@ import torch
 
 from ozaki.torch.compiled import run_eagerly
 from ozaki.torch.overrides import register
-from ozaki.torch.reductions import NUMPY
-from ozaki.torch.settings import ACCURACY, Settings, activate, active
+from ozaki.torch.settings import ACCURACY, DTYPES, Settings, activate, active
 
 
 @contextmanager
@@ -69,8 +68,8 @@ def reproducible(
     1
     """
     asked = frozenset(dtypes)
-    if not asked <= NUMPY.keys():
-        raise TypeError(f"dtypes must be among {', '.join(map(str, NUMPY))}, got {set(asked - NUMPY.keys())}")
+    if others := asked.difference(DTYPES):
+        raise TypeError(f"dtypes must be among {', '.join(map(str, DTYPES))}, got {set(others)}")
     register()
     settings, outside = Settings(accuracy, asked, sums), active()
     settings.request(np.empty(0))  # an accuracy that is not known is refused now

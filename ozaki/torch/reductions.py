@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import ozaki.sums.api as sums
-from multiword.runtime.tensors import array_of, stream_of, tensor_of
+from multiword.runtime.tensors import array_of, numpy_dtype, stream_of, tensor_of
 from ozaki.torch.products import delivered
 from ozaki.torch.settings import Settings
 
@@ -39,17 +39,9 @@ def _reduced(
         return None
     with stream_of(x):
         axis = tuple(axes) if axes and x.dim() else None
-        result = tensor_of(reduce(array_of(x), axis, NUMPY[target], keepdims=keepdim))
+        result = tensor_of(reduce(array_of(x), axis, numpy_dtype(target), keepdims=keepdim))
     return delivered(result, out)
 
-
-NUMPY = {
-    torch.float32: "float32",
-    torch.float64: "float64",
-    torch.complex64: "complex64",
-    torch.complex128: "complex128",
-}
-"""The dtypes of the mode, by NumPy's names."""
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "sum.dim_IntList": partial(_reduced, sums.sum),

@@ -20,6 +20,9 @@ from ozaki.pipeline import Request
 ACCURACY = "normwise"
 """What products are computed to if nothing is said: an element depends on its row and column alone."""
 
+DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
+"""Of tensors that are multiplied and summed."""
+
 _KEY = "ozaki.torch.settings"
 _is_set, _get, _stash = torch._C._is_key_in_tls, torch._C._get_obj_in_tls, torch._C._stash_obj_in_tls
 

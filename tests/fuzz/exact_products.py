@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 import ozaki
+from tests.cases import FACES
 from tests.fuzz.arrays import COMPLEX, REAL
 from tests.fuzz.draw import (
     SMALL_INTEGERS,
@@ -27,12 +28,7 @@ from tests.fuzz.rational import (
     rounded_product,
 )
 
-GEMMS = {
-    np.dtype(np.float64): ozaki.accurate_dgemm,
-    np.dtype(np.float32): ozaki.accurate_sgemm,
-    np.dtype(np.complex128): ozaki.accurate_zgemm,
-    np.dtype(np.complex64): ozaki.accurate_cgemm,
-}
+GEMMS = {np.dtype(name): gemm for name, gemm in FACES.items()}
 TARGETS = {8: "fp64", 4: "fp32"}
 
 

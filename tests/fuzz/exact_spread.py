@@ -21,7 +21,7 @@ from tests.fuzz.exact_sums import (
     targets,
     value,
 )
-from tests.fuzz.rational import FORMATS, integers, part_dtype, parts, real_sum, rounded, rounded_ratio
+from tests.fuzz.rational import FORMATS, integers, part_dtype, parts, real_sum, rounded_ratio, rounded_root
 
 
 def _missing(row: np.ndarray) -> np.ndarray:
@@ -57,12 +57,8 @@ def variance(row: np.ndarray, ddof: float, skip: bool, root: bool, fmt) -> float
     if divisor <= 0:
         return math.inf if square and not skip else math.nan
     above, below = square * divisor.denominator, n * divisor.numerator
-    if not root:
-        return rounded_ratio(above, below, 2 * unit, fmt)
-    shift = 2 * max(0, 120 + below.bit_length() - above.bit_length() // 2)
-    whole, rest = divmod(above << shift, below)
-    s = math.isqrt(whole)
-    return rounded(2 * s + (s * s != whole or rest != 0), unit - shift // 2 - 1, fmt)
+    form = rounded_root if root else rounded_ratio
+    return form(n=above, d=below, e=2 * unit, fmt=fmt)
 
 
 def spread(name: str):

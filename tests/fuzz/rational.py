@@ -51,13 +51,13 @@ def rounded_ratio(n: int, d: int, e: int, fmt) -> float:
     return rounded(q if n > 0 else -q, e - shift - 1, fmt)
 
 
-def rounded_root(n: int, e: int, fmt) -> float:
-    """The square root of n·2**e, rounded once."""
-    shift = max(0, 160 - n.bit_length())
+def rounded_root(n: int, e: int, fmt, d: int = 1) -> float:
+    """The square root of n/d·2**e, rounded once, d > 0."""
+    shift = max(0, 160 + d.bit_length() - n.bit_length())
     shift += (e - shift) % 2
-    n <<= shift
-    root = math.isqrt(n)
-    return rounded(2 * root + (root * root != n), (e - shift) // 2 - 1, fmt)
+    whole, rest = divmod(n << shift, d)
+    root = math.isqrt(whole)
+    return rounded(2 * root + (rest != 0 or root * root != whole), (e - shift) // 2 - 1, fmt)
 
 
 def parts(x: np.ndarray) -> list[np.ndarray]:
@@ -120,7 +120,7 @@ def joined(values: list[np.ndarray], dtype) -> np.ndarray:
         return result
 
 
-def rounded_product(a: np.ndarray, b: np.ndarray, dtype) -> np.ndarray:
+def rounded_product(a: np.ndarray, b: np.ndarray, dtype=np.float64) -> np.ndarray:
     """The correctly rounded AB; Inf and NaN in the rows and columns concerned as IEEE gives them."""
     fmt, values = FORMATS[part_dtype(dtype)], []
     for x, y in real_products(a, b):

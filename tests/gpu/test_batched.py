@@ -18,6 +18,7 @@ from tests.test_batched import (
     underflowing,
     wide,
 )
+from tests.threads import in_threads
 
 pytestmark = pytest.mark.gpu
 
@@ -166,8 +167,7 @@ def test_strides_offsets_and_what_lies_between(kernel, n, gap):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_packed_stacks_at_odd_addresses(kernel):
-    cupy = pytest.importorskip("cupy")
+def test_packed_stacks_at_odd_addresses(cupy, kernel):
     rng = np.random.default_rng(5)
     for n in (3, 7, 8, 16):
         for shift in (1, 3, 4):
@@ -241,8 +241,7 @@ def test_the_public_function_chooses_for_any_size(make):
             check(to_cpu(result), a, b, -1.0, 1.0, c, rounded_twice=True)
 
 
-def test_the_faces_on_the_gpu():
-    cupy = pytest.importorskip("cupy")
+def test_the_faces_on_the_gpu(cupy):
     from multiword.batched import from_complex, to_complex
 
     rng = np.random.default_rng(9)
@@ -264,8 +263,7 @@ def test_the_faces_on_the_gpu():
 
 @pytest.mark.parametrize("make", [random_words, random_pairs])
 @pytest.mark.parametrize("n", [3, 16, 40, 128])
-def test_calls_can_be_captured_in_graphs(make, n):
-    cupy = pytest.importorskip("cupy")
+def test_calls_can_be_captured_in_graphs(cupy, make, n):
     rng = np.random.default_rng(n)
     a, b = make(rng, (50, n, n)), make(rng, (50, n, n))
     x, y = to_gpu(a), to_gpu(b)
@@ -283,9 +281,8 @@ def test_calls_can_be_captured_in_graphs(make, n):
 
 @pytest.mark.parametrize("make", [random_words, random_pairs])
 @pytest.mark.parametrize("n", [5, 16, 24, 100])
-def test_a_call_seen_before_is_computed_anew(make, n):
+def test_a_call_seen_before_is_computed_anew(cupy, make, n):
     """The same shapes at other addresses, alignments, strides, with C and with results that overlap."""
-    cupy = pytest.importorskip("cupy")
     rng = np.random.default_rng(n)
 
     def draw(offset=0):
@@ -318,8 +315,7 @@ def test_a_call_seen_before_is_computed_anew(make, n):
         check(to_cpu(x), a, before)
 
 
-def test_results_by_columns_and_unhashable_scalars_twice():
-    cupy = pytest.importorskip("cupy")
+def test_results_by_columns_and_unhashable_scalars_twice(cupy):
     rng = np.random.default_rng(11)
     a, b = random_words(rng, (9, 12, 20)), random_words(rng, (9, 20, 16))
     x, y, out = to_gpu(a), to_gpu(b), cupy.zeros((9, 16, 12), np.float16).swapaxes(-1, -2)
@@ -332,8 +328,7 @@ def test_results_by_columns_and_unhashable_scalars_twice():
         check(to_cpu(batched_matmul(spread, y)), np.broadcast_to(a[:1], a.shape), b)
 
 
-def test_a_product_by_columns_after_a_square_by_columns():
-    cupy = pytest.importorskip("cupy")
+def test_a_product_by_columns_after_a_square_by_columns(cupy):
     rng = np.random.default_rng(13)
     a, b = random_words(rng, (9, 16, 16)), random_words(rng, (9, 16, 16))
     x, y, out = to_gpu(a), to_gpu(b), cupy.zeros((9, 16, 16), np.float16).swapaxes(-1, -2)
@@ -342,10 +337,8 @@ def test_a_product_by_columns_after_a_square_by_columns():
         check(to_cpu(batched_matmul(x, y, out=out)), a, b)
 
 
-def test_threads_and_streams():
+def test_threads_and_streams(cupy):
     """Every thread on a stream of its own, sizes and kernels mixed; no result is another's."""
-    cupy = pytest.importorskip("cupy")
-    from concurrent.futures import ThreadPoolExecutor
 
     def work(seed):
         rng = np.random.default_rng(seed)
@@ -359,14 +352,12 @@ def test_threads_and_streams():
                 stream.synchronize()
                 check(to_cpu(result), a, b)
 
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(work, range(12)))  # raises what they raised
+    in_threads(work, range(12))
 
 
 @pytest.mark.parametrize("make", [random_words, random_pairs])
 @pytest.mark.parametrize("n", [3, 8, 16, 40, 72])
-def test_lists_of_any_alignment_and_leading_dimension(make, n):
-    cupy = pytest.importorskip("cupy")
+def test_lists_of_any_alignment_and_leading_dimension(cupy, make, n):
     rng = np.random.default_rng(n)
     a, b = make(rng, (7, n, n)), make(rng, (7, n, n))
 
@@ -392,8 +383,7 @@ def test_lists_of_any_alignment_and_leading_dimension(make, n):
         check(to_cpu(out), a, b)
 
 
-def test_bad_input_and_overflow_on_the_gpu():
-    cupy = pytest.importorskip("cupy")
+def test_bad_input_and_overflow_on_the_gpu(cupy):
     one = cupy.ones((3, 4, 4), np.float16)
     with pytest.raises(ValueError, match="batches"):
         batched_matmul(one, one[:2])

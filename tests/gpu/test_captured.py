@@ -9,9 +9,8 @@ import ozaki
 from ozaki import accurate_dgemm, pipeline
 from ozaki.execution import cache, captured
 from ozaki.residues import system
-from tests.cases import KINDS, matrices
-from tests.gpu.test_products import FACES
-from tests.test_dgemm import same
+from tests.cases import FACES, KINDS, in_dtype, matrices
+from tests.exact import same
 from tests.threads import in_threads
 
 pytestmark = pytest.mark.gpu
@@ -61,10 +60,10 @@ def test_integers_too_wide_for_one_float(cupy, word):
     assert len(held_graphs()) == 1
 
 
-@pytest.mark.parametrize("dtype", ["float64", *FACES])
+@pytest.mark.parametrize("dtype", FACES)
 @pytest.mark.parametrize("layout", ["C", "F", "strided"])
 def test_every_precision_and_layout(cupy, dtype, layout):
-    face = {"float64": accurate_dgemm, **FACES}[dtype]
+    face = FACES[dtype]
 
     def laid_out(x):
         if layout == "strided":
@@ -72,10 +71,7 @@ def test_every_precision_and_layout(cupy, dtype, layout):
         return cupy.asarray(x, order=layout)
 
     for i in range(4):
-        a, b = matrices("positive", *SHAPE, seed=i)
-        if dtype.startswith("c"):
-            a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
-        a, b = a.astype(dtype), b.astype(dtype)
+        a, b = in_dtype(*matrices("positive", *SHAPE, seed=i), dtype)
         assert same(face(laid_out(a), laid_out(b)).get(), face(a, b))
     assert len(held_graphs()) == 1
 
@@ -99,17 +95,15 @@ def test_the_pairwise_bound_is_part_of_the_graph(cupy):
     assert len(found._graphs) <= 5
 
 
-@pytest.mark.parametrize("dtype", ["float64", *FACES])
+@pytest.mark.parametrize("dtype", FACES)
 def test_integers_that_lose_nothing_are_part_of_the_graph(cupy, dtype):
-    face, rng = {"float64": accurate_dgemm, **FACES}[dtype], np.random.default_rng(0)
+    face, rng = FACES[dtype], np.random.default_rng(0)
     for i in range(8):
         share = 1 if i == 5 else 0.02
-        a, b = (x * (rng.random(x.shape) < share) for x in matrices("uniform", *SHAPE, seed=i))
-        if dtype.startswith("c"):
-            a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
+        sparse = (x * (rng.random(x.shape) < share) for x in matrices("uniform", *SHAPE, seed=i))
+        a, b = in_dtype(*sparse, dtype)
         if i == 6:
             a[3, 5], b[7, 2] = np.nan, np.inf
-        a, b = a.astype(dtype), b.astype(dtype)
         assert same(face(cupy.asarray(a), cupy.asarray(b)).get(), face(a, b)), i
         if i in (4, 7):
             (found,) = held_graphs()

@@ -10,15 +10,7 @@ from tests.test_reductions import wide
 
 da = pytest.importorskip("dask.array")
 
-import dask  # noqa: E402
-
-pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(autouse=True)
-def in_this_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("dask_in_this_thread")]
 
 
 def on_device(cupy, x, chunks):

@@ -5,15 +5,16 @@ import pytest
 
 import ozaki
 from multiword.formats import FORMATS
-from ozaki.execution import cache, captured
+from ozaki.execution import cache
 from ozaki.factor import Factor
 from ozaki.scaling.equilibration import column_exponents, shifted
 from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
+from tests.cases import FACES
+from tests.exact import same
+from tests.gpu.test_captured import held_graphs
 from tests.gpu.test_steps import DTYPES, layouts, matrix
-from tests.test_dgemm import same
 from tests.test_equilibration import KINDS, graded
-from tests.test_stacks import FACES
 
 pytestmark = pytest.mark.gpu
 
@@ -22,10 +23,6 @@ pytestmark = pytest.mark.gpu
 def nothing_captured():
     cache.forget()
     cache._known.clear()
-
-
-def held_graphs():
-    return [x for x in cache._known.values() if isinstance(x, captured.CapturedProduct)]
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")

@@ -10,9 +10,8 @@ from ozaki import accurate_dgemm
 from ozaki.execution import cache
 from ozaki.residues.system import residue_system
 from tests import golden
-from tests.cases import GOLDEN, KINDS, matrices
-from tests.gpu.test_products import FACES
-from tests.test_dgemm import same
+from tests.cases import FACES, GOLDEN, KINDS, in_dtype, long_rows, matrices
+from tests.exact import same
 
 pytestmark = pytest.mark.gpu
 
@@ -159,10 +158,7 @@ def test_products_are_the_hosts(cupy, always, kind, shape):
 @pytest.mark.parametrize("dtype", FACES)
 @pytest.mark.parametrize("accuracy", ["fp32", "fp64", "exact", 30])
 def test_other_precisions(cupy, always, dtype, accuracy):
-    a, b = matrices("wide2", 60, 301, 45)
-    if dtype.startswith("c"):
-        a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
-    a, b = a.astype(dtype), b.astype(dtype)
+    a, b = in_dtype(*matrices("wide2", 60, 301, 45), dtype)
     expected = FACES[dtype](a, b, accuracy=accuracy)
     for options in ({}, {}, {"workspace": 3 << 18}):
         assert same(
@@ -189,10 +185,7 @@ def test_stacks(cupy, always, shape, dtype):
 
 
 def test_a_long_inner_dimension(cupy, always):
-    k = (1 << 17) + 1000
-    rng = np.random.default_rng(5)
-    a, b = rng.standard_normal((2, k)), rng.standard_normal((k, 3))
-    a[0] = b[:, 0] = 1 - 2.0**-53
+    a, b = long_rows()
     expected = accurate_dgemm(a, b, accuracy="exact")
     result = accurate_dgemm(cupy.asarray(a), cupy.asarray(b), accuracy="exact", word="int8")
     assert same(result.get(), expected)

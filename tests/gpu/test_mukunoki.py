@@ -5,7 +5,7 @@ import pytest
 
 from ozaki import mukunoki_dgemm, mukunoki_split, slice_count
 from tests.cases import KINDS, matrices
-from tests.test_dgemm import same
+from tests.exact import same
 
 pytestmark = pytest.mark.gpu
 

@@ -5,11 +5,12 @@ import pytest
 
 import ozaki
 from ozaki import accurate_dgemm
-from ozaki.execution import cache, captured
-from tests.cases import KINDS, matrices
+from ozaki.execution import cache
+from tests.cases import FACES, KINDS, matrices
+from tests.exact import same
 from tests.gpu.same import same_on_the_gpu
-from tests.test_dgemm import same
-from tests.test_normwise import FACES, normwise, operands
+from tests.gpu.test_captured import held_graphs
+from tests.test_normwise import normwise, operands
 
 pytestmark = pytest.mark.gpu
 
@@ -211,7 +212,7 @@ def test_products_outside_of_the_callers_graph_go_on(cupy):
         for z in (inside, outside, again):
             assert same(z.get(), normwise(*new))
         assert same(certified.get(), accurate_dgemm(*new))
-    assert len([z for z in cache._known.values() if isinstance(z, captured.CapturedProduct)]) == 2
+    assert len(held_graphs()) == 2
 
 
 def test_other_accuracies_cannot_be_captured(cupy):

@@ -9,8 +9,9 @@ from multiword.engines import get_engine
 from multiword.engines.cublas import DEEP, STRIP, WIDE
 from ozaki import accurate_dgemm
 from tests import golden
-from tests.cases import GOLDEN, KINDS, matrices
-from tests.test_dgemm import VARIANTS, same
+from tests.cases import FACES, GOLDEN, KINDS, in_dtype, long_rows, matrices
+from tests.exact import same
+from tests.test_dgemm import VARIANTS
 from tests.threads import in_threads
 
 pytestmark = pytest.mark.gpu
@@ -52,23 +53,13 @@ def test_layouts_and_panels_do_not_show(cupy, kind):
         assert same(np.ascontiguousarray(result.get()), expected), name
 
 
-FACES = {
-    "float32": ozaki.accurate_sgemm,
-    "complex64": ozaki.accurate_cgemm,
-    "complex128": ozaki.accurate_zgemm,
-}
-
-
 @pytest.mark.parametrize("dtype", FACES)
 @pytest.mark.parametrize(
     "kind", ["uniform", "positive", "wide2", "wide6", "cancelling", "sparse", "integers"]
 )
 @pytest.mark.parametrize("accuracy", ["fp32", "fp64", "exact", 30])
 def test_other_precisions(cupy, dtype, kind, accuracy):
-    a, b = matrices(kind, 60, 301, 45)
-    if dtype.startswith("c"):
-        a, b = a + 1j * a[::-1], b - 1j * b[:, ::-1]
-    a, b = a.astype(dtype), b.astype(dtype)
+    a, b = in_dtype(*matrices(kind, 60, 301, 45), dtype)
     expected = FACES[dtype](a, b, accuracy=accuracy)
     x, y = cupy.asarray(a), cupy.asarray(b)
     for variant in ({}, {"workspace": 3 << 18}, {"scheme": "slices"}):
@@ -120,10 +111,7 @@ def test_broadcast_operands(cupy):
 
 
 def test_long_inner_dimension(cupy):
-    k = (1 << 17) + 1000
-    rng = np.random.default_rng(5)
-    a, b = rng.standard_normal((2, k)), rng.standard_normal((k, 3))
-    a[0] = b[:, 0] = 1 - 2.0**-53
+    a, b = long_rows()
     expected = accurate_dgemm(a, b, accuracy="exact")
     for word in ("int8", "fp64"):
         result = accurate_dgemm(cupy.asarray(a), cupy.asarray(b), accuracy="exact", word=word)

@@ -112,7 +112,7 @@ def test_many_numbers_in_compiled_code():
         (lambda x: ozaki.jax.matmul(x, x.astype(int)), TypeError, "b must be an array of float32"),
         (lambda x: ozaki.jax.matmul(x, x.astype(np.float32)), TypeError, "one dtype"),
         (lambda x: ozaki.jax.matmul(x, x[:2]), ValueError, "inner dimensions"),
-        (lambda x: ozaki.jax.matmul(x, x[0, 0]), ValueError, "an axis at least"),
+        (lambda x: ozaki.jax.matmul(x, x[0, 0]), ValueError, "at least one dimension"),
         (
             lambda x: ozaki.jax.matmul(jnp.ones((2, 3, 3)), jnp.ones((4, 3, 3))),
             ValueError,

@@ -113,6 +113,18 @@ def test_an_addend_broadcasts_and_is_not_read_without_need():
         assert same_bits(torch.addmm(random(5, 1), a, b), product(a, b) + random(5, 1))
 
 
+@pytest.mark.parametrize("use_gelu", [False, True])
+def test_a_product_an_addend_and_an_activation(use_gelu):
+    c, a, b = random(3), random(5, 7), random(7, 3)
+    with ozaki.torch.reproducible() as calls:
+        result = torch._addmm_activation(c, a, b, use_gelu=use_gelu)
+        with pytest.raises(RuntimeError, match="cannot be multiplied"):
+            torch._addmm_activation(c, a, b[:2], use_gelu=use_gelu)
+    expected = product(a, b) + c
+    assert same_bits(result, F.gelu(expected, approximate="tanh") if use_gelu else expected.relu())
+    assert calls == {"_addmm_activation": 1}
+
+
 @pytest.mark.parametrize("factor", [1e40, -1e39, complex(1e40), 1j])
 @pytest.mark.parametrize("name", ["alpha", "beta"])
 def test_factors_that_are_no_numbers_of_the_dtype_are_refused(name, factor):
@@ -364,7 +376,9 @@ WRONG = {
     "dtypes": lambda x: torch.mm(x, x.float()),
     "ranks": lambda x: torch.mm(x, x[0]),
     "addend": lambda x: torch.addmm(x[:2], x, x),
-    "addend's dtype": lambda x: torch.addmm(x.float(), x, x),
+    "addend's dtype": lambda x: torch.addmm(x, x.float(), x.float()),
+    "factors beside an addend": lambda x: torch.addmm(x, x, x[:2]),
+    "factors of a sum of products": lambda x: torch.addbmm(x, x.expand(2, 3, 3), x.expand(3, 3, 3)),
     "in place": lambda x: x[0].clone().addmm_(x, x),
     "alpha": lambda x: torch.addmm(x, x, x, alpha=1j),
     "out": lambda x: torch.mm(x, x, out=torch.empty(3, 3)),
@@ -372,6 +386,7 @@ WRONG = {
     "lengths": lambda x: torch.dot(x[0], x[0, :2]),
     "axes twice": lambda x: x.sum((0, 0)),
     "an axis too far": lambda x: x.sum(2),
+    "a sum's out": lambda x: torch.sum(x, 1, dtype=torch.float64, out=torch.empty(3)),
     "a complex gradient": lambda x: (
         (x.to(torch.complex128).requires_grad_() @ x.to(torch.complex128)).sum().backward()
     ),
