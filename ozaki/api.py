@@ -305,12 +305,12 @@ def matmul(
            [6., 6., 6.]])
     """
     x, y = matrix_or_operand(a, "a"), matrix_or_operand(b, "b")
-    check_same_device(a=x, b=y)
     dtype = result_dtype(x, y)
     chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
     request = request_of(x, chosen, scheme, None, engine, workspace)
     if x.ndim == y.ndim == 2:
         return gemm(*factors_of(a, b, dtype), 1.0, 0.0, None, request, None)
+    check_same_device(a=x, b=y)
     if isinstance(a, Operand) or isinstance(b, Operand):
         raise ValueError(f"a prepared operand multiplies matrices, not stacks: {x.shape} times {y.shape}")
     out = stack_product(*stacks_of(exactly("a", x, dtype), exactly("b", y, dtype)), request)

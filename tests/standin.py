@@ -158,6 +158,7 @@ class Gpu:
                 Event=partial(Event, self),
                 MemoryPool=MemoryPool,
                 malloc_async=self.of_graphs.malloc,
+                Device=Device,
                 alloc=lambda size: SimpleNamespace(ptr=self.allocator(size).ctypes.data),
                 alloc_pinned_memory=PinnedMemory,
                 get_current_stream=self.current_stream,

@@ -102,7 +102,7 @@ def test_the_streams_own_handle_comes_back(gpu, multiply):
 def test_prepared_operands_are_worked_out_anew(gpu, multiply):
     a = gpu.asarray(np.eye(3))
     operand = Operand(Factor(a, 0))
-    cublas.prepare_spare_handle()
+    cublas.prepare_spare_handle(0)
     with captured_stream(gpu):
         multiply.call(operand, a, accuracy="normwise")
     assert multiply.used[0][0] is a

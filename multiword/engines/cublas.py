@@ -109,12 +109,12 @@ def _here() -> tuple[int, int]:
     return cuda.runtime.getDevice(), cuda.get_current_stream().ptr
 
 
-def prepare_spare_handle() -> None:
-    """Have a handle of this thread and device for `spare_handle`: none can be made during a capture."""
+def prepare_spare_handle(device: int) -> None:
+    """Have a handle of this thread and a device for `spare_handle`: none can be made during a capture."""
     spares: dict[int, Handle] = _local.__dict__.setdefault("spares", {})
-    device = import_cupy().cuda.runtime.getDevice()
     if device not in spares:
-        spares[device] = Handle()
+        with import_cupy().cuda.Device(device):
+            spares[device] = Handle()
 
 
 @contextmanager

@@ -30,8 +30,7 @@ def capturable(multiply: F) -> F:
             return multiply(a, b, **options)
         if not capturing():
             if options.get("accuracy") == NORMWISE and isinstance(options.get("engine", ""), str | Cublas):
-                with x.device:
-                    prepare_spare_handle()
+                prepare_spare_handle(x.data.device_id)
             return multiply(a, b, **options)
         if options.get("accuracy") != NORMWISE:
             raise ValueError(
