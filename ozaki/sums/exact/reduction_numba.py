@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from math import copysign, isfinite, ldexp
+from math import copysign, isfinite, ldexp, prod
 from typing import NamedTuple
 
 import numpy as np
 
+from ozaki.sums.exact.enclosure_numba import LANES, WIDTH, rounded_products, rounded_sums
 from ozaki.sums.exact.extraction import CARRY, LEVEL_BITS, LOWEST, NOTHING, PartialSums, zero_flags
 from ozaki.sums.exact.extraction_numba import (
     BLOCK,
@@ -39,6 +40,7 @@ from ozaki.sums.exact.fixed_point import (
     NAN,
     ORDINARY,
     PLUS_INFINITY,
+    Rounding,
 )
 from ozaki.sums.exact.summands import Summands, as_floats, factor_pairs
 
@@ -46,6 +48,8 @@ _SPAN = 1 << 17  # elements whose signs are looked at together
 _RUNNING_BITS = 14  # 2**14 running sums at a time
 _SUMS = 9  # words that loops over vectors leave
 _HALF = 1 << (LEVEL_BITS - 1)
+_NARROW = 8  # columns that are too few for loops over rows
+_LONG = 512  # numbers of a row that take longer than adding up lanes
 _RUNNING_TOP = 900  # of windows of running sums, which stay far from overflow
 
 
@@ -211,6 +215,37 @@ def _special_flags(x: np.ndarray) -> int:
     if np.isnan(largest):
         return int(NAN)
     return int(PLUS_INFINITY * (largest == np.inf) | MINUS_INFINITY * (smallest == -np.inf))
+
+
+def rounded_in_memory(terms: Summands, reduced: int, rounding: Rounding) -> tuple[np.ndarray, int] | None:
+    """Sum rows or columns as they lie in memory, and round: the results, and how many are NaN as not known.
+
+    The axes that are kept are in the order of memory. None for other arrays, and other roundings.
+    """
+    target, product = rounding.target, len(terms.factors) == 2
+    if terms.sign < 0 or (rounding.divisor > 1 if product else rounding.root):
+        return None
+    xs = _stacks(terms.factors, reduced) if all(x.dtype == target.dtype for x in terms.factors) else []
+    blocks, n, m = xs[0].shape if xs and readable(xs[0]) else (0, 0, 0)
+    if not n or (m < _NARROW if m != 1 else n < (LANES if product else _LONG)):
+        return None
+    result = np.empty((blocks, m), target.dtype)
+    loop = compiled_loop(rounded_products if product else rounded_sums, target.dtype)
+    rows, columns = [x.reshape(blocks, n * m) for x in xs], m if m > 1 else LANES
+    last = rounding.root if product else float(rounding.divisor)
+    unknown = loop(*rows, columns, last, target.precision < 53, np.empty((3, WIDTH)), result)
+    return result.reshape(terms.shape[reduced:]), unknown
+
+
+def _stacks(factors: tuple[np.ndarray, ...], reduced: int) -> list[np.ndarray]:
+    """The factors as (l, n, m), the reduced axes in the middle, if they lie in memory like that."""
+    shape, steps = factors[0].shape, [abs(s) for s in factors[0].strides]
+    nearest = min(steps[:reduced], default=0)
+    before = reduced + sum([step > nearest for step in steps[reduced:]])
+    axes = range(reduced, before), range(reduced), range(before, len(shape))
+    moved = [x.transpose(*chain(*axes)) for x in factors]
+    whole = all(x.flags.c_contiguous and x.flags.aligned for x in moved)
+    return [x.reshape([prod(shape[a] for a in part) for part in axes]) for x in moved] if whole else []
 
 
 def block_sums(block: Summands) -> list[PartialSums] | None:
