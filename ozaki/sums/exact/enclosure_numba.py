@@ -55,11 +55,11 @@ def _fold(high, low, error, count):
     """Add the second half of the enclosures to the first, until there is one."""
     while count > 1:
         count //= 2
-        more, rest, errors = high[count:], low[count:], error[count:]
         for j in range(count):
-            high[j], low[j], error[j] = _add(more[j], high[j], low[j], error[j] + errors[j], False)
-            low[j], lost = _two_sum(low[j], rest[j])
-            error[j] += abs(lost)
+            k = np.uint64(j + count)
+            error[j] += error[k]
+            for x in (high[k], low[k]):
+                high[j], low[j], error[j] = _add(x, high[j], low[j], error[j], False)
 
 
 @_inlined
