@@ -258,10 +258,10 @@ def _vector_rounded(summands: Sequence[Summands], reduced: int, rounding: Roundi
         if found is None:
             return None
         (value, error, flags), exponent = found
+        if error and abs(value) <= error:
+            continue
         rounded = rounding.ratio(value - error, rounding.divisor, exponent)
-        if not error or (
-            abs(value) > error and rounded == rounding.ratio(value + error, rounding.divisor, exponent)
-        ):
+        if not error or rounded == rounding.ratio(value + error, rounding.divisor, exponent):
             break
     if flags != ORDINARY:
         rounded = flagged(np.array([rounded]), np.array([flags], np.uint8)).item()
