@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 import ozaki
 from multiword.formats import FORMATS
 from ozaki.sums.exact import reduction, small
+from ozaki.sums.exact.fixed_point import Rounding
+from ozaki.sums.exact.summands import Summands
 from tests.exact import nearest
 
 DTYPES = [np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
@@ -208,6 +210,72 @@ def test_compiled_is_exact(without_numba, seed, kind, n, name):
     for pair in (np.stack([x, y]), np.stack([x, y], axis=1).T):
         assert ozaki.sum(pair, axis=1).tolist() == [nearest(v, fmt) for v in sums]
         assert ozaki.dot(pair, x, axis=1).tolist() == [nearest(v, fmt) for v in products]
+
+
+IN_MEMORY = [(2, 1100), (3, 5, 40), (65, 9), (4, 2, 513), (6, 600), (3, 1030), (1, 70), (2, 9, 8)]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(KINDS),
+    st.sampled_from(IN_MEMORY),
+    st.sampled_from([np.float64, np.float32, np.complex128]),
+    st.data(),
+)
+def test_rows_and_columns_in_memory(without_numba, seed, kind, shape, dtype, data):
+    """Axes in any order, so that what is added up lies in rows, in columns, or in between."""
+    order = data.draw(st.permutations(range(len(shape))))
+    x = drawn(seed, kind, shape, np.dtype(dtype), "C").transpose(order)
+    axis = data.draw(st.sampled_from([*range(len(shape)), (0, len(shape) - 1)]))
+    for name in ("sum", "mean", "norm", "dot"):
+        if name == "dot" and isinstance(axis, tuple):
+            continue
+        assert call(name, x, axis) == without_numba(call, name, x, axis), name
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**32), st.integers(1, 12), st.sampled_from(["fp64", "fp32"]), st.integers(0, 950))
+def test_columns_near_midpoints(without_numba, seed, n, name, scale):
+    """Few numbers of one bit or two, far apart: sums on midpoints, next to them, and zero."""
+    fmt, rng = FORMATS[name], np.random.default_rng(seed)
+    p = fmt.precision
+    exponents = [0, -1, -p, -p - 1, 1 - p, -2 * p, -2 * p - 1, -3 * p, -4 * p, -5 * p]
+    exponents = np.array([e for e in exponents if e > fmt.emin - p], float)
+    x = rng.choice([1.0, -1.0, 1.0 + 2.0 ** (1 - p), 0.0], (n, 40)) * 2.0 ** rng.choice(exponents, (n, 40))
+    x = (x * 2.0 ** -(scale if name == "fp64" else scale // 8)).astype(fmt.dtype)
+    columns = [[Fraction(v) for v in column] for column in x.T.tolist()]
+    assert ozaki.sum(x, axis=0).tolist() == [nearest(sum(c), fmt) for c in columns]
+    assert ozaki.mean(x, axis=0).tolist() == [nearest(sum(c) / n, fmt) for c in columns]
+    products = [
+        sum(a * b for a, b in zip(c, d, strict=True)) for c, d in zip(columns, columns[::-1], strict=True)
+    ]
+    assert ozaki.dot(x, x[:, ::-1].copy(), axis=0).tolist() == [nearest(v, fmt) for v in products]
+    for function in ("sum", "mean", "dot", "norm"):  # and signs of zeros
+        assert call(function, x, 0) == without_numba(call, function, x, 0), function
+
+
+@pytest.mark.parametrize("kind", ["normal", "wide", "zeros", "cancelling", "above 1"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_and_columns_are_seldom_computed_twice(kind, dtype):
+    """Sums, means over a power of two, and roots. Of four numbers above 1 every other sum is a midpoint."""
+    form = pytest.importorskip("ozaki.sums.exact.reduction_numba")
+    for shape in ((4, 1000), (64, 64), (1024, 20)):
+        x = 1 + np.random.default_rng(1).random(shape)
+        if kind != "above 1":
+            x = drawn(1, kind, shape, x.dtype, "C")
+        terms = Summands((x.astype(dtype),))
+        squares = Summands(terms.factors * 2)
+        target = FORMATS["fp64" if dtype == np.float64 else "fp32"]
+        cases = [(terms, Rounding(target)), (terms, Rounding(target, shape[0]))]
+        for summands, rounding in [
+            *cases,
+            (squares, Rounding(target)),
+            (squares, Rounding(target, root=True)),
+        ]:
+            found = form.rounded_in_memory(summands, 1, rounding)
+            assert found is not None
+            assert found[1] <= 1 + found[0].size // 50, (shape, rounding)
 
 
 @pytest.mark.parametrize("near", [0, 1, -1])

@@ -13,5 +13,6 @@ can be seen; what an extraction does not hold goes to a superaccumulator (Kulisc
     extraction (.py, .cuh)       exact partial sums of a block in two vector passes; `extraction_numba`: the
                                  same in compiled loops
     accumulator, fixed_point     exact values in digits; their quotient, root and one rounding, for which
-                                 an `enclosure` in float64 is enough but for a few values
+                                 an `enclosure` in float64 is enough but for a few values; `enclosure_numba`:
+                                 rows and columns that lie in memory, added up in enclosures from the start
 """

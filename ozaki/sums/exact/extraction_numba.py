@@ -36,7 +36,7 @@ _MAGNITUDE = (1 << 63) - 1
 EXPONENTS = 1 << 11  # of float64
 LARGEST = 1023 - CARRY - 1  # and k: the exponent field of what a window does not hold
 SLACK = 2  # bits by which what follows may be larger than what a window was made for
-_TINY, _HUGE = 2.0**-900, 2.0**1000  # products between these have an error that is a float64
+TINY, _HUGE = 2.0**-900, 2.0**1000  # products between these have an error that is a float64
 
 _inlined = njit(**INNER)
 _instruction: Callable[[Callable], Any] = intrinsic
@@ -61,7 +61,7 @@ def _sigma(context: Any, k: Any) -> Any:
 
 
 @_instruction
-def _fma(context: Any, x: Any, y: Any, z: Any) -> Any:
+def fma(context: Any, x: Any, y: Any, z: Any) -> Any:
     """x·y + z, rounded once."""
     return float64(float64, float64, float64), lambda _, builder, signature, values: builder.fma(*values)
 
@@ -170,9 +170,9 @@ def products(x, y, p, e):
     for i in range(len(x)):
         a, b = np.float64(x[i]), np.float64(y[i])
         p[i] = a * b
-        e[i] = _fma(a, b, -p[i])
+        e[i] = fma(a, b, -p[i])
         magnitude = abs(p[i])
-        unsafe |= (not magnitude <= _HUGE) | ((magnitude < _TINY) & (a != 0) & (b != 0))
+        unsafe |= (not magnitude <= _HUGE) | ((magnitude < TINY) & (a != 0) & (b != 0))
     return not unsafe
 
 
@@ -209,10 +209,10 @@ def _extract_products(x, y, k, j):
     for i in range(len(x)):
         a, b = np.float64(x[i]), np.float64(y[i])
         p = a * b
-        e = _fma(a, b, -p)
+        e = fma(a, b, -p)
         magnitude = _bits(p) & _MAGNITUDE
         largest = magnitude if magnitude > largest else largest
-        tiny |= (abs(p) < _TINY) & (a != 0) & (b != 0)
+        tiny |= (abs(p) < TINY) & (a != 0) & (b != 0)
         shifted = p + sigma
         high += _bits(shifted)
         p -= shifted - sigma
@@ -320,27 +320,27 @@ def running_sums(x, k, high, low, coarse, fine, result):
     return high, low, (above >> LEVEL_BITS == 0) & (below & _MAGNITUDE == 0)
 
 
-_SIGNATURES: dict[Callable, Callable] = {
-    window: lambda x, xs: int64(x),
-    leave_rest: lambda x, xs: none(x, int64, _Values),
-    products: lambda x, xs: boolean(x, x, _Values, _Values),
-    vector_sum: lambda x, xs: int64(x, int64, boolean, _Sums),
-    product_sum: lambda x, xs: int64(x, x, int64, int64, boolean, _Sums),
-    binned: lambda x, xs: none(x, uint64[:, ::1]),
-    integer_products: lambda x, xs: boolean(x, x, _Sums),
-    row_sums: lambda x, xs: Tuple((boolean, boolean))(xs, int64, _Sums, _Sums),
-    column_sums: lambda x, xs: Tuple((boolean, boolean))(xs, int64, _Sums, _Sums),
-    running_sums: lambda x, xs: Tuple((int64, int64, boolean))(x, *[int64] * 3, *[float64] * 2, _Values),
+SIGNATURES: dict[Callable, Callable] = {
+    window: lambda x: int64(x[1]),
+    leave_rest: lambda x: none(x[1], int64, _Values),
+    products: lambda x: boolean(x[1], x[1], _Values, _Values),
+    vector_sum: lambda x: int64(x[1], int64, boolean, _Sums),
+    product_sum: lambda x: int64(x[1], x[1], int64, int64, boolean, _Sums),
+    binned: lambda x: none(x[1], uint64[:, ::1]),
+    integer_products: lambda x: boolean(x[1], x[1], _Sums),
+    row_sums: lambda x: Tuple((boolean, boolean))(x[2], int64, _Sums, _Sums),
+    column_sums: lambda x: Tuple((boolean, boolean))(x[2], int64, _Sums, _Sums),
+    running_sums: lambda x: Tuple((int64, int64, boolean))(x[1], *[int64] * 3, *[float64] * 2, _Values),
 }
-"""The loops' signatures, for a vector and a matrix of float64 or of float32."""
+"""The loops' signatures, for arrays x[n] of n dimensions of float64 or of float32."""
 
 
 @cache
 def compiled_loop(loop: Callable, dtype: np.dtype) -> Callable:
     """A loop for arrays of this dtype, compiled in its first call; forks wait until it is."""
-    vector, matrix = (Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in (1, 2))
+    arrays = [Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in range(3)]
     with loading:
-        return njit(_SIGNATURES[loop](vector, matrix), **CALLED)(loop)
+        return njit(SIGNATURES[loop](arrays), **CALLED)(loop)
 
 
 njit(none(), **CALLED)(lambda: None)  # if numba does not work here, this says so

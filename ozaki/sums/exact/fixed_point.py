@@ -69,8 +69,9 @@ class Rounding(NamedTuple):
     root: bool = False
 
     def __call__(self, value: FixedPoint) -> np.ndarray:
-        if not self.root and self.divisor == 1 and value.flags.size > _FEW:
-            return value.round(self.target)
+        if not self.root and self.divisor & (self.divisor - 1) == 0 and value.flags.size > _FEW:
+            exponent = value.exponent - (self.divisor.bit_length() - 1)
+            return replace(value, exponent=exponent).round(self.target)
         return flagged(self.finite(value, np.full(value.flags.shape, self.divisor)), value.flags)
 
     def finite(self, value: FixedPoint, divisors: np.ndarray) -> np.ndarray:

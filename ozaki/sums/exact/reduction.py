@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
-from math import prod
+from math import inf, prod
 from typing import Any, cast
 
 import numpy as np
@@ -30,6 +30,7 @@ from ozaki.sums.exact.fixed_point import ORDINARY, DigitRange, FixedPoint, Round
 from ozaki.sums.exact.summands import Summands, as_floats, factor_pairs, tiles
 
 _TOGETHER = 1 << 12  # outputs whose sums wait to be rounded together
+_MANY = 8  # of so many sums one is computed again by itself
 _FEW = 4  # partial sums of a tile that may do without a superaccumulator
 _COMPILED_BLOCK = 1 << 18  # elements of a block that is summed by compiled code, and the most columns
 _COMPILED_COLUMNS = 1 << 12
@@ -53,9 +54,31 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding)
         and (values := small.rounded_sums(summands, reduced, rounding)) is not None
     ):
         return values
-    summands = _in_memory_order(summands, reduced)
-    if summands[0].factors[0].ndim == reduced and (rounded := _vector_rounded(summands, reduced, rounding)):
+    summands, kept = _in_memory_order(summands, reduced)
+    if not kept and (rounded := _vector_rounded(summands, reduced, rounding)):
         return narrow(np.array(rounded[0]), rounding.target.dtype)
+    result = _rounded_in_memory(summands, reduced, rounding)
+    if result is None:
+        result = _rounded_tiles(summands, reduced, rounding)
+    return result.transpose(np.argsort(kept))
+
+
+def _rounded_in_memory(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
+    """Compiled sums of rows or columns as they lie in memory; None for others, and if many are not known."""
+    form = compiled()
+    found = form.rounded_in_memory(summands[0], reduced, rounding) if form and len(summands) == 1 else None
+    if found is None or found[1] > found[0].size // _MANY:
+        return None
+    result, unknown = found
+    if unknown:
+        where = np.isnan(result)
+        columns = summands[0].apply(lambda x: x[(slice(None),) * reduced + (where,)])
+        result[where] = _rounded_tiles([columns], reduced, rounding)
+    return cast(np.ndarray, result)
+
+
+def _rounded_tiles(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray:
+    """Sums of tiles of the outputs, one after another."""
     result = np.empty(summands[0].shape[reduced:], rounding.target.dtype)
     for outputs, sums in _tiled_sums(summands, reduced):
         values, start = narrow(rounding(sums), result.dtype), 0
@@ -94,8 +117,9 @@ def exact_sums(summands: Sequence[Summands], reduced: int) -> FixedPoint:
         return reduction_cuda.accumulated(summands, reduced, _digits(summands)).fixed_point()
     if _is_small(summands, reduced) and (found := small.integer_sums(summands, reduced)) is not None:
         return FixedPoint.of(found, np.full(len(found), ORDINARY))
-    index, places, sums = np.arange(prod(shape)).reshape(shape), [], []
-    for outputs, exact in _tiled_sums(_in_memory_order(summands, reduced), reduced):
+    summands, kept = _in_memory_order(summands, reduced)
+    index, places, sums = np.arange(prod(shape)).reshape(shape).transpose(kept), [], []
+    for outputs, exact in _tiled_sums(summands, reduced):
         places += [index[output].reshape(-1) for output in outputs]
         sums.append(exact)
     order = np.argsort(np.concatenate([[], *places]))
@@ -124,17 +148,19 @@ def compiled() -> Any:
     return compiled_form(_COMPILED)
 
 
-def _in_memory_order(summands: Sequence[Summands], reduced: int) -> Sequence[Summands]:
-    """Put the reduced axes, whose terms may come in any order, in that of their steps in memory."""
-    if reduced < 2:
-        return summands
+def _in_memory_order(
+    summands: Sequence[Summands], reduced: int
+) -> tuple[Sequence[Summands], tuple[int, ...]]:
+    """Put the reduced axes, and the others, in the order of their steps in memory.
+
+    Return also which of the others is where.
+    """
     x = summands[0].factors[0]
-    order = (*sorted(range(reduced), key=lambda a: -abs(x.strides[a])), *range(reduced, x.ndim))
-    return (
-        summands
-        if order == tuple(range(x.ndim))
-        else [s.apply(lambda x: x.transpose(order)) for s in summands]
-    )
+    places = sorted(range(x.ndim), key=lambda a: (a >= reduced, -abs(x.strides[a]) or -inf))
+    kept = tuple(a - reduced for a in places[reduced:])
+    if places == list(range(x.ndim)):
+        return summands, kept
+    return [terms.apply(lambda x: x.transpose(places)) for terms in summands], kept
 
 
 @dataclass(frozen=True)
@@ -232,10 +258,10 @@ def _vector_rounded(summands: Sequence[Summands], reduced: int, rounding: Roundi
         if found is None:
             return None
         (value, error, flags), exponent = found
+        if error and abs(value) <= error:
+            continue
         rounded = rounding.ratio(value - error, rounding.divisor, exponent)
-        if not error or (
-            abs(value) > error and rounded == rounding.ratio(value + error, rounding.divisor, exponent)
-        ):
+        if not error or rounded == rounding.ratio(value + error, rounding.divisor, exponent):
             break
     if flags != ORDINARY:
         rounded = flagged(np.array([rounded]), np.array([flags], np.uint8)).item()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from math import copysign, isfinite, ldexp
+from math import copysign, isfinite, ldexp, prod
 from typing import NamedTuple
 
 import numpy as np
 
+from ozaki.sums.exact.enclosure_numba import LANES, WIDTH, rounded_products, rounded_sums
 from ozaki.sums.exact.extraction import CARRY, LEVEL_BITS, LOWEST, NOTHING, PartialSums, zero_flags
 from ozaki.sums.exact.extraction_numba import (
     BLOCK,
@@ -39,13 +40,18 @@ from ozaki.sums.exact.fixed_point import (
     NAN,
     ORDINARY,
     PLUS_INFINITY,
+    Rounding,
 )
 from ozaki.sums.exact.summands import Summands, as_floats, factor_pairs
 
-_SPAN = 1 << 17  # elements whose signs are looked at together
+_SPAN, _LONGEST_SPAN = 1 << 8, 1 << 17  # elements whose signs are looked at together, at first and later
 _RUNNING_BITS = 14  # 2**14 running sums at a time
+_SHIFTS = 16  # powers of two of up to 2**47 of each, added up in 64 bits
+_HALF_WORD = np.uint64((1 << DIGIT_BITS) - 1)
 _SUMS = 9  # words that loops over vectors leave
 _HALF = 1 << (LEVEL_BITS - 1)
+_NARROW = 8  # columns that are too few for loops over rows
+_LONG = 512  # numbers of a row that take longer than adding up lanes
 _RUNNING_TOP = 900  # of windows of running sums, which stay far from overflow
 
 
@@ -159,27 +165,20 @@ def _words(high: int, middle: int, low: int) -> int:
     return (((high << LEVEL_BITS) + middle) << LEVEL_BITS) + low
 
 
-def _integer(digits: np.ndarray) -> int:
-    """The integer of digits that weigh powers of 2**32."""
-    return sum([digit << (DIGIT_BITS * i) for i, digit in enumerate(digits.tolist()) if digit])
+def _integer(digits: np.ndarray, bits: int = DIGIT_BITS) -> int:
+    """The integer of digits that weigh powers of 2**bits."""
+    return sum([digit << (bits * i) for i, digit in enumerate(digits.tolist()) if digit])
 
 
 def _sum_of_bins(bins: np.ndarray) -> tuple[int, bool]:
     """What numbers in bins add up to in units of 2**-UNIT, and whether there is Inf or NaN."""
-    value = 0
-    for words, shift in zip(bins.reshape(2, 2, EXPONENTS), (0, 64), strict=True):
-        if words.any():
-            plus, minus = (_shifted_sum(part[1:-1]) + int(part[0]) for part in words)
-            value += plus - minus << shift
-    return value, bool(bins[0, EXPONENTS - 1 :: EXPONENTS].any())
-
-
-def _shifted_sum(words: np.ndarray) -> int:
-    """The sum of words·2**i: every 64th of them are the words of one integer."""
-    table = np.zeros(-(-len(words) // 64) * 64, np.uint64)
-    table[: len(words)] = words
-    data, size = table.reshape(-1, 64).T.tobytes(), len(table) // 8
-    return sum([int.from_bytes(data[i * size : (i + 1) * size], "little") << i for i in range(64)])
+    powers = np.zeros(EXPONENTS + 4 * _SHIFTS, np.int64)  # of two, and how often they are there
+    for i, words in enumerate((bins[0] & _HALF_WORD, bins[0] >> DIGIT_BITS, bins[1])):
+        plus, minus = words.astype(np.int64).reshape(2, EXPONENTS)[:, :-1]
+        powers[DIGIT_BITS * i :][: EXPONENTS - 2] += (plus - minus)[1:]
+        powers[DIGIT_BITS * i] += plus[0] - minus[0]  # subnormal numbers have the unit of the smallest others
+    digits = (powers.reshape(-1, _SHIFTS) << np.arange(_SHIFTS)).sum(axis=1)
+    return _integer(digits, _SHIFTS), bool(bins[0, EXPONENTS - 1 :: EXPONENTS].any())
 
 
 def unit(terms: Summands) -> int:
@@ -195,12 +194,11 @@ def _two_products(x: np.ndarray, y: np.ndarray, narrow: bool, results: np.ndarra
 
 def _zero_flags(xs: list[np.ndarray], sign: int, value: int) -> int:
     """The flags of a finite vector, or of products, whose sum has this value in some units."""
-    flags = int(ORDINARY) if value else 0
-    for start in range(0, 0 if value else len(xs[0]), _SPAN):
-        parts = [x[start : start + _SPAN, None] for x in xs]
+    flags, start, span = int(ORDINARY) if value else 0, 0, _SPAN
+    while start < len(xs[0]) and flags != ORDINARY:
+        parts = [x[start : start + span, None] for x in xs]
         flags = int(zero_flags(np.array([True]), parts, sign)[0])
-        if flags == ORDINARY:
-            break
+        start, span = start + span, min(8 * span, _LONGEST_SPAN)
     return flags
 
 
@@ -211,6 +209,37 @@ def _special_flags(x: np.ndarray) -> int:
     if np.isnan(largest):
         return int(NAN)
     return int(PLUS_INFINITY * (largest == np.inf) | MINUS_INFINITY * (smallest == -np.inf))
+
+
+def rounded_in_memory(terms: Summands, reduced: int, rounding: Rounding) -> tuple[np.ndarray, int] | None:
+    """Sum rows or columns as they lie in memory, and round: the results, and how many are NaN as not known.
+
+    The axes that are kept are in the order of memory. None for other arrays, and other roundings.
+    """
+    target, product = rounding.target, len(terms.factors) == 2
+    if terms.sign < 0 or (rounding.divisor > 1 if product else rounding.root):
+        return None
+    xs = _stacks(terms.factors, reduced) if all(x.dtype == target.dtype for x in terms.factors) else []
+    blocks, n, m = xs[0].shape if xs and readable(xs[0]) else (0, 0, 0)
+    if not n or (m < _NARROW if m != 1 else n < (LANES if product else _LONG)):
+        return None
+    result = np.empty((blocks, m), target.dtype)
+    loop = compiled_loop(rounded_products if product else rounded_sums, target.dtype)
+    rows, columns = [x.reshape(blocks, n * m) for x in xs], m if m > 1 else LANES
+    last = rounding.root if product else float(rounding.divisor)
+    unknown = loop(*rows, columns, last, target.precision < 53, np.empty((3, WIDTH)), result)
+    return result.reshape(terms.shape[reduced:]), unknown
+
+
+def _stacks(factors: tuple[np.ndarray, ...], reduced: int) -> list[np.ndarray]:
+    """The factors as (l, n, m), the reduced axes in the middle, if they lie in memory like that."""
+    shape, steps = factors[0].shape, [abs(s) for s in factors[0].strides]
+    nearest = min(steps[:reduced], default=0)
+    before = reduced + sum([step > nearest for step in steps[reduced:]])
+    axes = range(reduced, before), range(reduced), range(before, len(shape))
+    moved = [x.transpose(*chain(*axes)) for x in factors]
+    whole = all(x.flags.c_contiguous and x.flags.aligned for x in moved)
+    return [x.reshape([prod(shape[a] for a in part) for part in axes]) for x in moved] if whole else []
 
 
 def block_sums(block: Summands) -> list[PartialSums] | None:

@@ -1,0 +1,170 @@
+"""Sums of rows and of columns as enclosures, and rounded, compiled with numba (extra `fast`): in one pass.
+
+A sum is high + low, each added up by `two_sum`, and the magnitudes that `low` loses bound what is missing
+(Ogita, Rump and Oishi, Accurate sum and dot product, where the sum of errors is not watched). Where nothing
+is lost the sum is exact, and ties are rounded as they should be. Exponents may be any. What a sum rounds to
+is NaN where its bounds do not tell.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import boolean, float64, int64, njit
+
+from multiword.runtime.compiled import INNER
+from ozaki.sums.exact.extraction_numba import SIGNATURES, TINY, fma
+
+WIDTH = 1024  # columns at a time
+LANES = 64  # into which a row is added up, before these are added to one another
+_RELATIVE = 2.0**-50  # of the few operations that are not exact, relative to what they give
+
+_inlined = njit(**INNER)
+
+
+@_inlined
+def _two_sum(a, b):
+    total = a + b
+    virtual = total - a
+    return total, (a - (total - virtual)) + (b - virtual)
+
+
+@_inlined
+def _add(x, high, low, error, single):
+    """Add a number to an enclosure; for float32 `high` alone is narrow enough."""
+    high, rest = _two_sum(high, x)
+    if single:
+        return high, low, error + abs(rest)
+    low, lost = _two_sum(low, rest)
+    return high, low, error + abs(lost)
+
+
+@_inlined
+def _add_product(x, y, high, low, error, single):
+    """Add a product; one whose error may be no float64 leaves NaN. Of float32 numbers it has none."""
+    p = x * y
+    high, low, error = _add(p, high, low, error, single)
+    if single:
+        return high, low, error
+    low, lost = _two_sum(low, fma(x, y, -p))
+    tiny = (abs(p) < TINY) & (x != 0) & (y != 0)
+    return high, low, error + (np.nan if tiny else abs(lost))
+
+
+@_inlined
+def _fold(high, low, error, count):
+    """Add the second half of the enclosures to the first, until there is one."""
+    while count > 1:
+        count //= 2
+        for j in range(count):
+            k = np.uint64(j + count)
+            error[j] += error[k]
+            for x in (high[k], low[k]):
+                high[j], low[j], error[j] = _add(x, high[j], low[j], error[j], False)
+
+
+@_inlined
+def _divided(high, low, error, divisor):
+    """The quotient by an integer, whose remainders are exact; the error is not divided."""
+    quotient = high / divisor
+    rest, lost = _two_sum(fma(-quotient, divisor, high), low)
+    correction = rest / divisor
+    return quotient, correction, error + abs(lost) + abs(fma(-correction, divisor, rest))
+
+
+@_inlined
+def _root(high, low, error):
+    """The square root, with a correction of first order."""
+    root = np.sqrt(high)
+    rest, lost = _two_sum(fma(-root, root, high), low)
+    error += abs(lost)
+    if rest == 0 and error == 0:
+        return root, 0.0, 0.0
+    correction = rest / (2 * root)
+    return (
+        root,
+        correction,
+        (error + abs(rest) * _RELATIVE) / root + 2 * correction * correction / root + TINY,
+    )
+
+
+@_inlined
+def _rounded(high, low, error, single):
+    """What both ends of an enclosure round to, or NaN."""
+    margin = 0.0 if error == 0 else 2 * error + abs(low) * _RELATIVE
+    if single and (low != 0 or error != 0):  # rounded twice
+        margin += abs(high) * _RELATIVE
+    below, above = high + (low - margin), high + (low + margin)
+    if single:
+        below, above = np.float64(np.float32(below)), np.float64(np.float32(above))
+    if low == 0 and margin == 0:
+        return high  # which may be -0
+    return below if below == above and below != 0 else np.nan  # the sign of 0 is not known
+
+
+@_inlined
+def _round(high, low, error, single, result):
+    """Round enclosures; return how many results are not known."""
+    unknown = 0
+    for j in range(len(result)):
+        value = _rounded(high[j], low[j], error[j], single)
+        result[j] = value
+        unknown += value != value
+    return unknown
+
+
+def rounded_sums(x, columns, divisor, single, sums, result):
+    """Sum the columns of each of (l, n·columns), divide by an integer, round; return how many are not known.
+
+    columns : LANES where result has one column: the sums of all numbers of a row.
+    single : round to float32.
+    sums : (3, WIDTH) scratch.
+    """
+    unknown, high, low, error = 0, sums[0], sums[1], sums[2]
+    for i in range(len(x)):
+        for start in range(0, columns, WIDTH):
+            count, out = min(WIDTH, columns - start), result[i, start : start + WIDTH]
+            row = x[i, start : start + count]
+            for j in range(count):
+                high[j], low[j], error[j] = row[j], 0.0, 0.0
+            for k in range(start + columns, x.shape[1], columns):
+                row = x[i, k : k + count]
+                for j in range(len(row)):
+                    high[j], low[j], error[j] = _add(np.float64(row[j]), high[j], low[j], error[j], single)
+            if len(out) < count:
+                _fold(high, low, error, count)
+            if divisor != 1:
+                for j in range(len(out)):
+                    high[j], low[j], error[j] = _divided(high[j], low[j], error[j], divisor)
+            unknown += _round(high, low, error, single, out)
+    return unknown
+
+
+def rounded_products(x, y, columns, root, single, sums, result):
+    """As `rounded_sums`, of x·y, or the root of that."""
+    unknown, high, low, error = 0, sums[0], sums[1], sums[2]
+    for i in range(len(x)):
+        for start in range(0, columns, WIDTH):
+            count, out = min(WIDTH, columns - start), result[i, start : start + WIDTH]
+            for j in range(count):
+                high[j], low[j], error[j] = -0.0, 0.0, 0.0
+            for k in range(start, x.shape[1], columns):
+                xs, ys = x[i, k : k + count], y[i, k : k + count]
+                for j in range(len(xs)):
+                    a, b = np.float64(xs[j]), np.float64(ys[j])
+                    high[j], low[j], error[j] = _add_product(a, b, high[j], low[j], error[j], single)
+            if len(out) < count:
+                _fold(high, low, error, count)
+            if root:
+                for j in range(len(out)):
+                    high[j], low[j], error[j] = _root(high[j], low[j], error[j])
+            unknown += _round(high, low, error, single, out)
+    return unknown
+
+
+def _signature(x, factors, last):
+    matrices, result = [x[2]] * factors, x[2].copy(readonly=False)
+    return int64(*matrices, int64, last, boolean, float64[:, ::1], result)
+
+
+SIGNATURES[rounded_sums] = lambda x: _signature(x, 1, float64)
+SIGNATURES[rounded_products] = lambda x: _signature(x, 2, boolean)
