@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks.batched_report import batched_section, draw_batched
 from benchmarks.dask_report import dask_section, two_gpus_section
 from benchmarks.gemm_report import draw_gemm, energy_section, gemm_names, gemm_section, steps_section
+from benchmarks.gpu_report import against_section, normwise_section
 from benchmarks.report_figures import draw_words, draw_words_model, save
 from benchmarks.report_sections import (
     findings_section,
@@ -54,6 +55,8 @@ of magnitude.
 def sections() -> list[tuple[str, Callable[[str], str]]]:
     """The result files that there are, in the page's order, and what shows each."""
     others: list[tuple[str, Callable[[str], str]]] = [
+        ("against_h200", against_section),
+        ("normwise_h200", normwise_section),
         ("energy_h200", energy_section),
         ("steps_h200", steps_section),
         ("multiword_h200", words_section),

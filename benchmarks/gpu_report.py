@@ -1,0 +1,36 @@
+"""The performance page's sections on a GPU's calls: beside version 0.1, and with accuracy "normwise"."""
+
+from __future__ import annotations
+
+from benchmarks.report_sections import device, load, number, seconds, section, table
+
+
+def against_section(name: str) -> str:
+    """Every row that version 0.1 was measured in, beside it."""
+    data = load(name)
+    rows = [[r["row"], seconds(r["before"]), seconds(r["now"]), number(r["ratio"])] for r in data["results"]]
+    return section(
+        f"Beside version 0.1, {device(data)}",
+        name,
+        "Medians of seven turns, in which both versions are timed one after the other, each in its process. "
+        "`dgemm` is `accurate_dgemm`, and so its relatives; stacks are those of `ozaki.matmul`.",
+        table("work | version 0.1 | now | now over 0.1", rows),
+    )
+
+
+def normwise_section(name: str) -> str:
+    """Accuracy "normwise" beside the native routine and the default."""
+    data = load(name)
+    ways = "native", "fp64", "normwise", "caller's graph"
+    rows = []
+    for r in data["results"]:
+        times = {way: r["seconds"][way]["queued"] for way in ways}
+        ratio = times["native"] / times["normwise"]
+        rows.append([str(r["n"]), *map(seconds, times.values()), number(ratio), seconds(r["host"])])
+    return section(
+        f'Accuracy "normwise", {device(data)}',
+        name,
+        'Calls of `accurate_dgemm` queued one after another; the caller\'s own CUDA graph of a "normwise" '
+        "product; and what such a call takes the host while the GPU is busy with other work.",
+        table("n | native | fp64 | normwise | caller's graph | native over normwise | host", rows),
+    )
