@@ -56,6 +56,7 @@ def sections() -> list[tuple[str, Callable[[str], str]]]:
     """The result files that there are, in the page's order, and what shows each."""
     others: list[tuple[str, Callable[[str], str]]] = [
         ("against_h200", against_section),
+        ("against_cpu", against_section),
         ("normwise_h200", normwise_section),
         ("energy_h200", energy_section),
         ("steps_h200", steps_section),
