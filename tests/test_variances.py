@@ -113,6 +113,14 @@ def test_large_means_and_small_deviations():
     assert ozaki.var(np.array([-1.0, 1.0]) * 1e-200) == 0
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_tiny_columns_beside_huge_ones_and_negative_zeros(rows):
+    """Their sums are so far below the digits of the others that float64 knows nothing of them."""
+    x = np.ldexp(np.random.default_rng(rows).standard_normal((rows, 6)), [-974, 0, 982, -136, -257, -1000])
+    x[:, 1] = -0.0
+    assert ozaki.std(x, axis=0).tolist() == [nearest_root(variance(column)) for column in x.T]
+
+
 def test_any_order_gives_the_same_bits():
     rng = np.random.default_rng(2)
     x = wide(rng, 70_000)

@@ -101,7 +101,8 @@ class Enclosure:
 
     def rounded(self, target: Format) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of a format nearest to the values, and where that is certain."""
-        margin = np.where(self.error > 0, 2 * self.error + np.abs(self.low) * _ROUNDINGS, 0.0)
+        margin = 2 * self.error + np.abs(self.low) * _ROUNDINGS
+        margin[self.error == 0] = 0  # an exact value; where the error is NaN, nothing is certain
         if target.precision < 53:
             margin += np.abs(self.high) * _ROUNDINGS
         ends = [self.high + (self.low + sign * margin) for sign in (-1, 1)]
