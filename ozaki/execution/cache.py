@@ -78,10 +78,10 @@ def forget() -> None:
 
 def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
     x, y = a.matrix, b.matrix
-    at, of_y = x.data.ptr, y.data.ptr
-    layouts = (x.shape, x.strides, at % 16, y.shape, y.strides, of_y % 16)
+    x_at, y_at = x.data.ptr, y.data.ptr
+    layouts = (x.shape, x.strides, x_at % 16, y.shape, y.strides, y_at % 16)
     # Memory that the operands share decides which addresses move together.
-    shared = at - of_y if overlap(x, y) else None
+    shared = x_at - y_at if overlap(x, y) else None
     reduced = reduces_residues(request.engine, (a.rows // a.stack, a.k, b.rows // b.stack))
     asked = (request.accuracy, request.scheme, request.word, request.workspace, reduced)
     prepared = tuple(id(z) for z in (a, b) if z.prepared)

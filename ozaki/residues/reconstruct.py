@@ -216,16 +216,25 @@ def _round_exactly(
     residue = reduce(residue, moduli, 1 / moduli)
     result, nonzero = np.zeros(residue.shape[1]), residue.any(axis=0)
     residue, exponent = residue[:, nonzero], exponent[nonzero]
-    # Σ |y_t|·digit and |q|·digit stay below 2**53, and digits are short enough for `round_digits`.
-    base_bits = min(30, 53 - (max(system.moduli) // 2).bit_length() - (len(system.moduli) + 1).bit_length())
-    count, whole = -(-system.product.bit_length() // base_bits), system.product
-    weights = [digits_of(x, base_bits, count) for x in (*(whole // p for p in system.moduli), -whole)]
-    digits = np.array(weights, np.float64).T.copy()
+    digits, base_bits = _digits(system)
     inverses = 1 / np.array(system.moduli, np.float64)
     quotient = np.rint((residue * inverses[:, None]).sum(axis=0))
     value = _small_products(digits, np.vstack([residue, quotient]), np.empty((len(digits), len(quotient))))
     result[nonzero] = round_digits(value.astype(np.int64), base_bits, exponent, target)
     return result
+
+
+@lru_cache(512)
+def _digits(system: ResidueSystem) -> tuple[np.ndarray, int]:
+    """(L, N + 1) float64, the digits of every P/p_t and of -P, and the bits of a digit.
+
+    Σ |y_t|·digit and |q|·digit stay below 2**53, and digits are short enough for `round_digits`.
+    """
+    moduli, whole = system.moduli, system.product
+    base_bits = min(30, 53 - (max(moduli) // 2).bit_length() - (len(moduli) + 1).bit_length())
+    count = -(-whole.bit_length() // base_bits)
+    digits = [digits_of(x, base_bits, count) for x in (*(whole // p for p in moduli), -whole)]
+    return np.array(digits, np.float64).T.copy(), base_bits
 
 
 def _small_products(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:

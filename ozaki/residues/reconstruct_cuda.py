@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -49,11 +50,10 @@ class Weights:
         # |y_t| is at most p_t/2 + 2, and |q| about the sum of all |y_t|/p_t.
         factors = [sum((p // 2 + 2) * (math.prod(g) // p) for p in g) for g in groups]
         together = sum(factors) + len(system.moduli)
-        base_bits, count = 54 - together.bit_length(), 1
-        while (
-            sum(f * (w >> base_bits * (count - 1)) for f, w in zip(factors, weights, strict=True)) >= 1 << 52
-        ):
-            count += 1
+        # Digits are of least magnitude, at most half of 2**base_bits; the leading ones may be longer.
+        base_bits, count, leading = 54 - together.bit_length(), 1, weights
+        while sum(map(operator.mul, factors, leading)) >= 1 << 52:
+            count, leading = count + 1, [w >> base_bits for w in leading]
         digits = [digits_of(x, base_bits, count) for x in (*weights, -whole)]
         enough = (n for n in range(1, count) if together << 13 + base_bits * (count - n) < whole)
         return cls(group, base_bits, digits, next(enough, count))
