@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import Engine, get_engine
-from multiword.runtime.arrays import Array, as_array, check_same_device, conjugated, converted, namespace
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    conjugated,
+    converted,
+    is_cupy,
+    namespace,
+)
 from multiword.runtime.memory import default_workspace
 from ozaki.factor import Factor
 from ozaki.operand import SIDES, Operand
@@ -83,6 +91,8 @@ def factors_of(
     a: Any, b: Any, dtype: Any, trans_a: bool | str = False, trans_b: bool | str = False
 ) -> tuple[Factor, Factor]:
     """Both factors of a product of matrices, or operands, in a dtype."""
+    if not (trans_a or trans_b) and _fit_as_they_are(a, b, dtype):
+        return Factor(a, 0), Factor(b, 1)
     pair = []
     for name, side, x, trans in (("a", 0, a, trans_a), ("b", 1, b, trans_b)):
         if isinstance(x, Operand):
@@ -100,6 +110,18 @@ def factors_of(
     if left.k != right.k:
         raise ValueError(f"inner dimensions differ: a is {left.matrix.shape}, b is {right.matrix.shape}")
     return left, right
+
+
+def _fit_as_they_are(a: Any, b: Any, dtype: Any) -> bool:
+    """Whether there is nothing to convert and nothing to complain of, as nearly always."""
+    if type(a) is not type(b):
+        return False
+    if is_cupy(a):
+        if a.data.device_id != b.data.device_id:
+            return False
+    elif type(a) is not np.ndarray:
+        return False
+    return bool(a.dtype == dtype == b.dtype and a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0])
 
 
 def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:

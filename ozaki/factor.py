@@ -10,7 +10,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, real_parts
 from ozaki.execution.order import StreamOrder
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.scales import NormLimit, norm_scales, widened, width_scales
+from ozaki.scaling.scales import NormLimit, norm_scales, statistics_and_scales, widened, width_scales
 from ozaki.scaling.statistics import RowStatistics, row_statistics
 
 
@@ -83,10 +83,14 @@ class Factor:
         """The scales that fill a norm limit, widened by some bits: the same array every time."""
         key = limit, bits
         if key not in self._widened:
-            self._widened[key] = (
-                widened(self.norm_scales(limit), bits) if bits else norm_scales(self.statistics, limit)
-            )
+            self._widened[key] = widened(self.norm_scales(limit), bits) if bits else self._norm_scales(limit)
         return self._widened[key]
+
+    def _norm_scales(self, limit: NormLimit) -> Array:
+        if "statistics" in self.__dict__:
+            return norm_scales(self.statistics, limit)
+        self.statistics, scales = statistics_and_scales(self.parts, limit)
+        return scales
 
     def known_scales(self, limit: NormLimit, bits: int, scale: Array) -> Array:
         """Those scales, given what they are: the same array every time."""

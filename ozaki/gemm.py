@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Number
 from typing import Any
 
@@ -34,13 +33,16 @@ def gemm(
 ) -> Array:
     """Return alpha·R + beta·C, every step rounded once; in `out`, which is written to when all is done."""
     dtype, shape = a.matrix.dtype, (a.rows, b.rows)
-    alpha, beta = _scalar("alpha", alpha, dtype), _scalar("beta", beta, dtype)
-    addend = _addend(c, a.matrix, shape) if beta != 0 else None
+    alone = type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0  # nearly always
+    if not alone:
+        alpha, beta = _scalar("alpha", alpha, dtype), _scalar("beta", beta, dtype)
+        addend = _addend(c, a.matrix, shape) if beta != 0 else None
     if out is not None:
         check_out(out, a.matrix, shape, dtype)
     with quietly(a.matrix), exclusive_use(a.order, b.order):
         result = computed(a, b, request)
-        combine(result, alpha, addend, beta)
+        if not alone:
+            combine(result, alpha, addend, beta)
         if out is None:
             return result
         out[...] = result
@@ -57,7 +59,7 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
         return _exact_dot(a.matrix, b.matrix)
 
     def work(workspace: int) -> Array:
-        within = request if workspace == request.workspace else replace(request, workspace=workspace)
+        within = request if workspace == request.workspace else request._replace(workspace=workspace)
         return _launched(a, b, within)
 
     def release() -> None:
@@ -105,8 +107,6 @@ def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:
 
 def _scalar(name: str, x: Any, dtype: Any) -> Any:
     """A factor in the dtype of the result."""
-    if type(x) is float:  # nearly always
-        return dtype.type(x)
     x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
     if not isinstance(x, Number | np.generic):
         raise TypeError(f"{name} must be a number, got {x!r}")

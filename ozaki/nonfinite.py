@@ -10,7 +10,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, real_parts
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.tiles import StridedParts, strided_parts
-from ozaki.scaling.scales import NONFINITE_ROW
+from ozaki.scaling.statistics import NONFINITE_ROW
 
 
 def overwrite_nonfinite(

@@ -112,6 +112,7 @@ class Steps:
         monkeypatch.setattr(Kernel, "compiled", lambda kernel, **_: self.launcher(kernel))
         monkeypatch.setattr("ozaki.factor.row_statistics", self.statistics)
         monkeypatch.setattr("ozaki.factor.norm_scales", lambda statistics, limit: statistics)
+        monkeypatch.setattr("ozaki.factor.statistics_and_scales", self.statistics_and_scales)
         for name in (*STEPS, "split_whole"):
             monkeypatch.setattr(captured, name, getattr(self, name))
         monkeypatch.setattr(captured, "Residues", SimpleNamespace)
@@ -129,6 +130,9 @@ class Steps:
         step = 1 if x.strides[1] == 8 else x.strides[1] // 8
         self.kernels["sums"]((1,), (1,), (Sums(x=x, sums=sums, rows=len(x), k=x.shape[1], step=step),))
         return sums
+
+    def statistics_and_scales(self, parts, limit):
+        return 2 * (self.statistics(parts),)
 
     def norm_scaled(self, a, b, request, bits=0):
         scheme = self.norm_scheme(a, b, request, bits)

@@ -18,7 +18,8 @@ from ozaki.certificate.magnitudes import LARGEST, Magnitudes
 from ozaki.factor import Factor
 from ozaki.pipeline import Request, bounds, norm_scaled, pairwise
 from ozaki.scaling.equilibration import inner_exponents
-from ozaki.scaling.scales import NONFINITE_ROW, norm_limit
+from ozaki.scaling.scales import norm_limit
+from ozaki.scaling.statistics import NONFINITE_ROW
 from tests.cases import KINDS, in_dtype, matrices
 from tests.distributions import lognormal
 from tests.exact import componentwise_error

@@ -296,10 +296,11 @@ def test_sums_of_slices_fit_their_integers(word):
 
 
 def test_no_memory_at_all_is_a_memory_error(monkeypatch):
-    def profile(parts):
-        raise MemoryError("no room for the profile")
+    def statistics(*operand):
+        raise MemoryError("no room for the statistics")
 
-    monkeypatch.setattr("ozaki.factor.row_statistics", profile)
+    monkeypatch.setattr("ozaki.factor.row_statistics", statistics)
+    monkeypatch.setattr("ozaki.factor.statistics_and_scales", statistics)
     with pytest.raises(MemoryError, match="no room"):
         accurate_dgemm(np.eye(2), np.eye(2))
 

@@ -14,8 +14,8 @@ from ozaki.factor import Factor
 from ozaki.pipeline import TARGETS
 from ozaki.scaling import equilibration
 from ozaki.scaling.equilibration import NOTHING, column_exponents, equilibrated, inner_exponents, shifted
-from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, norm_scales
-from ozaki.scaling.statistics import row_statistics
+from ozaki.scaling.scales import norm_limit, norm_scales
+from ozaki.scaling.statistics import NONFINITE_ROW, row_statistics
 from tests.exact import componentwise_error, same
 from tests.fuzz.rational import real_products, rounded_product
 

@@ -15,11 +15,12 @@ from multiword.runtime.parallel import SCRATCH_BYTES, contiguous_rows, scratch
 from ozaki.certificate.counting import compute_bounds
 from ozaki.residues.system import residue_system
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.scales import NONFINITE_ROW, NORM_LIMITS, norm_limit, norm_scales
+from ozaki.scaling.scales import NORM_LIMITS, norm_limit, norm_scales
 from ozaki.scaling.statistics import (
     BITS,
     LEVELS,
     NONFINITE,
+    NONFINITE_ROW,
     ZERO,
     largest_exponents,
     row_statistics,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ctypes import byref, c_int, c_size_t, c_ulonglong, c_void_p
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from multiword.engines import cublas
@@ -265,11 +266,15 @@ class Recorder:
 
 def _extent(x: Array) -> tuple[int, int]:
     """The addresses of a non-empty array's first and one past its last byte."""
-    if x.flags.forc:
-        return x.data.ptr, x.data.ptr + x.nbytes
-    reach = [(n - 1) * s for n, s in zip(x.shape, x.strides, strict=True)]
-    low = x.data.ptr + sum(min(r, 0) for r in reach)
-    return low, x.data.ptr + sum(max(r, 0) for r in reach) + x.itemsize
+    below, above = _reach(x.shape, x.strides)
+    return x.data.ptr + below, x.data.ptr + above + x.itemsize
+
+
+@lru_cache(1024)
+def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    """How far elements lie from the first, in bytes: at the least, and at the most."""
+    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    return sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach)
 
 
 def overlap(x: Array, y: Array) -> bool:

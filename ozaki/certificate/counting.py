@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,8 +49,7 @@ _PRODUCTS_AT_ONCE = 64
 """Products of a stack whose counts are compared together, in the cache."""
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(NamedTuple):
     """What is true of all rows of A and columns of B that are finite and nonzero, scaled to a' and b'.
 
     Attributes

@@ -12,8 +12,7 @@ from numba import float64, int32, int64, void
 
 from multiword.runtime.compiled import BIAS, CALLED, POWERS
 from ozaki.certificate.counting import OCTAVES
-from ozaki.scaling.scales import NONFINITE_ROW
-from ozaki.scaling.statistics import BITS, FINE, LEVELS, STEP, ZERO
+from ozaki.scaling.statistics import BITS, FINE, LEVELS, NONFINITE_ROW, STEP, ZERO
 
 LEVEL_OF = np.array(
     [q if q < FINE else min(FINE - 1 + (q - (FINE - 1)) // STEP, len(LEVELS) - 1) for q in range(2 * OCTAVES)]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,8 +70,7 @@ def counting_tolerance(length: int, target: Format) -> float:
     return min(length / 2, 12 * math.sqrt(length)) * target.unit_roundoff
 
 
-@dataclass(frozen=True)
-class Certificate:
+class Certificate(NamedTuple):
     """What the accuracy takes.
 
     Attributes
@@ -142,7 +141,7 @@ def certify_by_pairs(counted: Certificate, found: PairwiseBound, length: int, ta
     error, ratio = found
     bits = _widening(ratio / target.unit_roundoff, norm_limit(target, length))
     if counted.bits < bits:  # few numbers that are much larger than the others
-        return replace(counted, pairwise=True)
+        return counted._replace(pairwise=True)
     return Certificate(bits, math.ldexp(error, -bits) if math.isfinite(error) else 0.0, pairwise=True)
 
 

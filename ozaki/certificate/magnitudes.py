@@ -21,7 +21,8 @@ from multiword.runtime.memory import padded
 from multiword.runtime.parallel import contiguous_rows, empty_beside, over_rows, scale_rows, scratch
 from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
 from ozaki.residues.system import INT8_K_BLOCK
-from ozaki.scaling.scales import NONFINITE_ROW, zero_nonfinite
+from ozaki.scaling.scales import zero_nonfinite
+from ozaki.scaling.statistics import NONFINITE_ROW
 
 LARGEST = 127
 """The largest magnitude."""

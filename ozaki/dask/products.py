@@ -36,7 +36,7 @@ from ozaki.factor import Factor
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.pipeline import Request, ScaledProduct, execute, scale, widened_product
 from ozaki.residues.partial import add_residues, as_products, no_residues, put_residues
-from ozaki.scaling.scales import NONFINITE_ROW
+from ozaki.scaling.statistics import NONFINITE_ROW
 
 _TASK = "ozaki.dask.matmul"
 

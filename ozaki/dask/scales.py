@@ -22,8 +22,14 @@ from ozaki.dask.memory import task
 from ozaki.dask.trees import as_it_is, merged
 from ozaki.factor import Factor
 from ozaki.scaling.equilibration import shifted
-from ozaki.scaling.scales import NONFINITE_ROW
-from ozaki.scaling.statistics import NONFINITE, ZERO, RowStatistics, largest_exponents, row_sums
+from ozaki.scaling.statistics import (
+    NONFINITE,
+    NONFINITE_ROW,
+    ZERO,
+    RowStatistics,
+    largest_exponents,
+    row_sums,
+)
 
 _NO_ROW = np.int32(-(1 << 27))
 """The exact scale of a row of zeros, below all others."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines import reduces_residues
 from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array, import_cupy, is_cupy
 from multiword.runtime.graphs import capturing, overlap
@@ -79,14 +78,12 @@ def forget() -> None:
 def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
     x, y = a.matrix, b.matrix
     x_at, y_at = x.data.ptr, y.data.ptr
-    layouts = (x.shape, x.strides, x_at % 16, y.shape, y.strides, y_at % 16)
+    of_x, of_y = (x.shape, x.strides, x_at % 16), (y.shape, y.strides, y_at % 16)
     # Memory that the operands share decides which addresses move together.
     shared = x_at - y_at if overlap(x, y) else None
-    reduced = reduces_residues(request.engine, (a.rows // a.stack, a.k, b.rows // b.stack))
-    asked = (request.accuracy, request.scheme, request.word, request.workspace, reduced)
-    prepared = tuple(id(z) for z in (a, b) if z.prepared)
+    prepared = tuple(id(z) for z in (a, b) if z.prepared) if a.prepared or b.prepared else ()
     of_a = (a.stack, a.equilibrated)  # equilibrated factors look like those that they come from
-    return (threading.get_ident(), x.data.device_id, x.dtype, layouts, of_a, shared, asked, prepared)
+    return (threading.get_ident(), x.data.device_id, x.dtype, of_x, of_y, of_a, shared, request, prepared)
 
 
 def _forget_prepared(number: int) -> None:

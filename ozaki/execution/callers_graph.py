@@ -25,7 +25,7 @@ def capturable(multiply: F) -> F:
 
     @wraps(multiply)
     def product(a: Any, b: Any, **options: Any) -> Any:
-        x, y = (z.factor.matrix if isinstance(z, Operand) else z for z in (a, b))
+        x = _matrix(a)
         if not is_cupy(x):
             return multiply(a, b, **options)
         if not capturing():
@@ -38,9 +38,14 @@ def capturable(multiply: F) -> F:
                 f"{options.get('accuracy', 'the default')!r}, which reads back what the data ask for"
             )
         with x.device:
-            return _captured(multiply, x, y, options)
+            return _captured(multiply, x, _matrix(b), options)
 
     return cast(F, product)
+
+
+def _matrix(x: Any) -> Any:
+    """The array that an argument is, or was prepared from."""
+    return x.factor.matrix if isinstance(x, Operand) else x
 
 
 def _captured(multiply: Callable[..., Any], x: Any, y: Any, options: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -81,8 +81,7 @@ COUNTED, GRADED, PAIRED = range(3)
 pairwise bound, too."""
 
 
-@dataclass(frozen=True)
-class _Variant:
+class _Variant(NamedTuple):
     """What a graph does.
 
     Attributes
@@ -200,7 +199,7 @@ class CapturedProduct:
             self._expected = wanted = self._wanted(decided, call, replay, a, b)
             if wanted.product is None:
                 return None
-            if wanted.product != call.variant.product:
+            if wanted != call.variant and wanted.product != call.variant.product:
                 call = replay(wanted)
         except _NoGraph:
             return None
@@ -230,7 +229,7 @@ class CapturedProduct:
         scheme = bounded(a, b, self._request, scales, pending.wait()).scheme
         if is_costly(scheme, norm_scheme(a, b, self._request)) or not isinstance(scheme, Residues):
             return wanted
-        return replace(wanted, lossless=scheme.roomy_specification)
+        return wanted._replace(lossless=scheme.roomy_specification)
 
     def products(self, a: Factor, b: Factor, captured: Callable[[], Any]) -> tuple[Array, np.ndarray] | None:
         """Those of a stack, one below the other, and which of them need wider integers: these are to be

@@ -28,7 +28,10 @@ class StreamOrder:
 def exclusive_use(*orders: StreamOrder | None) -> AbstractContextManager[None]:
     """Within the context, what these orders belong to belongs to this thread and this stream."""
     held_orders = [x for x in orders if x is not None]
-    return _in_order(held_orders) if held_orders else nullcontext()
+    return _in_order(held_orders) if held_orders else _ANY_ORDER
+
+
+_ANY_ORDER: AbstractContextManager[None] = nullcontext()
 
 
 @contextmanager

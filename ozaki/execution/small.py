@@ -14,8 +14,8 @@ from ozaki.certificate.counted import counted_scales
 from ozaki.factor import Factor
 from ozaki.pipeline import NORMWISE, Request
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.scales import NONFINITE_ROW, width_scales
-from ozaki.scaling.statistics import statistics_of_rows
+from ozaki.scaling.scales import width_scales
+from ozaki.scaling.statistics import NONFINITE_ROW, statistics_of_rows
 
 LONGEST = 128
 """Numbers in a row, at most: of longer ones, products of four digits might not add up exactly in float64."""

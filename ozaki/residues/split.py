@@ -28,7 +28,8 @@ from multiword.runtime.parallel import (
 )
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
 from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
-from ozaki.scaling.scales import NONFINITE_ROW, zero_nonfinite
+from ozaki.scaling.scales import zero_nonfinite
+from ozaki.scaling.statistics import NONFINITE_ROW
 
 
 @lru_cache(512)

@@ -8,7 +8,7 @@ from numba import boolean, float64, int32, int64, types, void
 
 from multiword.runtime.compiled import CALLED
 from ozaki.residues.system import QUOTIENT, SPLIT
-from ozaki.scaling.scales import NONFINITE_ROW
+from ozaki.scaling.statistics import NONFINITE_ROW
 
 UPPER = 1.5 * 2.0 ** (SPLIT + 52)
 """The last place of a sum with it is 2**SPLIT."""

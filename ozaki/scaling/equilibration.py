@@ -41,7 +41,8 @@ from multiword.runtime.parallel import over_rows
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts, strided_parts
 from ozaki.factor import Factor
-from ozaki.scaling.scales import NONFINITE_ROW, NormLimit
+from ozaki.scaling.scales import NormLimit
+from ozaki.scaling.statistics import NONFINITE_ROW
 
 NOTHING = -(1 << 30)
 """The largest exponent where there is no nonzero number."""

@@ -11,7 +11,7 @@ from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.parallel import contiguous_rows, over_rows, scratch
 from multiword.runtime.tiles import StridedParts, extent, strided_parts, tile_count, tile_instances
-from ozaki.scaling.scales import NONFINITE_ROW
+from ozaki.scaling.statistics import NONFINITE_ROW
 
 
 def exact_scales(parts: list[Array]) -> Array:

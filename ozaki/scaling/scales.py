@@ -21,18 +21,27 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel
+from multiword.runtime.tiles import extent
 from ozaki.rounding.digits import bit_length
-from ozaki.scaling.statistics import BITS, NONFINITE, STATISTICS_CONSTANTS, ZERO, Rows, RowStatistics, rows_of
-
-NONFINITE_ROW = -(1 << 28)
-"""The scale of a row with an Inf or NaN: the exact product takes it as zero (see `ozaki.nonfinite`)."""
+from ozaki.scaling.statistics import (
+    BITS,
+    NONFINITE,
+    NONFINITE_ROW,
+    STATISTICS_CONSTANTS,
+    ZERO,
+    NormScales,
+    Rows,
+    RowStatistics,
+    in_one_pass,
+    row_statistics,
+    rows_of,
+)
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,16 @@ def normwise_error(limit: NormLimit, length: int) -> float:
     return (1 + 2.0**-40) * (2 * root + root * root)
 
 
+def statistics_and_scales(parts: list[Array], limit: NormLimit) -> tuple[RowStatistics, Array]:
+    """Return `row_statistics` of an operand and their `norm_scales`: of short rows on a GPU by one kernel."""
+    if is_cupy(parts[0]):
+        scales, to = _empty_scales(extent(parts)[0], parts[0], limit)
+        if (statistics := in_one_pass(parts, to)) is not None:
+            return statistics, scales
+    statistics = row_statistics(parts)
+    return statistics, norm_scales(statistics, limit)
+
+
 def norm_scales(statistics: RowStatistics, limit: NormLimit) -> Array:
     """Return the (r,) int32 scales that fill a norm limit.
 
@@ -119,21 +138,22 @@ def _norm_scales_host(statistics: RowStatistics, limit: NormLimit) -> np.ndarray
     return _where_summed(statistics.exponent, (room >> 1) + BITS - statistics.exponent)
 
 
-_CONSTANTS: dict[str, Any] = {**STATISTICS_CONSTANTS, "NONFINITE_ROW": NONFINITE_ROW}
-_NORM_SCALES = Kernel("norm_scales", Path(__file__).with_suffix(".cu"), (_CONSTANTS,), (Rows,))
+_NORM_SCALES = Kernel(
+    "norm_scales", Path(__file__).with_suffix(".cu"), (STATISTICS_CONSTANTS,), (Rows, NormScales)
+)
 
 
 def _norm_scales_device(statistics: RowStatistics, limit: NormLimit) -> Array:
     rows = len(statistics.exponent)
-    scales = namespace(statistics.exponent).empty(rows, np.int32)
-    arguments: tuple[Any, ...] = (
-        rows_of(statistics),
-        np.int32(limit.bits),
-        np.int32(limit.significand),
-        scales,
-    )
-    _NORM_SCALES((-(-rows // 256),), (256,), arguments, **_CONSTANTS)
+    scales, to = _empty_scales(rows, statistics.exponent, limit)
+    _NORM_SCALES((-(-rows // 256),), (256,), (rows_of(statistics), to), **STATISTICS_CONSTANTS)
     return scales
+
+
+def _empty_scales(rows: int, like: Array, limit: NormLimit) -> tuple[Array, NormScales]:
+    """Memory for the scales of so many rows, and what kernels are told of it."""
+    scales = namespace(like).empty(rows, np.int32)
+    return scales, NormScales(scale=scales, limit_bits=limit.bits, significand=limit.significand)
 
 
 def widened(scale: Array, bits: int) -> Array:

@@ -84,8 +84,8 @@ __device__ void put(int *to, unsigned x) {
 }
 
 /* `row_sums` on the host, for exponents that are known; where a tile holds rows as a WHOLE, they are found
-   beside. */
-extern "C" __global__ void __launch_bounds__(THREADS, 3) row_sums(StridedParts x, Rows out) {
+   beside, and so are norm scales. */
+extern "C" __global__ void __launch_bounds__(THREADS, 3) row_sums(StridedParts x, Rows out, NormScales scales) {
     const Tile at(x.rows, x.columns);
     const int row = at.row();
     unsigned highs[PARTS][RUN], high = 0, low = 0;
@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) row_sums(StridedParts x
         for (int j = 0; j < RUN; j++) sums.add(highs[part][j], e + 1022 + lift);
     __shared__ unsigned words[WORDS + 1][PARTIALS][ROWS];
     __shared__ u64 squares[PARTIALS][ROWS];
-    __shared__ bool counted[ROWS];
+    __shared__ int exponents[ROWS];
     unsigned total = sums.total;
     u64 square = sums.square;
 #if ALONG_K
@@ -128,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) row_sums(StridedParts x
     if (!ALONG_K || threadIdx.x % 32 == 0) {
         words[WORDS][partial(at)][at.local_row] = total;
         squares[partial(at)][at.local_row] = square;
-        counted[at.local_row] = summed;
+        exponents[at.local_row] = e;
     }
     __syncthreads();
     /* Every thread adds up a word of a row, the last of a row its sums. */
@@ -136,16 +136,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) row_sums(StridedParts x
     for (int task = threadIdx.x; task < (WORDS + 1) * ROWS; task += THREADS) {
         const int i = task / ROWS, local = task % ROWS, to = at.first_row + local;
         if (to >= x.rows) continue;
+        const int exponent = exponents[local];
+        const bool counted = exponent != ZERO && exponent != NONFINITE;
         unsigned word = 0;
-        for (int j = 0; j < PARTIALS; j++) word += counted[local] ? words[i][j][local] : 0;
+        for (int j = 0; j < PARTIALS; j++) word += counted ? words[i][j][local] : 0;
         if (i < WORDS) {
             put(&out.counts[(i64)i * out.rows + to], word & 0xffff);
             put(&out.counts[(i64)(i + WORDS) * out.rows + to], word >> 16);
         } else {
             u64 all = 2 * (u64)word + length;
             for (int j = 0; j < PARTIALS; j++) all += squares[j][local];
-            put(&out.total[to], (u64)(counted[local] ? word + length : 0));
-            put(&out.square[to], counted[local] ? all : 0);
+            put(&out.total[to], (u64)(counted ? word + length : 0));
+            put(&out.square[to], counted ? all : 0);
+            if (WHOLE && scales.scale) scales.scale[to] = norm_scale(scales, exponent, all);
         }
     }
 }

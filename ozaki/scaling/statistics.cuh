@@ -8,3 +8,17 @@ struct Rows {
     int *counts; /* (COUNTS, rows) */
     int rows;
 };
+
+/* Where norm scales go, unless it is null, and the limit that they fill. */
+struct NormScales {
+    int *scale;
+    int limit_bits, significand;
+};
+
+/* `_norm_scales_host`: the largest s with square·4^s below significand/32·2^limit_bits. */
+__device__ int norm_scale(const NormScales &limit, int exponent, i64 square) {
+    if (exponent == NONFINITE || exponent == ZERO) return exponent == ZERO ? 0 : NONFINITE_ROW;
+    const int bits = 63 - __clzll(square);
+    const i64 threshold = (1ll << bits) + ((i64)(limit.significand - 32) << max(bits - 5, 0));
+    return ((limit.limit_bits - bits - (square > threshold)) >> 1) + BITS - exponent;
+}

@@ -46,6 +46,9 @@ where most numbers are, then every third, for numbers that spread far."""
 ZERO, NONFINITE = -(1 << 14), 1 << 14
 """Exponents that mark a row without a nonzero number, and one with an Inf or NaN."""
 
+NONFINITE_ROW = -(1 << 28)
+"""The scale of a row with an Inf or NaN: the exact product takes it as zero (see `ozaki.nonfinite`)."""
+
 
 @dataclass(frozen=True)
 class RowStatistics:
@@ -81,7 +84,7 @@ class RowStatistics:
 def row_statistics(parts: list[Array]) -> RowStatistics:
     """Return the statistics of an operand given as (r, k) float32 or float64 parts."""
     if is_cupy(parts[0]):
-        if (statistics := _in_one_pass(parts)) is not None:
+        if (statistics := in_one_pass(parts)) is not None:
             return statistics
     elif (form := compiled("ozaki.scaling.statistics_numba")) is not None:
         return _statistics_compiled(form, parts)
@@ -217,6 +220,18 @@ def rows_of(statistics: RowStatistics) -> Rows:
     return Rows(exponent=s.exponent, total=s.total, square=s.square, counts=s.counts, rows=len(s.exponent))
 
 
+class NormScales(Struct):
+    """Where the norm scales of an operand go, if they are asked for, and the limit that they fill."""
+
+    _fields_ = (
+        ("scale", ctypes.c_void_p),
+        ("limit_bits", ctypes.c_int),
+        ("significand", ctypes.c_int),
+    )
+
+
+_NO_SCALES = NormScales(scale=None, limit_bits=0, significand=0)
+
 STATISTICS_CONSTANTS: dict[str, Any] = {
     "BITS": BITS,
     "FINE": FINE,
@@ -224,6 +239,7 @@ STATISTICS_CONSTANTS: dict[str, Any] = {
     "COUNTS": len(LEVELS),
     "ZERO": ZERO,
     "NONFINITE": NONFINITE,
+    "NONFINITE_ROW": NONFINITE_ROW,
 }
 """What kernels that read statistics have to know of them."""
 
@@ -249,21 +265,21 @@ _INSTANCES = tuple(
 )
 _FILE = Path(__file__).with_suffix(".cu")
 _EXPONENTS = Kernel("largest_exponents", _FILE, _INSTANCES, (StridedParts, Rows))
-_SUMS = Kernel("row_sums", _FILE, _INSTANCES, (StridedParts, Rows))
+_SUMS = Kernel("row_sums", _FILE, _INSTANCES, (StridedParts, Rows, NormScales))
 
 
 def _exponents_device(parts: list[Array]) -> Array:
     exponent = namespace(parts[0]).full(extent(parts)[0], ZERO, np.int32)
-    _launch(_EXPONENTS, parts, exponent)
+    _launch(_EXPONENTS, parts, exponent, ())
     return exponent
 
 
 def _sums_device(parts: list[Array], exponent: Array) -> RowStatistics:
-    return _launch(_SUMS, parts, exponent)
+    return _launch(_SUMS, parts, exponent, (_NO_SCALES,))
 
 
-def _in_one_pass(parts: list[Array]) -> RowStatistics | None:
-    """The statistics of rows so short that a tile holds them as a whole."""
+def in_one_pass(parts: list[Array], scales: NormScales = _NO_SCALES) -> RowStatistics | None:
+    """On a GPU, the statistics of rows so short that a tile holds them as a whole, and their norm scales."""
     rows, columns = extent(parts)
     along = strided_parts(parts)[1]["ALONG_K"]
     fitting = [height for height in _WHOLE[along] if columns * len(parts) * height <= THREADS * _RUN]
@@ -272,11 +288,16 @@ def _in_one_pass(parts: list[Array]) -> RowStatistics | None:
     # As many as leave every multiprocessor two blocks.
     height = next((x for x in fitting if rows >= 2 * multiprocessors() * x), fitting[-1])
     run = max(2, 1 << (-(-columns * len(parts) * height // THREADS) - 1).bit_length())
-    return _launch(_SUMS, parts, namespace(parts[0]).empty(rows, np.int32), height, run)
+    return _launch(_SUMS, parts, namespace(parts[0]).empty(rows, np.int32), (scales,), height, run)
 
 
 def _launch(
-    kernel: Kernel, parts: list[Array], exponent: Array, whole: int = 0, run: int = _RUN
+    kernel: Kernel,
+    parts: list[Array],
+    exponent: Array,
+    scales: tuple[NormScales, ...],
+    whole: int = 0,
+    run: int = _RUN,
 ) -> RowStatistics:
     xp = namespace(parts[0])
     rows, columns = extent(parts)
@@ -288,5 +309,5 @@ def _launch(
     operand, layout = strided_parts(parts)
     constants = {**_constants(layout["ALONG_K"], whole, run, len(parts)), **layout}
     blocks = tile_count(constants, rows, columns)
-    kernel((blocks,), (THREADS,), (operand, rows_of(statistics)), **constants)
+    kernel((blocks,), (THREADS,), (operand, rows_of(statistics), *scales), **constants)
     return statistics

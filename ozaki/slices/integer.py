@@ -16,7 +16,7 @@ from multiword.engines import Engine, get_product
 from multiword.runtime.arrays import Array, namespace, real_parts, to_float32, to_float64
 from multiword.runtime.memory import padded
 from ozaki.rounding.digits import round_digits
-from ozaki.scaling.scales import NONFINITE_ROW
+from ozaki.scaling.statistics import NONFINITE_ROW
 from ozaki.schemes import ProductSpecification
 
 SHORTEST_K_BLOCK = 1 << 12

@@ -21,7 +21,7 @@ from ozaki.api import accurate_dgemm
 from ozaki.arguments import as_matrix, exactly
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.rounding.digits import round_digits
-from ozaki.scaling.scales import NONFINITE_ROW
+from ozaki.scaling.statistics import NONFINITE_ROW
 
 _SUMMATIONS = ("fp64", "nearsum")
 _DIGIT_BITS = 30

@@ -8,8 +8,8 @@ from multiword.formats import FORMATS
 from ozaki.execution import cache
 from ozaki.factor import Factor
 from ozaki.scaling.equilibration import column_exponents, shifted
-from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, norm_scales
-from ozaki.scaling.statistics import row_statistics
+from ozaki.scaling.scales import norm_limit, norm_scales
+from ozaki.scaling.statistics import NONFINITE_ROW, row_statistics
 from tests.cases import FACES
 from tests.exact import same
 from tests.gpu.test_captured import held_graphs

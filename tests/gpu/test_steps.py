@@ -16,8 +16,8 @@ from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
 from ozaki.residues.system import residue_system
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.scales import NONFINITE_ROW, norm_limit, norm_scales, widened
-from ozaki.scaling.statistics import largest_exponents, row_statistics, row_sums
+from ozaki.scaling.scales import norm_limit, norm_scales, statistics_and_scales, widened
+from ozaki.scaling.statistics import NONFINITE_ROW, largest_exponents, row_statistics, row_sums
 from tests.exact import images_of
 
 pytestmark = pytest.mark.gpu
@@ -68,7 +68,12 @@ def test_row_statistics(cupy, kind, dtype, shape):
             for name in FIELDS:
                 assert np.array_equal(getattr(found, name).get(), getattr(expected, name)), name
         for limit in limits:
-            assert np.array_equal(norm_scales(found, limit).get(), norm_scales(expected, limit))
+            scales = norm_scales(expected, limit)
+            assert np.array_equal(norm_scales(found, limit).get(), scales)
+            beside, made = statistics_and_scales(parts, limit)
+            assert np.array_equal(made.get(), scales)
+            for name in FIELDS:
+                assert np.array_equal(getattr(beside, name).get(), getattr(expected, name)), name
 
 
 def test_statistics_of_pieces_of_rows(cupy):
