@@ -95,6 +95,17 @@ def record(event: Any) -> None:
         recorder.record(event)
 
 
+def zeros_kept(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Zeros on the current device for a kernel that leaves them as zeros.
+
+    While this thread is capturing they are made at once: no launch of the graph makes them anew.
+    """
+    recorder: Recorder | None = getattr(_local, "recorder", None)
+    if recorder is None or not recorder.capturing:
+        return import_cupy().zeros(shape, dtype)
+    return recorder.zeros_kept(shape, dtype)
+
+
 @dataclass(frozen=True)
 class _Pointer:
     """A pointer among a kernel's arguments: which argument, bytes from its start; which array, likewise."""
@@ -160,6 +171,7 @@ class Recorder:
         self.done = cupy.cuda.Event(disable_timing=True)
         """Recorded after every replay."""
         self._events: list[Any] = []
+        self._zeros: list[Array] = []
         self._handles: list[cublas.Handle] = []  # their workspace is the captured products' too
 
     @property
@@ -257,6 +269,15 @@ class Recorder:
         if self.capturing:
             stream.wait_event(end)
         return a, b
+
+    def zeros_kept(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Zeros for the graphs, which are there when this returns."""
+        cupy = import_cupy()
+        stream = cupy.cuda.Stream(non_blocking=True)
+        with cupy.cuda.using_allocator(cupy.get_default_memory_pool().malloc), stream:
+            self._zeros.append(cupy.zeros(shape, dtype))
+        stream.synchronize()
+        return self._zeros[-1]
 
     def record(self, event: Any) -> None:
         """Record an event on the current stream at every replay."""

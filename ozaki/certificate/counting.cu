@@ -71,7 +71,7 @@ __device__ void write_bounds(const Found &found, i64 length, double *bounds) {
 /* `_operand_host` and `_octave_sums`: SHARE warps take 32 rows at a time, a lane each, and share the octaves. The
    grid's second dimension counts the products of a stack, whose rows lie one below the other; where several
    blocks share a product, A's rows before B's, what they find meets in `found`, of zeros, and the last one writes
-   the bounds. */
+   the bounds, and zeros where they met. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 length, int root, int top, u64 *found,
                double *bounds) {
@@ -132,6 +132,7 @@ counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 len
         if (!last) return;
         __threadfence();
         for (int i = threadIdx.x; i < 2 * FOUND; i += blockDim.x) largest[i / FOUND][i % FOUND] = __ldcg(found + i);
+        for (int i = threadIdx.x; i <= 2 * FOUND; i += blockDim.x) found[i] = 0;
         __syncthreads();
     }
     write_bounds(largest, length, bounds + blockIdx.y * (5 + SUMS));

@@ -20,6 +20,7 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.graphs import zeros_kept
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.readback import Readback
 from ozaki.certificate.magnitudes import LARGEST
@@ -236,7 +237,7 @@ def _bounds_device(
     block = _ALONE if stack == 1 else _IN_A_STACK
     chunks, at_once = sum(-(-len(scale) // stack // 32) for scale in scales), block["WARPS"] // block["SHARE"]
     blocks = min(-(-2 * multiprocessors() // stack), -(-chunks // at_once))
-    make = cupy.zeros if blocks > 1 else cupy.empty  # one block needs no place to meet
+    make = zeros_kept if blocks > 1 else cupy.empty  # one block needs no place to meet
     found, readback = make((stack, 2 * (3 + OCTAVES) + 1), cupy.uint64), Readback(stack * (5 + _SUMS))
     rows = _empty_rows(len(scales[0]), cupy), _empty_rows(len(scales[1]), cupy)
     arguments: list[Any] = []
