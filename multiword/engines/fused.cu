@@ -247,22 +247,37 @@ __device__ __forceinline__ void meet(int team) {
     asm volatile("bar.sync %0, %1;" ::"r"(1 + team), "n"(TEAM) : "memory");
 }
 
+/* Where the residues of a tile go: its first element, rows and columns from there, and its modulus. */
+struct alignas(16) Target {
+    signed char *to;
+    int rows, columns;
+    Modulus modulus;
+    __device__ Target(const Place &place, const WordMatrices &c, const Residues &residues, const ProductShape &shape)
+        : to((signed char *)c.words + place.image * c.image_stride + place.matrix * c.matrix_stride +
+             place.row * c.row_stride + place.column),
+          rows(shape.m - place.row), columns(shape.n - place.column),
+          modulus(residues.moduli[place.image % residues.count]) {}
+};
+
 /* The residues of a team's rows, from shared memory to the result, in whole rows of T's. */
 template <class T>
 __device__ __forceinline__ void store(const unsigned char *from, signed char *to, long long stride, int rows,
                                       int columns) {
-    for (int q = threadIdx.x % TEAM; q < TEAM_ROWS * BN / (int)sizeof(T); q += TEAM) {
-        const int row = q / (BN / (int)sizeof(T)), column = q % (BN / (int)sizeof(T)) * sizeof(T);
-        if (row < rows && column < columns)
-            *(T *)(to + row * stride + column) = *(const T *)(from + row * (BN + PAD) + column);
-    }
+    constexpr int ACROSS = BN / (int)sizeof(T), STEP = TEAM / ACROSS;
+    static_assert(TEAM % ACROSS == 0, "threads side by side");
+    const int row = threadIdx.x % TEAM / ACROSS, column = threadIdx.x % ACROSS * (int)sizeof(T);
+    from += row * (BN + PAD) + column;
+    to += row * stride + column;
+    if (column >= columns) return;
+#pragma unroll
+    for (int i = 0; i < (TEAM_ROWS + STEP - 1) / STEP; i++, to += STEP * stride)
+        if (row + i * STEP < min(rows, TEAM_ROWS)) *(T *)to = *(const T *)(from + i * STEP * (BN + PAD));
 }
 
 /* The sums of a tile to residues, by way of shared memory; each team its rows. */
 __device__ __forceinline__ void finish(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4], unsigned char *staged,
-                                       const Place &place, const WordMatrices &c, const Residues &residues,
-                                       const ProductShape &shape) {
-    const Modulus modulus = residues.moduli[place.image % residues.count];
+                                       const Target &target, long long stride, bool add) {
+    const Modulus &modulus = target.modulus;
     const int team = threadIdx.x / TEAM, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int first_row = warp % WARPS_M * WM % TEAM_ROWS + lane / 4;
     const int first_column = warp / WARPS_M * WN + lane % 4 * 2, above = team * TEAM_ROWS;
@@ -279,20 +294,18 @@ __device__ __forceinline__ void finish(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4], 
                     __byte_perm(x, y, 0x40);
             }
     meet(team);
-    const int rows = shape.m - place.row - above, columns = shape.n - place.column;
-    signed char *const to = (signed char *)c.words + place.image * c.image_stride + place.matrix * c.matrix_stride +
-                            (place.row + above) * c.row_stride + place.column;
-    const size_t alignment = (size_t)to | c.row_stride | columns;
-    if (shape.add) {
+    const int rows = target.rows - above, columns = target.columns;
+    signed char *const to = target.to + above * stride;
+    const size_t alignment = (size_t)to | stride | columns;
+    if (!add && alignment % 16 == 0) store<int4>(staged, to, stride, rows, columns);
+    else if (!add && alignment % 4 == 0) store<int>(staged, to, stride, rows, columns);
+    else
         for (int q = threadIdx.x % TEAM; q < TEAM_ROWS * BN; q += TEAM) {
             const int row = q / BN, column = q % BN;
             if (row >= rows || column >= columns) continue;
-            signed char *const x = to + row * c.row_stride + column;
-            *x = added(*x, (signed char)staged[row * (BN + PAD) + column], modulus.p);
+            signed char *const x = to + row * stride + column, found = staged[row * (BN + PAD) + column];
+            *x = add ? added(*x, found, modulus.p) : found;
         }
-    } else if (alignment % 16 == 0) store<int4>(staged, to, c.row_stride, rows, columns);
-    else if (alignment % 4 == 0) store<int>(staged, to, c.row_stride, rows, columns);
-    else store<signed char>(staged, to, c.row_stride, rows, columns);
 }
 
 #if WGMMA
@@ -302,9 +315,13 @@ __device__ __forceinline__ void finish(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4], 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS + 32, BLOCKS)
 multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant__ Operand b, WordMatrices c,
                         Residues residues, ProductShape shape) {
-    extern __shared__ __align__(1024) unsigned char shared[];
+    extern __shared__ __align__(1024) unsigned char memory[];
+    /* Where it is, unless a sanitizer has shared memory of its own. */
+    unsigned char *const shared = memory + (-(unsigned)__cvta_generic_to_shared(memory) & 1023);
     const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
     const unsigned copied = stages + STAGES * STAGE_BYTES + BM * (BN + PAD), used = copied + 8 * STAGES;
+    /* Of the tile that begins with a stage: the copying thread works it out for all. */
+    Target *const targets = (Target *)(shared + STAGES * STAGE_BYTES + BM * (BN + PAD) + 16 * STAGES);
     // From lane 0, so that the compiler knows it to be one for the warp: else it lets no two wgmma overlap.
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32, team = warp / 4;
     const int block = block_of_cluster();
@@ -328,6 +345,7 @@ multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant
             for (int step = 0; step < steps; step++, advance()) {
                 const unsigned to = stages + stage * STAGE_BYTES, barrier = copied + 8 * stage;
                 wait(used + 8 * stage, parity ^ 1);
+                if (step == 0) targets[stage] = Target(from, c, residues, shape);
                 expect(barrier, STAGE_BYTES);
                 copy_tile<false>(to, a, step * BK, from.row, from, barrier);
                 copy_tile<(CLUSTER > 1)>(to + (BM + share) * BK, b, step * BK, from.column + share, from, barrier);
@@ -338,6 +356,8 @@ multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant
         for (int tile = first; tile < shape.tiles; tile += stride) {
             int sum[1][FRAGMENTS_N][4], last = 0;
             clear(sum);
+            wait(copied + 8 * stage, parity);
+            const Target target = targets[stage];
 #pragma unroll 1
             for (int step = 0; step < steps; step++, advance()) {
                 wait(copied + 8 * stage, parity);
@@ -350,7 +370,7 @@ multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant
             if (lane < CLUSTER) arrive(used + 8 * last, lane);
 #pragma unroll
             for (int j = 0; j < FRAGMENTS_N; j++) asm volatile("" : R4(sum[0], j)::"memory"); // none is read before
-            finish(sum, shared + STAGES * STAGE_BYTES, Place(shape, tile, block), c, residues, shape);
+            finish(sum, shared + STAGES * STAGE_BYTES, target, c.row_stride, shape.add);
         }
     }
     __syncwarp();
@@ -385,6 +405,6 @@ multiply_residues(WordMatrices a, WordMatrices b, WordMatrices c, Residues resid
         accumulate(sum, stages + step % STAGES * STAGE_BYTES, warp_m, warp_n);
     }
     COPIES_DONE_BUT(0);
-    finish(sum, shared, place, c, residues, shape);
+    finish(sum, shared, Target(place, c, residues, shape), c.row_stride, shape.add);
 }
 #endif

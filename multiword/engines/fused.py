@@ -121,7 +121,7 @@ class Tile:
     def shared(self) -> int:
         """Bytes of shared memory."""
         stages, staged = self.stages * (self.m + self.n) * self.k, self.m * (self.n + CHUNK)
-        return stages + staged + 16 * self.stages if self.wgmma else max(stages, staged)
+        return stages + staged + 48 * self.stages if self.wgmma else max(stages, staged)
 
     @property
     def constants(self) -> dict[str, int | str]:

@@ -104,17 +104,19 @@ counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 len
             const int d = first + lane * SHARE;
             if (d < OCTAVES) atomicMax(&largest[second][3 + d], (u64)mine);
         }
-        if (rank) continue;
-        const double total = summed ? scalbn((double)x.total[row], exponent - BITS) : 0;
-        raise(largest[second][1], total);
-        raise(largest[second][2], summed ? fmax(0.0, log2((double)x.square[row]) + 2.0 * (exponent - BITS)) : 0);
-        if (e == NONFINITE) largest[second][0] = 1;
-        if (exists) {
+        if (rank == 0) {
+            const double total = summed ? scalbn((double)x.total[row], exponent - BITS) : 0;
+            raise(largest[second][1], total);
+            raise(largest[second][2],
+                  summed ? fmax(0.0, log2((double)x.square[row]) + 2.0 * (exponent - BITS)) : 0);
+            if (e == NONFINITE) largest[second][0] = 1;
+            if (exists) scaled.total[row] = total;
+        }
+        if (rank == SHARE - 1 && exists) {
             const unsigned wanted = min((unsigned)root, max(1u, (counted.at_least(OCTAVES - 1) + 1) / 2));
             int d = 0;
             while (d < OCTAVES && counted.at_least(d) < wanted) d++;
             const int offset = summed ? top - d % OCTAVES - (MAGNITUDE_BITS - 1) : 0;
-            scaled.total[row] = total;
             scaled.truncation_scale[row] = scale - offset;
             scaled.scale_offset[row] = offset;
         }

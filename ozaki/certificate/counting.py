@@ -215,7 +215,7 @@ _CONSTANTS: dict[str, Any] = {
     "MAGNITUDE_BITS": LARGEST.bit_length(),
     "SUMS": _SUMS,
 }
-_ALONE, _IN_A_STACK = {"WARPS": 22, "SHARE": 22}, {"WARPS": 4, "SHARE": 1}
+_ALONE, _IN_A_STACK = {"WARPS": 23, "SHARE": 23}, {"WARPS": 4, "SHARE": 1}
 """Warps of a block, and how many of them share rows: all, which takes the least time, or none, which takes
 the fewest operations."""
 

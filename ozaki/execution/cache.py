@@ -17,7 +17,7 @@ from ozaki.execution.captured import UNFIT, CapturedProduct, disturbances
 from ozaki.factor import Factor
 from ozaki.pipeline import NORMWISE, Request
 
-SHARE, SHARE_OF_ONE = 16, 64
+SHARE, SHARE_OF_ONE = 16, 32
 """What is captured may hold one part in this many of the device's memory, and one product use one in so
 many: larger ones keep a GPU busy for longer than their launches take."""
 
