@@ -1,7 +1,7 @@
 """`compute-sanitizer --tool racecheck python -m tests.gpu.races`: are there races in Hopper's own kernel?
 
-Its tiles leave no shared memory to the sanitizer, which keeps some at the start: here they have a stage less, and
-as much more as alignment then takes. Residues are compared with exact products, besides.
+Its tiles leave no shared memory to the sanitizer, which keeps some at the start: here they have a stage less,
+and as much more as alignment then takes. Residues are compared with exact products, besides.
 """
 
 from dataclasses import fields, replace
