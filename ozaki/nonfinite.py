@@ -64,16 +64,16 @@ def _products(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
 
 
 class Elements(Struct):
-    """Where the elements for a pair of rows lie, of a stack of products; strides in elements."""
+    """Where the elements of a stack of products lie, for rows of A and of Bᵀ; strides in elements."""
 
     _fields_ = (
         ("part0", ctypes.c_void_p),
         ("part1", ctypes.c_void_p),
         ("product_stride", ctypes.c_longlong),
-        ("x_stride", ctypes.c_longlong),
-        ("y_stride", ctypes.c_longlong),
-        ("rows_x", ctypes.c_int),
-        ("rows_y", ctypes.c_int),
+        ("a_stride", ctypes.c_longlong),
+        ("b_stride", ctypes.c_longlong),
+        ("rows_a", ctypes.c_int),
+        ("rows_b", ctypes.c_int),
     )
 
 
@@ -89,22 +89,21 @@ _OVERWRITE = Kernel(
 def _overwrite_device(
     a: list[Array], b: list[Array], scales: tuple[Array, Array], out: Array, stack: int
 ) -> None:
-    """First the rows, then the columns, whose infinite terms are added where they cross such a row."""
+    """The rows and the columns at once: an element that lies in one of each is the row's."""
     parts = real_parts(out)
-    marks = [s.astype(np.int32, copy=False) for s in scales]
-    sides = [(strided_parts(x)[0], s, len(s) // stack) for x, s in zip((a, b), marks, strict=True)]
-    along = [stride // parts[0].itemsize for stride in parts[0].strides]
+    scale_a, scale_b = (s.astype(np.int32, copy=False) for s in scales)
+    rows_a, rows_b = len(scale_a) // stack, len(scale_b) // stack
+    a_stride, b_stride = (stride // parts[0].itemsize for stride in parts[0].strides)
+    elements = Elements(
+        part0=parts[0],
+        part1=parts[-1],
+        product_stride=a_stride * rows_a,
+        a_stride=a_stride,
+        b_stride=b_stride,
+        rows_a=rows_a,
+        rows_b=rows_b,
+    )
+    arguments = (strided_parts(a)[0], scale_a, strided_parts(b)[0], scale_b, elements)
+    blocks = (sum(-(-len(s) // _CONSTANTS["ROWS"]) for s in scales),)
     real = "float" if parts[0].dtype == np.float32 else "double"
-    for after, ((x, of_x, rows_x), (y, of_y, rows_y)) in enumerate((sides, sides[::-1])):
-        elements = Elements(
-            part0=parts[0],
-            part1=parts[-1],
-            product_stride=along[0] * sides[0][2],
-            x_stride=along[after],
-            y_stride=along[1 - after],
-            rows_x=rows_x,
-            rows_y=rows_y,
-        )
-        arguments = (x, of_x, y, of_y, elements, np.int32(after))
-        blocks = (-(-len(of_x) // _CONSTANTS["ROWS"]),)
-        _OVERWRITE(blocks, (256,), arguments, **_CONSTANTS, REAL=real, PARTS=len(parts))
+    _OVERWRITE(blocks, (256,), arguments, **_CONSTANTS, REAL=real, PARTS=len(parts))
