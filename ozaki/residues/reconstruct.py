@@ -42,19 +42,23 @@ def _reconstruct_host(
     m, n = out.shape
     y, parts = np.ascontiguousarray(y[..., :n]), real_parts(out)
     row_scale, columns = (np.ascontiguousarray(x, np.int32) for x in (scales[0], scales[1].reshape(-1, n)))
-    fast = compiled(COMPILED_FORM) is not None and y.dtype == np.float64
-    elements, alone = (COMPILED_ELEMENTS, ALONE_ELEMENTS) if fast else (BLOCK_ELEMENTS, 0)
+    saves = CALL + ELEMENT * len(parts) * m * n
+    form = compiled(COMPILED_FORM, saves) if y.dtype == np.float64 else None
+    elements, alone = (BLOCK_ELEMENTS, 0) if form is None else (COMPILED_ELEMENTS, ALONE_ELEMENTS)
 
     def work(block: slice) -> None:
         products = np.arange(block.start, block.stop) * len(columns) // m if len(columns) > 1 else slice(1)
         of_block = row_scale[block], columns[products]
         for part, (terms, rows) in zip(parts, _residues_of_parts(y, block, system), strict=True):
-            part[block] = round_residues(terms, rows, system, of_block, target)
+            part[block] = round_residues(terms, rows, system, of_block, target, form)
 
     over_rows(work, m, 2 * n, elements, alone)
 
 
 COMPILED_FORM = "ozaki.residues.reconstruct_numba"
+
+CALL, ELEMENT = 1e-4, 1e-8
+"""Seconds that NumPy's form takes longer for a call, and for an element."""
 
 
 def round_residues(
@@ -63,12 +67,12 @@ def round_residues(
     system: ResidueSystem,
     scales: tuple[np.ndarray, np.ndarray],
     target: Format,
+    form: ModuleType | None,
 ) -> np.ndarray:
-    """The rounded values of rows of (N, m, n) residues, in float64.
+    """The rounded values of rows of (N, m, n) residues, in float64, in NumPy's form or a compiled one.
 
     The scales are those of the rows, and those of the columns in one row or in one for each.
     """
-    form = compiled(COMPILED_FORM) if terms.dtype == np.float64 else None
     round_floats = _round_floats if form is None else partial(_round_compiled, form)
     value, doubtful = round_floats(terms, rows, system, scales, target)
     if len(doubtful):
