@@ -11,7 +11,7 @@ from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, real_parts
 from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import padded
-from multiword.runtime.parallel import ALONE_ELEMENTS, BLOCK_ELEMENTS, COMPILED_ELEMENTS, over_rows, scratch
+from multiword.runtime.parallel import ALONE_ELEMENTS, BLOCK_ELEMENTS, compiled_block, over_rows, scratch
 from ozaki.residues.reconstruct_cuda import reconstruct_on_device
 from ozaki.residues.system import ResidueSystem, digits_of, reduce
 from ozaki.rounding.digits import round_digits
@@ -44,7 +44,7 @@ def _reconstruct_host(
     row_scale, columns = (np.ascontiguousarray(x, np.int32) for x in (scales[0], scales[1].reshape(-1, n)))
     saves = CALL + ELEMENT * len(parts) * m * n
     form = compiled(COMPILED_FORM, saves) if y.dtype == np.float64 else None
-    elements, alone = (BLOCK_ELEMENTS, 0) if form is None else (COMPILED_ELEMENTS, ALONE_ELEMENTS)
+    elements, alone = (BLOCK_ELEMENTS, 0) if form is None else (compiled_block(2 * m * n), ALONE_ELEMENTS)
 
     def work(block: slice) -> None:
         products = np.arange(block.start, block.stop) * len(columns) // m if len(columns) > 1 else slice(1)

@@ -18,8 +18,8 @@ from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import (
     ALONE_ELEMENTS,
-    COMPILED_ELEMENTS,
     as_rows,
+    compiled_block,
     contiguous_rows,
     empty_beside,
     over_rows,
@@ -110,7 +110,7 @@ def _residues_compiled(
             moduli, images = of_parts[0][:, :1, None], out[:, :, block]
             _to_images(images, moduli, 1 / moduli, scratch("images", (2, *images.shape[1:])))
 
-    over_rows(work, rows, columns, COMPILED_ELEMENTS, ALONE_ELEMENTS)
+    over_rows(work, rows, columns, compiled_block(rows * columns), ALONE_ELEMENTS)
 
 
 @lru_cache(512)

@@ -26,8 +26,8 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.parallel import (
     ALONE_ELEMENTS,
-    COMPILED_ELEMENTS,
     as_rows,
+    compiled_block,
     contiguous_rows,
     over_rows,
     scale_rows,
@@ -102,7 +102,7 @@ def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatis
         of_block = exponent[block], total[block], square[block], counts[:, block]
         form.row_statistics(as_rows(parts, block), *of_block, *form.work_arrays(length))
 
-    over_rows(work, rows, length, COMPILED_ELEMENTS, ALONE_ELEMENTS)
+    over_rows(work, rows, length, compiled_block(rows * length), ALONE_ELEMENTS)
     return RowStatistics(*sums, length)
 
 
