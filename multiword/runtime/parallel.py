@@ -91,7 +91,7 @@ def _taken(blocks: deque[slice]) -> Iterator[slice]:
 
 
 def compiled_block(elements: int) -> int:
-    """Elements to a block of compiled code: few large ones, since columns are read as pieces of such a width."""
+    """Elements to a block of compiled code, large where there are many: columns are read that wide."""
     return min(max(COMPILED_ELEMENTS, elements // (4 * thread_count())), MOST_COMPILED_ELEMENTS)
 
 

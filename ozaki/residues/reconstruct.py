@@ -50,7 +50,7 @@ def _reconstruct_host(
         products = np.arange(block.start, block.stop) * len(columns) // m if len(columns) > 1 else slice(1)
         of_block = row_scale[block], columns[products]
         for part, (terms, rows) in zip(parts, _residues_of_parts(y, block, system), strict=True):
-            part[block] = round_residues(terms, rows, system, of_block, target, form)
+            round_residues(terms, rows, system, of_block, target, form, part[block])
 
     over_rows(work, m, 2 * n, elements, alone)
 
@@ -68,19 +68,21 @@ def round_residues(
     scales: tuple[np.ndarray, np.ndarray],
     target: Format,
     form: ModuleType | None,
-) -> np.ndarray:
-    """The rounded values of rows of (N, m, n) residues, in float64, in NumPy's form or a compiled one.
+    out: np.ndarray,
+) -> None:
+    """Write the rounded values of rows of (N, m, n) residues to `out`, in NumPy's form or a compiled one.
 
     The scales are those of the rows, and those of the columns in one row or in one for each.
     """
-    round_floats = _round_floats if form is None else partial(_round_compiled, form)
+    round_floats = _round_floats if form is None else partial(_round_compiled, form, out)
     value, doubtful = round_floats(terms, rows, system, scales, target)
     if len(doubtful):
         n = terms.shape[2]
         few = terms[:, rows.start + doubtful // n, doubtful % n].astype(np.float64)
         exponent = np.subtract(-scales[0][:, None].astype(np.int64), scales[1]).ravel()[doubtful]
         value.ravel()[doubtful] = _round_exactly(few, system, exponent, target)
-    return value
+    if value is not out:
+        np.copyto(out, value, casting="same_kind")
 
 
 def _round_floats(
@@ -137,16 +139,21 @@ def _round_floats(
 
 def _round_compiled(
     form: ModuleType,
+    out: np.ndarray,
     terms: np.ndarray,
     rows: slice,
     system: ResidueSystem,
     scales: tuple[np.ndarray, np.ndarray],
     target: Format,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same as `_round_floats`, compiled: single numbers are left to be rounded in integers, not all."""
-    count, _, n = terms.shape
-    shape = rows.stop - rows.start, n
-    value, doubtful = scratch("value", shape), scratch("doubtful", shape, np.bool_)
+    """The same as `_round_floats`, compiled: single numbers are left to be rounded in integers, not all.
+
+    The values are in `out`, if that may be.
+    """
+    (count, _, n), shape = terms.shape, out.shape
+    fits = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.aligned
+    value = out if fits else scratch("value", shape)
+    doubtful = scratch("doubtful", shape, np.bool_)
     if _highest(system) <= 0:
         return value, np.arange(value.size)
     table, margin = _floats(system, form.TOGETHER)
