@@ -91,7 +91,12 @@ def _taken(blocks: deque[slice]) -> Iterator[slice]:
 
 
 def compiled_block(elements: int) -> int:
-    """Elements to a block of compiled code, large where there are many: columns are read that wide."""
+    """Elements to a block of compiled code: all that are not shared out, or four blocks for each thread.
+
+    Large blocks are faster, since columns are read as pieces of their width.
+    """
+    if elements <= ALONE_ELEMENTS:
+        return elements
     return min(max(COMPILED_ELEMENTS, elements // (4 * thread_count())), MOST_COMPILED_ELEMENTS)
 
 
