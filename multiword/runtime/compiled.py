@@ -51,11 +51,11 @@ def compiled(module: str, saves: float = inf) -> Any:
     """
     if not enabled:
         return None
-    if module not in _modules:
-        before = _missed.get(module, 0.0)
-        _missed[module] = before + saves
-        return _compile(module) if before >= patience or saves >= COMPILATION else None
-    return _modules[module]
+    if module in _modules:
+        return _modules[module]
+    before = _missed.get(module, 0.0)
+    _missed[module] = before + saves
+    return _compile(module) if before >= patience or saves >= COMPILATION else None
 
 
 def _compile(module: str) -> ModuleType | None:

@@ -72,12 +72,13 @@ def _fits(s: int, shape: tuple[int, ...], n: int, dtype: np.dtype, request: Requ
         and 8 * (k * parts + 8) * (6 * n * parts + 32) <= request.workspace
         and request.scheme == "auto"
         and request.word is None
-        and _is_compiled(CALL + s * (PRODUCT + ELEMENT * parts**2 * max(m * n, m * k, n * k)))
+        and (compiled(FORM, 0.0) is not None or _worth_compiling(s, parts**2 * max(m * n, m * k, n * k)))
     )
 
 
-def _is_compiled(saves: float) -> bool:
-    """Whether all steps are compiled, for products that then take so many seconds less."""
+def _worth_compiling(s: int, elements: int) -> bool:
+    """Whether all steps are compiled now, this one after the others, for s products with so many elements."""
+    saves = CALL + s * (PRODUCT + ELEMENT * elements)
     forms = statistics.COMPILED_FORM, counted.COMPILED_FORM, FORM
     return all(compiled(form, saves) is not None for form in forms)
 
