@@ -163,8 +163,10 @@ def serve(gpu: bool) -> None:
     import warnings
 
     import ozaki
+    from multiword.runtime import compiled
 
     warnings.simplefilter("ignore")
+    compiled.patience = 0.0
     xp: Any = np
     if gpu:
         import cupy as xp

@@ -2,7 +2,8 @@
 
 Rows are square products of normal numbers and stacks of 1000 of them. NumPy, python-flint where that is
 installed and does not take seconds, and ours take turns in one process; times are the least of many, so that
-other work on the machine shows least. The time of the first call is that of a process of its own.
+other work on the machine shows least; all is compiled before. The first calls are those of a process of its
+own, in which compiled code has to pay first.
 """
 
 from __future__ import annotations
@@ -32,13 +33,19 @@ STACK = 1000
 BURST = 1e-3
 """Seconds of calls of one kind in a row: what it needs is in the caches then."""
 
-FIRST_CALL = """
-import time, numpy, ozaki
-a = numpy.random.default_rng(0).standard_normal(({n}, {n}))
-start, used = time.perf_counter(), time.process_time()
-ozaki.accurate_dgemm(a, a)
-print(time.perf_counter() - start, time.process_time() - used)
+FIRST_CALLS = """
+import json, sys, time, numpy, ozaki
+a, times, compiling = numpy.random.default_rng(0).standard_normal(({n}, {n})), [], []
+while sum(times) < {seconds}:
+    before = len(sys.modules)
+    start = time.perf_counter()
+    ozaki.accurate_dgemm(a, a)
+    times.append(time.perf_counter() - start)
+    if any(name.endswith("_numba") for name in list(sys.modules)[before:]):
+        compiling.append(len(times) - 1)
+print(json.dumps(dict(first=times[0], compiling={{i + 1: times[i] for i in compiling}}, last=min(times))))
 """
+"""Calls of one kind: the seconds of the first one, of each that compiles, and of the fastest."""
 
 
 def without_numba(work: Callable[[], object]) -> Callable[[], object]:
@@ -107,13 +114,11 @@ def measure(stack: int, n: int, seconds: float) -> dict[str, object]:
     return {"stack": stack, "n": n, "seconds": least(works, seconds)}
 
 
-def first_call(n: int) -> dict[str, object]:
-    """Wall and processor time of the first product of a process, compilation included."""
-    run = subprocess.run(
-        [sys.executable, "-c", FIRST_CALL.format(n=n)], check=True, capture_output=True, text=True
-    )
-    wall, cpu = map(float, run.stdout.split())
-    return {"n": n, "wall": wall, "cpu": cpu}
+def first_calls(n: int, seconds: float = 8.0) -> dict[str, object]:
+    """What the first products of a process take, and which of them compile."""
+    code = FIRST_CALLS.format(n=n, seconds=seconds)
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return {"n": n, **json.loads(run.stdout)}
 
 
 def main() -> None:
@@ -125,7 +130,8 @@ def main() -> None:
     parser.add_argument("--stacks", type=int, nargs="*", default=STACKS, help="sizes of the matrices")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    rows = []
+    rows, patience = [], compiled.patience
+    compiled.patience = 0.0
     for stack, n in [(1, n) for n in arguments.sizes] + [(STACK, n) for n in arguments.stacks]:
         rows.append(row := measure(stack, n, arguments.seconds))
         print(row, flush=True)
@@ -141,7 +147,8 @@ def main() -> None:
         **versions(np),
         "numba": numba.__version__,
         "threads": thread_count(),
-        "first_call": [first_call(n) for n in (8, 512)],
+        "patience": patience,
+        "first_calls": [first_calls(n) for n in (8, 200, 512)],
         "results": rows,
     }
     if arguments.json:

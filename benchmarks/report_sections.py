@@ -180,14 +180,18 @@ def products_section(name: str) -> str:
                 number(peer / t["exact"]) if peer else "–",
             ]
         )
-    first = "; ".join(
-        f"{seconds(x['wall'])} ({seconds(x['cpu'])} of processor time) at n = {x['n']}"
-        for x in data["first_call"]
-    )
+    calls = []
+    for x in data["first_calls"]:
+        times, last = x["compiling"].values(), max(map(int, x["compiling"]))
+        calls.append(
+            f"at n = {x['n']} {seconds(x['first'])} the first call, {seconds(max(times))} the longest; "
+            f"{len(times)} of the first {last} compile, for {seconds(sum(times))} in all"
+        )
     threads = "one thread" if data["threads"] == 1 else f"{data['threads']} threads"
     note = (
         f"float64, normal numbers, {threads}, the least of many times. Ours is compiled where numba is "
-        f"installed (extra `fast`), with the same bits. The first product of a process compiles: {first}."
+        "installed (extra `fast`), with the same bits. A step is compiled once NumPy's form of it has lost "
+        f"{data['patience']} s, one step in a call, so that a few products do not wait: {'; '.join(calls)}."
     )
     return section(f"Products of every size, {device(data)}", name, note, table(header, rows))
 

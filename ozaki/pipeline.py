@@ -139,7 +139,7 @@ def product(a: Factor, b: Factor, request: Request) -> Array:
 def scaled_by_counting(a: Factor, b: Factor, request: Request) -> ScaledProduct | None:
     """The integers that `scale` returns, compiled: on a CPU, where the counting bound decides about them."""
     single = request.certified and a.stack == 1 and not is_cupy(a.matrix)
-    if not single or not worth_compiling(a.rows * a.length * b.rows):
+    if not single or not worth_compiling(a.rows + b.rows):
         return None
     found = [(x.exponent, x.total, x.square, x.counts) for x in (a.statistics, b.statistics)]
     sums = [np.concatenate(pair, axis=-1) for pair in zip(*found, strict=True)]

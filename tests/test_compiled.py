@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -79,13 +80,16 @@ def test_statistics_of_any_numbers(without_numba, rows, real):
 
 
 @needs_numba
-def test_24_threads_at_first_use():
-    """None of them finds compiled code: each compiles or waits, and all get the same bits."""
-    code = """
+@pytest.mark.parametrize("patience", [0.0, 0.002])
+def test_24_threads_at_first_use(patience):
+    """None of them finds compiled code: each compiles, waits or takes NumPy's, and all get the same bits."""
+    code = f"""
 import threading
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np, ozaki
+from multiword.runtime import compiled
 
+compiled.patience = {patience}
 a = np.random.default_rng(0).standard_normal((12, 12))
 start = threading.Barrier(24)
 
@@ -124,7 +128,9 @@ def test_a_fork_while_another_thread_compiles(wait):
     code = f"""
 import os, threading, time
 import numpy as np, ozaki
+from multiword.runtime import compiled
 
+compiled.patience = 0.0
 a = np.random.default_rng(0).standard_normal((9, 9))
 thread = threading.Thread(target=ozaki.accurate_dgemm, args=(a, a))
 thread.start()
@@ -148,6 +154,8 @@ def test_a_numba_that_is_not_there_or_fails_changes_no_bit(tmp_path, failing):
 import sys, warnings
 sys.path.insert(0, {str(tmp_path)!r})
 import numpy as np, ozaki
+from multiword.runtime import compiled
+compiled.patience = 0.0
 a = np.random.default_rng(2).standard_normal((20, 20))
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -166,10 +174,66 @@ def test_an_interrupt_leaves_the_next_call_to_compile(monkeypatch):
     def interrupted(module):
         raise KeyboardInterrupt
 
-    compiled._loaded.cache_clear()
+    monkeypatch.setattr(compiled, "_modules", {})
     with monkeypatch.context() as patch:
         patch.setattr(compiled, "import_module", interrupted)
         with pytest.raises(KeyboardInterrupt):
             ozaki.accurate_dgemm(np.eye(3), np.eye(3))
     assert same(ozaki.accurate_dgemm(np.eye(3), np.eye(3)), np.eye(3))
     assert compiled.compiled("ozaki.execution.small_numba") is not None
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Nothing is compiled yet, and nothing at once; returns the list of modules that are compiled."""
+    found = []
+
+    def load(module):
+        found.append(module)
+        return import_module(module)
+
+    for name, value in {"patience": 0.05, "_modules": {}, "_missed": {}, "import_module": load}.items():
+        monkeypatch.setattr(compiled, name, value)
+    return found
+
+
+def test_a_few_products_compile_nothing():
+    code = """
+import sys
+import numpy as np, ozaki
+
+rng = np.random.default_rng(0)
+for _ in range(3):
+    for shape in ((8, 8), (100, 100), (300, 300), (40, 8, 8)):
+        ozaki.matmul(rng.standard_normal(shape), rng.standard_normal(shape))
+assert "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+
+
+@needs_numba
+@pytest.mark.parametrize(
+    ("shape", "calls", "forms"),
+    [((8, 8), 200, "statistics counting small"), ((200, 16, 16), 60, "statistics counting small")]
+    + [((300, 300), 300, "statistics counting split reconstruct"), ((1500, 1500), 1, "")],
+    ids=str,
+)
+def test_no_call_waits_for_more_than_one_module(patient, without_numba, shape, calls, forms):
+    a = np.random.default_rng(3).standard_normal(shape)
+    expected = without_numba(ozaki.matmul, a, a)
+    for _ in range(calls):
+        before = len(patient)
+        assert same(ozaki.matmul(a, a), expected)
+        assert len(patient) <= before + 1
+    assert {name.split(".")[-1] for name in patient} == {f"{form}_numba" for form in forms.split()}
+
+
+@needs_numba
+def test_what_saves_more_than_a_compilation_is_compiled_at_once(patient):
+    assert compiled.compiled("json", 0.9 * compiled.COMPILATION) is None
+    assert compiled.compiled("csv", 1.1 * compiled.COMPILATION).__name__ == "csv"
+    assert compiled.compiled("json", 0.04) is None
+    assert compiled.compiled("json", 0.02) is None
+    assert compiled.compiled("json", 0.02).__name__ == "json"
+    assert compiled.compiled("csv", 0.0).__name__ == "csv"
+    assert patient == ["csv", "json"]

@@ -20,8 +20,9 @@ BLOCK_ELEMENTS = 1 << 17
 """Elements of float64 to a block. Temporaries of a million bytes stay in the caches, and an operation
 on one outlasts the switch between Python's threads, which shorter ones would wait for in turn."""
 
-COMPILED_ELEMENTS = 1 << 14
-"""The same for compiled code, which does not give up the interpreter's lock between operations."""
+COMPILED_ELEMENTS, MOST_COMPILED_ELEMENTS = 1 << 14, 1 << 17
+"""The same for compiled code, which does not give up the interpreter's lock between operations: at least, and
+at most."""
 
 ALONE_ELEMENTS = 1 << 17
 """Elements that compiled code changes in less time than it takes to wake a thread, and to join it."""
@@ -87,6 +88,16 @@ def _taken(blocks: deque[slice]) -> Iterator[slice]:
             yield blocks.popleft()
         except IndexError:
             return
+
+
+def compiled_block(elements: int) -> int:
+    """Elements to a block of compiled code: all that are not shared out, or four blocks for each thread.
+
+    Large blocks are faster, since columns are read as pieces of their width.
+    """
+    if elements <= ALONE_ELEMENTS:
+        return elements
+    return min(max(COMPILED_ELEMENTS, elements // (4 * thread_count())), MOST_COMPILED_ELEMENTS)
 
 
 def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:

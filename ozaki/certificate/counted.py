@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -16,16 +15,13 @@ from ozaki.scaling.scales import norm_limit
 
 COMPILED_FORM = "ozaki.certificate.counting_numba"
 
-
-LARGEST = 1 << 26
-"""Multiplications in a product, beyond which NumPy's form takes a hundredth of the time: it is not worth the
-time of a compilation."""
+CALL, ROW = 5e-4, 5e-7
+"""Seconds that NumPy's form takes longer for a product, and for each of its rows and columns."""
 
 
-def worth_compiling(multiplications: int) -> bool:
-    """Whether there is compiled code for a product of that size, now or already."""
-    needed = multiplications <= LARGEST or COMPILED_FORM in sys.modules
-    return needed and compiled(COMPILED_FORM) is not None
+def worth_compiling(rows: int) -> bool:
+    """Whether there is compiled code for a product with so many rows and columns, now or already."""
+    return compiled(COMPILED_FORM, CALL + ROW * rows) is not None
 
 
 def counted_scales(

@@ -11,7 +11,7 @@ from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, real_parts
 from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import padded
-from multiword.runtime.parallel import ALONE_ELEMENTS, BLOCK_ELEMENTS, COMPILED_ELEMENTS, over_rows, scratch
+from multiword.runtime.parallel import ALONE_ELEMENTS, BLOCK_ELEMENTS, compiled_block, over_rows, scratch
 from ozaki.residues.reconstruct_cuda import reconstruct_on_device
 from ozaki.residues.system import ResidueSystem, digits_of, reduce
 from ozaki.rounding.digits import round_digits
@@ -42,19 +42,23 @@ def _reconstruct_host(
     m, n = out.shape
     y, parts = np.ascontiguousarray(y[..., :n]), real_parts(out)
     row_scale, columns = (np.ascontiguousarray(x, np.int32) for x in (scales[0], scales[1].reshape(-1, n)))
-    fast = compiled(COMPILED_FORM) is not None and y.dtype == np.float64
-    elements, alone = (COMPILED_ELEMENTS, ALONE_ELEMENTS) if fast else (BLOCK_ELEMENTS, 0)
+    saves = CALL + ELEMENT * len(parts) * m * n
+    form = compiled(COMPILED_FORM, saves) if y.dtype == np.float64 else None
+    elements, alone = (BLOCK_ELEMENTS, 0) if form is None else (compiled_block(2 * m * n), ALONE_ELEMENTS)
 
     def work(block: slice) -> None:
         products = np.arange(block.start, block.stop) * len(columns) // m if len(columns) > 1 else slice(1)
         of_block = row_scale[block], columns[products]
         for part, (terms, rows) in zip(parts, _residues_of_parts(y, block, system), strict=True):
-            part[block] = round_residues(terms, rows, system, of_block, target)
+            round_residues(terms, rows, system, of_block, target, form, part[block])
 
     over_rows(work, m, 2 * n, elements, alone)
 
 
 COMPILED_FORM = "ozaki.residues.reconstruct_numba"
+
+CALL, ELEMENT = 1e-4, 1e-8
+"""Seconds that NumPy's form takes longer for a call, and for an element."""
 
 
 def round_residues(
@@ -63,20 +67,22 @@ def round_residues(
     system: ResidueSystem,
     scales: tuple[np.ndarray, np.ndarray],
     target: Format,
-) -> np.ndarray:
-    """The rounded values of rows of (N, m, n) residues, in float64.
+    form: ModuleType | None,
+    out: np.ndarray,
+) -> None:
+    """Write the rounded values of rows of (N, m, n) residues to `out`, in NumPy's form or a compiled one.
 
     The scales are those of the rows, and those of the columns in one row or in one for each.
     """
-    form = compiled(COMPILED_FORM) if terms.dtype == np.float64 else None
-    round_floats = _round_floats if form is None else partial(_round_compiled, form)
+    round_floats = _round_floats if form is None else partial(_round_compiled, form, out)
     value, doubtful = round_floats(terms, rows, system, scales, target)
     if len(doubtful):
         n = terms.shape[2]
         few = terms[:, rows.start + doubtful // n, doubtful % n].astype(np.float64)
         exponent = np.subtract(-scales[0][:, None].astype(np.int64), scales[1]).ravel()[doubtful]
         value.ravel()[doubtful] = _round_exactly(few, system, exponent, target)
-    return value
+    if value is not out:
+        np.copyto(out, value, casting="same_kind")
 
 
 def _round_floats(
@@ -133,16 +139,21 @@ def _round_floats(
 
 def _round_compiled(
     form: ModuleType,
+    out: np.ndarray,
     terms: np.ndarray,
     rows: slice,
     system: ResidueSystem,
     scales: tuple[np.ndarray, np.ndarray],
     target: Format,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same as `_round_floats`, compiled: single numbers are left to be rounded in integers, not all."""
-    count, _, n = terms.shape
-    shape = rows.stop - rows.start, n
-    value, doubtful = scratch("value", shape), scratch("doubtful", shape, np.bool_)
+    """The same as `_round_floats`, compiled: single numbers are left to be rounded in integers, not all.
+
+    The values are in `out`, if that may be.
+    """
+    (count, _, n), shape = terms.shape, out.shape
+    fits = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.aligned
+    value = out if fits else scratch("value", shape)
+    doubtful = scratch("doubtful", shape, np.bool_)
     if _highest(system) <= 0:
         return value, np.arange(value.size)
     table, margin = _floats(system, form.TOGETHER)

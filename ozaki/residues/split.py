@@ -18,8 +18,8 @@ from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import (
     ALONE_ELEMENTS,
-    COMPILED_ELEMENTS,
     as_rows,
+    compiled_block,
     contiguous_rows,
     empty_beside,
     over_rows,
@@ -45,6 +45,11 @@ def narrow_bits(system: ResidueSystem) -> int:
     lower = 1 << (SPLIT - 1)
     return max(w for w in (54, 55) if ((1 << (w - SPLIT)) + lower) * (max(system.moduli) // 2) < 1 << 53)
 
+
+COMPILED_FORM = "ozaki.residues.split_numba"
+
+CALL, ELEMENT = 1e-4, 8e-9
+"""Seconds that NumPy's form takes longer for a call, and for an element."""
 
 HOST_NARROW_BITS = 78
 """On the host the upper half is itself reduced first, if that makes the difference."""
@@ -77,7 +82,7 @@ def residues(
     out = empty_beside(parts[0], shape, get_product(system.word).word)
     make = _residues_device if is_cupy(parts[0]) else _residues_host
     narrow = system.word == "fp64" and width <= HOST_NARROW_BITS and padding == 1 and not is_cupy(parts[0])
-    if narrow and (form := compiled("ozaki.residues.split_numba")) is not None:
+    if narrow and (form := compiled(COMPILED_FORM, CALL + ELEMENT * len(parts) * rows * columns)) is not None:
         make = partial(_residues_compiled, form)
     make(parts, scale, system, weighted, width, out)
     return out
@@ -106,7 +111,7 @@ def _residues_compiled(
             moduli, images = of_parts[0][:, :1, None], out[:, :, block]
             _to_images(images, moduli, 1 / moduli, scratch("images", (2, *images.shape[1:])))
 
-    over_rows(work, rows, columns, COMPILED_ELEMENTS, ALONE_ELEMENTS)
+    over_rows(work, rows, columns, compiled_block(rows * columns), ALONE_ELEMENTS)
 
 
 @lru_cache(512)

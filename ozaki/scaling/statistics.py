@@ -26,8 +26,8 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.parallel import (
     ALONE_ELEMENTS,
-    COMPILED_ELEMENTS,
     as_rows,
+    compiled_block,
     contiguous_rows,
     over_rows,
     scale_rows,
@@ -48,6 +48,12 @@ ZERO, NONFINITE = -(1 << 14), 1 << 14
 
 NONFINITE_ROW = -(1 << 28)
 """The scale of a row with an Inf or NaN: the exact product takes it as zero (see `ozaki.nonfinite`)."""
+
+
+COMPILED_FORM = "ozaki.scaling.statistics_numba"
+
+CALL, ELEMENT = 1.5e-4, 4e-9
+"""Seconds that NumPy's form takes longer for a call, and for an element."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ def row_statistics(parts: list[Array]) -> RowStatistics:
     if is_cupy(parts[0]):
         if (statistics := in_one_pass(parts)) is not None:
             return statistics
-    elif (form := compiled("ozaki.scaling.statistics_numba")) is not None:
+    elif (form := compiled(COMPILED_FORM, CALL + ELEMENT * len(parts) * parts[0].size)) is not None:
         return _statistics_compiled(form, parts)
     return row_sums(parts, largest_exponents(parts))
 
@@ -99,13 +105,13 @@ def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatis
         of_block = exponent[block], total[block], square[block], counts[:, block]
         form.row_statistics(as_rows(parts, block), *of_block, *form.work_arrays(length))
 
-    over_rows(work, rows, length, COMPILED_ELEMENTS, ALONE_ELEMENTS)
+    over_rows(work, rows, length, compiled_block(rows * length), ALONE_ELEMENTS)
     return RowStatistics(*sums, length)
 
 
 def statistics_of_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The exponent, total, square and counts of few contiguous rows of float64; this needs compiled code."""
-    form, sums = compiled("ozaki.scaling.statistics_numba"), _empty_sums(len(x))
+    form, sums = compiled(COMPILED_FORM), _empty_sums(len(x))
     form.row_statistics(x, *sums, *form.work_arrays(x.shape[1]))
     return sums
 
