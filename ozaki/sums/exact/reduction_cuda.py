@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import c_int, c_longlong, c_void_p
 from dataclasses import dataclass
-from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from multiword.engines.machine import multiprocessors
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.kernels import Kernel, Struct
@@ -272,7 +272,7 @@ class Launch:
             width, rows = _THREADS, 1
         batches = -(-terms.n // (rows * terms.batch))
         product = terms.product
-        resident = _processors() * _COLUMNS_BLOCKS[product]
+        resident = multiprocessors() * _COLUMNS_BLOCKS[product]
         parts = max(1, min(batches // 8, _COLUMNS_WAVES[product] * resident // groups))
         shared = rows * parts > 1
         grid = groups * parts if shared else min(groups, resident)
@@ -332,10 +332,4 @@ def _in_one_launch(summands: Sequence[Summands], reduced: int) -> bool:
 
 def _resident_blocks() -> int:
     """Blocks of `exact_sums` that run at one time."""
-    return _processors() * _BLOCKS_PER_PROCESSOR
-
-
-@cache
-def _processors() -> int:
-    """Multiprocessors of the current device, taken for all devices'."""
-    return import_cupy().cuda.Device().attributes["MultiProcessorCount"]
+    return multiprocessors() * _BLOCKS_PER_PROCESSOR
