@@ -134,7 +134,7 @@ def _is_small(summands: Sequence[Summands], reduced: int) -> bool:
     factors, most = summands[0].factors, small.LARGEST
     if reduced == factors[0].ndim and _COMPILED in sys.modules and compiled():
         most = min(most, small.FSUM if len(factors) == 1 else 0)
-    return len(summands) * prod(factors[0].shape) <= most
+    return len(summands) * factors[0].size <= most
 
 
 def _digits(summands: Sequence[Summands]) -> DigitRange:
