@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -254,5 +255,10 @@ def _parts(
     if axes != (0,) and axes != tuple(range(len(axes))):
         order = axes + tuple(a for a in range(len(parts[0][0].shape)) if a not in axes)
         parts = [[terms.apply(lambda x: x.transpose(order)) for terms in part] for part in parts]
-    rounding = Rounding(format_of(target), divisor, root)
+    rounding = _rounding(target, divisor, root)
     return [rounded_sums(part, len(axes), rounding) for part in parts]
+
+
+@lru_cache(maxsize=64)
+def _rounding(target: np.dtype, divisor: int, root: bool) -> Rounding:
+    return Rounding(format_of(target), divisor, root)

@@ -37,7 +37,7 @@ class Interval(NamedTuple):
     parts: list[float]
     error: int
     scale: int
-    exact: bool = False
+    exact: bool
 
     def integers(self) -> tuple[int, int]:
         """Ends of the interval, in units of 2**(error + scale)."""
@@ -108,7 +108,7 @@ def _of_sum(x: np.ndarray, k: int, scale: int) -> tuple[Interval, Callable[[], I
         exact = not scale and not more.any()
         return Interval([total, float(multiples.dot(ones))], k - 47 - 41, 0, True) if exact else None
 
-    return Interval([total, float(rest.dot(ones))], k - 100 + 2 * size, scale), narrower
+    return Interval([total, float(rest.dot(ones))], k - 100 + 2 * size, scale, False), narrower
 
 
 def _of_products(
@@ -118,14 +118,14 @@ def _of_products(
     scale, size = x_scale + y_scale, len(x).bit_length()
     x1, x_rest = _cut(x, k - 26)
     y1, y_rest = (x1, x_rest) if y is x else _cut(y, m - 26)
-    leading = sign * float(x1.dot(y1))
+    leading, error = sign * float(x1.dot(y1)), k + m - 79 + size + (size + 1) // 2
 
     def narrower() -> Interval:
         x2, x3 = _cut(x_rest, k - 26 - 22)
         y2, y3 = (x2, x3) if y is x else _cut(y_rest, m - 26 - 22)
         pairs = (x1, y2), (x2, y1), (x1, y3), (x3, y1), (x_rest, y_rest)
         parts = [leading, *[sign * float(left.dot(right)) for left, right in pairs]]
-        return Interval(parts, k + m - 83, scale)
+        return Interval(parts, k + m - 83, scale, False)
 
     parts = [leading, sign * float(x1.dot(y_rest)), sign * float(x_rest.dot(y))]
-    return Interval(parts, k + m - 79 + size + (size + 1) // 2, scale), narrower
+    return Interval(parts, error, scale, False), narrower
