@@ -23,14 +23,21 @@ _LARGEST_DIVISOR = 1 << 26  # and beyond, whose products with halves are exact
 FSUM = 128  # the most numbers that `math.fsum` adds sooner than arrays do
 
 
-def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
-    """Return the sums over the first `reduced` axes, rounded; None where Inf, NaN or −0 may come of them."""
+def rounded_sums(
+    summands: Sequence[Summands], reduced: int, rounding: Rounding, integers: bool = True
+) -> np.ndarray | None:
+    """Return the sums over the first `reduced` axes, rounded; None where Inf, NaN or −0 may come of them.
+
+    integers : or None, too, where a sum would have to be computed in Python's integers.
+    """
     factors = summands[0].factors
     alone = len(summands) == len(factors) == rounding.divisor == 1 and _is_float(factors[0])
     if factors[0].ndim == reduced and not (alone and factors[0].size <= FSUM):
         value = _by_intervals(summands, rounding)
         if value is not None:
             return narrow(np.array(value), rounding.target.dtype)
+        if not integers:
+            return None
     shape = summands[0].shape[reduced:]
     if alone:
         x = to_float64(factors[0])
