@@ -330,8 +330,8 @@ def test_enclosures_hold_the_exact_value(n, kind):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_spread_numbers_of_both_signs(dtype):
-    """Most are far below the largest: these are put into bins at once, zeros and subnormal numbers too."""
+def test_spread_numbers(dtype):
+    """Most are far below the largest: exact sums put them into bins at once, zeros and subnormal ones too."""
     rng = np.random.default_rng(5)
     n, least, most = (70_000, -1073, 1000) if dtype == np.float64 else (70_000, -148, 120)
     x = np.ldexp(rng.standard_normal(n), rng.integers(least, most, n)).astype(dtype)
