@@ -304,6 +304,58 @@ def test_bins_carry(without_numba):
     assert call("dot", x, -1) == without_numba(call, "dot", x, -1)
 
 
+@pytest.mark.parametrize("n", [1, 7, 2048, 5000])
+@pytest.mark.parametrize("kind", ["just below", "half units", "any"])
+def test_enclosures_hold_the_exact_value(n, kind):
+    """Of numbers that round as much as they can, all one way, and of their products."""
+    form = pytest.importorskip("ozaki.sums.exact.reduction_numba")
+    rng = np.random.default_rng(n)
+    for k in (-1070, -980, -900, -500, 0, 1000):
+        top, low = math.ldexp(1.0, k), max(k - 53 - 7, -1074)
+        x = {
+            "just below": np.full(n, np.nextafter(top, 0)),
+            "half units": np.full(n, math.ldexp(1.0, low) * (1 - 2.0**-53)) + top * (np.arange(n) == 0),
+            "any": np.ldexp(rng.standard_normal(n), rng.integers(max(k - 100, -1073), k + 1, n)),
+        }[kind]
+        y = np.ldexp(rng.standard_normal(n), rng.integers(-60, 1, n))
+        numbers, others = map(Fraction, x.tolist()), map(Fraction, y.tolist())
+        numbers, others = list(numbers), list(others)
+        value, error, special = form._sum(x, False)
+        assert not special
+        assert abs(value - sum(numbers) * 2**1074) <= error, k
+        value, error, special = form._sum_of_products(x, y, False)
+        exact = sum(a * b for a, b in zip(numbers, others, strict=True))
+        assert not special
+        assert abs(value - exact * 2**2148) <= error, k
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_spread_numbers(dtype):
+    """Most are far below the largest: exact sums put them into bins at once, zeros and subnormal ones too."""
+    rng = np.random.default_rng(5)
+    n, least, most = (70_000, -1073, 1000) if dtype == np.float64 else (70_000, -148, 120)
+    x = np.ldexp(rng.standard_normal(n), rng.integers(least, most, n)).astype(dtype)
+    x[rng.random(n) < 0.3] *= dtype(0)
+    cancelling = rng.permutation(np.concatenate([x, -x]))
+    tiny = np.append(cancelling, np.nextafter(dtype(0), dtype(1)))
+    assert ozaki.sum(x) == dtype(math.fsum(x.tolist()))
+    assert ozaki.sum(cancelling) == 0
+    assert not np.signbit(ozaki.sum(cancelling))
+    assert ozaki.sum(tiny) == tiny[-1]
+    accumulator = ozaki.ExactSum(dtype)
+    accumulator.add(cancelling)
+    assert accumulator.round() == 0
+
+
+def test_bins_full_of_infinities():
+    """2**12 of one sign fill the 64 bits of a bin, and leave nothing there but the carry."""
+    for n in (4096, 8192, 70_000):
+        x = np.full(n, np.inf)
+        assert ozaki.sum(x) == np.inf
+        assert ozaki.sum(-x) == -np.inf
+        assert np.isnan(ozaki.sum(np.append(x, -x)))
+
+
 @pytest.mark.parametrize("n", [2500, 40_001])
 def test_products_and_zeros_of_any_size(without_numba, n):
     """Products far beyond float64's range are added as integers, zeros and subnormal numbers in bins."""

@@ -52,14 +52,15 @@ def test_they_hold_the_exact_value(kind, other, n, seed):
     x, y = vectors(kind, other, n, seed)
     for terms, exact in ((Summands((x,)), total(x)), (Summands((x, y), -1), -total(x, y))):
         with np.errstate(over="ignore"):
-            found = list(intervals(terms))
-        for part in found:
+            found = intervals(terms)
+            parts = [] if found is None else [part for part in (found[0], found[1]()) if part]
+        for part in parts:
             low, high = part.integers()
             unit = Fraction(2) ** (part.error + part.scale)
             assert low * unit <= exact <= high * unit
             assert not part.exact or low * unit == exact
-            parts, radius = sum(map(Fraction, part.parts)), Fraction(2) ** part.error
-            assert abs(parts * Fraction(2) ** part.scale - exact) <= radius * Fraction(2) ** part.scale
+            middle, radius = sum(map(Fraction, part.parts)), Fraction(2) ** part.error
+            assert abs(middle * Fraction(2) ** part.scale - exact) <= radius * Fraction(2) ** part.scale
 
 
 @settings(deadline=None, max_examples=150)
@@ -77,6 +78,21 @@ def test_sums_of_few_numbers(raising, kind, other, n, seed):
         single = x.astype(np.float32)
     if np.isfinite(single).all():
         assert float(ozaki.sum(single, dtype=np.float64)) == nearest(total(single.astype(float)))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("n", [16, 255, 256, 1000, 1024])
+def test_means_and_norms_near_powers_of_two(without_numba, n, sign):
+    """Below a power of two numbers lie half as far apart as above; means also half way between two."""
+    steps = {0, 1, 2, n // 4, n // 2 - 1, n // 2, n // 2 + 1, n, 3 * n // 2, 2 * n}
+    for step in steps:
+        for spacing in (-(2.0**-53), 2.0**-52):
+            x = sign * np.ones(n)
+            x[n // 3] *= 1 + step * spacing
+            assert without_numba(ozaki.mean, x) == nearest(total(x) / n)
+            square, found = total(x, x), float(without_numba(ozaki.norm, x))
+            below, above = ((Fraction(found) + Fraction(np.nextafter(found, to))) / 2 for to in (0, 99))
+            assert below**2 <= square <= above**2
 
 
 LONG = {
@@ -112,8 +128,8 @@ def test_sums_of_more_numbers(without_numba, kind, other):
 def test_special_numbers_are_left_to_others(n, special):
     x = np.random.default_rng(0).standard_normal(n)
     x[n // 3] = special
-    assert not list(intervals(Summands((x,))))
-    assert not list(intervals(Summands((np.ones(n), x))))
-    assert not list(intervals(Summands((np.zeros(n),))))
-    assert not list(intervals(Summands((np.arange(n),))))
+    assert intervals(Summands((x,))) is None
+    assert intervals(Summands((np.ones(n), x))) is None
+    assert intervals(Summands((np.zeros(n),))) is None
+    assert intervals(Summands((np.arange(n),))) is None
     assert np.array_equal(ozaki.sum(x), special, equal_nan=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -224,8 +225,8 @@ def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool,
     if target.kind in "iub":
         terms = xp.multiply(x.astype(target, copy=False), y.astype(target, copy=False))
         return deliver(terms.sum(axis=axes, keepdims=keepdims, dtype=target), out)
-    parts = _parts(products(x, y, conjugate), axes, target)
-    return deliver(joined(parts, target).reshape(shape), out)
+    terms = products(x, y, conjugate) if target.kind == "c" else [[Summands((x, y))]]
+    return deliver(joined(_parts(terms, axes, target), target).reshape(shape), out)
 
 
 def _as_real(x: Array) -> Array:
@@ -254,5 +255,10 @@ def _parts(
     if axes != (0,) and axes != tuple(range(len(axes))):
         order = axes + tuple(a for a in range(len(parts[0][0].shape)) if a not in axes)
         parts = [[terms.apply(lambda x: x.transpose(order)) for terms in part] for part in parts]
-    rounding = Rounding(format_of(target), divisor, root)
+    rounding = _rounding(target, divisor, root)
     return [rounded_sums(part, len(axes), rounding) for part in parts]
+
+
+@lru_cache(maxsize=64)
+def _rounding(target: np.dtype, divisor: int, root: bool) -> Rounding:
+    return Rounding(format_of(target), divisor, root)

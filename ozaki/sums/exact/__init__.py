@@ -11,7 +11,8 @@ can be seen; what an extraction does not hold goes to a superaccumulator (Kulisc
     small, interval              sums of a few numbers: `math.fsum`, an interval around the exact value, and
                                  Python's integers
     extraction (.py, .cuh)       exact partial sums of a block in two vector passes; `extraction_numba`: the
-                                 same in compiled loops
+                                 same in compiled loops, of which one level may be enough for an enclosure;
+                                 `bins_numba`: numbers and products that these do not hold
     accumulator, fixed_point     exact values in digits; their quotient, root and one rounding, for which
                                  an `enclosure` in float64 is enough but for a few values; `enclosure_numba`:
                                  rows and columns that lie in memory, added up in enclosures from the start

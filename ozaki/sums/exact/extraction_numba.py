@@ -1,9 +1,9 @@
 """The loops of `extraction`, compiled with numba (extra `fast`): element by element, in one pass.
 
 A window is the two levels below some sigma. It holds numbers that are small enough, and multiples of its
-unit. What a window does not hold is added up by sign and exponent, as in Neal's superaccumulator (Fast exact
-summation using small and large superaccumulators), and products as integers in digits of 32 bits. Each loop
-is compiled when an array of its kind first comes.
+unit; what it does not hold goes into bins (`bins_numba`). Where an enclosure is enough, only the upper level
+is exact, and what that leaves is added up in floating point. Each loop is compiled when an array of its kind
+first comes.
 """
 
 from __future__ import annotations
@@ -14,27 +14,24 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import boolean, float64, from_dtype, int64, njit, none, typeof, uint64
+from numba import boolean, float64, from_dtype, int64, njit, none, typeof
 from numba.core.types import Array, Tuple
 from numba.extending import intrinsic
 
 from multiword.runtime.compiled import CALLED, INNER
 from multiword.runtime.forking import loading
 from ozaki.sums.exact.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST
-from ozaki.sums.exact.fixed_point import DIGIT_BITS
 
 typeof(np.empty(0))  # imports what the first call would import, while forks wait
 DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
 BLOCK = 1 << 11  # elements that go into a window together, or not at all
 UNIT = 1074  # of vectors' sums: 2**-UNIT, and its square for those of products
-DIGITS = 138  # for 2**64 products, of which any is three digits
-_DIGIT = (1 << DIGIT_BITS) - 1
 _LEVEL = (1 << LEVEL_BITS) - 1
-_FRACTION = (1 << 52) - 1
-_MAGNITUDE = (1 << 63) - 1
-EXPONENTS = 1 << 11  # of float64
+_REST = 39  # bits from sigma to that by which a block's remainders are cut
+MAGNITUDE = (1 << 63) - 1
 LARGEST = 1023 - CARRY - 1  # and k: the exponent field of what a window does not hold
+ERROR = 16  # units of a window, for each number: a bound of what enclosures are off
 SLACK = 2  # bits by which what follows may be larger than what a window was made for
 TINY, _HUGE = 2.0**-900, 2.0**1000  # products between these have an error that is a float64
 
@@ -43,7 +40,7 @@ _instruction: Callable[[Callable], Any] = intrinsic
 
 
 @_instruction
-def _bits(context: Any, x: Any) -> Any:
+def bits_of(context: Any, x: Any) -> Any:
     """The bit pattern of a float64 as an int64."""
     return int64(float64), lambda _, builder, signature, values: builder.bitcast(values[0], ir.IntType(64))
 
@@ -66,6 +63,16 @@ def fma(context: Any, x: Any, y: Any, z: Any) -> Any:
     return float64(float64, float64, float64), lambda _, builder, signature, values: builder.fma(*values)
 
 
+@_instruction
+def _plus(context: Any, x: Any, y: Any) -> Any:
+    """x + y, where the compiler may add up in any order."""
+
+    def addition(_: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.fadd(*values, flags=("reassoc", "nsz"))
+
+    return float64(float64, float64), addition
+
+
 def held(largest):
     """The exponent k of a sigma = 1.5·2**k for what is somewhat above this bit pattern, if there is one."""
     k = (largest >> 52) - 1022 + SLACK + 1 + CARRY
@@ -75,13 +82,19 @@ def held(largest):
 _held = _inlined(held)
 
 
-def window(x):
-    """A k for numbers like these."""
+@_inlined
+def _largest(x):
+    """The bit pattern of the largest magnitude."""
     largest = 0
     for i in range(len(x)):
-        magnitude = _bits(x[i]) & _MAGNITUDE
+        magnitude = bits_of(np.float64(x[i])) & MAGNITUDE
         largest = magnitude if magnitude > largest else largest
-    return _held(largest)
+    return largest
+
+
+def window(x):
+    """A k for numbers like these."""
+    return _held(_largest(x))
 
 
 @_inlined
@@ -94,16 +107,16 @@ def _extract(x, k):
     high = low = largest = below = 0
     for i in range(len(x)):
         v = np.float64(x[i])
-        magnitude = _bits(v) & _MAGNITUDE
+        magnitude = bits_of(v) & MAGNITUDE
         largest = magnitude if magnitude > largest else largest
         shifted = v + sigma
-        high += _bits(shifted)
+        high += bits_of(shifted)
         v -= shifted - sigma
         shifted = v + tau
-        low += _bits(shifted)
-        below |= _bits(v - (shifted - tau))
-    high, low = high - len(x) * _bits(sigma), low - len(x) * _bits(tau)
-    return high, low, largest, below & _MAGNITUDE != 0
+        low += bits_of(shifted)
+        below |= bits_of(v - (shifted - tau))
+    high, low = high - len(x) * bits_of(sigma), low - len(x) * bits_of(tau)
+    return high, low, largest, below & MAGNITUDE != 0
 
 
 def leave_rest(x, k, rest):
@@ -125,43 +138,51 @@ def _carry(sums, place, high, low):
     sums[place + 2] = low & _LEVEL
 
 
-def vector_sum(x, k, exact, sums):
+def vector_sum(x, k, sums):
     """Add the blocks of a vector that a window holds, up to the first that it does not; return where that is.
 
-    exact : the window does not hold a block if anything of it is below.
-    sums : three words of a total, three that are not used; whether anything was below; the largest magnitude
-        of the last block.
+    sums : three words of a total, three that are not used; the largest magnitude of the last block.
     """
     for start in range(0, len(x), BLOCK):
-        high, low, sums[7], below = _extract(x[start : start + BLOCK], k)
-        if sums[7] >> 52 >= k + LARGEST or (exact and below):
+        high, low, sums[6], below = _extract(x[start : start + BLOCK], k)
+        if sums[6] >> 52 >= k + LARGEST or below:
             return start
-        sums[6] |= below
         _carry(sums, 0, high, low)
     return len(x)
 
 
 @_inlined
-def _put(x, bins):
-    """Add the significand of a float64 to those of its sign and exponent: 64 bits and the carry."""
-    pattern = np.uint64(_bits(np.float64(x)))
-    place, fraction = pattern >> np.uint64(52), pattern & np.uint64(_FRACTION)
-    normal = fraction | np.uint64(_FRACTION + 1)
-    significand = normal if place & np.uint64(EXPONENTS - 1) else fraction
-    total = bins[0, place] + significand
-    bins[0, place] = total
-    if total < significand:
-        bins[1, place] += np.uint64(1)
+def _enclose(sums, k, high, rest):
+    """Add the sum of a block, of which sigma left |rest| < 2**(k - 40): that to a multiple of 2**7 units."""
+    tau = _sigma(k - _REST)
+    _carry(sums, 0, high, (bits_of(rest + tau) - bits_of(tau)) << (LEVEL_BITS - _REST))
 
 
-def binned(x, bins):
-    """Add numbers to bins by sign and exponent, four at a time."""
-    whole = len(x) // 4 * 4
-    for start in range(0, whole, 4):
-        for i in range(4):
-            _put(x[np.uint64(start + i)], bins)
-    for i in range(whole, len(x)):
-        _put(x[i], bins)
+def enclosed_sum(x, k, sums):
+    """As `vector_sum`, of blocks that are not too large, within `ERROR` units of the window for each number.
+
+    A number below 2**(k - 1) leaves sigma at most half of its last place, 2**(k - 53). So the sum of the
+    n <= BLOCK of a block is below 2**(k - 41) at all times, in any order, and each rounding of it off by
+    2**(k - 95) at most; `_enclose` adds 2**(k - 92). With units of 2**(k - 98) that is 8·n + 64, which is no
+    more than ERROR·n for a whole block, nor ERROR·(n + BLOCK) for the last one.
+    """
+    sigma = _sigma(k)
+    for start in range(0, len(x), BLOCK):
+        block = x[start : start + BLOCK]
+        high = outside = 0
+        rest = 0.0
+        for i in range(len(block)):
+            v = np.float64(block[i])
+            shifted = v + sigma
+            pattern = bits_of(shifted)
+            high += pattern
+            outside |= pattern ^ bits_of(sigma)
+            rest = _plus(rest, v - (shifted - sigma))
+        if outside >> 52 != 0:
+            sums[6] = _largest(block)
+            return start
+        _enclose(sums, k, high - len(block) * bits_of(sigma), rest)
+    return len(x)
 
 
 def products(x, y, p, e):
@@ -177,23 +198,13 @@ def products(x, y, p, e):
 
 
 @_inlined
-def _significand(x):
-    """A float64 as an integer, in two parts of up to 27 bits, and the place of its unit."""
-    pattern = _bits(x)
-    exponent = (pattern >> 52) & (EXPONENTS - 1)
-    significand = (pattern & _FRACTION) | ((exponent > 0) << 52)
-    sign = 1 | (pattern >> 63)
-    return sign * (significand >> 26), sign * (significand & ((1 << 26) - 1)), max(exponent - 1, 0)
-
-
-@_inlined
-def _add(digits, value, position):
-    """Add an int64 times 2**position."""
-    place, shift = position >> 5, position & 31
-    low, high = (value & _DIGIT) << shift, (value >> DIGIT_BITS) << shift
-    digits[place] += low & _DIGIT
-    digits[place + 1] += (low >> DIGIT_BITS) + (high & _DIGIT)
-    digits[place + 2] += high >> DIGIT_BITS
+def _largest_product(x, y):
+    """The bit pattern of the largest magnitude of products."""
+    largest = 0
+    for i in range(len(x)):
+        magnitude = bits_of(np.float64(x[i]) * np.float64(y[i])) & MAGNITUDE
+        largest = magnitude if magnitude > largest else largest
+    return largest
 
 
 @_inlined
@@ -210,56 +221,67 @@ def _extract_products(x, y, k, j):
         a, b = np.float64(x[i]), np.float64(y[i])
         p = a * b
         e = fma(a, b, -p)
-        magnitude = _bits(p) & _MAGNITUDE
+        magnitude = bits_of(p) & MAGNITUDE
         largest = magnitude if magnitude > largest else largest
         tiny |= (abs(p) < TINY) & (a != 0) & (b != 0)
         shifted = p + sigma
-        high += _bits(shifted)
+        high += bits_of(shifted)
         p -= shifted - sigma
         shifted = p + tau
-        low += _bits(shifted)
-        below |= _bits(p - (shifted - tau))
+        low += bits_of(shifted)
+        below |= bits_of(p - (shifted - tau))
         shifted = e + upper
-        more += _bits(shifted)
+        more += bits_of(shifted)
         e -= shifted - upper
         shifted = e + lower
-        less += _bits(shifted)
-        below |= _bits(e - (shifted - lower))
+        less += bits_of(shifted)
+        below |= bits_of(e - (shifted - lower))
     n = len(x)
-    high, low = high - n * _bits(sigma), low - n * _bits(tau)
-    more, less = more - n * _bits(upper), less - n * _bits(lower)
-    return high, low, more, less, largest, below & _MAGNITUDE != 0, tiny
+    high, low = high - n * bits_of(sigma), low - n * bits_of(tau)
+    more, less = more - n * bits_of(upper), less - n * bits_of(lower)
+    return high, low, more, less, largest, below & MAGNITUDE != 0, tiny
 
 
-def product_sum(x, y, k, j, exact, sums):
+def product_sum(x, y, k, j, sums):
     """As `vector_sum`, of products, in a window below k, and of their errors, in one below j.
 
     sums : as in `vector_sum`, of the errors in the second three words; and whether errors in the last block
-        may be no float64, though `exact` asks for that.
+        may be no float64.
     """
     for start in range(0, len(x), BLOCK):
         xs, ys = x[start : start + BLOCK], y[start : start + BLOCK]
-        high, low, more, less, sums[7], below, tiny = _extract_products(xs, ys, k, j)
-        sums[8] = exact and tiny
-        if sums[8] or sums[7] >> 52 >= k + LARGEST or (exact and below):
+        high, low, more, less, sums[6], below, sums[7] = _extract_products(xs, ys, k, j)
+        if sums[7] or sums[6] >> 52 >= k + LARGEST or below:
             return start
-        sums[6] |= below or tiny  # by less than the unit of any window
         _carry(sums, 0, high, low)
         _carry(sums, 3, more, less)
     return len(x)
 
 
-def integer_products(x, y, digits):
-    """Add the products of any numbers, as integers, to digits. Return whether there is Inf or NaN."""
-    for i in range(len(x)):
-        a, b = np.float64(x[i]), np.float64(y[i])
-        if not (abs(a) < np.inf and abs(b) < np.inf):
-            return True
-        (high, low, e), (other_high, other_low, f) = _significand(a), _significand(b)
-        _add(digits, high * other_high, e + f + 52)
-        _add(digits, high * other_low + low * other_high, e + f + 26)
-        _add(digits, low * other_low, e + f)
-    return False
+def enclosed_product_sum(x, y, k, sums):
+    """As `enclosed_sum`, of products.
+
+    Their errors, half of 2**(k - 53) at most, are added to what sigma leaves, and hardly rounded there;
+    the error of a tiny product is off by less than a unit of any window.
+    """
+    sigma = _sigma(k)
+    for start in range(0, len(x), BLOCK):
+        xs, ys = x[start : start + BLOCK], y[start : start + BLOCK]
+        high = outside = 0
+        rest = 0.0
+        for i in range(len(xs)):
+            a, b = np.float64(xs[i]), np.float64(ys[i])
+            p = a * b
+            shifted = p + sigma
+            pattern = bits_of(shifted)
+            high += pattern
+            outside |= pattern ^ bits_of(sigma)
+            rest = _plus(rest, (p - (shifted - sigma)) + fma(a, b, -p))
+        if outside >> 52 != 0:
+            sums[6] = _largest_product(xs, ys)
+            return start
+        _enclose(sums, k, high - len(xs) * bits_of(sigma), rest)
+    return len(x)
 
 
 def row_sums(x, k, high, low):
@@ -278,18 +300,18 @@ def column_sums(x, k, high, low):
     n, m = x.shape
     above = below = 0
     for j in range(m):
-        high[j], low[j] = -n * _bits(sigma), -n * _bits(tau)
+        high[j], low[j] = -n * bits_of(sigma), -n * bits_of(tau)
     for i in range(n):
         for j in range(m):
             v = np.float64(x[i, j])
             shifted = v + sigma
-            high[j] += _bits(shifted)
-            above |= (_bits(shifted) + half) ^ _bits(sigma)
+            high[j] += bits_of(shifted)
+            above |= (bits_of(shifted) + half) ^ bits_of(sigma)
             v -= shifted - sigma
             shifted = v + tau
-            low[j] += _bits(shifted)
-            below |= _bits(v - (shifted - tau))
-    return above >> LEVEL_BITS != 0, below & _MAGNITUDE != 0
+            low[j] += bits_of(shifted)
+            below |= bits_of(v - (shifted - tau))
+    return above >> LEVEL_BITS != 0, below & MAGNITUDE != 0
 
 
 _Sums = int64[::1]
@@ -307,27 +329,27 @@ def running_sums(x, k, high, low, coarse, fine, result):
     for i in range(len(x)):
         v = np.float64(x[i])
         shifted = v + sigma
-        high += _bits(shifted) - _bits(sigma)
-        above |= (_bits(shifted) + half) ^ _bits(sigma)
+        high += bits_of(shifted) - bits_of(sigma)
+        above |= (bits_of(shifted) + half) ^ bits_of(sigma)
         v -= shifted - sigma
         shifted = v + tau
-        low += _bits(shifted) - _bits(tau)
-        below |= _bits(v - (shifted - tau))
+        low += bits_of(shifted) - bits_of(tau)
+        below |= bits_of(v - (shifted - tau))
         carry = (low + half) >> LEVEL_BITS
         high += carry
         low -= carry << LEVEL_BITS
         result[i] = high * coarse + low * fine
-    return high, low, (above >> LEVEL_BITS == 0) & (below & _MAGNITUDE == 0)
+    return high, low, (above >> LEVEL_BITS == 0) & (below & MAGNITUDE == 0)
 
 
 SIGNATURES: dict[Callable, Callable] = {
     window: lambda x: int64(x[1]),
     leave_rest: lambda x: none(x[1], int64, _Values),
     products: lambda x: boolean(x[1], x[1], _Values, _Values),
-    vector_sum: lambda x: int64(x[1], int64, boolean, _Sums),
-    product_sum: lambda x: int64(x[1], x[1], int64, int64, boolean, _Sums),
-    binned: lambda x: none(x[1], uint64[:, ::1]),
-    integer_products: lambda x: boolean(x[1], x[1], _Sums),
+    vector_sum: lambda x: int64(x[1], int64, _Sums),
+    enclosed_sum: lambda x: int64(x[1], int64, _Sums),
+    product_sum: lambda x: int64(x[1], x[1], int64, int64, _Sums),
+    enclosed_product_sum: lambda x: int64(x[1], x[1], int64, _Sums),
     row_sums: lambda x: Tuple((boolean, boolean))(x[2], int64, _Sums, _Sums),
     column_sums: lambda x: Tuple((boolean, boolean))(x[2], int64, _Sums, _Sums),
     running_sums: lambda x: Tuple((int64, int64, boolean))(x[1], *[int64] * 3, *[float64] * 2, _Values),

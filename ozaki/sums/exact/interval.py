@@ -7,7 +7,8 @@ exact value rounds to is known where both ends of an interval round to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import cache
 from math import frexp, inf, ldexp
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ class Interval(NamedTuple):
     parts: list[float]
     error: int
     scale: int
-    exact: bool = False
+    exact: bool
 
     def integers(self) -> tuple[int, int]:
         """Ends of the interval, in units of 2**(error + scale)."""
@@ -45,21 +46,22 @@ class Interval(NamedTuple):
         return middle - radius, middle + radius
 
 
-def intervals(terms: Summands) -> Iterator[Interval]:
-    """Intervals around the sum of all terms, each narrower; none for Inf, NaN, zeros and wide integers.
+def intervals(terms: Summands) -> tuple[Interval, Callable[[], Interval | None]] | None:
+    """An interval around the sum of all terms, and what gives a narrower one; None for Inf, NaN, zeros and
+    wide integers.
 
     A vector of n numbers, `LARGEST` at most, with a 2-norm below 2**k is cut at units q = 2**(k - b): what
     remains of a number is q/2 at most. The norm of the slice is 2**b units, or hardly more, and the sum of
     its magnitudes √n times that. Sums of multiples of a unit are exact below 2**53 units, in every order.
     """
-    first, last = terms.factors[0], terms.factors[-1]
-    scaled = _scaled(first)
+    factors, sign = terms
+    scaled = _scaled(factors[0])
     if scaled is None:
-        return iter(())
-    if len(terms.factors) == 1:
+        return None
+    if len(factors) == 1:
         return _of_sum(*scaled)
-    other = scaled if last is first else _scaled(last)
-    return iter(()) if other is None else _of_products(*scaled, *other, terms.sign)
+    other = scaled if factors[1] is factors[0] else _scaled(factors[1])
+    return None if other is None else _of_products(*scaled, *other, sign)
 
 
 def _scaled(x: np.ndarray) -> tuple[np.ndarray, int, int] | None:
@@ -68,7 +70,8 @@ def _scaled(x: np.ndarray) -> tuple[np.ndarray, int, int] | None:
         if x.dtype.kind in "iu" and x.dtype.itemsize > 4:
             return None
         x = to_float64(x)
-    x = x.reshape(-1)
+    if x.ndim != 1:
+        x = x.reshape(-1)
     square, scale = float(x.dot(x)), 0
     if not _TINY < square < _HUGE:
         largest = float(np.abs(x).max(initial=0))
@@ -82,35 +85,47 @@ def _scaled(x: np.ndarray) -> tuple[np.ndarray, int, int] | None:
 
 def _cut(x: np.ndarray, unit: int) -> tuple[np.ndarray, np.ndarray]:
     """ExtractVector (Rump, Ogita and Oishi): multiples of 2**unit, and what remains."""
-    sigma = np.array(ldexp(1.5, unit + 52))  # of which NumPy would make an array twice
+    sigma = _sigma(unit)
     multiples = x + sigma
     multiples -= sigma
     return multiples, x - multiples
 
 
-def _of_sum(x: np.ndarray, k: int, scale: int) -> Iterator[Interval]:
+@cache
+def _sigma(unit: int) -> np.ndarray:
+    """1.5·2**(unit + 52), as an array: of a number NumPy would make one in every operation."""
+    return np.array(ldexp(1.5, unit + 52))
+
+
+def _of_sum(x: np.ndarray, k: int, scale: int) -> tuple[Interval, Callable[[], Interval | None]]:
     """A slice of 47 bits, and what it leaves, 2**(k - 48) each, added up with an error of n·2**-53 of all."""
     size, ones = len(x).bit_length(), _ONES[: len(x)]
     multiples, rest = _cut(x, k - 47)
-    total = multiples.dot(ones)
-    yield Interval([total, rest.dot(ones)], k - 100 + 2 * size, scale)
-    multiples, rest = _cut(rest, k - 47 - 41)
-    if not scale and not rest.any():
-        yield Interval([total, multiples.dot(ones)], k - 47 - 41, 0, exact=True)
+    total = float(multiples.dot(ones))
+
+    def narrower() -> Interval | None:
+        multiples, more = _cut(rest, k - 47 - 41)
+        exact = not scale and not more.any()
+        return Interval([total, float(multiples.dot(ones))], k - 47 - 41, 0, True) if exact else None
+
+    return Interval([total, float(rest.dot(ones))], k - 100 + 2 * size, scale, False), narrower
 
 
 def _of_products(
     x: np.ndarray, k: int, x_scale: int, y: np.ndarray, m: int, y_scale: int, sign: int
-) -> Iterator[Interval]:
+) -> tuple[Interval, Callable[[], Interval]]:
     """Slices of 26 bits, then of 22: with norms of 2**26 units, and of √n·2**21."""
     scale, size = x_scale + y_scale, len(x).bit_length()
     x1, x_rest = _cut(x, k - 26)
     y1, y_rest = (x1, x_rest) if y is x else _cut(y, m - 26)
-    leading = sign * x1.dot(y1)
-    parts = [leading, sign * x1.dot(y_rest), sign * x_rest.dot(y)]
-    yield Interval(parts, k + m - 79 + size + (size + 1) // 2, scale)
-    x2, x3 = _cut(x_rest, k - 26 - 22)
-    y2, y3 = (x2, x3) if y is x else _cut(y_rest, m - 26 - 22)
-    pairs = (x1, y2), (x2, y1), (x1, y3), (x3, y1), (x_rest, y_rest)
-    parts = [leading, *[sign * left.dot(right) for left, right in pairs]]
-    yield Interval(parts, k + m - 83, scale)
+    leading, error = sign * float(x1.dot(y1)), k + m - 79 + size + (size + 1) // 2
+
+    def narrower() -> Interval:
+        x2, x3 = _cut(x_rest, k - 26 - 22)
+        y2, y3 = (x2, x3) if y is x else _cut(y_rest, m - 26 - 22)
+        pairs = (x1, y2), (x2, y1), (x1, y3), (x3, y1), (x_rest, y_rest)
+        parts = [leading, *[sign * float(left.dot(right)) for left, right in pairs]]
+        return Interval(parts, k + m - 83, scale, False)
+
+    parts = [leading, sign * float(x1.dot(y_rest)), sign * float(x_rest.dot(y))]
+    return Interval(parts, error, scale, False), narrower

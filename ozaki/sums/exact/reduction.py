@@ -49,11 +49,10 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding)
     """Return the sums of all the summands over their first `reduced` axes, rounded, in the format's dtype."""
     if is_cupy(summands[0].factors[0]):
         return reduction_cuda.rounded_sums(summands, reduced, _digits(summands), rounding)
-    if (
-        _is_small(summands, reduced)
-        and (values := small.rounded_sums(summands, reduced, rounding)) is not None
-    ):
-        return values
+    if len(summands) * summands[0].factors[0].size <= small.LARGEST:
+        values = small.rounded_sums(summands, reduced, rounding, _is_small(summands, reduced))
+        if values is not None:
+            return values
     summands, kept = _in_memory_order(summands, reduced)
     if not kept and (rounded := _vector_rounded(summands, reduced, rounding)):
         return narrow(np.array(rounded[0]), rounding.target.dtype)
@@ -130,11 +129,11 @@ def exact_sums(summands: Sequence[Summands], reduced: int) -> FixedPoint:
 
 
 def _is_small(summands: Sequence[Summands], reduced: int) -> bool:
-    """Whether sums are of so few numbers that `small` is the faster form; nothing is compiled for these."""
+    """Whether exact sums are of so few numbers that `small` is faster; nothing is compiled for these."""
     factors, most = summands[0].factors, small.LARGEST
     if reduced == factors[0].ndim and _COMPILED in sys.modules and compiled():
         most = min(most, small.FSUM if len(factors) == 1 else 0)
-    return len(summands) * prod(factors[0].shape) <= most
+    return len(summands) * factors[0].size <= most
 
 
 def _digits(summands: Sequence[Summands]) -> DigitRange:

@@ -12,20 +12,27 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ozaki.sums.exact.bins_numba import (
+    DIGITS,
+    EXPONENTS,
+    VECTOR_DIGITS,
+    binned,
+    integer_products,
+    unbinned,
+)
 from ozaki.sums.exact.enclosure_numba import LANES, WIDTH, rounded_products, rounded_sums
 from ozaki.sums.exact.extraction import CARRY, LEVEL_BITS, LOWEST, NOTHING, PartialSums, zero_flags
 from ozaki.sums.exact.extraction_numba import (
     BLOCK,
-    DIGITS,
     DTYPES,
-    EXPONENTS,
+    ERROR,
     SLACK,
     UNIT,
-    binned,
     column_sums,
     compiled_loop,
+    enclosed_product_sum,
+    enclosed_sum,
     held,
-    integer_products,
     leave_rest,
     product_sum,
     products,
@@ -46,10 +53,13 @@ from ozaki.sums.exact.summands import Summands, as_floats, factor_pairs
 
 _SPAN, _LONGEST_SPAN = 1 << 8, 1 << 17  # elements whose signs are looked at together, at first and later
 _RUNNING_BITS = 14  # 2**14 running sums at a time
-_SHIFTS = 16  # powers of two of up to 2**47 of each, added up in 64 bits
-_HALF_WORD = np.uint64((1 << DIGIT_BITS) - 1)
-_SUMS = 9  # words that loops over vectors leave
+_SUMS = 8  # words that loops over vectors leave
 _HALF = 1 << (LEVEL_BITS - 1)
+_MANY, _SAMPLE, _FAR = (
+    1 << 16,
+    1 << 8,
+    2.0**-80,
+)  # numbers, those looked at, and what of the largest is far below
 _NARROW = 8  # columns that are too few for loops over rows
 _LONG = 512  # numbers of a row that take longer than adding up lanes
 _RUNNING_TOP = 900  # of windows of running sums, which stay far from overflow
@@ -111,44 +121,61 @@ def _sum(x: np.ndarray, exact: bool) -> tuple[int, int, bool]:
     """The sum of a vector in units of 2**-UNIT, a bound of its error, and whether there is Inf or NaN."""
     total = error = start = 0
     k, skip, bins = LOWEST, BLOCK, None
-    loop, sums = compiled_loop(vector_sum, x.dtype), np.zeros(_SUMS, np.int64)
+    if exact and _spread(x):
+        value, special = _sum_of_bins(_in_bins(x))
+        return value, 0, special
+    loop, sums = compiled_loop(vector_sum if exact else enclosed_sum, x.dtype), np.zeros(_SUMS, np.int64)
     while start < len(x):
-        count = loop(x[start:], k, exact, sums)
-        high, middle, low, *_, below, largest, _ = sums.tolist()
+        count = loop(x[start:], k, sums)
+        *words, largest, _ = sums.tolist()
         if count:
-            total += _words(high, middle, low) << (k - LOWEST)
-            error = max(error, below * len(x) << (k - LOWEST))
+            total += _words(*words[:3]) << (k - LOWEST)
+            error = max(error, _error(x, exact) << (k - LOWEST))
             start, skip = start + count, BLOCK
             if start == len(x):
                 break
-            sums[:7] = 0
+            sums[:6] = 0
         wanted = held(largest)
         if k == wanted:  # which does not hold the next block
-            bins = np.zeros((2, 2 * EXPONENTS), np.uint64) if bins is None else bins
-            compiled_loop(binned, x.dtype)(x[start : start + skip], bins)
+            bins = _in_bins(x[start : start + skip], bins)
             start, skip = start + skip, 8 * skip
         k = wanted
     value, special = (0, False) if bins is None else _sum_of_bins(bins)
     return total + value, error, special
 
 
+def _error(x: np.ndarray, exact: bool) -> int:
+    """A bound of the error of the sum of a vector, in units of the window."""
+    return 0 if exact else ERROR * (len(x) + BLOCK)
+
+
+def _spread(x: np.ndarray) -> bool:
+    """Whether most of the first of many numbers are far below the largest, so that no window holds them."""
+    if len(x) < _MANY:
+        return False
+    sample = sorted(x[:_SAMPLE].tolist())
+    far = _FAR * max(-sample[0], sample[-1])
+    return bool(-far < sample[_SAMPLE // 4] and sample[3 * _SAMPLE // 4] < far)
+
+
 def _sum_of_products(x: np.ndarray, y: np.ndarray, exact: bool) -> tuple[int, int, bool]:
     """As `_sum`, of products, in units of 2**(-2·UNIT)."""
     total = error = start = 0
     k, skip, digits = LOWEST, BLOCK, None
-    loop, sums = compiled_loop(product_sum, x.dtype), np.zeros(_SUMS, np.int64)
+    loop = compiled_loop(product_sum if exact else enclosed_product_sum, x.dtype)
+    sums = np.zeros(_SUMS, np.int64)
     while start < len(x):
         j = max(k - 53, LOWEST)  # an error is at most half a unit of the last place
-        count = loop(x[start:], y[start:], k, j, exact, sums)
-        *words, below, largest, unsafe = sums.tolist()
+        count = loop(x[start:], y[start:], *((k, j) if exact else (k,)), sums)
+        *words, largest, unsafe = sums.tolist()
         if count:
             total += _words(*words[:3]) << (k - LOWEST) + UNIT
             total += _words(*words[3:]) << (j - LOWEST) + UNIT
-            error = max(error, 2 * below * len(x) << (k - LOWEST) + UNIT)
+            error = max(error, _error(x, exact) << (k - LOWEST) + UNIT)
             start, skip = start + count, BLOCK
             if start == len(x):
                 break
-            sums[:7] = 0
+            sums[:6] = 0
         wanted = held(largest)
         if unsafe or k == wanted:
             digits = np.zeros(DIGITS, np.int64) if digits is None else digits
@@ -165,20 +192,24 @@ def _words(high: int, middle: int, low: int) -> int:
     return (((high << LEVEL_BITS) + middle) << LEVEL_BITS) + low
 
 
-def _integer(digits: np.ndarray, bits: int = DIGIT_BITS) -> int:
-    """The integer of digits that weigh powers of 2**bits."""
-    return sum([digit << (bits * i) for i, digit in enumerate(digits.tolist()) if digit])
+def _integer(digits: np.ndarray) -> int:
+    """The integer of digits that weigh powers of 2**DIGIT_BITS."""
+    return sum([digit << (DIGIT_BITS * i) for i, digit in enumerate(digits.tolist()) if digit])
+
+
+def _in_bins(x: np.ndarray, bins: np.ndarray | None = None) -> np.ndarray:
+    """Add a vector to bins, or to new ones."""
+    bins = np.zeros((2, 2 * EXPONENTS), np.uint64) if bins is None else bins
+    compiled_loop(binned, x.dtype)(x, bins)
+    return bins
 
 
 def _sum_of_bins(bins: np.ndarray) -> tuple[int, bool]:
     """What numbers in bins add up to in units of 2**-UNIT, and whether there is Inf or NaN."""
-    powers = np.zeros(EXPONENTS + 4 * _SHIFTS, np.int64)  # of two, and how often they are there
-    for i, words in enumerate((bins[0] & _HALF_WORD, bins[0] >> DIGIT_BITS, bins[1])):
-        plus, minus = words.astype(np.int64).reshape(2, EXPONENTS)[:, :-1]
-        powers[DIGIT_BITS * i :][: EXPONENTS - 2] += (plus - minus)[1:]
-        powers[DIGIT_BITS * i] += plus[0] - minus[0]  # subnormal numbers have the unit of the smallest others
-    digits = (powers.reshape(-1, _SHIFTS) << np.arange(_SHIFTS)).sum(axis=1)
-    return _integer(digits, _SHIFTS), bool(bins[0, EXPONENTS - 1 :: EXPONENTS].any())
+    digits = np.zeros(VECTOR_DIGITS, np.int64)
+    compiled_loop(unbinned, DTYPES[0])(bins, digits)
+    value = int.from_bytes(digits.astype("<i4").tobytes(), "little", signed=True)
+    return value, bool(bins[:, EXPONENTS - 1 :: EXPONENTS].any())
 
 
 def unit(terms: Summands) -> int:
@@ -194,7 +225,8 @@ def _two_products(x: np.ndarray, y: np.ndarray, narrow: bool, results: np.ndarra
 
 def _zero_flags(xs: list[np.ndarray], sign: int, value: int) -> int:
     """The flags of a finite vector, or of products, whose sum has this value in some units."""
-    flags, start, span = int(ORDINARY) if value else 0, 0, _SPAN
+    ordinary = value or (xs[0].size and all(x[0] for x in xs))
+    flags, start, span = int(ORDINARY) if ordinary else 0, 0, _SPAN
     while start < len(xs[0]) and flags != ORDINARY:
         parts = [x[start : start + span, None] for x in xs]
         flags = int(zero_flags(np.array([True]), parts, sign)[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import copysign, fsum, inf, ldexp, nan, prod
+from math import copysign, fsum, inf, ldexp, nan, nextafter, prod, sqrt
 
 import numpy as np
 
@@ -18,18 +18,26 @@ from ozaki.sums.exact.summands import Summands
 LARGEST = interval.LARGEST
 """The most terms of all outputs together for which this pays."""
 
+_SPLIT = 2.0**27 + 1
+_LARGEST_DIVISOR = 1 << 26  # and beyond, whose products with halves are exact
 FSUM = 128  # the most numbers that `math.fsum` adds sooner than arrays do
 
 
-def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
-    """Return the sums over the first `reduced` axes, rounded; None where Inf, NaN or −0 may come of them."""
+def rounded_sums(
+    summands: Sequence[Summands], reduced: int, rounding: Rounding, integers: bool = True
+) -> np.ndarray | None:
+    """Return the sums over the first `reduced` axes, rounded; None where Inf, NaN or −0 may come of them.
+
+    integers : or None, too, where a sum would have to be computed in Python's integers.
+    """
     factors = summands[0].factors
     alone = len(summands) == len(factors) == rounding.divisor == 1 and _is_float(factors[0])
-    if factors[0].ndim == reduced:
-        few = alone and factors[0].size <= FSUM
-        value = None if few else _by_intervals(summands, rounding)
+    if factors[0].ndim == reduced and not (alone and factors[0].size <= FSUM):
+        value = _by_intervals(summands, rounding)
         if value is not None:
             return narrow(np.array(value), rounding.target.dtype)
+        if not integers:
+            return None
     shape = summands[0].shape[reduced:]
     if alone:
         x = to_float64(factors[0])
@@ -47,16 +55,25 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, rounding: Rounding)
 @np.errstate(all="ignore")
 def _by_intervals(summands: Sequence[Summands], rounding: Rounding) -> float | None:
     """The sum of all summands, if what is known of it before it is exact tells what it rounds to."""
-    plain = rounding.target.precision == 53 and rounding.divisor == 1 and not rounding.root
-    for found in zip(*map(intervals, summands), strict=False):
-        low, high = (_ends(found) if plain else None) or _rounded_ends(found, rounding)
-        if low == high:
-            return low
-    return None
+    found = [pair for terms in summands if (pair := intervals(terms))]
+    if len(found) < len(summands):
+        return None
+    value = _settled([interval for interval, _ in found], rounding)
+    if value is not None:
+        return value
+    more = [interval for _, narrower in found if (interval := narrower())]
+    return _settled(more, rounding) if len(more) == len(found) else None
 
 
-def _ends(found: Sequence[Interval]) -> tuple[float, float] | None:
-    """Of a sum of intervals, rounded to float64."""
+def _settled(found: Sequence[Interval], rounding: Rounding) -> float | None:
+    """What a sum of intervals rounds to, if both ends agree."""
+    plain = rounding.target.precision == 53 and rounding.divisor < _LARGEST_DIVISOR
+    low, high = (plain and _ends(found, rounding)) or _rounded_ends(found, rounding)
+    return low if low == high else None
+
+
+def _ends(found: Sequence[Interval], rounding: Rounding) -> tuple[float, float] | None:
+    """Of a sum of intervals, rounded to float64; None where units differ."""
     low, high = [], []
     for parts, error, scale, exact in found:
         if scale:
@@ -64,7 +81,36 @@ def _ends(found: Sequence[Interval]) -> tuple[float, float] | None:
         radius = 0.0 if exact else ldexp(1.0, error)
         low += [*parts, -radius]
         high += [*parts, radius]
-    return fsum(low), fsum(high)
+    if rounding.divisor == 1 and not rounding.root:
+        return fsum(low), fsum(high)
+    return _proved(low, high, rounding)
+
+
+def _proved(low: list[float], high: list[float], rounding: Rounding) -> tuple[float, float]:
+    """As `_ends`, of sums divided by an integer below 2**26, or of their roots; NaN if these may differ.
+
+    With f(r) = r² or r·divisor, both are r if both sums lie between f(r - h) and f(r + h), where h is half
+    the step from r to the next number toward zero. `fsum` has the sign of what it adds up exactly.
+    """
+    value = max(fsum(high), 0.0) if rounding.root else fsum(high)
+    r = sqrt(value) if rounding.root else value / rounding.divisor
+    if not r:
+        return nan, nan
+    r += fsum([*high, *_minus(r, rounding)]) / (2 * r if rounding.root else rounding.divisor)
+    h = abs(r - nextafter(r, 0.0)) / 2
+    step = 2 * r * h if rounding.root else rounding.divisor * h
+    minus = [*_minus(r, rounding), -h * h if rounding.root else 0.0]
+    known = fsum([*low, *minus, step]) > 0 > fsum([*high, *minus, -step])
+    return (r, r) if known else (nan, nan)
+
+
+def _minus(r: float, rounding: Rounding) -> list[float]:
+    """Float64 numbers that are -r² or -r·divisor together: r is cut into halves of 26 bits (Veltkamp)."""
+    upper = (r * _SPLIT) - (r * _SPLIT - r)
+    lower = r - upper
+    if rounding.root:
+        return [-upper * upper, -2 * upper * lower, -lower * lower]
+    return [-upper * rounding.divisor, -lower * rounding.divisor]
 
 
 def _rounded_ends(found: Sequence[Interval], rounding: Rounding) -> tuple[float, float]:

@@ -1,0 +1,114 @@
+"""What windows do not hold, compiled with numba (extra `fast`): bins for numbers, digits for products.
+
+Numbers are added up by sign and exponent, as in Neal's superaccumulator (Fast exact summation using small and
+large superaccumulators), products as integers in digits of 32 bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import boolean, int64, njit, none, uint64
+
+from multiword.runtime.compiled import INNER
+from ozaki.sums.exact.extraction_numba import BLOCK, MAGNITUDE, SIGNATURES, bits_of
+from ozaki.sums.exact.fixed_point import DIGIT_BITS
+
+DIGITS = 138  # for 2**64 products, of which any is three digits
+VECTOR_DIGITS = 70  # for 2**64 numbers
+EXPONENTS = 1 << 11  # of float64
+_DIGIT = (1 << DIGIT_BITS) - 1
+_FRACTION = (1 << 52) - 1
+
+_inlined = njit(**INNER)
+
+
+@_inlined
+def _put(x, bins):
+    """Add 2**52 and the fraction of a float64 to those of its sign and exponent: 64 bits and the carry."""
+    pattern = np.uint64(bits_of(x))
+    place, significand = pattern >> np.uint64(52), pattern & np.uint64(_FRACTION) | np.uint64(_FRACTION + 1)
+    total = bins[0, place] + significand
+    bins[0, place] = total
+    if total < significand:
+        bins[1, place] += np.uint64(1)
+
+
+@_inlined
+def _take_back(x, bins):
+    """Subtract the 2**52 of zeros and subnormal numbers, which have none."""
+    plus = minus = 0
+    for i in range(len(x)):
+        pattern = bits_of(np.float64(x[i]))
+        plus += (pattern >= 0) & (pattern <= _FRACTION)
+        minus += (pattern < 0) & (pattern & MAGNITUDE <= _FRACTION)
+    for place, count in ((0, plus), (EXPONENTS, minus)):
+        excess = np.uint64(count) << np.uint64(52)
+        bins[1, place] -= np.uint64(bins[0, place] < excess)
+        bins[0, place] -= excess
+
+
+def binned(x, bins):
+    """Add numbers to bins by sign and exponent."""
+    for start in range(0, len(x), BLOCK):
+        block = x[start : start + BLOCK]
+        before = bins[0, 0] + bins[0, EXPONENTS]
+        for i in range(len(block)):
+            _put(np.float64(block[i]), bins)
+        if bins[0, 0] + bins[0, EXPONENTS] != before:
+            _take_back(block, bins)
+
+
+@_inlined
+def _add(digits, value, position):
+    """Add an int64 times 2**position."""
+    place, shift = position >> 5, position & 31
+    low, high = (value & _DIGIT) << shift, (value >> DIGIT_BITS) << shift
+    digits[place] += low & _DIGIT
+    digits[place + 1] += (low >> DIGIT_BITS) + (high & _DIGIT)
+    digits[place + 2] += high >> DIGIT_BITS
+
+
+def unbinned(bins, digits):
+    """Turn what is in bins into digits in units of 2**-UNIT, all but the last one below 2**DIGIT_BITS."""
+    for place in range(EXPONENTS - 1):
+        position = max(place - 1, 0)  # subnormal numbers have the unit of the smallest others
+        for sign in range(2):
+            total, carries = bins[0, sign * EXPONENTS + place], np.int64(bins[1, sign * EXPONENTS + place])
+            if total != 0 or carries != 0:
+                factor = 1 - 2 * sign
+                _add(digits, factor * np.int64(total & np.uint64(_DIGIT)), position)
+                _add(digits, factor * np.int64(total >> np.uint64(DIGIT_BITS)), position + DIGIT_BITS)
+                _add(digits, factor * carries, position + 2 * DIGIT_BITS)
+    for i in range(len(digits) - 1):
+        digits[i + 1] += digits[i] >> DIGIT_BITS
+        digits[i] &= _DIGIT
+
+
+@_inlined
+def _significand(x):
+    """A float64 as an integer, in two parts of up to 27 bits, and the place of its unit."""
+    pattern = bits_of(x)
+    exponent = (pattern >> 52) & (EXPONENTS - 1)
+    significand = (pattern & _FRACTION) | ((exponent > 0) << 52)
+    sign = 1 | (pattern >> 63)
+    return sign * (significand >> 26), sign * (significand & ((1 << 26) - 1)), max(exponent - 1, 0)
+
+
+def integer_products(x, y, digits):
+    """Add the products of any numbers, as integers, to digits. Return whether there is Inf or NaN."""
+    for i in range(len(x)):
+        a, b = np.float64(x[i]), np.float64(y[i])
+        if not (abs(a) < np.inf and abs(b) < np.inf):
+            return True
+        (high, low, e), (other_high, other_low, f) = _significand(a), _significand(b)
+        _add(digits, high * other_high, e + f + 52)
+        _add(digits, high * other_low + low * other_high, e + f + 26)
+        _add(digits, low * other_low, e + f)
+    return False
+
+
+_Bins = uint64[:, ::1]
+_Digits = int64[::1]
+SIGNATURES[binned] = lambda x: none(x[1], _Bins)
+SIGNATURES[unbinned] = lambda x: none(_Bins, _Digits)
+SIGNATURES[integer_products] = lambda x: boolean(x[1], x[1], _Digits)
