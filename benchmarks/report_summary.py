@@ -26,8 +26,8 @@ def headline() -> str:
 
 def _headline_rows() -> Iterator[list[str] | None]:
     """A large and a small FP64 product, FP32, a batch, a sum; and a CPU."""
-    yield _gemm_headline("peers_h200", 8192)
-    yield _gemm_headline("peers_h200", 1024)
+    yield _gemm_headline("dgemm_h200", 8192)
+    yield _gemm_headline("dgemm_h200", 1024)
     yield _words_headline(8192)
     yield _batched_headline(n=16, batch=10000)
     yield _sum_headline("reductions_h200")
