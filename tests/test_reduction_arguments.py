@@ -324,3 +324,13 @@ def test_short_sums_are_rounded_once(name):
         x = np.array([*tie, rng.choice([-1, 1]) * 2.0**-low]).astype(fmt.dtype)
         exact = sum(Fraction(float(v)) for v in x)
         assert float(ozaki.sum(x)) == nearest(exact, fmt)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("conjugate", [False, True])
+def test_a_real_out_takes_the_real_part_of_a_complex_dot_product(conjugate):
+    """bfloat16's: it says that it holds complex numbers."""
+    x, y = np.array([1 + 2j, 3 - 1j]), np.array([2 + 1j, 1 + 1j])
+    out = np.zeros((), BFLOAT16)
+    (ozaki.vdot if conjugate else ozaki.dot)(x, y, out=out)
+    assert out == (6 if conjugate else 4)

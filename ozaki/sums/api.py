@@ -225,7 +225,7 @@ def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool,
     if target.kind in "iub":
         terms = xp.multiply(x.astype(target, copy=False), y.astype(target, copy=False))
         return deliver(terms.sum(axis=axes, keepdims=keepdims, dtype=target), out)
-    terms = products(x, y, conjugate) if target.kind == "c" else [[Summands((x, y))]]
+    terms = products(x, y, conjugate) if natural.kind == "c" else [[Summands((x, y))]]
     return deliver(joined(_parts(terms, axes, target), target).reshape(shape), out)
 
 
