@@ -225,8 +225,8 @@ def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool,
     if target.kind in "iub":
         terms = xp.multiply(x.astype(target, copy=False), y.astype(target, copy=False))
         return deliver(terms.sum(axis=axes, keepdims=keepdims, dtype=target), out)
-    terms = products(x, y, conjugate) if natural.kind == "c" else [[Summands((x, y))]]
-    return deliver(joined(_parts(terms, axes, target), target).reshape(shape), out)
+    parts = _parts(products(x, y, conjugate), axes, target)
+    return deliver(joined(parts, target).reshape(shape), out)
 
 
 def _as_real(x: Array) -> Array:

@@ -22,10 +22,8 @@ LARGEST = 1 << 11
 
 _FLOAT64 = np.dtype(np.float64)
 _ONES = np.ones(LARGEST)
-_HUGE, _TINY = (
-    2.0**900,
-    2.0**-900,
-)  # squares of 2-norms between which nothing overflows, or loses what matters
+_HUGE, _TINY = 2.0**900, 2.0**-900
+"""Squares of 2-norms between which nothing overflows, or loses what matters."""
 
 
 class Interval(NamedTuple):

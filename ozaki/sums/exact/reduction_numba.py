@@ -55,11 +55,8 @@ _SPAN, _LONGEST_SPAN = 1 << 8, 1 << 17  # elements whose signs are looked at tog
 _RUNNING_BITS = 14  # 2**14 running sums at a time
 _SUMS = 8  # words that loops over vectors leave
 _HALF = 1 << (LEVEL_BITS - 1)
-_MANY, _SAMPLE, _FAR = (
-    1 << 16,
-    1 << 8,
-    2.0**-80,
-)  # numbers, those looked at, and what of the largest is far below
+_MANY, _SAMPLE = 1 << 16, 1 << 8  # numbers of which the first few tell how the others spread
+_FAR = 2.0**-80  # what of the largest is far below it
 _NARROW = 8  # columns that are too few for loops over rows
 _LONG = 512  # numbers of a row that take longer than adding up lanes
 _RUNNING_TOP = 900  # of windows of running sums, which stay far from overflow

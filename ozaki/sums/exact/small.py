@@ -18,8 +18,8 @@ from ozaki.sums.exact.summands import Summands
 LARGEST = interval.LARGEST
 """The most terms of all outputs together for which this pays."""
 
-_SPLIT = 2.0**27 + 1
-_LARGEST_DIVISOR = 1 << 26  # and beyond, whose products with halves are exact
+_SPLIT = 2.0**27 + 1  # by which a float64 is cut into halves
+_LARGEST_DIVISOR = 1 << 26  # below it, products of divisors with halves are exact
 FSUM = 128  # the most numbers that `math.fsum` adds sooner than arrays do
 
 
@@ -28,7 +28,7 @@ def rounded_sums(
 ) -> np.ndarray | None:
     """Return the sums over the first `reduced` axes, rounded; None where Inf, NaN or −0 may come of them.
 
-    integers : or None, too, where a sum would have to be computed in Python's integers.
+    integers : whether sums may be computed in Python's integers; if not, None where they would have to be.
     """
     factors = summands[0].factors
     alone = len(summands) == len(factors) == rounding.divisor == 1 and _is_float(factors[0])

@@ -43,7 +43,7 @@ class Summands(NamedTuple):
 
 def products(x: Array, y: Array, conjugate: bool = False) -> list[list[Summands]]:
     """The terms of Σ x·y, or Σ conj(x)·y: those of its real part, then of its imaginary part."""
-    if x.dtype.kind != "c" != y.dtype.kind:
+    if "c" not in (x.dtype.kind, y.dtype.kind):
         return [[Summands((x, y))]]
     (x_real, *x_imag), (y_real, *y_imag) = real_parts(x), real_parts(y)
     sign = -1 if conjugate else 1
