@@ -9,7 +9,7 @@ import sys
 from array import array as buffer_array
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from numbers import Number
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -194,6 +194,27 @@ def on_device_of_arrays(function: F) -> F:
             return function(*arguments, **options)
 
     return cast(F, elsewhere)
+
+
+def overlap(x: Array, y: Array) -> bool:
+    """Whether two CuPy arrays, neither of them empty, may share memory: whether what they span meets."""
+    (low, high), (first, last) = span(x), span(y)
+    return bool(x.data.ptr + low < y.data.ptr + last and y.data.ptr + first < x.data.ptr + high)
+
+
+def span(x: Array) -> tuple[int, int]:
+    """Where the bytes of an array that is not empty begin and end, counted from its first element.
+
+    >>> span(np.ones((3, 2))[::-1])
+    (-32, 16)
+    """
+    return _span(x.shape, x.strides, x.itemsize)
+
+
+@lru_cache(1024)
+def _span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
+    reaches = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    return sum(r for r in reaches if r < 0), sum(r for r in reaches if r > 0) + itemsize
 
 
 def real_parts(x: Array) -> list[Array]:

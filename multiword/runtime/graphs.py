@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from ctypes import byref, c_int, c_size_t, c_ulonglong, c_void_p
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from multiword.engines import cublas
 from multiword.runtime import kernels
-from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.arrays import Array, import_cupy, span
 from multiword.runtime.kernels import Struct
 from multiword.runtime.libcuda import (
     CAPTURE_RELAXED,
@@ -214,7 +213,7 @@ class Recorder:
         them may overlap, except that two may be the same.
         """
         launches: list[_Launch] = []
-        spans = [(x.data.ptr, *_extent(x)) for x in arrays]
+        spans = [(at := x.data.ptr, *(at + end for end in span(x))) for x in arrays]
 
         def noted(arguments: tuple[object, ...]) -> None:
             pointers = [
@@ -283,25 +282,6 @@ class Recorder:
         """Record an event on the current stream at every replay."""
         self._events.append(event)  # the graphs refer to it
         routine("cuEventRecordWithFlags")(event.ptr, import_cupy().cuda.get_current_stream().ptr, EXTERNAL)
-
-
-def _extent(x: Array) -> tuple[int, int]:
-    """The addresses of a non-empty array's first and one past its last byte."""
-    below, above = _reach(x.shape, x.strides)
-    return x.data.ptr + below, x.data.ptr + above + x.itemsize
-
-
-@lru_cache(1024)
-def _reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
-    """How far elements lie from the first, in bytes: at the least, and at the most."""
-    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
-    return sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach)
-
-
-def overlap(x: Array, y: Array) -> bool:
-    """Whether the memory between the first and the last element of two non-empty arrays meets."""
-    (low, high), (first, last) = _extent(x), _extent(y)
-    return low < last and first < high
 
 
 def _last_node(stream: int) -> c_void_p:

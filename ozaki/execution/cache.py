@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from multiword.engines.cublas import Cublas
-from multiword.runtime.arrays import Array, import_cupy, is_cupy
-from multiword.runtime.graphs import capturing, overlap
+from multiword.runtime.arrays import Array, import_cupy, is_cupy, overlap
+from multiword.runtime.graphs import capturing
 from ozaki.execution.captured import UNFIT, CapturedProduct, disturbances
 from ozaki.factor import Factor
 from ozaki.pipeline import NORMWISE, Request

@@ -6,8 +6,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from multiword.batched.gpu.storage import Launcher, span
+from multiword.batched.gpu.storage import Launcher
 from multiword.batched.halfcomplex import HalfComplex
+from multiword.runtime.arrays import span
 
 KEPT = 4096
 """Launches kept; beyond that all are dropped."""

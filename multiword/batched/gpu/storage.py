@@ -12,7 +12,7 @@ import numpy as np
 
 from multiword.batched.gpu.plans import Case, Layout
 from multiword.batched.problem import Problem, Stack
-from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.arrays import Array, import_cupy, overlap
 
 Launcher = Callable[[Any, Any, Any, Any], None]
 """What computes a batch, given where A, B, C (or anything) and the result are."""
@@ -143,18 +143,6 @@ def describe(x: Array, is_complex: bool, batch: tuple[int, ...]) -> Layout | Non
     if stride is None or plane is None or plane[0] >= 2**31:  # kernels and cuBLAS take an int
         return None
     return Layout(stride, *plane, False, gcd(16, x.data.ptr))
-
-
-def overlap(x: Array, y: Array) -> bool:
-    """Whether two arrays may share memory: whether the stretches that they span meet."""
-    (low, high), (bottom, top) = span(x), span(y)
-    return x.data.ptr + low < y.data.ptr + top and y.data.ptr + bottom < x.data.ptr + high
-
-
-def span(x: Array) -> tuple[int, int]:
-    """Where the bytes of an array begin and end, counted from its address."""
-    reaches = [(n - 1) * s for n, s in zip(x.shape, x.strides, strict=True)]
-    return sum(r for r in reaches if r < 0), sum(r for r in reaches if r > 0) + x.itemsize
 
 
 def _plane(shape: tuple[int, ...], steps: list[int]) -> tuple[int, bool] | None:
