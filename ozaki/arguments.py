@@ -20,7 +20,7 @@ from multiword.runtime.arrays import (
 )
 from multiword.runtime.memory import default_workspace
 from ozaki.factor import Factor
-from ozaki.operand import SIDES, Operand
+from ozaki.operand import SIDES, Operand, matrix_of
 from ozaki.pipeline import CERTIFIED, NORMWISE, SCHEMES, Request
 
 WIDEST = 2200
@@ -47,7 +47,7 @@ def _promoted(of_x: np.dtype, of_y: np.dtype) -> np.dtype:
 
 def matrix_or_operand(x: Any, name: str) -> Array:
     """The array that an argument is, or was prepared from."""
-    return x.factor.matrix if isinstance(x, Operand) else as_array(x, name)
+    return as_array(matrix_of(x), name)
 
 
 def exactly(name: str, x: Array, dtype: Any) -> Array:

@@ -33,16 +33,15 @@ def gemm(
 ) -> Array:
     """Return alpha·R + beta·C, every step rounded once; in `out`, which is written to when all is done."""
     dtype, shape = a.matrix.dtype, (a.rows, b.rows)
-    alone = type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0  # nearly always
-    if not alone:
+    addend = None
+    if not (type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0):  # seldom
         alpha, beta = _scalar("alpha", alpha, dtype), _scalar("beta", beta, dtype)
         addend = _addend(c, a.matrix, shape) if beta != 0 else None
     if out is not None:
         check_out(out, a.matrix, shape, dtype)
     with quietly(a.matrix), exclusive_use(a.order, b.order):
         result = computed(a, b, request)
-        if not alone:
-            combine(result, alpha, addend, beta)
+        combine(result, alpha, addend, beta)
         if out is None:
             return result
         out[...] = result

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ozaki.factor import Factor
 
 SIDES = ("left", "right")
@@ -52,3 +54,8 @@ class Operand:
     def __repr__(self) -> str:
         (m, n), held = self.shape, f"{self.nbytes} bytes split" if self.nbytes else "not split yet"
         return f"Operand({self.side}, {m} x {n}, {self.dtype}, {held})"
+
+
+def matrix_of(x: Any) -> Any:
+    """The matrix of an operand; anything else as it is."""
+    return x.factor.matrix if isinstance(x, Operand) else x

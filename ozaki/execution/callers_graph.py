@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from multiword.engines.cublas import Cublas, prepare_spare_handle, spare_handle
 from multiword.runtime.arrays import import_cupy, is_cupy
 from multiword.runtime.graphs import capturing
-from ozaki.operand import Operand
+from ozaki.operand import matrix_of
 from ozaki.pipeline import NORMWISE
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,7 +25,7 @@ def capturable(multiply: F) -> F:
 
     @wraps(multiply)
     def product(a: Any, b: Any, **options: Any) -> Any:
-        x = _matrix(a)
+        x = matrix_of(a)
         if not is_cupy(x):
             return multiply(a, b, **options)
         if not capturing():
@@ -38,14 +38,9 @@ def capturable(multiply: F) -> F:
                 f"{options.get('accuracy', 'the default')!r}, which reads back what the data ask for"
             )
         with x.device:
-            return _captured(multiply, x, _matrix(b), options)
+            return _captured(multiply, x, matrix_of(b), options)
 
     return cast(F, product)
-
-
-def _matrix(x: Any) -> Any:
-    """The array that an argument is, or was prepared from."""
-    return x.factor.matrix if isinstance(x, Operand) else x
 
 
 def _captured(multiply: Callable[..., Any], x: Any, y: Any, options: dict[str, Any]) -> Any:

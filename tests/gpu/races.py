@@ -4,8 +4,6 @@ Its tiles leave no shared memory to the sanitizer, which keeps some at the start
 and as much more as alignment then takes. Residues are compared with exact products, besides.
 """
 
-from dataclasses import fields, replace
-
 import numpy as np
 
 from multiword.engines import fused
@@ -23,19 +21,13 @@ class Moved(fused.Tile):
         """Bytes of shared memory."""
         return super().shared + 1024
 
-    @classmethod
-    def of(cls, tile):
-        """As a tile, with three stages."""
-        shallow = replace(tile, stages=3)
-        return cls(**{f.name: getattr(shallow, f.name) for f in fields(shallow)})
-
 
 def right(cupy, tile, length):
     """Whether all residues are those of exact products."""
     rng = cupy.random.default_rng(length)
     a, b = (rng.integers(-127, 128, (len(MODULI), 1, r, length), dtype=np.int8) for r in (ROWS, COLUMNS))
     found = cupy.empty((len(MODULI), 1, ROWS, COLUMNS), np.int8)
-    fused.launch(a, b, MODULI, found, False, Moved.of(tile))
+    fused.launch(a, b, MODULI, found, False, Moved(**vars(tile) | {"stages": 3}))
     p = cupy.array(MODULI, float)[:, None, None, None]
     exact = cupy.matmul(a.astype(float), b.astype(float).swapaxes(2, 3))
     low = exact - p * cupy.rint(exact / p)
