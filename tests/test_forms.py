@@ -329,6 +329,16 @@ def test_enclosures_hold_the_exact_value(n, kind):
         assert abs(value - exact * 2**2148) <= error, k
 
 
+@pytest.mark.parametrize("bits", range(36, 52))
+def test_what_an_exact_level_leaves_adds_up_at_most(bits):
+    """Every number leaves nearly half of some last place, of one sign: among these, half of the window's."""
+    for sign in (1, -1):
+        x = np.full(6000, 1 + sign * (2.0**-bits - 2.0**-52))
+        x[::97] = 1
+        exact = float(sum(map(Fraction, x.tolist())))
+        assert float(ozaki.sum(x)) == float(ozaki.dot(x, np.ones(6000))) == exact
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_spread_numbers(dtype):
     """Most are far below the largest: exact sums put them into bins at once, zeros and subnormal ones too."""
