@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from statistics import median
@@ -163,10 +164,12 @@ def serve(gpu: bool) -> None:
     import warnings
 
     import ozaki
-    from multiword.runtime import compiled
 
     warnings.simplefilter("ignore")
-    compiled.patience = 0.0
+    with suppress(ImportError):  # version 0.1 has no compiled forms
+        from multiword.runtime import compiled
+
+        compiled.patience = 0.0
     xp: Any = np
     if gpu:
         import cupy as xp
