@@ -20,7 +20,7 @@ import numpy as np
 import ozaki
 from benchmarks.dgemm import versions
 from benchmarks.timing import compact, events, settled
-from multiword.engines import fused, get_engine, machine
+from multiword.engines import fused, get_engine, machine, residues
 from multiword.engines.cublas import Cublas
 from multiword.formats import FORMATS
 from ozaki.residues.reconstruct import reconstruct
@@ -111,16 +111,18 @@ def measure(shape, tiles):
     for name in tiles:
         found.fill(77)
         try:
-            fused.launch(a, bt, moduli, found, False, TILES[name])
+            residues.launch(a, bt, moduli, found, False, TILES[name])
             if not check(a, bt, moduli, found):
                 row["tiles"][name] = None
                 print("WRONG", shape, name, flush=True)
                 continue
-            row["tiles"][name] = seconds(lambda t=TILES[name]: fused.launch(a, bt, moduli, found, False, t))
+            row["tiles"][name] = seconds(
+                lambda t=TILES[name]: residues.launch(a, bt, moduli, found, False, t)
+            )
         except Exception as error:
             print("FAILED", shape, name, error, flush=True)
             cupy.cuda.runtime.deviceSynchronize()
-    fused.launch(a, bt, moduli, found, False, fused.LARGE)
+    residues.launch(a, bt, moduli, found, False, fused.LARGE)
     scales = cupy.zeros(stack * m, np.int32), cupy.zeros((stack, n) if stack > 1 else n, np.int32)
     out = cupy.empty((stack * m, n))
     for name, y in (("reconstruction, int32", wide), ("reconstruction, residues", found)):

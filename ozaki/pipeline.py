@@ -34,10 +34,10 @@ from ozaki.certificate.decision import (
     certify_by_pairs,
     log2_product,
 )
-from ozaki.certificate.magnitudes import Magnitudes
+from ozaki.certificate.magnitudes import Magnitudes, UnwrittenMagnitudes
 from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
 from ozaki.cost import is_costly, warn_of_cost
-from ozaki.execution.panels import in_panels, whole_bytes
+from ozaki.execution.panels import choose_panels, in_panels, whole_bytes
 from ozaki.factor import Factor
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.residues.scheme import Residues
@@ -301,6 +301,11 @@ def bounds(
 def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> Callable[[], PairwiseBound]:
     """The pairwise bound, when it is asked for; on a GPU, nothing is waited for until then."""
     scheme = magnitudes(a, request)
+    shape = a.rows, a.k, b.rows
+    if is_cupy(a.matrix) and scheme.word == "int8" and reduces_residues(request.engine, shape):
+        unwritten = UnwrittenMagnitudes(len(a.parts), "int8")
+        if choose_panels(unwritten, shape, request.workspace).k_block >= a.k:
+            scheme = unwritten
 
     def multiply(scales: tuple[Array, Array], use: Callable[[Array, slice, slice], None]) -> None:
         in_panels(scheme, a, b, scales, request.engine, request.workspace, use)
@@ -309,7 +314,7 @@ def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> 
 
 
 def magnitudes(a: Factor, request: Request) -> Magnitudes:
-    """What multiplies the magnitudes of a pairwise bound."""
+    """What multiplies the magnitudes of a pairwise bound, and writes the products."""
     engine = request.engine
     word = "fp64" if engine.name == "host" or "int8" not in engine.products else "int8"
     return Magnitudes(len(a.parts), word)

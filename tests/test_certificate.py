@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ozaki
-from multiword.engines import get_engine
+from multiword.engines import get_engine, get_product
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
 from ozaki import pipeline
@@ -75,7 +75,8 @@ def by_definition(left, right, scales):
 @pytest.mark.parametrize("word", ["int8", "fp64"])
 @pytest.mark.parametrize("octaves", [0, 6, 900])
 @pytest.mark.parametrize("parts", [1, 2])
-def test_magnitudes_are_what_they_are_said_to_be(parts, octaves, word):
+@pytest.mark.parametrize("side", [0, 1])
+def test_magnitudes_are_what_they_are_said_to_be(side, parts, octaves, word):
     rng = np.random.default_rng(0)
     numbers = [np.ldexp(rng.standard_normal((4, 9)), rng.integers(-octaves, octaves + 1, (4, 9)))]
     numbers = [numbers[0], numbers[0][::-1] * -3][:parts]
@@ -83,13 +84,15 @@ def test_magnitudes_are_what_they_are_said_to_be(parts, octaves, word):
     scales = np.array([0, 5, 40, NONFINITE_ROW], np.int32)
     scheme = Magnitudes(parts, word)
     with np.errstate(over="ignore"):
-        found = scheme.split(numbers, scales, 0, 4)
-    assert (scheme.word, found.shape) == (word, (1, parts, 4, 12))
-    assert not found[:, :, 3].any()
+        words = scheme.split(numbers, scales, side, 4)
+    found = words.reshape(4, -1, 12)
+    assert (words.dtype, words.shape[:2]) == (get_product(word).word, (1, 1))
+    assert found.shape[1] == parts + side * (parts - 1)  # B's first part comes again
+    assert not found[3].any()
     assert not found[..., 9:].any()
-    for part, i, j in np.ndindex(parts, 3, 9):
-        scaled = fraction(numbers[part][i, j], int(scales[i]))
-        assert found[0, part, i, j] == min(LARGEST, math.floor(scaled))
+    for place, i, j in np.ndindex(found.shape[1], 3, 9):
+        scaled = fraction(numbers[place % parts][i, j], int(scales[i]))
+        assert found[i, place, j] == min(LARGEST, math.floor(scaled))
 
 
 @pytest.mark.parametrize("k", [1, 5, 300, 1000])

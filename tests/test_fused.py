@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from multiword.engines import fused
-from multiword.engines.fused import HOPPER, LARGE, LONGEST, MIDDLE, SMALL, choose_tile
+from multiword.engines import fused, residues
+from multiword.engines.fused import HOPPER, LARGE, MIDDLE, SMALL, choose_tile
+from multiword.engines.residues import LONGEST
 from ozaki.residues.system import residue_system
 
 
 def reduced(x, p):
     """What the kernel computes: bytes times weights in the low bits of a float, and one quotient."""
-    modulus = fused._modulus(p)
+    modulus = residues._modulus(p)
     weights = np.array([modulus.weights], "<i4").view(np.int8).astype(np.int64)
     octets = (x.astype("<u4") ^ np.uint32(1 << 31)).view(np.uint8).reshape(-1, 4)
     total = octets @ weights + modulus.start

@@ -111,8 +111,9 @@ def test_the_release_has_every_file_and_works_without_the_checkout(built, tmp_pa
     version, kernels, tables = run(python, "-I", "-c", SMOKE, cwd=tmp_path).splitlines()
     assert version == PROJECT["version"]
     sources = (p.read_text() for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
-    declared = set(re.findall(r'\bKernel\(\s*"(\w+)"', "".join(sources)))
+    text = "".join(sources)
+    declared, fused = (set(re.findall(rf'\b{x}\(\s*"(\w+)"', text)) for x in ("Kernel", "FusedProducts"))
     assert len(declared) > 10
-    assert declared == set(re.findall(r"\w+", kernels))
+    assert declared | fused | {f"{name}_wgmma" for name in fused} == set(re.findall(r"\w+", kernels))
     assert tables == "[True, True]"
     assert run(python, "-I", "-m", "ozaki", "--version", cwd=tmp_path).split()[-1] == version

@@ -14,8 +14,8 @@ import numpy as np
 
 import multiword.engines.libcublas as lib
 from multiword.engines.contract import CheckedEngine, Product
-from multiword.engines.fused import check_residues, multiply_residues
 from multiword.engines.machine import longest_reduced, multiprocessors, rates
+from multiword.engines.residues import check_residues, multiply_residues
 from multiword.runtime.arrays import Array, import_cupy
 
 WORKSPACE_BYTES = 32 << 20

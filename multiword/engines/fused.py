@@ -1,33 +1,22 @@
-"""Residues of products on an NVIDIA GPU: products of int8 residues, reduced before they leave the registers.
+"""int8 products on an NVIDIA GPU whose int32 sums go to an epilogue, and never to memory.
 
-cuBLAS writes four bytes for every modulus and element, of which the residue keeps one; and a launch of it
-is one product, or one batch. Here one launch has the products for all moduli, and writes the residues.
+cuBLAS writes four bytes for every element, of which an epilogue keeps one or none; and a launch of it is one
+product, or one batch. Here one launch has the products of all images, each of a stack.
 """
 
 from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-
 from multiword.engines.machine import compute_capability, multiprocessors
-from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.arrays import Array
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.libcuda import routine
 
 CHUNK = 16
 """Bytes of a row that are copied at once: operands are aligned to them."""
-
-LONGEST = (1 << 17) - CHUNK
-"""Numbers of the inner dimension, of round length, whose products' sum fits int32."""
-
-MOST_MODULI = 56
-
-FLOAT_MAGIC_BITS = int(np.float32(12582912.0).view(np.int32))
-"""1.5·2**23: the low bits of its sum with a small integer are that integer."""
 
 
 class WordMatrices(Struct):
@@ -47,43 +36,10 @@ class WordMatrices(Struct):
         return cls(words=x, row_stride=row, matrix_stride=matrix, image_stride=image)
 
 
-class Modulus(ctypes.Structure):
-    """1/p, p, where sums of bytes times weights start, and the weights: the residues of 256**i."""
-
-    _fields_ = (
-        ("inverse", ctypes.c_float),
-        ("p", ctypes.c_int),
-        ("start", ctypes.c_int),
-        ("weights", ctypes.c_int),
-    )
-
-
-class Residues(Struct):
-    """The moduli."""
-
-    _fields_ = (("moduli", Modulus * MOST_MODULI), ("count", ctypes.c_int))
-
-
 class ProductShape(Struct):
-    """What is multiplied; `add` where the product is added to what is there."""
+    """What is multiplied."""
 
-    _fields_ = tuple((name, ctypes.c_int) for name in ("m", "n", "k", "stack", "tiles", "add"))
-
-
-@lru_cache(512)
-def _residues(moduli: tuple[int, ...]) -> Residues:
-    table = (Modulus * MOST_MODULI)(*map(_modulus, moduli))
-    return Residues(moduli=table, count=len(moduli))
-
-
-def _modulus(p: int) -> Modulus:
-    weights = np.array([_symmetric(256**i, p) for i in range(4)], np.int8).view("<i4")
-    return Modulus(1 / p, p, FLOAT_MAGIC_BITS + _symmetric(-(1 << 31), p), int(weights[0]))
-
-
-def _symmetric(x: int, p: int) -> int:
-    """The residue of x modulo p of least magnitude."""
-    return (x + p // 2) % p - p // 2
+    _fields_ = tuple((name, ctypes.c_int) for name in ("m", "n", "k", "stack", "tiles"))
 
 
 @dataclass(frozen=True)
@@ -173,21 +129,6 @@ SMALL = Tile(32, 32, 64, 16, 16, 3, 8)
 HOPPER = Tile(128, 256, 128, 16, 256, 4, 1, wgmma=True, group=8, cluster=2)
 HOPPER_ALONE = replace(HOPPER, group=16, cluster=1)
 
-_FILE = Path(__file__).with_name("fused.cu")
-_ANYWHERE = Kernel(
-    "multiply_residues",
-    _FILE,
-    tuple(tile.constants for tile in (LARGE, MIDDLE, SMALL)),
-    (WordMatrices, Residues, ProductShape),
-)
-_ON_HOPPER = Kernel(
-    "multiply_residues_wgmma",
-    _FILE,
-    (HOPPER.constants, HOPPER_ALONE.constants),
-    (WordMatrices, Residues, ProductShape),
-    architecture="sm_90a",
-)
-
 
 def choose_tile(m: int, n: int, products: int, hopper: bool) -> Tile:
     """The tile for so many m by n products: the largest that they fill, and that gives every
@@ -211,71 +152,48 @@ def _filled(tile: Tile, m: int) -> bool:
     return 5 * m > 4 * rows if tile.cluster > 1 else m > tile.m // 2
 
 
-def multiply_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool) -> None:
-    """As `ResidueEngine.multiply_residues`, of checked arrays, on CuPy's current stream."""
-    images, stack, m, k = a.shape
-    if out.size == 0:
-        return
-    if k == 0:
-        if not add:
-            out.fill(0)
-        return
-    tile = choose_tile(m, bt.shape[2], images * stack, compute_capability() == (9, 0))
-    for h in range(0, k, LONGEST):
-        inner = slice(h, h + LONGEST)
-        launch(a[..., inner], bt[..., inner], moduli, out, add or h > 0, tile)
+class FusedProducts:
+    """int8 products with the epilogue of a `.cu` file, which includes `fused.cuh`: a kernel for any GPU, and
+    one for Hopper.
 
+    Parameters
+    ----------
+    name : of the one kernel; that of the other ends in `_wgmma`.
+    output : the struct of the kernels that tells the epilogue where sums go.
+    """
 
-def check_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array | None, add: bool) -> Array:
-    """The array to write to; TypeError or ValueError where the arguments do not fit."""
-    for label, x in (("a", a), ("bt", bt), ("out", out)):
-        if x is None:
-            continue
-        if not is_cupy(x):
-            raise TypeError(f"{label} must be a CuPy array, got {type(x).__name__}")
-        if x.dtype != np.int8:
-            raise TypeError(f"{label} must be int8, got {x.dtype}")
-        if x.ndim != 4:
-            raise ValueError(f"{label} must have four dimensions, got shape {x.shape}")
-        if x.shape[3] > 1 and x.strides[3] != 1:
-            raise ValueError(f"{label} must have a contiguous last axis, got strides {x.strides}")
-    if (*a.shape[:2], a.shape[3]) != (*bt.shape[:2], bt.shape[3]):
-        raise ValueError(f"a and bt must agree but for their rows, got {a.shape} and {bt.shape}")
-    for label, x in (("a", a), ("bt", bt)):
-        strides = [s for s, d in zip(x.strides[:3], x.shape, strict=False) if d > 1]
-        if x.size and any(y % CHUNK for y in (x.data.ptr, x.shape[3], *strides)):
-            raise ValueError(f"{label} must have rows aligned to {CHUNK} bytes, got strides {x.strides}")
-    fit = all(p == 256 or (p % 2 and 3 <= p <= 255) for p in moduli)
-    if not fit or not 0 < len(moduli) <= MOST_MODULI:
-        raise ValueError(
-            f"moduli must be up to {MOST_MODULI} odd numbers from 3 to 255, or 256, got {moduli}"
+    def __init__(self, name: str, file: Path, output: type[Struct]) -> None:
+        on_hopper = f"{name}_wgmma"
+        self._anywhere = Kernel(
+            name,
+            file,
+            tuple(tile.constants | {"KERNEL": name} for tile in (LARGE, MIDDLE, SMALL)),
+            (WordMatrices, output, ProductShape),
         )
-    shape = (*a.shape[:3], bt.shape[2])
-    if out is None:
-        if add:
-            raise ValueError("out must be given to be added to")
-        return namespace(a).empty(shape, np.int8)
-    if out.shape != shape:
-        raise ValueError(f"out must be of shape {shape}, got {out.shape}")
-    return out
+        self._on_hopper = Kernel(
+            on_hopper,
+            file,
+            tuple(tile.constants | {"KERNEL": on_hopper} for tile in (HOPPER, HOPPER_ALONE)),
+            (output, ProductShape),
+            architecture="sm_90a",
+        )
 
+    def __call__(self, a: Array, bt: Array, output: Struct, tile: Tile | None = None) -> None:
+        """Hand the sums of A·Bᵀ to the epilogue, on CuPy's current stream.
 
-def launch(a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool, tile: Tile) -> None:
-    """Write A·Bᵀ modulo the moduli to `out`, or add it, in tiles; none of the arrays is empty, and k is at
-    most `LONGEST`."""
-    images, stack, m, k = a.shape
-    n = bt.shape[2]
-    tiles = _tiles(tile, m, n) * images * stack
-    rest = (
-        WordMatrices.of(out),
-        _residues(moduli),
-        ProductShape(m=m, n=n, k=k, stack=stack, tiles=tiles, add=int(add)),
-    )
-    operands: tuple[Struct, Struct]
-    if tile.wgmma:
-        operands = TensorMap.of(a, tile.m, tile.k), TensorMap.of(bt, tile.n // tile.cluster, tile.k)
-        clusters = min(tiles, tile.blocks * multiprocessors() // tile.cluster)
-        blocks, kernel = clusters * tile.cluster, _ON_HOPPER
-    else:
-        operands, blocks, kernel = (WordMatrices.of(a), WordMatrices.of(bt)), tiles, _ANYWHERE
-    kernel((blocks,), (tile.threads,), (*operands, *rest), shared=tile.shared, **tile.constants)
+        (images, stack, m, k) and (images, stack, n, k) arrays, not empty, aligned to `CHUNK` bytes as k is.
+        """
+        images, stack, m, k = a.shape
+        n = bt.shape[2]
+        tile = tile or choose_tile(m, n, images * stack, compute_capability() == (9, 0))
+        tiles = _tiles(tile, m, n) * images * stack
+        shape = ProductShape(m=m, n=n, k=k, stack=stack, tiles=tiles)
+        operands: tuple[Struct, Struct]
+        if tile.wgmma:
+            operands = TensorMap.of(a, tile.m, tile.k), TensorMap.of(bt, tile.n // tile.cluster, tile.k)
+            clusters = min(tiles, tile.blocks * multiprocessors() // tile.cluster)
+            blocks, kernel = clusters * tile.cluster, self._on_hopper
+        else:
+            operands, blocks, kernel = (WordMatrices.of(a), WordMatrices.of(bt)), tiles, self._anywhere
+        constants = {**tile.constants, "KERNEL": kernel.name}
+        kernel((blocks,), (tile.threads,), (*operands, output, shape), shared=tile.shared, **constants)

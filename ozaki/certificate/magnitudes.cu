@@ -3,9 +3,9 @@
 /* Bytes of a run are stored at once. */
 struct alignas(sizeof(WORD) == 1 ? RUN : sizeof(WORD)) Words { WORD word[RUN]; };
 
-/* `_split_host` */
+/* `_split_host`. The first part comes once more, after the others, where rows are longer than these. */
 extern "C" __global__ void __launch_bounds__(THREADS)
-magnitudes(StridedParts x, const int *scales, WORD *out, int padded_rows, int padded_columns) {
+magnitudes(StridedParts x, const int *scales, WORD *out, int padded_rows, int padded_columns, int row_length) {
     const Tile at(padded_rows, padded_columns);
     __shared__ Staged staged;
     staged.fill(at, x);
@@ -23,8 +23,10 @@ magnitudes(StridedParts x, const int *scales, WORD *out, int padded_rows, int pa
             words.word[j] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.x)));
             words.word[j + 1] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.y)));
         }
-        WORD *const to = out + ((i64)part * padded_rows + row) * padded_columns + column;
-        if (sizeof(WORD) == 1 && ALIGNED) *(Words *)to = words;
-        else for (int j = 0; j < RUN; j++) if (j < count) to[j] = words.word[j];
+        for (int place = part * padded_columns; place < row_length; place += PARTS * padded_columns) {
+            WORD *const to = out + (i64)row * row_length + place + column;
+            if (sizeof(WORD) == 1 && ALIGNED) *(Words *)to = words;
+            else for (int j = 0; j < RUN; j++) if (j < count) to[j] = words.word[j];
+        }
     }
 }

@@ -8,7 +8,7 @@ number it is: that keeps sums exact in int32, and still from below.
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,9 @@ _EXACT = 1 << 38
 class Magnitudes:
     """Products of magnitudes, as `in_panels` computes them; the scales are truncation scales.
 
-    Words are (1, parts, r', k') arrays. Products are (parts, 1, m', n'): the real part of AB sums the
-    products of like parts, the imaginary part those of unlike ones. Of a stack, both have an axis more
-    before the last two.
+    Words of A are (1, 1, r', parts·k'), a part beside the other; rows of complex B are 3k' long, for the
+    first part comes again: the real part of AB sums the products of like parts, the imaginary part those of
+    unlike ones. Products are (parts, 1, m', n'). Of a stack, both have an axis more before the last two.
     """
 
     name = "magnitudes"
@@ -48,39 +48,61 @@ class Magnitudes:
     def __init__(self, parts: int, word: str) -> None:
         self.word = word
         self.k_block = _EXACT if word == "fp64" else INT8_K_BLOCK // parts
-        self._parts = parts
+        self.parts = parts
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
-        """The magnitudes of an operand's parts, of either side."""
-        del side
+        """The magnitudes of an operand's parts."""
         rows, columns = (padded(size, padding) for size in parts[0].shape)
-        shape = 1, len(parts), rows, columns
-        out = empty_beside(parts[0], shape, get_product(self.word).word)
-        (_split_device if is_cupy(out) else _split_host)(parts, scale, out)
+        length = columns * (len(parts) if side == 0 else 2 * len(parts) - 1)
+        out = empty_beside(parts[0], (1, 1, rows, length), get_product(self.word).word)
+        (_split_device if is_cupy(out) else _split_host)(parts, scale, out[0, 0], columns)
         return out
+
+    def components(self, a: Array, b: Array) -> Iterator[tuple[Array, Array]]:
+        """What is multiplied for each component of the result."""
+        length = a.shape[-1]
+        for component in range(self.parts):
+            start = component * (length // self.parts)
+            yield a, b[..., start : start + length]
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
         """The products, added to those of other parts of the inner dimension."""
-        _, parts, *rows, _ = a.shape
-        out = empty_beside(a, (parts, 1, *rows, b.shape[-2]), get_product(self.word).result)
-        for component, part in product(range(parts), repeat=2):
-            left, right = a[0, part], b[0, (part + component) % parts]
-            engine.multiply(self.word, left, right, out=out[component, 0], beta=float(part > 0))
+        shape = self.parts, 1, *a.shape[2:-1], b.shape[-2]
+        out = empty_beside(a, shape, get_product(self.word).result)
+        for y, (left, right) in zip(out, self.components(a, b), strict=True):
+            engine.multiply(self.word, left[0, 0], right[0, 0], out=y[0])
         return out if earlier is None else earlier.astype(np.float64, copy=False) + out
 
     def operand_bytes(self) -> int:
-        """Bytes for each element of an operand."""
-        return self._parts * get_product(self.word).word.itemsize
+        """Bytes for each element of an operand, at most."""
+        return (2 * self.parts - 1) * get_product(self.word).word.itemsize
 
     def product_bytes(self) -> int:
         """Bytes for each element of the result, which is float64 where the inner dimension is cut."""
-        return self._parts * 8
+        return self.parts * 8
 
 
-def _split_host(parts: list[np.ndarray], scale: np.ndarray, out: np.ndarray) -> None:
+class UnwrittenMagnitudes(Magnitudes):
+    """Magnitudes on a GPU whose products are not written: what multiplies them compares them at once.
+
+    Instead of products there is what is multiplied for each component; the inner dimension is not cut.
+    """
+
+    def multiply(
+        self, a: Array, b: Array, engine: Engine, earlier: Array | None
+    ) -> list[tuple[Array, Array]]:
+        """Both operands, for each component."""
+        assert earlier is None
+        return list(self.components(a, b))
+
+    def product_bytes(self) -> int:
+        """None."""
+        return 0
+
+
+def _split_host(parts: list[np.ndarray], scale: np.ndarray, out: np.ndarray, step: int) -> None:
     rows, columns = parts[0].shape
-    out[:, :, rows:] = 0
-    out[..., columns:] = 0
+    out[rows:] = 0
 
     def work(block: slice) -> None:
         (x,) = scratch("magnitudes", (1, block.stop - block.start, columns))
@@ -88,7 +110,9 @@ def _split_host(parts: list[np.ndarray], scale: np.ndarray, out: np.ndarray) -> 
             np.abs(contiguous_rows(numbers, block, x), out=x)
             scale_rows(x, np.minimum(zero_nonfinite(x, scale[block]), _FURTHEST))
             np.minimum(np.floor(x, out=x), LARGEST, out=x)
-            np.copyto(out[0, part, block, :columns], x, casting="unsafe")
+            for place in range(part * step, out.shape[1], len(parts) * step):
+                np.copyto(out[block, place : place + columns], x, casting="unsafe")
+                out[block, place + columns : place + step] = 0
 
     over_rows(work, rows, columns)
 
@@ -128,10 +152,10 @@ _MAGNITUDES = Kernel(
 )
 
 
-def _split_device(parts: list[Array], scale: Array, out: Array) -> None:
+def _split_device(parts: list[Array], scale: Array, out: Array, step: int) -> None:
     operand, layout = strided_parts(parts)
-    padded_rows, padded_columns = out.shape[2:]
+    rows, length = out.shape
     constants = {**_constants(out.dtype.name, len(parts)), **layout}
-    constants["ALIGNED"] = int(padded_columns % constants["RUN"] == 0)
-    arguments = (operand, scale, out, np.int32(padded_rows), np.int32(padded_columns))
-    _MAGNITUDES((tile_count(constants, padded_rows, padded_columns),), (256,), arguments, **constants)
+    constants["ALIGNED"] = int(step % constants["RUN"] == 0)
+    arguments = (operand, scale, out, np.int32(rows), np.int32(step), np.int32(length))
+    _MAGNITUDES((tile_count(constants, rows, step),), (256,), arguments, **constants)

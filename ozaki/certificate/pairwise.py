@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.engines.fused import FusedProducts
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.readback import Readback
@@ -23,9 +24,9 @@ PAIRS_AT_ONCE = 1 << 18
 PairwiseBound = tuple[float, float]
 """The largest T / |A||B| of all pairs, and the largest of that over the pair's tolerance."""
 
-
 Multiply = Callable[[tuple[Array, Array], Callable[[Array, slice, slice], None]], None]
-"""multiply(scales, use) multiplies magnitudes and calls use(products, rows, columns) for every panel."""
+"""multiply(scales, use) multiplies magnitudes and calls use(products, rows, columns) for every panel;
+the products are those of `Magnitudes` or `UnwrittenMagnitudes`."""
 
 
 def pairwise_bound(
@@ -33,7 +34,7 @@ def pairwise_bound(
 ) -> Callable[[], PairwiseBound]:
     """Compare all pairs of scaled rows and columns; the bound, when it is asked for."""
     on_device = is_cupy(rows[0].total)
-    largest = namespace(rows[0].total).zeros(3)
+    largest = namespace(rows[0].total).zeros(2)
     readback = Readback(2) if on_device else None
 
     def use(y: Array, panel_rows: slice, columns: slice) -> None:
@@ -41,7 +42,7 @@ def pairwise_bound(
         if readback is None:
             _raise_host(y, panel, length, largest)
         else:
-            _raise_device(readback, y, panel, length, largest)
+            _raise_device(y, PanelPairs.of(*panel, length, largest, readback))
 
     multiply((rows[0].truncation_scale, rows[1].truncation_scale), use)
     if readback is None:
@@ -92,38 +93,61 @@ class Products(Struct):
     _fields_ = (
         ("products", ctypes.c_void_p),
         ("row_stride", ctypes.c_longlong),
-        ("rows", ctypes.c_int),
-        ("columns", ctypes.c_int),
     )
 
 
-class PanelRows(Struct):
-    """The `RowBounds` of a panel that its pairs are compared by."""
+class PanelPairs(Struct):
+    """The `RowBounds` of a panel that its pairs are compared by, what is found, and where it goes at last."""
 
     _fields_ = (
-        ("total", ctypes.c_void_p),
-        ("scale_offset", ctypes.c_void_p),
+        ("total_a", ctypes.c_void_p),
+        ("total_b", ctypes.c_void_p),
+        ("scale_offset_a", ctypes.c_void_p),
+        ("scale_offset_b", ctypes.c_void_p),
+        ("rows", ctypes.c_int),
+        ("columns", ctypes.c_int),
+        ("length", ctypes.c_longlong),
+        ("found", ctypes.c_void_p),
+        ("bound", ctypes.c_void_p),
     )
+
+    @classmethod
+    def of(cls, a: RowBounds, b: RowBounds, length: int, found: Array, readback: Readback) -> PanelPairs:
+        """Those of some rows and columns."""
+        return cls(
+            total_a=a.total,
+            total_b=b.total,
+            scale_offset_a=a.scale_offset,
+            scale_offset_b=b.scale_offset,
+            rows=len(a.total),
+            columns=len(b.total),
+            length=length,
+            found=found,
+            bound=int(readback.address),
+        )
 
 
 ROWS = 16
 """Rows of pairs to a block."""
 
+_FILE = Path(__file__)
 _PAIRWISE_BOUND = Kernel(
     "pairwise_bound",
-    Path(__file__).with_suffix(".cu"),
+    _FILE.with_suffix(".cu"),
     tuple({"ROWS": ROWS, "PRODUCT": t} for t in ("int", "double")),
-    (Products, PanelRows),
+    (Products, PanelPairs),
 )
+_FUSED = FusedProducts("fused_pairwise_bound", _FILE.with_name("pairwise_fused.cu"), PanelPairs)
 
 
-def _raise_device(
-    readback: Readback, y: Array, rows: tuple[RowBounds, RowBounds], length: int, largest: Array
-) -> None:
+def _raise_device(y: Array | list[tuple[Array, Array]], pairs: PanelPairs) -> None:
+    """Raise what is found to what these pairs show."""
+    m, n = pairs.rows, pairs.columns
+    if isinstance(y, list):
+        for left, right in y:
+            _FUSED(left[:, :, :m], right[:, :, :n], pairs)
+        return
     constants: dict[str, Any] = {"ROWS": ROWS, "PRODUCT": "int" if y.dtype == np.int32 else "double"}
-    m, n = (len(x.total) for x in rows)
-    panel_rows = [PanelRows(total=x.total, scale_offset=x.scale_offset) for x in rows]
     for component in y[:, 0]:
-        products = Products(products=component, row_stride=y.shape[3], rows=m, columns=n)
-        arguments = (products, *panel_rows, np.int64(length), largest, readback.address)
-        _PAIRWISE_BOUND((-(-n // 256) * -(-m // ROWS),), (256,), arguments, **constants)
+        products = Products(products=component, row_stride=y.shape[3])
+        _PAIRWISE_BOUND((-(-n // 256) * -(-m // ROWS),), (256,), (products, pairs), **constants)

@@ -314,8 +314,9 @@ class CapturedProduct:
         """Those after the scales, of a graph that looks further: before the products, for the host waits."""
 
         def begin() -> tuple[ScaledProduct | None, InnerExponents | None]:
-            begun = self._begin(variant, split_by, a, b)
-            return begun, None if a.equilibrated else inner_exponents(a, b, scales)
+            # First what the host waits for.
+            exponents = None if a.equilibrated else inner_exponents(a, b, scales)
+            return self._begin(variant, split_by, a, b), exponents
 
         def look() -> tuple[PendingBounds, Callable[[], PairwiseBound] | None]:
             pending = bounds(a, b, self._request, scales)

@@ -185,7 +185,7 @@ def _pairwise(
             part = row_bounds[np.arange(x.rows).reshape(x.stack, -1)[indices]]
             numbers = x.part(indices).parts
             split = scheme.split(numbers, part.truncation_scale.ravel(), x.side, 1)
-            words.append(split.reshape(*split.shape[:2], len(indices), -1, x.k))
+            words.append(split.reshape(1, 1, len(indices), -1, split.shape[-1]))
             of_rows.append(part)
         y = scheme.multiply(words[0], words[1], host, None)
         of_a, of_b = of_rows

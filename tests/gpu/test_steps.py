@@ -188,10 +188,12 @@ def test_magnitudes(cupy, kind, dtype, shape, word):
     if kind == "special":
         scales[[0, -1, shape[0] // 2]] = NONFINITE_ROW
     scheme = Magnitudes(1 + np.iscomplexobj(x), word)
-    with np.errstate(all="ignore"):
-        expected = scheme.split(real_parts(x), scales, 0, 16)
-    for y in layouts(cupy, x):
-        assert np.array_equal(scheme.split(real_parts(y), cupy.asarray(scales), 0, 16).get(), expected)
+    for side in (0, 1):
+        with np.errstate(all="ignore"):
+            expected = scheme.split(real_parts(x), scales, side, 16)
+        for y in layouts(cupy, x):
+            found = scheme.split(real_parts(y), cupy.asarray(scales), side, 16)
+            assert np.array_equal(found.get(), expected)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")

@@ -1,70 +1,17 @@
-/* C_t = A_t·B_tᵀ modulo p_t for every modulus, from int8 residues to int8 residues: the int32 sums never
-   leave the registers. A block computes BM by BN elements of one product, of BK numbers of k at a time,
-   STAGES of which are on their way into shared memory; a warp computes WM by WN of them.
+/* Products of int8 matrices, A·Bᵀ, whose int32 sums never leave the registers but by an epilogue. A file that
+   includes this one has included `fused_tile.cuh`, and has
 
-   WGMMA: on sm_90a the tensor cores read both operands from shared memory, 64 rows to a warpgroup; elsewhere,
-   through registers, by mma.sync. The sums lie alike in registers: of every 8 columns a thread has two
-   neighbours in a row, and the two 8 rows below. */
-#define WARPS_M (BM / WM)
-#define WARPS_N (BN / WN)
-#define THREADS (32 * WARPS_M * WARPS_N)
-/* What finishes its rows together: a warpgroup, without a look at the other one; or the block. */
-#define TEAM (WGMMA ? 128 : THREADS)
-#define TEAM_ROWS (WGMMA ? 64 : BM)
-#define CHUNKS (BK / 16)
-#define STAGE_BYTES ((BM + BN) * BK)
-#define PAD 16
-#define FLOAT_MAGIC 12582912.0f
+       struct Output                           where sums go, a parameter of the kernel
+       START                                   what they start from
+       struct Target                           of a tile: a constructor of (Place, Output, ProductShape)
+       finish(sums, staged, target, output)    by each team, with shared memory for its rows; lined up by meet
+       finish_all(output)                      by each block, at its end
 
-/* Matrices of words, (images, stack, rows, k): where they lie; strides in bytes. */
-struct WordMatrices { const signed char *words; long long row_stride, matrix_stride, image_stride; };
-
-/* The residues of a product: 1/p, p, where sums start, and the residues of 256^i, a byte each. */
-struct Modulus { float inverse; int p, start, weights; };
-
-/* Image i is modulo moduli[i % count]. */
-struct Residues { Modulus moduli[56]; int count; };
-
-struct ProductShape { int m, n, k, stack, tiles, add; };
-
-/* Where sums start: added to this, modulo 2^32, no sum is negative. */
-#define BIAS (1 << 31)
-
-/* The residue of least magnitude in the low byte, from a biased sum: its bytes times the residues of their
-   weights; `start` takes the bias back and puts the new sum, below 2^17, into the low bits of the float
-   1.5·2^23 + sum, so that no conversion is needed for the quotient, which is exact. */
-__device__ __forceinline__ int reduced(int biased, const Modulus &m) {
-    int sum = m.start;
-    asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(biased), "r"(m.weights));
-    const float quotient = __fmaf_rn(__int_as_float(sum) - FLOAT_MAGIC, m.inverse, FLOAT_MAGIC);
-    return sum - __float_as_int(quotient) * m.p;
-}
-
-/* The sum of two residues of least magnitude, such a residue again; modulo 256 a byte is. */
-__device__ int added(int x, int y, int p) {
-    const int sum = x + y;
-    return 2 * sum > p ? sum - p : 2 * sum < -p ? sum + p : sum;
-}
-
+   and KERNEL is the kernel's name. */
 /* Chunks of 16 bytes of a row are permuted, so that 8 rows of a column lie in different banks. */
 __device__ __forceinline__ int chunk_of(int row, int chunk) {
     return chunk ^ (CHUNKS == 8 ? row & 7 : row >> 1 & 3);
 }
-
-/* Which tile: its image and matrix, first row and column; the tiles of a cluster's blocks lie one below the
-   other. Those of GROUP rows of them go together, for they share what they read in the second-level cache. */
-struct Place {
-    int image, matrix, row, column;
-    __device__ Place(const ProductShape &shape, int index, int block = 0) {
-        const int height_of_all = CLUSTER * BM, columns = (shape.n + BN - 1) / BN;
-        const int rows = (shape.m + height_of_all - 1) / height_of_all;
-        const int product = index / (rows * columns), tile = index % (rows * columns);
-        const int group = tile / (GROUP * columns) * GROUP, height = min(rows - group, GROUP);
-        image = product / shape.stack, matrix = product % shape.stack;
-        row = (group + (tile - group * columns) % height) * height_of_all + block * BM;
-        column = (tile - group * columns) / height * BN;
-    }
-};
 
 #if WGMMA
 /* How matrices lie in memory, as the copy engine takes it: CUtensorMap. */
@@ -117,8 +64,6 @@ __device__ __forceinline__ void wait(unsigned barrier, int parity) {
                      : "memory");
 }
 
-#define FRAGMENTS_M 1
-#define FRAGMENTS_N (WN / 8)
 /* Rows of 128 bytes, permuted as above, groups of 8 of them 1024 bytes apart. */
 __device__ __forceinline__ unsigned long long descriptor(unsigned address) {
     return (unsigned long long)(address >> 4 & 0x3fff) | 1ull << 16 | 64ull << 32 | 1ull << 62;
@@ -200,9 +145,6 @@ template <int ROWS> struct Tile {
     }
 };
 
-#define FRAGMENTS_M (WM / 16)
-#define FRAGMENTS_N (WN / 8)
-
 __device__ __forceinline__ void load_fragment(unsigned (&x)[4], unsigned address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
@@ -210,8 +152,7 @@ __device__ __forceinline__ void load_fragment(unsigned (&x)[4], unsigned address
 }
 
 /* sum += A·Bᵀ of a stage. */
-__device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4], unsigned stage, int warp_m,
-                                           int warp_n) {
+__device__ __forceinline__ void accumulate(Sums &sum, unsigned stage, int warp_m, int warp_n) {
     const int lane = threadIdx.x % 32;
     const int row = lane & 15, column = (lane & 7) + (lane >> 4) * 8;
     const unsigned left = stage + (warp_m * WM + row) * BK, right = stage + (BM + warp_n * WN + column) * BK;
@@ -237,75 +178,9 @@ __device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][
 }
 #endif
 
-__device__ __forceinline__ void clear(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4]) {
+__device__ __forceinline__ void clear(Sums &sum) {
 #pragma unroll
-    for (int i = 0; i < FRAGMENTS_M * FRAGMENTS_N * 4; i++) (&sum[0][0][0])[i] = BIAS;
-}
-
-/* Wait for the other threads of a team. */
-__device__ __forceinline__ void meet(int team) {
-    asm volatile("bar.sync %0, %1;" ::"r"(1 + team), "n"(TEAM) : "memory");
-}
-
-/* Where the residues of a tile go: its first element, rows and columns from there, and its modulus. */
-struct alignas(16) Target {
-    signed char *to;
-    int rows, columns;
-    Modulus modulus;
-    __device__ Target(const Place &place, const WordMatrices &c, const Residues &residues, const ProductShape &shape)
-        : to((signed char *)c.words + place.image * c.image_stride + place.matrix * c.matrix_stride +
-             place.row * c.row_stride + place.column),
-          rows(shape.m - place.row), columns(shape.n - place.column),
-          modulus(residues.moduli[place.image % residues.count]) {}
-};
-
-/* The residues of a team's rows, from shared memory to the result, in whole rows of T's. */
-template <class T>
-__device__ __forceinline__ void store(const unsigned char *from, signed char *to, long long stride, int rows,
-                                      int columns) {
-    constexpr int ACROSS = BN / (int)sizeof(T), STEP = TEAM / ACROSS;
-    static_assert(TEAM % ACROSS == 0, "threads side by side");
-    const int row = threadIdx.x % TEAM / ACROSS, column = threadIdx.x % ACROSS * (int)sizeof(T);
-    from += row * (BN + PAD) + column;
-    to += row * stride + column;
-    if (column >= columns) return;
-#pragma unroll
-    for (int i = 0; i < (TEAM_ROWS + STEP - 1) / STEP; i++, to += STEP * stride)
-        if (row + i * STEP < min(rows, TEAM_ROWS)) *(T *)to = *(const T *)(from + i * STEP * (BN + PAD));
-}
-
-/* The sums of a tile to residues, by way of shared memory; each team its rows. */
-__device__ __forceinline__ void finish(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4], unsigned char *staged,
-                                       const Target &target, long long stride, bool add) {
-    const Modulus &modulus = target.modulus;
-    const int team = threadIdx.x / TEAM, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int first_row = warp % WARPS_M * WM % TEAM_ROWS + lane / 4;
-    const int first_column = warp / WARPS_M * WN + lane % 4 * 2, above = team * TEAM_ROWS;
-    staged += above * (BN + PAD);
-    meet(team); // what lay there has been read
-#pragma unroll
-    for (int i = 0; i < FRAGMENTS_M; i++)
-#pragma unroll
-        for (int j = 0; j < FRAGMENTS_N; j++)
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const int x = reduced(sum[i][j][2 * half], modulus), y = reduced(sum[i][j][2 * half + 1], modulus);
-                *(unsigned short *)(staged + (first_row + i * 16 + half * 8) * (BN + PAD) + first_column + j * 8) =
-                    __byte_perm(x, y, 0x40);
-            }
-    meet(team);
-    const int rows = target.rows - above, columns = target.columns;
-    signed char *const to = target.to + above * stride;
-    const size_t alignment = (size_t)to | stride | columns;
-    if (!add && alignment % 16 == 0) store<int4>(staged, to, stride, rows, columns);
-    else if (!add && alignment % 4 == 0) store<int>(staged, to, stride, rows, columns);
-    else
-        for (int q = threadIdx.x % TEAM; q < TEAM_ROWS * BN; q += TEAM) {
-            const int row = q / BN, column = q % BN;
-            if (row >= rows || column >= columns) continue;
-            signed char *const x = to + row * stride + column, found = staged[row * (BN + PAD) + column];
-            *x = add ? added(*x, found, modulus.p) : found;
-        }
+    for (int i = 0; i < FRAGMENTS_M * FRAGMENTS_N * 4; i++) (&sum[0][0][0])[i] = START;
 }
 
 #if WGMMA
@@ -313,15 +188,14 @@ __device__ __forceinline__ void finish(int (&sum)[FRAGMENTS_M][FRAGMENTS_N][4], 
    and its share of the rows of B to all blocks. That warp and the warpgroups wait for each other by stages, and
    for nothing else: what the one finishes or copies, the others' products hide. */
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS + 32, BLOCKS)
-multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant__ Operand b, WordMatrices c,
-                        Residues residues, ProductShape shape) {
+KERNEL(const __grid_constant__ Operand a, const __grid_constant__ Operand b, Output output, ProductShape shape) {
     extern __shared__ __align__(1024) unsigned char memory[];
     /* Where it is, unless a sanitizer has shared memory of its own. */
     unsigned char *const shared = memory + (-(unsigned)__cvta_generic_to_shared(memory) & 1023);
     const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
-    const unsigned copied = stages + STAGES * STAGE_BYTES + BM * (BN + PAD), used = copied + 8 * STAGES;
+    const unsigned copied = stages + STAGES * STAGE_BYTES + BM * STAGED_BYTES, used = copied + 8 * STAGES;
     /* Of the tile that begins with a stage: the copying thread works it out for all. */
-    Target *const targets = (Target *)(shared + STAGES * STAGE_BYTES + BM * (BN + PAD) + 16 * STAGES);
+    Target *const targets = (Target *)(shared + STAGES * STAGE_BYTES + BM * STAGED_BYTES + 16 * STAGES);
     // From lane 0, so that the compiler knows it to be one for the warp: else it lets no two wgmma overlap.
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32, team = warp / 4;
     const int block = block_of_cluster();
@@ -345,7 +219,7 @@ multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant
             for (int step = 0; step < steps; step++, advance()) {
                 const unsigned to = stages + stage * STAGE_BYTES, barrier = copied + 8 * stage;
                 wait(used + 8 * stage, parity ^ 1);
-                if (step == 0) targets[stage] = Target(from, c, residues, shape);
+                if (step == 0) targets[stage] = Target(from, output, shape);
                 expect(barrier, STAGE_BYTES);
                 copy_tile<false>(to, a, step * BK, from.row, from, barrier);
                 copy_tile<(CLUSTER > 1)>(to + (BM + share) * BK, b, step * BK, from.column + share, from, barrier);
@@ -354,7 +228,8 @@ multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant
     } else {
 #pragma unroll 1
         for (int tile = first; tile < shape.tiles; tile += stride) {
-            int sum[1][FRAGMENTS_N][4], last = 0;
+            Sums sum;
+            int last = 0;
             clear(sum);
             wait(copied + 8 * stage, parity);
             const Target target = targets[stage];
@@ -370,15 +245,16 @@ multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant
             if (lane < CLUSTER) arrive(used + 8 * last, lane);
 #pragma unroll
             for (int j = 0; j < FRAGMENTS_N; j++) asm volatile("" : R4(sum[0], j)::"memory"); // none is read before
-            finish(sum, shared + STAGES * STAGE_BYTES, target, c.row_stride, shape.add);
+            finish(sum, shared + STAGES * STAGE_BYTES + team * TEAM_ROWS * STAGED_BYTES, target, output);
         }
     }
     __syncwarp();
     meet_the_cluster(); // no block is gone while another one writes to its memory
+    finish_all(output);
 }
 #else
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-multiply_residues(WordMatrices a, WordMatrices b, WordMatrices c, Residues residues, ProductShape shape) {
+KERNEL(WordMatrices a, WordMatrices b, Output output, ProductShape shape) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
     const int warp = threadIdx.x / 32, warp_m = warp % WARPS_M, warp_n = warp / WARPS_M;
@@ -394,7 +270,7 @@ multiply_residues(WordMatrices a, WordMatrices b, WordMatrices c, Residues resid
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
-    int sum[FRAGMENTS_M][FRAGMENTS_N][4];
+    Sums sum;
     clear(sum);
     for (int step = 0; step < STAGES - 1; step++) load(step);
 #pragma unroll 1
@@ -405,6 +281,7 @@ multiply_residues(WordMatrices a, WordMatrices b, WordMatrices c, Residues resid
         accumulate(sum, stages + step % STAGES * STAGE_BYTES, warp_m, warp_n);
     }
     COPIES_DONE_BUT(0);
-    finish(sum, shared, Target(place, c, residues, shape), c.row_stride, shape.add);
+    finish(sum, shared, Target(place, output, shape), output);
+    finish_all(output);
 }
 #endif

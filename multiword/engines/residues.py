@@ -1,0 +1,130 @@
+"""Residues of products on an NVIDIA GPU: int8 products, reduced before they leave the registers."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from multiword.engines.fused import CHUNK, FusedProducts, Tile
+from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.kernels import Struct
+
+LONGEST = (1 << 17) - CHUNK
+"""Numbers of the inner dimension, of round length, whose products' sum fits int32."""
+
+MOST_MODULI = 56
+
+FLOAT_MAGIC_BITS = int(np.float32(12582912.0).view(np.int32))
+"""1.5·2**23: the low bits of its sum with a small integer are that integer."""
+
+
+class Modulus(ctypes.Structure):
+    """1/p, p, where sums of bytes times weights start, and the weights: the residues of 256**i."""
+
+    _fields_ = (
+        ("inverse", ctypes.c_float),
+        ("p", ctypes.c_int),
+        ("start", ctypes.c_int),
+        ("weights", ctypes.c_int),
+    )
+
+
+class ResidueMatrices(Struct):
+    """Where residues go, as `WordMatrices`, and the moduli; `add` where they are added to what is there."""
+
+    _fields_ = (
+        ("residues", ctypes.c_void_p),
+        ("row_stride", ctypes.c_longlong),
+        ("matrix_stride", ctypes.c_longlong),
+        ("image_stride", ctypes.c_longlong),
+        ("moduli", Modulus * MOST_MODULI),
+        ("count", ctypes.c_int),
+        ("add", ctypes.c_int),
+    )
+
+
+_PRODUCTS = FusedProducts("multiply_residues", Path(__file__).with_suffix(".cu"), ResidueMatrices)
+
+
+def multiply_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool) -> None:
+    """As `ResidueEngine.multiply_residues`, of checked arrays, on CuPy's current stream."""
+    k = a.shape[3]
+    if out.size == 0:
+        return
+    if k == 0:
+        if not add:
+            out.fill(0)
+        return
+    for h in range(0, k, LONGEST):
+        inner = slice(h, h + LONGEST)
+        launch(a[..., inner], bt[..., inner], moduli, out, add or h > 0)
+
+
+def check_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array | None, add: bool) -> Array:
+    """The array to write to; TypeError or ValueError where the arguments do not fit."""
+    for label, x in (("a", a), ("bt", bt), ("out", out)):
+        if x is None:
+            continue
+        if not is_cupy(x):
+            raise TypeError(f"{label} must be a CuPy array, got {type(x).__name__}")
+        if x.dtype != np.int8:
+            raise TypeError(f"{label} must be int8, got {x.dtype}")
+        if x.ndim != 4:
+            raise ValueError(f"{label} must have four dimensions, got shape {x.shape}")
+        if x.shape[3] > 1 and x.strides[3] != 1:
+            raise ValueError(f"{label} must have a contiguous last axis, got strides {x.strides}")
+    if (*a.shape[:2], a.shape[3]) != (*bt.shape[:2], bt.shape[3]):
+        raise ValueError(f"a and bt must agree but for their rows, got {a.shape} and {bt.shape}")
+    for label, x in (("a", a), ("bt", bt)):
+        strides = [s for s, d in zip(x.strides[:3], x.shape, strict=False) if d > 1]
+        if x.size and any(y % CHUNK for y in (x.data.ptr, x.shape[3], *strides)):
+            raise ValueError(f"{label} must have rows aligned to {CHUNK} bytes, got strides {x.strides}")
+    fit = all(p == 256 or (p % 2 and 3 <= p <= 255) for p in moduli)
+    if not fit or not 0 < len(moduli) <= MOST_MODULI:
+        raise ValueError(
+            f"moduli must be up to {MOST_MODULI} odd numbers from 3 to 255, or 256, got {moduli}"
+        )
+    shape = (*a.shape[:3], bt.shape[2])
+    if out is None:
+        if add:
+            raise ValueError("out must be given to be added to")
+        return namespace(a).empty(shape, np.int8)
+    if out.shape != shape:
+        raise ValueError(f"out must be of shape {shape}, got {out.shape}")
+    return out
+
+
+def launch(
+    a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool, tile: Tile | None = None
+) -> None:
+    """Write A·Bᵀ modulo the moduli to `out`, or add it; none of the arrays is empty, and k is at most
+    `LONGEST`."""
+    image, matrix, row, _ = out.strides
+    output = ResidueMatrices(
+        residues=out,
+        row_stride=row,
+        matrix_stride=matrix,
+        image_stride=image,
+        moduli=_table(moduli),
+        count=len(moduli),
+        add=int(add),
+    )
+    _PRODUCTS(a, bt, output, tile)
+
+
+@lru_cache(512)
+def _table(moduli: tuple[int, ...]) -> ctypes.Array[Modulus]:
+    return (Modulus * MOST_MODULI)(*map(_modulus, moduli))
+
+
+def _modulus(p: int) -> Modulus:
+    weights = np.array([_symmetric(256**i, p) for i in range(4)], np.int8).view("<i4")
+    return Modulus(1 / p, p, FLOAT_MAGIC_BITS + _symmetric(-(1 << 31), p), int(weights[0]))
+
+
+def _symmetric(x: int, p: int) -> int:
+    """The residue of x modulo p of least magnitude."""
+    return (x + p // 2) % p - p // 2
