@@ -276,12 +276,12 @@ _SUMS = Kernel("row_sums", _FILE, _INSTANCES, (StridedParts, Rows, NormScales))
 
 def _exponents_device(parts: list[Array]) -> Array:
     exponent = namespace(parts[0]).full(extent(parts)[0], ZERO, np.int32)
-    _launch(_EXPONENTS, parts, exponent, ())
+    _launch(parts, exponent, None)
     return exponent
 
 
 def _sums_device(parts: list[Array], exponent: Array) -> RowStatistics:
-    return _launch(_SUMS, parts, exponent, (_NO_SCALES,))
+    return _launch(parts, exponent, _NO_SCALES)
 
 
 def in_one_pass(parts: list[Array], scales: NormScales = _NO_SCALES) -> RowStatistics | None:
@@ -294,26 +294,23 @@ def in_one_pass(parts: list[Array], scales: NormScales = _NO_SCALES) -> RowStati
     # As many as leave every multiprocessor two blocks.
     height = next((x for x in fitting if rows >= 2 * multiprocessors() * x), fitting[-1])
     run = max(2, 1 << (-(-columns * len(parts) * height // THREADS) - 1).bit_length())
-    return _launch(_SUMS, parts, namespace(parts[0]).empty(rows, np.int32), (scales,), height, run)
+    return _launch(parts, namespace(parts[0]).empty(rows, np.int32), scales, height, run)
 
 
 def _launch(
-    kernel: Kernel,
-    parts: list[Array],
-    exponent: Array,
-    scales: tuple[NormScales, ...],
-    whole: int = 0,
-    run: int = _RUN,
+    parts: list[Array], exponent: Array, scales: NormScales | None, whole: int = 0, run: int = _RUN
 ) -> RowStatistics:
-    xp = namespace(parts[0])
+    """The sums below the exponents, and norm scales; without scales, the exponents alone, raised."""
+    xp, kernel = namespace(parts[0]), _EXPONENTS if scales is None else _SUMS
     rows, columns = extent(parts)
     # What tiles add to has to begin with zeros; the first kernel only writes exponents.
-    make = xp.empty if whole or kernel is _EXPONENTS else xp.zeros
+    make = xp.empty if whole or scales is None else xp.zeros
     sums = make((2 + -(-len(LEVELS) // 2), rows), xp.int64)
     counts = sums[2:].view(xp.int32).reshape(-1, rows)[: len(LEVELS)]
     statistics = RowStatistics(exponent, sums[0], sums[1], counts, len(parts) * columns)
     operand, layout = strided_parts(parts)
     constants = {**_constants(layout["ALONG_K"], whole, run, len(parts)), **layout}
     blocks = tile_count(constants, rows, columns)
-    kernel((blocks,), (THREADS,), (operand, rows_of(statistics), *scales), **constants)
+    arguments = operand, rows_of(statistics)
+    kernel((blocks,), (THREADS,), arguments if scales is None else (*arguments, scales), **constants)
     return statistics
