@@ -18,8 +18,8 @@ def headline() -> str:
         names = ("peers_h200", "multiword_h200", "batched_h200", "reductions_h200", "dgemm_cpu")
         dates = sorted({load(name)["date"] for name in names if load(name)})
         blocks.append(
-            f"Measured {' and '.join(dates)}; commands, versions, data and other sizes are on the"
-            " [performance page](docs/performance.md)."
+            f"Measured {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; commands, versions, data and"
+            " other sizes are on the [performance page](docs/performance.md)."
         )
     return "\n\n".join(blocks)
 
