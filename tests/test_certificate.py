@@ -95,6 +95,21 @@ def test_magnitudes_are_what_they_are_said_to_be(side, parts, octaves, word):
         assert found[i, place, j] == min(LARGEST, math.floor(scaled))
 
 
+@pytest.mark.parametrize("word", ["int8", "fp64"])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_products_of_magnitudes_are_those_of_like_and_of_unlike_parts(parts, word):
+    rng = np.random.default_rng(1)
+    x, y = (list(rng.integers(-LARGEST, LARGEST + 1, (parts, r, 9)).astype(float)) for r in (4, 5))
+    scheme, engine = Magnitudes(parts, word), get_engine("tensorcore")
+    words = [scheme.split(z, np.zeros(len(z[0]), np.int32), side, 1) for side, z in enumerate((x, y))]
+    found = scheme.multiply(*words, engine, None)
+    (a, *imag_a), (b, *imag_b) = ([abs(part).astype(int) for part in z] for z in (x, y))
+    expected = [a @ b.T]
+    if parts == 2:
+        expected = [a @ b.T + imag_a[0] @ imag_b[0].T, a @ imag_b[0].T + imag_a[0] @ b.T]
+    assert np.array_equal(found[:, 0], expected)
+
+
 @pytest.mark.parametrize("k", [1, 5, 300, 1000])
 @pytest.mark.parametrize("octaves", [0, 4, 40])
 def test_scales_are_where_enough_numbers_are(octaves, k):
@@ -135,6 +150,17 @@ def test_the_pairwise_bound_is_true_of_every_pair(kind):
     assert ratio >= exact[1] * (1 - 1e-12)
     if kind in ("uniform", "positive", "rows", "subnormal", "huge", "integers", "special"):
         assert error <= 1.5 * exact[0]
+
+
+@pytest.mark.parametrize("k", [1, 7, 100])
+def test_the_pairwise_bound_where_magnitudes_are_exact(k):
+    """Numbers of one size, a power of two: all that is added to T / |A||B| covers the rounding of T."""
+    left, right, scales, pending = factors(np.full((3, k), 2.0**-7), np.full((k, 4), -(2.0**5)))
+    error, _ = pairwise(left, right, request(), pending)()
+    totals = [fraction(x.total[0]) for x in pending.rows]
+    numbers = [fraction(x, s[0]) for x, s in zip((2.0**-7, 2.0**5), scales, strict=True)]
+    exact = (sum(totals) / 2 + Fraction(k, 4)) / (k * numbers[0] * numbers[1])
+    assert exact < error <= exact * (1 + Fraction(1, 1 << 48))
 
 
 def test_the_pairwise_bound_of_complex_matrices():

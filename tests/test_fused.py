@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from multiword.engines import fused, residues
-from multiword.engines.fused import HOPPER, LARGE, MIDDLE, SMALL, choose_tile
+from multiword.engines.fused import HOPPER, HOPPER_ALONE, LARGE, MIDDLE, SMALL, choose_tile
 from multiword.engines.residues import LONGEST
+from multiword.runtime.kernels import KERNELS, OPTIONS, definitions
 from ozaki.residues.system import residue_system
+from tests.test_kernels_compile import compile_kernel
 
 
 def reduced(x, p):
@@ -36,6 +38,17 @@ def test_the_largest_tile_that_keeps_the_machine_busy_is_chosen(monkeypatch):
     assert chosen == [HOPPER, HOPPER, MIDDLE, SMALL]
     assert choose_tile(128, 128, 14 * 256, True) is LARGE
     assert [choose_tile(n, n, 14, False) for n in (4096, 256)] == [LARGE, MIDDLE]
+
+
+@pytest.mark.parametrize("name", ["multiply_residues_wgmma", "fused_pairwise_bound_wgmma"])
+@pytest.mark.parametrize("tile", [HOPPER, HOPPER_ALONE])
+def test_a_block_has_the_shared_memory_that_its_kernel_lays_out(tile, name):
+    """Stages, sums that are finished, and for each stage two barriers and a target."""
+    kernel = KERNELS[name]
+    laid_out = "STAGES * (STAGE_BYTES + 16 + sizeof(Target)) + BM * STAGED_BYTES"
+    options = (f"--gpu-architecture={kernel.architecture}", *OPTIONS)
+    options += definitions(tile.constants | {"KERNEL": name})
+    compile_kernel(f'{kernel.source}static_assert({laid_out} <= {tile.shared}, "shared memory");', options)
 
 
 @pytest.mark.parametrize("tile", [HOPPER, LARGE, MIDDLE, SMALL])
