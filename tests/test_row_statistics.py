@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
-from multiword.runtime.parallel import SCRATCH_BYTES, contiguous_rows, scratch
+from multiword.runtime.parallel import contiguous_rows
 from ozaki.certificate.counting import compute_bounds
 from ozaki.residues.system import residue_system
 from ozaki.scaling.exact import exact_scales
@@ -184,11 +184,7 @@ def test_exact_scales():
         assert exact_scales([y]).tolist() == [1, 0, 1074, NONFINITE_ROW, -60]
 
 
-def test_scratch_is_kept_unless_it_is_large():
-    first = scratch("test", (3, 5))
-    assert np.shares_memory(first, scratch("test", (2, 4), np.float32))
-    assert scratch("test", (SCRATCH_BYTES,)).nbytes == 8 * SCRATCH_BYTES
-    assert np.shares_memory(first, scratch("test", (3, 5)))
+def test_contiguous_rows():
     x = np.arange(12.0, dtype=np.float32).reshape(3, 4)
     for y in (x, np.asfortranarray(x), x[::-1, ::-1].copy()[::-1, ::-1]):
         assert np.array_equal(contiguous_rows(y, slice(1, 3), np.empty((2, 4))), x[1:])

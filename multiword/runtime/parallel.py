@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,14 +26,11 @@ at most."""
 ALONE_ELEMENTS = 1 << 17
 """Elements that compiled code changes in less time than it takes to wake a thread, and to join it."""
 
-SCRATCH_BYTES = 1 << 24
-"""The largest scratch array that a thread keeps: rows much longer than a block need larger ones."""
-
 REUSED_BYTES = 1 << 17
-"""Smaller arrays are had from NumPy, which is as fast for these."""
+"""Smaller scratch arrays are had from NumPy, which is as fast for these."""
 
 KEPT_BYTES = 1 << 28
-"""Larger arrays leave their memory to the next ones of their size, up to this much in all."""
+"""Larger scratch arrays leave their memory to the next ones of their size, up to this much in all."""
 
 
 def over_rows(
@@ -57,19 +53,19 @@ def over_rows(
     blocks = deque(slice(i, min(i + step, rows)) for i in range(0, rows, step))
     threads = thread_count()
     few = len(blocks) < 4 or rows * row_elements <= alone_elements
-    if threads == 1 or few or _held.__dict__.get("shared"):
+    if threads == 1 or few or _local.__dict__.get("shared"):
         for block in blocks:
             work(block)
         return
 
     def share() -> None:
-        _held.shared = True  # work that shares out its own would wait for a thread of the pool
+        _local.shared = True  # work that shares out its own would wait for a thread of the pool
         try:
             with np.errstate(all="ignore"):
                 for block in _taken(blocks):
                     work(block)
         finally:
-            _held.shared = False
+            _local.shared = False
 
     others = [_pool().submit(share) for _ in range(threads - 1)]
     try:
@@ -107,7 +103,7 @@ def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:
         # Numbers of a row that lie powers of two apart would drive one another out of the cache:
         # read along memory first, and turn what lies close together, an odd number apart where that is far.
         columns, count = rows.T.shape
-        turned = scratch("turned", (columns, count | (count > 16)))[:, :count]
+        turned = scratch((columns, count | (count > 16)))[:, :count]
         np.copyto(turned, rows.T)
         rows = turned.T
     np.copyto(out, rows)
@@ -123,7 +119,7 @@ def as_rows(parts: list[np.ndarray], block: slice) -> np.ndarray:
     if len(parts) == 1 and rows.dtype == np.float64 and rows.flags.c_contiguous and rows.flags.aligned:
         return rows
     count, columns = rows.shape
-    out = scratch("rows", (count, len(parts) * columns))
+    out = scratch((count, len(parts) * columns))
     for i, x in enumerate(parts):
         contiguous_rows(x, block, out[:, i * columns : (i + 1) * columns])
     return out
@@ -139,31 +135,19 @@ def scale_rows(x: np.ndarray, exponents: np.ndarray) -> None:
         x *= np.ldexp(1.0, exponents - half)[:, None]
 
 
-def scratch(name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
-    """Return an array of this thread's own, under that name the same memory every time.
+def empty_beside(x: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Return an empty array of the kind of `x`; on the host in scratch memory."""
+    return namespace(x).empty(shape, dtype) if is_cupy(x) else scratch(shape, dtype)
+
+
+def scratch(shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
+    """Return an empty array, in memory that an earlier one of its size has left.
 
     Memory that has just been allocated costs ten times what an operation on it does: each of its
-    pages must be had from the system. More than `SCRATCH_BYTES` is not kept.
+    pages must be had from the system. The array and its views own the memory: whoever interrupts its user
+    (a signal handler, a destructor) and asks for scratch memory gets other memory.
     """
     dtype = np.dtype(dtype)
-    size = math.prod(shape) * dtype.itemsize
-    if size > SCRATCH_BYTES:
-        return np.empty(shape, dtype)
-    held = _held.__dict__.get(name)
-    if held is None or held.nbytes < size:
-        held = _held.__dict__[name] = np.empty(size, np.uint8)
-    return np.ndarray(shape, dtype, held)
-
-
-_held = threading.local()
-
-
-def empty_beside(x: Array, shape: tuple[int, ...], dtype: np.dtype) -> Array:
-    """Return an empty array of the kind of `x`; on the host in memory that an earlier one has left."""
-    return namespace(x).empty(shape, dtype) if is_cupy(x) else _reused(shape, dtype)
-
-
-def _reused(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     size = math.prod(shape) * dtype.itemsize
     if size < REUSED_BYTES:
         return np.empty(shape, dtype)
@@ -171,27 +155,28 @@ def _reused(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         memory = _left[size].pop()
     except (KeyError, IndexError):
         memory = np.empty(size, np.uint8)
-    loan = _Loan(memory)
-    weakref.finalize(loan, _leave, memory).atexit = False
-    return np.asarray(loan).view(dtype).reshape(shape)
+    return np.asarray(_Loan(memory)).view(dtype).reshape(shape)
 
 
 class _Loan:
-    """What all views of an array in lent memory keep alive."""
+    """What all views of an array in scratch memory keep alive."""
 
     def __init__(self, memory: np.ndarray) -> None:
+        self._memory = memory
         self.__array_interface__ = memory.__array_interface__
 
-
-def _leave(memory: np.ndarray) -> None:
-    size = memory.nbytes
-    if size + sum(s * len(left) for s, left in list(_left.items())) > KEPT_BYTES:
-        _left.clear()
-    if size <= KEPT_BYTES:
-        _left.setdefault(size, []).append(memory)
+    def __del__(self) -> None:
+        size = self._memory.nbytes
+        if size + sum(s * len(left) for s, left in list(_left.items())) > KEPT_BYTES:
+            _left.clear()
+        if size <= KEPT_BYTES:
+            _left.setdefault(size, []).append(self._memory)
 
 
 _left: dict[int, list[np.ndarray]] = {}
+"""Scratch memory that nobody uses, by its size in bytes."""
+
+_local = threading.local()
 
 
 def thread_count() -> int:

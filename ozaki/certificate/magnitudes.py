@@ -105,7 +105,7 @@ def _split_host(parts: list[np.ndarray], scale: np.ndarray, out: np.ndarray, ste
     out[rows:] = 0
 
     def work(block: slice) -> None:
-        (x,) = scratch("magnitudes", (1, block.stop - block.start, columns))
+        (x,) = scratch((1, block.stop - block.start, columns))
         for part, numbers in enumerate(parts):
             np.abs(contiguous_rows(numbers, block, x), out=x)
             scale_rows(x, np.minimum(zero_nonfinite(x, scale[block]), _FURTHEST))

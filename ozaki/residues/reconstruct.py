@@ -103,14 +103,14 @@ def _round_floats(
     exponents = -scales[0][:, None].astype(np.int64), -scales[1].astype(np.int64)
     lowest, highest = ([f(x) for x in exponents] for f in (np.min, np.max))
     if min(*lowest, sum(lowest)) < target.emin or max(0, *highest, sum(highest)) >= _highest(system):
-        return scratch("spare", shape), np.arange(terms[0].size)
-    residue, spare = scratch("residues", (2, *terms.shape))
+        return scratch(shape), np.arange(terms[0].size)
+    residue, spare = scratch((2, *terms.shape))
     moduli = np.array(system.moduli, np.float64)[:, None, None]
     reduce(terms, moduli, 1 / moduli, spare, residue)
-    spare = scratch("spare", shape)
+    spare = scratch(shape)
     table, margin = _floats(system)
     of_moduli, of_product = table[1:, :-1], table[2:, -1]
-    quotient, *parts = sums = scratch("sums", (len(of_moduli), *shape))
+    quotient, *parts = sums = scratch((len(of_moduli), *shape))
     _small_products(of_moduli, residue.reshape(len(residue), -1), sums.reshape(len(sums), -1))
     np.rint(quotient, out=quotient)
     for x, part in zip(parts, of_product, strict=True):
@@ -152,15 +152,15 @@ def _round_compiled(
     """
     (count, _, n), shape = terms.shape, out.shape
     fits = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.aligned
-    value = out if fits else scratch("value", shape)
-    doubtful = scratch("doubtful", shape, np.bool_)
+    value = out if fits else scratch(shape)
+    doubtful = scratch(shape, np.bool_)
     if _highest(system) <= 0:
         return value, np.arange(value.size)
     table, margin = _floats(system, form.TOGETHER)
     together = max(n, min(AT_ONCE // n, shape[0]) * n)
-    residues = scratch("residues", (table.shape[1], together))
+    residues = scratch((table.shape[1], together))
     residues[count:] = 0
-    sums = scratch("sums", (len(table) - 1, together))
+    sums = scratch((len(table) - 1, together))
     cut = 1 << 53 - target.precision
     found = form.round_rows(
         *(terms.reshape(count, -1), rows.start, table, margin, cut - 1, max(1, cut >> 1)),

@@ -103,13 +103,13 @@ def _residues_compiled(
 
     def work(block: slice) -> None:
         together = max(columns, min(AT_ONCE // columns, block.stop - block.start) * columns)
-        halves = scratch("halves", (2, together))
+        halves = scratch((2, together))
         for x, y, of_part in zip(parts, flat, of_parts, strict=True):
             x = as_rows([x], block)
             form.split_rows(x, scale[block], of_part, long, block.start * columns, y, halves)
         if len(parts) == 2:
             moduli, images = of_parts[0][:, :1, None], out[:, :, block]
-            _to_images(images, moduli, 1 / moduli, scratch("images", (2, *images.shape[1:])))
+            _to_images(images, moduli, 1 / moduli, scratch((2, *images.shape[1:])))
 
     over_rows(work, rows, columns, compiled_block(rows * columns), ALONE_ELEMENTS)
 
@@ -157,7 +157,7 @@ def _residues_host(
     out[:, :, :, columns:] = 0
 
     def work(block: slice) -> None:
-        memory = scratch("halves and images", (2 * len(parts) + len(out) + 2, *parts[0][block].shape))
+        memory = scratch((2 * len(parts) + len(out) + 2, *parts[0][block].shape))
         held, spare = memory[2 * len(parts) : -2], memory[-2:]
         halves = [
             _integer_halves(contiguous_rows(x, block, value), scale[block], powers is not None, high)

@@ -32,7 +32,7 @@ def _lowest_host(parts: list[np.ndarray]) -> np.ndarray:
 
     def work(block: slice) -> None:
         for x in parts:
-            y = contiguous_rows(x, block, scratch("rows", (block.stop - block.start, columns)))
+            y = contiguous_rows(x, block, scratch((block.stop - block.start, columns)))
             significand = y.view(np.int64)
             exponent = significand >> 52 & 0x7FF
             significand &= (1 << 52) - 1

@@ -166,7 +166,7 @@ def _sums_host(parts: list[np.ndarray], exponent: np.ndarray) -> RowStatistics:
         for x in parts:
             for h in range(0, columns, _AT_ONCE):
                 piece = x[:, h : h + _AT_ONCE]
-                t = scratch("magnitudes", piece[block].shape)
+                t = scratch(piece[block].shape)
                 np.abs(contiguous_rows(piece, block, t), out=t)
                 if not summed[block].all():
                     t[~summed[block]] = 0
@@ -194,10 +194,10 @@ def _count_octaves(x: np.ndarray) -> np.ndarray:
     rows, columns = x.shape
     # The leading 16 bits order as the numbers do. Eight bytes of a comparison are added at once.
     width = -(-columns // 8) * 8
-    leading = scratch("leading", (rows, width), np.uint16)
+    leading = scratch((rows, width), np.uint16)
     leading[:, columns:] = 0
     np.right_shift(x.view(np.int64), 48, out=leading[:, :columns], casting="unsafe")
-    above = np.greater_equal(leading, _THRESHOLDS, out=scratch("above", (len(LEVELS), rows, width), np.bool_))
+    above = np.greater_equal(leading, _THRESHOLDS, out=scratch((len(LEVELS), rows, width), np.bool_))
     words = above.view(np.uint64)
     counts = np.zeros(words.shape[:2], np.int64)
     for h in range(0, width // 8, _LANES):
