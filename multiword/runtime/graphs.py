@@ -105,6 +105,24 @@ def zeros_kept(shape: tuple[int, ...], dtype: Any) -> Array:
     return recorder.zeros_kept(shape, dtype)
 
 
+def retained(array: Array) -> Array:
+    """Return an array of a cache, which may give it up; graphs that this thread captures own it as well."""
+    retain: Callable[[Array], None] | None = getattr(_local, "retain", None)
+    if retain is not None:
+        retain(array)
+    return array
+
+
+@contextmanager
+def retaining(retain: Callable[[Array], None] | None) -> Iterator[None]:
+    """Within the context, call retain(array) for each array of a cache that launches of this thread read."""
+    before, _local.retain = getattr(_local, "retain", None), retain
+    try:
+        yield
+    finally:
+        _local.retain = before
+
+
 @dataclass(frozen=True)
 class _Pointer:
     """A pointer among a kernel's arguments: which argument, bytes from its start; which array, likewise."""
@@ -171,6 +189,7 @@ class Recorder:
         """Recorded after every replay."""
         self._events: list[Any] = []
         self._zeros: list[Array] = []
+        self._retained: dict[int, Array] = {}  # by address: tables, which their cache may give up
         self._handles: list[cublas.Handle] = []  # their workspace is the captured products' too
 
     @property
@@ -196,9 +215,13 @@ class Recorder:
         """Within the context, `side_by_side` forks."""
         _local.recorder, self._forks = self, 0
         try:
-            yield
+            with retaining(self._retain):
+                yield
         finally:
             _local.recorder = None
+
+    def _retain(self, array: Array) -> None:
+        self._retained[array.data.ptr] = array
 
     def _keep_handle(self) -> None:
         handle = cublas.known_handle()

@@ -7,8 +7,8 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from multiword.engines.cublas import Cublas, prepare_spare_handle, spare_handle
-from multiword.runtime.arrays import import_cupy, is_cupy
-from multiword.runtime.graphs import capturing
+from multiword.runtime.arrays import Array, import_cupy, is_cupy
+from multiword.runtime.graphs import capturing, retaining
 from ozaki.operand import matrix_of
 from ozaki.pipeline import NORMWISE
 
@@ -43,10 +43,18 @@ def capturable(multiply: F) -> F:
     return cast(F, product)
 
 
+_retained: dict[int, Array] = {}
+"""Tables that callers' graphs read, by address. Nobody tells when such a graph is gone, so they stay."""
+
+
+def _retain(table: Array) -> None:
+    _retained[table.data.ptr] = table
+
+
 def _captured(multiply: Callable[..., Any], x: Any, y: Any, options: dict[str, Any]) -> Any:
     cupy = import_cupy()
     # What is allocated and freed in this way during a capture becomes nodes of the graph.
-    with cupy.cuda.using_allocator(cupy.cuda.malloc_async), spare_handle():
+    with cupy.cuda.using_allocator(cupy.cuda.malloc_async), spare_handle(), retaining(_retain):
         result = multiply(x, y, **options)
     if options.get("out") is not None:
         return result

@@ -14,6 +14,7 @@ import numpy as np
 
 from multiword.engines import get_product
 from multiword.runtime.arrays import Array
+from multiword.runtime.graphs import retained
 
 SPLIT = 27
 """Integers are reduced in two halves, cut at this bit, so that nothing exceeds 53 bits."""
@@ -216,8 +217,8 @@ def _on_device(make: Table, system: ResidueSystem, argument: int, device: int, x
 
 
 def on_device(make: Table, system: ResidueSystem, argument: int, xp: ModuleType) -> Array:
-    """make(system, argument) on the current device, where it stays."""
-    return _on_device(make, system, argument, xp.cuda.runtime.getDevice(), xp)
+    """make(system, argument) on the current device, where graphs that read it keep it."""
+    return retained(_on_device(make, system, argument, xp.cuda.runtime.getDevice(), xp))
 
 
 def reduce(

@@ -52,6 +52,34 @@ def test_a_second_call_is_captured_and_other_arrays_are_replayed(cupy):
 
 
 @pytest.mark.parametrize("word", ["int8", "fp64"])
+def test_graphs_own_the_tables_that_they_read(cupy, word):
+    """A cache may give its tables up, and others write to their memory, while graphs point into them."""
+    a, b = matrices("uniform", *SHAPE)
+    expected, operands = accurate_dgemm(a, b), (cupy.asarray(a), cupy.asarray(b))
+    if word == "int8":
+        out, stream = cupy.empty_like(expected), cupy.cuda.Stream(non_blocking=True)
+        normwise = ozaki.matmul(a, b, accuracy="normwise")
+        with stream:
+            accurate_dgemm(*operands, accuracy="normwise", out=out)
+            stream.begin_capture()
+            accurate_dgemm(*operands, accuracy="normwise", out=out)
+            graph = stream.end_capture()
+    for _ in range(3):
+        assert same(accurate_dgemm(*operands, word=word).get(), expected)
+        system._on_device.cache_clear()
+        cupy.cuda.get_current_stream().synchronize()
+        rubbish = [cupy.full(size, np.nan) for size in range(1, 400) for _ in range(4)]
+        assert same(accurate_dgemm(*operands, word=word).get(), expected)
+        if word == "int8":
+            out.fill(0)
+            cupy.cuda.get_current_stream().synchronize()
+            graph.launch(stream)
+            stream.synchronize()
+            assert same(out.get(), normwise)
+        del rubbish
+
+
+@pytest.mark.parametrize("word", ["int8", "fp64"])
 def test_integers_too_wide_for_one_float(cupy, word):
     for kind in ["uniform", "positive", "wide6", "uniform"]:
         a, b = matrices(kind, 7, 68, 61)  # short rows, whose integers are wide
