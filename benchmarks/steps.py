@@ -23,8 +23,9 @@ from multiword.engines.machine import bandwidth, rates
 from multiword.formats import FORMATS
 from multiword.runtime.graphs import Recorder, side_by_side
 from multiword.runtime.memory import default_workspace
-from ozaki.factor import Factor
-from ozaki.pipeline import Request, norm_scaled, split_whole
+from ozaki.product.factor import Factor
+from ozaki.product.request import Request
+from ozaki.product.steps import norm_scaled, split_whole
 from ozaki.scaling.scales import norm_limit
 
 REPLAYS, REPEATS = 20, 9

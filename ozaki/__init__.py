@@ -9,12 +9,12 @@ from ozaki.api import (
     plan,
     prepare,
 )
-from ozaki.cost import CostWarning
+from ozaki.execution.plan import Plan
 from ozaki.fingerprints import fingerprint
 from ozaki.lazy import ON_DASK as _ON_DASK
 from ozaki.lazy import or_on_dask as _or_on_dask
-from ozaki.operand import Operand
-from ozaki.plans import Plan
+from ozaki.product.cost import CostWarning
+from ozaki.product.operand import Operand
 from ozaki.rounding.error_free import two_product, two_sum
 from ozaki.slices.mukunoki import mukunoki_dgemm, mukunoki_split, slice_count
 from ozaki.sums.api import dot, mean, norm, sum, vdot

@@ -18,14 +18,13 @@ from ozaki.arguments import (
     stacks_of,
 )
 from ozaki.execution.callers_graph import capturable
-from ozaki.execution.order import exclusive_use
+from ozaki.execution.gemm import gemm
+from ozaki.execution.plan import Plan, plan_product
 from ozaki.execution.stacks import stack_product
-from ozaki.factor import Factor
-from ozaki.gemm import gemm
-from ozaki.operand import SIDES, Operand
-from ozaki.pipeline import TARGETS
-from ozaki.planning import plan_product
-from ozaki.plans import Plan
+from ozaki.product.factor import Factor
+from ozaki.product.operand import SIDES, Operand
+from ozaki.product.order import exclusive_use
+from ozaki.product.request import TARGETS
 
 
 @capturable

@@ -19,9 +19,9 @@ from multiword.runtime.arrays import (
     namespace,
 )
 from multiword.runtime.memory import default_workspace
-from ozaki.factor import Factor
-from ozaki.operand import SIDES, Operand, matrix_of
-from ozaki.pipeline import CERTIFIED, NORMWISE, SCHEMES, Request
+from ozaki.product.factor import Factor
+from ozaki.product.operand import SIDES, Operand, matrix_of
+from ozaki.product.request import CERTIFIED, NORMWISE, SCHEMES, Request
 
 WIDEST = 2200
 """No two finite float64 numbers are more bits apart than this."""

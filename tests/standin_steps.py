@@ -16,27 +16,10 @@ import numpy as np
 from multiword.runtime import kernels
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.readback import Readback
-from ozaki.certificate.decision import Certificate
+from ozaki.certificate.decision import Ask, Certificate
 from ozaki.execution import cache, captured
-from ozaki.factor import Factor
-from ozaki.pipeline import ScaledProduct
-
-STEPS = [
-    "bounded",
-    "bounds",
-    "choose_panels",
-    "choose_scheme",
-    "decide",
-    "execute",
-    "inner_exponents",
-    "is_costly",
-    "norm_scaled",
-    "norm_scheme",
-    "overwrite_nonfinite",
-    "pairwise",
-    "split_whole",
-    "wide_scales",
-]
+from ozaki.product.factor import Factor
+from ozaki.product.steps import ScaledProduct
 
 BITS, PAIRS, GRADED, NONFINITE = 100.0, 0.25, 0.5, 1e6
 """What an operand's first element is made of: BITS for each bit that it asks for, PAIRS for a pairwise
@@ -98,8 +81,21 @@ def ask(given):
     at(x.answer, (1, 1))[...] = at(x.a, (1, 1))
 
 
+def decide(target):
+    """A decision that asks what the first element of A says."""
+    first = (yield Ask.COUNTS).first
+    what = first % NONFINITE % 1
+    if what in (GRADED, PAIRS):
+        assert not (yield Ask.EQUILIBRATE)
+    if what == PAIRS:
+        assert (yield Ask.PAIRS) == first
+    return Certificate(int(first % NONFINITE // BITS), 0.0, what == PAIRS)
+
+
 class Steps:
-    """The steps of the pipeline, and the kernels that they launch."""
+    """The steps of a product, and the kernels that they launch."""
+
+    Residues = SimpleNamespace
 
     def __init__(self, gpu):
         self.gpu, self.scheme, self.panel, self.bytes, self.raising = gpu, "residues", 1 << 30, 0, []
@@ -110,12 +106,11 @@ class Steps:
         monkeypatch.setattr(kernels, "KERNELS", {})
         self.kernels = {name: Kernel(name, Path(__file__)) for name in self.functions}
         monkeypatch.setattr(Kernel, "compiled", lambda kernel, **_: self.launcher(kernel))
-        monkeypatch.setattr("ozaki.factor.row_statistics", self.statistics)
-        monkeypatch.setattr("ozaki.factor.norm_scales", lambda statistics, limit: statistics)
-        monkeypatch.setattr("ozaki.factor.statistics_and_scales", self.statistics_and_scales)
-        for name in (*STEPS, "split_whole"):
-            monkeypatch.setattr(captured, name, getattr(self, name))
-        monkeypatch.setattr(captured, "Residues", SimpleNamespace)
+        monkeypatch.setattr("ozaki.product.factor.row_statistics", self.statistics)
+        monkeypatch.setattr("ozaki.product.factor.norm_scales", lambda statistics, limit: statistics)
+        monkeypatch.setattr("ozaki.product.factor.statistics_and_scales", self.statistics_and_scales)
+        monkeypatch.setattr(captured, "steps", self)
+        monkeypatch.setattr(captured, "decide", decide)
         monkeypatch.setattr(cache, "_known", OrderedDict())
 
     def launcher(self, kernel):
@@ -193,18 +188,14 @@ class Steps:
     def inner_exponents(self, a, b, scales):
         return self.asked(a)
 
-    def decide(self, a, b, request, scales, found, exponents, pairwise_bound):
-        first = found.first % NONFINITE
-        if not a.equilibrated and first % 1 in (GRADED, PAIRS):
-            assert exponents()() == found.first
-        if first % 1 == GRADED:
-            matrix = self.gpu.asarray(a.matrix)
-            matrix[0, 0] -= GRADED
-            other = self.gpu.asarray(b.matrix)
-            return Factor(matrix, 0, equilibrated=True), Factor(other, 1, equilibrated=True)
-        if first % 1 == PAIRS:
-            assert pairwise_bound() == found.first
-        return Certificate(int(first // BITS), 0.0, first % 1 == PAIRS)
+    def equilibrated(self, a, b, request, scales, exponents):
+        """The factors without GRADED, where that is what the first element asks for."""
+        if exponents() % 1 != GRADED:
+            return None
+        matrix = self.gpu.asarray(a.matrix)
+        matrix[0, 0] -= GRADED
+        other = self.gpu.asarray(b.matrix)
+        return [0], Factor(matrix, 0, equilibrated=True), Factor(other, 1, equilibrated=True)
 
     # Integers that lose nothing: their bits say which moduli they take.
 

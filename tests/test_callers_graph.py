@@ -7,8 +7,8 @@ import pytest
 
 from multiword.engines import cublas
 from ozaki.execution.callers_graph import capturable
-from ozaki.factor import Factor
-from ozaki.operand import Operand
+from ozaki.product.factor import Factor
+from ozaki.product.operand import Operand
 from tests.standin import Gpu
 
 

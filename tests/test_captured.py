@@ -13,8 +13,8 @@ from multiword.runtime.libcuda import CudaError
 from multiword.runtime.memory import results_from
 from ozaki.certificate.decision import WIDENED_IN_ALL
 from ozaki.execution import cache, captured
-from ozaki.factor import Factor
-from ozaki.pipeline import Request
+from ozaki.product.factor import Factor
+from ozaki.product.request import Request
 from tests.standin import Gpu
 from tests.standin_steps import BITS, COSTLY, GRADED, NONFINITE, PAIRS, Steps, row_sums
 
@@ -357,7 +357,7 @@ def test_nothing_is_left_of_a_capture_that_failed(steps, gpu):
             original(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(captured, "split_whole", second)
+        patch.setattr(steps, "split_whole", second)
         with pytest.raises(RuntimeError, match="altogether"):  # while capturing
             product(a, b)
     assert all(x.capture is None for x in gpu.handles.values() if hasattr(x, "capture"))

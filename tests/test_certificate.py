@@ -11,13 +11,14 @@ import ozaki
 from multiword.engines import get_engine, get_product
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
-from ozaki import pipeline
 from ozaki.certificate import decision
 from ozaki.certificate.counting import OCTAVES
+from ozaki.certificate.decision import Ask
 from ozaki.certificate.magnitudes import LARGEST, Magnitudes
-from ozaki.factor import Factor
-from ozaki.pipeline import Request, bounds, norm_scaled, pairwise
-from ozaki.scaling.equilibration import inner_exponents
+from ozaki.execution.eager import Data
+from ozaki.product.factor import Factor
+from ozaki.product.request import Request
+from ozaki.product.steps import bounds, norm_scaled, pairwise
 from ozaki.scaling.scales import norm_limit
 from ozaki.scaling.statistics import NONFINITE_ROW
 from tests.cases import KINDS, in_dtype, matrices
@@ -199,21 +200,17 @@ def test_sums_of_magnitudes_fit_int32():
 
 
 def certified(a, b):
-    """The certificate of a product; the pairwise bound is taken where that says so, once."""
-    left, right, scales, pending = factors(a, b)
-    taken = []
+    """The certificate of a product; each question is asked once at most, and none without need."""
+    data, questions = Data(Factor(a, 0, equilibrated=True), Factor(b, 1, equilibrated=True), request()), []
 
-    def bound():
-        taken.append(True)
-        return pairwise(left, right, request(), pending)()
+    def answer(question):
+        questions.append(question)
+        return data.answer(question)
 
     with np.errstate(all="ignore"):
-        certificate = pipeline.decide(
-            *(left, right, request(), scales, pending.wait()),
-            lambda: inner_exponents(left, right, scales),
-            bound,
-        )
-    assert len(taken) == certificate.pairwise
+        certificate = decision.answered(decision.decide(request().limits), answer)
+    wide = [Ask.EQUILIBRATE, Ask.PAIRS] if certificate.pairwise else []
+    assert questions == [Ask.COUNTS, *wide]
     return certificate
 
 

@@ -299,8 +299,8 @@ def test_no_memory_at_all_is_a_memory_error(monkeypatch):
     def statistics(*operand):
         raise MemoryError("no room for the statistics")
 
-    monkeypatch.setattr("ozaki.factor.row_statistics", statistics)
-    monkeypatch.setattr("ozaki.factor.statistics_and_scales", statistics)
+    monkeypatch.setattr("ozaki.product.factor.row_statistics", statistics)
+    monkeypatch.setattr("ozaki.product.factor.statistics_and_scales", statistics)
     with pytest.raises(MemoryError, match="no room"):
         accurate_dgemm(np.eye(2), np.eye(2))
 

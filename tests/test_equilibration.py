@@ -8,12 +8,15 @@ import pytest
 
 import ozaki
 from multiword.formats import FORMATS
-from ozaki import accurate_dgemm, pipeline
+from ozaki import accurate_dgemm
 from ozaki.arguments import request_of
-from ozaki.factor import Factor
-from ozaki.pipeline import TARGETS
+from ozaki.execution import eager
+from ozaki.product import steps
+from ozaki.product.factor import Factor
+from ozaki.product.request import TARGETS
+from ozaki.product.steps import equilibrated, inner_exponents
 from ozaki.scaling import equilibration
-from ozaki.scaling.equilibration import NOTHING, column_exponents, equilibrated, inner_exponents, shifted
+from ozaki.scaling.equilibration import NOTHING, column_exponents
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, row_statistics
 from tests.exact import componentwise_error, same
@@ -171,7 +174,7 @@ def test_exact_products_are_the_same_and_cheaper(kind, dtype, monkeypatch):
     a, b = graded(kind, (9, 70, 8), dtype)
     found, cost = ozaki.matmul(a, b, accuracy="exact"), ozaki.plan(a, b, accuracy="exact").products
     assert same(found, rounded_product(a, b, dtype))
-    monkeypatch.setattr(pipeline, "equilibrated", lambda *_: None)
+    monkeypatch.setattr(steps, "equilibrated", lambda *_: None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ozaki.CostWarning)
         assert same(ozaki.matmul(a, b, accuracy="exact"), found)
@@ -182,7 +185,7 @@ def test_data_that_the_counting_bound_certifies_are_not_looked_at(monkeypatch):
     def looked(*_):
         raise AssertionError("looked at")
 
-    monkeypatch.setattr(pipeline, "equilibrated", looked)
+    monkeypatch.setattr(steps, "equilibrated", looked)
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 40, 40))
     accurate_dgemm(a, b)
@@ -194,10 +197,14 @@ def test_data_that_the_counting_bound_certifies_are_not_looked_at(monkeypatch):
 
 
 def scaled(a, b, target="fp64"):
-    """Both factors, their norm scales, and the limit."""
+    """Both factors, their norm scales, and the request."""
     factors = Factor(a, 0), Factor(b, 1)
     limit = norm_limit(FORMATS[target], factors[0].length)
-    return factors, tuple(norm_scales(x.statistics, limit) for x in factors), limit
+    return (
+        factors,
+        tuple(norm_scales(x.statistics, limit) for x in factors),
+        request_of(a, target, "auto", None, "auto", None),
+    )
 
 
 @pytest.mark.parametrize("stack", [1, 3])
@@ -235,7 +242,7 @@ def test_shifted_factors_are_exact_or_said_not_to_be(dtype):
         d = np.array([shifts], np.int32)
         for side in (0, 1):
             with np.errstate(over="ignore"):
-                factor, exact = shifted(Factor(x if side == 0 else x.T, side), scale, d)
+                factor, exact = Factor(x if side == 0 else x.T, side).shifted(scale, d)
             assert factor.equilibrated
             assert factor.matrix.dtype == x.dtype
             assert factor.matrix.strides == (x if side == 0 else x.T).strides
@@ -263,8 +270,8 @@ def test_no_pair_is_certified_worse(kind):
                 a, b = graded("random", shape, seed=seed, octaves=int(rng.integers(4, 12)))
         else:
             a, b = graded(kind, shape, seed=seed)
-        (left, right), scales, limit = scaled(a, b)
-        done = equilibrated(left, right, scales, limit, inner_exponents(left, right, scales))
+        (left, right), scales, request = scaled(a, b)
+        done = equilibrated(left, right, request, scales, inner_exponents(left, right, scales))
         assert done is not None or kind in ("mild", "wild")
         if done is None:
             continue
@@ -298,8 +305,8 @@ def test_a_column_in_other_units_is_no_grade():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 50, 50))
     a[:, 7] *= 2.0**60
-    (left, right), scales, limit = scaled(a, b)
-    assert equilibrated(left, right, scales, limit, inner_exponents(left, right, scales)) is None
+    (left, right), scales, request = scaled(a, b)
+    assert equilibrated(left, right, request, scales, inner_exponents(left, right, scales)) is None
 
 
 def test_exponents_of_blocks_of_rows_merge(monkeypatch):
@@ -317,7 +324,7 @@ def test_exponents_of_blocks_of_rows_merge(monkeypatch):
 def test_the_request_of_a_plan_and_of_a_product_agree():
     a, b = graded("linear", (6, 40, 5))
     request = request_of(a, "fp64", "auto", None, "auto", None)
-    factors, scaled_product, certificate = pipeline.scale(Factor(a, 0), Factor(b, 1), request)
+    factors, scaled_product, certificate = eager.scale(Factor(a, 0), Factor(b, 1), request)
     assert all(x.equilibrated for x in factors)
     assert certificate.bits <= 7
     assert ozaki.plan(a, b).products == scaled_product.scheme.products

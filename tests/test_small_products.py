@@ -1,6 +1,5 @@
 """Small products on a CPU: the compiled kernel gives the pipeline's bits, or leaves the product to it."""
 
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,10 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ozaki
-from ozaki import gemm, pipeline
 from ozaki.arguments import request_of
-from ozaki.execution import small
-from ozaki.factor import Factor
+from ozaki.execution import eager, gemm, small
+from ozaki.product.factor import Factor
 from tests.cases import FACES, KINDS, in_dtype, matrices
 from tests.exact import same
 from tests.fuzz.rational import rounded_product
@@ -148,28 +146,6 @@ def test_threads():
     assert all(same(x, expected) for x in results)
 
 
-@pytest.mark.parametrize("dtype", FACES)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("k", [150, 5000])
-def test_a_row_times_a_column_exactly(monkeypatch, kind, k, dtype):
-    """It is a dot product, with the pipeline's bits: zeros without a sign, one NaN, one rounding."""
-    a, b = operands(kind, (1, k, 1), dtype, k)
-    rows = [a, np.zeros_like(a), -np.abs(a), a * 0 - 0.0]
-    rows += [sign * np.finfo(dtype).smallest_subnormal * np.ones_like(a) for sign in (1, -1)]
-    for value in (np.inf, -np.inf, np.nan):
-        rows.append(a.copy())
-        rows[-1][0, k // 2] = value
-    for x in rows:
-        found = FACES[dtype](x, b, accuracy="exact")
-        with monkeypatch.context() as patch:
-            patch.setattr(gemm, "_is_exact_dot", lambda *_: False)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ozaki.CostWarning)
-                expected = FACES[dtype](x, b, accuracy="exact")
-        assert same(found, expected)
-        assert same(FACES[dtype](x[:, ::-1], b[::-1], accuracy="exact"), expected)
-
-
 @pytest.mark.parametrize("accuracy", ["fp64", "fp32"])
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -178,11 +154,11 @@ def test_scales_of_single_products_are_the_pipelines(kind, dtype, accuracy):
     request = request_of(a, accuracy, "auto", None, "auto", None)
     with np.errstate(all="ignore"):
         left, right = Factor(a, 0, prepared=True), Factor(b, 1)
-        found = pipeline.scaled_by_counting(left, right, request)
+        found = eager.scaled_by_counting(left, right, request)
         if found is None:
             return
-        _, expected, certificate = pipeline.scale(Factor(a, 0), Factor(b, 1), request)
-        again = pipeline.scaled_by_counting(left, right, request)
+        _, expected, certificate = eager.scale(Factor(a, 0), Factor(b, 1), request)
+        again = eager.scaled_by_counting(left, right, request)
     for x, y in zip(found.scales, expected.scales, strict=True):
         np.testing.assert_array_equal(x, y)
     assert found.scheme.system == expected.scheme.system
@@ -195,7 +171,7 @@ def test_scales_of_ordinary_numbers_are_counted():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 100, 100))
     request = request_of(a, "fp64", "auto", None, "auto", None)
-    assert pipeline.scaled_by_counting(Factor(a, 0), Factor(b, 1), request) is not None
+    assert eager.scaled_by_counting(Factor(a, 0), Factor(b, 1), request) is not None
     a[3, 4] = np.nan
     with np.errstate(all="ignore"):
-        assert pipeline.scaled_by_counting(Factor(a, 0), Factor(b, 1), request) is None
+        assert eager.scaled_by_counting(Factor(a, 0), Factor(b, 1), request) is None

@@ -6,9 +6,8 @@ import pytest
 import ozaki
 from multiword.formats import FORMATS
 from ozaki.certificate.counting import Bounds, compute_bounds
-from ozaki.certificate.decision import certify_by_counting, certify_stack
+from ozaki.certificate.decision import UNDECIDED, certify_by_counting, decide_stack
 from ozaki.execution import groups, stacks
-from ozaki.pipeline import execute
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
 from tests.cases import FACES, in_dtype, matrices
@@ -135,7 +134,8 @@ def test_stacks_of_many_widths(xp, together, dtype, shape, accuracy):
 def test_products_that_need_equal_widths_are_computed_together(monkeypatch, together):
     a, b = mixed_stack((7, 68, 61), "float64")
     runs = []
-    monkeypatch.setattr(groups, "execute", lambda *given: runs.append(given[1].stack) or execute(*given))
+    run = groups._group_product
+    monkeypatch.setattr(groups, "_group_product", lambda a, *given: runs.append(a.stack) or run(a, *given))
     for copies in (1, 10):
         check(np, np.concatenate([a] * copies), np.concatenate([b] * copies), ozaki.accurate_dgemm)
     # One run for each width, however many products.
@@ -168,8 +168,9 @@ def test_what_the_counting_bound_surely_certifies_it_certifies():
             statistics = row_statistics([a]), row_statistics([b])
             scales = tuple(norm_scales(x, norm_limit(target, length)) for x in statistics)
             found = compute_bounds(statistics, scales, target, 300).wait_for_stack()
-            expected = [certify_by_counting(Bounds.of(x, length), target).bits for x in found.tolist()]
-            assert certify_stack(found, length, target, None).tolist() == expected
+            counted = [certify_by_counting(Bounds.of(x, length), target) for x in found.tolist()]
+            expected = [UNDECIDED if x.wide else x.bits for x in counted]
+            assert decide_stack(found, length, target).tolist() == expected
 
 
 def test_parts_of_a_stack_within_the_workspace(xp, together):

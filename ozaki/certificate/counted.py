@@ -19,26 +19,24 @@ CALL, ROW = 5e-4, 5e-7
 """Seconds that NumPy's form takes longer for a product, and for each of its rows and columns."""
 
 
-def worth_compiling(rows: int) -> bool:
-    """Whether there is compiled code for a product with so many rows and columns, now or already."""
-    return compiled(COMPILED_FORM, CALL + ROW * rows) is not None
-
-
 def counted_scales(
     sums: Sequence[np.ndarray], length: int, stack: int, columns: int, target: str, certified: bool = True
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Norm scales widened as the counting bound of each product asks, how wide integers are, and by how much.
 
     The sums are the exponent, total, square and counts of the rows of all left matrices of a stack, then of
     the columns of all right ones, so many to a product; the norm limit is that of a format. Products that are
     widened by -1 are left to other bounds, or have an Inf or NaN. Unless the scales are to be certified,
-    nothing is widened.
+    nothing is widened. None where there is no compiled code.
     """
+    form = compiled(COMPILED_FORM, CALL + ROW * len(sums[0]))
+    if form is None:
+        return None
     rows, bits = len(sums[0]), np.empty(stack, np.int64)
     scale, width = np.empty(rows, np.int32), np.empty(rows, np.int32)
     limits = _limits(target, length, certified)
     exponent, total, square, counts = sums
-    compiled(COMPILED_FORM).certified_scales(
+    form.certified_scales(
         exponent,
         total,
         square,

@@ -19,8 +19,9 @@ them in integers or in float64 operations of a fixed order, so that every engine
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterable, Sequence
+from enum import Enum
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -86,45 +87,8 @@ class Certificate(NamedTuple):
 
     @property
     def wide(self) -> bool:
-        """Whether it asks for so many bits that it is worth to look at the data again."""
+        """Whether it asks for so many bits that a closer bound may save products."""
         return self.bits > WIDENED_BY_COUNTING
-
-
-def certify_stack(
-    bounds: np.ndarray,
-    length: int,
-    target: Format,
-    pairwise_bounds: Callable[[np.ndarray], list[PairwiseBound]] | None,
-) -> np.ndarray:
-    """The bits by which the integers of each of several products must grow, from their bounds, row by row.
-
-    pairwise_bounds(products) is called for those for which the counting bound is not enough; without
-    it, these get the bits that the counting bound asks for, which may be too many.
-    """
-    bits = np.zeros(len(bounds), np.int64)
-    unsure = np.flatnonzero(~_surely_enough(bounds, length, target))
-    if not unsure.size:
-        return bits
-    left = [Bounds.of(numbers, length) for numbers in bounds[unsure].tolist()]
-    certificates = [certify_by_counting(x, target) for x in left]
-    wide = [i for i, x in enumerate(certificates) if x.wide]
-    if pairwise_bounds is not None and wide:
-        for i, found in zip(wide, pairwise_bounds(unsure[wide]), strict=True):
-            certificates[i] = certify_by_pairs(certificates[i], found, length, target)
-    bits[unsure] = [x.bits for x in certificates]
-    return bits
-
-
-def _surely_enough(bounds: np.ndarray, length: int, target: Format) -> np.ndarray:
-    """Which products the counting bound certifies as they are; those near its tolerance are left out.
-
-    A sum in float64, and two divisions, are surely within one part in 2**40.
-    """
-    (a, b), sums = bounds[:, 1:3].T, bounds[:, 5:]
-    top = norm_limit(target, length).bits // 2
-    scale = math.ldexp(counting_tolerance(length, target) * (1 - 2.0**-40), 2 * (top - 1))
-    lower = sums @ np.full(sums.shape[1], scale)  # many times faster than sums of short rows
-    return (a == 0) | (b == 0) | (0.5 * (a + b) + 0.25 * length <= lower)
 
 
 def certify_by_counting(bounds: Bounds, target: Format) -> Certificate:
@@ -153,3 +117,98 @@ def _widening(excess: float, limit: NormLimit) -> int:
         return 1 << 20
     least = math.frexp(excess)[1]  # which is, unlike a logarithm, the same on every machine
     return next((bits for bits in limit.widenings if bits >= least), least)
+
+
+class Ask(Enum):
+    """What a decision asks about the data."""
+
+    COUNTS = "the bounds of the scaled factors, from counts"
+    EQUILIBRATE = "whether A·D and D⁻¹·B have taken the place of A and B, the inner dimension being graded"
+    PAIRS = "the pairwise bound of the scaled factors"
+
+
+Decision = Generator[Ask, Any, Certificate]
+"""A decision in progress: it yields questions, is sent the answers, and returns the certificate."""
+
+
+def decide(target: Format) -> Decision:
+    """What "fp64" and "fp32" take: yields questions about the data, is sent the answers."""
+    bounds = yield Ask.COUNTS
+    counted = certify_by_counting(bounds, target)
+    if counted.wide and (yield Ask.EQUILIBRATE):
+        bounds = yield Ask.COUNTS
+        counted = certify_by_counting(bounds, target)
+    if counted.wide:
+        return certify_by_pairs(counted, (yield Ask.PAIRS), bounds.length, target)
+    return counted
+
+
+def answered(decision: Decision, answer: Callable[[Ask], Any]) -> Certificate:
+    """The certificate, every question answered when it is asked."""
+    try:
+        question = next(decision)
+        while True:
+            question = decision.send(answer(question))
+    except StopIteration as end:
+        return cast(Certificate, end.value)
+
+
+def replayed(target: Format, answers: Sequence[Any]) -> Ask | Certificate:
+    """What a decision that was given these answers asks next, or its certificate."""
+    decision = decide(target)
+    try:
+        question = next(decision)
+        for answer in answers:
+            question = decision.send(answer)
+        return question
+    except StopIteration as end:
+        return cast(Certificate, end.value)
+
+
+UNDECIDED = -1
+"""The bits of a product whose decision was given up."""
+
+
+def decide_stack(
+    bounds: np.ndarray,
+    length: int,
+    target: Format,
+    answer: Callable[[Ask, np.ndarray], Sequence[Any]] | None = None,
+) -> np.ndarray:
+    """The bits by which the integers of each product of a stack must grow, from the rows of their `Bounds`.
+
+    The decisions advance in lockstep: answer(question, products) answers all that ask the same. Without it,
+    a product whose counting bound is not enough stays `UNDECIDED`.
+    """
+    bits = np.zeros(len(bounds), np.int64)
+    left = np.flatnonzero(~_surely_enough(bounds, length, target))
+    decisions = {i: decide(target) for i in left.tolist()}
+    questions = {i: next(decision) for i, decision in decisions.items()}
+    answers: Iterable[Any] = (Bounds.of(numbers, length) for numbers in bounds[left].tolist())
+    asking = left
+    while asking.size:
+        for i, given in zip(asking.tolist(), answers, strict=True):
+            try:
+                questions[i] = decisions[i].send(given)
+            except StopIteration as end:
+                bits[i] = end.value.bits
+                del questions[i]
+        if answer is None:
+            bits[list(questions)] = UNDECIDED
+            break
+        asked = next((x for x in Ask if x in questions.values()), None)
+        asking = np.array([i for i, question in questions.items() if question is asked], np.int64)
+        answers = answer(asked, asking) if asked is not None else ()
+    return bits
+
+
+def _surely_enough(bounds: np.ndarray, length: int, target: Format) -> np.ndarray:
+    """Which products the counting bound certifies as they are; those near its tolerance are left out.
+
+    A sum in float64, and two divisions, are surely within one part in 2**40.
+    """
+    (a, b), sums = bounds[:, 1:3].T, bounds[:, 5:]
+    top = norm_limit(target, length).bits // 2
+    scale = math.ldexp(counting_tolerance(length, target) * (1 - 2.0**-40), 2 * (top - 1))
+    lower = sums @ np.full(sums.shape[1], scale)  # many times faster than sums of short rows
+    return (a == 0) | (b == 0) | (0.5 * (a + b) + 0.25 * length <= lower)

@@ -21,8 +21,8 @@ from ozaki.dask.memory import task
 from ozaki.dask.request import Asked
 from ozaki.dask.scales import Rows, Shifts
 from ozaki.dask.trees import as_it_is, flat, merged
-from ozaki.execution.panels import in_panels
-from ozaki.pipeline import bounds, magnitudes, norm_scaled
+from ozaki.product.panels import in_panels
+from ozaki.product.steps import bounds, magnitudes, norm_scaled
 
 _TASK = "ozaki.dask.matmul, certificate"
 _FEW = 16

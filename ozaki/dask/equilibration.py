@@ -22,8 +22,8 @@ from ozaki.dask.memory import task
 from ozaki.dask.request import Asked
 from ozaki.dask.scales import Rows, Shifts, merged_rows
 from ozaki.dask.trees import flat
-from ozaki.factor import Factor
-from ozaki.pipeline import row_limit
+from ozaki.product.factor import Factor
+from ozaki.product.steps import row_limit
 from ozaki.scaling.equilibration import column_exponents, column_shifts, is_graded, largest_sums
 
 

@@ -21,7 +21,7 @@ from ozaki.certificate.decision import certify_by_counting, certify_by_pairs
 from ozaki.certificate.pairwise import PairwiseBound
 from ozaki.dask.request import Asked
 from ozaki.dask.scales import Rows, Shifts, shifted_block
-from ozaki.factor import Factor
+from ozaki.product.factor import Factor
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@
     add          over h, modulo p, in any tree
     reconstruct  C' of block (i, j) from its residues, rounded once
 
-Each block (i, j) is scaled, split and multiplied by the steps of `ozaki.pipeline`. Where the inner dimension
-is in one piece, one task takes all of them, and there are no residues to add.
+Each block (i, j) is scaled, split and multiplied by the steps of `ozaki.product.steps`. Where the inner
+dimension is in one piece, one task takes all of them, and there are no residues to add.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ from ozaki.dask.memory import task
 from ozaki.dask.request import Asked, asked_for
 from ozaki.dask.scales import Rows, merged_rows
 from ozaki.dask.trees import as_it_is, merged
-from ozaki.execution.panels import in_panels
-from ozaki.factor import Factor
+from ozaki.execution.eager import scale
 from ozaki.nonfinite import overwrite_nonfinite
-from ozaki.pipeline import Request, ScaledProduct, execute, scale, widened_product
+from ozaki.product.factor import Factor
+from ozaki.product.panels import in_panels
+from ozaki.product.request import Request
+from ozaki.product.steps import ScaledProduct, execute, widened_product
 from ozaki.residues.partial import add_residues, as_products, no_residues, put_residues
 from ozaki.scaling.statistics import NONFINITE_ROW
 

@@ -10,7 +10,7 @@ import numpy as np
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array
 from ozaki.arguments import request_of, result_dtype
-from ozaki.pipeline import TARGETS, Request
+from ozaki.product.request import TARGETS, Request
 
 
 @dataclass(frozen=True)

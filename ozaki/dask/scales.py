@@ -20,8 +20,7 @@ from multiword.runtime.arrays import Array, device_of, namespace
 from ozaki.arguments import exactly
 from ozaki.dask.memory import task
 from ozaki.dask.trees import as_it_is, merged
-from ozaki.factor import Factor
-from ozaki.scaling.equilibration import shifted
+from ozaki.product.factor import Factor
 from ozaki.scaling.statistics import (
     NONFINITE,
     NONFINITE_ROW,
@@ -170,7 +169,7 @@ def shifted_block(
         (number,) = number
     block, shift = Factor(exactly("ab"[side], x, dtype), side), shifts[number]
     with np.errstate(all="ignore"):
-        factor, exact = shifted(block, rows.exact_scales, shift if side == 0 else -shift)
+        factor, exact = block.shifted(rows.exact_scales, shift if side == 0 else -shift)
     return Factor(factor.matrix, side), exact
 
 

@@ -14,8 +14,8 @@ from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, overlap
 from multiword.runtime.graphs import capturing
 from ozaki.execution.captured import UNFIT, CapturedProduct, disturbances
-from ozaki.factor import Factor
-from ozaki.pipeline import NORMWISE, Request
+from ozaki.product.factor import Factor
+from ozaki.product.request import NORMWISE, Request
 
 SHARE, SHARE_OF_ONE = 16, 32
 """What is captured may hold one part in this many of the device's memory, and one product use one in so

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, cast
 from multiword.engines.cublas import Cublas, prepare_spare_handle, spare_handle
 from multiword.runtime.arrays import Array, import_cupy, is_cupy
 from multiword.runtime.graphs import capturing, retaining
-from ozaki.operand import matrix_of
-from ozaki.pipeline import NORMWISE
+from ozaki.product.operand import matrix_of
+from ozaki.product.request import NORMWISE
 
 F = TypeVar("F", bound=Callable[..., Any])
 

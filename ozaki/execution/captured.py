@@ -21,38 +21,17 @@ from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.graphs import CaptureError, Graph, Recorder, side_by_side
 from multiword.runtime.libcuda import CudaError
 from multiword.runtime.memory import empty_result
-from ozaki.certificate.counting import PendingBounds
-from ozaki.certificate.decision import WIDENED_IN_ALL, Certificate, certify_stack
+from ozaki.certificate.counting import Bounds, PendingBounds
+from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, Certificate, answered, decide, decide_stack
 from ozaki.certificate.pairwise import PairwiseBound
-from ozaki.cost import is_costly
-from ozaki.execution.panels import choose_panels
-from ozaki.factor import Factor
-from ozaki.nonfinite import overwrite_nonfinite
-from ozaki.pipeline import (
-    Request,
-    ScaledProduct,
-    bounded,
-    bounds,
-    choose_scheme,
-    decide,
-    execute,
-    norm_scaled,
-    norm_scheme,
-    pairwise,
-    row_limit,
-    split_whole,
-    wide_scales,
-)
-from ozaki.residues.scheme import Residues
-from ozaki.scaling.equilibration import InnerExponents, inner_exponents
+from ozaki.product import steps
+from ozaki.product.factor import Factor
+from ozaki.product.request import Request
+from ozaki.product.steps import ScaledProduct
+from ozaki.scaling.equilibration import InnerExponents
 from ozaki.schemes import ProductSpecification
 
 T = TypeVar("T")
-
-
-SMALL = 1 << 22
-"""Numbers in both operands whose norm scales are taken one after the other: the branches with which a graph
-begins begin some 10 µs apart."""
 
 
 class Unfit(Exception):
@@ -74,6 +53,14 @@ def disturbances() -> tuple[type[BaseException], ...]:
 
 class _NoGraph(Exception):
     """There is none of the variant, and the product is to be launched kernel by kernel."""
+
+
+class _Equilibrated(Exception):
+    """Other factors, A·D and D⁻¹·B, take the place of those of the call."""
+
+    def __init__(self, a: Factor, b: Factor) -> None:
+        super().__init__()
+        self.factors = a, b
 
 
 COUNTED, GRADED, PAIRED = range(3)
@@ -131,19 +118,36 @@ class _Call:
     answers: _Answers
 
 
-class _Look:
-    """A further look at the data: that of a call, if it went so far, or of a graph that looks at it all."""
+class _Data:
+    """The factors of a call, which answer a decision's questions from the replays of graphs.
 
-    def __init__(self, call: _Call, replay: Callable[[_Variant], _Call]) -> None:
-        self._call, self._replay = call, replay
+    Attributes
+    ----------
+    bounds : those of the factors, once they have been asked for.
+    """
 
-    def exponents(self) -> InnerExponents:
-        """Those of the inner dimension."""
-        return _there(self._as_far_as(GRADED).exponents)
+    bounds: Bounds
 
-    def pairwise_bound(self) -> PairwiseBound:
-        """The bound, for which the GPU is waited for."""
-        return _there(self._as_far_as(PAIRED).pairwise_bound)()
+    def __init__(
+        self, a: Factor, b: Factor, request: Request, call: _Call, replay: Callable[[_Variant], _Call]
+    ) -> None:
+        self._factors, self._request, self._call, self._replay = (a, b), request, call, replay
+
+    def answer(self, question: Ask) -> Any:
+        """The answer; the GPU is waited for."""
+        if question is Ask.COUNTS:
+            self.bounds = _there(self._call.answers.bounds).wait()
+            return self.bounds
+        if question is Ask.PAIRS:
+            return _there(self._as_far_as(PAIRED).pairwise_bound)()
+        a, b = self._factors
+        if a.equilibrated:
+            return False
+        answers = self._as_far_as(GRADED)
+        factors = steps.equilibrated(a, b, self._request, answers.scales, _there(answers.exponents))
+        if factors is not None:
+            raise _Equilibrated(*factors[1:])
+        return False
 
     def _as_far_as(self, far: int) -> _Answers:
         if self._call.variant.looked < far:
@@ -160,6 +164,7 @@ class CapturedProduct:
     def __init__(self, a: Factor, b: Factor, request: Request, limit: int) -> None:
         self._recorder, self._request, self._limit = Recorder(), request, limit
         self._expected = _Variant(0)
+        self._busy = False
         self._held: list[Factor] = []  # prepared ones, whose memory is the graphs' too
         out = _result(a, b)
         self._graphs: dict[_Variant, _Call | None] = {
@@ -179,32 +184,36 @@ class CapturedProduct:
         captured() is called after a new capture, multiply(a, b) for the factors that these are equilibrated
         to.
         """
-        out = _result(a, b)
+        if self._busy:  # this call interrupts another of its kind, whose graphs it must not touch
+            return None
+        out, self._busy = _result(a, b), True
+        try:
+            return self._product(a, b, out, captured)
+        except _Equilibrated as other:
+            self._expected, factors = _Variant(None, GRADED), other.factors
+        except _NoGraph:
+            return None
+        finally:
+            self._busy = False
+        return multiply(*factors)
 
+    def _product(self, a: Factor, b: Factor, out: Array, captured: Callable[[], Any]) -> Array | None:
         def replay(variant: _Variant) -> _Call:
             return self._replay(variant, a, b, out, captured)
 
-        try:
-            # What the last call's operands asked for will do for this one's: the GPU need not wait.
-            call = replay(self._expected)
-            if (pending := call.answers.bounds) is None:
-                return out
-            found, look = pending.wait(), _Look(call, replay)
-            decided = decide(
-                *(a, b, self._request, call.answers.scales, found), look.exponents, look.pairwise_bound
-            )
-            if not isinstance(decided, Certificate):
-                self._expected = _Variant(None, GRADED)
-                return multiply(*decided)
-            self._expected = wanted = self._wanted(decided, call, replay, a, b)
-            if wanted.product is None:
-                return None
-            if wanted != call.variant and wanted.product != call.variant.product:
-                call = replay(wanted)
-        except _NoGraph:
+        # What the last call's operands asked for will do for this one's: the GPU need not wait.
+        call = replay(self._expected)
+        if call.answers.bounds is None:
+            return out
+        data = _Data(a, b, self._request, call, replay)
+        certificate = answered(decide(self._request.limits), data.answer)
+        self._expected = wanted = self._wanted(certificate, call, replay, a, b)
+        if wanted.product is None:
             return None
-        if found.nonfinite:
-            overwrite_nonfinite(a.parts, b.parts, call.answers.scales, out)
+        if wanted != call.variant and wanted.product != call.variant.product:
+            call = replay(wanted)
+        if data.bounds.nonfinite:
+            steps.overwrite_nonfinite(a.parts, b.parts, call.answers.scales, out)
             self._recorder.done.record()  # the scales have been read
         return out
 
@@ -226,26 +235,32 @@ class CapturedProduct:
             return wanted
         wide = call if call.variant.bits == certificate.bits else replay(wanted)
         scales, pending = _there(wide.answers.wide)
-        scheme = bounded(a, b, self._request, scales, pending.wait()).scheme
-        if is_costly(scheme, norm_scheme(a, b, self._request)) or not isinstance(scheme, Residues):
+        scheme = steps.bounded(a, b, self._request, scales, pending.wait()).scheme
+        if steps.is_costly(scheme, steps.norm_scheme(a, b, self._request)) or not isinstance(
+            scheme, steps.Residues
+        ):
             return wanted
         return wanted._replace(lossless=scheme.roomy_specification)
 
     def products(self, a: Factor, b: Factor, captured: Callable[[], Any]) -> tuple[Array, np.ndarray] | None:
         """Those of a stack, one below the other, and which of them need wider integers: these are to be
         computed otherwise."""
-        out = _result(a, b)
+        if self._busy:
+            return None
+        out, self._busy = _result(a, b), True
         try:
-            call = self._replay(_Variant(0), a, b, out, captured)
+            answers = self._replay(_Variant(0), a, b, out, captured).answers
+            if answers.bounds is None:
+                return out, np.zeros(a.stack, np.bool_)
+            bounds = answers.bounds.wait_for_stack()
+            if bounds[:, 0].any():  # an Inf or NaN
+                steps.overwrite_nonfinite(a.parts, b.parts, answers.scales, out, a.stack)
+                self._recorder.done.record()  # the scales have been read
+            return out, decide_stack(bounds, a.length, self._request.limits) != 0
         except _NoGraph:
             return None
-        if call.answers.bounds is None:
-            return out, np.zeros(a.stack, np.bool_)
-        found = call.answers.bounds.wait_for_stack()
-        if found[:, 0].any():  # an Inf or NaN
-            overwrite_nonfinite(a.parts, b.parts, call.answers.scales, out, a.stack)
-            self._recorder.done.record()  # the scales have been read
-        return out, certify_stack(found, a.length, self._request.limits, None) > 0
+        finally:
+            self._busy = False
 
     def _replay(
         self, variant: _Variant, a: Factor, b: Factor, out: Array, captured: Callable[[], Any]
@@ -281,24 +296,21 @@ class CapturedProduct:
     def _launch(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Answers:
         """The steps of the pipeline, what the host asks for beside the product: it decides meanwhile."""
         request = self._request
-        if a.matrix.size + b.matrix.size <= SMALL:
-            for x in (a, b):
-                x.norm_scales(row_limit(a, request))
-        scales = norm_scaled(a, b, request).scales
+        scales = steps.norm_scaled(a, b, request).scales
         if not request.certified:
             self._finish(self._begin(variant, scales, a, b), a, b, out)
-            overwrite_nonfinite(a.parts, b.parts, scales, out, a.stack)
+            steps.overwrite_nonfinite(a.parts, b.parts, scales, out, a.stack)
             return _Answers(scales)
         wide = None
         if variant.bits is not None and variant.bits > WIDENED_IN_ALL:
-            scales_of_wide = wide_scales(a, b, request, variant.bits)
-            wide = scales_of_wide, bounds(a, b, request, scales_of_wide)
+            scales_of_wide = steps.wide_scales(a, b, request, variant.bits)
+            wide = scales_of_wide, steps.bounds(a, b, request, scales_of_wide)
         split_by = scales if wide is None else wide[0]
         if variant.looked > COUNTED:
             return replace(self._launch_looking(variant, scales, split_by, a, b, out), wide=wide)
         _, pending = side_by_side(
             lambda: self._finish(self._begin(variant, split_by, a, b), a, b, out),
-            lambda: bounds(a, b, request, scales, a.stack),
+            lambda: steps.bounds(a, b, request, scales, a.stack),
         )
         return _Answers(scales, pending, wide=wide)
 
@@ -315,13 +327,13 @@ class CapturedProduct:
 
         def begin() -> tuple[ScaledProduct | None, InnerExponents | None]:
             # First what the host waits for.
-            exponents = None if a.equilibrated else inner_exponents(a, b, scales)
+            exponents = None if a.equilibrated else steps.inner_exponents(a, b, scales)
             return self._begin(variant, split_by, a, b), exponents
 
         def look() -> tuple[PendingBounds, Callable[[], PairwiseBound] | None]:
-            pending = bounds(a, b, self._request, scales)
+            pending = steps.bounds(a, b, self._request, scales)
             taken = variant.looked >= PAIRED
-            return pending, pairwise(a, b, self._request, pending) if taken else None
+            return pending, steps.pairwise(a, b, self._request, pending) if taken else None
 
         (begun, exponents), (pending, pairwise_bound) = side_by_side(begin, look)
         self._finish(begun, a, b, out)
@@ -335,21 +347,21 @@ class CapturedProduct:
             return None
         request, (bits, specification) = self._request, variant.product
         if specification is None:
-            scaled = norm_scaled(a, b, request, bits)
+            scaled = steps.norm_scaled(a, b, request, bits)
         else:
-            scaled = ScaledProduct(scales, choose_scheme(specification, request))
+            scaled = ScaledProduct(scales, steps.choose_scheme(specification, request))
         if self._too_large(scaled.scheme, a.stack):
             raise Unfit
-        split_whole(scaled, a, b, request)
+        steps.split_whole(scaled, a, b, request)
         return scaled
 
     def _finish(self, scaled: ScaledProduct | None, a: Factor, b: Factor, out: Array) -> None:
         """Multiply and reconstruct."""
         if scaled is not None:
-            execute(scaled, a, b, self._request, out)
+            steps.execute(scaled, a, b, self._request, out)
 
     def _too_large(self, scheme: Any, stack: int) -> bool:
-        panels = choose_panels(scheme, scheme.specification.shape, self._request.workspace)
+        panels = steps.choose_panels(scheme, scheme.specification.shape, self._request.workspace)
         m, _, n = scheme.specification.shape
         whole = panels.rows >= m and panels.columns >= n and stack * panels.bytes <= self._request.workspace
         return scheme.name == "slices" or not whole or stack * panels.bytes > self._limit

@@ -6,43 +6,26 @@ one by one: those are replayed, in less time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from multiword.engines import get_engine
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from ozaki.certificate.counting import Bounds, RowBounds
-from ozaki.certificate.decision import (
-    WIDENED_BY_COUNTING,
-    WIDENED_IN_ALL,
-    certify_stack,
-    log2_product,
-)
+from ozaki.certificate.counting import Bounds, PendingBounds
+from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, decide_stack, log2_product
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, compare_pairs
-from ozaki.cost import warn_of_cost
-from ozaki.execution.panels import whole_bytes
-from ozaki.factor import Factor, stacked_factors
+from ozaki.execution.eager import Factors, product
 from ozaki.nonfinite import overwrite_nonfinite
-from ozaki.pipeline import (
-    NORMWISE,
-    Factors,
-    Request,
-    ScaledProduct,
-    bounded,
-    bounds,
-    execute,
-    given_scales,
-    norm_scaled,
-    norm_scheme,
-    product,
-    row_limit,
-)
-from ozaki.scaling.equilibration import equilibrated, inner_exponents
+from ozaki.product import steps
+from ozaki.product.cost import warn_of_cost
+from ozaki.product.factor import Factor, stacked_factors
+from ozaki.product.panels import whole_bytes
+from ozaki.product.request import NORMWISE, Request
+from ozaki.product.steps import ScaledProduct, Scales
 from ozaki.scaling.scales import widened
-
-Scales = tuple[Array, Array]
 
 MODULUS_BITS = 24
 """Bits of an fp64 modulus, about: products of given scales go together if they need as many moduli."""
@@ -83,105 +66,118 @@ bits by which norm scales are widened; None where the scales are not of norms.""
 
 
 def _groups(a: Factor, b: Factor, request: Request) -> Iterator[Group]:
-    """The products of a stack by their widths."""
+    """The products of a stack by their widths; on a GPU, those that the counting bound decides about."""
     if not request.of_norms:
-        yield from _of_equal_width(a, b, given_scales(a, b, request), request)
-        return
-    scales = norm_scaled(a, b, request).scales
-    if request.accuracy == NORMWISE:
-        yield np.arange(a.stack), (a, b), scales, 0
-        return
-    pending = bounds(a, b, request, scales, a.stack)
-    found = pending.wait_for_stack()
-    if is_cupy(a.matrix):
-        bits = certify_stack(found, a.length, request.limits, None)
-        yield from _of_norms(a, b, scales, np.where(bits > WIDENED_BY_COUNTING, WIDENED_IN_ALL + 1, bits))
-        return
-    equilibration = _equilibrated(a, b, request, scales, found)
-    remaining = np.ones(a.stack, np.bool_)
-    if equilibration is not None:
-        which, left, right = equilibration
-        remaining[which] = False
-        for indices, factors, of_factors, widening in _groups(left, right, request):
-            yield which[indices], factors, of_factors, widening
-    indices = np.flatnonzero(remaining)
-
-    def pairwise_bounds(products: np.ndarray) -> list[PairwiseBound]:
-        return _pairwise(a, b, pending.rows, request, indices[products])
-
-    bits = np.full(a.stack, -1)  # of those that are done
-    bits[indices] = certify_stack(found[indices], a.length, request.limits, pairwise_bounds)
-    yield from _of_norms(a, b, scales, bits)
-    if (indices := np.flatnonzero(bits > WIDENED_IN_ALL)).size:
-        yield from _much_wider(a, b, indices, bits[indices], request)
+        yield from _of_equal_width(a, b, steps.given_scales(a, b, request), request)
+    elif request.accuracy == NORMWISE:
+        yield np.arange(a.stack), (a, b), steps.norm_scaled(a, b, request).scales, 0
+    else:
+        data = _StackData(a, b, request)
+        bounds = data.versions[0].bounds.wait_for_stack()
+        bits = decide_stack(bounds, a.length, request.limits, None if is_cupy(a.matrix) else data.answer)
+        for number, version in enumerate(data.versions):
+            of_version = np.flatnonzero(data.version == number)
+            yield from version.groups(of_version, bits[of_version], data.position[of_version], request)
 
 
-def _equilibrated(
-    a: Factor, b: Factor, request: Request, scales: Scales, found: np.ndarray
-) -> tuple[np.ndarray, Factor, Factor] | None:
-    """Which products of a stack `equilibrated_factors` would equilibrate, and their factors."""
-    if a.equilibrated:
-        return None
-    wide = np.flatnonzero(certify_stack(found, a.length, request.limits, None) > WIDENED_BY_COUNTING)
-    if not wide.size:
-        return None
-    factors, of_wide = (a.part(wide), b.part(wide)), _scales_of(scales, wide, a.stack)
-    exponents = inner_exponents(*factors, of_wide)
-    equilibration = equilibrated(*factors, of_wide, row_limit(a, request), exponents)
-    return equilibration and (wide[equilibration[0]], *equilibration[1:])
+class _Version:
+    """Products of a stack as they came, or equilibrated: their factors, norm scales and bounds."""
+
+    def __init__(self, a: Factor, b: Factor, request: Request) -> None:
+        self.factors: Factors = a, b
+        self.scales = steps.norm_scaled(a, b, request).scales
+        self.bounds: PendingBounds = steps.bounds(a, b, request, self.scales, a.stack)
+
+    def part(self, positions: np.ndarray) -> tuple[Factors, Scales]:
+        """Some of the products."""
+        (a, b), (of_a, of_b) = self.factors, self.scales
+        which = _all_or(positions, a.stack)
+        left, right = (s.reshape(a.stack, -1)[which].ravel() for s in (of_a, of_b))
+        return (a.part(positions), b.part(positions)), (left, right)
+
+    def groups(
+        self, indices: np.ndarray, bits: np.ndarray, positions: np.ndarray, request: Request
+    ) -> Iterator[Group]:
+        """The products by the bits that their integers grow by; none for those that are undecided."""
+        for width in np.unique(bits[(bits >= 0) & (bits <= WIDENED_IN_ALL)]).tolist():
+            some = bits == width
+            factors, (left, right) = self.part(positions[some])
+            yield indices[some], factors, (widened(left, width), widened(right, width)), width
+        if (much := bits > WIDENED_IN_ALL).any():
+            (a, b), scales = self.part(positions[much])
+            # No integer needs to be wider than it takes to lose nothing.
+            of_a, of_b = (
+                np.minimum(s + np.repeat(bits[much], x.rows // x.stack), x.exact_scales)
+                for s, x in zip(scales, (a, b), strict=True)
+            )
+            for part, factors, of_factors, _ in _of_equal_width(a, b, (of_a, of_b), request):
+                yield indices[much][part], factors, of_factors, None
 
 
-def _of_norms(a: Factor, b: Factor, scales: Scales, bits: np.ndarray) -> Iterator[Group]:
-    """The products whose norm scales are widened by 0 to WIDENED_IN_ALL bits."""
-    for width in np.unique(bits[(bits >= 0) & (bits <= WIDENED_IN_ALL)]).tolist():
-        indices = np.flatnonzero(bits == width)
-        left, right = (widened(x, width) for x in _scales_of(scales, indices, a.stack))
-        yield indices, (a.part(indices), b.part(indices)), (left, right), width
+class _StackData:
+    """The products of a stack on a CPU, which answer their decisions' questions together.
 
+    Attributes
+    ----------
+    versions : the products as they came and, once some have been equilibrated, those.
+    version, position : for each product, which version it has come to, and where it stands in that.
+    """
 
-def _much_wider(
-    a: Factor, b: Factor, indices: np.ndarray, bits: np.ndarray, request: Request
-) -> Iterator[Group]:
-    """Some products whose norm scales are widened by more, each by so many bits."""
-    left, right = a.part(indices), b.part(indices)
-    # No integer needs to be wider than it takes to lose nothing.
-    of_a, of_b = (
-        np.minimum(s + np.repeat(bits, x.rows // x.stack), x.exact_scales)
-        for s, x in zip(norm_scaled(left, right, request).scales, (left, right), strict=True)
-    )
-    for part, factors, scales, _ in _of_equal_width(left, right, (of_a, of_b), request):
-        yield indices[part], factors, scales, None
+    def __init__(self, a: Factor, b: Factor, request: Request) -> None:
+        self._request = request
+        self.versions = [_Version(a, b, request)]
+        self.version, self.position = np.zeros(a.stack, np.int64), np.arange(a.stack)
+
+    def answer(self, question: Ask, products: np.ndarray) -> Sequence[Any]:
+        """What all these products ask."""
+        if question is Ask.EQUILIBRATE:
+            return self._equilibrate(products)
+        answers: dict[int, Any] = {}
+        for number, version in enumerate(self.versions):
+            some = products[self.version[products] == number]
+            positions = self.position[some]
+            if question is Ask.PAIRS:
+                of_version: Sequence[Any] = _pairwise(version, positions, self._request)
+            else:
+                numbers, length = version.bounds.wait_for_stack(), version.factors[0].length
+                of_version = [Bounds.of(x, length) for x in numbers[positions].tolist()]
+            answers.update(zip(some.tolist(), of_version, strict=True))
+        return [answers[i] for i in products.tolist()]
+
+    def _equilibrate(self, products: np.ndarray) -> Sequence[bool]:
+        """Which of them have A·D and D⁻¹·B as factors from now on."""
+        (a, b), scales = self.versions[0].part(products)
+        exponents = steps.inner_exponents(a, b, scales)
+        equilibration = steps.equilibrated(a, b, self._request, scales, exponents)
+        if equilibration is None:
+            return [False] * len(products)
+        indices, left, right = equilibration
+        self.versions.append(_Version(left, right, self._request))
+        self.version[products[indices]] = 1
+        self.position[products[indices]] = np.arange(len(indices))
+        return (self.version[products] == 1).tolist()
 
 
 def _of_equal_width(a: Factor, b: Factor, scales: Scales, request: Request) -> Iterator[Group]:
     """Products of given scales that take about as many moduli."""
-    found = bounds(a, b, request, scales, a.stack).wait_for_stack()
-    moduli = np.array([log2_product(Bounds.of(x, a.length)) // MODULUS_BITS for x in found.tolist()])
+    bounds = steps.bounds(a, b, request, scales, a.stack).wait_for_stack()
+    moduli = np.array([log2_product(Bounds.of(x, a.length)) // MODULUS_BITS for x in bounds.tolist()])
     for count in np.unique(moduli):
         indices = np.flatnonzero(moduli == count)
-        yield indices, (a.part(indices), b.part(indices)), _scales_of(scales, indices, a.stack), None
+        which = _all_or(indices, a.stack)
+        left, right = (s.reshape(a.stack, -1)[which].ravel() for s in scales)
+        yield indices, (a.part(indices), b.part(indices)), (left, right), None
 
 
-def _scales_of(scales: Scales, indices: np.ndarray, stack: int) -> Scales:
-    """Those of some products of a stack."""
-    left, right = (s.reshape(stack, -1)[_all_or(indices, stack)].ravel() for s in scales)
-    return left, right
-
-
-def _pairwise(
-    a: Factor,
-    b: Factor,
-    rows: tuple[RowBounds, RowBounds],
-    request: Request,
-    products: np.ndarray,
-) -> list[PairwiseBound]:
+def _pairwise(version: _Version, positions: np.ndarray, request: Request) -> list[PairwiseBound]:
     """The pairwise bounds of some products of a stack."""
+    a, b = version.factors
     scheme, host = Magnitudes(len(a.parts), "fp64"), get_engine("host")
     bytes_each = whole_bytes(scheme, (a.rows // a.stack, a.k, b.rows // b.stack))
-    at_once, found = max(1, request.workspace // bytes_each), list[PairwiseBound]()
-    for i in range(0, len(products), at_once):
-        indices, words, of_rows = products[i : i + at_once], [], []
-        for x, row_bounds in zip((a, b), rows, strict=True):
+    at_once, bounds = max(1, request.workspace // bytes_each), list[PairwiseBound]()
+    for i in range(0, len(positions), at_once):
+        indices, words, of_rows = positions[i : i + at_once], [], []
+        for x, row_bounds in zip((a, b), version.bounds.rows, strict=True):
             part = row_bounds[np.arange(x.rows).reshape(x.stack, -1)[indices]]
             numbers = x.part(indices).parts
             split = scheme.split(numbers, part.truncation_scale.ravel(), x.side, 1)
@@ -191,17 +187,17 @@ def _pairwise(
         of_a, of_b = of_rows
         compared = [compare_pairs(component, of_a, of_b, a.length) for component in y[:, 0]]
         error, ratio = (np.max(x, axis=(0, 2, 3)) for x in zip(*compared, strict=True))
-        found += zip(error.tolist(), ratio.tolist(), strict=True)
-    return found
+        bounds += zip(error.tolist(), ratio.tolist(), strict=True)
+    return bounds
 
 
 def _group_product(a: Factor, b: Factor, scales: Scales, bits: int | None, request: Request) -> Array:
     """The (s, m, n) products of one group, in parts that fit the workspace; one that does not, in panels."""
     s, m, n = a.stack, a.rows // a.stack, b.rows // b.stack
     if bits is None:
-        scaled = bounded(a, b, request, scales, bounds(a, b, request, scales).wait())
+        scaled = steps.bounded(a, b, request, scales, steps.bounds(a, b, request, scales).wait())
     else:
-        scaled = ScaledProduct(scales, norm_scheme(a, b, request, bits))
+        scaled = ScaledProduct(scales, steps.norm_scheme(a, b, request, bits))
     if s * whole_bytes(scaled.scheme, (m, a.k, n)) > request.workspace:
         if s == 1:
             return product(a, b, request)[None]
@@ -214,8 +210,8 @@ def _group_product(a: Factor, b: Factor, scales: Scales, bits: int | None, reque
         ]
         return namespace(a.matrix).concatenate(parts)
     if isinstance(request.accuracy, str):
-        warn_of_cost(scaled.scheme, norm_scheme(a, b, request), request.accuracy)
+        warn_of_cost(scaled.scheme, steps.norm_scheme(a, b, request), request.accuracy)
     out = namespace(a.matrix).empty((s * m, n), a.matrix.dtype)
-    execute(scaled, a, b, request, out)
+    steps.execute(scaled, a, b, request, out)
     overwrite_nonfinite(a.parts, b.parts, scales, out, s)
     return out.reshape(s, m, n)

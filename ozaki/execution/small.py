@@ -12,8 +12,8 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import COMPILED_ELEMENTS, over_rows
 from ozaki.certificate import counted
 from ozaki.certificate.counted import counted_scales
-from ozaki.factor import Factor
-from ozaki.pipeline import NORMWISE, Request
+from ozaki.product.factor import Factor
+from ozaki.product.request import NORMWISE, Request
 from ozaki.scaling import statistics
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import width_scales
@@ -125,7 +125,9 @@ def _norm_scales(x: np.ndarray, stack: int, columns: int, request: Request, targ
     """The norm scales, widened as the counting bound of each product asks."""
     certified = request.accuracy != NORMWISE
     limits = str(request.accuracy) if certified else target
-    scale, width, bits = counted_scales(statistics_of_rows(x), x.shape[1], stack, columns, limits, certified)
+    counted = counted_scales(statistics_of_rows(x), x.shape[1], stack, columns, limits, certified)
+    assert counted is not None  # all is compiled
+    scale, width, bits = counted
     return scale, width, bits < 0
 
 

@@ -13,11 +13,11 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace, quietly
 from multiword.runtime.memory import empty_result, padded
 from ozaki.execution.cache import captured_stack
+from ozaki.execution.gemm import computed, gemm
 from ozaki.execution.groups import FEW, grouped_products
 from ozaki.execution.small import small_products
-from ozaki.factor import Factor, stacked_factors
-from ozaki.gemm import computed, gemm
-from ozaki.pipeline import Request
+from ozaki.product.factor import Factor, stacked_factors
+from ozaki.product.request import Request
 
 SMALL, SMALL_ON_DEVICE = 1 << 24, 1 << 27
 """Multiplications in a product; larger ones keep a machine busy one by one."""

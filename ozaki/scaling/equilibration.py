@@ -34,13 +34,12 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
+from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.graphs import side_by_side
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.parallel import over_rows
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts, strided_parts
-from ozaki.factor import Factor
 from ozaki.scaling.scales import NormLimit
 from ozaki.scaling.statistics import NONFINITE_ROW
 
@@ -68,11 +67,13 @@ class InnerExponents:
     on_host: Callable[[], np.ndarray]
 
 
-def inner_exponents(a: Factor, b: Factor, scales: tuple[Array, Array]) -> InnerExponents:
-    """Those of factors with the scales of the norm limit; nothing is waited for."""
+def inner_exponents(
+    parts: tuple[list[Array], list[Array]], scales: tuple[Array, Array], stack: int = 1
+) -> InnerExponents:
+    """Those of the (r, k) parts of both factors, with the scales of the norm limit; nothing is waited for."""
     p, q = side_by_side(
-        lambda: column_exponents(a.parts, scales[0], a.stack),
-        lambda: column_exponents(b.parts, scales[1], b.stack),
+        lambda: column_exponents(parts[0], scales[0], stack),
+        lambda: column_exponents(parts[1], scales[1], stack),
     )
     if not is_cupy(p):
         sums = largest_sums(p, q)
@@ -82,30 +83,6 @@ def inner_exponents(a: Factor, b: Factor, scales: tuple[Array, Array]) -> InnerE
     _LARGEST_SUMS((len(p),), (_THREADS,), arguments, **_CONSTANTS)
     readback.send()
     return InnerExponents(p, q, sums, readback.wait)
-
-
-def equilibrated(
-    a: Factor, b: Factor, scales: tuple[Array, Array], limit: NormLimit, exponents: InnerExponents
-) -> tuple[np.ndarray, Factor, Factor] | None:
-    """Which products of a stack equilibration surely helps, by rising indices, and A·D and D⁻¹·B of these.
-
-    None if there are none. The scales, and the exponents with them, are those of the norm limit.
-    """
-    indices = np.flatnonzero(is_graded(exponents.on_host(), a.length, limit))
-    if not indices.size:
-        return None
-    which = _all_or(indices, a.stack)
-    of_a, of_b = (s.reshape(a.stack, -1)[which].ravel() for s in scales)
-    shifts = column_shifts(exponents.of_a, exponents.of_b, exponents.sums)[which]
-    left, exact_left = shifted(a.part(indices), of_a, shifts)
-    right, exact_right = shifted(b.part(indices), of_b, -shifts)
-    exact = np.flatnonzero(exact_left() & exact_right())
-    return (indices[exact], left.part(exact), right.part(exact)) if exact.size else None
-
-
-def _all_or(indices: np.ndarray, stack: int) -> np.ndarray | slice:
-    """A slice for all of them, which a GPU takes a view by."""
-    return slice(None) if len(indices) == stack else indices
 
 
 def largest_sums(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -170,16 +147,13 @@ def _over_rows_of_products(work: Callable[[slice, slice], None], stack: int, row
         over_rows(lambda block: work(block, slice(None)), stack, rows * columns)
 
 
-def shifted(x: Factor, scale: Array, shifts: Array) -> tuple[Factor, Callable[[], np.ndarray]]:
-    """A new factor, column h of A or row h of B multiplied by 2**shifts_h.
+def shift(parts: list[Array], scale: Array, shifts: Array, out: list[Array]) -> Callable[[], np.ndarray]:
+    """Write the (r, k) parts, column h multiplied by 2**shifts_h, to `out`.
 
-    And in which products that is exact, when asked; a device is waited for then. Rows of A or columns of B
-    with an Inf or NaN, as scales tell, are left as they are.
+    Returns in which products that is exact, when asked; a device is waited for then. Rows with an Inf or NaN,
+    as scales tell, are left as they are.
     """
-    matrix = namespace(x.matrix).empty_like(x.matrix)
-    factor = Factor(matrix, x.side, stack=x.stack, equilibrated=True)
-    out = real_parts(matrix if x.side == 0 else matrix.T)
-    return factor, (_shift_device if is_cupy(matrix) else _shift_host)(x.parts, scale, shifts, out)
+    return (_shift_device if is_cupy(parts[0]) else _shift_host)(parts, scale, shifts, out)
 
 
 def _shift_host(

@@ -16,9 +16,9 @@ from torch import Tensor
 from multiword.runtime.arrays import Array
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.combine import combine
+from ozaki.execution.gemm import gemm
 from ozaki.execution.stacks import stack_product
-from ozaki.factor import Factor
-from ozaki.gemm import gemm
+from ozaki.product.factor import Factor
 from ozaki.torch.settings import Settings
 
 _DIMENSIONS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}

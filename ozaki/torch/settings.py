@@ -15,7 +15,7 @@ import torch
 
 from multiword.runtime.arrays import Array, is_cupy
 from ozaki.arguments import request_of
-from ozaki.pipeline import Request
+from ozaki.product.request import Request
 
 ACCURACY = "normwise"
 """What products are computed to if nothing is said: an element depends on its row and column alone."""

@@ -10,8 +10,9 @@ import numpy as np
 
 from multiword.engines import fused, residues
 from multiword.engines.cublas import Cublas
-from ozaki.factor import Factor
-from ozaki.pipeline import Request, bounds, norm_scaled, pairwise
+from ozaki.product.factor import Factor
+from ozaki.product.request import Request
+from ozaki.product.steps import bounds, norm_scaled, pairwise
 
 MODULI, ROWS, COLUMNS = (255, 253, 256), 700, 600
 LENGTHS = (144, 320, 784)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import ozaki
-from ozaki import accurate_dgemm, pipeline
+from ozaki import accurate_dgemm
 from ozaki.execution import cache, captured
+from ozaki.product import steps
 from ozaki.residues import system
 from tests.cases import FACES, KINDS, in_dtype, matrices
 from tests.exact import same
@@ -226,16 +227,18 @@ def test_captures_that_another_thread_ends(cupy, monkeypatch, kind):
         with suppress(cupy.cuda.runtime.CUDARuntimeError):  # it may not, while a stream is captured
             cupy.cuda.Device().synchronize()
 
+    split = steps.split_whole
+
     def split_whole(*arguments):
         if cupy.cuda.get_current_stream().is_capturing():
             in_threads(wait_for_the_device, [0])
             ended.append(arguments)
-        return pipeline.split_whole(*arguments)
+        return split(*arguments)
 
     a, b = matrices(kind, *SHAPE)
     x, y, expected = cupy.asarray(a), cupy.asarray(b), accurate_dgemm(a, b)
     with monkeypatch.context() as patch:
-        patch.setattr(captured, "split_whole", split_whole)
+        patch.setattr(steps, "split_whole", split_whole)
         for _ in range(4):
             assert same(accurate_dgemm(x, y).get(), expected)
     assert len(ended) == 3

@@ -6,8 +6,8 @@ import pytest
 import ozaki
 from multiword.formats import FORMATS
 from ozaki.execution import cache
-from ozaki.factor import Factor
-from ozaki.scaling.equilibration import column_exponents, shifted
+from ozaki.product.factor import Factor
+from ozaki.scaling.equilibration import column_exponents
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, row_statistics
 from tests.cases import FACES
@@ -39,13 +39,13 @@ def test_exponents_and_shifts(cupy, kind, dtype, shape):
             exponents = column_exponents(Factor(x, 0).parts, scale, stack)
             for octaves in (3, 90, 1500):
                 shifts = rng.integers(-octaves, octaves + 1, (stack, shape[1])).astype(np.int32)
-                expected, exact = shifted(Factor(x, 0, stack=stack), scale, shifts)
+                expected, exact = Factor(x, 0, stack=stack).shifted(scale, shifts)
                 for y in layouts(cupy, x):
                     for side, matrices in enumerate((y, y.T)):
                         factor = Factor(matrices, side, stack=stack)
                         found = column_exponents(factor.parts, cupy.asarray(scale), stack)
                         assert same(found.get(), exponents)
-                        moved, device_exact = shifted(factor, cupy.asarray(scale), shifts)
+                        moved, device_exact = factor.shifted(cupy.asarray(scale), shifts)
                         assert same(device_exact(), exact())
                         if exact().all():
                             turned = (moved.matrix if side == 0 else moved.matrix.T).get()

@@ -7,11 +7,13 @@ import ozaki
 from multiword.engines import cublas, fused, get_engine, machine
 from multiword.engines.fused import HOPPER, HOPPER_ALONE, LARGE, MIDDLE, SMALL
 from multiword.engines.residues import LONGEST
-from ozaki import accurate_dgemm, pipeline
+from ozaki import accurate_dgemm
 from ozaki.certificate import pairwise
 from ozaki.execution import cache
-from ozaki.factor import Factor
-from ozaki.pipeline import Request, bounds, norm_scaled
+from ozaki.product import steps
+from ozaki.product.factor import Factor
+from ozaki.product.request import Request
+from ozaki.product.steps import bounds, norm_scaled
 from ozaki.residues.system import residue_system
 from tests import golden
 from tests.cases import FACES, GOLDEN, KINDS, in_dtype, long_rows, matrices
@@ -232,7 +234,7 @@ def test_pairwise_bounds(cupy, compared, tile, shape, dtype, kind):
             request = Request("fp64", "auto", None, get_engine("auto", x), workspace)
             with np.errstate(all="ignore"):
                 pending = bounds(left, right, request, norm_scaled(left, right, request).scales)
-                found.append(pipeline.pairwise(left, right, request, pending)())
+                found.append(steps.pairwise(left, right, request, pending)())
     assert len(set(found)) == 1
     assert len(compared) >= 1 + np.iscomplexobj(a)
 

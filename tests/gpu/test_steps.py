@@ -11,7 +11,8 @@ from multiword.runtime.arrays import real_parts
 from ozaki.arguments import factors_of
 from ozaki.certificate.counting import compute_bounds
 from ozaki.certificate.magnitudes import Magnitudes
-from ozaki.pipeline import Request, bounds, norm_scaled, pairwise
+from ozaki.product.request import Request
+from ozaki.product.steps import bounds, norm_scaled, pairwise
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
 from ozaki.residues.system import residue_system

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, real_parts
-from ozaki.execution.order import StreamOrder
+from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
+from ozaki.product.order import StreamOrder
+from ozaki.scaling.equilibration import shift
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import NormLimit, norm_scales, statistics_and_scales, widened, width_scales
 from ozaki.scaling.statistics import RowStatistics, row_statistics
@@ -92,8 +94,8 @@ class Factor:
         self.statistics, scales = statistics_and_scales(self.parts, limit)
         return scales
 
-    def known_scales(self, limit: NormLimit, bits: int, scale: Array) -> Array:
-        """Those scales, given what they are: the same array every time."""
+    def cached_norm_scales(self, limit: NormLimit, bits: int, scale: Array) -> Array:
+        """Those scales, which the caller has computed: the same array every time."""
         return self._widened.setdefault((limit, bits), scale)
 
     def width_scales(self, bits: int) -> Array:
@@ -114,7 +116,7 @@ class Factor:
             last = None if rows.stop >= self.rows else rows.stop
             end = None if inner.stop >= self.k else inner.stop
             return words[:, :, rows.start : last, inner.start : end]
-        parts = [x[rows, inner] for x in self.parts]
+        parts = [x[..., inner] if x.ndim == 3 else x[rows, inner] for x in self.parts]  # all rows of a stack
         return scheme.split(parts, scale[rows], self.side, padding)
 
     def split_whole(self, scheme: Any, scale: Array, padding: int) -> None:
@@ -145,6 +147,15 @@ class Factor:
         if "statistics" in self.__dict__:
             other.statistics = self.statistics[rows]
         return other
+
+    def shifted(self, scale: Array, shifts: Array) -> tuple[Factor, Callable[[], np.ndarray]]:
+        """A new factor, column h of A or row h of B multiplied by 2**shifts_h; when asked, where exactly.
+
+        Rows of A or columns of B with an Inf or NaN, as scales tell, are left as they are.
+        """
+        matrix = namespace(self.matrix).empty_like(self.matrix)
+        other = Factor(matrix, self.side, stack=self.stack, equilibrated=True)
+        return other, shift(self.parts, scale, shifts, other.parts)
 
     def forget_split(self) -> None:
         """Give the memory of the split back."""

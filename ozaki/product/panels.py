@@ -10,7 +10,7 @@ from multiword.engines import Engine
 from multiword.runtime.arrays import Array
 from multiword.runtime.graphs import side_by_side
 from multiword.runtime.memory import SMALLEST_PANEL, WorkspaceTooSmall, halved
-from ozaki.factor import Factor
+from ozaki.product.factor import Factor
 from ozaki.schemes import ProductScheme
 
 

@@ -1,19 +1,27 @@
-"""Plans: what a product will be. Data alone, of which nothing is computed."""
+"""The plan of a product: what it will be, and the error that it certifies."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from multiword.engines.machine import bandwidth, device_name, rates
 from multiword.formats import FORMATS
-from ozaki.execution.panels import choose_panels
-from ozaki.pipeline import NORMWISE, TARGETS, Request
+from multiword.runtime.arrays import Array
+from ozaki.certificate.counting import PendingBounds
+from ozaki.certificate.decision import counting_error
+from ozaki.execution.eager import scale
+from ozaki.product import steps
+from ozaki.product.factor import Factor
+from ozaki.product.request import NORMWISE, TARGETS, Request
+from ozaki.scaling.scales import normwise_error
 from ozaki.schemes import Scheme
+from ozaki.tuning import ELEMENT_WISE
 
-STEPS = {"cublas": (0.8, 5e-5)}
-"""What element-wise steps make of the memory's bandwidth, and the seconds that any call takes."""
+LONGEST_COUNTED = 50
+"""Bits up to which the error of a given width is counted: no octave is counted further down."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,7 @@ class Plan:
     def of(cls, scheme: Scheme, dtype: str, request: Request, bound: float) -> Plan:
         """The plan of a product by a scheme, with this certified error."""
         specification = scheme.specification
-        panels = choose_panels(scheme, specification.shape, request.workspace)
+        panels = steps.choose_panels(scheme, specification.shape, request.workspace)
         m, _, n = specification.shape
         return cls(
             shape=specification.shape,
@@ -106,11 +114,48 @@ class Plan:
     def predicted_seconds(self) -> float | None:
         """What the product should take: None for a model, and for devices without measurements."""
         speed, copied = rates(self.engine, self.word), bandwidth(self.engine)
-        if self.engine not in STEPS or speed is None or copied is None:
+        if self.engine not in ELEMENT_WISE or speed is None or copied is None:
             return None
         (m, k, n), item = self.shape, np.dtype(self.dtype).itemsize
         products = speed.seconds(m * k * n, self.products)
         operands = (m + n) * k * (2 * item + self.operand_bytes)  # read for statistics, split, written
         results = m * n * (self.product_bytes + item)
-        share, overhead = STEPS[self.engine]
+        share, overhead = ELEMENT_WISE[self.engine]
         return overhead + products + (operands + results) / (share * copied)
+
+
+def plan_product(a: Factor, b: Factor, request: Request) -> Plan:
+    """Return the plan for a product of factors, neither of them empty, with its certified error."""
+    dtype = a.matrix.dtype.name
+    if request.accuracy == NORMWISE:
+        error = normwise_error(steps.row_limit(a, request), a.length)
+        return Plan.of(steps.norm_scheme(a, b, request), dtype, request, error)
+    with np.errstate(all="ignore"):  # quotients of empty sums
+        if request.certified or request.accuracy == "exact":
+            factors, scaled, certificate = scale(a, b, request)
+            lossless = certificate is None or _lossless(*factors, scaled.scales)
+            certified = 0.0 if certificate is None or lossless else certificate.bound
+            return Plan.of(scaled.scheme, dtype, request, certified)
+        scales = steps.given_scales(a, b, request)
+        pending = steps.bounds(a, b, request, scales)
+        scheme = steps.bounded(a, b, request, scales, pending.wait()).scheme
+        error = 0.0 if _lossless(a, b, scales) else _error_of_width(a, b, request, pending)
+        return Plan.of(scheme, dtype, request, error)
+
+
+def _error_of_width(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> float:
+    """The certified error of rows of so many bits."""
+    excess = max(0, int(request.accuracy) - LONGEST_COUNTED)  # each bit beyond halves the error
+    if excess:
+        scales = a.width_scales(LONGEST_COUNTED), b.width_scales(LONGEST_COUNTED)
+        pending = steps.bounds(a, b, request, scales)
+    error = counting_error(pending.wait(), FORMATS["fp64"])
+    if error == math.inf:
+        error, _ = steps.pairwise(a, b, request, pending)()
+    smallest = float(np.finfo(np.float64).smallest_subnormal)
+    return error and max(math.ldexp(error, -excess), smallest)
+
+
+def _lossless(a: Factor, b: Factor, scales: tuple[Array, Array]) -> bool:
+    """Whether no number of either is rounded."""
+    return all(bool((s >= x.exact_scales).all()) for s, x in zip(scales, (a, b), strict=True))

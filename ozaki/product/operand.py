@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ozaki.factor import Factor
+from ozaki.product.factor import Factor
 
 SIDES = ("left", "right")
 

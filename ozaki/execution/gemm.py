@@ -7,25 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines.host import Host
-from multiword.runtime.arrays import (
-    Array,
-    as_array,
-    check_out,
-    check_same_device,
-    namespace,
-    quietly,
-    real_parts,
-)
+from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, namespace, quietly
 from multiword.runtime.memory import in_less_memory
 from ozaki.arguments import exactly
 from ozaki.combine import combine
 from ozaki.execution.cache import captured_product, forget
-from ozaki.execution.order import exclusive_use
+from ozaki.execution.eager import product
 from ozaki.execution.small import small_product
-from ozaki.factor import Factor
-from ozaki.pipeline import Request, product
-from ozaki.sums.api import dot
+from ozaki.product.factor import Factor
+from ozaki.product.order import exclusive_use
+from ozaki.product.request import Request
 
 
 def gemm(
@@ -54,8 +45,6 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
         return namespace(a.matrix).zeros((a.rows, b.rows), a.matrix.dtype)
     if (out := small_product(a, b, request)) is not None:
         return out
-    if _is_exact_dot(a, b, request):
-        return _exact_dot(a.matrix, b.matrix)
 
     def work(workspace: int) -> Array:
         within = request if workspace == request.workspace else request._replace(workspace=workspace)
@@ -73,25 +62,6 @@ def _launched(a: Factor, b: Factor, request: Request) -> Array:
     """The product itself, replayed, or kernel by kernel; where it is one of other factors, that likewise."""
     out = captured_product(a, b, request, lambda x, y: _launched(x, y, request))
     return product(a, b, request) if out is None else out
-
-
-def _is_exact_dot(a: Factor, b: Factor, request: Request) -> bool:
-    """Whether the product is a single number, correctly rounded, on a CPU: `dot` defines the same."""
-    free = request.scheme == "auto" and request.word is None and type(request.engine) is Host
-    return free and request.accuracy == "exact" and a.rows == b.rows == 1
-
-
-def _exact_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The product of a row and a column, in no more memory than they take."""
-    out = np.empty((1, 1), a.dtype)
-    out[0, 0] = dot(a[0], b[:, 0])
-    row, column = real_parts(a[0]), real_parts(b[:, 0])
-    for part, other in zip(real_parts(out), (column, column[::-1]), strict=False):
-        # Products have one NaN, and no zero with a sign, unless a negative number has been rounded to it.
-        if not any(np.any((x != 0) & (y != 0)) for x, y in zip(row, other, strict=True)):
-            part += 0.0
-        part[part != part] = np.nan
-    return out
 
 
 def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:

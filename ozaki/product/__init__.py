@@ -1,0 +1,1 @@
+"""A product as its steps: scale, split, multiply, reconstruct. `ozaki.execution` runs them."""

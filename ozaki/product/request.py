@@ -1,0 +1,54 @@
+"""How a product is asked for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from multiword.engines import Engine
+from multiword.formats import FORMATS, Format
+from ozaki.scaling.scales import NORM_LIMITS
+
+TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
+"""The format that results of each dtype are rounded to."""
+
+SCHEMES = ("residues", "slices")
+"""The schemes that can be asked for."""
+
+CERTIFIED = tuple(NORM_LIMITS)
+"""Accuracies that a certificate proves from the data."""
+
+NORMWISE = "normwise"
+"""The accuracy whose integers depend on nothing but their own row: nothing is read back from a device."""
+
+
+class Request(NamedTuple):
+    """How a product is asked for.
+
+    Attributes
+    ----------
+    accuracy : "fp64" or "fp32", "normwise", "exact", or a number of bits.
+    scheme, word : as named by the caller; "auto" and None leave the choice to the library.
+    engine : where the products run.
+    workspace : bytes.
+    """
+
+    accuracy: str | int
+    scheme: str
+    word: str | None
+    engine: Engine
+    workspace: int
+
+    @property
+    def certified(self) -> bool:
+        """Whether an error was asked for, so that the data decide how wide the integers are."""
+        return self.accuracy in CERTIFIED
+
+    @property
+    def of_norms(self) -> bool:
+        """Whether each row has the scale of its norm, perhaps widened."""
+        return self.certified or self.accuracy == NORMWISE
+
+    @property
+    def limits(self) -> Format:
+        """The format below whose norm limit magnitudes are counted."""
+        return FORMATS[str(self.accuracy) if self.certified else "fp64"]

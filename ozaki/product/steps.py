@@ -1,0 +1,229 @@
+"""The steps of a product: every way to run one (`ozaki.execution`, `ozaki.dask`) calls these.
+
+scale        which integers A' and B' stand for A and B: a scale for each row and column; where the inner
+             dimension is graded, for the A·D and D⁻¹·B that it is equilibrated to
+certificate  for "fp64" and "fp32": the proof that they are wide enough, or how many bits are missing
+             (`ozaki.certificate.decision`); "normwise" has a bound that holds for any data
+split        the integers into words of low precision: residues modulo p_t, or slices
+multiply     the words on an engine, every product exact
+reconstruct  C' = A'B' from the products, and round C'·2**(-s_i - t_j) once
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from multiword.engines import reduces_residues
+from multiword.formats import FORMATS
+from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.graphs import side_by_side
+from ozaki.certificate.counting import Bounds, PendingBounds, compute_bounds
+from ozaki.certificate.decision import WIDENED_IN_ALL, log2_product
+from ozaki.certificate.magnitudes import Magnitudes
+from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
+from ozaki.nonfinite import overwrite_nonfinite
+from ozaki.product.cost import is_costly
+from ozaki.product.factor import Factor
+from ozaki.product.panels import choose_panels, in_panels, whole_bytes
+from ozaki.product.request import NORMWISE, TARGETS, Request
+from ozaki.residues.scheme import Residues
+from ozaki.residues.system import INT8_BITS
+from ozaki.scaling.equilibration import InnerExponents, column_shifts, is_graded
+from ozaki.scaling.equilibration import inner_exponents as exponents_of_parts
+from ozaki.scaling.scales import NormLimit, norm_limit
+from ozaki.schemes import ProductSpecification, Scheme
+from ozaki.slices.integer import Slices
+from ozaki.tuning import SCALED_IN_TURN
+
+# What suits each engine; an engine of someone else's gets fp64 words.
+_DEFAULT_WORDS = {
+    ("residues", "host"): "fp64",
+    ("residues", "cublas"): "int8",
+    ("residues", "tensorcore"): "int8",
+    ("slices", "host"): "fp64",
+    ("slices", "cublas"): "int8",
+    ("slices", "tensorcore"): "fp16",
+}
+
+Scales = tuple[Array, Array]
+"""The scales of the rows of A and of the columns of B."""
+
+
+@dataclass(frozen=True)
+class ScaledProduct:
+    """A product of integers.
+
+    Attributes
+    ----------
+    scales : those of the rows of A and of the columns of B.
+    scheme : what multiplies the integers.
+    nonfinite : whether some rows or columns have an Inf or NaN, or may have.
+    """
+
+    scales: Scales
+    scheme: Scheme
+    nonfinite: bool = False
+
+
+# scale ----------------------------------------------------------------------------------------------
+
+
+def row_limit(a: Factor, request: Request) -> NormLimit:
+    """The norm limit that the rows of A and the columns of B fill."""
+    normwise = request.accuracy == NORMWISE
+    return norm_limit(FORMATS[TARGETS[a.matrix.dtype.name]] if normwise else request.limits, a.length)
+
+
+def norm_scaled(a: Factor, b: Factor, request: Request, bits: int = 0) -> ScaledProduct:
+    """The integers of the norm scales, widened by some bits.
+
+    For "fp64" and "fp32", whether they are wide enough is for the certificate to say.
+    """
+    limit = row_limit(a, request)
+    together = side_by_side if a.matrix.size + b.matrix.size > SCALED_IN_TURN else _in_turn
+    scales = together(lambda: a.norm_scales(limit, bits), lambda: b.norm_scales(limit, bits))
+    return ScaledProduct(scales, norm_scheme(a, b, request, bits))
+
+
+def _in_turn(first: Callable[[], Array], second: Callable[[], Array]) -> Scales:
+    return first(), second()
+
+
+def norm_scheme(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scheme:
+    """What multiplies the integers of the norm scales, widened by some bits: it depends on no number."""
+    log2_square = row_limit(a, request).log2 + 2 * bits
+    # Rounding to integers adds at most sqrt(k)/2 to a norm.
+    log2_c = log2_square + 2 * math.log2(1 + math.sqrt(a.length) * 2.0 ** (-1 - log2_square / 2))
+    width = math.floor(log2_square / 2) + 1
+    return choose_scheme(_specification(a, b, (width, width), log2_c), request)
+
+
+def widened_product(a: Factor, b: Factor, request: Request, bits: int) -> ScaledProduct:
+    """The integers of the norm scales, widened by what a certificate says."""
+    if bits <= WIDENED_IN_ALL:
+        return norm_scaled(a, b, request, bits)
+    scales = wide_scales(a, b, request, bits)
+    return bounded(a, b, request, scales, bounds(a, b, request, scales).wait())
+
+
+def wide_scales(a: Factor, b: Factor, request: Request, bits: int) -> Scales:
+    """The norm scales, widened by more than WIDENED_IN_ALL bits: by no more than it takes to lose nothing."""
+    least, scales = namespace(a.matrix).minimum, norm_scaled(a, b, request).scales
+    return least(scales[0] + bits, a.exact_scales), least(scales[1] + bits, b.exact_scales)
+
+
+def given_scales(a: Factor, b: Factor, request: Request) -> Scales:
+    """The scales of an accuracy that fixes the integers: "exact", or a number of bits."""
+    if request.accuracy == "exact":
+        return a.exact_scales, b.exact_scales
+    return a.width_scales(int(request.accuracy)), b.width_scales(int(request.accuracy))
+
+
+def bounded(a: Factor, b: Factor, request: Request, scales: Scales, bounds: Bounds) -> ScaledProduct:
+    """The integers of given scales, which are as wide as their bounds say."""
+    # No number exceeds its row's 2-norm.
+    left, right = (math.floor(x / 2 + 2.0**-10) + 1 for x in bounds.log2_squares)
+    scheme = choose_scheme(_specification(a, b, (left, right), log2_product(bounds)), request)
+    return ScaledProduct(scales, scheme, bounds.nonfinite)
+
+
+def choose_scheme(specification: ProductSpecification, request: Request) -> Scheme:
+    """Return the scheme by name, "auto" being residues, on the word that suits the engine."""
+    name = "residues" if request.scheme == "auto" else request.scheme
+    engine = request.engine.name
+    word = request.word or _DEFAULT_WORDS.get((name, engine), "fp64")
+    if name == "slices":
+        return Slices(specification, word)
+    if word == "int8" and specification.bits > INT8_BITS:
+        word = "fp64"
+    if word not in ("int8", "fp64"):
+        raise ValueError(f"residues are carried by int8 or fp64 words, not {word!r}")
+    reduced = word == "int8" and reduces_residues(request.engine, specification.shape)
+    return Residues(specification, word, engine == "host", reduced)
+
+
+def _specification(a: Factor, b: Factor, widths: tuple[int, int], log2_c: float) -> ProductSpecification:
+    shape = a.rows // a.stack, a.k, b.rows // b.stack
+    target = FORMATS[TARGETS[a.matrix.dtype.name]]
+    return ProductSpecification(shape, a.stack, len(a.parts), widths, log2_c, target)
+
+
+# certificate ----------------------------------------------------------------------------------------
+
+
+def bounds(a: Factor, b: Factor, request: Request, scales: Scales, stack: int = 1) -> PendingBounds:
+    """What the row statistics say of scaled factors, of each product of a stack; nothing is waited for."""
+    return compute_bounds((a.statistics, b.statistics), scales, request.limits, stack)
+
+
+def inner_exponents(a: Factor, b: Factor, scales: Scales) -> InnerExponents:
+    """The largest exponents along the inner dimension; nothing is waited for."""
+    return exponents_of_parts((a.parts, b.parts), scales, a.stack)
+
+
+def equilibrated(
+    a: Factor, b: Factor, request: Request, scales: Scales, exponents: InnerExponents
+) -> tuple[np.ndarray, Factor, Factor] | None:
+    """Which products of a stack equilibration surely helps, by rising indices, and A·D and D⁻¹·B of these.
+
+    None if there are none. The scales, and the exponents with them, are those of the norm limit.
+    """
+    indices = np.flatnonzero(is_graded(exponents.on_host(), a.length, row_limit(a, request)))
+    if not indices.size:
+        return None
+    which = slice(None) if len(indices) == a.stack else indices  # which a GPU takes a view by
+    of_a, of_b = (s.reshape(a.stack, -1)[which].ravel() for s in scales)
+    shifts = column_shifts(exponents.of_a, exponents.of_b, exponents.sums)[which]
+    left, exact_left = a.part(indices).shifted(of_a, shifts)
+    right, exact_right = b.part(indices).shifted(of_b, -shifts)
+    exact = np.flatnonzero(exact_left() & exact_right())
+    return (indices[exact], left.part(exact), right.part(exact)) if exact.size else None
+
+
+def magnitudes(a: Factor, request: Request) -> Magnitudes:
+    """What multiplies the magnitudes of a pairwise bound."""
+    engine = request.engine
+    word = "fp64" if engine.name == "host" or "int8" not in engine.products else "int8"
+    return Magnitudes(len(a.parts), word)
+
+
+def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> Callable[[], PairwiseBound]:
+    """The pairwise bound, when it is asked for; on a GPU, nothing is waited for until then."""
+    scheme = magnitudes(a, request)
+
+    def multiply(scales: Scales, use: Callable[[Array, slice, slice], None]) -> None:
+        in_panels(scheme, a, b, scales, request.engine, request.workspace, use)
+
+    return pairwise_bound(pending.rows, a.length, multiply)
+
+
+# split, multiply, reconstruct -----------------------------------------------------------------------
+
+
+def split_whole(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) -> None:
+    """Split both factors as a whole, where that fits the workspace; prepared ones stay so."""
+    scheme, padding = scaled.scheme, request.engine.padding
+    if a.stack * whole_bytes(scheme, scheme.specification.shape) <= request.workspace:
+        side_by_side(
+            lambda: a.split_whole(scheme, scaled.scales[0], padding),
+            lambda: b.split_whole(scheme, scaled.scales[1], padding),
+        )
+
+
+def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: Array) -> None:
+    """Split, multiply and reconstruct into `out`; rows and columns with an Inf or NaN come out as zeros."""
+    scheme, scales = scaled.scheme, scaled.scales
+
+    def reconstruct(y: Array, rows: slice, columns: slice) -> None:
+        scheme.reconstruct(y, (scales[0][rows], scales[1][columns]), out[rows, columns])
+
+    split_whole(scaled, a, b, request)
+    in_panels(scheme, a, b, scales, request.engine, request.workspace, reconstruct)
+
+
+# Steps that have files of their own.
+__all__ = ["Residues", "choose_panels", "is_costly", "overwrite_nonfinite", "whole_bytes"]
