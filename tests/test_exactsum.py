@@ -1,7 +1,12 @@
 """The mergeable accumulator: exact, the same bits in any order, of a fixed size."""
 
+import itertools
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +17,7 @@ from hypothesis import strategies as st
 from multiword.formats import FORMATS
 from ozaki.sums.exactsum import ExactSum
 from tests.exact import nearest, same
+from tests.threads import in_threads, interrupted
 
 REAL = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
 any_double = st.floats(allow_nan=True, allow_infinity=True)
@@ -284,3 +290,124 @@ def test_digits_that_do_not_fit_are_refused():
         ExactSum.from_digits(acc.to_digits()[1:], acc.window)
     with pytest.raises(ValueError, match="digits must have shape"):
         ExactSum.from_digits(acc.to_digits(), acc.window, np.complex128)
+
+
+READERS = {
+    "to_bytes": ExactSum.to_bytes,
+    "pickle": pickle.dumps,
+    "window": lambda total: total.window.tolist(),
+    "to_digits": lambda total: total.to_digits().tolist(),
+    "==": lambda total: total == total,
+    "round": lambda total: total.round().tolist(),
+    "fractions": ExactSum.fractions,
+    "compact": lambda total: total.compact().to_bytes(),
+}
+CHANGES = {
+    "add": lambda total, x: total.add(x),
+    "add_products": lambda total, x: total.add_products(x, x[::-1]),
+    "merge": lambda total, x: total.merge(ExactSum(shape=total.shape).add(x)),
+    "merge with itself": lambda total, x: total.merge(total),
+}
+
+
+def carrying(columns=3):
+    """An accumulator whose digits have carries waiting, of either sign, and numbers that go with it."""
+    rng = np.random.default_rng(8)
+    x = np.ldexp(rng.standard_normal((40, columns)), rng.integers(-90, 90, (40, columns)))
+    total = ExactSum(shape=columns)
+    for sign in (1, -1, -1):
+        total.add(sign * x).add(sign * np.full(columns, 2.0**120 - 2.0**70))
+    return total, x * 2.0**60
+
+
+class Interrupted(Exception):
+    """What a signal's handler, or a lack of memory, may raise anywhere."""
+
+
+def interrupt():
+    raise Interrupted
+
+
+@pytest.mark.parametrize("name", [*READERS, *CHANGES])
+def test_an_exception_on_any_line_leaves_the_sums_of_before_or_of_after(name):
+    def change(total, x):
+        return READERS[name](total) if name in READERS else CHANGES[name](total, x)
+
+    state = pickle.dumps(carrying()[0])
+    after, x = carrying()
+    change(after, x)
+    allowed = {state, pickle.dumps(after)}
+    for line in itertools.count():
+        total = carrying()[0] if name in READERS else pickle.loads(state)
+        try:
+            interrupted(line, interrupt, partial(change, total, x))
+        except Interrupted:
+            assert pickle.dumps(total) in allowed, line
+        else:
+            break
+    assert line > 5
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_threads_read_one_accumulator(name):
+    total, _ = carrying(1000)
+    expected, state = READERS[name](copy_of(total)), total.to_bytes()
+    with taking_turns():
+        for _ in range(20):
+            total, _ = carrying(1000)
+            assert in_threads(READERS[name], [total] * 4) == [expected] * 4
+    assert total.to_bytes() == state
+
+
+@contextmanager
+def taking_turns():
+    """Threads give way to one another all the time."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def copy_of(total):
+    return pickle.loads(pickle.dumps(total))
+
+
+def test_readers_beside_an_add_meet_the_sums_of_before_or_of_after():
+    total, x = carrying(1000)
+    states = [total.to_bytes()]
+    states += [total.add(x).to_bytes() for _ in range(5)]
+    total = carrying(1000)[0]
+    with ThreadPoolExecutor(4) as pool:
+        readers = [pool.submit(lambda: [total.to_bytes() for _ in range(10)]) for _ in range(4)]
+        for _ in range(5):
+            total.add(x)
+    assert {state for reader in readers for state in reader.result()} <= set(states)
+    assert total.to_bytes() == states[-1]
+
+
+def test_loaded_accumulators_own_their_memory():
+    """Frameworks hand out-of-band buffers over as read-only memory, the same for several objects."""
+    buffers = []
+    state = pickle.dumps(carrying()[0], protocol=5, buffer_callback=buffers.append)
+    one, other = (pickle.loads(state, buffers=[bytes(b) for b in buffers]) for _ in range(2))
+    shared = [bytearray(b) for b in buffers]
+    three, four = (pickle.loads(state, buffers=shared) for _ in range(2))
+    expected = other.to_bytes()
+    for total in (one, three):
+        total.add(np.full(3, np.nan))
+        assert np.isnan(total.round()).all()
+    assert other.to_bytes() == four.to_bytes() == expected
+
+
+def test_arrays_that_came_out_are_no_views_of_the_state():
+    total, x = carrying()
+    before, exact = total.to_bytes(), total.fixed_point()
+    digits = exact.digits.copy()
+    total.add(x)
+    assert np.array_equal(exact.digits, digits)
+    total = carrying()[0]
+    exact = total.fixed_point()
+    exact.digits[...] = exact.flags[...] = 4
+    assert total.to_bytes() == before

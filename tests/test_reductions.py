@@ -1,5 +1,6 @@
 """Sums, means, dot products and norms against exact rationals, and their bits in every form."""
 
+import itertools
 import math
 import tracemalloc
 from fractions import Fraction
@@ -16,6 +17,7 @@ from ozaki.sums import api as oz
 from ozaki.sums.exact import reduction, small
 from ozaki.sums.exact.fixed_point import FixedPoint, Rounding
 from tests.exact import nearest, nearest_root
+from tests.threads import interrupted
 
 FORMAT = {np.dtype(f.dtype): f for f in FORMATS.values() if f.name != "tf32"}
 FORMAT |= {np.dtype(np.complex64): FORMATS["fp32"], np.dtype(np.complex128): FORMATS["fp64"]}
@@ -439,3 +441,14 @@ def test_complex(dtype):
             function(x, dtype=np.float64)
     mixed = oz.dot(flat_x, flat_y.real)
     assert float(mixed.imag) == nearest(sum(q * r for _, q, r, _ in pairs), fmt)
+
+
+def test_a_sum_inside_a_sum():
+    """As in the handler of a signal, whatever line it comes before: neither finds the other's numbers."""
+    rng = np.random.default_rng(12)
+    x, y = rng.standard_normal((2, 300)), rng.standard_normal((2, 500))
+    expected, inner, outer, lines = (oz.dot(*x), oz.dot(*y)), [], [], itertools.count()
+    while interrupted(next(lines), lambda: inner.append(oz.dot(*y)), lambda: outer.append(oz.dot(*x))):
+        pass
+    assert (set(outer), set(inner)) == ({expected[0]}, {expected[1]})
+    assert len(inner) > 50

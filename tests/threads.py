@@ -1,5 +1,7 @@
-"""Work in several threads at once, none of which can fail unseen."""
+"""Work in several threads at once, none of which can fail unseen, and work interrupted on any line."""
 
+import itertools
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -14,3 +16,26 @@ def in_threads(work, arguments):
 
     with ThreadPoolExecutor(len(arguments)) as pool:
         return list(pool.map(call, arguments))
+
+
+def interrupted(line, handler, work):
+    """Call work(), and handler() as a signal would before that line of the packages on the way.
+
+    Return whether there was such a line.
+    """
+    lines = itertools.count()
+
+    def trace(frame, event, _):
+        if not frame.f_globals.get("__name__", "").startswith(("ozaki.", "multiword.")):
+            return None
+        if event == "line" and next(lines) == line:
+            handler()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return next(lines) > line

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from multiword import rounding
@@ -68,24 +66,3 @@ def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     a, b = as_float64(a, "a"), as_float64(b, "b")
     p = a * b
     return p, product_error(a, b, p)
-
-
-def product_error_in(memory: Sequence[np.ndarray], a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """`product_error` in five arrays that are there already: fresh memory costs more than the arithmetic."""
-    a_high, a_low, b_high, b_low, rest = memory
-    for factor, high, low in ((a, a_high, a_low), (b, b_high, b_low))[: 1 if a is b else 2]:
-        np.multiply(factor, rounding.SPLITTER, out=high)
-        np.subtract(high, factor, out=low)
-        high -= low
-        np.subtract(factor, high, out=low)
-    if a is b:
-        b_high[...], b_low[...] = a_high, a_low
-    np.multiply(a_high, b_high, out=rest)
-    np.subtract(p, rest, out=rest)
-    b_high *= a_low
-    rest -= b_high
-    a_high *= b_low
-    rest -= a_high
-    a_low *= b_low
-    a_low -= rest
-    return a_low

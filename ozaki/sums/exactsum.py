@@ -57,6 +57,10 @@ class ExactSum:
     terms. Two accumulators that were given the same numbers, in whatever order and parts, have
     the same state, byte for byte.
 
+    Reading never changes an accumulator, and what adds to it replaces its state at the end: a reader
+    in another thread, or an exception on the way, meets the sums of before or of after. Two threads
+    that add to one accumulator need a lock of their own.
+
     In memory, and pickled, it has those digits of 32 bits that some element uses, the same ones for all
     elements: for numbers of about one size about 40 bytes an element in memory, 20 pickled. Of CuPy
     arrays it stays on the GPU, and what it rounds to is there, too.
@@ -114,9 +118,7 @@ class ExactSum:
         the shape does not fit.
         """
         x = self._checked(array, "array")
-        for part, component in enumerate(real_parts(x)):
-            self._add([Summands((component,))], part)
-        return self
+        return self._add([[Summands((component,))] for component in real_parts(x)])
 
     @on_device_of_arrays
     def add_products(self, x: Array, y: Array) -> ExactSum:
@@ -125,9 +127,7 @@ class ExactSum:
         check_same_device(x=x, y=y)
         if x.shape != y.shape:
             raise ValueError(f"x and y must have one shape, got {x.shape} and {y.shape}")
-        for part, summands in enumerate(products(x, y)):
-            self._add(summands, part)
-        return self
+        return self._add(products(x, y))
 
     def merge(self, other: ExactSum) -> ExactSum:
         """Add what another accumulator of the same dtype and shape holds; return self."""
@@ -139,13 +139,14 @@ class ExactSum:
                 f"other is {other.dtype} {other.shape}"
             )
         with device_of(self._sums.flags):
-            self._sums.merge(other._sums)
+            sums = self._sums.copy()
+            sums.merge(other._sums)
+            self._sums = sums
         return self
 
     def compact(self) -> ExactSum:
         """Give back the memory of digits that no element uses; return self."""
-        with device_of(self._sums.flags):
-            self._sums.compact()
+        self._sums = self._compacted()
         return self
 
     def round(self, dtype: DTypeLike | None = None) -> np.ndarray | np.generic:
@@ -157,7 +158,7 @@ class ExactSum:
         if self._parts == 2 and dtype.kind != "c":
             raise TypeError(f"dtype must be complex for a complex sum, got {dtype}; take the real part of it")
         with device_of(self._sums.flags):
-            value = self.fixed_point().round(format_of(dtype)).reshape(self._parts, *self.shape)
+            value = self._sums.fixed_point().round(format_of(dtype)).reshape(self._parts, *self.shape)
             return joined([narrow(part, real_dtype(dtype)) for part in value], dtype)[()]
 
     def fractions(self) -> list[Fraction] | list[tuple[Fraction, Fraction]]:
@@ -169,17 +170,19 @@ class ExactSum:
         >>> ExactSum().add(np.array([0.5, 2.0**-1074])).fractions()[0] > Fraction(1, 2)
         True
         """
-        if (self._sums.flags & NOT_FINITE).any():
+        exact = self._sums.fixed_point().on_host()
+        if (exact.flags & NOT_FINITE).any():
             raise ValueError("Inf or NaN has been added: there is no exact sum")
-        values = [Fraction(v) * Fraction(2) ** e for v, e in self.fixed_point().on_host().integers()]
+        values = [Fraction(v) * Fraction(2) ** e for v, e in exact.integers()]
         if self._parts == 1:
             return values
         half = len(values) // 2
         return list(zip(values[:half], values[half:], strict=True))
 
     def fixed_point(self) -> FixedPoint:
-        """The exact values, all real parts first if complex."""
-        return self._sums.fixed_point()
+        """Return the exact values, all real parts first if complex, in arrays of their own."""
+        with device_of(self._sums.flags):
+            return self._sums.copy().fixed_point()
 
     @property
     def window(self) -> np.ndarray:
@@ -188,9 +191,7 @@ class ExactSum:
         The elementwise maximum over any number of accumulators is a window that holds all their digits;
         [0, D] is the whole range.
         """
-        sums = self.compact()._sums
-        first, end = (sums.first, sums.end) if len(sums.digits) else (sums.range.digits, 0)
-        return np.array([-first, end], np.int64)
+        return _window(self._compacted())
 
     def to_digits(self, window: Sequence[int] | np.ndarray | None = None) -> Array:
         """Return the state as int64 digits that add: the sum of such arrays is the merge of the accumulators.
@@ -217,9 +218,9 @@ class ExactSum:
         >>> ExactSum.from_digits(digits, window).round()
         np.float64(1.0)
         """
-        own = self.window
+        sums = self._compacted()
+        own = _window(sums)
         first, end = self._digits_of(own if window is None else window)
-        sums = self._sums
         if len(sums.digits) and not (first <= sums.first and sums.end <= end):
             raise ValueError(f"window must hold the digits in use, {own.tolist()}, got {[-first, end]}")
         with device_of(sums.flags):
@@ -264,12 +265,12 @@ class ExactSum:
             for word, low, high in ((-2, PLUS_INFINITY, MINUS_INFINITY), (-1, ORDINARY, MINUS_ZERO)):
                 flags |= ((digits[word] & _DIGIT_MASK) != 0) * low
                 flags |= ((digits[word] >> DIGIT_BITS) != 0) * high
-            self._sums = Superaccumulator.of(self._sums.range, first, digits[:-2].copy(), flags)
+            self._sums = Superaccumulator.of(self._sums.range, first, digits[:-2], flags)
         return self
 
     def to_bytes(self) -> bytes:
         """Return the state in its canonical form; see the class."""
-        sums = self.compact()._sums.on_host()
+        sums = self._compacted().on_host()
         words = np.zeros((sums.range.digits + 1, sums.flags.size), np.int64)
         words[sums.first : sums.end] = sums.digits
         carry(words[sums.first : -1], DIGIT_BITS)
@@ -293,12 +294,13 @@ class ExactSum:
         return self
 
     def __reduce__(self) -> tuple:
-        sums = self.compact()._sums
+        sums = self._compacted()
         words = (sums.digits & _DIGIT_MASK).astype(np.uint32)
         return _unpickled, (self.dtype, self.shape, sums.first, words, canonical_flags(sums.flags))
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + int(self._sums.digits.nbytes + self._sums.flags.nbytes)
+        sums = self._sums
+        return object.__sizeof__(self) + int(sums.digits.nbytes + sums.flags.nbytes)
 
     def __eq__(self, other: object) -> bool:
         """Whether both hold exactly the same sums."""
@@ -312,7 +314,7 @@ class ExactSum:
         return f"ExactSum({self.dtype.name}, shape={self.shape}): {self.round()}"
 
     def _same_sums(self, other: ExactSum) -> bool:
-        one, two = (x.compact()._sums.on_host() for x in (self, other))
+        one, two = (x._compacted().on_host() for x in (self, other))
         alike = one.first == two.first and np.array_equal(one.digits, two.digits)
         return alike and np.array_equal(canonical_flags(one.flags), canonical_flags(two.flags))
 
@@ -333,10 +335,24 @@ class ExactSum:
             raise ValueError(f"{name} must have shape (..., *{self.shape}), got {x.shape}")
         return x
 
-    def _add(self, summands: list[Summands], part: int) -> None:
-        size = prod(self.shape)
-        reduced = len(summands[0].shape) - len(self.shape)
-        accumulate(self._sums, slice(part * size, (part + 1) * size), summands, reduced)
+    def _add(self, parts: list[list[Summands]]) -> ExactSum:
+        """Add the summands of the real, and of the imaginary part; an exception leaves all as it was."""
+        size, sums = prod(self.shape), self._sums.copy()
+        for part, summands in enumerate(parts):
+            reduced = len(summands[0].shape) - len(self.shape)
+            accumulate(sums, slice(part * size, (part + 1) * size), summands, reduced)
+        self._sums = sums
+        return self
+
+    def _compacted(self) -> Superaccumulator:
+        sums = self._sums
+        with device_of(sums.flags):
+            return sums.compacted()
+
+
+def _window(sums: Superaccumulator) -> np.ndarray:
+    first, end = (sums.first, sums.end) if len(sums.digits) else (sums.range.digits, 0)
+    return np.array([-first, end], np.int64)
 
 
 def _unpickled(dtype: np.dtype, shape: tuple[int, ...], first: int, words: Array, flags: Array) -> ExactSum:

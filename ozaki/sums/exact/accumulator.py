@@ -8,6 +8,7 @@ which grows when something falls outside: most data use five to eight digits of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from itertools import islice
 from types import ModuleType
 
@@ -54,11 +55,19 @@ class Superaccumulator:
 
     @classmethod
     def of(cls, range: DigitRange, first: int, digits: Array, flags: Array) -> Superaccumulator:
-        """From digits of any sign, below 2**63 in magnitude, and the place of the first one in the range."""
-        self = cls(range, flags.size, namespace(digits))
-        self.first, self.digits, self.flags = first, digits, flags
-        self.compact()
-        return self
+        """Return the accumulator of digits of any sign, below 2**62 in magnitude, and the index of the first.
+
+        It owns its arrays: those that came may be read-only, or belong to somebody else.
+        """
+        self = cls.__new__(cls)
+        self.range, self.first, self.digits, self.flags, self._pending = range, first, digits, flags, 1
+        return self.compacted()
+
+    def copy(self) -> Superaccumulator:
+        """Return the same sums in arrays of their own."""
+        other = copy(self)
+        other.digits, other.flags = self.digits.copy(), self.flags.copy()
+        return other
 
     def _clear(self, columns: int, xp: ModuleType) -> None:
         self.first = 0
@@ -163,26 +172,20 @@ class Superaccumulator:
             self._reach(self.first, self.end + 1)
             carry(self.digits[-2:], DIGIT_BITS)
 
-    def compact(self) -> None:
-        """Carry, and keep the digits that some column needs: the same ones for the same sums."""
-        self.carry()
-        nonfinite = (self.flags & NOT_FINITE) != 0
+    def compacted(self) -> Superaccumulator:
+        """Return the same sums in carried digits that some column needs: equal for equal sums."""
+        sums = self.copy()
+        sums.carry()
+        nonfinite = (sums.flags & NOT_FINITE) != 0
         if bool(nonfinite.any()):
-            self.digits *= ~nonfinite
-        count = len(self.digits)
-        while count > 1 and self._fits(count - 2):
-            self.digits[count - 2] += self.digits[count - 1] << DIGIT_BITS
-            count -= 1
-        used = digits_in_use(self.digits[:count])
-        if used.stop == 0:
-            self.first, self.digits = 0, self.digits[:0]
-        elif used.start or count < len(self.digits):
-            self.first, self.digits = self.first + used.start, self.digits[used.start : count].copy()
-
-    def _fits(self, digit: int) -> bool:
-        """Whether this digit can take in the next one, the last, as its sign."""
-        low, last = self.digits[digit], self.digits[digit + 1]
-        return bool(((last == 0) & (low < _SIGNED) | (last == -1) & (low >= _SIGNED)).all())
+            sums.digits *= ~nonfinite
+        while len(sums.digits) > 1 and _is_sign(sums.digits[-1], sums.digits[-2]):
+            sums.digits[-2] += sums.digits[-1] << DIGIT_BITS
+            sums.digits = sums.digits[:-1]
+        used = digits_in_use(sums.digits)
+        end = len(sums.digits) if used.stop else 0  # the last digit may be 0, and tell the sign
+        sums.first, sums.digits = (sums.first + used.start) * bool(end), sums.digits[used.start : end].copy()
+        return sums
 
     def fixed_point(self) -> FixedPoint:
         """The exact values, without the digits that no column uses."""
@@ -228,6 +231,11 @@ class Superaccumulator:
         if self._pending + terms > _PENDING_LIMIT:
             self.carry()
         self._pending += terms
+
+
+def _is_sign(last: Array, digit: Array) -> bool:
+    """Whether the last digit only tells the sign of the one before, which has a bit for it."""
+    return bool(((last == 0) & (digit < _SIGNED) | (last == -1) & (digit >= _SIGNED)).all())
 
 
 def digits_in_use(digits: Array) -> slice:

@@ -13,7 +13,6 @@ log2(n) bits of each level unused. `extraction.cuh` is the CUDA form.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -46,8 +45,6 @@ _ALIGNED = 10  # digits of 32 bits that hold the sums of a few blocks at nearby 
 _UNUSED = 1 << 20
 
 _WEIGHT = 2 * BLOCK_ROWS  # of what is added together: their sums stay below 2**61
-_LOCAL = threading.local()
-_BUFFERS = 9
 NOTHING = np.empty(0, np.int64), np.empty(0)
 
 
@@ -185,7 +182,7 @@ def _two_levels(
     block: np.ndarray, k: np.ndarray | int
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
     """The integer sums of both levels, and what is left."""
-    shifted, rest = workspace(block, 2)
+    shifted, rest = np.empty_like(block), np.empty_like(block)
     sigma = np.asarray(np.ldexp(1.5, k))
     np.add(block, sigma, out=shifted)
     high = _sum_of_patterns(shifted, sigma)
@@ -199,21 +196,6 @@ def _two_levels(
         return high, low, None
     rest -= shifted
     return high, low, _gather(rest)
-
-
-def workspace(block: np.ndarray, count: int, first: int = 0) -> list[np.ndarray]:
-    """Arrays like `block`, the same memory in every call of a thread: fresh pages cost more.
-
-    The first two are those of `extract`.
-    """
-    if block.size > BLOCK_ROWS:
-        return [np.empty_like(block) for _ in range(count)]
-    if not hasattr(_LOCAL, "buffers"):
-        _LOCAL.buffers = np.empty((_BUFFERS, BLOCK_ROWS))
-    by_columns = abs(block.strides[0]) < abs(block.strides[1])
-    shape = block.shape[::-1] if by_columns else block.shape
-    arrays = [buffer[: block.size].reshape(shape) for buffer in _LOCAL.buffers[first : first + count]]
-    return [array.T if by_columns else array for array in arrays]
 
 
 def _sum_of_patterns(shifted: np.ndarray, sigma: np.ndarray) -> np.ndarray:

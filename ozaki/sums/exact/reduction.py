@@ -21,11 +21,11 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.compiled import compiled as compiled_form
 from ozaki.rounding.conversion import narrow
-from ozaki.rounding.error_free import product_error, product_error_in
+from ozaki.rounding.error_free import product_error
 from ozaki.sums.arguments import float_type, format_of
 from ozaki.sums.exact import reduction_cuda, small
 from ozaki.sums.exact.accumulator import Superaccumulator
-from ozaki.sums.exact.extraction import BLOCK_ROWS, PartialSums, aligned, extract, merged, workspace
+from ozaki.sums.exact.extraction import BLOCK_ROWS, PartialSums, aligned, extract, merged
 from ozaki.sums.exact.fixed_point import ORDINARY, DigitRange, FixedPoint, Rounding, flagged, joined
 from ozaki.sums.exact.summands import Summands, as_floats, factor_pairs, tiles
 
@@ -332,8 +332,7 @@ def _product_sums(x: np.ndarray, y: np.ndarray, narrow: bool) -> Iterator[Partia
 
     narrow : every product of two elements is known to be a float64.
     """
-    p, magnitude = workspace(x, 2, first=7)
-    np.multiply(x, y, out=p)
+    p = x * y
     if narrow:
         yield extract(p)
         return
@@ -341,7 +340,7 @@ def _product_sums(x: np.ndarray, y: np.ndarray, narrow: bool) -> Iterator[Partia
     for factor in (x, y):
         if factor.size and not max(factor.max(), -factor.min()) <= _SAFE:
             apart |= ~(np.abs(factor) <= _SAFE)
-    np.abs(p, out=magnitude)
+    magnitude = np.abs(p)
     if p.size and not magnitude.min() >= _TINY:
         tiny = magnitude < _TINY
         apart |= tiny & (x != 0) & (y != 0)
@@ -352,7 +351,7 @@ def _product_sums(x: np.ndarray, y: np.ndarray, narrow: bool) -> Iterator[Partia
         p = np.where(nonzero, 0.0, p)
         x, y = np.where(apart, 0.0, x), np.where(apart, 0.0, y)
     yield extract(p)
-    error = product_error_in(workspace(p, 5, first=2), x, y, p)
+    error = product_error(x, y, p)
     if not np.isfinite(p).all():
         error[~np.isfinite(p)] = 0
     yield replace(extract(error), flags=np.zeros(p.shape[1], np.uint8))

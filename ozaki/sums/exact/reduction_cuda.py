@@ -183,7 +183,7 @@ def _in_use(totals: Array, flags: Array, digits: DigitRange) -> Superaccumulator
     """The digits that some output uses, without the kernels' spare ones."""
     held = totals[3 : 3 + digits.digits]
     used = digits_in_use(held)
-    return Superaccumulator.of(digits, used.start, held[used].copy(), flags.astype(np.uint8))
+    return Superaccumulator.of(digits, used.start, held[used], flags.astype(np.uint8))
 
 
 def exact_totals(summands: Sequence[Summands], reduced: int, digits: DigitRange) -> tuple[Array, Array]:
