@@ -13,10 +13,10 @@ from ozaki.execution.plan import Plan
 from ozaki.fingerprints import fingerprint
 from ozaki.lazy import ON_DASK as _ON_DASK
 from ozaki.lazy import or_on_dask as _or_on_dask
+from ozaki.mukunoki import mukunoki_dgemm, mukunoki_split, slice_count
 from ozaki.product.cost import CostWarning
 from ozaki.product.operand import Operand
 from ozaki.rounding.error_free import two_product, two_sum
-from ozaki.slices.mukunoki import mukunoki_dgemm, mukunoki_split, slice_count
 from ozaki.sums.api import dot, mean, norm, sum, vdot
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from multiword.engines import PRODUCTS, get_engine
-from ozaki.slices.mukunoki import mukunoki_dgemm, mukunoki_split, slice_bits, slice_count
+from ozaki.mukunoki import mukunoki_dgemm, mukunoki_split, slice_bits, slice_count
 from tests.cases import KINDS, matrices
 from tests.exact import componentwise_error, same
 from tests.fuzz.rational import rounded_product

@@ -1,4 +1,4 @@
 """Ozaki scheme I: slices of few bits.
 
-As integers, and in floating point as in Algorithms 1 to 3 of Mukunoki, Ozaki, Ogita and Imamura.
+Here they are integers; `ozaki.mukunoki` has the floating-point form of Mukunoki, Ozaki, Ogita and Imamura.
 """

@@ -45,7 +45,7 @@ def key_of(a: Any, b: Any, c: Any, out: Any, options: tuple[Any, ...]) -> tuple[
     that is not kept.
     """
     cupy = sys.modules.get("cupy")
-    if cupy is None:
+    if cupy is None or not any(type(x) is cupy.ndarray for x in (a, b)):  # CuPy may be there without a driver
         return None
     try:
         hash(options)
