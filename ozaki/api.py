@@ -130,28 +130,10 @@ def accurate_sgemm(
     workspace: int | None = None,
     out: Array | None = None,
 ) -> Array:
-    """Compute alpha·op(A)·op(B) + beta·C in single precision; otherwise as `accurate_dgemm`.
+    """Compute alpha·op(A)·op(B) + beta·C in single precision.
 
-    Parameters
-    ----------
-    a, b : (m, k) and (k, n) arrays, or transposed; real, converted to float32.
-    c, out : (m, n) float32 arrays.
-    accuracy : as in `accurate_dgemm`, but "fp32" by default; "fp64" gives the product of "fp64"
-        accuracy rounded once to float32.
-    alpha, beta, trans_a, trans_b, scheme, word, engine, workspace : as in `accurate_dgemm`.
-
-    Returns
-    -------
-    (m, n) float32 array of the kind of `a` and `b`; `out` if given.
-
-    Raises
-    ------
-    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`.
-
-    References
-    ----------
-    Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores; Ozaki, Uchino and Imamura, Ozaki
-    scheme II.
+    As `ozaki.accurate_dgemm`; differs in the dtype, float32, and in the default accuracy, "fp32". "fp64" gives
+    the product of that accuracy, rounded once to float32.
 
     >>> import numpy as np, ozaki
     >>> a = np.array([[1e8, 1.0, -1e8]], np.float32)
@@ -180,32 +162,16 @@ def accurate_zgemm(
     workspace: int | None = None,
     out: Array | None = None,
 ) -> Array:
-    """Compute alpha·op(A)·op(B) + beta·C in double-precision complex; otherwise as `accurate_dgemm`.
+    """Compute alpha·op(A)·op(B) + beta·C in double-precision complex.
 
-    The real and the imaginary part are each what `accurate_dgemm` would make of the real product
-    of inner dimension 2k that defines them, with one scale for a complex row; residues take two
-    real products a modulus, three where more than 151 bits are asked of int8 words.
+    As `ozaki.accurate_dgemm`; differs in the dtype, complex128. The real and the imaginary part are each what
+    that would make of the real product of inner dimension 2k that defines them, with one scale for a complex
+    row; residues take two real products a modulus, three where more than 151 bits are asked of int8 words.
 
     Parameters
     ----------
-    a, b : (m, k) and (k, n) arrays, or transposed; converted to complex128.
-    c, out : (m, n) complex128 arrays.
     trans_a, trans_b : False, True, or "C" for the conjugate transpose.
     alpha, beta : complex scalars.
-    accuracy, scheme, word, engine, workspace : as in `accurate_dgemm`.
-
-    Returns
-    -------
-    (m, n) complex128 array of the kind of `a` and `b`; `out` if given.
-
-    Raises
-    ------
-    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`.
-
-    References
-    ----------
-    Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores; Ozaki, Uchino and Imamura, Ozaki
-    scheme II.
 
     >>> import numpy as np, ozaki
     >>> ozaki.accurate_zgemm([[1 + 2j]], [[3 - 1j]])
@@ -233,27 +199,9 @@ def accurate_cgemm(
     workspace: int | None = None,
     out: Array | None = None,
 ) -> Array:
-    """Compute alpha·op(A)·op(B) + beta·C in single-precision complex; otherwise as `accurate_zgemm`.
+    """Compute alpha·op(A)·op(B) + beta·C in single-precision complex.
 
-    Parameters
-    ----------
-    a, b : (m, k) and (k, n) arrays, or transposed; converted to complex64.
-    c, out : (m, n) complex64 arrays.
-    accuracy : as in `accurate_sgemm`, "fp32" by default.
-    alpha, beta, trans_a, trans_b, scheme, word, engine, workspace : as in `accurate_zgemm`.
-
-    Returns
-    -------
-    (m, n) complex64 array of the kind of `a` and `b`; `out` if given.
-
-    Raises
-    ------
-    TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`.
-
-    References
-    ----------
-    Mukunoki, Ozaki, Ogita and Imamura, DGEMM using tensor cores; Ozaki, Uchino and Imamura, Ozaki
-    scheme II.
+    As `ozaki.accurate_zgemm`; differs in the dtype, complex64, and in the default accuracy, "fp32".
 
     >>> import numpy as np, ozaki
     >>> ozaki.accurate_cgemm([[1j]], [[1j]])
