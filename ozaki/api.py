@@ -132,8 +132,8 @@ def accurate_sgemm(
 ) -> Array:
     """Compute alpha·op(A)·op(B) + beta·C in single precision.
 
-    As `ozaki.accurate_dgemm`; differs in the dtype, float32, and in the default accuracy, "fp32". "fp64" gives
-    the product of that accuracy, rounded once to float32.
+    As `ozaki.accurate_dgemm`; differs in the dtype, float32, and in the default accuracy, "fp32". "fp64"
+    gives the product of that accuracy, rounded once to float32.
 
     >>> import numpy as np, ozaki
     >>> a = np.array([[1e8, 1.0, -1e8]], np.float32)

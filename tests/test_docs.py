@@ -311,7 +311,7 @@ def entries(text):
 
 def whole_sections(text):
     """The sections of a docstring, with those of the function that it says it is like, "As `ozaki.sum`"."""
-    own, base = sections(text), re.search(r"\bAs `([\w.]+)`", text)
+    own, base = sections(text), re.search(r"^\s*As `([\w.]+)`; differs", text, re.M)
     if base is None:
         return own
     others = whole_sections(pydoc.locate(base[1]).__doc__)
