@@ -169,7 +169,7 @@ def serve(gpu: bool) -> None:
     with suppress(ImportError):  # version 0.1 has no compiled forms
         from multiword.runtime import compiled
 
-        compiled.patience = 0.0
+        compiled.patience = 0.0  # of version 0.2
     xp: Any = np
     if gpu:
         import cupy as xp

@@ -190,8 +190,8 @@ def products_section(name: str) -> str:
     threads = "one thread" if data["threads"] == 1 else f"{data['threads']} threads"
     note = (
         f"float64, normal numbers, {threads}, the least of many times. Ours is compiled where numba is "
-        "installed (extra `fast`), with the same bits. A step is compiled once NumPy's form of it has lost "
-        f"{data['patience']} s, one step in a call, so that a few products do not wait: {'; '.join(calls)}."
+        "installed, with the same bits. What a step compiles to is kept on disk; where nothing is there yet: "
+        f"{'; '.join(calls)}."
     )
     return section(f"Products of every size, {device(data)}", name, note, table(header, rows))
 

@@ -13,7 +13,6 @@ from multiword.runtime import compiled
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is for the other tests, too
 
-compiled.patience = 0.0  # most tests compute little, and are to see compiled forms
 
 settings.register_profile("ci", deadline=None, max_examples=60, derandomize=True)
 settings.load_profile("ci")

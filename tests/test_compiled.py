@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -80,16 +79,13 @@ def test_statistics_of_any_numbers(without_numba, rows, real):
 
 
 @needs_numba
-@pytest.mark.parametrize("patience", [0.0, 0.002])
-def test_24_threads_at_first_use(patience):
-    """None of them finds compiled code: each compiles, waits or takes NumPy's, and all get the same bits."""
-    code = f"""
+def test_24_threads_at_first_use():
+    """None of them finds compiled code: each compiles or waits, and all get the same bits."""
+    code = """
 import threading
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np, ozaki
-from multiword.runtime import compiled
 
-compiled.patience = {patience}
 a = np.random.default_rng(0).standard_normal((12, 12))
 start = threading.Barrier(24)
 
@@ -128,9 +124,7 @@ def test_a_fork_while_another_thread_compiles(wait):
     code = f"""
 import os, threading, time
 import numpy as np, ozaki
-from multiword.runtime import compiled
 
-compiled.patience = 0.0
 a = np.random.default_rng(0).standard_normal((9, 9))
 thread = threading.Thread(target=ozaki.accurate_dgemm, args=(a, a))
 thread.start()
@@ -144,96 +138,98 @@ assert os.waitpid(child, 0)[1] == 0
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=300)
 
 
-@pytest.mark.parametrize(
-    "failing", ["raise ImportError('no numba')", "raise RuntimeError('broken')", "njit = 0"]
-)
-def test_a_numba_that_is_not_there_or_fails_changes_no_bit(tmp_path, failing):
-    (tmp_path / "numba.py").write_text(failing + "\n")
-    a = np.random.default_rng(2).standard_normal((20, 20))
-    code = f"""
-import sys, warnings
-sys.path.insert(0, {str(tmp_path)!r})
+def run(code, **environment):
+    """The output of a process of its own."""
+    call = [sys.executable, "-W", "ignore", "-c", code]
+    process = subprocess.run(call, env=os.environ | environment, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
+
+
+PRODUCT = """
 import numpy as np, ozaki
-from multiword.runtime import compiled
-compiled.patience = 0.0
 a = np.random.default_rng(2).standard_normal((20, 20))
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    print(ozaki.accurate_dgemm(a, a).tobytes().hex())
-names = {{w.category.__name__ for w in caught}}
-assert names == ({{"RuntimeWarning"}} if {("ImportError" not in failing)!r} else set()), names
+print(ozaki.accurate_dgemm(a, a).tobytes().hex())
 """
-    run = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=100
-    )
-    assert run.stdout.strip() == ozaki.accurate_dgemm(a, a).tobytes().hex()
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_no_bit_changes_without_numba(tmp_path, missing):
+    """It is not installed, or told not to compile."""
+    (tmp_path / "numba.py").write_text("raise ImportError('no numba')")
+    environment = {"PYTHONPATH": f"{tmp_path}:{os.getcwd()}"} if missing else {"NUMBA_DISABLE_JIT": "1"}
+    assert run(PRODUCT, **environment) == run(PRODUCT)
+
+
+def test_a_numba_that_fails_says_so(tmp_path):
+    """What comes up while it is imported or compiles, a handler's TimeoutError say, is not swallowed."""
+    (tmp_path / "numba.py").write_text("raise TimeoutError('from a handler')")
+    with pytest.raises(AssertionError, match="TimeoutError: from a handler"):
+        run(PRODUCT, PYTHONPATH=f"{tmp_path}:{os.getcwd()}")
 
 
 @needs_numba
-def test_an_interrupt_leaves_the_next_call_to_compile(monkeypatch):
-    def interrupted(module):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(compiled, "_modules", {})
-    with monkeypatch.context() as patch:
-        patch.setattr(compiled, "import_module", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            ozaki.accurate_dgemm(np.eye(3), np.eye(3))
-    assert same(ozaki.accurate_dgemm(np.eye(3), np.eye(3)), np.eye(3))
-    assert compiled.compiled("ozaki.execution.small_numba") is not None
+@pytest.mark.parametrize("call", ["matmul(np.eye(9), np.eye(9))", "sum(np.ones((99, 99)), axis=0)"])
+@pytest.mark.parametrize("seconds", [0.02, 0.3, 0.7, 1.2])
+def test_interrupted_compilations_leave_every_function_working(tmp_path, call, seconds):
+    """A handler's exception, whatever it is, reaches the caller, and the next call finds all in order."""
+    code = f"""
+import signal
+import numpy as np, ozaki
+class Interrupted(RuntimeError): pass
+def handler(*_): raise Interrupted
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, {seconds})
+try:
+    ozaki.{call}
+    signal.setitimer(signal.ITIMER_REAL, 0)
+except Interrupted:
+    print("interrupted")
+print(ozaki.{call}.tobytes() == np.{call}.tobytes())
+"""
+    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split()[-1] == "True"
 
 
 @pytest.fixture
-def patient(monkeypatch):
-    """Nothing is compiled yet, and nothing at once; returns the list of modules that are compiled."""
-    found = []
-
-    def load(module):
-        found.append(module)
-        return import_module(module)
-
-    for name, value in {"patience": 0.05, "_modules": {}, "_missed": {}, "import_module": load}.items():
-        monkeypatch.setattr(compiled, name, value)
+def files(tmp_path):
+    """Compiled code in a folder of its own: the file of `products`."""
+    run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path))
+    (found,) = tmp_path.glob("*/*small_numba.products*")
     return found
 
 
-def test_a_few_products_compile_nothing():
-    code = """
-import sys
-import numpy as np, ozaki
-
-rng = np.random.default_rng(0)
-for _ in range(3):
-    for shape in ((8, 8), (100, 100), (300, 300), (40, 8, 8)):
-        ozaki.matmul(rng.standard_normal(shape), rng.standard_normal(shape))
-assert "numba" not in sys.modules
+FROM_DISK = """
+from numba.core import compiler
+def compile_extra(*_, **__): raise SystemExit("compiled anew")
+compiler.compile_extra = compile_extra
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
 
 
 @needs_numba
-@pytest.mark.parametrize(
-    ("shape", "calls", "forms"),
-    [((8, 8), 200, "statistics counting small"), ((200, 16, 16), 60, "statistics counting small")]
-    + [((300, 300), 300, "statistics counting split reconstruct"), ((1500, 1500), 1, "")],
-    ids=str,
-)
-def test_no_call_waits_for_more_than_one_module(patient, without_numba, shape, calls, forms):
-    a = np.random.default_rng(3).standard_normal(shape)
-    expected = without_numba(ozaki.matmul, a, a)
-    for _ in range(calls):
-        before = len(patient)
-        assert same(ozaki.matmul(a, a), expected)
-        assert len(patient) <= before + 1
-    assert {name.split(".")[-1] for name in patient} == {f"{form}_numba" for form in forms.split()}
+class TestFiles:
+    def test_another_process_finds_them(self, tmp_path, files):
+        assert run(FROM_DISK + PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == run(PRODUCT)
 
+    @pytest.mark.parametrize(
+        "damaged",
+        [lambda x: b"", lambda x: x[:-1], lambda x: x[:-99] + bytes(99), lambda x: bytes(32) + x[32:]],
+        ids=["empty", "short", "overwritten", "stale"],
+    )
+    def test_damaged_and_stale_ones_are_replaced(self, tmp_path, files, damaged):
+        files.write_bytes(damaged(files.read_bytes()))
+        assert run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == run(PRODUCT)
+        assert run(FROM_DISK + PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == run(PRODUCT)
 
-@needs_numba
-def test_what_saves_more_than_a_compilation_is_compiled_at_once(patient):
-    assert compiled.compiled("json", 0.9 * compiled.COMPILATION) is None
-    assert compiled.compiled("csv", 1.1 * compiled.COMPILATION).__name__ == "csv"
-    assert compiled.compiled("json", 0.04) is None
-    assert compiled.compiled("json", 0.02) is None
-    assert compiled.compiled("json", 0.02).__name__ == "json"
-    assert compiled.compiled("csv", 0.0).__name__ == "csv"
-    assert patient == ["csv", "json"]
+    def test_where_none_can_be_written_all_is_compiled(self):
+        assert run(PRODUCT, NUMBA_CACHE_DIR="/dev/null/folder") == run(PRODUCT)
+
+    def test_a_full_disk_leaves_none(self, tmp_path):
+        limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))"
+        assert run(limit + PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)) == run(PRODUCT)
+        assert not list(tmp_path.glob("*/*"))
+
+    def test_four_processes_at_once(self, tmp_path):
+        with ThreadPoolExecutor(4) as pool:
+            found = set(pool.map(lambda _: run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)), range(4)))
+        assert found == {run(PRODUCT)}
+        assert {path.suffix for path in tmp_path.glob("*/*")} == {".ozaki"}

@@ -15,9 +15,6 @@ from ozaki.scaling.scales import norm_limit
 
 COMPILED_FORM = "ozaki.certificate.counting_numba"
 
-CALL, ROW = 5e-4, 5e-7
-"""Seconds that NumPy's form takes longer for a product, and for each of its rows and columns."""
-
 
 def counted_scales(
     sums: Sequence[np.ndarray], length: int, stack: int, columns: int, target: str, certified: bool = True
@@ -29,7 +26,7 @@ def counted_scales(
     widened by -1 are left to other bounds, or have an Inf or NaN. Unless the scales are to be certified,
     nothing is widened. None where there is no compiled code.
     """
-    form = compiled(COMPILED_FORM, CALL + ROW * len(sums[0]))
+    form = compiled(COMPILED_FORM)
     if form is None:
         return None
     rows, bits = len(sums[0]), np.empty(stack, np.int64)

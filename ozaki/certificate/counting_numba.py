@@ -6,11 +6,11 @@ then a product is left to that.
 
 import math
 
-import numba
 import numpy as np
 from numba import float64, int32, int64, void
 
-from multiword.runtime.compiled import BIAS, CALLED, POWERS
+from multiword.runtime.compiled import BIAS, POWERS
+from multiword.runtime.jit import jit
 from ozaki.certificate.counting import OCTAVES
 from ozaki.scaling.statistics import BITS, FINE, LEVELS, NONFINITE_ROW, STEP, ZERO
 
@@ -26,14 +26,13 @@ CERTAIN = 2.0**-40
 """More than the relative rounding error of the counting bound here."""
 
 
-@numba.njit(
+@jit(
     void(
         *(int32[::1], int64[::1], int64[::1], int32[:, :]),
         *(int64, int64, int64, int64, float64, int64, int64),
         *(int32[::1], int32[::1], int64[::1], float64[:, ::1]),
     ),
     fastmath={"contract", "reassoc"},
-    **CALLED,
 )
 def certified_scales(
     exponent,

@@ -10,11 +10,9 @@ import numpy as np
 from multiword.engines.host import Host
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import COMPILED_ELEMENTS, over_rows
-from ozaki.certificate import counted
 from ozaki.certificate.counted import counted_scales
 from ozaki.product.factor import Factor
 from ozaki.product.request import NORMWISE, Request
-from ozaki.scaling import statistics
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import width_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, statistics_of_rows
@@ -30,14 +28,10 @@ OF_A_PRODUCT = 64
 
 FORM = "ozaki.execution.small_numba"
 
-CALL, PRODUCT, ELEMENT = 1e-3, 2e-5, 1e-7
-"""Seconds that the pipeline takes longer in NumPy's forms, for a call, for a product of a stack, and for an
-element of one."""
-
 
 def small_product(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
     """The product of two factors; None if it is not small, or left to the pipeline."""
-    if not _fits(1, a.matrix.shape, b.matrix.shape[1], a.matrix.dtype, request):
+    if not _fits(a.matrix.shape, b.matrix.shape[1], a.matrix.dtype, request):
         return None
     out, undone = _products(a.matrix[None], b.matrix.T[None], request)
     return None if undone[0] else out[0]
@@ -51,7 +45,7 @@ def small_products(
     None if they are not small.
     """
     (s, m, k), n, parts = rows.shape, columns.shape[1], 1 + (rows.dtype.kind == "c")
-    if not _fits(s, (m, k), n, rows.dtype, request):
+    if not _fits((m, k), n, rows.dtype, request):
         return None
     out, undone = np.empty((s, m, n), rows.dtype), np.empty(s, np.bool_)
 
@@ -62,8 +56,8 @@ def small_products(
     return out, undone
 
 
-def _fits(s: int, shape: tuple[int, ...], n: int, dtype: np.dtype, request: Request) -> bool:
-    """Whether s such products are small, no scheme, word or engine is asked for, and all is compiled."""
+def _fits(shape: tuple[int, ...], n: int, dtype: np.dtype, request: Request) -> bool:
+    """Whether such a product is small, no scheme, word or engine is asked for, and numba is there."""
     (m, k), parts = shape, 1 + (dtype.kind == "c")
     return (
         type(request.engine) is Host
@@ -72,15 +66,8 @@ def _fits(s: int, shape: tuple[int, ...], n: int, dtype: np.dtype, request: Requ
         and 8 * (k * parts + 8) * (6 * n * parts + 32) <= request.workspace
         and request.scheme == "auto"
         and request.word is None
-        and (compiled(FORM, 0.0) is not None or _worth_compiling(s, parts**2 * max(m * n, m * k, n * k)))
+        and compiled(FORM) is not None
     )
-
-
-def _worth_compiling(s: int, elements: int) -> bool:
-    """Whether all steps are compiled now, this one after the others, for s products with so many elements."""
-    saves = CALL + s * (PRODUCT + ELEMENT * elements)
-    forms = statistics.COMPILED_FORM, counted.COMPILED_FORM, FORM
-    return all(compiled(form, saves) is not None for form in forms)
 
 
 def _products(rows: np.ndarray, columns: np.ndarray, request: Request) -> tuple[np.ndarray, np.ndarray]:

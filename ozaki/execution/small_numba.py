@@ -8,11 +8,11 @@ most `MOST_TERMS`. What is not certain to be rounded right here is left to the p
 
 import math
 
-import numba
 import numpy as np
 from numba import boolean, float64, int32, void
 
-from multiword.runtime.compiled import BIAS, CALLED, INNER, POWERS
+from multiword.runtime.compiled import BIAS, POWERS
+from multiword.runtime.jit import jit
 
 DIGIT = 23
 """Bits of a digit."""
@@ -30,7 +30,7 @@ WEIGHTS = 2.0 ** (DIGIT * np.arange(2 * MOST_DIGITS))
 """Those of the digits."""
 
 
-@numba.njit("UniTuple(int64, 3)(int32[::1], int32[::1], int64, int64)", **INNER)
+@jit("UniTuple(int64, 3)(int32[::1], int32[::1], int64, int64)", inner=True)
 def extremes(scale, width, first, last):
     """The smallest and the largest scale of some rows, and how many digits their integers take."""
     smallest = largest = np.int64(scale[first])
@@ -42,7 +42,7 @@ def extremes(scale, width, first, last):
     return smallest, largest, longest // DIGIT + 1
 
 
-@numba.njit("void(float64[:, ::1], int64, int64, int64, float64[::1], int64, int64, int64)", **INNER)
+@jit("void(float64[:, ::1], int64, int64, int64, float64[::1], int64, int64, int64)", inner=True)
 def split_row(x, i, scale, count, digits, start, step, digit_step):
     """Write the digits of the integers RN(x_ih·2**scale), the least significant first, from `start` on."""
     half = scale >> 1  # a power of two alone might overflow
@@ -56,10 +56,10 @@ def split_row(x, i, scale, count, digits, start, step, digit_step):
         digits[place] = rest
 
 
-@numba.njit(
+@jit(
     "void(float64[::1], float64[::1], float64[::1], int64, int64, int64, int64)",
     fastmath={"contract"},
-    **INNER,
+    inner=True,
 )
 def multiply_row(total, a, b, k, count, columns, length):
     """The sums of one row of C'; digits of a and b are (k, p) and (k, length), k a multiple of 4."""
@@ -76,9 +76,9 @@ def multiply_row(total, a, b, k, count, columns, length):
                 of_digit[j] += a0 * b0[j] + a1 * b1[j] + a2 * b2[j] + a3 * b3[j]
 
 
-@numba.njit(
+@jit(
     "boolean(float64[::1], int64, float64, boolean, float64[:, ::1], float64[:, ::1], int64)",
-    **INNER,
+    inner=True,
 )
 def round_row(total, count, factor, single, work, out, i):
     """Round a row of C', times powers of two, to out[i]; False if a number may be another than it seems.
@@ -116,13 +116,12 @@ def round_row(total, count, factor, single, work, out, i):
     return unsure == 0
 
 
-@numba.njit(
+@jit(
     void(
         *(float64[:, ::1], int32[::1], int32[::1], boolean[::1], boolean, float64[:, ::1]),
         *(float64[::1], float64[::1], float64[::1], float64[:, ::1]),
     ),
     fastmath={"contract"},
-    **CALLED,
 )
 def products(x, scale, width, undone, single, out, left, right, total, work):
     """The products of the left rows and then right columns of a stack that are not yet undone[s].

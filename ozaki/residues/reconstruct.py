@@ -42,8 +42,7 @@ def _reconstruct_host(
     m, n = out.shape
     y, parts = np.ascontiguousarray(y[..., :n]), real_parts(out)
     row_scale, columns = (np.ascontiguousarray(x, np.int32) for x in (scales[0], scales[1].reshape(-1, n)))
-    saves = CALL + ELEMENT * len(parts) * m * n
-    form = compiled(COMPILED_FORM, saves) if y.dtype == np.float64 else None
+    form = compiled(COMPILED_FORM) if y.dtype == np.float64 else None
     elements, alone = (BLOCK_ELEMENTS, 0) if form is None else (compiled_block(2 * m * n), ALONE_ELEMENTS)
 
     def work(block: slice) -> None:
@@ -56,9 +55,6 @@ def _reconstruct_host(
 
 
 COMPILED_FORM = "ozaki.residues.reconstruct_numba"
-
-CALL, ELEMENT = 1e-4, 1e-8
-"""Seconds that NumPy's form takes longer for a call, and for an element."""
 
 
 def round_residues(

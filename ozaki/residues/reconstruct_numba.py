@@ -2,11 +2,10 @@
 
 import math
 
-import numba
 import numpy as np
 from numba import boolean, float64, int32, int64, types
 
-from multiword.runtime.compiled import CALLED
+from multiword.runtime.jit import jit
 from ozaki.residues.reconstruct import RELATIVE_MARGIN
 from ozaki.residues.system import QUOTIENT
 
@@ -17,13 +16,12 @@ TABLE = types.Array(float64, 2, "C", readonly=True)
 ROWS, COLUMNS = (types.Array(int32, dimensions, "C", readonly=True) for dimensions in (1, 2))
 
 
-@numba.njit(
+@jit(
     int64(
         *(TABLE, int64, TABLE, float64, int64, int64, int64, int64, ROWS, COLUMNS),
         *(float64[:, ::1], boolean[:, ::1], float64[:, ::1], float64[:, ::1]),
     ),
     fastmath={"contract"},  # products are exact, or their rounding is in the margin
-    **CALLED,
 )
 def round_rows(
     terms,

@@ -48,9 +48,6 @@ def narrow_bits(system: ResidueSystem) -> int:
 
 COMPILED_FORM = "ozaki.residues.split_numba"
 
-CALL, ELEMENT = 1e-4, 8e-9
-"""Seconds that NumPy's form takes longer for a call, and for an element."""
-
 HOST_NARROW_BITS = 78
 """On the host the upper half is itself reduced first, if that makes the difference."""
 
@@ -82,7 +79,7 @@ def residues(
     out = empty_beside(parts[0], shape, get_product(system.word).word)
     make = _residues_device if is_cupy(parts[0]) else _residues_host
     narrow = system.word == "fp64" and width <= HOST_NARROW_BITS and padding == 1 and not is_cupy(parts[0])
-    if narrow and (form := compiled(COMPILED_FORM, CALL + ELEMENT * len(parts) * rows * columns)) is not None:
+    if narrow and (form := compiled(COMPILED_FORM)) is not None:
         make = partial(_residues_compiled, form)
     make(parts, scale, system, weighted, width, out)
     return out

@@ -2,11 +2,10 @@
 
 import math
 
-import numba
 import numpy as np
 from numba import boolean, float64, int32, int64, types, void
 
-from multiword.runtime.compiled import CALLED
+from multiword.runtime.jit import jit
 from ozaki.residues.system import QUOTIENT, SPLIT
 from ozaki.scaling.statistics import NONFINITE_ROW
 
@@ -16,10 +15,9 @@ UPPER = 1.5 * 2.0 ** (SPLIT + 52)
 INPUT = types.Array(float64, 2, "C", readonly=True)
 
 
-@numba.njit(
+@jit(
     void(INPUT, int32[::1], float64[:, ::1], boolean, int64, float64[:, ::1], float64[:, ::1]),
     fastmath={"contract"},  # products are exact
-    **CALLED,
 )
 def split_rows(x, scale, factors, long, first, out, halves):
     """Write the residues of the integers A' = RN(x·2**scale), |A'| <= 2**78, to out[t], from `first` on.

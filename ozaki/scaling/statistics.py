@@ -52,9 +52,6 @@ NONFINITE_ROW = -(1 << 28)
 
 COMPILED_FORM = "ozaki.scaling.statistics_numba"
 
-CALL, ELEMENT = 1.5e-4, 4e-9
-"""Seconds that NumPy's form takes longer for a call, and for an element."""
-
 
 @dataclass(frozen=True)
 class RowStatistics:
@@ -92,7 +89,7 @@ def row_statistics(parts: list[Array]) -> RowStatistics:
     if is_cupy(parts[0]):
         if (statistics := in_one_pass(parts)) is not None:
             return statistics
-    elif (form := compiled(COMPILED_FORM, CALL + ELEMENT * len(parts) * parts[0].size)) is not None:
+    elif (form := compiled(COMPILED_FORM)) is not None:
         return _statistics_compiled(form, parts)
     return row_sums(parts, largest_exponents(parts))
 

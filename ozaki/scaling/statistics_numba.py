@@ -2,11 +2,11 @@
 
 import math
 
-import numba
 import numpy as np
 from numba import float64, int32, int64, types, uint8, void
 
-from multiword.runtime.compiled import BIAS, CALLED, POWERS
+from multiword.runtime.compiled import BIAS, POWERS
+from multiword.runtime.jit import jit
 from ozaki.scaling.statistics import BITS, LEVELS, NONFINITE, ZERO
 
 MAGNITUDE, INFINITE = (1 << 63) - 1, 0x7FF
@@ -20,7 +20,7 @@ OF_LEVELS = np.array(LEVELS)
 INPUT = types.Array(float64, 2, "C", readonly=True)
 
 
-@numba.njit(void(INPUT, int32[::1], int64[::1], int64[::1], int32[:, :], int64[:, ::1], uint8[::1]), **CALLED)
+@jit(void(INPUT, int32[::1], int64[::1], int64[::1], int32[:, :], int64[:, ::1], uint8[::1]))
 def row_statistics(x, exponent, total, square, counts, bins, octaves):
     """Fill in the statistics of the rows of x. `bins` and `octaves` are scratch memory.
 

@@ -18,8 +18,8 @@ from numba import boolean, float64, from_dtype, int64, njit, none, typeof
 from numba.core.types import Array, Tuple
 from numba.extending import intrinsic
 
-from multiword.runtime.compiled import CALLED, INNER
-from multiword.runtime.forking import loading
+from multiword.runtime.compiled import INNER
+from multiword.runtime.jit import jit
 from ozaki.sums.exact.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST
 
 typeof(np.empty(0))  # imports what the first call would import, while forks wait
@@ -361,8 +361,4 @@ SIGNATURES: dict[Callable, Callable] = {
 def compiled_loop(loop: Callable, dtype: np.dtype) -> Callable:
     """A loop for arrays of this dtype, compiled in its first call; forks wait until it is."""
     arrays = [Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in range(3)]
-    with loading:
-        return njit(SIGNATURES[loop](arrays), **CALLED)(loop)
-
-
-njit(none(), **CALLED)(lambda: None)  # if numba does not work here, this says so
+    return jit(SIGNATURES[loop](arrays))(loop)

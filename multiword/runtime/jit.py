@@ -1,0 +1,165 @@
+"""Functions that numba compiles for one signature, whose machine code is kept on disk between processes.
+
+A file holds a function: a stamp of everything that it may be made of, a digest of the rest, and what numba
+calls a compile result. One with another stamp or digest is as good as none. Files are replaced, never written
+in place, so that processes may share a folder, and one that is full or cannot be written to costs time only.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core.compiler import CompileResult
+from numba.core.registry import CPUDispatcher
+from numba.core.serialize import dumps
+from numba.core.typeinfer import register_dispatcher
+from numba.misc.appdirs import AppDirs
+
+from multiword.runtime.compiled import CALLED, INNER
+from multiword.runtime.forking import loading, to_the_end
+
+
+def jit(signature: Any, *, inner: bool = False, fastmath: Iterable[str] = ()) -> Callable[[Callable], Any]:
+    """Return a decorator that compiles a function for a signature, or loads its code from disk.
+
+    An `inner` function can be called by compiled ones only, and is compiled with the first of these.
+    """
+
+    flags = tuple(sorted(fastmath))
+    options = {
+        "nopython": True,
+        **(INNER if inner else CALLED),
+        **({"fastmath": set(flags)} if flags else {}),
+    }
+
+    def compile_or_load(function: Callable) -> Any:
+        if inner:
+            return _Inner(function, signature, options)
+        dispatcher = CPUDispatcher(function, targetoptions=options)
+        dispatcher._cache = _Files(function, f"{signature}{flags}")
+        to_the_end(lambda: _compile(dispatcher, signature))
+        return dispatcher
+
+    return compile_or_load
+
+
+def _compile(dispatcher: CPUDispatcher, signature: Any) -> None:
+    with loading, register_dispatcher(dispatcher):
+        dispatcher.compile(signature)
+    dispatcher.disable_compile()
+
+
+class _Inner(CPUDispatcher):
+    """A function for compiled ones, not compiled before one of them is: those on disk contain it."""
+
+    def __init__(self, function: Callable, signature: Any, options: dict[str, Any]) -> None:
+        super().__init__(function, targetoptions=options)
+        self._signature = signature
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile for the signature given, not for the types of the call."""
+        if not self.overloads:
+            _compile(self, self._signature)
+        return super().get_call_template(args, kws)
+
+
+class _Files:
+    """The files of one function, as numba's dispatchers ask for a cache."""
+
+    cache_path = None
+
+    def __init__(self, function: Callable, variant: str) -> None:
+        self._function, self._variant = function, variant
+
+    def load_overload(self, signature: Any, context: Any) -> CompileResult | None:
+        """Return the function's code, or None where no file holds it. numba's registries are not needed."""
+        for path in self._paths(context.codegen()):
+            data = _read(path)
+            if data is not None:
+                return CompileResult._rebuild(context, *pickle.loads(data))
+        return None
+
+    def save_overload(self, signature: Any, result: CompileResult) -> None:
+        """Write the function's code to the first folder that takes it, if one does."""
+        if not result.library.has_dynamic_globals:
+            data = dumps(result._reduce())
+            any(_write(path, data) for path in self._paths(result.codegen))
+
+    def flush(self) -> None:
+        """Nothing: numba asks for this when it compiles anew, and files are replaced."""
+
+    def _paths(self, codegen: Any) -> list[Path]:
+        """The files, of this processor's own: a cluster's machines may share a folder."""
+        variant = sha256(f"{self._variant}{codegen.magic_tuple()}".encode()).hexdigest()[:16]
+        name = f"{self._function.__module__}.{self._function.__qualname__}-{variant}.ozaki"
+        return [folder / name for folder in folders()]
+
+
+_PACKAGES = [Path(__file__).parents[1], Path(__file__).parents[2] / "ozaki"]
+
+
+@cache
+def folders() -> tuple[Path, ...]:
+    """The folders for files, numba's: NUMBA_CACHE_DIR if that is set, or the package's, then the user's."""
+    name = f"ozaki-{sha256(str(_PACKAGES[0]).encode()).hexdigest()[:16]}"
+    if numba.config.CACHE_DIR:
+        return (Path(numba.config.CACHE_DIR) / name,)
+    return _PACKAGES[0] / "__pycache__", Path(AppDirs("numba", False).user_cache_dir) / name
+
+
+@cache
+def _stamp() -> bytes:
+    """A hash of everything that functions may be made of: both packages' sources, and what compiles them."""
+    sources = sorted(path for package in _PACKAGES for path in package.rglob("*.py"))
+    versions = platform.python_version(), np.__version__, numba.__version__, llvmlite.__version__
+    settings = sorted(
+        x for x in os.environ.items() if x[0].startswith("NUMBA_") and x[0] != "NUMBA_CACHE_DIR"
+    )
+    stamp = sha256(repr((versions, settings)).encode())
+    for path in sources:
+        stamp.update(sha256(path.read_bytes()).digest())
+    return stamp.digest()
+
+
+def _read(path: Path) -> bytes | None:
+    """The contents of a file, if it is there and of what is installed here, and undamaged."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        _raise_foreign(error)
+        return None
+    stamp, digest, content = data[:32], data[32:64], data[64:]
+    return content if stamp == _stamp() and digest == sha256(content).digest() else None
+
+
+def _write(path: Path, content: bytes) -> bool:
+    """Put a file in its place; False if that cannot be done."""
+    temporary = path.with_suffix(f".{uuid4().hex}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(_stamp() + sha256(content).digest() + content)
+        temporary.replace(path)
+        return True
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        _raise_foreign(error)
+        return False
+
+
+def _raise_foreign(error: OSError) -> None:
+    """Raise what comes from a signal's handler, a TimeoutError say; files' errors have a number."""
+    if error.errno is None:
+        raise error
