@@ -1,5 +1,6 @@
 """FP64-accurate, correctly rounded and reproducible products and sums from low-precision products."""
 
+import multiword  # noqa: F401  # before its modules: threads that import both packages wait in one order
 from ozaki.api import (
     accurate_cgemm,
     accurate_dgemm,

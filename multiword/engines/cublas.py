@@ -17,6 +17,7 @@ from multiword.engines.contract import CheckedEngine, Product
 from multiword.engines.machine import longest_reduced, multiprocessors, rates
 from multiword.engines.residues import check_residues, multiply_residues
 from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.graphs import capture_lock, retained
 
 WORKSPACE_BYTES = 32 << 20
 """What NVIDIA recommends for Hopper; given by us, so that calls can be captured in graphs."""
@@ -43,13 +44,10 @@ _TYPES: dict[str, tuple[int, int, int, Any]] = {
 }
 
 
-capture_lock = threading.RLock()
-"""Held while work is captured, and while handles are made or destroyed: that waits for the whole
-device, which no stream of it that is being captured survives."""
-
-
 class Handle:
     """A cuBLAS handle of one device, bound to one stream at a time, with a workspace of its own."""
+
+    nbytes = WORKSPACE_BYTES
 
     def __init__(self) -> None:
         self.pointer = ctypes.c_void_p()
@@ -78,7 +76,7 @@ _local = threading.local()
 
 
 def current_handle() -> Handle:
-    """Return this thread's handle for CuPy's current device and stream.
+    """Return this thread's handle for CuPy's current device and stream; graphs that use it own it as well.
 
     Two streams never share a workspace, nor two threads a handle.
     """
@@ -89,12 +87,7 @@ def current_handle() -> Handle:
         handles[key] = Handle()
         handles[key].bind(key[1])
     handles.move_to_end(key)
-    return handles[key]
-
-
-def known_handle() -> Handle | None:
-    """This thread's handle for CuPy's current device and stream, if there is one."""
-    return _handles().get(_here())
+    return retained(handles[key])
 
 
 def _handles() -> OrderedDict[tuple[int, int], Handle]:

@@ -16,7 +16,6 @@ from ctypes import byref, c_int, c_size_t, c_ulonglong, c_void_p
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from multiword.engines import cublas
 from multiword.runtime import kernels
 from multiword.runtime.arrays import Array, import_cupy, span
 from multiword.runtime.kernels import Struct
@@ -70,6 +69,10 @@ def _destroy(done: Any, executable: c_void_p, captured: c_void_p) -> None:
     routine("cuGraphDestroy")(captured)
 
 
+capture_lock = threading.RLock()
+"""Held while work is captured, and while cuBLAS's handles are made or destroyed: that waits for the whole
+device, which no stream of it that is being captured survives."""
+
 _local = threading.local()
 
 
@@ -105,17 +108,17 @@ def zeros_kept(shape: tuple[int, ...], dtype: Any) -> Array:
     return recorder.zeros_kept(shape, dtype)
 
 
-def retained(array: Array) -> Array:
-    """Return an array of a cache, which may give it up; graphs that this thread captures own it as well."""
-    retain: Callable[[Array], None] | None = getattr(_local, "retain", None)
+def retained(x: T) -> T:
+    """Return what a cache has and may give up, a table say; graphs that this thread captures own it as well."""
+    retain: Callable[[Any], None] | None = getattr(_local, "retain", None)
     if retain is not None:
-        retain(array)
-    return array
+        retain(x)
+    return x
 
 
 @contextmanager
-def retaining(retain: Callable[[Array], None] | None) -> Iterator[None]:
-    """Within the context, call retain(array) for each array of a cache that launches of this thread read."""
+def retaining(retain: Callable[[Any], None] | None) -> Iterator[None]:
+    """Within the context, call retain(x) for all that launches of this thread take from a cache."""
     before, _local.retain = getattr(_local, "retain", None), retain
     try:
         yield
@@ -189,13 +192,12 @@ class Recorder:
         """Recorded after every replay."""
         self._events: list[Any] = []
         self._zeros: list[Array] = []
-        self._retained: dict[int, Array] = {}  # by address: tables, which their cache may give up
-        self._handles: list[cublas.Handle] = []  # their workspace is the captured products' too
+        self._retained: dict[int, Any] = {}  # by id: tables and cuBLAS's handles, with their workspace
 
     @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
-        return int(self._pool.total_bytes()) + len(self._handles) * cublas.WORKSPACE_BYTES
+        return int(self._pool.total_bytes()) + sum(x.nbytes for x in self._retained.values())
 
     @contextmanager
     def warm(self) -> Iterator[None]:
@@ -207,7 +209,6 @@ class Recorder:
         import_cupy().cuda.get_current_stream().synchronize()
         with self._stream, self._forking():
             yield
-            self._keep_handle()
         self._stream.synchronize()
 
     @contextmanager
@@ -220,13 +221,8 @@ class Recorder:
         finally:
             _local.recorder = None
 
-    def _retain(self, array: Array) -> None:
-        self._retained[array.data.ptr] = array
-
-    def _keep_handle(self) -> None:
-        handle = cublas.known_handle()
-        if handle is not None and handle not in self._handles:
-            self._handles.append(handle)
+    def _retain(self, x: Any) -> None:
+        self._retained[id(x)] = x
 
     @contextmanager
     def capture(self, arrays: Sequence[Array], graphs: list[Graph]) -> Iterator[None]:
@@ -251,7 +247,7 @@ class Recorder:
                 sizes = [ctypes.sizeof(x) if isinstance(x, Struct) else 8 for x in arguments]
                 launches.append(_Launch(node, sizes, pointers))
 
-        with cublas.capture_lock, import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
+        with capture_lock, import_cupy().cuda.using_allocator(self._pool.malloc), self._stream:
             routine("cuStreamBeginCapture_v2")(self._stream.ptr, CAPTURE_RELAXED)
             captured, self.capturing = c_void_p(), True
             try:
@@ -284,7 +280,6 @@ class Recorder:
         with side:
             b = second()
             end.record(side)
-            self._keep_handle()
         if not self.capturing:
             stream.wait_event(end)
         a = first()

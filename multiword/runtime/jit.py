@@ -28,7 +28,7 @@ from numba.core.typeinfer import register_dispatcher
 from numba.misc.appdirs import AppDirs
 
 from multiword.runtime.compiled import CALLED, INNER
-from multiword.runtime.forking import loading, to_the_end
+from multiword.runtime.forking import loading
 
 
 def jit(signature: Any, *, inner: bool = False, fastmath: Iterable[str] = ()) -> Callable[[Callable], Any]:
@@ -49,7 +49,7 @@ def jit(signature: Any, *, inner: bool = False, fastmath: Iterable[str] = ()) ->
             return _Inner(function, signature, options)
         dispatcher = CPUDispatcher(function, targetoptions=options)
         dispatcher._cache = _Files(function, f"{signature}{flags}")
-        to_the_end(lambda: _compile(dispatcher, signature))
+        _compile(dispatcher, signature)
         return dispatcher
 
     return compile_or_load

@@ -55,7 +55,7 @@ class Kernel:
     architecture: str | None = None
 
     def __post_init__(self) -> None:
-        if self.name in KERNELS:
+        if KERNELS.setdefault(self.name, self).file != self.file:  # the same again where modules are reloaded
             raise ValueError(f"kernel {self.name!r} is declared twice")
         KERNELS[self.name] = self
 

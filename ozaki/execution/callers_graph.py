@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from multiword.engines.cublas import Cublas, prepare_spare_handle, spare_handle
-from multiword.runtime.arrays import Array, import_cupy, is_cupy
+from multiword.runtime.arrays import import_cupy, is_cupy
 from multiword.runtime.graphs import capturing, retaining
 from ozaki.product.operand import matrix_of
 from ozaki.product.request import NORMWISE
@@ -43,12 +43,12 @@ def capturable(multiply: F) -> F:
     return cast(F, product)
 
 
-_retained: dict[int, Array] = {}
-"""Tables that callers' graphs read, by address. Nobody tells when such a graph is gone, so they stay."""
+_retained: dict[int, Any] = {}
+"""What callers' graphs use of caches, by id. Nobody tells when such a graph is gone, so it stays."""
 
 
-def _retain(table: Array) -> None:
-    _retained[table.data.ptr] = table
+def _retain(x: Any) -> None:
+    _retained[id(x)] = x
 
 
 def _captured(multiply: Callable[..., Any], x: Any, y: Any, options: dict[str, Any]) -> Any:

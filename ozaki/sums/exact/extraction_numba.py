@@ -19,6 +19,7 @@ from numba.core.types import Array, Tuple
 from numba.extending import intrinsic
 
 from multiword.runtime.compiled import INNER
+from multiword.runtime.forking import to_the_end
 from multiword.runtime.jit import jit
 from ozaki.sums.exact.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST
 
@@ -361,4 +362,4 @@ SIGNATURES: dict[Callable, Callable] = {
 def compiled_loop(loop: Callable, dtype: np.dtype) -> Callable:
     """A loop for arrays of this dtype, compiled in its first call; forks wait until it is."""
     arrays = [Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in range(3)]
-    return jit(SIGNATURES[loop](arrays))(loop)
+    return to_the_end(lambda: jit(SIGNATURES[loop](arrays))(loop))
