@@ -16,6 +16,7 @@ import numpy as np
 
 from multiword.runtime.arrays import import_cupy, is_cupy
 from multiword.runtime.tensors import array_of, numpy_dtype, stream_of, tensor_of
+from ozaki.pipeline import CERTIFIED
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,6 +27,15 @@ DIFFERENTIABLE = {
     "jax": {**_GEMMS, **_SAME},
 }
 """The functions of `ozaki.torch` and `ozaki.jax` that have derivatives, by those that have not."""
+
+
+def folds(ndim: int, accuracy: str | int) -> bool:
+    """Return whether a stack of ndim axes times one matrix is one product of all its rows, bit for bit.
+
+    It is where an element depends on its row and column alone, and not where "fp64" and "fp32" certify each
+    matrix of the stack on its own.
+    """
+    return ndim > 2 and accuracy not in CERTIFIED
 
 
 def takes_tensors(function: F) -> F:

@@ -14,6 +14,7 @@ from multiword.runtime.arrays import as_array
 from ozaki.arguments import matrices_of
 from ozaki.jax.primitives import MATMUL, MEAN, SUM, check_accuracy
 from ozaki.sums.arguments import axes_of
+from ozaki.tensors import folds
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -55,7 +56,7 @@ def matmul(a: Any, b: Any, *, accuracy: str | int = "normwise") -> jax.Array:
     left, right, _ = matrices_of(x, y)
     check_accuracy(accuracy)
     rows = left.shape[:-1]
-    folded = left.ndim > 2 and right.ndim == 2  # one product of all rows, and so is its derivative
+    folded = right.ndim == 2 and folds(left.ndim, accuracy)
     left = left.reshape(prod(rows), left.shape[-1]) if folded else left
     result = MATMUL.bind(left, right, accuracy=accuracy)
     result = result.reshape(*rows, right.shape[-1]) if folded else result

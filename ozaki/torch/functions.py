@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ozaki.tensors import folds
 from ozaki.torch import operators
 from ozaki.torch.settings import ACCURACY, DTYPES
 
@@ -52,7 +53,7 @@ def matmul(a: Tensor, b: Tensor, *, accuracy: str | int = ACCURACY) -> Tensor:
         raise ValueError(f"inner dimensions of a and b differ: shapes {_shapes(a, b)}")
     _broadcast(left.shape[:-2], right.shape[:-2], a, b)
     rows = left.shape[:-1]
-    folded = left.dim() > 2 and right.dim() == 2  # one product of all rows, and so is its derivative
+    folded = right.dim() == 2 and folds(left.dim(), accuracy)
     result = operators.matmul(left.flatten(0, -2) if folded else left, right, str(accuracy))
     result = result.reshape(*rows, right.shape[-1]) if folded else result
     result = result.squeeze(-2) if a.dim() == 1 else result

@@ -1,0 +1,47 @@
+"""`matmul` has one meaning: NumPy's arrays, PyTorch's tensors and JAX's arrays give the same bits."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import ozaki
+
+ACCURACIES = ["fp64", "fp32", "normwise", "exact", 30]
+SHAPES = [((2, 40, 300), (300, 30)), ((2, 2, 5, 40), (40, 3)), ((3, 5, 40), (40,)), ((5, 40), (3, 40, 2))]
+
+
+def numpy_matmul(a, b, accuracy):
+    return ozaki.matmul(a, b, accuracy=accuracy)
+
+
+def torch_matmul(a, b, accuracy):
+    torch = pytest.importorskip("torch")
+    front = import_module("ozaki.torch")
+    return front.matmul(torch.from_numpy(a), torch.from_numpy(b), accuracy=accuracy).numpy()
+
+
+def jax_matmul(a, b, accuracy):
+    jax = pytest.importorskip("jax")
+    front = import_module("ozaki.jax")
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    try:
+        return np.asarray(front.matmul(a, b, accuracy=accuracy))
+    finally:
+        jax.config.update("jax_enable_x64", before)
+
+
+@pytest.mark.parametrize("front", [numpy_matmul, torch_matmul, jax_matmul])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_each_matrix_of_a_stack_has_the_bits_that_it_has_alone(shapes, accuracy, front):
+    """The last matrix is graded, which makes its certificate ask for wider integers."""
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(shape) for shape in shapes)
+    stack = a if a.ndim > 2 else b
+    stack[-1] *= np.exp(8 * rng.standard_normal(stack.shape[1:]))
+    result = front(a, b, accuracy)
+    for i in range(len(stack)):
+        alone = ozaki.matmul(*((a[i], b) if stack is a else (a, b[i])), accuracy=accuracy)
+        assert result[i].tobytes() == alone.tobytes()
