@@ -6,7 +6,6 @@ for the process, so the contexts of all threads share it.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,11 +19,11 @@ _contexts = 0
 
 @contextmanager
 def run_eagerly() -> Iterator[None]:
-    """A context in which functions compiled by `torch.compile` before are run uncompiled, in all threads."""
+    """Run functions compiled by `torch.compile`, before or within the context, uncompiled in all threads.
+
+    The first context of a process imports PyTorch's compiler, about a second, if no optimizer has done so.
+    """
     global _contexts
-    if "torch._dynamo" not in sys.modules:  # nothing has been compiled, and its import takes seconds
-        yield
-        return
     with _lock:
         if not _contexts:
             try:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
 
 from ozaki.torch.compiled import run_eagerly
 from ozaki.torch.overrides import register
-from ozaki.torch.settings import ACCURACY, DTYPES, Settings, activate, active
+from ozaki.torch.settings import ACCURACY, DTYPES, Settings, enter, leave
 
 
 @contextmanager
 def reproducible(
     accuracy: str | int = ACCURACY,
-    dtypes: Iterable[torch.dtype] = (torch.float64, torch.complex128),
+    dtypes: torch.dtype | Iterable[torch.dtype] = (torch.float64, torch.complex128),
     sums: bool = False,
 ) -> Iterator[Counter[str]]:
     """Make every matrix product that PyTorch computes within the context this library's.
@@ -67,15 +69,37 @@ def reproducible(
     >>> calls["mm"]
     1
     """
-    asked = frozenset(dtypes)
-    if others := asked.difference(DTYPES):
-        raise TypeError(f"dtypes must be among {', '.join(map(str, DTYPES))}, got {set(others)}")
+    settings = Settings(accuracy, _checked(dtypes), sums)
+    settings.request(np.empty(0))  # an unknown accuracy is refused now
     register()
-    settings, outside = Settings(accuracy, asked, sums), active()
-    settings.request(np.empty(0))  # an accuracy that is not known is refused now
-    activate(settings)
+    enter(settings)
     try:
         with run_eagerly():
             yield settings.calls
     finally:
-        activate(outside)
+        leave(settings)
+    if settings.native:
+        warnings.warn(_left(settings), stacklevel=3)
+
+
+def _checked(dtypes: Any) -> frozenset[torch.dtype]:
+    try:
+        chosen = frozenset((dtypes,) if isinstance(dtypes, torch.dtype) else dtypes)
+    except TypeError:
+        chosen = frozenset([dtypes])
+    if not chosen.issubset(DTYPES):
+        allowed = ", ".join(map(str, DTYPES))
+        raise TypeError(f"dtypes must be one or several of {allowed}, got {dtypes!r}")
+    return chosen
+
+
+def _left(settings: Settings) -> str:
+    """Return the warning about the products that PyTorch computed itself in the mode."""
+    counts = ", ".join(f"{n} of {dtype}" for dtype, n in settings.native.most_common())
+    message = f"within ozaki.torch.reproducible PyTorch itself computed these products: {counts}"
+    if settings.native.keys() & {*DTYPES} - settings.dtypes:
+        included = (str(d) for d in DTYPES if d in settings.dtypes or d in settings.native)
+        message += f"; to replace them, too, say dtypes=({', '.join(included)})"
+    if not settings.native.keys() <= {*DTYPES}:
+        message += "; half precision is never replaced"
+    return message

@@ -1,14 +1,14 @@
 """PyTorch's own operators, replaced: this library's kernels under the names `aten::mm` and so on.
 
-They are registered once for the process, when the mode is first entered. In a thread that has not asked for
-them, and for whatever else they are not meant for, they call the kernels that they replaced.
+They are registered once for the process, when the mode is first entered. Outside of the mode, and for
+arguments that are not this library's, they call the kernels that they replaced.
 """
 
 from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -18,32 +18,45 @@ from ozaki.torch.settings import active
 
 _DEVICES = ("CPU", "CUDA") if torch.version.cuda else ("CPU",)
 
-_KERNELS: dict[str, Callable[..., Any]] = {
-    **products.KERNELS,
-    **reductions.KERNELS,
-    **attention.KERNELS,
-}
-
 _lock = threading.Lock()
 _libraries: list[torch.library.Library] = []
 
 
 def register() -> None:
-    """Register the kernels, unless they are."""
+    """Register the kernels, unless they are registered."""
     with _lock:
         if _libraries:
             return
         library = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "(?s).*previously registered kernel", UserWarning)
-            for name, compute in _KERNELS.items():
-                for device in ("CPU",) if name in attention.KERNELS else _DEVICES:
-                    library.impl(name, _kernel(name, device, compute), device, with_keyset=True)
+            for name, key, kernel in list(_kernels()):  # which looks up what is replaced first
+                library.impl(name, kernel, key, with_keyset=True)
         _libraries.append(library)
 
 
-def _kernel(name: str, device: str, compute: Callable[..., Any]) -> Callable[..., Any]:
-    """An operator's kernel on a device: what computes it in the mode, or else the kernel that it replaces."""
+def _kernels() -> Iterator[tuple[str, str, Callable[..., Any]]]:
+    """Yield the operators that are replaced, the dispatch key of each, and the kernel."""
+    for device in _DEVICES:
+        for name, compute in products.KERNELS.items():
+            yield name, device, _kernel(name, device, compute, counted=True, product=True)
+        for name, compute in reductions.KERNELS.items():
+            yield name, device, _kernel(name, device, compute, counted=True)
+        composed = _kernel("scaled_dot_product_attention", device, attention.composed)
+        for key in (device, f"Autograd{device}"):
+            yield "scaled_dot_product_attention", key, composed
+        for name in attention.FUSED[device]:
+            if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", device):
+                yield name, device, _kernel(name, device, lambda *_, **__: None, product=True)
+
+
+def _kernel(
+    name: str, device: str, compute: Callable[..., Any], *, counted: bool = False, product: bool = False
+) -> Callable[..., Any]:
+    """Return an operator's kernel: in the mode what `compute` returns, else what the replaced kernel returns.
+
+    counted: whether calls computed here are counted; product: whether those that PyTorch computes are.
+    """
     native = torch.library.get_kernel(f"aten::{name}", device)
     operator = name.partition(".")[0].rstrip("_")
 
@@ -52,8 +65,12 @@ def _kernel(name: str, device: str, compute: Callable[..., Any]) -> Callable[...
         if settings is not None and first.dtype in settings.dtypes:
             result = compute(settings, first, *arguments, **options)
             if result is not None:
-                settings.calls[operator] += 1
+                if counted:
+                    settings.count(operator)
                 return result
-        return native.call_boxed(keys, first, *arguments, **options)
+        result = native.call_boxed(keys, first, *arguments, **options)
+        if product and settings is not None and (first.is_floating_point() or first.is_complex()):
+            settings.count_native(first.dtype)
+        return result
 
     return kernel

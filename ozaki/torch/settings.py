@@ -1,15 +1,17 @@
-"""What was asked of PyTorch's operators, for the thread that asked.
+"""The settings of the mode, in each context: which `reproducible` blocks are open, and what they ask for.
 
-PyTorch carries these objects, as it carries the gradient mode, to the threads of a backward pass.
+They are kept in a context variable, so they follow asyncio's tasks. The threads on which PyTorch computes a
+backward pass see nothing of it; to them PyTorch carries an object, as it carries the gradient mode.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections import Counter
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import cast
 
 import torch
 
@@ -18,18 +20,15 @@ from ozaki.arguments import request_of
 from ozaki.product.request import Request
 
 ACCURACY = "normwise"
-"""What products are computed to if nothing is said: an element depends on its row and column alone."""
+"""The default accuracy of products: an element depends on its row and its column alone."""
 
 DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
-"""Of tensors that are multiplied and summed."""
-
-_KEY = "ozaki.torch.settings"
-_is_set, _get, _stash = torch._C._is_key_in_tls, torch._C._get_obj_in_tls, torch._C._stash_obj_in_tls
+"""The dtypes of tensors that are multiplied and summed."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Settings:
-    """What a `reproducible` context asks for.
+    """The settings of one `reproducible` block.
 
     Attributes
     ----------
@@ -37,36 +36,87 @@ class Settings:
     dtypes : of the tensors whose operators are replaced.
     sums : whether sums and means are replaced, too.
     calls : how often each operator was computed by this library.
+    native : how many products PyTorch computed itself, by dtype.
+    is_open : whether the block is still being run.
     """
 
     accuracy: str | int
     dtypes: frozenset[torch.dtype]
     sums: bool
     calls: Counter[str] = field(default_factory=Counter)
+    native: Counter[torch.dtype] = field(default_factory=Counter)
+    is_open: bool = True
     _requests: dict[int | None, Request] = field(default_factory=dict, init=False, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def request(self, like: Array) -> Request:
-        """How products of arrays on the device of this one are asked for."""
+        """Return the request for products of arrays on the device of this one."""
         device = like.data.device_id if is_cupy(like) else None
         if device not in self._requests:
             self._requests[device] = request_of(like, self.accuracy, "auto", None, "auto", None)
         return self._requests[device]
 
+    def count(self, operator: str) -> None:
+        """Count a call that this library has computed; backward passes count from several threads."""
+        with self._lock:
+            self.calls[operator] += 1
+
+    def count_native(self, dtype: torch.dtype) -> None:
+        """Count a product that PyTorch has computed itself."""
+        with self._lock:
+            self.native[dtype] += 1
+
+
+Modes = tuple[Settings, ...]
+
+_entered: ContextVar[Modes] = ContextVar("ozaki.torch", default=())
+"""The modes entered in this context, the innermost last; modes that have ended may remain among them."""
+
+_KEY = "ozaki.torch.modes"
+_is_set, _get, _stash = torch._C._is_key_in_tls, torch._C._get_obj_in_tls, torch._C._stash_obj_in_tls
+
+
+def enter(settings: Settings) -> None:
+    """Make these the settings of the context."""
+    _entered.set((*_entered.get(), settings))
+    _modes()
+
+
+def leave(settings: Settings) -> None:
+    """End these settings in every context; the innermost of those still open holds from now on."""
+    settings.is_open = False
+    _entered.set(tuple(mode for mode in _entered.get() if mode.is_open))
+    _modes()
+
 
 def active() -> Settings | None:
-    """What this thread has asked for, or the thread whose backward pass it works for."""
-    return cast("Settings | None", _get(_KEY)) if _is_set(_KEY) else None
+    """Return the settings that hold here: of the innermost open mode, or None outside of all modes."""
+    return next((mode for mode in reversed(_modes()) if mode.is_open), None)
 
 
-def activate(settings: Settings | None) -> None:
-    """Ask for that from now on; None for PyTorch's own operators."""
+def _modes() -> Modes:
+    """Return the modes of this context, after those of the caller whose backward pass this thread computes.
+
+    What PyTorch carries is (thread, modes of its caller, modes of its own). It is brought up to date here,
+    that is with every product, since a task that is resumed says nothing.
+    """
+    entered, here = _entered.get(), threading.get_ident()
+    thread, outer, carried = _get(_KEY) if _is_set(_KEY) else (here, (), ())
+    if thread != here:  # carried here for a backward pass
+        outer, carried = outer + carried, ()
+    if carried != entered:
+        _carry((here, outer, entered))
+    return outer + entered
+
+
+def _carry(modes: tuple[int, Modes, Modes]) -> None:
     if _STEALS:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(settings))
-    _stash(_KEY, settings)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(modes))
+    _stash(_KEY, modes)
 
 
 def _steals_references() -> bool:
-    """Whether PyTorch, as 2.11 does, gives up a reference in the end to what it carries, but takes none."""
+    """Return whether PyTorch, as 2.11 does, in the end gives up a reference that it has not taken."""
     probe = object()
     before = sys.getrefcount(probe)
     _stash(f"{_KEY}.probe", probe)
