@@ -151,6 +151,16 @@ def stacks_of(x: Array, y: Array) -> tuple[Array, Array]:
     )
 
 
+def check_accuracy(accuracy: str | int) -> None:
+    """Raise ValueError for an accuracy that no product has."""
+    if not (isinstance(accuracy, str) and accuracy in _ACCURACIES):  # it nearly always is
+        if not isinstance(accuracy, int | np.integer) or isinstance(accuracy, bool):
+            known = ", ".join(map(repr, _ACCURACIES[:-1]))
+            raise ValueError(f"accuracy must be {known}, 'exact' or a number of bits, got {accuracy!r}")
+        if not 1 <= int(accuracy) <= WIDEST:
+            raise ValueError(f"accuracy in bits must be between 1 and {WIDEST}, got {accuracy}")
+
+
 def request_of(
     like: Array,
     accuracy: str | int,
@@ -160,12 +170,7 @@ def request_of(
     workspace: int | None,
 ) -> Request:
     """How a product is asked for, checked."""
-    if not (isinstance(accuracy, str) and accuracy in _ACCURACIES):  # it nearly always is
-        if not isinstance(accuracy, int | np.integer) or isinstance(accuracy, bool):
-            known = ", ".join(map(repr, _ACCURACIES[:-1]))
-            raise ValueError(f"accuracy must be {known}, 'exact' or a number of bits, got {accuracy!r}")
-        if not 1 <= int(accuracy) <= WIDEST:
-            raise ValueError(f"accuracy in bits must be between 1 and {WIDEST}, got {accuracy}")
+    check_accuracy(accuracy)
     if scheme != "auto" and scheme not in SCHEMES:
         raise ValueError(f"unknown scheme {scheme!r}; known are auto, {', '.join(SCHEMES)}")
     limit = default_workspace(like) if workspace is None else operator.index(workspace)

@@ -49,7 +49,10 @@ def takes_tensors(function: F) -> F:
     def call(*arguments: Any, **options: Any) -> Any:
         if "torch" not in sys.modules and "jax" not in sys.modules:
             return function(*arguments, **options)
-        kinds = {_kind(x) for x in (*arguments, *options.values())}
+        every = (*arguments, *options.values())
+        for x in every:
+            _refuse_list(x, function.__name__)
+        kinds = set(map(_kind, every))
         if "PyTorch" not in kinds and "JAX" not in kinds:
             return function(*arguments, **options)
         kinds.discard(None)
@@ -58,7 +61,7 @@ def takes_tensors(function: F) -> F:
                 f"arrays must be of one kind, but they are {' and '.join(sorted(map(str, kinds)))}"
             )
         pytorch = "PyTorch" in kinds
-        first = next(x for x in (*arguments, *options.values()) if _kind(x))
+        first = next(x for x in every if _kind(x))
         own, back = (_of_pytorch, tensor_of) if pytorch else (_of_jax, _to_jax)
         with stream_of(first) if pytorch else nullcontext():
             given = {name: own(x, function.__name__) for name, x in options.items()}
@@ -77,22 +80,48 @@ def _kind(x: Any) -> str | None:
         return "CuPy"
     if isinstance(x, np.ndarray):
         return "NumPy" if x.ndim else None
-    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
-    if torch is not None and isinstance(x, torch.Tensor):
-        return "PyTorch"
-    return "JAX" if jax is not None and isinstance(x, jax.Array) else None
+    return next((kind for kind, loaded in _CLASSES.items() if isinstance(x, loaded())), None)
+
+
+def _class(module: str, name: str) -> Callable[[], Any]:
+    """Return a function that finds a class of a module if that is imported, perhaps in part; else ()."""
+    return lambda: getattr(sys.modules.get(module), name, ())
+
+
+_CLASSES = {"PyTorch": _class("torch", "Tensor"), "JAX": _class("jax", "Array")}
 
 
 _PLAIN = (str, int, float, complex)
 """What most options are, which takes longer to find out of PyTorch."""
 
 
+def _refuse_list(x: Any, name: str) -> None:
+    """Raise TypeError for a list of arrays: NumPy would make numbers of them, whatever else they are."""
+    if isinstance(x, list | tuple):
+        for element in {type(e): e for e in x}.values():
+            if (kind := _kind(element)) in _STACK:
+                raise TypeError(f"ozaki.{name} takes no list of {kind} arrays; {_STACK[kind]} joins them")
+            _refuse_list(element, name)
+
+
+_STACK = {"PyTorch": "torch.stack", "JAX": "jax.numpy.stack"}
+
+
+def unsupported(x: Any) -> str | None:
+    """Return what a tensor is that is no strided array; None if it is one."""
+    if x.is_nested:
+        return "a nested tensor"
+    if isinstance(x, sys.modules["torch"].masked.MaskedTensor):
+        return "a masked tensor"
+    strided = x.layout is sys.modules["torch"].strided and not x.is_quantized
+    return None if strided else f"{x.layout} of {x.dtype}"
+
+
 def _of_pytorch(x: Any, name: str) -> Any:
     torch = sys.modules["torch"]
     if not isinstance(x, torch.Tensor):
         return numpy_dtype(x) if isinstance(x, torch.dtype) else x
-    if x.layout is not torch.strided or x.is_quantized or not (x.is_cpu or x.is_cuda):
-        got = f"{x.layout} of {x.dtype} on {x.device}"
+    if got := unsupported(x) or (None if x.is_cpu or x.is_cuda else f"a tensor on {x.device}"):
         raise TypeError(f"ozaki.{name} takes strided tensors on the CPU or an NVIDIA GPU, got {got}")
     if x.requires_grad and torch.is_grad_enabled():
         raise TypeError(_refused(name, "has no gradient", "torch", "detach the tensor: x.detach()"))

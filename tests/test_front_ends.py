@@ -1,6 +1,8 @@
 """`matmul` has one meaning: NumPy's arrays, PyTorch's tensors and JAX's arrays give the same bits."""
 
+import sys
 from importlib import import_module
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -45,3 +47,9 @@ def test_each_matrix_of_a_stack_has_the_bits_that_it_has_alone(shapes, accuracy,
     for i in range(len(stack)):
         alone = ozaki.matmul(*((a[i], b) if stack is a else (a, b[i])), accuracy=accuracy)
         assert result[i].tobytes() == alone.tobytes()
+
+
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_libraries_that_another_thread_is_importing_are_no_concern(monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))  # as it is before its first line has run
+    assert ozaki.sum(np.ones(3)) == 3

@@ -11,23 +11,24 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 
 from multiword.runtime.arrays import as_array
-from ozaki.arguments import matrices_of
-from ozaki.jax.primitives import MATMUL, MEAN, SUM, check_accuracy
+from ozaki.arguments import check_accuracy, matrices_of
+from ozaki.jax.primitives import MATMUL, MEAN, SUM
+from ozaki.pipeline import NORMWISE
 from ozaki.sums.arguments import axes_of
 from ozaki.tensors import folds
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
-def matmul(a: Any, b: Any, *, accuracy: str | int = "normwise") -> jax.Array:
+def matmul(a: Any, b: Any, *, accuracy: str | int | None = None) -> jax.Array:
     """Multiply as `jax.numpy.matmul` does, with the same bits everywhere; differentiable in both modes.
 
     Parameters
     ----------
     a, b : (..., m, k) and (..., k, n) arrays whose leading axes broadcast, or vectors. Both of one dtype:
         float32, complex64, or with `jax_enable_x64` float64 or complex128.
-    accuracy : as in `ozaki.matmul`; that of the derivatives, too. By default an element of the result depends
-        on its row of a and its column of b alone.
+    accuracy : as in `ozaki.matmul`; that of the derivatives, too. By default "normwise": an element of the
+        result depends on its row of a and its column of b alone.
 
     Returns
     -------
@@ -54,6 +55,7 @@ def matmul(a: Any, b: Any, *, accuracy: str | int = "normwise") -> jax.Array:
     if x.dtype != y.dtype:
         raise TypeError(f"a and b must have one dtype, got {x.dtype} and {y.dtype}")
     left, right, _ = matrices_of(x, y)
+    accuracy = NORMWISE if accuracy is None else accuracy
     check_accuracy(accuracy)
     rows = left.shape[:-1]
     folded = right.ndim == 2 and folds(left.ndim, accuracy)

@@ -19,12 +19,6 @@ from jax.interpreters import ad, batching, mlir
 
 import ozaki.sums.api as sums
 from ozaki import api
-from ozaki.arguments import request_of
-
-
-def check_accuracy(accuracy: str | int) -> None:
-    """Raise ValueError for an accuracy that no product has."""
-    request_of(np.empty(0), accuracy, "auto", None, "auto", None)
 
 
 def _primitive(

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from ozaki.tensors import folds
+from ozaki.arguments import check_accuracy
+from ozaki.tensors import folds, unsupported
 from ozaki.torch import operators
 from ozaki.torch.settings import ACCURACY, DTYPES
 
 
-def matmul(a: Tensor, b: Tensor, *, accuracy: str | int = ACCURACY) -> Tensor:
+def matmul(a: Tensor, b: Tensor, *, accuracy: str | int | None = None) -> Tensor:
     """Multiply as `torch.matmul` does, with the same bits everywhere; differentiable.
 
     Parameters
     ----------
     a, b : (..., m, k) and (..., k, n) tensors whose leading dimensions broadcast, or vectors. Both of one
         dtype, float32, float64, complex64 or complex128, and on one device, the CPU or an NVIDIA GPU.
-    accuracy : as in `ozaki.matmul`; that of the derivatives, too. By default an element of the result depends
-        on its row of a and its column of b alone.
+    accuracy : as in `ozaki.matmul`; that of the derivatives, too. By default "normwise": an element of the
+        result depends on its row of a and its column of b alone.
 
     Returns
     -------
@@ -45,6 +47,8 @@ def matmul(a: Tensor, b: Tensor, *, accuracy: str | int = ACCURACY) -> Tensor:
     (1.0, tensor([[1., 1., 1.]], dtype=torch.float64))
     """
     _check(a=a, b=b)
+    accuracy = ACCURACY if accuracy is None else accuracy
+    check_accuracy(accuracy)
     if 0 in (a.dim(), b.dim()):
         raise ValueError(f"a and b must have a dimension at least, got shapes {_shapes(a, b)}")
     left = a.unsqueeze(0) if a.dim() == 1 else a
@@ -191,9 +195,9 @@ def _check(**tensors: Tensor) -> None:
     for name, x in tensors.items():
         if not isinstance(x, Tensor):
             raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
-        if x.layout is not torch.strided or x.dtype not in DTYPES:
-            known = ", ".join(str(d).removeprefix("torch.") for d in DTYPES)
-            raise TypeError(f"{name} must be a strided tensor of {known}; got {x.layout} of {x.dtype}")
+        got = unsupported(x) or (None if x.dtype in DTYPES else x.dtype)
+        if got:
+            raise TypeError(f"{name} must be a strided tensor of {', '.join(map(str, DTYPES))}; got {got}")
         if x.dtype is not like.dtype:
             raise TypeError(f"{first} and {name} must have one dtype, got {like.dtype} and {x.dtype}")
         if x.device != like.device:
@@ -212,6 +216,10 @@ def _broadcast(left: Sequence[int], right: Sequence[int], x: Tensor, y: Tensor) 
 
 
 def _dimension(dim: int, ndim: int) -> int:
+    try:
+        dim = operator.index(dim)
+    except TypeError:
+        raise TypeError(f"dim must be an integer or several, got {dim!r}") from None
     if not -ndim <= dim < ndim:
         raise ValueError(f"dim {dim} is out of bounds for {ndim} dimensions")
     return dim % ndim
@@ -220,7 +228,8 @@ def _dimension(dim: int, ndim: int) -> int:
 def _dimensions(x: Tensor, dim: int | Sequence[int] | None) -> list[int]:
     if dim is None:
         return list(range(x.dim()))
-    dims = [_dimension(d, x.dim()) for d in ((dim,) if isinstance(dim, int) else dim)]
+    several = isinstance(dim, Sequence) and not isinstance(dim, str)
+    dims = [_dimension(d, x.dim()) for d in (dim if several else (dim,))]
     if len(set(dims)) < len(dims):
         raise ValueError(f"dim {dim} names a dimension twice")
     return dims

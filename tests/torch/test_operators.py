@@ -5,6 +5,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.masked import masked_tensor  # noqa: E402
+
 import ozaki  # noqa: E402
 import ozaki.torch  # noqa: E402
 from tests.torch.test_mode import DTYPES, random, same_bits  # noqa: E402
@@ -37,6 +39,11 @@ def test_matmul_is_this_librarys(shapes, dtype):
     for accuracy in ("normwise", "exact", 30):
         expected = np.asarray(ozaki.matmul(a.numpy(), b.numpy(), accuracy=accuracy))
         assert same_bits(ozaki.torch.matmul(a, b, accuracy=accuracy), torch.from_numpy(expected))
+
+
+def test_the_accuracy_none_is_the_default():
+    a = random(3, 3)
+    assert same_bits(ozaki.torch.matmul(a, a, accuracy=None), ozaki.torch.matmul(a, a, accuracy="normwise"))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
@@ -149,6 +156,11 @@ def test_vmap():
     torch.testing.assert_close(gradient(a, random(3, 4), w), each, rtol=1e-13, atol=1e-14)
 
 
+def nested(x):
+    return torch.nested.nested_tensor([x[:1], x])
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of")  # nested and masked tensors are a prototype
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -161,6 +173,14 @@ def test_vmap():
         (lambda x: ozaki.torch.matmul(x, x[0, 0]), ValueError, "a dimension at least"),
         (lambda x: ozaki.torch.matmul(x.expand(2, 3, 3), x.expand(4, 3, 3)), ValueError, "do not broadcast"),
         (lambda x: ozaki.torch.matmul(x, x, accuracy="best"), ValueError, "accuracy must be"),
+        (lambda x: ozaki.torch.matmul(x, x, accuracy="33"), ValueError, "accuracy must be .*, got '33'"),
+        (lambda x: ozaki.torch.matmul(x, x, accuracy="\u0663\u0663"), ValueError, "accuracy must be"),
+        (lambda x: ozaki.torch.matmul(x, x, accuracy=True), ValueError, "accuracy must be .*, got True"),
+        (lambda x: ozaki.torch.matmul(x, [x]), TypeError, "b must be a tensor, got list"),
+        (lambda x: ozaki.torch.matmul(nested(x), x), TypeError, "strided tensor of .*; got a nested tensor"),
+        (lambda x: ozaki.torch.sum(masked_tensor(x, x > 0)), TypeError, "got a masked tensor"),
+        (lambda x: ozaki.torch.sum(x, "0"), TypeError, "dim must be an integer or several, got '0'"),
+        (lambda x: ozaki.torch.dot(x, x, None), TypeError, "dim must be an integer or several, got None"),
         (lambda x: ozaki.torch.sum(x, 2), ValueError, "dim 2 is out of bounds"),
         (lambda x: ozaki.torch.sum(x, (0, -2)), ValueError, "twice"),
         (lambda x: ozaki.torch.sum(x.to(torch.int64)), TypeError, "int64"),

@@ -79,9 +79,17 @@ def test_other_results_are_as_they_were():
     assert alike(ozaki.accurate_dgemm(prepared, x), ozaki.accurate_dgemm(x.numpy(), x.numpy()))
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of")  # nested and masked tensors are a prototype
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (
+            lambda x: ozaki.sum([x, x]),
+            "ozaki.sum takes no list of PyTorch arrays; torch.stack joins",
+        ),
+        (lambda x: ozaki.matmul([[x[0, 0]]], [[1.0]]), "no list of PyTorch arrays"),
+        (lambda x: ozaki.sum(torch.nested.nested_tensor([x[:1], x])), "got a nested tensor"),
+        (lambda x: ozaki.sum(torch.masked.masked_tensor(x, x > 0)), "got a masked tensor"),
         (lambda x: ozaki.matmul(x, x.numpy()), "NumPy and PyTorch"),
         (lambda x: ozaki.matmul(x.clone().requires_grad_(), x), r"use ozaki\.torch\.matmul, or detach"),
         (lambda x: ozaki.accurate_dgemm(x.clone().requires_grad_(), x), r"use ozaki\.torch\.matmul"),
