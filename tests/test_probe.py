@@ -207,7 +207,11 @@ def test_the_command_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["K80"], "unknown engine 'K80'; known are cublas, V100, T4, A100, L40S, H100, H200, B200\n"),
+        (
+            ["K80"],
+            "unknown engine 'K80'; known are cublas, V100, T4, A100, L40S, H100, H200, B200, B300, "
+            "RTX 5090\n",
+        ),
         (["host"], "unknown engine 'host'; known are cublas, V100"),
         (["tensorcore/fp16"], "unknown engine 'tensorcore/fp16'"),
         (["V100/fp8"], "unknown accumulator 'fp8' of V100; known are fp16, fp32"),

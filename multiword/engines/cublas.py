@@ -38,9 +38,9 @@ _TYPES: dict[str, tuple[int, int, int, Any]] = {
     "fp16": (lib.CUDA_R_16F, lib.CUDA_R_32F, lib.COMPUTE_32F, np.float32),
     "bf16": (lib.CUDA_R_16BF, lib.CUDA_R_32F, lib.COMPUTE_32F, np.float32),
     "tf32": (lib.CUDA_R_32F, lib.CUDA_R_32F, lib.COMPUTE_32F_FAST_TF32, np.float32),
-    "fp32": (lib.CUDA_R_32F, lib.CUDA_R_32F, lib.COMPUTE_32F, np.float32),
+    "fp32": (lib.CUDA_R_32F, lib.CUDA_R_32F, lib.COMPUTE_32F_PEDANTIC, np.float32),
     "int8": (lib.CUDA_R_8I, lib.CUDA_R_32I, lib.COMPUTE_32I, np.int32),
-    "fp64": (lib.CUDA_R_64F, lib.CUDA_R_64F, lib.COMPUTE_64F, np.float64),
+    "fp64": (lib.CUDA_R_64F, lib.CUDA_R_64F, lib.COMPUTE_64F_PEDANTIC, np.float64),
 }
 
 

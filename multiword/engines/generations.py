@@ -90,11 +90,34 @@ GENERATIONS: dict[str, Generation] = {
         Generation("H100", _SIXTEEN, 25),
         Generation("H200", _SIXTEEN, 25),
         Generation("B200", _SIXTEEN, 25),
+        Generation("B300", _SIXTEEN, 25),
+        Generation("RTX 5090", _SIXTEEN, 25),
     )
 }
 """The generations that this library knows, by the name of a chip: Volta, Turing, Ampere, Ada,
-Hopper (twice) and Blackwell. The H200's is measured by this library's own probes; the others' are the
-literature's. For more, make a `Generation` or `dataclasses.replace` one."""
+Hopper (twice) and Blackwell (three times). The H200's is measured by this library's own probes, the B300's is
+taken to be the B200's, and the others' are the literature's. For more, make a `Generation` or
+`dataclasses.replace` one."""
+
+CHIPS = {
+    (7, 0): "V100",
+    (7, 5): "T4",
+    (8, 0): "A100",
+    (8, 6): "L40S",
+    (8, 7): "L40S",
+    (8, 9): "L40S",
+    (9, 0): "H200",
+    (10, 0): "B200",
+    (10, 3): "B300",
+    (11, 0): "B300",
+    (12, 0): "RTX 5090",
+    (12, 1): "RTX 5090",
+}
+"""Compute capability: the chip in `GENERATIONS` with the same tensor cores and the same share of fp64 units.
+GPUs that are not in it multiply in plain fp32."""
+
+FULL_RATE_FP64 = frozenset({"V100", "A100", "H100", "H200", "B200"})
+"""Chips that multiply half as fast in fp64 as in fp32 or faster; the others take 32 or 64 times as long."""
 
 
 def get_generation(generation: str | Generation) -> Generation:

@@ -25,7 +25,9 @@ STATUS_NAMES = {
 
 # cudaDataType_t and cublasComputeType_t (library_types.h, cublas_api.h)
 CUDA_R_32F, CUDA_R_64F, CUDA_R_16F, CUDA_R_8I, CUDA_R_32I, CUDA_R_16BF = 0, 1, 2, 3, 10, 14
-COMPUTE_16F, COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_64F, COMPUTE_32I = 64, 68, 77, 70, 72
+COMPUTE_16F, COMPUTE_32F, COMPUTE_32F_FAST_TF32, COMPUTE_32I = 64, 68, 77, 72
+COMPUTE_32F_PEDANTIC, COMPUTE_64F_PEDANTIC = 69, 71
+# Pedantic: cuBLAS's environment variables may replace the others' arithmetic by an emulation of it.
 OP_N, OP_T = 0, 1
 GEMM_DEFAULT = -1
 

@@ -35,7 +35,7 @@ class TensorCore(CheckedEngine):
 
     Parameters
     ----------
-    generation : "V100", "T4", "A100", "L40S", "H100", "H200", "B200", or a `Generation`.
+    generation : a name in `GENERATIONS`, such as "V100", "A100", "H200" or "B200", or a `Generation`.
     accumulate : "fp32", or "fp16" for the mode whose accumulator is half precision.
     blocking : how a library's kernel cuts the inner dimension on top of the hardware (`Blocking`);
         by default it does not: one part, in steps of the hardware's width.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import Engine, get_engine
-from multiword.fp32.execute import Gemm, execute, reason_for_rejection
+from multiword.fp32.execute import Gemm, execute, multiply_natively, reason_for_rejection
 from multiword.fp32.plan import Plan, candidates, make_plan
 from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
 from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, device_of, namespace
@@ -98,7 +98,8 @@ def matmul(
         if len(shape) == 2:
             result = product(())
         elif _native(core, chosen, shape, left.shape[-1]) and alpha == 1 and addend is None:
-            result = xp.matmul(left, right)
+            result = xp.empty(shape, np.float32)
+            multiply_natively(left, right, result)
         else:
             result = xp.empty(shape, np.float32)
             for index in np.ndindex(shape[:-2]):

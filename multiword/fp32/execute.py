@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from multiword.engines import Engine
+from multiword.engines.cublas import current_handle
+from multiword.engines.layouts import store_array
+from multiword.engines.libcublas import COMPUTE_32F_PEDANTIC, CUDA_R_32F, GEMM_DEFAULT, OP_N, OP_T, routine
 from multiword.fp32.checks import coherence_limit, rejection
 from multiword.fp32.finish import finish, inspect
 from multiword.fp32.measure import FlagsReadback, Vectors, measure_operands
@@ -154,11 +158,7 @@ def _plain(gemm: Gemm, scheme: Scheme, out: Array) -> None:
     """One product of unsplit matrices, rounded once."""
     xp, narrow = namespace(gemm.a), scheme.word == "fp32"
     if narrow and gemm.engine.name in ("host", "cublas") and gemm.bare:
-        if is_cupy(out) and out.size == 1:
-            # CuPy would take a kernel of its own here, in which subnormal numbers are zero.
-            gemm.engine.multiply("fp32", *(xp.ascontiguousarray(x) for x in (gemm.a, gemm.bt)), out=out)
-        else:
-            xp.matmul(gemm.a, gemm.bt.T, out=out)  # reads any layout as it is, in no more memory
+        multiply_natively(gemm.a, gemm.bt.T, out)  # reads any layout as it is, in no more memory
         return
 
     def operand(x: Array) -> Array:
@@ -176,6 +176,28 @@ def _plain(gemm: Gemm, scheme: Scheme, out: Array) -> None:
         else:
             p = gemm.engine.multiply(scheme.word, left, right)
             finish(p, None, out=out[place], **gemm.finishing(place))
+
+
+def multiply_natively(a: Array, b: Array, out: Array) -> None:
+    """Write the library's own fp32 products A·B of two stacks, in any layout, to `out`, by rows.
+
+    Not by `cupy.matmul`, whose accuracy depends on the environment (CUPY_TF32), and which takes subnormal
+    numbers of vectors as zero.
+    """
+    if not is_cupy(out):
+        np.matmul(a, b, out=out)
+    elif 0 in a.shape or not out.size:
+        out[...] = 0
+    else:
+        # Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ: B comes first.
+        stacks = [store_array(x, False, out.shape[:-2]) for x in (b, a, out)]
+        b_, a_, c_ = ((x.address, CUDA_R_32F, x.layout.leading, x.layout.stride) for x in stacks)
+        operations = (OP_N if x.layout.by_rows else OP_T for x in stacks[:2])
+        one, zero = np.float32([1, 0]).reshape(2, 1)
+        routine("cublasGemmStridedBatchedEx")(
+            *(current_handle().pointer, *operations, b.shape[-1], *a.shape[-2:], one.ctypes.data, *b_, *a_),
+            *(zero.ctypes.data, *c_, prod(out.shape[:-2]), COMPUTE_32F_PEDANTIC, GEMM_DEFAULT),
+        )
 
 
 def measured(gemm: Gemm, scheme: Scheme, *, guess: bool) -> Vectors:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from multiword.engines import Engine
-from multiword.engines.generations import GENERATIONS, Generation
+from multiword.engines.generations import CHIPS, FULL_RATE_FP64, GENERATIONS, Generation
 from multiword.engines.machine import compute_capability
 from multiword.formats import FORMATS
 from multiword.fp32.bounds import error_bound
@@ -20,11 +20,6 @@ LONG_BLOCKS = "fast-fp16"
 
 AUTOMATIC = (LONG_BLOCKS, "short-block-fp16", "short-block-tf32")
 """What accuracy="fp32" tries on tensor cores, fastest first, before a plain product."""
-
-_CAPABILITIES = {7: "V100", 8: "A100", 9: "H200", 10: "B200", 12: "B200"}
-
-_FULL_RATE_FP64 = ("V100", "A100", "H100", "H200", "B200")
-"""Chips on which a product in fp64 is about as fast as one in fp32."""
 
 _FP32_RATE, _BANDWIDTH, _LAUNCHES = 50e12, 3e12, 180e-6
 _LONG_RATE, _SHORT_RATE = 700e12, 350e12
@@ -99,14 +94,14 @@ def _candidates(k: int, generation: Generation, factor: int) -> tuple[tuple[str,
         if scheme.word in generation.widths:
             block = long_block(k, factor) if name == LONG_BLOCKS else short_block(k)
             tuned.append((name, replace(scheme, block=max(64, int(block * shorter)))))
-    plain = "fp64" if generation.name in _FULL_RATE_FP64 else "fp32"
+    plain = "fp64" if generation.name in FULL_RATE_FP64 else "fp32"
     return (*tuned, (plain, SCHEMES[plain]))
 
 
 def generation_of(engine: Engine) -> Generation | None:
     """The tensor cores behind an engine; None where products are rounded to nearest."""
     if engine.name == "cublas":
-        return GENERATIONS.get(_CAPABILITIES.get(compute_capability()[0], ""))
+        return GENERATIONS.get(CHIPS.get(compute_capability(), ""))
     return getattr(engine, "generation", None)
 
 

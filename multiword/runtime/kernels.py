@@ -173,13 +173,32 @@ def _lines(file: Path, seen: set[Path]) -> Iterator[str]:
             yield f'#line {number + 1} "{name}"'
 
 
+OLDEST = 80
+"""The least compute capability, without its point, that has the instructions of the kernels: Ampere's."""
+
+
+def check_capability(capability: str) -> None:
+    """RuntimeError for GPUs before Ampere, whose compiler's own message would name an instruction.
+
+    >>> check_capability("75")
+    Traceback (most recent call last):
+    RuntimeError: GPUs of compute capability 8.0 (Ampere) or later are needed, and this one has 7.5
+    """
+    if int(capability) < OLDEST:
+        raise RuntimeError(
+            "GPUs of compute capability 8.0 (Ampere) or later are needed, "
+            f"and this one has {capability[:-1]}.{capability[-1]}"
+        )
+
+
 USUAL_SHARED = 48 << 10
 """Bytes of shared memory that a block gets without being allowed to."""
 
 
 @cache
 def _compile(name: str, constants: tuple[tuple[str, int | str], ...], shared: int, device: int) -> Any:
-    del device  # part of the key: a function belongs to the device it was loaded on
+    # `device` is part of the key: a function belongs to the device it was loaded on.
+    check_capability(import_cupy().cuda.Device(device).compute_capability)
     kernel, options = KERNELS[name], OPTIONS + definitions(dict(constants))
     if kernel.architecture is None:
         function = import_cupy().RawKernel(kernel.source, name, options=options)

@@ -1,6 +1,9 @@
 """FP32 products from words on a GPU: the host's words bit for bit, SGEMM's accuracy, scales, panels."""
 
 import gc
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -298,6 +301,57 @@ def test_centring_of_a_given_scheme_keeps_to_its_bound(cupy, name, shape):
         c = matmul(cupy.asarray(a), cupy.asarray(b), scheme=name, workspace=workspace).get()
         assert c[0, 0] == 0
         assert errors(c, a, b)[0] <= error_bound(shape[1], name, generation="H200")
+
+
+BITS = """
+import hashlib, cupy, multiword, numpy as np, ozaki
+rng = np.random.default_rng(1)
+a, b = (cupy.asarray(rng.standard_normal((3, 96, 96)), np.float32) for _ in range(2))
+for x, y in ((a[0], b[0]), (a[0].T, b[0]), (a, b), (a, b.swapaxes(1, 2)), (a, b[0]), (a[0, :1], b[0])):
+    for scheme in (None, "fp32", "fp64", "double-fp16", "short-block-tf32"):
+        print(hashlib.sha256(multiword.matmul(x, y, scheme=scheme).tobytes()).hexdigest())
+    print(hashlib.sha256(multiword.matmul(x, y, alpha=2.0, beta=1.0, c=y[..., :1, :]).tobytes()).hexdigest())
+for word in ("int8", "fp64"):
+    print(hashlib.sha256(ozaki.accurate_dgemm(a[0], b[0], word=word).tobytes()).hexdigest())
+"""
+"""A program that prints the bits of products: native ones in several layouts, and those of words."""
+
+
+def test_no_environment_variable_changes_a_bit(cupy):
+    emulated = {"CUBLAS_EMULATE_SINGLE_PRECISION": "1", "CUBLAS_EMULATE_DOUBLE_PRECISION": "1"}
+    printed = []
+    for variables in (
+        {},
+        {"CUPY_TF32": "1"},
+        {"CUPY_ACCELERATORS": ""},
+        {"CUBLAS_WORKSPACE_CONFIG": ":16:8"},
+        {**emulated, "CUBLAS_EMULATION_STRATEGY": "eager"},
+    ):
+        command, environment = [sys.executable, "-c", BITS], {**os.environ, **variables}
+        printed.append(subprocess.run(command, env=environment, capture_output=True, text=True, check=True))
+    assert len({run.stdout for run in printed}) == 1
+    assert len(printed[0].stdout.split()) == 38
+
+
+@pytest.mark.parametrize("shape", [(1, 60, 1), (1, 60, 9), (64, 1, 33), (40, 70, 50)])
+def test_the_native_product_reads_every_layout(cupy, shape):
+    m, k, n = shape
+    a, b = (
+        cupy.asarray(np.random.default_rng(i).integers(-99, 99, s), np.float32)
+        for i, s in enumerate(((2, 3, m, k), (3, k, n)))
+    )
+    exact = a.get().astype(int) @ b.get().astype(int)
+    padded = cupy.zeros((2, 3, 2 * m, 2 * k + 1), np.float32)
+    padded[..., ::2, 1::2] = a
+    wide = cupy.zeros((2, 3, m, k + 5), np.float32)
+    wide[..., :k] = a
+    for left in (a, a[..., ::-1][..., ::-1], padded[..., ::2, 1::2], wide[..., :k]):
+        for right in (b, b.swapaxes(1, 2).copy().swapaxes(1, 2), b[:, ::-1][:, ::-1]):
+            assert (matmul(left, right, scheme="fp32").get() == exact).all()
+            assert (matmul(left[1, 2], right[2], scheme="fp32").get() == exact[1, 2]).all()
+            assert (matmul(left[:, :1], right[:1], scheme="fp32").get() == exact[:, :1]).all()
+    assert not matmul(a[..., :0], b[:, :0], scheme="fp32").any()
+    assert matmul(a[:, :, :0], b, scheme="fp32").shape == (2, 3, 0, n)
 
 
 def test_words_of_subnormal_numbers(cupy):

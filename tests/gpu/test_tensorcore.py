@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from multiword import TensorCore, get_engine, get_generation
+from multiword.engines.generations import CHIPS
+from multiword.engines.machine import compute_capability
 from multiword.probe import infer_blocking, probe
 from tests.test_tensorcore import DTYPES, random_words, same
 
@@ -12,9 +14,8 @@ pytestmark = pytest.mark.gpu
 
 @pytest.mark.parametrize("word", ["fp16", "bf16", "tf32"])
 def test_the_gpus_arithmetic_is_its_generations(cupy, word):
-    name = {"7": "V100", "8": "A100", "9": "H200"}[cupy.cuda.Device().compute_capability[0]]
     found = probe(get_engine("cublas"), word)
-    own = get_generation(name)
+    own = get_generation(CHIPS[compute_capability()])
     assert (found.width, found.fraction_bits) == (own.widths[word], own.fraction_bits)
     assert (found.alignment, found.rounding) == (own.alignment, own.rounding)
 

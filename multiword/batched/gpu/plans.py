@@ -13,6 +13,7 @@ from importlib import resources
 from math import gcd
 from typing import Any
 
+from multiword.engines.layouts import Layout
 from multiword.runtime.memory import padded
 
 KERNELS = ("plain", "resident", "tiled", "cublas")
@@ -20,27 +21,6 @@ KERNELS = ("plain", "resident", "tiled", "cublas")
 
 BLOCK_BYTES = 227 << 10
 """Shared memory that one block may have (sm_90; smaller devices are asked)."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How a stack of matrices is stored; counts are of entries (pairs, if complex).
-
-    Attributes
-    ----------
-    stride : from one matrix to the next; 0 if all share one.
-    leading : from one stored row (or column) to the next.
-    by_rows : whether rows are contiguous, rather than columns.
-    listed : whether the matrices lie anywhere, behind a list of addresses.
-    alignment : the largest power of two up to 16 that divides the address of the first matrix,
-        or of every listed one, in bytes.
-    """
-
-    stride: int
-    leading: int
-    by_rows: bool
-    listed: bool
-    alignment: int
 
 
 @dataclass(frozen=True)

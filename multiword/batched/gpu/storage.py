@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
-from multiword.batched.gpu.plans import Case, Layout
+from multiword.batched.gpu.plans import Case
 from multiword.batched.problem import Problem, Stack
+from multiword.engines.layouts import Layout, Storage, describe, store_array
 from multiword.runtime.arrays import Array, import_cupy, overlap
 
 Launcher = Callable[[Any, Any, Any, Any], None]
 """What computes a batch, given where A, B, C (or anything) and the result are."""
-
-
-@dataclass(frozen=True)
-class Storage:
-    """A stack in device memory: its layout, its address, and what keeps it alive."""
-
-    layout: Layout
-    address: int
-    owner: Any
 
 
 @dataclass(frozen=True)
@@ -111,61 +102,6 @@ def store(stack: Stack, batch: tuple[int, ...]) -> Storage:
         listed = _store_list(stack.arrays, stack.complex) if batch == (len(stack.arrays),) else None
         return listed or store_array(import_cupy().stack(stack.arrays), stack.complex, batch)
     return store_array(stack.arrays, stack.complex, batch)
-
-
-def store_array(x: Array, is_complex: bool, batch: tuple[int, ...]) -> Storage:
-    """Return one array as a stack of `batch` matrices, copied only if it has to be."""
-    found = describe(x, is_complex, batch)
-    if found is None:
-        x = x.copy(order="C")
-        found = describe(x, is_complex, batch)
-    if found is None:  # an irregular broadcast of the batch axes
-        xp = import_cupy()
-        x = xp.ascontiguousarray(xp.broadcast_to(x, (*batch, *x.shape[-2 - is_complex :])))
-        found = describe(x, is_complex, batch)
-    if found is None:
-        raise ValueError(f"matrices must have rows of fewer than 2**31 entries, got shape {x.shape}")
-    return Storage(found, x.data.ptr, x)
-
-
-def describe(x: Array, is_complex: bool, batch: tuple[int, ...]) -> Layout | None:
-    """Return the layout of an array without copying it, or None if it has none."""
-    size = x.itemsize * (1 + is_complex)
-    strides = x.strides[:-1] if is_complex else x.strides
-    shape = x.shape[:-1] if is_complex else x.shape
-    if any(s % size or s < 0 for s in strides) or x.data.ptr % size:
-        return None
-    if is_complex and x.strides[-1] != x.itemsize:
-        return None
-    steps = [s // size for s in strides]
-    stride = _merged(shape[:-2], steps[:-2], batch)
-    plane = _plane(shape[-2:], steps[-2:])
-    if stride is None or plane is None or plane[0] >= 2**31:  # kernels and cuBLAS take an int
-        return None
-    return Layout(stride, *plane, False, gcd(16, x.data.ptr))
-
-
-def _plane(shape: tuple[int, ...], steps: list[int]) -> tuple[int, bool] | None:
-    """(leading dimension, by rows) of one matrix."""
-    (rows, columns), (down, across) = shape, steps
-    if (across == 1 or columns == 1) and (down >= columns or rows == 1):
-        return (max(down, columns, 1) if rows > 1 else max(columns, 1)), True
-    if (down == 1 or rows == 1) and (across >= rows or columns == 1):
-        return (max(across, rows, 1) if columns > 1 else max(rows, 1)), False
-    return None
-
-
-def _merged(shape: tuple[int, ...], steps: list[int], batch: tuple[int, ...]) -> int | None:
-    """The one stride that walks through all the batch's axes, 0 if none of them moves."""
-    padded = [1] * (len(batch) - len(shape)) + list(shape)
-    walked = [0] * (len(batch) - len(shape)) + list(steps)
-    axes = [(n, 0 if own == 1 else s) for n, own, s in zip(batch, padded, walked, strict=True) if n != 1]
-    if all(s == 0 for _, s in axes):
-        return 0
-    for (_, outer), (n, inner) in pairwise(axes):
-        if outer != n * inner:
-            return None
-    return axes[-1][1]
 
 
 def _store_list(arrays: tuple[Array, ...], is_complex: bool) -> Storage | None:
