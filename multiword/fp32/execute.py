@@ -193,7 +193,7 @@ def multiply_natively(a: Array, b: Array, out: Array) -> None:
         stacks = [store_array(x, False, out.shape[:-2]) for x in (b, a, out)]
         b_, a_, c_ = ((x.address, CUDA_R_32F, x.layout.leading, x.layout.stride) for x in stacks)
         operations = (OP_N if x.layout.by_rows else OP_T for x in stacks[:2])
-        one, zero = np.float32([1, 0]).reshape(2, 1)
+        one, zero = np.array(1, np.float32), np.array(0, np.float32)
         routine("cublasGemmStridedBatchedEx")(
             *(current_handle().pointer, *operations, b.shape[-1], *a.shape[-2:], one.ctypes.data, *b_, *a_),
             *(zero.ctypes.data, *c_, prod(out.shape[:-2]), COMPUTE_32F_PEDANTIC, GEMM_DEFAULT),
