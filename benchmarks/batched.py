@@ -39,7 +39,7 @@ from benchmarks.batched_tuning import REGIMES, tune
 from benchmarks.timing import compact
 from multiword.batched import batched_matmul, least_seconds
 from multiword.batched.gpu.plans import Tuning, choose
-from multiword.batched.gpu.storage import place
+from multiword.batched.gpu.storage import lay_out
 
 BANDWIDTH = 4.2e12
 """Bytes per second of a copy within the H200's memory, read and write."""
@@ -125,7 +125,7 @@ def compare_size(
     row = {"n": n, "k": shape[2], "batch": batch, "ours": time_tuning(operands, None, 9)}
     row["cublas"] = time_planar(operands, 9) if is_complex else time_tuning(operands, Tuning("cublas"), 9)
     problem = operands.problems()[0]
-    row["kernel"] = choose(place(problem, problem.out).case).kernel
+    row["kernel"] = choose(lay_out(problem, problem.out).case).kernel
     reads_c = bool(operands.options["beta"])
     layout = "interleaved" if is_complex else "real"
     row["bound"] = least_seconds(*shape, batch, layout, bandwidth=BANDWIDTH, read_c=reads_c)

@@ -13,7 +13,7 @@ from benchmarks.timing import events
 from multiword.batched import HalfComplex
 from multiword.batched.gpu import device
 from multiword.batched.gpu.plans import Tuning
-from multiword.batched.gpu.storage import place
+from multiword.batched.gpu.storage import lay_out
 from multiword.batched.problem import check_problem
 
 CACHE_BYTES = 150 << 20
@@ -148,10 +148,8 @@ def time_mover(operands: Operands) -> float:
 
 def launcher(problem: Any, tuning: Tuning | None) -> Any:
     """What computes a problem again and again, with as little Python as can be."""
-    call = place(problem, problem.out)
+    call = lay_out(problem, problem.out)
     launch = device.launcher(call, tuning)
-    if launch is None:
-        return lambda: device.multiply(problem, tuning)
     return lambda: launch(*call.addresses)
 
 

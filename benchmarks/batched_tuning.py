@@ -15,7 +15,7 @@ from benchmarks.batched_timing import Operands, heading, time_tuning
 from benchmarks.timing import compact
 from multiword.batched.gpu.kernels import compiled, sample_case
 from multiword.batched.gpu.plans import Tuning, regime
-from multiword.batched.gpu.storage import place
+from multiword.batched.gpu.storage import lay_out
 
 TUNED_BYTES = 400 << 20
 """Larger batches are tuned by a part of them that fills this much memory."""
@@ -62,7 +62,7 @@ TILED = [
 def candidates(n: int, is_complex: bool, rank: bool) -> list[Tuning]:
     """The tunings worth measuring at a size."""
     parts = 2 if is_complex else 1
-    found = [Tuning("cublas")]
+    found = [] if is_complex else [Tuning("cublas")]
     if parts * n <= 16:
         found += PLAIN
     if n <= (128 if is_complex else 256):
@@ -187,17 +187,18 @@ def tune_size(
             tunings.append(chosen)
         best.append(tunings.index(chosen))
         times.append(round(measured[chosen] * 1e6, 2))
-        library.append(round(measured[Tuning("cublas")] * 1e6, 2))
+        if not is_complex:  # cuBLAS has real products only
+            library.append(round(measured[Tuning("cublas")] * 1e6, 2))
     return row
 
 
 def distinct(operands: Operands, tunings: list[Tuning]) -> list[Tuning]:
     """Those that fit, and that do not come to the same launch."""
     problem = operands.problems()[0]
-    case = place(problem, problem.out).case
+    case = lay_out(problem, problem.out).case
     plans = {x: None if x.kernel == "cublas" else compiled(case, x)[1] for x in tunings}
     seen = {plan: x for x, plan in reversed(plans.items()) if plan is not None}
-    return [tunings[0], *reversed(seen.values())]
+    return [*(x for x in tunings if x.kernel == "cublas"), *reversed(seen.values())]
 
 
 def changed(tuning: Tuning) -> dict[str, Any]:

@@ -10,3 +10,6 @@ What a proof needs stands beside the proof instead.
 # --- fp32 ---
 
 # --- batched ---
+
+LAUNCHES_CACHED = 4096
+"""Launches of batched products that are cached; beyond that all are dropped. A bound of memory alone."""

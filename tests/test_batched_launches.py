@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multiword.batched.gpu import launches
-from multiword.batched.gpu.launches import keep, key_of, relaunch
+from multiword.batched.gpu.launches import cache, key_of, relaunch
 
 OPTIONS = (1.0, 0.0, False, False, "fp32")
 
@@ -61,17 +61,23 @@ def test_a_call_is_repeated_with_other_addresses():
     a, b = Array(1024), Array(4096)
     key = key_of(a, b, None, None, OPTIONS)
     assert relaunch(key, a, b, None, None) is None
-    keep(key, call(1024, 4096), lambda *x: done.append(x), a, b, None, None)
+    cache(key, call(1024, 4096), lambda *x: done.append(x), a, b, None, None)
     x, y = Array(2048), Array(8192)
     result = relaunch(key, x, y, None, None)
     assert done == [(x, y, result, result)]
+
+
+def test_numpy_arrays_need_no_driver(cupy):
+    """CuPy may be imported on a machine without a GPU, whose runtime then raises."""
+    cupy.cuda.runtime.getDevice = None
+    assert key_of(np.ones(3), np.ones(3), None, None, OPTIONS) is None
 
 
 def test_a_transposed_call_takes_b_first():
     done = []
     a, b, out = Array(1024), Array(4096), Array(8192, strides=(32, 2, 8))
     key = key_of(a, b, None, out, OPTIONS)
-    keep(key, call(4096, 1024, out=8192, transposed=True), lambda *x: done.append(x), a, b, None, out)
+    cache(key, call(4096, 1024, out=8192, transposed=True), lambda *x: done.append(x), a, b, None, out)
     assert relaunch(key, a, b, None, out) is out
     assert done == [(b, a, out, out)]
 
@@ -81,13 +87,13 @@ def test_a_transposed_square_is_no_plain_one():
     done = []
     x, y, out = Array(1024), Array(4096), Array(8192, strides=(32, 2, 8))
     key = key_of(x, x, None, out, OPTIONS)
-    keep(key, call(1024, 1024, out=8192, transposed=True), lambda *x: done.append(x), x, x, None, out)
+    cache(key, call(1024, 1024, out=8192, transposed=True), lambda *x: done.append(x), x, x, None, out)
     assert key == key_of(x, y, None, out, OPTIONS)
     assert relaunch(key, x, y, None, out) is out
     assert done == [(y, x, out, out)]
 
 
-def test_calls_with_copied_operands_are_not_kept():
+def test_calls_with_copied_operands_are_not_cached():
     a, b, c, out = (Array(x) for x in (1024, 4096, 8192, 16384))
     key = key_of(a, b, c, out, OPTIONS)
     for where in (
@@ -95,27 +101,27 @@ def test_calls_with_copied_operands_are_not_kept():
         call(1024, 4096, c=1, out=16384),
         call(1024, 4096, c=8192),
     ):
-        keep(key, where, None, a, b, c, out)
+        cache(key, where, None, a, b, c, out)
     assert not launches._launches
 
 
 def test_overlapping_results_are_planned_anew():
     a, b, c, out = (Array(x) for x in (1024, 4096, 8192, 16384))
     key = key_of(a, b, c, out, OPTIONS)
-    keep(key, call(1024, 4096, c=8192, out=16384), lambda *x: None, a, b, c, out)
+    cache(key, call(1024, 4096, c=8192, out=16384), lambda *x: None, a, b, c, out)
     assert relaunch(key, a, b, c, out) is out
     for low in (1024 - 304, 1024, 1024 + 304, 4096 + 16):
         assert relaunch(key, a, b, c, Array(low)) is None
     assert relaunch(key, a, b, c, Array(8192 + 32)) is None
     assert relaunch(key, a, b, c, Array(1024 + 320)).data.ptr == 1344
     inplace = key_of(a, b, c, c, OPTIONS)
-    keep(inplace, call(1024, 4096, c=8192, out=8192), lambda *x: None, a, b, c, c)
+    cache(inplace, call(1024, 4096, c=8192, out=8192), lambda *x: None, a, b, c, c)
     assert relaunch(inplace, a, b, c, c) is c
 
 
 def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(launches, "KEPT", 3)
+    monkeypatch.setattr(launches, "LAUNCHES_CACHED", 3)
     a, b = Array(1024), Array(4096)
     for alpha in range(10):
-        keep(key_of(a, b, None, None, (alpha,)), call(1024, 4096), None, a, b, None, None)
+        cache(key_of(a, b, None, None, (alpha,)), call(1024, 4096), None, a, b, None, None)
     assert len(launches._launches) <= 3

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from multiword.batched.gpu import device
+from multiword.batched.gpu.device import by_cublas
 from multiword.batched.gpu.kernels import FALLBACKS, _parameters, sample_case
 from multiword.batched.gpu.plans import (
     BLOCK_BYTES,
@@ -17,6 +17,7 @@ from multiword.batched.gpu.plans import (
     Tuning,
     choose,
     resident_launch,
+    table,
     tiled_launch,
 )
 
@@ -45,15 +46,14 @@ def test_every_choice_has_a_launch(is_complex):
                     assert plan.grid * plan.sizes[1] >= batch
 
 
-def test_complex_scalars_are_not_for_cublas(monkeypatch):
-    """Its products of half-complex matrices are real ones, which only a real alpha and beta can scale."""
-    asked = []
-    monkeypatch.setattr(device, "kernel_launcher", lambda call, *tunings: asked.append(tunings))
-    monkeypatch.setattr(device.cublas, "launcher", lambda call: asked.append("cublas"))
-    for scalars in ({}, {"alpha": 1, "beta": 1}, {"alpha": 2}, {"beta": 2}):
-        case = sample_case(224, 224, 224, complex=True, **scalars)
-        device.launcher(SimpleNamespace(case=case), Tuning("cublas"))
-    assert asked == ["cublas", "cublas", (FALLBACKS[-1],), (FALLBACKS[-1],)]
+def test_cublas_multiplies_strided_real_matrices_only():
+    listed = Layout(0, 224, True, True, 16)
+    for changes in ({}, {"complex": True}, {"a": listed}, {"b": listed}):
+        case = sample_case(224, 224, 224, **changes)
+        assert by_cublas(case, Tuning("cublas")) == (not changes)
+        assert not by_cublas(case, Tuning("tiled"))
+    for row in (r for name, rows in table()["choices"].items() if "complex" in name for r in rows):
+        assert all(table()["tunings"][i]["kernel"] != "cublas" for i in row["best"])
 
 
 @given(

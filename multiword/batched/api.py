@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from multiword.batched import host
-from multiword.batched.gpu.launches import keep, key_of, relaunch
+from multiword.batched.gpu.launches import cache, key_of, relaunch
 from multiword.batched.halfcomplex import HalfComplex
 from multiword.batched.problem import check_problem
 from multiword.runtime.arrays import device_of
@@ -96,9 +96,9 @@ def batched_matmul(
         from multiword.batched.gpu.device import multiply
 
         with device_of(problem.a.first):
-            result, call, launch = multiply(problem)
-        if key is not None and launch is not None:
-            keep(key, call, launch, a, b, c, out)
+            result, launched = multiply(problem)
+        if key is not None and launched is not None:
+            cache(key, *launched, a, b, c, out)
     if out is not None:
         return out
     return HalfComplex(result) if problem.complex else result

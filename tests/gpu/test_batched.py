@@ -62,7 +62,7 @@ def by_kernel(
     from multiword.batched.gpu.device import multiply
 
     problem = check_problem(a, b, alpha, beta, c, trans_a, trans_b, accumulate, out)
-    result, _, _ = multiply(problem, KERNELS[kernel])
+    result, _ = multiply(problem, KERNELS[kernel])
     return HalfComplex(result) if problem.complex else result
 
 

@@ -20,10 +20,7 @@ Launcher = Callable[[Any, Any, Any, Any], None]
 
 @dataclass(frozen=True)
 class Call:
-    """A problem with every stack's place in memory known, and rows of the result contiguous.
-
-    `transposed`: it is the transposed problem, B before A, because the result's columns were.
-    """
+    """A problem on stacks as they lie in memory; `transposed`: with B before A, for a result by columns."""
 
     case: Case
     a: Storage
@@ -39,8 +36,8 @@ class Call:
         return self.a.address, self.b.address, (self.c or self.out).address, self.out.address
 
 
-def place(problem: Problem, result: Array) -> Call:
-    """Place every stack; a result stored by columns is that of the transposed problem."""
+def lay_out(problem: Problem, result: Array) -> Call:
+    """Return the call on the stacks as they lie; a result by columns is that of the transposed problem."""
     layout = describe(result, problem.complex, problem.batch)
     assert layout is not None  # `result_array` saw to it
     transposed = not layout.by_rows
@@ -73,9 +70,9 @@ def _addend(problem: Problem, out: Layout, result: Array) -> Storage | None:
         return None
     if (problem.c.data.ptr, problem.c.strides) == (result.data.ptr, result.strides):
         return Storage(out, result.data.ptr, result)
-    found = store_array(problem.c, problem.complex, problem.batch)
-    if found.layout.by_rows:
-        return found
+    stored = store_array(problem.c, problem.complex, problem.batch)
+    if stored.layout.by_rows:
+        return stored
     return store_array(problem.xp.ascontiguousarray(problem.c), problem.complex, problem.batch)
 
 
@@ -116,11 +113,3 @@ def _store_list(arrays: tuple[Array, ...], is_complex: bool) -> Storage | None:
     pointers = import_cupy().asarray(np.array([x.data.ptr for x in arrays], np.uint64))
     layout = Layout(0, first.leading, first.by_rows, True, alignment)
     return Storage(layout, pointers.data.ptr, (pointers, arrays))
-
-
-def addresses(storage: Storage, batch: tuple[int, ...], entry_size: int) -> Any:
-    """The address of every matrix, a uint64 array on the device."""
-    if storage.layout.listed:
-        return storage.owner[0]
-    steps = import_cupy().arange(prod(batch), dtype=np.uint64)
-    return steps * np.uint64(storage.layout.stride * entry_size) + np.uint64(storage.address)
