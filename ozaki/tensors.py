@@ -16,7 +16,7 @@ import numpy as np
 
 from multiword.runtime.arrays import import_cupy, is_cupy
 from multiword.runtime.tensors import array_of, numpy_dtype, stream_of, tensor_of
-from ozaki.pipeline import CERTIFIED
+from ozaki.product.request import CERTIFIED
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,7 +13,7 @@ from jax.extend.core import Primitive
 from multiword.runtime.arrays import as_array
 from ozaki.arguments import check_accuracy, matrices_of
 from ozaki.jax.primitives import MATMUL, MEAN, SUM
-from ozaki.pipeline import NORMWISE
+from ozaki.product.request import NORMWISE
 from ozaki.sums.arguments import axes_of
 from ozaki.tensors import folds
 

@@ -98,7 +98,7 @@ def _overlaps(cached: CachedLaunch, arrays: list[Any]) -> bool:
     low, high = (out + end for end in cached.spans[3])
     for i, (bottom, top) in enumerate(cached.spans[:3]):
         address = None if arrays[i] is None else arrays[i].data.ptr
-        if address is not None and not (i == 2 and address == out):
-            if address + bottom < high and low < address + top:
-                return True
+        apart = address is None or (i == 2 and address == out)
+        if not apart and address + bottom < high and low < address + top:
+            return True
     return False
