@@ -31,31 +31,18 @@ def counted_scales(
         return None
     rows, bits = len(sums[0]), np.empty(stack, np.int64)
     scale, width = np.empty(rows, np.int32), np.empty(rows, np.int32)
-    limits = _limits(target, length, certified)
-    exponent, total, square, counts = sums
-    form.certified_scales(
-        exponent,
-        total,
-        square,
-        counts,
-        length,
-        columns,
-        *limits,
-        scale,
-        width,
-        bits,
-        np.empty((2, OCTAVES)),
-    )
+    limits, reached = _limits(target, length, certified), np.empty((2, OCTAVES))
+    form.certified_scales(*sums, length, columns, limits, scale, width, bits, reached)
     return scale, width, bits
 
 
 @lru_cache(256)
-def _limits(target: str, length: int, certified: bool) -> tuple[int, int, float, int, int]:
+def _limits(target: str, length: int, certified: bool) -> np.ndarray:
     """The norm limit, the tolerance of the counting bound, and the bits by which that may widen integers."""
     limit = norm_limit(FORMATS[target], length)
     tolerance = counting_tolerance(length, FORMATS[target]) if certified else ANYTHING
-    first, second = (bits for bits in limit.widenings if bits <= WIDENED_BY_COUNTING)
-    return limit.significand, limit.bits, tolerance, first, second
+    some, more = (bits for bits in limit.widenings if bits <= WIDENED_BY_COUNTING)
+    return np.array([limit.significand, limit.bits, tolerance, some, more])
 
 
 ANYTHING = 2.0**900

@@ -26,38 +26,61 @@ CERTAIN = 2.0**-40
 """More than the relative rounding error of the counting bound here."""
 
 
+@jit("UniTuple(int64, 2)(int64, int64, int64, int64)", inner=True)
+def norm_scale(exponent, square, significand, limit):
+    """The norm scale of a row with a number that counts, and how many bits its integers have at most."""
+    high = 2 * (BITS - 1)  # the square is at least 2**high: the largest magnitude alone is
+    while square >> high > 1:
+        high += 1
+    threshold = (1 << high) + ((significand - 32) << (high - 5))
+    grown = ((limit - high - (square > threshold)) >> 1) + BITS
+    return grown - exponent, grown
+
+
+@jit("float64(float64[:, ::1], int64)", inner=True, fastmath=("contract", "reassoc"))
+def weighted_overlap(reached, length):
+    """The sum over pairs of octaves of what rows and columns have in common there, in units of the first."""
+    total, inner, before = 0.0, 0.0, -1.0
+    for i in range(OCTAVES):
+        short = length - reached[0, i]
+        if short != before:  # short rows have few counts
+            inner, before = 0.0, short
+            for j in range(OCTAVES):
+                overlap = reached[1, j] - short
+                inner += (overlap if overlap > 0.0 else 0.0) * WEIGHTS[j]
+        total += inner * WEIGHTS[i]
+    return total
+
+
+@jit("int64(float64, float64, int64, int64)", inner=True)
+def missing_bits(upper, lower, some, more):
+    """The fewest of 0, `some` and `more` bits for which surely upper <= lower·2**bits; -1 if none is."""
+    under, over = upper * (1 - CERTAIN), upper * (1 + CERTAIN)
+    if over <= lower:
+        return 0
+    if lower < under and over < math.ldexp(lower, some):
+        return some
+    if math.ldexp(lower, some) <= under and over < math.ldexp(lower, more):
+        return more
+    return -1
+
+
 @jit(
     void(
-        *(int32[::1], int64[::1], int64[::1], int32[:, :]),
-        *(int64, int64, int64, int64, float64, int64, int64),
+        *(int32[::1], int64[::1], int64[::1], int32[:, :], int64, int64, float64[::1]),
         *(int32[::1], int32[::1], int64[::1], float64[:, ::1]),
     ),
-    fastmath={"contract", "reassoc"},
 )
-def certified_scales(
-    exponent,
-    total,
-    square,
-    counts,
-    length,
-    columns,
-    significand,
-    limit,
-    tolerance,
-    some,
-    more,
-    scale,
-    width,
-    bits,
-    reached,
-):
+def certified_scales(exponent, total, square, counts, length, columns, limits, scale, width, bits, reached):
     """Fill in the norm scales of the rows of a stack's left matrices, then of the columns of its right ones.
 
     Those of product s are widened by bits[s], as its counting bound asks for: 0, `some` or `more`; or -1 if
     those are too few, if it is not sure, or if there is an Inf or NaN. width[i] is how many bits integers of
-    row i have at most. There are `columns` columns in a product and `length` numbers in a row, and the norm
-    limit is 2**limit·significand/32. reached is scratch memory, (2, OCTAVES).
+    row i have at most. There are `columns` columns in a product and `length` numbers in a row. limits is
+    significand, bits, tolerance, some, more: the norm limit is 2**bits·significand/32. reached is scratch
+    memory, (2, OCTAVES).
     """
+    significand, limit, tolerance = int(limits[0]), int(limits[1]), limits[2]
     stack, top = bits.shape[0], limit // 2
     rows = scale.shape[0] // stack - columns
     for s in range(stack):
@@ -69,47 +92,25 @@ def certified_scales(
                 reached[side, d] = length
             largest = 0.0
             for i in range(first, first + (rows if side == 0 else columns)):
-                e = exponent[i]
                 if square[i] == 0:  # no number that counts
-                    scale[i], width[i] = 0 if e == ZERO else NONFINITE_ROW, 0
-                    finite &= e == ZERO
+                    scale[i], width[i] = 0 if exponent[i] == ZERO else NONFINITE_ROW, 0
+                    finite &= exponent[i] == ZERO
                     continue
-                high = 2 * (BITS - 1)  # the square is at least 2**high: the largest magnitude alone is
-                while square[i] >> high > 1:
-                    high += 1
-                threshold = (1 << high) + ((significand - 32) << (high - 5))
-                grown = ((limit - high - (square[i] > threshold)) >> 1) + BITS
-                scale[i], width[i] = grown - e, grown
-                bound = total[i] * POWERS[grown - BITS + BIAS]
+                scale[i], width[i] = norm_scale(exponent[i], square[i], significand, limit)
+                bound = total[i] * POWERS[width[i] - BITS + BIAS]
                 largest = bound if bound > largest else largest
                 for d in range(OCTAVES):
-                    octave = grown - 1 - top + d
+                    octave = width[i] - 1 - top + d
                     count = counts[LEVEL_OF[octave], i] if octave >= 0 else 0
                     reached[side, d] = count if count < reached[side, d] else reached[side, d]
             upper += 0.5 * largest
             empty |= largest == 0
-        total_weight, inner, before = 0.0, 0.0, -1.0
-        for i in range(OCTAVES):
-            short = length - reached[0, i]
-            if short != before:  # short rows have few counts
-                inner, before = 0.0, short
-                for j in range(OCTAVES):
-                    overlap = reached[1, j] - short
-                    inner += (overlap if overlap > 0.0 else 0.0) * WEIGHTS[j]
-            total_weight += inner * WEIGHTS[i]
-        # The error is to become smaller by the factor upper / lower.
-        lower = total_weight * math.ldexp(tolerance, 2 * (top - 1))
-        under, over = upper * (1 - CERTAIN), upper * (1 + CERTAIN)
-        found = -1
-        if empty or over <= lower:
-            found = 0
-        elif lower < under and over < math.ldexp(lower, some):
-            found = some
-        elif math.ldexp(lower, some) <= under and over < math.ldexp(lower, more):
-            found = more
-        bits[s] = found if finite else -1
-        if finite and found > 0:
+        lower = weighted_overlap(reached, length) * math.ldexp(tolerance, 2 * (top - 1))
+        bits[s] = (
+            (0 if empty else missing_bits(upper, lower, int(limits[3]), int(limits[4]))) if finite else -1
+        )
+        if bits[s] > 0:
             for h in range(rows + columns):
                 i = s * rows + h if h < rows else stack * rows + s * columns + h - rows
-                scale[i] += found
-                width[i] += found
+                scale[i] += bits[s]
+                width[i] += bits[s]

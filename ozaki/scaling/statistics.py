@@ -28,10 +28,8 @@ from multiword.runtime.parallel import (
     ALONE_ELEMENTS,
     as_rows,
     compiled_block,
-    contiguous_rows,
     over_rows,
     scale_rows,
-    scratch,
 )
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
 
@@ -147,10 +145,6 @@ def _exponents_of(largest: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(largest), e, NONFINITE)
 
 
-_AT_ONCE = 1 << 17
-"""Numbers of a row that are added up together: the squares of 2**21 would not be exact in float64."""
-
-
 def _sums_host(parts: list[np.ndarray], exponent: np.ndarray) -> RowStatistics:
     rows, columns = parts[0].shape
     total, square = np.zeros((2, rows), np.int64)
@@ -159,50 +153,16 @@ def _sums_host(parts: list[np.ndarray], exponent: np.ndarray) -> RowStatistics:
     summed = statistics.finite_nonzero
 
     def work(block: slice) -> None:
-        shift = np.where(summed[block], BITS - exponent[block], 0)
-        for x in parts:
-            for h in range(0, columns, _AT_ONCE):
-                piece = x[:, h : h + _AT_ONCE]
-                t = scratch(piece[block].shape)
-                np.abs(contiguous_rows(piece, block, t), out=t)
-                if not summed[block].all():
-                    t[~summed[block]] = 0
-                scale_rows(t, shift)
-                counts[:, block] += _count_octaves(t)
-                np.floor(t, out=t)
-                total[block] += t.sum(axis=1).astype(np.int64)
-                square[block] += np.vecdot(t, t).astype(np.int64)
+        x = np.abs(as_rows(parts, block))
+        x[~summed[block]] = 0
+        scale_rows(x, np.where(summed[block], BITS - exponent[block], 0))
+        for level, q in enumerate(LEVELS):
+            counts[level, block] = (x >= 2.0 ** (BITS - 1 - q)).sum(axis=1)
+        t = (x.astype(np.int64) + 1) * summed[block, None]
+        total[block], square[block] = t.sum(axis=1), np.vecdot(t, t)
 
-    over_rows(work, rows, columns)
-    square += 2 * total + statistics.length
-    total += statistics.length
-    for sums in (total, square):
-        sums[~summed] = 0
+    over_rows(work, rows, len(parts) * columns)
     return statistics
-
-
-_THRESHOLDS = np.array([(1023 + BITS - 1 - q) << 4 for q in LEVELS], np.uint16)[:, None, None]
-_LANES = 255
-"""Bytes that may be added up before one overflows."""
-
-
-def _count_octaves(x: np.ndarray) -> np.ndarray:
-    """How many numbers of each row, below 2**BITS, are at least 2**(BITS - 1 - q): (levels, rows)."""
-    rows, columns = x.shape
-    # The leading 16 bits order as the numbers do. Eight bytes of a comparison are added at once.
-    width = -(-columns // 8) * 8
-    leading = scratch((rows, width), np.uint16)
-    leading[:, columns:] = 0
-    np.right_shift(x.view(np.int64), 48, out=leading[:, :columns], casting="unsafe")
-    above = np.greater_equal(leading, _THRESHOLDS, out=scratch((len(LEVELS), rows, width), np.bool_))
-    words = above.view(np.uint64)
-    counts = np.zeros(words.shape[:2], np.int64)
-    for h in range(0, width // 8, _LANES):
-        sums = words[..., h : h + _LANES].sum(axis=2)
-        # Each sum is eight bytes: add them up in pairs, then the four pairs at once.
-        pairs = (sums & 0x00FF00FF00FF00FF) + (sums >> 8 & 0x00FF00FF00FF00FF)
-        counts += (pairs * 0x0001000100010001 >> 48).astype(np.int64)
-    return counts
 
 
 class Rows(Struct):

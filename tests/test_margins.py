@@ -1,0 +1,104 @@
+"""Margins that proofs need: each test fails where one is left out, or has the wrong sign."""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+import ozaki
+from multiword.formats import FORMATS
+from ozaki.arguments import request_of
+from ozaki.certificate.counted import counted_scales
+from ozaki.certificate.counting import Bounds, compute_bounds
+from ozaki.certificate.decision import counting_tolerance, decide_stack, log2_product, replayed
+from ozaki.execution import small_numba
+from ozaki.product import steps
+from ozaki.product.factor import Factor
+from ozaki.scaling.scales import NORM_LIMITS, norm_limit, norm_scales, normwise_error
+from ozaki.scaling.statistics import BITS, row_statistics
+from tests.test_decision import LENGTH, TARGET, bounds, row
+
+
+@pytest.mark.parametrize("length", [1, 7, 1000, 33000, 1 << 22])
+def test_the_bound_of_a_product_of_integers(length):
+    """By Cauchy and Schwarz, norms of scaled rows grow by sqrt(length)/2 at most when they are rounded."""
+    with mpmath.workprec(200):
+        for squares in ((0.0, 0.0), (1.3, 0.0), (10.7, 40.1), (110.2, 109.9)):
+            norms = [mpmath.sqrt(mpmath.mpf(2) ** x) + mpmath.sqrt(length) / 2 for x in squares]
+            exact = mpmath.log(norms[0] * norms[1], 2)
+            found = log2_product(Bounds(False, (1.0, 1.0), squares, [0.0], length))
+            assert exact + 2.0**-11 < found < exact + 4
+
+
+def test_integers_that_rounding_doubles_fit_their_moduli():
+    k = 33000
+    a = np.full((1, k), 0.5000001)
+    a[0, 0] = 1.0
+    assert ozaki.accurate_dgemm(a, a.T, accuracy=1, engine="tensorcore")[0, 0] == k
+
+
+@pytest.mark.parametrize("excess", [1 - 2.0**-42, 1 + 2.0**-42, 1 - 2.0**-38, 1 + 2.0**-38])
+def test_the_filter_of_stacks_leaves_what_is_near_its_tolerance(excess):
+    near = bounds(excess)
+    (bits,) = decide_stack(np.array([row(near)]), LENGTH, TARGET).tolist()
+    assert bits == replayed(TARGET, (near,)).bits
+
+
+def test_the_compiled_bound_leaves_what_is_near_its_tolerance(monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 60))
+    limits = norm_limit(TARGET, 60)
+    both = [row_statistics([y[None]]) for y in x]
+    scales = tuple(norm_scales(y, limits) for y in both)
+    counted = compute_bounds(tuple(both), scales, TARGET).wait()
+    upper = 0.5 * sum(counted.totals) + 0.25 * 60
+    lower = math.fsum(counted.sums) * 4.0 ** (limits.bits // 2 - 1)
+    joined = [
+        np.concatenate([getattr(y, name) for y in both], axis=-1)
+        for name in ("exponent", "total", "square", "counts")
+    ]
+    monkeypatch.setattr("ozaki.certificate.counted._limits", lambda *_: given)
+    for factor, expected in ((1 + 2.0**-30, 0), (1 + 2.0**-45, -1), (1 - 2.0**-45, -1), (1 - 2.0**-30, 3)):
+        given = np.array([limits.significand, limits.bits, upper / lower * factor, 3, 7])
+        assert counted_scales(joined, 60, 1, 1, "fp64")[2].tolist() == [expected]
+
+
+@pytest.mark.parametrize("x", [1.0, 1.9, 1.0 + 2.0**-52, 1.5, 2 - 2.0**-30])
+@pytest.mark.parametrize("width", [1, 8, 30, 53])
+def test_integers_are_no_wider_than_their_scheme_is_told(x, width):
+    a = np.full((1, 1), x)
+    request = request_of(a, width, "auto", None, "auto", None)
+    left, right = Factor(a, 0), Factor(a, 1)
+    scales = steps.given_scales(left, right, request)
+    scaled = steps.bounded(left, right, request, scales, steps.bounds(left, right, request, scales).wait())
+    assert (
+        abs(round(Fraction(x) * Fraction(2) ** int(scales[0][0])))
+        <= 2 ** scaled.scheme.specification.widths[0]
+    )
+
+
+@pytest.mark.parametrize("length", [1, 10, 1000, 1 << 20, 1 << 24])
+@pytest.mark.parametrize("name", NORM_LIMITS)
+def test_the_bound_of_normwise_products_is_that_of_its_proof(name, length):
+    limit = norm_limit(FORMATS[name], length)
+    with mpmath.workprec(200):
+        k, size = mpmath.mpf(length), mpmath.mpf(limit.significand) / 32 * mpmath.mpf(2) ** limit.bits
+        grown = 1 + mpmath.sqrt(k) * mpmath.mpf(2) ** -(BITS - 1)
+        exact = 2 * grown * mpmath.sqrt(k / size) + grown**2 * k / size
+        assert exact <= normwise_error(limit, length) <= exact * (1 + mpmath.mpf(2) ** -38)
+
+
+def test_small_products_know_a_tie_from_what_is_just_above():
+    """2**237 + 2**184 + 1: a tie but for the last place, far below what the two words of the sum hold."""
+    total = np.zeros(10)
+    total[9], total[8], total[0] = 2.0**30, 1.0, 1.0
+    work, out = np.ones((4, 1)), np.empty((1, 1))
+    sure = small_numba.round_row.py_func(total, 10, 1.0, False, work, out, 0)
+    assert not sure or out[0, 0] == 2.0**237 + 2.0**185
+
+
+def test_the_tolerance_of_counts_is_that_of_the_guarantee():
+    for length in (1, 100, 577, 10000):
+        assert counting_tolerance(length, TARGET) == min(length / 2, 12 * math.sqrt(length)) * 2.0**-53
