@@ -1,5 +1,7 @@
 """Row blocks shared out over threads: each is done once, and none is left running."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -79,3 +81,23 @@ def test_an_error_in_another_thread_is_raised():
 
     with pytest.raises(ValueError, match="there"):
         parallel.over_rows(work, 200, 1, 1)
+
+
+def test_work_after_the_threads_have_ended_is_done_by_its_caller():
+    """When the process ends no thread is started any more, and exit handlers may still compute."""
+    code = """
+import atexit, threading
+import numpy as np, ozaki
+
+x = np.random.default_rng(0).standard_normal((700, 700))
+expected = ozaki.matmul(x, x)
+
+def last():
+    assert (ozaki.matmul(x, x) == expected).all()
+    print("done")
+
+atexit.register(last)
+threading._register_atexit(last)
+"""
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert (run.stdout, run.stderr) == ("done\n" * 2, "")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 from array import array as buffer_array
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, lru_cache, wraps
 from numbers import Number
 from types import ModuleType
@@ -16,6 +16,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.ma  # NumPy would import it at first use: a fork meanwhile leaves the child with its lock
+
+from multiword.runtime import floats
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,8 +31,8 @@ def is_cupy(x: object) -> bool:
     >>> is_cupy(np.ones(3))
     False
     """
-    cupy = sys.modules.get("cupy")
-    return cupy is not None and isinstance(x, cupy.ndarray)
+    kind = getattr(sys.modules.get("cupy"), "ndarray", None)  # None while another thread imports it
+    return kind is not None and isinstance(x, kind)
 
 
 def namespace(x: Array) -> ModuleType:
@@ -159,13 +161,22 @@ def device_of(x: Array) -> AbstractContextManager[Any]:
 
 
 def quietly(x: Array) -> AbstractContextManager[Any]:
-    """A context to compute in: on the device of a CuPy array; without warnings of NumPy's of what overflows.
+    """A context to compute in: on the device of a CuPy array; without NumPy's warnings of what overflows, and
+    in the default floating-point mode.
 
     >>> with quietly(np.ones(1)):
     ...     np.ones(1) / 0
     array([inf])
     """
-    return _device_of_cupy(x) if is_cupy(x) else np.errstate(all="ignore")
+    if is_cupy(x):
+        return _device_of_cupy(x)
+    return np.errstate(all="ignore") if floats.is_default() else _in_default_mode()
+
+
+@contextmanager
+def _in_default_mode() -> Iterator[None]:
+    with floats.default_mode(), np.errstate(all="ignore"):
+        yield
 
 
 _NO_CONTEXT: AbstractContextManager[None] = nullcontext()
@@ -177,7 +188,8 @@ def _device_of_cupy(x: Array) -> AbstractContextManager[Any]:
 
 
 def on_device_of_arrays(function: F) -> F:
-    """Make a function work on the device of its first CuPy argument (in a list, of its first element).
+    """Make a function work on the device of its first CuPy argument (in a list, of its first element), and
+    in the default floating-point mode.
 
     Kernels reach only the memory of the device that is the current one when they are launched.
 
@@ -187,6 +199,9 @@ def on_device_of_arrays(function: F) -> F:
 
     @wraps(function)
     def elsewhere(*arguments: Any, **options: Any) -> Any:
+        if not floats.is_default():
+            with floats.default_mode():
+                return elsewhere(*arguments, **options)
         if "cupy" not in sys.modules:
             return function(*arguments, **options)
         given = (x[0] if isinstance(x, list | tuple) and x else x for x in (*arguments, *options.values()))

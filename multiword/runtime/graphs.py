@@ -109,7 +109,7 @@ def zeros_kept(shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 def retained(x: T) -> T:
-    """Return what a cache has and may give up, a table say; graphs that this thread captures own it, too."""
+    """Return what a cache has and may give up, as a table; graphs that this thread captures own it, too."""
     retain: Callable[[Any], None] | None = getattr(_local, "retain", None)
     if retain is not None:
         retain(x)

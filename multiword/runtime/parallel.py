@@ -7,7 +7,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -67,7 +67,7 @@ def over_rows(
         finally:
             _local.shared = False
 
-    others = [_pool().submit(share) for _ in range(threads - 1)]
+    others = list(_started(share, threads - 1))
     try:
         share()  # threads of the BLAS may be spinning where others could run: this one does not wait for them
     finally:
@@ -75,6 +75,17 @@ def over_rows(
         for other in others:
             if not other.cancel():
                 other.result()
+
+
+def _started(share: Callable[[], None], threads: int) -> Iterator[Future[None]]:
+    """Have other threads share the work, as many as there are: none any more when the process ends."""
+    for _ in range(threads):
+        try:
+            yield _pool().submit(share)
+        except RuntimeError as error:
+            if "shutdown" not in str(error):
+                raise
+            return
 
 
 def _taken(blocks: deque[slice]) -> Iterator[slice]:

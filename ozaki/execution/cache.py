@@ -89,7 +89,7 @@ def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
 def _forget_prepared(number: int) -> None:
     """Forget what was captured for a prepared operand, which is gone, and its id free for another."""
     with _lock:
-        _drop([key for key in _known if number in key[-1]])
+        _drop([key for key in list(_known) if number in key[-1]])
 
 
 def _keep(key: tuple[Any, ...], known: CapturedProduct | str) -> None:
@@ -109,8 +109,9 @@ def _forget_the_oldest() -> None:
     dropped: list[tuple[Any, ...]] = []
     given_up: list[tuple[Any, ...]] = []
     with _lock:
-        held = sum(x.nbytes for x in _known.values() if isinstance(x, CapturedProduct))
-        for key, known in list(_known.items())[:-1]:
+        kinds = list(_known.items())  # a finalizer may change the cache at any time
+        held = sum(x.nbytes for _, x in kinds if isinstance(x, CapturedProduct))
+        for key, known in kinds[:-1]:
             size = known.nbytes if isinstance(known, CapturedProduct) else 0
             if len(_known) - len(dropped) > KINDS_KNOWN:
                 held -= size

@@ -149,6 +149,7 @@ class ExactSum:
         self._sums = self._compacted()
         return self
 
+    @on_device_of_arrays
     def round(self, dtype: DTypeLike | None = None) -> np.ndarray | np.generic:
         """Return the sums, each rounded once to `dtype` (default: this accumulator's).
 

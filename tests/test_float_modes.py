@@ -1,0 +1,69 @@
+"""Results do not depend on the floating-point mode: flushed subnormal numbers, directed roundings."""
+
+import ctypes
+import platform
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import ozaki
+from multiword.runtime import floats, parallel
+from tests.exact import same
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="MXCSR is a register of x86's")
+
+MXCSR = 28
+"""Where it is in glibc's fenv_t, in bytes."""
+
+FLUSH, ZEROS, DOWN, UP, TOWARD_ZERO = 0x8000, 0x0040, 0x2000, 0x4000, 0x6000
+MODES = {"FTZ": FLUSH, "DAZ": ZEROS, "both": FLUSH | ZEROS, "down": DOWN, "up": UP, "zero": TOWARD_ZERO}
+
+
+@contextmanager
+def mode(bits):
+    libm, own, changed = ctypes.CDLL(None), *(ctypes.create_string_buffer(32) for _ in range(2))
+    libm.fegetenv(own)
+    changed.raw = own.raw
+    ctypes.c_uint32.from_buffer(changed, MXCSR).value |= bits
+    libm.fesetenv(changed)
+    try:
+        yield
+    finally:
+        libm.fesetenv(own)
+
+
+TINY = np.full((40, 40), 5e-324)
+TINY_SINGLE = np.full((40, 40), 1e-45, np.float32)
+WILD = np.random.default_rng(0).standard_normal((300, 300)) * 2.0 ** np.arange(-1060, -760)
+HALF = np.random.default_rng(1).standard_normal((300, 300))
+
+CALLS = {
+    "sum": lambda: [ozaki.sum(TINY), ozaki.sum(WILD, axis=0), ozaki.sum(TINY_SINGLE, axis=1)],
+    "mean": lambda: [ozaki.mean(TINY), ozaki.mean(WILD, axis=1)],
+    "var": lambda: [ozaki.var(WILD, axis=0), ozaki.nansum(TINY)],
+    "dot": lambda: [ozaki.dot(TINY[0], np.full(40, 0.75)), ozaki.norm(TINY)],
+    "cumsum": lambda: [ozaki.cumsum(TINY[0])],
+    "products": lambda: [ozaki.matmul(WILD, HALF, accuracy=x) for x in ("fp64", "exact", 53)],
+    "small products": lambda: [ozaki.matmul(TINY, HALF[:40, :40]), ozaki.matmul(WILD[:4, :4], HALF[:4, :4])],
+    "stacks": lambda: [ozaki.matmul(np.stack([WILD[:40]] * 3), HALF)],
+    "with c": lambda: [ozaki.accurate_dgemm(TINY, TINY, alpha=0.5, beta=3.0, c=TINY)],
+    "accumulator": lambda: [ozaki.ExactSum("float64", (40,)).add(TINY).round()],
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("bits", MODES.values(), ids=MODES)
+def test_every_mode_gives_the_bits_of_the_default(bits, call):
+    expected = CALLS[call]()
+    parallel._pool.cache_clear()  # its threads would have the mode of the one that starts them
+    with mode(bits):
+        found = CALLS[call]()
+        assert not floats.is_default(), "the caller's mode is the caller's"
+    assert all(map(same, found, expected))
+
+
+def test_a_mode_that_cannot_be_changed_is_refused(monkeypatch):
+    monkeypatch.setattr(floats, "_fenv", lambda: (None, None))
+    with mode(FLUSH), pytest.raises(RuntimeError, match="flushes subnormal numbers to zero"):
+        ozaki.sum(TINY)
