@@ -7,11 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from multiword.formats import FORMATS, Format, get_format
-from multiword.fp32.measure import measure_operands
-from multiword.fp32.schemes import Scheme
-from multiword.fp32.split import split_operands
 from multiword.rounding import get_rounding, round_to, widened
-from multiword.runtime.arrays import Array, as_array, is_cupy, namespace, on_device_of_arrays, to_float32
+from multiword.runtime.arrays import Array, as_array, namespace, on_device_of_arrays, to_float32
 
 WORD_FORMATS = ("fp16", "bf16", "tf32")
 """Formats that words may have."""
@@ -58,8 +55,6 @@ def split(
     if words < 1:
         raise ValueError(f"words must be at least 1, got {words}")
     array = as_array(x, "x")
-    if is_cupy(array) and array.dtype == np.float32 and words <= 4 and array.size:
-        return _split_on_device(array, word, words, scaled, rounding)
     xp, result = namespace(array), []
     # CuPy's own arithmetic on float32 would take subnormal numbers as zero.
     rest = array if array.dtype == np.float32 and xp is np else widened(array, "x")
@@ -69,22 +64,6 @@ def split(
             result.append(round_to(rest, fmt, rounding))
             value = result[-1].astype(np.float32) if rest.dtype == np.float32 else widened(result[-1], "x")
             rest = xp.where(special, rest.dtype.type(0), (rest - value) * rest.dtype.type(2.0**step))
-    return tuple(result)
-
-
-def _split_on_device(x: Array, word: str, words: int, scaled: bool, rounding: str) -> tuple[Array, ...]:
-    """The same in one reading of `x`."""
-    xp = namespace(x)
-    rows = xp.ascontiguousarray(x).reshape(-1, x.shape[-1] if x.ndim else 1)
-    scheme = Scheme(word, words, scaled_words=scaled, scaled_lines=False, rounding=rounding)
-    pair = split_operands(measure_operands(rows, rows[:0], scheme, target=0, guess=False))
-    parts = pair.left.words.reshape(len(rows), words, -1)
-    result = [xp.ascontiguousarray(parts[:, i, : rows.shape[1]]).reshape(x.shape) for i in range(words)]
-    special = ~xp.isfinite(x)
-    for i, part in enumerate(result):
-        # Through float32: CuPy's `where` knows no bfloat16.
-        whole = xp.where(special, x if i == 0 else np.float32(0), part.astype(np.float32))
-        result[i] = whole.astype(part.dtype)
     return tuple(result)
 
 
@@ -133,9 +112,9 @@ def join(words: Sequence[Array], *, scaled: bool = False, dtype: object = np.flo
 
 def _format_of(words: list[Array]) -> Format:
     """The format of words, by their dtype."""
-    found = {x.dtype.newbyteorder("=") for x in words}
+    dtypes = {x.dtype.newbyteorder("=") for x in words}
     for name in WORD_FORMATS:
-        if found == {FORMATS[name].dtype}:
+        if dtypes == {FORMATS[name].dtype}:
             return FORMATS[name]
-    names = ", ".join(sorted(str(dtype) for dtype in found))
+    names = ", ".join(sorted(str(dtype) for dtype in dtypes))
     raise TypeError(f"words must all be float16, bfloat16 or float32 (tf32), got {names}")

@@ -1,6 +1,8 @@
 """Products of words under whatever comes: scales, layouts, options, panels, streams and threads."""
 
+import ctypes
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword import SCHEMES, TensorCore, error_bound, get_engine, matmul, matmul_plan, split
+from multiword.engines.layouts import store_array
 from multiword.fp32 import finish as finish_step
 from multiword.fp32 import measure
 from multiword.fp32 import split as split_step
+from multiword.fp32.execute import native_call
 from multiword.fp32.measure import FIELDS, FLAGS, SIDE, Flags
 from multiword.fp32.plan import choose_panels
 from tests.distributions import PAIRS, exp_rand, normal, unit
@@ -208,21 +212,44 @@ def test_committed_errors_of_the_default_are_at_most_those_of_fp32(name):
     assert compared >= len(PAIRS)
 
 
-def test_a_single_result_on_a_gpu_is_the_engines(monkeypatch):
-    # The array library's own kernel would take subnormal numbers as zero.
-    monkeypatch.setattr("multiword.fp32.execute.is_cupy", lambda x: True)
+def gemm_strided_batched(*arguments):
+    """`cublasGemmStridedBatchedEx` in float32 after its definition: column-major, on the host's memory."""
 
-    class Counting(type(get_engine("host"))):
-        calls = 0
+    def matrices(address, rows, columns, leading, stride):
+        base = np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_float)), (1 << 20,))
+        strides = [4 * x for x in (stride, 1, leading)]
+        return np.lib.stride_tricks.as_strided(base, (count, rows, columns), strides)
 
-        def multiply(self, *arguments, **options):
-            self.calls += 1
-            return super().multiply(*arguments, **options)
+    (op_a, op_b, m, n, k, one), (_, a, b, (zero, *c), (count, compute, _)) = (
+        arguments[:6],
+        (None, arguments[6:10], arguments[10:14], arguments[14:19], arguments[19:]),
+    )
+    shapes = ((k, m) if op_a else (m, k), (n, k) if op_b else (k, n), (m, n))
+    x, y, z = (matrices(s[0], *shape, *s[2:]) for s, shape in zip((a, b, c), shapes, strict=True))
+    assert all(s[1] == 0 and s[2] >= shape[0] for s, shape in zip((a, b, c), shapes, strict=True))
+    assert [ctypes.cast(p, ctypes.POINTER(ctypes.c_float))[0] for p in (one, zero)] == [1, 0]
+    assert compute == 69  # CUBLAS_COMPUTE_32F_PEDANTIC, which no environment variable changes
+    z[...] = (x.swapaxes(1, 2) if op_a else x) @ (y.swapaxes(1, 2) if op_b else y)
 
-    engine = Counting()
-    a, b = np.full((1, 9), 1e-40, np.float32), np.full((9, 1), 1e30, np.float32)
-    check(matmul(a, b, engine=engine), a, b)
-    assert engine.calls == 1
+
+@pytest.mark.parametrize("shape", [(1, 60, 1), (1, 60, 9), (64, 1, 33), (40, 70, 50)])
+@pytest.mark.parametrize("left", LAYOUTS)
+@pytest.mark.parametrize("right", LAYOUTS)
+def test_a_native_product_is_one_call_of_cublas_in_every_layout(shape, left, right):
+    (m, k, n), rng = shape, np.random.default_rng(3)
+    a, b = rng.integers(-99, 99, (3, m, k)), rng.integers(-99, 99, (3, k, n))
+    for one, other in ((a[0], b[0]), (a, b), (a, b[:1]), (a[:1], b)):
+        x, y = one.astype(np.float32), other.astype(np.float32)
+        x, y = (
+            np.moveaxis(f(np.moveaxis(z, 0, -1)), -1, 0) if z.ndim == 3 else f(z)
+            for f, z in ((LAYOUTS[left], x), (LAYOUTS[right], y))
+        )
+        out = np.zeros((one @ other).shape, np.float32)
+        x, y, out = (z.view(DeviceArray) for z in (x, y, out))
+        *batch, m, n = out.shape
+        stacks = [store_array(z, False, tuple(batch)) for z in (x, y, out)]
+        gemm_strided_batched(*native_call((math.prod(batch), m, n, k), *stacks))
+        assert np.array_equal(out, one @ other)
 
 
 def test_an_engine_of_ones_own_is_given_words():

@@ -37,8 +37,7 @@ def operational_intensity(m: int, n: int, k: int, layout: str = "real", *, read_
     >>> operational_intensity(32, 32, 32, "interleaved"), operational_intensity(32, 32, 32, "planar")
     (16.0, 8.0)
     """
-    flops, _ = _layout(layout, m, n, k)
-    return flops * m * n * k / bytes_moved(m, n, k, layout, read_c=read_c)
+    return _flops(m, n, k, layout) / bytes_moved(m, n, k, layout, read_c=read_c)
 
 
 def bytes_moved(m: int, n: int, k: int, layout: str = "real", *, read_c: bool = True) -> int:
@@ -50,7 +49,7 @@ def bytes_moved(m: int, n: int, k: int, layout: str = "real", *, read_c: bool = 
 
     Returns
     -------
-    Bytes.
+    Bytes: the denominators of (1) and (2).
 
     Raises
     ------
@@ -58,13 +57,13 @@ def bytes_moved(m: int, n: int, k: int, layout: str = "real", *, read_c: bool = 
 
     References
     ----------
-    Abdelfattah, Tomov and Dongarra, section 6, the denominators of (1) and (2).
+    Abdelfattah, Tomov and Dongarra, section 6.
 
     >>> bytes_moved(16, 16, 16, read_c=False)
     1536
     """
-    _, size = _layout(layout, m, n, k)
-    return size * ((2 if read_c else 1) * m * n + k * (m + n))
+    _flops(m, n, k, layout)  # or a ValueError
+    return LAYOUTS[layout][1] * ((2 if read_c else 1) * m * n + k * (m + n))
 
 
 def attainable_flops(
@@ -82,8 +81,7 @@ def attainable_flops(
     Parameters
     ----------
     m, n, k, layout, read_c : as in `operational_intensity`.
-    bandwidth : of the memory, in bytes per second.
-    peak : of the arithmetic, in flops per second.
+    bandwidth, peak : of the memory, in bytes per second; of the arithmetic, in flops per second.
 
     Returns
     -------
@@ -136,15 +134,14 @@ def least_seconds(
     >>> round(least_seconds(16, 16, 16, 10000, bandwidth=4.2e12, read_c=False) * 1e6, 2)
     3.66
     """
-    flops, _ = _layout(layout, m, n, k)
     rate = attainable_flops(m, n, k, layout, bandwidth=bandwidth, peak=peak, read_c=read_c)
-    return batch * flops * m * n * k / rate
+    return batch * _flops(m, n, k, layout) / rate
 
 
-def _layout(layout: str, *dimensions: int) -> tuple[int, int]:
-    if min(dimensions) < 1:
-        raise ValueError(f"m, n and k must be positive, got {', '.join(map(str, dimensions))}")
-    try:
-        return LAYOUTS[layout]
-    except KeyError:
-        raise ValueError(f"unknown layout {layout!r}; known are {', '.join(LAYOUTS)}") from None
+def _flops(m: int, n: int, k: int, layout: str) -> int:
+    """The flops of one product; ValueError for what is no product."""
+    if min(m, n, k) < 1:
+        raise ValueError(f"m, n and k must be positive, got {m}, {n}, {k}")
+    if layout not in LAYOUTS:
+        raise ValueError(f"unknown layout {layout!r}; known are {', '.join(LAYOUTS)}")
+    return LAYOUTS[layout][0] * m * n * k

@@ -1,4 +1,4 @@
-"""`matmul`: float32 products from words, the public face."""
+"""The public functions `matmul` and `matmul_plan`: float32 products from words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def matmul(
     workspace: int | None = None,
     out: Array | None = None,
 ) -> Array:
-    """alpha·op(A)·op(B) + beta·C in float32, from products of short words on tensor cores.
+    """Return alpha·op(A)·op(B) + beta·C in float32, from products of short words on tensor cores.
 
     Parameters
     ----------
@@ -125,10 +125,9 @@ def matmul_plan(
     engine: str | Engine = "auto",
     workspace: int | None = None,
 ) -> Plan:
-    """What `matmul` would do with these matrices: scheme, calls, workspace, bound.
+    """Return what `matmul` would do with these matrices: scheme, calls, workspace, bound.
 
-    Looks at the data (both matrices are split, nothing is multiplied). For stacks, the plan is
-    that of the first pair.
+    Both matrices are split, nothing is multiplied. For stacks, the plan is that of the first pair.
 
     Parameters
     ----------
@@ -156,28 +155,27 @@ def matmul_plan(
     core, limit = get_engine(engine, left), _limit(workspace, left)
     chosen = _chosen(accuracy, scheme, block, word=word, words=words, accumulate=accumulate)
     if 0 in shape[:-2]:
-        return make_plan(shape[-2], shape[-1], left.shape[-1], core, "fp32", SCHEMES["fp32"], limit)
+        return make_plan((*shape[-2:], left.shape[-1]), core, "fp32", SCHEMES["fp32"], limit)
     one, other = (_matrix(x, shape, (0,) * (len(shape) - 2)) for x in (left, right))
     with device_of(left):
         return _plan(Gemm(core, one, other.T, 1.0, 0.0, None, limit), chosen)
 
 
 def _plan(gemm: Gemm, chosen: str | Scheme | None) -> Plan:
-    m, n, k = gemm.shape
     if chosen is not None:
         name = chosen if isinstance(chosen, str) else "given"
-        return make_plan(m, n, k, gemm.engine, name, get_scheme(chosen), gemm.workspace)
+        return make_plan(gemm.shape, gemm.engine, name, get_scheme(chosen), gemm.workspace)
     rejected = []
-    for name, scheme in candidates(m, n, k, gemm.engine):
+    for name, scheme in candidates(*gemm.shape, gemm.engine):
         reason = reason_for_rejection(gemm, name, scheme)
         if reason is None:
             break
         rejected.append((name, reason))
-    return make_plan(m, n, k, gemm.engine, name, scheme, gemm.workspace, tuple(rejected))
+    return make_plan(gemm.shape, gemm.engine, name, scheme, gemm.workspace, tuple(rejected))
 
 
 def _native(core: Engine, chosen: str | Scheme | None, shape: tuple[int, ...], k: int) -> bool:
-    """Whether all products of a stack are the array library's own in fp32."""
+    """Return whether all products of a stack are the library's own in fp32."""
     if core.name not in ("host", "cublas"):
         return False
     (_, first), *_ = candidates(shape[-2], shape[-1], k, core)
@@ -194,7 +192,7 @@ def _limit(workspace: int | None, like: Array) -> int:
 def _chosen(
     accuracy: str, scheme: str | Scheme | None, block: int | None, **fields: Any
 ) -> str | Scheme | None:
-    """The scheme asked for; None if it is to be chosen."""
+    """Return the scheme of a call, or None if it is to be chosen."""
     changes = {name: value for name, value in fields.items() if value is not None}
     if block is not None:
         changes["block"] = block or None
@@ -208,7 +206,7 @@ def _chosen(
 
 
 def _operands(a: object, b: object, trans_a: bool, trans_b: bool) -> tuple[Array, Array, tuple[int, ...]]:
-    """Both operands in float32, and the shape of the product."""
+    """Return both operands in float32, and the shape of the product."""
     left, right = _float32(a, "a"), _float32(b, "b")
     for name, x in (("a", left), ("b", right)):
         if x.ndim < 2:
@@ -227,7 +225,7 @@ def _operands(a: object, b: object, trans_a: bool, trans_b: bool) -> tuple[Array
 
 
 def _matrix(x: Array, shape: tuple[int, ...], index: tuple[int, ...]) -> Array:
-    """The matrix of a stack that broadcasting puts at `index` of the product's leading axes."""
+    """Return the matrix of a stack that broadcasting puts at `index` of the product's leading axes."""
     return namespace(x).broadcast_to(x, (*shape[:-2], *x.shape[-2:]))[index]
 
 
@@ -249,7 +247,7 @@ def _scalar(x: object, name: str) -> float:
 
 
 def _float32(x: object, name: str) -> Array:
-    """`x` as float32, if that loses nothing whatever its values."""
+    """Return `x` as float32, which must hold every value of its dtype."""
     array = as_array(x, name)
     if array.dtype == np.float32:
         return array

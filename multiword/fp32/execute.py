@@ -1,4 +1,4 @@
-"""A product by one scheme after another, until one can be trusted with the data.
+"""A product by one scheme after another, until one passes the checks of the data.
 
 The GPU is never kept waiting: the flags of the operands are read while A_1·B_1 is under way, and those of
 A_1·B_1 while the corrections are.
@@ -15,13 +15,19 @@ import numpy as np
 
 from multiword.engines import Engine
 from multiword.engines.cublas import current_handle
-from multiword.engines.layouts import store_array
+from multiword.engines.layouts import Storage, store_array
 from multiword.engines.libcublas import COMPUTE_32F_PEDANTIC, CUDA_R_32F, GEMM_DEFAULT, OP_N, OP_T, routine
-from multiword.fp32.checks import coherence_limit, rejection
 from multiword.fp32.finish import finish, inspect
 from multiword.fp32.measure import FlagsReadback, Vectors, measure_operands
 from multiword.fp32.mmm import drift_weights, empty_sums, multiply_words
-from multiword.fp32.plan import LONG_BLOCKS, candidates, choose_panels, generation_of
+from multiword.fp32.plan import (
+    LONG_BLOCKS,
+    candidates,
+    choose_panels,
+    coherence_limit,
+    generation_of,
+    rejection,
+)
 from multiword.fp32.schemes import Scheme
 from multiword.fp32.split import SplitOperands, split_operands
 from multiword.runtime.arrays import Array, is_cupy, namespace, to_float64
@@ -29,7 +35,7 @@ from multiword.runtime.memory import in_less_memory
 
 _TARGET = {"fp16": 14, "bf16": 40, "tf32": 40}
 _GUESSED_TARGET = {"fp16": 9, "bf16": 40, "tf32": 40}
-"""Exponents to scale the vectors to: exactly known, all of fp16's range; guessed, six bits less."""
+"""Exponents to scale the vectors to: fp16's whole range, or five bits less where scales are guessed."""
 
 _LARGEST_SHIFT = 60
 """Powers of two that a product may be scaled by within fp32 without coming near its limits."""
@@ -54,21 +60,21 @@ class Gemm:
 
     @property
     def bare(self) -> bool:
-        """Whether A·B is all that is asked for."""
+        """Whether the result is A·B itself."""
         return self.alpha == 1 and (self.beta == 0 or self.c is None)
 
-    def finishing(self, place: tuple[slice, slice]) -> dict[str, Any]:
-        """What `finish` is to do with these rows and columns."""
-        return {"alpha": self.alpha, "beta": self.beta, "c": None if self.c is None else self.c[place]}
+    def finishing(self, panel: tuple[slice, slice]) -> dict[str, Any]:
+        """Return the arguments of `finish` for these rows and columns."""
+        return {"alpha": self.alpha, "beta": self.beta, "c": None if self.c is None else self.c[panel]}
 
     def panels(self, scheme: Scheme) -> Iterator[tuple[slice, slice]]:
-        """Rows and columns of the panels that fit the workspace, one after another."""
+        """Yield rows and columns of panels that fit the workspace."""
         m, n, k = self.shape
         return choose_panels(m, n, k, scheme, self.workspace, not is_cupy(self.a))(m, n)
 
 
 def execute(gemm: Gemm, scheme: Scheme | None) -> Array:
-    """The product, by this scheme or by the fastest that will do; short of memory, in ever smaller panels."""
+    """Return the product by this scheme, or by the fastest that passes, in panels that memory allows."""
     m, n, k = gemm.shape
     if 0 in (m, n, k):
         xp = namespace(gemm.a)
@@ -93,7 +99,7 @@ def _automatic(gemm: Gemm) -> Array:
 
 
 def _attempt(gemm: Gemm, name: str, scheme: Scheme) -> Array | None:
-    """The product by this scheme, or None if it will not do."""
+    """Return the product by this scheme, or None if a check rejects it."""
     m, n, k = gemm.shape
     xp, engine, limit = namespace(gemm.a), gemm.engine, coherence_limit(k)
     vectors = measured(gemm, scheme, guess=True)
@@ -101,9 +107,9 @@ def _attempt(gemm: Gemm, name: str, scheme: Scheme) -> Array | None:
     # Sums may be formed in the result where its rows begin at multiples of 64 bytes.
     in_place = gemm.bare and n % 16 == 0
     checks: list[FlagsReadback] = []
-    for place, split in _split_panels(gemm, vectors, readback=True):
+    for panel, split in _split_panels(gemm, vectors, readback=True):
         words = engine, scheme, split.left, split.right
-        p = out[place] if in_place else empty_sums(xp, scheme, *out[place].shape)
+        p = out[panel] if in_place else empty_sums(xp, scheme, *out[panel].shape)
         multiply_words(*words, p, (2, 2))
         flags = split.flags()
         if rejection(flags, scheme, k, long_blocks=name == LONG_BLOCKS):
@@ -116,14 +122,14 @@ def _attempt(gemm: Gemm, name: str, scheme: Scheme) -> Array | None:
             multiply_words(*words, p, (3, 8), scale=back, keep=back)
         else:
             multiply_words(*words, p, (3, 8), keep=1.0)
-            finish(p, split, out=out[place], limit=limit, **gemm.finishing(place))
+            finish(p, split, out=out[panel], limit=limit, **gemm.finishing(panel))
             checks.append(split.send())
         del split, words, p  # before the next panel's
     return None if any(check.wait().failed for check in checks) else out
 
 
 def reason_for_rejection(gemm: Gemm, name: str, scheme: Scheme) -> str | None:
-    """What speaks against this scheme before anything is multiplied, or None."""
+    """Return what speaks against this scheme before anything is multiplied, or None."""
     if scheme.plain or 0 in gemm.shape:
         return None
     for _, split in _split_panels(gemm, measured(gemm, scheme, guess=True), readback=True):
@@ -132,7 +138,7 @@ def reason_for_rejection(gemm: Gemm, name: str, scheme: Scheme) -> str | None:
 
 
 def _given(gemm: Gemm, scheme: Scheme) -> Array:
-    """The product by this scheme, whatever its accuracy; not centred if that would cancel."""
+    """Return the product by this scheme, whatever its accuracy; not centred if that would cancel."""
     m, n, _ = gemm.shape
     xp = namespace(gemm.a)
     out = xp.empty((m, n), np.float32)
@@ -141,10 +147,10 @@ def _given(gemm: Gemm, scheme: Scheme) -> Array:
         return out
     checks: list[FlagsReadback] = []
     vectors = measured(gemm, scheme, guess=False)
-    for place, split in _split_panels(gemm, vectors, readback=scheme.centred):
-        p = empty_sums(xp, scheme, *out[place].shape)
+    for panel, split in _split_panels(gemm, vectors, readback=scheme.centred):
+        p = empty_sums(xp, scheme, *out[panel].shape)
         multiply_words(gemm.engine, scheme, split.left, split.right, p)
-        finish(p, split, out=out[place], **gemm.finishing(place))
+        finish(p, split, out=out[panel], **gemm.finishing(panel))
         if scheme.centred:
             checks.append(split.send())
         del split, p  # before the next panel's
@@ -155,7 +161,7 @@ def _given(gemm: Gemm, scheme: Scheme) -> Array:
 
 
 def _plain(gemm: Gemm, scheme: Scheme, out: Array) -> None:
-    """One product of unsplit matrices, rounded once."""
+    """Write one product of unsplit matrices, rounded once."""
     xp, narrow = namespace(gemm.a), scheme.word == "fp32"
     if narrow and gemm.engine.name in ("host", "cublas") and gemm.bare:
         multiply_natively(gemm.a, gemm.bt.T, out)  # reads any layout as it is, in no more memory
@@ -165,21 +171,21 @@ def _plain(gemm: Gemm, scheme: Scheme, out: Array) -> None:
         x = xp.ascontiguousarray(x)
         return x if narrow else to_float64(x)
 
-    right, held = None, None
-    for place in gemm.panels(scheme):
-        rows, columns = place
-        if held != columns:
-            right, held = operand(gemm.bt[columns]), columns
+    right, last_columns = None, None
+    for panel in gemm.panels(scheme):
+        rows, columns = panel
+        if columns != last_columns:
+            right, last_columns = operand(gemm.bt[columns]), columns
         left = operand(gemm.a[rows])
         if narrow and gemm.bare:
-            gemm.engine.multiply(scheme.word, left, right, out=out[place])
+            gemm.engine.multiply(scheme.word, left, right, out=out[panel])
         else:
             p = gemm.engine.multiply(scheme.word, left, right)
-            finish(p, None, out=out[place], **gemm.finishing(place))
+            finish(p, None, out=out[panel], **gemm.finishing(panel))
 
 
 def multiply_natively(a: Array, b: Array, out: Array) -> None:
-    """Write the library's own fp32 products A·B of two stacks, in any layout, to `out`, by rows.
+    """Write the library's own fp32 products A·B of two stacks, in any layout, to `out`.
 
     Not by `cupy.matmul`, whose accuracy depends on the environment (CUPY_TF32), and which takes subnormal
     numbers of vectors as zero.
@@ -189,19 +195,30 @@ def multiply_natively(a: Array, b: Array, out: Array) -> None:
     elif 0 in a.shape or not out.size:
         out[...] = 0
     else:
-        # Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ: B comes first.
-        stacks = [store_array(x, False, out.shape[:-2]) for x in (b, a, out)]
-        b_, a_, c_ = ((x.address, CUDA_R_32F, x.layout.leading, x.layout.stride) for x in stacks)
-        operations = (OP_N if x.layout.by_rows else OP_T for x in stacks[:2])
-        one, zero = np.array(1, np.float32), np.array(0, np.float32)
-        routine("cublasGemmStridedBatchedEx")(
-            *(current_handle().pointer, *operations, b.shape[-1], *a.shape[-2:], one.ctypes.data, *b_, *a_),
-            *(zero.ctypes.data, *c_, prod(out.shape[:-2]), COMPUTE_32F_PEDANTIC, GEMM_DEFAULT),
-        )
+        *batch, m, n = out.shape
+        stacks = [store_array(x, False, tuple(batch)) for x in (a, b, out)]
+        call = native_call((prod(batch), m, n, a.shape[-1]), *stacks)
+        routine("cublasGemmStridedBatchedEx")(current_handle().pointer, *call)
+
+
+_ONE, _ZERO = np.array(1, np.float32), np.array(0, np.float32)
+
+
+def native_call(sizes: tuple[int, int, int, int], a: Storage, b: Storage, out: Storage) -> tuple[int, ...]:
+    """Return the arguments of `cublasGemmStridedBatchedEx`, after the handle, that write A·B to `out`.
+
+    Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ: B comes first. sizes : of the batch, m, n and k.
+    """
+    (count, m, n, k), operations = sizes, [OP_N if x.layout.by_rows else OP_T for x in (b, a)]
+    right, left, result = ((x.address, CUDA_R_32F, x.layout.leading, x.layout.stride) for x in (b, a, out))
+    return (
+        *(*operations, n, m, k, _ONE.ctypes.data, *right, *left),
+        *(_ZERO.ctypes.data, *result, count, COMPUTE_32F_PEDANTIC, GEMM_DEFAULT),
+    )
 
 
 def measured(gemm: Gemm, scheme: Scheme, *, guess: bool) -> Vectors:
-    """Measure the operands. `guess`: from samples, to be checked."""
+    """Measure the operands, from samples that are to be checked if `guess`."""
     target = (_GUESSED_TARGET if guess else _TARGET)[scheme.word] if scheme.scaled_lines else 0
     weights = drift_weights(generation_of(gemm.engine), scheme, gemm.a)
     return measure_operands(gemm.a, gemm.bt, scheme, target=target, guess=guess, weights=weights)
@@ -210,10 +227,10 @@ def measured(gemm: Gemm, scheme: Scheme, *, guess: bool) -> Vectors:
 def _split_panels(
     gemm: Gemm, vectors: Vectors, *, readback: bool
 ) -> Iterator[tuple[tuple[slice, slice], SplitOperands]]:
-    """The panels of a product within the workspace, one after another, their operands in words."""
+    """Yield the panels of a product within the workspace, their operands in words."""
     split: SplitOperands | None = None
     for rows, columns in gemm.panels(vectors.scheme):
         right = split.right if split is not None and rows.start else None
-        split = None  # its rows' words are given back before the next ones are made
+        split = None  # frees its rows' words before the next ones are made
         split = split_operands(vectors, rows, columns, right, readback=readback)
         yield (rows, columns), split

@@ -108,7 +108,7 @@ def finish(
 
 
 def _restored(value: Array, p: Array, split: SplitOperands, limit: float) -> Array:
-    """AB in float64, from P; what fails is added to the flags."""
+    """Return AB in float64, from P; failed checks are added to the flags."""
     a, b, flags = split.left.of, split.right.of, split.vectors.flags
     value = np.ldexp(value, -(a["shift"][:, None] + b["shift"][None, :]))
     flags[FAILED] |= _incoherent(p, split, limit)
@@ -124,14 +124,14 @@ def _restored(value: Array, p: Array, split: SplitOperands, limit: float) -> Arr
 
 
 def _incoherent(p: Array, split: SplitOperands, limit: float) -> int:
-    """Whether a row and a column are more nearly parallel than the limit allows: 1, else 0."""
+    """Return 1 if a row and a column are more nearly parallel than the limit allows, else 0."""
     with np.errstate(invalid="ignore", over="ignore"):
         norms = split.left.of["norm2"][:, None] * (np.float32(limit) * split.right.of["norm2"])
         return int((np.abs(p) > norms).any())
 
 
 def _rank_two(value: Array, split: SplitOperands) -> tuple[Array, int]:
-    """A'B' + a·tᵀ + s·bᵀ in float64, and 2 if that cancels too much, else 0."""
+    """Return A'B' + a·tᵀ + s·bᵀ in float64, and 2 if that cancels too much, else 0."""
     a, b, k = split.left.of, split.right.of, split.k
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         ai, bj = a["centre"].astype(np.float64)[:, None], b["centre"].astype(np.float64)
@@ -158,30 +158,12 @@ def _parameters(
         (0, 0) if x is None else (x.strides[0] // 4, x.strides[1] // 4) for x in (c, a, b)
     )
     k = 0 if split is None else split.k
-    how: dict[str, Any] = {
-        "p": p,
-        "out": out,
-        "ldp": p.strides[0] // p.itemsize,
-        "ldo": out.strides[0] // 4,
-        "c": c,
-        "c_row": c_row,
-        "c_column": c_column,
-        "alpha": alpha,
-        "beta": beta,
-        "limit": limit,
-        "a": a,
-        "a_row": a_row,
-        "a_step": a_step,
-        "b": b,
-        "b_column": b_column,
-        "b_step": b_step,
-        "m": p.shape[0],
-        "n": p.shape[1],
-        "k": k,
-        "exact_bits": exact_bits(k),
-        "flags": None if split is None else split.vectors.flags,
-        "report": None if split is None else split.report,
-        "may_centre": split is not None and split.vectors.scheme.centred,
-        "amplification": AMPLIFICATION,
-    }
-    return Finish(**how)
+    result = {"p": p, "ldp": p.strides[0] // p.itemsize, "out": out, "ldo": out.strides[0] // 4}
+    result |= {"m": p.shape[0], "n": p.shape[1], "k": k, "exact_bits": exact_bits(k)}
+    result |= {"c": c, "c_row": c_row, "c_column": c_column, "alpha": alpha, "beta": beta}
+    vectors = {"a": a, "a_row": a_row, "a_step": a_step, "b": b, "b_column": b_column, "b_step": b_step}
+    checks = {"limit": limit, "amplification": AMPLIFICATION, "flags": None, "report": None, "may_centre": 0}
+    if split is not None:
+        checks |= {"flags": split.vectors.flags, "report": split.report}
+        checks["may_centre"] = split.vectors.scheme.centred
+    return Finish(**result, **vectors, **checks)

@@ -14,14 +14,14 @@ extern "C" __global__ void __launch_bounds__(1024, 2) multiword_measure(
         Measuring m, Vector* of_a, Vector* of_b, int* flags) {
     __shared__ double sums[32][33], squares[32][33];
     __shared__ u32 largest[32][33];
-    __shared__ int lowest[32][33], found[4];
+    __shared__ int lowest[32][33], counts[4];
     int groups_a = (m.vectors_a + 31) / 32;
     bool second = blockIdx.x >= groups_a;
     const float* x = second ? m.b : m.a;
     i64 stride = second ? m.stride_b : m.stride_a, inner_stride = second ? m.step_b : m.step_a;
     int vectors = second ? m.vectors_b : m.vectors_a, first = 32 * (blockIdx.x - (second ? groups_a : 0));
     int tx = threadIdx.x % 32, ty = threadIdx.x / 32;
-    int along = inner_stride == 1 ? tx : ty, place = inner_stride == 1 ? ty : tx, vector = first + place;
+    int along = inner_stride == 1 ? tx : ty, across = inner_stride == 1 ? ty : tx, vector = first + across;
     u32 top = 0u;
     int low = 999;                                  // exponent of the lowest bit that is set
     double sum = 0.0, square = 0.0;
@@ -38,9 +38,9 @@ extern "C" __global__ void __launch_bounds__(1024, 2) multiword_measure(
             sum += widened(v);
             square += widened(v) * widened(v);
         }
-    largest[along][place] = top; lowest[along][place] = low;
-    sums[along][place] = sum; squares[along][place] = square;
-    if (threadIdx.x < 4) found[threadIdx.x] = 0;
+    largest[along][across] = top; lowest[along][across] = low;
+    sums[along][across] = sum; squares[along][across] = square;
+    if (threadIdx.x < 4) counts[threadIdx.x] = 0;
     __syncthreads();
     top = largest[tx][ty]; low = lowest[tx][ty]; sum = sums[tx][ty]; square = squares[tx][ty];
     for (int half = 16; half > 0; half /= 2) {
@@ -57,15 +57,15 @@ extern "C" __global__ void __launch_bounds__(1024, 2) multiword_measure(
         v->shift = m.target - e;
         v->centre = m.centred ? __uint_as_float(__float_as_uint(narrowed(mean)) & 0xFFFFE000u) : 0.0f;
         if (m.centred && fabs(mean) < widened(m.threshold) * sqrt(square / m.samples))
-            atomicAdd(&found[UNCENTRED], 1);
+            atomicAdd(&counts[UNCENTRED], 1);
         if (top) {
-            atomicMax(&found[BITS], e - low);
-            atomicMax(&found[HIGHEST], 300 + e);
-            atomicMax(&found[LOWEST], 300 - e);
+            atomicMax(&counts[BITS], e - low);
+            atomicMax(&counts[HIGHEST], 300 + e);
+            atomicMax(&counts[LOWEST], 300 - e);
         }
     }
     __syncthreads();
     int* side = flags + (second ? SIDE : 0);
-    if (threadIdx.x == UNCENTRED && found[UNCENTRED]) atomicAdd(side, found[UNCENTRED]);
-    else if (threadIdx.x < 4) atomicMax(side + threadIdx.x, found[threadIdx.x]);
+    if (threadIdx.x == UNCENTRED && counts[UNCENTRED]) atomicAdd(side, counts[UNCENTRED]);
+    else if (threadIdx.x < 4) atomicMax(side + threadIdx.x, counts[threadIdx.x]);
 }

@@ -1,4 +1,4 @@
-"""What is known of a product's vectors, rows of A and columns of B: scales, centres, flags.
+"""Statistics of a product's vectors, rows of A and columns of B: scales, centres, flags.
 
 A vector's power of two and its centre are chosen from all or from some of its elements; splitting completes
 the statistics. The CUDA form, in `measure.cu`, gives the same numbers as the NumPy form here. CuPy compiles
@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,8 +26,8 @@ VECTOR = np.dtype(
         *(("shift", "i4"), ("bad", "i4"), ("unused", "i4")),
     ]
 )
-"""What is known of a vector x, scaled and centred to y = (x - c)·2^s: Σx as k·c + Σy·2^-s, Σ|y|, the
-2-norm of y, c, s, whether it has infinities or NaNs."""
+"""The record of a vector x, scaled and centred to y = (x - c)·2^s: Σx as k·c + Σy·2^-s, Σ|y|, the 2-norm
+of y, c, s, and whether it has infinities or NaNs."""
 
 GROUP = 32
 """Vectors that one block of the kernels takes."""
@@ -37,7 +36,7 @@ MEAN_THRESHOLD = 0.3
 """A vector can be centred if its mean is at least this much of its root mean square."""
 
 RUNS, RUN = 32, 16
-"""Where scale and centre are guessed: from so many runs of so many neighbours of each vector."""
+"""Scale and centre are guessed from so many runs of so many neighbours of each vector."""
 
 COMMON = 2
 """Vectors whose largest elements are at most this many powers of two apart share one scale."""
@@ -46,15 +45,19 @@ PADDING = 16
 """Words of a vector begin at multiples of this."""
 
 FIELDS = ("uncentred", "bits", "highest", "lowest", "bad", "small", "deficit", "top", "low", "spread")
-"""What is counted or maximised over all vectors of one operand: vectors whose mean does not stand
-out; bits of the elements as integers, as far as they were sampled; 300 + E and 300 - E of the
-vectors' largest elements; then, of the scaled elements y: whether any vector has infinities or NaNs;
-in one vector (fp16) nonzero |y| < `split.SMALL`, and |y| < 2^(target - 7); 300 + E of the largest |y|;
-(tf32, bf16) 300 - E of the smallest nonzero one; 1000·(1 - (Σ|y|)²/(k·Σy²))."""
+"""Counts or maxima over all vectors of one operand: vectors whose mean does not stand out; bits of the
+sampled elements as integers; 300 + E and 300 - E of the vectors' largest elements; then, of the scaled
+elements y: whether any vector has infinities or NaNs; in one vector (fp16) nonzero |y| < `split.SMALL`, and
+|y| < 2^(target - 7); 300 + E of the largest |y|; (tf32, bf16) 300 - E of the smallest nonzero one;
+1000·(1 - (Σ|y|)²/(k·Σy²))."""
 
 SIDE, FAILED, FLAGS = 16, 32, 34
-"""Where B's fields begin among the flags, the two places of the product's checks, how many flags there are.
+"""The offsets of B's fields and of the product's two checks among the flags, and the number of flags.
 On the device counters of the splitting kernel follow, one and then one for each group of vectors."""
+
+
+SAMPLES = ("samples", "run", "step")
+"""Samples of a vector, log2 of the neighbours in a run, and the distance of the runs."""
 
 
 class Measuring(Struct):
@@ -63,7 +66,7 @@ class Measuring(Struct):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("a", "b")),
         *((name, ctypes.c_longlong) for name in ("stride_a", "step_a", "stride_b", "step_b")),
-        *((name, ctypes.c_int) for name in ("vectors_a", "vectors_b", "samples", "run", "step")),
+        *((name, ctypes.c_int) for name in ("vectors_a", "vectors_b", *SAMPLES)),
         *(("target", ctypes.c_int), ("centred", ctypes.c_int), ("threshold", ctypes.c_float)),
     )
 
@@ -73,7 +76,7 @@ MEASURE = Kernel("multiword_measure", Path(__file__).with_name("measure.cu"), st
 
 @dataclass(frozen=True)
 class Flags:
-    """What was found in the data: each operand's `FIELDS`, and which checks of the product failed."""
+    """Each operand's `FIELDS`, and which checks of the product failed."""
 
     a: dict[str, int]
     b: dict[str, int]
@@ -81,7 +84,7 @@ class Flags:
 
     @classmethod
     def of(cls, flags: list[int]) -> Flags:
-        """From the array of flags, as integers."""
+        """Return the flags of an array of integers."""
         a, b = (dict(zip(FIELDS, side, strict=False)) for side in (flags, flags[SIDE:]))
         return cls(a, b, flags[FAILED] | flags[FAILED + 1])
 
@@ -108,7 +111,7 @@ class FlagsReadback:
 
     @property
     def address(self) -> int | None:
-        """Where kernels write them."""
+        """The address that kernels write them to."""
         return None if self._readback is None else int(self._readback.address)
 
     def send(self) -> FlagsReadback:
@@ -124,10 +127,10 @@ class FlagsReadback:
 
 @dataclass(frozen=True)
 class Vectors:
-    """The vectors of both operands, measured: where they are, their scales and centres.
+    """The vectors of both operands, measured.
 
     a, bt : (m, k) and (n, k) float32, each with rows or columns contiguous.
-    scheme : what they are to be split for.
+    scheme : that of the product.
     target : the largest sampled element of each vector lies below 2^target after scaling.
     data : for A and for B, (vectors,) array of `VECTOR`; on the device its bytes, (32·vectors,).
     flags : int32, `Flags`; beyond `FLAGS`, the kernel's counters.
@@ -163,22 +166,11 @@ def measure_operands(
     if is_cupy(a):
         data = tuple(xp.empty(VECTOR.itemsize * count, np.uint8) for count in (m, n))
         if scheme.scaled_lines and k:
-            (stride_a, step_a), (stride_b, step_b) = ((s // 4 for s in x.strides) for x in (a, bt))
-            how: dict[str, Any] = {
-                "a": a,
-                "stride_a": stride_a,
-                "step_a": step_a,
-                "vectors_a": m,
-                "b": bt,
-                "stride_b": stride_b,
-                "step_b": step_b,
-                "vectors_b": n,
-                "target": target,
-                "threshold": MEAN_THRESHOLD,
-                "centred": scheme.centred,
-            }
-            how |= dict(zip(("samples", "run", "step"), samples, strict=True))
-            MEASURE((groups,), (1024,), (Measuring(**how), *data, flags))
+            of_a = {"a": a, "stride_a": a.strides[0] // 4, "step_a": a.strides[1] // 4, "vectors_a": m}
+            of_b = {"b": bt, "stride_b": bt.strides[0] // 4, "step_b": bt.strides[1] // 4, "vectors_b": n}
+            options = {"target": target, "threshold": MEAN_THRESHOLD, "centred": scheme.centred}
+            parameters = Measuring(**of_a, **of_b, **options, **dict(zip(SAMPLES, samples, strict=True)))
+            MEASURE((groups,), (1024,), (parameters, *data, flags))
     else:
         data = np.zeros(m, VECTOR), np.zeros(n, VECTOR)
         for side, (x, of) in enumerate(zip((a, bt), data, strict=True)):
@@ -195,7 +187,7 @@ def _rows_or_columns(x: Array) -> Array:
 
 
 def _samples(k: int, guess: bool) -> tuple[int, int, int]:
-    """Samples of a vector, log2 of the neighbours in a run, and the distance of the runs."""
+    """Return `SAMPLES`: of some of the elements only, or all."""
     if guess and k >= 2 * RUNS * RUN:
         return RUNS * RUN, RUN.bit_length() - 1, k // RUNS
     return k, 30, 0
@@ -213,9 +205,9 @@ def _measure_on_host(
     top = np.frexp(largest)[1]
     of["shift"] = target - top
     digits, exponent = np.frexp(sample)
-    whole = np.ldexp(digits, 24).astype(np.int64)
-    lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 25 + exponent
-    length = top - np.where(whole == 0, 999, lowest).min(axis=1)
+    integers = np.ldexp(digits, 24).astype(np.int64)
+    lowest = np.frexp((integers & -integers).astype(np.float64))[1] - 25 + exponent
+    length = top - np.where(integers == 0, 999, lowest).min(axis=1)
     side[1] = max(length.max(), 0)
     if largest.any():
         nonzero = top[largest > 0]
@@ -229,13 +221,13 @@ def _measure_on_host(
 
 
 def exact_bits(k: int) -> int:
-    """Bits that integers of A and of B may have together for their sums to be exact in fp32.
+    """Return the bits that integers of A and of B may have together for exact sums in fp32.
 
-    Sums of k terms of random sign, that is.
+    The sums have k terms of random sign.
     """
     return 21 - (max(k, 1).bit_length() + 1) // 2
 
 
 def common_shift(highest: int, lowest: int, target: int) -> int | None:
-    """The shift of all vectors of an operand, from two of its `FIELDS`; None if each has its own."""
+    """Return the shift of all vectors of an operand, from two of its `FIELDS`; None if each has its own."""
     return target - (highest - 300) if 0 < highest + lowest <= 600 + COMMON else None

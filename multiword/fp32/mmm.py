@@ -28,10 +28,10 @@ def multiply_words(
     scale: float = 1.0,
     keep: float = 0.0,
 ) -> None:
-    """C = Σ A_i·B_j over the scheme's products, smallest first (Algorithm 2.1; 4.1; 4.4).
+    """Compute C = Σ A_i·B_j over the scheme's products, smallest first (Algorithm 2.1; 4.1; 4.4).
 
-    total : (m, n) array, float32 or float64 as the scheme accumulates; what it holds is replaced
-        by scale·C + keep·total, C being of the scaled, centred operands.
+    total : (m, n) array, float32 or float64 as the scheme accumulates, replaced by
+        scale·C + keep·total, C being of the scaled, centred operands.
     levels : the least and the largest i + j of the products that are summed.
     """
     for a_part, b_part, level in _calls(scheme, left.padded_k):
@@ -60,11 +60,11 @@ def add_product(
     block: int | None,
     keep: float,
 ) -> None:
-    """total = keep·total + weight·A·Bᵀ, in blocks of the inner dimension (FABsum).
+    """Compute total = keep·total + weight·A·Bᵀ, in blocks of the inner dimension (FABsum).
 
     With `total` in float32 this is FABsum v1 (Algorithm 4.2): each block's product is added by
     beta, outside the tensor core, in fp32 to nearest. With float64 it is FABsum v2
-    (Algorithm 4.3). keep = 0: `total` holds nothing yet.
+    (Algorithm 4.3). With keep = 0, `total` is not read.
 
     References
     ----------
@@ -84,7 +84,7 @@ def add_product(
 
 
 def blocks(k: int, b: int | None) -> Iterator[slice]:
-    """The blocks of at most b indices that make up 0 … k - 1.
+    """Yield the blocks of at most b indices that make up 0 … k - 1.
 
     >>> list(blocks(5, 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -94,7 +94,7 @@ def blocks(k: int, b: int | None) -> Iterator[slice]:
 
 
 def empty_sums(xp: Any, scheme: Scheme, m: int, n: int) -> Array:
-    """An (m, n) array to sum in, its rows beginning at multiples of 64 bytes.
+    """Return an (m, n) array to sum in, its rows beginning at multiples of 64 bytes.
 
     An odd leading dimension slows the tensor cores.
     """
@@ -103,7 +103,7 @@ def empty_sums(xp: Any, scheme: Scheme, m: int, n: int) -> Array:
 
 @lru_cache(maxsize=256)
 def _calls(scheme: Scheme, padded_k: int) -> tuple[tuple[slice, slice, int], ...]:
-    """The columns of A's and of B's words that each call multiplies, and its level i + j.
+    """Return the columns of A's and of B's words that each call multiplies, and its level i + j.
 
     B's words lie in reverse order, so the pairs of one level are neighbours on both sides.
     """
@@ -122,10 +122,10 @@ def _calls(scheme: Scheme, padded_k: int) -> tuple[tuple[slice, slice, int], ...
 
 
 def drift_weights(generation: Generation | None, scheme: Scheme, x: Array) -> Array | None:
-    """How much the terms of A_1·B_1 are enlarged beforehand: (k,) float32, or None.
+    """Return the relative enlargement of the terms of A_1·B_1: (k,) float32, or None.
 
     A term added t steps before the end of its block is truncated t times: it is enlarged by t times
-    `drift_per_step`. Nothing is added to the cost, for the second word takes it up.
+    `drift_per_step`. That costs nothing, for the second word takes it up.
     """
     if not scheme.compensated or generation is None or scheme.word not in generation.widths:
         return None

@@ -1,4 +1,4 @@
-"""What `matmul` would do, without doing it: schemes to try, their blocks, panels, cost and bound."""
+"""What `matmul` would do, without doing it: schemes to try, what speaks against them, panels, cost, bound."""
 
 from __future__ import annotations
 
@@ -12,8 +12,17 @@ from multiword.engines.generations import CHIPS, FULL_RATE_FP64, GENERATIONS, Ge
 from multiword.engines.machine import compute_capability
 from multiword.formats import FORMATS
 from multiword.fp32.bounds import error_bound
+from multiword.fp32.measure import Flags
 from multiword.fp32.schemes import SCHEMES, Scheme
 from multiword.runtime.memory import SMALLEST_PANEL, WorkspaceTooSmall, halved
+from multiword.tuning import (
+    BYTES_A_SECOND,
+    FP32_FLOPS,
+    LAUNCH_SECONDS,
+    RESULTS_OF_A_WAVE,
+    WORD_FLOPS_LONG,
+    WORD_FLOPS_SHORT,
+)
 
 LONG_BLOCKS = "fast-fp16"
 """The scheme whose blocks are too long for rows and columns of a few large elements."""
@@ -21,41 +30,31 @@ LONG_BLOCKS = "fast-fp16"
 AUTOMATIC = (LONG_BLOCKS, "short-block-fp16", "short-block-tf32")
 """What accuracy="fp32" tries on tensor cores, fastest first, before a plain product."""
 
-_FP32_RATE, _BANDWIDTH, _LAUNCHES = 50e12, 3e12, 180e-6
-_LONG_RATE, _SHORT_RATE = 700e12, 350e12
-"""Flops (of words in long and in short blocks) and bytes a second, and seconds of launching and waiting, of
-an H200: they only decide from which size on words are worth their while, and the ratios are much alike on
-other tensor cores."""
-
-WAVE = 1 << 22
-"""Results that occupy all multiprocessors of an H200 with tiles of 128 by 256."""
+_BLOCK = {25: 1.0, 24: 0.25, 23: 0.0625}
+"""Factors of the blocks for tensor cores of F fraction bits: with fewer they lose more in each step."""
 
 
 def words_pay(m: int, n: int, k: int) -> bool:
-    """Whether three products of words are faster than one in fp32, by a model of the time."""
-    rate = _SHORT_RATE if few_results(m, n) else _LONG_RATE
-    words = 6.0 * m * n * k / rate + (8.0 * (m + n) * k + 20.0 * m * n) / _BANDWIDTH + _LAUNCHES
-    return words < 2.0 * m * n * k / _FP32_RATE
+    """Return whether three products of words are faster than one in fp32, by a model of the time."""
+    rate = WORD_FLOPS_SHORT if library_splits_k(m, n) else WORD_FLOPS_LONG
+    words = 6.0 * m * n * k / rate + (8.0 * (m + n) * k + 20.0 * m * n) / BYTES_A_SECOND + LAUNCH_SECONDS
+    return words < 2.0 * m * n * k / FP32_FLOPS
 
 
-def few_results(m: int, n: int) -> bool:
-    """Whether a library splits k among idle multiprocessors: the words then take short blocks.
+def library_splits_k(m: int, n: int) -> bool:
+    """Return whether a library splits k among idle multiprocessors: the words then take short blocks.
 
-    What is given back in advance for long sums would be too much for the short ones that they become.
+    The compensation of long sums would be too much for the short ones that they become.
     """
-    return m * n < 2 * WAVE
-
-
-_BLOCK = {25: 1.0, 24: 0.25, 23: 0.0625}
-"""By what to shorten blocks for tensor cores of F fraction bits: they lose more in each step."""
+    return m * n < 2 * RESULTS_OF_A_WAVE
 
 
 def long_block(k: int, factor: int = 64) -> int:
-    """The block of "fast-fp16": the largest power of two up to factor·√k, between 512 and 8192.
+    """Return the block of "fast-fp16": the largest power of two up to factor·√k, between 512 and 8192.
 
-    For sums of no definite sign what is left of the drift, relative to |A||B|, grows as b/√k,
-    while the rounding errors of an fp32 sum do not grow; 64 keeps the former at two thirds of the
-    latter in its largest element, and at half on average (benchmarks/notes-multiword.md).
+    For sums of no definite sign the remaining drift, relative to |A||B|, grows as b/√k, while the
+    rounding errors of an fp32 sum do not grow; 64 keeps the former at two thirds of the latter in its
+    largest element, and at half on average (benchmarks/notes-multiword.md).
 
     >>> [long_block(k) for k in (100, 2048, 4096, 16384, 10**6)]
     [512, 2048, 4096, 8192, 8192]
@@ -64,7 +63,7 @@ def long_block(k: int, factor: int = 64) -> int:
 
 
 def short_block(k: int) -> int:
-    """The block of the short-block schemes: the largest power of two up to 8·√k, between 64 and 512.
+    """Return the block of the short-block schemes: the largest power of two up to 8·√k, from 64 to 512.
 
     >>> [short_block(k) for k in (64, 2048, 4096, 10**6)]
     [64, 256, 512, 512]
@@ -73,7 +72,7 @@ def short_block(k: int) -> int:
 
 
 def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Scheme], ...]:
-    """The schemes that accuracy="fp32" tries for this shape, fastest first, with their names.
+    """Return the schemes that accuracy="fp32" tries for this shape, fastest first, with their names.
 
     Where there are no tensor cores the native fp32 product is the fastest of fp32's accuracy.
     """
@@ -81,9 +80,9 @@ def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Schem
     if generation is None or (engine.name == "cublas" and not words_pay(m, n, k)):
         return (("fp32", SCHEMES["fp32"]),)
     library = engine.name == "cublas"
-    # Not many results: an fp32 product whose k is cut into parts has half the error.
-    tried = _candidates(k, generation, 32 if library and m * n < 4 * WAVE else 64)
-    return tried[1:] if library and few_results(m, n) and len(tried) > 2 else tried
+    # An fp32 product whose k is split has half the error.
+    schemes = _candidates(k, generation, 32 if library and m * n < 4 * RESULTS_OF_A_WAVE else 64)
+    return schemes[1:] if library and library_splits_k(m, n) and len(schemes) > 2 else schemes
 
 
 @lru_cache(maxsize=256)
@@ -99,14 +98,62 @@ def _candidates(k: int, generation: Generation, factor: int) -> tuple[tuple[str,
 
 
 def generation_of(engine: Engine) -> Generation | None:
-    """The tensor cores behind an engine; None where products are rounded to nearest."""
+    """Return the tensor cores behind an engine; None if there are none, or none that `CHIPS` lists."""
     if engine.name == "cublas":
         return GENERATIONS.get(CHIPS.get(compute_capability(), ""))
     return getattr(engine, "generation", None)
 
 
+SHARE = 250
+"""Long blocks are used only if (Σ|y|)² reaches this many thousandths of k·Σy² in every vector: 637
+for normal, 750 for uniform elements, 1000·r/k if only r of k elements matter. A sum of a few
+terms stays as large as they are, and is truncated in every further step."""
+
+_EXPONENTS = {"fp16": (-math.inf, 15), "bf16": (-60, 50), "tf32": (-60, 50)}
+"""Exponents that the scaled elements may have. (Below fp16's there is a finer condition.)"""
+
+
+def rejection(flags: Flags, scheme: Scheme, k: int, *, long_blocks: bool) -> str | None:
+    """Return why the words do not carry the operands to fp32 accuracy; None if they surely do.
+
+    long_blocks : whether blocks are too long for vectors of a few large elements.
+
+    fp16: an element below 2^-12 after scaling loses up to 2^-36. At most z elements of a row or
+    column are so small and all are below 2^15; at least N (of a row) and M (of a column) reach
+    2^2, so that N + M - k indices have both factors there: then (|A'||B'|)_ij ≥ 2^4·(N + M - k),
+    and the loss, at most 2^-36·2^15·(z_A + z_B), is below 2^-25 of it if
+    z_A + z_B ≤ N + M - k. That is required, unless no element is small.
+    """
+    low, high = _EXPONENTS[scheme.word]
+    a, b = flags.a, flags.b
+    if a["bad"] or b["bad"]:
+        return "infinities or NaNs"
+    for name, side in (("A", a), ("B", b)):
+        if side["top"] and side["top"] - 300 > high:
+            return f"the samples missed the largest elements of {name}"
+        if side["low"] and 300 - side["low"] < low:
+            one = "row" if name == "A" else "column"
+            return f"the exponents within a {one} of {name} range too far for {scheme.word} words"
+    if long_blocks and max(a["spread"], b["spread"]) > 1000 - SHARE:
+        return "a few elements of a row or column outweigh the others: blocks must be shorter"
+    small, deficit = a["small"] + b["small"], a["deficit"] + b["deficit"]
+    if scheme.word == "fp16" and small > max(0, k - deficit):
+        return "small elements of rows and columns cannot be shown to be harmless in fp16 words"
+    return None
+
+
+def coherence_limit(k: int) -> float:
+    """Return the largest |P_ij| over the norms of row and column for which truncation is harmless.
+
+    Sums of one sign drift: up to this limit by less than the rounding errors of an fp32 sum
+    (measured on the model and on an H200, benchmarks/notes-multiword.md). Independent random
+    elements stay below 6.5/√k, and 8/√k with guessed centres.
+    """
+    return max(8.0 / math.sqrt(max(k, 1)), 0.125)
+
+
 _VECTOR_BYTES = 128
-"""More than what is known of a vector while it is split."""
+"""More than the records of a vector while it is split."""
 
 _HOST_BYTES = (32, 40)
 """Temporary bytes for each element of an operand, and for each result, where NumPy computes them."""
@@ -114,14 +161,14 @@ _HOST_BYTES = (32, 40)
 
 @dataclass(frozen=True)
 class Panels:
-    """How a product is cut: rows and columns of a panel, and the bytes that it takes."""
+    """The rows and columns of a product's panels, and the bytes that one takes."""
 
     rows: int
     columns: int
     bytes: int
 
     def __call__(self, m: int, n: int) -> Iterator[tuple[slice, slice]]:
-        """The panels of an (m, n) result, all rows of some columns after one another.
+        """Yield the panels of an (m, n) result, all rows of some columns after one another.
 
         >>> list(Panels(2, 4, 0)(3, 4))
         [(slice(0, 2, None), slice(0, 4, None)), (slice(2, 3, None), slice(0, 4, None))]
@@ -132,7 +179,7 @@ class Panels:
 
 
 def choose_panels(m: int, n: int, k: int, scheme: Scheme, limit: int, on_host: bool) -> Panels:
-    """The largest panels of an (m, k) by (k, n) product within a limit in bytes.
+    """Return the largest panels of an (m, k) by (k, n) product within a limit in bytes.
 
     Raises WorkspaceTooSmall, with the sizes, if the smallest panels do not fit.
     """
@@ -156,7 +203,7 @@ def choose_panels(m: int, n: int, k: int, scheme: Scheme, limit: int, on_host: b
 
 @dataclass(frozen=True)
 class Plan:
-    """What a call of `matmul` would do.
+    """A report of what a call of `matmul` would do.
 
     Attributes
     ----------
@@ -167,12 +214,12 @@ class Plan:
     rejected : the faster schemes that were tried first, each with the reason against it.
     products : matrix products of words, as multiples of the m·n·k of one.
     calls : calls of the engine for each panel.
-    panels : panels of rows and columns that the product is cut into.
+    panels : number of panels of rows and columns.
     workspace : bytes for words and sums.
     bound : worst-case bound of the componentwise error |C - Ĉ|_ij / (|A||B|)_ij.
 
-    A chosen scheme of words is still checked when its product is there (sums of one sign,
-    cancellation by centring); if a check fails, the product is computed again in fp64.
+    A chosen scheme of words is checked once more on its product (sums of one sign, cancellation by
+    centring); if a check fails, the product is computed again in fp64.
 
     >>> import numpy as np
     >>> from multiword import matmul_plan
@@ -209,16 +256,15 @@ class Plan:
 
 
 def make_plan(
-    m: int,
-    n: int,
-    k: int,
+    shape: tuple[int, int, int],
     engine: Engine,
     choice: str,
     scheme: Scheme,
     limit: int,
     rejected: tuple[tuple[str, str], ...] = (),
 ) -> Plan:
-    """Fill in what follows from the shape and the scheme."""
+    """Return the plan of a scheme for a product of shape m, n, k within a limit in bytes."""
+    m, n, k = shape
     pairs = scheme.pairs
     levels = len({i + j for i, j in pairs}) if scheme.joined else len(pairs)
     blocks = -(-k // scheme.block) if scheme.block else 1

@@ -27,8 +27,8 @@ class Scheme:
     scaled_lines : scale each row of A and column of B by a power of two into the words' range.
     centred : subtract each line's mean where both operands' means stand out, and put the
         rank-two part back in fp64; not for products in which that would cancel.
-    compensated : weight the terms of A_1·B_1 so that what truncation in the tensor core takes
-        from a sum of no definite sign is, on average, given back beforehand.
+    compensated : enlarge the terms of A_1·B_1 by what truncation in the tensor core takes, on average,
+        from a sum of no definite sign.
     block : b, the inner length of one tensor-core product (FABsum); None for all of k.
     blocked : "first" (A_1·B_1 only, Algorithm 4.4) or "all".
     accumulate : "fp32" or "fp64", the arithmetic of the sums over blocks (FABsum v1, v2).
@@ -67,13 +67,10 @@ class Scheme:
             raise ValueError(f"words must be between 1 and 4, got {self.words}")
         if self.plain and self.words != 1:
             raise ValueError(f"{self.word} needs no second word, got words={self.words}")
-        for name, known in (
-            ("products", SELECTIONS),
-            ("blocked", ("first", "all")),
-            ("accumulate", ("fp32", "fp64")),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(f"unknown {name} {getattr(self, name)!r}; known are {', '.join(known)}")
+        choices = {"products": SELECTIONS, "blocked": ("first", "all"), "accumulate": ("fp32", "fp64")}
+        for name, values in choices.items():
+            if getattr(self, name) not in values:
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}; known are {', '.join(values)}")
         if self.block is not None and self.block < 16:
             raise ValueError(f"block must be None or at least 16, got {self.block}")
 
@@ -84,7 +81,7 @@ class Scheme:
 
     @property
     def step(self) -> float:
-        """What each further word is multiplied by: 2¹¹ for fp16."""
+        """The factor of each further word: 2¹¹ for fp16."""
         return 2.0 ** get_format(self.word).precision if self.scaled_words else 1.0
 
     @property

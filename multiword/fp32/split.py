@@ -39,13 +39,13 @@ CHUNK = 512
 """Inner indices that one block of the kernel reads, of `GROUP` vectors."""
 
 RECORD_BYTES = 32
-"""sizeof(Record), what a block finds in its part of a vector."""
+"""sizeof(Record), a block's statistics of its part of a vector."""
 
 _SIGNIFICAND = {"fp16": 16, "bf16": 8, "tf32": 19}
 
 
 class Splitting(Struct):
-    """Of both operands: their vectors, their records, how they lie; and what to do with them."""
+    """The vectors of both operands, their records and strides, and the scheme's numbers."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("of_a", "of_b", "records_a", "records_b", "flags", "report")),
@@ -71,7 +71,7 @@ SPLIT = Kernel(
 class Words:
     """Vectors of one operand, split.
 
-    x : (vectors, k) float32, what was split.
+    x : (vectors, k) float32, before splitting.
     words : (vectors, p·padded_k) array of the word dtype; word i, or p - i + 1 for B, in columns
         [(i - 1)·padded_k, i·padded_k); zeros beyond k.
     padded_k : the length of one word's part.
@@ -86,7 +86,7 @@ class Words:
 
 @dataclass(frozen=True)
 class SplitOperands:
-    """Rows of A and columns of B in words, the measured vectors they are of, and the flags' readback."""
+    """Rows of A and columns of B in words, the vectors that they belong to, and the flags' readback."""
 
     left: Words
     right: Words
@@ -95,7 +95,7 @@ class SplitOperands:
 
     @property
     def report(self) -> int | None:
-        """Where kernels write the flags for the host."""
+        """The address at which kernels write the flags for the host."""
         return None if self.readback is None else self.readback.address
 
     @property
@@ -104,7 +104,7 @@ class SplitOperands:
         return int(self.left.x.shape[1])
 
     def flags(self) -> Flags:
-        """Wait for what was found in these vectors and all before them."""
+        """Wait for the flags of these vectors and all before them."""
         assert self.readback is not None
         return self.readback.wait()
 
@@ -124,8 +124,8 @@ def split_operands(
 ) -> SplitOperands:
     """Scale, centre and split these rows of A and columns of B.
 
-    right : the columns, if they have been split already. readback : whether the host is to know
-    what is found in them, and in their product.
+    right : the columns, if they have been split already. readback : whether the host reads the flags
+    of these vectors and of their product.
     """
     xs = (vectors.a[rows], vectors.bt[columns] if right is None else None)
     flags = FlagsReadback(vectors.flags) if readback else None
@@ -155,12 +155,12 @@ def _split_on_host(vectors: Vectors, xs: tuple[Array, Array | None], parts: list
             continue
         words = np.zeros((len(x), scheme.words, vectors.padded_k), FORMATS[scheme.word].dtype)
         if x.size:
-            found = flags.b if side else flags.a
-            shift = common_shift(found["highest"], found["lowest"], vectors.target)
+            fields = flags.b if side else flags.a
+            shift = common_shift(fields["highest"], fields["lowest"], vectors.target)
             if scheme.scaled_lines and shift is not None:
                 of["shift"] = shift
             y = _scaled(x, of, centred)
-            _note(y, of, vectors.target, scheme.word, vectors.flags[SIDE * side :])
+            _complete(y, of, vectors.target, scheme.word, vectors.flags[SIDE * side :])
             weights = None if exact or side else vectors.weights
             for i, value in enumerate(split_elements(y, scheme, weights)):
                 words[:, scheme.words - 1 - i if side else i, :k] = value
@@ -178,8 +178,8 @@ def _scaled(x: Array, of: Array, centred: bool) -> Array:
         return ((x - of["centre"][:, None]) * first) * second
 
 
-def _note(y: Array, of: Array, target: int, word: str, side: Array) -> None:
-    """Complete what is known of each vector, and the flags."""
+def _complete(y: Array, of: Array, target: int, word: str, side: Array) -> None:
+    """Complete the record of each vector, and the flags."""
     magnitude, k = np.abs(y), y.shape[1]
     with np.errstate(all="ignore"):
         of["norm2"] = np.sqrt((y * y).sum(axis=1, dtype=np.float32))
@@ -192,23 +192,23 @@ def _note(y: Array, of: Array, target: int, word: str, side: Array) -> None:
         share = share[(magnitude > 0).any(axis=1) & ~np.isnan(share)]
     bits = magnitude.view(np.uint32)
     exponents = (bits >> np.uint32(23)).astype(np.int32)[bits > 0] - 126
-    found = {"bad": of["bad"].max()}
+    fields = {"bad": of["bad"].max()}
     if word == "fp16":
-        found["small"] = ((magnitude < SMALL) & (magnitude > 0)).sum(axis=1).max()
-        found["deficit"] = (~(bits >= np.float32(2.0 ** (target - 7)).view(np.uint32))).sum(axis=1).max()
+        fields["small"] = ((magnitude < SMALL) & (magnitude > 0)).sum(axis=1).max()
+        fields["deficit"] = (~(bits >= np.float32(2.0 ** (target - 7)).view(np.uint32))).sum(axis=1).max()
     elif exponents.size:
-        found["low"] = 300 - exponents.min()
+        fields["low"] = 300 - exponents.min()
     if exponents.size:
-        found["top"] = 300 + exponents.max()
+        fields["top"] = 300 + exponents.max()
     if share.size:
-        found["spread"] = 1000 - int(min(1000 * share.min(), 1000))
-    for name, value in found.items():
-        place = FIELDS.index(name)
-        side[place] = max(side[place], value)
+        fields["spread"] = 1000 - int(min(1000 * share.min(), 1000))
+    for name, value in fields.items():
+        index = FIELDS.index(name)
+        side[index] = max(side[index], value)
 
 
 def split_elements(y: Array, scheme: Scheme, weights: Array | None = None) -> list[Array]:
-    """The words of y: A_1 = fl(y), A_i = fl((what is left)·step), eq. (2.2) of Fasi et al."""
+    """Return the words of y: A_1 = fl(y), A_i = fl(remainder·step), eq. (2.2) of Fasi et al."""
     fmt, rest, result = FORMATS[scheme.word], y, []
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         for i in range(scheme.words):
@@ -224,7 +224,7 @@ def split_elements(y: Array, scheme: Scheme, weights: Array | None = None) -> li
 def _split_on_device(
     vectors: Vectors, xs: tuple[Array, Array | None], parts: list[Array], report: int | None
 ) -> list[Array]:
-    """In one launch."""
+    """Split both operands in one launch of `SPLIT`."""
     scheme, xp, (_, k), width = vectors.scheme, namespace(vectors.a), vectors.a.shape, vectors.padded_k
     chunks = -(-width // CHUNK)
     counts = [0 if x is None else len(x) for x in xs]
@@ -235,27 +235,13 @@ def _split_on_device(
     start = records.data.ptr
     constants: dict[str, Any] = {"WORD": _SIGNIFICAND[scheme.word], "WORDS": scheme.words}
     constants |= {"ROUNDING": ROUNDINGS.index(scheme.rounding), "CHUNK": CHUNK}
-    how: dict[str, Any] = {
-        "of_a": parts[0],
-        "records_a": start,
-        "stride_a": strides[0],
-        "vectors_a": counts[0],
-        "of_b": parts[1],
-        "records_b": start + RECORD_BYTES * chunks * counts[0],
-        "stride_b": strides[1],
-        "vectors_b": counts[1],
-        "rows_a": rows[0],
-        "rows_b": rows[1],
-        "flags": vectors.flags,
-        "report": report,
-        "k": k,
-        "padded_k": width,
-        "step": scheme.step,
-        "scaled": scheme.scaled_lines,
-        "exact_bits": exact_bits(k),
-        "target": vectors.target,
-    }
+    operands = {"of": parts, "records": (start, start + RECORD_BYTES * chunks * counts[0])}
+    operands |= {"stride": strides, "vectors": counts, "rows": rows}
+    pairs = {f"{name}_{'ab'[i]}": x[i] for name, x in operands.items() for i in (0, 1)}
+    sizes = {"k": k, "padded_k": width, "exact_bits": exact_bits(k), "target": vectors.target}
+    options = {"step": scheme.step, "scaled": scheme.scaled_lines}
+    parameters = Splitting(flags=vectors.flags, report=report, **pairs, **sizes, **options)
     blocks = sum(-(-count // GROUP) for count in counts) * chunks
     optional = [np.uint64(0) if x is None else x for x in (xs[1], vectors.weights)]
-    SPLIT((blocks,), (256,), (xs[0], optional[0], *words, optional[1], Splitting(**how)), **constants)
+    SPLIT((blocks,), (256,), (xs[0], optional[0], *words, optional[1], parameters), **constants)
     return words

@@ -97,8 +97,8 @@ def _overlaps(cached: CachedLaunch, arrays: list[Any]) -> bool:
     out = arrays[3].data.ptr
     low, high = (out + end for end in cached.spans[3])
     for i, (bottom, top) in enumerate(cached.spans[:3]):
-        address = None if arrays[i] is None else arrays[i].data.ptr
-        apart = address is None or (i == 2 and address == out)
-        if not apart and address + bottom < high and low < address + top:
-            return True
+        if arrays[i] is not None:
+            address = arrays[i].data.ptr
+            if address + bottom < high and low < address + top and not (i == 2 and address == out):
+                return True
     return False
