@@ -27,10 +27,9 @@ HALF_WORDS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 class HalfComplex:
     """An array of half-complex numbers, stored as interleaved pairs.
 
-    Neither NumPy nor CuPy has a complex dtype of two halves. This is the array of pairs
-    itself, under a name of its own, so that a real batch whose last axis happens to have two
-    entries is never taken for a complex matrix. The layout is that of complex64 with halves
-    for floats (`__half2` in CUDA).
+    Neither NumPy nor CuPy has a complex dtype of two halves. The type of its own keeps a real batch
+    whose last axis has two entries from being taken for a complex matrix. The layout is that of
+    complex64 with halves for floats (`__half2` in CUDA).
 
     Attributes
     ----------

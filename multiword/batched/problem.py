@@ -1,4 +1,4 @@
-"""A checked call: what is to be computed, on which stacks of matrices."""
+"""The checked arguments of a call: stacks of matrices, and the product of their pairs."""
 
 from __future__ import annotations
 
@@ -26,33 +26,35 @@ class Stack:
     conjugate : whether the entries are still to be conjugated.
     """
 
-    arrays: Array | tuple[Array, ...]
+    arrays: Any
     complex: bool
     conjugate: bool = False
 
     @property
+    def listed(self) -> bool:
+        """Whether the matrices are separate arrays."""
+        return isinstance(self.arrays, tuple)
+
+    @property
     def first(self) -> Array:
-        return self.arrays[0] if isinstance(self.arrays, tuple) else self.arrays
+        """An array of the stack: the only one, or the first matrix."""
+        return self.arrays[0] if self.listed else self.arrays
 
     @property
     def shape(self) -> tuple[int, ...]:
         """(*batch, rows, columns)"""
         shape = self.first.shape[:-1] if self.complex else self.first.shape
-        return (len(self.arrays), *shape) if isinstance(self.arrays, tuple) else tuple(shape)
+        return (len(self.arrays), *shape) if self.listed else tuple(shape)
 
     @property
     def T(self) -> Stack:
         """The transposed matrices, views."""
-        axes = (-3, -2) if self.complex else (-2, -1)
-        if isinstance(self.arrays, tuple):
-            arrays: Any = tuple(x.swapaxes(*axes) for x in self.arrays)
-        else:
-            arrays = self.arrays.swapaxes(*axes)
-        return Stack(arrays, self.complex, self.conjugate)
+        axes, x = (-3, -2) if self.complex else (-2, -1), self.arrays
+        return replace(self, arrays=tuple(y.swapaxes(*axes) for y in x) if self.listed else x.swapaxes(*axes))
 
     def stacked(self, xp: Any) -> Array:
         """The matrices as one array, copied only if they are a list."""
-        return xp.stack(self.arrays) if isinstance(self.arrays, tuple) else self.arrays
+        return xp.stack(self.arrays) if self.listed else self.arrays
 
 
 @dataclass(frozen=True)

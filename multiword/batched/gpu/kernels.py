@@ -1,4 +1,4 @@
-"""The kernels for batches of small matrices, and what launches them.
+"""The kernels for batches of small matrices, and their launches.
 
 Their NumPy form is `multiword.batched.host.multiply`; they agree with it within the bound that
 `batched_matmul` states.
@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from multiword.batched.gpu.plans import Case, Launch, Layout, Tuning, resident_launch, tiled_launch
+from multiword.batched.gpu.plans import Case, Launch, Tuning, resident_launch, tiled_launch
 from multiword.batched.gpu.storage import Call, Launcher
+from multiword.engines.layouts import Layout
 from multiword.runtime.arrays import import_cupy
 from multiword.runtime.kernels import Kernel, Struct
 
@@ -24,7 +25,7 @@ FALLBACKS = (Tuning("resident"), Tuning("tiled", tile_m=2, tile_n=2))
 
 
 class Parameters(Struct):
-    """What a kernel is passed beside the addresses: `Parameters` in common.cuh."""
+    """A kernel's arguments beside the addresses: `Parameters` in common.cuh."""
 
     _fields_: ClassVar[list] = [
         *((f"{name}_stride", ctypes.c_longlong) for name in ("a", "b", "c", "out")),
@@ -35,15 +36,14 @@ class Parameters(Struct):
 
 
 def kernel_launcher(call: Call, tuning: Tuning, fallbacks: tuple[Tuning, ...] = FALLBACKS) -> Launcher:
-    """What launches a kernel of ours for a call, with the first tuning that fits it."""
+    """Return what launches a kernel of ours for a call, with the first tuning that fits it."""
     for attempt in (tuning, replace(tuning, direct=False), *fallbacks):
         function, plan = compiled(call.case, attempt)
         if plan is not None:
-            return _launcher(function.kernel, plan, _parameters(call, plan).value)
-    raise ValueError(f"{tuning} does not fit m, n, k = {call.case.m}, {call.case.n}, {call.case.k}")
-
-
-def _launcher(kernel: Any, plan: Launch, parameters: np.ndarray) -> Launcher:
+            break
+    else:
+        raise ValueError(f"{tuning} does not fit m, n, k = {call.case.m}, {call.case.n}, {call.case.k}")
+    kernel, parameters = function.kernel, _parameters(call, plan).value
     grid, threads, shared = (plan.grid,), (plan.threads,), plan.shared
 
     def launch(a: Any, b: Any, c: Any, out: Any) -> None:
@@ -64,7 +64,7 @@ def _parameters(call: Call, plan: Launch) -> Parameters:
 
 
 def compiled(case: Case, tuning: Tuning) -> tuple[Any, Launch | None]:
-    """The kernel for a case on the current device, and its launch; None if it does not fit."""
+    """Return the kernel for a case on the current device, and its launch; None if it does not fit."""
     return _compiled(case, tuning, import_cupy().cuda.runtime.getDevice())
 
 
@@ -83,22 +83,17 @@ def _compiled(case: Case, tuning: Tuning, device: int) -> tuple[Any, Launch | No
 
 @cache
 def device_limits(device: int) -> tuple[int, int]:
-    """(multiprocessors, bytes of shared memory that a block may have)"""
+    """Return the number of multiprocessors, and the bytes of shared memory that a block may have."""
     attributes = import_cupy().cuda.Device(device).attributes
     return attributes["MultiProcessorCount"], attributes["MaxSharedMemoryPerBlockOptin"]
 
 
 def sample_case(m: int, n: int, k: int, **changes: Any) -> Case:
-    """A case with packed, aligned stacks and every option off, but for the changes."""
-    stacks = {
-        "a": Layout(m * k, k, True, False, 16),
-        "b": Layout(k * n, n, True, False, 16),
-        "out": Layout(m * n, n, True, False, 16),
-    }
-    options = dict.fromkeys(("complex", "bf16", "acc16", "conj_a", "conj_b"), False)
-    return Case(
-        m, n, k, 1000, **{**options, "alpha": 0, "beta": 0, "c": None, "in_phase": True, **stacks, **changes}
-    )
+    """Return a case with packed, aligned stacks and every option off, but for the changes."""
+    case: dict[str, Any] = dict.fromkeys(("complex", "bf16", "acc16", "conj_a", "conj_b"), False)
+    case |= {"alpha": 0, "beta": 0, "c": None, "in_phase": True}
+    case |= {"a": _rows(m * k, k, 16), "b": _rows(k * n, n, 16), "out": _rows(m * n, n, 16)}
+    return Case(m, n, k, 1000, **(case | changes))
 
 
 def _rows(stride: int, leading: int, alignment: int, listed: bool = False) -> Layout:
@@ -148,12 +143,12 @@ RESIDENT = Kernel(
     instances=tuple(dict(x.constants) for t, c in _RESIDENT_CASES if (x := resident_launch(c, t, 132))),
     structs=(Parameters,),
 )
-"""Copies the whole matrices of a group of products into shared memory and multiplies them there.
+"""Copies the matrices of a group of products into shared memory and multiplies them there.
 
-PLAIN: ordinary arithmetic, one row of C for each thread; otherwise tensor cores. DIRECT: nothing
-is copied, the operands are read where they are. X_FLAT: the stack is one stretch of memory, moved as
-such; otherwise rows in pieces of X_VEC bytes. X_LD and X_STRIDE are those in shared memory, X_ALIGN its
-alignment, all in entries.
+PLAIN: ordinary arithmetic, one row of C for each thread; otherwise tensor cores. DIRECT: nothing is
+copied, operands are read from global memory. X_FLAT: the stack has no gaps and is moved at once; otherwise
+rows in vectors of X_VEC bytes. X_LD and X_STRIDE are those in shared memory, X_ALIGN its alignment, all in
+entries.
 """
 
 _ANYWHERE = _rows(10000, 100, 8, listed=True)
@@ -180,5 +175,5 @@ TILED = Kernel(
 """One tile of C for each block: WARPS_M × WARPS_N warps of TM × TN tensor-core tiles.
 
 The inner dimension passes through shared memory in STAGES buffers of STEPS instructions each.
-Sizes, leading dimensions and strides are free; X_VEC is the widest aligned piece in bytes.
+Sizes, leading dimensions and strides are free; X_VEC is the bytes of the largest aligned vectors.
 """

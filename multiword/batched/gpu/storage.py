@@ -1,4 +1,4 @@
-"""Where the matrices of a call lie in device memory, in the terms that kernels and cuBLAS use."""
+"""A call on stacks as they lie in device memory, copied only if no layout describes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from multiword.engines.layouts import Layout, Storage, describe, store_array
 from multiword.runtime.arrays import Array, import_cupy, overlap
 
 Launcher = Callable[[Any, Any, Any, Any], None]
-"""What computes a batch, given where A, B, C (or anything) and the result are."""
+"""Computes a batch, given the addresses of A, B, C (or anything) and the result."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Call:
 
     @property
     def addresses(self) -> tuple[int, int, int, int]:
-        """Where A, B, C (or the result, if there is no C) and the result are."""
+        """Of A, B, C (or the result, if there is no C) and the result."""
         return self.a.address, self.b.address, (self.c or self.out).address, self.out.address
 
 
@@ -65,7 +65,7 @@ def lay_out(problem: Problem, result: Array) -> Call:
 
 
 def _addend(problem: Problem, out: Layout, result: Array) -> Storage | None:
-    """C, stored by rows."""
+    """Return C, stored by rows."""
     if problem.c is None:
         return None
     if (problem.c.data.ptr, problem.c.strides) == (result.data.ptr, result.strides):
@@ -77,39 +77,33 @@ def _addend(problem: Problem, out: Layout, result: Array) -> Storage | None:
 
 
 def result_array(problem: Problem) -> Array:
-    """`out`, if it can be written to while the operands are still read; otherwise a new array."""
+    """Return `out`, if it can be written to while the operands are read; otherwise a new array."""
     out, xp = problem.out, problem.xp
     if out is None:
         return xp.empty(problem.stored_shape, problem.word)
-    read = [
-        y for s in (problem.a, problem.b) for y in (s.arrays if isinstance(s.arrays, tuple) else [s.arrays])
-    ]
+    read = [x for s in (problem.a, problem.b) for x in (s.arrays if s.listed else [s.arrays])]
     if problem.c is not None and (problem.c.data.ptr, problem.c.strides) != (out.data.ptr, out.strides):
         read.append(problem.c)
     layout = describe(out, problem.complex, problem.batch)
-    moves = layout is not None and (layout.stride > 0 or prod(problem.batch) == 1)
-    if moves and not any(overlap(x, out) for x in read):
+    distinct = layout is not None and (layout.stride > 0 or prod(problem.batch) == 1)
+    if distinct and not any(overlap(x, out) for x in read):
         return out
     return xp.empty(problem.stored_shape, problem.word)
 
 
 def store(stack: Stack, batch: tuple[int, ...]) -> Storage:
-    """Return the stack as it lies, or of a copy in rows where no layout describes it."""
-    if isinstance(stack.arrays, tuple):
+    """Return the stack as it lies, or a copy in rows where no layout describes it."""
+    if stack.listed:
         listed = _store_list(stack.arrays, stack.complex) if batch == (len(stack.arrays),) else None
         return listed or store_array(import_cupy().stack(stack.arrays), stack.complex, batch)
     return store_array(stack.arrays, stack.complex, batch)
 
 
 def _store_list(arrays: tuple[Array, ...], is_complex: bool) -> Storage | None:
-    """Separate matrices of one layout, or None if their layouts differ."""
-    layouts = [describe(x, is_complex, ()) for x in arrays]
-    first = layouts[0]
-    if first is None or any(
-        y is None or (y.leading, y.by_rows) != (first.leading, first.by_rows) for y in layouts
-    ):
+    """Return separate matrices of one layout, or None if their layouts differ."""
+    layouts = [layout for x in arrays if (layout := describe(x, is_complex, ()))]
+    if len(layouts) < len(arrays) or len({(x.leading, x.by_rows) for x in layouts}) > 1:
         return None
-    alignment = gcd(*(y.alignment for y in layouts if y is not None))
     pointers = import_cupy().asarray(np.array([x.data.ptr for x in arrays], np.uint64))
-    layout = Layout(0, first.leading, first.by_rows, True, alignment)
+    layout = replace(layouts[0], stride=0, listed=True, alignment=gcd(*(x.alignment for x in layouts)))
     return Storage(layout, pointers.data.ptr, (pointers, arrays))
