@@ -62,7 +62,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> ModuleType:
-    """`multiword.probe`, imported when it is first asked for."""
+    """Import `multiword.probe` on first use."""
     if name == "probe":
         return import_module("multiword.probe")
     raise AttributeError(f"module 'multiword' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Rounding arrays to a floating-point format, and what a rounded sum or product leaves."""
+"""Rounding arrays to a floating-point format, and the errors of rounded sums and products."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUNDINGS = ("RN", "RZ", "RNA")
 
 
 def get_rounding(rounding: str) -> str:
-    """Return `rounding`; ValueError, listing the known ones, if it is not in `ROUNDINGS`."""
+    """Return `rounding`; ValueError if it is not in `ROUNDINGS`, which the message lists."""
     if rounding not in ROUNDINGS:
         raise ValueError(f"unknown rounding {rounding!r}; known are {', '.join(ROUNDINGS)}")
     return rounding
@@ -74,7 +74,7 @@ def round_to(x: object, fmt: str | Format, rounding: str = "RN") -> Array:
 
 
 def widened(x: Array, name: str) -> Array:
-    """`x`, real, as float64, exactly; TypeError, naming the argument, if float64 does not hold it."""
+    """Return real `x` in float64, exactly; TypeError, naming the argument, if float64 does not hold it."""
     if x.dtype.kind == "c":
         raise TypeError(f"{name} must be real, got dtype {x.dtype}; take its parts")
     long = x.dtype.kind in "iu" and x.dtype.itemsize == 8 and x.size
@@ -87,7 +87,7 @@ def widened(x: Array, name: str) -> Array:
 
 
 def _hardware(x: Array, fmt: Format) -> Array | None:
-    """Rounding to nearest where one conversion or one integer addition does it, else None."""
+    """Return `x` rounded to nearest where one conversion or one integer addition does it, else None."""
     if fmt.name == "fp64":
         return to_float64(x) if x.dtype == np.float32 else x.copy()
     if fmt.name == "fp32":
@@ -105,7 +105,7 @@ def _hardware(x: Array, fmt: Format) -> Array | None:
 
 
 def _rounded(xp: Any, x: Array, fmt: Format, rounding: str) -> Array:
-    """The rounded values, still stored as float64."""
+    """Return the rounded values, stored as float64."""
     finite = xp.isfinite(x)
     x0 = xp.where(finite, x, 0.0)
     exponent = xp.maximum(xp.frexp(x0)[1] - 1, fmt.emin)
@@ -113,13 +113,11 @@ def _rounded(xp: Any, x: Array, fmt: Format, rounding: str) -> Array:
     # Scaled in two steps: 2**-quantum itself may lie beyond float64 (fp64's subnormals).
     half = quantum // 2
     y = xp.ldexp(xp.ldexp(x0, -half), half - quantum)
-    whole = xp.trunc(y)
-    if rounding == "RN":
-        whole = xp.rint(y)
-    elif rounding == "RNA":
-        away = xp.abs(y - whole) >= 0.5
-        whole = whole + xp.copysign(away.astype(np.float64), y)
-    result = xp.ldexp(whole, quantum)
+    integer = xp.rint(y) if rounding == "RN" else xp.trunc(y)
+    if rounding == "RNA":
+        away = xp.abs(y - integer) >= 0.5
+        integer = integer + xp.copysign(away.astype(np.float64), y)
+    result = xp.ldexp(integer, quantum)
     if fmt.name != "fp64":
         beyond = xp.abs(result) > fmt.maximum
         limit = fmt.maximum if rounding == "RZ" else np.inf
@@ -129,7 +127,7 @@ def _rounded(xp: Any, x: Array, fmt: Format, rounding: str) -> Array:
 
 
 SPLITTER = 2.0**27 + 1
-"""Of Veltkamp's splitting into halves of 26 bits."""
+"""Veltkamp's factor, which splits float64 numbers into halves of 26 bits."""
 
 
 def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -161,6 +159,6 @@ def product_error(a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 def _upper_half(x: np.ndarray) -> np.ndarray:
-    """Veltkamp's splitting."""
+    """Return the upper half of float64 numbers, by Veltkamp's splitting."""
     scaled = SPLITTER * x
     return scaled - (scaled - x)

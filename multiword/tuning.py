@@ -7,6 +7,15 @@ What a proof needs stands beside the proof instead.
 
 # --- engines ---
 
+SLAB_ROWS, SLAB_COLUMNS = 256, 512
+"""The largest slab of results of the tensor core's model: its step then stays in a core's cache."""
+
+WORTH_A_WORKER = 1 << 15
+"""Results of the model from which another worker gains more than waiting for the interpreter costs."""
+
+LONG_RUN = 4 << 30
+"""Products of the model from which a run on a terminal shows its progress: about a minute on two cores."""
+
 # --- fp32 ---
 
 FP32_FLOPS, WORD_FLOPS_LONG, WORD_FLOPS_SHORT = 50e12, 700e12, 350e12

@@ -68,8 +68,7 @@ class Generation:
             raise ValueError(f"carry_bits must be None or an integer from 0 to 12, got {self.carry_bits!r}")
         for name in ("alignment", "rounding"):
             if getattr(self, name) not in ROUNDINGS:
-                known = ", ".join(ROUNDINGS)
-                raise ValueError(f"unknown {name} {getattr(self, name)!r}; known are {known}")
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}; known are {', '.join(ROUNDINGS)}")
 
 
 def _within(value: object, low: int, high: float) -> bool:
@@ -143,8 +142,8 @@ def get_generation(generation: str | Generation) -> Generation:
     try:
         return GENERATIONS[generation]
     except (KeyError, TypeError):
-        known = ", ".join(GENERATIONS)
-        raise ValueError(f"unknown generation {generation!r}; known are {known}") from None
+        names = ", ".join(GENERATIONS)
+        raise ValueError(f"unknown generation {generation!r}; known are {names}") from None
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""A small model of the machine: how fast its products and its memory are, where that is known.
+"""The measured speed of a machine's products and memory.
 
 Two rates for every kind of product, by size: of products one after another, and of several in
-one batch. Small products fill a GPU only together; large ones are faster alone. The rates of known
-devices are data (`machines.json`, which `python -m benchmarks.machine` adds a device to); nothing
-is measured here, and of other devices nothing is said.
+one batch. Small products fill a GPU only together; large ones are faster alone. The rates are data
+(`machines.json`, to which `python -m benchmarks.machine` adds a device); nothing is measured here, and other
+devices have no rates.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Rates:
 
     def at(self, volume: int) -> tuple[float, float]:
         """The rates, alone and together, for products of m·n·k = `volume`."""
-        x, known = math.log(max(volume, 1)) / 3, np.log(self.sizes)
-        alone, together = (float(np.exp(np.interp(x, known, np.log(y)))) for y in (self.alone, self.together))
+        x, sizes = math.log(max(volume, 1)) / 3, np.log(self.sizes)
+        alone, together = (float(np.exp(np.interp(x, sizes, np.log(y)))) for y in (self.alone, self.together))
         # Below the smallest size a product takes as long as that one.
         floor = min(1.0, volume / self.sizes[0] ** 3)
         return alone * floor, together * floor
@@ -56,39 +56,38 @@ class Rates:
 
 
 def rates(engine: str, product: str) -> Rates | None:
-    """The rates of a product on the device of that engine (CuPy's current one); None if unknown."""
+    """Return the rates of a product on the engine's device (CuPy's current one); None if unknown."""
     return _rates(device_name(engine), product)
 
 
 def bandwidth(engine: str) -> float | None:
-    """Bytes a second, read and written, of a large copy in the engine's memory; None if unknown."""
-    found = known_machines().get(device_name(engine))
-    return float(found["bandwidth"]) if found else None
+    """Return the bytes a second, read and written, of a large copy in the engine's memory, or None."""
+    machine = known_machines().get(device_name(engine))
+    return float(machine["bandwidth"]) if machine else None
 
 
 def longest_reduced(engine: str) -> int:
-    """The longest inner dimension for which products of residues, reduced where they are computed, were
-    measured to be faster than int32 products that are read again; 0 if unknown.
+    """Return the longest inner dimension for which products of residues, reduced where they are computed,
+    were measured to be faster than int32 products that are read again; 0 if unknown.
 
-    What is saved is bytes of the result, for which time does not depend on the inner dimension. Of results
-    that are as large, products of twice that.
+    They save bytes of the result, a time that does not depend on the inner dimension. Where the result is
+    as large as the operands, the limit is twice as long.
     """
-    found = known_machines().get(device_name(engine), {})
-    return int(found.get("longest_reduced", 0))
+    return int(known_machines().get(device_name(engine), {}).get("longest_reduced", 0))
 
 
 def device_name(engine: str) -> str:
-    """The device that an engine runs on."""
+    """Return the name of the device that an engine runs on."""
     return _gpu_name(_device()) if engine == "cublas" else "CPU"
 
 
 def multiprocessors() -> int:
-    """How many CuPy's current device has."""
+    """Return the number of multiprocessors of CuPy's current device."""
     return _multiprocessors(_device())
 
 
 def compute_capability() -> tuple[int, int]:
-    """(major, minor) of CuPy's current device."""
+    """Return (major, minor) of CuPy's current device."""
     return _compute_capability(_device())
 
 
@@ -114,12 +113,12 @@ def _compute_capability(device: int) -> tuple[int, int]:
 
 @cache
 def known_machines() -> dict[str, Any]:
-    """What has been measured, by name of the device."""
-    found: dict[str, Any] = json.loads(KNOWN.read_text())
-    return found
+    """Return the measurements, by name of the device."""
+    machines: dict[str, Any] = json.loads(KNOWN.read_text())
+    return machines
 
 
 @cache
 def _rates(device: str, product: str) -> Rates | None:
-    known = known_machines().get(device, {}).get("rates", {}).get(product)
-    return known and Rates(tuple(known["sizes"]), tuple(known["alone"]), tuple(known["together"]))
+    measured = known_machines().get(device, {}).get("rates", {}).get(product)
+    return measured and Rates(*(tuple(measured[name]) for name in ("sizes", "alone", "together")))

@@ -1,4 +1,4 @@
-"""The engine that is a model: a tensor core of any generation, bit for bit, on the CPU."""
+"""The model of a tensor core as an engine: any generation, bit for bit, on the CPU."""
 
 from __future__ import annotations
 
@@ -13,18 +13,10 @@ from multiword.engines.blockfma import BlockFMA, Operands, prepare
 from multiword.engines.contract import CheckedEngine, Product, get_product
 from multiword.engines.fma import chain, fma
 from multiword.engines.generations import Blocking, Generation, get_generation
-from multiword.rounding import round_to
+from multiword.rounding import round_to, widened
 from multiword.runtime.arrays import Array, as_array, is_cupy
 from multiword.runtime.parallel import thread_count
-
-SLAB_ROWS, SLAB_COLUMNS = 256, 512
-"""The largest number of results that are computed at once by one worker."""
-
-WORTH_A_WORKER = 1 << 15
-"""Results from which another worker gains more than waiting for the interpreter costs."""
-
-LONG_RUN = 4 << 30
-"""Products from which a run on a terminal shows its progress."""
+from multiword.tuning import LONG_RUN, SLAB_COLUMNS, SLAB_ROWS, WORTH_A_WORKER
 
 _NAN32 = np.uint32(0x7FFFFFFF).view(np.float32)
 _NAN16 = np.uint16(0x7FFF).view(np.float16)
@@ -87,21 +79,17 @@ class TensorCore(CheckedEngine):
         return f"TensorCore({self.generation.name!r}, accumulate={self.accumulate!r}, {self.blocking})"
 
     def with_arithmetic(self, **changes: object) -> TensorCore:
-        """The same core with fields of its `Generation` changed, such as rounding="RN".
+        """Return the same core with fields of its `Generation` changed, such as rounding="RN".
 
         >>> TensorCore("V100").with_arithmetic(rounding="RN").generation.rounding
         'RN'
         """
-        return TensorCore(
-            replace(self.generation, **changes),  # type: ignore[arg-type]
-            accumulate=self.accumulate,
-            blocking=self.blocking,
-            workers=self.workers,
-            progress=self.progress,
-        )
+        options = {"accumulate": self.accumulate, "blocking": self.blocking, "workers": self.workers}
+        generation = replace(self.generation, **changes)  # type: ignore[arg-type]
+        return TensorCore(generation, **options, progress=self.progress)  # type: ignore[arg-type]
 
     def gemm(self, a: object, b: object, c: object = None, *, word: str = "fp16") -> np.ndarray:
-        """D = A·B + C, with C in the accumulator from the start.
+        """Return D = A·B + C, with C in the accumulator from the start.
 
         Parameters
         ----------
@@ -124,8 +112,8 @@ class TensorCore(CheckedEngine):
         """
         product = get_product(word)
         if word not in self.products:
-            known = ", ".join(sorted(self.products))
-            raise ValueError(f"{self.generation.name} has no {word!r} product; it has {known}")
+            products = ", ".join(sorted(self.products))
+            raise ValueError(f"{self.generation.name} has no {word!r} product; it has {products}")
         left, right = _on_host(a, "a"), _on_host(b, "b")
         if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
             raise ValueError(f"a must be (m, k) and b (k, n), got {left.shape} and {right.shape}")
@@ -157,7 +145,7 @@ class TensorCore(CheckedEngine):
         return get_product(word).result
 
     def _product(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
-        """C + A·B in the accumulator's arithmetic, any word; the parts of k added outside."""
+        """Return C + A·B in the accumulator's arithmetic, for any word; parts of k are added outside."""
         result = self._result(word)
         if word == "int8":
             # |a·b| ≤ 2**14 makes float64 exact up to k = 2**39; int32 keeps the low 32 bits.
@@ -172,12 +160,12 @@ class TensorCore(CheckedEngine):
         return _canonical(total)
 
     def _part(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, part: tuple) -> np.ndarray:
-        """c + A·B over one part of the inner dimension."""
+        """Return c + A·B over one part of the inner dimension."""
         a, b = a[:, slice(*part)], b[slice(*part)]
         return chain(a, b, c) if word in ("fp32", "fp64") else self._tensor_product(word, a, b, c)
 
     def _tensor_product(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-        """C + A·B on the tensor core alone, in slabs shared among the workers."""
+        """Return C + A·B on the tensor core alone, in slabs shared among the workers."""
         m, n = c.shape
         if n < m:  # the arithmetic is symmetric, and long rows are faster
             return self._tensor_product(word, b.T, a.T, c.T).T
@@ -210,7 +198,7 @@ class TensorCore(CheckedEngine):
         return out
 
     def _slab(self, word: str, x: Operands, corner: tuple[slice, slice], c: np.ndarray) -> np.ndarray:
-        """One slab of results, block after block of the inner dimension."""
+        """Return one slab of results, computed block by block of the inner dimension."""
         rows, columns = corner
         width = self.generation.widths[word]
         core = BlockFMA(self.generation, self.accumulate, c.shape, width, x.wide)
@@ -230,11 +218,11 @@ class TensorCore(CheckedEngine):
         return np.where(special == 0, c, special)
 
     def _shown(self, steps: Iterable, products: int, total: int | None = None) -> Iterable:
-        """The same steps, with a progress bar where one is wanted."""
-        wanted = self.progress
-        if wanted is None:
-            wanted = products >= LONG_RUN and sys.stderr.isatty()
-        if not wanted:
+        """Return the same steps, with a progress bar if `progress` says so."""
+        shown = self.progress
+        if shown is None:
+            shown = products >= LONG_RUN and sys.stderr.isatty()
+        if not shown:
             return steps
         from rich.console import Console
         from rich.progress import track
@@ -244,43 +232,36 @@ class TensorCore(CheckedEngine):
 
 
 def _on_host(x: object, name: str) -> np.ndarray:
-    """`x` as a NumPy array of real numbers, each of which float64 can hold."""
+    """Return `x` in float64, exactly; TypeError if it is on a GPU, or float64 does not hold it."""
     array = as_array(x, name)
     if is_cupy(array):
         raise TypeError(f"{name} must be a NumPy array, since the model runs on the CPU: move it yourself")
-    array = np.asarray(array)
-    if array.dtype.kind == "c" or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
-        raise TypeError(
-            f"{name} must be real, and float64 at most, got dtype {array.dtype}: convert it first"
-        )
-    if array.dtype.kind in "iu" and max(int(array.max(initial=0)), -int(array.min(initial=0))) > 2**53:
-        raise TypeError(f"{name} has integers beyond 2**53, which float64 cannot hold: round them first")
-    return array
+    return widened(array, name)
 
 
 def _rounded(x: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
-    """`x` rounded to nearest even; ValueError for what rounds to no integer of an integer dtype."""
+    """Return float64 `x` rounded to nearest even; ValueError for what rounds to no int8 or int32."""
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
-            return x.astype(np.float64).astype(dtype)
-    whole, limits = np.rint(x.astype(np.float64)), np.iinfo(dtype)
-    beyond = ~((whole >= limits.min) & (whole <= limits.max))
+            return x.astype(dtype)
+    nearest, limits = np.rint(x), np.iinfo(dtype)
+    beyond = ~((nearest >= limits.min) & (nearest <= limits.max))
     if beyond.any():
         raise ValueError(
             f"{name} must round to {dtype} numbers, {limits.min} to {limits.max}, got {x[beyond][0]}"
         )
-    return whole.astype(dtype)
+    return nearest.astype(dtype)
 
 
 def _canonical(x: np.ndarray) -> np.ndarray:
-    """NaN results as the hardware writes them."""
+    """Return results with NaNs as the hardware writes them."""
     if x.dtype.kind != "f" or x.dtype == np.float64:
         return x
     return np.where(np.isnan(x), _NAN32 if x.dtype == np.float32 else _NAN16, x)
 
 
 def _scale_and_add(sums: np.ndarray, out: np.ndarray, alpha: float, beta: float) -> np.ndarray:
-    """alpha·sums + beta·out in the result's own arithmetic: beta·out rounded, then one fma."""
+    """Return alpha·sums + beta·out in the result's own arithmetic: beta·out rounded, then one fma."""
     if alpha == 1 and beta == 0:
         return sums
     with np.errstate(all="ignore"):

@@ -3,7 +3,7 @@
 typedef unsigned int u32;
 typedef unsigned short u16;
 typedef long long i64;
-// What is known of a vector (measure.py says what), and of all vectors of an operand.
+// The record of a vector, and the flags of an operand (measure.py says what they hold).
 struct Vector { double total; float norm1, norm2, centre; int shift, bad, unused; };
 enum { UNCENTRED, BITS, HIGHEST, LOWEST, BAD, SMALL, DEFICIT, TOP, LOW, SPREAD };
 enum { SIDE = 16, FAILED = 32, GROUPS = 34, COUNTERS };

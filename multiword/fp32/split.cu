@@ -220,7 +220,7 @@ __device__ __forceinline__ void settle(const Record* records, int chunks, int ve
 #endif
 }
 
-// Of A and of B: what is known of the vectors, where their records go, how they lie in memory.
+// Of A and of B: vectors, records and strides.
 struct Splitting {
     Vector *of_a, *of_b; Record *records_a, *records_b; int *flags, *report; i64 stride_a, stride_b;
     int vectors_a, vectors_b, rows_a, rows_b, k, padded_k, scaled, exact_bits, target; float step;

@@ -19,7 +19,7 @@ PATIENCE = 5.0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Probe, print the table, save it as JSON if asked; return the exit status."""
+    """Probe, print the table, save it as JSON on request; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m multiword.probe", description="Find out how matrix engines add, from chosen products."
     )
@@ -39,17 +39,17 @@ def main(arguments: list[str] | None = None) -> int:
         if options.json and (options.json.is_dir() or not options.json.absolute().parent.is_dir()):
             raise ValueError(f"{options.json} is no file that can be written")
         with _progress() as progress:
-            found, notes = survey(engines, options.word or WORDS, progress)
-        print_report(found, notes)
+            findings, notes = survey(engines, options.word or WORDS, progress)
+        print_report(findings, notes)
         if options.json:
             command = " ".join(["python -m multiword.probe", *names])
             on_gpu = any(engine.name == "cublas" for engine in engines)
             gpu = {"device": device_name("cublas"), "cublas": version()} if on_gpu else {}
-            save_report(options.json, found, notes, command=command, **gpu)
+            save_report(options.json, findings, notes, command=command, **gpu)
     except (ValueError, ImportError, RuntimeError, OSError) as error:
         print(f"multiword.probe: {error}", file=sys.stderr)
         return 2
-    return 0 if found else 1
+    return 0 if findings else 1
 
 
 @contextmanager

@@ -1,10 +1,10 @@
-"""In which order is it added? The summation tree of a product, found by masking.
+"""The order of summation of a product: its tree, inferred by masking.
 
 A huge number M at position i and -M at position j swallow everything that is added between the
 one and the other; of the ones elsewhere, those that are added later survive. So the result counts
 the terms outside the smallest subtree that holds both i and j (Xie et al., "Revealing
 floating-point accumulation orders", 2025). On a kernel that takes contiguous parts of the inner
-dimension in steps, a few such counts give the whole order away.
+dimension in steps, O(k) such counts determine the order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ M = 2**15 and ones of 2**-24, its smallest subnormal."""
 def subtree_sizes(
     engine: Engine, word: str, m: int, n: int, k: int, pairs: Iterable[tuple[int, int]]
 ) -> np.ndarray:
-    """The number of terms added before or together with the later of the terms i and j.
+    """Return the number of terms added before or together with the later of the terms i and j.
 
     Parameters
     ----------
@@ -62,26 +62,26 @@ def subtree_sizes(
     if ((pairs < 0) | (pairs >= k)).any() or (pairs[:, 0] == pairs[:, 1]).any():
         raise ValueError(f"pairs must be of different positions from 0 to {k - 1}, got {pairs.tolist()}")
     x, y, unit = _MASKS["fp16" if accumulates_in_half(engine, word) else "fp32"]
-    xp, found, size = array_module(engine), [np.zeros(0)], max(1, min(m, n))
+    xp, parts, size = array_module(engine), [np.zeros(0)], max(1, min(m, n))
     for start in range(0, len(pairs), size):
         i, j = (xp.asarray(column) for column in pairs[start : start + size].T)
         a, b = xp.full((2, len(i), k), unit, np.float32)
         rows = xp.arange(len(i))
         a[rows, i], b[rows, i] = x, y
         a[rows, j], b[rows, j] = x, -y
-        found.append(diagonal(engine, word, a, b, m, n))
-    survivors = np.concatenate(found) / unit**2
+        parts.append(diagonal(engine, word, a, b, m, n))
+    survivors = np.concatenate(parts) / unit**2
     return k - np.rint(survivors).astype(int)
 
 
 def accumulates_in_half(engine: Engine, word: str) -> bool:
-    """Whether results are half precision: 1 + 2**-12 is then 1."""
+    """Return whether results are half precision: 1 + 2**-12 is then 1."""
     a = array_module(engine).asarray([[1.0, 2.0**-6] + [0.0] * 14], np.float32)
     return word == "fp16" and float(diagonal(engine, word, a, a, 16, 16)[0]) == 1
 
 
 def infer_blocking(engine: Engine, word: str, m: int, n: int, k: int) -> Blocking:
-    """Find the blocking by which the engine sums products of this shape.
+    """Infer the blocking by which the engine sums products of this shape.
 
     Parameters
     ----------
@@ -128,14 +128,14 @@ def infer_blocking(engine: Engine, word: str, m: int, n: int, k: int) -> Blockin
 
 
 def _possible_steps(ends: list[int]) -> list[int]:
-    """Widths that the ends of the first part's steps allow: a leading remainder of one term is
-    seen together with the step after it, as one term more."""
+    """Return the widths that the ends of the first part's steps allow: a leading remainder of one term
+    appears as one term more in the step after it."""
     widths = np.diff([0, *ends])
     return sorted({int(widths.max()), int(widths[1:].max(initial=1))}, reverse=True)
 
 
 def _first_part(engine: Engine, word: str, shape: tuple[int, int, int], ends: list[int]) -> int:
-    """The length of the first part: where a step begins with nothing behind it."""
+    """Return the length of the first part: the first step that begins a sum of its own ends it."""
     starts = [e for e, after in pairwise(ends) if after - e > 1]
     pairs = [(e, ends[ends.index(e) + 1] - 1) for e in starts]
     behind = subtree_sizes(engine, word, *shape, pairs)
@@ -144,12 +144,12 @@ def _first_part(engine: Engine, word: str, shape: tuple[int, int, int], ends: li
 
 
 def _telling_pairs(k: int, length: int) -> list[tuple[int, int]]:
-    """Pairs that show the steps of every part: its first term with each other."""
+    """Return the pairs that show the steps of every part: its first term with each other."""
     return [(s, j) for s in range(0, k, length) for j in range(s + 1, min(s + length, k))]
 
 
 def predicted_sizes(blocking: Blocking, k: int, pairs: Iterable[tuple[int, int]]) -> np.ndarray:
-    """What `subtree_sizes` gives for a kernel with that blocking (its `step` must be set)."""
+    """Return what `subtree_sizes` gives for a kernel with that blocking, whose `step` must be set."""
     part_start, part_stop, step_stop = np.zeros((3, k), int)
     for start, stop in blocking.parts(k):
         part_start[start:stop], part_stop[start:stop] = start, stop

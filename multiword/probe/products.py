@@ -1,4 +1,4 @@
-"""Chosen inner products on any engine: many at once, as the diagonal of one product."""
+"""Chosen inner products on any engine: many at once, as the diagonal of one product. fp16 sums on a GPU."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from types import ModuleType
 import ml_dtypes
 import numpy as np
 
-from multiword.engines import Engine
+import multiword.engines.libcublas as lib
+from multiword.engines import Engine, Product
+from multiword.engines.cublas import Cublas, current_handle
 from multiword.engines.tensorcore import TensorCore
 from multiword.runtime.arrays import Array, import_cupy
 
@@ -18,18 +20,18 @@ WORDS = ("fp16", "bf16", "tf32")
 """The word formats that can be probed."""
 
 MODELLED = 16
-"""The size of the products that a model computes at once: but for their diagonal they are in vain."""
+"""The size of a model's products, of which only the diagonal is used."""
 
 
 def array_module(engine: Engine) -> ModuleType:
-    """CuPy for the engine on the GPU, NumPy for the others; TypeError for what is no engine."""
+    """Return CuPy for the engine on the GPU, NumPy for the others; TypeError if it is no engine."""
     if not hasattr(engine, "multiply"):
         raise TypeError(f"engine must be an Engine, such as TensorCore('V100'), got {engine!r}")
     return import_cupy() if engine.name == "cublas" else np
 
 
 def as_words(x: Array, word: str) -> Array:
-    """Float32 `x`, whose values are words already, in the format's dtype, where it is."""
+    """Return float32 `x`, whose values are words, in the format's dtype, on the same device."""
     if word == "fp16":
         return x.astype(np.float16)
     if word == "tf32":
@@ -38,24 +40,46 @@ def as_words(x: Array, word: str) -> Array:
 
 
 def diagonal(engine: Engine, word: str, a: Array, bt: Array, m: int, n: int) -> np.ndarray:
-    """Inner products of the rows of `a` with those of `bt`, (count, k) float32 words each, as the
-    diagonals of as many (m, n) products as it takes; float64 on the host."""
+    """Return inner products of the rows of `a` and `bt`, (count, k) float32 words each, in float64 on the
+    host: the diagonals of (m, n) products."""
     if isinstance(engine, TensorCore):  # which adds alike in every shape
         m = n = min(m, n, MODELLED)
     xp, size, k = array_module(engine), max(1, min(m, n)), a.shape[1]
-    found = [np.zeros(0)]
+    parts = [np.zeros(0)]
     for start in range(0, len(a), size):
         part = slice(start, start + size)
         count = len(a[part])
         left, right = xp.zeros((m, k), np.float32), xp.zeros((n, k), np.float32)
         left[:count], right[:count] = a[part], bt[part]
         result = engine.multiply(word, as_words(left, word), as_words(right, word)).diagonal()[:count]
-        found.append((result if xp is np else xp.asnumpy(result)).astype(np.float64))
-    return np.concatenate(found)
+        parts.append((result if xp is np else xp.asnumpy(result)).astype(np.float64))
+    return np.concatenate(parts)
 
 
 def term(value: float, exponent: int = 0) -> Term:
-    """The product value·2**exponent as two factors that share the exponent; either is normal in fp16
-    for exponents down to about -27, so no probe of small terms depends on subnormals."""
+    """Return value·2**exponent as two factors that share the exponent; either is normal in fp16 for
+    exponents down to about -27, so no probe of small terms depends on subnormals."""
     half = exponent // 2
     return value * 2.0**half, 2.0 ** (exponent - half)
+
+
+class HalfCublas(Cublas):
+    """`cublasGemmEx` with fp16 words, accumulation and results, which come widened to float32.
+
+    For contiguous matrices, without alpha and beta.
+    """
+
+    products = frozenset({"fp16"})
+
+    def _compute(self, kind: Product, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
+        if a.ndim != 2 or alpha != 1 or beta != 0:
+            raise ValueError(f"only plain products of two matrices, got {a.ndim} axes, {alpha=}, {beta=}")
+        (m, k), n = a.shape, len(bt)
+        result = import_cupy().empty((m, n), np.float16)
+        one, zero = np.array(1, np.float16), np.array(0, np.float16)
+        lib.routine("cublasGemmEx")(
+            *(current_handle().pointer, lib.OP_T, lib.OP_N, n, m, k, one.ctypes.data),
+            *(bt.data.ptr, lib.CUDA_R_16F, k, a.data.ptr, lib.CUDA_R_16F, k),
+            *(zero.ctypes.data, result.data.ptr, lib.CUDA_R_16F, n, lib.COMPUTE_16F, lib.GEMM_DEFAULT),
+        )
+        out[...] = result

@@ -15,8 +15,7 @@ from multiword.engines import Engine, get_engine
 from multiword.engines.generations import GENERATIONS
 from multiword.engines.tensorcore import TensorCore
 from multiword.probe.findings import Findings
-from multiword.probe.half import HalfCublas
-from multiword.probe.products import WORDS, array_module
+from multiword.probe.products import WORDS, HalfCublas, array_module
 from multiword.probe.tests import describe, probe
 from multiword.runtime.arrays import import_cupy
 
@@ -60,12 +59,12 @@ def survey(
     A `Findings` for each engine and format, and a sentence for each that could not be probed.
 
     >>> from multiword import TensorCore
-    >>> found, notes = survey([TensorCore("V100"), TensorCore("H100")], ["fp16"])
-    >>> [(f.engine, f.width, f.fraction_bits) for f in found], notes
+    >>> findings, notes = survey([TensorCore("V100"), TensorCore("H100")], ["fp16"])
+    >>> [(f.engine, f.width, f.fraction_bits) for f in findings], notes
     ([('V100', 4, 23), ('H100', 16, 25)], [])
     """
     words = list(words)
-    found, notes = [], []
+    findings, notes = [], []
     for engine in engines:
         array_module(engine)  # or a TypeError
         name, own = describe(engine), [word for word in words if word in engine.products]
@@ -76,14 +75,14 @@ def survey(
             if progress:
                 progress(f"{name}, {word}")
             try:
-                found.append(probe(engine, word))
+                findings.append(probe(engine, word))
             except ValueError as error:
                 notes.append(str(error))
-    return found, notes
+    return findings, notes
 
 
 def named_engine(name: str) -> Engine:
-    """The engine of that name: "cublas" or a generation of `TensorCore`; with "/fp16" after it, the
+    """Return the engine of that name: "cublas" or a generation of `TensorCore`; with "/fp16" after it, the
     mode whose accumulator is half precision. ValueError, listing them, for any other name."""
     plain, _, accumulate = name.partition("/")
     if plain not in ("cublas", *GENERATIONS):
@@ -96,7 +95,7 @@ def named_engine(name: str) -> Engine:
 
 
 def default_names() -> list[str]:
-    """The GPU's engine, if there is a GPU with its libraries, and the models of the paper."""
+    """Return the GPU's engine, if there is a GPU with its libraries, and the models of the paper."""
     names = ["V100", "V100/fp16", "T4", "A100", "H200"]
     try:
         get_engine("cublas")
@@ -106,12 +105,12 @@ def default_names() -> list[str]:
     return ["cublas", "cublas/fp16", *names]
 
 
-def print_report(found: list[Findings], notes: list[str], console: Console | None = None) -> None:
-    """Print the findings, one column for each engine and format, in as many tables as the width asks for.
+def print_report(findings: list[Findings], notes: list[str], console: Console | None = None) -> None:
+    """Print the findings, one column for each engine and format, in as many tables as the width needs.
 
     Parameters
     ----------
-    found, notes : from `survey`.
+    findings, notes : from `survey`.
     console : where to print; standard output if None.
 
     >>> from multiword import TensorCore
@@ -120,7 +119,7 @@ def print_report(found: list[Findings], notes: list[str], console: Console | Non
     """
     console = console or Console()
     title = "How the products of a block are added"
-    for columns in _tables(found, console.width):
+    for columns in _tables(findings, console.width):
         table = Table(title=title, title_justify="left")
         table.add_column("", min_width=LABEL_WIDTH)
         for cells in columns:
@@ -133,11 +132,11 @@ def print_report(found: list[Findings], notes: list[str], console: Console | Non
         console.print(f"Not probed: {note}", highlight=False)
 
 
-def _tables(found: list[Findings], width: int) -> Iterator[list[list[str]]]:
-    """The columns of each table, which fits the width: a heading and a cell for each of `_ROWS`."""
+def _tables(findings: list[Findings], width: int) -> Iterator[list[list[str]]]:
+    """Yield the columns of each table within the width: a heading and a cell for each of `_ROWS`."""
     table: list[list[str]] = []
-    left = room = width - LABEL_WIDTH - 4  # what borders take
-    for f in found:
+    left = room = width - LABEL_WIDTH - 4  # for borders
+    for f in findings:
         cells = [f"{f.engine}\n{f.word}", *(_cell(f, field) for field in _ROWS)]
         taken = 3 + max(len(line) for cell in cells for line in cell.split("\n"))
         if table and taken > left:
@@ -153,20 +152,16 @@ def _cell(f: Findings, field: str) -> str:
     value = getattr(f, field)
     if field == "carry_bits" and value is None:
         return f"≥ {f.carry_bits_at_least}"
-    if value is None:
-        return "—"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)
+    return str(value) if type(value) in (int, str) else {None: "—", True: "yes", False: "no"}[value]
 
 
-def save_report(path: str | Path, found: list[Findings], notes: list[str], **context: object) -> None:
+def save_report(path: str | Path, findings: list[Findings], notes: list[str], **context: object) -> None:
     """Write findings, notes, the date and versions as JSON.
 
     Parameters
     ----------
     path : file to write.
-    found, notes : from `survey`.
+    findings, notes : from `survey`.
     **context : what else the file should say, such as the device.
 
     Raises
@@ -184,7 +179,7 @@ def save_report(path: str | Path, found: list[Findings], notes: list[str], **con
         "date": datetime.date.today().isoformat(),
         "numpy": np.__version__,
         **context,
-        "findings": [f.as_dict() for f in found],
+        "findings": [f.as_dict() for f in findings],
         "notes": notes,
     }
     Path(path).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,9 +1,8 @@
-"""The tests of the paper, each a few chosen inner products, adapted to what is found on the way.
+"""The tests of the paper, each by chosen inner products, for hardware with any number of extra bits.
 
 First the width of a step and the number F of fraction bits are measured; every later constant is a
-multiple of the last bit kept, so the same tests serve hardware with any number of extra bits.
-All terms of a test lie in one step, except the accumulator c, which an earlier step prepares:
-an engine's contract reaches it no otherwise.
+multiple of the last bit, 2**-F. All terms of a test lie in one step, except the accumulator c, which an
+earlier step prepares, since an engine's contract has no other way to set it.
 
 References
 ----------
@@ -29,7 +28,7 @@ _ONE: Term = (1.0, 1.0)
 
 
 def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:
-    """Find out how an engine adds the products of a word format.
+    """Measure how an engine adds the products of a word format.
 
     Parameters
     ----------
@@ -40,7 +39,7 @@ def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:
 
     Returns
     -------
-    `Findings`: everything that was seen, and the `Generation` that it amounts to.
+    `Findings`, from which `Findings.generation` makes the model's `Generation`.
 
     Raises
     ------
@@ -53,8 +52,8 @@ def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:
     of "Results" listed in Table 2.
 
     >>> from multiword import TensorCore
-    >>> found = probe(TensorCore("A100"), "fp16", size=64)
-    >>> found.width, found.fraction_bits, found.alignment, found.rounding
+    >>> findings = probe(TensorCore("A100"), "fp16", size=64)
+    >>> findings.width, findings.fraction_bits, findings.alignment, findings.rounding
     (8, 24, 'RZ', 'RZ')
     """
     blocking = infer_blocking(engine, word, size, size, size)
@@ -93,7 +92,7 @@ def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:
 
 
 def describe(engine: Engine) -> str:
-    """The generation of a model, the name of any other engine."""
+    """Return the generation of a model, the name of any other engine."""
     generation = getattr(engine, "generation", None)
     return generation.name if isinstance(generation, Generation) else engine.name
 
@@ -137,14 +136,14 @@ def _beside_one(value: float, exponent: int) -> list[Term]:
 def fraction_bits(steps: _Steps) -> int | None:
     """F: the smallest term that survives beside 1 and -1 is 2**-F ("Extra bits in the alignment")."""
     exponents = range(8, 38)
-    kept = steps.sums([[_beside_one(1.0, -q)] for q in exponents]) != 0
-    if kept.all() or not kept[0]:
+    survives = steps.sums([[_beside_one(1.0, -q)] for q in exponents]) != 0
+    if survives.all() or not survives[0]:
         return None
-    return exponents[int(np.argmin(kept)) - 1]
+    return exponents[int(np.argmin(survives)) - 1]
 
 
 def alignment_rounding(steps: _Steps, bits: int) -> str:
-    """How a term beside 1 and -1 is cut: ±1.5 and 0.5 times half the last bit kept."""
+    """How a term beside 1 and -1 is cut: ±1.5 and 0.5 times half the last bit."""
     rows = [[_beside_one(value, -bits - 1)] for value in (1.5, -1.5, 0.5)]
     return _direction(*(steps.sums(rows) != 0))
 
@@ -186,12 +185,12 @@ def products_exact(steps: _Steps) -> bool:
 
 
 def order_matters(steps: _Steps, bits: int) -> bool:
-    """Whether a 1 among terms of half the last bit kept gives anything but 1, wherever it stands."""
+    """Whether a 1 among terms of half the last bit gives anything but 1, at any position."""
     small = term(1.0, -bits - 1)
     rows = []
-    for place in range(steps.width):
+    for i in range(steps.width):
         row = [small] * steps.width
-        row[place] = _ONE
+        row[i] = _ONE
         rows.append([row])
     rows.append([[_ONE], [small] * steps.width])  # the 1 in the accumulator
     return bool((steps.sums(rows) != 1).any())
@@ -211,7 +210,7 @@ def normalised_in_addition(steps: _Steps, bits: int) -> bool:
 
 
 def normalised_in_subtraction(steps: _Steps, bits: int) -> bool:
-    """Whether 1 - (1 - 2⁻²³), left small, lets in a term below the last bit kept."""
+    """Whether 1 - (1 - 2⁻²³), left small, lets in a term below the last bit."""
     c = [term(-1.0, -1), term(-1.0, -1), term(1.0, -23)]
     rows = [[c, list(order)] for order in permutations([_ONE, term(-1.0, -bits - 1)])]
     return bool((steps.sums(rows) == 2.0**-23 - 2.0 ** (-bits - 1)).any())
@@ -231,8 +230,8 @@ def carry_bits(steps: _Steps) -> tuple[int | None, int]:
     wrong = np.abs(sums - exact) > 1
     if wrong.any():
         lost = exact[np.argmax(wrong)] - sums[np.argmax(wrong)]
-        found = int(np.rint(np.log2(lost))) - 1
-        return found, found
+        bits = int(np.rint(np.log2(lost))) - 1
+        return bits, bits
     return None, int(np.floor(np.log2(exact[-1])))
 
 

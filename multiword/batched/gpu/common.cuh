@@ -244,7 +244,7 @@ __device__ __forceinline__ void times(float& re, float& im, float sre, float sim
     } else { re = mul32(re, sre); im = mul32(im, sre); }
 }
 
-// OWN entries of C, or zeros. They are asked for before any result is stored: C may be the result,
+// OWN entries of C, or zeros. They are loaded before any result is stored: C may be the result,
 // so loads do not overtake stores.
 struct Old {
     u32 x, y;

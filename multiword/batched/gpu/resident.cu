@@ -14,7 +14,7 @@ constexpr bool M_ENDS = M % (16 * TM), N_ENDS = N % (WIDE * TN);  // within a wa
 using Left = Operand<A_KMAJOR, A_LD, M, K, A_ALIGN, CONJ_A, M_ENDS, SINGLY>;
 using Right = Operand<B_KMAJOR, B_LD, N, K, B_ALIGN, CONJ_B, N_ENDS, SINGLY, COLUMNS_SINGLY>;
 
-// A stretch of memory moved in aligned 16-byte pieces, by all threads. It keeps its 16-byte
+// Bytes moved in aligned vectors of 16, by all threads. They keep their 16-byte
 // phase in shared memory; returns that phase. ALIGNED: it begins and ends with a piece.
 template <bool STORE, bool ALIGNED>
 __device__ __forceinline__ int move_run(char* s, char* g, int bytes) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ int move_run(char* s, char* g, int bytes) {
     return phase;
 }
 
-// `matrices` of ROWS rows of LENGTH entries, in pieces of VEC bytes
+// `matrices` of ROWS rows of LENGTH entries, in vectors of VEC bytes
 template <bool STORE, bool LISTED, int ROWS, int LENGTH, int LD, int STRIDE, int VEC>
 __device__ __forceinline__ void move_rows(
         char* s, const void* base, i64 stride, int ld, int first, int matrices) {
@@ -294,7 +294,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) batched_resident(
     arrive<0>();
     __syncthreads();
     if constexpr (STAGED) {
-        // The result takes C's place in shared memory, with the phase that it will have in `out`.
+        // The result replaces C in shared memory, with the phase that it will have in `out`.
         Entry* sc = (Entry*)(mc + (C_FLAT ? (unsigned long long)to & 15 : 0));
         compute(left, right, sc, C_STRIDE, N, sc, C_STRIDE, N, here, with.scalars);
         __syncthreads();

@@ -110,7 +110,7 @@ __device__ __forceinline__ Old addend_if(bool wanted, const Entry* c, int count)
 
 __device__ __forceinline__ int mine(int t) { return COMPLEX ? OWN * t : 8 * (t & 1) + 4 * (t >> 1); }
 
-// One operand's way into shared memory: blocks of ROWS rows of LENGTH entries, in pieces of VEC bytes,
+// Loads one operand into shared memory: blocks of ROWS rows of LENGTH entries, in vectors of VEC bytes,
 // zeros beyond the ends of its matrix.
 template <int ROWS, int LENGTH, int LD, int VEC>
 struct Feed {
@@ -160,7 +160,7 @@ struct Feed {
 };
 
 // A tile of a product; `tile` is `total` or more beyond the last
-struct Place {
+struct Tile {
     int tile, index, row, column;
     __device__ __forceinline__ void find(int at, int across, int tiles) {
         tile = at; index = at / tiles;
@@ -172,7 +172,7 @@ struct Place {
     }
 };
 
-// Two blocks on a multiprocessor hide more than a few registers more would, where the sums leave room.
+// Two blocks on a multiprocessor hide more than additional registers would, where the sums leave room.
 constexpr int BLOCKS = 32768 / THREADS >= 8 * TM * TN + 32 ? 2 : 1;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) batched_tiled(
@@ -184,9 +184,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) batched_tiled(
     const int blocks = (k + BK - 1) / BK;
 
     // What is loaded runs STAGES - 1 blocks ahead of what is multiplied, beyond the end of a tile too.
-    Place place, ahead;
-    place.find(blockIdx.x, across, tiles);
-    ahead = place;
+    Tile current, ahead;
+    current.find(blockIdx.x, across, tiles);
+    ahead = current;
     int next = 0;
     Feed<A_KMAJOR ? BM : BK, A_KMAJOR ? BK : BM, A_LD, A_VEC> feed_a;
     Feed<B_KMAJOR ? BN : BK, B_KMAJOR ? BK : BN, B_LD, B_VEC> feed_b;
@@ -218,7 +218,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) batched_tiled(
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     const int m0 = warp / WARPS_N * TM, n0 = warp % WARPS_N * TN;
     int now = 0;
-    for (; place.tile < total; place.go_on(across, tiles, total)) {
+    for (; current.tile < total; current.go_on(across, tiles, total)) {
         Sum sum[TM][TN][2];
 #pragma unroll
         for (int p = 0; p < TM; ++p)
@@ -250,11 +250,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) batched_tiled(
             }
         }
 
-        Entry* to = out + place.index * with.out_stride;
-        const Entry* from = c + place.index * with.c_stride;
+        Entry* to = out + current.index * with.out_stride;
+        const Entry* from = c + current.index * with.c_stride;
 #pragma unroll
         for (int p = 0; p < TM; ++p) {
-            const int row0 = place.row + 16 * (m0 + p) + g, column0 = place.column + WIDE * n0 + mine(t);
+            const int row0 = current.row + 16 * (m0 + p) + g, column0 = current.column + WIDE * n0 + mine(t);
             Old old[TN][2];
 #pragma unroll
             for (int q = 0; q < TN; ++q)
