@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.timing import compact, events
-from multiword.engines import PRODUCTS, machine
+from multiword.engines import WORDS, machine
 from multiword.engines.cublas import Cublas
 from multiword.engines.machine import Rates
 
@@ -20,12 +20,12 @@ def measure_rates(product: str) -> Rates:
     import cupy
 
     engines = Cublas(batch=False), Cublas(batch=True)
-    kind = PRODUCTS[product]
+    kind = WORDS[product]
     found: list[list[float]] = [[], []]
     for n in SIZES:
         count = 8 if n <= 2048 else 4
         # Random words of full width: constant ones draw less power, and so run faster.
-        words = cupy.random.default_rng(0).integers(-127, 127, (2, count, n, n)).astype(kind.word)
+        words = cupy.random.default_rng(0).integers(-127, 127, (2, count, n, n)).astype(kind.dtype)
         out = cupy.empty((count, n, n), kind.result)
         for engine, speeds in zip(engines, found, strict=True):
             work = partial(engine.multiply, product, *words, out=out)
@@ -54,7 +54,7 @@ def main() -> None:
         "date": date.today().isoformat(),
         "command": "python -m benchmarks.machine",
         "bandwidth": measure_bandwidth(),
-        "rates": {p: asdict(measure_rates(p)) for p in PRODUCTS},
+        "rates": {p: asdict(measure_rates(p)) for p in WORDS},
     }
     name = machine.device_name("cublas")
     known = machine.known_machines()

@@ -157,7 +157,7 @@ def predict() -> dict:
 
     import multiword.engines.libcublas as lib
     from multiword.engines.cublas import Cublas
-    from multiword.probe.half import HalfCublas
+    from multiword.probe.products import HalfCublas
 
     engine, half = Cublas(), HalfCublas()
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()

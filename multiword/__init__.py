@@ -4,7 +4,9 @@ from importlib import import_module
 from types import ModuleType
 
 from multiword.batched import HalfComplex, batched_matmul, from_complex, from_planes, to_complex
-from multiword.engines import PRODUCTS, Engine, Product, get_engine
+from multiword.engines import WORDS as PRODUCTS
+from multiword.engines import Engine, get_engine
+from multiword.engines import Word as Product
 from multiword.engines.generations import GENERATIONS, Blocking, Generation, get_generation
 from multiword.engines.tensorcore import TensorCore
 from multiword.formats import FORMATS, Format, get_format

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines import Engine, get_engine, get_product
+from multiword.engines import Engine, get_engine, get_word
 from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
 from ozaki.api import accurate_dgemm
 from ozaki.arguments import as_matrix, exactly
@@ -51,8 +51,8 @@ def slice_bits(k: int) -> int:
     >>> slice_bits(64), slice_bits(4096)
     (9, 6)
     """
-    product = get_product("fp16")
-    bits = min(product.word_bits, (product.exact_bits - max(0, k - 1).bit_length()) // 2)
+    word = get_word("fp16")
+    bits = min(word.bits, (word.exact_bits - max(0, k - 1).bit_length()) // 2)
     if bits < 1:
         raise ValueError(f"fp16 slices have no bits left for an inner dimension of {k}; at most 2**22 works")
     return bits

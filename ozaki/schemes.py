@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from multiword.engines import Engine
+from multiword.engines import Engine, Word
 from multiword.formats import Format
 from multiword.runtime.arrays import Array
 
@@ -43,7 +43,7 @@ class ProductScheme(Protocol):
     """
 
     name: str
-    word: str
+    word: Word
     k_block: int
     system: Any
 

@@ -9,6 +9,7 @@ import os
 import pytest
 from hypothesis import settings
 
+from multiword.engines import ENGINES
 from multiword.runtime import compiled
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is for the other tests, too
@@ -36,6 +37,14 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=found))
         elif "two_gpus" in item.keywords and found < 2:
             item.add_marker(pytest.mark.skip(reason="needs two GPUs"))
+
+
+@pytest.fixture(scope="module")
+def modular():
+    """The engine of `tests.modular`, registered: an engine of a word that the packages do not have."""
+    ENGINES["modular"] = "tests.modular:Modular"
+    yield
+    del ENGINES["modular"]
 
 
 @pytest.fixture

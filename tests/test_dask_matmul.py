@@ -14,7 +14,7 @@ from dask.sizeof import sizeof  # noqa: E402
 
 import ozaki.dask.products as pieces  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("dask_in_this_thread")
+pytestmark = pytest.mark.usefixtures("dask_in_this_thread", "modular")
 
 CHUNKS = [
     ((9, 20), (20, 7)),
@@ -51,6 +51,7 @@ def test_the_bits_of_the_whole(dtype):
     for accuracy in (None, "exact", 30):
         check(a, b, CHUNKS[1:], accuracy=accuracy)
     check(a, b, accuracy="normwise")
+    check(a, b, engine="modular")
 
 
 @pytest.mark.parametrize("dtype", ["f8", "c8"])

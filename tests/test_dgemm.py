@@ -21,12 +21,15 @@ from tests.cases import GOLDEN, KINDS, long_rows, matrices
 from tests.exact import componentwise_error, nearest, same
 from tests.fuzz.rational import exact_product, rounded_product
 
+pytestmark = pytest.mark.usefixtures("modular")
+
 VARIANTS = [
     {"scheme": "residues", "word": "fp64"},
     {"scheme": "residues", "word": "int8"},
     {"scheme": "slices", "word": "fp64"},
     {"scheme": "slices", "word": "int8"},
     {"scheme": "slices", "word": "fp16"},
+    {"engine": "modular"},
 ]
 
 

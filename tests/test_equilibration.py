@@ -22,6 +22,8 @@ from ozaki.scaling.statistics import NONFINITE_ROW, row_statistics
 from tests.exact import componentwise_error, same
 from tests.fuzz.rational import real_products, rounded_product
 
+pytestmark = pytest.mark.usefixtures("modular")
+
 OCTAVES = {"fp64": 200, "fp32": 50}
 
 
@@ -107,6 +109,7 @@ def test_engines_schemes_and_panels_agree(kind):
     a, b = graded(kind, (20, 48, 18))
     expected = accurate_dgemm(a, b)
     for options in (
+        {"engine": "modular"},
         {"engine": "tensorcore"},
         {"engine": "tensorcore", "word": "fp64"},
         {"scheme": "slices"},

@@ -17,6 +17,8 @@ from tests.exact import componentwise_error, same
 from tests.fuzz.rational import real_products, rounded_product
 from tests.test_dgemm import VARIANTS
 
+pytestmark = pytest.mark.usefixtures("modular")
+
 FP32 = FORMATS["fp32"]
 
 

@@ -41,18 +41,18 @@ def test_small_int8_products_go_in_batches_on_an_h200(h200):
 
 def test_products_are_reduced_where_that_was_measured_to_be_faster(h200, monkeypatch):
     engine = object.__new__(cublas.Cublas)
-    assert not engine.reduces((16, 16, 16))  # asked for by name: everything is cuBLAS's
+    assert not engine.reduces("int8", (16, 16, 16))  # asked for by name: everything is cuBLAS's
     engine.fused = True
     longest = machine.longest_reduced("cublas")
-    assert engine.reduces((1, longest, 1))
-    assert engine.reduces((longest, 2 * longest, longest))
-    assert not engine.reduces((longest, 2 * longest, longest - 1))
-    assert not engine.reduces((4 * longest, 2 * longest + 1, 4 * longest))
+    assert engine.reduces("int8", (1, longest, 1))
+    assert engine.reduces("int8", (longest, 2 * longest, longest))
+    assert not engine.reduces("int8", (longest, 2 * longest, longest - 1))
+    assert not engine.reduces("int8", (4 * longest, 2 * longest + 1, 4 * longest))
     made_up = {"a": {"longest_reduced": 300}, "b": {}}
     monkeypatch.setattr(machine, "known_machines", lambda: made_up)
     for device, expected in (("a", [True, True, False]), ("b", [False] * 3), ("c", [False] * 3)):
         monkeypatch.setattr(machine, "device_name", lambda engine, device=device: device)
-        assert [engine.reduces((9, k, 9)) for k in (1, 300, 301)] == expected
+        assert [engine.reduces("int8", (9, k, 9)) for k in (1, 300, 301)] == expected
 
 
 def test_predicted_times_are_near_those_that_were_measured(h200):
@@ -64,7 +64,7 @@ def test_predicted_times_are_near_those_that_were_measured(h200):
     engine.fused = True
     for r in rows:
         count = r["plan"]["products"]
-        written = 1 if engine.reduces(tuple(r["shape"])) else 4
+        written = 1 if engine.reduces("int8", tuple(r["shape"])) else 4
         plan = replace(small, shape=tuple(r["shape"]), engine="cublas", products=count)
         plan = replace(plan, product_bytes=count * written)
         assert 0.6 < plan.predicted_seconds / r["ours"]["seconds"] < 2, r["shape"]

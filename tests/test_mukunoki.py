@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from multiword.engines import PRODUCTS, get_engine
+from multiword.engines import WORDS, get_engine
 from ozaki.mukunoki import mukunoki_dgemm, mukunoki_split, slice_bits, slice_count
 from tests.cases import KINDS, matrices
 from tests.exact import componentwise_error, same
@@ -77,10 +77,10 @@ def test_leading_slices_leave_little(count):
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 16, 17, 1000, 4096, 2**20, 2**22])
 def test_bits_are_the_most_that_are_exact(k):
-    product, bits = PRODUCTS["fp16"], slice_bits(k)
-    assert bits <= product.word_bits
+    word, bits = WORDS["fp16"], slice_bits(k)
+    assert bits <= word.bits
     assert k * 4**bits <= 2**24
-    assert bits == product.word_bits or k * 4 ** (bits + 1) > 2**24
+    assert bits == word.bits or k * 4 ** (bits + 1) > 2**24
 
 
 def test_products_are_exact_in_the_worst_case():

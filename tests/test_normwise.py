@@ -16,6 +16,8 @@ from tests.cases import FACES, KINDS, matrices
 from tests.exact import same
 from tests.fuzz.rational import exact_product, integers, real_products
 
+pytestmark = pytest.mark.usefixtures("modular")
+
 
 def operands(kind, shape, dtype, seed=1):
     """Matrices of a kind, in a dtype: those that float32 would not hold are brought into its range."""
@@ -195,7 +197,8 @@ def test_every_way_has_the_same_bits(kind):
     expected = normwise(a, b)
     order = np.random.default_rng(0).permutation(68)
     assert same(normwise(a[:, order], b[order]), expected)
-    for options in ({"word": "int8"}, {"scheme": "slices"}, {"workspace": 60000}, {"engine": "tensorcore"}):
+    engines = {"engine": "modular"}, {"engine": "tensorcore"}
+    for options in ({"word": "int8"}, {"scheme": "slices"}, {"workspace": 60000}, *engines):
         assert same(normwise(a[:3], b[:, :4], **options), expected[:3, :4]), options
     left, right = ozaki.prepare(a), ozaki.prepare(b, "right")
     for _ in range(2):

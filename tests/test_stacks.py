@@ -13,6 +13,8 @@ from ozaki.scaling.statistics import row_statistics
 from tests.cases import FACES, in_dtype, matrices
 from tests.exact import same
 
+pytestmark = pytest.mark.usefixtures("modular")
+
 
 @pytest.fixture(params=["numpy", pytest.param("cupy", marks=pytest.mark.gpu)])
 def xp(request):
@@ -202,10 +204,10 @@ def test_broadcast_and_strided_stacks(xp, together):
 @pytest.mark.parametrize("scheme", ["residues", "slices"])
 def test_schemes_and_engines(together, scheme):
     a, b = stack(["uniform"] * 3, (5, 12, 6), "float64")
-    for engine in ("host", "tensorcore"):
+    for engine in ("host", "modular", "tensorcore"):
         found = ozaki.matmul(a, b, scheme=scheme, engine=engine)
         assert same(found, np.stack([ozaki.accurate_dgemm(x, y) for x, y in zip(a, b, strict=True)]))
-    assert together == [scheme == "residues"] * 2
+    assert together == [scheme == "residues"] * 3
 
 
 @pytest.mark.parametrize(

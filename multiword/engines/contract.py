@@ -2,60 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
 
-import ml_dtypes
 import numpy as np
 
+from multiword.engines.words import WORDS, Word, get_word
 from multiword.runtime.arrays import Array, is_cupy, namespace
-
-
-@dataclass(frozen=True)
-class Product:
-    """A kind of low-precision product: what goes in, what comes out, what is exact.
-
-    Attributes
-    ----------
-    name : the format of the words, as the caller names it.
-    word : dtype of the operands.
-    result : dtype of the accumulator and of the result.
-    word_bits : integers of magnitude at most 2**word_bits are words
-        (for int8, magnitudes up to 127 and the number -128).
-    exact_bits : a sum of integer products is exact while the sum of the magnitudes of its
-        terms is at most 2**exact_bits (for int32, below it).
-
-    >>> PRODUCTS["fp16"].result, PRODUCTS["fp16"].exact_bits
-    (dtype('float32'), 24)
-    """
-
-    name: str
-    word: np.dtype
-    result: np.dtype
-    word_bits: int
-    exact_bits: int
-
-
-PRODUCTS: dict[str, Product] = {
-    p.name: p
-    for p in (
-        Product("fp16", np.dtype(np.float16), np.dtype(np.float32), 11, 24),
-        Product("bf16", np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), 8, 24),
-        Product("tf32", np.dtype(np.float32), np.dtype(np.float32), 11, 24),
-        Product("fp32", np.dtype(np.float32), np.dtype(np.float32), 24, 24),
-        Product("int8", np.dtype(np.int8), np.dtype(np.int32), 7, 31),
-        Product("fp64", np.dtype(np.float64), np.dtype(np.float64), 53, 53),
-    )
-}
-"""The kinds of product, by the name of their words."""
-
-
-def get_product(name: str) -> Product:
-    """Return the kind of product of that name; ValueError, listing the known ones, for others."""
-    try:
-        return PRODUCTS[name]
-    except (KeyError, TypeError):
-        raise ValueError(f"unknown product {name!r}; known are {', '.join(PRODUCTS)}") from None
 
 
 class Engine(Protocol):
@@ -66,9 +19,11 @@ class Engine(Protocol):
 
     Attributes
     ----------
-    name : "host", "cublas" or "tensorcore".
+    name : as in `multiword.engines.select.ENGINES`, or any other.
     padding : operands whose row counts and row lengths are multiples of this run at full speed.
-    products : the kinds of product, of `PRODUCTS`, that this engine has.
+    products : the names of the words that this engine multiplies.
+
+    What `CheckedEngine` declares besides, an engine may declare, too.
 
     >>> from multiword import get_engine
     >>> a, bt = np.float16([[1, 2]]), np.float16([[3, 4], [5, 6]])
@@ -94,7 +49,7 @@ class Engine(Protocol):
 
         Parameters
         ----------
-        product : a name in `PRODUCTS` that this engine has.
+        product : the name of a word that this engine has.
         a : (..., m, k) array of the product's word dtype, last axis contiguous.
         bt : (..., n, k) array of the same dtype, last axis contiguous; the leading axes
             (at most one) are those of `a`.
@@ -116,9 +71,15 @@ class Engine(Protocol):
 
 
 class ResidueEngine(Engine, Protocol):
-    """An engine that reduces products of residues before it writes them: "residues of products"."""
+    """An engine that reduces products of residues before it writes them: "residues of products".
 
-    def reduces(self, shape: tuple[int, int, int]) -> bool:
+    It may have steps of its own for them, `split_residues` and `reconstruct_residues`, with the arguments of
+    `ozaki.residues.split.residues` and `ozaki.residues.reconstruct.reconstruct`. Words that it splits itself
+    may lie in memory as it likes, in an object with their `shape`, `nbytes`, `reshape` and slices. Where it
+    lacks a step, the general one is taken.
+    """
+
+    def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
         """Whether that is faster than `multiply`, and reducing afterwards, for products (m, k, n)."""
         ...
 
@@ -147,18 +108,29 @@ class ResidueEngine(Engine, Protocol):
         ...
 
 
-def reduces_residues(engine: Engine, shape: tuple[int, int, int]) -> bool:
-    """Whether an engine is to reduce products of residues of this shape, (m, k, n): one that can, and is
-    faster so."""
-    reduces = getattr(engine, "reduces", None)
-    return reduces is not None and reduces(shape)
-
-
 class CheckedEngine:
-    """An `Engine` but for what computes: its `multiply`, which checks a call and has it computed."""
+    """An `Engine` but for what computes: its `multiply`, which checks a call and has it computed.
+
+    Attributes
+    ----------
+    words : the records of its words, by name: `WORDS` and what it has of its own.
+    on_gpu : whether it takes CuPy arrays.
+    default_words : the word that each scheme of `ozaki` takes where none is asked for, if not fp64.
+    residue_block : real numbers of the inner dimension that products of residues take at a time, if not as
+        many as are exact: fewer have larger moduli.
+    """
 
     name: str
     products: frozenset[str]
+    words: ClassVar[Mapping[str, Word]] = WORDS
+    on_gpu = False
+    default_words: ClassVar[Mapping[str, str]] = {}
+    residue_block: int | None = None
+
+    @staticmethod
+    def carrier(word: Word) -> np.dtype | None:
+        """The dtype that words are converted to before they are multiplied, if they are."""
+        return None
 
     def multiply(
         self,
@@ -171,11 +143,11 @@ class CheckedEngine:
         beta: float = 0.0,
     ) -> Array:
         """As `Engine.multiply`."""
-        kind = get_product(product)
+        kind = get_word(product, self.words)
         if product not in self.products:
             known = ", ".join(sorted(self.products))
             raise ValueError(f"engine {self.name!r} has no {product!r} product; it has {known}")
-        _check_operands(kind, a, bt, out, self.name == "cublas")
+        _check_operands(kind, a, bt, out, self.on_gpu)
         out = _checked_out(kind, (*a.shape[:-1], bt.shape[-2]), a, out, beta)
         if kind.result.kind == "i" and (alpha % 1 or beta % 1):
             raise ValueError(f"alpha and beta of {product!r} products must be whole, got {alpha} and {beta}")
@@ -183,20 +155,20 @@ class CheckedEngine:
             self._compute(kind, a, bt, out, alpha, beta)
         return out
 
-    def _compute(self, kind: Product, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
+    def _compute(self, kind: Word, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
         """Write alpha·A·Bᵀ + beta·out to `out`, which is not empty."""
         raise NotImplementedError
 
 
-def _check_operands(kind: Product, a: Array, bt: Array, out: Array | None, on_gpu: bool) -> None:
+def _check_operands(kind: Word, a: Array, bt: Array, out: Array | None, on_gpu: bool) -> None:
     for label, x in (("a", a), ("bt", bt), ("out", out)):
         if x is not None and not (is_cupy(x) if on_gpu else isinstance(x, np.ndarray)):
             raise TypeError(
                 f"{label} must be a {'CuPy' if on_gpu else 'NumPy'} array, got {type(x).__name__}"
             )
     for label, x in (("a", a), ("bt", bt)):
-        if x.dtype != kind.word:
-            raise TypeError(f"{label} must be {kind.word} for a {kind.name!r} product, got {x.dtype}")
+        if x.dtype != kind.dtype:
+            raise TypeError(f"{label} must be {kind.dtype} for a {kind.name!r} product, got {x.dtype}")
         _check_rows_contiguous(x, label)
     if a.ndim != bt.ndim or a.ndim not in (2, 3) or a.shape[:-2] != bt.shape[:-2]:
         raise ValueError(f"a and bt must be two matrices or two equal batches, got {a.shape} and {bt.shape}")
@@ -204,7 +176,7 @@ def _check_operands(kind: Product, a: Array, bt: Array, out: Array | None, on_gp
         raise ValueError(f"a and bt must agree in their last axis, got {a.shape} and {bt.shape}")
 
 
-def _checked_out(kind: Product, shape: tuple[int, ...], a: Array, out: Array | None, beta: float) -> Array:
+def _checked_out(kind: Word, shape: tuple[int, ...], a: Array, out: Array | None, beta: float) -> Array:
     """The array to write to."""
     if out is None:
         if beta != 0:
@@ -219,3 +191,15 @@ def _checked_out(kind: Product, shape: tuple[int, ...], a: Array, out: Array | N
 def _check_rows_contiguous(x: Array, label: str) -> None:
     if x.shape[-1] > 1 and x.strides[-1] != x.itemsize:
         raise ValueError(f"{label} must have a contiguous last axis, got strides {x.strides}")
+
+
+def declared(engine: Engine, name: str) -> Any:
+    """What an engine declares beside its products, or `CheckedEngine` for one that does not."""
+    return getattr(engine, name, getattr(CheckedEngine, name))
+
+
+def reduces_residues(engine: Engine, word: str, shape: tuple[int, int, int]) -> bool:
+    """Whether an engine is to reduce products of residues of this shape, (m, k, n): one that can, and is
+    faster so."""
+    reduces = getattr(engine, "reduces", None)
+    return reduces is not None and reduces(word, shape)

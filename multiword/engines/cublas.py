@@ -8,14 +8,15 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 import multiword.engines.libcublas as lib
-from multiword.engines.contract import CheckedEngine, Product
+from multiword.engines.contract import CheckedEngine
 from multiword.engines.machine import longest_reduced, multiprocessors, rates
 from multiword.engines.residues import check_residues, multiply_residues
+from multiword.engines.words import Word
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.graphs import capture_lock, retained
 
@@ -153,6 +154,8 @@ class Cublas(CheckedEngine):
     name = "cublas"
     padding = 16
     products = frozenset(_TYPES)
+    on_gpu = True
+    default_words: ClassVar = {"residues": "int8", "slices": "int8"}
     fused = False
 
     def __init__(self, batch: bool | None = None, fused: bool = False) -> None:
@@ -161,10 +164,14 @@ class Cublas(CheckedEngine):
         self.batch = batch
         self.fused = fused
 
-    def reduces(self, shape: tuple[int, int, int]) -> bool:
+    def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
         """As `ResidueEngine.reduces`: to twice the inner dimension where the result is large, too."""
         m, k, n = shape
-        return self.fused and k <= longest_reduced(self.name) * (2 if 2 * min(m, n) >= k else 1)
+        return (
+            self.fused
+            and word == "int8"
+            and k <= longest_reduced(self.name) * (2 if 2 * min(m, n) >= k else 1)
+        )
 
     def multiply_residues(
         self, a: Array, bt: Array, moduli: tuple[int, ...], *, out: Array | None = None, add: bool = False
@@ -174,7 +181,7 @@ class Cublas(CheckedEngine):
         multiply_residues(a, bt, moduli, out, add)
         return out
 
-    def _compute(self, kind: Product, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
+    def _compute(self, kind: Word, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
         (m, k), n = a.shape[-2:], bt.shape[-2]
         if k == 0:
             # cuBLAS leaves the result alone where the inner dimension is empty.

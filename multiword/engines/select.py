@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import cast
+from importlib import import_module
 
-from multiword.engines.contract import Engine
+from multiword.engines.contract import Engine, declared
 from multiword.runtime.arrays import Array, is_cupy
 
-NAMES = ("auto", "host", "cublas", "tensorcore")
+ENGINES = {
+    "host": "multiword.engines.host:Host",
+    "cublas": "multiword.engines.cublas:Cublas",
+    "tensorcore": "multiword.engines.tensorcore:TensorCore",
+}
+"""The engines by name, as "module:class". A class is imported when its engine is first asked for: neither the
+GPU's libraries nor the model is needed by the others."""
 
 
 def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engine:
@@ -16,7 +22,7 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
 
     Parameters
     ----------
-    engine : "host", "cublas", "tensorcore", or "auto": "cublas" for CuPy arrays, with products of residues
+    engine : one of `ENGINES`, or "auto": "cublas" for CuPy arrays, with products of residues
         by a kernel of our own where that is faster, and "host" for NumPy's. An `Engine` passes through.
     like : an array that the engine must reach, or None.
 
@@ -35,33 +41,34 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
     >>> get_engine("auto").name
     'host'
     """
+    known = ", ".join(("auto", *ENGINES))
     if not isinstance(engine, str):
         if not hasattr(engine, "multiply"):
-            raise TypeError(f"engine must be one of {', '.join(NAMES)} or an Engine, got {engine!r}")
+            raise TypeError(f"engine must be one of {known} or an Engine, got {engine!r}")
         chosen = engine
     elif engine == "auto":
-        chosen = _named("auto" if is_cupy(like) else "host")
-    elif engine in NAMES:
+        chosen = _automatic(is_cupy(like))
+    elif engine in ENGINES:
         chosen = _named(engine)
     else:
-        raise ValueError(f"unknown engine {engine!r}; known are {', '.join(NAMES)}")
-    if like is not None and (chosen.name == "cublas") != is_cupy(like):
-        kinds = ("CuPy", "NumPy") if chosen.name == "cublas" else ("NumPy", "CuPy")
+        raise ValueError(f"unknown engine {engine!r}; known are {known}")
+    if like is not None and declared(chosen, "on_gpu") != is_cupy(like):
+        kinds = ("NumPy", "CuPy") if is_cupy(like) else ("CuPy", "NumPy")
         raise ValueError(f"engine {chosen.name!r} needs {kinds[0]} arrays, got {kinds[1]} arrays")
     return chosen
 
 
 @cache
+def _automatic(on_gpu: bool) -> Engine:
+    if not on_gpu:
+        return _named("host")
+    from multiword.engines.cublas import Cublas
+
+    return Cublas(fused=True)
+
+
+@cache
 def _named(name: str) -> Engine:
-    # Imported late: neither the GPU's libraries nor the model is needed by the other engines.
-    if name == "host":
-        from multiword.engines.host import Host
-
-        return Host()
-    if name in ("auto", "cublas"):
-        from multiword.engines.cublas import Cublas
-
-        return Cublas(fused=name == "auto")
-    from multiword.engines.tensorcore import TensorCore
-
-    return cast(Engine, TensorCore("H200"))
+    module, engine = ENGINES[name].split(":")
+    made: Engine = getattr(import_module(module), engine)()
+    return made

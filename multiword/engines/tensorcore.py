@@ -6,13 +6,15 @@ import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
 from multiword.engines.blockfma import BlockFMA, Operands, prepare
-from multiword.engines.contract import CheckedEngine, Product, get_product
+from multiword.engines.contract import CheckedEngine
 from multiword.engines.fma import chain, fma
 from multiword.engines.generations import Blocking, Generation, get_generation
+from multiword.engines.words import Word, get_word
 from multiword.rounding import round_to, widened
 from multiword.runtime.arrays import Array, as_array, is_cupy
 from multiword.runtime.parallel import thread_count
@@ -56,6 +58,7 @@ class TensorCore(CheckedEngine):
 
     name = "tensorcore"
     padding = 1
+    default_words: ClassVar = {"residues": "int8", "slices": "fp16"}
 
     def __init__(
         self,
@@ -110,7 +113,7 @@ class TensorCore(CheckedEngine):
         TypeError : an array that is not numeric and real, or not NumPy's; numbers that float64 cannot
             hold (longdouble, integers beyond 2**53).
         """
-        product = get_product(word)
+        product = get_word(word)
         if word not in self.products:
             products = ", ".join(sorted(self.products))
             raise ValueError(f"{self.generation.name} has no {word!r} product; it has {products}")
@@ -124,14 +127,14 @@ class TensorCore(CheckedEngine):
             if start.shape != shape:
                 raise ValueError(f"c must be of shape {shape}, got {start.shape}")
             start = _rounded(start, result, "c")
-        if product.word.kind == "i":
-            left, right = _rounded(left, product.word, "a"), _rounded(right, product.word, "b")
+        if product.dtype.kind == "i":
+            left, right = _rounded(left, product.dtype, "a"), _rounded(right, product.dtype, "b")
         else:
             left, right = round_to(left, word), round_to(right, word)
         left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
         return self._product(word, left, right, start)
 
-    def _compute(self, kind: Product, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
+    def _compute(self, kind: Word, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
         """alpha and beta come after the accumulation, as in cuBLAS."""
         stacks = (x if x.ndim == 3 else x[None] for x in (a, bt, out))
         for left, right, target in zip(*stacks, strict=True):
@@ -142,7 +145,7 @@ class TensorCore(CheckedEngine):
         """The accumulator's dtype."""
         if self.accumulate == "fp16" and word in self.generation.widths:
             return np.dtype(np.float16)
-        return get_product(word).result
+        return get_word(word).result
 
     def _product(self, word: str, a: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
         """Return C + A·B in the accumulator's arithmetic, for any word; parts of k are added outside."""

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 import multiword.engines.libcublas as lib
-from multiword.engines import Engine, Product
+from multiword.engines import Engine, Word
 from multiword.engines.cublas import Cublas, current_handle
 from multiword.engines.tensorcore import TensorCore
 from multiword.runtime.arrays import Array, import_cupy
@@ -71,7 +71,7 @@ class HalfCublas(Cublas):
 
     products = frozenset({"fp16"})
 
-    def _compute(self, kind: Product, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
+    def _compute(self, kind: Word, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
         if a.ndim != 2 or alpha != 1 or beta != 0:
             raise ValueError(f"only plain products of two matrices, got {a.ndim} axes, {alpha=}, {beta=}")
         (m, k), n = a.shape, len(bt)

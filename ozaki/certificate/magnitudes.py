@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines import Engine, get_product
+from multiword.engines import Engine, get_word
+from multiword.engines.words import INT8_K_BLOCK
 from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import contiguous_rows, empty_beside, over_rows, scale_rows, scratch
 from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
-from ozaki.residues.system import INT8_K_BLOCK
 from ozaki.scaling.scales import zero_nonfinite
 from ozaki.scaling.statistics import NONFINITE_ROW
 
@@ -46,7 +46,7 @@ class Magnitudes:
     system = None
 
     def __init__(self, parts: int, word: str) -> None:
-        self.word = word
+        self.word = get_word(word)
         self.k_block = _EXACT if word == "fp64" else INT8_K_BLOCK // parts
         self.parts = parts
 
@@ -54,7 +54,7 @@ class Magnitudes:
         """The magnitudes of an operand's parts."""
         rows, columns = (padded(size, padding) for size in parts[0].shape)
         length = columns * (len(parts) if side == 0 else 2 * len(parts) - 1)
-        out = empty_beside(parts[0], (1, 1, rows, length), get_product(self.word).word)
+        out = empty_beside(parts[0], (1, 1, rows, length), self.word.dtype)
         (_split_device if is_cupy(out) else _split_host)(parts, scale, out[0, 0], columns)
         return out
 
@@ -68,14 +68,14 @@ class Magnitudes:
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
         """The products, added to those of other parts of the inner dimension."""
         shape = self.parts, 1, *a.shape[2:-1], b.shape[-2]
-        out = empty_beside(a, shape, get_product(self.word).result)
+        out = empty_beside(a, shape, self.word.result)
         for y, (left, right) in zip(out, self.components(a, b), strict=True):
-            engine.multiply(self.word, left[0, 0], right[0, 0], out=y[0])
+            engine.multiply(self.word.name, left[0, 0], right[0, 0], out=y[0])
         return out if earlier is None else earlier.astype(np.float64, copy=False) + out
 
     def operand_bytes(self) -> int:
         """Bytes for each element of an operand, at most."""
-        return (2 * self.parts - 1) * get_product(self.word).word.itemsize
+        return (2 * self.parts - 1) * self.word.dtype.itemsize
 
     def product_bytes(self) -> int:
         """Bytes for each element of the result, which is float64 where the inner dimension is cut."""

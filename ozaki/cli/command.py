@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 import ozaki
+from multiword.engines import ENGINES
 from ozaki.cli.demo import demo
 from ozaki.cli.files import multiply_files
 from ozaki.cli.info import info
@@ -97,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--engine",
-        choices=("auto", "host", "cublas", "tensorcore"),
+        choices=("auto", *ENGINES),
         default="auto",
         help="auto is host; cublas copies the matrices to the GPU; the bits are the same with each",
     )

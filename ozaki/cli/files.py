@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from multiword.engines import Engine, get_engine
+from multiword.engines import Engine, declared, get_engine
 from multiword.runtime.arrays import Array, import_cupy
 from ozaki.api import accurate_dgemm, accurate_zgemm, plan
 from ozaki.arguments import exactly
@@ -22,9 +22,17 @@ from ozaki.fingerprints import fingerprint
 class Observed:
     """An engine that reports the multiplications of every product it has computed."""
 
+    name: str
+    padding: int
+    products: frozenset[str]
+
     def __init__(self, engine: Engine, report: Callable[[int], None]) -> None:
         self._engine, self._report = engine, report
-        self.name, self.padding, self.products = engine.name, engine.padding, engine.products
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "reduces":  # nothing is multiplied but by `multiply`
+            raise AttributeError(name)
+        return getattr(self._engine, name)
 
     def multiply(
         self,
@@ -38,7 +46,7 @@ class Observed:
     ) -> Array:
         """As `Engine.multiply`; on the CPU a batch is computed product by product, to show progress."""
         multiply = self._engine.multiply
-        if a.ndim == 3 and out is not None and self.name != "cublas":
+        if a.ndim == 3 and out is not None and not declared(self._engine, "on_gpu"):
             for x, yt, z in zip(a, bt, out, strict=True):
                 multiply(product, x, yt, out=z, alpha=alpha, beta=beta)
                 self._report(x.shape[0] * x.shape[1] * yt.shape[0])
@@ -62,12 +70,13 @@ def multiply_files(
     if a.shape[1] != b.shape[0]:
         raise ValueError(f"inner dimensions differ: {first} is {a.shape}, {second} is {b.shape}")
     engine = get_engine(options.get("engine", "auto"))
-    if engine.name == "cublas":
+    on_gpu = declared(engine, "on_gpu")
+    if on_gpu:
         a, b = (import_cupy().asarray(x) for x in (a, b))
     start = time.perf_counter()
     result = _multiply(a, b, options | {"engine": engine}, console)
     seconds = time.perf_counter() - start
-    target.write(result.get() if engine.name == "cublas" else result)
+    target.write(result.get() if on_gpu else result)
     size = f"{result.shape[0]} x {result.shape[1]}"
     console.print(
         f"{output}: {size}, {seconds:.2f} s, fingerprint {fingerprint(result)}",

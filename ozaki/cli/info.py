@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from multiword.engines import PRODUCTS, get_engine
+from multiword.engines import ENGINES, WORDS, get_engine
 from multiword.engines import libcublas as cublas
 from multiword.runtime.arrays import import_cupy
 
@@ -41,13 +41,13 @@ def libraries() -> dict[str, str]:
 def engines() -> dict[str, tuple[bool, str]]:
     """Each engine's name, whether it works here, and its products or why not."""
     found: dict[str, tuple[bool, str]] = {}
-    for name in ("host", "tensorcore", "cublas"):
+    for name in ENGINES:
         try:
             engine = get_engine(name)
             if name == "cublas" and not devices():
                 found[name] = (False, "no NVIDIA GPU was found, or its driver is too old")
             else:
-                found[name] = (True, ", ".join(p for p in PRODUCTS if p in engine.products) + " products")
+                found[name] = (True, ", ".join(p for p in WORDS if p in engine.products) + " products")
         except Exception as error:  # a broken installation can raise anything: show it and go on
             found[name] = (False, _first_line(error))
     return found

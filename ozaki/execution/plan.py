@@ -78,7 +78,7 @@ class Plan:
             accuracy=request.accuracy,
             width=specification.widths,
             scheme=scheme.name,
-            word=scheme.word,
+            word=str(scheme.word),
             engine=request.engine.name,
             pieces=scheme.pieces,
             products=scheme.products,

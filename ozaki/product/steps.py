@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multiword.engines import reduces_residues
+from multiword.engines import declared, get_word
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.graphs import side_by_side
@@ -31,23 +31,12 @@ from ozaki.product.factor import Factor
 from ozaki.product.panels import choose_panels, in_panels, whole_bytes
 from ozaki.product.request import NORMWISE, TARGETS, Request
 from ozaki.residues.scheme import Residues
-from ozaki.residues.system import INT8_BITS
 from ozaki.scaling.equilibration import InnerExponents, column_shifts, is_graded
 from ozaki.scaling.equilibration import inner_exponents as exponents_of_parts
 from ozaki.scaling.scales import NormLimit, norm_limit
 from ozaki.schemes import ProductSpecification, Scheme
 from ozaki.slices.integer import Slices
 from ozaki.tuning import SCALED_IN_TURN
-
-# What suits each engine; an engine of someone else's gets fp64 words.
-_DEFAULT_WORDS = {
-    ("residues", "host"): "fp64",
-    ("residues", "cublas"): "int8",
-    ("residues", "tensorcore"): "int8",
-    ("slices", "host"): "fp64",
-    ("slices", "cublas"): "int8",
-    ("slices", "tensorcore"): "fp16",
-}
 
 Scales = tuple[Array, Array]
 """The scales of the rows of A and of the columns of B."""
@@ -134,16 +123,11 @@ def bounded(a: Factor, b: Factor, request: Request, scales: Scales, bounds: Boun
 def choose_scheme(specification: ProductSpecification, request: Request) -> Scheme:
     """Return the scheme by name, "auto" being residues, on the word that suits the engine."""
     name = "residues" if request.scheme == "auto" else request.scheme
-    engine = request.engine.name
-    word = request.word or _DEFAULT_WORDS.get((name, engine), "fp64")
+    named = request.word or declared(request.engine, "default_words").get(name, "fp64")
+    word = get_word(named, declared(request.engine, "words"))
     if name == "slices":
         return Slices(specification, word)
-    if word == "int8" and specification.bits > INT8_BITS:
-        word = "fp64"
-    if word not in ("int8", "fp64"):
-        raise ValueError(f"residues are carried by int8 or fp64 words, not {word!r}")
-    reduced = word == "int8" and reduces_residues(request.engine, specification.shape)
-    return Residues(specification, word, engine == "host", reduced)
+    return Residues(specification, word, request.engine)
 
 
 def _specification(a: Factor, b: Factor, widths: tuple[int, int], log2_c: float) -> ProductSpecification:
@@ -187,8 +171,8 @@ def equilibrated(
 def magnitudes(a: Factor, request: Request) -> Magnitudes:
     """What multiplies the magnitudes of a pairwise bound."""
     engine = request.engine
-    word = "fp64" if engine.name == "host" or "int8" not in engine.products else "int8"
-    return Magnitudes(len(a.parts), word)
+    at_full_speed = "int8" in engine.products and declared(engine, "carrier")(get_word("int8")) is None
+    return Magnitudes(len(a.parts), "int8" if at_full_speed else "fp64")
 
 
 def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> Callable[[], PairwiseBound]:

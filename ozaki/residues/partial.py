@@ -11,16 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines import get_product
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace
 from ozaki.residues.system import ResidueSystem, reduce
-
-_BYTES = {"int8": np.dtype(np.int8), "fp64": np.dtype(np.int32)}
 
 
 def no_residues(system: ResidueSystem, shape: tuple[int, ...], like: Array) -> Array:
     """Zeros of (images, N, m, n), to which nothing has been added."""
-    return namespace(like).zeros(shape, _BYTES[system.word])
+    return namespace(like).zeros(shape, system.word.residue_moduli.residue)
 
 
 def put_residues(y: Array, system: ResidueSystem, out: Array) -> None:
@@ -54,7 +51,7 @@ def add_residues(x: Array, y: Array, system: ResidueSystem) -> Array:
 
 def as_products(x: Array, system: ResidueSystem) -> Array:
     """Return residues in the type of an engine's products, to be reconstructed."""
-    return x.astype(get_product(system.word).result)
+    return x.astype(system.word.result)
 
 
 @cache

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.engines import C_TYPES
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import Kernel, Struct
@@ -95,9 +96,7 @@ class Rounding(Struct):
     )
 
 
-_PRODUCT_TYPES = {"int8": "signed char", "int32": "int", "float64": "double"}
-
-COLUMNS = {"int8": 4, "int32": 2, "float64": 1}
+COLUMNS = {"int8": 4, "int32": 2, "float32": 2, "float64": 1}
 """Columns to a thread: they share the moduli's constants; more leave too few threads to hide latency."""
 
 COMPILED_IN = 1 << 10
@@ -161,7 +160,7 @@ def reconstruct_on_device(
         "VECTOR": vector,
         # The threads of a block that share a row; rows of narrow products share a block.
         "ACROSS": next((x for x in (4, 16, 64) if n <= x * vector), 256),
-        "PRODUCT": _PRODUCT_TYPES[y.dtype.name],
+        "PRODUCT": C_TYPES[y.dtype.name],
     }
     products = ResidueProducts(
         products=y,

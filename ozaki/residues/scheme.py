@@ -16,40 +16,37 @@ from typing import cast
 
 import numpy as np
 
-from multiword.engines import Engine, ResidueEngine, get_product
+from multiword.engines import Engine, ResidueEngine, Word, declared, get_word, reduces_residues
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.parallel import empty_beside, over_rows
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
-from ozaki.residues.system import INT8_BITS, ResidueSystem, reduce, residue_system
+from ozaki.residues.system import ResidueSystem, reduce, residue_system
 from ozaki.schemes import ProductSpecification
-
-HOST_K_BLOCK = 1024
-"""Real numbers in a row beyond which it is cut on a CPU: five fp64 moduli then hold what six hold at 2048."""
 
 
 class Residues:
-    """Scheme "residues" for a specification.
+    """Scheme "residues" for a specification and an engine.
 
     Attributes
     ----------
-    reduced : whether the engine reduces the products, to int8 residues, before it writes them.
+    word : what carries the residues: fp64 words where the integers are too wide for the moduli of another.
+    reduced : whether the engine reduces the products modulo the moduli before it writes them. Steps that it
+        has of its own (`ResidueEngine`) are then taken.
     """
 
     name = "residues"
 
-    def __init__(
-        self, specification: ProductSpecification, word: str, on_host: bool = False, reduced: bool = False
-    ) -> None:
-        self.word = word
-        self.reduced = reduced
-        self.specification = specification
-        k = specification.shape[1]
-        block = HOST_K_BLOCK // specification.parts if on_host else k
-        self.system = residue_system(word, specification.bits, min(k, block), specification.parts)
+    def __init__(self, specification: ProductSpecification, word: str | Word, engine: Engine) -> None:
+        self.word = get_word(word)
+        if specification.bits > self.word.residue_moduli.capacity:
+            self.word = get_word("fp64")
+        self.specification, self.engine = specification, engine
+        self.reduced = reduces_residues(engine, self.word.name, specification.shape)
+        k, block = specification.shape[1], declared(engine, "residue_block")
+        k = k if block is None else min(k, block // specification.parts)
+        self.system = residue_system(self.word, specification.bits, k, specification.parts)
         self.k_block = self.system.k_block
-        # The host multiplies int8 words in float64.
-        self._carrier = 8 if on_host and word == "int8" else 0
 
     @property
     def pieces(self) -> int:
@@ -63,14 +60,14 @@ class Residues:
     def roomy_specification(self) -> ProductSpecification:
         """That of all the products for which these moduli are chosen, nearly, with widths in whole bytes."""
         left, right = (-(-width // 8) * 8 for width in self.specification.widths)
-        bits = self.system.capacity
-        if self.word == "int8":
-            bits = min(bits, INT8_BITS)
+        bits = min(self.system.capacity, self.word.residue_moduli.capacity)
         return replace(self.specification, widths=(left, right), bits=bits)
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
+        step = getattr(self.engine, "split_residues", residues) if self.reduced else residues
         width = self.specification.widths[side]
-        return residues(parts, scale, self.system, padding, weighted=side == 0, width=width)
+        words: Array = step(parts, scale, self.system, padding, weighted=side == 0, width=width)
+        return words
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
         """Return the (images, N, m', n') products of residues, exact, in the engine's result type.
@@ -82,9 +79,9 @@ class Residues:
         if self.specification.stack > 1:
             out = self._multiply_stack(a, b, engine)
         else:
-            out = empty_beside(a, (*a.shape[:3], b.shape[2]), get_product(self.word).result)
+            out = empty_beside(a, (*a.shape[:3], b.shape[2]), self.word.result)
             for image, left, right in zip(out, a, b, strict=True):
-                engine.multiply(self.word, left, right, out=image)
+                engine.multiply(self.word.name, left, right, out=image)
         if earlier is None:
             return out
         _add_residues(earlier, out, self.system)
@@ -97,7 +94,7 @@ class Residues:
             a, b = a[:, :, : stack * m], b[:, :, : stack * n]
         out = earlier
         if out is None:
-            out = namespace(a).empty((*a.shape[:3], b.shape[2] // stack), np.int8)
+            out = namespace(a).empty((*a.shape[:3], b.shape[2] // stack), self.word.residue_moduli.residue)
         left, right, target = (x.reshape(-1, stack, x.shape[2] // stack, x.shape[3]) for x in (a, b, out))
         cast(ResidueEngine, engine).multiply_residues(
             left, right, self.system.moduli, out=target, add=earlier is not None
@@ -109,23 +106,32 @@ class Residues:
         stack, (m, _, n) = self.specification.stack, self.specification.shape
         # Rows that pad the whole are left away; what pads the inner dimension stays.
         a, b = a[:, :, : stack * m], b[:, :, : stack * n]
-        out = namespace(a).empty((*a.shape[:2], stack * m, n), get_product(self.word).result)
+        out = namespace(a).empty((*a.shape[:2], stack * m, n), self.word.result)
         # Where no rows were left away, the products of all moduli are one batch.
         whole = a.flags.c_contiguous and b.flags.c_contiguous
         for index in [()] if whole else np.ndindex(*out.shape[:2]):
             left, right, target = (x[index].reshape(-1, r, x.shape[3]) for x, r in ((a, m), (b, n), (out, m)))
-            engine.multiply(self.word, left, right, out=target)
+            engine.multiply(self.word.name, left, right, out=target)
         return out
 
     def reconstruct(self, y: Array, scales: tuple[Array, Array], out: Array) -> None:
-        reconstruct(y, self.system, scales, self.specification.target, out)
+        step = reconstruct
+        if self.reduced and y.dtype == self.word.residue_moduli.residue:
+            step = getattr(self.engine, "reconstruct_residues", reconstruct)
+        step(y, self.system, scales, self.specification.target, out)
 
     def operand_bytes(self) -> int:
-        return self.products * (get_product(self.word).word.itemsize + self._carrier)
+        return self.products * self._bytes(self.word.dtype)
 
     def product_bytes(self) -> int:
-        result = 1 if self.reduced else get_product(self.word).result.itemsize
-        return self.products * (result + self._carrier)
+        return self.products * self._bytes(
+            self.word.residue_moduli.residue if self.reduced else self.word.result
+        )
+
+    def _bytes(self, dtype: np.dtype) -> int:
+        """Of a number, and of the same where an engine converts it before or after it multiplies."""
+        carrier = None if self.reduced else declared(self.engine, "carrier")(self.word)
+        return dtype.itemsize + (0 if carrier is None or carrier == dtype else carrier.itemsize)
 
 
 def _add_residues(total: Array, more: Array, system: ResidueSystem) -> None:

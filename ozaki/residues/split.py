@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines import get_product
+from multiword.engines import C_TYPES, Word, get_word
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
@@ -34,16 +34,14 @@ from ozaki.scaling.statistics import NONFINITE_ROW
 
 @lru_cache(512)
 def narrow_bits(system: ResidueSystem) -> int:
-    """Integers up to these many bits are reduced from their value, wider ones from 53 bits times 2**x.
+    """Return the bits up to which integers are reduced from their value; wider ones from 53 bits times 2**x.
 
-    The value's upper half times a residue, and the lower half times another, must add up to less
-    than 2**53, which moduli of nearly 2**26 do for 54 bits only; for int8 moduli only the quotient
-    is needed, to a hundredth.
+    The value's upper half times a residue, and the lower half times another, must add up to less than 2**53,
+    and to less than 2**51 where residues are to be of least magnitude (see `reduce`).
     """
-    if system.word == "int8":
-        return 68
-    lower = 1 << (SPLIT - 1)
-    return max(w for w in (54, 55) if ((1 << (w - SPLIT)) + lower) * (max(system.moduli) // 2) < 1 << 53)
+    lower, exact = 1 << (SPLIT - 1), 1 << (53 if system.word.residue_moduli.excess else 51)
+    widths = range(54, HOST_NARROW_BITS + 1)
+    return max(w for w in widths if ((1 << (w - SPLIT)) + lower) * (max(system.moduli) // 2) < exact)
 
 
 COMPILED_FORM = "ozaki.residues.split_numba"
@@ -76,9 +74,9 @@ def residues(
     """
     rows, columns = extent(parts)
     shape = (system.images, len(system.moduli), padded(rows, padding), padded(columns, padding))
-    out = empty_beside(parts[0], shape, get_product(system.word).word)
+    out = empty_beside(parts[0], shape, system.word.dtype)
     make = _residues_device if is_cupy(parts[0]) else _residues_host
-    narrow = system.word == "fp64" and width <= HOST_NARROW_BITS and padding == 1 and not is_cupy(parts[0])
+    narrow = out.dtype == np.float64 and width <= HOST_NARROW_BITS and padding == 1 and not is_cupy(parts[0])
     if narrow and (form := compiled(COMPILED_FORM)) is not None:
         make = partial(_residues_compiled, form)
     make(parts, scale, system, weighted, width, out)
@@ -219,15 +217,9 @@ class SplitTables(Struct):
     )
 
 
-_WORD_TYPES: dict[str, dict[str, Any]] = {
-    "int8": {"WORD": "signed char", "FLOATING": 0},
-    "fp64": {"WORD": "double", "FLOATING": 1},
-}
-
-
-def _run(word: str, parts: int) -> int:
-    """Numbers of each part to a thread: as many as fill its longest store with int8 words."""
-    return 16 // parts if word == "int8" else 4
+def _run(word: Word, parts: int) -> int:
+    """Numbers of each part to a thread: as many as fill its longest store with integer words."""
+    return 4 if word.floating else 16 // parts
 
 
 @lru_cache(512)
@@ -237,26 +229,26 @@ def _split_constants(
     constants: dict[str, Any] = {
         "SPLIT": SPLIT,
         "NONFINITE_ROW": NONFINITE_ROW,
-        **_WORD_TYPES[system.word],
+        "WORD": C_TYPES[system.word.dtype.name],
+        "FLOATING": int(system.word.floating),
         "MODULI": len(system.moduli),
         "PARTS": parts,
         "IMAGES": system.images,
         "RUN": _run(system.word, parts),
     }
-    if system.word != "int8":
+    if system.word.floating:
         return {**constants, "WIDE": int(width > narrow_bits(system))}
     words = -(-(width + 2) // 32)  # ±2**width in two's complement
     table = ",".join(_modulus(p, weights, words) for p, weights in system.weights_of_parts(weighted))
     return {**constants, "ALIGNED": int(aligned), "WORDS": words, "TABLE": table}
 
 
-def _tile_rows(word: str, parts: int, columns: int) -> dict[str, int]:
+def _tile_rows(word: Word, parts: int, columns: int) -> dict[str, int]:
     """Rows of a tile: where they are short, so many that few of its threads are without numbers."""
-    numbers, least, most = THREADS * _run(word, parts), 8, 128 // parts if word == "int8" else 32
-    rows = least
+    numbers, rows, most = THREADS * _run(word, parts), 8, 32 if word.floating else 128 // parts
     while rows < most and 2 * rows * columns <= numbers:
         rows *= 2
-    return {"ALONG_ROWS": rows, "LANES": max(rows, 16 // parts if word == "int8" else 32)}
+    return {"ALONG_ROWS": rows, "LANES": max(rows, 32 if word.floating else 16 // parts)}
 
 
 def _modulus(p: int, weights: tuple[int, ...], words: int) -> str:
@@ -282,7 +274,7 @@ _SPLIT_RESIDUES = Kernel(
     tuple(
         {
             **_split_constants(residue_system(word, bits, 4096, parts), True, width, parts, width < 99),
-            **_tile_rows(word, parts, columns),
+            **_tile_rows(get_word(word), parts, columns),
             "ALONG_K": along,
             "UNIT": 2 - parts,
             "REAL": t,
@@ -318,8 +310,8 @@ def _residues_device(
         **layout,
     }
     wide = width if constants.get("WIDE") else 0
-    factors = powers = scale  # not read with int8 words: the kernel has its tables
-    if system.word != "int8":
+    factors = powers = scale  # not read with integer words: the kernel has its tables
+    if system.word.floating:
         factors = on_device(ResidueSystem.factors, system, int(weighted), namespace(out))
         powers = on_device(ResidueSystem.powers, system, wide, namespace(out)) if wide else factors
     tables = SplitTables(scales=scale, factors=factors, powers=powers, wide=wide)

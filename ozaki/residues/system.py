@@ -12,7 +12,7 @@ from types import ModuleType
 
 import numpy as np
 
-from multiword.engines import get_product
+from multiword.engines import Word, get_word
 from multiword.runtime.arrays import Array
 from multiword.runtime.graphs import retained
 
@@ -21,12 +21,6 @@ SPLIT = 27
 
 QUOTIENT = 1.5 * 2.0**52
 """Adding it and taking it off again rounds numbers below 2**51 to integers."""
-
-INT8_K_BLOCK = (1 << 17) - 16
-"""The longest inner dimension, of round length, over which products of int8 residues fit int32."""
-
-FP64_K_BLOCK = 1 << 20
-"""The longest inner dimension for which fp64 moduli are chosen; beyond, k is cut in blocks."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +35,7 @@ class ResidueSystem:
         t - j and t + j). Where such moduli are used up, 3, by Karatsuba: (x, y, x + y).
     """
 
-    word: str
+    word: Word
     k_block: int
     moduli: tuple[int, ...]
     images: int = 1
@@ -131,33 +125,24 @@ def root_of_minus_one(p: int) -> int:
     return 0
 
 
-def residue_system(word: str, bits: float, k: int, parts: int = 1) -> ResidueSystem:
+def residue_system(word: str | Word, bits: float, k: int, parts: int = 1) -> ResidueSystem:
     """Return the system of fewest products that holds integers up to 2**bits, for inner dimension k.
 
     `parts` is 2 for complex products.
 
-    Raises ValueError if int8 moduli, of which there are 49, do not reach that far.
+    Raises ValueError if the word has no moduli, or too few.
     """
-    if parts == 1:
-        found = [_fewest_moduli(word, bits, k, 1)]
-    else:
-        # There is no end of fp64 moduli.
-        found = [_fewest_moduli(word, bits, k, images) for images in ((2, 3) if word == "int8" else (2,))]
-    systems = [x for x in found if x is not None]
+    word = get_word(word)
+    images = (1,) if parts == 1 else word.residue_moduli.images
+    systems = [x for x in (_fewest_moduli(word, bits, k, i) for i in images) if x is not None]
     if not systems:
         raise ValueError(f"{word} moduli cannot hold integers of {bits:.0f} bits")
     return min(systems, key=lambda x: x.images * len(x.moduli))
 
 
-def _fewest_moduli(word: str, bits: float, k: int, images: int) -> ResidueSystem | None:
+def _fewest_moduli(word: Word, bits: float, k: int, images: int) -> ResidueSystem | None:
     """The system of fewest moduli whose product exceeds 2·2**bits, if there is one."""
-    if word == "int8":
-        k_block, largest = min(k, INT8_K_BLOCK), 256
-    else:
-        k_block = min(1 << (k - 1).bit_length(), FP64_K_BLOCK)
-        # k_block·(p/2 + 2)² of each image, and their sum, stay below 2**53, with a multiple of p nearby
-        exact = (1 << get_product(word).exact_bits) - (1 << 27)
-        largest = min(2 * math.isqrt(exact // (k_block * images)) - 4, 1 << 26)
+    k_block, largest = word.residue_limits(k, images)
     sequence = _coprimes(largest, images == 2)
     total, count = 0.0, 0
     while total <= bits + 1 + 2.0**-10:  # C'/P stays that far away from 1/2
@@ -169,7 +154,7 @@ def _fewest_moduli(word: str, bits: float, k: int, images: int) -> ResidueSystem
 
 
 @lru_cache(512)
-def _system(word: str, k_block: int, moduli: tuple[int, ...], images: int) -> ResidueSystem:
+def _system(word: Word, k_block: int, moduli: tuple[int, ...], images: int) -> ResidueSystem:
     return ResidueSystem(word, k_block, moduli, images)
 
 
@@ -199,10 +184,6 @@ def _extend(sequence: list[int], count: int, largest: int, rooted: bool) -> bool
 
 
 _extending = threading.Lock()
-
-
-INT8_BITS = 330.0
-"""Integers beyond this many bits need fp64 moduli: the int8 ones are used up."""
 
 
 Table = Callable[[ResidueSystem, int], np.ndarray]

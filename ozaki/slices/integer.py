@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from multiword.engines import Engine, get_product
+from multiword.engines import Engine, Word, get_word
 from multiword.runtime.arrays import Array, namespace, real_parts, to_float32, to_float64
 from multiword.runtime.memory import padded
 from ozaki.rounding.digits import round_digits
@@ -35,19 +35,19 @@ class SliceSystem:
     k_block : the longest inner dimension for which products of slices are exact.
     """
 
-    word: str
+    word: Word
     bits: int
     counts: tuple[int, int]
     k_block: int
 
 
-def slice_system(word: str, widths: tuple[int, int], k: int) -> SliceSystem:
+def slice_system(word: str | Word, widths: tuple[int, int], k: int) -> SliceSystem:
     """Return the slices for integers of magnitudes at most 2**widths, and inner dimension k."""
-    product = get_product(word)
-    k_block = min(k, SHORTEST_K_BLOCK)
-    # int8 has no 128, which a slice of eight bits would need. The int32 sum has bits to spare.
-    longest = product.word_bits - 1 if word == "int8" else product.word_bits
-    magnitude_bits = min(longest, (product.exact_bits - (k_block - 1).bit_length()) // 2)
+    word = get_word(word)
+    # Integers of a fixed size end one below a power of two: so do int8 words, and int32 sums.
+    largest, exact_bits = word.bits - (word.dtype.kind == "i"), word.exact_bits - (word.result.kind == "i")
+    shortest = min(k, SHORTEST_K_BLOCK)
+    magnitude_bits = min(largest, (exact_bits - (shortest - 1).bit_length()) // 2)
     for bits in range(min(magnitude_bits + 1, 31), 1, -1):
         # The leading slice holds magnitudes up to 2**(b - 1), as all do; so S slices reach
         # 2**(b·S - 1) less what the lower ones may add to it: one bit is kept free.
@@ -55,8 +55,7 @@ def slice_system(word: str, widths: tuple[int, int], k: int) -> SliceSystem:
         # The sums D_d, over all of k and of both parts of complex numbers, must suit `round_digits`.
         if 2 * k * min(counts) << 2 * (bits - 1) < 1 << 62:
             break
-    k_block = 1 << (product.exact_bits - 1 - 2 * (bits - 1)) if word == "int8" else k_block
-    return SliceSystem(word, bits, (counts[0], counts[1]), k_block)
+    return SliceSystem(word, bits, (counts[0], counts[1]), 1 << (exact_bits - 2 * (bits - 1)))
 
 
 class Slices:
@@ -64,10 +63,10 @@ class Slices:
 
     name = "slices"
 
-    def __init__(self, specification: ProductSpecification, word: str) -> None:
-        self.word = word
+    def __init__(self, specification: ProductSpecification, word: str | Word) -> None:
+        self.word = get_word(word)
         self.specification = specification
-        self.system = slice_system(word, specification.widths, specification.shape[1])
+        self.system = slice_system(self.word, specification.widths, specification.shape[1])
         self.k_block = self.system.k_block
 
     @property
@@ -88,7 +87,7 @@ class Slices:
         rows, columns = parts[0].shape
         count = system.counts[side]
         shape = (len(parts), count, padded(rows, padding), padded(columns, padding))
-        out = xp.zeros(shape, get_product(self.word).word)
+        out = xp.zeros(shape, self.word.dtype)
         kept = (scale != NONFINITE_ROW)[:, None]
         for component, x in zip(out, parts, strict=True):
             rest = xp.where(kept, to_float64(x), 0)
@@ -115,7 +114,7 @@ class Slices:
                 target, subtract = out[i ^ j], i and j
                 for p in range(a.shape[1]):
                     for q in range(b.shape[1]):
-                        part = engine.multiply(self.word, a[i, p], b[j, q])
+                        part = engine.multiply(self.word.name, a[i, p], b[j, q])
                         target[length - 1 - p - q] += (-part if subtract else part).astype(xp.int64)
         return out
 
@@ -129,7 +128,7 @@ class Slices:
 
     def operand_bytes(self) -> int:
         # the rest being sliced, in float64, and two temporaries
-        words = max(self.system.counts) * get_product(self.word).word.itemsize
+        words = max(self.system.counts) * self.word.dtype.itemsize
         return self.specification.parts * words + 24
 
     def product_bytes(self) -> int:

@@ -228,8 +228,8 @@ def _dimension(dim: int, ndim: int) -> int:
 def _dimensions(x: Tensor, dim: int | Sequence[int] | None) -> list[int]:
     if dim is None:
         return list(range(x.dim()))
-    several = isinstance(dim, Sequence) and not isinstance(dim, str)
-    dims = [_dimension(d, x.dim()) for d in (dim if several else (dim,))]
+    several: Sequence[Any] = dim if isinstance(dim, list | tuple) else [dim]
+    dims = [_dimension(d, x.dim()) for d in several]
     if len(set(dims)) < len(dims):
         raise ValueError(f"dim {dim} names a dimension twice")
     return dims
