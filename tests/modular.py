@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from multiword.engines.cublas import Cublas
 from multiword.engines.host import Host
 from multiword.engines.words import WORDS, Moduli, Word
 
@@ -24,3 +25,15 @@ class Modular(Host):
     products = frozenset(words)
     default_words: ClassVar = {"residues": M11.name}
     residue_block = None
+
+
+class ModularOnGpu(Cublas):
+    """The same on a GPU."""
+
+    name = "modular on a GPU"
+    words: ClassVar = Modular.words
+    products = Cublas.products | {M11.name}
+    default_words: ClassVar = Modular.default_words
+
+    def _compute(self, kind, *arguments):
+        super()._compute(WORDS["fp16"] if kind == M11 else kind, *arguments)

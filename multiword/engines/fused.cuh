@@ -1,13 +1,59 @@
-/* Products of int8 matrices, A·Bᵀ, whose int32 sums never leave the registers but by an epilogue. A file that
-   includes this one has included `fused_tile.cuh`, and has
+/* Products of int8 matrices, A·Bᵀ, tile by tile, whose int32 sums stay in registers; what becomes of them is
+   for the file that includes this one to say.
 
-       struct Output                           where sums go, a parameter of the kernel
-       START                                   what they start from
-       struct Target                           of a tile: a constructor of (Place, Output, ProductShape)
-       finish(sums, staged, target, output)    by each team, with shared memory for its rows; lined up by meet
-       finish_all(output)                      by each block, at its end
+   A tile is BM by BN elements of one product to a block, BK numbers of k at a time, STAGES of which are on their
+   way into shared memory; a warp computes WM by WN of them.
 
-   and KERNEL is the kernel's name. */
+   WGMMA: on sm_90a the tensor cores read both operands from shared memory, 64 rows to a warpgroup; elsewhere,
+   through registers, by mma.sync. The sums lie alike in registers: of every 8 columns a thread has two
+   neighbours in a row, and the two 8 rows below. */
+#define WARPS_M (BM / WM)
+#define WARPS_N (BN / WN)
+#define THREADS (32 * WARPS_M * WARPS_N)
+/* What finishes its rows together: a warpgroup, without a look at the other one; or the block. */
+#define TEAM (WGMMA ? 128 : THREADS)
+#define TEAM_ROWS (WGMMA ? 64 : BM)
+#define CHUNKS (BK / 16)
+#define STAGE_BYTES ((BM + BN) * BK)
+/* Shared memory in which sums are finished, for each row of a tile; rows of a byte a column do not lie in the
+   same banks. */
+#define PAD 16
+#define STAGED_BYTES (BN + PAD)
+#define FRAGMENTS_M (WGMMA ? 1 : WM / 16)
+#define FRAGMENTS_N (WN / 8)
+
+/* Matrices of words, (images, stack, rows, k): where they lie; strides in bytes. */
+struct WordMatrices { const signed char *words; long long row_stride, matrix_stride, image_stride; };
+
+struct ProductShape { int m, n, k, stack, tiles; };
+
+/* Which tile: its image and matrix, first row and column; the tiles of a cluster's blocks lie one below the
+   other. Those of GROUP rows of them go together, for they share what they read in the second-level cache. */
+struct Place {
+    int image, matrix, row, column;
+    __device__ Place(const ProductShape &shape, int index, int block = 0) {
+        const int height_of_all = CLUSTER * BM, columns = (shape.n + BN - 1) / BN;
+        const int rows = (shape.m + height_of_all - 1) / height_of_all;
+        const int product = index / (rows * columns), tile = index % (rows * columns);
+        const int group = tile / (GROUP * columns) * GROUP, height = min(rows - group, GROUP);
+        image = product / shape.stack, matrix = product % shape.stack;
+        row = (group + (tile - group * columns) % height) * height_of_all + block * BM;
+        column = (tile - group * columns) / height * BN;
+    }
+};
+
+/* A thread's sums: of 16 rows and 8 columns each. */
+typedef int Sums[FRAGMENTS_M][FRAGMENTS_N][4];
+
+/* Where the first of a thread's sums lies, in the rows of its team and in the tile. */
+__device__ __forceinline__ int first_row() { return threadIdx.x / 32 % WARPS_M * WM % TEAM_ROWS + threadIdx.x % 32 / 4; }
+__device__ __forceinline__ int first_column() { return threadIdx.x / 32 / WARPS_M * WN + threadIdx.x % 4 * 2; }
+
+/* Wait for the other threads of a team. */
+__device__ __forceinline__ void meet(int team) {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + team), "n"(TEAM) : "memory");
+}
+
 /* Chunks of 16 bytes of a row are permuted, so that 8 rows of a column lie in different banks. */
 __device__ __forceinline__ int chunk_of(int row, int chunk) {
     return chunk ^ (CHUNKS == 8 ? row & 7 : row >> 1 & 3);
@@ -175,113 +221,5 @@ __device__ __forceinline__ void accumulate(Sums &sum, unsigned stage, int warp_m
                              : "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]),
                                "r"(b[j / 2][j % 2 * 2]), "r"(b[j / 2][j % 2 * 2 + 1]));
     }
-}
-#endif
-
-__device__ __forceinline__ void clear(Sums &sum) {
-#pragma unroll
-    for (int i = 0; i < FRAGMENTS_M * FRAGMENTS_N * 4; i++) (&sum[0][0][0])[i] = START;
-}
-
-#if WGMMA
-/* A cluster computes one tile for each of its blocks after another. A warp of each block copies its rows of A,
-   and its share of the rows of B to all blocks. That warp and the warpgroups wait for each other by stages, and
-   for nothing else: what the one finishes or copies, the others' products hide. */
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS + 32, BLOCKS)
-KERNEL(const __grid_constant__ Operand a, const __grid_constant__ Operand b, Output output, ProductShape shape) {
-    extern __shared__ __align__(1024) unsigned char memory[];
-    /* Where it is, unless a sanitizer has shared memory of its own. */
-    unsigned char *const shared = memory + (-(unsigned)__cvta_generic_to_shared(memory) & 1023);
-    const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
-    const unsigned copied = stages + STAGES * STAGE_BYTES + BM * STAGED_BYTES, used = copied + 8 * STAGES;
-    /* Of the tile that begins with a stage: the copying thread works it out for all. */
-    Target *const targets = (Target *)(shared + STAGES * STAGE_BYTES + BM * STAGED_BYTES + 16 * STAGES);
-    // From lane 0, so that the compiler knows it to be one for the warp: else it lets no two wgmma overlap.
-    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32, team = warp / 4;
-    const int block = block_of_cluster();
-    const int steps = (shape.k + BK - 1) / BK, first = blockIdx.x / CLUSTER, stride = gridDim.x / CLUSTER;
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < STAGES; i++) prepare(copied + 8 * i, 1), prepare(used + 8 * i, CLUSTER * THREADS / 32);
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    meet_the_cluster();
-
-    int stage = 0, parity = 0;
-    const auto advance = [&]() {
-        if (++stage == STAGES) stage = 0, parity ^= 1;
-    };
-    if (warp == THREADS / 32) {
-        const int share = block * (BN / CLUSTER);
-#pragma unroll 1
-        for (int tile = first; lane == 0 && tile < shape.tiles; tile += stride) {
-            const Place from(shape, tile, block);
-#pragma unroll 1
-            for (int step = 0; step < steps; step++, advance()) {
-                const unsigned to = stages + stage * STAGE_BYTES, barrier = copied + 8 * stage;
-                wait(used + 8 * stage, parity ^ 1);
-                if (step == 0) targets[stage] = Target(from, output, shape);
-                expect(barrier, STAGE_BYTES);
-                copy_tile<false>(to, a, step * BK, from.row, from, barrier);
-                copy_tile<(CLUSTER > 1)>(to + (BM + share) * BK, b, step * BK, from.column + share, from, barrier);
-            }
-        }
-    } else {
-#pragma unroll 1
-        for (int tile = first; tile < shape.tiles; tile += stride) {
-            Sums sum;
-            int last = 0;
-            clear(sum);
-            wait(copied + 8 * stage, parity);
-            const Target target = targets[stage];
-#pragma unroll 1
-            for (int step = 0; step < steps; step++, advance()) {
-                wait(copied + 8 * stage, parity);
-                accumulate(sum[0], stages + stage * STAGE_BYTES, team, shape.k - step * BK);
-                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-                if (step > 0 && lane < CLUSTER) arrive(used + 8 * last, lane);
-                last = stage;
-            }
-            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-            if (lane < CLUSTER) arrive(used + 8 * last, lane);
-#pragma unroll
-            for (int j = 0; j < FRAGMENTS_N; j++) asm volatile("" : R4(sum[0], j)::"memory"); // none is read before
-            finish(sum, shared + STAGES * STAGE_BYTES + team * TEAM_ROWS * STAGED_BYTES, target, output);
-        }
-    }
-    __syncwarp();
-    meet_the_cluster(); // no block is gone while another one writes to its memory
-    finish_all(output);
-}
-#else
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-KERNEL(WordMatrices a, WordMatrices b, Output output, ProductShape shape) {
-    extern __shared__ __align__(1024) unsigned char shared[];
-    const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
-    const int warp = threadIdx.x / 32, warp_m = warp % WARPS_M, warp_n = warp / WARPS_M;
-    const Place place(shape, blockIdx.x);
-    const Tile<BM> left(a, place.image, place.matrix, place.row, shape.m, shape.k);
-    const Tile<BN> right(b, place.image, place.matrix, place.column, shape.n, shape.k);
-    const int steps = (shape.k + BK - 1) / BK;
-    const auto load = [&](int step) {
-        if (step < steps) {
-            const unsigned stage = stages + step % STAGES * STAGE_BYTES;
-            left.load(stage, step * BK);
-            right.load(stage + BM * BK, step * BK);
-        }
-        asm volatile("cp.async.commit_group;" ::: "memory");
-    };
-    Sums sum;
-    clear(sum);
-    for (int step = 0; step < STAGES - 1; step++) load(step);
-#pragma unroll 1
-    for (int step = 0; step < steps; step++) {
-        COPIES_DONE_BUT(STAGES - 2);
-        __syncthreads();
-        load(step + STAGES - 1);
-        accumulate(sum, stages + step % STAGES * STAGE_BYTES, warp_m, warp_n);
-    }
-    COPIES_DONE_BUT(0);
-    finish(sum, shared, Target(place, output, shape), output);
-    finish_all(output);
 }
 #endif

@@ -1,18 +1,17 @@
-"""int8 products on an NVIDIA GPU whose int32 sums go to an epilogue, and never to memory.
+"""int8 products on an NVIDIA GPU whose int32 sums never leave the registers: how they are cut into tiles.
 
-cuBLAS writes four bytes for every element, of which an epilogue keeps one or none; and a launch of it is one
-product, or one batch. Here one launch has the products of all images, each of a stack.
+cuBLAS writes four bytes for every element, of which `residues` keeps one; and a launch of it is one product,
+or one batch. Here one launch has the products of all images, each of a stack.
 """
 
 from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from multiword.engines.machine import compute_capability, multiprocessors
+from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Struct
 from multiword.runtime.libcuda import routine
 
 CHUNK = 16
@@ -135,65 +134,18 @@ def choose_tile(m: int, n: int, products: int, hopper: bool) -> Tile:
     multiprocessor, or nearly, something to do."""
     enough = multiprocessors() * 3 // 4
     for tile in (HOPPER, HOPPER_ALONE, LARGE) if hopper else (LARGE,):
-        blocks = _tiles(tile, m, n) * tile.cluster * products
+        blocks = count_tiles(tile, m, n) * tile.cluster * products
         if _filled(tile, m) and n > tile.n // 2 and blocks >= enough:
             return tile
     return MIDDLE if m > SMALL.m and n > SMALL.n else SMALL
 
 
-def _tiles(tile: Tile, m: int, n: int) -> int:
+def count_tiles(tile: Tile, m: int, n: int) -> int:
     """Tiles of a product; of a cluster of blocks, one."""
     return -(-m // (tile.m * tile.cluster)) * -(-n // tile.n)
 
 
 def _filled(tile: Tile, m: int) -> bool:
     """Whether tiles leave less than half of one empty; those of clusters less than a fifth of all."""
-    rows = _tiles(tile, m, 1) * tile.m * tile.cluster
+    rows = count_tiles(tile, m, 1) * tile.m * tile.cluster
     return 5 * m > 4 * rows if tile.cluster > 1 else m > tile.m // 2
-
-
-class FusedProducts:
-    """int8 products with the epilogue of a `.cu` file, which includes `fused.cuh`: a kernel for any GPU, and
-    one for Hopper.
-
-    Parameters
-    ----------
-    name : of the one kernel; that of the other ends in `_wgmma`.
-    output : the struct of the kernels that tells the epilogue where sums go.
-    """
-
-    def __init__(self, name: str, file: Path, output: type[Struct]) -> None:
-        on_hopper = f"{name}_wgmma"
-        self._anywhere = Kernel(
-            name,
-            file,
-            tuple(tile.constants | {"KERNEL": name} for tile in (LARGE, MIDDLE, SMALL)),
-            (WordMatrices, output, ProductShape),
-        )
-        self._on_hopper = Kernel(
-            on_hopper,
-            file,
-            tuple(tile.constants | {"KERNEL": on_hopper} for tile in (HOPPER, HOPPER_ALONE)),
-            (output, ProductShape),
-            architecture="sm_90a",
-        )
-
-    def __call__(self, a: Array, bt: Array, output: Struct, tile: Tile | None = None) -> None:
-        """Hand the sums of A·Bᵀ to the epilogue, on CuPy's current stream.
-
-        (images, stack, m, k) and (images, stack, n, k) arrays, not empty, aligned to `CHUNK` bytes as k is.
-        """
-        images, stack, m, k = a.shape
-        n = bt.shape[2]
-        tile = tile or choose_tile(m, n, images * stack, compute_capability() == (9, 0))
-        tiles = _tiles(tile, m, n) * images * stack
-        shape = ProductShape(m=m, n=n, k=k, stack=stack, tiles=tiles)
-        operands: tuple[Struct, Struct]
-        if tile.wgmma:
-            operands = TensorMap.of(a, tile.m, tile.k), TensorMap.of(bt, tile.n // tile.cluster, tile.k)
-            clusters = min(tiles, tile.blocks * multiprocessors() // tile.cluster)
-            blocks, kernel = clusters * tile.cluster, self._on_hopper
-        else:
-            operands, blocks, kernel = (WordMatrices.of(a), WordMatrices.of(bt)), tiles, self._anywhere
-        constants = {**tile.constants, "KERNEL": kernel.name}
-        kernel((blocks,), (tile.threads,), (*operands, output, shape), shared=tile.shared, **constants)

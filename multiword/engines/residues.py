@@ -8,9 +8,23 @@ from pathlib import Path
 
 import numpy as np
 
-from multiword.engines.fused import CHUNK, FusedProducts, Tile
+from multiword.engines.fused import (
+    CHUNK,
+    HOPPER,
+    HOPPER_ALONE,
+    LARGE,
+    MIDDLE,
+    SMALL,
+    ProductShape,
+    TensorMap,
+    Tile,
+    WordMatrices,
+    choose_tile,
+    count_tiles,
+)
+from multiword.engines.machine import compute_capability, multiprocessors
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.kernels import Struct
+from multiword.runtime.kernels import Kernel, Struct
 
 LONGEST = (1 << 17) - CHUNK
 """Numbers of the inner dimension, of round length, whose products' sum fits int32."""
@@ -46,7 +60,20 @@ class ResidueMatrices(Struct):
     )
 
 
-_PRODUCTS = FusedProducts("multiply_residues", Path(__file__).with_suffix(".cu"), ResidueMatrices)
+_FILE = Path(__file__).with_suffix(".cu")
+_ANYWHERE = Kernel(
+    "multiply_residues",
+    _FILE,
+    tuple(tile.constants for tile in (LARGE, MIDDLE, SMALL)),
+    (WordMatrices, ResidueMatrices, ProductShape),
+)
+_ON_HOPPER = Kernel(
+    "multiply_residues_wgmma",
+    _FILE,
+    tuple(tile.constants for tile in (HOPPER, HOPPER_ALONE)),
+    (ResidueMatrices, ProductShape),
+    architecture="sm_90a",
+)
 
 
 def multiply_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool) -> None:
@@ -112,7 +139,19 @@ def launch(
         count=len(moduli),
         add=int(add),
     )
-    _PRODUCTS(a, bt, output, tile)
+    images, stack, m, k = a.shape
+    n = bt.shape[2]
+    tile = tile or choose_tile(m, n, images * stack, compute_capability() == (9, 0))
+    tiles = count_tiles(tile, m, n) * images * stack
+    shape = ProductShape(m=m, n=n, k=k, stack=stack, tiles=tiles)
+    operands: tuple[Struct, Struct]
+    if tile.wgmma:
+        operands = TensorMap.of(a, tile.m, tile.k), TensorMap.of(bt, tile.n // tile.cluster, tile.k)
+        clusters = min(tiles, tile.blocks * multiprocessors() // tile.cluster)
+        blocks, kernel = clusters * tile.cluster, _ON_HOPPER
+    else:
+        operands, blocks, kernel = (WordMatrices.of(a), WordMatrices.of(bt)), tiles, _ANYWHERE
+    kernel((blocks,), (tile.threads,), (*operands, output, shape), shared=tile.shared, **tile.constants)
 
 
 @lru_cache(512)

@@ -12,12 +12,11 @@ import numpy as np
 C_TYPES = {
     "int8": "signed char",
     "int32": "int",
-    "float16": "__half",
-    "bfloat16": "__nv_bfloat16",
+    "float16": "Half",
     "float32": "float",
     "float64": "double",
 }
-"""What CUDA calls the dtypes of words and results, by their names."""
+"""What CUDA calls the dtypes of words and results, by their names; `Half` is that of `split.cu`."""
 
 FLOAT64_EXACT = (1 << 53) - (1 << 27)
 """Integers up to this have a multiple of any modulus below 2**27 nearby that float64 holds, too."""

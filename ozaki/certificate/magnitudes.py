@@ -8,7 +8,6 @@ number it is: that keeps sums exact in int32, and still from below.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,19 +57,14 @@ class Magnitudes:
         (_split_device if is_cupy(out) else _split_host)(parts, scale, out[0, 0], columns)
         return out
 
-    def components(self, a: Array, b: Array) -> Iterator[tuple[Array, Array]]:
-        """What is multiplied for each component of the result."""
-        length = a.shape[-1]
-        for component in range(self.parts):
-            start = component * (length // self.parts)
-            yield a, b[..., start : start + length]
-
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
         """The products, added to those of other parts of the inner dimension."""
         shape = self.parts, 1, *a.shape[2:-1], b.shape[-2]
         out = empty_beside(a, shape, self.word.result)
-        for y, (left, right) in zip(out, self.components(a, b), strict=True):
-            engine.multiply(self.word.name, left[0, 0], right[0, 0], out=y[0])
+        length = a.shape[-1]
+        for component, y in enumerate(out):
+            start = component * (length // self.parts)
+            engine.multiply(self.word.name, a[0, 0], b[0, 0, ..., start : start + length], out=y[0])
         return out if earlier is None else earlier.astype(np.float64, copy=False) + out
 
     def operand_bytes(self) -> int:
@@ -80,24 +74,6 @@ class Magnitudes:
     def product_bytes(self) -> int:
         """Bytes for each element of the result, which is float64 where the inner dimension is cut."""
         return self.parts * 8
-
-
-class UnwrittenMagnitudes(Magnitudes):
-    """Magnitudes on a GPU whose products are not written: what multiplies them compares them at once.
-
-    Instead of products there is what is multiplied for each component; the inner dimension is not cut.
-    """
-
-    def multiply(
-        self, a: Array, b: Array, engine: Engine, earlier: Array | None
-    ) -> list[tuple[Array, Array]]:
-        """Both operands, for each component."""
-        assert earlier is None
-        return list(self.components(a, b))
-
-    def product_bytes(self) -> int:
-        """None."""
-        return 0
 
 
 def _split_host(parts: list[np.ndarray], scale: np.ndarray, out: np.ndarray, step: int) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines.fused import FusedProducts
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.readback import Readback
@@ -26,7 +25,7 @@ PairwiseBound = tuple[float, float]
 
 Multiply = Callable[[tuple[Array, Array], Callable[[Array, slice, slice], None]], None]
 """multiply(scales, use) multiplies magnitudes and calls use(products, rows, columns) for every panel;
-the products are those of `Magnitudes` or `UnwrittenMagnitudes`."""
+the products are those of `Magnitudes`."""
 
 
 def pairwise_bound(
@@ -130,23 +129,17 @@ class PanelPairs(Struct):
 ROWS = 16
 """Rows of pairs to a block."""
 
-_FILE = Path(__file__)
 _PAIRWISE_BOUND = Kernel(
     "pairwise_bound",
-    _FILE.with_suffix(".cu"),
+    Path(__file__).with_suffix(".cu"),
     tuple({"ROWS": ROWS, "PRODUCT": t} for t in ("int", "double")),
     (Products, PanelPairs),
 )
-_FUSED = FusedProducts("fused_pairwise_bound", _FILE.with_name("pairwise_fused.cu"), PanelPairs)
 
 
-def _raise_device(y: Array | list[tuple[Array, Array]], pairs: PanelPairs) -> None:
+def _raise_device(y: Array, pairs: PanelPairs) -> None:
     """Raise what is found to what these pairs show."""
     m, n = pairs.rows, pairs.columns
-    if isinstance(y, list):
-        for left, right in y:
-            _FUSED(left[:, :, :m], right[:, :, :n], pairs)
-        return
     constants: dict[str, Any] = {"ROWS": ROWS, "PRODUCT": "int" if y.dtype == np.int32 else "double"}
     for component in y[:, 0]:
         products = Products(products=component, row_stride=y.shape[3])

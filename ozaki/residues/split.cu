@@ -81,6 +81,12 @@ __device__ void write_residues(const Integer (&x)[PARTS][RUN], const SplitTables
     }
 }
 #else
+/* An fp16 number: CUDA's own takes a header that not every machine has. */
+struct Half {
+    unsigned short bits;
+    Half() = default;
+    __device__ Half(double x) { asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(x)); }
+};
 /* Adding 1.5·2^52 rounds to an integer: much faster than rint. Good for magnitudes up to 2^51. */
 #define MAGIC 6755399441055744.0
 __device__ double reduced(double x, double p, double inverse) {

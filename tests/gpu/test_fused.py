@@ -4,16 +4,11 @@ import numpy as np
 import pytest
 
 import ozaki
-from multiword.engines import cublas, fused, get_engine, machine
+from multiword.engines import cublas, machine, residues
 from multiword.engines.fused import HOPPER, HOPPER_ALONE, LARGE, MIDDLE, SMALL
 from multiword.engines.residues import LONGEST
 from ozaki import accurate_dgemm
-from ozaki.certificate import pairwise
 from ozaki.execution import cache
-from ozaki.product import steps
-from ozaki.product.factor import Factor
-from ozaki.product.request import Request
-from ozaki.product.steps import bounds, norm_scaled
 from ozaki.residues.system import residue_system
 from tests import golden
 from tests.cases import FACES, GOLDEN, KINDS, in_dtype, long_rows, matrices
@@ -53,7 +48,7 @@ def tile(request, cupy, monkeypatch):
     """Every product with this tile."""
     if TILES[request.param].wgmma and machine.compute_capability() != (9, 0):
         pytest.skip("Hopper's own instructions")
-    monkeypatch.setattr(fused, "choose_tile", lambda *_: TILES[request.param])
+    monkeypatch.setattr(residues, "choose_tile", lambda *_: TILES[request.param])
     return TILES[request.param]
 
 
@@ -196,56 +191,6 @@ def test_a_long_inner_dimension(cupy, always):
     result = accurate_dgemm(cupy.asarray(a), cupy.asarray(b), accuracy="exact", word="int8")
     assert same(result.get(), expected)
     assert len(always) == 2
-
-
-@pytest.fixture
-def compared(cupy, always, monkeypatch):
-    """The products of magnitudes that are compared in the kernel, counted."""
-    calls, products = [], pairwise._FUSED
-    monkeypatch.setattr(pairwise, "_FUSED", lambda *x: (calls.append(x[0].shape), products(*x)))
-    return calls
-
-
-def operands(kind, shape, dtype):
-    a, b = in_dtype(*matrices("uniform" if kind in ("extreme", "special", "empty") else kind, *shape), dtype)
-    rng = np.random.default_rng(5)
-    if kind == "extreme":  # few numbers are far larger than all others, whatever the row
-        for x in (a, b):
-            x[rng.random(x.shape) < 0.01] *= 2.0**300
-            x *= 2.0 ** rng.integers(-400, 400, (len(x), 1))
-    if kind == "special":
-        a[rng.random(a.shape) < 0.001], b[rng.random(b.shape) < 0.001] = np.inf, np.nan
-        a[::7], b[:, 1::5] = 0, 0
-    if kind == "empty":
-        a[:], b[:] = a * (rng.random(a.shape) < 0.02), b * (rng.random(b.shape) < 0.02)
-    return a, b
-
-
-@pytest.mark.filterwarnings("ignore:invalid value")
-@pytest.mark.parametrize("kind", [*KINDS, "extreme", "special", "empty"])
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("shape", [(3, 5, 2), (190, 301, 333), (700, 129, 520)], ids=str)
-def test_pairwise_bounds(cupy, compared, tile, shape, dtype, kind):
-    a, b = operands(kind, shape, dtype)
-    found = []
-    for x, y in ((a, b), (cupy.asarray(a), cupy.asarray(b))):
-        left, right = Factor(x, 0), Factor(y, 1)
-        for workspace in (1 << 30, 1 << 17):
-            request = Request("fp64", "auto", None, get_engine("auto", x), workspace)
-            with np.errstate(all="ignore"):
-                pending = bounds(left, right, request, norm_scaled(left, right, request).scales)
-                found.append(steps.pairwise(left, right, request, pending)())
-    assert len(set(found)) == 1
-    assert len(compared) >= 1 + np.iscomplexobj(a)
-
-
-def test_bounds_of_blocks_of_the_inner_dimension_are_not_fused(cupy, compared):
-    a, b = matrices("wide6", 40, 30000, 30)
-    expected = accurate_dgemm(a, b)
-    assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b), workspace=1 << 20).get(), expected)
-    assert not compared
-    assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), expected)
-    assert compared
 
 
 def test_cublas_by_name_leaves_everything_to_cublas(cupy, always):

@@ -11,6 +11,7 @@ from ozaki import accurate_dgemm
 from tests import golden
 from tests.cases import FACES, GOLDEN, KINDS, in_dtype, long_rows, matrices
 from tests.exact import same
+from tests.modular import ModularOnGpu
 from tests.test_dgemm import VARIANTS
 from tests.threads import in_threads
 
@@ -62,7 +63,7 @@ def test_other_precisions(cupy, dtype, kind, accuracy):
     a, b = in_dtype(*matrices(kind, 60, 301, 45), dtype)
     expected = FACES[dtype](a, b, accuracy=accuracy)
     x, y = cupy.asarray(a), cupy.asarray(b)
-    for variant in ({}, {"workspace": 3 << 18}, {"scheme": "slices"}):
+    for variant in ({}, {"workspace": 3 << 18}, {"scheme": "slices"}, {"engine": ModularOnGpu()}):
         assert same(FACES[dtype](x, y, accuracy=accuracy, **variant).get(), expected)
     transposed = FACES[dtype](x.T.copy(), y.T.copy(), trans_a=True, trans_b=True, accuracy=accuracy)
     assert same(transposed.get(), expected)
