@@ -17,6 +17,10 @@ notes-dgemm): for predicted times."""
 
 # --- residues ---
 
+RESIDUES_AT_ONCE = 1 << 10
+"""Numbers, or a row, that compiled code splits or reconstructs for all moduli while they are in the first
+cache (notes-dgemm)."""
+
 # --- sums ---
 
 # --- dask ---

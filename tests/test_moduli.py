@@ -1,9 +1,7 @@
-"""Sequences of moduli that threads extend at the same time."""
+"""Sequences of moduli, and what is known of their residues."""
 
 import math
-import time
 from itertools import combinations
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,28 +12,21 @@ from tests.threads import in_threads
 THREADS = 4
 
 
-def test_every_number_is_appended_once(monkeypatch):
-    looking = []
-
-    def gcd(p, product):
-        """Waits a while for all threads to look for the next number before one of them appends it."""
-        looking.append(p)
-        deadline = time.monotonic() + 0.05
-        while len(looking) < THREADS and time.monotonic() < deadline:
-            time.sleep(0.001)
-        return math.gcd(p, product)
-
-    monkeypatch.setattr(system, "math", SimpleNamespace(gcd=gcd, prod=math.prod))
-    sequence = [256]
-    assert in_threads(lambda _: system._extend(sequence, 1, 256, False), range(THREADS)) == [True] * THREADS
-    assert sequence == [256, 255]
+def test_one_search_within_another_finds_the_same_numbers(monkeypatch):
+    """As in a signal's handler, or in another thread between any two steps of this one."""
+    monkeypatch.setattr(system, "_found", {})
+    outer = system._coprimes(256, False)
+    first = [next(outer) for _ in range(5)]
+    inner = list(system._coprimes(256, False))
+    assert first + list(outer) == inner == list(system._coprimes(256, False))
+    assert all(math.gcd(p, q) == 1 for p, q in combinations(inner, 2))
 
 
 def test_threads_find_the_same_systems():
     widths = [100, 300, 200, 300]
     expected = [system.residue_system("int8", bits, 64).moduli for bits in widths]
     for _ in range(20):
-        system._coprimes.cache_clear()
+        system._found.clear()
         found = in_threads(lambda bits: system.residue_system("int8", bits, 64).moduli, widths)
         assert found == expected
     assert all(math.gcd(p, q) == 1 for p, q in combinations(expected[1], 2))

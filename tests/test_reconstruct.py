@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from multiword.engines import get_engine
 from multiword.formats import FORMATS
-from ozaki.residues.reconstruct import _round_floats, reconstruct
+from multiword.runtime.compiled import compiled
+from ozaki.residues.reconstruct import COMPILED_FORM, _round_compiled, reconstruct
 from ozaki.residues.reconstruct_cuda import Weights
 from ozaki.residues.scheme import Residues
 from ozaki.residues.system import ResidueSystem, reduce, residue_system, symmetric
@@ -72,7 +73,10 @@ def test_floats_are_enough_for_all_but_a_few(bits, wide):
     integers = [sum(x << 51 * i for i, x in enumerate(word)) >> 8 * 51 - wide for word in words]
     residue = residues_of(integers, system)[0]
     zero = np.zeros(1, np.int32), np.zeros((1, 500), np.int32)
-    assert len(_round_floats(residue, slice(0, 1), system, zero, FORMATS["fp64"])[1]) == 0
+    undecided = _round_compiled(
+        *(compiled(COMPILED_FORM), np.empty((1, 500))), residue, slice(0, 1), system, zero, FORMATS["fp64"]
+    )[1]
+    assert len(undecided) == 0
 
 
 @pytest.mark.parametrize("p", [67108863, 67108861, 5931641, 255, 251])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import ModuleType
 
 import numpy as np
@@ -15,9 +15,7 @@ from multiword.runtime.parallel import ALONE_ELEMENTS, BLOCK_ELEMENTS, compiled_
 from ozaki.residues.reconstruct_cuda import reconstruct_on_device
 from ozaki.residues.system import ResidueSystem, digits_of, reduce
 from ozaki.rounding.digits import round_digits
-
-SMALL_PRODUCT = 1 << 17
-"""Multiplications in a product that OpenBLAS computes in one thread (it does up to 2**18)."""
+from ozaki.tuning import RESIDUES_AT_ONCE
 
 
 def reconstruct(
@@ -42,7 +40,7 @@ def _reconstruct_host(
     m, n = out.shape
     y, parts = np.ascontiguousarray(y[..., :n]), real_parts(out)
     row_scale, columns = (np.ascontiguousarray(x, np.int32) for x in (scales[0], scales[1].reshape(-1, n)))
-    form = compiled(COMPILED_FORM) if y.dtype == np.float64 else None
+    form = compiled(COMPILED_FORM)
     elements, alone = (BLOCK_ELEMENTS, 0) if form is None else (compiled_block(2 * m * n), ALONE_ELEMENTS)
 
     def work(block: slice) -> None:
@@ -66,71 +64,22 @@ def round_residues(
     form: ModuleType | None,
     out: np.ndarray,
 ) -> None:
-    """Write the rounded values of rows of (N, m, n) residues to `out`, in NumPy's form or a compiled one.
+    """Write the rounded values of rows of (N, m, n) residues to `out`.
 
-    The scales are those of the rows, and those of the columns in one row or in one for each.
+    They are rounded in integers; beside compiled code, those that it leaves undecided. The scales are those of
+    the rows, and those of the columns in one row or in one for each.
     """
-    round_floats = _round_floats if form is None else partial(_round_compiled, form, out)
-    value, doubtful = round_floats(terms, rows, system, scales, target)
-    if len(doubtful):
+    if form is None:
+        value, undecided = np.empty(out.shape), np.arange(out.size)
+    else:
+        value, undecided = _round_compiled(form, out, terms, rows, system, scales, target)
+    if len(undecided):
         n = terms.shape[2]
-        few = terms[:, rows.start + doubtful // n, doubtful % n].astype(np.float64)
-        exponent = np.subtract(-scales[0][:, None].astype(np.int64), scales[1]).ravel()[doubtful]
-        value.ravel()[doubtful] = _round_exactly(few, system, exponent, target)
+        residues = terms[:, rows.start + undecided // n, undecided % n].astype(np.float64)
+        exponent = np.subtract(-scales[0][:, None].astype(np.int64), scales[1]).ravel()[undecided]
+        value.ravel()[undecided] = _round_exactly(residues, system, exponent, target)
     if value is not out:
         np.copyto(out, value, casting="same_kind")
-
-
-def _round_floats(
-    terms: np.ndarray,
-    rows: slice,
-    system: ResidueSystem,
-    scales: tuple[np.ndarray, np.ndarray],
-    target: Format,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The rounded values of rows of (N, m, n) residues in float64 arithmetic, and which of them may be wrong.
-
-    Exact sums and a small inexact one make two bounds of C'. What rounds to the same number from both
-    is that number; the flat indices of all others are returned: few, unless products vanish
-    or are subnormal.
-    """
-    terms = terms[:, rows]
-    shape = terms.shape[1:]
-    exponents = -scales[0][:, None].astype(np.int64), -scales[1].astype(np.int64)
-    lowest, highest = ([f(x) for x in exponents] for f in (np.min, np.max))
-    if min(*lowest, sum(lowest)) < target.emin or max(0, *highest, sum(highest)) >= _highest(system):
-        return scratch(shape), np.arange(terms[0].size)
-    residue, spare = scratch((2, *terms.shape))
-    moduli = np.array(system.moduli, np.float64)[:, None, None]
-    reduce(terms, moduli, 1 / moduli, spare, residue)
-    spare = scratch(shape)
-    table, margin = _floats(system)
-    of_moduli, of_product = table[1:, :-1], table[2:, -1]
-    quotient, *parts = sums = scratch((len(of_moduli), *shape))
-    _small_products(of_moduli, residue.reshape(len(residue), -1), sums.reshape(len(sums), -1))
-    np.rint(quotient, out=quotient)
-    for x, part in zip(parts, of_product, strict=True):
-        x -= np.multiply(quotient, part, out=spare)
-    leading, *others, low = parts
-    for x in others:
-        # An error-free sum, because `leading` is a multiple of the last place of the next part.
-        total = np.add(leading, x, out=spare)
-        leading -= total
-        x += leading
-        low += x
-        leading, spare = total, leading
-    margin += RELATIVE_MARGIN * max(leading.max(), -leading.min())
-    upper = np.add(low, margin, out=spare)
-    low -= margin
-    upper += leading
-    low += leading
-    doubtful = upper != low
-    cut = 53 - target.precision
-    if cut:  # numbers half way between two of the target may stand for others, on either side
-        doubtful |= (low.view(np.int64) & ((1 << cut) - 1)) == 1 << (cut - 1)
-    for exponent in exponents:
-        low *= np.ldexp(1.0, exponent)
-    return low, np.flatnonzero(doubtful)
 
 
 def _round_compiled(
@@ -142,27 +91,30 @@ def _round_compiled(
     scales: tuple[np.ndarray, np.ndarray],
     target: Format,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same as `_round_floats`, compiled: single numbers are left to be rounded in integers, not all.
+    """Return values rounded in float64 arithmetic, in `out` if it fits, and indices of the undecided ones.
 
-    The values are in `out`, if that may be.
+    Exact sums and a small inexact one make two bounds of C'. What rounds to the same number from both is that
+    number; all others are undecided: few, unless products are subnormal.
     """
     (count, _, n), shape = terms.shape, out.shape
     fits = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.aligned
     value = out if fits else scratch(shape)
-    doubtful = scratch(shape, np.bool_)
+    undecided = scratch(shape, np.bool_)
     if _highest(system) <= 0:
         return value, np.arange(value.size)
+    if terms.dtype != np.float64:
+        terms, rows = terms[:, rows].astype(np.float64), slice(0, rows.stop - rows.start)
     table, margin = _floats(system, form.TOGETHER)
-    together = max(n, min(AT_ONCE // n, shape[0]) * n)
+    together = max(n, min(RESIDUES_AT_ONCE // n, shape[0]) * n)
     residues = scratch((table.shape[1], together))
     residues[count:] = 0
     sums = scratch((len(table) - 1, together))
     cut = 1 << 53 - target.precision
-    found = form.round_rows(
+    left = form.round_rows(
         *(terms.reshape(count, -1), rows.start, table, margin, cut - 1, max(1, cut >> 1)),
-        *(target.emin, _highest(system), *scales, value, doubtful, residues, sums),
+        *(target.emin, _highest(system), *scales, value, undecided, residues, sums),
     )
-    return value, np.flatnonzero(doubtful) if found else NONE
+    return value, np.flatnonzero(undecided) if left else NONE
 
 
 def _highest(system: ResidueSystem) -> int:
@@ -171,9 +123,6 @@ def _highest(system: ResidueSystem) -> int:
 
 
 NONE = np.empty(0, np.intp)
-AT_ONCE = 1 << 10
-"""Numbers that are rounded together in compiled code, or a row: what belongs to them stays in the cache."""
-
 RELATIVE_MARGIN = 2.0**-90
 """More than what adding the parts of C' up is rounded by, relative to it."""
 
@@ -182,8 +131,8 @@ SHORT = 40
 
 
 @lru_cache(512)
-def _floats(system: ResidueSystem, padding: int = 1) -> tuple[np.ndarray, float]:
-    """A table for `_round_floats`, and a bound of the last sum's error.
+def _floats(system: ResidueSystem, padding: int) -> tuple[np.ndarray, float]:
+    """Return the table of `round_rows`, and a bound of the error of its last sum.
 
     The table has a column for each modulus, and one for P: p_t, 1/p_t, and P/p_t and P in M parts. Columns of
     zeros pad it to a multiple of `padding`.
@@ -210,9 +159,9 @@ def _floats(system: ResidueSystem, padding: int = 1) -> tuple[np.ndarray, float]
     table = np.array(parts).T
     error = (count + len(units) + 8) * float(weight << units[-1]) * 2.0**-52 if units[-1] else 0.0
     first = np.array([*moduli, 1], np.float64)
-    whole = np.zeros((len(table) + 2, padded(count + 1, padding)))
-    whole[:, : count + 1] = np.vstack([first, 1 / first, table])
-    return whole, error
+    padded_table = np.zeros((len(table) + 2, padded(count + 1, padding)))
+    padded_table[:, : count + 1] = np.vstack([first, 1 / first, table])
+    return padded_table, error
 
 
 def _round_exactly(
@@ -226,7 +175,7 @@ def _round_exactly(
     digits, base_bits = _digits(system)
     inverses = 1 / np.array(system.moduli, np.float64)
     quotient = np.rint((residue * inverses[:, None]).sum(axis=0))
-    value = _small_products(digits, np.vstack([residue, quotient]), np.empty((len(digits), len(quotient))))
+    value = digits @ np.vstack([residue, quotient])
     result[nonzero] = round_digits(value.astype(np.int64), base_bits, exponent, target)
     return result
 
@@ -242,14 +191,6 @@ def _digits(system: ResidueSystem) -> tuple[np.ndarray, int]:
     count = -(-whole.bit_length() // base_bits)
     digits = [digits_of(x, base_bits, count) for x in (*(whole // p for p in moduli), -whole)]
     return np.array(digits, np.float64).T.copy(), base_bits
-
-
-def _small_products(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """left·right in pieces that the BLAS leaves to the thread that asks: its own would be in our way."""
-    step = max(1, SMALL_PRODUCT // left.size)
-    for h in range(0, right.shape[1], step):
-        np.matmul(left, right[:, h : h + step], out=out[:, h : h + step])
-    return out
 
 
 def _residues_of_parts(y: np.ndarray, rows: slice, system: ResidueSystem) -> list[tuple[np.ndarray, slice]]:

@@ -1,4 +1,4 @@
-"""Reconstruction from residues in float64, compiled: `_round_floats` of `reconstruct`."""
+"""Reconstruction from residues in float64, compiled; `_round_exactly` of `reconstruct` is the definition."""
 
 import math
 
@@ -35,21 +35,21 @@ def round_rows(
     row_scale,
     column_scale,
     value,
-    doubtful,
+    undecided,
     residues,
     sums,
 ):
     """Round the integers with residues terms[t], times powers of two; return how many may be wrong.
 
     value[i, j] becomes the integer in row first + i of terms, times 2**-(row_scale[i] + column_scale[s, j])
-    with s = 0 or i. doubtful[i, j] is whether it may be wrong: it is not certain, or that power's exponent is
+    with s = 0 or i. undecided[i, j] is whether it may be wrong: in doubt, or that power's exponent is
     below `lowest` or not below `highest`. table and margin are those of `_floats`, padded. The bits of a
     float64 that the target lacks are those of `mask`, which are `half` between two of its numbers. residues
     and sums are scratch memory for the rows that go together; rows of residues that pad them must be zeros.
     """
     count, parts = terms.shape[0], table.shape[0] - 2
     rows, columns = value.shape
-    together, found = sums.shape[1] // columns, 0
+    together, left = sums.shape[1] // columns, 0
     for start in range(0, rows, together):
         stop = min(start + together, rows)
         size, begin = (stop - start) * columns, (first + start) * columns
@@ -80,28 +80,28 @@ def round_rows(
                 sums[parts, j] += sums[m, j] - (both - sums[1, j])
                 sums[1, j] = both
         for i in range(start, stop):
-            place, before, s = (i - start) * columns, found, min(i, column_scale.shape[0] - 1)
-            highs, lows = sums[1, place : place + columns], sums[parts, place : place + columns]
+            at, before, s = (i - start) * columns, left, min(i, column_scale.shape[0] - 1)
+            highs, lows = sums[1, at : at + columns], sums[parts, at : at + columns]
             of_row, of_columns = row_scale[i], column_scale[s]
-            results, doubts = value[i], doubtful[i]
+            results, doubts = value[i], undecided[i]
             for j in range(columns):
                 high, low = highs[j], lows[j]
                 bound = margin + math.fabs(high) * RELATIVE_MARGIN
                 lower, upper = high + (low - bound), high + (low + bound)
                 exponent = np.int64(-of_row - of_columns[j])
                 normal = (exponent >= lowest) & (exponent < highest)
-                unsure = (lower != upper) | (np.float64(lower).view(np.int64) & mask == half)
-                unsure |= (not normal) & (lower != 0)
+                doubt = (lower != upper) | (np.float64(lower).view(np.int64) & mask == half)
+                doubt |= (not normal) & (lower != 0)
                 power = np.int64((exponent + 1023) << 52).view(np.float64)
                 results[j] = lower * power if normal else 0.0
-                doubts[j] = unsure
-                found += unsure
-            if found > before:  # zeros are certain, though their sums are not
+                doubts[j] = doubt
+                left += doubt
+            if left > before:  # zeros are certain, though their sums are not
                 for j in range(columns):
-                    zero = doubtful[i, j]
+                    zero = undecided[i, j]
                     for t in range(count):
-                        zero &= residues[t, place + j] == 0
+                        zero &= residues[t, at + j] == 0
                     if zero:
-                        value[i, j], doubtful[i, j] = 0.0, False
-                        found -= 1
-    return found
+                        value[i, j], undecided[i, j] = 0.0, False
+                        left -= 1
+    return left

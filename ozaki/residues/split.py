@@ -20,16 +20,15 @@ from multiword.runtime.parallel import (
     ALONE_ELEMENTS,
     as_rows,
     compiled_block,
-    contiguous_rows,
     empty_beside,
     over_rows,
-    scale_rows,
     scratch,
 )
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
 from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
 from ozaki.scaling.scales import zero_nonfinite
 from ozaki.scaling.statistics import NONFINITE_ROW
+from ozaki.tuning import RESIDUES_AT_ONCE
 
 
 @lru_cache(512)
@@ -40,14 +39,15 @@ def narrow_bits(system: ResidueSystem) -> int:
     and to less than 2**51 where residues are to be of least magnitude (see `reduce`).
     """
     lower, exact = 1 << (SPLIT - 1), 1 << (53 if system.word.residue_moduli.excess else 51)
-    widths = range(54, HOST_NARROW_BITS + 1)
+    widths = range(54, COMPILED_BITS + 1)
     return max(w for w in widths if ((1 << (w - SPLIT)) + lower) * (max(system.moduli) // 2) < exact)
 
 
 COMPILED_FORM = "ozaki.residues.split_numba"
 
-HOST_NARROW_BITS = 78
-"""On the host the upper half is itself reduced first, if that makes the difference."""
+COMPILED_BITS = 78
+"""Compiled code takes integers up to these many bits: their upper half has 51, and is itself reduced first
+where that makes the difference."""
 
 
 def residues(
@@ -76,11 +76,55 @@ def residues(
     shape = (system.images, len(system.moduli), padded(rows, padding), padded(columns, padding))
     out = empty_beside(parts[0], shape, system.word.dtype)
     make = _residues_device if is_cupy(parts[0]) else _residues_host
-    narrow = out.dtype == np.float64 and width <= HOST_NARROW_BITS and padding == 1 and not is_cupy(parts[0])
-    if narrow and (form := compiled(COMPILED_FORM)) is not None:
-        make = partial(_residues_compiled, form)
+    if make is _residues_host and out.dtype == np.float64 and width <= COMPILED_BITS and padding == 1:
+        form = compiled(COMPILED_FORM)
+        make = make if form is None else partial(_residues_compiled, form)
     make(parts, scale, system, weighted, width, out)
     return out
+
+
+def _residues_host(
+    parts: list[np.ndarray],
+    scale: np.ndarray,
+    system: ResidueSystem,
+    weighted: bool,
+    width: int,
+    out: np.ndarray,
+) -> None:
+    """Write A'·w_t mod p_t, from A' = (high·2**SPLIT + low)·2**power: every step is exact in float64."""
+    rows, columns = parts[0].shape
+    factors, powers = system.factors(weighted), system.powers(max(1, width - 51))
+    out[:, :, rows:] = 0
+    out[:, :, :, columns:] = 0
+
+    def work(block: slice) -> None:
+        integers = [_integer_halves(x[block], scale[block]) for x in parts]
+        for t, (p, inverse, *weights) in enumerate(factors):
+            y = []
+            for (high, low, power), low_factor, high_factor in zip(
+                integers, weights[::2], weights[1::2], strict=True
+            ):
+                x = reduce(high * high_factor + low * low_factor, p, inverse)
+                y.append(reduce(x * powers[t][power], p, inverse))
+            if system.images > 1:
+                sums = (y[0] + y[1],) if system.images == 3 else (y[0] + y[1], y[0] - y[1])
+                y = [*(y if system.images == 3 else ()), *(reduce(x, p, inverse) for x in sums)]
+            for target, x in zip(out[:, t, block, :columns], y, strict=True):
+                # 128 and -128 are one residue modulo 256; only the latter is an int8.
+                np.copyto(target, np.where(x == 128, -128, x) if p == 256 else x, casting="unsafe")
+
+    over_rows(work, rows, columns)
+
+
+def _integer_halves(x: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return high and low, of 26 bits, and power: A' = RN(x·2**scale) = (high·2**SPLIT + low)·2**power."""
+    value = x.astype(np.float64)
+    scale = zero_nonfinite(value, scale)[:, None]
+    power = np.maximum(np.frexp(value)[1] + scale - FORMATS["fp64"].precision, 0)
+    power[value == 0] = 0
+    value = np.rint(np.ldexp(value, scale - power))
+    high = np.rint(np.ldexp(value, -SPLIT))
+    return high, value - np.ldexp(high, SPLIT), power
 
 
 def _residues_compiled(
@@ -97,7 +141,7 @@ def _residues_compiled(
     flat = out.reshape(*out.shape[:2], -1)  # nothing is padded on the host
 
     def work(block: slice) -> None:
-        together = max(columns, min(AT_ONCE // columns, block.stop - block.start) * columns)
+        together = max(columns, min(RESIDUES_AT_ONCE // columns, block.stop - block.start) * columns)
         halves = scratch((2, together))
         for x, y, of_part in zip(parts, flat, of_parts, strict=True):
             x = as_rows([x], block)
@@ -110,100 +154,18 @@ def _residues_compiled(
 
 
 @lru_cache(512)
-def _host_factors(system: ResidueSystem, weighted: bool) -> np.ndarray:
-    return system.factors(weighted)
-
-
-@lru_cache(512)
 def _factors_of_parts(system: ResidueSystem, weighted: bool) -> list[np.ndarray]:
     """For each real part (N, 4): p, 1/p, and its two factors."""
-    factors = _host_factors(system, weighted)
+    factors = system.factors(weighted)
     return [np.ascontiguousarray(factors[:, [0, 1, i, i + 1]]) for i in range(2, factors.shape[1], 2)]
 
 
-def _to_images(x: np.ndarray, p: Any, inverse: Any, spare: np.ndarray) -> None:
-    """Make the images modulo p of the weighted residues of both real parts, in their place and after them."""
-    if len(x) == 3:
-        reduce(np.add(x[0], x[1], out=x[2]), p, inverse, spare[0])
-        return
+def _to_images(x: np.ndarray, p: np.ndarray, inverse: np.ndarray, spare: np.ndarray) -> None:
+    """Make both images modulo p of the weighted residues of both real parts, in their place."""
     difference = np.subtract(x[0], x[1], out=spare[1])
     x[0] += x[1]
     reduce(x[0], p, inverse, spare[0])
     reduce(difference, p, inverse, spare[0], x[1])
-
-
-AT_ONCE = 1 << 10
-"""Numbers that are split together in compiled code, or a row: they stay in the cache for all moduli."""
-
-
-def _residues_host(
-    parts: list[np.ndarray],
-    scale: np.ndarray,
-    system: ResidueSystem,
-    weighted: bool,
-    width: int,
-    out: np.ndarray,
-) -> None:
-    factors = _host_factors(system, weighted)
-    powers = system.powers(width) if width > HOST_NARROW_BITS else None
-    long = width > narrow_bits(system)
-    rows, columns = parts[0].shape
-    out[:, :, rows:] = 0
-    out[:, :, :, columns:] = 0
-
-    def work(block: slice) -> None:
-        memory = scratch((2 * len(parts) + len(out) + 2, *parts[0][block].shape))
-        held, spare = memory[2 * len(parts) : -2], memory[-2:]
-        halves = [
-            _integer_halves(contiguous_rows(x, block, value), scale[block], powers is not None, high)
-            for x, value, high in zip(parts, memory[::2], memory[1::2], strict=False)
-        ]
-        for t, (p, inverse, *weights) in enumerate(factors):
-            targets = out[:, t, block, :columns]
-            images = targets if out.dtype == np.float64 else held
-            for y, (high, low, power), low_factor, high_factor in zip(
-                images, halves, weights[::2], weights[1::2], strict=False
-            ):
-                upper = reduce(high, p, inverse, spare[0], y) if long else high
-                np.multiply(upper, high_factor, out=y)
-                y += np.multiply(low, low_factor, out=spare[0]) if low_factor != 1 else low
-                reduce(y, p, inverse, spare[0])
-                if powers is not None:
-                    y *= powers[t][power]
-                    reduce(y, p, inverse, spare[0])
-            if len(parts) == 2:
-                _to_images(images, p, inverse, spare)
-            if images is held:
-                for target, y in zip(targets, images, strict=True):
-                    # 128 and -128 are one residue modulo 256; only the latter is an int8.
-                    np.copyto(target, np.where(y == 128, -128, y) if p == 256 else y, casting="unsafe")
-
-    over_rows(work, rows, columns)
-
-
-def _integer_halves(
-    value: np.ndarray, scale: np.ndarray, wide: bool, high: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """A' = (high·2**SPLIT + low)·2**power, with |low| below 2**SPLIT and |high| below 2**51.
-
-    `value`, of float64, becomes the lower half, and `high` is written to.
-    """
-    power = None
-    scale = zero_nonfinite(value, scale)
-    if wide:
-        exponent = np.frexp(value)[1] + scale[:, None]
-        power = np.maximum(exponent - FORMATS["fp64"].precision, 0)
-        power[value == 0] = 0
-        np.ldexp(value, scale[:, None] - power, out=value)
-    else:
-        scale_rows(value, scale)
-    np.rint(value, out=value)
-    # As |A'| <= 2**HOST_NARROW_BITS, the last place of this sum is 2**SPLIT; what is left is the upper half.
-    np.add(value, 1.5 * 2.0 ** (SPLIT + 52), out=high)
-    high -= 1.5 * 2.0 ** (SPLIT + 52)
-    value -= high
-    high *= 2.0**-SPLIT
-    return high, value, power
 
 
 class SplitTables(Struct):

@@ -32,8 +32,8 @@ def split_rows(x, scale, factors, long, first, out, halves):
         for i in range(start, stop):
             some = 0 if scale[i] == NONFINITE_ROW else scale[i] >> 1  # one factor might overflow
             one, other = math.ldexp(1.0, some), math.ldexp(1.0, scale[i] - some)
-            row, place = x[i], (i - start) * columns
-            low, high = halves[0, place : place + columns], halves[1, place : place + columns]
+            row, at = x[i], (i - start) * columns
+            low, high = halves[0, at : at + columns], halves[1, at : at + columns]
             for h in range(columns):  # of slices: an index that might be negative would not be vectorized
                 value = 0.0 if scale[i] == NONFINITE_ROW else np.rint(row[h] * one * other)
                 upper = (value + UPPER) - UPPER

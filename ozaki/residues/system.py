@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from types import ModuleType
 
@@ -143,14 +142,13 @@ def residue_system(word: str | Word, bits: float, k: int, parts: int = 1) -> Res
 def _fewest_moduli(word: Word, bits: float, k: int, images: int) -> ResidueSystem | None:
     """The system of fewest moduli whose product exceeds 2·2**bits, if there is one."""
     k_block, largest = word.residue_limits(k, images)
-    sequence = _coprimes(largest, images == 2)
-    total, count = 0.0, 0
-    while total <= bits + 1 + 2.0**-10:  # C'/P stays that far away from 1/2
-        if count == len(sequence) and not _extend(sequence, count, largest, images == 2):
-            return None
-        total += math.log2(sequence[count])
-        count += 1
-    return _system(word, k_block, tuple(sequence[:count]), images)
+    total, moduli = 0.0, []
+    for p in _coprimes(largest, images == 2):
+        total += math.log2(p)
+        moduli.append(p)
+        if total > bits + 1 + 2.0**-10:  # C'/P stays that far away from 1/2
+            return _system(word, k_block, tuple(moduli), images)
+    return None
 
 
 @lru_cache(512)
@@ -158,32 +156,21 @@ def _system(word: Word, k_block: int, moduli: tuple[int, ...], images: int) -> R
     return ResidueSystem(word, k_block, moduli, images)
 
 
-@cache  # of a few dozen limits
-def _coprimes(largest: int, rooted: bool) -> list[int]:
-    """Pairwise coprime numbers from `largest` downwards, greedily; `_extend` adds the next.
-
-    If rooted, those that are odd and have a root of -1.
-    """
-    del largest, rooted  # the key
-    return []
+_found: dict[tuple[int, bool], tuple[int, ...]] = {}
+"""The beginnings of `_coprimes`. Threads may replace a tuple by a shorter one, which costs time alone."""
 
 
-def _extend(sequence: list[int], count: int, largest: int, rooted: bool) -> bool:
-    """Append the next number to a sequence of `count`, unless another thread has; whether there is one."""
-    with _extending:
-        if len(sequence) > count:
-            return True
-        product, last = math.prod(sequence), sequence[-1] if sequence else largest + 1
-        candidates = (p for p in range(last - 1, 1, -1) if math.gcd(p, product) == 1)
-        if rooted:
-            candidates = (p for p in candidates if p % 4 == 1 and root_of_minus_one(p))
-        found = next(candidates, None)
-        if found is not None:
-            sequence.append(found)
-        return found is not None
-
-
-_extending = threading.Lock()
+def _coprimes(largest: int, rooted: bool) -> Iterator[int]:
+    """Yield pairwise coprime numbers from `largest` downwards, greedily; if rooted, those that are odd and
+    have a root of -1."""
+    sequence = _found.get((largest, rooted), ())
+    yield from sequence
+    product, last = math.prod(sequence), sequence[-1] if sequence else largest + 1
+    for p in range(last - 1, 1, -1):
+        if math.gcd(p, product) == 1 and (not rooted or (p % 4 == 1 and root_of_minus_one(p))):
+            product *= p
+            _found[largest, rooted] = sequence = (*sequence, p)
+            yield p
 
 
 Table = Callable[[ResidueSystem, int], np.ndarray]
