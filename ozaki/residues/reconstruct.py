@@ -66,8 +66,8 @@ def round_residues(
 ) -> None:
     """Write the rounded values of rows of (N, m, n) residues to `out`.
 
-    They are rounded in integers; beside compiled code, those that it leaves undecided. The scales are those of
-    the rows, and those of the columns in one row or in one for each.
+    They are rounded in integers; beside compiled code, those that it leaves undecided. The scales are those
+    of the rows, and those of the columns in one row or in one for each.
     """
     if form is None:
         value, undecided = np.empty(out.shape), np.arange(out.size)
