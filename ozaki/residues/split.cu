@@ -9,7 +9,7 @@ struct SplitTables { const int *scales; const double *factors, *powers; int wide
    `start`, which takes the bias back, and for the first part puts the sum into the low bits of the float
    1.5·2^23 + sum; one multiplication finds the quotient, whose product with p is taken off modulo 2^32. */
 struct Modulus { float inverse; int p, start[PARTS], weights[PARTS][WORDS]; };
-__constant__ const Modulus moduli[MODULI] = {TABLE};
+__constant__ const Modulus moduli[MODULI] = TABLE;
 #define FLOAT_MAGIC 12582912.0f
 
 struct Integer {
@@ -124,8 +124,11 @@ __device__ void write_residues(const Integer (&x)[PARTS][RUN], const SplitTables
                 const i64 power = t * (i64)tables.wide + integer.power;
                 if (WIDE) y[part] = reduced(y[part] * tables.powers[power], p, inverse);
             }
-            target[j] = PARTS == 2 ? reduced(y[0] + y[PARTS - 1], p, inverse) : y[0];
-            if (PARTS == 2) target[MODULI * modulus_stride + j] = reduced(y[0] - y[PARTS - 1], p, inverse);
+            const double other = y[PARTS - 1];
+            target[j] = IMAGES == 2 ? reduced(y[0] + other, p, inverse) : y[0];
+            if (IMAGES > 1)
+                target[MODULI * modulus_stride + j] = IMAGES == 2 ? reduced(y[0] - other, p, inverse) : other;
+            if (IMAGES == 3) target[2 * MODULI * modulus_stride + j] = reduced(y[0] + other, p, inverse);
         }
     }
 }

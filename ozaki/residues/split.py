@@ -201,8 +201,8 @@ def _split_constants(
     if system.word.floating:
         return {**constants, "WIDE": int(width > narrow_bits(system))}
     words = -(-(width + 2) // 32)  # ±2**width in two's complement
-    table = ",".join(_modulus(p, weights, words) for p, weights in system.weights_of_parts(weighted))
-    return {**constants, "ALIGNED": int(aligned), "WORDS": words, "TABLE": table}
+    table = [_modulus(p, weights, words) for p, weights in system.weights_of_parts(weighted)]
+    return {**constants, "ALIGNED": int(aligned), "WORDS": words, "TABLE": _initializer(table)}
 
 
 def _tile_rows(word: Word, parts: int, columns: int) -> dict[str, int]:
@@ -213,17 +213,20 @@ def _tile_rows(word: Word, parts: int, columns: int) -> dict[str, int]:
     return {"ALONG_ROWS": rows, "LANES": max(rows, 32 if word.floating else 16 // parts)}
 
 
-def _modulus(p: int, weights: tuple[int, ...], words: int) -> str:
-    """The table's row for a modulus: 1/p, p, and for each real part where its sum starts, and the weights of
-    all bytes."""
+def _modulus(p: int, weights: tuple[int, ...], words: int) -> list[Any]:
+    """Return the kernel's `Modulus`: 1/p, p, and for each real part where its sum starts, and the weights of
+    all bytes, four to an int."""
     starts = [symmetric(-w << (32 * words - 1), p) for w in weights]
     starts[0] += FLOAT_MAGIC_BITS
     of_bytes = np.array([[symmetric(w << 8 * i, p) for i in range(4 * words)] for w in weights])
     # 128 and -128 are one residue modulo 256; only the latter is a byte with a sign.
-    packed = np.where(of_bytes == 128, -128, of_bytes).astype(np.int8).view("<u4")
-    lists = (",".join(f"(int){x}u" for x in row) for row in packed)
-    numbers = ",".join(f"{{{x}}}" for x in lists)
-    return f"{{{float(np.float32(1 / p)).hex()}f,{p},{{{','.join(map(str, starts))}}},{{{numbers}}}}}"
+    packed = np.where(of_bytes == 128, -128, of_bytes).astype(np.int8).view("<i4")
+    return [f"{float(np.float32(1 / p)).hex()}f", p, starts, packed.tolist()]
+
+
+def _initializer(x: Any) -> str:
+    """Return nested lists as an initializer of C."""
+    return f"{{{','.join(map(_initializer, x))}}}" if isinstance(x, list) else str(x)
 
 
 FLOAT_MAGIC_BITS = int(np.float32(12582912.0).view(np.int32))
