@@ -6,7 +6,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from multiword.engines import WORDS
 from ozaki.residues import system
+from tests.modular import M11
 from tests.threads import in_threads
 
 THREADS = 4
@@ -67,3 +69,24 @@ def test_complex_products_take_the_fewest_products():
         found = system.residue_system("int8", bits, 1024, 2)
         assert (found.images, len(found.moduli)) == (images, moduli)
     assert system.residue_system("fp64", 900.0, 1024, 2).images == 2
+
+
+@pytest.mark.parametrize("word", ["int8", "fp64", M11])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_moduli_leave_a_thousandth_of_a_bit_free(word, parts):
+    """So that the integer quotient of C' and P can be told from float64 (`Weights`)."""
+    moduli = system.residue_system(word, 300.0, 1024, parts).moduli
+    for count in range(1, min(len(moduli), 20)):
+        full = sum(map(math.log2, moduli[:count])) - 1
+        for bits, enough in ((full - 2.0**-9, True), (full - 2.0**-11, False)):
+            found = system.residue_system(word, bits, 1024, parts)
+            if found.moduli[0] == moduli[0]:  # as many images
+                assert (len(found.moduli) == count) == enough
+
+
+@pytest.mark.parametrize("word", [WORDS["int8"], M11], ids=str)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_there_are_moduli_for_all_that_a_word_is_said_to_hold(word, parts):
+    for k in (1, 64, 1024, 1 << 20):
+        found = system.residue_system(word, word.moduli.capacity, k, parts)
+        assert found.k_block * (max(found.moduli) // 2) ** 2 < 2**word.exact_bits
