@@ -34,8 +34,8 @@ def h200(monkeypatch):
     monkeypatch.setattr(machine, "device_name", lambda engine: "NVIDIA H200")
 
 
-def test_small_int8_products_go_in_batches_on_an_h200(h200):
-    rates = machine.rates("cublas", "int8")
+def test_small_int8_products_go_in_batches_on_an_h200():
+    rates = machine._rates("NVIDIA H200", "int8")
     assert [rates.batch(n**3) for n in (256, 1024, 2048, 4096, 16384)] == [True, True, True, False, False]
 
 

@@ -349,34 +349,29 @@ def test_short_types_are_promoted_and_long_ones_refused():
         matmul(a.astype(np.complex64), b.astype(np.float32))
 
 
-def test_wrong_arguments_are_named():
-    a, b = normal(rng(28), (4, 5)), normal(rng(29), (5, 6))
-    with pytest.raises(ValueError, match="inner dimensions"):
-        matmul(a, b.T)
-    with pytest.raises(ValueError, match="leading axes of a and b"):
-        matmul(np.stack([a] * 3), np.stack([b] * 2))
-    for name in ("alpha", "beta"):
-        with pytest.raises(TypeError, match=f"{name} must be a real number"):
-            matmul(a, b, c=a @ b, **{name: 1j})
-    with pytest.raises(ValueError, match="a must have at least two axes"):
-        matmul(a[0], b)
-    with pytest.raises(ValueError, match="accuracy"):
-        matmul(a, b, accuracy="fp64")
-    with pytest.raises(ValueError, match="unknown scheme"):
-        matmul(a, b, scheme="fp15")
-    with pytest.raises(ValueError, match="c must be given"):
-        matmul(a, b, beta=1.0)
-    with pytest.raises(ValueError, match="c must broadcast"):
-        matmul(a, b, beta=1.0, c=np.ones((7, 7), np.float32))
-    with pytest.raises(TypeError, match="out must be"):
-        matmul(a, b, out=np.empty((4, 6)))
-    with pytest.raises(ValueError, match="words must be"):
-        matmul(a, b, word="fp16", words=9)
-    with pytest.raises(ValueError, match="block"):
-        matmul(a, b, block=3)
-    with pytest.raises(ValueError, match="unknown products"):
-        Scheme(products="some")
-    with pytest.raises(ValueError, match="no second word"):
-        Scheme("fp32", 2)
-    with pytest.raises(ValueError, match="has no"):
-        matmul(a, b, word="bf16", engine=TensorCore("V100"))
+A, B = normal(rng(28), (4, 5)), normal(rng(29), (5, 6))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda: matmul(A, B.T), ValueError, "inner dimensions"),
+        (lambda: matmul(np.stack([A] * 3), np.stack([B] * 2)), ValueError, "leading axes of a and b"),
+        (lambda: matmul(A, B, c=A @ B, alpha=1j), TypeError, "alpha must be a real number"),
+        (lambda: matmul(A, B, c=A @ B, beta=1j), TypeError, "beta must be a real number"),
+        (lambda: matmul(A[0], B), ValueError, "a must have at least two axes"),
+        (lambda: matmul(A, B, accuracy="fp64"), ValueError, "accuracy"),
+        (lambda: matmul(A, B, scheme="fp15"), ValueError, "unknown scheme"),
+        (lambda: matmul(A, B, beta=1.0), ValueError, "c must be given"),
+        (lambda: matmul(A, B, beta=1.0, c=np.ones((7, 7), np.float32)), ValueError, "c must broadcast"),
+        (lambda: matmul(A, B, out=np.empty((4, 6))), TypeError, "out must be"),
+        (lambda: matmul(A, B, word="fp16", words=9), ValueError, "words must be"),
+        (lambda: matmul(A, B, block=3), ValueError, "block"),
+        (lambda: Scheme(products="some"), ValueError, "unknown products"),
+        (lambda: Scheme("fp32", 2), ValueError, "no second word"),
+        (lambda: matmul(A, B, word="bf16", engine=TensorCore("V100")), ValueError, "has no"),
+    ],
+)
+def test_wrong_arguments_are_named(call, error, match):
+    with pytest.raises(error, match=match):
+        call()

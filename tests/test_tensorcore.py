@@ -74,6 +74,17 @@ def test_every_generation_and_format_equals_the_rational_model(name, spread):
             assert same(d, reference(a, b, start, word, "fp32", generation))
 
 
+def test_generations_are_those_of_the_literature():
+    """Fasi et al. (2021) and Xie et al., MMA-Sim (2025): fraction bits, and fp16 products of a step."""
+    table = {"V100": (23, 4), "T4": (24, 8), "A100": (24, 8), "L40S": (24, 8)}
+    table |= dict.fromkeys(("H100", "H200", "B200", "B300", "RTX 5090"), (25, 16))
+    assert {name: (g.fraction_bits, g.widths["fp16"]) for name, g in GENERATIONS.items()} == table
+    for name, g in GENERATIONS.items():
+        others = {} if name in ("V100", "T4") else {"bf16": table[name][1], "tf32": table[name][1] // 2}
+        assert g.widths == {"fp16": table[name][1], **others}
+        assert (g.alignment, g.rounding, g.carry_bits) == ("RZ", "RZ", None)
+
+
 @st.composite
 def custom_generations(draw):
     word = draw(st.sampled_from(sorted(DTYPES)))
@@ -320,7 +331,7 @@ def test_tf32_operands_are_rounded_to_nearest_even():
     assert d.ravel().tolist() == [1, 1 + 2.0**-9, -1, 1 + 2.0**-10]
 
 
-ONES = np.ones((2, 2))
+V100, ONES = TensorCore("V100"), np.ones((2, 2))
 
 
 @pytest.mark.parametrize(
@@ -329,27 +340,18 @@ ONES = np.ones((2, 2))
         (lambda: TensorCore("K80"), "unknown generation 'K80'; known are V100, T4, A100"),
         (lambda: TensorCore("A100", accumulate="fp64"), "known are fp32, fp16"),
         (lambda: TensorCore("A100", workers=0), "workers"),
-        (
-            lambda: TensorCore("V100").gemm(np.ones((2, 2)), np.ones((2, 2)), word="bf16"),
-            "V100 has no 'bf16'",
-        ),
-        (
-            lambda: TensorCore("V100").gemm(np.ones((2, 2)), np.ones((2, 2)), word="fp8"),
-            "unknown product 'fp8'",
-        ),
-        (lambda: TensorCore("V100").gemm(np.ones((2, 2)), np.ones((3, 2))), r"\(2, 2\) and \(3, 2\)"),
-        (
-            lambda: TensorCore("V100").gemm(np.ones((2, 2)), np.ones((2, 2)), np.ones((1, 2))),
-            r"shape \(2, 2\)",
-        ),
+        (lambda: V100.gemm(ONES, ONES, word="bf16"), "V100 has no 'bf16'"),
+        (lambda: V100.gemm(ONES, ONES, word="fp8"), "unknown product 'fp8'"),
+        (lambda: V100.gemm(ONES, np.ones((3, 2))), r"\(2, 2\) and \(3, 2\)"),
+        (lambda: V100.gemm(ONES, ONES, ONES[:1]), r"shape \(2, 2\)"),
         (lambda: Generation("x", {"fp8": 4}, 24), "known are fp16, bf16, tf32"),
         (lambda: Generation("x", {"fp16": 0}, 24), "width"),
+        (lambda: Generation("x", {"fp16": "4"}, 24), "width of fp16 must be an integer"),
         (lambda: Generation("x", {"fp16": 4}, 60), "fraction_bits"),
         (lambda: Generation("x", {"fp16": 4}, 24, alignment="RA"), "known are RZ, RN, RD, RU"),
         (lambda: Generation("x", {"fp16": 4}, 24, carry_bits=-1), "carry_bits"),
         (lambda: Blocking(block_k=0), "block_k"),
         (lambda: Blocking(step=2.5), r"step must be None or an integer of at least 1, got 2\.5"),
-        (lambda: Generation("x", {"fp16": "4"}, 24), "width of fp16 must be an integer"),
         (lambda: Blocking(block_k=8, split_k=2), "one of them"),
     ],
 )
