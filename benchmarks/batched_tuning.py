@@ -13,9 +13,10 @@ from typing import Any
 
 from benchmarks.batched_timing import Operands, heading, time_tuning
 from benchmarks.timing import compact
-from multiword.batched.gpu.kernels import compiled, sample_case
+from multiword.batched.gpu.kernels import compiled
 from multiword.batched.gpu.plans import Tuning, regime
 from multiword.batched.gpu.storage import lay_out
+from tests.batched_cases import sample_case
 
 TUNED_BYTES = 400 << 20
 """Larger batches are tuned by a part of them that fills this much memory."""

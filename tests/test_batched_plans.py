@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from multiword.batched.gpu.device import by_cublas
-from multiword.batched.gpu.kernels import FALLBACKS, _parameters, sample_case
+from multiword.batched.gpu.kernels import FALLBACKS, _parameters
 from multiword.batched.gpu.plans import (
     BLOCK_BYTES,
     KERNELS,
@@ -20,6 +20,7 @@ from multiword.batched.gpu.plans import (
     table,
     tiled_launch,
 )
+from tests.batched_cases import sample_case
 
 
 @pytest.mark.parametrize("is_complex", [False, True])

@@ -13,6 +13,7 @@ import pytest
 import multiword
 import ozaki
 from multiword.runtime.kernels import KERNELS, OPTIONS, definitions, expanded
+from tests import batched_cases
 
 ARCHITECTURE, OTHERS = "sm_90", ("sm_80", "sm_120")
 
@@ -31,6 +32,9 @@ def declare_all(package):
 
 declare_all(multiword)
 declare_all(ozaki)
+
+
+INSTANCES = {name: kernel.instances for name, kernel in KERNELS.items()} | batched_cases.INSTANCES
 
 
 @cache
@@ -84,7 +88,7 @@ KEEPING = {"exact_sums", "exact_columns", "running_sums"}
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
 def test_every_instance_compiles(name):
-    for constants in KERNELS[name].instances:
+    for constants in INSTANCES[name]:
         ptx = compile_instance(name, KERNELS[name].architecture or ARCHITECTURE, constants)
         assert name not in KEEPING or set(FLUSHING.findall(ptx)) == set()
 
@@ -100,7 +104,7 @@ def test_a_kernel_that_flushes_is_noticed():
 def test_compiles_for_other_architectures(name, architecture):
     """The first instance and the last: the source has no branches that depend on the architecture."""
     assert "__CUDA_ARCH__" not in KERNELS[name].source
-    instances = KERNELS[name].instances
+    instances = INSTANCES[name]
     for constants in instances if len(instances) < 3 else (instances[0], instances[-1]):
         assert compile_instance(name, architecture, constants)
 
