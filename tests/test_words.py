@@ -200,7 +200,7 @@ def test_integers_of_exact_bits_have_sums_that_fp32_holds(k):
 
 
 def test_small_elements_lose_no_more_than_is_assumed():
-    # checks.rejection: at most 2^-36, that is 2^-24 of the largest that is called small.
+    # plan.rejection: at most 2^-36, which is 2^-24 of the largest small element.
     y = np.random.default_rng(7).random(200_000).astype(np.float32) * np.float32(SMALL)
     first, second = split_elements(y, Scheme())
     loss = np.abs(y - (first.astype(float) + second.astype(float) * 2.0**-11))

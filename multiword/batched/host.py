@@ -22,7 +22,7 @@ def multiply(problem: Problem) -> np.ndarray:
 
 
 def real_rows(a: Stack) -> Array:
-    """A as real float32 matrices: (..., m, k), or (..., m, 2k) with the pairs side by side."""
+    """Return A as real float32 matrices: (..., m, k), or (..., m, 2k) with the pairs side by side."""
     x = a.stacked(np).astype(np.float32)
     if not a.complex:
         return x
@@ -32,7 +32,7 @@ def real_rows(a: Stack) -> Array:
 
 
 def real_columns(b: Stack) -> Array:
-    """B as real float32 matrices: (..., k, n), or (..., 2k, 2n) with every entry a 2×2 block.
+    """Return B as real float32 matrices: (..., k, n), or (..., 2k, 2n) with every entry a 2×2 block.
 
     An entry re + i·im becomes [[re, im], [−im, re]], which multiplies an interleaved row
     from the right (algorithms 5): C needs no rearrangement.
@@ -50,7 +50,7 @@ def real_columns(b: Stack) -> Array:
 
 
 def accumulated(a: np.ndarray, b: np.ndarray, accumulate: str) -> np.ndarray:
-    """A·B in float32, or with every partial sum rounded to fp16.
+    """Return A·B in float32, or with every partial sum rounded to fp16.
 
     The fp16 accumulator takes the terms in order, one fused multiply-add each. float64 is
     wide enough to make that exact: a term has 22 significant bits and a sum 11, and where
@@ -66,7 +66,7 @@ def accumulated(a: np.ndarray, b: np.ndarray, accumulate: str) -> np.ndarray:
 
 
 def scaled(problem: Problem, product: Array) -> Array:
-    """alpha·product + beta·C in float32; alpha and beta are of the accumulation format."""
+    """Return alpha·product + beta·C in float32; alpha and beta are of the accumulation format."""
     result = _times(problem.alpha, product, problem)
     if problem.c is not None:
         result = result + _times(problem.beta, problem.c.astype(np.float32), problem)
@@ -74,7 +74,7 @@ def scaled(problem: Problem, product: Array) -> Array:
 
 
 def _times(scalar: float | complex, x: Array, problem: Problem) -> Array:
-    """scalar·x, part by part if the scalar is real: an infinity stays in its own part."""
+    """Return scalar·x, part by part if the scalar is real: an infinity stays in its own part."""
     kind = np.float16 if problem.accumulate == "fp16" else np.float32
     re, im = (np.float32(kind(part)) for part in (np.real(scalar), np.imag(scalar)))
     if isinstance(scalar, float):

@@ -10,22 +10,22 @@ from multiword.formats import get_format
 from multiword.fp32.schemes import Scheme, get_scheme
 
 AMPLIFICATION = 8.0
-"""How far centring may enlarge |A'||B'| beyond |A||B|: more is rejected after the product."""
+"""The largest |A'||B'| relative to |A||B| after centring: more is rejected after the product."""
 
 ALIGNMENT = 1.11
-"""Products are truncated where they are aligned with the sum, which takes a tenth more from it: the
-best factor on the model is 1.09 to 1.16, whatever the data, for blocks of 512 to 4096."""
+"""The truncation of products where they are aligned with the sum takes a tenth more from it: the best
+factor on the model is 1.09 to 1.16, whatever the data, for blocks of 512 to 4096."""
 
 U32, U64 = 2.0**-24, 2.0**-53
 
 
 def drift_per_step(generation: Generation) -> float:
-    """κ: what truncation takes from a sum of no definite sign in each step, in units of the sum.
+    """Return κ, the mean loss of a sum of no definite sign by one step's truncation, relative to the sum.
 
-    A tensor core takes w terms at a time and truncates the sum to fp32, F - 23 bits falling off:
-    the mean loss of a step is (1 - 2^(23-F))/2 units in the last place, and fitted linearly to the
-    sum S (least squares over a binade) it is κ·S with κ = 2^-23·(1 - 2^(23-F))/3, and `ALIGNMENT`
-    times that with what the truncation of every product takes.
+    A tensor core adds w terms at a time and truncates the sum to fp32, which drops F - 23 bits: the mean
+    loss of a step is (1 - 2^(23-F))/2 units in the last place. Fitted linearly to the sum S (least squares
+    over a binade) it is κ·S with κ = 2^-23·(1 - 2^(23-F))/3; the truncation of the products makes it
+    `ALIGNMENT` times that.
     """
     return ALIGNMENT * 2.0**-23 * (1 - 2.0 ** (23 - generation.fraction_bits)) / 3
 
@@ -38,7 +38,7 @@ def error_bound(
     generation: str | Generation | None = None,
     confidence: float = 1.0,
 ) -> float:
-    """Bound β such that |C - Ĉ|_ij ≤ β·(|A||B|)_ij for a product of inner dimension k.
+    """Return β such that |C - Ĉ|_ij ≤ β·(|A||B|)_ij for a product of inner dimension k.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def error_bound(
 
 
 def conversion_bound(scheme: str | Scheme) -> float:
-    """The part of the bound that comes from having p words only, and not all p² products.
+    """Return the part of the bound that is due to p words and a selection of their p² products.
 
     Parameters
     ----------
@@ -136,14 +136,14 @@ def conversion_bound(scheme: str | Scheme) -> float:
 
 
 def _gamma(n: int, u: float, confidence: float | None) -> float:
-    """γ_n = nu/(1 - nu), or its probabilistic counterpart, for n roundings to nearest."""
+    """Return γ_n = nu/(1 - nu), or its probabilistic counterpart, for n roundings to nearest."""
     if confidence is not None:
         return math.expm1(confidence * math.sqrt(n) * u + n * u * u / (1 - u))
     return n * u / (1 - n * u) if n * u < 1 else math.inf
 
 
 def _tensor_core(n: int, word: str, core: Generation | None, confidence: float | None) -> float:
-    """The error of an inner product of length n on the tensor core, relative to |a||b|."""
+    """Return the error of an inner product of length n on the tensor core, relative to |a||b|."""
     if core is None:
         return _gamma(n, U32, confidence)
     if word not in core.widths:
@@ -182,7 +182,7 @@ class BoundRow:
 
 
 def bound_table() -> tuple[BoundRow, ...]:
-    """Table 2.1 of Fasi et al.: the dominant term of the bound for each choice of words.
+    """Return Table 2.1 of Fasi et al.: the dominant term of the bound for each choice of words.
 
     As there, a conversion error of a few units of fp32 is left out beside k·2⁻²⁴.
 
@@ -198,13 +198,8 @@ def bound_table() -> tuple[BoundRow, ...]:
     [('fp16', 0.0009765625), ('double-fp16', 0.0)]
     """
     rows = []
-    for word, words, name in (
-        ("fp16", 1, "fp16"),
-        ("fp16", 2, "double-fp16"),
-        ("bf16", 1, "bf16"),
-        ("bf16", 2, "double-bf16"),
-        ("bf16", 3, "triple-bf16"),
-    ):
+    for word, words in (("fp16", 1), ("fp16", 2), ("bf16", 1), ("bf16", 2), ("bf16", 3)):
+        name = ("", "double-", "triple-")[words - 1] + word
         conversion = conversion_bound(Scheme(word, words))
         rows.append(BoundRow(name, word, words, conversion if conversion > 16 * U32 else 0.0))
     return tuple(rows)

@@ -35,10 +35,7 @@ class Finish(Struct):
 _FILE = Path(__file__).with_name("finish.cu")
 
 FINISH = Kernel(
-    "multiword_finish",
-    _FILE,
-    ({"SUM": "float", "ROWS": 32}, {"SUM": "double", "ROWS": 32}),
-    (Finish,),
+    "multiword_finish", _FILE, tuple({"SUM": x, "ROWS": 32} for x in ("float", "double")), (Finish,)
 )
 
 INSPECT = Kernel(
