@@ -1,6 +1,7 @@
 """Formats, rounding and splitting into words, against exact arithmetic."""
 
 from fractions import Fraction
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword import FORMATS, join, round_to, split
-from multiword.fp32.measure import exact_bits, measure_operands
+from multiword.fp32 import split as split_module
+from multiword.fp32.measure import common_shift, exact_bits, measure_operands
 from multiword.fp32.schemes import Scheme
 from multiword.fp32.split import SMALL, split_elements, split_operands
 from multiword.rounding import product_error, two_sum
@@ -190,6 +192,12 @@ def test_means_stand_out_from_three_tenths_of_the_root_mean_square(mean, centred
     a, bt = (mean + spread * np.random.default_rng(s).standard_normal((9, 9000)) for s in (5, 6))
     vectors = measure_operands(np.float32(a), np.float32(bt), Scheme(centred=True), target=14, guess=False)
     assert split_operands(vectors).left.of["centre"].any() == centred
+
+
+def test_vectors_within_a_factor_of_four_share_a_scale():
+    for apart, shared in ((0, True), (2, True), (3, False)):
+        assert common_shift(300 + 5, 300 - (5 - apart), 14) == (9 if shared else None)
+    assert "range <= 602" in Path(split_module.__file__).with_name("fp32.cuh").read_text()  # 600 + COMMON
 
 
 @pytest.mark.parametrize("k", [1, 30, 1000, 30_000])
