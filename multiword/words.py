@@ -64,6 +64,8 @@ def split(
             result.append(round_to(rest, fmt, rounding))
             value = result[-1].astype(np.float32) if rest.dtype == np.float32 else widened(result[-1], "x")
             rest = xp.where(special, rest.dtype.type(0), (rest - value) * rest.dtype.type(2.0**step))
+            if xp is not np and array.dtype == np.float32:
+                rest = widened(to_float32(rest), "x")  # may overflow, as on the host
     return tuple(result)
 
 

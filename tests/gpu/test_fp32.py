@@ -65,14 +65,12 @@ def test_words_are_the_host_words_bit_for_bit(cupy, word, words, rounding, shape
 @pytest.mark.parametrize("scaled", [False, True])
 def test_split_is_the_host_split(cupy, word, scaled):
     x = wide_matrix((5, 7, 33), 5, 10.0)
-    x[0, 0, :2], x[1, 1, 1] = (np.inf, np.nan), 1e-41
-    for one, other in zip(
-        split(x, word, WORDS[word], scaled=scaled),
-        split(cupy.asarray(x), word, WORDS[word], scaled=scaled),
-        strict=True,
-    ):
-        assert np.array_equal(one.astype(np.float32), other.get().astype(np.float32), equal_nan=True)
-        assert one.dtype == other.dtype
+    x[0, 0, :4], x[1, 1, 1] = (np.inf, np.nan, 3e38, -1e6), 1e-41
+    for rounding in ("RN", "RZ", "RNA"):
+        options = {"word": word, "words": WORDS[word], "scaled": scaled, "rounding": rounding}
+        for one, other in zip(split(x, **options), split(cupy.asarray(x), **options), strict=True):
+            assert np.array_equal(one.astype(np.float32), other.get().astype(np.float32), equal_nan=True)
+            assert one.dtype == other.dtype
 
 
 @pytest.mark.parametrize("scheme", [*WORD_SCHEMES, "fp64", None])
