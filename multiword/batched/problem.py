@@ -143,7 +143,7 @@ def _stack(x: Any, name: str) -> Stack:
 
 
 def _listed(x: Any, name: str) -> Stack:
-    """A stack from a list of matrices, each a separate array."""
+    """Return a stack of a list of matrices, each a separate array."""
     is_complex = [isinstance(y, HalfComplex) for y in x]
     arrays = tuple(y.pairs if isinstance(y, HalfComplex) else as_array(y, name) for y in x)
     kinds = {(c, str(y.dtype)) for c, y in zip(is_complex, arrays, strict=True)}

@@ -1,4 +1,4 @@
-"""Generations of tensor cores as data: one record of parameters each, no code."""
+"""Generations of tensor cores as data, and the GPUs that have them."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Storage:
-    """A stack in device memory: its layout, its address, and what keeps it alive."""
+    """A stack in device memory: its layout and address, and the arrays that own it."""
 
     layout: Layout
     address: int
@@ -73,7 +73,7 @@ def describe(x: Array, is_complex: bool, batch: tuple[int, ...]) -> Layout | Non
 
 
 def _plane(shape: tuple[int, ...], steps: list[int]) -> tuple[int, bool] | None:
-    """(leading dimension, by rows) of one matrix."""
+    """Return the leading dimension of a matrix, and whether it is stored by rows; None for other strides."""
     (rows, columns), (down, across) = shape, steps
     if (across == 1 or columns == 1) and (down >= columns or rows == 1):
         return (max(down, columns, 1) if rows > 1 else max(columns, 1)), True
@@ -83,10 +83,10 @@ def _plane(shape: tuple[int, ...], steps: list[int]) -> tuple[int, bool] | None:
 
 
 def _merged(shape: tuple[int, ...], steps: list[int], batch: tuple[int, ...]) -> int | None:
-    """The one stride that walks through all the batch's axes, 0 if none of them moves."""
-    padded = [1] * (len(batch) - len(shape)) + list(shape)
-    walked = [0] * (len(batch) - len(shape)) + list(steps)
-    axes = [(n, 0 if own == 1 else s) for n, own, s in zip(batch, padded, walked, strict=True) if n != 1]
+    """Return the one stride of all the batch's axes, 0 if one matrix serves all; None if there is none."""
+    missing = len(batch) - len(shape)
+    own = zip([1] * missing + list(shape), [0] * missing + list(steps), strict=True)
+    axes = [(n, 0 if size == 1 else step) for n, (size, step) in zip(batch, own, strict=True) if n != 1]
     if all(s == 0 for _, s in axes):
         return 0
     for (_, outer), (n, inner) in pairwise(axes):

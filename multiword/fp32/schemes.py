@@ -1,4 +1,4 @@
-"""Schemes: how an fp32 product is made from products of words. Data, no code."""
+"""Schemes, by which an fp32 product is made from products of words, as data."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""How a batch is computed on a GPU: its place in memory, the kernel chosen for it, the launch.
+"""Batched products on a GPU: layouts of the operands, the fastest kernel, its launch.
 
-`storage` says where the matrices lie; `plans` makes of that, and of what was measured
-(`choices.json`), the constants of a kernel and its launch; `kernels` has the kernels
-(`resident.cu`, `tiled.cu`), `cublas` calls the library; `device` chooses between them, and
-`launches` keeps what was launched for calls of the same kind. Its NumPy form, and the definition of
-the result, is `multiword.batched.host`.
+`storage` describes a call's matrices in memory; `plans` derives from that, and from measurements
+(`choices.json`), the constants of a kernel and its launch; `kernels` has the kernels (`resident.cu`,
+`tiled.cu`); `device` chooses between them and cuBLAS, and `launches` caches launches for calls of the same
+kind. The definition of the result, in NumPy, is `multiword.batched.host`.
 """
