@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiword import SCHEMES, TensorCore, error_bound, get_engine, matmul, matmul_plan, split
+from multiword import SCHEMES, Scheme, TensorCore, error_bound, get_engine, matmul, matmul_plan, split
 from multiword.engines.layouts import store_array
 from multiword.fp32 import finish as finish_step
 from multiword.fp32 import measure
 from multiword.fp32 import split as split_step
 from multiword.fp32.execute import native_call
 from multiword.fp32.measure import FIELDS, FLAGS, SIDE, Flags
-from multiword.fp32.plan import choose_panels
+from multiword.fp32.plan import choose_panels, rejection
 from tests.distributions import PAIRS, exp_rand, normal, unit
 from tests.standin import DeviceArray
 
@@ -210,6 +210,33 @@ def test_committed_errors_of_the_default_are_at_most_those_of_fp32(name):
             assert ours["rms"] <= native["rms"]
             compared += 1
     assert compared >= len(PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("word", "fields", "reason"),
+    [
+        ("fp16", {}, None),
+        ("fp16", {"bad": 1}, "infinities or NaNs"),
+        ("fp16", {"top": 300 + 15}, None),
+        ("fp16", {"top": 300 + 16}, "missed the largest elements of"),
+        ("tf32", {"top": 300 + 50, "low": 300 + 60}, None),
+        ("tf32", {"top": 300 + 51}, "missed the largest elements of"),
+        ("bf16", {"low": 300 + 61}, "range too far for bf16 words"),
+        ("fp16", {"low": 300 + 61}, None),  # fp16 counts small elements instead
+        ("fp16", {"small": 3, "deficit": 97}, None),
+        ("fp16", {"small": 4, "deficit": 97}, "small elements"),
+        ("tf32", {"small": 4, "deficit": 97}, None),
+        ("fp16", {"spread": 750}, None),
+        ("fp16", {"spread": 751}, "a few elements of a row or column outweigh"),
+    ],
+)
+def test_what_speaks_against_words(word, fields, reason):
+    none = dict.fromkeys(FIELDS, 0)
+    for a, b in ((none | fields, none), (none, none | fields)):
+        got = rejection(Flags(a, b, 0), Scheme(word), 100, long_blocks=True)
+        assert (got is None) if reason is None else (reason in got)
+        if "spread" in fields:
+            assert rejection(Flags(a, b, 0), Scheme(word), 100, long_blocks=False) is None
 
 
 def gemm_strided_batched(*arguments):
