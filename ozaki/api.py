@@ -8,6 +8,7 @@ import numpy as np
 
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array, as_array, check_same_device, device_of
+from multiword.runtime.options import transposition
 from ozaki.arguments import (
     as_matrix,
     exactly,
@@ -33,7 +34,7 @@ def accurate_dgemm(
     b: Any,
     *,
     alpha: float = 1.0,
-    beta: float = 0.0,
+    beta: float | None = None,
     c: Any = None,
     trans_a: bool = False,
     trans_b: bool = False,
@@ -57,7 +58,7 @@ def accurate_dgemm(
     trans_a, trans_b : whether op(A), op(B) is the transpose.
     alpha, beta : scalars. The product R is rounded once; then alpha·R, beta·C and their sum
         are rounded in turn, each to nearest.
-    c : (m, n) array; needed if beta is not 0, and read only then.
+    c : (m, n) array; needed if beta is not 0, and read only then. Given with beta alone.
     accuracy : what the product R is.
         "fp64": certified max |R - AB| / |A||B| of order sqrt(k)·u, below the bound k·u of a
         native DGEMM, and u·|R|; wider integers are used where the data asks for them. A graded inner
@@ -119,7 +120,7 @@ def accurate_sgemm(
     b: Any,
     *,
     alpha: float = 1.0,
-    beta: float = 0.0,
+    beta: float | None = None,
     c: Any = None,
     trans_a: bool = False,
     trans_b: bool = False,
@@ -151,7 +152,7 @@ def accurate_zgemm(
     b: Any,
     *,
     alpha: complex = 1.0,
-    beta: complex = 0.0,
+    beta: complex | None = None,
     c: Any = None,
     trans_a: bool | str = False,
     trans_b: bool | str = False,
@@ -188,7 +189,7 @@ def accurate_cgemm(
     b: Any,
     *,
     alpha: complex = 1.0,
-    beta: complex = 0.0,
+    beta: complex | None = None,
     c: Any = None,
     trans_a: bool | str = False,
     trans_b: bool | str = False,
@@ -256,7 +257,7 @@ def matmul(
     chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
     request = request_of(x, chosen, scheme, None, engine, workspace)
     if x.ndim == y.ndim == 2:
-        return gemm(*factors_of(a, b, dtype), 1.0, 0.0, None, request, None)
+        return gemm(*factors_of(a, b, dtype), 1.0, None, None, request, None)
     check_same_device(a=x, b=y)
     if isinstance(a, Operand) or isinstance(b, Operand):
         raise ValueError(f"a prepared operand multiplies matrices, not stacks: {x.shape} times {y.shape}")
@@ -297,7 +298,7 @@ def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand
         raise ValueError(f"side must be 'left' or 'right', got {side!r}")
     array = as_array(x, "x")
     with device_of(array):
-        array = as_matrix("x", array, result_dtype(array, array), trans)
+        array = as_matrix("x", array, result_dtype(array, array), transposition("trans", trans))
         return Operand(Factor(array, SIDES.index(side), prepared=True))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import operator
 from functools import cache
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from multiword.runtime.arrays import (
     namespace,
 )
 from multiword.runtime.memory import default_workspace
+from multiword.runtime.options import transposition, workspace_bytes
 from ozaki.product.factor import Factor
 from ozaki.product.operand import SIDES, Operand, matrix_of
 from ozaki.product.request import CERTIFIED, NORMWISE, SCHEMES, Request
@@ -76,12 +77,26 @@ def exactly(name: str, x: Array, dtype: Any) -> Array:
     return result
 
 
+def scalar(name: str, x: Any, dtype: np.dtype) -> Any:
+    """Return a factor of a product in the dtype of its result, by the rule for the elements of arrays."""
+    x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
+    if isinstance(x, int):  # perhaps one of more than 64 bits
+        try:
+            factor = dtype.type(x)
+        except OverflowError:
+            raise ValueError(f"{name} is out of the range of {dtype}") from None
+        if not np.isfinite(factor) or int(factor.real) != x:
+            raise TypeError(f"{name} is an integer that {dtype} cannot hold exactly; float({name}) rounds it")
+        return factor
+    if not isinstance(x, Number | np.generic) or np.asarray(x).dtype.kind not in "biufc":
+        raise TypeError(f"{name} must be a number, got {x!r}")
+    return exactly(name, as_array(x, name), dtype)[()]
+
+
 def as_matrix(name: str, x: Array, dtype: Any, trans: bool | str) -> Array:
     """Return op(X) as a matrix of the dtype: a view where nothing needs converting."""
     if x.ndim != 2:
         raise ValueError(f"{name} must be a matrix, got an array of shape {x.shape}")
-    if trans not in (False, True, "C"):
-        raise ValueError(f"transposing {name} must be False, True or 'C', got {trans!r}")
     x = exactly(name, x, dtype)
     x = x.T if trans else x
     return conjugated(x) if trans == "C" and x.dtype.kind == "c" else x
@@ -91,6 +106,7 @@ def factors_of(
     a: Any, b: Any, dtype: Any, trans_a: bool | str = False, trans_b: bool | str = False
 ) -> tuple[Factor, Factor]:
     """Both factors of a product of matrices, or operands, in a dtype."""
+    trans_a, trans_b = transposition("trans_a", trans_a), transposition("trans_b", trans_b)
     if not (trans_a or trans_b) and _fit_as_they_are(a, b, dtype):
         return Factor(a, 0), Factor(b, 1)
     pair = []
@@ -173,5 +189,5 @@ def request_of(
     check_accuracy(accuracy)
     if scheme != "auto" and scheme not in SCHEMES:
         raise ValueError(f"unknown scheme {scheme!r}; known are auto, {', '.join(SCHEMES)}")
-    limit = default_workspace(like) if workspace is None else operator.index(workspace)
+    limit = default_workspace(like) if workspace is None else workspace_bytes(workspace)
     return Request(accuracy, scheme, word, get_engine(engine, like), limit)

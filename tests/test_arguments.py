@@ -134,3 +134,88 @@ def test_subnormal_numbers_of_any_dtype_count(xp, dtype):
             complex(found[0, 0]) == rounded_product(a.astype(float), b.astype(dtype).real.astype(float))[0, 0]
         )
     assert expected[0, 0] > 0
+
+
+MASKED = np.ma.masked_equal([1.0, 2.0], 2.0)
+
+LISTS = {
+    "masked": ([*MASKED], "masked elements"),
+    "masked, within": ([[1.0, 3.0], MASKED], "masked elements"),
+    "None": ([1.0, None], "None"),
+    "text": ([1.0, "2"], "str"),
+    "integers among floats": ([2**53 + 1, 0.5], "cannot hold exactly"),
+    "integers deep among floats": ([[2**53 + 1, 1], [0.5, 1]], "cannot hold exactly"),
+    "arrays of integers": ([np.array([2**53 + 1, 1]), np.array([0.5, 1])], "cannot hold exactly"),
+    "NumPy's integers": ([np.int64(2**53 + 1), 0.5], "cannot hold exactly"),
+    "both signs": ([2**63 + 1, -1], "cannot hold exactly"),
+    "complex": ([2**53 + 1, 1j], "cannot hold exactly"),
+}
+
+
+@pytest.mark.parametrize(("x", "message"), LISTS.values(), ids=LISTS)
+def test_what_lists_hold_is_looked_at(x, message):
+    column = np.ones((2, 1))
+    for name, call in (
+        ("x", lambda: ozaki.sum(x)),
+        ("x", lambda: ozaki.fingerprint(x)),
+        ("array", lambda: ozaki.ExactSum("complex128").add(x)),
+        ("a", lambda: ozaki.accurate_zgemm(x, column)),
+        ("b", lambda: ozaki.matmul(column.T, x)),
+    ):
+        with pytest.raises(TypeError, match=rf"\b{name}\b.*{message}|{message}.*\b{name}\b"):
+            call()
+
+
+def test_lists_that_lose_nothing():
+    assert ozaki.sum([2**53 + 1, -(2**53)]) == 1
+    assert ozaki.sum([2**60, 0.5, -(2**60), True]) == 1.5
+    assert ozaki.sum([np.float32(0.1), 1]) == 1 + float(np.float32(0.1))
+    assert ozaki.sum([np.ones(2), [np.ma.array([1.0]), 2.0]][:1]) == 2
+    with pytest.raises(ValueError, match="x must be sequences of equal lengths"):
+        ozaki.sum([[1.0], [1.0, 2.0]])
+
+
+ONE = np.ones((1, 1))
+WRONG_OPTIONS = {
+    "alpha too large": (lambda: ozaki.accurate_sgemm(ONE, ONE, alpha=1e300), ValueError, "alpha .*range"),
+    "alpha huge": (lambda: ozaki.accurate_dgemm(ONE, ONE, alpha=10**400), ValueError, "alpha .*range"),
+    "alpha rounded": (lambda: ozaki.accurate_dgemm(ONE, ONE, alpha=2**53 + 1), TypeError, "alpha .*exactly"),
+    "beta rounded": (
+        lambda: ozaki.accurate_cgemm(ONE, ONE, beta=2**24 + 1, c=ONE),
+        TypeError,
+        "beta .*exactly",
+    ),
+    "c alone": (lambda: ozaki.accurate_dgemm(ONE, ONE, c=ONE), ValueError, "c is given.*add beta"),
+    "trans None": (lambda: ozaki.accurate_dgemm(ONE, ONE, trans_a=None), ValueError, "trans_a must be"),
+    "trans empty": (lambda: ozaki.accurate_dgemm(ONE, ONE, trans_b=""), ValueError, "trans_b must be"),
+    "trans list": (lambda: ozaki.accurate_dgemm(ONE, ONE, trans_b=[]), ValueError, "trans_b must be"),
+    "trans of prepare": (lambda: ozaki.prepare(ONE, trans=None), ValueError, "trans must be"),
+    "workspace float": (lambda: ozaki.matmul(ONE, ONE, workspace=1.5), TypeError, "workspace must be an int"),
+    "workspace zero": (lambda: ozaki.matmul(ONE, ONE, workspace=0), ValueError, "workspace must be positive"),
+    "axis text": (lambda: ozaki.sum(ONE, axis="0"), TypeError, "axis must be an integer"),
+    "axis list": (lambda: ozaki.mean(ONE, axis=[0, 1]), TypeError, "axis must be an integer"),
+    "axis float": (lambda: ozaki.cumsum(ONE, axis=1.0), TypeError, "axis must be an integer"),
+    "accuracy digits": (lambda: ozaki.matmul(ONE, ONE, accuracy="３"), ValueError, "accuracy must be"),
+    "accuracy text": (lambda: ozaki.matmul(ONE, ONE, accuracy="33"), ValueError, "accuracy must be"),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "message"), WRONG_OPTIONS.values(), ids=WRONG_OPTIONS)
+def test_messages_name_the_option(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_an_addend_is_read_where_its_factor_underflows():
+    found = ozaki.accurate_sgemm(ONE, ONE, beta=1e-300, c=[[np.nan]])
+    assert np.isnan(found).all()
+    assert ozaki.accurate_dgemm(ONE, ONE, beta=0.0, c=[[np.nan]]) == 1
+
+
+@pytest.mark.parametrize("strides", [(8, 8), (0, 8), (4, 8), (8, 16)])
+def test_out_that_overlaps_itself_is_refused(strides):
+    out = np.lib.stride_tricks.as_strided(np.zeros(12), (3, 3), strides)
+    with pytest.raises(ValueError, match="out must have memory for each element"):
+        ozaki.accurate_dgemm(np.eye(3), np.eye(3), out=out)
+    with pytest.raises(ValueError, match="out must have memory for each element"):
+        ozaki.sum(np.ones((3, 3, 2)), axis=2, out=out)

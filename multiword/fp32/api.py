@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from multiword.fp32.plan import Plan, candidates, make_plan
 from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
 from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, device_of, namespace
 from multiword.runtime.memory import default_workspace
+from multiword.runtime.options import workspace_bytes
 
 
 def matmul(
@@ -183,7 +183,7 @@ def _native(core: Engine, chosen: str | Scheme | None, shape: tuple[int, ...], k
 
 
 def _limit(workspace: int | None, like: Array) -> int:
-    limit = default_workspace(like) if workspace is None else operator.index(workspace)
+    limit = default_workspace(like) if workspace is None else workspace_bytes(workspace)
     if limit < 0:
         raise ValueError(f"workspace must not be negative, got {limit}")
     return limit

@@ -83,13 +83,49 @@ def _numpy_array(x: Any, name: str) -> np.ndarray:
         raise TypeError(
             f"{name} has masked elements, which would be treated as data; call {name}.filled(value) first"
         )
-    if isinstance(x, np.ndarray | np.generic | Number | list | tuple | memoryview | buffer_array):
+    if isinstance(x, list | tuple):
+        return _from_sequence(x, name)
+    if isinstance(x, np.ndarray | np.generic | Number | memoryview | buffer_array):
         return np.asarray(x)
     kind = type(x)
     for attribute, remedy in _REMEDIES.items():
         if hasattr(x, attribute):
             raise TypeError(f"{name} is a {kind.__module__}.{kind.__qualname__}: {remedy.format(name)}")
     raise TypeError(f"{name} must be an array of numbers, got {'None' if x is None else kind.__name__}")
+
+
+def _from_sequence(x: list | tuple, name: str) -> np.ndarray:
+    """Return nested sequences as an array.
+
+    TypeError for elements that would be refused alone, and for integers that NumPy would round because there
+    are other numbers among them.
+    """
+    integers = list(_wide_integers(x, name))
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise ValueError(f"{name} must be sequences of equal lengths: {error}") from None
+    if array.dtype.kind in "fc" and any(abs(n) > 2**53 and int(float(n)) != n for n in integers):
+        raise TypeError(
+            f"{name} has an integer among other numbers that {array.dtype} cannot hold exactly; "
+            f"np.asarray({name}, float) rounds it, if that is what you want"
+        )
+    return array
+
+
+def _wide_integers(x: Any, name: str) -> Iterator[int]:
+    """Yield the elements of nested sequences that may be integers of more than 53 bits; check all others."""
+    kinds = set(map(type, x))
+    if kinds <= {int, float, complex, bool}:
+        yield from (n for n in x if type(n) is int) if int in kinds else ()
+        return
+    for i, element in enumerate(x):
+        if isinstance(element, list | tuple):
+            yield from _wide_integers(element, f"{name}[{i}]")
+        elif isinstance(element, int):
+            yield element
+        elif (array := _numpy_array(element, f"{name}[{i}]")).dtype.kind in "iu" and array.itemsize == 8:
+            yield from array.ravel().tolist()
 
 
 _REMEDIES = {
@@ -150,9 +186,22 @@ def check_out(
         raise TypeError(f"{name} must be {expected} of shape {shape}, got {out.dtype} of shape {out.shape}")
     if out.shape != shape:
         raise ValueError(f"{name} must be {dtype} of shape {shape}, got {out.dtype} of shape {out.shape}")
-    repeated = out.size > 1 and any(step == 0 and n > 1 for step, n in zip(out.strides, shape, strict=True))
-    if repeated or not (is_cupy(out) or out.flags.writeable):
-        raise ValueError(f"{name} must be writeable, got a {'broadcast' if repeated else 'read-only'} array")
+    if not (is_cupy(out) or out.flags.writeable):
+        raise ValueError(f"{name} must be writeable, got a read-only array")
+    if _overlaps_itself(out):
+        raise ValueError(
+            f"{name} must have memory for each element, got one that is broadcast or overlaps itself"
+        )
+
+
+def _overlaps_itself(x: Array) -> bool:
+    """Whether elements share memory, or axes are interleaved, so that they might."""
+    reach = x.itemsize if x.size else 0
+    for step, n in sorted((abs(step), n) for step, n in zip(x.strides, x.shape, strict=True) if n > 1):
+        if step < reach:
+            return True
+        reach += step * (n - 1)
+    return False
 
 
 def device_of(x: Array) -> AbstractContextManager[Any]:

@@ -12,8 +12,9 @@ try:
 except ImportError as error:
     raise ImportError("ozaki.dask needs Dask: pip install 'ozaki-multiword[dask]'") from error
 
-from multiword.runtime.arrays import check_same_device
-from ozaki.sums.arguments import Axis, axes_of, float_type, numbers
+from multiword.runtime.arrays import Array, check_same_device
+from ozaki.arguments import exactly
+from ozaki.sums.arguments import Axis, axes_of, float_type, native, numbers
 
 SplitEvery = int | dict[int, int] | None
 
@@ -24,7 +25,18 @@ def known_chunks(x: Any, name: str) -> da.Array:
     numbers(array._meta, name)
     if any(isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(f"{name} has chunks of unknown sizes; call {name}.compute_chunk_sizes() first")
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    dtype = native(array.dtype)
+    return array.map_blocks(_chunk, name, dtype, dtype=dtype, meta=array._meta.astype(dtype))
+
+
+def _chunk(x: Any, name: str, dtype: np.dtype) -> Array:
+    """Return a chunk in the dtype announced for it. TypeError for other kinds of array and wider dtypes."""
+    chunk = numbers(x, f"a chunk of {name}")
+    if chunk.dtype == dtype:
+        return chunk
+    if not np.can_cast(chunk.dtype, dtype, "safe"):
+        raise TypeError(f"a chunk of {name} is of dtype {chunk.dtype}, but {name} says {dtype}")
+    return chunk.astype(dtype) if dtype.kind in "iub" else exactly(f"a chunk of {name}", chunk, dtype)
 
 
 def without_empty_chunks(x: da.Array) -> da.Array:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from numbers import Number
 from typing import Any
-
-import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, namespace, quietly
 from multiword.runtime.memory import in_less_memory
-from ozaki.arguments import exactly
+from ozaki.arguments import exactly, scalar
 from ozaki.combine import combine
 from ozaki.execution.cache import captured_product, forget
 from ozaki.execution.eager import product
@@ -20,14 +17,17 @@ from ozaki.product.request import Request
 
 
 def gemm(
-    a: Factor, b: Factor, alpha: complex, beta: complex, c: Any, request: Request, out: Array | None
+    a: Factor, b: Factor, alpha: complex, beta: complex | None, c: Any, request: Request, out: Array | None
 ) -> Array:
     """Return alpha·R + beta·C, every step rounded once; in `out`, which is written to when all is done."""
     dtype, shape = a.matrix.dtype, (a.rows, b.rows)
     addend = None
-    if not (type(alpha) is type(beta) is float and alpha == 1.0 and beta == 0.0):  # seldom
-        alpha, beta = _scalar("alpha", alpha, dtype), _scalar("beta", beta, dtype)
-        addend = _addend(c, a.matrix, shape) if beta != 0 else None
+    if not (type(alpha) is float and alpha == 1.0 and beta is c is None):  # seldom
+        if beta is None and c is not None:
+            raise ValueError("c is given, but not its factor: add beta=1.0, or another number")
+        read = beta is not None and beta != 0  # where beta is rounded to 0, too
+        alpha, beta = scalar("alpha", alpha, dtype), scalar("beta", beta or 0.0, dtype)
+        addend = _addend(c, a.matrix, shape) if read else None
     if out is not None:
         check_out(out, a.matrix, shape, dtype)
     with quietly(a.matrix), exclusive_use(a.order, b.order):
@@ -72,16 +72,3 @@ def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:
     if c.shape != shape:
         raise ValueError(f"c must be of shape {shape}, got {c.shape}")
     return exactly("c", c, like.dtype)
-
-
-def _scalar(name: str, x: Any, dtype: Any) -> Any:
-    """A factor in the dtype of the result."""
-    x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
-    if not isinstance(x, Number | np.generic):
-        raise TypeError(f"{name} must be a number, got {x!r}")
-    kind = "f" if isinstance(x, int) else np.asarray(x).dtype.kind  # an int may be beyond 64 bits
-    if kind not in "biufc":
-        raise TypeError(f"{name} must be a number, got {x!r}")
-    if kind == "c" and dtype.kind != "c":
-        raise TypeError(f"{name} must be real for a result of {dtype}, got {x!r}")
-    return dtype.type(x)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from multiword.formats import FORMATS, Format
+from multiword.runtime import options
 from multiword.runtime.arrays import Array, as_array, check_out, is_cupy
 from ozaki.rounding.conversion import as_float64
 
@@ -123,18 +123,9 @@ def deliver(result: Array, out: Array | None) -> Any:
 
 def axes_of(axis: Axis, ndim: int) -> tuple[int, ...]:
     """The reduced axes, not negative, each once."""
-    if axis is None:
-        return tuple(range(ndim))
     if ndim == 1 and type(axis) is int and -1 <= axis <= 0:
         return (0,)
-    axes = tuple(operator.index(a) for a in (axis if isinstance(axis, tuple) else (axis,)))
-    for a in axes:
-        if not -ndim <= a < ndim:
-            raise ValueError(f"axis {a} is out of bounds for an array of {ndim} dimensions")
-    axes = tuple(a % ndim for a in axes)
-    if len(set(axes)) < len(axes):
-        raise ValueError(f"axis {axis} names an axis twice")
-    return axes
+    return options.axes("axis", axis, ndim)
 
 
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:

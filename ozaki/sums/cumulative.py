@@ -9,7 +9,6 @@ slower than a sum, in which only the last is rounded; nothing is copied to the h
 
 from __future__ import annotations
 
-import operator
 from ctypes import c_int, c_longlong, c_void_p
 from math import prod
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, on_device_of_arrays, real_parts
 from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.options import integer
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.rounding.digits import last_place
 from ozaki.sums.arguments import (
@@ -83,7 +83,7 @@ def cumsum(x: Array, axis: int | None = None, dtype: DType = None, out: Out = No
     array([1.e+000, 1.e+100, 1.e+100, 2.e+000])
     """
     x = numbers(x, "x")
-    (along,) = (0,) if axis is None else axes_of(operator.index(axis), x.ndim)
+    (along,) = (0,) if axis is None else axes_of(integer("axis", axis), x.ndim)
     shape = (x.size,) if axis is None else x.shape
     target = result_dtype(x, summed_dtype(x), dtype, out, shape)
     if target.kind in "iub":
