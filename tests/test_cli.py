@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from importlib.metadata import PackageNotFoundError
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ from rich.console import Console
 
 import ozaki
 from multiword.engines import get_engine
+from multiword.runtime import compiled
 from ozaki.cli import demo, info
 from ozaki.cli.command import main
-from ozaki.cli.files import Observed, load_matrix, multiply_files
+from ozaki.cli.files import Observed, load_numbers, multiply_files
 from ozaki.cli.output import OutputFile
 from tests.cases import matrices
 from tests.fuzz.rational import rounded_product
@@ -33,7 +35,7 @@ def files(tmp_path):
 
 
 def run(folder, *arguments):
-    return main([str(folder / x) if x.endswith((".npy", ".npz")) else x for x in arguments])
+    return main([str(folder / x) if x.endswith((".npy", ".npz", ".csv", ".mtx")) else x for x in arguments])
 
 
 @pytest.mark.parametrize("accuracy", ["fp64", "exact", "40"])
@@ -89,10 +91,13 @@ def test_empty_products(tmp_path):
         (("a.npy", "empty.npy", "-o", "c.npy"), "empty.npy is not a .npy file"),
         (("a.npy", "several.npz", "-o", "c.npy"), "archive of several arrays"),
         (
-            ("a.npy", "vector.npy", "-o", "c.npy"),
-            "must hold a matrix of numbers, but it holds float64 of shape (3,)",
+            ("a.npy", "cube.npy", "-o", "c.npy"),
+            "must hold a matrix or vector of numbers, but it holds float64 of shape (3, 1, 1)",
         ),
-        (("dates.npy", "b.npy", "-o", "c.npy"), "must hold a matrix of numbers, but it holds datetime64[D]"),
+        (("dates.npy", "b.npy", "-o", "c.npy"), "matrix or vector of numbers, but it holds datetime64[D]"),
+        (("a.npy", "words.csv", "-o", "c.npy"), "words.csv is no table of numbers with commas"),
+        (("long.csv", "b.npy", "-o", "c.npy"), "float64 cannot hold 9007199254740993 exactly"),
+        (("a.npy", "b.npy", "-o", "c.mtx"), "results are .npy files, or .csv"),
         (("long.npy", "b.npy", "-o", "c.npy"), "cannot hold exactly"),
     ],
 )
@@ -102,7 +107,9 @@ def test_bad_files_get_a_message_and_status_2(files, capsys, arguments, words):
     (folder / "empty.npy").write_bytes(b"")
     np.save(folder / "pickle.npy", np.array([{}], object))
     np.savez(folder / "several.npz", np.eye(2), np.eye(2))
-    np.save(folder / "vector.npy", np.ones(3))
+    np.save(folder / "cube.npy", np.ones((3, 1, 1)))
+    (folder / "words.csv").write_text("one,two")
+    (folder / "long.csv").write_text("9007199254740993,1")
     np.save(folder / "dates.npy", np.zeros((3, 3), "datetime64[D]"))
     np.save(folder / "long.npy", np.full((20, 30), 2**53 + 1))
     assert run(folder, *arguments) == 2
@@ -150,7 +157,7 @@ def test_output_is_checked_before_the_product(files, capsys, monkeypatch, name, 
     (folder / "folder.npy").mkdir()
     (folder / "loop.npy").symlink_to(folder / "loop.npy")
     monkeypatch.setattr("ozaki.cli.files.accurate_dgemm", no_product)
-    monkeypatch.setattr("ozaki.cli.files.load_matrix", no_product)
+    monkeypatch.setattr("ozaki.cli.files.load_numbers", no_product)
     before = sorted(folder.rglob("*"))
     assert run(folder, "a.npy", "b.npy", "-o", name) == 2
     message = capsys.readouterr().err
@@ -165,7 +172,7 @@ def test_output_without_permission_is_refused_before_the_product(files, capsys, 
     """As for a user who may not write there; the tests' own user may be allowed to do everything."""
     folder, *_ = files
     (folder / "c.npy").touch()
-    monkeypatch.setattr("ozaki.cli.files.load_matrix", no_product)
+    monkeypatch.setattr("ozaki.cli.files.load_numbers", no_product)
     if protected == "file":
         monkeypatch.setattr("ozaki.cli.output.os.access", lambda path, mode: False)
     else:
@@ -220,10 +227,70 @@ def test_output_to_devices(files, capsys):
     assert all(stat.S_ISCHR(os.stat(name).st_mode) for name in ("/dev/null", "/dev/full"))
 
 
-def test_output_may_be_an_input(files):
+@pytest.mark.parametrize("name", ["b.npy", "link.npy"])
+def test_output_never_replaces_an_input(files, capsys, name):
+    folder, _, b = files
+    (folder / "link.npy").symlink_to("b.npy")
+    assert run(folder, "a.npy", "b.npy", "-o", name) == 2
+    assert "is one of the inputs" in capsys.readouterr().err
+    assert np.load(folder / "b.npy").tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize(("left", "right"), [((30, 50), (50,)), ((50,), (50, 20)), ((50,), (50,))], ids=str)
+def test_vectors(tmp_path, left, right):
+    a, b = (np.arange(np.prod(shape), dtype=float).reshape(shape) for shape in (left, right))
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b)
+    assert run(tmp_path, "a.npy", "b.npy", "-o", "c.npy") == 0
+    c = np.load(tmp_path / "c.npy")
+    assert (c.shape, c.tolist()) == ((a @ b).shape, (a @ b).tolist())
+
+
+def test_text_goes_in_and_comes_out_exactly(files):
     folder, a, b = files
-    assert run(folder, "a.npy", "b.npy", "-o", "b.npy") == 0
-    assert np.load(folder / "b.npy").tobytes() == ozaki.accurate_dgemm(a, b).tobytes()
+    io = pytest.importorskip("scipy.io")
+    np.savetxt(folder / "a.csv", a, delimiter=",", fmt="%.17g")
+    io.mmwrite(folder / "b.mtx", b, precision=17)
+    assert run(folder, "a.csv", "b.mtx", "-o", "c.csv") == 0
+    c = np.loadtxt(folder / "c.csv", delimiter=",")
+    assert c.tobytes() == ozaki.accurate_dgemm(a, b).tobytes()
+
+
+def test_pipes(files):
+    folder, a, b = files
+    command = [sys.executable, "-m", "ozaki", "-", str(folder / "b.npy"), "-o", "-"]
+    bytes_of_a = (folder / "a.npy").read_bytes()
+    done = subprocess.run(command, cwd=ROOT, input=bytes_of_a, capture_output=True, timeout=120, check=True)
+    assert np.load(BytesIO(done.stdout)).tobytes() == ozaki.accurate_dgemm(a, b).tobytes()
+    assert b"fingerprint" in done.stderr
+    with pytest.raises(SystemExit):
+        main(["-", "-", "-o", "c.npy"])
+
+
+def test_an_interrupted_demo_is_one_line(capsys, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ozaki.cli.command.demo", interrupt)
+    assert main([]) == 130
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_ascii_locale_shows_the_demo_in_60_columns():
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "60"}
+    command = [sys.executable, "-m", "ozaki"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines()[:16])) <= 60
+    first = done.stdout.split("different results")[0]
+    sums = {word for word in first.split() if word.count(".") == 1 and len(word) > 9}
+    assert len(sums) > 2
+    assert "..." not in first
+
+
+def test_everything_can_be_compiled_before(capsys):
+    assert main(["compile"]) == (0 if compiled.compiles() else 1)
+    assert "s; kept in" in capsys.readouterr().out or not compiled.compiles()
 
 
 @pytest.mark.parametrize("moment", ["ozaki.cli.files.accurate_dgemm", "numpy.save"])
@@ -278,7 +345,7 @@ def test_integers_are_multiplied_exactly_or_refused(tmp_path, capsys, dtype):
         np.save(tmp_path / "a.npy", np.array([[1, value]], dtype))
         np.save(tmp_path / "b.npy", np.array([[0.0], [1.0]]))
         if exactly_a_float(value):
-            assert load_matrix(tmp_path / "a.npy").tolist() == [[1, value]]
+            assert load_numbers(tmp_path / "a.npy").tolist() == [[1, value]]
         else:
             assert run(tmp_path, "a.npy", "b.npy", "-o", "c.npy", "--accuracy", "exact") == 2
             assert "integers of more than 53 bits" in capsys.readouterr().err
@@ -435,9 +502,11 @@ def test_info_names_engines_and_what_is_missing(capsys, monkeypatch):
     text = capsys.readouterr().out
     assert "engine host" in text
     assert np.__version__ in text
+    assert "numba" in text
+    assert "pytest" not in text
     monkeypatch.setattr(info, "find_spec", lambda name: None)
     commands = "\n".join(info.missing())
-    for extra in ("cuda13", "cuda12", "examples", "test"):
+    for extra in ("cuda13", "cuda12", "examples", "dask"):
         assert f"[{extra}]" in commands
 
 

@@ -43,10 +43,11 @@ def compiled(module: str, saves: float = inf) -> Any:
 def _load(module: str) -> None:
     with loading:  # a fork would leave the child with a lock of the import or the compiler
         if module not in _modules:
-            _modules[module] = import_module(module) if _compiles() else None
+            _modules[module] = import_module(module) if compiles() else None
 
 
-def _compiles() -> bool:
+def compiles() -> bool:
+    """Return whether numba can be imported, and is not told not to compile."""
     try:
         import numba
     except ImportError:

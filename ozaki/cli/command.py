@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 
 from rich.console import Console
 
 import ozaki
 from multiword.engines import ENGINES
+from ozaki.cli.compiling import compile_and_say
 from ozaki.cli.demo import demo
 from ozaki.cli.files import multiply_files
 from ozaki.cli.info import info
@@ -19,9 +21,12 @@ Matrix products in double precision, with the same bits on every machine.
 
   python -m ozaki                          what depends on the order of additions, and what does not
   python -m ozaki info                     engines, devices and libraries found here
+  python -m ozaki compile                  compile now what is compiled at first use otherwise
   python -m ozaki a.npy b.npy -o c.npy     multiply the matrices of two files into a third
 
-The product is float64, or complex128 if one of the matrices is complex.
+Files are .npy, .csv with commas, or MatrixMarket's .mtx, which SciPy reads; results .npy or .csv; - is a .npy
+file from the standard input or to the standard output. The product is float64, or complex128 if one of the
+matrices is complex.
 """
 
 
@@ -33,27 +38,12 @@ def main(arguments: list[str] | None = None) -> int:
     """
     parser = _parser()
     options = parser.parse_args(arguments)
-    console = Console()
-    if not options.files:
-        if options.output is not None:
-            parser.error("-o needs two files to multiply, as in: a.npy b.npy -o c.npy")
-        return 0 if demo(console) else 1
-    if options.files == ["info"]:
-        info(console)
-        return 0
-    if len(options.files) != 2:
-        parser.error(f"expected two files, got {len(options.files)}: {' '.join(options.files)}")
-    if options.output is None:
-        parser.error("missing output file; add -o c.npy")
-    return _multiply(options, console)
-
-
-def _multiply(options: argparse.Namespace, console: Console) -> int:
-    """Multiply the two files; report an error in one line."""
-    first, second = map(Path, options.files)
-    chosen = {"accuracy": options.accuracy, "scheme": options.scheme, "engine": options.engine}
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an ASCII locale shows what it can
+    console = Console(stderr=str(options.output) == "-")
     try:
-        multiply_files(first, second, options.output, chosen, console)
+        return _done(parser, options, console)
     except OSError as error:
         print(f"ozaki: {_described(error)}", file=sys.stderr)
         return 2
@@ -63,6 +53,28 @@ def _multiply(options: argparse.Namespace, console: Console) -> int:
     except KeyboardInterrupt:
         print("ozaki: interrupted; no file was changed", file=sys.stderr)
         return 130
+
+
+def _done(parser: argparse.ArgumentParser, options: argparse.Namespace, console: Console) -> int:
+    """Do what the options say; return the exit status."""
+    files = options.files
+    if not files and options.output is not None:
+        parser.error("-o needs two files to multiply, as in: a.npy b.npy -o c.npy")
+    if not files:
+        return 0 if demo(console) else 1
+    if files == ["info"]:
+        info(console)
+        return 0
+    if files == ["compile"]:
+        return 0 if compile_and_say(console) else 1
+    if len(files) != 2:
+        parser.error(f"expected two files, got {len(files)}: {' '.join(files)}")
+    if files == ["-", "-"]:
+        parser.error("only one of the files can be -, the standard input")
+    if options.output is None:
+        parser.error("missing output file; add -o c.npy")
+    chosen = {"accuracy": options.accuracy, "scheme": options.scheme, "engine": options.engine}
+    multiply_files(*map(Path, files), options.output, chosen, console)
     return 0
 
 
@@ -78,9 +90,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ozaki-multiword {ozaki.__version__}")
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="two .npy files with one matrix each, or the word info"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="two files with a matrix or vector each; info; or compile",
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the .npy file to write")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the .npy or .csv file to write")
     parser.add_argument(
         "--accuracy",
         type=_accuracy,

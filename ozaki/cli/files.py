@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -59,25 +61,27 @@ class Observed:
 def multiply_files(
     first: Path, second: Path, output: Path, options: dict[str, Any], console: Console
 ) -> None:
-    """Multiply the matrices of two .npy files into a third, which is checked first and written last.
+    """Multiply the matrices or vectors of two files into a third, which is checked first and written last.
 
     The result is float64, or complex128 if a matrix is complex. `options` are those of
     `accurate_dgemm`; with the engine "cublas" the matrices are copied to
     the GPU and the result back.
     """
-    target = OutputFile(output)
-    a, b = load_matrix(first), load_matrix(second)
-    if a.shape[1] != b.shape[0]:
+    target = OutputFile(output, (first, second))
+    a, b = load_numbers(first), load_numbers(second)
+    if a.shape[-1] != b.shape[0]:
         raise ValueError(f"inner dimensions differ: {first} is {a.shape}, {second} is {b.shape}")
+    shape = a.shape[:-1] + b.shape[1:]
+    a, b = np.atleast_2d(a), b[:, None] if b.ndim == 1 else b
     engine = get_engine(options.get("engine", "auto"))
-    on_gpu = declared(engine, "on_gpu")
-    if on_gpu:
+    if engine.name == "cublas":
         a, b = (import_cupy().asarray(x) for x in (a, b))
     start = time.perf_counter()
     result = _multiply(a, b, options | {"engine": engine}, console)
     seconds = time.perf_counter() - start
-    target.write(result.get() if on_gpu else result)
-    size = f"{result.shape[0]} x {result.shape[1]}"
+    result = (result.get() if engine.name == "cublas" else result).reshape(shape)
+    target.write(result)
+    size = " x ".join(map(str, shape)) or "one number"
     console.print(
         f"{output}: {size}, {seconds:.2f} s, fingerprint {fingerprint(result)}",
         highlight=False,
@@ -85,20 +89,17 @@ def multiply_files(
     )
 
 
-def load_matrix(path: Path) -> np.ndarray:
-    """Return the matrix in a .npy file as float64 or complex128, without rounding.
+def load_numbers(path: Path) -> np.ndarray:
+    """Return the matrix or vector in a .npy, .csv or .mtx file as float64 or complex128, without rounding.
 
-    OSError or ValueError if there is none, or one that these dtypes cannot hold exactly.
+    "-" is a .npy file from the standard input. OSError or ValueError if there is none, or one that these
+    dtypes cannot hold exactly; ImportError for .mtx without SciPy.
     """
-    try:
-        x = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not a .npy file of numbers") from error
-    if not isinstance(x, np.ndarray):
-        x.close()
-        raise ValueError(f"{path} is an archive of several arrays; a .npy file with one matrix is needed")
-    if x.dtype.kind not in "fciub" or x.ndim != 2:
-        raise ValueError(f"{path} must hold a matrix of numbers, but it holds {x.dtype} of shape {x.shape}")
+    x = _READERS.get(path.suffix.lower(), _read_npy)(path)
+    if x.dtype.kind not in "fciub" or x.ndim not in (1, 2):
+        raise ValueError(
+            f"{path} must hold a matrix or vector of numbers, but it holds {x.dtype} of shape {x.shape}"
+        )
     dtype = np.dtype(np.complex128 if x.dtype.kind == "c" else np.float64)
     if x.dtype.kind in "fc" and x.dtype.itemsize > dtype.itemsize:
         raise ValueError(
@@ -112,6 +113,49 @@ def load_matrix(path: Path) -> np.ndarray:
             f"{path} holds integers of more than 53 bits, which {dtype} cannot hold exactly;"
             f" save it as {dtype}, with np.save(name, x.astype(np.{dtype})), to have them rounded"
         ) from error
+
+
+def _read_npy(path: Path) -> np.ndarray:
+    try:
+        if str(path) == "-":
+            x = np.load(BytesIO(sys.stdin.buffer.read()), allow_pickle=False)
+        elif path.is_fifo():  # NumPy asks a file for its position
+            x = np.load(BytesIO(path.read_bytes()), allow_pickle=False)
+        else:
+            x = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not a .npy file of numbers") from error
+    if not isinstance(x, np.ndarray):
+        x.close()
+        raise ValueError(f"{path} is an archive of several arrays; a .npy file with one matrix is needed")
+    return x
+
+
+def _read_csv(path: Path) -> np.ndarray:
+    try:
+        return np.loadtxt(path, delimiter=",", ndmin=2, converters=_number, encoding="utf-8")
+    except ValueError as error:
+        raise ValueError(f"{path} is no table of numbers with commas: {error.__cause__ or error}") from error
+
+
+def _number(text: str) -> float:
+    """The float64 nearest to a decimal number. ValueError for an integer that is none."""
+    x = float(text)
+    if text.strip().lstrip("+-").isdecimal() and int(x) != int(text):
+        raise ValueError(f"float64 cannot hold {text.strip()} exactly")
+    return x
+
+
+def _read_mtx(path: Path) -> np.ndarray:
+    try:
+        from scipy.io import mmread
+    except ImportError as error:
+        raise ImportError(f"SciPy reads {path}, and is not installed: pip install scipy") from error
+    x = mmread(path)
+    return x.toarray() if hasattr(x, "toarray") else x
+
+
+_READERS: dict[str, Callable[[Path], np.ndarray]] = {".csv": _read_csv, ".mtx": _read_mtx}
 
 
 def _multiply(a: Array, b: Array, options: dict[str, Any], console: Console) -> Array:

@@ -14,11 +14,9 @@ from rich.table import Table
 from multiword.engines import ENGINES, WORDS, get_engine
 from multiword.engines import libcublas as cublas
 from multiword.runtime.arrays import import_cupy
+from multiword.runtime.compiled import compiles
 
-EXTRAS = {
-    "examples": ("matplotlib",),
-    "test": ("pytest", "hypothesis", "flint", "threadpoolctl"),
-}
+EXTRAS = {"dask": ("dask",), "examples": ("matplotlib",)}
 """Modules that the extras install, apart from those for a GPU."""
 
 
@@ -30,6 +28,7 @@ def libraries() -> dict[str, str]:
         "Python": f"{platform.python_version()} on {platform.machine()}",
         "NumPy": f"{np.__version__} with {blas['name']} {blas['version']}",
         "ml_dtypes": _version("ml_dtypes"),
+        "numba": _attempt(_numba),
     }
     if find_spec("cupy"):
         found["CuPy"] = _attempt(lambda: import_cupy().__version__)
@@ -107,6 +106,14 @@ def _version(distribution: str) -> str:
         return version(distribution)
     except PackageNotFoundError:
         return "not installed (used from its source tree)"
+
+
+def _numba() -> str:
+    if not compiles():
+        return "not used: NumPy's forms compute the same bits more slowly"
+    import numba
+
+    return f"{numba.__version__}, compiles for CPUs"
 
 
 def _install(extra: str) -> str:

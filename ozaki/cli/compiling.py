@@ -1,0 +1,39 @@
+"""`python -m ozaki compile`: compile now what would be compiled at first use, for containers and clusters."""
+
+from __future__ import annotations
+
+import time
+from pkgutil import walk_packages
+
+from rich.console import Console
+
+import ozaki
+from multiword.runtime.compiled import compiled
+
+
+def compile_all() -> bool:
+    """Compile every function for the CPU, or load it from disk; return False where numba does not compile."""
+    found = walk_packages(ozaki.__path__, "ozaki.")
+    modules = [compiled(x.name) for x in found if x.name.endswith("_numba")]
+    if None in modules:
+        return False
+    loops = compiled("ozaki.sums.exact.extraction_numba")
+    for loop in loops.SIGNATURES:
+        for dtype in loops.DTYPES:
+            loops.compiled_loop(loop, dtype)
+    return True
+
+
+def compile_and_say(console: Console) -> bool:
+    """Compile everything, and print how long it took and where the code is kept."""
+    console.print("Compiling for this processor, which takes about ten seconds ...", highlight=False)
+    start = time.perf_counter()
+    if not compile_all():
+        console.print("numba cannot be imported, or is told not to compile: NumPy's forms are used")
+        return False
+    from multiword.runtime.jit import folders
+
+    places = " or ".join(map(str, folders()))
+    seconds = time.perf_counter() - start
+    console.print(f"done in {seconds:.1f} s; kept in {places}", highlight=False, soft_wrap=True)
+    return True
