@@ -206,7 +206,7 @@ def test_functions_of_arrays_know_those_of_dask_arrays():
 CHUNKS = {
     "masked": (lambda x: np.ma.masked_equal(x, x.flat[0]), "masked"),
     "longdouble": (lambda x: x.astype(np.longdouble), "longdouble"),
-    "complex": (lambda x: x + 1j, "complex128, but . says float64"),
+    "complex": (lambda x: x + 1j, "complex128, but float64 was announced"),
     "integers": (lambda x: np.full(x.shape, 2**53 + 1), "cannot hold exactly"),
 }
 

@@ -21,6 +21,7 @@ from uuid import uuid4
 import llvmlite
 import numba
 import numpy as np
+from numba.core import config
 from numba.core.compiler import CompileResult
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
@@ -48,7 +49,7 @@ def jit(signature: Any, *, inner: bool = False, fastmath: Iterable[str] = ()) ->
         if inner:
             return _Inner(function, signature, options)
         dispatcher = CPUDispatcher(function, targetoptions=options)
-        dispatcher._cache = _Files(function, f"{signature}{flags}")
+        dispatcher._cache = _Files(function, f"{signature}{flags}")  # type: ignore[attr-defined]
         _compile(dispatcher, signature)
         return dispatcher
 
@@ -91,7 +92,7 @@ class _Files:
                 return CompileResult._rebuild(context, *pickle.loads(data))
         return None
 
-    def save_overload(self, signature: Any, result: CompileResult) -> None:
+    def save_overload(self, signature: Any, result: Any) -> None:
         """Write the function's code to the first folder that takes it, if one does."""
         if not result.library.has_dynamic_globals:
             data = dumps(result._reduce())
@@ -114,8 +115,8 @@ _PACKAGES = [Path(__file__).parents[1], Path(__file__).parents[2] / "ozaki"]
 def folders() -> tuple[Path, ...]:
     """The folders for files, numba's: NUMBA_CACHE_DIR if that is set, or the package's, then the user's."""
     name = f"ozaki-{sha256(str(_PACKAGES[0]).encode()).hexdigest()[:16]}"
-    if numba.config.CACHE_DIR:
-        return (Path(numba.config.CACHE_DIR) / name,)
+    if chosen := getattr(config, "CACHE_DIR", ""):
+        return (Path(chosen) / name,)
     return _PACKAGES[0] / "__pycache__", Path(AppDirs("numba", False).user_cache_dir) / name
 
 

@@ -74,7 +74,8 @@ def _done(parser: argparse.ArgumentParser, options: argparse.Namespace, console:
     if options.output is None:
         parser.error("missing output file; add -o c.npy")
     chosen = {"accuracy": options.accuracy, "scheme": options.scheme, "engine": options.engine}
-    multiply_files(*map(Path, files), options.output, chosen, console)
+    first, second = map(Path, files)
+    multiply_files(first, second, options.output, chosen, console)
     return 0
 
 

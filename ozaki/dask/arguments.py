@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import isnan
 from typing import Any
 
@@ -26,17 +27,19 @@ def known_chunks(x: Any, name: str) -> da.Array:
     if any(isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(f"{name} has chunks of unknown sizes; call {name}.compute_chunk_sizes() first")
     dtype = native(array.dtype)
-    return array.map_blocks(_chunk, name, dtype, dtype=dtype, meta=array._meta.astype(dtype))
+    check = partial(_chunk, name=f"a chunk of {name}", expected=dtype)
+    meta: Any = array._meta.astype(dtype)
+    return da.map_blocks(check, array, dtype=dtype, meta=meta)
 
 
-def _chunk(x: Any, name: str, dtype: np.dtype) -> Array:
+def _chunk(x: Any, *, name: str, expected: np.dtype) -> Array:
     """Return a chunk in the dtype announced for it. TypeError for other kinds of array and wider dtypes."""
-    chunk = numbers(x, f"a chunk of {name}")
-    if chunk.dtype == dtype:
+    chunk = numbers(x, name)
+    if chunk.dtype == expected:
         return chunk
-    if not np.can_cast(chunk.dtype, dtype, "safe"):
-        raise TypeError(f"a chunk of {name} is of dtype {chunk.dtype}, but {name} says {dtype}")
-    return chunk.astype(dtype) if dtype.kind in "iub" else exactly(f"a chunk of {name}", chunk, dtype)
+    if not np.can_cast(chunk.dtype, expected, "safe"):
+        raise TypeError(f"{name} is of dtype {chunk.dtype}, but {expected} was announced")
+    return chunk.astype(expected) if expected.kind in "iub" else exactly(name, chunk, expected)
 
 
 def without_empty_chunks(x: da.Array) -> da.Array:
