@@ -2,8 +2,8 @@
 
 Rows are square products of normal numbers and stacks of 1000 of them. NumPy, python-flint where that is
 installed and does not take seconds, and ours take turns in one process; times are the least of many, so that
-other work on the machine shows least; all is compiled before. The first calls are those of a process of its
-own, in which compiled code has to pay first.
+other work on the machine shows least; all is compiled before. The first calls are those of processes of
+their own, one that compiles and one that finds the code on disk.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -33,19 +34,14 @@ STACK = 1000
 BURST = 1e-3
 """Seconds of calls of one kind in a row: what it needs is in the caches then."""
 
-FIRST_CALLS = """
-import json, sys, time, numpy, ozaki
-a, times, compiling = numpy.random.default_rng(0).standard_normal(({n}, {n})), [], []
-while sum(times) < {seconds}:
-    before = len(sys.modules)
-    start = time.perf_counter()
-    ozaki.accurate_dgemm(a, a)
-    times.append(time.perf_counter() - start)
-    if any(name.endswith("_numba") for name in list(sys.modules)[before:]):
-        compiling.append(len(times) - 1)
-print(json.dumps(dict(first=times[0], compiling={{i + 1: times[i] for i in compiling}}, last=min(times))))
+FIRST_CALL = """
+import time, numpy, ozaki
+a = numpy.random.default_rng(0).standard_normal(({n}, {n}))
+start = time.perf_counter()
+ozaki.accurate_dgemm(a, a)
+print(time.perf_counter() - start)
 """
-"""Calls of one kind: the seconds of the first one, of each that compiles, and of the fastest."""
+"""The seconds of the first call of a process."""
 
 
 def without_numba(work: Callable[[], object]) -> Callable[[], object]:
@@ -114,11 +110,13 @@ def measure(stack: int, n: int, seconds: float) -> dict[str, object]:
     return {"stack": stack, "n": n, "seconds": least(works, seconds)}
 
 
-def first_calls(n: int, seconds: float = 8.0) -> dict[str, object]:
-    """What the first products of a process take, and which of them compile."""
-    code = FIRST_CALLS.format(n=n, seconds=seconds)
-    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return {"n": n, **json.loads(run.stdout)}
+def first_calls(n: int) -> dict[str, float]:
+    """What the first product of a process takes: of the first of all, and of one that finds compiled code."""
+    call = [sys.executable, "-c", FIRST_CALL.format(n=n)]
+    with TemporaryDirectory() as folder:
+        environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+        runs = [subprocess.run(call, env=environment, check=True, capture_output=True) for _ in range(2)]
+    return {"n": n, **dict(zip(("compiling", "loading"), [float(x.stdout) for x in runs], strict=True))}
 
 
 def main() -> None:

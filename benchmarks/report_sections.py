@@ -180,18 +180,10 @@ def products_section(name: str) -> str:
                 number(peer / t["exact"]) if peer else "–",
             ]
         )
-    calls = []
-    for x in data["first_calls"]:
-        times, last = x["compiling"].values(), max(map(int, x["compiling"]))
-        calls.append(
-            f"at n = {x['n']} {seconds(x['first'])} the first call, {seconds(max(times))} the longest; "
-            f"{len(times)} of the first {last} compile, for {seconds(sum(times))} in all"
-        )
     threads = "one thread" if data["threads"] == 1 else f"{data['threads']} threads"
     note = (
         f"float64, normal numbers, {threads}, the least of many times. Ours is compiled where numba is "
-        "installed, with the same bits. What a step compiles to is kept on disk; where nothing is there yet: "
-        f"{'; '.join(calls)}."
+        "installed, with the same bits."
     )
     return section(f"Products of every size, {device(data)}", name, note, table(header, rows))
 
