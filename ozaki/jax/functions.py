@@ -21,14 +21,13 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def matmul(a: Any, b: Any, *, accuracy: str | int | None = None) -> jax.Array:
-    """Multiply as `jax.numpy.matmul` does, with the same bits everywhere; differentiable in both modes.
+    """Multiply, differentiably. As `ozaki.matmul`; differs in the default accuracy, "normwise".
 
     Parameters
     ----------
     a, b : (..., m, k) and (..., k, n) arrays whose leading axes broadcast, or vectors. Both of one dtype:
         float32, complex64, or with `jax_enable_x64` float64 or complex128.
-    accuracy : as in `ozaki.matmul`; that of the derivatives, too. By default "normwise": an element of the
-        result depends on its row of a and its column of b alone.
+    accuracy : as in `ozaki.matmul`; that of the derivatives, too.
 
     Returns
     -------
@@ -37,10 +36,6 @@ def matmul(a: Any, b: Any, *, accuracy: str | int | None = None) -> jax.Array:
     Raises
     ------
     TypeError : other dtypes, or two. ValueError : shapes that do not fit; an unknown accuracy.
-
-    References
-    ----------
-    As `ozaki.matmul`.
 
     Examples
     --------
@@ -67,28 +62,18 @@ def matmul(a: Any, b: Any, *, accuracy: str | int | None = None) -> jax.Array:
 
 
 def sum(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> jax.Array:
-    """Return the sum over axes, correctly rounded: `jax.numpy.sum` with one rounding; differentiable.
+    """Return the sum over axes, correctly rounded; differentiable. As `ozaki.sum`.
 
     Parameters
     ----------
     x : array of float32, complex64, or with `jax_enable_x64` float64 or complex128.
     axis : one or several axes; None for all.
-    keepdims : keep them with length 1.
-
-    Returns
-    -------
-    The exact sum rounded once to x's dtype, whatever the order.
+    keepdims : whether they are kept with length 1.
 
     Raises
     ------
-    TypeError : another dtype. ValueError : an axis that x has not, or one twice.
+    TypeError : another dtype. ValueError : an axis that x does not have, or one twice.
 
-    References
-    ----------
-    As `ozaki.sum`.
-
-    Examples
-    --------
     >>> import jax.numpy as jnp, ozaki.jax
     >>> ozaki.jax.sum(jnp.array([1e8, 1.0, -1e8], jnp.float32))
     Array(1., dtype=float32)
@@ -97,26 +82,8 @@ def sum(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False)
 
 
 def mean(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> jax.Array:
-    """Return the mean over axes, correctly rounded: `jax.numpy.mean` with one rounding; differentiable.
+    """Return the mean over axes, correctly rounded; NaN for that of nothing. As `ozaki.jax.sum`.
 
-    Parameters
-    ----------
-    x, axis, keepdims : as in `sum`.
-
-    Returns
-    -------
-    The exact mean rounded once to x's dtype; NaN for the mean of nothing.
-
-    Raises
-    ------
-    TypeError, ValueError : as `sum`.
-
-    References
-    ----------
-    As `ozaki.mean`.
-
-    Examples
-    --------
     >>> import jax.numpy as jnp, ozaki.jax
     >>> ozaki.jax.mean(jnp.array([1e8, 1.0, -1e8, 1.0], jnp.float32))
     Array(0.5, dtype=float32)
@@ -125,8 +92,8 @@ def mean(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False
 
 
 def _checked(name: str, x: Any) -> jax.Array:
-    foreign = not (isinstance(x, jax.Array) or hasattr(x, "__jax_array__"))
-    array = jnp.asarray(as_array(x, name) if foreign else x)
+    of_jax = isinstance(x, jax.Array) or hasattr(x, "__jax_array__")
+    array = jnp.asarray(x if of_jax else as_array(x, name))
     if array.dtype.name not in DTYPES:
         raise TypeError(f"{name} must be an array of {', '.join(DTYPES)}; got {array.dtype}")
     return array

@@ -1,4 +1,4 @@
-"""Products and sums as functions of tensors: differentiable, compiled, mapped; computed by this library."""
+"""Products and sums of tensors: differentiable, for `torch.compile` and `torch.func`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from ozaki.torch.settings import ACCURACY, DTYPES
 
 
 def matmul(a: Tensor, b: Tensor, *, accuracy: str | int | None = None) -> Tensor:
-    """Multiply as `torch.matmul` does, with the same bits everywhere; differentiable.
+    """Multiply, differentiably. As `ozaki.matmul`; differs in the default accuracy, "normwise".
 
     Parameters
     ----------
     a, b : (..., m, k) and (..., k, n) tensors whose leading dimensions broadcast, or vectors. Both of one
         dtype, float32, float64, complex64 or complex128, and on one device, the CPU or an NVIDIA GPU.
-    accuracy : as in `ozaki.matmul`; that of the derivatives, too. By default "normwise": an element of the
-        result depends on its row of a and its column of b alone.
+    accuracy : as in `ozaki.matmul`; that of the derivatives dA = dC·Bᴴ and dB = Aᴴ·dC, too.
 
     Returns
     -------
@@ -33,10 +32,6 @@ def matmul(a: Tensor, b: Tensor, *, accuracy: str | int | None = None) -> Tensor
     ------
     TypeError : no tensors; other dtypes or layouts; two dtypes.
     ValueError : shapes that do not fit; two devices; an unknown accuracy.
-
-    References
-    ----------
-    As `ozaki.matmul`. The derivatives are dA = dC·Bᴴ and dB = Aᴴ·dC.
 
     Examples
     --------
@@ -66,29 +61,19 @@ def matmul(a: Tensor, b: Tensor, *, accuracy: str | int | None = None) -> Tensor
 
 
 def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Return the sum over dimensions, correctly rounded: `torch.sum` with one rounding; differentiable.
+    """Return the sum over dimensions, correctly rounded; differentiable. As `ozaki.sum`.
 
     Parameters
     ----------
     x : tensor of float32, float64, complex64 or complex128, on the CPU or an NVIDIA GPU.
     dim : one or several dimensions; None for all.
-    keepdim : keep them with length 1.
-
-    Returns
-    -------
-    The exact sum rounded once to x's dtype, whatever the order.
+    keepdim : whether they are kept with length 1.
 
     Raises
     ------
-    TypeError : no tensor; another dtype or layout.
-    ValueError : a dimension that x has not, or one twice.
+    TypeError : no tensor; another dtype or layout; a dim that is no integer.
+    ValueError : a dimension that x does not have, or one twice.
 
-    References
-    ----------
-    As `ozaki.sum`.
-
-    Examples
-    --------
     >>> import torch, ozaki.torch
     >>> ozaki.torch.sum(torch.tensor([1e16, 1.0, -1e16], dtype=torch.float64))
     tensor(1., dtype=torch.float64)
@@ -98,26 +83,8 @@ def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
 
 
 def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Return the mean over dimensions, correctly rounded: `torch.mean` with one rounding; differentiable.
+    """Return the mean over dimensions, correctly rounded; NaN for that of nothing. As `ozaki.torch.sum`.
 
-    Parameters
-    ----------
-    x, dim, keepdim : as in `sum`.
-
-    Returns
-    -------
-    The exact mean rounded once to x's dtype; NaN for the mean of nothing.
-
-    Raises
-    ------
-    TypeError, ValueError : as `sum`.
-
-    References
-    ----------
-    As `ozaki.mean`.
-
-    Examples
-    --------
     >>> import torch, ozaki.torch
     >>> ozaki.torch.mean(torch.full((10,), 0.1, dtype=torch.float64)).item()
     0.1
@@ -127,28 +94,18 @@ def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = Fals
 
 
 def dot(x: Tensor, y: Tensor, dim: int = -1) -> Tensor:
-    """Return the dot product along a dimension, correctly rounded, neither side conjugated; differentiable.
+    """Return Σ x·y along a dimension, rounded once; differentiable. As `ozaki.dot`.
 
     Parameters
     ----------
     x, y : tensors that broadcast; dtypes and devices as in `matmul`. For vectors this is `torch.dot`.
-    dim : that of the broadcast tensors which is summed over.
-
-    Returns
-    -------
-    The exact Σ x·y rounded once.
+    dim : the dimension, of the broadcast tensors, that is summed over.
 
     Raises
     ------
     TypeError : as `matmul`.
     ValueError : shapes that do not broadcast; a dimension that is not there; two devices.
 
-    References
-    ----------
-    As `ozaki.dot`.
-
-    Examples
-    --------
     >>> import torch, ozaki.torch
     >>> x = torch.tensor([1e200, 1.0, 1e200], dtype=torch.float64)
     >>> ozaki.torch.dot(x, torch.tensor([1e200, 3.0, -1e200], dtype=torch.float64))
@@ -160,27 +117,9 @@ def dot(x: Tensor, y: Tensor, dim: int = -1) -> Tensor:
 
 
 def vdot(x: Tensor, y: Tensor) -> Tensor:
-    """Return Σ conj(x)·y over all elements, rounded once: a correct `torch.vdot`; differentiable.
+    """Return Σ conj(x)·y over all elements, rounded once. As `ozaki.torch.dot`; differs in
+    flattening tensors of any shapes.
 
-    Parameters
-    ----------
-    x, y : tensors of as many elements, which are flattened; dtypes and devices as in `matmul`.
-
-    Returns
-    -------
-    The exact value rounded once.
-
-    Raises
-    ------
-    TypeError : as `matmul`.
-    ValueError : different numbers of elements; two devices.
-
-    References
-    ----------
-    As `ozaki.vdot`.
-
-    Examples
-    --------
     >>> import torch, ozaki.torch
     >>> ozaki.torch.vdot(torch.tensor([1 + 2j]), torch.tensor([1 + 2j]))
     tensor(5.+0.j)
