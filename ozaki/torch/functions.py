@@ -117,8 +117,9 @@ def dot(x: Tensor, y: Tensor, dim: int = -1) -> Tensor:
 
 
 def vdot(x: Tensor, y: Tensor) -> Tensor:
-    """Return Σ conj(x)·y over all elements, rounded once. As `ozaki.torch.dot`; differs in
-    flattening tensors of any shapes.
+    """Return Σ conj(x)·y over all elements, rounded once.
+
+    As `ozaki.torch.dot`; differs in flattening the tensors.
 
     >>> import torch, ozaki.torch
     >>> ozaki.torch.vdot(torch.tensor([1 + 2j]), torch.tensor([1 + 2j]))

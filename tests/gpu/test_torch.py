@@ -87,14 +87,22 @@ def test_backward_passes_run_in_the_mode_of_their_caller():
     assert same_bits(result, expected)
 
 
-def test_attention_and_linear_algebra():
-    def attend(q, k, v):
-        return F.scaled_dot_product_attention(q, k, v)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_attention(dtype):
+    """Its products are replaced where PyTorch would fuse them, and counted where they are left alone."""
+    q = random(2, 3, 8, 16, dtype=dtype).cuda().requires_grad_()
+    attend = F.scaled_dot_product_attention
+    expected = attend(q.double(), q.double(), q.double())
+    with ozaki.torch.reproducible(dtypes=dtype) as calls:
+        result = attend(q, q, q)
+        result.sum().backward()
+    assert calls == {"bmm": 6}
+    torch.testing.assert_close(result.double(), expected, rtol=0, atol=1e-5)
+    with pytest.warns(match=f"of {dtype}"), ozaki.torch.reproducible(dtypes=torch.complex64):
+        attend(q, q, q).sum().backward()
 
-    q = random(2, 3, 8, 16)
-    with ozaki.torch.reproducible() as calls:
-        attend(q.cuda(), q.cuda(), q.cuda())
-    assert calls["bmm"] == 2
+
+def test_linear_algebra():
     with ozaki.torch.reproducible() as calls:
         torch.linalg.pinv(random(20, 10).cuda())
     assert sum(calls.values()) >= 1
