@@ -24,3 +24,8 @@ cache (notes-dgemm)."""
 # --- sums ---
 
 # --- dask ---
+
+# --- cupy ---
+
+PENDING_TIMES = 256
+"""Pairs of events that one kind of call may leave unread; not measured, it bounds memory."""

@@ -10,13 +10,13 @@ import ctypes
 import sys
 import threading
 from collections import Counter
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import torch
 
 from multiword.runtime.arrays import Array, is_cupy
 from ozaki.arguments import request_of
+from ozaki.modes import Modes, innermost
 from ozaki.product.request import Request
 
 ACCURACY = "normwise"
@@ -67,10 +67,7 @@ class Settings:
             self.native[dtype] += 1
 
 
-Modes = tuple[Settings, ...]
-
-_entered: ContextVar[Modes] = ContextVar("ozaki.torch", default=())
-"""The modes entered in this context, the innermost last; modes that have ended may remain among them."""
+_modes: Modes[Settings] = Modes("ozaki.torch")
 
 _KEY = "ozaki.torch.modes"
 _is_set, _get, _stash = torch._C._is_key_in_tls, torch._C._get_obj_in_tls, torch._C._stash_obj_in_tls
@@ -78,29 +75,28 @@ _is_set, _get, _stash = torch._C._is_key_in_tls, torch._C._get_obj_in_tls, torch
 
 def enter(settings: Settings) -> None:
     """Make these the settings of the context."""
-    _entered.set((*_entered.get(), settings))
-    _modes()
+    _modes.enter(settings)
+    _here()
 
 
 def leave(settings: Settings) -> None:
     """End these settings in every context; the innermost of those still open holds from now on."""
-    settings.is_open = False
-    _entered.set(tuple(mode for mode in _entered.get() if mode.is_open))
-    _modes()
+    _modes.leave(settings)
+    _here()
 
 
 def active() -> Settings | None:
     """Return the settings that hold here: of the innermost open mode, or None outside of all modes."""
-    return next((mode for mode in reversed(_modes()) if mode.is_open), None)
+    return innermost(_here())
 
 
-def _modes() -> Modes:
+def _here() -> tuple[Settings, ...]:
     """Return the modes of this context, after those of the caller whose backward pass this thread computes.
 
     What PyTorch carries is (thread, modes of its caller, modes of its own). It is brought up to date here,
     that is with every product, since a task that is resumed says nothing.
     """
-    entered, here = _entered.get(), threading.get_ident()
+    entered, here = _modes.entered(), threading.get_ident()
     thread, outer, carried = _get(_KEY) if _is_set(_KEY) else (here, (), ())
     if thread != here:  # carried here for a backward pass
         outer, carried = outer + carried, ()
@@ -109,7 +105,7 @@ def _modes() -> Modes:
     return outer + entered
 
 
-def _carry(modes: tuple[int, Modes, Modes]) -> None:
+def _carry(modes: tuple[int, tuple[Settings, ...], tuple[Settings, ...]]) -> None:
     if _STEALS:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(modes))
     _stash(_KEY, modes)
