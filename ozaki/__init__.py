@@ -10,6 +10,7 @@ from ozaki.api import (
     plan,
     prepare,
 )
+from ozaki.arrays import array
 from ozaki.execution.plan import Plan
 from ozaki.fingerprints import fingerprint
 from ozaki.lazy import ON_DASK as _ON_DASK
@@ -35,6 +36,7 @@ __all__ = [
     "accurate_dgemm",
     "accurate_sgemm",
     "accurate_zgemm",
+    "array",
     "cumsum",
     "dot",
     "extract_vector",
