@@ -21,7 +21,9 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def matmul(a: Any, b: Any, *, accuracy: str | int | None = None) -> jax.Array:
-    """Multiply, differentiably. As `ozaki.matmul`; differs in the default accuracy, "normwise".
+    """Multiply stacks of matrices, and vectors; differentiable.
+
+    As `ozaki.matmul`; differs in the default accuracy, "normwise".
 
     Parameters
     ----------
@@ -62,7 +64,9 @@ def matmul(a: Any, b: Any, *, accuracy: str | int | None = None) -> jax.Array:
 
 
 def sum(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> jax.Array:
-    """Return the sum over axes, correctly rounded; differentiable. As `ozaki.sum`.
+    """Return the sum over axes, correctly rounded; differentiable.
+
+    As `ozaki.sum`; differs in having no dtype and no out.
 
     Parameters
     ----------
@@ -82,7 +86,9 @@ def sum(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False)
 
 
 def mean(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> jax.Array:
-    """Return the mean over axes, correctly rounded; NaN for that of nothing. As `ozaki.jax.sum`.
+    """Return the mean over axes, correctly rounded; differentiable.
+
+    As `ozaki.jax.sum`; differs in dividing, and is NaN for nothing.
 
     >>> import jax.numpy as jnp, ozaki.jax
     >>> ozaki.jax.mean(jnp.array([1e8, 1.0, -1e8, 1.0], jnp.float32))

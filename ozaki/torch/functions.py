@@ -16,7 +16,9 @@ from ozaki.torch.settings import ACCURACY, DTYPES
 
 
 def matmul(a: Tensor, b: Tensor, *, accuracy: str | int | None = None) -> Tensor:
-    """Multiply, differentiably. As `ozaki.matmul`; differs in the default accuracy, "normwise".
+    """Multiply stacks of matrices, and vectors; differentiable.
+
+    As `ozaki.matmul`; differs in the default accuracy, "normwise".
 
     Parameters
     ----------
@@ -61,7 +63,9 @@ def matmul(a: Tensor, b: Tensor, *, accuracy: str | int | None = None) -> Tensor
 
 
 def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Return the sum over dimensions, correctly rounded; differentiable. As `ozaki.sum`.
+    """Return the sum over dimensions, correctly rounded; differentiable.
+
+    As `ozaki.sum`; differs in its names for axes.
 
     Parameters
     ----------
@@ -83,7 +87,9 @@ def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
 
 
 def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Return the mean over dimensions, correctly rounded; NaN for that of nothing. As `ozaki.torch.sum`.
+    """Return the mean over dimensions, correctly rounded; differentiable.
+
+    As `ozaki.torch.sum`; differs in dividing, and is NaN for nothing.
 
     >>> import torch, ozaki.torch
     >>> ozaki.torch.mean(torch.full((10,), 0.1, dtype=torch.float64)).item()
@@ -94,7 +100,9 @@ def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = Fals
 
 
 def dot(x: Tensor, y: Tensor, dim: int = -1) -> Tensor:
-    """Return Σ x·y along a dimension, rounded once; differentiable. As `ozaki.dot`.
+    """Return Σ x·y along a dimension, rounded once; differentiable.
+
+    As `ozaki.dot`; differs in its name for the axis.
 
     Parameters
     ----------
