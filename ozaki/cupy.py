@@ -32,7 +32,7 @@ from ozaki.modes import Modes, Shared, innermost
 from ozaki.product.request import NORMWISE
 from ozaki.tuning import PENDING_TIMES
 
-__all__ = ["Call", "Calls", "emulated", "run"]
+__all__ = ["Call", "emulated", "run"]
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -49,13 +49,16 @@ class Call:
     shapes : of the two factors that were multiplied.
     dtype : of the result.
     products : how many matrices were multiplied by others, those of stacks included.
+
+    >>> Call("dot", ((2, 3), (3, 1)), "float64", products=5)
+    Call(function='dot', shapes=((2, 3), (3, 1)), dtype='float64', products=5)
     """
 
     function: str
     shapes: tuple[Shape, Shape]
     dtype: str
     products: int = 0
-    _seconds: float = 0.0
+    _seconds: float = field(default=0.0, repr=False)
     _pending: list[tuple[Any, Any]] = field(default_factory=list, repr=False)
 
     @property
@@ -187,9 +190,16 @@ def emulated(
 
 
 def run(script: str, *arguments: str) -> Calls:
-    """Run a Python script in the mode and return what was replaced.
+    """Run a Python script in the mode, and return what was replaced.
 
-    The accuracy is that of the environment variable OZAKI_CUPY: a name, or a number of bits.
+    As `ozaki.cupy.emulated`; differs in taking the accuracy from the environment variable OZAKI_CUPY.
+
+    Parameters
+    ----------
+    script : path of the script.
+    arguments : what it finds in `sys.argv` after its name.
+
+    >>> calls = ozaki.cupy.run("script.py", "--fast")  # doctest: +SKIP
     """
     text = os.environ.get("OZAKI_CUPY", NORMWISE)
     accuracy = int(text) if text.isascii() and text.isdigit() else text

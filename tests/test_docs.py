@@ -28,7 +28,8 @@ NAMES = {path: str(path.relative_to(DOCS)) for path in PAGES}
 BLOCK = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 OPTIONAL = {
-    name: importlib.util.find_spec(name.split(".")[1]) is not None for name in ("ozaki.torch", "ozaki.jax")
+    name: importlib.util.find_spec(name.split(".")[1]) is not None
+    for name in ("ozaki.torch", "ozaki.jax", "ozaki.cupy")
 }
 MODULES = (ozaki, multiword, multiword.probe, multiword.batched) + tuple(
     importlib.import_module(name) for name, installed in OPTIONAL.items() if installed
