@@ -1,0 +1,1 @@
+"""Linear algebra with the same bits on every machine; with proofs in `ozaki.linalg.verified`."""

@@ -1,0 +1,52 @@
+"""What linear algebra accepts: square matrices, right sides, stacks of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, as_array, check_same_device, namespace
+from ozaki.arguments import exactly
+
+LinAlgError = np.linalg.LinAlgError
+
+
+def matrices(x: Any, name: str, finite: bool = True) -> Array:
+    """Return a stack of matrices of float64 or complex128; Inf and NaN are refused where asked."""
+    array = as_array(x, name)
+    if array.ndim < 2:
+        raise LinAlgError(f"{name} must be a matrix or a stack of matrices, got shape {array.shape}")
+    return numbers(array, name, finite)
+
+
+def square(a: Any, name: str = "a", finite: bool = True) -> Array:
+    """Return a stack of square matrices of float64 or complex128."""
+    a = matrices(a, name, finite)
+    if a.shape[-1] != a.shape[-2]:
+        raise LinAlgError(f"{name} must be square, got shape {a.shape}")
+    return a
+
+
+def systems(a: Any, b: Any, finite: bool = True) -> tuple[Array, Array, bool]:
+    """Return A and right sides B as stacks of matrices of one dtype, and whether b was one vector."""
+    a, right = square(a, "a", finite), numbers(as_array(b, "b"), "b", finite)
+    check_same_device(a=a, b=right)
+    one = right.ndim == 1
+    right = right[:, None] if one else right
+    if right.ndim < 2 or right.shape[-2] != a.shape[-1]:
+        raise LinAlgError(f"b must have {a.shape[-1]} rows, as a of shape {a.shape}, got shape {np.shape(b)}")
+    try:
+        np.broadcast_shapes(a.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise LinAlgError(f"the stacks of a, {a.shape}, and b, {right.shape}, do not broadcast") from None
+    dtype = np.result_type(a, right)
+    return a.astype(dtype, copy=False), right.astype(dtype, copy=False), one
+
+
+def numbers(x: Array, name: str, finite: bool = True) -> Array:
+    """Return numbers as float64 or complex128, exactly."""
+    x = exactly(name, x, np.complex128 if x.dtype.kind == "c" else np.float64)
+    if finite and not bool(namespace(x).isfinite(x).all()):
+        raise ValueError(f"{name} must be finite: it has an Inf or a NaN")
+    return x

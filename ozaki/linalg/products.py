@@ -1,0 +1,86 @@
+"""The products that linear algebra takes: of sums of words, with sums of words as results, and with bounds.
+
+A number of several words is their unevaluated sum, the first being the largest: a list of arrays.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, is_cupy, namespace
+from ozaki.api import accurate_dgemm, accurate_zgemm
+from ozaki.cost import CostWarning
+from ozaki.sums.exactsum import ExactSum
+from ozaki.tuning import LINALG_SUMMED_COLUMNS
+
+Words = Sequence[Array]
+
+
+def multiply(a: Array, b: Array, accuracy: str | int = "fp64") -> Array:
+    """Return the product of two matrices, real or complex, to an accuracy of `accurate_dgemm`."""
+    gemm = accurate_zgemm if "c" in (a.dtype.kind, b.dtype.kind) else accurate_dgemm
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CostWarning)
+        return gemm(a, b, accuracy=accuracy)
+
+
+def classical(a: Array, b: Array) -> Array:
+    """Return a product R with |R - AB| <= γ_(k+2)·|A||B| + kη, three times as much if complex.
+
+    That holds for sums in any order (Higham 2002, section 3.5; complex: lemma 3.5), which a CPU's BLAS
+    computes. A GPU's may be of Strassen's kind, or emulated: there it is the certified product, whose
+    error is at most (k/2 + 1)·u.
+    """
+    return multiply(a, b) if is_cupy(a) and b.ndim == 2 else a @ b
+
+
+def words_of_product(left: Words, right: Words, addends: Words = (), words: int = 1) -> list[Array]:
+    """Return up to so many words of (Σ left)·(Σ right) + Σ addends.
+
+    Each word is what remains, rounded to nearest: the error is at most u times the last, or η/2. There are
+    fewer where nothing remains that is not rounded to 0.
+    """
+    few = right[0].shape[1] <= LINALG_SUMMED_COLUMNS
+    return (_summed if few else _multiplied)(left, right, addends, words)
+
+
+def _summed(left: Words, right: Words, addends: Words, words: int) -> list[Array]:
+    """The same column by column, by exact sums."""
+    xp, dtype = namespace(left[0]), np.result_type(left[0], right[0])
+    rows, columns = left[0].shape[0], []
+    for j in range(right[0].shape[1]):
+        total = ExactSum(dtype, (rows,))
+        for c in addends:
+            total.add(c[:, j])
+        for a in left:
+            for b in right:
+                total.add_products(a.T, xp.broadcast_to(b[:, j, None], a.T.shape))
+        columns.append(_words_of_sum(total, words))
+    count = max(map(len, columns), default=1)
+    zero = xp.zeros(rows, dtype)
+    filled = [[*column, *[zero] * (count - len(column))] for column in columns]
+    return [xp.stack(word, axis=1) for word in zip(*filled, strict=True)]
+
+
+def _words_of_sum(total: ExactSum, words: int) -> list[Array]:
+    """Up to so many words of an exact sum, which they are taken from."""
+    result = [total.round()]
+    while len(result) < words and bool(result[-1].any()):
+        result.append(total.add(-result[-1]).round())
+    return result
+
+
+def _multiplied(left: Words, right: Words, addends: Words, words: int) -> list[Array]:
+    """The same by exact products, one a word: [A₁ A₂ … I]·[B₁; B₂; …; C]."""
+    xp = namespace(left[0])
+    rows, of_left = len(left[0]), [a for a in left for _ in right]
+    of_right = [b for _ in left for b in right]
+    result: list[Array] = []
+    while len(result) < words and (not result or bool(result[-1].any())):
+        more = [*addends, *(-word for word in result)]
+        identity = [xp.eye(rows, dtype=left[0].dtype)] * len(more)
+        result.append(multiply(xp.hstack([*of_left, *identity]), xp.vstack([*of_right, *more]), "exact"))
+    return result

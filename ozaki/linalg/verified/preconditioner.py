@@ -1,0 +1,104 @@
+"""Approximate left inverses R, by how many words they have: what R makes of an exact residual, with a bound.
+
+The residual r* comes as words r whose sum is within `tail` of it. `correction` returns d, an approximation of
+R·r*, and an upper bound of |R·r*|.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, namespace
+from ozaki.linalg.products import classical, words_of_product
+from ozaki.linalg.verified.upward import ETA, U, apply, gamma, magnitude, plus, up
+
+Correction = tuple[Array, Array]
+
+
+def tail(words: Sequence[Array]) -> Array:
+    """Return a bound of what rounded words leave: 2u times the last, or η."""
+    return up(2 * U * magnitude(words[-1]) + ETA)
+
+
+def classical_error(a: Array) -> float:
+    """Return f with |R - AB| <= f·|A||B| + kη for `classical` products with A: √2·γ_(k+2) if complex."""
+    return gamma(a.shape[1] + 2) * (3.0 if a.dtype.kind == "c" else 1.0)
+
+
+def left_inverse(a: Array) -> Array | None:
+    """Return R with a small *left* residual I - RA, from LAPACK; None where that fails twice.
+
+    LAPACK's inverse has a small right residual, so it is that of the transpose. An exact zero pivot says
+    nothing about the condition: then a matrix nearby is inverted (Rump, Inversion of extremely
+    ill-conditioned matrices in floating-point, section 4).
+    """
+    xp = namespace(a)
+    rng, near = np.random.default_rng(0), a.T
+    for _ in range(2):
+        try:
+            with np.errstate(all="ignore"):
+                inverse = xp.linalg.inv(near).T
+            if bool(xp.isfinite(inverse).all()):
+                return inverse
+        except np.linalg.LinAlgError:
+            pass
+        noise = xp.asarray(rng.standard_normal(a.shape))
+        near = near + 2 * U * noise * (abs(near) + abs(near).max())
+    return None
+
+
+@dataclass(frozen=True)
+class Single:
+    """R in one word: d = fl(R·r), |R r*| <= |d| + f·|R||r| + nη + |R|·tail."""
+
+    r: Array
+    count = 1
+    residual_words = 1
+
+    def correction(self, residual: Sequence[Array]) -> Correction:
+        (first,) = residual
+        d = classical(self.r, first)
+        lost = plus(magnitude(first) * classical_error(self.r), tail(residual))
+        return d, plus(magnitude(d), apply(magnitude(self.r), lost), 8 * len(d) * ETA)
+
+
+@dataclass(frozen=True)
+class Factored:
+    """R = T·R₁, never multiplied out: s = R₁ r in three words, then d = RN(T s)."""
+
+    t: Array
+    r: Array
+    count = 2
+    residual_words = 3
+
+    def correction(self, residual: Sequence[Array]) -> Correction:
+        s = words_of_product([self.r], residual, words=3)
+        (d,) = words_of_product([self.t], s)
+        lost = plus(apply(magnitude(self.r), tail(residual)), tail(s))
+        return d, plus(magnitude(d), tail([d]), apply(magnitude(self.t), lost))
+
+
+@dataclass(frozen=True)
+class Several:
+    """R in words: d = RN(R r)."""
+
+    words: Sequence[Array]
+
+    @property
+    def count(self) -> int:
+        return len(self.words)
+
+    @property
+    def residual_words(self) -> int:
+        return len(self.words) + 1
+
+    def correction(self, residual: Sequence[Array]) -> Correction:
+        (d,) = words_of_product(self.words, residual)
+        size = plus(*map(magnitude, self.words))
+        return d, plus(magnitude(d), tail([d]), apply(size, tail(residual)))
+
+
+Preconditioner = Single | Factored | Several

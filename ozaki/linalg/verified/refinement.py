@@ -1,0 +1,92 @@
+"""Refinement with exact residuals: x as an unevaluated sum, until the proved bound decides its rounding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, namespace, real_parts
+from ozaki.linalg.products import words_of_product
+from ozaki.linalg.verified.regularity import Regularity
+from ozaki.linalg.verified.upward import ETA
+from ozaki.linalg.verified.words import renormalized
+
+DECIDED = 2.0**-66
+"""Relative error below which the rounding of a component is decided, but for one in some thousands."""
+
+FLOOR = 2.0**-120
+"""Components below this, relative to their column's largest, get an absolute error alone."""
+
+MOST_STEPS, MOST_STALLS = 80, 6
+
+
+class Refined(NamedTuple):
+    """Words of x, a bound of |x* - Σ words|, and how many steps it took."""
+
+    words: list[Array]
+    error: Array
+    steps: int
+
+
+def refine(a: Array, b: Array, regularity: Regularity) -> Refined:
+    """Return (n, m) words of the solution of AX = B and their error, for the matrix that was proved regular.
+
+        r = b - A·Σx      exactly, rounded to as many words as R has use for
+        d ≈ R·r           and |x* - Σx| <= the bound that |R·r| gives
+        x = x + d         error-free, in k words
+
+    k grows where the error stops to halve (Rump; Oishi, Ogita and Rump, Iterative refinement for
+    ill-conditioned linear systems).
+    """
+    preconditioner = regularity.preconditioner
+    words, most_words, stalls = 2, 4 + preconditioner.count, 0
+    xs: list[Array] = [namespace(b).zeros_like(b)]
+    residual: Sequence[Array] = [b]
+    best, smallest = Refined(xs, namespace(b).full(b.shape, np.inf), 0), math.inf
+    for step in range(MOST_STEPS):
+        d, reached = preconditioner.correction(residual)
+        if step:
+            error = _exact_columns_aside(a, xs, b, residual[0], regularity.enclose(reached))
+            relative = _relative(error, xs[0])
+            stalls = 0 if relative < 0.5 * smallest else stalls + 1
+            if relative < smallest:
+                best, smallest = Refined(xs, error, step), relative
+            if smallest <= DECIDED or (stalls and words >= most_words) or stalls > MOST_STALLS:
+                break
+            words += stalls > 0
+        xs = renormalized([*xs, d], words)
+        residual = words_of_product([a], [-x for x in xs], [b], preconditioner.residual_words)
+    return best
+
+
+def _relative(error: Array, x: Array) -> float:
+    """The largest error relative to a component, the smaller part of it if complex, or to the floor."""
+    xp = namespace(x)
+    parts = [abs(part) for part in real_parts(x)]
+    largest = xp.maximum(parts[0], parts[-1]).max(axis=0, initial=0.0)
+    size = xp.maximum(xp.minimum(parts[0], parts[-1]), xp.maximum(FLOOR * largest, ETA))
+    return float((error / size).max(initial=0.0))
+
+
+def _exact_columns_aside(a: Array, xs: list[Array], b: Array, residual: Array, error: Array) -> Array:
+    """The error, but 0 for columns whose residual is exactly 0.
+
+    A residual that rounds to 0 is 0 where it is a multiple of η: all that it is a sum of are.
+    """
+    exact = ~residual.any(axis=0)
+    if bool(exact.any()) and min(_unit(a) + min(map(_unit, xs)), _unit(b)) >= -1074:
+        return namespace(error).where(exact, 0.0, error)
+    return error
+
+
+def _unit(x: Array) -> int:
+    """An exponent e such that all numbers of x are multiples of 2**e."""
+    xp, smallest = namespace(x), 1024
+    for part in real_parts(x):
+        nonzero = abs(part[part != 0])
+        if nonzero.size:
+            smallest = min(smallest, int(xp.frexp(nonzero.min())[1]) - 53)
+    return smallest

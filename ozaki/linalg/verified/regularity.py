@@ -1,0 +1,215 @@
+"""Proofs that a matrix A is regular, by an approximate left inverse R with ‖I - RA‖ < 1.
+
+If G = I - RA satisfies |G|v <= γv for some v > 0 and γ < 1, its spectral radius is below 1, so RA and A are
+regular (Oishi and Rump, Fast verification of solutions of matrix equations, theorem 1; Collatz for v). For
+Ax* = b and any x, with r = b - Ax and e = x* - x: Re = … gives e = Rr + Ge, and in the norm max |e_i|/v_i
+
+    |e| <= |Rr| + (|G|v)·max(|Rr|/v) / (1 - γ).
+
+R is tried in four tiers, each good for about so large a condition number of a matrix of order 1000:
+
+    native      RA by the BLAS, with its γ_n                                       10¹⁰
+    certified   RA by products of as many bits as it takes                         10¹⁵
+    factored    R = T·R₁ with T ≈ (R₁A)⁻¹; R₁A in two words, T(R₁A) certified       10³⁰
+    words       R in m words, each an inverse of what the last ones made of A      10¹⁵ a word
+
+The last two are Rump's (Inversion of extremely ill-conditioned matrices in floating-point, algorithm 4.1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, namespace
+from ozaki.linalg.products import classical, multiply, words_of_product
+from ozaki.linalg.verified.preconditioner import (
+    Factored,
+    Preconditioner,
+    Several,
+    Single,
+    classical_error,
+    left_inverse,
+)
+from ozaki.linalg.verified.singular import null_vector
+from ozaki.linalg.verified.solution import NotProvedError, SingularError
+from ozaki.linalg.verified.upward import ETA, U, apply, magnitude, plus, times, up
+
+ENOUGH = 0.5
+"""A contraction with which refinement converges well: with a larger one the next tier is tried."""
+
+GOAL = 2.0**-5
+"""The error of a certified RA in units of v = 1, which leaves nearly all of the contraction to G itself."""
+
+MOST_BITS = 80
+"""Integers wider than this are no cheaper than an exact product."""
+
+
+class Product(NamedTuple):
+    """A computed RA, and a function with |RA - value|·v <= error(v)."""
+
+    value: Array
+    error: Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Regularity:
+    """A proof that A is regular: |I - RA|·weights <= image <= contraction·weights, contraction < 1."""
+
+    tier: str
+    preconditioner: Preconditioner
+    condition: float
+    contraction: float
+    weights: Array
+    image: Array
+
+    def enclose(self, reached: Array) -> Array:
+        """Return a bound of |x* - x| from one of |R(b - Ax)|, both (n, m): the inequality above."""
+        worst = up(reached / self.weights[:, None]).max(axis=0, initial=0.0)
+        return plus(reached, times(self.image[:, None], up(worst / (1 - up(self.contraction + U)))))
+
+
+def prove_regular(a: Array, max_words: int) -> Regularity:
+    """Return the proof of the first tier with a good contraction, else the best one.
+
+    Raises SingularError or NotProvedError.
+    """
+    r = left_inverse(a)
+    best = math.inf
+    proof, count, condition = None, 0, math.inf
+    if r is not None:
+        ones = namespace(a).ones(len(a))
+        condition = float(apply(magnitude(r), apply(magnitude(a), ones)).max(initial=0.0))
+        for tier, preconditioner, product in _attempts(a, r, condition, max_words):
+            contraction, weights, image = _contraction(product)
+            count = preconditioner.count
+            if contraction < best:
+                best = contraction
+                proof = Regularity(tier, preconditioner, condition, contraction, weights, image)
+            if best < ENOUGH:
+                break
+    if proof is not None and best < 1:
+        return proof
+    z = null_vector(a)
+    if z is not None:
+        raise SingularError(z)
+    raise NotProvedError(
+        f"not proved regular: ‖I - RA‖ <= {best:.2g} with {count} words of preconditioner. The matrix is "
+        f"singular, or its condition number is beyond about 1e{15 * max_words} (max_words={max_words})",
+        *(condition, count, best),
+    )
+
+
+def _attempts(
+    a: Array, r: Array, condition: float, max_words: int
+) -> Iterator[tuple[str, Preconditioner, Product]]:
+    """Yield the preconditioners of the tiers and the products RA, each computed only when it is asked for."""
+    if classical_error(a) * condition < ENOUGH:
+        yield "native", Single(r), _native(r, a)
+    yield "certified", Single(r), certified(r, a)
+    if max_words < 2:
+        return
+    words = words_of_product([r], [a], words=2)
+    high = words[0]
+    yield "certified", Single(r), _exact(high)
+    t = left_inverse(high)
+    if t is None:
+        return
+    yield "factored", Factored(t, r), _factored(t, words)
+    z = null_vector(a)
+    if z is not None:
+        raise SingularError(z)
+    inverse = [r]
+    for count in range(2, max_words + 1):
+        inverse = words_of_product([t], inverse, words=count)
+        (product,) = words_of_product(inverse, [a])
+        yield "words", Several(inverse), _exact(product)
+        t = left_inverse(product)
+        if t is None:
+            return
+
+
+def _contraction(product: Product) -> tuple[float, Array, Array]:
+    """Return γ, v and an upper bound of |G|v with G = I - RA and |G|v <= γv, for the best of a few v."""
+    xp, n = namespace(product.value), len(product.value)
+    g = xp.eye(n) - product.value
+    size = magnitude(g)
+    v, best = xp.ones(n), (math.inf, xp.ones(n), xp.ones(n))
+    for _ in range(4):  # of the power method for the largest eigenvalue of |G|
+        image = plus(apply(size, v) * (1 + 4 * U), product.error(v))  # 1 - g is rounded
+        factor = float(up(image / v).max(initial=0.0))
+        if factor < best[0]:
+            best = factor, v, image
+        if factor < ENOUGH or not math.isfinite(factor):
+            break
+        v = image / image.max() + 2.0**-20
+    return best
+
+
+def _native(r: Array, a: Array) -> Product:
+    """RA by a classical product: |fl(RA) - RA|v <= f·|R|(|A|v) + nη·max v."""
+    size, of_inverse, n = magnitude(a), magnitude(r), len(a)
+    factor = classical_error(a)
+
+    def error(v: Array) -> Array:
+        return plus(times(apply(of_inverse, apply(size, v)), factor), 8 * n * n * ETA * v.max())
+
+    return Product(classical(r, a), error)
+
+
+def _exact(product: Array) -> Product:
+    """RA rounded to nearest."""
+    size = magnitude(product)
+    return Product(product, lambda v: plus(apply(size, v) * 2 * U, len(v) * ETA * v.max()))
+
+
+def certified(r: Array, a: Array) -> Product:
+    """RA by a product of w bits with an error below `GOAL`, or rounded from the exact one.
+
+    Integers of w bits change r_ih by at most δ_i = 2**(e_i - w) and a_hj by ε_j = 2**(f_j - w), where 2**e_i
+    and 2**f_j exceed their rows' and columns' magnitudes (the parts of complex numbers each): so
+
+        |C - RA|v <= δ Σ_h,j |a_hj|v_j + |R|e·(ε·v) + nδ·(ε·v) + u|C|v,
+
+    which is a matrix of rank two, times v, but for the last rounding.
+    """
+    xp, n = namespace(a), len(a)
+    parts = 2.0 if a.dtype.kind == "c" else 1.0
+    of_rows, of_columns = magnitude(r), magnitude(a)
+    row_sums, column_sums = apply(of_rows, xp.ones(n)), apply(of_columns.T, xp.ones(n))
+    e = xp.ldexp(xp.full(n, parts), xp.frexp(of_rows.max(axis=1))[1])
+    f = xp.ldexp(xp.full(n, parts), xp.frexp(of_columns.max(axis=0))[1])
+
+    def truncation(bits: int, v: Array) -> Array:
+        delta, epsilon = e * 2.0**-bits, f * 2.0**-bits
+        sums = (delta * (column_sums @ v), row_sums * (epsilon @ v), n * delta * (epsilon @ v))
+        return up(sum(sums) * (1 + 8 * (n + 8) * U)) + 8 * n * ETA
+
+    reference = 40
+    excess = float((truncation(reference, xp.ones(n))).max(initial=0.0)) / GOAL
+    bits = reference + max(-20, math.ceil(math.log2(excess))) if 0 < excess < math.inf else MOST_BITS + 1
+    if bits > MOST_BITS or not bool((truncation(bits, xp.ones(n)) <= GOAL).all()):
+        return _exact(multiply(r, a, "exact"))
+    value = multiply(r, a, bits)
+    rounding = _exact(value).error
+    return Product(value, lambda v: plus(truncation(bits, v), rounding(v)))
+
+
+def _factored(t: Array, words: list[Array]) -> Product:
+    """T(H + L) = TH, certified, + TL, by a classical product: L is u|H|, so that few bits of it count."""
+    high = certified(t, words[0])
+    if len(words) == 1:
+        return high
+    low = _native(t, words[1])
+    value = high.value + low.value
+    size_t, size_l, size = magnitude(t), magnitude(words[1]), magnitude(value)
+
+    def error(v: Array) -> Array:
+        lost = plus(apply(size_l, v) * 2 * U, len(v) * ETA * v.max())  # of R₁A by its two words
+        return plus(high.error(v), low.error(v), apply(size_t, lost), apply(size, v) * 2 * U)
+
+    return Product(value, error)

@@ -1,0 +1,155 @@
+"""What a verified computation returns, and the errors it raises where there is no proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, is_cupy, namespace
+from ozaki.linalg.verified.upward import up
+
+PROVED, SINGULAR, NOT_PROVED = "proved", "singular", "not proved"
+
+
+class SingularError(np.linalg.LinAlgError):
+    """A matrix is proved to be singular.
+
+    Attributes
+    ----------
+    null_vector : (n,) array of small integers z, not all 0, with Az = 0 exactly.
+    """
+
+    def __init__(self, null_vector: Array) -> None:
+        super().__init__("the matrix is singular: it takes a vector of small integers (null_vector) to zero")
+        self.null_vector = null_vector
+
+
+class NotProvedError(np.linalg.LinAlgError):
+    """There is no proof within the words allowed: nothing is claimed about the matrix.
+
+    Attributes
+    ----------
+    condition : about the condition number, as far as it is visible in float64.
+    words : of the preconditioner.
+    contraction : the smallest bound of ‖I - RA‖ that was reached; below 1 would have been a proof.
+    """
+
+    def __init__(self, message: str, condition: float, words: int, contraction: float) -> None:
+        super().__init__(message)
+        self.condition, self.words, self.contraction = condition, words, contraction
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """How a proof came about.
+
+    Attributes
+    ----------
+    tier : what proved the matrix regular: "native", "certified", "factored" or "words".
+    condition : upper bound of ‖|R||A|‖∞ of the equilibrated matrix and its approximate inverse R, nearly the
+        condition number of Bauer and Skeel.
+    contraction : upper bound of ‖I - RA‖, in the norm of the proof; below 1.
+    words : of the preconditioner R.
+    steps : of refinement.
+    """
+
+    tier: str
+    condition: float
+    contraction: float
+    words: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A computed x, and what is proved about the exact result x*, element by element.
+
+    For stacks of matrices every attribute is stacked, also those of `stats`. `np.asarray` gives the value;
+    printing shows a table.
+
+    Attributes
+    ----------
+    value : x, nearly always x* correctly rounded.
+    bound : |x* - x| <= bound; infinite where nothing is proved.
+    rounded : True where x is proved to be x* rounded to nearest.
+    words : arrays with an unevaluated sum within `error` of x*, the first nearly x itself.
+    error : |x* - Σ words| <= error.
+    result : "proved", "singular" or "not proved".
+    stats : how the proof came about.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import verified
+    >>> x = verified.solve([[3.0, 0.0], [0.0, 4.0]], [1.0, 1.0])
+    >>> print(x)
+                        value     bound  rounded
+       0.3333333333333333      1.9e-17  True
+       0.25                          0  True
+    proved by tier native: condition 2, contraction 2.2e-16
+    """
+
+    value: Array
+    bound: Array
+    rounded: Array
+    words: tuple[Array, ...] = field(repr=False)
+    error: Array = field(repr=False)
+    result: Any
+    stats: Statistics
+
+    def interval(self) -> tuple[Array, Array]:
+        """Return the arrays of lower and of upper ends of intervals that contain x*, of a real x."""
+        if self.value.dtype.kind == "c":
+            raise TypeError("intervals are of real numbers, and this solution is complex")
+        return -up(self.bound - self.value), up(self.value + self.bound)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(_on_host(self.value), dtype=dtype, copy=copy)
+
+    def __str__(self) -> str:
+        lines = [f"{'value':>25}  {'bound':>8}  rounded"]
+        columns = (_on_host(x).ravel() for x in (self.value, self.bound, self.rounded))
+        rows = list(zip(*columns, strict=True))
+        for x, bound, is_rounded in rows[:10]:
+            lines.append(f"   {x!s:<22}  {bound:>8.2g}  {bool(is_rounded)}")
+        if len(rows) > 10:
+            lines.append(f"   … {len(rows) - 10} more, {sum(bool(r[2]) for r in rows)} rounded in all")
+        if isinstance(self.result, str):
+            stats = self.stats
+            tier = f" by tier {stats.tier}" if stats.tier else ""
+            lines.append(
+                f"{self.result}{tier}: condition {stats.condition:.2g}, contraction {stats.contraction:.2g}"
+            )
+        return "\n".join(lines)
+
+
+def unproved(b: Array, error: np.linalg.LinAlgError) -> Solution:
+    """Return a solution of b's shape that says nothing but why: NaN with infinite bounds."""
+    xp = namespace(b)
+    nothing, infinite = xp.full(b.shape, np.nan, b.dtype), xp.full(b.shape, np.inf)
+    singular = not isinstance(error, NotProvedError)
+    condition = np.inf if singular else error.condition  # type: ignore[attr-defined]
+    words, contraction = (0, np.inf) if singular else (error.words, error.contraction)  # type: ignore[attr-defined]
+    return Solution(
+        *(nothing, infinite, xp.zeros(b.shape, bool), (nothing,), infinite),
+        SINGULAR if singular else NOT_PROVED,
+        Statistics("", condition, contraction, words, 0),
+    )
+
+
+def stacked(solutions: list[Any], batch: tuple[int, ...]) -> Any:
+    """Return one record for those of a stack: each attribute is stacked to (*batch, …)."""
+    first = solutions[0]
+    if isinstance(first, tuple):
+        count = max(map(len, solutions))
+        filled = [[*words, *[words[0] * 0] * (count - len(words))] for words in solutions]
+        return tuple(stacked(list(word), batch) for word in zip(*filled, strict=True))
+    if isinstance(first, Solution | Statistics):
+        names = [f.name for f in fields(first)]
+        return type(first)(*(stacked([getattr(s, name) for s in solutions], batch) for name in names))
+    array = namespace(first).stack(solutions) if hasattr(first, "shape") else np.array(solutions)
+    return array.reshape(*batch, *array.shape[1:])
+
+
+def _on_host(x: Array) -> np.ndarray:
+    return x.get() if is_cupy(x) else x

@@ -1,0 +1,217 @@
+"""Linear systems with a proof: x nearly always correctly rounded, every component with a bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, check_same_device, device_of, namespace, quietly
+from ozaki.linalg.arguments import square, systems
+from ozaki.linalg.verified.equilibration import equilibrated, rows_scaled
+from ozaki.linalg.verified.refinement import refine
+from ozaki.linalg.verified.regularity import Regularity, prove_regular
+from ozaki.linalg.verified.solution import PROVED, Solution, Statistics, stacked, unproved
+from ozaki.linalg.verified.upward import ETA, up
+from ozaki.linalg.verified.words import rounded, scaled
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proof that a matrix is regular, with which systems are solved and the matrix is inverted.
+
+    Attributes
+    ----------
+    matrix : A, of float64 or complex128.
+    regularity : the proof, for 2**-rows·A·2**-columns, which is `scaled_matrix`.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import verified
+    >>> proof = verified.certify(np.array([[2.0, 1.0], [1.0, 3.0]]))
+    >>> proof.solve(np.array([3.0, 4.0])).value
+    array([1., 1.])
+    """
+
+    matrix: Array
+    scaled_matrix: Array
+    rows: Array
+    columns: Array
+    regularity: Regularity
+    max_words: int
+
+    @property
+    def condition(self) -> float:
+        """Upper bound of ‖|R||A|‖∞, nearly the condition number of Bauer and Skeel when A is equilibrated."""
+        return self.regularity.condition
+
+    def solve(self, b: Any) -> Solution:
+        """Return the solution of Ax = b for a (n,) or (n, m) array of right sides, as `solve` does."""
+        _, b, one = systems(self.matrix, b)
+        with device_of(b), quietly(b):
+            result = self._solve(b)
+        return result if not one else _first_column(result)
+
+    def inv(self) -> Solution:
+        """Return the inverse, each element with its bound."""
+        xp = namespace(self.matrix)
+        return self.solve(xp.eye(len(self.matrix), dtype=self.matrix.dtype))
+
+    def _solve(self, b: Array) -> Solution:
+        """The solution for a matrix of right sides."""
+        scaling = rows_scaled(b, self.rows)
+        if scaling is None:  # what cannot be scaled exactly is solved as it is
+            return _certified(self.matrix, self.max_words, scale=False)._solve(b)
+        right, t = scaling
+        words, error, steps = refine(self.scaled_matrix, right, self.regularity)
+        exponent = t - self.columns.T
+        value, bound, sure = _unscaled(*rounded(words, error), exponent)
+        proof = self.regularity
+        stats = Statistics(proof.tier, proof.condition, proof.contraction, proof.preconditioner.count, steps)
+        low = tuple(scaled(word, exponent) for word in words)
+        return Solution(value, bound, sure, low, _scaled_bound(error, exponent), PROVED, stats)
+
+
+def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
+    """Solve Ax = b and prove a bound for every component, which nearly always shows it correctly rounded.
+
+    The value is therefore nearly always the same on every machine, whatever its LAPACK.
+
+    Parameters
+    ----------
+    a : (..., n, n) array of real or complex numbers, taken as float64 or complex128.
+    b : (n,) array, or (..., n, m), as for `numpy.linalg.solve`; stacks broadcast.
+    max_words : of the approximate inverse: about 15 decimal digits of condition number each.
+    throw : raise where nothing can be proved; False returns a `Solution` of NaN with infinite bounds that
+        says so in `result`.
+
+    Returns
+    -------
+    A `Solution`, whose value has the shape that `numpy.linalg.solve` gives.
+
+    Raises
+    ------
+    TypeError : arrays that are not numbers, or of two kinds. ValueError : Inf or NaN.
+    numpy.linalg.LinAlgError : shapes that do not fit; `SingularError` where a is proved singular,
+        `NotProvedError` where nothing is proved about it.
+
+    References
+    ----------
+    Oishi and Rump, Fast verification of solutions of matrix equations; Rump, Inversion of extremely
+    ill-conditioned matrices in floating-point.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import verified
+    >>> hilbert = 1 / (np.arange(12.0)[:, None] + np.arange(12.0) + 1)  # condition number 1e16
+    >>> x = verified.solve(hilbert, np.ones(12))
+    >>> bool(x.rounded.all()), x.stats.tier
+    (True, 'factored')
+    """
+    a, b, one = systems(a, b)
+    with device_of(b), quietly(b):
+        if a.ndim == b.ndim == 2:
+            result = _solved(a, b, max_words, throw)
+            return _first_column(result) if one else result
+        xp, batch = namespace(b), np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a = xp.broadcast_to(a, (*batch, *a.shape[-2:]))
+        b = xp.broadcast_to(b, (*batch, *b.shape[-2:]))
+        if 0 in batch:
+            return _empty(xp.zeros(b.shape, b.dtype))
+        results = [_solved(a[index], b[index], max_words, throw) for index in np.ndindex(batch)]
+        if one:
+            results = [_first_column(result) for result in results]
+        return stacked(results, batch)
+
+
+def certify(a: Any, *, max_words: int = 4) -> Certificate:
+    """Prove that a matrix is regular, and return what it takes to solve with it.
+
+    Parameters
+    ----------
+    a : (n, n) array of real or complex numbers. It must not change while the certificate is used.
+    max_words : as in `solve`.
+
+    Returns
+    -------
+    A `Certificate`, with `solve`, `inv` and `condition`.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.linalg.LinAlgError : as `solve`.
+
+    References
+    ----------
+    Oishi and Rump, Fast verification of solutions of matrix equations.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import verified
+    >>> verified.certify(np.eye(3)).condition < 1.01
+    True
+    """
+    a = square(a)
+    if a.ndim != 2:
+        raise np.linalg.LinAlgError(f"a must be one square matrix, got shape {a.shape}")
+    with device_of(a), quietly(a):
+        return _certified(a, max_words)
+
+
+def inv(a: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
+    """Invert a matrix and prove a bound for every element; as `solve` with the identity as right sides.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import verified
+    >>> verified.inv(np.array([[2.0, 1.0], [1.0, 1.0]])).value
+    array([[ 1., -1.],
+           [-1.,  2.]])
+    """
+    a = square(a)
+    return solve(a, namespace(a).eye(a.shape[-1], dtype=a.dtype), max_words=max_words, throw=throw)
+
+
+def _certified(a: Array, max_words: int, scale: bool = True) -> Certificate:
+    n, xp = len(a), namespace(a)
+    nothing = xp.zeros((n, 1), np.int32), xp.zeros((1, n), np.int32)
+    matrix, rows, columns = equilibrated(a) if scale and n else (a, *nothing)
+    return Certificate(a, matrix, rows, columns, prove_regular(matrix, max_words), max_words)
+
+
+def _solved(a: Array, b: Array, max_words: int, throw: bool) -> Solution:
+    """The solution of one system with a matrix of right sides."""
+    try:
+        return _certified(a, max_words)._solve(b) if b.size else _empty(b)
+    except np.linalg.LinAlgError as error:
+        if throw:
+            raise
+        return unproved(b, error)
+
+
+def _empty(b: Array) -> Solution:
+    nothing = namespace(b).zeros(b.shape)
+    return Solution(b, nothing, nothing == 0, (b,), nothing, PROVED, Statistics("", 0.0, 0.0, 0, 0))
+
+
+def _unscaled(x: Array, bound: Array, sure: Array, exponent: Array) -> tuple[Array, Array, Array]:
+    """x·2**exponent, its bound, and where it is proved to be rounded: not where it rounds once more."""
+    xp = namespace(x)
+    y = scaled(x, exponent)
+    inexact = scaled(y, -exponent) != x
+    finite = xp.isfinite(y)
+    bound = _scaled_bound(bound, exponent)
+    bound = xp.where(inexact, up(bound + 2 * ETA), bound)
+    return y, xp.where(finite, bound, np.inf), sure & ~inexact
+
+
+def _scaled_bound(bound: Array, exponent: Array) -> Array:
+    """A bound, times 2**exponent, rounded upwards."""
+    xp = namespace(bound)
+    y = xp.ldexp(bound, exponent)
+    return xp.where(xp.ldexp(y, -exponent) < bound, up(y), y)
+
+
+def _first_column(solution: Solution) -> Solution:
+    """The solution for the only right side, as a vector."""
+    value, bound, sure, error = (
+        x[:, 0] for x in (solution.value, solution.bound, solution.rounded, solution.error)
+    )
+    words = tuple(word[:, 0] for word in solution.words)
+    return Solution(value, bound, sure, words, error, solution.result, solution.stats)

@@ -1,0 +1,63 @@
+"""Unevaluated sums of words: error-free sums, and the rounding that a bound decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, namespace, real_parts
+from multiword.rounding import two_sum
+from ozaki.linalg.verified.upward import U, magnitude, plus, up
+
+
+def renormalized(words: Sequence[Array], count: int) -> list[Array]:
+    """Return at most so many words with nearly the sum of the words given, the leading one first.
+
+    Two error-free passes of VecSum (Ogita, Rump and Oishi, Accurate sum and dot product, algorithm 4.3).
+    What is dropped is not lost where the next residual is exact.
+    """
+    return _vector_sum(_vector_sum(words))[:count]
+
+
+def _vector_sum(words: Sequence[Array]) -> list[Array]:
+    """The same sum in as many words: the rounded sum of all, then the errors."""
+    total, errors = words[-1], []
+    for word in words[-2::-1]:
+        total, error = two_sum(word, total)
+        errors.append(error)
+    return [total, *errors[::-1]]
+
+
+def rounded(words: Sequence[Array], error: Array) -> tuple[Array, Array, Array]:
+    """Return x, a bound of |x* - x|, and whether x is proved to be RN(x*), for any |x* - Σ words| <= error.
+
+    x is the first word: RN(x*) if x* is nearer to it than half of the smaller gap beside it. What cannot be
+    told from zero is zero. Both parts of complex numbers have the error; x is RN(x*) if both are.
+    """
+    if words[0].dtype.kind == "c":
+        parts = zip(*(real_parts(word) for word in words), strict=True)
+        (real, of_real, sure), (imaginary, of_imaginary, both) = (rounded(part, error) for part in parts)
+        xp = namespace(real)
+        return real + 1j * imaginary, up(xp.hypot(of_real, of_imaginary) * (1 + 8 * U)), sure & both
+    xp = namespace(words[0])
+    x, *low = _vector_sum(_vector_sum(words))
+    exact = error == 0
+    for word in low:
+        exact &= word == 0
+    size = abs(x)
+    bound = xp.where(exact, 0.0, plus(error, *map(magnitude, low)))
+    gap = xp.minimum(xp.nextafter(size, np.inf) - size, size - xp.nextafter(size, xp.zeros_like(size)))
+    zero = ~exact & (size <= bound)
+    sure = exact | (~zero & (bound < gap / 2))
+    return xp.where(zero, 0.0, x), xp.where(zero, plus(bound, size), bound), sure
+
+
+def scaled(x: Array, exponent: Array) -> Array:
+    """Return x·2**exponent, rounded where it must be, for real or complex x."""
+    xp = namespace(x)
+    if x.dtype.kind != "c":
+        return xp.ldexp(x, exponent)
+    result = xp.empty(np.broadcast_shapes(x.shape, exponent.shape), x.dtype)
+    result.real, result.imag = xp.ldexp(x.real, exponent), xp.ldexp(x.imag, exponent)
+    return result
