@@ -10,6 +10,7 @@ import warnings
 import ozaki
 from tests.fuzz import (
     exact_bounds,
+    exact_linalg,
     exact_matmul,
     exact_products,
     exact_spread,
@@ -20,7 +21,10 @@ from tests.fuzz import (
 from tests.fuzz.campaign import one_case, reproducer, run, seed_of
 from tests.fuzz.draw import Draw
 
-_MODULES = exact_products, exact_matmul, exact_sums, exact_spread, exact_state, exact_words, exact_bounds
+_MODULES = (
+    *(exact_products, exact_matmul, exact_sums, exact_spread, exact_state, exact_words, exact_bounds),
+    exact_linalg,
+)
 CHECKS = {name: check for module in _MODULES for name, check in module.CHECKS.items()}
 COMMAND = "tests.fuzz.exact"
 

@@ -12,6 +12,10 @@ PASSES = 3
 """Times that rows and columns are scaled by their largest elements in turn."""
 
 
+TAME = 2.0**6
+"""A ratio of largest to smallest row, and a size of both, that needs no scaling."""
+
+
 def equilibrated(a: Array) -> tuple[Array, Array, Array]:
     """Return 2**-r·A·2**-c and the integer exponents r of rows and c of columns.
 
@@ -20,8 +24,11 @@ def equilibrated(a: Array) -> tuple[Array, Array, Array]:
     """
     xp = namespace(a)
     size = magnitude(a)
-    exponent = xp.where(size > 0, xp.frexp(size)[1].astype(np.float64), -np.inf)
     rows, columns = xp.zeros((a.shape[0], 1)), xp.zeros((1, a.shape[1]))
+    extremes = xp.concatenate([size.max(axis=1), size.max(axis=0)])
+    if bool(extremes.min() * TAME > extremes.max()) and 1 / TAME < float(extremes.max()) < TAME:
+        return a, rows.astype(np.int32), columns.astype(np.int32)
+    exponent = xp.where(size > 0, xp.frexp(size)[1].astype(np.float64), -np.inf)
     for _ in range(PASSES):
         for scale, axis in ((rows, 1), (columns, 0)):
             largest = (exponent - rows - columns).max(axis=axis, keepdims=True, initial=-np.inf)
@@ -34,7 +41,7 @@ def equilibrated(a: Array) -> tuple[Array, Array, Array]:
 
 
 def rows_scaled(b: Array, r: Array) -> tuple[Array, Array] | None:
-    """Return 2**-r·B·2**-t and the exponents t that bring the columns to about 1; None if that is not exact."""
+    """Return 2**-r·B·2**-t and the exponents t that bring columns to about 1; None if that is not exact."""
     xp = namespace(b)
     size = magnitude(b)
     exponent = xp.where(size > 0, xp.frexp(size)[1] - r, -(2**20)).max(

@@ -29,15 +29,16 @@ def classical_error(a: Array) -> float:
 
 
 def left_inverse(a: Array) -> Array | None:
-    """Return R with a small *left* residual I - RA, from LAPACK; None where that fails twice.
+    """Return R with a small *left* residual I - RA, from LAPACK; None where that fails.
 
     LAPACK's inverse has a small right residual, so it is that of the transpose. An exact zero pivot says
-    nothing about the condition: then a matrix nearby is inverted (Rump, Inversion of extremely
-    ill-conditioned matrices in floating-point, section 4).
+    nothing about the condition: then matrices nearby are inverted (Rump, Inversion of extremely
+    ill-conditioned matrices in floating-point, section 4), farther ones where the last digits of those near
+    are so few that they are singular, too.
     """
     xp = namespace(a)
     rng, near = np.random.default_rng(0), a.T
-    for _ in range(2):
+    for octaves in (1, 4, 7, 10, 13):
         try:
             with np.errstate(all="ignore"):
                 inverse = xp.linalg.inv(near).T
@@ -46,7 +47,7 @@ def left_inverse(a: Array) -> Array | None:
         except np.linalg.LinAlgError:
             pass
         noise = xp.asarray(rng.standard_normal(a.shape))
-        near = near + 2 * U * noise * (abs(near) + abs(near).max())
+        near = near + 2.0**octaves * U * noise * (abs(near) + abs(near).max())
     return None
 
 

@@ -59,7 +59,20 @@ def refine(a: Array, b: Array, regularity: Regularity) -> Refined:
             words += stalls > 0
         xs = renormalized([*xs, d], words)
         residual = words_of_product([a], [-x for x in xs], [b], preconditioner.residual_words)
-    return best
+    return _with_zeros(a, b, best)
+
+
+def _with_zeros(a: Array, b: Array, refined: Refined) -> Refined:
+    """The same; exact in the columns with components that may be 0, where dropping the noise solves them."""
+    words, error, steps = refined
+    xp = namespace(error)
+    if not bool(((error > 0) & (abs(words[0]) <= error)).any()):
+        return refined
+    xs = [xp.where(abs(word) <= error, 0.0, word) for word in words]
+    (residual,) = words_of_product([a], [-x for x in xs], [b])
+    exact = _exact_columns_aside(a, xs, b, residual, error) < error
+    chosen = [xp.where(exact, x, word) for x, word in zip(xs, words, strict=True)]
+    return Refined(chosen, xp.where(exact, 0.0, error), steps)
 
 
 def _relative(error: Array, x: Array) -> float:

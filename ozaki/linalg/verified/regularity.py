@@ -23,8 +23,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from multiword.runtime.arrays import Array, namespace
 from ozaki.linalg.products import classical, multiply, words_of_product
 from ozaki.linalg.verified.preconditioner import (

@@ -15,7 +15,7 @@ LARGEST_DENOMINATOR = 1000
 
 
 def null_vector(a: Array) -> Array | None:
-    """Return an exact z with Az = 0 and small integers as elements, not all 0; None if there seems to be none.
+    """Return an exact z with Az = 0, small integers that are not all 0; None if there seems to be none.
 
     The null space as the singular value decomposition sees it is brought to reduced echelon form; the first
     of its vectors is read as rationals, and multiplied exactly with A.

@@ -84,9 +84,9 @@ class Solution:
     >>> x = verified.solve([[3.0, 0.0], [0.0, 4.0]], [1.0, 1.0])
     >>> print(x)
                         value     bound  rounded
-       0.3333333333333333      1.9e-17  True
-       0.25                          0  True
-    proved by tier native: condition 2, contraction 2.2e-16
+       0.3333333333333333       1.9e-17  True
+       0.25                     4.6e-49  True
+    proved by tier native: condition 1, contraction 4.4e-16
     """
 
     value: Array

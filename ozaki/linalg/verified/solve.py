@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, check_same_device, device_of, namespace, quietly
+from multiword.runtime.arrays import Array, device_of, namespace, quietly
 from ozaki.linalg.arguments import square, systems
 from ozaki.linalg.verified.equilibration import equilibrated, rows_scaled
 from ozaki.linalg.verified.refinement import refine
@@ -102,8 +102,8 @@ def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution
 
     >>> import numpy as np
     >>> from ozaki.linalg import verified
-    >>> hilbert = 1 / (np.arange(12.0)[:, None] + np.arange(12.0) + 1)  # condition number 1e16
-    >>> x = verified.solve(hilbert, np.ones(12))
+    >>> hilbert = 1 / (np.arange(15.0)[:, None] + np.arange(15.0) + 1)  # condition number 1e18
+    >>> x = verified.solve(hilbert, np.ones(15))
     >>> bool(x.rounded.all()), x.stats.tier
     (True, 'factored')
     """

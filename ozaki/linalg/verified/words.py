@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, real_parts
 from multiword.rounding import two_sum
+from multiword.runtime.arrays import Array, namespace, real_parts
 from ozaki.linalg.verified.upward import U, magnitude, plus, up
 
 

@@ -1,0 +1,284 @@
+"""Verified solutions: famous matrices against rationals, bad input, shapes, and what is not proved."""
+
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+
+from ozaki.linalg import verified
+from ozaki.linalg.verified import preconditioner, refinement, regularity, upward
+from tests.fuzz.draw import Draw
+from tests.fuzz.exact_linalg import CHECKS, conditioned
+from tests.linalg.rational import check_proof, exact_solution
+
+
+def hilbert(n):
+    return 1 / (np.arange(n)[:, None] + np.arange(n) + 1.0)
+
+
+def rump(n):
+    """Rump's matrix of order 4, of condition number 6e64, on the diagonal of a random one."""
+    a = np.random.default_rng(n).integers(-9, 10, (n, n)).astype(float)
+    a[:4, :4] = [
+        [-5046135670319638, -3871391041510136, -5206336348183639, -6745986988231149],
+        [-640032173419322, 8694411469684959, -564323984386760, -2807912511823001],
+        [-16935782447203334, -18752427538303772, -8188807358110413, -14820968618548534],
+        [-1069537498856711, -14079150289610606, 7074216604373039, 7257960283978710],
+    ]
+    return a
+
+
+def nievergelt():
+    """[[64919121, -159018721], [41869520.5, -102558961]]: its determinant is 1/2, its products 1e16."""
+    return np.array([[64919121.0, -159018721.0], [41869520.5, -102558961.0]])
+
+
+def prolate(n, w=0.25):
+    d = np.abs(np.arange(n)[:, None] - np.arange(n))
+    return np.where(d == 0, 2 * w, np.sin(2 * np.pi * w * d) / (np.pi * np.maximum(d, 1)))
+
+
+def wilkinson(n):
+    a = np.eye(n) - np.tril(np.ones((n, n)), -1)
+    a[:, -1] = 1
+    return a
+
+
+def finite_elements(n):
+    """Stiffness of a bar with coefficients over twelve orders of magnitude."""
+    k = 10.0 ** np.linspace(-6, 6, n + 1)
+    return np.diag(k[:-1] + k[1:]) - np.diag(k[1:-1], 1) - np.diag(k[1:-1], -1)
+
+
+MATRICES = {
+    "Hilbert": hilbert(18),
+    "Rump 4": rump(4),
+    "Rump 12": rump(12),
+    "Nievergelt": nievergelt(),
+    "Vandermonde": np.vander(np.linspace(0, 1, 16)),
+    "prolate": prolate(24),
+    "Wilkinson": wilkinson(40),
+    "graded": np.random.default_rng(1).standard_normal((14, 14)) * 2.0 ** np.linspace(-300, 300, 14),
+    "finite elements": finite_elements(20),
+    "Pascal": np.array([[comb(i + j, i) for j in range(20)] for i in range(20)], float),
+    "complex Hilbert": 1 / (np.arange(9)[:, None] + np.arange(9) + 1.0 + 1j),
+    "random": np.random.default_rng(2).standard_normal((30, 30)),
+    "1": np.array([[3.0]]),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_famous_matrices(name):
+    a = MATRICES[name]
+    b = np.ones((len(a), 1)) + 0 * a[:, :1]
+    solution = verified.solve(a, b, max_words=6)
+    assert check_proof(solution, *exact_solution(a, b)) >= 0.95
+    assert solution.result == "proved"
+
+
+def test_tiers():
+    """Each tier is the first to prove matrices of its condition numbers."""
+    rng = np.random.default_rng(0)
+    tiers = []
+    for digits in (3, 14.5, 24):
+        a = conditioned(rng, 40, digits, np.dtype(float))
+        tiers.append(verified.solve(a, np.ones(40)).stats.tier)
+    tiers.append(verified.solve(rump(4), np.ones(4), max_words=6).stats.tier)
+    assert tiers == ["native", "certified", "factored", "words"]
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_random_systems(name):
+    for case in range(200):
+        CHECKS[name](Draw([34, case]))
+
+
+@pytest.mark.parametrize(
+    "a",
+    [
+        np.arange(9.0).reshape(3, 3),
+        np.zeros((3, 3)),
+        np.ones((20, 20)),
+        np.array([[1, 1j], [1j, -1]]),
+        np.diag([1.0, 0, 2]),
+        np.kron(np.arange(9.0).reshape(3, 3), np.arange(9.0).reshape(3, 3)),
+        np.array([[2.0**-600, 2.0**-600], [2.0**600, 2.0**600]]),
+    ],
+    ids=lambda a: f"{a.shape} {a.dtype}",
+)
+def test_singular_is_proved(a):
+    with pytest.raises(verified.SingularError) as raised:
+        verified.solve(a, np.ones(len(a)))
+    z = raised.value.null_vector
+    assert z.any()
+    for row in a:
+        for part in (row.real, row.imag):
+            for other in (z.real, z.imag):
+                assert all(float(x).is_integer() for x in other)
+                if a.dtype.kind == "f":
+                    assert sum(Fraction(x) * Fraction(y) for x, y in zip(part, other, strict=True)) == 0
+    solution = verified.solve(a, np.ones(len(a)), throw=False)
+    assert solution.result == "singular"
+    assert np.isnan(solution.value).all()
+    assert np.isinf(solution.bound).all()
+
+
+def test_what_is_not_proved_is_said():
+    """A singular matrix without a null vector of small integers; and a condition beyond the words allowed."""
+    a = np.random.default_rng(3).integers(-(2**40), 2**40, (6, 6)).astype(float)
+    a[5] = a[:5].sum(axis=0)
+    with pytest.raises(verified.NotProvedError) as raised:
+        verified.solve(a, np.ones(6), max_words=3)
+    assert raised.value.words == 3
+    assert raised.value.contraction >= 1
+    assert verified.solve(a, np.ones(6), max_words=3, throw=False).result == "not proved"
+    with pytest.raises(verified.NotProvedError, match="max_words=1"):
+        verified.solve(hilbert(20), np.ones(20), max_words=1)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128, np.float32, np.int64, np.bool_])
+def test_shapes_are_those_of_numpy(n, dtype):
+    a = np.eye(n, dtype=dtype)
+    for shape in [(n,), (n, 0), (n, 2), (3, n, 2), (2, 1, n, 1)]:
+        b = np.ones(shape, dtype)
+        expected = np.linalg.solve(
+            a.astype(np.result_type(dtype, float)), b.astype(np.result_type(dtype, float))
+        )
+        solution = verified.solve(a, b)
+        for x in (solution.value, solution.bound, solution.rounded):
+            assert x.shape == expected.shape
+        assert (solution.value == expected).all()
+        assert solution.rounded.all()
+    stack = np.broadcast_to(a, (2, 3, n, n))
+    assert verified.inv(stack).value.shape == (2, 3, n, n)
+    assert verified.solve(stack, np.ones(n)).value.shape == (2, 3, n)
+
+
+def test_a_stack_is_its_matrices():
+    rng = np.random.default_rng(4)
+    a, b = rng.standard_normal((2, 3, 5, 5)), rng.standard_normal((3, 5, 2))
+    solution = verified.solve(a, b)
+    for i, j in np.ndindex(2, 3):
+        assert (solution.value[i, j] == verified.solve(a[i, j], b[j]).value).all()
+    assert solution.stats.condition.shape == (2, 3)
+    a[0, 0] = 1
+    mixed = verified.solve(a, b, throw=False)
+    assert mixed.result.tolist() == [["singular", "proved", "proved"], ["proved"] * 3]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "error", "said"),
+    [
+        (np.ones((2, 3)), np.ones(2), np.linalg.LinAlgError, "a must be square"),
+        (np.ones(3), np.ones(3), np.linalg.LinAlgError, "a must be a matrix"),
+        (np.eye(3), np.ones(2), np.linalg.LinAlgError, "b must have 3 rows"),
+        (np.eye(2), np.array([1, np.inf]), ValueError, "b must be finite"),
+        (np.array([[np.nan]]), np.ones(1), ValueError, "a must be finite"),
+        (np.array([[2**60 + 1]]), np.ones(1), TypeError, "a has integers"),
+        (np.zeros((2, 3, 3)), np.zeros((3, 3, 1)), np.linalg.LinAlgError, "do not broadcast"),
+    ],
+)
+def test_bad_input(a, b, error, said):
+    with pytest.raises(error, match=said):
+        verified.solve(a, b)
+
+
+def test_a_certificate_solves_and_inverts():
+    a = hilbert(12)
+    proof = verified.certify(a)
+    for b in (np.ones(12), np.eye(12)[:, :5]):
+        assert (proof.solve(b).value == verified.solve(a, b).value).all()
+    inverse = proof.inv()
+    assert check_proof(inverse, *exact_solution(a, np.eye(12))) == 1
+    assert proof.condition > 1e15
+
+
+def test_many_right_sides():
+    """More columns than are summed one by one."""
+    rng = np.random.default_rng(5)
+    a, b = conditioned(rng, 10, 17, np.dtype(complex)), rng.standard_normal((10, 30)) * (1 + 1j)
+    assert check_proof(verified.solve(a, b), *exact_solution(a, b)) == 1
+
+
+def test_zeros_and_what_underflows():
+    """Components that are 0, and one below the range of float64."""
+    a = np.array([[1.0, 1.0], [1.0, -1.0]])
+    solution = verified.solve(a, np.array([2.0, 2.0]))
+    assert solution.value.tolist() == [2, 0]
+    assert solution.rounded.all()
+    solution = verified.solve(np.diag([2.0**600, 1.0]), np.array([2.0**-600, 1.0]))
+    assert solution.value.tolist() == [0, 1]
+    assert solution.bound[0] > 0
+    assert not solution.rounded[0]
+    solution = verified.solve(np.diag([2.0**-600, 1.0]), np.array([2.0**600, 1.0]))
+    assert np.isinf(solution.bound[0])
+    assert abs(solution.value[1] - 1) <= solution.bound[1]
+    # A true 0 that no float64 arithmetic sees: (x + y) - x with y = 0 in rationals alone.
+    a = np.array([[3.0, 1.0, 0.0], [1.0, 3.0, 0.0], [0.1, 0.2, 0.3]])
+    b = np.array([4.0, 4.0, 0.1 + 0.2])
+    check_proof(verified.solve(a, b[:, None]), *exact_solution(a, b[:, None]))
+
+
+def test_solutions_print_and_convert():
+    solution = verified.solve(np.eye(12) * 3, np.ones(12))
+    assert np.asarray(solution).tolist() == [1 / 3] * 12
+    lower, upper = solution.interval()
+    assert (lower < upper).all()
+    assert all(Fraction(x) <= Fraction(1, 3) <= Fraction(y) for x, y in zip(lower, upper, strict=True))
+    assert "2 more, 12 rounded in all" in str(solution)
+    assert "proved by tier native" in str(solution)
+    with pytest.raises(TypeError, match="complex"):
+        verified.solve(np.eye(2) * 1j, np.ones(2)).interval()
+
+
+def test_upper_bounds_are_upper_bounds():
+    """Bounds of sums and products of nonnegative numbers, subnormal ones too, against exact ones."""
+    rng = np.random.default_rng(6)
+    for octaves in (0, 30, 500):
+        a = rng.random((7, 40)) * 2.0 ** rng.integers(-octaves - 30, 1, (7, 40))
+        v = rng.random(40) * 2.0 ** -(2.0 * octaves)
+        bound, total = upward.apply(a, v), upward.plus(*a.T)
+        size = upward.norms(a, 1)
+        for i, row in enumerate(a.tolist()):
+            exact = sum(Fraction(x) * Fraction(y) for x, y in zip(row, v.tolist(), strict=True))
+            assert Fraction(bound[i]) >= exact
+            assert Fraction(total[i]) >= sum(map(Fraction, row))
+            assert Fraction(size[i]) ** 2 >= sum(Fraction(x) ** 2 for x in row)
+            assert Fraction(bound[i]) <= exact * (1 + Fraction(1, 2**40)) + Fraction(1, 2**1065)
+    assert Fraction(upward.gamma(1000)) >= Fraction(1000, 2**53) / (1 - Fraction(1000, 2**53))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("digits", [2, 14])
+def test_the_error_of_a_certified_product_is_a_bound(dtype, digits):
+    """|value - RA|·v against the exact product, elementwise."""
+    rng = np.random.default_rng(7)
+    a = conditioned(rng, 8, digits, np.dtype(dtype))
+    r, v = np.linalg.inv(a), rng.random(8) + 0.5
+    for product in (regularity.certified(r, a), regularity._native(r, a)):
+        bound = product.error(v)
+        parts = [[[Fraction(0)] * 8 for _ in range(8)] for _ in range(2)]
+        for i, j in np.ndindex(8, 8):
+            for x, y in zip(r[i], a[:, j], strict=True):
+                xr, xi, yr, yi = (Fraction(float(t)) for t in (x.real, x.imag, y.real, y.imag))
+                parts[0][i][j] += xr * yr - xi * yi
+                parts[1][i][j] += xr * yi + xi * yr
+        for i in range(8):
+            error = sum(
+                np.hypot(
+                    float(Fraction(float(product.value[i, j].real)) - parts[0][i][j]),
+                    float(Fraction(float(product.value[i, j].imag)) - parts[1][i][j]),
+                )
+                * v[j]
+                for j in range(8)
+            )
+            assert error <= bound[i] * (1 + 1e-12)
+
+
+def test_constants_of_the_proofs():
+    """What the docstrings claim of them."""
+    assert regularity.ENOUGH < 1
+    assert refinement.FLOOR * refinement.DECIDED >= 2.0 ** (-53 * 5)
+    assert preconditioner.tail([np.ones(1)])[0] >= 2 * upward.U
