@@ -1,1 +1,31 @@
 """Linear algebra with the same bits on every machine; with proofs in `ozaki.linalg.verified`."""
+
+from ozaki.linalg.functions import (
+    QRResult,
+    SlogdetResult,
+    cholesky,
+    det,
+    inv,
+    lstsq,
+    lu_factor,
+    lu_solve,
+    qr,
+    slogdet,
+    solve,
+    solve_triangular,
+)
+
+__all__ = [
+    "QRResult",
+    "SlogdetResult",
+    "cholesky",
+    "det",
+    "inv",
+    "lstsq",
+    "lu_factor",
+    "lu_solve",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+]

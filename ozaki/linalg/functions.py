@@ -1,0 +1,431 @@
+"""The public functions of `ozaki.linalg`: arguments, stacks and dtypes as NumPy and SciPy have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, as_array, converted, device_of, is_cupy, namespace, quietly
+from ozaki.arguments import result_dtype
+from ozaki.linalg import cholesky as _cholesky
+from ozaki.linalg import lu as _lu
+from ozaki.linalg import qr as _qr
+from ozaki.linalg.arguments import LinAlgError, matrices, numbers, square, systems
+from ozaki.linalg.determinant import determinant, sign_and_logarithm
+from ozaki.linalg.products import multiply
+from ozaki.linalg.triangular import solved
+from ozaki.sums.api import sum as exact_sum
+
+
+class QRResult(NamedTuple):
+    """Q and R of a QR factorization, as `numpy.linalg.qr` returns them."""
+
+    Q: Array
+    R: Array
+
+
+class SlogdetResult(NamedTuple):
+    """Sign and logarithm of a determinant, as `numpy.linalg.slogdet` returns them."""
+
+    sign: Array
+    logabsdet: Array
+
+
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
+    """Factorize PA = LU with partial pivoting, with the same bits on every machine; as `scipy.linalg.lu_factor`.
+
+    Updates are products of "fp64" accuracy, leaves of 128 columns eliminate in a fixed order: the result is
+    a function of A alone, and its backward error is bounded as LAPACK's is.
+
+    Parameters
+    ----------
+    a : (..., m, n) array of real or complex numbers, NumPy or CuPy.
+    overwrite_a : accepted for SciPy's sake; a is never written to.
+    check_finite : raise for Inf and NaN.
+
+    Returns
+    -------
+    (lu, piv): (..., m, n) array of L below the diagonal, its own being 1, and U; (..., min(m, n)) int32 array,
+    row j having been swapped with row piv[j].
+
+    Raises
+    ------
+    TypeError : arrays that are not numbers. ValueError : Inf or NaN. numpy.linalg.LinAlgError : no matrix.
+
+    References
+    ----------
+    Toledo, Locality of reference in LU decomposition with partial pivoting.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import lu_factor
+    >>> lu_factor(np.array([[1.0, 2.0], [4.0, 4.0]]))
+    (array([[4.  , 4.  ],
+           [0.25, 1.  ]]), array([1, 1], dtype=int32))
+    """
+
+    def factorized(x: Array) -> tuple[Array, Array]:
+        x = x.copy(order="C")
+        pivots = _lu.factorize(x)
+        return x, namespace(x).asarray(pivots.astype(np.int32))
+
+    return _each(factorized, matrices(a, "a", check_finite), like=(a,))
+
+
+def lu_solve(
+    lu_and_piv: tuple[Any, Any],
+    b: Any,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
+    """Solve AX = B with the result of `lu_factor`, with the same bits on every machine; as `scipy.linalg.lu_solve`.
+
+    Parameters
+    ----------
+    lu_and_piv : the result of `lu_factor` for a square matrix.
+    b : (n,) or (n, m) array of right sides.
+    trans : 0 solves AX = B, 1 AᵀX = B, 2 AᴴX = B.
+    overwrite_b : accepted for SciPy's sake; b is never written to.
+    check_finite : raise for Inf and NaN.
+
+    Returns
+    -------
+    (n,) or (n, m) array.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.linalg.LinAlgError : as `lu_factor`; shapes that do not fit; unknown trans.
+
+    References
+    ----------
+    Toledo, Locality of reference in LU decomposition with partial pivoting.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import lu_factor, lu_solve
+    >>> lu_solve(lu_factor(np.array([[1.0, 2.0], [4.0, 4.0]])), np.array([3.0, 8.0]))
+    array([1., 1.])
+    """
+    if trans not in (0, 1, 2):
+        raise ValueError(f"trans must be 0, 1 or 2, got {trans!r}")
+    lu, right, one = systems(lu_and_piv[0], b, check_finite)
+    swaps = as_array(lu_and_piv[1], "piv")
+    swaps = (swaps.get() if is_cupy(swaps) else swaps).tolist()
+    x = _each(lambda f, c: _lu.solve_factored(f, swaps, c, trans), lu, right, like=(lu_and_piv[0], b))
+    return x[..., 0] if one else x
+
+
+def solve_triangular(
+    a: Any,
+    b: Any,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
+    """Solve a triangular system, with the same bits on every machine; as `scipy.linalg.solve_triangular`.
+
+    Parameters
+    ----------
+    a : (..., n, n) array; what lies beyond the triangle is not read.
+    b : (n,) or (..., n, m) array of right sides.
+    trans : 0 or "N" solves AX = B, 1 or "T" AᵀX = B, 2 or "C" AᴴX = B.
+    lower : whether a is lower triangular.
+    unit_diagonal : take the diagonal as 1.
+    overwrite_b : accepted for SciPy's sake; b is never written to.
+    check_finite : raise for Inf and NaN.
+
+    Returns
+    -------
+    The solution, in the shape of b.
+
+    Raises
+    ------
+    TypeError, ValueError, numpy.linalg.LinAlgError : as `lu_factor`; shapes that do not fit; unknown trans;
+        a zero on the diagonal.
+
+    References
+    ----------
+    Higham, Accuracy and Stability of Numerical Algorithms, section 8.1.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import solve_triangular
+    >>> solve_triangular(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]), lower=True)
+    array([1., 2.])
+    """
+    if trans not in (0, 1, 2, "N", "T", "C"):
+        raise ValueError(f"trans must be 0, 1, 2, 'N', 'T' or 'C', got {trans!r}")
+    triangle, right, one = systems(a, b, check_finite)
+    if trans not in (0, "N"):
+        triangle = triangle.swapaxes(-1, -2)
+        triangle, lower = (triangle.conj() if trans in (2, "C") else triangle), not lower
+    if not unit_diagonal:
+        _refuse_zeros(namespace(triangle).diagonal(triangle, axis1=-2, axis2=-1))
+    x = _each(lambda t, c: solved(t, c, lower, unit_diagonal), triangle, right, like=(a, b))
+    return x[..., 0] if one else x
+
+
+def solve(a: Any, b: Any) -> Array:
+    """Solve AX = B by LU factorization, with the same bits on every machine; as `numpy.linalg.solve`.
+
+    Parameters
+    ----------
+    a : (..., n, n) array of real or complex numbers, NumPy or CuPy.
+    b : (n,) array or (..., n, m) array of right sides; stacks broadcast.
+
+    Returns
+    -------
+    (..., n) or (..., n, m) array. For proved bounds see `ozaki.linalg.verified.solve`.
+
+    Raises
+    ------
+    TypeError : arrays that are not numbers, or of two kinds.
+    numpy.linalg.LinAlgError : shapes that do not fit; a zero pivot.
+
+    References
+    ----------
+    Toledo, Locality of reference in LU decomposition with partial pivoting.
+
+    >>> import numpy as np, ozaki.linalg
+    >>> ozaki.linalg.solve(np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([3.0, 4.0]))
+    array([1., 1.])
+    """
+
+    def solution(matrix: Array, right: Array) -> Array:
+        x = matrix.copy(order="C")
+        pivots = _lu.factorize(x)
+        _refuse_zeros(x.diagonal())
+        return _lu.solve_factored(x, pivots.tolist(), right)
+
+    matrix, right, one = systems(a, b, finite=False)
+    x = _each(solution, matrix, right, like=(a, b))
+    return x[..., 0] if one else x
+
+
+def inv(a: Any) -> Array:
+    """Invert a matrix, or each of a stack, with the same bits on every machine; as `numpy.linalg.inv`.
+
+    As `solve` with the identity as right sides.
+
+    >>> import numpy as np, ozaki.linalg
+    >>> ozaki.linalg.inv(np.array([[2.0, 1.0], [1.0, 1.0]]))
+    array([[ 1., -1.],
+           [-1.,  2.]])
+    """
+    matrix = square(a, finite=False)
+    dtype = result_dtype(as_array(a, "a"), as_array(a, "a"))
+    return solve(a, namespace(matrix).eye(matrix.shape[-1], dtype=dtype))
+
+
+def det(a: Any) -> Any:
+    """Return the determinant of a matrix, or of each of a stack, with the same bits everywhere; as `numpy.linalg.det`.
+
+    As `lu_factor`; the diagonal of U is multiplied exactly and rounded once. For a proved sign and bound see
+    `ozaki.linalg.verified.det`.
+
+    >>> import numpy as np, ozaki.linalg
+    >>> ozaki.linalg.det(np.array([[2.0, 1.0], [1.0, 3.0]]))
+    np.float64(5.0)
+    """
+    return _each(lambda x: _as_scalar(determinant(*_diagonal(x)), x), square(a, finite=False), like=(a,))[()]
+
+
+def slogdet(a: Any) -> SlogdetResult:
+    """Return sign and logarithm of the determinant's magnitude, with the same bits everywhere; as `numpy.linalg.slogdet`.
+
+    As `det`; sign and logarithm are computed in sixty decimal digits.
+
+    >>> import numpy as np, ozaki.linalg
+    >>> ozaki.linalg.slogdet(np.diag([1e200, -1e200]))
+    SlogdetResult(sign=np.float64(-1.0), logabsdet=np.float64(921.0340371976183))
+    """
+
+    def logarithm(x: Array) -> tuple[Array, Array]:
+        sign, value = sign_and_logarithm(*_diagonal(x))
+        return _as_scalar(sign, x), namespace(x).asarray(value, np.float64)
+
+    sign, value = _each(logarithm, square(a, finite=False), like=(a,))
+    return SlogdetResult(sign[()], value[()])
+
+
+def cholesky(a: Any, /, *, upper: bool = False) -> Array:
+    """Factorize A = LLᴴ, with the same bits on every machine; as `numpy.linalg.cholesky`.
+
+    Parameters
+    ----------
+    a : (..., n, n) Hermitian or symmetric array; only its lower triangle is read, or the upper one.
+    upper : return U with A = UᴴU.
+
+    Returns
+    -------
+    (..., n, n) array, the triangle.
+
+    Raises
+    ------
+    TypeError : not numbers. numpy.linalg.LinAlgError : not square; not positive definite.
+
+    References
+    ----------
+    Higham, Accuracy and Stability of Numerical Algorithms, chapter 10.
+
+    >>> import numpy as np, ozaki.linalg
+    >>> ozaki.linalg.cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
+    array([[2., 0.],
+           [1., 2.]])
+    """
+
+    def factor(x: Array) -> Array:
+        x = (x if upper else x.conj().T).copy(order="C")
+        if not _cholesky.factorize(x):
+            raise LinAlgError("a is not positive definite")
+        x = namespace(x).triu(x)
+        return x if upper else x.conj().T
+
+    return _each(factor, square(a, finite=False), like=(a,))
+
+
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Factorize A = QR by Householder reflections, with the same bits on every machine; as `numpy.linalg.qr`.
+
+    Parameters
+    ----------
+    a : (..., m, n) array of real or complex numbers, NumPy or CuPy.
+    mode : "reduced" returns Q (m, k) and R (k, n) with k = min(m, n), "complete" (m, m) and (m, n), "r" R alone.
+
+    Returns
+    -------
+    A `QRResult`, or R.
+
+    Raises
+    ------
+    TypeError : not numbers. ValueError : another mode. numpy.linalg.LinAlgError : no matrix.
+
+    References
+    ----------
+    Elmroth and Gustavson, Applying recursion to serial and parallel QR factorization.
+
+    >>> import numpy as np, ozaki.linalg
+    >>> ozaki.linalg.qr(np.array([[3.0], [4.0]]), mode="r")
+    array([[-5.]])
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"mode must be 'reduced', 'complete' or 'r', got {mode!r}")
+
+    def factors(x: Array) -> Any:
+        xp, (m, n) = namespace(x), x.shape
+        r, k = x.copy(order="C"), min(m, n)
+        reflections = _qr.factorize(r[:, :k])
+        if n > k:
+            r[:, k:] = reflections.apply(r[:, k:], adjoint=True)
+        rows = m if mode == "complete" else k
+        if mode == "r":
+            return xp.triu(r[:rows])
+        return reflections.apply(xp.eye(m, rows, dtype=x.dtype)), xp.triu(r[:rows])
+
+    result = _each(factors, matrices(a, "a", finite=False), like=(a,))
+    return result if mode == "r" else QRResult(*result)
+
+
+def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int, Array]:
+    """Solve least squares of full rank by QR factorization, with the same bits everywhere; as `numpy.linalg.lstsq`.
+
+    Parameters
+    ----------
+    a : (m, n) array of real or complex numbers, of full rank; for m < n the solution of least norm is returned.
+    b : (m,) or (m, k) array.
+    rcond : diagonal elements of R below rcond times the largest mean a lower rank; default max(m, n)·2**-52.
+
+    Returns
+    -------
+    (x, residuals, rank, s) as NumPy returns them: residuals are sums of squares, empty unless m > n. s is empty:
+    singular values are not computed.
+
+    Raises
+    ------
+    TypeError : not numbers. numpy.linalg.LinAlgError : shapes that do not fit; not of full rank.
+
+    References
+    ----------
+    Björck, Numerical Methods for Least Squares Problems, section 2.4.
+
+    >>> import numpy as np, ozaki.linalg
+    >>> ozaki.linalg.lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))[:2]
+    (array([2.]), array([2.]))
+    """
+    matrix, right = matrices(a, "a", finite=False), numbers(as_array(b, "b"), "b", finite=False)
+    one, (m, n) = right.ndim == 1, matrix.shape[-2:]
+    right = right[:, None] if one else right
+    if matrix.ndim != 2 or right.ndim != 2 or len(right) != m:
+        raise LinAlgError(f"a and b must be matrices with as many rows, got {matrix.shape} and {np.shape(b)}")
+    xp, dtype = namespace(matrix), np.result_type(matrix, right)
+    with device_of(matrix), quietly(matrix):
+        matrix, right = matrix.astype(dtype), right.astype(dtype)
+        r = (matrix if m >= n else matrix.conj().T).copy(order="C")
+        reflections, k = _qr.factorize(r), min(m, n)
+        size = abs(r.diagonal())
+        tolerance = (max(m, n) * 2.0**-52 if rcond is None else rcond) * size.max(initial=0.0)
+        if bool((size <= tolerance).any()):
+            raise LinAlgError("a is not of full rank, as far as its QR factorization shows")
+        if m >= n:
+            x = solved(r[:k], reflections.apply(right, adjoint=True)[:k].copy(), lower=False)
+            rest = right - multiply(matrix, x)
+        else:
+            y = xp.zeros((n, right.shape[1]), dtype)
+            y[:k] = solved(r[:k].conj().T, right, lower=True)
+            x, rest = reflections.apply(y), right[:0]
+        squares = exact_sum(rest.real * rest.real, axis=0) + exact_sum(rest.imag * rest.imag, axis=0)
+        residuals = squares if m > n else squares[:0]
+        dtype = result_dtype(as_array(a, "a"), as_array(b, "b"))
+        x = converted(x[:, 0] if one else x, dtype)
+        return x, converted(residuals, np.zeros(0, dtype).real.dtype), k, xp.zeros(0)
+
+
+def _each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> Any:
+    """What a function of matrices makes of each of a stack, in the precision of the arrays as they came."""
+    first, xp = stacks[0], namespace(stacks[0])
+    arrays = [as_array(x, "a") for x in like]
+    dtype = result_dtype(arrays[0], arrays[-1])
+    batch = np.broadcast_shapes(*(x.shape[:-2] for x in stacks))
+    with device_of(first), quietly(first):
+        if not batch:
+            return _narrowed(work(*stacks), dtype)
+        matrices = [xp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in stacks]
+        if 0 in batch:  # the shapes are those of a matrix of zeros and ones
+            result = work(*(xp.eye(*x.shape[-2:], dtype=x.dtype) for x in stacks))
+            single = not isinstance(result, tuple)
+            empty = tuple(xp.empty((*batch, *x.shape), x.dtype) for x in ([result] if single else result))
+            return _narrowed(empty[0] if single else empty, dtype)
+        results = [work(*(x[index] for x in matrices)) for index in np.ndindex(batch)]
+        if not isinstance(results[0], tuple):
+            return _narrowed(xp.stack(results).reshape(*batch, *results[0].shape), dtype)
+        parts = (xp.stack(part).reshape(*batch, *part[0].shape) for part in zip(*results, strict=True))
+        return _narrowed(tuple(parts), dtype)
+
+
+def _narrowed(result: Any, dtype: np.dtype) -> Any:
+    """Results in the precision of a dtype; integers as they are."""
+    if isinstance(result, tuple):
+        return tuple(_narrowed(x, dtype) for x in result)
+    if result.dtype.kind not in "fc" or dtype.char in "dD":
+        return result
+    return converted(result, np.complex64 if result.dtype.kind == "c" else np.float32)
+
+
+def _diagonal(a: Array) -> tuple[np.ndarray, int]:
+    """The diagonal of U on the host, and the sign of the permutation."""
+    x = a.copy(order="C")
+    pivots = _lu.factorize(x)
+    diagonal = x.diagonal()
+    odd = int((pivots != np.arange(len(pivots))).sum()) % 2
+    return diagonal.get() if is_cupy(diagonal) else diagonal, -1 if odd else 1
+
+
+def _as_scalar(value: complex, like: Array) -> Array:
+    return namespace(like).asarray(value, like.dtype)
+
+
+def _refuse_zeros(diagonal: Array) -> None:
+    if bool((diagonal == 0).any()):
+        raise LinAlgError("a is singular: an element of the diagonal of its triangle is 0")

@@ -1,0 +1,48 @@
+"""QR factorization by halves of the columns: Q = I - V·T·Vᴴ, compactly.
+
+Elmroth and Gustavson, Applying recursion to serial and parallel QR factorization; Schreiber and Van Loan, A
+storage-efficient WY representation. The leaves are defined in `panels`, the updates are products of "fp64"
+accuracy: every bit is a function of A.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from multiword.runtime.arrays import Array, namespace
+from ozaki.linalg.panels import QR_LEAF, qr_panel, split
+from ozaki.linalg.products import multiply
+
+
+class Reflections(NamedTuple):
+    """Q = I - V·T·Vᴴ, of (m, n) V and (n, n) upper triangular T."""
+
+    v: Array
+    t: Array
+
+    def apply(self, c: Array, adjoint: bool = False) -> Array:
+        """Return QC, or QᴴC."""
+        t = self.t.conj().T if adjoint else self.t
+        return c - multiply(self.v, multiply(t, multiply(self.v.conj().T, c)))
+
+
+def factorize(a: Array) -> Reflections:
+    """Replace A, (m, n) with m >= n, by R; return Q.
+
+        Q₁ᴴA = [R₁₁ R₁₂; 0 A₂₂],   Q₂ᴴA₂₂ = R₂₂,   T₁₂ = -T₁₁·(V₁ᴴV₂)·T₂₂
+    """
+    xp, (_, n) = namespace(a), a.shape
+    if n <= QR_LEAF:
+        columns = a.T.copy(order="C")
+        y, t = qr_panel(columns)
+        a[...] = columns.T
+        return Reflections(y.T, t)
+    h = split(n, QR_LEAF)
+    first = factorize(a[:, :h])
+    a[:, h:] = first.apply(a[:, h:], adjoint=True)
+    second = factorize(a[h:, h:])
+    v, t = xp.zeros(a.shape, a.dtype), xp.zeros((n, n), a.dtype)
+    v[:, :h], v[h:, h:] = first.v, second.v
+    t[:h, :h], t[h:, h:] = first.t, second.t
+    t[:h, h:] = -multiply(first.t, multiply(multiply(first.v[h:].conj().T, second.v), second.t))
+    return Reflections(v, t)
