@@ -1,13 +1,13 @@
 """Cholesky factorization by halves: U₁₁ᴴU₁₂ = A₁₂, then A₂₂ - U₁₂ᴴU₁₂ is factorized.
 
-The leaves are defined in `panels`, the updates are products of "fp64" accuracy: every bit is a function of A.
+The leaves are defined in `panels`, the updates are products of "normwise" accuracy: every bit is a function of A.
 """
 
 from __future__ import annotations
 
 from multiword.runtime.arrays import Array, namespace
 from ozaki.linalg.panels import LEAF, cholesky_leaf, split
-from ozaki.linalg.products import multiply
+from ozaki.linalg.products import normwise
 from ozaki.linalg.triangular import solve_lower
 
 
@@ -19,11 +19,11 @@ def factorize(a: Array) -> bool:
         definite = cholesky_leaf(upper)
         a[...] = upper
         return definite
-    h = split(n, LEAF)
+    h = split(n)
     if not factorize(a[:h, :h]):
         return False
     right = namespace(a).ascontiguousarray(a[:h, h:])
     solve_lower(a[:h, :h].conj().T, right, unit=False)
     a[:h, h:] = right
-    a[h:, h:] -= multiply(right.conj().T, right)
+    a[h:, h:] -= normwise(right.conj().T, right)
     return factorize(a[h:, h:])

@@ -1,7 +1,7 @@
 """LU factorization with partial pivoting, by halves of the columns.
 
 Toledo, Locality of reference in LU decomposition with partial pivoting; the leaves are defined in `panels`, the
-updates are products of "fp64" accuracy: every bit is a function of A.
+updates are products of "normwise" accuracy: every bit is a function of A.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace
 from ozaki.linalg.panels import LEAF, lu_panel, split
-from ozaki.linalg.products import multiply
+from ozaki.linalg.products import normwise
 from ozaki.linalg.triangular import solve_lower, solved
 
 
@@ -28,7 +28,7 @@ def factorize(a: Array) -> np.ndarray:
         pivots = lu_panel(columns)
         a[...] = columns.T
         return pivots
-    h = split(n, LEAF)
+    h = split(n)
     k = min(m, h)
     first = factorize(a[:, :h])
     swap_rows(a[:, h:], first)
@@ -37,7 +37,7 @@ def factorize(a: Array) -> np.ndarray:
     a[:k, h:] = upper
     if m == k:
         return first
-    a[h:, h:] -= multiply(a[h:, :h], upper)
+    a[h:, h:] -= normwise(a[h:, :h], upper)
     second = factorize(a[h:, h:])
     swap_rows(a[h:, :h], second)
     return np.concatenate([first, h + second])

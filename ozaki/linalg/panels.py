@@ -15,17 +15,14 @@ from multiword.runtime.compiled import compiled
 from ozaki.linalg.arithmetic import largest, product, quotient, real_quotient, tree_sum
 
 LEAF = 128
-"""Columns of a leaf of LU and Cholesky factorizations and of triangular systems: part of the definition."""
-
-QR_LEAF = 32
-"""The same for QR."""
+"""Columns of a leaf: part of the definition, for other leaves round otherwise."""
 
 FORM = "ozaki.linalg.panels_numba"
 
 
-def split(n: int, leaf: int) -> int:
+def split(n: int) -> int:
     """Return where n columns are halved: at a multiple of a leaf."""
-    return max(leaf, n // 2 // leaf * leaf)
+    return max(LEAF, n // 2 // LEAF * LEAF)
 
 
 def _compiled(x: Array, steps: int) -> Any:

@@ -27,6 +27,14 @@ def multiply(a: Array, b: Array, accuracy: str | int = "fp64") -> Array:
         return gemm(a, b, accuracy=accuracy)
 
 
+def normwise(a: Array, b: Array) -> Array:
+    """Return a product R with |R - AB|_ij <= √k·u·‖a_i‖‖b_j‖: what factorizations need to be backward stable.
+
+    Its cost does not depend on the numbers, and a GPU is not waited for.
+    """
+    return multiply(a, b, "normwise")
+
+
 def classical(a: Array, b: Array) -> Array:
     """Return a product R with |R - AB| <= γ_(k+2)·|A||B| + kη, three times as much if complex.
 

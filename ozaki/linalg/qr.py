@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from multiword.runtime.arrays import Array, namespace
-from ozaki.linalg.panels import QR_LEAF, qr_panel, split
-from ozaki.linalg.products import multiply
+from ozaki.linalg.panels import LEAF, qr_panel, split
+from ozaki.linalg.products import normwise
 
 
 class Reflections(NamedTuple):
@@ -23,7 +23,7 @@ class Reflections(NamedTuple):
     def apply(self, c: Array, adjoint: bool = False) -> Array:
         """Return QC, or QᴴC."""
         t = self.t.conj().T if adjoint else self.t
-        return c - multiply(self.v, multiply(t, multiply(self.v.conj().T, c)))
+        return c - normwise(self.v, normwise(t, normwise(self.v.conj().T, c)))
 
 
 def factorize(a: Array) -> Reflections:
@@ -32,17 +32,17 @@ def factorize(a: Array) -> Reflections:
         Q₁ᴴA = [R₁₁ R₁₂; 0 A₂₂],   Q₂ᴴA₂₂ = R₂₂,   T₁₂ = -T₁₁·(V₁ᴴV₂)·T₂₂
     """
     xp, (_, n) = namespace(a), a.shape
-    if n <= QR_LEAF:
+    if n <= LEAF:
         columns = a.T.copy(order="C")
         y, t = qr_panel(columns)
         a[...] = columns.T
         return Reflections(y.T, t)
-    h = split(n, QR_LEAF)
+    h = split(n)
     first = factorize(a[:, :h])
     a[:, h:] = first.apply(a[:, h:], adjoint=True)
     second = factorize(a[h:, h:])
     v, t = xp.zeros(a.shape, a.dtype), xp.zeros((n, n), a.dtype)
     v[:, :h], v[h:, h:] = first.v, second.v
     t[:h, :h], t[h:, h:] = first.t, second.t
-    t[:h, h:] = -multiply(first.t, multiply(multiply(first.v[h:].conj().T, second.v), second.t))
+    t[:h, h:] = -normwise(first.t, normwise(normwise(first.v[h:].conj().T, second.v), second.t))
     return Reflections(v, t)

@@ -18,7 +18,7 @@ def solve_lower(lower: Array, b: Array, unit: bool) -> None:
     if n <= LEAF:
         lower_leaf(lower, b, unit)
         return
-    h = split(n, LEAF)
+    h = split(n)
     solve_lower(lower[:h, :h], b[:h], unit)
     b[h:] -= multiply(lower[h:, :h], b[:h])
     solve_lower(lower[h:, h:], b[h:], unit)

@@ -1,0 +1,216 @@
+"""Factorizations and solvers: one definition, whatever compiles it, and however the BLAS multiplies."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import ozaki
+import ozaki.linalg
+from multiword.runtime import compiled
+from ozaki.linalg import arithmetic, panels
+from tests.exact import same
+
+needs_numba = pytest.mark.skipif(compiled.compiled(panels.FORM) is None, reason="no numba")
+DTYPES = (np.float64, np.complex128)
+
+
+def numbers(rng, shape, dtype):
+    """Integers over a power of two: the same on every machine."""
+    x = np.ldexp(rng.integers(-(2**40), 2**40, shape).astype(float), -40)
+    return x + 1j * numbers(rng, shape, np.float64) if np.dtype(dtype).kind == "c" else x
+
+
+def definite(rng, n, dtype):
+    x = numbers(rng, (n, n), dtype)
+    return ozaki.matmul(x, x.conj().T, accuracy="exact") + np.eye(n)
+
+
+@needs_numba
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("w", "m"), [(1, 1), (3, 5), (7, 4), (20, 33), (61, 64), (128, 200), (2, 0)])
+def test_leaves_are_what_is_defined(without_numba, w, m, dtype):
+    rng = np.random.default_rng(w)
+    columns = numbers(rng, (w, m), dtype)
+    columns[w // 2 :: 3] = columns[0]  # columns that are the same, and so zero pivots
+    k = min(w, m)
+    triangle = numbers(rng, (k, k), dtype) + 2 * np.eye(k)
+    cases = [(panels.lu_panel, [columns]), (panels.cholesky_leaf, [definite(rng, w, dtype)])]
+    cases += [(panels.lower_leaf, [triangle, columns[:k].copy(), unit]) for unit in (False, True)]
+    cases += [(panels.qr_panel, [columns])] if w <= m else []
+    for leaf, arguments in cases:
+        results = []
+        for run in (lambda f, *x: f(*x), without_numba):
+            own = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
+            returned = run(leaf, *own)
+            results.append([*own, *(returned if isinstance(returned, tuple) else [returned])])
+        for x, y in zip(*results, strict=True):
+            assert same(np.asarray(x), np.asarray(y)), leaf.__name__
+
+
+def test_arithmetic_rounds_every_step():
+    """A complex product is four products and two sums, each rounded; a contracted one differs here."""
+    x = np.array([1 + 2.0**-30 + 1j * (1 + 2.0**-29)])
+    y = np.array([1 + 2.0**-28 + 1j * (1 - 2.0**-27)])
+    a, b, c, d = (float(t) for t in (x.real[0], x.imag[0], y.real[0], y.imag[0]))
+    assert arithmetic.product(x, y)[0] == complex(a * c - b * d, a * d + b * c)
+    rng = np.random.default_rng(0)
+    z, w = rng.standard_normal((2, 1000)) + 1j * rng.standard_normal((2, 1000))
+    for value in w[:20]:
+        assert np.abs(arithmetic.quotient(z, value) * value / z - 1).max() < 1e-15
+    tiny = arithmetic.quotient(np.array([2.0**-600 + 0j]), np.complex128(2.0**-600 + 2.0**-600 * 1j))
+    assert tiny[0] == 0.5 - 0.5j
+    for n in (0, 1, 2, 7, 64):
+        x = np.arange(float(n))
+        assert arithmetic.tree_sum(x) == x.sum()
+    assert arithmetic.largest(np.array([1.0, -3.0, 3.0])) == 1
+    assert arithmetic.largest(np.array([1.0, np.nan, np.inf])) == 1
+
+
+def relative(x, y):
+    return np.abs(x - y).max(initial=0) / max(np.abs(y).max(initial=0), 1e-300)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [0, 1, 2, 129, 300])
+def test_backward_errors(n, dtype):
+    rng = np.random.default_rng(n)
+    a, b, s = numbers(rng, (n, n), dtype), numbers(rng, (n, 3), dtype), definite(rng, n, dtype)
+    tolerance = 100 * max(n, 1) * 2.0**-53
+    lu, piv = ozaki.linalg.lu_factor(a)
+    lower, upper = np.tril(lu, -1) + np.eye(n), np.triu(lu)
+    swapped = a.copy()
+    for j, p in enumerate(piv):
+        swapped[[j, p]] = swapped[[p, j]]
+    assert relative(lower @ upper, swapped) < tolerance
+    assert (np.abs(lower) <= 1.5).all()
+    for trans, turned in ((0, a), (1, a.T), (2, a.conj().T)):
+        x = ozaki.linalg.lu_solve((lu, piv), b, trans=trans)
+        assert relative(turned @ x, b) < tolerance * 1e3
+    assert relative(a @ ozaki.linalg.solve(a, b), b) < tolerance * 1e3
+    assert relative(a @ ozaki.linalg.inv(a), np.eye(n)) < tolerance * 1e4
+    factor = ozaki.linalg.cholesky(s)
+    assert relative(factor @ factor.conj().T, s) < tolerance
+    assert (factor == np.tril(factor)).all()
+    assert relative(ozaki.linalg.cholesky(s, upper=True), factor.conj().T) == 0
+    q, r = ozaki.linalg.qr(a)
+    assert relative(q @ r, a) < tolerance
+    assert relative(q.conj().T @ q, np.eye(n)) < tolerance
+    x = ozaki.linalg.solve_triangular(factor, b, lower=True)
+    assert relative(factor @ x, b) < tolerance * 1e3
+    sign, logarithm = ozaki.linalg.slogdet(a)
+    expected = np.linalg.slogdet(a)
+    assert abs(logarithm - expected[1]) <= 1e-11 * max(n, 1)
+    assert abs(sign - expected[0]) < 1e-10
+
+
+@pytest.mark.parametrize("shape", [(150, 40), (40, 150), (5, 0), (0, 5), (140, 140)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_shapes_of_qr_and_lu(shape, dtype):
+    a = numbers(np.random.default_rng(1), shape, dtype)
+    for mode in ("reduced", "complete"):
+        q, r = ozaki.linalg.qr(a, mode)
+        expected = np.linalg.qr(a, mode)
+        assert (q.shape, r.shape) == (expected[0].shape, expected[1].shape)
+        assert relative(q @ r, a) < 1e-13
+        assert same(ozaki.linalg.qr(a, "r"), ozaki.linalg.qr(a).R)
+    lu, piv = ozaki.linalg.lu_factor(a)
+    k = min(shape)
+    lower = np.tril(lu[:, :k], -1) + np.eye(shape[0], k)
+    for j, p in enumerate(piv):
+        a[[j, p]] = a[[p, j]]
+    assert relative(lower @ np.triu(lu[:k]), a) < 1e-13
+
+
+@pytest.mark.parametrize("name", ["solve", "inv", "det", "slogdet", "cholesky", "qr"])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64, np.float32, np.int32])
+@pytest.mark.parametrize("batch", [(), (3,), (2, 0), (2, 1)])
+def test_stacks_and_dtypes_are_those_of_numpy(name, dtype, batch):
+    rng = np.random.default_rng(2)
+    a = (rng.integers(-3, 4, (*batch, 4, 4)) + 9 * np.eye(4)).astype(dtype)
+    a = a + a.swapaxes(-1, -2)
+    arguments = (a, np.ones((4, 2), dtype)) if name == "solve" else (a,)
+    result, expected = getattr(ozaki.linalg, name)(*arguments), getattr(np.linalg, name)(*arguments)
+    if not isinstance(expected, tuple):
+        result, expected = (result,), (expected,)
+    for x, y in zip(result, expected, strict=True):
+        assert x.shape == y.shape
+        assert x.dtype == y.dtype
+        assert np.allclose(np.abs(x), np.abs(y), rtol=1e-4)
+    if 0 not in batch and batch:
+        first = getattr(ozaki.linalg, name)(*(x[(0,) * len(batch)] if x.ndim > 2 else x for x in arguments))
+        first = first if isinstance(first, tuple) else (first,)
+        assert all(same(np.asarray(x[(0,) * len(batch)]), np.asarray(y)) for x, y in zip(result, first, strict=True))
+
+
+def test_least_squares():
+    rng = np.random.default_rng(3)
+    for m, n in ((30, 7), (7, 30), (9, 9)):
+        for dtype in DTYPES:
+            a, b = numbers(rng, (m, n), dtype), numbers(rng, (m, 2), dtype)
+            for right in (b, b[:, 0]):
+                x, residuals, rank, _ = ozaki.linalg.lstsq(a, right)
+                expected = np.linalg.lstsq(a, right)
+                assert x.shape == expected[0].shape
+                assert np.allclose(x, expected[0])
+                assert np.allclose(residuals, expected[1])
+                assert residuals.dtype == expected[1].dtype
+                assert rank == expected[2]
+    with pytest.raises(np.linalg.LinAlgError, match="full rank"):
+        ozaki.linalg.lstsq(np.ones((4, 2)), np.ones(4))
+
+
+def test_determinants_of_any_size():
+    assert ozaki.linalg.det(np.eye(400) * 1e-5) == 0
+    assert ozaki.linalg.det(np.eye(401) * -1e5) == -np.inf
+    assert ozaki.linalg.det(np.diag([3e200, 1e-200, 0.1])) == pytest.approx(0.3)
+    assert ozaki.linalg.det(np.ones((2, 2))) == 0
+    assert ozaki.linalg.slogdet(np.zeros((2, 2))) == (0, -np.inf)
+    assert ozaki.linalg.det(np.eye(2) * (1 + 1j)) == 2j
+    assert np.isnan(ozaki.linalg.det(np.full((2, 2), np.nan)))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda f: f.solve(np.ones((2, 3)), np.ones(2)), np.linalg.LinAlgError, "square"),
+        (lambda f: f.solve(np.zeros((2, 2)), np.ones(2)), np.linalg.LinAlgError, "singular"),
+        (lambda f: f.cholesky(-np.eye(3)), np.linalg.LinAlgError, "positive definite"),
+        (lambda f: f.cholesky(np.diag([1.0] * 140 + [-1.0])), np.linalg.LinAlgError, "positive definite"),
+        (lambda f: f.qr(np.eye(2), "raw"), ValueError, "mode"),
+        (lambda f: f.lu_factor(np.array([[np.inf]])), ValueError, "finite"),
+        (lambda f: f.lu_solve(f.lu_factor(np.eye(2)), np.ones(3)), np.linalg.LinAlgError, "b must have 2 rows"),
+        (lambda f: f.solve_triangular(np.zeros((2, 2)), np.ones(2)), np.linalg.LinAlgError, "diagonal"),
+        (lambda f: f.solve_triangular(np.eye(2), np.ones(2), trans=5), ValueError, "trans"),
+        (lambda f: f.det("ab"), TypeError, "a must be"),
+        (lambda f: f.lstsq(np.eye(2), np.ones(3)), np.linalg.LinAlgError, "as many rows"),
+    ],
+)
+def test_bad_input(call, error, said):
+    with pytest.raises(error, match=said):
+        call(ozaki.linalg)
+
+
+FINGERPRINTS = """
+import numpy as np, ozaki, ozaki.linalg as f
+from tests.linalg.test_same_bits import definite, numbers
+for dtype in (np.float64, np.complex128):
+    rng = np.random.default_rng(9)
+    a, b, s = numbers(rng, (280, 280), dtype), numbers(rng, (280, 5), dtype), definite(rng, 280, dtype)
+    results = [f.lu_factor(a)[0], f.solve(a, b), f.cholesky(s), *f.qr(a[:, :150]), np.asarray(f.det(a[:90, :90]))]
+    print(*(ozaki.fingerprint(x) for x in results))
+"""
+
+
+@pytest.mark.slow
+def test_every_blas_and_thread_count_gives_the_same_bits():
+    """OpenBLAS's kernels of several processors, one and two threads; unknown names are ignored elsewhere."""
+    printed = set()
+    for kernels, threads in (("Haswell", "1"), ("Prescott", "2"), ("SkylakeX", "1"), ("Zen", "2")):
+        environment = {**os.environ, "OPENBLAS_CORETYPE": kernels, "OPENBLAS_NUM_THREADS": threads}
+        command = [sys.executable, "-c", FINGERPRINTS]
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=600)
+        printed.add(run.stdout)
+    assert len(printed) == 1
