@@ -30,7 +30,7 @@ def determinant(diagonal: np.ndarray, sign: int) -> complex:
     if not np.isfinite(diagonal).all():
         return np.nan
     real, imaginary, exponent = exact_product(diagonal)
-    value = [_nearest(sign * part, exponent) for part in (real, imaginary)]
+    value = [nearest(sign * part, exponent) for part in (real, imaginary)]
     return complex(*value) if diagonal.dtype.kind == "c" else value[0]
 
 
@@ -51,8 +51,8 @@ def sign_and_logarithm(diagonal: np.ndarray, sign: int) -> tuple[complex, float]
     return (complex(*direction) if diagonal.dtype.kind == "c" else direction[0]), logarithm
 
 
-def _nearest(x: int, exponent: int) -> float:
-    """RN(x·2**exponent)."""
+def nearest(x: int | Fraction, exponent: int) -> float:
+    """Return RN(x·2**exponent), ±Inf beyond float64's range."""
     try:
         return float(Fraction(x) * Fraction(2) ** exponent)
     except OverflowError:

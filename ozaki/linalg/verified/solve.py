@@ -50,7 +50,7 @@ class Certificate:
         _, b, one = systems(self.matrix, b)
         with device_of(b), quietly(b):
             result = self._solve(b)
-        return result if not one else _first_column(result)
+        return result if not one else first_column(result)
 
     def inv(self) -> Solution:
         """Return the inverse, each element with its bound."""
@@ -65,7 +65,7 @@ class Certificate:
         right, t = scaling
         words, error, steps = refine(self.scaled_matrix, right, self.regularity)
         exponent = t - self.columns.T
-        value, bound, sure = _unscaled(*rounded(words, error), exponent)
+        value, bound, sure = unscaled(*rounded(words, error), exponent)
         proof = self.regularity
         stats = Statistics(proof.tier, proof.condition, proof.contraction, proof.preconditioner.count, steps)
         low = tuple(scaled(word, exponent) for word in words)
@@ -111,7 +111,7 @@ def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution
     with device_of(b), quietly(b):
         if a.ndim == b.ndim == 2:
             result = _solved(a, b, max_words, throw)
-            return _first_column(result) if one else result
+            return first_column(result) if one else result
         xp, batch = namespace(b), np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         a = xp.broadcast_to(a, (*batch, *a.shape[-2:]))
         b = xp.broadcast_to(b, (*batch, *b.shape[-2:]))
@@ -119,7 +119,7 @@ def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution
             return _empty(xp.zeros(b.shape, b.dtype))
         results = [_solved(a[index], b[index], max_words, throw) for index in np.ndindex(batch)]
         if one:
-            results = [_first_column(result) for result in results]
+            results = [first_column(result) for result in results]
         return stacked(results, batch)
 
 
@@ -190,7 +190,7 @@ def _empty(b: Array) -> Solution:
     return Solution(b, nothing, nothing == 0, (b,), nothing, PROVED, Statistics("", 0.0, 0.0, 0, 0))
 
 
-def _unscaled(x: Array, bound: Array, sure: Array, exponent: Array) -> tuple[Array, Array, Array]:
+def unscaled(x: Array, bound: Array, sure: Array, exponent: Array) -> tuple[Array, Array, Array]:
     """x·2**exponent, its bound, and where it is proved to be rounded: not where it rounds once more."""
     xp = namespace(x)
     y = scaled(x, exponent)
@@ -208,7 +208,7 @@ def _scaled_bound(bound: Array, exponent: Array) -> Array:
     return xp.where(xp.ldexp(y, -exponent) < bound, up(y), y)
 
 
-def _first_column(solution: Solution) -> Solution:
+def first_column(solution: Solution) -> Solution:
     """The solution for the only right side, as a vector."""
     value, bound, sure, error = (
         x[:, 0] for x in (solution.value, solution.bound, solution.rounded, solution.error)

@@ -1,0 +1,182 @@
+"""Positive definite or not: proved by a shifted Cholesky factorization, by congruence, or by an exact witness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, device_of, is_cupy, namespace, quietly
+from ozaki.linalg import cholesky as _cholesky
+from ozaki.linalg.arguments import square
+from ozaki.linalg.products import words_of_product
+from ozaki.linalg.triangular import solved
+from ozaki.linalg.verified.preconditioner import tail
+from ozaki.linalg.verified.solution import NotProvedError
+from ozaki.linalg.verified.upward import ETA, U, apply, gamma, magnitude, plus, up
+from ozaki.linalg.verified.words import scaled
+from ozaki.sums.exactsum import ExactSum
+
+
+@dataclass(frozen=True)
+class Definiteness:
+    """Whether a matrix is positive definite, proved either way; true in a condition if it is.
+
+    Attributes
+    ----------
+    definite : the answer.
+    how : "Cholesky", "congruence" or "witness".
+    witness : (n,) array x, not 0, with xᴴAx <= 0 exactly, if it is not definite; else None.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import verified
+    >>> answer = verified.is_positive_definite(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    >>> bool(answer), answer.how, answer.witness @ [[1, 2], [2, 1]] @ answer.witness < 0
+    (False, 'witness', np.True_)
+    """
+
+    definite: bool
+    how: str
+    witness: Array | None = None
+
+    def __bool__(self) -> bool:
+        return self.definite
+
+
+def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
+    """Return whether a symmetric or Hermitian matrix is positive definite, with a proof.
+
+        Cholesky    if the factorization of A - cI in floating-point ends, A is definite, for c of about
+                    γ_n·tr(A) (Rump, theorem 2.3): nearly always enough
+        congruence  XAXᴴ within 1 of I in some norm, X in words, made of Cholesky factors again and again
+        witness     x with xᴴAx <= 0, evaluated exactly
+
+    Parameters
+    ----------
+    a : (n, n) array, equal to its conjugate transpose.
+    max_words : of X, about 15 digits of condition number each.
+
+    Returns
+    -------
+    A `Definiteness`.
+
+    Raises
+    ------
+    TypeError, ValueError : as `solve`; a is not Hermitian. numpy.linalg.LinAlgError : not square;
+        `NotProvedError` where neither is proved, as for a singular matrix without an exact null vector in
+        float64.
+
+    References
+    ----------
+    Rump, Verification of positive definiteness.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import verified
+    >>> bool(verified.is_positive_definite(np.eye(3)))
+    True
+    """
+    a = square(a)
+    if a.ndim != 2:
+        raise np.linalg.LinAlgError(f"a must be one square matrix, got shape {a.shape}")
+    if not bool((a == a.conj().T).all()):
+        raise ValueError("a must be symmetric or Hermitian: it differs from its conjugate transpose")
+    with device_of(a), quietly(a):
+        xp = namespace(a)
+        diagonal = a.diagonal().real
+        if not bool((diagonal > 0).all()):
+            unit = xp.zeros(len(a), a.dtype)
+            unit[int(diagonal.argmin())] = 1
+            return Definiteness(False, "witness", unit)
+        matrix, exponents = _scaled(a)
+        if _shifted_factorization_ends(matrix):
+            return Definiteness(True, "Cholesky")
+        direction = _congruent_to_identity(matrix, max_words)
+        if direction is None:
+            return Definiteness(True, "congruence")
+        for x in (direction, xp.linalg.eigh(matrix)[1][:, 0], xp.rint(1000 * xp.linalg.eigh(matrix)[1][:, 0])):
+            if bool(x.any()) and _form_is_not_positive(matrix, x):
+                return Definiteness(False, "witness", scaled(x, -exponents))
+    raise NotProvedError("neither proved to be positive definite nor disproved", np.inf, max_words, 1.0)
+
+
+def _scaled(a: Array) -> tuple[Array, Array]:
+    """2**-e_i·a_ij·2**-e_j with a diagonal in [1/2, 4), and e; A itself and zeros where that is not exact."""
+    e = namespace(a).frexp(a.diagonal().real)[1] // 2
+    result = scaled(a, -(e[:, None] + e))
+    if bool((scaled(result, e[:, None] + e) == a).all()):
+        return result, e
+    return a, 0 * e
+
+
+def _factor(a: Array) -> Array | None:
+    """L with LLᴴ ≈ A, from LAPACK; on a GPU, whose BLAS may be of any kind, from `ozaki.linalg`. None if A is not definite."""
+    if is_cupy(a):
+        upper = a.copy(order="C")
+        return namespace(a).tril(upper.conj().T) if _cholesky.factorize(upper) else None
+    try:
+        return np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        return None
+
+
+def _shift(a: Array) -> float:
+    """c with c >= ‖ΔA‖ for the backward error ΔA of any Cholesky factorization that ends (Rump, (2.4)).
+
+    |ΔA|_ij <= γ/(1 - γ)·√(a_ii·a_jj) with γ = γ_(n + 1), so ‖ΔA‖₂ <= γ/(1 - γ)·tr(A). Complex factorizations
+    and those by halves have about one more rounding a level: γ_(2n + 40) is above them all.
+    """
+    n = len(a)
+    g = gamma(2 * n + 40) * (3 if a.dtype.kind == "c" else 1)
+    trace = float(up(a.diagonal().real.sum() * (1 + 2 * n * U)))
+    return float(up(up(g / (1 - g)) * trace * (1 + 4 * U))) + 8 * n * n * ETA if g < 1 else np.inf
+
+
+def _shifted_factorization_ends(a: Array) -> bool:
+    """Whether the factorization of A - cI in floating-point ends; the diagonal is rounded downwards."""
+    shifted = a.copy()
+    diagonal = a.diagonal().real - _shift(a)
+    n = len(a)
+    shifted.reshape(-1)[:: n + 1] = namespace(a).nextafter(diagonal, -np.inf)
+    return _factor(shifted) is not None
+
+
+def _congruent_to_identity(a: Array, max_words: int) -> Array | None:
+    """None if some X in words is proved to make ‖I - XAXᴴ‖ < 1; else a direction in which A may not be positive."""
+    xp, n = namespace(a), len(a)
+    identity, direction = xp.eye(n, dtype=a.dtype), None
+    for shift in (0.0, 1.0, 8.0):
+        lower = _factor(a + shift * _shift(a) * identity)
+        if lower is None:
+            continue
+        words = [xp.tril(solved(lower, identity, lower=True))]
+        for count in range(1, max_words + 1):
+            half = words_of_product(words, [a], words=count + 1)
+            adjoint = [word.conj().T for word in words]
+            (h,) = words_of_product(half, adjoint)
+            g = magnitude(identity - h)
+            lost = apply(tail(half), apply(plus(*map(magnitude, adjoint)), xp.ones(n)))
+            norm = plus(apply(g, xp.ones(n)) * (1 + 4 * U), apply(magnitude(h), xp.ones(n)) * 2 * U, lost)
+            if bool((norm < 1).all()):
+                return None
+            h = (h + h.conj().T) / 2
+            lower = _factor(h)
+            if lower is None:
+                values, vectors = xp.linalg.eigh(h)
+                direction = words[0].conj().T @ vectors[:, 0]
+                break
+            words = words_of_product([xp.tril(solved(lower, identity, lower=True))], words, words=count + 1)
+    return xp.zeros(n, a.dtype) if direction is None else direction
+
+
+def _form_is_not_positive(a: Array, x: Array) -> bool:
+    """Whether xᴴAx <= 0, exactly: y = Ax in rationals of its words, then the sum of conj(x)·y."""
+    n = len(a)
+    total = ExactSum(a.dtype, (n,)).add_products(a.T, namespace(a).broadcast_to(x[:, None], a.T.shape))
+    host = (x.get() if is_cupy(x) else x).tolist()
+    value = Fraction(0)
+    for element, y in zip(host, total.fractions(), strict=True):
+        real, imaginary = y if isinstance(y, tuple) else (y, Fraction(0))
+        value += Fraction(element.real) * real + Fraction(element.imag) * imaginary
+    return value <= 0
