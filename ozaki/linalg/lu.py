@@ -19,7 +19,7 @@ from ozaki.linalg.triangular import solve_lower, solved
 def factorize(a: Array) -> np.ndarray:
     """Replace A, (m, n), by L and U with PA = LU; return the rows that row 0, 1, … is swapped with.
 
-        P₁[A₁₁; A₂₁] = [L₁₁; L₂₁]·U₁₁,   L₁₁U₁₂ = A₁₂,   P₂(A₂₂ - L₂₁U₁₂) = L₂₂U₂₂
+    P₁[A₁₁; A₂₁] = [L₁₁; L₂₁]·U₁₁,   L₁₁U₁₂ = A₁₂,   P₂(A₂₂ - L₂₁U₁₂) = L₂₂U₂₂
     """
     xp, (m, n) = namespace(a), a.shape
     if n <= LEAF:

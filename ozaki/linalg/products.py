@@ -59,6 +59,8 @@ def _summed(left: Words, right: Words, addends: Words, words: int) -> list[Array
     """The same column by column, by exact sums."""
     xp, dtype = namespace(left[0]), np.result_type(left[0], right[0])
     rows, columns = left[0].shape[0], []
+    if not right[0].shape[1]:
+        return [xp.zeros((rows, 0), dtype)]
     for j in range(right[0].shape[1]):
         total = ExactSum(dtype, (rows,))
         for c in addends:
@@ -67,7 +69,7 @@ def _summed(left: Words, right: Words, addends: Words, words: int) -> list[Array
             for b in right:
                 total.add_products(a.T, xp.broadcast_to(b[:, j, None], a.T.shape))
         columns.append(_words_of_sum(total, words))
-    count = max(map(len, columns), default=1)
+    count = max(map(len, columns))
     zero = xp.zeros(rows, dtype)
     filled = [[*column, *[zero] * (count - len(column))] for column in columns]
     return [xp.stack(word, axis=1) for word in zip(*filled, strict=True)]

@@ -29,7 +29,7 @@ class Reflections(NamedTuple):
 def factorize(a: Array) -> Reflections:
     """Replace A, (m, n) with m >= n, by R; return Q.
 
-        Q₁ᴴA = [R₁₁ R₁₂; 0 A₂₂],   Q₂ᴴA₂₂ = R₂₂,   T₁₂ = -T₁₁·(V₁ᴴV₂)·T₂₂
+    Q₁ᴴA = [R₁₁ R₁₂; 0 A₂₂],   Q₂ᴴA₂₂ = R₂₂,   T₁₂ = -T₁₁·(V₁ᴴV₂)·T₂₂
     """
     xp, (_, n) = namespace(a), a.shape
     if n <= LEAF:

@@ -12,7 +12,7 @@ from ozaki.linalg.products import multiply
 def solve_lower(lower: Array, b: Array, unit: bool) -> None:
     """Replace the C-contiguous B by the solution of LX = B; what is above L's diagonal is not read.
 
-        L₁₁X₁ = B₁,   B₂ = B₂ - L₂₁X₁,   L₂₂X₂ = B₂
+    L₁₁X₁ = B₁,   B₂ = B₂ - L₂₁X₁,   L₂₂X₂ = B₂
     """
     n = len(lower)
     if n <= LEAF:

@@ -142,7 +142,9 @@ def test_stacks_and_dtypes_are_those_of_numpy(name, dtype, batch):
     if 0 not in batch and batch:
         first = getattr(ozaki.linalg, name)(*(x[(0,) * len(batch)] if x.ndim > 2 else x for x in arguments))
         first = first if isinstance(first, tuple) else (first,)
-        assert all(same(np.asarray(x[(0,) * len(batch)]), np.asarray(y)) for x, y in zip(result, first, strict=True))
+        assert all(
+            same(np.asarray(x[(0,) * len(batch)]), np.asarray(y)) for x, y in zip(result, first, strict=True)
+        )
 
 
 def test_least_squares():
@@ -181,7 +183,11 @@ def test_determinants_of_any_size():
         (lambda f: f.cholesky(np.diag([1.0] * 140 + [-1.0])), np.linalg.LinAlgError, "positive definite"),
         (lambda f: f.qr(np.eye(2), "raw"), ValueError, "mode"),
         (lambda f: f.lu_factor(np.array([[np.inf]])), ValueError, "finite"),
-        (lambda f: f.lu_solve(f.lu_factor(np.eye(2)), np.ones(3)), np.linalg.LinAlgError, "b must have 2 rows"),
+        (
+            lambda f: f.lu_solve(f.lu_factor(np.eye(2)), np.ones(3)),
+            np.linalg.LinAlgError,
+            "b must have 2 rows",
+        ),
         (lambda f: f.solve_triangular(np.zeros((2, 2)), np.ones(2)), np.linalg.LinAlgError, "diagonal"),
         (lambda f: f.solve_triangular(np.eye(2), np.ones(2), trans=5), ValueError, "trans"),
         (lambda f: f.det("ab"), TypeError, "a must be"),
@@ -211,6 +217,8 @@ def test_every_blas_and_thread_count_gives_the_same_bits():
     for kernels, threads in (("Haswell", "1"), ("Prescott", "2"), ("SkylakeX", "1"), ("Zen", "2")):
         environment = {**os.environ, "OPENBLAS_CORETYPE": kernels, "OPENBLAS_NUM_THREADS": threads}
         command = [sys.executable, "-c", FINGERPRINTS]
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=600)
+        run = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True, timeout=600
+        )
         printed.add(run.stdout)
     assert len(printed) == 1

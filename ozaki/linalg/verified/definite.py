@@ -95,7 +95,11 @@ def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
         direction = _congruent_to_identity(matrix, max_words)
         if direction is None:
             return Definiteness(True, "congruence")
-        for x in (direction, xp.linalg.eigh(matrix)[1][:, 0], xp.rint(1000 * xp.linalg.eigh(matrix)[1][:, 0])):
+        for x in (
+            direction,
+            xp.linalg.eigh(matrix)[1][:, 0],
+            xp.rint(1000 * xp.linalg.eigh(matrix)[1][:, 0]),
+        ):
             if bool(x.any()) and _form_is_not_positive(matrix, x):
                 return Definiteness(False, "witness", scaled(x, -exponents))
     raise NotProvedError("neither proved to be positive definite nor disproved", np.inf, max_words, 1.0)

@@ -41,7 +41,7 @@ class Determinant:
     >>> import numpy as np
     >>> from ozaki.linalg import verified
     >>> verified.det(np.array([[64919121.0, -159018721.0], [41869520.5, -102558961.0]])).value
-    0.5
+    -0.5
     """
 
     value: complex
@@ -118,7 +118,9 @@ def _by_factors(a: Array) -> Determinant | None:
     (e,) = words_of_product(words, [-x_upper], [identity])
     size = magnitude(e)
     # |E - e| row by row, times a vector of ones: the dropped word times X_U, and the last rounding
-    lost = plus(apply(tail(words), apply(magnitude(x_upper), xp.ones(n))), apply(size, xp.ones(n)) * 2 * U, n * ETA)
+    lost = plus(
+        apply(tail(words), apply(magnitude(x_upper), xp.ones(n))), apply(size, xp.ones(n)) * 2 * U, n * ETA
+    )
     norm = float(plus(apply(size, xp.ones(n)), lost).max(initial=0.0))
     if not norm < 1:
         return None
@@ -160,7 +162,9 @@ def _integers(a: Array) -> bool:
     return a.dtype.kind != "c" and bool((a == namespace(a).rint(a)).all())
 
 
-def _determinant(real: Fraction, imaginary: Fraction, exponent: int, relative: float, a: Array) -> Determinant:
+def _determinant(
+    real: Fraction, imaginary: Fraction, exponent: int, relative: float, a: Array
+) -> Determinant:
     """The record of (real + i·imaginary)·2**exponent, within a relative error."""
     largest = max(abs(real), abs(imaginary))
     length = largest.numerator.bit_length() - largest.denominator.bit_length()

@@ -73,5 +73,9 @@ def _primes(need_root: bool) -> Iterator[tuple[int, int]]:
     for p in range(2**30 - 1, 2**29, -2):
         if (need_root and p % 4 != 1) or not (p % divisors).all():
             continue
-        root = next(r for g in range(2, p) if pow(r := pow(g, (p - 1) // 4, p), 2, p) == p - 1) if need_root else 0
+        root = (
+            next(r for g in range(2, p) if pow(r := pow(g, (p - 1) // 4, p), 2, p) == p - 1)
+            if need_root
+            else 0
+        )
         yield p, root

@@ -12,12 +12,13 @@ from ozaki.linalg.arguments import LinAlgError, matrices, numbers
 from ozaki.linalg.products import classical, multiply, words_of_product
 from ozaki.linalg.triangular import solved
 from ozaki.linalg.verified.preconditioner import classical_error, tail
+from ozaki.linalg.verified.refinement import DECIDED, relative_error
 from ozaki.linalg.verified.solution import PROVED, NotProvedError, Solution, Statistics, unproved
 from ozaki.linalg.verified.solve import first_column, unscaled
 from ozaki.linalg.verified.upward import ETA, U, apply, magnitude, norms, plus, times, up
 from ozaki.linalg.verified.words import renormalized, rounded, scaled
 
-DECIDED, MOST_STEPS, MOST_STALLS = 2.0**-66, 60, 4
+MOST_STEPS, MOST_STALLS = 60, 4
 
 
 def lstsq(a: Any, b: Any, *, throw: bool = True) -> Solution:
@@ -127,14 +128,13 @@ def _refined(a: Array, b: Array, s: Array, smallest: float) -> tuple[list[Array]
         t = classical(adjoint, gradient[0])
         lost = plus(
             magnitude(gradient[0]) * (classical_error(s) + 4 * U),
-            sum_of_words(gradient[1:], xp.zeros(xs[0].shape)),
+            *map(magnitude, gradient[1:]),
             tail(gradient),
             apply(magnitude(a).T, tail(residual)),
         )
         size = plus(magnitude(t), apply(of_s.T, lost), 8 * n * ETA)
         error = times(row_norms, up(norms(size, 0)[None] / smallest))
-        components = xp.maximum(magnitude(xs[0]), ETA)
-        relative = float((error / components).max(initial=0.0)) if step else math.inf
+        relative = relative_error(error, xs[0]) if step else math.inf
         stalls = 0 if relative < 0.5 * smallest_error else stalls + 1
         if step and relative < smallest_error:
             best, smallest_error = (xs, error, step), relative
@@ -142,8 +142,3 @@ def _refined(a: Array, b: Array, s: Array, smallest: float) -> tuple[list[Array]
             break
         xs = renormalized([*xs, classical(s, t)], 2 + min(step // 4, 2))
     return best
-
-
-def sum_of_words(words: list[Array], zero: Array) -> Array:
-    """A bound of |Σ words|."""
-    return plus(zero, *map(magnitude, words))

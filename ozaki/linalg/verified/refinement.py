@@ -50,7 +50,7 @@ def refine(a: Array, b: Array, regularity: Regularity) -> Refined:
         d, reached = preconditioner.correction(residual)
         if step:
             error = _exact_columns_aside(a, xs, b, residual[0], regularity.enclose(reached))
-            relative = _relative(error, xs[0])
+            relative = relative_error(error, xs[0])
             stalls = 0 if relative < 0.5 * smallest else stalls + 1
             if relative < smallest:
                 best, smallest = Refined(xs, error, step), relative
@@ -75,8 +75,8 @@ def _with_zeros(a: Array, b: Array, refined: Refined) -> Refined:
     return Refined(chosen, xp.where(exact, 0.0, error), steps)
 
 
-def _relative(error: Array, x: Array) -> float:
-    """The largest error relative to a component, the smaller part of it if complex, or to the floor."""
+def relative_error(error: Array, x: Array) -> float:
+    """Return the largest error relative to a component, the smaller part of it if complex, or to the floor."""
     xp = namespace(x)
     parts = [abs(part) for part in real_parts(x)]
     largest = xp.maximum(parts[0], parts[-1]).max(axis=0, initial=0.0)

@@ -32,8 +32,8 @@ def _vector_sum(words: Sequence[Array]) -> list[Array]:
 def rounded(words: Sequence[Array], error: Array) -> tuple[Array, Array, Array]:
     """Return x, a bound of |x* - x|, and whether x is proved to be RN(x*), for any |x* - Σ words| <= error.
 
-    x is the first word: RN(x*) if x* is nearer to it than half of the smaller gap beside it. What cannot be
-    told from zero is zero. Both parts of complex numbers have the error; x is RN(x*) if both are.
+    x is the first word: RN(x*) if x* is nearer to it than half of the gap on either side. What cannot be told
+    from zero is zero. Both parts of complex numbers have the error; x is RN(x*) if both are.
     """
     if words[0].dtype.kind == "c":
         parts = zip(*(real_parts(word) for word in words), strict=True)
@@ -41,15 +41,17 @@ def rounded(words: Sequence[Array], error: Array) -> tuple[Array, Array, Array]:
         xp = namespace(real)
         return real + 1j * imaginary, up(xp.hypot(of_real, of_imaginary) * (1 + 8 * U)), sure & both
     xp = namespace(words[0])
-    x, *low = _vector_sum(_vector_sum(words))
-    exact = error == 0
+    x, first, *low = [*_vector_sum(_vector_sum(words)), xp.zeros_like(words[0])]
+    rest = plus(error, *map(magnitude, low))
+    exact = (error == 0) & (first == 0)
     for word in low:
         exact &= word == 0
-    size = abs(x)
-    bound = xp.where(exact, 0.0, plus(error, *map(magnitude, low)))
-    gap = xp.minimum(xp.nextafter(size, np.inf) - size, size - xp.nextafter(size, xp.zeros_like(size)))
+    size, outward = abs(x), xp.where(x < 0, -first, first)
+    bound = xp.where(exact, 0.0, plus(rest, abs(first)))
+    above, below = xp.nextafter(size, np.inf) - size, size - xp.nextafter(size, xp.zeros_like(size))
+    nearest = (up(outward + rest) < above / 2) & (up(rest - outward) < below / 2)
     zero = ~exact & (size <= bound)
-    sure = exact | (~zero & (bound < gap / 2))
+    sure = exact | (~zero & nearest)
     return xp.where(zero, 0.0, x), xp.where(zero, plus(bound, size), bound), sure
 
 

@@ -1,0 +1,215 @@
+"""Verified determinants, definiteness, least squares, eigenvalues and singular values, against exact arithmetic."""
+
+from fractions import Fraction
+
+import flint
+import numpy as np
+import pytest
+
+from ozaki.linalg import verified
+from ozaki.linalg.verified import integers
+from tests.fuzz.exact_linalg import conditioned
+from tests.linalg.rational import check_proof, embedded, fractions, rational_matrix
+
+
+def exact_det(a):
+    value = rational_matrix(a).det()
+    return Fraction(int(value.p), int(value.q))
+
+
+def small(rng, case):
+    """A matrix of normal numbers, of integers, singular, nearly singular, or badly scaled."""
+    n = int(rng.integers(1, 10))
+    a = rng.standard_normal((n, n)) if case % 2 else rng.integers(-9, 10, (n, n)).astype(float)
+    if case % 5 == 1 and n > 1:
+        a[-1] = a[0] * (1 + 2.0**-50 * rng.integers(-2, 3, n))
+    if case % 5 == 2:
+        a *= 2.0 ** rng.integers(-200, 200, n)
+    if case % 5 == 3 and n > 1:
+        a[-1] = a[0] + a[n // 2]
+    return a
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_determinants(exact):
+    rng = np.random.default_rng(0)
+    for case in range(60):
+        a = small(rng, case)
+        result, true = verified.det(a, exact=exact), exact_det(a)
+        assert result.sign == (true > 0) - (true < 0)
+        value = Fraction(result.mantissa) * Fraction(2) ** result.exponent
+        assert abs(value - true) <= abs(value) * Fraction(result.relative) * (1 + Fraction(1, 10**6))
+        if (a == np.rint(a)).all() and np.abs(a).max() < 1e6:
+            assert result.integer == true
+        assert result.integer in (None, true)
+
+
+def test_complex_determinants():
+    rng = np.random.default_rng(1)
+    for n in (1, 2, 6):
+        a = rng.standard_normal((n, n)) + 1j * rng.standard_normal((n, n))
+        real, imaginary, exponent = integers.exact_determinant(a)
+        true = [Fraction(x) * Fraction(2) ** exponent for x in (real, imaginary)]
+        square = exact_det(embedded(a))  # |det|²
+        assert true[0] ** 2 + true[1] ** 2 == square
+        result = verified.det(a)
+        error = [
+            (Fraction(x) * Fraction(2) ** result.exponent - y) ** 2
+            for x, y in zip((result.mantissa.real, result.mantissa.imag), true, strict=True)
+        ]
+        assert sum(error) <= square * Fraction(result.relative) ** 2 * (1 + Fraction(1, 10**6))
+
+
+def test_determinants_beyond_the_range_and_of_no_rows():
+    assert verified.det(np.zeros((0, 0))).value == 1
+    large = verified.det(np.eye(20) * 2.0**100)
+    assert (large.value, large.mantissa, large.exponent) == (np.inf, 0.5, 2001)
+    assert verified.det(np.eye(20) * -(2.0**-100)).value == 0
+    hilbert = 1 / (np.arange(16)[:, None] + np.arange(16) + 1.0)
+    result = verified.det(hilbert)
+    assert result.sign == np.sign(exact_det(hilbert))
+
+
+def test_elimination_modulo_primes_takes_its_time():
+    assert integers.exact_determinant(np.ones((3000, 3000))) is None
+
+
+def exact_form(a, x):
+    """xᴴAx, exactly."""
+    x, a = (np.concatenate([x.real, x.imag]), embedded(a)) if a.dtype.kind == "c" else (x, a)
+    column = rational_matrix(x[:, None])
+    return (column.transpose() * rational_matrix(a) * column)[0, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("n", [1, 2, 5, 20])
+def test_definiteness(n, dtype):
+    rng = np.random.default_rng(n)
+    for digits in (0, 4, 7, 7.7):
+        x = conditioned(rng, n, digits, np.dtype(dtype)) * 2.0 ** rng.integers(-100, 100, (n, 1))
+        a = x @ x.conj().T
+        a = (a + a.conj().T) / 2
+        for matrix in (a, -a, a - 1.5 * np.linalg.eigvalsh(a)[0] * np.eye(n)):
+            try:
+                answer = verified.is_positive_definite(matrix)
+            except verified.NotProvedError:
+                continue
+            real = embedded(matrix)
+            minors = [rational_matrix(real[:k, :k]).det() > 0 for k in range(1, len(real) + 1)]
+            assert bool(answer) == all(minors)
+            if not answer:
+                assert answer.witness.any()
+                assert exact_form(matrix, answer.witness) <= 0
+
+
+def test_ways_of_definiteness():
+    hilbert = 1 / (np.arange(13)[:, None] + np.arange(13) + 1.0)
+    ways = [verified.is_positive_definite(x).how for x in (hilbert[:5, :5], hilbert, np.ones((3, 3)))]
+    assert ways == ["Cholesky", "congruence", "witness"]
+    with pytest.raises(ValueError, match="symmetric"):
+        verified.is_positive_definite([[1.0, 2.0], [3.0, 4.0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_least_squares(dtype):
+    rng = np.random.default_rng(2)
+    for case in range(25):
+        m = int(rng.integers(1, 12))
+        n = int(rng.integers(1, m + 1))
+        a = rng.standard_normal((m, n)) * (1 + (1j * rng.random((m, n)) if dtype == np.complex128 else 0))
+        if case % 3 == 0:
+            a *= np.vander(np.linspace(0.1, 1, m), n)
+        if case % 4 == 1:
+            a *= 2.0 ** rng.integers(-200, 200, n)
+        if case % 5 == 2:
+            a = rng.integers(-2, 3, (m, n)).astype(dtype)
+        b = rng.standard_normal((m, 2)) + 0 * a[:, :1]
+        right = np.vstack([b.real, b.imag]) if dtype == np.complex128 else b
+        x, y = rational_matrix(embedded(a)), rational_matrix(right)
+        try:
+            solution = verified.lstsq(a, b)
+        except verified.NotProvedError:
+            assert np.linalg.cond(a) > 1e12
+            continue
+        true = fractions((x.transpose() * x).solve(x.transpose() * y))
+        assert check_proof(solution, true[:n], true[n:] or None) >= 0.9 or case % 5 == 2
+    assert verified.lstsq(np.ones((3, 2)), np.ones(3), throw=False).result == "not proved"
+    with pytest.raises(np.linalg.LinAlgError, match="m >= n"):
+        verified.lstsq(np.ones((2, 3)), np.ones(2))
+
+
+def true_eigenvalues(a):
+    """Ascending, by Arb, to a hundred digits; None where Arb does not isolate them."""
+    with flint.ctx.workprec(400):
+        matrix = flint.acb_mat([[flint.acb(float(x.real), float(x.imag)) for x in row] for row in a])
+        try:
+            values = matrix.eig()
+        except ValueError:
+            return None
+        return sorted((x.real for x in values), key=lambda x: float(x.mid()))
+
+
+def check_enclosures(result, true):
+    with flint.ctx.workprec(400):
+        for x, bound, rounded, value in zip(result.value, result.bound, result.rounded, true, strict=True):
+            assert abs(flint.arb(float(x)) - value) <= flint.arb(float(bound))
+            assert not rounded or float(value.mid()) == x
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_eigenvalues(dtype):
+    rng = np.random.default_rng(3)
+    checked = 0
+    for case in range(24):
+        n = int(rng.integers(1, 9))
+        x = conditioned(rng, n, 3, np.dtype(dtype)) * (1 + rng.random((n, 1)))
+        a = x + x.conj().T
+        if case % 3 == 1:
+            d = 10.0 ** -np.linspace(0, 10, n)
+            a = (d[:, None] * d) * a
+        if case % 3 == 2:
+            a = np.rint(8 * a.real) + 1j * np.rint(8 * a.imag) if dtype == np.complex128 else np.rint(8 * a)
+        a = (a + a.conj().T) / 2
+        result, true = verified.eigh(a), true_eigenvalues(a)
+        if true is None:
+            continue
+        checked += 1
+        check_enclosures(result, true)
+        apart = [i for i in range(n) if (result.cluster == result.cluster[i]).sum() == 1]
+        assert all(result.rounded[i] or result.value[i] == 0 for i in apart)
+    assert checked > 12
+
+
+def test_clusters_are_told():
+    q = np.linalg.qr(np.random.default_rng(4).standard_normal((6, 6)))[0]
+    a = q @ np.diag([1.0, 2, 2, 2, 3, 3]) @ q.T
+    result = verified.eigh((a + a.T) / 2)
+    assert result.cluster.tolist() == [0, 1, 1, 1, 2, 2]
+    assert (np.abs(result.value - [1, 2, 2, 2, 3, 3]) <= 1e-14).all()
+    assert (result.bound < 1e-14).all()
+    assert result.angle[0] < 1e-14
+    assert result.angle[1] > 1.5
+    assert len(verified.eigh(np.zeros((0, 0))).value) == 0
+    with pytest.raises(ValueError, match="Hermitian"):
+        verified.eigh([[0.0, 1.0], [2.0, 0.0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_singular_values(dtype):
+    """Against the roots of the eigenvalues of AᴴA."""
+    rng = np.random.default_rng(5)
+    for m, n in ((1, 1), (5, 5), (7, 3), (3, 7), (6, 6)):
+        a = rng.standard_normal((m, n)) + (1j * rng.standard_normal((m, n)) if dtype == np.complex128 else 0)
+        result, k = verified.svdvals(a), min(m, n)
+        with flint.ctx.workprec(400):
+            x = flint.acb_mat([[flint.acb(float(z.real), float(z.imag)) for z in row] for row in a])
+            adjoint = flint.acb_mat([[flint.acb(float(z.real), -float(z.imag)) for z in row] for row in a.T])
+            squares = sorted(
+                ((adjoint * x) if n <= m else (x * adjoint)).eig(), key=lambda z: -float(z.real.mid())
+            )
+            check_enclosures(result, [z.real.sqrt() for z in squares[:k]])
+        assert result.rounded.all()
+    repeated = verified.svdvals(np.eye(4)[:, :3] * 2)
+    assert repeated.value.tolist() == [2, 2, 2]
+    assert set(repeated.cluster.tolist()) == {0}
+    assert verified.svdvals(np.ones((0, 3))).value.shape == (0,)
