@@ -9,9 +9,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, converted, device_of, is_cupy, namespace, quietly
 from ozaki.arguments import result_dtype
-from ozaki.linalg import cholesky as _cholesky
-from ozaki.linalg import lu as _lu
-from ozaki.linalg import qr as _qr
+from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
 from ozaki.linalg.arguments import LinAlgError, matrices, numbers, square, systems
 from ozaki.linalg.determinant import determinant, sign_and_logarithm
 from ozaki.linalg.products import multiply
@@ -34,10 +32,10 @@ class SlogdetResult(NamedTuple):
 
 
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
-    """Factorize PA = LU with partial pivoting, with the same bits on every machine; as `scipy.linalg.lu_factor`.
+    """Factorize PA = LU with the same bits on every machine; as `scipy.linalg.lu_factor`.
 
-    Updates are products of "normwise" accuracy, leaves of 128 columns eliminate in a fixed order: the result is
-    a function of A alone, and its backward error is bounded as LAPACK's is.
+    Updates are products of "normwise" accuracy, leaves of 128 columns eliminate in a fixed order with partial
+    pivoting: the result is a function of A alone, and its backward error is bounded as LAPACK's is.
 
     Parameters
     ----------
@@ -47,8 +45,8 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
 
     Returns
     -------
-    (lu, piv): (..., m, n) array of L below the diagonal, its own being 1, and U; (..., min(m, n)) int32 array,
-    row j having been swapped with row piv[j].
+    (lu, piv): (..., m, n) array of L below the diagonal, its own being 1, and U; (..., min(m, n)) int32
+    array, row j having been swapped with row piv[j].
 
     Raises
     ------
@@ -67,7 +65,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
 
     def factorized(x: Array) -> tuple[Array, Array]:
         x = x.copy(order="C")
-        pivots = _lu.factorize(x)
+        pivots = factor_lu.factorize(x)
         return x, namespace(x).asarray(pivots.astype(np.int32))
 
     return _each(factorized, matrices(a, "a", check_finite), like=(a,))
@@ -80,7 +78,7 @@ def lu_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """Solve AX = B with the result of `lu_factor`, with the same bits on every machine; as `scipy.linalg.lu_solve`.
+    """Solve AX = B by the result of `lu_factor`, with the same bits everywhere; as `scipy.linalg.lu_solve`.
 
     Parameters
     ----------
@@ -112,7 +110,7 @@ def lu_solve(
     lu, right, one = systems(lu_and_piv[0], b, check_finite)
     swaps = as_array(lu_and_piv[1], "piv")
     swaps = (swaps.get() if is_cupy(swaps) else swaps).tolist()
-    x = _each(lambda f, c: _lu.solve_factored(f, swaps, c, trans), lu, right, like=(lu_and_piv[0], b))
+    x = _each(lambda f, c: factor_lu.solve_factored(f, swaps, c, trans), lu, right, like=(lu_and_piv[0], b))
     return x[..., 0] if one else x
 
 
@@ -195,9 +193,9 @@ def solve(a: Any, b: Any) -> Array:
 
     def solution(matrix: Array, right: Array) -> Array:
         x = matrix.copy(order="C")
-        pivots = _lu.factorize(x)
+        pivots = factor_lu.factorize(x)
         _refuse_zeros(x.diagonal())
-        return _lu.solve_factored(x, pivots.tolist(), right)
+        return factor_lu.solve_factored(x, pivots.tolist(), right)
 
     matrix, right, one = systems(a, b, finite=False)
     x = _each(solution, matrix, right, like=(a, b))
@@ -220,7 +218,7 @@ def inv(a: Any) -> Array:
 
 
 def det(a: Any) -> Any:
-    """Return the determinant of a matrix, or of each of a stack, with the same bits everywhere; as `numpy.linalg.det`.
+    """Return the determinant of a matrix, with the same bits on every machine; as `numpy.linalg.det`.
 
     As `lu_factor`; the diagonal of U is multiplied exactly and rounded once. For a proved sign and bound see
     `ozaki.linalg.verified.det`.
@@ -233,7 +231,7 @@ def det(a: Any) -> Any:
 
 
 def slogdet(a: Any) -> SlogdetResult:
-    """Return sign and logarithm of the determinant's magnitude, with the same bits everywhere; as `numpy.linalg.slogdet`.
+    """Return sign and logarithm of the determinant, with the same bits everywhere; as `numpy.linalg.slogdet`.
 
     As `det`; sign and logarithm are computed in sixty decimal digits.
 
@@ -278,7 +276,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Array:
 
     def factor(x: Array) -> Array:
         x = (x if upper else x.conj().T).copy(order="C")
-        if not _cholesky.factorize(x):
+        if not factor_cholesky.factorize(x):
             raise LinAlgError("a is not positive definite")
         x = namespace(x).triu(x)
         return x if upper else x.conj().T
@@ -292,7 +290,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     Parameters
     ----------
     a : (..., m, n) array of real or complex numbers, NumPy or CuPy.
-    mode : "reduced" returns Q (m, k) and R (k, n) with k = min(m, n), "complete" (m, m) and (m, n), "r" R alone.
+    mode : "reduced" returns Q (m, k) and R (k, n) with k = min(m, n), "complete" (m, m) and (m, n), "r" R
+        alone.
 
     Returns
     -------
@@ -316,7 +315,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     def factors(x: Array) -> Any:
         xp, (m, n) = namespace(x), x.shape
         r, k = x.copy(order="C"), min(m, n)
-        reflections = _qr.factorize(r[:, :k])
+        reflections = factor_qr.factorize(r[:, :k])
         if n > k:
             r[:, k:] = reflections.apply(r[:, k:], adjoint=True)
         rows = m if mode == "complete" else k
@@ -329,18 +328,18 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 
 def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int, Array]:
-    """Solve least squares of full rank by QR factorization, with the same bits everywhere; as `numpy.linalg.lstsq`.
+    """Solve least squares of full rank, with the same bits on every machine; as `numpy.linalg.lstsq`.
 
     Parameters
     ----------
-    a : (m, n) array of real or complex numbers, of full rank; for m < n the solution of least norm is returned.
+    a : (m, n) array of real or complex numbers, of full rank; for m < n the solution is that of least norm.
     b : (m,) or (m, k) array.
     rcond : diagonal elements of R below rcond times the largest mean a lower rank; default max(m, n)·2**-52.
 
     Returns
     -------
-    (x, residuals, rank, s) as NumPy returns them: residuals are sums of squares, empty unless m > n. s is empty:
-    singular values are not computed.
+    (x, residuals, rank, s) as NumPy returns them: residuals are sums of squares, empty unless m > n. s is
+    empty: singular values are not computed.
 
     Raises
     ------
@@ -363,7 +362,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     with device_of(matrix), quietly(matrix):
         matrix, right = matrix.astype(dtype), right.astype(dtype)
         r = (matrix if m >= n else matrix.conj().T).copy(order="C")
-        reflections, k = _qr.factorize(r), min(m, n)
+        reflections, k = factor_qr.factorize(r), min(m, n)
         size = abs(r.diagonal())
         tolerance = (max(m, n) * 2.0**-52 if rcond is None else rcond) * size.max(initial=0.0)
         if bool((size <= tolerance).any()):
@@ -416,7 +415,7 @@ def _narrowed(result: Any, dtype: np.dtype) -> Any:
 def _diagonal(a: Array) -> tuple[np.ndarray, int]:
     """The diagonal of U on the host, and the sign of the permutation."""
     x = a.copy(order="C")
-    pivots = _lu.factorize(x)
+    pivots = factor_lu.factorize(x)
     diagonal = x.diagonal()
     odd = int((pivots != np.arange(len(pivots))).sum()) % 2
     return diagonal.get() if is_cupy(diagonal) else diagonal, -1 if odd else 1

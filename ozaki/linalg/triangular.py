@@ -25,7 +25,7 @@ def solve_lower(lower: Array, b: Array, unit: bool) -> None:
 
 
 def solved(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
-    """Return the solution of a lower or upper triangular system; an upper one is solved from its last row up."""
+    """Return the solution of a triangular system; an upper one is solved from its last row up."""
     x = namespace(b).ascontiguousarray(b if lower else b[::-1])
     x = x.copy() if np.may_share_memory(x, b) else x
     solve_lower(a if lower else a[::-1, ::-1], x, unit)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, device_of, is_cupy, namespace, quietly
-from ozaki.linalg import cholesky as _cholesky
+from ozaki.linalg import factor_cholesky
 from ozaki.linalg.arguments import square
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.triangular import solved
@@ -118,7 +118,7 @@ def _factor(a: Array) -> Array | None:
     """L with LLᴴ ≈ A, from LAPACK; on a GPU, whose BLAS may be of any kind, from `ozaki.linalg`. None if A is not definite."""
     if is_cupy(a):
         upper = a.copy(order="C")
-        return namespace(a).tril(upper.conj().T) if _cholesky.factorize(upper) else None
+        return namespace(a).tril(upper.conj().T) if factor_cholesky.factorize(upper) else None
     try:
         return np.linalg.cholesky(a)
     except np.linalg.LinAlgError:

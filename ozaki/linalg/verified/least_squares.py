@@ -14,7 +14,7 @@ from ozaki.linalg.triangular import solved
 from ozaki.linalg.verified.preconditioner import classical_error, tail
 from ozaki.linalg.verified.refinement import DECIDED, relative_error
 from ozaki.linalg.verified.solution import PROVED, NotProvedError, Solution, Statistics, unproved
-from ozaki.linalg.verified.solve import first_column, unscaled
+from ozaki.linalg.verified.systems import first_column, unscaled
 from ozaki.linalg.verified.upward import ETA, U, apply, magnitude, norms, plus, times, up
 from ozaki.linalg.verified.words import renormalized, rounded, scaled
 

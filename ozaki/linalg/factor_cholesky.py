@@ -1,6 +1,7 @@
 """Cholesky factorization by halves: U₁₁ᴴU₁₂ = A₁₂, then A₂₂ - U₁₂ᴴU₁₂ is factorized.
 
-The leaves are defined in `panels`, the updates are products of "normwise" accuracy: every bit is a function of A.
+The leaves are defined in `panels`, the updates are products of "normwise" accuracy: every bit is a function
+of A.
 """
 
 from __future__ import annotations

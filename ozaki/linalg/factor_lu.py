@@ -1,7 +1,7 @@
 """LU factorization with partial pivoting, by halves of the columns.
 
-Toledo, Locality of reference in LU decomposition with partial pivoting; the leaves are defined in `panels`, the
-updates are products of "normwise" accuracy: every bit is a function of A.
+Toledo, Locality of reference in LU decomposition with partial pivoting. The leaves are defined in `panels`,
+the updates are products of "normwise" accuracy: every bit is a function of A.
 """
 
 from __future__ import annotations

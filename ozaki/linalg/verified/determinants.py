@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, device_of, is_cupy, namespace, quietly
-from ozaki.linalg import lu as _lu
+from ozaki.linalg import factor_lu
 from ozaki.linalg.arguments import square
 from ozaki.linalg.determinant import exact_product, nearest
 from ozaki.linalg.products import words_of_product
@@ -106,11 +106,11 @@ def _by_factors(a: Array) -> Determinant | None:
     shift = int(rows.sum() + columns.sum())
     xp, n = namespace(a), len(a)
     lu = matrix.copy(order="C")
-    pivots = _lu.factorize(lu)
+    pivots = factor_lu.factorize(lu)
     if not bool((lu.diagonal() != 0).all()):
         return None
     permuted = matrix.copy()
-    _lu.swap_rows(permuted, pivots.tolist())
+    factor_lu.swap_rows(permuted, pivots.tolist())
     identity = xp.eye(n, dtype=a.dtype)
     x_lower = xp.tril(solved(lu, identity, lower=True, unit=True), -1) + identity
     x_upper = xp.triu(solved(lu, identity, lower=False))
