@@ -77,7 +77,7 @@ def _summed(left: Words, right: Words, addends: Words, words: int) -> list[Array
 
 def _words_of_sum(total: ExactSum, words: int) -> list[Array]:
     """Up to so many words of an exact sum, which they are taken from."""
-    result = [total.round()]
+    result: list[Array] = [total.round()]
     while len(result) < words and bool(result[-1].any()):
         result.append(total.add(-result[-1]).round())
     return result

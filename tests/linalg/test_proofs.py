@@ -1,4 +1,4 @@
-"""Verified determinants, definiteness, least squares, eigenvalues and singular values, against exact arithmetic."""
+"""Verified determinants, definiteness, least squares and spectra, against exact arithmetic."""
 
 from fractions import Fraction
 

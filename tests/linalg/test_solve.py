@@ -30,7 +30,7 @@ def rump(n):
 
 
 def nievergelt():
-    """[[64919121, -159018721], [41869520.5, -102558961]]: its determinant is -1/2, that of products of 1e16."""
+    """[[64919121, -159018721], [41869520.5, -102558961]]: its determinant is -1/2, of products of 1e16."""
     return np.array([[64919121.0, -159018721.0], [41869520.5, -102558961.0]])
 
 

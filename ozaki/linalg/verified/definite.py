@@ -1,4 +1,4 @@
-"""Positive definite or not: proved by a shifted Cholesky factorization, by congruence, or by an exact witness."""
+"""Positive definite or not: proved by a shifted Cholesky factorization, by congruence or by a witness."""
 
 from __future__ import annotations
 
@@ -95,13 +95,11 @@ def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
         direction = _congruent_to_identity(matrix, max_words)
         if direction is None:
             return Definiteness(True, "congruence")
-        for x in (
-            direction,
-            xp.linalg.eigh(matrix)[1][:, 0],
-            xp.rint(1000 * xp.linalg.eigh(matrix)[1][:, 0]),
-        ):
-            if bool(x.any()) and _form_is_not_positive(matrix, x):
-                return Definiteness(False, "witness", scaled(x, -exponents))
+        lowest = xp.linalg.eigh(matrix)[1][:, 0]
+        for x in (direction, lowest, (lowest / abs(lowest).max()).round()):
+            witness = scaled(x, -exponents)
+            if bool(witness.any()) and _form_is_not_positive(a, witness):
+                return Definiteness(False, "witness", witness)
     raise NotProvedError("neither proved to be positive definite nor disproved", np.inf, max_words, 1.0)
 
 
@@ -115,7 +113,7 @@ def _scaled(a: Array) -> tuple[Array, Array]:
 
 
 def _factor(a: Array) -> Array | None:
-    """L with LLᴴ ≈ A, from LAPACK; on a GPU, whose BLAS may be of any kind, from `ozaki.linalg`. None if A is not definite."""
+    """L with LLᴴ ≈ A, or None if there is none: from LAPACK; on a GPU, with a BLAS of any kind, our own."""
     if is_cupy(a):
         upper = a.copy(order="C")
         return namespace(a).tril(upper.conj().T) if factor_cholesky.factorize(upper) else None
@@ -147,7 +145,7 @@ def _shifted_factorization_ends(a: Array) -> bool:
 
 
 def _congruent_to_identity(a: Array, max_words: int) -> Array | None:
-    """None if some X in words is proved to make ‖I - XAXᴴ‖ < 1; else a direction in which A may not be positive."""
+    """None if ‖I - XAXᴴ‖ < 1 is proved for some X in words; else where A may not be positive."""
     xp, n = namespace(a), len(a)
     identity, direction = xp.eye(n, dtype=a.dtype), None
     for shift in (0.0, 1.0, 8.0):
@@ -167,8 +165,7 @@ def _congruent_to_identity(a: Array, max_words: int) -> Array | None:
             h = (h + h.conj().T) / 2
             lower = _factor(h)
             if lower is None:
-                values, vectors = xp.linalg.eigh(h)
-                direction = words[0].conj().T @ vectors[:, 0]
+                direction = words[0].conj().T @ xp.linalg.eigh(h)[1][:, 0]
                 break
             words = words_of_product([xp.tril(solved(lower, identity, lower=True))], words, words=count + 1)
     return xp.zeros(n, a.dtype) if direction is None else direction

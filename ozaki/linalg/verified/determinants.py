@@ -53,13 +53,13 @@ class Determinant:
 
 
 def det(a: Any, *, exact: bool = False) -> Determinant:
-    """Return the determinant of a matrix with a proved sign and bound, exact for integers where that is cheap.
+    """Return the determinant of a matrix with a proved sign and bound; of integers exactly, if cheap.
 
-        det(PA) = det(B) / Π diag(X_U),   B = X_L·PA·X_U = I - E,   X_L ≈ L⁻¹ unit lower, X_U ≈ U⁻¹ upper triangular
+        det(PA) = det(B) / Π diag(X_U),   B = X_L·PA·X_U = I - E,   X_L ≈ L⁻¹,  X_U ≈ U⁻¹ triangular
         |log det(B) + tr E + tr E²/2| <= ‖E‖_F²·‖E‖ / (3(1 - ‖E‖))
 
-    If ‖E‖ < 1, no I - tE with 0 <= t <= 1 is singular, so det(B) > 0 for real A. Where ‖E‖ is not below 1, and
-    with `exact`, the determinant is computed modulo primes up to Hadamard's bound.
+    If ‖E‖ < 1, no I - tE with 0 <= t <= 1 is singular, so det(B) > 0 for real A. Where ‖E‖ is not below 1,
+    and with `exact`, the determinant is computed modulo primes up to Hadamard's bound.
 
     Parameters
     ----------
@@ -92,9 +92,10 @@ def det(a: Any, *, exact: bool = False) -> Determinant:
         result = None if exact else _by_factors(a)
         if result is not None and (result.integer is not None or not _integers(a)):
             return result
-        known = exact_determinant(a.get() if is_cupy(a) else a)
-        if known is not None:
-            return _determinant(*(Fraction(x) for x in known[:2]), known[2], 0.0, a)
+        integers = exact_determinant(a.get() if is_cupy(a) else a)
+        if integers is not None:
+            real, imaginary, exponent = integers
+            return _determinant(Fraction(real), Fraction(imaginary), exponent, 0.0, a)
         if result is not None:
             return result
     raise NotProvedError("the sign of the determinant is not proved", np.inf, 1, np.inf)

@@ -79,7 +79,7 @@ def _dots(pairs: Sequence[tuple[Words, Words]]) -> tuple[Array, Array]:
             for q in right:
                 for x, y in zip(real_parts(p), real_parts(q), strict=True):
                     total.add_products(x, y)
-    high = total.round()
+    high: Array = total.round()
     return high, total.add(-high).round()
 
 

@@ -30,9 +30,9 @@ LARGEST_ROTATION = 2.0**-20
 def eigh(a: Any, *, max_steps: int = 2) -> Enclosures:
     """Return the eigenvalues of a symmetric or Hermitian matrix, each with a proved bound.
 
-    LAPACK's eigenvectors and their Rayleigh quotients in two words round all eigenvalues of ordinary matrices;
-    where some are not, as in a graded spectrum, the vectors are refined. Eigenvalues that are too close for
-    a proof that they differ share a number in `cluster`, and have the bound of them all.
+    LAPACK's eigenvectors and their Rayleigh quotients in two words round all eigenvalues of ordinary
+    matrices; where some are not, as in a graded spectrum, the vectors are refined. Eigenvalues that are too
+    close for a proof that they differ share a number in `cluster`, and have the bound of them all.
 
     Parameters
     ----------

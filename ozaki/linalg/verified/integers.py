@@ -67,7 +67,7 @@ def _determinant(x: np.ndarray, p: int) -> int:
 
 
 def _primes(need_root: bool) -> Iterator[tuple[int, int]]:
-    """Primes p below 2**30, the largest first, each with a root of -1 modulo p: those that have one, if needed."""
+    """Primes p below 2**30, the largest first, with a root of -1 modulo p if that is needed, else 0."""
     small = [q for q in range(3, isqrt(2**30) + 1, 2) if all(q % d for d in range(3, isqrt(q) + 1, 2))]
     divisors = np.array(small)
     for p in range(2**30 - 1, 2**29, -2):

@@ -76,7 +76,7 @@ def lstsq(a: Any, b: Any, *, throw: bool = True) -> Solution:
 
 def _solved(a: Array, b: Array) -> Solution:
     """The solution for a matrix of right sides, with the columns of A scaled by powers of two."""
-    xp, n = namespace(a), a.shape[1]
+    xp = namespace(a)
     exponents = xp.frexp(magnitude(a).max(axis=0, initial=0.0))[1][:, None]
     scaled_a = scaled(a, -exponents.T)
     if not bool((scaled(scaled_a, exponents.T) == a).all()):
@@ -90,7 +90,7 @@ def _solved(a: Array, b: Array) -> Solution:
 
 
 def _full_rank(a: Array) -> tuple[Array, float, float, float]:
-    """S ≈ R⁻¹, a lower bound of σ_min(AS)², ‖I - (AS)ᴴ(AS)‖, and about ‖|R⁻¹||R|‖∞; NotProvedError if that is 0."""
+    """S ≈ R⁻¹, a positive lower bound of σ_min(AS)², ‖I - (AS)ᴴ(AS)‖, and about ‖|R⁻¹||R|‖∞."""
     xp, (m, n) = namespace(a), a.shape
     r = xp.linalg.qr(a, mode="r")
     s = xp.triu(solved(r, xp.eye(n, dtype=a.dtype), lower=False))

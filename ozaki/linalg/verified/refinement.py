@@ -76,7 +76,7 @@ def _with_zeros(a: Array, b: Array, refined: Refined) -> Refined:
 
 
 def relative_error(error: Array, x: Array) -> float:
-    """Return the largest error relative to a component, the smaller part of it if complex, or to the floor."""
+    """Return the largest error relative to a component, its smaller part if complex, or to the floor."""
     xp = namespace(x)
     parts = [abs(part) for part in real_parts(x)]
     largest = xp.maximum(parts[0], parts[-1]).max(axis=0, initial=0.0)

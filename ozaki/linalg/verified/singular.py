@@ -7,7 +7,7 @@ from math import lcm
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, real_parts
+from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from ozaki.sums.exactsum import ExactSum
 
 LARGEST_DENOMINATOR = 1000
@@ -28,8 +28,8 @@ def null_vector(a: Array) -> Array | None:
     nullity = int((sizes <= 64 * len(a) * 2.0**-53 * sizes[:1]).sum())
     if nullity == 0:
         return None
-    basis = rows[len(a) - nullity :].conj()
-    basis = _reduced(basis.get() if xp is not np else basis.copy())
+    basis: Array = rows[len(a) - nullity :].conj()
+    basis = _reduced(basis.get() if is_cupy(basis) else basis.copy())
     z = xp.asarray(_as_integers(basis[0]))
     total = ExactSum(a.dtype, (len(a),)).add_products(
         a.T, xp.broadcast_to(z[:, None].astype(a.dtype), a.T.shape)
@@ -41,7 +41,7 @@ def null_vector(a: Array) -> Array | None:
 def _reduced(basis: np.ndarray) -> np.ndarray:
     """The reduced row echelon form of a few orthonormal rows, by complete pivoting, in place."""
     for i in range(len(basis)):
-        row, column = np.unravel_index(np.argmax(abs(basis[i:])), basis[i:].shape)
+        row, column = divmod(int(np.argmax(abs(basis[i:]))), basis.shape[1])
         basis[[i, i + row]] = basis[[i + row, i]]
         basis[i] /= basis[i, column]
         for other in range(len(basis)):

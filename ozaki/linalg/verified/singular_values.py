@@ -27,8 +27,8 @@ from ozaki.linalg.verified.upward import ETA, U, magnitude, plus, times, up
 def svdvals(a: Any) -> Enclosures:
     """Return the singular values of a matrix, each with a proved bound.
 
-    They are eigenvalues ±σ of the Hermitian [0 A; Aᴴ 0], with eigenvectors [u; ±v], and 0 where A has more rows
-    than columns: the bounds are those of `eigh`, with the residuals AV - UΣ and AᴴU - VΣ.
+    They are eigenvalues ±σ of the Hermitian [0 A; Aᴴ 0], with eigenvectors [u; ±v], and 0 where A has more
+    rows than columns: the bounds are those of `eigh`, with the residuals AV - UΣ and AᴴU - VΣ.
 
     Parameters
     ----------
@@ -91,4 +91,4 @@ def _enclosed(a: Array) -> Enclosures:
     epsilon = up(column_norms(first, second) / length)  # the vectors [u; v] have the length √2
     others = xp.zeros(1) if m > n else -high[:1]
     value, bound, sure, label, _ = enclosed((high, low), others, epsilon, every, uncertain)
-    return Enclosures(*(x[::-1] for x in (value, bound, sure)), label.max(initial=0) - label[::-1])
+    return Enclosures(value[::-1], bound[::-1], sure[::-1], label.max(initial=0) - label[::-1])
