@@ -12,7 +12,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from ozaki.api import accurate_dgemm, accurate_zgemm
-from ozaki.cost import CostWarning
+from ozaki.product.cost import CostWarning
 from ozaki.sums.exactsum import ExactSum
 from ozaki.tuning import LINALG_SUMMED_COLUMNS
 
