@@ -24,7 +24,7 @@ from ozaki import api
 def _primitive(
     name: str, compute: Callable[..., Any], shape: Callable[..., tuple[int, ...]], batched: Callable[..., Any]
 ) -> Primitive:
-    """A primitive: compute makes an array of NumPy arrays, shape its shape of theirs.
+    """Return a primitive: compute makes an array of NumPy arrays, shape its shape of theirs.
 
     batched makes, of options, those for arrays with a batch in front.
     """
@@ -56,13 +56,13 @@ def _primitive(
 
 
 def _batch_first(x: jax.Array, axis: int, ndim: int) -> jax.Array:
-    """The batch in front of ndim other axes; arrays without one broadcast."""
+    """Return an array with its batch in front of ndim other axes; arrays without one broadcast."""
     moved = jnp.moveaxis(x, axis, 0)
     return moved.reshape(moved.shape[0], *[1] * (ndim - moved.ndim + 1), *moved.shape[1:])
 
 
 def _reduction(name: str, reduce: Callable[..., Any], weight: Callable[[int], float]) -> Primitive:
-    """A linear reduction, whose every summand has that weight in a sum of so many."""
+    """Return a linear reduction, which divides a sum of n numbers by weight(n)."""
 
     def repeated(ct: Any, x: Any, axes: tuple[int, ...]) -> list[jax.Array]:
         wide = jnp.expand_dims(ct, axes) / weight(prod(x.aval.shape[a] for a in axes))
@@ -83,7 +83,7 @@ def _product_shape(a: tuple[int, ...], b: tuple[int, ...], accuracy: Any) -> tup
 
 
 def _summed_to(x: Any, gradient: jax.Array) -> jax.Array:
-    """A gradient summed over the axes in which x broadcasts."""
+    """Return a gradient summed over the axes in which x broadcasts."""
     shape = x.aval.shape
     more = gradient.ndim - len(shape)
     axes = tuple(a for a, n in enumerate(gradient.shape) if n != 1 and (a < more or shape[a - more] == 1))

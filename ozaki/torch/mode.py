@@ -32,12 +32,13 @@ def reproducible(
     Parameters
     ----------
     accuracy : of the products, as in `ozaki.matmul`.
-    dtypes : those that are replaced, of float32, float64, complex64 and complex128.
+    dtypes : one or several that are replaced, of float32, float64, complex64 and complex128.
     sums : whether `sum` and `mean` are replaced as well, by `ozaki.sum` and `ozaki.mean`: correctly rounded.
 
     Returns
     -------
-    A context; entered, it is a counter of the operators that this library has computed, by name.
+    A context; entered, it is a counter of the operators that this library has computed, by name. On leaving
+    it warns if PyTorch has computed products of floating-point numbers itself, and says of which dtypes.
 
     Raises
     ------
@@ -47,13 +48,14 @@ def reproducible(
 
     Notes
     -----
-    The mode belongs to the thread that enters it, as `torch.no_grad` does; a backward pass is in the mode of
-    the thread that calls it, whichever threads it runs on. Contexts nest, and the innermost rules. Each ends
-    with its block, after an exception too: outside, PyTorch's kernels are called as before, some 3 µs later.
+    The mode belongs to the thread or asyncio task that enters it; a backward pass is in the mode of its
+    caller, whichever threads it runs on. Blocks nest and interleave, and the innermost open one rules. Each
+    ends where it is left, after an exception too: outside, PyTorch's kernels are called as before, some 3 µs
+    later. Compiled functions are run uncompiled, in all threads, while a block is open; `ozaki.torch.matmul`
+    can be compiled.
 
     PyTorch's own remain: convolutions, LAPACK's factorizations, softmax, and elementwise functions such as
-    `exp`, which differ between a CPU and a GPU. Functions compiled by `torch.compile` before are
-    run uncompiled, in all threads, while there is a context; `ozaki.torch.matmul` can be compiled.
+    `exp`, which differ between a CPU and a GPU.
 
     References
     ----------

@@ -27,7 +27,7 @@ def _operator(
     keep: Callable[..., None],
     derivative: Callable[..., Any],
 ) -> Callable[..., Any]:
-    """A custom operator with its derivative.
+    """Return a function that calls a new custom operator with its derivative.
 
     compute makes an array of arrays; fake an empty result; batched makes, of arguments whose tensors have
     a batch in front or broadcast, those of one call for the batch; keep saves what the derivative needs.
@@ -68,7 +68,7 @@ def _operator(
 
 
 def _batch_first(x: Tensor, batch: int | None, ndim: int) -> Tensor:
-    """The batch in front of ndim other dimensions; tensors without one broadcast."""
+    """Return a tensor with its batch in front of ndim other dimensions; tensors without one broadcast."""
     if batch is None:
         return x
     missing = ndim - (x.dim() - 1)
@@ -105,7 +105,7 @@ def _of_dot(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 
 
 def _summed_to(x: Tensor, gradient: Tensor) -> Tensor:
-    """A gradient summed, or repeated, over the dimensions in which x broadcasts."""
+    """Return a gradient summed, or repeated, over the dimensions in which x broadcasts."""
     more = gradient.dim() - x.dim()
     dims = [d for d, n in enumerate(gradient.shape) if n != 1 and (d < more or x.shape[d - more] == 1)]
     gradient = sum(gradient, dims, True) if dims else gradient

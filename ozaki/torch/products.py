@@ -25,7 +25,7 @@ _DIMENSIONS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}
 
 
 def _product(of: str, conjugate: bool, settings: Settings, a: Tensor, b: Tensor, *, out: Any = None) -> Any:
-    """mm, bmm, mv, dot, vdot."""
+    """Return the product of two matrices, vectors or stacks; conjugate: of the conjugate of a."""
     if not _fit(of, a, b) or not _takes(out, a):
         return None
     with stream_of(a):
@@ -45,7 +45,7 @@ def _sum_of_products(
     alpha: complex = 1,
     out: Any = None,
 ) -> Any:
-    """addmm, baddbmm, addmv: alpha·AB + beta·C, each operation rounded once; C is not read if beta is 0."""
+    """Return alpha·AB + beta·C, each operation rounded once; C is not read if beta is 0."""
     if not _fit(of, a, b) or not _takes(out, a):
         return None
     shape = (*a.shape[:-1], *b.shape[1:]) if of != "bmm" else (*a.shape[:-1], b.shape[-1])
@@ -59,7 +59,7 @@ def _sum_of_products(
 
 
 def _addbmm(in_place: bool, settings: Settings, c: Tensor, a: Tensor, b: Tensor, **options: Any) -> Any:
-    """The sum of all products of two stacks, and C: one product with a longer inner dimension."""
+    """Return the sum of all products of two stacks, and C: one product with a longer inner dimension."""
     if not _fit("bmm", a, b):
         return None
     rows, columns = a.transpose(0, 1).flatten(1), b.flatten(0, 1)
@@ -69,7 +69,7 @@ def _addbmm(in_place: bool, settings: Settings, c: Tensor, a: Tensor, b: Tensor,
 def _activated(
     settings: Settings, c: Tensor, a: Tensor, b: Tensor, *, use_gelu: bool = False, **options: Any
 ) -> Any:
-    """addmm and ReLU, or GELU."""
+    """Return ReLU, or GELU, of a product and an addend."""
     result = _sum_of_products("mm", False, settings, c, a, b, **options)
     if result is None:
         return None
@@ -77,7 +77,7 @@ def _activated(
 
 
 def _multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
-    """The product of two tensors that fit, with the bits of `ozaki.matmul`."""
+    """Return the product of two tensors that fit, with the bits of `ozaki.matmul`."""
     left = array_of(a if a.dim() > 1 else a.unsqueeze(0))
     right = array_of(b if b.dim() > 1 else b.unsqueeze(1))
     request = settings.request(left)
@@ -88,7 +88,7 @@ def _multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
 
 
 def _fit(of: str, a: Tensor, b: Tensor) -> bool:
-    """Whether these are the two factors of a product, alike and of shapes that fit."""
+    """Return whether these are the two factors of a product, alike and of shapes that fit."""
     if (a.dim(), b.dim()) != _DIMENSIONS[of] or a.size(-1) != b.size(1 if of == "bmm" else 0):
         return False
     return _alike(a, b) and (of != "bmm" or a.size(0) == b.size(0))
@@ -108,7 +108,7 @@ def _addable(c: Tensor, like: Tensor, shape: tuple[int, ...], in_place: bool) ->
 
 
 def _scales(like: Tensor, *factors: complex) -> bool:
-    """Whether the factors are numbers of the dtype, rounded if need be."""
+    """Return whether the factors are numbers of the dtype, rounded if need be."""
     largest = torch.finfo(like.dtype).max
     parts = [part for x in factors for part in ((x.real, x.imag) if isinstance(x, complex) else (x,))]
     real = like.is_complex() or len(parts) == len(factors)
@@ -120,22 +120,24 @@ def _takes(out: Any, like: Tensor) -> bool:
 
 
 def delivered(result: Tensor, out: Tensor | None) -> Tensor:
-    """The result, or `out` filled with it, resized as PyTorch does."""
+    """Return the result, or `out` filled with it, resized as PyTorch does."""
     return result if out is None else torch.ops.aten.clone.out(result, out=out)
 
 
-def _kernels() -> dict[str, Callable[..., Any]]:
-    kernels: dict[str, Callable[..., Any]] = {}
-    for name, of in (("mm", "mm"), ("bmm", "bmm"), ("mv", "mv"), ("dot", "dot"), ("vdot", "dot")):
-        kernels[name] = kernels[f"{name}.out"] = partial(_product, of, name == "vdot")
-    for name, of in (("addmm", "mm"), ("baddbmm", "bmm"), ("addmv", "mv")):
-        kernels[name] = kernels[f"{name}.out"] = partial(_sum_of_products, of, False)
-        kernels[f"{name}_"] = partial(_sum_of_products, of, True)
-    kernels["addbmm"] = kernels["addbmm.out"] = partial(_addbmm, False)
-    kernels["addbmm_"] = partial(_addbmm, True)
-    kernels["_addmm_activation"] = kernels["_addmm_activation.out"] = _activated
-    return kernels
+_PRODUCTS = {"mm": "mm", "bmm": "bmm", "mv": "mv", "dot": "dot", "vdot": "dot"}
+_SUMS_OF_PRODUCTS = {"addmm": "mm", "baddbmm": "bmm", "addmv": "mv"}
 
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: partial(_product, of, name == "vdot") for name, of in _PRODUCTS.items()},
+    **{name: partial(_sum_of_products, of, False) for name, of in _SUMS_OF_PRODUCTS.items()},
+    "addbmm": partial(_addbmm, False),
+    "_addmm_activation": _activated,
+}
 
-KERNELS = _kernels()
+KERNELS: dict[str, Callable[..., Any]] = {
+    **_FUNCTIONS,
+    **{f"{name}.out": function for name, function in _FUNCTIONS.items()},
+    **{f"{name}_": partial(_sum_of_products, of, True) for name, of in _SUMS_OF_PRODUCTS.items()},
+    "addbmm_": partial(_addbmm, True),
+}
 """What computes each operator, by the name of its overload."""
