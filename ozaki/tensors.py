@@ -50,8 +50,6 @@ def takes_tensors(function: F) -> F:
         if "torch" not in sys.modules and "jax" not in sys.modules:
             return function(*arguments, **options)
         every = (*arguments, *options.values())
-        for x in every:
-            _refuse_list(x, function.__name__)
         kinds = set(map(_kind, every))
         if "PyTorch" not in kinds and "JAX" not in kinds:
             return function(*arguments, **options)
@@ -93,18 +91,6 @@ _CLASSES = {"PyTorch": _class("torch", "Tensor"), "JAX": _class("jax", "Array")}
 
 _PLAIN = (str, int, float, complex)
 """What most options are, which takes longer to find out of PyTorch."""
-
-
-def _refuse_list(x: Any, name: str) -> None:
-    """Raise TypeError for a list of arrays: NumPy would make numbers of them, whatever else they are."""
-    if isinstance(x, list | tuple):
-        for element in {type(e): e for e in x}.values():
-            if (kind := _kind(element)) in _STACK:
-                raise TypeError(f"ozaki.{name} takes no list of {kind} arrays; {_STACK[kind]} joins them")
-            _refuse_list(element, name)
-
-
-_STACK = {"PyTorch": "torch.stack", "JAX": "jax.numpy.stack"}
 
 
 def unsupported(x: Any) -> str | None:

@@ -28,7 +28,7 @@ def test_results_are_jax_arrays_with_the_same_bits():
     [
         (lambda x: jax.jit(ozaki.sum)(x), r"use ozaki\.jax\.sum, or call it outside"),
         (lambda x: jax.grad(ozaki.norm)(x), "ozaki.norm cannot be traced: call it outside"),
-        (lambda x: ozaki.sum([x, x]), "no list of JAX arrays; jax.numpy.stack"),
+        (lambda x: ozaki.sum([x, x]), r"x\[0\] is a jax"),
         (lambda x: ozaki.dot(x, np.ones(3)), "JAX and NumPy"),
     ],
 )
