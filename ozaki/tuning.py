@@ -23,6 +23,48 @@ cache (notes-dgemm)."""
 
 # --- sums ---
 
+COPIED_TERMS = 1 << 14
+"""Terms that are copied side by side and enclosed by a bare loop: what else is called takes longer."""
+
+LONG_ROW = {False: 512, True: 64}
+"""Numbers, or products, of a row that outlast the adding up of its lanes."""
+
+NARROWEST_COLUMNS = 8
+"""Columns side by side that make a loop; of fewer the rows are taken."""
+
+REPEATED_SHARE = 8
+"""One of so many sums may be added up again by itself; beyond that all are."""
+
+VECTOR_BLOCK = 1 << 18
+"""Terms of a vector that are copied at a time, where they cannot be read as they lie."""
+
+BLOCK_TERMS = 1 << 18
+"""Terms of a block that compiled loops go through more than once."""
+
+PLAIN_TERMS = 1 << 15
+"""Terms that NumPy adds number by number at a time: its temporaries stay in the caches."""
+
+TILE_COLUMNS = 1 << 12
+"""Columns of a block, where these are neighbours in memory."""
+
+SHORT_LOOP = 32
+"""Rows or columns that make too short a loop."""
+
+SPREAD_LENGTH, SPREAD_SAMPLE = 1 << 16, 1 << 8
+"""Numbers of which the first few tell whether all go into bins at once."""
+
+SIGNS_AT_FIRST, SIGNS_AT_MOST = 1 << 8, 1 << 17
+"""Terms whose signs are looked at together, to tell a sum of −0 alone: growing from the first to the most."""
+
+OUTPUTS_ON_HOST = 1 << 12
+"""Outputs whose exact sums are on the host at one time."""
+
+INTEGER_RATIOS = 4
+"""Results that Python's integers round sooner than arrays."""
+
+RUNNING_LENGTH = 1 << 8
+"""Numbers of a column that pay for a loop of its own over its running sums."""
+
 # --- dask ---
 
 # --- cupy ---

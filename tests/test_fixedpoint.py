@@ -105,3 +105,20 @@ def test_many_columns_round_as_one_does(name, root):
         number = FixedPoint(digits * signs, base_bits, rng.integers(-1200, 900, 200), np.full(200, ORDINARY))
         rounding = Rounding(FORMATS[name], divisor, root)
         assert rounding(number).tolist() == [rounding.ratio(v, divisor, e) for v, e in number.integers()]
+
+
+@pytest.mark.parametrize("columns", [1, 9])
+def test_integers_that_are_no_float64(columns):
+    """Digits and divisors just beyond 2**53, which float64 would round to its even neighbour."""
+    for low, high in ((1, 2**53 + 1), (2**53 + 1, 1), (-1, -(2**53) - 1)):
+        pair = fixed([[low] * columns, [high] * columns], 46, -100)
+        for name in ("fp64", "fp32"):
+            assert (
+                pair.round(FORMATS[name]).tolist()
+                == [nearest(value([low, high], 46, -100), FORMATS[name])] * columns
+            )
+    for divisor in (2**53 - 1, 2**53, 2**53 + 1):
+        digits = [[(3 * divisor >> shift) & 0xFFFFFFFF] * columns for shift in (0, 32)]
+        assert Rounding(FP64, divisor)(fixed(digits, 32, 0)).tolist() == [3.0] * columns
+        counts = np.full(columns, divisor)
+        assert Rounding(FP64).finite(fixed(digits, 32, 0), counts).tolist() == [3.0] * columns

@@ -15,10 +15,10 @@ from math import prod
 import numpy as np
 
 from multiword.runtime.arrays import is_cupy
+from multiword.runtime.compiled import compiled
 from ozaki.sums.arguments import format_of
-from ozaki.sums.exact.extraction import BLOCK_ROWS, LEVEL_BITS, PartialSums, merged
+from ozaki.sums.exact.extraction import BLOCK_ROWS, LEVEL_BITS, LOOPS, PartialSums, block_sums, merged
 from ozaki.sums.exact.fixed_point import DIGIT_BITS, MINUS_ZERO, ORDINARY, DigitRange, FixedPoint, joined
-from ozaki.sums.exact.reduction import compiled
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exactsum import ExactSum
 
@@ -47,13 +47,13 @@ class ExtractedSums:
         cls, dtype: np.dtype, shape: tuple[int, ...], summands: list[list[Summands]]
     ) -> ExtractedSums | None:
         """The sums of terms of shape (..., *shape); None where a few units do not hold them, or none are."""
-        form, outputs = compiled(), prod(shape)
-        if form is None or outputs < _FEWEST or is_cupy(summands[0][0].factors[0]):
+        outputs = prod(shape)
+        if compiled(LOOPS) is None or outputs < _FEWEST or is_cupy(summands[0][0].factors[0]):
             return None
         parts = []
         for terms in summands:
             matrices = [term.apply(lambda x: x.reshape(-1, outputs)) for term in terms]
-            found = [form.block_sums(block) for matrix in matrices for block in _blocks(matrix)]
+            found = [block_sums(block) for matrix in matrices for block in _blocks(matrix)]
             few = _few(sums for some in found for sums in some) if found and all(found) else None
             if few is None or not _below_top(few, dtype):
                 return None

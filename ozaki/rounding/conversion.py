@@ -32,7 +32,7 @@ def narrow(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if is_cupy(x):  # whose own conversion would flush subnormals to zero, and −0 to 0 in arrays of no axes
         flat = narrow(x.get().reshape(-1), dtype)  # type: ignore[attr-defined]
         return namespace(x).asarray(flat).reshape(x.shape)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return x.astype(dtype)
 
 

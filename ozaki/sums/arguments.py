@@ -27,7 +27,7 @@ _FLOAT64 = np.dtype(np.float64)
 
 
 def numbers(x: Any, name: str) -> Array:
-    """Return x as an array of integers, booleans or numbers of a known format."""
+    """Return x as an array of integers, booleans or numbers of one of the formats."""
     if type(x) is np.ndarray and x.dtype is _FLOAT64:
         return x  # the usual case: what follows takes microseconds
     array = as_array(x, name)
@@ -46,20 +46,20 @@ def vector(x: Any, name: str) -> np.ndarray:
 
 def native(dtype: DTypeLike) -> np.dtype:
     """Return a dtype in native byte order."""
-    found = np.dtype(dtype)
-    return found if found.isnative else found.newbyteorder("=")
+    dtype = np.dtype(dtype)
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def real_dtype(dtype: DTypeLike, name: str = "dtype") -> np.dtype:
     """Return the dtype of the parts of a number. TypeError if this library cannot round to it."""
-    asked = native(dtype)
-    part = _PARTS.get(asked, asked)
+    dtype = native(dtype)
+    part = _PARTS.get(dtype, dtype)
     if part not in _FORMATS:
-        known = ", ".join(str(d) for d in (*_FORMATS, *_PARTS))
+        accepted = ", ".join(str(d) for d in (*_FORMATS, *_PARTS))
         hint = (
-            "; round it yourself first, with astype(np.float64) or complex128" if asked.kind in "fc" else ""
+            "; round it yourself first, with astype(np.float64) or complex128" if dtype.kind in "fc" else ""
         )
-        raise TypeError(f"{name} must be one of {known}; got {asked}{hint}")
+        raise TypeError(f"{name} must be one of {accepted}; got {dtype}{hint}")
     return part
 
 

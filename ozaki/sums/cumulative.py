@@ -10,14 +10,23 @@ slower than a sum, in which only the last is rounded; nothing is copied to the h
 from __future__ import annotations
 
 from ctypes import c_int, c_longlong, c_void_p
-from math import prod
+from math import copysign, isfinite, ldexp, prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from multiword.formats import FORMATS, Format
-from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, on_device_of_arrays, real_parts
+from multiword.runtime.arrays import (
+    Array,
+    import_cupy,
+    is_cupy,
+    namespace,
+    on_device_of_arrays,
+    real_parts,
+    to_float64,
+)
+from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.options import integer
 from ozaki.rounding.conversion import joined, narrow
@@ -32,23 +41,27 @@ from ozaki.sums.arguments import (
     result_dtype,
     summed_dtype,
 )
-from ozaki.sums.exact import reduction, small
-from ozaki.sums.exact.extraction import BLOCK_ROWS, LEVEL_BITS, SOURCES, constants
-from ozaki.sums.exact.fixed_point import (
-    MINUS_INFINITY,
-    MINUS_ZERO,
-    NAN,
-    ORDINARY,
-    PLUS_INFINITY,
-    DigitRange,
-    FixedPoint,
+from ozaki.sums.exact.extraction import (
+    BLOCK_ROWS,
+    CARRY,
+    LEVEL_BITS,
+    LOOPS,
+    LOWEST,
+    READABLE,
+    SOURCES,
+    constants,
+    contiguous,
 )
+from ozaki.sums.exact.fixed_point import DigitRange, FixedPoint, flags_of
 from ozaki.sums.exact.reduction_cuda import exact_totals
 from ozaki.sums.exact.summands import Summands, as_floats
+from ozaki.sums.exact.vectors import UNIT
+from ozaki.tuning import RUNNING_LENGTH
 
 _LOWEST = FORMATS["fp64"].emin - 52  # the unit of level 0 is 2**-1074, that of level j 2**(46·j) more
 _TOP = 44  # the highest level whose sigma is finite
-_LONG = 1 << 8  # elements of a column that pay for a loop of its own
+_RUNNING_BITS = 14  # 2**14 running sums at a time
+_RUNNING_TOP = 900  # of windows of running sums, which stay far from overflow
 _SMALL = 1 << 13  # an integer that fits into the level below, beside what is there
 _LEVELS = _TOP + 5  # two more for numbers that are scaled down, and room for carries
 _TILE = 128  # terms of a thread on a GPU
@@ -111,14 +124,51 @@ def _running_sums(x: np.ndarray, target: Format, before: np.ndarray | None) -> n
     flat = x.reshape(len(x), prod(x.shape[1:]))
     before = before if before is None else before.reshape(len(before), -1)
     result = np.empty(flat.shape, target.dtype)
-    form = reduction.compiled() if x.size > small.LARGEST and target.precision == 53 else None
-    if form and form.readable(x) and len(x) >= _LONG:
+    loops = compiled(LOOPS) if x.dtype in READABLE and len(x) >= RUNNING_LENGTH else None
+    if loops and target.precision == 53:
         for j in range(flat.shape[1]):
             first = before if before is None else before[:, j : j + 1]
-            found = form.running_sums_of(flat[:, j], first if first is None else first[:, 0])
-            result[:, j] = _blockwise(flat[:, j : j + 1], target, first)[:, 0] if found is None else found
+            sums = _compiled_running_sums(flat[:, j], first)
+            result[:, j] = _blockwise(flat[:, j : j + 1], target, first)[:, 0] if sums is None else sums
         return result.reshape(x.shape)
     return _blockwise(flat, target, before).reshape(x.shape)
+
+
+def _compiled_running_sums(x: np.ndarray, before: np.ndarray | None) -> np.ndarray | None:
+    """The running sums of a vector as float64, each rounded once; None where a window does not hold them.
+
+    The total so far, of a few float64 numbers before the first sum, is an integer in units of 2**-UNIT. A
+    window holds it, and what is added to it.
+    """
+    earlier = [] if before is None else before[:, 0].tolist()
+    if not all(map(isfinite, earlier)):
+        return None
+    loops, total, result, x = compiled(LOOPS), sum(map(_in_units, earlier)), np.empty(len(x)), contiguous(x)
+    for start in range(0, len(x), 1 << _RUNNING_BITS):
+        part = x[start : start + (1 << _RUNNING_BITS)]
+        k = loops.loop(loops.window, x.dtype)(part) - loops.SLACK - 1 - CARRY  # |x| < 2**k
+        k = max(k + _RUNNING_BITS + 2, total.bit_length() - UNIT + 2, LOWEST)
+        shift, half = k - LOWEST, 1 << (LEVEL_BITS - 1)
+        if k > _RUNNING_TOP or total & ((1 << shift) - 1):
+            return None
+        low = ((total >> shift) + half) % (2 * half) - half
+        high = ((total >> shift) - low) >> LEVEL_BITS
+        units = ldexp(1.0, k - 52), ldexp(1.0, k - 52 - LEVEL_BITS)
+        add = loops.loop(loops.running_sums, x.dtype)
+        high, low, fits = add(part, k, high, low, *units, result[start : start + len(part)])
+        if not fits:
+            return None
+        total = ((high << LEVEL_BITS) + low) << shift
+    if all(v == 0 and copysign(1.0, v) < 0 for v in earlier):
+        first = next((i for i, v in enumerate(x) if v or not np.signbit(v)), len(x))
+        result[:first] = -0.0  # the sums of −0 alone
+    return result
+
+
+def _in_units(x: float) -> int:
+    """A finite number in units of 2**-UNIT."""
+    numerator, denominator = x.as_integer_ratio()
+    return numerator << (UNIT + 1 - denominator.bit_length())
 
 
 def _blockwise(flat: np.ndarray, target: Format, before: np.ndarray | None) -> np.ndarray:
@@ -145,7 +195,7 @@ class _Total:
         """Return the rounded running sums over an (n, m) block, and move on past it."""
         with np.errstate(all="ignore"):
             running = _running_levels(block)
-        flags = np.bitwise_or.accumulate(_flags(block), axis=0) | self.flags
+        flags = np.bitwise_or.accumulate(flags_of(to_float64(block)), axis=0) | self.flags
         used = np.flatnonzero(self.levels.any(axis=1)).tolist() + list(running)
         low, high = (min(used), max(used) + 1) if used else (0, 1)
         levels = [running.get(level, 0) + self.levels[level] for level in range(low, high)]
@@ -204,21 +254,8 @@ def _extract(x: np.ndarray, raised: int, running: dict[int, np.ndarray]) -> None
         shifted = x + sigma
         sums = np.add.accumulate(shifted.view(np.int64), axis=0) - steps * sigma.view(np.int64)
         x = x - (shifted - sigma)
-        place = level + raised
-        running[place] = running[place] + sums if place in running else sums
-
-
-def _flags(block: np.ndarray) -> np.ndarray:
-    flags = np.full(block.shape, ORDINARY)
-    if block.dtype.kind in "iub":
-        return flags
-    flags[(block == 0) & np.signbit(block)] = MINUS_ZERO
-    special = ~np.isfinite(block)
-    if special.any():
-        flags[np.isnan(block)] = NAN
-        flags[special & (block == np.inf)] = PLUS_INFINITY
-        flags[special & (block == -np.inf)] = MINUS_INFINITY
-    return flags
+        index = level + raised
+        running[index] = running[index] + sums if index in running else sums
 
 
 class RunningSums(Struct):

@@ -200,7 +200,7 @@ class ExactSum:
         Parameters
         ----------
         window : the digits to return, as `window` has them; default those in use. Accumulators whose digits
-            are added must be asked for one window.
+            are added need one window.
 
         Returns
         -------

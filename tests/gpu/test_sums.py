@@ -10,7 +10,9 @@ from ozaki.sums import api as oz
 from ozaki.sums import cumulative
 from ozaki.sums.exact import reduction_cuda
 from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.statistics import average
 from tests.gpu.same import same_on_the_gpu
+from tests.test_enclosures import tiny_errors
 from tests.test_reductions import FLOATS, bits, wide
 
 pytestmark = pytest.mark.gpu
@@ -30,6 +32,22 @@ def test_sums_and_products(n, octaves):
     cancelling = rng.permutation(np.concatenate([x, -x, wide(rng, 3, 3) * 2.0**-200]))
     same_on_the_gpu(oz.sum, cancelling)
     same_on_the_gpu(oz.dot, cancelling, np.ones(len(cancelling)))
+
+
+def test_products_whose_errors_are_no_float64():
+    x, y, total = tiny_errors(4096)
+    for pair in ((x, y), (np.tile(x, (3, 1)), y), (np.tile(x[:, None], 40), y[:, None])):
+        axis = 0 if pair[0].shape[0] == len(x) else -1
+        assert (oz.dot(*pair, axis=axis) == total).all()
+        same_on_the_gpu(oz.dot, *pair, axis=axis)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128, np.int64])
+def test_averages(dtype):
+    rng = np.random.default_rng(3)
+    x, weights = (9 * wide(rng, (40, 30), 20)).astype(dtype), rng.standard_normal((40, 30))
+    for axis, w in ((None, weights), (0, weights), (1, weights[0])):
+        same_on_the_gpu(lambda x, w, axis=axis: average(x, axis, w), x, w)
 
 
 def test_whole_range_growing_and_shrinking():

@@ -5,15 +5,15 @@ floating-point summation, part I, Algorithm 3.2) and the parts are added as inte
 can be seen; what an extraction does not hold goes to a superaccumulator (Kulisch's complete register).
 
     summands                     what is added: elements or products; `summands_cuda`: as kernels read them
-    reduction                    blocks, extracted and added, then rounded: `rounded_sums` and `accumulate`
-                                 choose the form: NumPy's here, compiled in `reduction_numba`, CUDA's in
-                                 `reduction_cuda` and `reduction.cu`
-    small, interval              sums of a few numbers: `math.fsum`, an interval around the exact value, and
-                                 Python's integers
-    extraction (.py, .cuh)       exact partial sums of a block in two vector passes; `extraction_numba`: the
-                                 same in compiled loops, of which one level may be enough for an enclosure;
-                                 `bins_numba`: numbers and products that these do not hold
+    reduction                    the table of forms on a CPU, the cheapest first:
+    rows                         a few numbers copied side by side, and rows or columns as they lie in memory,
+                                 added up in enclosures (`enclosure_numba`)
+    vectors                      one output of any length, in windows (`extraction_numba`) and, where these do
+                                 not hold it, in bins (`bins_numba`)
+    tiles                        everything, in blocks: windows where they hold them (`extraction`), and else
+                                 number by number, in NumPy: the plain definition (`accumulator`)
+    loops_numba                  all compiled loops, and what compiles them
+    reduction_cuda, .cu          CuPy arrays; `extraction.cuh` is the extraction's CUDA form
     accumulator, fixed_point     exact values in digits; their quotient, root and one rounding, for which
-                                 an `enclosure` in float64 is enough but for a few values; `enclosure_numba`:
-                                 rows and columns that lie in memory, added up in enclosures from the start
+                                 an `enclosure` in float64 is enough but for a few values
 """

@@ -7,35 +7,32 @@ which grows when something falls outside: most data use five to eight digits of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from copy import copy
-from itertools import islice
+from functools import reduce
 from types import ModuleType
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from ozaki.rounding.digits import carry
+from ozaki.rounding.error_free import product_error
 from ozaki.sums.exact.extraction import LEVEL_BITS, PartialSums
 from ozaki.sums.exact.fixed_point import (
     DIGIT_BITS,
+    DIGIT_MASK,
     NOT_FINITE,
     DigitRange,
     FixedPoint,
-    scatter,
+    flags_of,
 )
+from ozaki.sums.exact.summands import Summands
 
 _PENDING_LIMIT = 1 << 28
 """Terms that may be added between carries: each adds less than 2**34 to a digit."""
 
-_BATCH = 8
-"""Blocks whose sums wait to be added together."""
-
-_EXPONENTS = 1 << 11
-_BINNED = 1 << 20  # values per pass: 2**20 parts of 27 bits are added in 53 bits exactly
-
-
 _SIGNED = 1 << (DIGIT_BITS - 1)
+
+Columns = np.ndarray | slice
 
 
 class Superaccumulator:
@@ -80,69 +77,41 @@ class Superaccumulator:
         """One past the last digit of the window."""
         return self.first + len(self.digits)
 
-    def add(self, sums: Iterable[PartialSums], columns: np.ndarray | None = None) -> None:
-        """Add the partial sums of any number of blocks that all have these columns (default: all)."""
-        sums = iter(sums)
-        index = np.arange(self.flags.size) if columns is None else columns
-        while batch := list(islice(sums, _BATCH)):
-            self._add_batch(batch, index)
+    def add(self, sums: PartialSums, columns: Columns = slice(None)) -> None:
+        """Add the partial sums of a block to these columns, each once."""
+        self.flags[columns] |= sums.flags
+        self._add_integers(columns, sums.low, sums.exponent)
+        self._add_integers(columns, sums.high, sums.exponent + LEVEL_BITS)
 
-    def add_exact(self, value: int, exponent: int, flags: int, columns: np.ndarray) -> None:
-        """Add an exact sum, value·2**exponent, to a single column."""
-        self.flags[columns] |= np.uint8(flags)
-        if value == 0:
-            return
-        zeros = (value & -value).bit_length() - 1  # below which a narrower range may have no digits
-        digits = FixedPoint.of([(value >> zeros, 0)], np.array([flags], np.uint8)).digits[:, 0]
-        places = exponent + zeros + DIGIT_BITS * np.arange(len(digits))
-        self._scatter(np.repeat(columns, len(digits)), digits, places)
+    def add_exact(self, value: int, exponent: int, flags: int, column: int) -> None:
+        """Add an exact sum, value·2**exponent, to one column."""
+        self.flags[column] |= np.uint8(flags)
+        if value:
+            zeros = (value & -value).bit_length() - 1  # below which a narrower range may have no digits
+            first, shift = divmod(exponent + zeros - self.range.exponent, DIGIT_BITS)
+            digits = FixedPoint.of([(value >> zeros << shift, 0)], self.flags[:0]).digits[:, 0]
+            self._make_room(1)
+            self._reach(first, first + len(digits))
+            self.digits[first - self.first :, column][: len(digits)] += digits
 
-    def _add_batch(self, batch: Sequence[PartialSums], index: np.ndarray) -> None:
-        columns = np.tile(index, len(batch))
-        exponent = np.concatenate([np.broadcast_to(sums.exponent, index.shape) for sums in batch])
-        self._scatter(columns, np.concatenate([sums.low for sums in batch]), exponent)
-        self._scatter(columns, np.concatenate([sums.high for sums in batch]), exponent + LEVEL_BITS)
-        for sums in batch:
-            self.flags[index] |= sums.flags
-            if not isinstance(sums.scales, int):
-                self.add_values(index[sums.columns], sums.values, sums.scales)
-        unscaled = [sums for sums in batch if isinstance(sums.scales, int) and sums.values.size]
-        if unscaled:
-            values = np.concatenate([sums.values for sums in unscaled])
-            if len(index) == 1:
-                outside = np.broadcast_to(index, values.shape)
-            else:
-                outside = index[np.concatenate([sums.columns for sums in unscaled])]
-            self.add_values(outside, values)
+    def add_terms(self, block: Summands, columns: np.ndarray) -> None:
+        """Add (n, m) terms to m columns, each once: the plain definition of an exact sum.
 
-    def add_values(self, columns: np.ndarray, values: np.ndarray, scale: np.ndarray | int = 0) -> None:
-        """Add finite float64 values times 2**scale to their columns. Flags are left alone."""
-        if isinstance(scale, int) and values.size * 2 > _EXPONENTS * self.flags.size:
-            for start in range(0, values.size, _BINNED):
-                part = slice(start, start + _BINNED)
-                self._add_binned(columns[part], values[part], scale)
-            return
-        integers, exponent = _integers(values)
-        self._scatter(columns, integers, exponent + scale)
-
-    def _add_binned(self, columns: np.ndarray, values: np.ndarray, scale: int) -> None:
-        """Values of equal exponent have a common quantum: halves of 27 bits add up exactly."""
-        pattern = values.view(np.int64)
-        exponent = (pattern >> 52) & (_EXPONENTS - 1)
-        huge = exponent >= _EXPONENTS - 64  # whose sum might overflow
-        if huge.any():
-            integers, power = _integers(values[huge])
-            self._scatter(columns[huge], integers, power + scale)
-            self._add_binned(columns[~huge], values[~huge], scale)
-            return
-        leading = (pattern & np.int64(-1 << 26)).view(np.float64)
-        index = exponent if self.flags.size == 1 else exponent + columns * _EXPONENTS
-        bins = self.flags.size * _EXPONENTS
-        for part in (leading, values - leading):
-            total = np.bincount(index, weights=part, minlength=bins)
-            used = np.flatnonzero(total)
-            integers, power = _integers(total[used])
-            self._scatter(used // _EXPONENTS, integers, power + scale)
+        A finite float64 is an integer of 53 bits in units of a power of two. So is each of the two parts of
+        a product of significands, which cannot overflow or underflow (TwoProduct).
+        """
+        everywhere = np.broadcast_to(columns, block.shape)
+        with np.errstate(all="ignore"):
+            for factors in block.in_float64():
+                significands, exponents = zip(*map(np.frexp, factors), strict=True)
+                value, exponent = block.sign * reduce(np.multiply, significands), reduce(np.add, exponents)
+                self.flags[columns] |= np.bitwise_or.reduce(flags_of(value), axis=0)
+                parts, finite = [value], np.isfinite(value)
+                if len(factors) == 2:
+                    parts.append(product_error(block.sign * significands[0], significands[1], value))
+                for part in parts:
+                    integers, unit = _integers(part[finite])
+                    self._scatter(everywhere[finite], integers, unit + exponent[finite])
 
     def merge(self, other: Superaccumulator, columns: slice | Array = slice(None)) -> None:
         """Add all that another one holds, brought to where this one lies, to these columns, each once."""
@@ -196,20 +165,30 @@ class Superaccumulator:
         exponent = self.range.exponent + DIGIT_BITS * (self.first + used.start)
         return FixedPoint(digits, DIGIT_BITS, exponent, self.flags)
 
+    def _add_integers(self, columns: Columns, integers: np.ndarray, exponent: int) -> None:
+        """Add integers·2**exponent to columns, each once. There are no bits below the range."""
+        if not integers.any():
+            return
+        self._make_room(1)
+        position = exponent - self.range.exponent
+        first, shift = divmod(max(position, 0), DIGIT_BITS)
+        self._reach(first, first + 3)
+        for digit, part in enumerate(_in_digits(integers >> max(-position, 0), shift), first - self.first):
+            self.digits[digit, columns] += part
+
     def _scatter(self, columns: np.ndarray, integers: np.ndarray, exponent: np.ndarray) -> None:
+        """Add integers·2**exponent, each to its column; columns may repeat. No bits lie below the range."""
+        nonzero = integers != 0
+        columns, integers, position = columns[nonzero], integers[nonzero], exponent[nonzero]
+        if not integers.size:
+            return
         self._make_room(integers.size)
-        position = exponent - (self.range.exponent + DIGIT_BITS * self.first)
-        room = DIGIT_BITS * (len(self.digits) - 2)
-        if position.size and (position.min() < 0 or position.max() >= room):
-            used = integers != 0
-            columns, integers, position = columns[used], integers[used], position[used]
-            if not integers.size:
-                return
-            first, last = (max(0, self.first + (int(p) >> 5)) for p in (position.min(), position.max()))
-            before = self.first
-            self._reach(first, last + 3)
-            position = position + DIGIT_BITS * (before - self.first)
-        scatter(self.digits, columns, integers, position)
+        position = position - self.range.exponent
+        integers, position = integers >> np.maximum(-position, 0), np.maximum(position, 0)
+        first = position >> 5
+        self._reach(int(first.min()), int(first.max()) + 3)
+        for i, part in enumerate(_in_digits(integers, position & (DIGIT_BITS - 1))):
+            np.add.at(self.digits, (first - self.first + i, columns), part)
 
     def _reach(self, first: int, end: int) -> None:
         """Widen the window to reach from `first` to `end`."""
@@ -231,6 +210,12 @@ class Superaccumulator:
         if self._pending + terms > _PENDING_LIMIT:
             self.carry()
         self._pending += terms
+
+
+def _in_digits(integers: np.ndarray, shift: np.ndarray | int) -> tuple[np.ndarray, ...]:
+    """The digits of int64 numbers times 2**shift, shift < 32: the first two are not negative."""
+    low, high = (integers & DIGIT_MASK) << shift, (integers >> DIGIT_BITS) << shift
+    return low & DIGIT_MASK, (low >> DIGIT_BITS) + (high & DIGIT_MASK), high >> DIGIT_BITS
 
 
 def _is_sign(last: Array, digit: Array) -> bool:

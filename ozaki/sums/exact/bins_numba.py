@@ -7,10 +7,10 @@ large superaccumulators), products as integers in digits of 32 bits.
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, int64, njit, none, uint64
+from numba import njit
 
 from multiword.runtime.compiled import INNER
-from ozaki.sums.exact.extraction_numba import BLOCK, MAGNITUDE, SIGNATURES, bits_of
+from ozaki.sums.exact.extraction_numba import BLOCK, MAGNITUDE, bits_of
 from ozaki.sums.exact.fixed_point import DIGIT_BITS
 
 DIGITS = 138  # for 2**64 products, of which any is three digits
@@ -26,11 +26,11 @@ _inlined = njit(**INNER)
 def _put(x, bins):
     """Add 2**52 and the fraction of a float64 to those of its sign and exponent: 64 bits and the carry."""
     pattern = np.uint64(bits_of(x))
-    place, significand = pattern >> np.uint64(52), pattern & np.uint64(_FRACTION) | np.uint64(_FRACTION + 1)
-    total = bins[0, place] + significand
-    bins[0, place] = total
+    index, significand = pattern >> np.uint64(52), pattern & np.uint64(_FRACTION) | np.uint64(_FRACTION + 1)
+    total = bins[0, index] + significand
+    bins[0, index] = total
     if total < significand:
-        bins[1, place] += np.uint64(1)
+        bins[1, index] += np.uint64(1)
 
 
 @_inlined
@@ -41,10 +41,10 @@ def _take_back(x, bins):
         pattern = bits_of(np.float64(x[i]))
         plus += (pattern >= 0) & (pattern <= _FRACTION)
         minus += (pattern < 0) & (pattern & MAGNITUDE <= _FRACTION)
-    for place, count in ((0, plus), (EXPONENTS, minus)):
+    for index, count in ((0, plus), (EXPONENTS, minus)):
         excess = np.uint64(count) << np.uint64(52)
-        bins[1, place] -= np.uint64(bins[0, place] < excess)
-        bins[0, place] -= excess
+        bins[1, index] -= np.uint64(bins[0, index] < excess)
+        bins[0, index] -= excess
 
 
 def binned(x, bins):
@@ -61,19 +61,19 @@ def binned(x, bins):
 @_inlined
 def _add(digits, value, position):
     """Add an int64 times 2**position."""
-    place, shift = position >> 5, position & 31
+    index, shift = position >> 5, position & 31
     low, high = (value & _DIGIT) << shift, (value >> DIGIT_BITS) << shift
-    digits[place] += low & _DIGIT
-    digits[place + 1] += (low >> DIGIT_BITS) + (high & _DIGIT)
-    digits[place + 2] += high >> DIGIT_BITS
+    digits[index] += low & _DIGIT
+    digits[index + 1] += (low >> DIGIT_BITS) + (high & _DIGIT)
+    digits[index + 2] += high >> DIGIT_BITS
 
 
 def unbinned(bins, digits):
     """Turn what is in bins into digits in units of 2**-UNIT, all but the last one below 2**DIGIT_BITS."""
-    for place in range(EXPONENTS - 1):
-        position = max(place - 1, 0)  # subnormal numbers have the unit of the smallest others
+    for index in range(EXPONENTS - 1):
+        position = max(index - 1, 0)  # subnormal numbers have the unit of the smallest others
         for sign in range(2):
-            total, carries = bins[0, sign * EXPONENTS + place], np.int64(bins[1, sign * EXPONENTS + place])
+            total, carries = bins[0, sign * EXPONENTS + index], np.int64(bins[1, sign * EXPONENTS + index])
             if total != 0 or carries != 0:
                 factor = 1 - 2 * sign
                 _add(digits, factor * np.int64(total & np.uint64(_DIGIT)), position)
@@ -86,7 +86,7 @@ def unbinned(bins, digits):
 
 @_inlined
 def _significand(x):
-    """A float64 as an integer, in two parts of up to 27 bits, and the place of its unit."""
+    """A float64 as an integer, in two parts of up to 27 bits, and the position of its unit."""
     pattern = bits_of(x)
     exponent = (pattern >> 52) & (EXPONENTS - 1)
     significand = (pattern & _FRACTION) | ((exponent > 0) << 52)
@@ -105,10 +105,3 @@ def integer_products(x, y, digits):
         _add(digits, high * other_low + low * other_high, e + f + 26)
         _add(digits, low * other_low, e + f)
     return False
-
-
-_Bins = uint64[:, ::1]
-_Digits = int64[::1]
-SIGNATURES[binned] = lambda x: none(x[1], _Bins)
-SIGNATURES[unbinned] = lambda x: none(_Bins, _Digits)
-SIGNATURES[integer_products] = lambda x: boolean(x[1], x[1], _Digits)

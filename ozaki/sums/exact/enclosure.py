@@ -14,7 +14,7 @@ import numpy as np
 from multiword.formats import Format
 from multiword.rounding import product_error, two_sum
 
-_HELD = 1 << 53  # integers up to this are float64 numbers
+_LARGEST_INTEGER = 1 << 53  # integers up to this are float64 numbers
 _REACH = 900  # bits below the first digit that may matter
 _WIDER = 1 + 2.0**-20  # for the roundings of the bounds themselves
 _ROUNDINGS = 2.0**-50  # of the few operations that are not exact, relative to what they give
@@ -38,14 +38,14 @@ class Enclosure:
         """The values of the digits of a `FixedPoint`."""
         top = len(digits) - 1
         high, low, error = np.zeros((3, digits.shape[1]))
-        large = digits.size and max(digits.max(), -digits.min()) > _HELD
-        for place in range(top, -1, -1):
-            weight = base_bits * (place - top)
+        large = digits.size and max(digits.max(), -digits.min()) > _LARGEST_INTEGER
+        for index in range(top, -1, -1):
+            weight = base_bits * (index - top)
             if weight < -_REACH:
-                error += (digits[place] != 0) * 2.0 ** (64 - _REACH)
+                error += (digits[index] != 0) * 2.0 ** (64 - _REACH)
                 continue
-            leading = digits[place].astype(np.float64)
-            rest = [(digits[place] - leading.astype(np.int64)).astype(np.float64)] if large else []
+            leading = digits[index].astype(np.float64)
+            rest = [(digits[index] - leading.astype(np.int64)).astype(np.float64)] if large else []
             for part in (leading, *rest):
                 high, more = two_sum(high, part * 2.0**weight)
                 low, lost = two_sum(low, more)

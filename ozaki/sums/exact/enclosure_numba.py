@@ -9,10 +9,10 @@ is NaN where its bounds do not tell.
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, float64, int64, njit
+from numba import njit
 
 from multiword.runtime.compiled import INNER
-from ozaki.sums.exact.extraction_numba import SIGNATURES, TINY, fma
+from ozaki.sums.exact.extraction_numba import TINY, fma
 
 WIDTH = 1024  # columns at a time
 LANES = 64  # into which a row is added up, before these are added to one another
@@ -57,9 +57,10 @@ def _fold(high, low, error, count):
         count //= 2
         for j in range(count):
             k = np.uint64(j + count)
-            error[j] += error[k]
-            for x in (high[k], low[k]):
-                high[j], low[j], error[j] = _add(x, high[j], low[j], error[j], False)
+            high[j], rest = _two_sum(high[j], high[k])
+            low[j], lost = _two_sum(low[j], low[k])  # to high they would turn −0 into 0
+            low[j], more = _two_sum(low[j], rest)
+            error[j] += error[k] + (abs(lost) + abs(more))
 
 
 @_inlined
@@ -98,35 +99,34 @@ def _rounded(high, low, error, single):
         below, above = np.float64(np.float32(below)), np.float64(np.float32(above))
     if low == 0 and margin == 0:
         return high  # which may be -0
-    return below if below == above and below != 0 else np.nan  # the sign of 0 is not known
+    return below if below == above and below != 0 else np.nan  # the sign of 0 is open
 
 
 @_inlined
 def _round(high, low, error, single, result):
-    """Round enclosures; return how many results are not known."""
-    unknown = 0
+    """Round enclosures; return how many results are undecided."""
+    undecided = 0
     for j in range(len(result)):
         value = _rounded(high[j], low[j], error[j], single)
         result[j] = value
-        unknown += value != value
-    return unknown
+        undecided += value != value
+    return undecided
 
 
 def rounded_sums(x, columns, divisor, single, sums, result):
-    """Sum the columns of each of (l, n·columns), divide by an integer, round; return how many are not known.
+    """Sum the columns of each of (l, n·columns), divide by an integer, round; return how many are undecided.
 
     columns : LANES where result has one column: the sums of all numbers of a row.
     single : round to float32.
     sums : (3, WIDTH) scratch.
     """
-    unknown, high, low, error = 0, sums[0], sums[1], sums[2]
+    undecided, high, low, error = 0, sums[0], sums[1], sums[2]
     for i in range(len(x)):
         for start in range(0, columns, WIDTH):
             count, out = min(WIDTH, columns - start), result[i, start : start + WIDTH]
-            row = x[i, start : start + count]
             for j in range(count):
-                high[j], low[j], error[j] = row[j], 0.0, 0.0
-            for k in range(start + columns, x.shape[1], columns):
+                high[j], low[j], error[j] = -0.0, 0.0, 0.0
+            for k in range(start, x.shape[1], columns):
                 row = x[i, k : k + count]
                 for j in range(len(row)):
                     high[j], low[j], error[j] = _add(np.float64(row[j]), high[j], low[j], error[j], single)
@@ -135,13 +135,13 @@ def rounded_sums(x, columns, divisor, single, sums, result):
             if divisor != 1:
                 for j in range(len(out)):
                     high[j], low[j], error[j] = _divided(high[j], low[j], error[j], divisor)
-            unknown += _round(high, low, error, single, out)
-    return unknown
+            undecided += _round(high, low, error, single, out)
+    return undecided
 
 
 def rounded_products(x, y, columns, root, single, sums, result):
     """As `rounded_sums`, of x·y, or the root of that."""
-    unknown, high, low, error = 0, sums[0], sums[1], sums[2]
+    undecided, high, low, error = 0, sums[0], sums[1], sums[2]
     for i in range(len(x)):
         for start in range(0, columns, WIDTH):
             count, out = min(WIDTH, columns - start), result[i, start : start + WIDTH]
@@ -157,14 +157,5 @@ def rounded_products(x, y, columns, root, single, sums, result):
             if root:
                 for j in range(len(out)):
                     high[j], low[j], error[j] = _root(high[j], low[j], error[j])
-            unknown += _round(high, low, error, single, out)
-    return unknown
-
-
-def _signature(x, factors, last):
-    matrices, result = [x[2]] * factors, x[2].copy(readonly=False)
-    return int64(*matrices, int64, last, boolean, float64[:, ::1], result)
-
-
-SIGNATURES[rounded_sums] = lambda x: _signature(x, 1, float64)
-SIGNATURES[rounded_products] = lambda x: _signature(x, 2, boolean)
+            undecided += _round(high, low, error, single, out)
+    return undecided

@@ -9,25 +9,17 @@ first comes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import boolean, float64, from_dtype, int64, njit, none, typeof
-from numba.core.types import Array, Tuple
+from numba import float64, int64, njit
 from numba.extending import intrinsic
 
 from multiword.runtime.compiled import INNER
-from multiword.runtime.forking import to_the_end
-from multiword.runtime.jit import jit
 from ozaki.sums.exact.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST
 
-typeof(np.empty(0))  # imports what the first call would import, while forks wait
-DTYPES = (np.dtype(np.float64), np.dtype(np.float32))
-
 BLOCK = 1 << 11  # elements that go into a window together, or not at all
-UNIT = 1074  # of vectors' sums: 2**-UNIT, and its square for those of products
 _LEVEL = (1 << LEVEL_BITS) - 1
 _REST = 39  # bits from sigma to that by which a block's remainders are cut
 MAGNITUDE = (1 << 63) - 1
@@ -74,13 +66,13 @@ def _plus(context: Any, x: Any, y: Any) -> Any:
     return float64(float64, float64), addition
 
 
-def held(largest):
+def window_above(largest):
     """The exponent k of a sigma = 1.5·2**k for what is somewhat above this bit pattern, if there is one."""
     k = (largest >> 52) - 1022 + SLACK + 1 + CARRY
     return k if LOWEST < k <= HIGHEST + 1 + CARRY else LOWEST
 
 
-_held = _inlined(held)
+_window_above = _inlined(window_above)
 
 
 @_inlined
@@ -95,14 +87,14 @@ def _largest(x):
 
 def window(x):
     """A k for numbers like these."""
-    return _held(_largest(x))
+    return _window_above(_largest(x))
 
 
 @_inlined
 def _extract(x, k):
     """ExtractVector at two levels: the integer sums of both, the largest magnitude, and whether any is below.
 
-    What sigma takes of an element is below 2**45 units of its last place, or seen to be outside.
+    What sigma takes of an element is below 2**45 units of its last place, or noticed to be outside.
     """
     sigma, tau = _sigma(k), _sigma(k - LEVEL_BITS)
     high = low = largest = below = 0
@@ -130,13 +122,13 @@ def leave_rest(x, k, rest):
 
 
 @_inlined
-def _carry(sums, place, high, low):
+def _carry(sums, first, high, low):
     """Add the sums of a block to three words, of which the last two are below 2**LEVEL_BITS."""
-    low += sums[place + 2]
-    high += sums[place + 1] + (low >> LEVEL_BITS)
-    sums[place] += high >> LEVEL_BITS
-    sums[place + 1] = high & _LEVEL
-    sums[place + 2] = low & _LEVEL
+    low += sums[first + 2]
+    high += sums[first + 1] + (low >> LEVEL_BITS)
+    sums[first] += high >> LEVEL_BITS
+    sums[first + 1] = high & _LEVEL
+    sums[first + 2] = low & _LEVEL
 
 
 def vector_sum(x, k, sums):
@@ -315,10 +307,6 @@ def column_sums(x, k, high, low):
     return above >> LEVEL_BITS != 0, below & MAGNITUDE != 0
 
 
-_Sums = int64[::1]
-_Values = float64[::1]
-
-
 def running_sums(x, k, high, low, coarse, fine, result):
     """Add numbers to high·coarse + low·fine, rounded each time. Return that, and whether the window held all.
 
@@ -341,25 +329,3 @@ def running_sums(x, k, high, low, coarse, fine, result):
         low -= carry << LEVEL_BITS
         result[i] = high * coarse + low * fine
     return high, low, (above >> LEVEL_BITS == 0) & (below & MAGNITUDE == 0)
-
-
-SIGNATURES: dict[Callable, Callable] = {
-    window: lambda x: int64(x[1]),
-    leave_rest: lambda x: none(x[1], int64, _Values),
-    products: lambda x: boolean(x[1], x[1], _Values, _Values),
-    vector_sum: lambda x: int64(x[1], int64, _Sums),
-    enclosed_sum: lambda x: int64(x[1], int64, _Sums),
-    product_sum: lambda x: int64(x[1], x[1], int64, int64, _Sums),
-    enclosed_product_sum: lambda x: int64(x[1], x[1], int64, _Sums),
-    row_sums: lambda x: Tuple((boolean, boolean))(x[2], int64, _Sums, _Sums),
-    column_sums: lambda x: Tuple((boolean, boolean))(x[2], int64, _Sums, _Sums),
-    running_sums: lambda x: Tuple((int64, int64, boolean))(x[1], *[int64] * 3, *[float64] * 2, _Values),
-}
-"""The loops' signatures, for arrays x[n] of n dimensions of float64 or of float32."""
-
-
-@cache
-def compiled_loop(loop: Callable, dtype: np.dtype) -> Callable:
-    """A loop for arrays of this dtype, compiled in its first call; forks wait until it is."""
-    arrays = [Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in range(3)]
-    return to_the_end(lambda: jit(SIGNATURES[loop](arrays))(loop))

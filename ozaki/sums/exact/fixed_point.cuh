@@ -83,7 +83,7 @@ __device__ bool make_magnitude(Digits digits, int first, int last) {
     return negative;
 }
 
-/* FixedPoint.quotient: three more digits, and the remainder's trace in the last bit. */
+/* Rounding.ratio's quotient: three more digits, and whether anything remains in the last bit. */
 __device__ void divide(Digits digits, int first, int top, u64 divisor) {
     u64 remainder = 0;
     for (int i = top; i >= first - 3; i--) {
@@ -94,7 +94,7 @@ __device__ void divide(Digits digits, int first, int top, u64 divisor) {
     if (remainder) digits[first - 3] = digits[first - 3] | 1;
 }
 
-/* FixedPoint.square_root: the integer root of 128 bits, bit by bit, doubled, with what is left in
+/* Rounding.ratio's root: the integer root of 128 bits, bit by bit, doubled, with what is left in
    the last bit. */
 __device__ void square_root(u64 high, u64 low, u64 sticky, u64 *limb) {
     u64 root = 0, rest_high = 0, rest = 0;
@@ -153,7 +153,7 @@ __device__ __noinline__ double round_digits(Digits digits, int first, int last, 
 
 /* The sum of float64 terms: s + rest, or if something was `lost` in between s + rest and at most 2^-48
    of `size`. */
-struct Distilled {
+struct Enclosure {
     double s, rest, size;
     bool lost;
 
@@ -219,7 +219,7 @@ __device__ bool round_few(Digits digits, int first, int last, int lowest, i64 di
                           int precision, double *result)
 {
     if (last - first > 12) return false;
-    Distilled sum = {0, 0, 0, false};
+    Enclosure sum = {0, 0, 0, false};
     double power = 1;
     for (int i = first + 1; i < last; i++) power *= 0x1p32;
     for (int i = last - 1; i >= first; i--, power *= 0x1p-32) {

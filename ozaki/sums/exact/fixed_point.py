@@ -1,6 +1,6 @@
 """Exact values in fixed point, and the one rounding that ends every reduction (Kulisch).
 
-A sum, a mean or a norm is held exactly, as an integer in digits times a power of two and flags
+A sum, a mean or a norm is an integer in digits times a power of two and flags
 for what is not a finite number, until `FixedPoint.round` turns it into floating point once.
 `fixed_point.cuh` is the CUDA form.
 """
@@ -20,6 +20,7 @@ from multiword.runtime.arrays import Array, is_cupy, namespace
 from ozaki.rounding.digits import last_place, round_digits
 from ozaki.rounding.error_free import two_sum
 from ozaki.sums.exact.enclosure import Enclosure
+from ozaki.tuning import INTEGER_RATIOS
 
 PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = (np.uint8(1 << bit) for bit in range(5))
 """What has been added: flags that merge by `|`, ORDINARY for any finite number but −0.
@@ -29,13 +30,12 @@ Blocks do not note every −0 or Inf beside what outweighs it; `canonical_flags`
 NOT_FINITE = PLUS_INFINITY | MINUS_INFINITY | NAN
 
 DIGIT_BITS = 32
+DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 Integers = list[tuple[int, int]]
 """Exact values, each an integer and the exponent of its unit."""
 
 _LARGEST_INTEGER = 2**53
 _HUGE = 2**1000
-_FEW = 4  # values that Python's integers round sooner than arrays
-_DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 
 
 @dataclass(frozen=True)
@@ -69,17 +69,17 @@ class Rounding(NamedTuple):
     root: bool = False
 
     def __call__(self, value: FixedPoint) -> np.ndarray:
-        if not self.root and self.divisor & (self.divisor - 1) == 0 and value.flags.size > _FEW:
+        if not self.root and self.divisor & (self.divisor - 1) == 0 and value.flags.size > INTEGER_RATIOS:
             exponent = value.exponent - (self.divisor.bit_length() - 1)
             return replace(value, exponent=exponent).round(self.target)
         return flagged(self.finite(value, np.full(value.flags.shape, self.divisor)), value.flags)
 
     def finite(self, value: FixedPoint, divisors: np.ndarray) -> np.ndarray:
         """Of values that have a divisor each, float64 numbers; flags are left alone."""
-        if value.flags.size > _FEW and (divisors <= _LARGEST_INTEGER).all():
+        if value.flags.size > INTEGER_RATIOS and (divisors <= _LARGEST_INTEGER).all():
             with np.errstate(all="ignore"):
-                found = value.enclosure().divided(divisors.astype(np.float64))
-                result, certain = (found.root() if self.root else found).rounded(self.target)
+                quotient = value.enclosure().divided(divisors.astype(np.float64))
+                result, certain = (quotient.root() if self.root else quotient).rounded(self.target)
         else:
             result, certain = np.empty(value.flags.shape), np.zeros(value.flags.shape, bool)
         hard = np.flatnonzero(~certain)
@@ -96,45 +96,28 @@ class Rounding(NamedTuple):
         >>> Rounding(FORMATS["fp64"], root=True).ratio(1, 4)
         0.5
         """
-        if not self.root and max(abs(numerator), denominator) < _HUGE:
-            quotient = numerator / denominator  # as Python rounds it, which is correctly
-            if -1000 < frexp(quotient)[1] + exponent < 1000:
-                found = rounded_again(ldexp(quotient, exponent), self.target)
-                if found is not None:
-                    return found
+        if not self.root and self.target.precision == 53 and max(abs(numerator), denominator) < _HUGE:
+            value = numerator / denominator  # as Python rounds it, which is correctly
+            if -1000 < frexp(value)[1] + exponent < 1000:
+                return ldexp(value, exponent)
         magnitude = max(numerator, 0) if self.root else abs(numerator)
         shift = max(0, 132 + denominator.bit_length() - magnitude.bit_length())
         shift += (exponent - shift) & 1
-        whole, rest = divmod(magnitude << shift, denominator)
-        value, exponent = (whole << 2) | (rest != 0), exponent - shift - 2
+        quotient, rest = divmod(magnitude << shift, denominator)
+        value, exponent = (quotient << 2) | (rest != 0), exponent - shift - 2
         if self.root:
             root = isqrt(value)
             value, exponent = (root << 1) | (root * root != value), exponent // 2 - 1
         if not value:
             return 0.0
         drop = max(value.bit_length() - self.target.precision, last_place(self.target) - exponent)
-        kept, cut, half = value >> drop, value & ((1 << drop) - 1), 1 << (drop - 1)
-        kept += cut > half or (cut == half and kept & 1)
+        significand, cut, half = value >> drop, value & ((1 << drop) - 1), 1 << (drop - 1)
+        significand += cut > half or (cut == half and significand & 1)
         try:
-            result = ldexp(kept, exponent + drop)
+            result = ldexp(significand, exponent + drop)
         except OverflowError:
             result = inf
         return -result if numerator < 0 else result
-
-
-def rounded_again(value: float, target: Format) -> float | None:
-    """What a value that is rounded to float64 rounds to from its exact value; None where that is not known.
-
-    >>> rounded_again(1 + 2.0**-25, FORMATS["fp32"]), rounded_again(1 + 2.0**-24, FORMATS["fp32"])
-    (1.0, None)
-    """
-    if target.precision == 53:
-        return value
-    significand, exponent = frexp(value)
-    scaled = ldexp(significand, target.precision)
-    if scaled % 1 == 0.5 or not ldexp(1, target.emin) <= abs(value) <= target.maximum:
-        return None
-    return ldexp(round(scaled), exponent - target.precision)
 
 
 @dataclass(frozen=True)
@@ -253,6 +236,15 @@ def flagged(values: Any, flags: Array) -> Array:
     return np.where(flags == NAN, np.nan, values)
 
 
+def flags_of(x: np.ndarray) -> np.ndarray:
+    """Return the flag of each of some float64 numbers."""
+    flags = np.full(x.shape, ORDINARY)
+    flags[(x == 0) & np.signbit(x)] = MINUS_ZERO
+    for flag, special in ((NAN, np.isnan(x)), (PLUS_INFINITY, x == np.inf), (MINUS_INFINITY, x == -np.inf)):
+        flags[special] = flag
+    return flags
+
+
 def canonical_flags(flags: np.ndarray) -> np.ndarray:
     """Keep the one flag that decides, so that the order of the terms cannot be seen; 0 for no terms."""
     infinite = flags & (PLUS_INFINITY | MINUS_INFINITY)
@@ -272,23 +264,3 @@ def joined(parts: Sequence[FixedPoint]) -> FixedPoint:
         np.concatenate(exponents),
         np.concatenate([p.flags for p in parts]),
     )
-
-
-def scatter(digits: np.ndarray, columns: np.ndarray, integers: np.ndarray, position: np.ndarray) -> None:
-    """Add integers·2**position to the (L, m) digits of base 2**32, each to its column.
-
-    Every int64 becomes three digits. A negative position drops bits that are zero: whoever
-    calls knows that the sum has no bits there. Columns may repeat.
-    """
-    if position.size and position.min() < 0:
-        integers = integers >> np.clip(-position, 0, 63)
-        position = np.maximum(position, 0)
-    width = digits.shape[1]
-    flat = digits.reshape(-1)
-    shift = position & (DIGIT_BITS - 1)
-    index = (position >> 5) * width + columns
-    low = (integers & _DIGIT_MASK) << shift
-    high = (integers >> DIGIT_BITS) << shift
-    np.add.at(flat, index, low & _DIGIT_MASK)
-    np.add.at(flat, index + width, (low >> DIGIT_BITS) + (high & _DIGIT_MASK))
-    np.add.at(flat, index + 2 * width, high >> DIGIT_BITS)

@@ -33,7 +33,7 @@ __device__ __forceinline__ double rounded(const Extraction &extraction, i64 divi
     const int unit = extraction.place(LEVELS - 1), odd = unit & 1;
     if (extraction.count <= 1 << (54 - LEVEL_BITS)) { /* then the levels' sums are float64 numbers */
         const double weight = 1ll << LEVEL_BITS;
-        Distilled sum = {extraction.value(0) * (LEVELS == 3 ? weight * weight : weight), 0, 0, false};
+        Enclosure sum = {extraction.value(0) * (LEVELS == 3 ? weight * weight : weight), 0, 0, false};
 #if LEVELS == 3
         sum.add(extraction.value(1) * weight);
 #endif

@@ -34,6 +34,12 @@ class Summands(NamedTuple):
         others = (first if x is self.factors[0] else view(x) for x in self.factors[1:])
         return Summands((first, *others), self.sign)
 
+    def in_float64(self) -> list[tuple[Array, ...]]:
+        """Return factors in float64 whose sum, or sum of products, is exactly that of these."""
+        if len(self.factors) == 2:
+            return list(factor_pairs(*self.factors))
+        return [(x,) for x in as_floats(*self.factors)]
+
     def narrow(self) -> bool:
         """Whether a product of two elements is a float64: 24 bits times 24, or 16 times 24."""
         bits = [x.dtype.itemsize * 8 for x in self.factors if x.dtype.kind in "iu"]

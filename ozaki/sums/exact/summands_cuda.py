@@ -89,14 +89,14 @@ def in_place(source: Summands, reduced: int) -> Terms | None:
         empty = import_cupy().zeros(1, x.dtype if alike else np.float64)
         return Terms((Rows(empty, 0, 0, 1),) * len(factors), 0, source.sign < 0, square)
     rows = [_as_rows(f, reduced) for f in factors] if alike else [None]
-    found = tuple(r for r in rows if r is not None)
-    if len(found) < len(rows) or found[0].pair != found[-1].pair:
+    even = tuple(r for r in rows if r is not None)
+    if len(even) < len(rows) or even[0].pair != even[-1].pair:
         return None
-    return Terms(found, n, source.sign < 0, square)
+    return Terms(even, n, source.sign < 0, square)
 
 
 def readable(summands: Sequence[Summands], reduced: int) -> Iterator[Terms]:
-    """Find what the kernels can read in place, and copy the rest piece by piece."""
+    """Yield what the kernels can read where it is, and copies of the rest, tile by tile."""
     for source in summands:
         if (terms := in_place(source, reduced)) is not None:
             yield terms

@@ -1,0 +1,90 @@
+"""All compiled loops of exact sums, each for arrays of float64 and of float32.
+
+A loop is compiled when an array of its kind first comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import boolean, float64, from_dtype, int64, none, typeof, uint64
+from numba.core.types import Array, Tuple
+
+from multiword.runtime.forking import to_the_end
+from multiword.runtime.jit import jit
+from ozaki.sums.exact.bins_numba import (
+    DIGITS,
+    EXPONENTS,
+    VECTOR_DIGITS,
+    binned,
+    integer_products,
+    unbinned,
+)
+from ozaki.sums.exact.enclosure_numba import LANES, WIDTH, rounded_products, rounded_sums
+from ozaki.sums.exact.extraction_numba import (
+    BLOCK,
+    ERROR,
+    SLACK,
+    column_sums,
+    enclosed_product_sum,
+    enclosed_sum,
+    leave_rest,
+    product_sum,
+    products,
+    row_sums,
+    running_sums,
+    vector_sum,
+    window,
+    window_above,
+)
+
+__all__ = [
+    "BLOCK",
+    "DIGITS",
+    "ERROR",
+    "EXPONENTS",
+    "LANES",
+    "SLACK",
+    "VECTOR_DIGITS",
+    "WIDTH",
+    "loop",
+    "window_above",
+]
+
+typeof(np.empty(0))  # imports what the first call would import, while forks wait
+
+_Integers, _Values, _Bins = int64[::1], float64[::1], uint64[:, ::1]
+
+
+def _rounding(x: list[Any], factors: int, last: Any) -> Any:
+    return int64(*[x[2]] * factors, int64, last, boolean, float64[:, ::1], x[2].copy(readonly=False))
+
+
+SIGNATURES: dict[Callable, Callable] = {
+    window: lambda x: int64(x[1]),
+    leave_rest: lambda x: none(x[1], int64, _Values),
+    products: lambda x: boolean(x[1], x[1], _Values, _Values),
+    vector_sum: lambda x: int64(x[1], int64, _Integers),
+    enclosed_sum: lambda x: int64(x[1], int64, _Integers),
+    product_sum: lambda x: int64(x[1], x[1], int64, int64, _Integers),
+    enclosed_product_sum: lambda x: int64(x[1], x[1], int64, _Integers),
+    row_sums: lambda x: Tuple((boolean, boolean))(x[2], int64, _Integers, _Integers),
+    column_sums: lambda x: Tuple((boolean, boolean))(x[2], int64, _Integers, _Integers),
+    running_sums: lambda x: Tuple((int64, int64, boolean))(x[1], *[int64] * 3, *[float64] * 2, _Values),
+    binned: lambda x: none(x[1], _Bins),
+    unbinned: lambda x: none(_Bins, _Integers),
+    integer_products: lambda x: boolean(x[1], x[1], _Integers),
+    rounded_sums: lambda x: _rounding(x, 1, float64),
+    rounded_products: lambda x: _rounding(x, 2, boolean),
+}
+"""The loops' signatures, for arrays x[n] of n dimensions of float64 or of float32."""
+
+
+@cache
+def loop(function: Callable, dtype: np.dtype) -> Callable:
+    """Return a loop for arrays of this dtype, compiled in its first call; forks wait until it is."""
+    arrays = [Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in range(3)]
+    return to_the_end(lambda: jit(SIGNATURES[function](arrays))(function))

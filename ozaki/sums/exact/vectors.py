@@ -1,0 +1,210 @@
+"""Sums that have one output, of long vectors: compiled loops that read each number once.
+
+A window of an exact level encloses the sum: what the level leaves is added in floating point, with a bound
+of its error. Where both ends of the enclosure round to one number, that is the result (Ziv); else the sum is
+added up exactly. Either is a Python integer, in units of 2**-UNIT, or 2**(-2·UNIT) for products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from multiword.runtime.arrays import is_cupy
+from multiword.runtime.compiled import compiled
+from ozaki.rounding.conversion import narrow
+from ozaki.sums.exact.extraction import (
+    LEVEL_BITS,
+    LOOPS,
+    LOWEST,
+    READABLE,
+    contiguous,
+    readable,
+    zero_flags,
+)
+from ozaki.sums.exact.fixed_point import DIGIT_BITS, ORDINARY, Rounding, flagged, flags_of
+from ozaki.sums.exact.summands import Summands, tiles
+from ozaki.tuning import SIGNS_AT_FIRST, SIGNS_AT_MOST, SPREAD_LENGTH, SPREAD_SAMPLE, VECTOR_BLOCK
+
+UNIT = 1074  # of sums: 2**-UNIT, and its square for those of products
+_WORDS = 8  # that the loops leave: two totals of three words, the largest number, whether it is unsafe
+_FAR = 2.0**-80  # what of the largest is far below it
+
+
+class VectorSum(NamedTuple):
+    """An enclosure of a sum: a value and its error, in units of 2**exponent, and flags."""
+
+    value: int
+    error: int
+    flags: int
+    exponent: int
+
+    def plus(self, other: VectorSum) -> VectorSum:
+        """Return the enclosure of both sums together."""
+        value, error = self.value + other.value, self.error + other.error
+        return VectorSum(value, error, self.flags | other.flags, self.exponent)
+
+    def rounded(self, rounding: Rounding) -> float | None:
+        """Return what both ends round to; None where they differ, or lie on both sides of zero."""
+        if not self.error:
+            return rounding.ratio(self.value, rounding.divisor, self.exponent)
+        if abs(self.value) <= self.error:
+            return None
+        ends = [
+            rounding.ratio(self.value + e, rounding.divisor, self.exponent) for e in (-self.error, self.error)
+        ]
+        return ends[0] if ends[0] == ends[1] else None
+
+
+def rounded(summands: Sequence[Summands], reduced: int, rounding: Rounding) -> np.ndarray | None:
+    """Return the sum of all terms, rounded; None where outputs are kept, or loops do not hold the terms."""
+    if reduced < len(summands[0].shape):
+        return None
+    total = vector_sum(summands, exact=False)
+    value = total and total.rounded(rounding)
+    if total is not None and value is None:
+        total = vector_sum(summands)
+        value = total and total.rounded(rounding)
+    if total is None:
+        return None
+    result = np.array(value)
+    if total.flags != ORDINARY:
+        result = flagged(result, np.array(total.flags, np.uint8))
+    return narrow(result, rounding.target.dtype)
+
+
+def vector_sum(summands: Sequence[Summands], exact: bool = True) -> VectorSum | None:
+    """Return the sum of all terms; None for products of Inf or NaN, and without compiled code.
+
+    exact : or else what is far below the largest number is bounded, not added.
+    """
+    if compiled(LOOPS) is None or is_cupy(summands[0].factors[0]):
+        return None
+    total: VectorSum | None = None
+    for terms in summands:
+        for part in _vectors(terms):
+            for factors in readable(part.factors):
+                sums = _sum_of([contiguous(x) for x in factors], terms.sign, exact)
+                if sums is None:
+                    return None
+                total = sums if total is None else total.plus(sums)
+    return total or VectorSum(0, 0, 0, 0)
+
+
+def _vectors(terms: Summands) -> Iterator[Summands]:
+    """The terms as vectors, in blocks where they would have to be copied."""
+    if all(x.flags.c_contiguous and x.dtype in READABLE for x in terms.factors):
+        yield terms.apply(lambda x: x.reshape(-1))
+        return
+    for rows in tiles(terms.shape, VECTOR_BLOCK):
+        yield terms.apply(partial(_flat, rows=rows))
+
+
+def _flat(x: np.ndarray, rows: tuple[slice, ...]) -> np.ndarray:
+    return x[rows].reshape(-1)
+
+
+def _sum_of(xs: list[np.ndarray], sign: int, exact: bool) -> VectorSum | None:
+    """The sum of a vector, or of sign·x·y."""
+    value, error, special = _in_windows(xs, exact)
+    if special and len(xs) == 2:
+        return None
+    if special:
+        flags = int(np.bitwise_or.reduce(flags_of(xs[0].astype(np.float64))))
+    else:
+        flags = _zero_flags(xs, sign, value or error)
+    return VectorSum(sign * value, error, flags, -UNIT * len(xs))
+
+
+def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
+    """The sum of x, or x·y, in units of 2**-UNIT for each factor, its error, and whether there is Inf or NaN.
+
+    Block by block: a window that does not hold a block moves to where the block's largest number is; if
+    that does not help the block is added outside of windows, and so are more and more of those that follow.
+    """
+    windows, product, n = compiled(LOOPS), len(xs) == 2, len(xs[0])
+    names = ("vector_sum", "product_sum") if exact else ("enclosed_sum", "enclosed_product_sum")
+    loop, words = windows.loop(getattr(windows, names[product]), xs[0].dtype), np.zeros(_WORDS, np.int64)
+    outside, unit = _Outside(xs[0].dtype, product), LOWEST - UNIT * product
+    total = error = start = 0
+    k, skip = LOWEST, windows.BLOCK
+    if exact and not product and _spread(xs[0]):
+        outside.add(xs)
+        start = n
+    while start < n:
+        j = max(k - 53, LOWEST)  # of the errors of products: half a unit of the last place at most
+        count = loop(*[x[start:] for x in xs], *((k, j) if exact and product else (k,)), words)
+        *sums, largest, unsafe = words.tolist()
+        if count:
+            total += (_words(*sums[:3]) << (k - unit)) + (_words(*sums[3:]) << (j - unit))
+            error = max(error, 0 if exact else windows.ERROR * (n + windows.BLOCK) << (k - unit))
+            start, skip = start + count, windows.BLOCK
+            words[:6] = 0
+            if start == n:
+                break
+        fitting = windows.window_above(largest)
+        if unsafe or k == fitting:
+            outside.add([x[start : start + skip] for x in xs])
+            start, skip = start + skip, 8 * skip
+        k = fitting
+    value, special = outside.total()
+    return total + value, error, special
+
+
+def _words(high: int, middle: int, low: int) -> int:
+    """The total that three words hold."""
+    return (((high << LEVEL_BITS) + middle) << LEVEL_BITS) + low
+
+
+class _Outside:
+    """What windows do not hold: numbers in bins by sign and exponent, products as integers in digits."""
+
+    def __init__(self, dtype: np.dtype, product: bool) -> None:
+        self.dtype, self.product, self.special = dtype, product, False
+        self.memory: np.ndarray | None = None
+
+    def add(self, xs: list[np.ndarray]) -> None:
+        """Add a vector, or x·y."""
+        loops = compiled(LOOPS)
+        if self.memory is None:
+            shape = loops.DIGITS if self.product else (2, 2 * loops.EXPONENTS)
+            self.memory = np.zeros(shape, np.int64 if self.product else np.uint64)
+        if self.product:
+            self.special |= loops.loop(loops.integer_products, self.dtype)(*xs, self.memory)
+        else:
+            loops.loop(loops.binned, self.dtype)(*xs, self.memory)
+
+    def total(self) -> tuple[int, bool]:
+        """Return the sum in the units of `_in_windows`, and whether there is Inf or NaN."""
+        if self.memory is None:
+            return 0, False
+        if self.product:
+            words = enumerate(self.memory.tolist())
+            return sum([word << (DIGIT_BITS * i) for i, word in words if word]), self.special
+        loops, digits = compiled(LOOPS), np.zeros(compiled(LOOPS).VECTOR_DIGITS, np.int64)
+        loops.loop(loops.unbinned, np.dtype(np.float64))(self.memory, digits)
+        value = int.from_bytes(digits.astype("<i4").tobytes(), "little", signed=True)
+        return value, bool(self.memory[:, loops.EXPONENTS - 1 :: loops.EXPONENTS].any())
+
+
+def _spread(x: np.ndarray) -> bool:
+    """Whether most of the first of many numbers are far below the largest, so that no window holds them."""
+    if len(x) < SPREAD_LENGTH:
+        return False
+    sample = sorted(x[:SPREAD_SAMPLE].tolist())
+    far = _FAR * max(-sample[0], sample[-1])
+    return bool(-far < sample[SPREAD_SAMPLE // 4] and sample[3 * SPREAD_SAMPLE // 4] < far)
+
+
+def _zero_flags(xs: list[np.ndarray], sign: int, value: int) -> int:
+    """The flags of a finite vector, or of products, whose sum has this value in some units."""
+    ordinary = value or (xs[0].size and all(x[0] for x in xs))
+    flags, start, span = int(ORDINARY) if ordinary else 0, 0, SIGNS_AT_FIRST
+    while start < len(xs[0]) and flags != ORDINARY:
+        parts = [x[start : start + span, None] for x in xs]
+        flags = int(zero_flags(np.array([True]), parts, sign)[0])
+        start, span = start + span, min(8 * span, SIGNS_AT_MOST)
+    return flags
