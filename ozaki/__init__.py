@@ -22,7 +22,7 @@ from ozaki.rounding.error_free import two_product, two_sum
 from ozaki.sums.api import dot, mean, norm, sum, vdot
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
-from ozaki.sums.statistics import nanmean, nanstd, nansum, nanvar, std, var
+from ozaki.sums.statistics import average, nanmean, nanstd, nansum, nanvar, std, var
 from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k
 from ozaki.tensors import takes_tensors as _takes_tensors
 
@@ -37,6 +37,7 @@ __all__ = [
     "accurate_sgemm",
     "accurate_zgemm",
     "array",
+    "average",
     "cumsum",
     "dot",
     "extract_vector",

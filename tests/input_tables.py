@@ -98,7 +98,7 @@ TABLES: dict[str, tuple[Function, ...]] = {
             Function(f"ozaki.{f.__name__}", "x", f)
             for f in (
                 *(ozaki.sum, ozaki.mean, ozaki.norm, ozaki.cumsum, ozaki.var, ozaki.std),
-                *(ozaki.nansum, ozaki.nanmean, ozaki.nanvar, ozaki.nanstd),
+                *(ozaki.nansum, ozaki.nanmean, ozaki.nanvar, ozaki.nanstd, ozaki.average),
             )
         ),
         Function("ozaki.dot", "x", lambda x: ozaki.dot(x, x), takes="axes"),

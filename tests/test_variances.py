@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 import ozaki
 from multiword.formats import FORMATS
+from ozaki.sums.table import REDUCTIONS
 from tests.exact import nearest, nearest_root
 from tests.test_reductions import FLOATS, FORMAT, along, bits, wide
 
@@ -290,3 +291,70 @@ def test_the_mean_of_negative_zeros_does_not_depend_on_the_rows_beside_it():
         means = ozaki.nanmean(x, axis=1)
         assert not np.signbit(means[0])  # NaN counts as 0
         assert np.signbit(means[1:]).all()
+
+
+# the table and weighted means ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128, np.int64])
+def test_what_the_table_says_is_what_the_function_returns(name, dtype):
+    """So whoever brings exact sums together, of chunks say, needs nothing but the table."""
+    rng, reduction = np.random.default_rng(5), REDUCTIONS[name]
+    x = (8 * wide(rng, (9, 7, 5), 30)).astype(dtype)
+    arrays = [x, np.abs(x[::-1]).astype(np.float64)][: 2 if name in ("dot", "vdot", "average") else 1]
+    target = np.dtype(np.float64) if reduction.real or dtype == np.int64 else np.result_type(*arrays)
+    options = {"ddof": Fraction(1), "skip_nan": reduction.skip_nan} if name[-3:] in ("var", "std") else {}
+    function, axis = getattr(ozaki, name), {"vdot": None, "dot": 1}.get(name, (0, 2))
+    expected = function(
+        *arrays[:1],
+        **({} if name == "vdot" else {"axis": axis}),
+        **({"weights": arrays[1]} if name == "average" else {"y": arrays[-1]} if len(arrays) == 2 else {}),
+        **({"ddof": 1} if options else {}),
+        **({} if name == "average" else {"dtype": target}),
+    )
+    axes = tuple(range(3)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    assert bits(reduction.of(arrays, axes, target, **options)) == bits(expected)
+
+
+@given(st.lists(st.tuples(finite, finite), min_size=1, max_size=20))
+def test_average_is_the_nearest(pairs):
+    x, weights = np.array(pairs).T
+    total = sum(map(Fraction, weights.tolist()))
+    if total == 0:
+        with pytest.raises(ZeroDivisionError, match="weights"):
+            ozaki.average(x, weights=weights)
+        return
+    exact = sum(Fraction(a) * Fraction(w) for a, w in pairs) / total
+    assert ozaki.average(x, weights=weights) == nearest(exact)
+    assert ozaki.average(x, weights=-weights) == nearest(exact)
+
+
+def test_averages_over_axes_as_numpy_has_them():
+    rng = np.random.default_rng(6)
+    x, weights = rng.integers(-9, 9, (3, 4, 5)), rng.integers(1, 9, (3, 4, 5))
+    for y in (x, x.astype(np.float32), x + 2j * x[::-1]):
+        for axis, w in ((None, weights), (1, weights), ((0, 2), weights), (1, weights[0, :, 0]), (-1, None)):
+            for keepdims in (False, True):
+                expected = np.average(y, axis, w, keepdims=keepdims)
+                got = ozaki.average(y, axis, w, keepdims)
+                assert (np.shape(got), got.dtype.kind) == (np.shape(expected), expected.dtype.kind)
+                assert np.allclose(got, expected, 1e-6)
+    big = np.array([2**63 - 1, 2**62 + 1])
+    assert ozaki.average(big, weights=[3, 1]) == nearest(Fraction(3 * (2**63 - 1) + 2**62 + 1, 4))
+    assert ozaki.average(np.array([np.inf, 1.0]), weights=[1.0, 1.0]) == np.inf
+    assert np.isnan(ozaki.average(np.array([1.0, 1.0]), weights=[1.0, np.inf]))
+    assert np.signbit(ozaki.average(np.array([-0.0, -0.0]), weights=[1.0, 2.0]))
+
+
+def test_weights_that_do_not_fit_are_refused():
+    x = np.ones((2, 3))
+    for weights in (np.ones(2), np.ones((3, 2)), 2.0):
+        with pytest.raises(ValueError, match="weights must have the shape"):
+            ozaki.average(x, weights=weights)
+    with pytest.raises(ValueError, match="weights must have the shape"):
+        ozaki.average(x, 1, np.ones(2))
+    with pytest.raises(TypeError, match="weights must be real"):
+        ozaki.average(x, weights=x * 1j)
+    with pytest.raises(ZeroDivisionError, match="weights must not sum to zero"):
+        ozaki.average(x, 0, np.array([[1.0, 1, 1], [-1, 1, 1]]))

@@ -23,7 +23,7 @@ from ozaki.dask.trees import flat
 from ozaki.sums.arguments import reduced_shape
 from ozaki.sums.exact.summands import Summands, products
 from ozaki.sums.exactsum import ExactSum
-from ozaki.sums.statistics import without_nan
+from ozaki.sums.table import without_nan
 
 Sums = ExactSum | ExtractedSums
 """What adds up exactly."""

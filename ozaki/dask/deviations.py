@@ -12,7 +12,7 @@ from ozaki.dask.accumulators import ELEMENTS, SQUARES, reduce_exactly
 from ozaki.dask.arguments import SplitEvery, checked, held_dtype
 from ozaki.dask.rounding import rounded_deviation
 from ozaki.sums.arguments import Axis, real_dtype, real_result_dtype
-from ozaki.sums.statistics import exact_ddof
+from ozaki.sums.variance import exact_ddof
 
 
 def var(

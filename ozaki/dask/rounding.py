@@ -12,7 +12,8 @@ from ozaki.dask.accumulators import Sums
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import format_of, real_dtype
 from ozaki.sums.exact.fixed_point import Rounding
-from ozaki.sums.statistics import quotients, variances
+from ozaki.sums.table import quotients
+from ozaki.sums.variance import variances
 
 
 def rounded_sum(totals: Sequence[Sums], _: Any, target: np.dtype) -> Any:

@@ -1,21 +1,12 @@
-"""Variances and standard deviations, and sums, means and variances without NaN: exact, rounded once.
-
-With S = Σx and Q = Σ|x|², both exact, the sum of squares about the exact mean is (n·Q − |S|²)/n: no
-difference x − mean is ever rounded, and nothing cancels.
-"""
+"""Variances, standard deviations and weighted means, and reductions without NaN: exact, rounded once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from fractions import Fraction
-from math import inf, isfinite, nan, prod
-from numbers import Integral, Real
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, real_parts
-from ozaki.rounding.conversion import joined, narrow
+from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as _sum
 from ozaki.sums.arguments import (
@@ -24,21 +15,13 @@ from ozaki.sums.arguments import (
     Out,
     axes_of,
     deliver,
-    format_of,
     numbers,
-    real_dtype,
     real_result_dtype,
     reduced_shape,
     result_dtype,
 )
-from ozaki.sums.exact.enclosure import Enclosure
-from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagged
-from ozaki.sums.exact.reduction import exact_sums
-from ozaki.sums.exact.summands import Summands, tiles
-
-_OUTPUTS = 1 << 12  # whose digits are on the host at one time
-_FEW = 4  # variances that integers give sooner
-_EXACT = 1 << 26  # n·(n − ddof) is a float64 below
+from ozaki.sums.table import REDUCTIONS, is_nan, without_nan
+from ozaki.sums.variance import exact_ddof
 
 
 @on_device_of_arrays
@@ -73,7 +56,7 @@ def var(
     >>> float(var(np.array([1e16, 1e16 + 2, 1e16 + 4]), ddof=1))
     4.0
     """
-    return _deviation(x, axis, dtype, out, ddof, keepdims, False)
+    return _deviation("var", x, axis, dtype, out, ddof, keepdims)
 
 
 @on_device_of_arrays
@@ -101,7 +84,55 @@ def std(
     >>> float(std(np.array([-3e200, 3e200])))
     3e+200
     """
-    return _deviation(x, axis, dtype, out, ddof, keepdims, True)
+    return _deviation("std", x, axis, dtype, out, ddof, keepdims)
+
+
+@on_device_of_arrays
+def average(x: Array, axis: Axis = None, weights: Array | None = None, keepdims: bool = False) -> Any:
+    """Return the weighted mean over axes, correctly rounded: `numpy.average` with one rounding.
+
+    Parameters
+    ----------
+    x : array, NumPy or CuPy; dtypes as in `sum`.
+    axis, keepdims : as in `sum`.
+    weights : real array of the shape of x or, over a single axis, a vector of its length; None weighs all
+        alike. Of any sign and size.
+
+    Returns
+    -------
+    Σ x·weights / Σ weights, both exact, rounded once to the dtype of x·weights; float64 for integers.
+
+    Raises
+    ------
+    TypeError : as `sum`; weights are complex, or of another kind of array.
+    ValueError : weights of another shape.
+    ZeroDivisionError : weights that sum to exactly zero, which a rounded sum may hide.
+
+    References
+    ----------
+    As `sum`: Rump, Ogita and Oishi; Kulisch.
+
+    >>> average(np.array([1e100, 3.0, -1e100]), weights=np.array([1.0, 2.0, 1.0]))
+    np.float64(1.5)
+    """
+    if weights is None:
+        return mean(x, axis, keepdims=keepdims)
+    x, weights = numbers(x, "x"), numbers(weights, "weights")
+    check_same_device(x=x, weights=weights)
+    if weights.dtype.kind == "c":
+        raise TypeError(f"weights must be real, got {weights.dtype}; take the real part first")
+    axes = axes_of(axis, x.ndim)
+    if weights.shape != x.shape:
+        if len(axes) != 1 or weights.shape != (x.shape[axes[0]],):
+            raise ValueError(
+                f"weights must have the shape of x, {x.shape}, or of one axis of it, got {weights.shape}"
+            )
+        along = [n if a in axes else 1 for a, n in enumerate(x.shape)]
+        weights = namespace(x).broadcast_to(weights.reshape(along), x.shape)
+    shape = reduced_shape(x.shape, axes, keepdims)
+    natural = np.result_type(x.dtype, weights.dtype)
+    target = result_dtype(x, np.dtype(np.float64) if natural.kind in "iub" else natural, None, None, shape)
+    return deliver(REDUCTIONS["average"].of([x, weights], axes, target).reshape(shape), None)
 
 
 @on_device_of_arrays
@@ -161,15 +192,7 @@ def nanmean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, k
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
     target = result_dtype(x, x.dtype, dtype, out, shape)
-    rounding = Rounding(format_of(target))
-
-    def means(terms: Array, reduced: int) -> np.ndarray:
-        terms, counts = without_nan(terms, reduced)
-        sums = [exact_sums([Summands((part,))], reduced) for part in real_parts(terms)]
-        parts = [quotients(part, counts, rounding) for part in sums]
-        return joined([narrow(part, real_dtype(target)) for part in parts], target)
-
-    return deliver(_by_tiles(x, axes, target, means).reshape(shape), out)
+    return deliver(REDUCTIONS["nanmean"].of([x], axes, target).reshape(shape), out)
 
 
 @on_device_of_arrays
@@ -197,7 +220,7 @@ def nanvar(
     >>> float(nanvar(np.array([1e16, np.nan, 1e16 + 4])))
     4.0
     """
-    return _deviation(x, axis, dtype, out, ddof, keepdims, False, skip_nan=True)
+    return _deviation("nanvar", x, axis, dtype, out, ddof, keepdims)
 
 
 @on_device_of_arrays
@@ -225,135 +248,18 @@ def nanstd(
     >>> float(nanstd(np.array([1.0, np.nan, 3.0])))
     1.0
     """
-    return _deviation(x, axis, dtype, out, ddof, keepdims, True, skip_nan=True)
+    return _deviation("nanstd", x, axis, dtype, out, ddof, keepdims)
 
 
-def _deviation(
-    x: Array,
-    axis: Axis,
-    dtype: DType,
-    out: Out,
-    ddof: float,
-    keepdims: bool,
-    root: bool,
-    skip_nan: bool = False,
-) -> Any:
-    """The variances, or their roots."""
-    x = numbers(x, "x")
+def _deviation(name: str, x: Array, axis: Axis, dtype: DType, out: Out, ddof: float, keepdims: bool) -> Any:
+    """The variances, or their roots, of a reduction of the table."""
+    x, reduction = numbers(x, "x"), REDUCTIONS[name]
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
-    target = real_result_dtype(x, dtype, out, shape, "a standard deviation" if root else "a variance")
-    rounding, offset = Rounding(format_of(target), root=root), exact_ddof(ddof)
-
-    def deviations(terms: Array, reduced: int) -> np.ndarray:
-        counts = [prod(terms.shape[:reduced])] * prod(terms.shape[reduced:])
-        if skip_nan:
-            terms, counts = without_nan(terms, reduced)
-        parts = real_parts(terms)
-        squares = exact_sums([Summands((part, part)) for part in parts], reduced)
-        sums = [exact_sums([Summands((part,))], reduced) for part in parts]
-        return narrow(variances(squares, sums, counts, offset, rounding, skip_nan), target)
-
-    return deliver(_by_tiles(x, axes, target, deviations).reshape(shape), out)
-
-
-def variances(
-    squares: FixedPoint,
-    sums: Sequence[FixedPoint],
-    counts: Sequence[int],
-    ddof: Fraction,
-    rounding: Rounding,
-    skip_nan: bool = False,
-) -> np.ndarray:
-    """Return (n·Q − |S|²)/(n·(n − ddof)) of exact sums, or its root, rounded, as float64.
-
-    Parameters
-    ----------
-    squares, sums : Q, and the real (and imaginary) parts of S. NaN where Inf or NaN has been added to Q.
-    counts : n.
-    skip_nan : NaN where n ≤ ddof, as in `nanvar`.
-    """
-    with np.errstate(all="ignore"):
-        values, certain = _estimates(squares, sums, np.array(counts, np.float64), ddof, rounding)
-    hard = np.flatnonzero(~certain)
-    exact = [part.columns(hard).integers() for part in (squares, *sums)]
-    for i, (q, e), *parts_of_s in zip(hard.tolist(), *exact, strict=True):
-        unit, n = min(e, *(2 * f for _, f in parts_of_s)), counts[i]
-        square = (n * q << (e - unit)) - sum(s * s << (2 * f - unit) for s, f in parts_of_s)
-        values[i] = _variance(square, unit, n, n - ddof, rounding, skip_nan)
-    values[(squares.flags & NOT_FINITE) != 0] = nan
-    return values
-
-
-def _estimates(
-    squares: FixedPoint, sums: Sequence[FixedPoint], n: np.ndarray, ddof: Fraction, rounding: Rounding
-) -> tuple[np.ndarray, np.ndarray]:
-    """Variances, or their roots, computed in float64 with bounds, and which of them are certain."""
-    if n.size <= _FEW or ddof.denominator > 1 or max(n.max(), abs(ddof)) >= _EXACT:
-        return np.empty(n.shape), np.zeros(n.shape, bool)
-    q = squares.enclosure()
-    unit = (np.frexp(q.high)[1] + q.exponent) // 2
-    difference = q.scaled(2 * unit).times(Enclosure(n, np.zeros(n.shape), np.zeros(n.shape), 0))
-    for part in sums:
-        s = part.enclosure().scaled(unit)
-        difference = difference.minus(s.times(s))
-    found = difference.divided(n * (n - int(ddof)))
-    values, certain = (found.root() if rounding.root else found).rounded(rounding.target)
-    return values, certain & (n > int(ddof)) & (n > 0)
-
-
-def _variance(
-    square: int, exponent: int, n: int, divisor: Fraction, rounding: Rounding, skip_nan: bool
-) -> float:
-    """square·2**exponent/(n·divisor), or its root, rounded."""
-    if n == 0:
-        return nan
-    if divisor <= 0:
-        return inf if square and not skip_nan else nan
-    return rounding.ratio(square * divisor.denominator, n * divisor.numerator, exponent)
-
-
-def quotients(sums: FixedPoint, counts: Sequence[int], rounding: Rounding) -> np.ndarray:
-    """Return exact sums divided by counts, rounded, as float64; NaN for 0/0."""
-    n = np.array(counts, np.int64)
-    return np.where(n == 0, nan, flagged(rounding.finite(sums, np.maximum(n, 1)), sums.flags))
-
-
-def _by_tiles(
-    x: Array, axes: tuple[int, ...], dtype: np.dtype, values: Callable[[Array, int], np.ndarray]
-) -> Array:
-    """Compute `values` of tiles of the outputs, whose reduced axes come first; in the order of the others."""
-    kept = tuple(a for a in range(x.ndim) if a not in axes)
-    moved, result = x.transpose(axes + kept), np.empty([x.shape[a] for a in kept], dtype)
-    for output in tiles(result.shape, _OUTPUTS):
-        part = result[cast(Any, (*output, ...))]
-        terms = moved[((slice(None),) * len(axes) + output + (...,))]
-        part[...] = values(terms, len(axes)).reshape(part.shape)
-    return namespace(x).asarray(result)
-
-
-def _is_nan(x: Array) -> Array:
-    if x.dtype.name == "bfloat16":
-        return (x.view(np.uint16) & 0x7FFF) > 0x7F80
-    return namespace(x).isnan(x)
+    target = real_result_dtype(x, dtype, out, shape, reduction.real)
+    options = {"ddof": exact_ddof(ddof), "skip_nan": reduction.skip_nan}
+    return deliver(reduction.of([x], axes, target, **options).reshape(shape), out)
 
 
 def _has_nan(x: Array) -> bool:
-    return x.dtype.kind not in "iub" and bool(_is_nan(x).any())
-
-
-def without_nan(x: Array, reduced: int) -> tuple[Array, list[int]]:
-    """The array with 0 for NaN, and how many of each output's numbers are left."""
-    n, outputs = prod(x.shape[:reduced]), prod(x.shape[reduced:])
-    if x.dtype.kind in "iub":
-        return x, [n] * outputs
-    missing = _is_nan(x)
-    zeros = (x.view(np.uint16), np.uint16(0)) if x.dtype.name == "bfloat16" else (x, x.dtype.type(0))
-    left = n - missing.sum(axis=tuple(range(reduced))).reshape(-1)
-    return namespace(x).where(missing, zeros[1], zeros[0]).view(x.dtype), left.tolist()
-
-
-def exact_ddof(ddof: Any) -> Fraction:
-    if not isinstance(ddof, Real) or not isfinite(ddof):
-        raise TypeError(f"ddof must be a finite number, got {ddof!r}")
-    return Fraction(int(ddof) if isinstance(ddof, Integral) else float(ddof))
+    return x.dtype.kind not in "iub" and bool(is_nan(x).any())

@@ -1,13 +1,14 @@
 """Variances, standard deviations, and sums and means without NaN, of `ozaki` against Python's integers."""
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 
 import numpy as np
 
 import ozaki
-from tests.fuzz.arrays import INTEGERS
-from tests.fuzz.draw import Draw, plain
+from tests.fuzz.arrays import INTEGERS, REAL
+from tests.fuzz.draw import Draw, check, plain
 from tests.fuzz.exact_sums import (
     FLOAT64,
     FLOATS,
@@ -15,13 +16,23 @@ from tests.fuzz.exact_sums import (
     check_reduction,
     chosen_axis,
     columns,
+    common_dtype,
     complete,
     form,
     out_for,
     targets,
     value,
 )
-from tests.fuzz.rational import FORMATS, integers, part_dtype, parts, real_sum, rounded_ratio, rounded_root
+from tests.fuzz.rational import (
+    FORMATS,
+    integers,
+    part_dtype,
+    parts,
+    real_dot,
+    real_sum,
+    rounded_ratio,
+    rounded_root,
+)
 
 
 def _missing(row: np.ndarray) -> np.ndarray:
@@ -94,4 +105,42 @@ def spread(name: str):
     return body
 
 
+def average(draw: Draw) -> None:
+    """`ozaki.average` with weights of any sign, of the array's shape or along one axis."""
+    x = array_of(draw, "x", (*FLOATS, *INTEGERS))
+    axis, axes = chosen_axis(draw, x.ndim)
+    shape = (x.shape[axes[0]],) if len(axes) == 1 and draw.chance(0.4) else x.shape
+    w = draw.array("weights", shape, (*REAL, *INTEGERS), draw.kind())
+    if (both := common_dtype(x, w)) is None:
+        return
+    target = FLOAT64 if both.kind in "iub" else both
+    every = plain(w)
+    if shape != x.shape:
+        every = np.broadcast_to(
+            every.reshape([n if a in axes else 1 for a, n in enumerate(x.shape)]), x.shape
+        )
+    values, rows = parts(plain(x)), columns(every, axes)
+    if any(special == 0 or (special is None and d == 0) for d, _, special in map(real_sum, rows)):
+        with suppress(ZeroDivisionError):
+            check("average: no error", False, repr(ozaki.average(x, axis, w)))
+        return
+    fmt = FORMATS[part_dtype(target)]
+    found = [
+        [_weighted(*pair, fmt) for pair in zip(columns(part, axes), rows, strict=True)] for part in values
+    ]
+    keepdims = draw.pick("keepdims", False, True)
+    got = ozaki.average(x, axis, w, keepdims)
+    check_reduction(draw, "average", got, complete(found, form(x.shape, axes, keepdims), target), None)
+
+
+def _weighted(row: np.ndarray, weights: np.ndarray, fmt) -> float:
+    (n, e, above), (d, f, below) = real_dot([(1, row, weights)]), real_sum(weights)
+    if n and above is below is None:
+        return rounded_ratio(n if d > 0 else -n, abs(d), e - f, fmt)
+    with np.errstate(all="ignore"):
+        above = np.float64((n > 0) - (n < 0) if above is None else above)
+        return float(above / np.float64((1 if d > 0 else -1) if below is None else below))
+
+
 CHECKS = {name: spread(name) for name in ("var", "std", "nansum", "nanmean", "nanvar", "nanstd")}
+CHECKS["average"] = average

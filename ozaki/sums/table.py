@@ -1,0 +1,182 @@
+"""The reductions as data: what each one adds up exactly, and what becomes of these sums, rounded once.
+
+Who brings the sums of other arrays together (`ozaki.dask` those of chunks) needs nothing else: a new
+reduction is a finishing function, one line of `REDUCTIONS` and a public function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import nan, prod
+from typing import Any, cast
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, namespace, real_parts
+from ozaki.rounding.conversion import joined, narrow
+from ozaki.sums.arguments import format_of, real_dtype
+from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagged
+from ozaki.sums.exact.reduction import exact_sums
+from ozaki.sums.exact.summands import Summands, products, tiles
+from ozaki.sums.variance import variances
+from ozaki.tuning import OUTPUTS_ON_HOST
+
+Terms = Callable[..., list[list[Summands]]]
+"""What is added up of one or two arrays: the terms of its real part, then of its imaginary part, if any."""
+
+
+def elements(x: Array, _: Array | None = None) -> list[list[Summands]]:
+    """Return the terms of Σ x."""
+    return [[Summands((part,))] for part in real_parts(x)]
+
+
+def squares(x: Array, _: Array | None = None) -> list[list[Summands]]:
+    """Return the terms of Σ |x|²."""
+    return [[Summands((part, part)) for part in real_parts(x)]]
+
+
+def conjugate_products(x: Array, y: Array) -> list[list[Summands]]:
+    """Return the terms of Σ conj(x)·y."""
+    return products(x, y, conjugate=True)
+
+
+def weights(_: Array, y: Array) -> list[list[Summands]]:
+    """Return the terms of Σ y."""
+    return elements(y)
+
+
+Finish = Callable[..., list[np.ndarray]]
+"""Makes the parts of the results, float64 numbers that are rounded to a format, of exact sums:
+finish(sums, counts, rounding, **options), with a list of parts for each of a reduction's sums."""
+
+
+def _sums(sums: list[list[FixedPoint]], _: Sequence[int], rounding: Rounding) -> list[np.ndarray]:
+    return [rounding(part) for part in sums[0]]
+
+
+def _means(sums: list[list[FixedPoint]], counts: Sequence[int], rounding: Rounding) -> list[np.ndarray]:
+    return [quotients(part, counts, rounding) for part in sums[0]]
+
+
+def _variances(
+    sums: list[list[FixedPoint]], counts: Sequence[int], rounding: Rounding, **options: Any
+) -> list[np.ndarray]:
+    parts, (square,) = sums
+    return [variances(square, parts, counts, rounding=rounding, **options)]
+
+
+def _averages(sums: list[list[FixedPoint]], _: Sequence[int], rounding: Rounding) -> list[np.ndarray]:
+    parts, (total,) = sums
+    return [_weighted(part, total, rounding) for part in parts]
+
+
+def quotients(sums: FixedPoint, counts: Sequence[int], rounding: Rounding) -> np.ndarray:
+    """Return exact sums divided by counts, rounded, as float64; NaN for 0/0."""
+    n = np.array(counts, np.int64)
+    return np.where(n == 0, nan, flagged(rounding.finite(sums, np.maximum(n, 1)), sums.flags))
+
+
+def _weighted(sums: FixedPoint, total: FixedPoint, rounding: Rounding) -> np.ndarray:
+    """Exact sums over exact total weights. ZeroDivisionError for a total of zero, as in NumPy."""
+    divisors, finite = total.integers(), (total.flags & NOT_FINITE) == 0
+    if any(is_finite and not d for (d, _), is_finite in zip(divisors, finite, strict=True)):
+        raise ZeroDivisionError("weights must not sum to zero")
+    values = [
+        rounding.ratio(n if d > 0 else -n, abs(d), e - f) if n and d else 0.0
+        for (n, e), (d, f) in zip(sums.integers(), divisors, strict=True)
+    ]
+    with np.errstate(all="ignore"):  # signs for finite numbers: zeros, Inf and NaN divide as in IEEE 754
+        special = flagged([float(n > 0) - float(n < 0) for n, _ in sums.integers()], sums.flags)
+        special = special / flagged([1.0 if d > 0 else -1.0 for d, _ in divisors], total.flags)
+    special = np.where(np.isnan(special), nan, special)  # one bit pattern
+    return np.where((special == 0) | ~finite | ((sums.flags & NOT_FINITE) != 0), special, values)
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduction: exact sums, and what becomes of them.
+
+    Attributes
+    ----------
+    sums : what is added up exactly.
+    finish : makes the rounded results of these sums and of how many numbers each output had.
+    root : whether the square root of the result is rounded.
+    real : what a result is that is real whatever its arguments are; else empty.
+    skip_nan : whether NaN is left out, and not counted.
+    """
+
+    name: str
+    sums: tuple[Terms, ...]
+    finish: Finish
+    root: bool = False
+    real: str = ""
+    skip_nan: bool = False
+
+    def of(self, arrays: Sequence[Array], axes: tuple[int, ...], target: np.dtype, **options: Any) -> Array:
+        """Return the results for arrays of one shape, over these axes; the others stay in their order."""
+        x = arrays[0]
+        kept = tuple(a for a in range(x.ndim) if a not in axes)
+        moved, reduced = [y.transpose(axes + kept) for y in arrays], len(axes)
+        result = np.empty([x.shape[a] for a in kept], target)
+        for output in tiles(result.shape, OUTPUTS_ON_HOST):
+            part = result[cast(Any, (*output, ...))]
+            chosen = [y[(slice(None),) * reduced + output + (...,)] for y in moved]
+            values = self.parts(chosen, reduced, Rounding(format_of(target), root=self.root), **options)
+            part[...] = joined([narrow(v, real_dtype(target)) for v in values], target).reshape(part.shape)
+        return namespace(x).asarray(result)
+
+    def parts(
+        self, arrays: Sequence[Array], reduced: int, rounding: Rounding, **options: Any
+    ) -> list[np.ndarray]:
+        """Return real (and imaginary) parts of the results over the first axes, rounded, as float64."""
+        x, *others = arrays
+        counts = [prod(x.shape[:reduced])] * prod(x.shape[reduced:])
+        if self.skip_nan:
+            x, counts = without_nan(x, reduced)
+        sums = [[exact_sums(part, reduced) for part in terms(x, *others)] for terms in self.sums]
+        return self.finish(sums, counts, rounding, **options)
+
+
+def without_nan(x: Array, reduced: int) -> tuple[Array, list[int]]:
+    """Return the array with 0 for NaN, and how many of each output's numbers are left."""
+    n, outputs = prod(x.shape[:reduced]), prod(x.shape[reduced:])
+    if x.dtype.kind in "iub":
+        return x, [n] * outputs
+    missing = is_nan(x)
+    zeros = (x.view(np.uint16), np.uint16(0)) if x.dtype.name == "bfloat16" else (x, x.dtype.type(0))
+    left = n - missing.sum(axis=tuple(range(reduced))).reshape(-1)
+    return namespace(x).where(missing, zeros[1], zeros[0]).view(x.dtype), left.tolist()
+
+
+def is_nan(x: Array) -> Array:
+    """Return where floating-point numbers are NaN."""
+    if x.dtype.name == "bfloat16":
+        return (x.view(np.uint16) & 0x7FFF) > 0x7F80
+    return namespace(x).isnan(x)
+
+
+_SUM = Reduction("sum", (elements,), _sums)
+_MEAN = Reduction("mean", (elements,), _means)
+_VAR = Reduction("var", (elements, squares), _variances, real="a variance")
+_STD = replace(_VAR, name="std", root=True, real="a standard deviation")
+
+REDUCTIONS = {
+    reduction.name: reduction
+    for reduction in (
+        _SUM,
+        _MEAN,
+        _VAR,
+        _STD,
+        replace(_SUM, name="nansum", skip_nan=True),
+        replace(_MEAN, name="nanmean", skip_nan=True),
+        replace(_VAR, name="nanvar", skip_nan=True),
+        replace(_STD, name="nanstd", skip_nan=True),
+        Reduction("norm", (squares,), _sums, root=True, real="a norm"),
+        Reduction("dot", (products,), _sums),
+        Reduction("vdot", (conjugate_products,), _sums),
+        Reduction("average", (products, weights), _averages),
+    )
+}
+"""By the name of the public function. `sum`, `mean`, `dot`, `vdot` and `norm` of one array in memory have a
+shorter way to the same bits: forms that round without the exact sums (`exact.reduction`)."""

@@ -1,0 +1,84 @@
+"""Variances of exact sums, rounded once.
+
+With S = Σx and Q = Σ|x|², both exact, the sum of squares about the exact mean is (n·Q − |S|²)/n: no
+difference x − mean is ever rounded, and nothing cancels (Chan, Golub and LeVeque, Algorithms for computing
+the sample variance, whose formula only rounding makes a bad one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import inf, isfinite, nan
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ozaki.sums.exact.enclosure import Enclosure
+from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding
+from ozaki.tuning import INTEGER_RATIOS
+
+_EXACT = 1 << 26  # n·(n − ddof) is a float64 below
+
+
+def variances(
+    squares: FixedPoint,
+    sums: Sequence[FixedPoint],
+    counts: Sequence[int],
+    ddof: Fraction,
+    rounding: Rounding,
+    skip_nan: bool = False,
+) -> np.ndarray:
+    """Return (n·Q − |S|²)/(n·(n − ddof)) of exact sums, or its root, rounded, as float64.
+
+    Parameters
+    ----------
+    squares, sums : Q, and the real (and imaginary) parts of S. NaN where Inf or NaN has been added to Q.
+    counts : n.
+    skip_nan : NaN where n ≤ ddof, as in `nanvar`.
+    """
+    with np.errstate(all="ignore"):
+        values, certain = _estimates(squares, sums, np.array(counts, np.float64), ddof, rounding)
+    hard = np.flatnonzero(~certain)
+    exact = [part.columns(hard).integers() for part in (squares, *sums)]
+    for i, (q, e), *parts_of_s in zip(hard.tolist(), *exact, strict=True):
+        unit, n = min(e, *(2 * f for _, f in parts_of_s)), counts[i]
+        square = (n * q << (e - unit)) - sum(s * s << (2 * f - unit) for s, f in parts_of_s)
+        values[i] = _variance(square, unit, n, n - ddof, rounding, skip_nan)
+    values[(squares.flags & NOT_FINITE) != 0] = nan
+    return values
+
+
+def _estimates(
+    squares: FixedPoint, sums: Sequence[FixedPoint], n: np.ndarray, ddof: Fraction, rounding: Rounding
+) -> tuple[np.ndarray, np.ndarray]:
+    """Variances, or their roots, computed in float64 with bounds, and which of them are certain."""
+    if n.size <= INTEGER_RATIOS or ddof.denominator > 1 or max(n.max(), abs(ddof)) >= _EXACT:
+        return np.empty(n.shape), np.zeros(n.shape, bool)
+    q = squares.enclosure()
+    unit = (np.frexp(q.high)[1] + q.exponent) // 2
+    difference = q.scaled(2 * unit).times(Enclosure(n, np.zeros(n.shape), np.zeros(n.shape), 0))
+    for part in sums:
+        s = part.enclosure().scaled(unit)
+        difference = difference.minus(s.times(s))
+    quotient = difference.divided(n * (n - int(ddof)))
+    values, certain = (quotient.root() if rounding.root else quotient).rounded(rounding.target)
+    return values, certain & (n > int(ddof)) & (n > 0)
+
+
+def _variance(
+    square: int, exponent: int, n: int, divisor: Fraction, rounding: Rounding, skip_nan: bool
+) -> float:
+    """square·2**exponent/(n·divisor), or its root, rounded."""
+    if n == 0:
+        return nan
+    if divisor <= 0:
+        return inf if square and not skip_nan else nan
+    return rounding.ratio(square * divisor.denominator, n * divisor.numerator, exponent)
+
+
+def exact_ddof(ddof: Any) -> Fraction:
+    if not isinstance(ddof, Real) or not isfinite(ddof):
+        raise TypeError(f"ddof must be a finite number, got {ddof!r}")
+    return Fraction(int(ddof) if isinstance(ddof, Integral) else float(ddof))
