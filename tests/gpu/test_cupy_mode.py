@@ -31,7 +31,7 @@ def matmul(a, b, accuracy):
 CALLS = {
     "@": (lambda xp, a, b: a @ b, matmul, A, B),
     "@ of a stack": (lambda xp, a, b: a @ b, matmul, STACK, B),
-    "matmul with a dtype": (lambda xp, a, b: xp.matmul(a, b, dtype=np.float64), matmul, A, B),
+    "matmul with a dtype": (lambda xp, a, b: xp.matmul(a, b, dtype=a.dtype), matmul, A, B),
     "dot": (lambda xp, a, b: xp.dot(a, b), matmul, A, B),
     "einsum": (lambda xp, a, b: xp.einsum("ij,jk->ik", a, b), matmul, A, B),
     "einsum of a stack": (lambda xp, a, b: xp.einsum("sij,jk->sik", a, b), None, STACK, B),
