@@ -18,8 +18,7 @@ from dask.array.utils import meta_from_array
 
 from multiword.runtime.arrays import Array, real_parts
 from ozaki.dask.extracted import ExtractedSums
-from ozaki.dask.memory import task
-from ozaki.dask.trees import flat
+from ozaki.dask.tasks import flat, task
 from ozaki.sums.arguments import reduced_shape
 from ozaki.sums.exact.summands import Summands, products
 from ozaki.sums.exactsum import ExactSum

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import isnan
 from typing import Any
 
@@ -13,9 +12,8 @@ try:
 except ImportError as error:
     raise ImportError("ozaki.dask needs Dask: pip install 'ozaki-multiword[dask]'") from error
 
-from multiword.runtime.arrays import Array, check_same_device
-from ozaki.arguments import exactly
-from ozaki.sums.arguments import Axis, axes_of, float_type, native, numbers
+from multiword.runtime.arrays import Array, as_array, check_same_device
+from ozaki.sums.arguments import Axis, axes_of, float_type, numbers
 
 SplitEvery = int | dict[int, int] | None
 
@@ -26,20 +24,21 @@ def known_chunks(x: Any, name: str) -> da.Array:
     numbers(array._meta, name)
     if any(isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(f"{name} has chunks of unknown sizes; call {name}.compute_chunk_sizes() first")
-    dtype = native(array.dtype)
-    check = partial(_chunk, name=f"a chunk of {name}", expected=dtype)
-    meta: Any = array._meta.astype(dtype)
-    return da.map_blocks(check, array, dtype=dtype, meta=meta)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def _chunk(x: Any, *, name: str, expected: np.dtype) -> Array:
-    """Return a chunk in the dtype announced for it. TypeError for other kinds of array and wider dtypes."""
-    chunk = numbers(x, name)
-    if chunk.dtype == expected:
-        return chunk
-    if not np.can_cast(chunk.dtype, expected, "safe"):
-        raise TypeError(f"{name} is of dtype {chunk.dtype}, but {expected} was announced")
-    return chunk.astype(expected) if expected.kind in "iub" else exactly(name, chunk, expected)
+def as_chunk(x: Any, name: str, declared: np.dtype) -> Array:
+    """Return a chunk as the array of numbers that its Dask array declares.
+
+    TypeError as for a whole array, and for a dtype that the declared one does not hold.
+    """
+    array = as_array(x, f"a chunk of {name}")
+    if not np.can_cast(array.dtype, declared, "safe"):
+        raise TypeError(
+            f"a chunk of {name} is of dtype {array.dtype}, and the Dask array says {declared}: "
+            f"convert chunks where they are made, or give their dtype there"
+        )
+    return array
 
 
 def without_empty_chunks(x: da.Array) -> da.Array:

@@ -23,7 +23,7 @@ from multiword.runtime.options import integer
 from ozaki.dask.accumulators import ELEMENTS, Sums, added_up, summed
 from ozaki.dask.arguments import held_dtype, known_chunks, no_out, without_empty_chunks
 from ozaki.dask.extracted import ExtractedSums
-from ozaki.dask.memory import task
+from ozaki.dask.tasks import task
 from ozaki.sums.arguments import axes_of, format_of, result_dtype, summed_dtype
 from ozaki.sums.cumulative import running_sums
 from ozaki.sums.exact.fixed_point import DIGIT_BITS, DigitRange

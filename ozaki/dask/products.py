@@ -1,19 +1,19 @@
-"""A product in pieces: residues of the products of blocks, added over the inner dimension, rounded once.
+"""A product in blocks: residues of their products, added over the inner dimension, rounded once.
 
-    rows         statistics of every row of A and column of B, merged over blocks         (`scales`)
-    equilibrate  for "fp64" and "fp32", a graded inner dimension                          (`equilibration`)
-    certificate  for "fp64" and "fp32", one for the whole product                         (`certificate`)
+    statistics   of each row of A and column of B, merged over blocks                     (`statistics`)
+    decision     for "fp64" and "fp32", one for the whole product                         (`decision`)
     multiply     for blocks (i, h) and (h, j): the residues of their product, with the scales of whole rows
     add          over h, modulo p, in any tree
     reconstruct  C' of block (i, j) from its residues, rounded once
 
 Each block (i, j) is scaled, split and multiplied by the steps of `ozaki.product.steps`. Where the inner
-dimension is in one piece, one task takes all of them, and there are no residues to add.
+dimension is in one chunk, one task takes all of them, and there are no residues to add.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -22,53 +22,20 @@ from dask.array.utils import meta_from_array
 
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array, namespace, quietly, real_parts
-from ozaki.arguments import matrices_of
+from ozaki.arguments import matrices_of, request_of, result_dtype
 from ozaki.dask.arguments import known_chunks, like_arrays, without_empty_chunks
-from ozaki.dask.certificate import widening
-from ozaki.dask.equilibration import equilibrated
-from ozaki.dask.known import Decision, Known, factors
-from ozaki.dask.memory import task
-from ozaki.dask.request import Asked, asked_for
-from ozaki.dask.scales import Rows, merged_rows
-from ozaki.dask.trees import as_it_is, merged
+from ozaki.dask.decision import Answers, MakeRequest, certificate, certify, factors
+from ozaki.dask.statistics import FactorStatistics, Side, factor_statistics
+from ozaki.dask.tasks import merge_tree, merged, objects, task
 from ozaki.execution.eager import scale
 from ozaki.nonfinite import overwrite_nonfinite
-from ozaki.product.factor import Factor
 from ozaki.product.panels import in_panels
-from ozaki.product.request import Request
+from ozaki.product.request import TARGETS, Request
 from ozaki.product.steps import ScaledProduct, execute, widened_product
 from ozaki.residues.partial import add_residues, as_products, no_residues, put_residues
 from ozaki.scaling.statistics import NONFINITE_ROW
 
 _TASK = "ozaki.dask.matmul"
-
-
-@dataclass(frozen=True)
-class PartialProduct:
-    """Residues of the product of some blocks of the inner dimension.
-
-    Attributes
-    ----------
-    residues : (images, N, m, n), in as few bytes as hold them.
-    scaled : the integers: the scales, and the scheme.
-    nonfinite : (m, n), the share of these blocks in rows and columns with an Inf or NaN, if there are any.
-    """
-
-    residues: Array
-    scaled: ScaledProduct
-    nonfinite: Array | None
-
-    def __sizeof__(self) -> int:
-        return int(self.residues.nbytes + (0 if self.nonfinite is None else self.nonfinite.nbytes))
-
-    def add(self, other: PartialProduct) -> PartialProduct:
-        """The product of both parts of the inner dimension."""
-        residues = add_residues(self.residues, other.residues, self.scaled.scheme.system)
-        nonfinite = self.nonfinite
-        if nonfinite is not None:
-            with np.errstate(invalid="ignore"):
-                nonfinite = nonfinite + other.nonfinite
-        return PartialProduct(residues, self.scaled, nonfinite)
 
 
 def matmul(
@@ -119,119 +86,148 @@ def matmul(
     """
     x, y = known_chunks(a, "a"), known_chunks(b, "b")
     like_arrays(a=x, b=y)
-    asked = asked_for(x, y, accuracy, scheme, engine, workspace)
+    for name, array in (("a", x), ("b", y)):
+        if array.ndim not in (1, 2):
+            raise ValueError(
+                f"{name} must be a matrix or a vector, got shape {array.shape}; for stacks, "
+                "dask.array.map_blocks(ozaki.matmul, …) multiplies chunks of whole matrices"
+            )
+    if scheme not in ("auto", "residues"):
+        raise ValueError(f"scheme must be 'auto' or 'residues' for Dask arrays, got {scheme!r}")
     left, right, _ = matrices_of(x, y)
-    out = _product(left, right, asked, split_every)
+    dtype = result_dtype(x._meta, y._meta)
+    chosen = TARGETS[dtype.name] if accuracy is None else accuracy
+    options: dict[str, Any] = {"accuracy": chosen, "engine": engine, "workspace": workspace}
+    request: MakeRequest = partial(request_of, scheme="residues", word=None, **options)
+    request(x._meta)  # refuses what every task would refuse
+    out = _product(left, right, dtype, request, split_every)
     if x.ndim == 1:
         out = out[0]
     return out[..., 0] if y.ndim == 1 else out
 
 
-def _product(a: da.Array, b: da.Array, asked: Asked, split_every: int | None) -> da.Array:
+def _product(
+    a: da.Array, b: da.Array, dtype: np.dtype, request: MakeRequest, split_every: int | None
+) -> da.Array:
     """The product of matrices."""
     shape, chunks = (a.shape[0], b.shape[1]), (a.chunks[0], b.chunks[1])
-    meta = meta_from_array(a._meta, ndim=2, dtype=asked.dtype)
+    meta = meta_from_array(a._meta, ndim=2, dtype=dtype)
     if 0 in (*a.shape, *b.shape):
-        return da.zeros_like(meta, shape=shape, chunks=chunks, dtype=asked.dtype)
-    _, (a, b) = da.core.unify_chunks(a, "ih", b, "hj")
+        return da.zeros_like(meta, shape=shape, chunks=chunks, dtype=dtype)
+    _, (a, b) = da.core.unify_chunks(a, "ih", b, "hj", warn=False)
     a, b = without_empty_chunks(a), without_empty_chunks(b)
-    rows, columns = merged_rows(a, 0, asked.dtype), merged_rows(b, 1, asked.dtype)
-    known = Known(rows, columns)
-    if asked.request(a._meta).certified:
-        known = equilibrated(a, b, rows, columns, asked)
-        known = replace(known, decision=widening(a, b, known, asked, split_every))
-    blocks = (a, "ih", b, "hj", *known.pairs(a))
-    if len(a.chunks[1]) == 1:
-        multiply = task(f"{_TASK}, products of blocks", _multiply_whole, asked=asked)
-        options = {"align_arrays": False, "dtype": asked.dtype, "meta": meta, "token": "ozaki-matmul"}
-        out = da.blockwise(multiply, "ij", *blocks, **options)
+    sides = Side(0, a.dtype, dtype), Side(1, b.dtype, dtype)
+    if request(a._meta).certified:
+        certified = certify(a, b, sides, request, split_every)
     else:
-        out = _in_pieces(blocks, asked, split_every, meta)
+        certified = factor_statistics(a, sides[0]), "i", factor_statistics(b, sides[1]), "j"
+    blocks, options = (a, "ih", b, "hj", *certified), {"sides": sides, "request": request}
+    called = f"{_TASK}, products of blocks"
+    if a.numblocks[1] == 1:
+        multiply = task(called, _multiply_unsplit, **options)
+        arrays = {"align_arrays": False, "dtype": dtype, "meta": meta}
+        out = da.blockwise(multiply, "ij", *blocks, token="ozaki-matmul", **arrays)
+    else:
+        products = objects(task(called, _multiply, **options), "ihj", *blocks, token="ozaki-matmul-products")
+        finish = task(f"{_TASK}, reconstruction", _finished, dtype=dtype)
+        add = task(f"{_TASK}, sums of residues", merged, merge=PartialProduct.add)
+        out = merge_tree(products, 1, finish, add, "ozaki-matmul", split_every, meta)
     return out if out.chunks == chunks else out.rechunk(chunks)
 
 
-def _in_pieces(blocks: tuple[Any, ...], asked: Asked, split_every: int | None, meta: Array) -> da.Array:
-    """The product of matrices whose inner dimension is cut: residues, added up."""
-    products = da.blockwise(
-        task(f"{_TASK}, products of blocks", _multiply, asked=asked),
-        "ihj",
-        *blocks,
-        adjust_chunks={"h": lambda _: 1},
-        align_arrays=False,
-        dtype=asked.dtype,
-        meta=np.empty((0, 0, 0), object),
-        token="ozaki-matmul-products",
-    )
-    return da.reduction(
-        products,
-        as_it_is,
-        task(f"{_TASK}, reconstruction", _finished, asked=asked),
-        axis=1,
-        dtype=asked.dtype,
-        combine=task(f"{_TASK}, sums of residues", merged, merge=PartialProduct.add),
-        name="ozaki-matmul",
-        concatenate=False,
-        split_every=split_every,
-        meta=meta,
-    )
+@dataclass(frozen=True)
+class PartialProduct:
+    """Residues of the product of some blocks of the inner dimension.
+
+    Attributes
+    ----------
+    residues : (images, N, m, n), in as few bytes as hold them.
+    scaled : the integers: the scales, and the scheme.
+    nonfinite : (m, n), the share of these blocks in rows and columns with an Inf or NaN, if there are any.
+    """
+
+    residues: Array
+    scaled: ScaledProduct
+    nonfinite: Array | None
+
+    def __sizeof__(self) -> int:
+        return int(self.residues.nbytes + (0 if self.nonfinite is None else self.nonfinite.nbytes))
+
+    def add(self, other: PartialProduct) -> PartialProduct:
+        """The product of both parts of the inner dimension."""
+        residues = add_residues(self.residues, other.residues, self.scaled.scheme.system)
+        nonfinite = self.nonfinite
+        if nonfinite is not None:
+            with np.errstate(invalid="ignore"):
+                nonfinite = nonfinite + other.nonfinite
+        return PartialProduct(residues, self.scaled, nonfinite)
 
 
-def _multiply(x: Array, y: Array, *known: Any, asked: Asked) -> PartialProduct:
+def _multiply(
+    x: Array, y: Array, *certified: Any, sides: tuple[Side, Side], request: MakeRequest
+) -> PartialProduct:
     """The residues of the product of two blocks."""
     with quietly(x):
-        scaled, a, b, request = _scaled(x, y, asked, *known)
-        scheme = scaled.scheme
-        system: Any = scheme.system
+        given = request(x)
+        scaled = _scaled(given, *certified)
+        a, b = factors(x, y, *certified, sides=sides)
+        system: Any = scaled.scheme.system
         residues = no_residues(system, (system.images, len(system.moduli), a.rows, b.rows), x)
 
-        def keep(products: Array, of_rows: slice, of_columns: slice) -> None:
-            put_residues(products, system, residues[:, :, of_rows, of_columns])
+        def write(products: Array, rows: slice, columns: slice) -> None:
+            put_residues(products, system, residues[:, :, rows, columns])
 
-        in_panels(scheme, a, b, scaled.scales, request.engine, request.workspace, keep)
+        in_panels(scaled.scheme, a, b, scaled.scales, given.engine, given.workspace, write)
         nonfinite = None
-        if _any_nonfinite(scaled):
-            nonfinite = namespace(x).zeros((a.rows, b.rows), asked.dtype)
+        if scaled.nonfinite:
+            nonfinite = namespace(x).zeros((a.rows, b.rows), sides[0].dtype)
             overwrite_nonfinite(a.parts, b.parts, scaled.scales, nonfinite)
         return PartialProduct(residues, scaled, nonfinite)
 
 
-def _multiply_whole(xs: list[Array], ys: list[Array], *known: Any, asked: Asked) -> Array:
+def _multiply_unsplit(
+    xs: list[Array], ys: list[Array], *certified: Any, sides: tuple[Side, Side], request: MakeRequest
+) -> Array:
     """The rounded product of two blocks with all of the inner dimension."""
     (x,), (y,) = xs, ys
+    of_both, decided = certified[:2], certified[2:]
+    if decided:
+        answers, (shifts,) = decided
+        decided = answers, shifts
     with quietly(x):
-        scaled, a, b, request = _scaled(x, y, asked, *known)
-        out = namespace(x).empty((a.rows, b.rows), asked.dtype)
-        execute(scaled, a, b, request, out)
-        if _any_nonfinite(scaled):
+        given = request(x)
+        scaled = _scaled(given, *of_both, *decided)
+        a, b = factors(x, y, *of_both, *decided, sides=sides)
+        out = namespace(x).empty((a.rows, b.rows), sides[0].dtype)
+        execute(scaled, a, b, given, out)
+        if scaled.nonfinite:
             overwrite_nonfinite(a.parts, b.parts, scaled.scales, out)
         return out
 
 
 def _scaled(
-    x: Array, y: Array, asked: Asked, rows: Rows, columns: Rows, decision: Decision | None = None, *known: Any
-) -> tuple[ScaledProduct, Factor, Factor, Request]:
-    """The integers of two blocks of whole rows, and the factors that these are."""
-    request = asked.request(x)
-    a, b, left, right = factors(x, y, asked, rows, columns, decision, *known)
-    if decision is None:
+    request: Request,
+    of_a: FactorStatistics,
+    of_b: FactorStatistics,
+    answers: Answers | None = None,
+    _: np.ndarray | None = None,
+) -> ScaledProduct:
+    """The integers of rows and columns; a device is waited for."""
+    left, right = of_a.factor(0), of_b.factor(1)
+    if answers is None:
         scaled = scale(left, right, request)[1]
     else:
-        scaled = widened_product(left, right, request, decision.bits)
-    return scaled, a, b, request
+        scaled = widened_product(left, right, request, certificate(answers, request.limits).bits)
+    return replace(scaled, nonfinite=any(bool((s == NONFINITE_ROW).any()) for s in scaled.scales))
 
 
-def _any_nonfinite(scaled: ScaledProduct) -> bool:
-    """Whether there are rows or columns with an Inf or NaN; a device is waited for."""
-    return any(bool((s == NONFINITE_ROW).any()) for s in scaled.scales)
-
-
-def _finished(parts: Any, *, asked: Asked, **_: Any) -> Array:
+def _finished(parts: Any, *, dtype: np.dtype, **_: Any) -> Array:
     """The rounded block of the result."""
     total = merged(parts, merge=PartialProduct.add)
     scheme, scales = total.scaled.scheme, total.scaled.scales
     xp = namespace(total.residues)
     with quietly(total.residues):
-        out = xp.empty(total.residues.shape[2:], asked.dtype)
+        out = xp.empty(total.residues.shape[2:], dtype)
         scheme.reconstruct(as_products(total.residues, scheme.system), scales, out)
         if total.nonfinite is not None:
             rows, columns = (s == NONFINITE_ROW for s in scales)

@@ -1,0 +1,91 @@
+"""Tasks: objects for blocks, trees that merge them, and the name of a task that runs out of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+
+def objects(function: Callable[..., Any], indices: str, *pairs: Any, token: str) -> da.Array:
+    """Return a Dask array of one object for each block of these indices.
+
+    Pairs are of arrays and their indices, as for `da.blockwise`; the function gets lists of blocks along all
+    other indices.
+    """
+    meta = np.empty((0,) * len(indices), object)
+    options = {"align_arrays": False, "concatenate": False}
+    return da.blockwise(function, indices, *pairs, dtype=object, meta=meta, token=token, **options)
+
+
+def merge_tree(
+    parts: da.Array,
+    axis: int | None,
+    finish: Callable[..., Any],
+    combine: Callable[..., Any],
+    name: str,
+    split_every: int | None = None,
+    meta: Any = None,
+) -> da.Array:
+    """Return the objects along an axis, or all, merged as a tree by `combine`, at last by `finish`."""
+    axes = range(parts.ndim) if axis is None else (axis,)
+    meta = np.empty((0,) * (parts.ndim - len(axes)), object) if meta is None else meta
+    return da.reduction(
+        parts,
+        _unchanged,
+        finish,
+        axis=tuple(axes),
+        dtype=meta.dtype,
+        combine=combine,
+        name=name,
+        concatenate=False,
+        split_every=split_every,
+        meta=meta,
+    )
+
+
+def _unchanged(x: Any, **_: Any) -> Any:
+    return x
+
+
+def flat(parts: Any) -> Iterator[Any]:
+    """The elements of nested lists."""
+    if isinstance(parts, list):
+        for part in parts:
+            yield from flat(part)
+    else:
+        yield parts
+
+
+def merged(parts: Any, *, merge: Callable[[Any, Any], Any], **_: Any) -> Any:
+    """The elements of nested lists, merged by a function of two."""
+    return reduce(merge, flat(parts))
+
+
+def task(name: str, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """The function with these options, whose MemoryError names the task and its chunks."""
+    return partial(_named, name, function, **options)
+
+
+def _named(
+    name: str,
+    function: Callable[..., Any],
+    /,
+    *blocks: Any,
+    computing_meta: bool = False,
+    **options: Any,
+) -> Any:
+    if computing_meta:  # by Dask, of blocks without elements, for a kind and a dtype that it casts this to
+        return blocks[0].real
+    try:
+        return function(*blocks, **options)
+    except MemoryError as error:
+        shapes = [x.shape for x in flat(list(blocks)) if hasattr(x, "shape")]
+        of = f" on chunks of shapes {', '.join(map(str, shapes))}" if shapes else ""
+        raise MemoryError(
+            f"{name} ran out of memory{of}: choose smaller chunks, or fewer threads a worker"
+            + (f" ({error})" if str(error) else "")
+        ) from error
