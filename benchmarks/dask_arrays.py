@@ -30,8 +30,7 @@ import numpy as np
 
 import ozaki
 from benchmarks.timing import publish
-from ozaki.dask.accumulators import ELEMENTS as SUM_OF_ELEMENTS
-from ozaki.dask.accumulators import summed
+from ozaki.dask.accumulators import elements, summed
 
 ELEMENTS, CHUNK = 16_000_000, 1_000_000
 FIELD = 200, 400
@@ -93,7 +92,7 @@ def states() -> list[dict[str, Any]]:
     }
     rows = []
     for name, data in cases.items():
-        total = summed(SUM_OF_ELEMENTS, data.dtype, FIELD, data, None)
+        total = summed(elements(data), data.dtype, FIELD)
         rows.append(
             {
                 "what": name,

@@ -175,7 +175,7 @@ def test_a_task_without_memory_is_named(monkeypatch):
     def no_memory(self, array):
         raise MemoryError("unable to allocate 3 TiB")
 
-    monkeypatch.setattr(ozaki.ExactSum, "add", no_memory)
+    monkeypatch.setattr(ozaki.ExactSum, "_add", no_memory)
     with pytest.raises(MemoryError, match=r"ozaki.dask.mean .*\(3, 2\).*smaller chunks.*3 TiB"):
         ozaki.mean(da.ones((6, 4), chunks=(3, 2))).compute()
 

@@ -11,7 +11,7 @@ from tests.test_dask import ONE_ARRAY, check
 da = pytest.importorskip("dask.array")
 pytest.importorskip("numba")
 
-from ozaki.dask.accumulators import ELEMENTS, PRODUCTS, SQUARES  # noqa: E402
+from ozaki.dask.accumulators import elements, products, squares  # noqa: E402
 from ozaki.dask.extracted import ExtractedSums  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("dask_in_this_thread")
@@ -81,7 +81,7 @@ def test_short_forms_hold_what_accumulators_do(kind):
     x, has_one = fields()[kind]
     shape = SHAPE[1:]
     parts = [x[:7], x[7:21], x[21:]]
-    short = [ExtractedSums.of(x.dtype, shape, ELEMENTS.summands(part, None)) for part in parts]
+    short = [ExtractedSums.of(x.dtype, shape, elements(part, None)) for part in parts]
     if not has_one:
         assert None in short
         return
@@ -100,10 +100,10 @@ def test_short_forms_hold_what_accumulators_do(kind):
 @pytest.mark.parametrize(("dtype", "exponent"), [("f4", -126), ("f4", -140), ("f2", -14), ("f2", -22)])
 def test_units_below_the_smallest_number(dtype, exponent):
     x = np.ldexp(fields()["normal"][0], exponent).astype(dtype)
-    for terms in (ELEMENTS, SQUARES):
+    for terms in (elements, squares):
         total = ozaki.ExactSum(x.dtype, SHAPE[1:])
-        terms.add(total, x, None)
-        assert ExtractedSums.of(x.dtype, SHAPE[1:], terms.summands(x, None)).exact() == total
+        total._add(terms(x, None))
+        assert ExtractedSums.of(x.dtype, SHAPE[1:], terms(x, None)).exact() == total
 
 
 def test_states_of_ordinary_fields_are_short():
@@ -111,12 +111,12 @@ def test_states_of_ordinary_fields_are_short():
     for dtype in ("f4", "f8"):
         a, b = x.astype(dtype), y.astype(dtype)
         for terms, pair in (
-            (ELEMENTS, (a, None)),
-            (ELEMENTS, (b, None)),
-            (SQUARES, (a, None)),
-            (PRODUCTS, (a, b)),
+            (elements, (a, None)),
+            (elements, (b, None)),
+            (squares, (a, None)),
+            (products, (a, b)),
         ):
-            sums = ExtractedSums.of(a.dtype, SHAPE[1:], terms.summands(*pair))
+            sums = ExtractedSums.of(a.dtype, SHAPE[1:], terms(*pair))
             assert sums is not None
             assert sums.__sizeof__() <= 64 * x[0].size
 
@@ -126,11 +126,11 @@ def test_long_columns_and_products_go_in_blocks(monkeypatch):
     monkeypatch.setattr("ozaki.dask.extracted._BLOCK", 1 << 20)
     for matrix in (x, np.asfortranarray(x)):
         expected = ozaki.ExactSum("f4", 300).add_products(matrix, matrix)
-        assert ExtractedSums.of(x.dtype, (300,), SQUARES.summands(matrix, None)).exact() == expected
+        assert ExtractedSums.of(x.dtype, (300,), squares(matrix, None)).exact() == expected
 
 
 def test_without_numba_there_is_none(without_numba):
     x = fields()["normal"][0]
-    assert without_numba(ExtractedSums.of, x.dtype, SHAPE[1:], ELEMENTS.summands(x, None)) is None
+    assert without_numba(ExtractedSums.of, x.dtype, SHAPE[1:], elements(x, None)) is None
     lazy = ozaki.sum(da.from_array(x, chunks=CHUNKS[1]), axis=0)
     assert without_numba(lazy.compute).tobytes() == ozaki.sum(x, axis=0).tobytes()

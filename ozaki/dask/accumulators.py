@@ -1,22 +1,21 @@
 """The exact sums of chunks, and their merge: what a tree reduction of Dask's is made of.
 
-A chunk comes to its *partial sums*, a tuple: one accumulator for each sum that the function needs, in its
-short form where that will do (`extracted`), and how many numbers each output has had. Partial sums merge in
-any order; the last task rounds them.
+A chunk comes to its `PartialSums`: one accumulator for each sum that the function needs, in its short form
+where that will do (`extracted`), and how many numbers each output has had. They merge in any order; the last
+task rounds them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 from dask.array.utils import meta_from_array
 
-from multiword.runtime.arrays import Array, real_parts
+from multiword.runtime.arrays import Array, device_of, real_parts
 from ozaki.dask.extracted import ExtractedSums
 from ozaki.dask.tasks import flat, task
 from ozaki.sums.arguments import reduced_shape
@@ -27,53 +26,31 @@ from ozaki.sums.table import without_nan
 Sums = ExactSum | ExtractedSums
 """What adds up exactly."""
 
-Partial = tuple[tuple[Sums, ...], "np.ndarray | int"]
-"""The accumulators of some chunks, and how many numbers each output has had."""
+Terms = Callable[[Array, "Array | None"], list[list[Summands]]]
+"""What a sum is of: the terms of its real part, then of its imaginary part if there is one.
+
+From an array of shape (terms, *outputs), or two of them.
+"""
 
 
-@dataclass(frozen=True)
-class Terms:
-    """What a sum is of: from an array of shape (terms, *outputs), or two of them.
+class PartialSums(NamedTuple):
+    """The accumulators of some chunks, and how many numbers each output has had."""
 
-    Attributes
-    ----------
-    add : adds it to an accumulator.
-    summands : the terms of its real part, then of its imaginary part if there is one.
-    """
-
-    add: Callable[[ExactSum, Array, Array | None], Any]
-    summands: Callable[[Array, Array | None], list[list[Summands]]]
+    totals: tuple[Sums, ...]
+    counts: np.ndarray | int
 
 
-def _add_elements(total: ExactSum, x: Array, _: Array | None) -> None:
-    total.add(x)
-
-
-def _elements(x: Array, _: Array | None) -> list[list[Summands]]:
+def elements(x: Array, _: Array | None = None) -> list[list[Summands]]:
+    """The terms of Σ x."""
     return [[Summands((part,))] for part in real_parts(x)]
 
 
-def _add_squares(total: ExactSum, x: Array, _: Array | None) -> None:
-    for part in real_parts(x):  # to a real accumulator
-        total.add_products(part, part)
-
-
-def _squares(x: Array, _: Array | None) -> list[list[Summands]]:
+def squares(x: Array, _: Array | None = None) -> list[list[Summands]]:
+    """The terms of Σ |x|²."""
     return [[Summands((part, part)) for part in real_parts(x)]]
 
 
-def _add_products(total: ExactSum, x: Array, y: Array | None) -> None:
-    total.add_products(x, y)
-
-
-ELEMENTS = Terms(_add_elements, _elements)
-"""Σ x."""
-
-SQUARES = Terms(_add_squares, _squares)
-"""Σ |x|²."""
-
-PRODUCTS = Terms(_add_products, products)
-"""Σ x·y."""
+__all__ = ["PartialSums", "Sums", "Terms", "elements", "products", "reduce_exactly", "squares", "summed"]
 
 
 def reduce_exactly(
@@ -106,7 +83,7 @@ def reduce_exactly(
         keepdims=keepdims,
         dtype=target,
         split_every=split_every,
-        combine=task(called, merged),
+        combine=task(called, _merged),
         name=f"ozaki-{name}",
         concatenate=False,
         meta=meta_from_array(x._meta.real, ndim=len(shape), dtype=target),
@@ -122,32 +99,31 @@ def _chunk_sums(
     sums: tuple[tuple[Terms, np.dtype], ...],
     skip_nan: bool,
     **_: Any,
-) -> Partial:
+) -> PartialSums:
     """The partial sums of one chunk."""
-    kept = tuple(a for a in range(x.ndim) if a not in axis)
-    first, second = (z if z is None else z.transpose((*axis, *kept)) for z in (x, y))
+    outputs = tuple(a for a in range(x.ndim) if a not in axis)
+    first, second = (z if z is None else z.transpose((*axis, *outputs)) for z in (x, y))
     counts: np.ndarray | int = prod(x.shape[a] for a in axis)
     if skip_nan:
         first, left = without_nan(first, len(axis))
         counts = np.array(left, np.int64)
-    shape = tuple(x.shape[a] for a in kept)
-    return tuple(summed(terms, dtype, shape, first, second) for terms, dtype in sums), counts
+    shape = tuple(x.shape[a] for a in outputs)
+    return PartialSums(tuple(summed(terms(first, second), dtype, shape) for terms, dtype in sums), counts)
 
 
-def summed(terms: Terms, dtype: np.dtype, shape: tuple[int, ...], x: Array, y: Array | None) -> Sums:
+def summed(summands: list[list[Summands]], dtype: np.dtype, shape: tuple[int, ...]) -> Sums:
     """The sum of a chunk, in its short form if possible."""
-    if (short := ExtractedSums.of(dtype, shape, terms.summands(x, y))) is not None:
+    if (short := ExtractedSums.of(dtype, shape, summands)) is not None:
         return short
-    total = ExactSum(dtype, shape)
-    terms.add(total, x, y)
-    return total.compact()
+    with device_of(summands[0][0].factors[0]):
+        return ExactSum(dtype, shape)._add(summands).compact()
 
 
 def _finished(
     parts: Any, *, axis: tuple[int, ...], keepdims: bool, finish: Callable[[tuple[Sums, ...], Any], Any]
 ) -> Any:
     """The rounded results of all chunks."""
-    totals, counts = merged(parts)
+    totals, counts = _merged(parts)
     result = finish(totals, counts)
     if not keepdims:
         return result
@@ -157,21 +133,18 @@ def _finished(
     return result.reshape(shape)
 
 
-def merged(parts: Any, **_: Any) -> Partial:
-    """Merge nested lists of partial sums, which are left as they are: other tasks may want them."""
+def _merged(parts: Any, **_: Any) -> PartialSums:
+    """Nested lists of partial sums, merged; they are left as they are: other tasks may want them."""
     totals, counts = zip(*flat(parts), strict=True)
-    return tuple(added_up(sums) for sums in zip(*totals, strict=True)), sum(counts)
+    return PartialSums(tuple(added_up(sums) for sums in zip(*totals, strict=True)), sum(counts))
 
 
-def added_up(sums: tuple[Sums, ...]) -> Sums:
+def added_up(sums: Sequence[Sums]) -> Sums:
     """The sum of accumulators, in its short form if these are and it will do."""
-    first, *others = sums
-    short = [x for x in others if isinstance(x, ExtractedSums)]
-    if isinstance(first, ExtractedSums) and len(short) == len(others):
-        together = first.merge(short)
-        if together is not None:
-            return together
-    total = ExactSum(first.dtype, first.shape)
+    short = [x for x in sums if isinstance(x, ExtractedSums)]
+    if len(short) == len(sums) and (together := short[0].merge(short[1:])) is not None:
+        return together
+    total = ExactSum(sums[0].dtype, sums[0].shape)
     for x in sums:
         total.merge(x.exact() if isinstance(x, ExtractedSums) else x)
     return total.compact()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import isnan
 from typing import Any
 
@@ -13,7 +14,7 @@ except ImportError as error:
     raise ImportError("ozaki.dask needs Dask: pip install 'ozaki-multiword[dask]'") from error
 
 from multiword.runtime.arrays import Array, as_array, check_same_device
-from ozaki.sums.arguments import Axis, axes_of, float_type, numbers
+from ozaki.sums.arguments import float_type, native, numbers
 
 SplitEvery = int | dict[int, int] | None
 
@@ -24,7 +25,7 @@ def known_chunks(x: Any, name: str) -> da.Array:
     numbers(array._meta, name)
     if any(isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(f"{name} has chunks of unknown sizes; call {name}.compute_chunk_sizes() first")
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return array if array.dtype.isnative else _checked(array, name)
 
 
 def as_chunk(x: Any, name: str, declared: np.dtype) -> Array:
@@ -32,13 +33,24 @@ def as_chunk(x: Any, name: str, declared: np.dtype) -> Array:
 
     TypeError as for a whole array, and for a dtype that the declared one does not hold.
     """
-    array = as_array(x, f"a chunk of {name}")
+    array = as_array(x, f"chunk_of_{name}")
     if not np.can_cast(array.dtype, declared, "safe"):
         raise TypeError(
             f"a chunk of {name} is of dtype {array.dtype}, and the Dask array says {declared}: "
-            f"convert chunks where they are made, or give their dtype there"
+            "say the dtype of the chunks where they are made, as in map_blocks(…, dtype=…)"
         )
     return array
+
+
+def checked_chunks(x: Any, name: str) -> da.Array:
+    """Return x as by `known_chunks`, its chunks passed through `as_chunk` when they are computed."""
+    return _checked(known_chunks(x, name), name)
+
+
+def _checked(x: da.Array, name: str) -> da.Array:
+    dtype = native(x.dtype)
+    check, meta = partial(as_chunk, name=name, declared=dtype), x._meta.astype(dtype)
+    return da.map_blocks(check, x, dtype=dtype, meta=meta, token="ozaki-chunk")
 
 
 def without_empty_chunks(x: da.Array) -> da.Array:
@@ -51,19 +63,12 @@ def like_arrays(**arrays: da.Array) -> None:
     check_same_device(**{name: x._meta for name, x in arrays.items()})
 
 
-def checked(x: Any, axis: Axis, out: None) -> tuple[da.Array, tuple[int, ...]]:
-    """The array of a reduction, and its reduced axes."""
-    no_out(out)
-    x = known_chunks(x, "x")
-    return x, axes_of(axis, x.ndim)
-
-
 def no_out(out: None) -> None:
     """Raise TypeError if there is an `out`."""
     if out is not None:
         raise TypeError(f"out must be None: Dask arrays are not written to, got {type(out).__name__}")
 
 
-def held_dtype(x: da.Array) -> np.dtype:
+def accumulator_dtype(x: da.Array) -> np.dtype:
     """The dtype of an accumulator that holds x exactly."""
     return x.dtype if x.dtype.kind == "c" else float_type(x._meta)

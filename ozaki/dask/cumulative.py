@@ -7,24 +7,31 @@ array.
 
 from __future__ import annotations
 
+import operator
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import dask.array as da
 import numpy as np
 from dask.array.utils import meta_from_array
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
-from numpy.typing import DTypeLike
 
 from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, device_of, namespace
-from multiword.runtime.options import integer
-from ozaki.dask.accumulators import ELEMENTS, Sums, added_up, summed
-from ozaki.dask.arguments import held_dtype, known_chunks, no_out, without_empty_chunks
+from ozaki.dask.accumulators import Sums, added_up, elements, summed
+from ozaki.dask.arguments import (
+    accumulator_dtype,
+    as_chunk,
+    checked_chunks,
+    known_chunks,
+    no_out,
+    without_empty_chunks,
+)
 from ozaki.dask.extracted import ExtractedSums
-from ozaki.dask.tasks import task
-from ozaki.sums.arguments import axes_of, format_of, result_dtype, summed_dtype
+from ozaki.dask.tasks import objects, task
+from ozaki.rounding.conversion import joined
+from ozaki.sums.arguments import DType, axes_of, format_of, result_dtype, summed_dtype
 from ozaki.sums.cumulative import running_sums
 from ozaki.sums.exact.fixed_point import DIGIT_BITS, DigitRange
 
@@ -34,24 +41,10 @@ _UNIT = 1020
 """Digits of 2**1020 and more may be too large for float64: from there on 15 units to a number."""
 
 
-def cumsum(x: Any, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> da.Array:
-    """Return the lazy running sums along an axis of a Dask array: `ozaki.cumsum` of the whole.
+def cumsum(x: Any, axis: int | None = None, dtype: DType = None, out: None = None) -> da.Array:
+    """Return the lazy running sums along an axis of a Dask array: as `ozaki.cumsum`; differs as `sum` does.
 
-    Parameters
-    ----------
-    x : Dask array with NumPy or CuPy chunks, of any sizes that are known; dtypes as in `ozaki.sum`.
-    axis : int, or None for the flattened array.
-    dtype : as in `ozaki.cumsum`.
-    out : None; a Dask array is not written to.
-
-    Returns
-    -------
-    Dask array of what `ozaki.cumsum` returns for the whole array, bit for bit, with the chunks of x. Each
-    chunk is taken twice.
-
-    Raises
-    ------
-    TypeError, ValueError, MemoryError : as `sum`.
+    The result has the chunks of x, each of which is taken twice.
 
     References
     ----------
@@ -63,16 +56,16 @@ def cumsum(x: Any, axis: int | None = None, dtype: DTypeLike | None = None, out:
     """
     no_out(out)
     x = known_chunks(x, "x")
-    (along,) = (0,) if axis is None else axes_of(integer("axis", axis), x.ndim)
+    (along,) = (0,) if axis is None else axes_of(operator.index(axis), x.ndim)
     target = result_dtype(x._meta, summed_dtype(x._meta), dtype, None, ())
     x = _flat(x) if axis is None else x
     chunks, x = x.chunks, without_empty_chunks(x)
     if target.kind in "iub":
-        found = da.cumsum(x, axis=along, dtype=target)
+        sums = da.cumsum(checked_chunks(x, "x"), axis=along, dtype=target)
     else:
         indices = tuple(range(x.ndim))
-        found = da.blockwise(
-            task(_TASK, _running, axis=along, target=target),
+        sums = da.blockwise(
+            task(_TASK, _running, axis=along, target=target, declared=x.dtype),
             indices,
             *(x, indices, _sums_before(x, along), indices),
             align_arrays=False,
@@ -80,7 +73,7 @@ def cumsum(x: Any, axis: int | None = None, dtype: DTypeLike | None = None, out:
             meta=meta_from_array(x._meta, ndim=x.ndim, dtype=target),
             token="ozaki-cumsum",
         )
-    return found if found.chunks == chunks else found.rechunk(chunks)
+    return sums if sums.chunks == chunks else sums.rechunk(chunks)
 
 
 def _flat(x: da.Array) -> da.Array:
@@ -91,19 +84,12 @@ def _flat(x: da.Array) -> da.Array:
 
 def _sums_before(x: da.Array, axis: int) -> da.Array:
     """An object for each chunk: the exact sums of those before it along the axis, None for the first."""
-    indices, held = tuple(range(x.ndim)), held_dtype(x)
-    objects: dict[str, Any] = {"dtype": object, "meta": np.empty((0,) * x.ndim, object)}
-    totals = da.blockwise(
-        task(f"{_TASK}, sums of chunks", _total, axis=axis, dtype=held),
-        indices,
-        *(x, indices),
-        adjust_chunks={axis: lambda _: 1},
-        token="ozaki-cumsum-totals",
-        **objects,
-    )
+    indices, count = tuple(range(x.ndim)), x.numblocks[axis]
+    options = {"axis": axis, "dtype": accumulator_dtype(x), "declared": x.dtype}
+    total = task(f"{_TASK}, sums of chunks", _total, **options)
+    totals = objects(total, indices, x, indices, token="ozaki-cumsum-totals")
     name = f"ozaki-cumsum-starts-{tokenize(totals.name, axis)}"
     graph: dict[Any, Any] = {}
-    count = x.numblocks[axis]
     for rest in product(*(range(n) for a, n in enumerate(x.numblocks) if a != axis)):
         of_chunks, starts = (
             [(array, *rest[:axis], i, *rest[axis:]) for i in range(count)] for array in (totals.name, name)
@@ -111,8 +97,8 @@ def _sums_before(x: da.Array, axis: int) -> da.Array:
         graph[starts[0]] = None
         for i in range(1, count):
             _merge(0, i, of_chunks, starts, graph)
-    layers = HighLevelGraph.from_collections(name, graph, dependencies=[totals])
-    return da.Array(layers, name, totals.chunks, **objects)
+    layers = HighLevelGraph.from_collections(name, graph, dependencies=[cast(Any, totals)])
+    return da.Array(layers, name, totals.chunks, dtype=object, meta=totals._meta)
 
 
 def _merge(first: int, end: int, of_chunks: list[Any], starts: list[Any], graph: dict[Any, Any]) -> Any:
@@ -128,22 +114,20 @@ def _merge(first: int, end: int, of_chunks: list[Any], starts: list[Any], graph:
         middle = middle if middle > first else (first + end) // 2
         parts = [(first, middle), (middle, end)] if end > 1 else []
         merged = [_merge(*part, of_chunks, starts, graph) for part in parts] or of_chunks[:1]
-        graph[key] = (_merged, merged)
+        graph[key] = (added_up, merged)
     return key
 
 
-def _total(x: Array, *, axis: int, dtype: np.dtype) -> Sums:
+def _total(x: Array, *, axis: int, dtype: np.dtype, declared: np.dtype) -> Sums:
     """The exact sums of a chunk along the axis."""
+    x = as_chunk(x, "x", declared)
     moved = namespace(x).moveaxis(x, axis, 0)
-    return summed(ELEMENTS, dtype, moved.shape[1:], moved, None)
+    return summed(elements(moved), dtype, moved.shape[1:])
 
 
-def _merged(sums: list[Sums]) -> Sums:
-    return added_up(tuple(sums))
-
-
-def _running(x: Array, before: Sums | None, *, axis: int, target: np.dtype) -> Array:
+def _running(x: Array, before: Sums | None, *, axis: int, target: np.dtype, declared: np.dtype) -> Array:
     """The running sums of a chunk, after the exact sums of what comes before it."""
+    x = as_chunk(x, "x", declared)
     with device_of(x):
         first = before if before is None else _as_numbers(before, 2 * x.shape[axis])
         return running_sums(x, axis, target, first)
@@ -161,20 +145,17 @@ def _as_numbers(sums: Sums, count: int) -> Array:
     exponents = lowest + DIGIT_BITS * (np.arange(len(digits) - 2) - int(window[0]))
     within = int((exponents < _UNIT).sum())
     scales = xp.asarray(exponents[:within].reshape(-1, *[1] * (digits.ndim - 1)).astype(np.int32))
-    few = xp.ldexp(digits[:within].astype(np.float64), scales)
+    numbers = xp.ldexp(digits[:within].astype(np.float64), scales)
     for i in range(1, within):  # so that none is larger than it needs to be: digits may have both signs
-        few[i], few[i - 1] = two_sum(few[i], few[i - 1])
-    numbers = [_not_finite_or_zero(digits[-2], digits[-1])[None], few]
+        numbers[i], numbers[i - 1] = two_sum(numbers[i], numbers[i - 1])
+    first = _not_finite_or_zero(digits[-2], digits[-1])
+    parts = [first[None], numbers]
     if within < len(exponents):
-        numbers.append(_large(digits[within:-2], count))
-    parts = xp.concatenate(numbers)
-    parts = xp.where(parts == 0, -0.0, parts)  # which leaves every sum as it is
-    parts[0] = numbers[0][0]
-    if total.dtype.kind != "c":
-        return parts
-    both = xp.empty((len(parts), *total.shape), np.complex128)
-    both.real, both.imag = parts[:, 0], parts[:, 1]
-    return both
+        parts.append(_large(digits[within:-2], count))
+    numbers = xp.concatenate(parts)
+    numbers = xp.where(numbers == 0, -0.0, numbers)  # which leaves every sum as it is
+    numbers[0] = first
+    return joined(list(xp.moveaxis(numbers, 1, 0)), np.dtype(complex)) if total.dtype.kind == "c" else numbers
 
 
 def _not_finite_or_zero(infinite: Array, finite: Array) -> Array:
@@ -194,5 +175,4 @@ def _large(digits: Array, count: int) -> Array:
     units = xp.clip(units, -most, most)
     largest = int(abs(units).max()) if units.size else 0
     steps = 15 * xp.arange(-(-largest // 15)).reshape(-1, *[1] * units.ndim)
-    pieces = xp.clip(abs(units) - steps, 0, 15) * xp.sign(units)
-    return pieces.astype(np.float64) * 2.0**_UNIT
+    return (xp.clip(abs(units) - steps, 0, 15) * xp.sign(units)).astype(np.float64) * 2.0**_UNIT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -10,7 +10,7 @@ import dask.array as da
 import numpy as np
 
 
-def objects(function: Callable[..., Any], indices: str, *pairs: Any, token: str) -> da.Array:
+def objects(function: Callable[..., Any], indices: Sequence[Any], *pairs: Any, token: str) -> da.Array:
     """Return a Dask array of one object for each block of these indices.
 
     Pairs are of arrays and their indices, as for `da.blockwise`; the function gets lists of blocks along all
