@@ -71,8 +71,8 @@ def _sum(sums: Sequence[FixedPoint], _: Any, target: Format) -> np.ndarray:
 
 def _mean(sums: Sequence[FixedPoint], counts: Any, target: Format) -> np.ndarray:
     total = sums[0].on_host()
-    every = np.resize(counts, total.flags.size)  # once more for imaginary parts
-    return quotients(total, every.tolist(), Rounding(target))
+    every: Any = np.resize(counts, total.flags.size)  # once more for imaginary parts
+    return quotients(total, every, Rounding(target))
 
 
 def _norm(sums: Sequence[FixedPoint], _: Any, target: Format) -> np.ndarray:
