@@ -18,7 +18,7 @@ from dask.array.utils import meta_from_array
 from multiword.runtime.arrays import Array, device_of, real_parts
 from ozaki.dask.extracted import ExtractedSums
 from ozaki.dask.tasks import flat, task
-from ozaki.sums.arguments import reduced_shape
+from ozaki.sums.arguments import real_dtype, reduced_shape
 from ozaki.sums.exact.summands import Summands, products
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.table import without_nan
@@ -50,34 +50,41 @@ def squares(x: Array, _: Array | None = None) -> list[list[Summands]]:
     return [[Summands((part, part)) for part in real_parts(x)]]
 
 
-__all__ = ["PartialSums", "Sums", "Terms", "elements", "products", "reduce_exactly", "squares", "summed"]
+def conjugate_products(x: Array, y: Array) -> list[list[Summands]]:
+    """The terms of Σ conj(x)·y."""
+    return products(x, y, conjugate=True)
+
+
+__all__ = ["PartialSums", "Sums", "Terms", "added_up", "products", "reduce_exactly", "summed"]
 
 
 def reduce_exactly(
     name: str,
     x: da.Array,
+    y: da.Array | None,
+    sums: tuple[Terms, ...],
+    dtype: np.dtype,
+    finish: Callable[[tuple[Sums, ...], Any], Any],
+    skip_nan: bool,
+    *,
     axes: tuple[int, ...],
     keepdims: bool,
-    sums: tuple[tuple[Terms, np.dtype], ...],
-    finish: Callable[[tuple[Sums, ...], Any], Any],
     target: np.dtype,
-    y: da.Array | None = None,
-    skip_nan: bool = False,
-    split_every: int | dict[int, int] | None = None,
+    split_every: int | dict[int, int] | None,
 ) -> da.Array:
-    """Return the lazy reduction of x, or of x and y of one shape, over axes.
+    """Return the lazy reduction of x, or of x and y of one shape and chunks, over axes.
 
     Parameters
     ----------
     name : of the function, which the tasks have.
-    sums : what is added up, and the dtype of its accumulator.
+    sums, dtype : what is added up, in accumulators of this dtype, or of that of its parts where it is real.
     finish : makes the rounded result of the accumulators and the counts.
     target : the result's dtype.
     """
     shape, called = reduced_shape(x.shape, axes, keepdims), f"ozaki.dask.{name}"
     return da.reduction(
         x,
-        task(called, _chunk_sums, sums=sums, skip_nan=skip_nan),
+        task(called, _chunk_sums, sums=sums, exact=dtype, skip_nan=skip_nan),
         task(called, _finished, finish=finish),
         axis=axes,
         keepdims=keepdims,
@@ -96,7 +103,8 @@ def _chunk_sums(
     y: Array | None = None,
     *,
     axis: tuple[int, ...],
-    sums: tuple[tuple[Terms, np.dtype], ...],
+    sums: tuple[Terms, ...],
+    exact: np.dtype,
     skip_nan: bool,
     **_: Any,
 ) -> PartialSums:
@@ -108,11 +116,12 @@ def _chunk_sums(
         first, left = without_nan(first, len(axis))
         counts = np.array(left, np.int64)
     shape = tuple(x.shape[a] for a in outputs)
-    return PartialSums(tuple(summed(terms(first, second), dtype, shape) for terms, dtype in sums), counts)
+    return PartialSums(tuple(summed(terms(first, second), exact, shape) for terms in sums), counts)
 
 
 def summed(summands: list[list[Summands]], dtype: np.dtype, shape: tuple[int, ...]) -> Sums:
-    """The sum of a chunk, in its short form if possible."""
+    """The sums of summands of shape (..., *shape), in their short form if possible; of one part real."""
+    dtype = dtype if len(summands) == 2 else real_dtype(dtype)
     if (short := ExtractedSums.of(dtype, shape, summands)) is not None:
         return short
     with device_of(summands[0][0].factors[0]):

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 
-from multiword.formats import Format
-from multiword.runtime.arrays import conjugated, namespace
-from ozaki.dask.accumulators import Sums, Terms, elements, products, reduce_exactly, squares
+from multiword.runtime.arrays import namespace
+from ozaki.dask.accumulators import (
+    Sums,
+    Terms,
+    conjugate_products,
+    elements,
+    products,
+    reduce_exactly,
+    squares,
+)
 from ozaki.dask.arguments import (
     SplitEvery,
     accumulator_dtype,
@@ -34,89 +42,78 @@ from ozaki.sums.arguments import (
 from ozaki.sums.exact.fixed_point import FixedPoint, Rounding
 from ozaki.sums.statistics import exact_ddof, quotients, variances
 
+Finish = Callable[..., list[np.ndarray]]
+"""Makes the parts of the results, float64 numbers that are rounded to a format, of exact sums:
+finish(sums, counts, rounding, **options), with a list of parts for each of a reduction's sums."""
+
 
 class Reduction(NamedTuple):
-    """What a reduction sums, and what becomes of the sums.
+    """A reduction: exact sums, and what becomes of them.
 
     Attributes
     ----------
-    terms : of each sum.
-    value : the rounded float64 numbers of the exact sums, of how many numbers each output has, and of the
-        format of the result.
-    real : what the result is called where it is real whatever x is.
-    divides : whether it is float64 for integers.
-    skip_nan : whether NaN counts as nothing.
+    sums : what is added up exactly.
+    finish : makes the rounded results of these sums and of how many numbers each output had.
+    root : whether the square root of the result is rounded.
+    real : what a result is that is real whatever x is; else empty.
+    skip_nan : whether NaN is left out, and not counted.
     """
 
-    terms: tuple[Terms, ...]
-    value: Callable[..., np.ndarray]
+    sums: tuple[Terms, ...]
+    finish: Finish
+    root: bool = False
     real: str = ""
-    divides: bool = False
     skip_nan: bool = False
 
-    def target(self, x: da.Array, dtype: DType) -> np.dtype:
-        """The dtype of the result."""
-        if self.real:
-            return real_result_dtype(x._meta, dtype, None, (), self.real)
-        quotient = self.divides and x.dtype.kind in "iub"
-        return result_dtype(x._meta, np.dtype(float) if quotient else summed_dtype(x._meta), dtype, None, ())
+
+def _sums(sums: list[list[FixedPoint]], _: Any, rounding: Rounding) -> list[np.ndarray]:
+    return [rounding(part) for part in sums[0]]
 
 
-# What becomes of exact sums ---------------------------------------------------------------------------
+def _means(sums: list[list[FixedPoint]], counts: Any, rounding: Rounding) -> list[np.ndarray]:
+    return [quotients(part, counts, rounding) for part in sums[0]]
 
 
-def _sum(sums: Sequence[FixedPoint], _: Any, target: Format) -> np.ndarray:
-    return sums[0].round(target)
+def _variances(
+    sums: list[list[FixedPoint]], counts: Any, rounding: Rounding, **options: Any
+) -> list[np.ndarray]:
+    parts, (square,) = sums
+    return [variances(square, parts, counts.tolist(), rounding=rounding, **options)]
 
 
-def _mean(sums: Sequence[FixedPoint], counts: Any, target: Format) -> np.ndarray:
-    total = sums[0].on_host()
-    every: Any = np.resize(counts, total.flags.size)  # once more for imaginary parts
-    return quotients(total, every, Rounding(target))
+_VAR = Reduction((elements, squares), _variances, real="a variance")
+_STD = _VAR._replace(root=True, real="a standard deviation")
 
-
-def _norm(sums: Sequence[FixedPoint], _: Any, target: Format) -> np.ndarray:
-    return Rounding(target, root=True)(sums[0].on_host())
-
-
-def _deviation(
-    sums: Sequence[FixedPoint], counts: Any, target: Format, ddof: Any, root: bool, skip_nan: bool = False
-) -> np.ndarray:
-    total, square = (x.on_host() for x in sums)
-    size = square.flags.size
-    parts = [total.columns(slice(i, i + size)) for i in range(0, total.flags.size, max(1, size))] or [total]
-    every = np.broadcast_to(counts, size).tolist()
-    return variances(square, parts, every, ddof, Rounding(target, root=root), skip_nan)
+REDUCTIONS = {
+    "sum": Reduction((elements,), _sums),
+    "mean": Reduction((elements,), _means),
+    "norm": Reduction((squares,), _sums, root=True, real="a norm"),
+    "dot": Reduction((products,), _sums),
+    "vdot": Reduction((conjugate_products,), _sums),
+    "var": _VAR,
+    "std": _STD,
+    "nansum": Reduction((elements,), _sums, skip_nan=True),
+    "nanmean": Reduction((elements,), _means, skip_nan=True),
+    "nanvar": _VAR._replace(skip_nan=True),
+    "nanstd": _STD._replace(skip_nan=True),
+}
+"""By the name of the public function."""
 
 
 def _finished(
-    totals: Sequence[Sums], counts: Any, value: Callable[..., np.ndarray], target: np.dtype, **options: Any
+    totals: Sequence[Sums], counts: Any, reduction: Reduction, target: np.dtype, **options: Any
 ) -> Any:
-    """The rounded results, in the shape of the sums, where these lie."""
-    sums = [total.fixed_point() for total in totals]
-    values = narrow(value(sums, counts, format_of(target), **options), real_dtype(target))
-    parts = values.reshape(2 if totals[-1].dtype.kind == "c" else 1, *totals[-1].shape)
-    return namespace(sums[-1].flags).asarray(joined(list(parts), target))[()]
-
-
-_VARIANCE, _DEVIATION = "a variance", "a standard deviation"
-
-REDUCTIONS = {
-    "sum": Reduction((elements,), _sum),
-    "nansum": Reduction((elements,), _sum, skip_nan=True),
-    "mean": Reduction((elements,), _mean, divides=True),
-    "nanmean": Reduction((elements,), _mean, divides=True, skip_nan=True),
-    "norm": Reduction((squares,), _norm, "a norm"),
-    "var": Reduction((elements, squares), partial(_deviation, root=False), _VARIANCE),
-    "std": Reduction((elements, squares), partial(_deviation, root=True), _DEVIATION),
-    "nanvar": Reduction(
-        (elements, squares), partial(_deviation, root=False, skip_nan=True), _VARIANCE, skip_nan=True
-    ),
-    "nanstd": Reduction(
-        (elements, squares), partial(_deviation, root=True, skip_nan=True), _DEVIATION, skip_nan=True
-    ),
-}
-"""The reductions of one array."""
+    """The rounded results of merged sums, in their shape, where they lie."""
+    on_device = reduction.finish is _sums and not reduction.root  # other results are rounded on the host
+    exact = [total.fixed_point() if on_device else total.fixed_point().on_host() for total in totals]
+    size = prod(totals[0].shape)
+    sums = [
+        [x.columns(slice(i, i + size)) for i in range(0, x.flags.size, max(1, size))] or [x] for x in exact
+    ]
+    numbers = np.broadcast_to(counts, size)
+    values = reduction.finish(sums, numbers, Rounding(format_of(target), root=reduction.root), **options)
+    parts = [narrow(part, real_dtype(target)).reshape(totals[0].shape) for part in values]
+    return namespace(totals[0].fixed_point().flags).asarray(joined(parts, target))[()]
 
 
 def _reduce(
@@ -127,35 +124,53 @@ def _reduce(
     out: None,
     keepdims: bool,
     split_every: SplitEvery,
-    **options: Any,
+    ddof: float | None = None,
 ) -> da.Array:
+    """The reduction of one array."""
     no_out(out)
-    x = checked_chunks(x, "x")
-    axes, reduction = axes_of(axis, x.ndim), REDUCTIONS[name]
-    target = reduction.target(x, dtype)
+    x, reduction, integers = checked_chunks(x, "x"), REDUCTIONS[name], name in ("sum", "nansum")
+    axes = axes_of(axis, x.ndim)
+    if reduction.real:
+        target = real_result_dtype(x._meta, dtype, None, (), reduction.real)
+    else:
+        quotient = x.dtype.kind in "iub" and not integers
+        natural = np.dtype(np.float64) if quotient else summed_dtype(x._meta)
+        target = result_dtype(x._meta, natural, dtype, None, ())
     if target.kind in "iub":
         return da.sum(x, axis=axes, dtype=target, keepdims=keepdims, split_every=split_every)
-    exact = accumulator_dtype(x)
-    sums = tuple((terms, real_dtype(exact) if terms is squares else exact) for terms in reduction.terms)
-    finish = partial(_finished, value=reduction.value, target=target, **options)
-    return reduce_exactly(
-        name, x, axes, keepdims, sums, finish, target, skip_nan=reduction.skip_nan, split_every=split_every
-    )
+    options = {} if ddof is None else {"ddof": exact_ddof(ddof), "skip_nan": reduction.skip_nan}
+    return _exact(name, x, None, axes, keepdims, target, split_every, **options)
 
 
 def _dot(
     name: str, x: da.Array, y: da.Array, axis: Axis, dtype: DType, keepdims: bool, split_every: SplitEvery
 ) -> da.Array:
-    """Σ x·y of arrays of one shape."""
+    """The reduction of two arrays of one shape."""
     axes, indices = axes_of(axis, x.ndim), tuple(range(x.ndim))
     target = result_dtype(x._meta, np.result_type(x.dtype, y.dtype), dtype, None, ())
     _, (x, y) = da.core.unify_chunks(x, indices, y, indices, warn=False)
     if target.kind in "iub":
         terms = da.multiply(x.astype(target), y.astype(target))
         return da.sum(terms, axis=axes, keepdims=keepdims, dtype=target, split_every=split_every)
-    sums = ((products, np.result_type(accumulator_dtype(x), accumulator_dtype(y))),)
-    finish = partial(_finished, value=_sum, target=target)
-    return reduce_exactly(name, x, axes, keepdims, sums, finish, target, y, split_every=split_every)
+    return _exact(name, x, y, axes, keepdims, target, split_every)
+
+
+def _exact(
+    name: str,
+    x: da.Array,
+    y: da.Array | None,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    target: np.dtype,
+    split_every: SplitEvery,
+    **options: Any,
+) -> da.Array:
+    """The reduction of one or two arrays whose result is no integer."""
+    reduction = REDUCTIONS[name]
+    exact = accumulator_dtype(x) if y is None else np.result_type(accumulator_dtype(x), accumulator_dtype(y))
+    tree: dict[str, Any] = {"axes": axes, "keepdims": keepdims, "target": target, "split_every": split_every}
+    finish = partial(_finished, reduction=reduction, target=target, **options)
+    return reduce_exactly(name, x, y, reduction.sums, exact, finish, reduction.skip_nan, **tree)
 
 
 # The public functions ---------------------------------------------------------------------------------
@@ -290,7 +305,7 @@ def var(
     >>> var(da.from_array(np.array([1e16, 1e16 + 2, 1e16 + 4]), chunks=1), ddof=1).compute()
     np.float64(4.0)
     """
-    return _reduce("var", x, axis, dtype, out, keepdims, split_every, ddof=exact_ddof(ddof))
+    return _reduce("var", x, axis, dtype, out, keepdims, split_every, ddof)
 
 
 def std(
@@ -309,7 +324,7 @@ def std(
     >>> std(da.from_array(np.array([-3e200, 3e200]), chunks=1)).compute()
     np.float64(3e+200)
     """
-    return _reduce("std", x, axis, dtype, out, keepdims, split_every, ddof=exact_ddof(ddof))
+    return _reduce("std", x, axis, dtype, out, keepdims, split_every, ddof)
 
 
 def nanvar(
@@ -328,7 +343,7 @@ def nanvar(
     >>> nanvar(da.from_array(np.array([1e16, np.nan, 1e16 + 4]), chunks=1)).compute()
     np.float64(4.0)
     """
-    return _reduce("nanvar", x, axis, dtype, out, keepdims, split_every, ddof=exact_ddof(ddof))
+    return _reduce("nanvar", x, axis, dtype, out, keepdims, split_every, ddof)
 
 
 def nanstd(
@@ -347,7 +362,7 @@ def nanstd(
     >>> nanstd(da.from_array(np.array([1.0, np.nan, 3.0]), chunks=2)).compute()
     np.float64(1.0)
     """
-    return _reduce("nanstd", x, axis, dtype, out, keepdims, split_every, ddof=exact_ddof(ddof))
+    return _reduce("nanstd", x, axis, dtype, out, keepdims, split_every, ddof)
 
 
 def dot(
@@ -397,6 +412,4 @@ def vdot(
         raise ValueError(f"x and y must have as many elements, got {x.size} and {y.size}")
     if x.shape != y.shape:
         x, y = (without_empty_chunks(z).reshape(-1) for z in (x, y))
-    if x.dtype.kind == "c":
-        x = x.map_blocks(conjugated, dtype=x.dtype, meta=x._meta)
     return _dot("vdot", x, y, None, dtype, False, split_every)
