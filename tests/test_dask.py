@@ -165,10 +165,71 @@ def test_bad_arguments_are_refused_at_once():
         ozaki.vdot(x, da.ones(3))
     with pytest.raises(ValueError, match=r"y.compute_chunk_sizes"):
         ozaki.vdot(x, x[x[:, 0] > 0])
-    with pytest.raises(TypeError, match="masked"):
-        ozaki.sum(da.ma.masked_less(x, 2)).compute()
     with pytest.raises(TypeError, match="lazy"):
         ozaki.near_sum(x)
+
+
+def sparse(block):
+    return pytest.importorskip("scipy.sparse").csr_array(np.atleast_2d(block))
+
+
+CHUNK_KINDS = {
+    "masked": lambda block: np.ma.masked_equal(block, block.flat[0]),
+    "lazy": lambda block: da.ones(block.shape),
+    "sparse": sparse,
+    "longdouble": lambda block: block.astype(np.longdouble),
+    "says": lambda block: block.astype(np.complex128),
+}
+"""What turns chunks into some that are not what their Dask array says, by a word of the error."""
+
+FUNCTIONS = {
+    **{name: getattr(ozaki, name) for name in (*ONE_ARRAY, "cumsum")},
+    "dot": lambda x: ozaki.dot(np.ones((4, 6)), x),
+    "vdot": lambda x: ozaki.vdot(x, np.ones((4, 6))),
+    "matmul": lambda x: ozaki.matmul(x.T, da.ones((4, 3), chunks=3)),
+    "exact product": lambda x: ozaki.matmul(np.ones((3, 4)), x, accuracy="exact"),
+}
+
+
+@pytest.mark.parametrize("kind", CHUNK_KINDS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i8"])
+def test_chunks_are_checked_as_whole_arrays_are(kind, dtype):
+    x = da.ones((4, 6), chunks=(2, 3), dtype=dtype)
+    lazy = x.map_blocks(CHUNK_KINDS[kind], dtype=dtype, meta=np.ones((0, 0), dtype))
+    for function in FUNCTIONS.values():
+        with pytest.raises(TypeError, match=kind):
+            function(lazy).compute()
+
+
+def test_wider_chunks_are_not_rounded_and_narrower_ones_are_computed():
+    x = np.arange(24.0).reshape(4, 6)
+    for made, said, fits in (
+        ("f8", "f4", False),
+        ("i8", "i4", False),
+        ("f4", "f8", True),
+        ("i2", "f4", True),
+    ):
+        lazy = da.from_array(x.astype(made), chunks=(2, 3))
+        lazy = lazy.map_blocks(np.copy, dtype=said, meta=np.ones((0, 0), said))
+        for name, function in FUNCTIONS.items():
+            if fits:
+                assert function(lazy).compute().tobytes() == np.asarray(function(x.astype(said))).tobytes(), (
+                    name
+                )
+            else:
+                with pytest.raises(TypeError, match=f"{np.dtype(made)}.*says {np.dtype(said)}"):
+                    function(lazy).compute()
+
+
+@pytest.mark.filterwarnings("error::dask.array.PerformanceWarning")
+def test_empty_chunks_everywhere():
+    x = np.random.default_rng(4).standard_normal((4, 6))
+    for chunks in (((0, 4), (6, 0)), ((1, 0, 3), (0, 2, 0, 4)), ((4,), (0, 1, 5))):
+        for function in FUNCTIONS.values():
+            check(function(da.from_array(x, chunks=chunks)), np.asarray(function(x)))
+    column = da.from_array(x[:, :1], chunks=((0, 4), (0, 1)))
+    for axis in (0, 1):
+        check(ozaki.dot(column, da.from_array(x, chunks=1), axis=axis), ozaki.dot(x[:, :1], x, axis=axis))
 
 
 def test_a_task_without_memory_is_named(monkeypatch):

@@ -57,7 +57,7 @@ def lazy(x, wide, chunks):
     return results(da.from_array(x, chunks=chunks), wide=da.from_array(wide, chunks=(9, 200)))
 
 
-@pytest.mark.filterwarnings("ignore:Increasing number of chunks")
+@pytest.mark.filterwarnings("error::dask.array.PerformanceWarning")
 @pytest.mark.parametrize("chunks", CHUNKS, ids=str)
 def test_any_chunks_and_threads(data, chunks):
     x, wide, expected = data

@@ -75,7 +75,7 @@ def certify(
         a, b, blocks, partial(_magnitudes, sides=sides, request=request, target=target), split_every
     )
     compare = partial(_compare, target=target)
-    answers = objects(compare, "", answers, "", bound, "", token="ozaki-decision")
+    answers = objects(compare, "", answers, "", bound, "ij", token="ozaki-decision")
     return of_a, "i", of_b, "j", answers, "", shifts, "h"
 
 
@@ -219,7 +219,7 @@ _NO_MAGNITUDES = PartialMagnitudes(np.empty((1, 1, 0, 0)), (_NO_ROWS, _NO_ROWS),
 def _pairwise(
     a: da.Array, b: da.Array, blocks: tuple[Any, ...], multiply: Callable[..., Any], split_every: int | None
 ) -> da.Array:
-    """The `PairwiseBound` of all rows and columns."""
+    """The `PairwiseBound` of each block of rows and block of columns."""
     called, token = "ozaki.dask.matmul, certificate", "ozaki-pairwise-bound"
     if a.numblocks[1] == 1:
         compare = task(called, _bound_of_unsplit, multiply=multiply)
@@ -228,7 +228,7 @@ def _pairwise(
         products = objects(task(called, multiply), "ihj", a, "ih", b, "hj", *blocks, token="ozaki-magnitudes")
         add, compare = partial(merged, merge=PartialMagnitudes.add), task(called, _bound)
         bound = merge_tree(products, 1, compare, add, token, split_every)
-    return merge_tree(bound, None, _largest, _largest, "ozaki-largest-pairwise-bound")
+    return bound
 
 
 def _magnitudes(
@@ -280,12 +280,9 @@ def _bound_of_unsplit(
     return _bound(multiply(xs[0], ys[0], of_a, of_b, answers, shifts[0]))
 
 
-def _largest(parts: Any, **_: Any) -> PairwiseBound:
-    """The pairwise bound of several blocks."""
-    errors, ratios = zip(*flat(parts), strict=True)
-    return max(errors), max(ratios)
-
-
-def _compare(answers: Answers, bound: PairwiseBound, *, target: Format) -> Answers:
-    """The answers as they are, or with the pairwise bound."""
-    return (*answers, bound) if replayed(target, answers) is Ask.PAIRS else answers
+def _compare(answers: Answers, bounds: list[list[PairwiseBound]], *, target: Format) -> Answers:
+    """The answers as they are, or with the pairwise bound, the largest of those of all blocks."""
+    if replayed(target, answers) is not Ask.PAIRS:
+        return answers
+    errors, ratios = zip(*flat(bounds), strict=True)
+    return *answers, (max(errors), max(ratios))

@@ -23,21 +23,20 @@ def objects(function: Callable[..., Any], indices: Sequence[Any], *pairs: Any, t
 
 def merge_tree(
     parts: da.Array,
-    axis: int | None,
+    axis: int,
     finish: Callable[..., Any],
     combine: Callable[..., Any],
     name: str,
     split_every: int | None = None,
     meta: Any = None,
 ) -> da.Array:
-    """Return the objects along an axis, or all, merged as a tree by `combine`, at last by `finish`."""
-    axes = range(parts.ndim) if axis is None else (axis,)
-    meta = np.empty((0,) * (parts.ndim - len(axes)), object) if meta is None else meta
+    """Return the objects along an axis merged as a tree, by `combine` and at last by `finish`."""
+    meta = np.empty((0,) * (parts.ndim - 1), object) if meta is None else meta
     return da.reduction(
         parts,
         _unchanged,
         finish,
-        axis=tuple(axes),
+        axis=axis,
         dtype=meta.dtype,
         combine=combine,
         name=name,
