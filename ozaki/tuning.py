@@ -67,6 +67,16 @@ RUNNING_LENGTH = 1 << 8
 
 # --- dask ---
 
+SHORT_FORM_OUTPUTS = 256
+"""Outputs from which on a chunk's sums have their short form: loops over less are too short. With it, a sum
+of a field along an axis takes half to a quarter of the time (benchmarks.dask_arrays)."""
+
+PARTIAL_SUMS = 3
+"""Partial sums of an output in that form, of 16 bytes each."""
+
+EXTRACTED_TERMS = 1 << 21
+"""Terms that are extracted together (benchmarks.dask_arrays)."""
+
 # --- cupy ---
 
 PENDING_TIMES = 256

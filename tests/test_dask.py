@@ -262,36 +262,3 @@ def test_functions_of_arrays_know_those_of_dask_arrays():
 
     assert set(ozaki.dask.__all__) == ON_DASK
     assert set(ozaki.__all__) >= ON_DASK
-
-
-CHUNKS = {
-    "masked": (lambda x: np.ma.masked_equal(x, x.flat[0]), "masked"),
-    "longdouble": (lambda x: x.astype(np.longdouble), "longdouble"),
-    "complex": (lambda x: x + 1j, "complex128, but float64 was announced"),
-    "integers": (lambda x: np.full(x.shape, 2**53 + 1), "cannot hold exactly"),
-}
-
-
-@pytest.mark.parametrize(
-    "name", ["sum", "mean", "var", "nansum", "nanstd", "norm", "cumsum", "dot", "matmul"]
-)
-@pytest.mark.parametrize(("change", "message"), CHUNKS.values(), ids=CHUNKS)
-def test_chunks_of_another_kind_than_announced_are_refused(name, change, message):
-    plain = da.from_array(np.arange(12.0).reshape(3, 4) + 1, chunks=2)
-    x = plain.map_blocks(change, dtype=float, meta=np.empty((0, 0)))
-    arguments = {"dot": (x[0], plain[0]), "matmul": (x, plain.T), "cumsum": (x, 0)}.get(name, (x,))
-    with pytest.raises(TypeError, match=message):
-        getattr(ozaki, name)(*arguments).compute(scheduler="synchronous")
-
-
-def test_narrower_chunks_than_announced_are_exact():
-    values = np.arange(12.0).reshape(3, 4)
-    x = da.from_array(values, chunks=2).map_blocks(
-        lambda x: x.astype(np.int8), dtype=float, meta=np.empty((0, 0))
-    )
-    assert np.array_equal(ozaki.matmul(x, values.T).compute(), values @ values.T)
-    assert ozaki.sum(x).compute() == 66
-    masked = da.ma.masked_equal(da.from_array(values, chunks=2), 5.0)
-    for lazy in (ozaki.nansum(masked), ozaki.matmul(masked, np.ones(4))):
-        with pytest.raises(TypeError, match="masked"):
-            lazy.compute(scheduler="synchronous")

@@ -123,7 +123,7 @@ def test_states_of_ordinary_fields_are_short():
 
 def test_long_columns_and_products_go_in_blocks(monkeypatch):
     x = np.random.default_rng(2).standard_normal((40_000, 300)).astype("f4")
-    monkeypatch.setattr("ozaki.dask.extracted._BLOCK", 1 << 20)
+    monkeypatch.setattr("ozaki.dask.extracted.EXTRACTED_TERMS", 1 << 20)
     for matrix in (x, np.asfortranarray(x)):
         expected = ozaki.ExactSum("f4", 300).add_products(matrix, matrix)
         assert ExtractedSums.of(x.dtype, (300,), squares(matrix, None)).exact() == expected

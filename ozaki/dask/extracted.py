@@ -2,7 +2,7 @@
 
 The terms of a field along an axis are mostly of about one size. Then the sums of a chunk are two int64 an
 output in units that all outputs have in common, and those of several chunks add up as integers: 17 bytes an
-output, and no digits until they are rounded. What needs more than a few units goes to an `ExactSum`.
+output, and no digits until they are rounded. What needs more units goes to an `ExactSum`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from math import prod
 
 import numpy as np
@@ -21,10 +22,8 @@ from ozaki.sums.exact.extraction import BLOCK_ROWS, LEVEL_BITS, LOOPS, PartialSu
 from ozaki.sums.exact.fixed_point import DIGIT_BITS, MINUS_ZERO, ORDINARY, DigitRange, FixedPoint, joined
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exactsum import ExactSum
+from ozaki.tuning import EXTRACTED_TERMS, PARTIAL_SUMS, SHORT_FORM_OUTPUTS
 
-_FEWEST = 256  # outputs; fewer make loops too short
-_MOST = 3  # partial sums of an output, of 16 bytes each
-_BLOCK = 1 << 21  # terms that are extracted together
 _DIGIT = np.int64((1 << DIGIT_BITS) - 1)
 
 
@@ -35,7 +34,7 @@ class ExtractedSums:
     Attributes
     ----------
     dtype, shape : as of an `ExactSum`.
-    parts : of real parts, and of imaginary ones if there are any: a few partial sums each, which add up.
+    parts : of real parts, and of imaginary ones if there are any: partial sums that add up.
     """
 
     dtype: np.dtype
@@ -46,26 +45,26 @@ class ExtractedSums:
     def of(
         cls, dtype: np.dtype, shape: tuple[int, ...], summands: list[list[Summands]]
     ) -> ExtractedSums | None:
-        """The sums of terms of shape (..., *shape); None where a few units do not hold them, or none are."""
+        """The sums of terms of shape (..., *shape); None where they take too many units."""
         outputs = prod(shape)
-        if compiled(LOOPS) is None or outputs < _FEWEST or is_cupy(summands[0][0].factors[0]):
+        if compiled(LOOPS) is None or outputs < SHORT_FORM_OUTPUTS or is_cupy(summands[0][0].factors[0]):
             return None
         parts = []
         for terms in summands:
             matrices = [term.apply(lambda x: x.reshape(-1, outputs)) for term in terms]
-            found = [block_sums(block) for matrix in matrices for block in _blocks(matrix)]
-            few = _few(sums for some in found for sums in some) if found and all(found) else None
-            if few is None or not _below_top(few, dtype):
+            sums = [block_sums(block) for matrix in matrices for block in _blocks(matrix)]
+            part = _combined(chain(*sums)) if sums and all(sums) else None
+            if part is None or not _below_top(part, dtype):
                 return None
-            parts.append(few)
+            parts.append(part)
         return cls(dtype, shape, tuple(parts))
 
     def merge(self, others: Iterable[ExtractedSums]) -> ExtractedSums | None:
-        """The sums of these and others; None where a few units do not hold them."""
-        every = zip(self.parts, *(other.parts for other in others), strict=True)
-        parts = [_few(sums for some in of_chunks for sums in some) for of_chunks in every]
-        known = tuple(part for part in parts if part is not None)
-        return ExtractedSums(self.dtype, self.shape, known) if len(known) == len(parts) else None
+        """The sums of these and others; None where they take too many units."""
+        chunks = zip(self.parts, *(other.parts for other in others), strict=True)
+        combined = [_combined(chain(*parts)) for parts in chunks]
+        parts = tuple(part for part in combined if part is not None)
+        return ExtractedSums(self.dtype, self.shape, parts) if len(parts) == len(combined) else None
 
     def fixed_point(self) -> FixedPoint:
         """The exact values, all real parts first if complex."""
@@ -81,8 +80,8 @@ class ExtractedSums:
     def exact(self) -> ExactSum:
         """The accumulator of these sums."""
         lowest = DigitRange.of(format_of(self.dtype)).exponent
-        places = [_place(sums, lowest) for part in self.parts for sums in part]
-        first, end = min(places), max(places) + 5
+        first_digits = [_first_digit(sums, lowest) for part in self.parts for sums in part]
+        first, end = min(first_digits), max(first_digits) + 5
         digits = np.zeros((end - first + 2, len(self.parts), prod(self.shape)), np.int64)
         for i, part in enumerate(self.parts):
             for sums in part:
@@ -103,7 +102,7 @@ def _blocks(terms: Summands) -> list[Summands]:
     """Blocks of rows of (n, m) terms, whose products take memory; as long as may be where columns lie so."""
     n, m = terms.shape
     steps = terms.factors[0].strides
-    rows = min(BLOCK_ROWS, max(1, _BLOCK // m) if abs(steps[0]) > abs(steps[1]) else n)
+    rows = min(BLOCK_ROWS, max(1, EXTRACTED_TERMS // m) if abs(steps[0]) > abs(steps[1]) else n)
     return [terms.apply(partial(_rows, start=i, stop=i + rows)) for i in range(0, n, rows)]
 
 
@@ -111,21 +110,21 @@ def _rows(x: np.ndarray, start: int, stop: int) -> np.ndarray:
     return x[start:stop]
 
 
-def _few(sums: Iterable[PartialSums]) -> tuple[PartialSums, ...] | None:
-    """Partial sums, those with near units added up, if these are few."""
-    found = tuple(merged(sorted(sums, key=lambda x: x.exponent)))
-    return found if len(found) <= _MOST else None
+def _combined(sums: Iterable[PartialSums]) -> tuple[PartialSums, ...] | None:
+    """Partial sums, those with near units added up; None for more than a state shall have."""
+    combined = tuple(merged(sorted(sums, key=lambda x: x.exponent)))
+    return combined if len(combined) <= PARTIAL_SUMS else None
 
 
-def _place(sums: PartialSums, lowest: int) -> int:
+def _first_digit(sums: PartialSums, lowest: int) -> int:
     """The first digit of partial sums, in a range of digits that begins at 2**lowest."""
     return max(0, (int(sums.exponent) - lowest) // DIGIT_BITS)
 
 
-def _below_top(few: tuple[PartialSums, ...], dtype: np.dtype) -> bool:
+def _below_top(part: tuple[PartialSums, ...], dtype: np.dtype) -> bool:
     """Whether there are digits for all that these sums may grow to."""
     digits = DigitRange.of(format_of(dtype))
-    return all(_place(sums, digits.exponent) + 5 <= digits.digits for sums in few)
+    return all(_first_digit(sums, digits.exponent) + 5 <= digits.digits for sums in part)
 
 
 def _add(digits: np.ndarray, integers: np.ndarray, position: int) -> None:
