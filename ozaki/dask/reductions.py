@@ -105,7 +105,9 @@ def _finished(
 ) -> Any:
     """The rounded results of merged sums, in their shape, where they lie."""
     on_device = reduction.finish is _sums and not reduction.root  # other results are rounded on the host
-    exact = [total.fixed_point() if on_device else total.fixed_point().on_host() for total in totals]
+    exact = [total.fixed_point() for total in totals]
+    xp = namespace(exact[0].flags)
+    exact = exact if on_device else [x.on_host() for x in exact]
     size = prod(totals[0].shape)
     sums = [
         [x.columns(slice(i, i + size)) for i in range(0, x.flags.size, max(1, size))] or [x] for x in exact
@@ -113,7 +115,7 @@ def _finished(
     numbers = np.broadcast_to(counts, size)
     values = reduction.finish(sums, numbers, Rounding(format_of(target), root=reduction.root), **options)
     parts = [narrow(part, real_dtype(target)).reshape(totals[0].shape) for part in values]
-    return namespace(totals[0].fixed_point().flags).asarray(joined(parts, target))[()]
+    return xp.asarray(joined(parts, target))[()]
 
 
 def _reduce(
