@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 F = TypeVar("F", bound=Callable[..., Any])
 
 ON_DASK = {
-    *("matmul", "dot", "vdot", "norm", "sum", "mean", "var", "std", "cumsum"),
+    *("matmul", "dot", "vdot", "norm", "sum", "mean", "average", "var", "std", "cumsum"),
     *("nansum", "nanmean", "nanvar", "nanstd"),
 }
 """The functions that `ozaki.dask` has, too."""

@@ -85,6 +85,21 @@ def test_dot_products(one, other):
         )
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i4"])
+def test_weighted_means(dtype):
+    x, like = numbers(np.dtype(dtype)), np.random.default_rng(1).random(SHAPE)
+    for chunks in CHUNKS:
+        lazy = da.from_array(x, chunks=chunks)
+        for axis in (None, 1, (0, 2)):
+            check(ozaki.average(lazy, axis, like), ozaki.average(x, axis, like))
+        check(
+            ozaki.average(lazy, 2, like[0, 0], keepdims=True), ozaki.average(x, 2, like[0, 0], keepdims=True)
+        )
+    check(ozaki.average(x, 0, da.from_array(like, chunks=2)), ozaki.average(x, 0, like))
+    with pytest.raises(ValueError, match="weights must have the shape of x"):
+        ozaki.average(lazy, 0, like[0])
+
+
 def test_sums_are_nearest_the_exact_ones():
     x = np.ldexp(
         *(np.random.default_rng(2).standard_normal(3000), np.random.default_rng(3).integers(-900, 900, 3000))

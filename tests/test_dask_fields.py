@@ -11,8 +11,8 @@ from tests.test_dask import ONE_ARRAY, check
 da = pytest.importorskip("dask.array")
 pytest.importorskip("numba")
 
-from ozaki.dask.accumulators import elements, products, squares  # noqa: E402
 from ozaki.dask.extracted import ExtractedSums  # noqa: E402
+from ozaki.sums.table import elements, products, squares  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("dask_in_this_thread")
 

@@ -15,9 +15,23 @@ Wants Dask (extra `dask`), which is imported here and nowhere else in the packag
 
 from ozaki.dask.cumulative import cumsum
 from ozaki.dask.products import matmul
-from ozaki.dask.reductions import dot, mean, nanmean, nanstd, nansum, nanvar, norm, std, sum, var, vdot
+from ozaki.dask.reductions import (
+    average,
+    dot,
+    mean,
+    nanmean,
+    nanstd,
+    nansum,
+    nanvar,
+    norm,
+    std,
+    sum,
+    var,
+    vdot,
+)
 
 __all__ = [
+    "average",
     "cumsum",
     "dot",
     "matmul",

@@ -15,22 +15,16 @@ import dask.array as da
 import numpy as np
 from dask.array.utils import meta_from_array
 
-from multiword.runtime.arrays import Array, device_of, real_parts
+from multiword.runtime.arrays import Array, device_of
 from ozaki.dask.extracted import ExtractedSums
 from ozaki.dask.tasks import flat, task
 from ozaki.sums.arguments import real_dtype, reduced_shape
-from ozaki.sums.exact.summands import Summands, products
+from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exactsum import ExactSum
-from ozaki.sums.table import without_nan
+from ozaki.sums.table import Terms, without_nan
 
 Sums = ExactSum | ExtractedSums
 """What adds up exactly."""
-
-Terms = Callable[[Array, "Array | None"], list[list[Summands]]]
-"""What a sum is of: the terms of its real part, then of its imaginary part if there is one.
-
-From an array of shape (terms, *outputs), or two of them.
-"""
 
 
 class PartialSums(NamedTuple):
@@ -38,24 +32,6 @@ class PartialSums(NamedTuple):
 
     totals: tuple[Sums, ...]
     counts: np.ndarray | int
-
-
-def elements(x: Array, _: Array | None = None) -> list[list[Summands]]:
-    """The terms of Σ x."""
-    return [[Summands((part,))] for part in real_parts(x)]
-
-
-def squares(x: Array, _: Array | None = None) -> list[list[Summands]]:
-    """The terms of Σ |x|²."""
-    return [[Summands((part, part)) for part in real_parts(x)]]
-
-
-def conjugate_products(x: Array, y: Array) -> list[list[Summands]]:
-    """The terms of Σ conj(x)·y."""
-    return products(x, y, conjugate=True)
-
-
-__all__ = ["PartialSums", "Sums", "Terms", "added_up", "products", "reduce_exactly", "summed"]
 
 
 def reduce_exactly(

@@ -19,7 +19,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, device_of, namespace
-from ozaki.dask.accumulators import Sums, added_up, elements, summed
+from ozaki.dask.accumulators import Sums, added_up, summed
 from ozaki.dask.arguments import (
     accumulator_dtype,
     as_chunk,
@@ -34,6 +34,7 @@ from ozaki.rounding.conversion import joined
 from ozaki.sums.arguments import DType, axes_of, format_of, result_dtype, summed_dtype
 from ozaki.sums.cumulative import running_sums
 from ozaki.sums.exact.fixed_point import DIGIT_BITS, DigitRange
+from ozaki.sums.table import elements
 
 _TASK = "ozaki.dask.cumsum"
 _LOW = np.int64((1 << DIGIT_BITS) - 1)

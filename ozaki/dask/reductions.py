@@ -1,25 +1,17 @@
-"""Reductions of Dask arrays: each is a row of a table, what it sums and what becomes of the exact sums."""
+"""Reductions of Dask arrays: rows of `ozaki.sums.table`, whose exact sums are those of all chunks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask.array as da
 import numpy as np
 
 from multiword.runtime.arrays import namespace
-from ozaki.dask.accumulators import (
-    Sums,
-    Terms,
-    conjugate_products,
-    elements,
-    products,
-    reduce_exactly,
-    squares,
-)
+from ozaki.dask.accumulators import Sums, reduce_exactly
 from ozaki.dask.arguments import (
     SplitEvery,
     accumulator_dtype,
@@ -39,72 +31,16 @@ from ozaki.sums.arguments import (
     result_dtype,
     summed_dtype,
 )
-from ozaki.sums.exact.fixed_point import FixedPoint, Rounding
-from ozaki.sums.statistics import exact_ddof, quotients, variances
-
-Finish = Callable[..., list[np.ndarray]]
-"""Makes the parts of the results, float64 numbers that are rounded to a format, of exact sums:
-finish(sums, counts, rounding, **options), with a list of parts for each of a reduction's sums."""
-
-
-class Reduction(NamedTuple):
-    """A reduction: exact sums, and what becomes of them.
-
-    Attributes
-    ----------
-    sums : what is added up exactly.
-    finish : makes the rounded results of these sums and of how many numbers each output had.
-    root : whether the square root of the result is rounded.
-    real : what a result is that is real whatever x is; else empty.
-    skip_nan : whether NaN is left out, and not counted.
-    """
-
-    sums: tuple[Terms, ...]
-    finish: Finish
-    root: bool = False
-    real: str = ""
-    skip_nan: bool = False
-
-
-def _sums(sums: list[list[FixedPoint]], _: Any, rounding: Rounding) -> list[np.ndarray]:
-    return [rounding(part) for part in sums[0]]
-
-
-def _means(sums: list[list[FixedPoint]], counts: Any, rounding: Rounding) -> list[np.ndarray]:
-    return [quotients(part, counts, rounding) for part in sums[0]]
-
-
-def _variances(
-    sums: list[list[FixedPoint]], counts: Any, rounding: Rounding, **options: Any
-) -> list[np.ndarray]:
-    parts, (square,) = sums
-    return [variances(square, parts, counts.tolist(), rounding=rounding, **options)]
-
-
-_VAR = Reduction((elements, squares), _variances, real="a variance")
-_STD = _VAR._replace(root=True, real="a standard deviation")
-
-REDUCTIONS = {
-    "sum": Reduction((elements,), _sums),
-    "mean": Reduction((elements,), _means),
-    "norm": Reduction((squares,), _sums, root=True, real="a norm"),
-    "dot": Reduction((products,), _sums),
-    "vdot": Reduction((conjugate_products,), _sums),
-    "var": _VAR,
-    "std": _STD,
-    "nansum": Reduction((elements,), _sums, skip_nan=True),
-    "nanmean": Reduction((elements,), _means, skip_nan=True),
-    "nanvar": _VAR._replace(skip_nan=True),
-    "nanstd": _STD._replace(skip_nan=True),
-}
-"""By the name of the public function."""
+from ozaki.sums.exact.fixed_point import Rounding
+from ozaki.sums.statistics import exact_ddof, weighted_dtype, weights_along
+from ozaki.sums.table import REDUCTIONS, Reduction
 
 
 def _finished(
     totals: Sequence[Sums], counts: Any, reduction: Reduction, target: np.dtype, **options: Any
 ) -> Any:
     """The rounded results of merged sums, in their shape, where they lie."""
-    on_device = reduction.finish is _sums and not reduction.root  # other results are rounded on the host
+    on_device = reduction.plain  # other results are rounded on the host
     exact = [total.fixed_point() for total in totals]
     xp = namespace(exact[0].flags)
     exact = exact if on_device else [x.on_host() for x in exact]
@@ -112,7 +48,7 @@ def _finished(
     sums = [
         [x.columns(slice(i, i + size)) for i in range(0, x.flags.size, max(1, size))] or [x] for x in exact
     ]
-    numbers = np.broadcast_to(counts, size)
+    numbers = np.broadcast_to(counts, size).tolist()
     values = reduction.finish(sums, numbers, Rounding(format_of(target), root=reduction.root), **options)
     parts = [narrow(part, real_dtype(target)).reshape(totals[0].shape) for part in values]
     return xp.asarray(joined(parts, target))[()]
@@ -148,13 +84,19 @@ def _dot(
     name: str, x: da.Array, y: da.Array, axis: Axis, dtype: DType, keepdims: bool, split_every: SplitEvery
 ) -> da.Array:
     """The reduction of two arrays of one shape."""
-    axes, indices = axes_of(axis, x.ndim), tuple(range(x.ndim))
+    axes = axes_of(axis, x.ndim)
     target = result_dtype(x._meta, np.result_type(x.dtype, y.dtype), dtype, None, ())
-    _, (x, y) = da.core.unify_chunks(x, indices, y, indices, warn=False)
+    x, y = _chunked_alike(x, y)
     if target.kind in "iub":
         terms = da.multiply(x.astype(target), y.astype(target))
         return da.sum(terms, axis=axes, keepdims=keepdims, dtype=target, split_every=split_every)
     return _exact(name, x, y, axes, keepdims, target, split_every)
+
+
+def _chunked_alike(x: da.Array, y: da.Array) -> tuple[da.Array, da.Array]:
+    indices = tuple(range(x.ndim))
+    _, (x, y) = da.core.unify_chunks(x, indices, y, indices, warn=False)
+    return x, y
 
 
 def _exact(
@@ -365,6 +307,33 @@ def nanstd(
     np.float64(1.0)
     """
     return _reduce("nanstd", x, axis, dtype, out, keepdims, split_every, ddof)
+
+
+def average(
+    x: Any,
+    axis: Axis = None,
+    weights: Any = None,
+    keepdims: bool = False,
+    *,
+    split_every: SplitEvery = None,
+) -> da.Array:
+    """Return the lazy weighted mean over axes of a Dask array: as `ozaki.average`; differs as `sum` does.
+
+    The weights are of the shape of x, or of its length along a single axis.
+
+    >>> import dask.array as da
+    >>> average(da.from_array(np.array([1e16, 1.0, -1e16]), chunks=1), weights=[1, 2, 1]).compute()
+    np.float64(0.5)
+    """
+    if weights is None:
+        return mean(x, axis, keepdims=keepdims, split_every=split_every)
+    x, weights = checked_chunks(x, "x"), checked_chunks(weights, "weights")
+    like_arrays(x=x, weights=weights)
+    axes = axes_of(axis, x.ndim)
+    weights = da.broadcast_to(weights_along(x, weights, axes), x.shape)
+    target = weighted_dtype(x, weights)
+    x, weights = _chunked_alike(x, weights)
+    return _exact("average", x, weights, axes, keepdims, target, split_every)
 
 
 def dot(

@@ -119,20 +119,30 @@ def average(x: Array, axis: Axis = None, weights: Array | None = None, keepdims:
         return mean(x, axis, keepdims=keepdims)
     x, weights = numbers(x, "x"), numbers(weights, "weights")
     check_same_device(x=x, weights=weights)
+    axes = axes_of(axis, x.ndim)
+    weights = namespace(x).broadcast_to(weights_along(x, weights, axes), x.shape)
+    shape = reduced_shape(x.shape, axes, keepdims)
+    target = result_dtype(x, weighted_dtype(x, weights), None, None, shape)
+    return deliver(REDUCTIONS["average"].of([x, weights], axes, target).reshape(shape), None)
+
+
+def weights_along(x: Array, weights: Array, axes: tuple[int, ...]) -> Array:
+    """Return real weights in a shape that broadcasts to that of x; TypeError or ValueError for others."""
     if weights.dtype.kind == "c":
         raise TypeError(f"weights must be real, got {weights.dtype}; take the real part first")
-    axes = axes_of(axis, x.ndim)
-    if weights.shape != x.shape:
-        if len(axes) != 1 or weights.shape != (x.shape[axes[0]],):
-            raise ValueError(
-                f"weights must have the shape of x, {x.shape}, or of one axis of it, got {weights.shape}"
-            )
-        along = [n if a in axes else 1 for a, n in enumerate(x.shape)]
-        weights = namespace(x).broadcast_to(weights.reshape(along), x.shape)
-    shape = reduced_shape(x.shape, axes, keepdims)
+    if weights.shape == x.shape:
+        return weights
+    if len(axes) != 1 or weights.shape != (x.shape[axes[0]],):
+        raise ValueError(
+            f"weights must have the shape of x, {x.shape}, or of one axis of it, got {weights.shape}"
+        )
+    return weights.reshape([n if a in axes else 1 for a, n in enumerate(x.shape)])
+
+
+def weighted_dtype(x: Array, weights: Array) -> np.dtype:
+    """Return the dtype of a weighted mean: that of x·weights, float64 for integers."""
     natural = np.result_type(x.dtype, weights.dtype)
-    target = result_dtype(x, np.dtype(np.float64) if natural.kind in "iub" else natural, None, None, shape)
-    return deliver(REDUCTIONS["average"].of([x, weights], axes, target).reshape(shape), None)
+    return np.dtype(np.float64) if natural.kind in "iub" else natural
 
 
 @on_device_of_arrays

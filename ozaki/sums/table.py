@@ -113,6 +113,11 @@ class Reduction:
     real: str = ""
     skip_nan: bool = False
 
+    @property
+    def plain(self) -> bool:
+        """Whether the results are the rounded sums themselves."""
+        return self.finish is _sums and not self.root
+
     def of(self, arrays: Sequence[Array], axes: tuple[int, ...], target: np.dtype, **options: Any) -> Array:
         """Return the results for arrays of one shape, over these axes; the others stay in their order."""
         x = arrays[0]
