@@ -1,0 +1,93 @@
+"""The kernels of int8 products on CPUs, as data, and which of them this CPU and its system allow."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """How a CPU multiplies bytes: four products and their sum in each 32-bit lane of a register.
+
+    Attributes
+    ----------
+    name : as `engine="int8_cpu:NAME"` forces it.
+    triple, cpu : the target, and the oldest processor that has it, for compiling elsewhere.
+    features : what LLVM calls the instructions.
+    lanes : 32-bit lanes of a register.
+    rows, columns : of a tile of the result, whose sums stay in registers; columns are a multiple of 16.
+    signed : whether both factors are signed bytes; else those of the left one have no sign.
+    dot : LLVM's instruction.
+    tiles : whether sums are kept in AMX's tile registers, of 16 rows of 16 sums.
+    """
+
+    name: str
+    triple: str
+    cpu: str
+    features: tuple[str, ...]
+    lanes: int
+    rows: int
+    columns: int
+    dot: str
+    signed: bool = False
+    tiles: bool = False
+
+
+_X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+_AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni")
+
+KERNELS: dict[str, Kernel] = {
+    kernel.name: kernel
+    for kernel in (
+        Kernel(
+            *("amx", _X86, "sapphirerapids", ("amx-tile", "amx-int8", *_AVX512), 16, 32, 32),
+            *("llvm.x86.avx512.vpdpbusd.512", False, True),
+        ),
+        Kernel(
+            *("avx512vnni", _X86, "icelake-server", _AVX512, 16, 14, 32, "llvm.x86.avx512.vpdpbusd.512")
+        ),
+        Kernel(
+            *("avxvnni", _X86, "alderlake", ("avx2", "fma", "avxvnni"), 8, 6, 16),
+            "llvm.x86.avx512.vpdpbusd.256",
+        ),
+        Kernel(
+            *("i8mm", _ARM, "neoverse-v1", ("neon", "i8mm"), 4, 6, 16),
+            "llvm.aarch64.neon.usdot.v4i32.v16i8",
+        ),
+        Kernel(
+            *("dotprod", _ARM, "neoverse-n1", ("neon", "dotprod"), 4, 6, 16),
+            *("llvm.aarch64.neon.sdot.v4i32.v16i8", True),
+        ),
+    )
+}
+"""Every kernel, fastest first."""
+
+
+@cache
+def available_kernels() -> tuple[Kernel, ...]:
+    """Return the kernels that this CPU has and its system permits, fastest first."""
+    from llvmlite import binding
+
+    machine = binding.get_process_triple().split("-")[0].replace("arm64", "aarch64")
+    features = binding.get_host_cpu_features()
+    return tuple(
+        kernel
+        for kernel in KERNELS.values()
+        if kernel.triple.split("-")[0] == machine
+        and all(features.get(name, False) for name in kernel.features)
+        and (not kernel.tiles or tiles_permitted())
+    )
+
+
+_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA = 158, 0x1023, 18
+
+
+@cache
+def tiles_permitted() -> bool:
+    """Ask Linux for the tile registers, which this process and its children may use from then on."""
+    if not sys.platform.startswith("linux"):
+        return False
+    return ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA) == 0

@@ -1,0 +1,358 @@
+"""The loops around the vector steps, compiled by numba for one kernel: what one thread does of a product.
+
+Threads take units of work from counters, so that neither their number nor their order shows in a result: a
+unit of `split` is a block of an operand, one of `multiply` a panel of the result, which is multiplied modulo
+all moduli and rounded while its residues are in the cache. A thread that comes late finds nothing left.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from numba import float64, int8, int32, int64, types, void
+from numba.extending import intrinsic
+
+from multiword.engines.int8_cpu import steps
+from multiword.engines.int8_cpu.emit import F32, F64, I8, I32, I64, Emit
+from multiword.engines.int8_cpu.kernels import Kernel
+from multiword.engines.int8_cpu.steps import GROUP, INNER, SPLIT_HEADER
+
+LINES = 16
+"""Rows of an operand that are split together."""
+
+BLOCK = LINES * INNER
+"""Numbers in a block."""
+
+NONFINITE_ROW = -(1 << 28)
+"""The scale of rows that are taken as zero."""
+
+DIGIT = 28
+"""Bits of a digit of an integer that is rounded alone."""
+
+Operand = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            *("real", "imaginary", "row_step", "inner_step", "single", "parts"),  # where its numbers are, in bytes
+            *("rows", "inner", "scales", "limbs", "table", "count"),
+            *("out", "step", "right", "unit_rows", "unit_inner", "units"),
+        )
+    ]
+)
+"""One side of a product that is to be split: addresses, byte steps, numbers.
+
+Numbers are real[i·row_step + h·inner_step], and imaginary[…] if there are two parts, float32 if `single`;
+row i is taken times 2**scales[i], as integers of `limbs` times 64 bits. The residues modulo `count` moduli
+are written to `out`, `step` bytes apart, as tiles of the left or the `right` side. A unit is a block of
+unit_rows and unit_inner numbers; there are `units`.
+"""
+
+Panels = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            *("left", "left_step", "right", "right_step", "blocks", "table", "count", "moduli"),
+            *("row_tiles", "column_tiles", "unit_rows", "unit_columns", "units"),
+            *("kept", "kept_step", "add_table", "finish"),
+            *("parts", "part_table", "round_table", "pairs", "digits", "digit_count", "limits"),
+            *("rows", "columns", "row_scales", "column_scales"),
+            *("real", "imaginary", "row_step", "column_step", "single"),
+        )
+    ]
+)
+"""A product of split operands, and how it is cut and rounded."""
+
+JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+INNER_JIT: dict[str, Any] = {**JIT, "no_cpython_wrapper": True}
+# No fastmath: numba would give its flags to the vector steps' arithmetic too, whose order matters.
+
+OPERANDS, PANELS = (
+    types.Array(numba.from_dtype(kind), 1, "C", readonly=True) for kind in (Operand, Panels)
+)
+
+
+def emitted(kernel: Kernel, step: Callable[..., Any], arguments: Any, result: Any = void) -> Any:
+    """A vector step as a function that compiled code calls, of so many addresses and integers."""
+    arguments = [int64] * arguments if isinstance(arguments, int) else arguments
+
+    def typed(context: Any, *_: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            value = step(Emit(builder, kernel), *values)
+            return context.get_dummy_value() if value is None else value
+
+        return result(*arguments), codegen
+
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    names = ("context", *(f"x{i}" for i in range(len(arguments))))
+    typed.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
+    return intrinsic(typed)
+
+
+def _take(e: Emit, counter: Any) -> Any:
+    pointer = e.b.inttoptr(counter, I64.as_pointer())
+    return e.b.atomic_rmw("add", pointer, I64(1), "seq_cst")
+
+
+def _reader(kind: Any) -> Callable[..., Any]:
+    def read(e: Emit, address: Any) -> Any:
+        x = e.load(kind, address, 1)
+        if kind is F32:
+            return e.b.fpext(x, F64)
+        return e.b.sext(x, I64) if kind in (I8, I32) else x
+
+    return read
+
+
+def _writer(kind: Any) -> Callable[..., Any]:
+    def write(e: Emit, address: Any, x: Any) -> None:
+        e.store(e.b.fptrunc(x, kind) if kind is F32 else x, address, 1)
+
+    return write
+
+
+@cache
+def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
+    """Return `split` and `multiply`, compiled for a kernel."""
+    ROWS, COLUMNS, SIGNED, TILES = kernel.rows, kernel.columns, kernel.signed, kernel.tiles
+    TILE = ROWS * COLUMNS
+    write_words = emitted(kernel, steps.write_words, 5)
+    split_64 = emitted(kernel, steps.split, 6)
+    multiply_tile = emitted(kernel, steps.multiply_in_tiles if TILES else steps.multiply_in_registers, 6)
+    round_group = emitted(kernel, steps.round_group, 8, int64)
+    take = emitted(kernel, _take, 1, int64)
+    read_double, read_single = (emitted(kernel, _reader(kind), 1, float64) for kind in (F64, F32))
+    read_byte, read_int, read_long = (emitted(kernel, _reader(kind), 1, int64) for kind in (I8, I32, I64))
+    write_double, write_single = (emitted(kernel, _writer(kind), (int64, float64)) for kind in (F64, F32))
+    configure, release = emitted(kernel, steps.configure_tiles, 1), emitted(kernel, steps.release_tiles, 0)
+    combine = emitted(kernel, steps.combine, 7)
+    compiled = functools.partial(numba.njit, **INNER_JIT)
+
+    @compiled
+    def power(e):
+        """2**e, a normal number."""
+        return np.int64((e + 1023) << 52).view(np.float64)
+
+    @compiled
+    def gather(x, row_step, inner_step, single, rows, inner, right, out):
+        """Copy a block of numbers to out: (LINES, INNER), or (INNER, LINES) of the right side; zeros around."""
+        of_row, of_inner = (1, LINES) if right else (INNER, 1)
+        if rows < LINES or inner < INNER:
+            for i in range(BLOCK):
+                out[i] = 0.0
+        if right and row_step == 8 and not single:
+            for h in range(inner):
+                for i in range(rows):
+                    out[h * LINES + i] = read_double(x + h * inner_step + 8 * i)
+        elif not right and inner_step == 8 and not single:
+            for i in range(rows):
+                for h in range(inner):
+                    out[i * INNER + h] = read_double(x + i * row_step + 8 * h)
+        elif single:
+            for i in range(rows):
+                for h in range(inner):
+                    out[i * of_row + h * of_inner] = read_single(x + i * row_step + h * inner_step)
+        else:
+            for h in range(inner):
+                for i in range(rows):
+                    out[i * of_row + h * of_inner] = read_double(x + i * row_step + h * inner_step)
+
+    @compiled
+    def scale(x, scales, rows, right, factors):
+        """x = RN(x·2**scale), in the memory order of `gather`."""
+        for i in range(LINES):
+            s = read_int(scales + 4 * i) if i < rows else np.int64(0)
+            some = np.int64(0) if s == NONFINITE_ROW else s >> 1  # one factor might overflow
+            factors[i], factors[LINES + i] = power(some), power(s - some) if s != NONFINITE_ROW else 1.0
+        if right:
+            for h in range(INNER):
+                for i in range(LINES):
+                    x[h * LINES + i] = np.rint(x[h * LINES + i] * factors[i] * factors[LINES + i]) + 0.0
+        else:
+            for i in range(LINES):
+                one, other = factors[i], factors[LINES + i]
+                for h in range(INNER):
+                    x[i * INNER + h] = np.rint(x[i * INNER + h] * one * other) + 0.0
+        for i in range(rows):
+            if read_int(scales + 4 * i) == NONFINITE_ROW:
+                for h in range(INNER):
+                    x[h * LINES + i if right else i * INNER + h] = 0.0
+
+    @compiled
+    def split_block(op, i, h, block, words):
+        """Split one block of an operand, from row i and inner number h on."""
+        rows, inner = min(LINES, op.rows - i), min(INNER, op.inner - h)
+        x, factors, words_at = block[:BLOCK], block[2 * BLOCK :], words.ctypes.data
+        for part in range(op.parts):
+            x = block[part * BLOCK : (part + 1) * BLOCK]
+            start = (op.imaginary if part else op.real) + i * op.row_step + h * op.inner_step
+            gather(start, op.row_step, op.inner_step, op.single, rows, inner, op.right, x)
+            scale(x, op.scales + 4 * i, rows, op.right, factors)
+        group = 8 * GROUP * LINES if op.right else 8 * GROUP  # bytes from one group of a line to the next
+        line, tile = 8 * GROUP if op.right else 8 * INNER, COLUMNS if op.right else ROWS
+        padded = (op.inner + INNER - 1) // INNER * INNER
+        limbs = op.parts * op.limbs
+        for j in range(LINES if op.right else rows):
+            for part in range(op.parts):
+                for limb in range(op.limbs):
+                    top = limb == op.limbs - 1
+                    if SIGNED:
+                        flip = np.int64(0x0080808080808080 if top else -0x7F7F7F7F7F7F7F80)
+                    else:
+                        flip = np.int64(-1) << 63 if top else np.int64(0)
+                    to = words_at + (part * op.limbs + limb) * 512
+                    write_words(block.ctypes.data + 8 * part * BLOCK + j * line, group, 64 * limb, flip, to)
+            row = i if op.right else i + j
+            to = op.out + row // tile * tile * padded + h * tile
+            to += j * COLUMNS * 4 + row % tile * 4 if op.right else row % tile * INNER
+            split_64(words_at, limbs, op.table, op.count, to, op.step)
+
+    @numba.njit(void(OPERANDS, int64, float64[::1], int64[::1]), **JIT)
+    def split(operands, counter, block, words):
+        """What one thread does to split operands. block and words are scratch memory, words aligned."""
+        first = np.int64(0)
+        unit = take(counter)
+        for index in range(len(operands)):
+            op = operands[index]
+            across = (op.inner + op.unit_inner - 1) // op.unit_inner
+            while unit < first + op.units:
+                i0, h0 = (unit - first) // across * op.unit_rows, (unit - first) % across * op.unit_inner
+                for h in range(h0, min(h0 + op.unit_inner, op.inner), INNER):
+                    for i in range(i0, min(i0 + op.unit_rows, op.rows), LINES):
+                        split_block(op, i, h, block, words)
+                unit = take(counter)
+            first += op.units
+
+    @compiled
+    def round_alone(y, step, p, exponent, sums):
+        """RN(C'·2**exponent) in the target, from the residues of C' and digits of all P/p_t and of P."""
+        size, quotient, digits = p.digit_count, 0.0, p.digits
+        for d in range(size):
+            sums[d] = 0
+        for t in range(p.moduli + 1):
+            row = digits + 8 * t * (size + 1)
+            x = read_byte(y + t * step) if t < p.moduli else -np.int64(np.rint(quotient))
+            quotient += x * read_double(row + 8 * size)
+            for d in range(size):
+                sums[d] += x * read_long(row + 8 * d)
+        sign = 1.0
+        for _ in range(2):
+            for d in range(size - 1):
+                carry = sums[d] >> DIGIT
+                sums[d], sums[d + 1] = sums[d] - (carry << DIGIT), sums[d + 1] + carry
+            if sums[size - 1] >= 0:
+                break
+            sign = -1.0
+            for d in range(size):
+                sums[d] = -sums[d]
+        d = size - 1
+        while d > 0 and sums[d] == 0:
+            d -= 1
+        # Up to 62 bits, those of the leading digit first, and whether any is left.
+        value, bits = sums[d], np.int64(0)
+        while sums[d] >> bits:
+            bits += 1
+        exponent += DIGIT * d
+        rest = np.int64(0)
+        for i in range(d - 1, -1, -1):
+            more = min(np.int64(DIGIT), 62 - bits)
+            value = value << more | sums[i] >> (DIGIT - more)
+            rest |= sums[i] & ((np.int64(1) << (DIGIT - more)) - 1)
+            bits, exponent = bits + more, exponent - more
+        precision, last = (24, -149) if p.single else (53, -1074)
+        drop = max(bits - precision, last - exponent)
+        if drop > bits:
+            return sign * 0.0
+        if drop > 0:
+            lost, half = value & ((np.int64(1) << drop) - 1), np.int64(1) << (drop - 1)
+            value, exponent = value >> drop, exponent + drop
+            if lost > half or (lost == half and (rest != 0 or value & 1)):
+                value += 1
+        exponent = min(exponent, np.int64(2000))
+        return sign * value * power(exponent >> 1) * power(exponent - (exponent >> 1))
+
+    @compiled
+    def round_panel(p, y, step, i0, rows, j0, columns, part, doubles, digits):
+        """Round the numbers of a panel, from row i0 and column j0 on, whose residues lie as tiles."""
+        out, row_tiles = p.imaginary if part else p.real, (rows + ROWS - 1) // ROWS
+        for j in range(0, columns, GROUP):
+            many = min(np.int64(GROUP), columns - j)
+            straight = many == GROUP and p.column_step == 8 and not p.single
+            for i in range(rows):
+                at = y + (j // COLUMNS * row_tiles + i // ROWS) * TILE + i % ROWS * COLUMNS + j % COLUMNS
+                to = out + (i0 + i) * p.row_step + (j0 + j) * p.column_step
+                exponent = -read_int(p.row_scales + 4 * (i0 + i))
+                scales = p.column_scales + 4 * (j0 + j)
+                target = to if straight else doubles.ctypes.data
+                undecided = round_group(at, step, p.round_table, p.pairs, exponent, scales, p.limits, target)
+                for c in range(many if undecided else 0):
+                    if undecided >> c & 1:
+                        power_of_two = exponent - read_int(scales + 4 * c)
+                        write_double(target + 8 * c, round_alone(at + c, step, p, power_of_two, digits))
+                if not straight:
+                    for c in range(many):
+                        if p.single:
+                            write_single(to + c * p.column_step, doubles[c])
+                        else:
+                            write_double(to + c * p.column_step, doubles[c])
+
+    @compiled
+    def multiply_panel(p, unit, y, step, sums):
+        """The residues of a panel of the product, as tiles, modulo all moduli; return its rows and columns."""
+        across = (p.column_tiles + p.unit_columns - 1) // p.unit_columns
+        i0, j0 = unit // across * p.unit_rows, unit % across * p.unit_columns
+        row_tiles, column_tiles = min(p.unit_rows, p.row_tiles - i0), min(p.unit_columns, p.column_tiles - j0)
+        of_left, of_right = ROWS * INNER * p.blocks, COLUMNS * INNER * p.blocks
+        for t in range(p.count):
+            left = p.left + t * p.left_step + i0 * of_left
+            right = p.right + t * p.right_step + j0 * of_right
+            table, out = p.table + steps.PRODUCT_TABLE * (t % p.moduli), y + t * step
+            for j in range(column_tiles):
+                for i in range(row_tiles):
+                    last = sums if TILES else right + (j + 1) * of_right + i * 4 * INNER * p.blocks
+                    to = out + (j * row_tiles + i) * TILE
+                    multiply_tile(left + i * of_left, right + j * of_right, to, p.blocks, table, last)
+        return i0, row_tiles, j0, column_tiles
+
+    @numba.njit(void(PANELS, int64, int64, int64, int64, float64[::1], int64[::1]), **JIT)
+    def multiply(panels, counter, y, step, sums, doubles, digits):
+        """What one thread does of products. y, of residues `step` bytes apart, sums, doubles and digits are
+        scratch memory; the configuration of tiles follows the sums."""
+        if TILES:
+            configure(sums + 4096)
+        first = np.int64(0)
+        unit = take(counter)
+        for index in range(len(panels)):
+            p = panels[index]
+            while unit < first + p.units:
+                i0, row_tiles, j0, column_tiles = multiply_panel(p, unit - first, y, step, sums)
+                size, residues, apart = row_tiles * column_tiles * TILE, y, step
+                if p.kept:
+                    residues, apart = p.kept + (unit - first) * p.unit_rows * p.unit_columns * TILE, p.kept_step
+                    for t in range(p.count):
+                        x, z = residues + t * apart, y + t * step
+                        table = p.add_table + steps.COMBINE_TABLE * (t % p.moduli)
+                        combine(x, z, z, x, x, size // GROUP, table)
+                if p.finish:
+                    image = p.moduli * apart
+                    if p.parts == 2:
+                        for t in range(p.moduli):
+                            x, table = residues + t * apart, p.part_table + steps.COMBINE_TABLE * t
+                            third = x + 2 * image if p.count > 2 * p.moduli else x
+                            combine(x, x + image, third, x, x + image, size // GROUP, table)
+                    i0, j0 = i0 * ROWS, j0 * COLUMNS
+                    rows, columns = min(p.rows - i0, row_tiles * ROWS), min(p.columns - j0, column_tiles * COLUMNS)
+                    for part in range(p.parts):
+                        at = residues + part * image
+                        round_panel(p, at, apart, i0, rows, j0, columns, part, doubles, digits)
+                unit = take(counter)
+            first += p.units
+        if TILES:
+            release()
+
+    return split, multiply

@@ -1,0 +1,303 @@
+"""The steps of an exact product on vectors, as LLVM instructions: integers into residues, products of
+residues, residues into rounded numbers.
+
+    split     A' as bytes a_i, A' = Σ a_i·256**i:  A' mod p = Σ a_i·(256**i mod p) mod p
+    multiply  Y = A'B' mod p, as sums of a tile in registers, reduced to a byte at the end
+    round     C' = Σ_t Y_t·(P/p_t) - q·P, from two bounds that round to the same number, or undecided
+
+The instructions are those of a `Kernel`; vectors of 16 lanes are cut into as many registers as it takes.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from multiword.engines.int8_cpu.emit import F32, F64, I8, I32, I64, MAGIC, MAGIC_BITS, VOID, Emit, vector
+
+INNER = 64
+"""Numbers of the inner dimension that go together: operands are padded to multiples of it."""
+
+GROUP = 16
+"""Numbers in a group; of a block of INNER, number 16 g + c is byte g of the lane c, on both sides."""
+
+LANES, HALF = vector(I32, GROUP), vector(F64, GROUP // 2)
+WORD_BYTES = 4 * INNER
+"""Bytes of one 32-bit word of so many numbers."""
+
+
+def write_words(e: Emit, x: ir.Value, step: ir.Value, shift: ir.Value, flip: ir.Value, out: ir.Value) -> None:
+    """Write 64 bits of INNER integers, from bit `shift` on, as their low and their high words.
+
+    x : four groups of float64 integers, `step` bytes apart; two's complement, of any size.
+    flip : the bits are written xor this.
+    out : (2, 4, 16) uint32, aligned.
+    """
+    b, longs = e.b, vector(I64, GROUP // 2)
+
+    def clamped(n: ir.Value) -> ir.Value:
+        n = b.select(b.icmp_signed("<", n, e.const(longs, 0)), e.const(longs, 0), n)
+        return b.select(b.icmp_signed(">", n, e.const(longs, 63)), e.const(longs, 63), n)
+
+    def limb(value: ir.Value) -> ir.Value:
+        """Those bits of ±mantissa·2**(exponent - 1075)."""
+        bits = b.bitcast(value, longs)
+        sign = b.ashr(bits, e.const(longs, 63))
+        exponent = b.and_(b.lshr(bits, e.const(longs, 52)), e.const(longs, 0x7FF))
+        mantissa = b.or_(b.and_(bits, e.const(longs, (1 << 52) - 1)), e.const(longs, 1 << 52))
+        mantissa = b.sub(b.xor(mantissa, sign), sign)
+        left = b.sub(exponent, e.splat(b.add(shift, ir.Constant(I64, 1075)), GROUP // 2))
+        right = b.sub(e.const(longs, 0), left)
+        above = b.select(
+            b.icmp_signed(">", left, e.const(longs, 63)), e.const(longs, 0), b.shl(mantissa, clamped(left))
+        )
+        return b.select(b.icmp_signed("<", left, e.const(longs, 0)), b.ashr(mantissa, clamped(right)), above)
+
+    for g in range(INNER // GROUP):
+        row = e.at(x, b.mul(step, ir.Constant(I64, g)))
+        halves = []
+        for i in range(2):
+            bits = limb(e.load(HALF, e.at(row, 64 * i), 8))
+            halves.append(b.bitcast(b.xor(bits, e.splat(flip, GROUP // 2)), LANES))
+        for i in range(2):
+            e.store(e.pick(*halves, range(i, 2 * GROUP, 2)), e.at(out, WORD_BYTES * i + 4 * GROUP * g), 64)
+
+
+SPLIT_HEADER = 16
+"""Bytes of a modulus in the table of `split`, before its weights: start (int32), middle, 1/p, -p (float32)."""
+
+
+def split(
+    e: Emit, words: ir.Value, limbs: ir.Value, table: ir.Value, count: ir.Value, out: ir.Value, step: ir.Value
+) -> None:
+    """Write the residues of INNER integers, one byte for each and each of `count` moduli, `step` bytes apart.
+
+    words : (limbs, 2, 4, 16) uint32, of `write_words`; aligned.
+    table : for each modulus a header, and a word of byte weights for each word.
+    """
+    b = e.b
+    groups = range(INNER // GROUP)
+    row_bytes = e.at(ir.Constant(I64, SPLIT_HEADER), limbs, 8)
+
+    def of_modulus(t: ir.Value) -> list[ir.Value]:
+        row = e.at(table, b.mul(t, row_bytes))
+        start = e.table(I32, row, 0, GROUP)
+
+        def of_limb(i: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+            found = list(sums)
+            at, weights = e.at(words, i, 2 * WORD_BYTES), e.at(row, i, 8)
+            for half in range(2):
+                weight = e.table(I32, weights, SPLIT_HEADER + 4 * half, GROUP)
+                for g in groups:
+                    x = e.load(LANES, e.at(at, WORD_BYTES * half + 4 * GROUP * g), 64)
+                    found[g] = e.dot(found[g], x, weight)
+            return found
+
+        sums = e.loop(limbs, [start] * len(groups), of_limb)
+        middle, inverse, minus_p = (e.table(F32, row, 4 * i, GROUP) for i in (1, 2, 3))
+        low = e.const(LANES, 255)
+        total = e.const(LANES, 0)
+        for g, x in enumerate(sums):
+            byte = b.and_(e.reduce(x, middle, inverse, minus_p), low)
+            total = b.or_(total, b.shl(byte, e.const(LANES, 8 * g)))
+        e.store(total, e.at(out, b.mul(t, step)), 64)
+        return []
+
+    e.loop(count, [], of_modulus)
+
+
+PRODUCT_TABLE = 16
+"""Bytes of a modulus in the table of `multiply`: weights of 16-bit halves (int16, int16), 1/p, -p (float32)."""
+
+
+def _residues_of_sums(e: Emit, sums: list[ir.Value], table: ir.Value) -> list[ir.Value]:
+    """Bytes of the symmetric residues of int32 lanes: their halves times weights, and one quotient."""
+    b, kind = e.b, sums[0].type
+    flip, start = e.const(kind, 0x8000), e.const(kind, MAGIC_BITS + 0x8000)
+    weights = e.table(I32, table, 0, kind.count)
+    inverse, minus_p = (e.table(F32, table, 4 * i, kind.count) for i in (1, 2))
+    magic = e.const(vector(F32, kind.count), MAGIC)
+    small = [b.add(e.pairs(b.xor(x, flip), weights), start) for x in sums]
+    return [b.trunc(e.reduce(x, magic, inverse, minus_p), vector(I8, kind.count)) for x in small]
+
+
+def multiply_in_registers(
+    e: Emit, a: ir.Value, bt: ir.Value, out: ir.Value, blocks: ir.Value, table: ir.Value, soon: ir.Value
+) -> None:
+    """Write one tile of A·Bᵀ modulo p: (rows, columns) int8.
+
+    a : (blocks, rows, INNER) bytes; bt : (blocks, 16, columns, 4) bytes, both as `split` writes them.
+    soon : a cache line of it is fetched for every 16 numbers of the inner dimension.
+    """
+    b, kernel = e.b, e.kernel
+    kind, vectors = vector(I32, kernel.lanes), kernel.columns // kernel.lanes
+
+    def body(i: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+        found = list(sums)
+        e.prefetch(e.at(soon, i, INNER))
+        block, quads = b.lshr(i, I64(2)), b.and_(i, I64(3))
+        left = e.at(e.at(a, block, kernel.rows * INNER), quads, 16)
+        right = e.at(bt, i, kernel.columns * 16)
+        for q in range(4):
+            columns = [
+                e.load(kind, e.at(right, 4 * (q * kernel.columns + j * kernel.lanes)), 4 * kernel.lanes)
+                for j in range(vectors)
+            ]
+            for r in range(kernel.rows):
+                four = e.splat(e.load(I32, e.at(left, r * INNER + 4 * q), 4), kernel.lanes)
+                for j in range(vectors):
+                    found[r * vectors + j] = e.dot(found[r * vectors + j], four, columns[j])
+        return found
+
+    sums = e.loop(b.shl(blocks, I64(2)), [e.const(kind, 0)] * (kernel.rows * vectors), body)
+    for i, x in enumerate(_residues_of_sums(e, sums, table)):
+        e.store(x, e.at(out, i * kernel.lanes), kernel.lanes)
+
+
+TILE_BYTES = 1024
+
+
+def multiply_in_tiles(
+    e: Emit, a: ir.Value, bt: ir.Value, out: ir.Value, blocks: ir.Value, table: ir.Value, sums: ir.Value
+) -> None:
+    """As `multiply_in_registers`, on AMX: two by two tile registers. sums : 4096 bytes of scratch memory."""
+    b, kernel = e.b, e.kernel
+    number = lambda t: ir.Constant(I8, t)  # noqa: E731
+    stride = ir.Constant(I64, 4 * kernel.columns)
+
+    def load(t: int, address: ir.Value, row_bytes: ir.Value) -> None:
+        e.call("llvm.x86.tileloadd64", VOID, number(t), b.inttoptr(address, I8.as_pointer()), row_bytes)
+
+    def body(i: ir.Value) -> list[ir.Value]:
+        left, right = e.at(a, i, kernel.rows * INNER), e.at(bt, i, kernel.columns * INNER)
+        load(4, left, ir.Constant(I64, INNER))
+        load(6, right, stride)
+        e.call("llvm.x86.tdpbusd", VOID, number(0), number(4), number(6))
+        load(7, e.at(right, INNER), stride)
+        e.call("llvm.x86.tdpbusd", VOID, number(1), number(4), number(7))
+        load(5, e.at(left, TILE_BYTES), ir.Constant(I64, INNER))
+        e.call("llvm.x86.tdpbusd", VOID, number(2), number(5), number(6))
+        e.call("llvm.x86.tdpbusd", VOID, number(3), number(5), number(7))
+        return []
+
+    for t in range(4):
+        e.call("llvm.x86.tilezero", VOID, number(t))
+    e.loop(blocks, [], body)
+    for t in range(4):
+        at = e.at(sums, 4 * (t // 2 * 16 * kernel.columns + t % 2 * 16))
+        e.call("llvm.x86.tilestored64", VOID, number(t), b.inttoptr(at, I8.as_pointer()), stride)
+
+    def reduce(i: ir.Value) -> list[ir.Value]:
+        rows = [e.load(LANES, e.at(e.at(sums, i, 256), 64 * j), 64) for j in range(4)]
+        for j, x in enumerate(_residues_of_sums(e, rows, table)):
+            e.store(x, e.at(e.at(out, i, 64), 16 * j), 16)
+        return []
+
+    e.loop(ir.Constant(I64, kernel.rows * kernel.columns // 64), [], reduce)
+
+
+def configure_tiles(e: Emit, configuration: ir.Value) -> None:
+    e.call("llvm.x86.ldtilecfg", VOID, e.b.inttoptr(configuration, I8.as_pointer()))
+
+
+def release_tiles(e: Emit) -> None:
+    e.call("llvm.x86.tilerelease", VOID)
+
+
+ROUND_TABLE = 32
+"""Bytes of a pair of moduli p, p' in the table of `round_group`: 1/(p·p'), an upper and a lower part of
+P/(p·p') (float64), and the weights p', p (int16)."""
+
+
+def round_group(
+    e: Emit,
+    y: ir.Value,
+    step: ir.Value,
+    table: ir.Value,
+    pairs: ir.Value,
+    exponent: ir.Value,
+    columns: ir.Value,
+    limits: ir.Value,
+    out: ir.Value,
+) -> ir.Value:
+    """Write GROUP rounded integers times powers of two; return which of them are undecided, as bits.
+
+    y : bytes, residues modulo the first of the moduli; those modulo the others `step` bytes apart.
+    table : of the pairs, and after them 0, the parts of -P, and the margin of the lower sum's error.
+    exponent, columns : the powers are 2**(exponent - columns[j]), int32 columns.
+    limits : what exponents must reach, and stay below (int32); the bits that the target lacks, and which of
+        them are half way between two of its numbers (int64).
+    """
+    b, zero = e.b, e.const(HALF, 0.0)
+
+    def of_pair(t: ir.Value, seen: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+        row, at = e.at(table, t, ROUND_TABLE), e.at(y, b.mul(t, b.shl(step, ir.Constant(I64, 1))))
+        one, other = (b.sext(e.load(vector(I8, GROUP), x, 16), LANES) for x in (at, e.at(at, step)))
+        both = b.or_(b.and_(one, e.const(LANES, 0xFFFF)), b.shl(other, e.const(LANES, 16)))
+        z = e.pairs(both, e.table(I32, row, 24, GROUP))
+        factors = [e.table(F64, row, 8 * i, GROUP // 2) for i in range(3)]
+        found = []
+        for h in range(2):
+            half = b.sitofp(e.pick(z, z, range(8 * h, 8 * h + 8)), HALF)
+            found += [e.fma(half, f, x) for f, x in zip(factors, sums[3 * h : 3 * h + 3], strict=True)]
+        return [b.or_(seen, both), *found]
+
+    seen, *sums = e.loop(pairs, [e.const(LANES, 0), *[zero] * 6], of_pair)
+    last = e.at(table, b.mul(pairs, ir.Constant(I64, ROUND_TABLE)))
+    upper_p, lower_p, margin = (e.table(F64, last, 8 * i, GROUP // 2) for i in (1, 2, 3))
+    lowest, highest = (e.table(I32, limits, 4 * i, GROUP) for i in range(2))
+    mask, half_way = (e.table(I64, limits, 8 * i, GROUP // 2) for i in (1, 2))
+    nothing = b.icmp_signed("==", seen, e.const(LANES, 0))
+    power = b.sub(e.splat(b.trunc(exponent, I32), GROUP), e.load(LANES, columns, 4))
+    outside = b.or_(b.icmp_signed("<", power, lowest), b.icmp_signed(">=", power, highest))
+    found = ir.Constant(I64, 0)
+    longs = vector(I64, GROUP // 2)
+    for h in range(2):
+        of_half = range(8 * h, 8 * h + 8)
+        quotient, high, low = sums[3 * h : 3 * h + 3]
+        quotient = e.rint(quotient)
+        high, low = e.fma(quotient, upper_p, high), e.fma(quotient, lower_p, low)
+        value, above = b.fadd(high, b.fsub(low, margin)), b.fadd(high, b.fadd(low, margin))
+        undecided = b.or_(b.fcmp_unordered("!=", value, above), e.pick(outside, outside, of_half))
+        lacking = b.and_(b.bitcast(value, longs), mask)
+        undecided = b.or_(undecided, b.icmp_signed("==", lacking, half_way))
+        zeros = e.pick(nothing, nothing, of_half)
+        undecided = b.and_(undecided, b.not_(zeros))
+        bits = b.add(b.sext(e.pick(power, power, of_half), longs), e.const(longs, 1023))
+        value = b.fmul(value, b.bitcast(b.shl(bits, e.const(longs, 52)), HALF))
+        e.store(b.select(zeros, zero, value), e.at(out, 64 * h), 8)
+        of_lanes = b.zext(b.bitcast(undecided, I8), I64)
+        found = b.or_(found, b.shl(of_lanes, ir.Constant(I64, 8 * h)))
+    return found
+
+
+COMBINE_TABLE = 32
+"""Bytes of a modulus in the table of `combine`: factors of three for either sum (int32), 1/p, -p (float32)."""
+
+
+def combine(
+    e: Emit,
+    x: ir.Value,
+    y: ir.Value,
+    z: ir.Value,
+    out: ir.Value,
+    other: ir.Value,
+    groups: ir.Value,
+    table: ir.Value,
+) -> None:
+    """Write two sums of multiples of x, y and z modulo p, in place or not; so many groups of bytes of each."""
+    b = e.b
+    factors = [e.table(I32, table, 4 * i, GROUP) for i in range(6)]
+    inverse, minus_p = (e.table(F32, table, 4 * i, GROUP) for i in (6, 7))
+    magic = e.const(vector(F32, GROUP), MAGIC)
+
+    def of_group(i: ir.Value) -> list[ir.Value]:
+        bytes_ = [b.sext(e.load(vector(I8, GROUP), e.at(at, i, GROUP), 1), LANES) for at in (x, y, z)]
+        for at, of_sum in ((out, factors[:3]), (other, factors[3:])):
+            total = e.const(LANES, MAGIC_BITS)
+            for number, factor in zip(bytes_, of_sum, strict=True):
+                total = b.add(total, b.mul(number, factor))
+            residue = b.trunc(e.reduce(total, magic, inverse, minus_p), vector(I8, GROUP))
+            e.store(residue, e.at(at, i, GROUP), 1)
+        return []
+
+    e.loop(groups, [], of_group)

@@ -1,0 +1,116 @@
+"""The tables of the vector steps, from the moduli."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from multiword.engines.int8_cpu.emit import MAGIC, MAGIC_BITS
+from multiword.engines.int8_cpu.loops import DIGIT
+from multiword.engines.int8_cpu.steps import COMBINE_TABLE, PRODUCT_TABLE, ROUND_TABLE, SPLIT_HEADER
+
+
+def symmetric(x: int, p: int) -> int:
+    """The residue of x modulo p of least magnitude; of 128 and -128, which are one modulo 256, the latter."""
+    return (x + p // 2) % p - p // 2
+
+
+def _inverse(p: int) -> float:
+    """1/p, or 0 for 256: the lowest byte of a number is its residue."""
+    return 1 / p if p < 256 else 0.0
+
+
+def split_table(
+    moduli: tuple[int, ...], weights: tuple[tuple[int, ...], ...], limbs: int, unsigned: bool, signed_bytes: bool
+) -> np.ndarray:
+    """Return the table of `steps.split`: Σ of the parts' integers times weights[t], modulo moduli[t].
+
+    limbs : 64-bit words of an integer. unsigned : residues lie in [0, p), or have the least magnitude.
+    """
+    parts = len(weights[0])
+    header = np.dtype([("start", "<i4"), ("middle", "<f4"), ("inverse", "<f4"), ("minus_p", "<f4")])
+    assert header.itemsize == SPLIT_HEADER
+    table = np.zeros(len(moduli), [("header", header), ("weights", "i1", (parts, 8 * limbs))])
+    top = 1 << 64 * limbs - 1
+    # What the bytes of `write_words` are too large by: -2**63 became 0, or every byte 0 became -128.
+    excess = -sum(128 << 8 * i for i in range(8 * limbs - 1)) if signed_bytes else top
+    for row, p, of_parts in zip(table, moduli, weights, strict=True):
+        start = symmetric(-sum(of_parts) * excess, p)
+        middle = MAGIC + ((p - 1) // 2 if unsigned else 0)
+        row["header"] = MAGIC_BITS + start, middle, _inverse(p), -p
+        row["weights"] = [[symmetric(w << 8 * i, p) for i in range(8 * limbs)] for w in of_parts]
+    return table
+
+
+def product_table(moduli: tuple[int, ...]) -> np.ndarray:
+    """Return the table of `steps.multiply_in_registers`."""
+    kind = [("halves", "<i2", 2), ("inverse", "<f4"), ("minus_p", "<f4"), ("unused", "<i4")]
+    rows = [((1, symmetric(1 << 16, p)), _inverse(p), -p, 0) for p in moduli]
+    table = np.array(rows, kind)
+    assert table.itemsize == PRODUCT_TABLE
+    return table
+
+
+def combine_table(moduli: tuple[int, ...], factors: list[tuple[int, ...]]) -> np.ndarray:
+    """Return the table of `steps.combine`: for each modulus, the factors of both sums."""
+    kind = [("factors", "<i4", 6), ("inverse", "<f4"), ("minus_p", "<f4")]
+    rows = [([symmetric(f, p) for f in of_p], _inverse(p), -p) for p, of_p in zip(moduli, factors, strict=True)]
+    table = np.array(rows, kind)
+    assert table.itemsize == COMBINE_TABLE
+    return table
+
+
+class RoundTables(NamedTuple):
+    """The tables of `steps.round_group`, and of the numbers that it leaves undecided."""
+
+    pairs: np.ndarray
+    digits: np.ndarray
+
+
+@lru_cache(512)
+def round_tables(moduli: tuple[int, ...]) -> RoundTables:
+    """Return what makes numbers of residues.
+
+    C' = Σ z·(P/(p·p')) - q·P with z = y·p' + y'·p, |z| <= 2**16, for pairs p, p' of moduli, in two sums. The
+    upper parts of P/(p·p') and of P are multiples of a unit, so few that their sum is exact:
+
+        |Σ z·upper| <= n·(1 + 2**-6)·P,   |q|·P <= (n + 1)·P
+
+    for n pairs. The lower parts are at most unit/2: the partial sums at most n·2**15·unit + n·unit, each
+    rounded by 2**-53 of that, as the parts are; adding the margin itself, once more. All is below
+    n·(n + 4)·2**(16 - 53)·unit.
+    """
+    product = math.prod(moduli)
+    padded = (*moduli, 1) if len(moduli) % 2 else moduli  # residues modulo 1, whatever they are, count as 0
+    n = len(padded) // 2
+    unit = max(0, (product * (2 * n + 2)).bit_length() - 53)
+
+    def parts(x: int) -> tuple[float, float]:
+        upper = (x + (1 << unit >> 1)) >> unit << unit
+        return float(upper), float(x - upper)
+
+    pairs = np.zeros((n + 1, ROUND_TABLE // 8))
+    for row, p, q in zip(pairs, padded[::2], padded[1::2], strict=False):
+        row[:3] = 1 / (p * q), *parts(product // (p * q))
+        row[3:].view(np.int16)[:2] = q, p if q > 1 else 0
+    margin = math.ldexp(n * (n + 4), unit + 16 - 53) if unit else 0.0
+    upper, lower = parts(product)
+    pairs[n] = 0, -upper, -lower, margin
+    return RoundTables(pairs, _digits(moduli, product))
+
+
+def _digits(moduli: tuple[int, ...], product: int) -> np.ndarray:
+    """Digits of all P/p and of P, the least significant first, and 1/p as a float64 behind them.
+
+    |C'| < P and the last digit's carry make one digit more.
+    """
+    size = -(-(product.bit_length() + 1) // DIGIT) + 1
+    table = np.zeros((len(moduli) + 1, size + 1), np.int64)
+    for row, p in zip(table, (*moduli, 1), strict=True):
+        x = product // p
+        row[:size] = [x >> DIGIT * d & ((1 << DIGIT) - 1) for d in range(size)]
+        row[size] = np.float64(1 / p).view(np.int64)
+    return table
