@@ -121,9 +121,9 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
     """Return `split` and `multiply`, compiled for a kernel."""
     ROWS, COLUMNS, SIGNED, TILES = kernel.rows, kernel.columns, kernel.signed, kernel.tiles
     TILE = ROWS * COLUMNS
-    write_words = emitted(kernel, steps.write_words, 5)
+    write_words = emitted(kernel, steps.write_words, 4)
     split_64 = emitted(kernel, steps.split, 6)
-    multiply_tile = emitted(kernel, steps.multiply_in_tiles if TILES else steps.multiply_in_registers, 6)
+    multiply_tile = emitted(kernel, steps.multiply_in_tiles if TILES else steps.multiply_in_registers, 8)
     round_group = emitted(kernel, steps.round_group, 8, int64)
     take = emitted(kernel, _take, 1, int64)
     read_double, read_single = (emitted(kernel, _reader(kind), 1, float64) for kind in (F64, F32))
@@ -184,6 +184,22 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                     x[h * LINES + i if right else i * INNER + h] = 0.0
 
     @compiled
+    def write_limb(block, start, group, shift, flip, words, to):
+        """As `steps.write_words`, of wider integers: 64 of their bits, from bit `shift` on."""
+        for g in range(INNER // GROUP):
+            for c in range(GROUP):
+                bits = np.float64(block[start + g * group + c]).view(np.int64)
+                mantissa = bits & ((1 << 52) - 1) | (1 << 52)
+                left = (bits >> 52 & 0x7FF) - 1075 - shift
+                mantissa = -mantissa if bits < 0 else mantissa
+                if left >= 0:
+                    limb = mantissa << left if left < 64 else np.int64(0)
+                else:
+                    limb = mantissa >> min(-left, np.int64(63))
+                words[to + g * GROUP + c] = np.int32(limb ^ flip)
+                words[to + INNER + g * GROUP + c] = np.int32((limb ^ flip) >> 32)
+
+    @compiled
     def split_block(op, i, h, block, words):
         """Split one block of an operand, from row i and inner number h on."""
         rows, inner = min(LINES, op.rows - i), min(INNER, op.inner - h)
@@ -193,8 +209,8 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
             start = (op.imaginary if part else op.real) + i * op.row_step + h * op.inner_step
             gather(start, op.row_step, op.inner_step, op.single, rows, inner, op.right, x)
             scale(x, op.scales + 4 * i, rows, op.right, factors)
-        group = 8 * GROUP * LINES if op.right else 8 * GROUP  # bytes from one group of a line to the next
-        line, tile = 8 * GROUP if op.right else 8 * INNER, COLUMNS if op.right else ROWS
+        group = GROUP * LINES if op.right else GROUP  # from one group of a line to the next
+        line, tile = GROUP if op.right else INNER, COLUMNS if op.right else ROWS
         padded = (op.inner + INNER - 1) // INNER * INNER
         limbs = op.parts * op.limbs
         for j in range(LINES if op.right else rows):
@@ -206,13 +222,17 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                     else:
                         flip = np.int64(-1) << 63 if top else np.int64(0)
                     to = words_at + (part * op.limbs + limb) * 512
-                    write_words(block.ctypes.data + 8 * part * BLOCK + j * line, group, 64 * limb, flip, to)
+                    start = part * BLOCK + j * line
+                    if op.limbs > 1:
+                        write_limb(block, start, group, 64 * limb, flip, words, (part * op.limbs + limb) * 128)
+                    else:
+                        write_words(block.ctypes.data + 8 * start, 8 * group, flip, to)
             row = i if op.right else i + j
             to = op.out + row // tile * tile * padded + h * tile
-            to += j * COLUMNS * 4 + row % tile * 4 if op.right else row % tile * INNER
+            to += row % tile * INNER + (j * INNER if op.right else 0)
             split_64(words_at, limbs, op.table, op.count, to, op.step)
 
-    @numba.njit(void(OPERANDS, int64, float64[::1], int64[::1]), **JIT)
+    @numba.njit(void(OPERANDS, int64, float64[::1], int32[::1]), **JIT)
     def split(operands, counter, block, words):
         """What one thread does to split operands. block and words are scratch memory, words aligned."""
         first = np.int64(0)
@@ -277,29 +297,35 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
         return sign * value * power(exponent >> 1) * power(exponent - (exponent >> 1))
 
     @compiled
+    def round_numbers(p, y, step, out, i, j, many, doubles, digits):
+        """Write numbers of a row, at most GROUP of them, from their residues y, y + step, ..."""
+        to = out + i * p.row_step + j * p.column_step
+        straight = many == GROUP and p.column_step == 8 and not p.single
+        target = to if straight else doubles.ctypes.data
+        exponent, scales = -read_int(p.row_scales + 4 * i), p.column_scales + 4 * j
+        undecided = round_group(y, step, p.round_table, p.pairs, exponent, scales, p.limits, target)
+        if undecided:
+            for c in range(many):
+                if undecided >> c & 1:
+                    power_of_two = exponent - read_int(scales + 4 * c)
+                    write_double(target + 8 * c, round_alone(y + c, step, p, power_of_two, digits))
+        if not straight:
+            for c in range(many):
+                if p.single:
+                    write_single(to + c * p.column_step, doubles[c])
+                else:
+                    write_double(to + c * p.column_step, doubles[c])
+
+    @compiled
     def round_panel(p, y, step, i0, rows, j0, columns, part, doubles, digits):
         """Round the numbers of a panel, from row i0 and column j0 on, whose residues lie as tiles."""
         out, row_tiles = p.imaginary if part else p.real, (rows + ROWS - 1) // ROWS
-        for j in range(0, columns, GROUP):
-            many = min(np.int64(GROUP), columns - j)
-            straight = many == GROUP and p.column_step == 8 and not p.single
-            for i in range(rows):
-                at = y + (j // COLUMNS * row_tiles + i // ROWS) * TILE + i % ROWS * COLUMNS + j % COLUMNS
-                to = out + (i0 + i) * p.row_step + (j0 + j) * p.column_step
-                exponent = -read_int(p.row_scales + 4 * (i0 + i))
-                scales = p.column_scales + 4 * (j0 + j)
-                target = to if straight else doubles.ctypes.data
-                undecided = round_group(at, step, p.round_table, p.pairs, exponent, scales, p.limits, target)
-                for c in range(many if undecided else 0):
-                    if undecided >> c & 1:
-                        power_of_two = exponent - read_int(scales + 4 * c)
-                        write_double(target + 8 * c, round_alone(at + c, step, p, power_of_two, digits))
-                if not straight:
-                    for c in range(many):
-                        if p.single:
-                            write_single(to + c * p.column_step, doubles[c])
-                        else:
-                            write_double(to + c * p.column_step, doubles[c])
+        for tile in range(row_tiles * ((columns + COLUMNS - 1) // COLUMNS)):
+            i1, j1 = tile % row_tiles * ROWS, tile // row_tiles * COLUMNS
+            for i in range(i1, min(i1 + ROWS, rows)):
+                for j in range(j1, min(j1 + COLUMNS, columns), GROUP):
+                    at = y + tile * TILE + (i - i1) * COLUMNS + j - j1
+                    round_numbers(p, at, step, out, i0 + i, j0 + j, min(np.int64(GROUP), columns - j), doubles, digits)
 
     @compiled
     def multiply_panel(p, unit, y, step, sums):
@@ -307,16 +333,17 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
         across = (p.column_tiles + p.unit_columns - 1) // p.unit_columns
         i0, j0 = unit // across * p.unit_rows, unit % across * p.unit_columns
         row_tiles, column_tiles = min(p.unit_rows, p.row_tiles - i0), min(p.unit_columns, p.column_tiles - j0)
-        of_left, of_right = ROWS * INNER * p.blocks, COLUMNS * INNER * p.blocks
+        of_left, of_right, part = ROWS * INNER * p.blocks, COLUMNS * INNER * p.blocks, 4 * INNER * p.blocks
         for t in range(p.count):
             left = p.left + t * p.left_step + i0 * of_left
             right = p.right + t * p.right_step + j0 * of_right
             table, out = p.table + steps.PRODUCT_TABLE * (t % p.moduli), y + t * step
             for j in range(column_tiles):
+                after = right + (j + 1) * of_right if j + 1 < column_tiles else right + p.right_step
                 for i in range(row_tiles):
-                    last = sums if TILES else right + (j + 1) * of_right + i * 4 * INNER * p.blocks
+                    soon, then = after + i * part, left + p.left_step + (j * row_tiles + i) * part
                     to = out + (j * row_tiles + i) * TILE
-                    multiply_tile(left + i * of_left, right + j * of_right, to, p.blocks, table, last)
+                    multiply_tile(left + i * of_left, right + j * of_right, to, p.blocks, table, soon, then, sums)
         return i0, row_tiles, j0, column_tiles
 
     @numba.njit(void(PANELS, int64, int64, int64, int64, float64[::1], int64[::1]), **JIT)

@@ -158,6 +158,7 @@ def split(
     return packed
 
 
+FINISH = 1
 UNIT_BLOCKS = 16
 """Blocks that a thread splits at a time."""
 
@@ -168,7 +169,7 @@ def _run_split(kernel: Kernel, records: list[tuple[tuple[Any, ...], Any]]) -> No
     counter = np.zeros(8, np.int64)
 
     def work(_: int, kept: Any = records) -> None:
-        words = _aligned(512 * MOST_LIMBS).view(np.int64)
+        words = _aligned(512 * MOST_LIMBS).view(np.int32)
         compiled(operands, counter.ctypes.data, np.empty(2 * loops.BLOCK + 2 * loops.LINES), words)
 
     in_threads(work, int(operands["units"].sum()), counter)
@@ -215,7 +216,7 @@ def multiply_and_round(
         *(left.memory.ctypes.data, left.step, right.memory.ctypes.data, right.step, -(-left.inner // INNER)),
         *(product.ctypes.data, count, moduli),
         *(left.tiles, right.tiles, unit_rows, unit_columns, units),
-        *(0, 0, add.ctypes.data, 1),
+        *(0, 0, add.ctypes.data, FINISH),
         *(residues.parts, of_parts.ctypes.data, pairs.ctypes.data, len(pairs) - 1),
         *(digits.ctypes.data, digits.shape[1] - 1, limits.ctypes.data),
         *(m, n, row_scales.ctypes.data, column_scales.ctypes.data),
@@ -242,4 +243,4 @@ def multiply_and_round(
 
 
 def _panel(kernel: Kernel, rows: int, columns: int, inner: int) -> tuple[int, int]:
-    return max(1, 256 // kernel.rows), max(1, 256 // kernel.columns)
+    import os; R,C=map(int,os.environ.get("PANEL","256,256").split(",")); return max(1, R // kernel.rows), max(1, C // kernel.columns)

@@ -20,44 +20,24 @@ INNER = 64
 GROUP = 16
 """Numbers in a group; of a block of INNER, number 16 g + c is byte g of the lane c, on both sides."""
 
-LANES, HALF = vector(I32, GROUP), vector(F64, GROUP // 2)
+LANES, HALF, LONGS = vector(I32, GROUP), vector(F64, GROUP // 2), vector(I64, GROUP // 2)
 WORD_BYTES = 4 * INNER
 """Bytes of one 32-bit word of so many numbers."""
 
 
-def write_words(e: Emit, x: ir.Value, step: ir.Value, shift: ir.Value, flip: ir.Value, out: ir.Value) -> None:
-    """Write 64 bits of INNER integers, from bit `shift` on, as their low and their high words.
+def write_words(e: Emit, x: ir.Value, step: ir.Value, flip: ir.Value, out: ir.Value) -> None:
+    """Write the low and the high words of INNER integers below 2**63 in magnitude.
 
-    x : four groups of float64 integers, `step` bytes apart; two's complement, of any size.
+    x : four groups of float64 integers, `step` bytes apart.
     flip : the bits are written xor this.
     out : (2, 4, 16) uint32, aligned.
     """
-    b, longs = e.b, vector(I64, GROUP // 2)
-
-    def clamped(n: ir.Value) -> ir.Value:
-        n = b.select(b.icmp_signed("<", n, e.const(longs, 0)), e.const(longs, 0), n)
-        return b.select(b.icmp_signed(">", n, e.const(longs, 63)), e.const(longs, 63), n)
-
-    def limb(value: ir.Value) -> ir.Value:
-        """Those bits of ±mantissa·2**(exponent - 1075)."""
-        bits = b.bitcast(value, longs)
-        sign = b.ashr(bits, e.const(longs, 63))
-        exponent = b.and_(b.lshr(bits, e.const(longs, 52)), e.const(longs, 0x7FF))
-        mantissa = b.or_(b.and_(bits, e.const(longs, (1 << 52) - 1)), e.const(longs, 1 << 52))
-        mantissa = b.sub(b.xor(mantissa, sign), sign)
-        left = b.sub(exponent, e.splat(b.add(shift, ir.Constant(I64, 1075)), GROUP // 2))
-        right = b.sub(e.const(longs, 0), left)
-        above = b.select(
-            b.icmp_signed(">", left, e.const(longs, 63)), e.const(longs, 0), b.shl(mantissa, clamped(left))
-        )
-        return b.select(b.icmp_signed("<", left, e.const(longs, 0)), b.ashr(mantissa, clamped(right)), above)
-
+    b = e.b
     for g in range(INNER // GROUP):
-        row = e.at(x, b.mul(step, ir.Constant(I64, g)))
-        halves = []
+        row, halves = e.at(x, b.mul(step, I64(g))), []
         for i in range(2):
-            bits = limb(e.load(HALF, e.at(row, 64 * i), 8))
-            halves.append(b.bitcast(b.xor(bits, e.splat(flip, GROUP // 2)), LANES))
+            integers = b.fptosi(e.load(HALF, e.at(row, 64 * i), 8), LONGS)
+            halves.append(b.bitcast(b.xor(integers, e.splat(flip, GROUP // 2)), LANES))
         for i in range(2):
             e.store(e.pick(*halves, range(i, 2 * GROUP, 2)), e.at(out, WORD_BYTES * i + 4 * GROUP * g), 64)
 
@@ -121,26 +101,26 @@ def _residues_of_sums(e: Emit, sums: list[ir.Value], table: ir.Value) -> list[ir
 
 
 def multiply_in_registers(
-    e: Emit, a: ir.Value, bt: ir.Value, out: ir.Value, blocks: ir.Value, table: ir.Value, soon: ir.Value
+    e: Emit, a: ir.Value, bt: ir.Value, out: ir.Value, blocks: ir.Value, table: ir.Value, soon: ir.Value, *_: ir.Value
 ) -> None:
     """Write one tile of A·Bᵀ modulo p: (rows, columns) int8.
 
-    a : (blocks, rows, INNER) bytes; bt : (blocks, 16, columns, 4) bytes, both as `split` writes them.
-    soon : a cache line of it is fetched for every 16 numbers of the inner dimension.
+    a : (blocks, rows, INNER) bytes; bt : (blocks, columns/16, 16, 16, 4) bytes, both as `split` writes them.
+    soon : what is read next, of which four cache lines are fetched for every block.
     """
     b, kernel = e.b, e.kernel
-    kind, vectors = vector(I32, kernel.lanes), kernel.columns // kernel.lanes
+    kind, vectors, width = vector(I32, kernel.lanes), kernel.columns // kernel.lanes, 4 * kernel.lanes
 
     def body(i: ir.Value, *sums: ir.Value) -> list[ir.Value]:
         found = list(sums)
         e.prefetch(e.at(soon, i, INNER))
         block, quads = b.lshr(i, I64(2)), b.and_(i, I64(3))
         left = e.at(e.at(a, block, kernel.rows * INNER), quads, 16)
-        right = e.at(bt, i, kernel.columns * 16)
+        right = e.at(e.at(bt, block, kernel.columns * INNER), quads, 4 * INNER)
         for q in range(4):
             columns = [
-                e.load(kind, e.at(right, 4 * (q * kernel.columns + j * kernel.lanes)), 4 * kernel.lanes)
-                for j in range(vectors)
+                e.load(kind, e.at(right, q * INNER + at // INNER * GROUP * INNER + at % INNER), width)
+                for at in range(0, vectors * width, width)
             ]
             for r in range(kernel.rows):
                 four = e.splat(e.load(I32, e.at(left, r * INNER + 4 * q), 4), kernel.lanes)
@@ -157,28 +137,44 @@ TILE_BYTES = 1024
 
 
 def multiply_in_tiles(
-    e: Emit, a: ir.Value, bt: ir.Value, out: ir.Value, blocks: ir.Value, table: ir.Value, sums: ir.Value
+    e: Emit,
+    a: ir.Value,
+    bt: ir.Value,
+    out: ir.Value,
+    blocks: ir.Value,
+    table: ir.Value,
+    soon: ir.Value,
+    then: ir.Value,
+    sums: ir.Value,
 ) -> None:
     """As `multiply_in_registers`, on AMX: two by two tile registers. sums : 4096 bytes of scratch memory."""
     b, kernel = e.b, e.kernel
-    number = lambda t: ir.Constant(I8, t)  # noqa: E731
-    stride = ir.Constant(I64, 4 * kernel.columns)
 
-    def load(t: int, address: ir.Value, row_bytes: ir.Value) -> None:
-        e.call("llvm.x86.tileloadd64", VOID, number(t), b.inttoptr(address, I8.as_pointer()), row_bytes)
+    def number(t: int) -> ir.Constant:
+        return ir.Constant(I8, t)
+
+    def load(t: int, address: ir.Value) -> None:
+        e.call("llvm.x86.tileloadd64", VOID, number(t), b.inttoptr(address, I8.as_pointer()), I64(INNER))
+
+    def add_product(t: int, left: int, right: int) -> None:
+        e.call("llvm.x86.tdpbusd", VOID, number(t), number(left), number(right))
 
     def body(i: ir.Value) -> list[ir.Value]:
-        left, right = e.at(a, i, kernel.rows * INNER), e.at(bt, i, kernel.columns * INNER)
-        load(4, left, ir.Constant(I64, INNER))
-        load(6, right, stride)
-        e.call("llvm.x86.tdpbusd", VOID, number(0), number(4), number(6))
-        load(7, e.at(right, INNER), stride)
-        e.call("llvm.x86.tdpbusd", VOID, number(1), number(4), number(7))
-        load(5, e.at(left, TILE_BYTES), ir.Constant(I64, INNER))
-        e.call("llvm.x86.tdpbusd", VOID, number(2), number(5), number(6))
-        e.call("llvm.x86.tdpbusd", VOID, number(3), number(5), number(7))
+        left, right = e.at(a, i, 2 * TILE_BYTES), e.at(bt, i, 2 * TILE_BYTES)
+        for x in (soon, then):
+            for line in range(4):
+                e.prefetch(e.at(e.at(x, i, 4 * INNER), line * INNER))
+        load(4, left)
+        load(6, right)
+        add_product(0, 4, 6)
+        load(7, e.at(right, TILE_BYTES))
+        add_product(1, 4, 7)
+        load(5, e.at(left, TILE_BYTES))
+        add_product(2, 5, 6)
+        add_product(3, 5, 7)
         return []
 
+    stride = I64(4 * kernel.columns)
     for t in range(4):
         e.call("llvm.x86.tilezero", VOID, number(t))
     e.loop(blocks, [], body)
@@ -186,13 +182,13 @@ def multiply_in_tiles(
         at = e.at(sums, 4 * (t // 2 * 16 * kernel.columns + t % 2 * 16))
         e.call("llvm.x86.tilestored64", VOID, number(t), b.inttoptr(at, I8.as_pointer()), stride)
 
-    def reduce(i: ir.Value) -> list[ir.Value]:
+    def reduce_rows(i: ir.Value) -> list[ir.Value]:
         rows = [e.load(LANES, e.at(e.at(sums, i, 256), 64 * j), 64) for j in range(4)]
         for j, x in enumerate(_residues_of_sums(e, rows, table)):
             e.store(x, e.at(e.at(out, i, 64), 16 * j), 16)
         return []
 
-    e.loop(ir.Constant(I64, kernel.rows * kernel.columns // 64), [], reduce)
+    e.loop(ir.Constant(I64, kernel.rows * kernel.columns // 64), [], reduce_rows)
 
 
 def configure_tiles(e: Emit, configuration: ir.Value) -> None:
@@ -250,7 +246,6 @@ def round_group(
     power = b.sub(e.splat(b.trunc(exponent, I32), GROUP), e.load(LANES, columns, 4))
     outside = b.or_(b.icmp_signed("<", power, lowest), b.icmp_signed(">=", power, highest))
     found = ir.Constant(I64, 0)
-    longs = vector(I64, GROUP // 2)
     for h in range(2):
         of_half = range(8 * h, 8 * h + 8)
         quotient, high, low = sums[3 * h : 3 * h + 3]
@@ -258,12 +253,12 @@ def round_group(
         high, low = e.fma(quotient, upper_p, high), e.fma(quotient, lower_p, low)
         value, above = b.fadd(high, b.fsub(low, margin)), b.fadd(high, b.fadd(low, margin))
         undecided = b.or_(b.fcmp_unordered("!=", value, above), e.pick(outside, outside, of_half))
-        lacking = b.and_(b.bitcast(value, longs), mask)
+        lacking = b.and_(b.bitcast(value, LONGS), mask)
         undecided = b.or_(undecided, b.icmp_signed("==", lacking, half_way))
         zeros = e.pick(nothing, nothing, of_half)
         undecided = b.and_(undecided, b.not_(zeros))
-        bits = b.add(b.sext(e.pick(power, power, of_half), longs), e.const(longs, 1023))
-        value = b.fmul(value, b.bitcast(b.shl(bits, e.const(longs, 52)), HALF))
+        bits = b.add(b.sext(e.pick(power, power, of_half), LONGS), e.const(LONGS, 1023))
+        value = b.fmul(value, b.bitcast(b.shl(bits, e.const(LONGS, 52)), HALF))
         e.store(b.select(zeros, zero, value), e.at(out, 64 * h), 8)
         of_lanes = b.zext(b.bitcast(undecided, I8), I64)
         found = b.or_(found, b.shl(of_lanes, ir.Constant(I64, 8 * h)))
