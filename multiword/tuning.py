@@ -16,6 +16,19 @@ WORTH_A_WORKER = 1 << 15
 LONG_RUN = 4 << 30
 """Products of the model from which a run on a terminal shows its progress: about a minute on two cores."""
 
+INT8_CPU_UNIT_BLOCKS = 16
+"""Blocks of 16 x 64 numbers that a thread splits at a time: about 100 µs of work."""
+
+INT8_CPU_PANEL = 256
+"""Rows and columns of a panel of a product on int8 words, at most: both operands' residues modulo one modulus
+stay in L2 up to k = 2048. 128 to 512 were tried on a Sapphire Rapids."""
+
+INT8_CPU_ALONE = 1 << 24
+"""Products of bytes, or residues, below which a second thread takes longer to wake than it saves."""
+
+INT8_CPU_LEAST = 1 << 21
+"""Multiplications from which int8 words are faster on a CPU than fp64 words."""
+
 # --- fp32 ---
 
 FP32_FLOPS, WORD_FLOPS_LONG, WORD_FLOPS_SHORT = 50e12, 700e12, 350e12

@@ -10,6 +10,7 @@ from multiword.runtime.arrays import Array, is_cupy
 
 ENGINES = {
     "host": "multiword.engines.host:Host",
+    "int8_cpu": "multiword.engines.int8_cpu.engine:Int8Cpu",
     "cublas": "multiword.engines.cublas:Cublas",
     "tensorcore": "multiword.engines.tensorcore:TensorCore",
 }
@@ -22,8 +23,8 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
 
     Parameters
     ----------
-    engine : one of `ENGINES`, or "auto": "cublas" for CuPy arrays, with products of residues
-        by a kernel of our own where that is faster, and "host" for NumPy's. An `Engine` passes through.
+    engine : one of `ENGINES`, or "auto": "cublas" for CuPy arrays, and "host" for NumPy's, both with
+        products of residues by a kernel of our own where that is faster. An `Engine` passes through.
     like : an array that the engine must reach, or None.
 
     Returns
@@ -61,7 +62,9 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
 @cache
 def _automatic(on_gpu: bool) -> Engine:
     if not on_gpu:
-        return _named("host")
+        from multiword.engines.int8_cpu.engine import Int8Cpu
+
+        return Int8Cpu(automatic=True)
     from multiword.engines.cublas import Cublas
 
     return Cublas(fused=True)

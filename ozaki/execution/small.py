@@ -60,7 +60,8 @@ def _fits(shape: tuple[int, ...], n: int, dtype: np.dtype, request: Request) -> 
     """Whether such a product is small, no scheme, word or engine is asked for, and numba is there."""
     (m, k), parts = shape, 1 + (dtype.kind == "c")
     return (
-        type(request.engine) is Host
+        isinstance(request.engine, Host)
+        and request.engine.name == Host.name
         and m * n * k * parts**2 <= LARGEST
         and k * parts <= LONGEST
         and 8 * (k * parts + 8) * (6 * n * parts + 32) <= request.workspace

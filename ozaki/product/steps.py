@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multiword.engines import declared, get_word
+from multiword.engines import declared, get_word, reduces_residues
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.graphs import side_by_side
@@ -127,6 +127,9 @@ def choose_scheme(specification: ProductSpecification, request: Request) -> Sche
     word = get_word(named, declared(request.engine, "words"))
     if name == "slices":
         return Slices(specification, word)
+    converted = declared(request.engine, "carrier")(word) is not None
+    if request.word is None and converted and not reduces_residues(request.engine, named, specification.shape):
+        word = get_word("fp64")
     return Residues(specification, word, request.engine)
 
 

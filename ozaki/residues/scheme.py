@@ -44,7 +44,7 @@ class Residues:
         self.specification, self.engine = specification, engine
         self.reduced = reduces_residues(engine, self.word.name, specification.shape)
         k, block = specification.shape[1], declared(engine, "residue_block")
-        k = k if block is None else min(k, block // specification.parts)
+        k = k if block is None or self.reduced else min(k, block // specification.parts)
         self.system = residue_system(self.word, specification.bits, k, specification.parts)
         self.k_block = self.system.k_block
 
@@ -65,6 +65,8 @@ class Residues:
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
         step = getattr(self.engine, "split_residues", residues) if self.reduced else residues
+        if step is not residues and self.specification.stack > 1:
+            parts = [x.reshape(self.specification.stack, -1, x.shape[-1]) for x in parts]
         width = self.specification.widths[side]
         words: Array = step(parts, scale, self.system, padding, weighted=side == 0, width=width)
         return words
@@ -75,6 +77,10 @@ class Residues:
         Residues are associative: those of earlier blocks of k are added modulo the moduli, in any order.
         """
         if self.reduced:
+            step = getattr(engine, "multiply_words", None)
+            if step is not None:
+                products: Array = step(a, b, self.system, earlier)
+                return products
             return self._multiply_reduced(a, b, engine, earlier)
         if self.specification.stack > 1:
             out = self._multiply_stack(a, b, engine)

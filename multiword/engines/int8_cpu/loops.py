@@ -7,7 +7,6 @@ all moduli and rounded while its residues are in the cache. A thread that comes 
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from functools import cache
@@ -15,13 +14,15 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import float64, int8, int32, int64, types, void
+from numba import float64, int32, int64, types, void
 from numba.extending import intrinsic
 
 from multiword.engines.int8_cpu import steps
 from multiword.engines.int8_cpu.emit import F32, F64, I8, I32, I64, Emit
 from multiword.engines.int8_cpu.kernels import Kernel
-from multiword.engines.int8_cpu.steps import GROUP, INNER, SPLIT_HEADER
+from multiword.engines.int8_cpu.steps import GROUP, INNER
+from multiword.runtime.compiled import INNER as INNER_OPTIONS
+from multiword.runtime.jit import jit
 
 LINES = 16
 """Rows of an operand that are split together."""
@@ -57,19 +58,23 @@ Panels = np.dtype(
     [
         (name, np.int64)
         for name in (
-            *("left", "left_step", "right", "right_step", "blocks", "table", "count", "moduli"),
+            *("left", "left_step", "left_blocks", "right", "right_step", "right_blocks", "blocks"),
+            *("table", "count", "moduli"),
             *("row_tiles", "column_tiles", "unit_rows", "unit_columns", "units"),
-            *("kept", "kept_step", "add_table", "finish"),
+            *("kept", "kept_step", "add", "add_table", "finish"),
             *("parts", "part_table", "round_table", "pairs", "digits", "digit_count", "limits"),
             *("rows", "columns", "row_scales", "column_scales"),
             *("real", "imaginary", "row_step", "column_step", "single"),
         )
     ]
 )
-"""A product of split operands, and how it is cut and rounded."""
+"""A product of split operands, and how it is cut and rounded.
 
-JIT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
-INNER_JIT: dict[str, Any] = {**JIT, "no_cpython_wrapper": True}
+left, right : packed residues, `step` bytes from one modulus to the next, of rows of tiles of so many `blocks`;
+the product takes `blocks` of them. kept : memory for the residues of all units, `kept_step` bytes from one
+modulus to the next, that products go to, or are added to; 0 where they are rounded at once (`finish`).
+"""
+
 # No fastmath: numba would give its flags to the vector steps' arithmetic too, whose order matters.
 
 OPERANDS, PANELS = (
@@ -131,7 +136,15 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
     write_double, write_single = (emitted(kernel, _writer(kind), (int64, float64)) for kind in (F64, F32))
     configure, release = emitted(kernel, steps.configure_tiles, 1), emitted(kernel, steps.release_tiles, 0)
     combine = emitted(kernel, steps.combine, 7)
-    compiled = functools.partial(numba.njit, **INNER_JIT)
+    compiled = numba.njit(**INNER_OPTIONS)
+
+    def for_kernel(signature: Any) -> Any:
+        def compile_or_load(function: Any) -> Any:
+            function.__qualname__ = f"{function.__name__}_{kernel.name}"  # as its file on disk is named
+            return jit(signature)(function)
+
+        return compile_or_load
+
 
     @compiled
     def power(e):
@@ -232,7 +245,7 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
             to += row % tile * INNER + (j * INNER if op.right else 0)
             split_64(words_at, limbs, op.table, op.count, to, op.step)
 
-    @numba.njit(void(OPERANDS, int64, float64[::1], int32[::1]), **JIT)
+    @for_kernel(void(OPERANDS, int64, float64[::1], int32[::1]))
     def split(operands, counter, block, words):
         """What one thread does to split operands. block and words are scratch memory, words aligned."""
         first = np.int64(0)
@@ -328,12 +341,10 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                     round_numbers(p, at, step, out, i0 + i, j0 + j, min(np.int64(GROUP), columns - j), doubles, digits)
 
     @compiled
-    def multiply_panel(p, unit, y, step, sums):
-        """The residues of a panel of the product, as tiles, modulo all moduli; return its rows and columns."""
-        across = (p.column_tiles + p.unit_columns - 1) // p.unit_columns
-        i0, j0 = unit // across * p.unit_rows, unit % across * p.unit_columns
-        row_tiles, column_tiles = min(p.unit_rows, p.row_tiles - i0), min(p.unit_columns, p.column_tiles - j0)
-        of_left, of_right, part = ROWS * INNER * p.blocks, COLUMNS * INNER * p.blocks, 4 * INNER * p.blocks
+    def multiply_panel(p, i0, row_tiles, j0, column_tiles, y, step, sums):
+        """The residues of a panel of the product, as tiles, modulo all moduli."""
+        of_left, of_right = ROWS * INNER * p.left_blocks, COLUMNS * INNER * p.right_blocks
+        part = 4 * INNER * p.blocks
         for t in range(p.count):
             left = p.left + t * p.left_step + i0 * of_left
             right = p.right + t * p.right_step + j0 * of_right
@@ -344,9 +355,8 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                     soon, then = after + i * part, left + p.left_step + (j * row_tiles + i) * part
                     to = out + (j * row_tiles + i) * TILE
                     multiply_tile(left + i * of_left, right + j * of_right, to, p.blocks, table, soon, then, sums)
-        return i0, row_tiles, j0, column_tiles
 
-    @numba.njit(void(PANELS, int64, int64, int64, int64, float64[::1], int64[::1]), **JIT)
+    @for_kernel(void(PANELS, int64, int64, int64, int64, float64[::1], int64[::1]))
     def multiply(panels, counter, y, step, sums, doubles, digits):
         """What one thread does of products. y, of residues `step` bytes apart, sums, doubles and digits are
         scratch memory; the configuration of tiles follows the sums."""
@@ -357,10 +367,18 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
         for index in range(len(panels)):
             p = panels[index]
             while unit < first + p.units:
-                i0, row_tiles, j0, column_tiles = multiply_panel(p, unit - first, y, step, sums)
-                size, residues, apart = row_tiles * column_tiles * TILE, y, step
+                residues, apart = y, step
                 if p.kept:
                     residues, apart = p.kept + (unit - first) * p.unit_rows * p.unit_columns * TILE, p.kept_step
+                across = (p.column_tiles + p.unit_columns - 1) // p.unit_columns
+                i0, j0 = (unit - first) // across * p.unit_rows, (unit - first) % across * p.unit_columns
+                row_tiles = min(p.unit_rows, p.row_tiles - i0)
+                column_tiles = min(p.unit_columns, p.column_tiles - j0)
+                size = row_tiles * column_tiles * TILE
+                if p.blocks:
+                    to, by = (y, step) if p.add else (residues, apart)
+                    multiply_panel(p, i0, row_tiles, j0, column_tiles, to, by, sums)
+                if p.add:
                     for t in range(p.count):
                         x, z = residues + t * apart, y + t * step
                         table = p.add_table + steps.COMBINE_TABLE * (t % p.moduli)

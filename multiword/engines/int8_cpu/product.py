@@ -1,22 +1,24 @@
 """Products of int8 words on a CPU: operands split once into packed bytes, multiplied and rounded panel by panel.
 
-The compiled loops take addresses: `split` and `multiply` here are their only callers, and check what they pass.
+The compiled loops take addresses: `split` and `Product` here are their only callers, and check what they pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from multiword import tuning
 from multiword.engines.int8_cpu import loops, tables
 from multiword.engines.int8_cpu.kernels import Kernel
+from multiword.engines.int8_cpu.packed import PackedOperand, aligned, spaced
 from multiword.engines.int8_cpu.steps import GROUP, INNER
 from multiword.engines.int8_cpu.threads import in_threads
-from multiword.runtime.parallel import empty_beside
+from multiword.formats import Format
 
 LONGEST = 64_960
 """Numbers of the inner dimension whose products fit int32, and their sum 22 bits once its halves are weighed:
@@ -26,221 +28,334 @@ MOST_LIMBS = 16
 """64-bit words of an integer, of both parts together: sums of their bytes times weights stay below 2**22."""
 
 
-@dataclass(frozen=True)
-class Residues:
-    """The moduli and weights of a product of integers, real or complex.
+class ModularSystem(NamedTuple):
+    """What the steps need to know of a residue number system.
 
     Attributes
     ----------
     moduli : pairwise coprime odd numbers from 3 to 255, or 256.
-    images : residues modulo p that stand for a number; 1 for real ones, 2 or 3 for complex ones.
-    roots : of -1, one for each modulus, where there are 2 images.
+    images : residues modulo p that stand for a number: 1 for a real one; for a complex one 2, by a root of
+        -1, or 3, by Karatsuba.
+    roots : of -1 modulo every p, where there are 2 images.
     """
 
     moduli: tuple[int, ...]
-    images: int = 1
-    roots: tuple[int, ...] = ()
+    images: int
+    roots: tuple[int, ...]
 
     @property
-    def parts(self) -> int:
-        return 1 if self.images == 1 else 2
-
-    def weights(self, side: int) -> tuple[tuple[int, ...], ...]:
-        """What the parts of a number are multiplied by, image by image; the left side takes in the weights of
-        the Chinese remainder theorem, halved where a part is half of a sum of images."""
-        found: list[tuple[int, ...]] = []
-        product = int(np.prod(np.array(self.moduli, object)))
-        whole = [1 if side else pow(product // p, -1, p) for p in self.moduli]
-        if self.images == 1:
-            return tuple((w,) for w in whole)
-        if self.images == 3:
-            return tuple((w * x, w * y) for x, y in ((1, 0), (0, 1), (1, 1)) for w in whole)
-        for sign in (1, -1):
-            for p, w, j in zip(self.moduli, whole, self.roots, strict=True):
-                half = w if side else w * pow(2, -1, p)
-                found.append((half % p, sign * half * j % p))
-        return tuple(found)
-
-    def part_factors(self) -> list[tuple[int, ...]]:
-        """The factors of `steps.combine` that make real parts of images."""
-        if self.images == 3:
-            return [(1, -1, 0, -1, -1, 1)] * len(self.moduli)
-        return [(1, 1, 0, -j, j, 0) for j in self.roots]
-
-
-@lru_cache(512)
-def _split_table(residues: Residues, side: int, limbs: int, signed: bool) -> np.ndarray:
-    moduli = residues.moduli * residues.images
-    return tables.split_table(moduli, residues.weights(side), limbs, side == 0 and not signed, signed)
-
-
-@lru_cache(512)
-def _product_tables(residues: Residues) -> tuple[np.ndarray, ...]:
-    moduli = residues.moduli
-    add = tables.combine_table(moduli, [(1, 1, 0, 1, 1, 0)] * len(moduli))
-    parts = tables.combine_table(moduli, residues.part_factors()) if residues.images > 1 else add
-    return tables.product_table(moduli), add, parts, *tables.round_tables(moduli)
+    def count(self) -> int:
+        """Images and moduli."""
+        return self.images * len(self.moduli)
 
 
 @dataclass(frozen=True)
-class PackedOperand:
-    """An operand's residues, as the kernel reads them.
-
-    Attributes
-    ----------
-    memory : bytes, those of a modulus `step` bytes after those of the one before.
-    rows, inner : of the operand; rows of the right one are columns of the product's.
-    """
-
-    kernel: Kernel
-    residues: Residues
-    side: int
-    rows: int
-    inner: int
-    memory: np.ndarray
-    step: int
-
-    @property
-    def tiles(self) -> int:
-        return -(-self.rows // _tile(self.kernel, self.side))
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.memory.nbytes)
+class _ProductTables:
+    product: np.ndarray
+    add: np.ndarray
+    parts: np.ndarray
+    pairs: np.ndarray
+    digits: np.ndarray
 
 
-def _tile(kernel: Kernel, side: int) -> int:
-    return kernel.columns if side else kernel.rows
+@lru_cache(512)
+def _split_table(system: ModularSystem, side: int, limbs: int, signed: bool) -> np.ndarray:
+    weights = tables.weights(*system, weighted=side == 0)
+    moduli, unsigned = system.moduli * system.images, side == 0 and not signed
+    return tables.split_table(moduli, weights, limbs, unsigned, signed)
 
 
-def _aligned(size: int) -> np.ndarray:
-    """That many bytes, from a multiple of 64 on."""
-    raw = empty_beside(np.empty(0), (size + 64,), np.dtype(np.uint8))
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size]
-
-
-def _spaced(size: int) -> int:
-    """Bytes from one modulus to the next: an odd number of cache lines, so that these do not share a set."""
-    return (-(-size // 64) | 1) * 64
+@lru_cache(512)
+def _product_tables(system: ModularSystem) -> _ProductTables:
+    moduli = system.moduli
+    add = tables.combine_table(moduli, [(1, 1, 0, 1, 1, 0)] * len(moduli))
+    parts = tables.combine_table(moduli, tables.part_factors(*system))
+    return _ProductTables(tables.product_table(moduli), add, parts, *tables.round_tables(moduli))
 
 
 def split(
-    kernel: Kernel, residues: Residues, operands: Sequence[tuple[Sequence[np.ndarray], np.ndarray, int, int]]
-) -> list[PackedOperand]:
-    """Return the residues of operands: (parts, scale, side, width) of each.
+    kernel: Kernel,
+    system: ModularSystem,
+    parts: Sequence[np.ndarray],
+    scale: np.ndarray,
+    side: int,
+    width: int,
+) -> PackedOperand:
+    """Return the residues of the integers RN(x·2**scale), at most 2**width in magnitude, of one side.
 
-    parts : (r, k) float32 or float64 arrays, one for each real part, of one dtype and strides.
-    scale : (r,) int32; rows with the scale NONFINITE_ROW are taken as zero.
-    width : integers RN(x·2**scale) are at most 2**width in magnitude.
+    Parameters
+    ----------
+    parts : (stack, r, k) float32 or float64 arrays, one for each real part, alike but for their numbers.
+    scale : (stack·r,) int32; rows with the scale NONFINITE_ROW are taken as zero.
     """
-    packed, records = [], []
-    for parts, scale, side, width in operands:
-        parts, scale = _checked_parts(parts, scale, residues)
-        (rows, inner), tile, count = parts[0].shape, _tile(kernel, side), len(residues.moduli) * residues.images
-        limbs = (width + 2 + 63) // 64
-        if limbs * len(parts) > MOST_LIMBS:
-            raise ValueError(f"integers of {width} bits are too wide")
-        step = _spaced(-(-rows // tile) * tile * -(-inner // INNER) * INNER)
-        found = PackedOperand(kernel, residues, side, rows, inner, _aligned(step * count), step)
-        table = _split_table(residues, side, limbs, kernel.signed)
-        row_step, inner_step = parts[0].strides
-        along = abs(inner_step) <= abs(row_step)
-        unit = (loops.LINES, UNIT_BLOCKS * INNER) if along else (loops.LINES * UNIT_BLOCKS, INNER)
-        record = (
-            *(parts[0].ctypes.data, parts[-1].ctypes.data, row_step, inner_step, parts[0].itemsize == 4, len(parts)),
-            *(rows, inner, scale.ctypes.data, limbs, table.ctypes.data, count),
-            *(found.memory.ctypes.data, step, side, *unit, -(-rows // unit[0]) * -(-inner // unit[1])),
+    parts = _checked_parts(parts, 1 if system.images == 1 else 2)
+    stack, rows, inner = parts[0].shape
+    scale = np.ascontiguousarray(scale, np.int32)
+    if scale.shape != (stack * rows,):
+        raise ValueError(f"scales must be of shape {(stack * rows,)}, got {scale.shape}")
+    limbs = (width + 65) // 64  # two's complement, and 2**width itself
+    if limbs * len(parts) > MOST_LIMBS:
+        raise ValueError(f"integers of {width} bits are too wide")
+    packed = PackedOperand.empty(kernel, side, system.images, system.count, (stack, rows, inner))
+    table = _split_table(system, side, limbs, kernel.signed)
+    matrix_step, row_step, inner_step = parts[0].strides
+    along_rows = abs(inner_step) <= abs(row_step)
+    blocks = tuning.INT8_CPU_UNIT_BLOCKS
+    unit = (loops.LINES, blocks * INNER) if along_rows else (blocks * loops.LINES, INNER)
+    units = -(-rows // unit[0]) * -(-inner // unit[1])
+    records = np.zeros(stack, loops.Operand)
+    for i in range(stack):
+        at = (x.ctypes.data + i * matrix_step for x in (parts[0], parts[-1]))
+        out = packed.memory.ctypes.data + i * packed.matrix_bytes
+        records[i] = (
+            *(*at, row_step, inner_step, parts[0].itemsize == 4, len(parts)),
+            *(rows, inner, scale.ctypes.data + 4 * i * rows, limbs, table.ctypes.data, system.count),
+            *(out, packed.step, side, *unit, units),
         )
-        packed.append(found)
-        records.append((record, (parts, scale, table, found)))
-    _run_split(kernel, records)
-    return packed
-
-
-FINISH = 1
-UNIT_BLOCKS = 16
-"""Blocks that a thread splits at a time."""
-
-
-def _run_split(kernel: Kernel, records: list[tuple[tuple[Any, ...], Any]]) -> None:
-    operands = np.array([record for record, _ in records], loops.Operand)
     compiled, _ = loops.compile_loops(kernel)
     counter = np.zeros(8, np.int64)
 
-    def work(_: int, kept: Any = records) -> None:
-        words = _aligned(512 * MOST_LIMBS).view(np.int32)
-        compiled(operands, counter.ctypes.data, np.empty(2 * loops.BLOCK + 2 * loops.LINES), words)
+    def work() -> None:
+        words = aligned(512 * MOST_LIMBS).view(np.int32)
+        compiled(records, counter.ctypes.data, np.empty(2 * loops.BLOCK + 2 * loops.LINES), words)
 
-    in_threads(work, int(operands["units"].sum()), counter)
+    elements = len(parts) * stack * rows * inner
+    in_threads(work, stack * units if elements * system.count > tuning.INT8_CPU_ALONE else 1, counter)
+    return packed
 
 
-def _checked_parts(
-    parts: Sequence[np.ndarray], scale: np.ndarray, residues: Residues
-) -> tuple[list[np.ndarray], np.ndarray]:
+def _checked_parts(parts: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
     first = parts[0]
-    if len(parts) != residues.parts or first.ndim != 2 or first.dtype.char not in "fd" or not first.dtype.isnative:
-        raise ValueError(f"an operand must have {residues.parts} parts, matrices of float32 or float64")
-    if any(x.shape != first.shape or x.strides != first.strides or x.dtype != first.dtype for x in parts):
+    if len(parts) != count or first.ndim != 3 or first.dtype.char not in "fd" or not first.dtype.isnative:
+        raise ValueError(f"an operand must have {count} parts, stacks of matrices of float32 or float64")
+    if any((x.shape, x.strides, x.dtype) != (first.shape, first.strides, first.dtype) for x in parts):
         raise ValueError("parts must agree in shape, strides and dtype")
-    if scale.shape != first.shape[:1]:
-        raise ValueError(f"scales must be of shape {first.shape[:1]}, got {scale.shape}")
-    return list(parts), np.ascontiguousarray(scale, np.int32)
+    if first.size == 0:
+        raise ValueError(f"an operand must not be empty, got shape {first.shape}")
+    return list(parts)
 
 
-def multiply_and_round(
-    left: PackedOperand,
-    right: PackedOperand,
-    scales: tuple[np.ndarray, np.ndarray],
-    out: np.ndarray,
-    lowest: int,
-) -> None:
-    """Write RN(C'·2**(-s_i - t_j)) to `out`."""
-    kernel, residues = left.kernel, left.residues
-    product, add, of_parts, pairs, digits = _product_tables(residues)
-    count, moduli = len(residues.moduli) * residues.images, len(residues.moduli)
-    m, n = out.shape
-    row_scales = np.ascontiguousarray(scales[0], np.int32)
-    column_scales = np.zeros(-(-n // GROUP) * GROUP, np.int32)
-    column_scales[:n] = scales[1]
-    real, imaginary = (out.real, out.imag) if residues.parts == 2 else (out, out)
-    single = real.itemsize == 4
-    cut = 1 << 29 if single else 1
-    highest = 1000 - int(np.ceil(sum(np.log2(p) for p in residues.moduli)))
-    limits = np.zeros(3, np.int64)
-    limits[:1].view(np.int32)[:] = lowest, highest
-    limits[1:] = cut - 1, max(1, cut >> 1)
-    unit_rows, unit_columns = _panel(kernel, left.tiles, right.tiles, left.inner)
-    units = -(-left.tiles // unit_rows) * -(-right.tiles // unit_columns)
-    record = (
-        *(left.memory.ctypes.data, left.step, right.memory.ctypes.data, right.step, -(-left.inner // INNER)),
-        *(product.ctypes.data, count, moduli),
-        *(left.tiles, right.tiles, unit_rows, unit_columns, units),
-        *(0, 0, add.ctypes.data, FINISH),
-        *(residues.parts, of_parts.ctypes.data, pairs.ctypes.data, len(pairs) - 1),
-        *(digits.ctypes.data, digits.shape[1] - 1, limits.ctypes.data),
-        *(m, n, row_scales.ctypes.data, column_scales.ctypes.data),
-        *(real.ctypes.data, imaginary.ctypes.data, *real.strides, single),
-    )
-    panels = np.array([record], loops.Panels)
-    _, compiled = loops.compile_loops(kernel)
-    counter = np.zeros(8, np.int64)
-    step = _spaced(unit_rows * unit_columns * kernel.rows * kernel.columns)
+class Product:
+    """The product of packed operands, multiplied and rounded in one go where it can be.
 
-    def work(_: int) -> None:
-        y = _aligned(step * (count + 1))
-        sums = _aligned(4096 + 64)
-        sums[4096:] = 0
-        sums[4096] = 1
-        sums[4096 + 16 : 4096 + 32].view(np.uint16)[:] = 64
-        sums[4096 + 48 : 4096 + 56] = 16
-        compiled(
-            panels, counter.ctypes.data, y.ctypes.data, step, sums.ctypes.data,
-            _aligned(8 * GROUP).view(np.float64), np.empty(digits.shape[1], np.int64),
+    Attributes
+    ----------
+    shape : (images, moduli, m, n), as that of an array of residues; a stack's lie one below the other.
+    dtype : int8.
+    """
+
+    dtype = np.dtype(np.int8)
+
+    def __init__(self, left: PackedOperand, right: PackedOperand, system: ModularSystem) -> None:
+        self._system, self._kernel = system, left.kernel
+        self._stack, self._rows, self._columns = left.stack, left.rows, right.rows
+        self._operands: tuple[PackedOperand, PackedOperand] | None = None
+        self._memory: np.ndarray | None = None
+        self._check(left, right)
+        self._operands = left, right
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(images, moduli, m, n)."""
+        return self._system.images, len(self._system.moduli), self._stack * self._rows, self._columns
+
+    def add(self, left: PackedOperand, right: PackedOperand) -> Product:
+        """Add the product of another block of the inner dimension, modulo the moduli; return this one."""
+        self._check(left, right)
+        self._residues()
+        self._run((left, right), add=True)
+        return self
+
+    def _check(self, left: PackedOperand, right: PackedOperand) -> None:
+        sides = (left.side, right.side) == (0, 1)
+        fit = (left.stack, left.inner, left.rows) == (right.stack, right.inner, self._rows)
+        alike = left.kernel == right.kernel == self._kernel
+        counts = left.count == right.count == self._system.count
+        if not (sides and fit and alike and counts and right.rows == self._columns and left.inner <= LONGEST):
+            raise ValueError(f"operands do not fit: {left.shape} and {right.shape}")
+
+    def round(self, scales: tuple[np.ndarray, np.ndarray], target: Format, out: np.ndarray) -> None:
+        """Write RN(C'·2**(-s_i - t_j)) to `out`, (stack·m, n), of the target's dtype or its complex."""
+        rounding = _Rounding(self._system, scales, target, out, (self._stack, self._rows, self._columns))
+        self._run(self._operands, rounding=rounding)
+
+    def _residues(self) -> np.ndarray:
+        """Memory for the residues, with those of the operands that have not been multiplied yet."""
+        if self._memory is None:
+            cut = self._cut()
+            self._memory = aligned(spaced(self._stack * cut.units * cut.unit_bytes) * (self._system.count + 1))
+            self._run(self._operands)
+            self._operands = None
+        return self._memory
+
+    def _cut(self) -> _Cut:
+        return _Cut.of(self._kernel, self._rows, self._columns)
+
+    def _run(
+        self,
+        operands: tuple[PackedOperand, PackedOperand] | None,
+        rounding: _Rounding | None = None,
+        add: bool = False,
+    ) -> None:
+        """Multiply operands, if any, and round or keep the residues."""
+        system, cut = self._system, self._cut()
+        of = _product_tables(system)
+        records = np.zeros(self._stack, loops.Panels)
+        for name, value in {
+            "table": of.product.ctypes.data,
+            "count": system.count,
+            "moduli": len(system.moduli),
+            "row_tiles": cut.row_tiles,
+            "column_tiles": cut.column_tiles,
+            "unit_rows": cut.unit_rows,
+            "unit_columns": cut.unit_columns,
+            "units": cut.units,
+            "rows": self._rows,
+            "columns": self._columns,
+            "add": add,
+            "add_table": of.add.ctypes.data,
+            "part_table": of.parts.ctypes.data,
+        }.items():
+            records[name] = value
+        matrices, size = np.arange(self._stack), cut.units * cut.unit_bytes
+        if operands is not None:
+            for name, x in zip(("left", "right"), operands, strict=True):
+                records[name] = x.memory.ctypes.data + x.start + matrices * x.matrix_bytes
+                records[f"{name}_step"], records[f"{name}_blocks"] = x.step, x.tile_bytes // x.tile // INNER
+            records["blocks"] = -(-operands[0].inner // INNER)
+        if self._memory is not None:
+            records["kept"] = self._memory.ctypes.data + matrices * size
+            records["kept_step"] = spaced(self._stack * size)
+        if rounding is not None:
+            rounding.fill(records, of)
+        self._in_threads(records, cut, (operands, rounding, of))
+
+    def _in_threads(self, records: np.ndarray, cut: _Cut, alive: Any) -> None:
+        _, compiled = loops.compile_loops(self._kernel)
+        counter, count = np.zeros(8, np.int64), self._system.count
+        digits = len(self._system.moduli) + 8
+        step = spaced(cut.unit_bytes)
+
+        def work(alive: Any = alive) -> None:
+            y, sums = aligned(step * (count + 1)), aligned(TILE_MEMORY)
+            _write_tile_configuration(sums[4096:])
+            memory = y.ctypes.data, step, sums.ctypes.data, aligned(8 * GROUP).view(np.float64)
+            compiled(records, counter.ctypes.data, *memory, np.empty(digits, np.int64))
+
+        work_in_all = self._rows * self._columns * int(records["blocks"][0]) * INNER * count * self._stack
+        in_threads(work, self._stack * cut.units if work_in_all > tuning.INT8_CPU_ALONE else 1, counter)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The residues, of least magnitude."""
+        cut, memory = self._cut(), self._residues()
+        step = spaced(self._stack * cut.units * cut.unit_bytes)
+        tiles = memory[: step * self._system.count].reshape(self._system.count, -1).view(np.int8)
+        out = np.empty((self._system.count, self._stack, self._rows, self._columns), np.int8)
+        for i, (matrix, unit) in enumerate(np.ndindex(self._stack, cut.units)):
+            cut.unpack(tiles[:, i * cut.unit_bytes :], unit, out[:, matrix])
+        return out.reshape(self.shape).astype(dtype or np.int8, copy=False)
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        result: np.ndarray = np.asarray(self)[index]
+        return result
+
+
+TILE_MEMORY = 4096 + 64
+"""Bytes of the sums of a tile, and the configuration of AMX's registers behind them."""
+
+
+def _write_tile_configuration(out: np.ndarray) -> None:
+    """Palette 1: tile registers of 16 rows of 64 bytes, eight of them."""
+    out[:] = 0
+    out[0] = 1
+    out[16:32].view(np.uint16)[:] = 64
+    out[48:56] = 16
+
+
+class _Cut(NamedTuple):
+    """How a product is cut into units of tiles."""
+
+    kernel: Kernel
+    row_tiles: int
+    column_tiles: int
+    unit_rows: int
+    unit_columns: int
+
+    @classmethod
+    def of(cls, kernel: Kernel, rows: int, columns: int) -> _Cut:
+        row_tiles, column_tiles = -(-rows // kernel.rows), -(-columns // kernel.columns)
+        unit_rows, unit_columns = (
+            max(1, -(-tiles // -(-tiles * size // tuning.INT8_CPU_PANEL)))
+            for tiles, size in ((row_tiles, kernel.rows), (column_tiles, kernel.columns))
         )
+        return cls(kernel, row_tiles, column_tiles, unit_rows, unit_columns)
 
-    in_threads(work, units, counter)
+    @property
+    def units(self) -> int:
+        return -(-self.row_tiles // self.unit_rows) * -(-self.column_tiles // self.unit_columns)
+
+    @property
+    def unit_bytes(self) -> int:
+        return self.unit_rows * self.unit_columns * self.kernel.rows * self.kernel.columns
+
+    def unpack(self, tiles: np.ndarray, unit: int, out: np.ndarray) -> None:
+        """Copy the residues of a unit to where they belong in (count, m, n)."""
+        across = -(-self.column_tiles // self.unit_columns)
+        i, j = unit // across * self.unit_rows, unit % across * self.unit_columns
+        rows, columns = min(self.unit_rows, self.row_tiles - i), min(self.unit_columns, self.column_tiles - j)
+        height, width = self.kernel.rows, self.kernel.columns
+        shape = len(tiles), columns, rows, height, width
+        values = tiles[:, : columns * rows * height * width].reshape(shape).transpose(0, 2, 3, 1, 4)
+        part = out[:, i * height : (i + rows) * height, j * width : (j + columns) * width]
+        part[...] = values.reshape(len(tiles), rows * height, -1)[:, : part.shape[1], : part.shape[2]]
 
 
-def _panel(kernel: Kernel, rows: int, columns: int, inner: int) -> tuple[int, int]:
-    import os; R,C=map(int,os.environ.get("PANEL","256,256").split(",")); return max(1, R // kernel.rows), max(1, C // kernel.columns)
+class _Rounding:
+    """Where a product is rounded to, and how."""
+
+    def __init__(
+        self,
+        system: ModularSystem,
+        scales: tuple[np.ndarray, np.ndarray],
+        target: Format,
+        out: np.ndarray,
+        shape: tuple[int, int, int],
+    ) -> None:
+        stack, m, n = shape
+        self.parts = (out,) if system.images == 1 else (out.real, out.imag)
+        single = target.precision == 24
+        if out.shape != (stack * m, n) or self.parts[0].dtype != (np.float32 if single else np.float64):
+            raise ValueError(f"out must be of shape {(stack * m, n)} and {target.name}, got {out.dtype} {out.shape}")
+        self.rows = np.ascontiguousarray(scales[0], np.int32)
+        columns = scales[1].reshape(-1, n)
+        if self.rows.shape != (stack * m,) or len(columns) not in (1, stack):
+            raise ValueError(f"scales do not fit: {scales[0].shape} and {scales[1].shape}")
+        self.columns = np.zeros((stack, -(-n // GROUP) * GROUP), np.int32)
+        self.columns[:, :n] = columns
+        bits = int(np.ceil(sum(np.log2(system.moduli)))) + 1
+        lacking = 1 << 53 - target.precision
+        self.limits = np.array([0, lacking - 1, max(1, lacking >> 1)], np.int64)
+        self.limits[:1].view(np.int32)[:] = target.emin, 1000 - bits
+        self.m = m
+
+    def fill(self, records: np.ndarray, of: _ProductTables) -> None:
+        """Tell the compiled loop."""
+        matrices, (row_step, column_step) = np.arange(len(records)), self.parts[0].strides
+        at = [x.ctypes.data + matrices * self.m * row_step for x in self.parts]
+        for name, value in {
+            "finish": True,
+            "parts": len(self.parts),
+            "round_table": of.pairs.ctypes.data,
+            "pairs": len(of.pairs) - 1,
+            "digits": of.digits.ctypes.data,
+            "digit_count": of.digits.shape[1] - 1,
+            "limits": self.limits.ctypes.data,
+            "row_scales": self.rows.ctypes.data + 4 * self.m * matrices,
+            "column_scales": self.columns.ctypes.data + self.columns.strides[0] * matrices,
+            "real": at[0],
+            "imaginary": at[-1],
+            "row_step": row_step,
+            "column_step": column_step,
+            "single": self.parts[0].itemsize == 4,
+        }.items():
+            records[name] = value

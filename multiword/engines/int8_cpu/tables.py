@@ -23,21 +23,48 @@ def _inverse(p: int) -> float:
     return 1 / p if p < 256 else 0.0
 
 
+def weights(
+    moduli: tuple[int, ...], images: int, roots: tuple[int, ...], weighted: bool
+) -> tuple[tuple[int, ...], ...]:
+    """Return what the real parts of a number are multiplied by before they are added up, image by image.
+
+    One side takes in the weights of the Chinese remainder theorem; halved where a real part of a product is
+    half of the sum of two images (x + jy)(u + jv) and (x - jy)(u - jv), j² = -1.
+    """
+    product = math.prod(moduli)
+    of_moduli = [pow(product // p, -1, p) if weighted else 1 for p in moduli]
+    if images == 1:
+        return tuple((w,) for w in of_moduli)
+    if images == 3:
+        return tuple((w * x, w * y) for x, y in ((1, 0), (0, 1), (1, 1)) for w in of_moduli)
+    halves = [w * pow(2, -1, p) if weighted else w for p, w in zip(moduli, of_moduli, strict=True)]
+    return tuple((w, sign * j * w) for sign in (1, -1) for w, j in zip(halves, roots, strict=True))
+
+
+def part_factors(
+    moduli: tuple[int, ...], images: int, roots: tuple[int, ...]
+) -> list[tuple[int, ...]]:
+    """Return what the images of a product are multiplied by to add up to its real, and its imaginary part."""
+    if images == 2:  # half of the difference of images is j times the imaginary part, and 1/j = -j
+        return [(1, 1, 0, -j, j, 0) for j in roots]
+    return [(1, -1, 0, -1, -1, 1) if images == 3 else (1, 0, 0, 1, 0, 0)] * len(moduli)
+
+
 def split_table(
-    moduli: tuple[int, ...], weights: tuple[tuple[int, ...], ...], limbs: int, unsigned: bool, signed_bytes: bool
+    moduli: tuple[int, ...], of_images: tuple[tuple[int, ...], ...], limbs: int, unsigned: bool, signed_bytes: bool
 ) -> np.ndarray:
-    """Return the table of `steps.split`: Σ of the parts' integers times weights[t], modulo moduli[t].
+    """Return the table of `steps.split`: Σ of the parts' integers times weights, modulo moduli[t].
 
     limbs : 64-bit words of an integer. unsigned : residues lie in [0, p), or have the least magnitude.
     """
-    parts = len(weights[0])
+    parts = len(of_images[0])
     header = np.dtype([("start", "<i4"), ("middle", "<f4"), ("inverse", "<f4"), ("minus_p", "<f4")])
     assert header.itemsize == SPLIT_HEADER
     table = np.zeros(len(moduli), [("header", header), ("weights", "i1", (parts, 8 * limbs))])
     top = 1 << 64 * limbs - 1
     # What the bytes of `write_words` are too large by: -2**63 became 0, or every byte 0 became -128.
     excess = -sum(128 << 8 * i for i in range(8 * limbs - 1)) if signed_bytes else top
-    for row, p, of_parts in zip(table, moduli, weights, strict=True):
+    for row, p, of_parts in zip(table, moduli, of_images, strict=True):
         start = symmetric(-sum(of_parts) * excess, p)
         middle = MAGIC + ((p - 1) // 2 if unsigned else 0)
         row["header"] = MAGIC_BITS + start, middle, _inverse(p), -p

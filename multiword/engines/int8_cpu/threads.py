@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +15,35 @@ FINISHED = 1 << 60
 """A counter that leaves nothing to be taken."""
 
 
-def in_threads(work: Callable[[int], None], units: int, counter: np.ndarray) -> None:
-    """Call work in as many threads as there are cores and units."""
-    threads = min(thread_count(), units)
-    others = [_pool().submit(work, i) for i in range(1, threads)]
+def in_threads(work: Callable[[], None], units: int, counter: np.ndarray) -> None:
+    """Call work in as many threads as the BLAS would take, or units; all have returned when this does.
+
+    Threads take units from the counter: one that comes late, because others of the process are busy, finds
+    none left, and nobody waits for it.
+    """
+    others = [_pool().submit(work) for _ in range(min(units, _threads()) - 1)]
     try:
-        work(0)
+        work()
     finally:
         counter[0] = FINISHED
         for other in others:
             if not other.cancel():
                 other.result()
+
+
+def _threads() -> int:
+    """Cores of this process, or fewer where OMP_NUM_THREADS or threadpoolctl limits the BLAS."""
+    threads = thread_count()
+    if "threadpoolctl" in sys.modules:  # else nothing has been limited with it
+        limits = [library.num_threads for library in _blas()]
+        threads = min([threads, *(limit for limit in limits if limit)])
+    return threads
+
+
+@cache
+def _blas() -> list[Any]:
+    """The libraries that threadpoolctl limits."""
+    from threadpoolctl import ThreadpoolController
+
+    libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [library for library in libraries if "numpy" in str(library.filepath)]

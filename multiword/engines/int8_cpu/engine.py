@@ -1,0 +1,96 @@
+"""The engine of int8 words on CPUs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from multiword import tuning
+from multiword.engines.host import Host
+from multiword.engines.int8_cpu.kernels import KERNELS, Kernel, available_kernels
+from multiword.engines.words import WORDS, Word
+from multiword.formats import Format
+
+LONGEST = 64_960  # see product.LONGEST, which is not imported before a product needs it
+
+_INT8 = WORDS["int8"]
+
+
+class Int8Cpu(Host):
+    """Products of residues through the byte products of a CPU: AMX, AVX-512 VNNI, AVX-VNNI, i8mm or dotprod.
+
+    Integers are split into the residues of the moduli that a GPU takes, multiplied and rounded by code that
+    LLVM compiles for this processor through numba. All else is as on the engine "host".
+
+    Parameters
+    ----------
+    kernel : a name in `KERNELS`; by default the fastest that the processor has and the system permits.
+    automatic : whether products that are faster on fp64 words are left to these.
+
+    Raises
+    ------
+    ValueError : the processor lacks that kernel, or has none.
+
+    >>> import ozaki, numpy as np
+    >>> from multiword import get_engine
+    >>> a = np.random.default_rng(0).standard_normal((200, 200))
+    >>> bool((ozaki.matmul(a, a, engine="host") == ozaki.matmul(a, a)).all())
+    True
+    """
+
+    default_words: ClassVar[Mapping[str, str]] = {"residues": "int8"}
+    words: ClassVar[Mapping[str, Word]] = WORDS | {
+        "int8": replace(_INT8, moduli=replace(_INT8.residue_moduli, k_block=LONGEST))
+    }
+
+    def __init__(self, kernel: str | None = None, automatic: bool = False) -> None:
+        self._automatic = automatic
+        self.name = "host" if automatic else "int8_cpu"
+        if kernel is not None:
+            self.kernel = KERNELS[kernel]
+        if not automatic and self.kernel not in available_kernels():
+            known = ", ".join(x.name for x in available_kernels()) or "none"
+            raise ValueError(f"this processor has no byte products of kernel {kernel or 'any'}: it has {known}")
+
+    @cached_property
+    def kernel(self) -> Kernel | None:
+        """The kernel; None where there is none."""
+        return next(iter(available_kernels()), None)
+
+    def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
+        """Whether products of residues (m, k, n) are computed here, as they are asked for or faster."""
+        large = not self._automatic or math.prod(shape) >= tuning.INT8_CPU_LEAST
+        return word == "int8" and large and self.kernel is not None
+
+    def split_residues(
+        self, parts: list[np.ndarray], scale: np.ndarray, system: Any, padding: int, weighted: bool, width: int
+    ) -> Any:
+        """As `ozaki.residues.split.residues`, in the kernel's memory order; of a stack, (s, r, k) parts."""
+        from multiword.engines.int8_cpu.product import split
+
+        stacks = [x if x.ndim == 3 else x[None] for x in parts]
+        return split(self.kernel, _modular(system), stacks, scale, 0 if weighted else 1, width)
+
+    def multiply_words(self, a: Any, b: Any, system: Any, earlier: Any) -> Any:
+        """The product of split words, added to that of earlier blocks of the inner dimension, if any."""
+        from multiword.engines.int8_cpu.product import Product
+
+        return Product(a, b, _modular(system)) if earlier is None else earlier.add(a, b)
+
+    def reconstruct_residues(
+        self, y: Any, system: Any, scales: tuple[np.ndarray, np.ndarray], target: Format, out: np.ndarray
+    ) -> None:
+        """As `ozaki.residues.reconstruct.reconstruct`."""
+        del system
+        y.round(scales, target, out)
+
+
+def _modular(system: Any) -> Any:
+    from multiword.engines.int8_cpu.product import ModularSystem
+
+    return ModularSystem(system.moduli, system.images, system.roots)

@@ -1,0 +1,127 @@
+"""Residues of operands and of products in the memory order of a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from multiword.engines.int8_cpu.kernels import Kernel
+from multiword.engines.int8_cpu.steps import GROUP, INNER
+from multiword.runtime.parallel import empty_beside
+
+
+def aligned(size: int) -> np.ndarray:
+    """That many bytes, from a multiple of 64 on, in memory that an earlier call has left."""
+    raw = empty_beside(_HOST, (size + 64,), np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size]
+
+
+_HOST = np.empty(0)
+
+
+def spaced(size: int) -> int:
+    """Bytes from one modulus to the next: an odd number of cache lines, so that these do not share a set."""
+    return (-(-size // 64) | 1) * 64
+
+
+@dataclass(frozen=True)
+class PackedOperand:
+    """The residues of a stack of matrices of one side, of `count` images and moduli.
+
+    In memory they are (count, stack, tiles, blocks, rows of a tile, INNER) bytes on the left and
+    (count, stack, tiles, blocks, columns of a tile / 16, 16, 16, 4) on the right, where byte g of lane c is
+    number 16 g + c of a block. Tiles and blocks are filled up; a slice that begins with one is a view.
+
+    Attributes
+    ----------
+    start, step : bytes before the first residue, and from one modulus to the next.
+    matrix_bytes, tile_bytes : from one matrix to the next, and from one tile.
+    """
+
+    kernel: Kernel
+    side: int
+    images: int
+    count: int
+    stack: int
+    rows: int
+    inner: int
+    memory: np.ndarray
+    step: int
+    matrix_bytes: int
+    tile_bytes: int
+    start: int = 0
+
+    @classmethod
+    def empty(
+        cls, kernel: Kernel, side: int, images: int, count: int, shape: tuple[int, int, int]
+    ) -> PackedOperand:
+        """Memory for the residues of a stack of matrices, (stack, rows, inner)."""
+        stack, rows, inner = shape
+        tile = kernel.columns if side else kernel.rows
+        tile_bytes = tile * -(-inner // INNER) * INNER
+        matrix_bytes = -(-rows // tile) * tile_bytes
+        step = spaced(stack * matrix_bytes)
+        memory = aligned(count * step)
+        return cls(kernel, side, images, count, stack, rows, inner, memory, step, matrix_bytes, tile_bytes)
+
+    @property
+    def tile(self) -> int:
+        """Rows of a tile."""
+        return self.kernel.columns if self.side else self.kernel.rows
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(images, moduli, rows, inner), as that of an array of words."""
+        return self.images, self.count // self.images, self.stack * self.rows, self.inner
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the memory."""
+        return int(self.memory.nbytes)
+
+    def __getitem__(self, index: tuple[Any, ...]) -> PackedOperand:
+        """Some rows and inner numbers of one matrix."""
+        rows, inner = (slice(*x.indices(size)) for x, size in zip(index[2:], self.shape[2:], strict=True))
+        if (rows, inner) == (slice(0, self.stack * self.rows, 1), slice(0, self.inner, 1)):
+            return self
+        count, length = rows.stop - rows.start, inner.stop - inner.start
+        if rows.start % self.tile or inner.start % INNER or (length % INNER and inner.stop < self.inner):
+            return self._repacked(rows, inner)
+        start = self.start + rows.start // self.tile * self.tile_bytes + inner.start * self.tile
+        return replace(self, rows=count, inner=length, start=start)
+
+    def bytes(self) -> np.ndarray:
+        """The residues of the first matrix as they come, (count, rows, inner); those of the left have no sign
+        but for signed kernels."""
+        tiles, blocks = -(-self.rows // self.tile), -(-self.inner // INNER)
+        strides = self.step, self.tile_bytes, self.tile * INNER
+        if self.side:
+            shape, order = (self.tile // GROUP, GROUP, GROUP, 4), (0, 1, 3, 5, 2, 6, 4)
+            strides += GROUP * INNER, INNER, 4, 1
+        else:
+            shape, order = (self.tile, GROUP, 4), (0, 1, 3, 2, 5, 4)
+            strides += INNER, 4, 1
+        lanes = np.lib.stride_tricks.as_strided(
+            self.memory[self.start :], (self.count, tiles, blocks, *shape), strides
+        )
+        return lanes.transpose(order).reshape(self.count, tiles * self.tile, -1)[:, : self.rows, : self.inner]
+
+    def _repacked(self, rows: slice, inner: slice) -> PackedOperand:
+        """A copy of a part that begins or ends within a tile or a block."""
+        part = self.bytes()[:, rows, inner]
+        found = PackedOperand.empty(self.kernel, self.side, self.images, self.count, (1, *part.shape[1:]))
+        tiles, blocks = -(-found.rows // found.tile), -(-found.inner // INNER)
+        filled = np.zeros((self.count, tiles * found.tile, blocks * INNER), np.uint8)
+        filled[:, : found.rows, : found.inner] = part
+        if self.side:
+            lanes = filled.reshape(self.count, tiles, found.tile // GROUP, GROUP, blocks, 4, GROUP)
+            lanes = lanes.transpose(0, 1, 4, 2, 6, 3, 5)
+        else:
+            lanes = filled.reshape(self.count, tiles, found.tile, blocks, 4, GROUP).transpose(0, 1, 3, 2, 5, 4)
+        for target, x in zip(found.memory.reshape(self.count, -1), lanes, strict=True):
+            target[: x.size] = x.reshape(-1)
+        return found
