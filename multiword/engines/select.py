@@ -23,7 +23,7 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
 
     Parameters
     ----------
-    engine : one of `ENGINES`, or "auto": "cublas" for CuPy arrays, and "host" for NumPy's, both with
+    engine : one of `ENGINES`, "int8_cpu:" and a kernel's name, or "auto": "cublas" for CuPy arrays, and "host" for NumPy's, both with
         products of residues by a kernel of our own where that is faster. An `Engine` passes through.
     like : an array that the engine must reach, or None.
 
@@ -49,7 +49,7 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
         chosen = engine
     elif engine == "auto":
         chosen = _automatic(is_cupy(like))
-    elif engine in ENGINES:
+    elif engine.partition(":")[0] in ENGINES:
         chosen = _named(engine)
     else:
         raise ValueError(f"unknown engine {engine!r}; known are {known}")
@@ -72,6 +72,7 @@ def _automatic(on_gpu: bool) -> Engine:
 
 @cache
 def _named(name: str) -> Engine:
-    module, engine = ENGINES[name].split(":")
-    made: Engine = getattr(import_module(module), engine)()
+    engine, *options = name.split(":")
+    module, class_name = ENGINES[engine].split(":")
+    made: Engine = getattr(import_module(module), class_name)(*options)
     return made

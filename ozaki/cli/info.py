@@ -46,7 +46,8 @@ def engines() -> dict[str, tuple[bool, str]]:
             if name == "cublas" and not devices():
                 found[name] = (False, "no NVIDIA GPU was found, or its driver is too old")
             else:
-                found[name] = (True, ", ".join(p for p in WORDS if p in engine.products) + " products")
+                kernel = f", int8 by {engine.kernel.name}" if name == "int8_cpu" else ""
+                found[name] = (True, ", ".join(p for p in WORDS if p in engine.products) + " products" + kernel)
         except Exception as error:  # a broken installation can raise anything: show it and go on
             found[name] = (False, _first_line(error))
     return found

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 import ozaki
+from multiword.engines.int8_cpu.kernels import available_kernels
 from tests.cases import FACES
 from tests.fuzz.arrays import COMPLEX, REAL
 from tests.fuzz.draw import (
@@ -80,6 +81,7 @@ def ways(draw: Draw, wide: bool = False) -> dict:
     words = ("int8", "fp64", "fp16") if scheme == "slices" else ("int8", "fp64")
     word = draw.pick("word", None, *words)
     engines = ("auto", "host") if word == "fp16" and scheme != "slices" else ("auto", "host", "tensorcore")
+    engines += tuple(f"int8_cpu:{kernel.name}" for kernel in available_kernels())
     options = {"scheme": scheme, "word": word, "engine": draw.pick("engine", *engines)}
     if draw.chance(0.3):
         options["workspace"] = draw.pick("workspace", 2000, 20_000, 200_000, 2**30)

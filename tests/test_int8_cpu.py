@@ -1,0 +1,404 @@
+"""The engine of int8 words on CPUs: its kernels against Python's integers, and what they leave behind."""
+
+import ctypes
+import math
+import mmap
+import os
+import signal
+import threading
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+
+import ozaki
+from multiword import get_engine
+from multiword.engines.int8_cpu import loops, packed, product, steps
+from multiword.engines.int8_cpu.emit import I64, VOID, Emit
+from multiword.engines.int8_cpu.engine import Int8Cpu
+from multiword.engines.int8_cpu.kernels import KERNELS, available_kernels
+from multiword.formats import FORMATS
+from ozaki.residues.system import residue_system
+from ozaki.scaling.statistics import NONFINITE_ROW
+from tests.cases import matrices
+
+llvmlite = pytest.importorskip("llvmlite", reason="kernels are compiled by numba's LLVM")
+binding, ir = llvmlite.binding, llvmlite.ir
+
+FP64 = FORMATS["fp64"]
+HERE = [kernel.name for kernel in available_kernels()]
+each_kernel = pytest.mark.parametrize("kernel", HERE or [pytest.param(None, marks=pytest.mark.skip("none here"))])
+
+INSTRUCTIONS = {
+    "amx": ("tdpbusd", "tileloadd", "vpdpbusd"),
+    "avx512vnni": ("vpdpbusd", "vpmovdb"),
+    "avxvnni": ("{vex} vpdpbusd",),
+    "i8mm": ("usdot",),
+    "dotprod": ("sdot",),
+}
+ARGUMENTS = {
+    "write_words": 4,
+    "split": 6,
+    "multiply_in_tiles": 8,
+    "multiply_in_registers": 6,
+    "combine": 7,
+    "round_group": 8,
+}
+
+
+def assembly(kernel, name):
+    """What LLVM makes of a vector step for a kernel's oldest processor, which need not be this one."""
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    module = ir.Module()
+    module.triple = kernel.triple
+    result = I64 if name == "round_group" else VOID
+    function = ir.Function(module, ir.FunctionType(result, [I64] * ARGUMENTS[name]), name)
+    builder = ir.IRBuilder(function.append_basic_block())
+    value = getattr(steps, name)(Emit(builder, kernel), *function.args)
+    builder.ret_void() if value is None else builder.ret(value)
+    features = ",".join(f"+{x}" for x in kernel.features)
+    target = binding.Target.from_triple(kernel.triple)
+    parsed = binding.parse_assembly(str(module))
+    parsed.verify()
+    return target.create_target_machine(cpu=kernel.cpu, features=features, opt=3).emit_assembly(parsed)
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=list(KERNELS))
+def test_every_step_compiles_for_its_target(kernel, name):
+    if name.startswith("multiply") and kernel.tiles != name.endswith("tiles"):
+        pytest.skip("another kernel's")
+    text = assembly(kernel, name).replace("\t", " ")
+    calls = [line for line in text.splitlines() if line.split()[:1] in (["bl"], ["call"], ["callq"])]
+    assert not calls
+    products = INSTRUCTIONS[kernel.name]
+    if name.startswith("multiply"):
+        assert all(x in text for x in products[:2])
+    elif name == "split":
+        assert products[-1] in text or products[0] in text
+
+
+def system_of(bits, k, parts=1):
+    system = residue_system("int8", bits, k, parts)
+    return product.ModularSystem(system.moduli, system.images, system.roots)
+
+
+def integers(rng, shape, width):
+    """Float64 integers of up to that many bits, 0 and the extremes among them."""
+    x = np.ldexp(rng.integers(-(2**52), 2**52, shape).astype(np.float64), rng.integers(-60, width - 52, shape))
+    x = np.rint(x)
+    x.flat[:4] = (0.0, -0.0, 2.0**width, -(2.0**width))[: x.size]
+    return x
+
+
+@each_kernel
+@pytest.mark.parametrize("width", [7, 53, 62, 63, 110, 126, 127, 300])
+@pytest.mark.parametrize("side", [0, 1])
+def test_residues_are_those_of_the_integers(kernel, side, width):
+    rng, kernel = np.random.default_rng(width), KERNELS[kernel]
+    system = system_of(109.2, 100)
+    for rows, inner in ((1, 1), (17, 64), (33, 130)):
+        x = integers(rng, (rows, inner), width)
+        scale = rng.integers(-900, 900, rows).astype(np.int32) if width < 100 else np.zeros(rows, np.int32)
+        words = product.split(kernel, system, [np.ldexp(x, -scale[:, None])[None]], scale, side, width)
+        exact = np.array([[int(v) for v in row] for row in x], object)
+        weights = [pow(int(np.prod(np.array(system.moduli, object))) // p, -1, p) for p in system.moduli]
+        for p, w, y in zip(system.moduli, weights, words.bytes().view(np.int8 if side else np.uint8), strict=True):
+            assert not np.any((exact * (w if side == 0 else 1) - y) % p)
+            assert side == 0 or p == 256 or np.abs(y.astype(int)).max() <= p // 2
+            assert side == 1 or y.max() < p or kernel.signed
+
+
+@each_kernel
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layout", ["rows", "columns", "reversed", "spread"])
+def test_layouts_scales_and_rows_taken_as_zero(kernel, layout, dtype):
+    rng, kernel = np.random.default_rng(3), KERNELS[kernel]
+    system = system_of(54.6, 100)
+    x = rng.integers(-(2**23), 2**23, (37, 77)).astype(dtype)
+    scale = rng.integers(-5, 3, 37).astype(np.int32)
+    scale[5], x[5, 3] = NONFINITE_ROW, np.inf
+    laid = {
+        "rows": x,
+        "columns": np.asfortranarray(x),
+        "reversed": x[::-1, ::-1].copy()[::-1, ::-1],
+        "spread": np.repeat(np.repeat(x, 2, 0), 3, 1)[::2, ::3],
+    }[layout]
+    values = np.rint(np.ldexp(np.where(np.isfinite(x), x, 0), np.where(scale == NONFINITE_ROW, 0, scale)[:, None]))
+    values[5] = 0
+    words = product.split(kernel, system, [laid[None]], scale, 1, 30)
+    for p, y in zip(system.moduli, words.bytes().view(np.int8), strict=True):
+        assert not np.any((values.astype(np.int64) - y) % p)
+
+
+def operand(rng, kernel, system, side, stack, rows, inner):
+    """Packed random integers, and they themselves."""
+    parts = [rng.integers(-(2**40), 2**40, (stack, rows, inner)).astype(np.float64) for _ in range(2)]
+    parts = parts[: 1 if system.images == 1 else 2]
+    words = product.split(kernel, system, parts, np.zeros(stack * rows, np.int32), side, 40)
+    exact = [np.array([[[int(v) for v in row] for row in m] for m in x], object) for x in parts]
+    return words, exact
+
+
+@each_kernel
+@pytest.mark.parametrize("images", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (31, 5, 17), (33, 193, 70), (16, 64, 16)])
+def test_products_are_those_of_the_integers(kernel, images, shape):
+    rng, kernel, (m, k, n) = np.random.default_rng(9), KERNELS[kernel], shape
+    moduli = {1: (256, 255, 253), 2: (241, 233, 5), 3: (256, 251, 3)}[images]
+    roots = tuple(next(j for j in range(p) if (j * j + 1) % p == 0) for p in moduli) if images == 2 else ()
+    system = product.ModularSystem(moduli, images, roots)
+    a, x = operand(rng, kernel, system, 0, 2, m, k)
+    b, y = operand(rng, kernel, system, 1, 2, n, k)
+    once = np.asarray(product.Product(a, b, system))
+    twice = np.asarray(product.Product(a, b, system).add(a, b))
+    for t, p in enumerate(moduli):
+        weight = pow(int(np.prod(moduli, dtype=object)) // p, -1, p)
+        for s in range(2):
+            of_s = slice(s * m, (s + 1) * m)
+            left, right = [z[s] for z in x], [z[s].T for z in y]
+            if images == 1:
+                exact = [left[0] @ right[0]]
+            elif images == 3:
+                exact = [left[0] @ right[0], left[1] @ right[1], (left[0] + left[1]) @ (right[0] + right[1])]
+            else:
+                half = pow(2, -1, p)
+                signs = (roots[t], -roots[t])
+                exact = [half * ((left[0] + j * left[1]) @ (right[0] + j * right[1])) for j in signs]
+            for image, c in enumerate(exact):
+                assert not np.any((weight * c - once[image, t, of_s]) % p)
+                assert not np.any((2 * weight * c - twice[image, t, of_s]) % p)
+
+
+@each_kernel
+def test_the_longest_inner_dimension_does_not_overflow(kernel):
+    """Residues of the largest magnitude, all along it."""
+    kernel, system = KERNELS[kernel], product.ModularSystem((256, 255, 253), 1, ())
+    k, total = product.LONGEST, int(np.prod(system.moduli, dtype=object))
+    weights = [pow(total // p, -1, p) for p in system.moduli]
+    for left, right in ((255, -128), (254, 127), (128, -128)):
+        of_a = sum(left * pow(w, -1, p) * (total // p) * w for p, w in zip(system.moduli, weights, strict=True))
+        of_b = sum((right % p) * (total // p) * w for p, w in zip(system.moduli, weights, strict=True))
+        x, y = float(of_a % total), float(of_b % total)
+        zero = np.zeros(1, np.int32)
+        a, b = (
+            product.split(kernel, system, [np.full((1, 1, k), v)], zero, i, 24) for i, v in enumerate((x, y))
+        )
+        got = np.asarray(product.Product(a, b, system))[0, :, 0, 0]
+        for p, w, c in zip(system.moduli, weights, got.tolist(), strict=True):
+            assert (int(x) * int(y) * k * w - c) % p == 0
+    with pytest.raises(ValueError, match="do not fit"):
+        longer = [
+            product.split(kernel, system, [np.ones((1, 1, k + 1))], zero, i, 1) for i in (0, 1)
+        ]
+        product.Product(*longer, system)
+
+
+def rounded(x):
+    """RN(x) of a fraction in float64."""
+    return float(x) if abs(x) < 2**1024 - 2**970 else math.copysign(math.inf, x.numerator)
+
+
+@each_kernel
+@pytest.mark.parametrize("kind", ["uniform", "wide40", "wide200", "cancelling", "integers", "graded", "tiny", "huge"])
+def test_bits_of_results(kernel, kind):
+    """Those of fp64 words, for every accuracy and dtype; against fractions where these are quick."""
+    try:
+        a, b = matrices(kind, 37, 66, 35)
+    except ValueError:
+        scale = {"graded": 2.0 ** np.arange(-33, 33), "tiny": 2.0**-1060, "huge": 2.0**990}[kind]
+        a, b = matrices("uniform", 37, 66, 35)
+        a, b = (a * scale, (b.T / scale).T) if kind == "graded" else (a * scale, b)
+    engine = f"int8_cpu:{kernel}"
+    for dtype in ("float64", "complex128", "float32", "complex64"):
+        with np.errstate(all="ignore"):
+            x, y = (z.astype(dtype) for z in (a, b))
+        if dtype.startswith("complex"):
+            with np.errstate(all="ignore"):
+                x, y = x + 1j * np.flip(x), y - 1j * np.flip(y)
+        for accuracy in (None, "normwise", "exact", 40):
+            of = {} if accuracy is None else {"accuracy": accuracy}
+            with np.errstate(all="ignore"):
+                got, want = (ozaki.matmul(x, y, engine=e, **of) for e in (engine, "host"))
+            assert got.tobytes() == want.tobytes()
+    exact = ozaki.matmul(a[:3], b[:, :3], accuracy="exact", engine=engine)
+    terms = [[sum(Fraction(p) * Fraction(q) for p, q in zip(r, c, strict=True)) for c in b.T[:3]] for r in a[:3]]
+    assert [[rounded(v) for v in row] for row in terms] == exact.tolist()
+
+
+@each_kernel
+def test_panels_stacks_prepared_operands_and_nonfinite_numbers(kernel):
+    engine, rng = f"int8_cpu:{kernel}", np.random.default_rng(4)
+    a, b = rng.standard_normal((3, 90, 150)), rng.standard_normal((3, 150, 70))
+    want = ozaki.matmul(a, b, engine="host")
+    assert ozaki.matmul(a, b, engine=engine).tobytes() == want.tobytes()
+    for workspace in (1 << 17, 1 << 19, 1 << 21):
+        got = ozaki.matmul(a[0], b[0], engine=engine, workspace=workspace)
+        assert got.tobytes() == want[0].tobytes()
+    prepared = ozaki.prepare(b[0], "right")
+    for _ in range(2):
+        assert ozaki.accurate_dgemm(a[0], prepared, engine=engine).tobytes() == want[0].tobytes()
+    few = ozaki.accurate_dgemm(a[0, 5:20], prepared, engine=engine, workspace=1 << 17)
+    assert few.tobytes() == want[0, 5:20].tobytes()
+    a[1, 3, 4], b[2, 0, 1] = np.nan, -np.inf
+    got, want = (ozaki.matmul(a, b, engine=e) for e in (engine, "host"))
+    assert got.tobytes() == want.tobytes()
+
+
+class Guarded:
+    """Memory between two pages that nobody may touch: flush with the one before or the one behind it."""
+
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def __init__(self, at_end):
+        self.at_end, self.maps = at_end, []
+
+    def empty(self, size):
+        page = mmap.PAGESIZE
+        length = -(-size // page) * page
+        memory = mmap.mmap(-1, length + 2 * page)
+        view = np.frombuffer(memory, np.uint8)
+        self.maps.append((memory, view))
+        for start in (0, length + page):
+            address = ctypes.c_void_p(view.ctypes.data + start)
+            assert self.libc.mprotect(address, ctypes.c_size_t(page), 0) == 0
+        start = page + (length - size if self.at_end else 0)
+        return view[start : start + size]
+
+    def copy(self, x):
+        out = self.empty(x.nbytes).view(x.dtype).reshape(x.shape)
+        out[...] = x
+        return out
+
+    def release(self):
+        for _, view in self.maps:
+            page = mmap.PAGESIZE
+            for start in (0, view.nbytes - page):
+                self.libc.mprotect(ctypes.c_void_p(view.ctypes.data + start), ctypes.c_size_t(page), 3)
+
+
+@each_kernel
+@pytest.mark.parametrize("at_end", [False, True])
+def test_nothing_around_the_memory_is_touched(kernel, at_end, monkeypatch):
+    """Operands, packed residues, tables of a thread and results between guard pages."""
+    guarded = Guarded(at_end)
+
+    def empty_beside(like, shape, dtype):
+        del like, dtype
+        return guarded.empty(shape[0] - (1 if at_end else 0))
+
+    monkeypatch.setattr(packed, "empty_beside", empty_beside)
+    rng, kernel, system = np.random.default_rng(1), KERNELS[kernel], system_of(109.2, 100, 1)
+    try:
+        for m, k, n in ((1, 1, 1), (15, 70, 33), (40, 128, 64)):
+            for order in "CF":
+                x, y = rng.standard_normal((m, k)), rng.standard_normal((n, k))
+                left, right = (guarded.copy(np.asarray(z.T if order == "F" else z, order="C")) for z in (x, y))
+                left, right = (z.T if order == "F" else z for z in (left, right))
+                scales = np.full(m, 50, np.int32), np.full(n, 50, np.int32)
+                a = product.split(kernel, system, [left[None]], scales[0], 0, 60)
+                b = product.split(kernel, system, [right[None]], scales[1], 1, 60)
+                out = guarded.copy(np.zeros((m, n)))
+                product.Product(a, b, system).add(a, b).round(scales, FP64, out)
+                assert np.allclose(out, 2 * x @ y.T)
+    finally:
+        guarded.release()
+
+
+@pytest.mark.skipif("amx" not in HERE, reason="no AMX here")
+def test_tiles_are_released():
+    """XINUSE says whether any tile register has another state than its initial one."""
+
+    def in_use(e):
+        kind = ir.FunctionType(ir.IntType(32), [ir.IntType(32)])
+        read = ir.InlineAsm(kind, "xgetbv", "={eax},{ecx},~{edx}", side_effect=True)
+        return e.b.zext(e.b.call(read, [ir.Constant(ir.IntType(32), 1)]), I64)
+
+    from numba import int64, njit
+
+    registers = loops.emitted(KERNELS["amx"], in_use, 0, int64)
+    states = njit(lambda: registers())
+    states()
+    engine = Int8Cpu("amx")
+    a = np.ones((100, 100))
+    for _ in range(20):
+        ozaki.matmul(a, a, engine=engine)
+        assert states() >> 17 & 3 == 0
+
+
+def test_a_kernel_that_the_system_denies_is_passed_over(monkeypatch):
+    from multiword.engines.int8_cpu import kernels
+
+    monkeypatch.setattr(kernels, "tiles_permitted", lambda: False)
+    allowed = [kernel.name for kernel in kernels.available_kernels.__wrapped__()]
+    assert allowed == [name for name in HERE if name != "amx"]
+
+
+def test_unknown_kernels_are_refused():
+    with pytest.raises(ValueError, match="no byte products of kernel"):
+        Int8Cpu("i8mm" if "amx" in HERE or "avxvnni" in HERE else "amx")
+
+
+@pytest.mark.skipif(not HERE, reason="no kernel here")
+def test_the_choice_of_words():
+    small, large = np.ones((64, 64)), np.ones((400, 400))
+    assert ozaki.plan(small, small).word == "fp64"
+    assert ozaki.plan(large, large).word == "int8"
+    assert ozaki.plan(large, large, word="fp64").word == "fp64"
+    assert ozaki.plan(large, large, engine="host").word == "fp64"
+    assert get_engine("auto").name == "host"
+
+
+@pytest.mark.skipif(not HERE, reason="no kernel here")
+def test_limits_of_threads():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    from multiword.engines.int8_cpu import threads
+
+    with threadpoolctl.threadpool_limits(1):
+        assert threads._threads() == 1
+
+
+@pytest.mark.skipif(not HERE or not hasattr(os, "fork"), reason="no kernel, or no forks, here")
+def test_forks_and_signals_in_the_middle_leave_nothing_behind():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 400, 400))
+    want = ozaki.matmul(a, b)
+    multiply, stop = partial(ozaki.matmul, a, b), threading.Event()
+
+    def busy():
+        while not stop.is_set():
+            multiply()
+
+    thread = threading.Thread(target=busy)
+    thread.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if multiply().tobytes() == want.tobytes() else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        thread.join()
+
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_):
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for delay in np.linspace(1e-4, 2e-2, 15):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, delay)
+                while True:
+                    multiply()
+            except Interrupted:
+                pass
+            assert multiply().tobytes() == want.tobytes()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
