@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,16 +50,15 @@ class Int8Cpu(Host):
     def __init__(self, kernel: str | None = None, automatic: bool = False) -> None:
         self._automatic = automatic
         self.name = "host" if automatic else "int8_cpu"
-        if kernel is not None:
-            self.kernel = KERNELS[kernel]
+        self._forced = KERNELS[kernel] if kernel is not None else None
         if not automatic and self.kernel not in available_kernels():
             known = ", ".join(x.name for x in available_kernels()) or "none"
             raise ValueError(f"this processor has no byte products of kernel {kernel or 'any'}: it has {known}")
 
-    @cached_property
+    @property
     def kernel(self) -> Kernel | None:
         """The kernel; None where there is none."""
-        return next(iter(available_kernels()), None)
+        return self._forced or next(iter(available_kernels()), None)
 
     def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
         """Whether products of residues (m, k, n) are computed here, as they are asked for or faster."""
