@@ -354,7 +354,7 @@ def test_limits_of_threads():
     from multiword.engines.int8_cpu import threads
 
     with threadpoolctl.threadpool_limits(1):
-        assert threads._threads() == 1
+        assert threads.available_threads() == 1
 
 
 @pytest.mark.skipif(not HERE or not hasattr(os, "fork"), reason="no kernel, or no forks, here")

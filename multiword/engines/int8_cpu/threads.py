@@ -21,7 +21,7 @@ def in_threads(work: Callable[[], None], units: int, counter: np.ndarray) -> Non
     Threads take units from the counter: one that comes late, because others of the process are busy, finds
     none left, and nobody waits for it.
     """
-    others = [_pool().submit(work) for _ in range(min(units, _threads()) - 1)]
+    others = [_pool().submit(work) for _ in range(min(units, available_threads()) - 1)]
     try:
         work()
     finally:
@@ -31,7 +31,7 @@ def in_threads(work: Callable[[], None], units: int, counter: np.ndarray) -> Non
                 other.result()
 
 
-def _threads() -> int:
+def available_threads() -> int:
     """Cores of this process, or fewer where OMP_NUM_THREADS or threadpoolctl limits the BLAS."""
     threads = thread_count()
     if "threadpoolctl" in sys.modules:  # else nothing has been limited with it
