@@ -14,8 +14,11 @@ from multiword.engines.host import Host
 from multiword.engines.int8_cpu.kernels import KERNELS, Kernel, available_kernels
 from multiword.engines.words import WORDS, Word
 from multiword.formats import Format
+from multiword.runtime.compiled import compiled
 
 LONGEST = 64_960  # see product.LONGEST, which is not imported before a product needs it
+
+LOOPS = "multiword.engines.int8_cpu.loops"
 
 _INT8 = WORDS["int8"]
 
@@ -63,7 +66,7 @@ class Int8Cpu(Host):
     def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
         """Whether products of residues (m, k, n) are computed here, as they are asked for or faster."""
         large = not self._automatic or math.prod(shape) >= tuning.INT8_CPU_LEAST
-        return word == "int8" and large and self.kernel is not None
+        return word == "int8" and large and self.kernel is not None and compiled(LOOPS) is not None
 
     def split_residues(
         self, parts: list[np.ndarray], scale: np.ndarray, system: Any, padding: int, weighted: bool, width: int

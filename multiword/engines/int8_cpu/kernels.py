@@ -69,8 +69,10 @@ KERNELS: dict[str, Kernel] = {
 @cache
 def available_kernels() -> tuple[Kernel, ...]:
     """Return the kernels that this CPU has and its system permits, fastest first."""
-    from llvmlite import binding
-
+    try:
+        from llvmlite import binding
+    except ImportError:
+        return ()
     machine = binding.get_process_triple().split("-")[0].replace("arm64", "aarch64")
     features = binding.get_host_cpu_features()
     return tuple(

@@ -199,9 +199,12 @@ def release_tiles(e: Emit) -> None:
     e.call("llvm.x86.tilerelease", VOID)
 
 
-ROUND_TABLE = 32
-"""Bytes of a pair of moduli p, p' in the table of `round_group`: 1/(p·p'), an upper and a lower part of
-P/(p·p') (float64), and the weights p', p (int16)."""
+ROUND_TABLE = 40
+"""Bytes of a pair of moduli p, p' in the table of `round_group`: 1/(p·p'), an upper, a middle and a lower part
+of P/(p·p') (float64), and the weights p', p (int16)."""
+
+RELATIVE_MARGIN = 2.0**-90
+"""More than what adding the parts of C' up is rounded by, 2**-106 a few times, relative to it."""
 
 
 def round_group(
@@ -229,17 +232,17 @@ def round_group(
         row, at = e.at(table, t, ROUND_TABLE), e.at(y, b.mul(t, b.shl(step, ir.Constant(I64, 1))))
         one, other = (b.sext(e.load(vector(I8, GROUP), x, 16), LANES) for x in (at, e.at(at, step)))
         both = b.or_(b.and_(one, e.const(LANES, 0xFFFF)), b.shl(other, e.const(LANES, 16)))
-        z = e.pairs(both, e.table(I32, row, 24, GROUP))
-        factors = [e.table(F64, row, 8 * i, GROUP // 2) for i in range(3)]
+        z = e.pairs(both, e.table(I32, row, 32, GROUP))
+        factors = [e.table(F64, row, 8 * i, GROUP // 2) for i in range(4)]
         found = []
         for h in range(2):
             half = b.sitofp(e.pick(z, z, range(8 * h, 8 * h + 8)), HALF)
-            found += [e.fma(half, f, x) for f, x in zip(factors, sums[3 * h : 3 * h + 3], strict=True)]
+            found += [e.fma(half, f, x) for f, x in zip(factors, sums[4 * h : 4 * h + 4], strict=True)]
         return [b.or_(seen, both), *found]
 
-    seen, *sums = e.loop(pairs, [e.const(LANES, 0), *[zero] * 6], of_pair)
+    seen, *sums = e.loop(pairs, [e.const(LANES, 0), *[zero] * 8], of_pair)
     last = e.at(table, b.mul(pairs, ir.Constant(I64, ROUND_TABLE)))
-    upper_p, lower_p, margin = (e.table(F64, last, 8 * i, GROUP // 2) for i in (1, 2, 3))
+    *of_p, margin = (e.table(F64, last, 8 * i, GROUP // 2) for i in range(1, 5))
     lowest, highest = (e.table(I32, limits, 4 * i, GROUP) for i in range(2))
     mask, half_way = (e.table(I64, limits, 8 * i, GROUP // 2) for i in (1, 2))
     nothing = b.icmp_signed("==", seen, e.const(LANES, 0))
@@ -248,10 +251,13 @@ def round_group(
     found = ir.Constant(I64, 0)
     for h in range(2):
         of_half = range(8 * h, 8 * h + 8)
-        quotient, high, low = sums[3 * h : 3 * h + 3]
-        quotient = e.rint(quotient)
-        high, low = e.fma(quotient, upper_p, high), e.fma(quotient, lower_p, low)
-        value, above = b.fadd(high, b.fsub(low, margin)), b.fadd(high, b.fadd(low, margin))
+        quotient = e.rint(sums[4 * h])
+        high, middle, low = (e.fma(quotient, p, x) for p, x in zip(of_p, sums[4 * h + 1 : 4 * h + 4], strict=True))
+        total = b.fadd(high, middle)  # whose error is exact: `high` is a multiple of the last place of `middle`
+        low = b.fadd(low, b.fsub(middle, b.fsub(total, high)))
+        size = e.call("llvm.fabs.v8f64", HALF, total)
+        bound = e.fma(size, e.const(HALF, RELATIVE_MARGIN), margin)
+        value, above = b.fadd(total, b.fsub(low, bound)), b.fadd(total, b.fadd(low, bound))
         undecided = b.or_(b.fcmp_unordered("!=", value, above), e.pick(outside, outside, of_half))
         lacking = b.and_(b.bitcast(value, LONGS), mask)
         undecided = b.or_(undecided, b.icmp_signed("==", lacking, half_way))

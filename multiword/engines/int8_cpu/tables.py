@@ -101,31 +101,33 @@ class RoundTables(NamedTuple):
 def round_tables(moduli: tuple[int, ...]) -> RoundTables:
     """Return what makes numbers of residues.
 
-    C' = Σ z·(P/(p·p')) - q·P with z = y·p' + y'·p, |z| <= 2**16, for pairs p, p' of moduli, in two sums. The
-    upper parts of P/(p·p') and of P are multiples of a unit, so few that their sum is exact:
+    C' = Σ z·(P/(p·p')) - q·P with z = y·p' + y'·p, |z| <= 2**16, for n pairs p, p' of moduli, in three sums.
+    The upper parts of P/(p·p') and of P are multiples of a first unit, the middle ones, at most half of that, of
+    a second, so few that their sums are exact:
 
-        |Σ z·upper| <= n·(1 + 2**-6)·P,   |q|·P <= (n + 1)·P
+        |Σ z·upper| + |q|·P <= (2·n + 2)·P <= 2**53 units
+        |Σ z·middle| + |q·middle| <= (n + 1)·2**16·first/2 <= 2**53 second units
 
-    for n pairs. The lower parts are at most unit/2: the partial sums at most n·2**15·unit + n·unit, each
-    rounded by 2**-53 of that, as the parts are; adding the margin itself, once more. All is below
-    n·(n + 4)·2**(16 - 53)·unit.
+    The lower parts are at most half of the second unit: partial sums at most n·2**15 + n of it, each rounded
+    by 2**-53 of that, as the parts are, and once more where the margin is added: below n·(n + 4)·2**(16 - 53).
     """
     product = math.prod(moduli)
     padded = (*moduli, 1) if len(moduli) % 2 else moduli  # residues modulo 1, whatever they are, count as 0
     n = len(padded) // 2
-    unit = max(0, (product * (2 * n + 2)).bit_length() - 53)
+    first = max(0, (product * (2 * n + 2)).bit_length() - 53)
+    second = max(0, first + 16 + (n + 1).bit_length() - 53)
 
-    def parts(x: int) -> tuple[float, float]:
-        upper = (x + (1 << unit >> 1)) >> unit << unit
-        return float(upper), float(x - upper)
+    def parts(x: int) -> tuple[float, float, float]:
+        upper = (x + (1 << first >> 1)) >> first << first
+        middle = (x - upper + (1 << second >> 1)) >> second << second
+        return float(upper), float(middle), float(x - upper - middle)
 
     pairs = np.zeros((n + 1, ROUND_TABLE // 8))
     for row, p, q in zip(pairs, padded[::2], padded[1::2], strict=False):
-        row[:3] = 1 / (p * q), *parts(product // (p * q))
-        row[3:].view(np.int16)[:2] = q, p if q > 1 else 0
-    margin = math.ldexp(n * (n + 4), unit + 16 - 53) if unit else 0.0
-    upper, lower = parts(product)
-    pairs[n] = 0, -upper, -lower, margin
+        row[:4] = 1 / (p * q), *parts(product // (p * q))
+        row[4:].view(np.int16)[:2] = q, p if q > 1 else 0
+    margin = math.ldexp(n * (n + 4), second + 16 - 53) if second else 0.0
+    pairs[n] = 0, *(-x for x in parts(product)), margin
     return RoundTables(pairs, _digits(moduli, product))
 
 
