@@ -1,7 +1,7 @@
 """`python -m benchmarks.int8_cpu`: products on int8 words against the native routines of a CPU, in turns.
 
-For each size and dtype, NumPy's matmul, PyTorch's and ours take turns in one process; each call follows a pause
-in which the threads of a BLAS stop spinning. Figures are medians. `core` names OpenBLAS's kernels, which
+For each size and dtype, NumPy's matmul, PyTorch's and ours take turns in one process; before each, a pause in
+which the threads of a BLAS stop spinning. Figures are medians. `core` names OpenBLAS's kernels, which
 OPENBLAS_CORETYPE=Haswell or SkylakeX forces. --threads limits all of them. Beside them the byte products of
 onnxruntime and PyTorch, alone: of one modulus, not reduced.
 """
@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,7 +26,6 @@ from typing import Any
 import numpy as np
 
 import ozaki
-from multiword import get_engine
 from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.engines.int8_cpu.threads import available_threads
 
@@ -49,13 +49,16 @@ def gemms(n: int, dtype: str, kernels: list[str]) -> Works:
     a, b = a.astype(dtype), b.astype(dtype)
     out = np.empty_like(a)
     works: Works = {"numpy": lambda: np.matmul(a, b, out=out)}
-    works |= {"ours": lambda: ozaki.matmul(a, b), "ours, normwise": lambda: ozaki.matmul(a, b, accuracy="normwise")}
+    works |= {
+        "ours": lambda: ozaki.matmul(a, b),
+        "ours, normwise": lambda: ozaki.matmul(a, b, accuracy="normwise"),
+    }
     works["ours, fp64 words"] = lambda: ozaki.matmul(a, b, engine="host")
     works["ours, int8 words"] = lambda: ozaki.matmul(a, b, engine="int8_cpu")
     if n <= 2048:
         works["ours, exact"] = lambda: ozaki.matmul(a, b, accuracy="exact")
     for kernel in kernels:
-        works[f"ours, {kernel}"] = lambda engine=get_engine(f"int8_cpu:{kernel}"): ozaki.matmul(a, b, engine=engine)
+        works[f"ours, {kernel}"] = partial(ozaki.matmul, a, b, engine=f"int8_cpu:{kernel}")
     try:
         import torch
 
@@ -98,7 +101,9 @@ def _onnx_session(n: int) -> Any:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = available_threads()
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def in_turns(works: Works, seconds: float) -> dict[str, float]:
@@ -124,8 +129,18 @@ def rows(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
             seconds = in_turns(gemms(n, dtype, arguments.kernels), arguments.seconds)
             native = min(seconds[name] for name in ("numpy", "torch") if name in seconds)
             ratios = {name: x / seconds["numpy"] for name, x in seconds.items()}
-            row = {"dtype": dtype, "n": n, "seconds": seconds, "to_numpy": ratios, "to_fastest": seconds["ours"] / native}
-            print(f"{dtype} {n}: " + ", ".join(f"{k} {v * 1e3:.3g} ms ({ratios[k]:.2f})" for k, v in seconds.items()), flush=True)
+            row = {
+                "dtype": dtype,
+                "n": n,
+                "seconds": seconds,
+                "to_numpy": ratios,
+                "to_fastest": seconds["ours"] / native,
+            }
+            print(
+                f"{dtype} {n}: "
+                + ", ".join(f"{k} {v * 1e3:.3g} ms ({ratios[k]:.2f})" for k, v in seconds.items()),
+                flush=True,
+            )
             yield row
     for n in arguments.sizes:
         seconds = in_turns(byte_products(n), arguments.seconds / 3)
@@ -145,7 +160,8 @@ def libraries() -> dict[str, object]:
         except ImportError:
             found[name] = None
     found["blas"] = [
-        {k: x.get(k) for k in ("internal_api", "version", "architecture", "num_threads")} for x in threadpool_info()
+        {k: x.get(k) for k in ("internal_api", "version", "architecture", "num_threads")}
+        for x in threadpool_info()
     ]
     return found
 

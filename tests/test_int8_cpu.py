@@ -27,7 +27,9 @@ binding, ir = llvmlite.binding, llvmlite.ir
 
 FP64 = FORMATS["fp64"]
 HERE = [kernel.name for kernel in available_kernels()]
-each_kernel = pytest.mark.parametrize("kernel", HERE or [pytest.param(None, marks=pytest.mark.skip("none here"))])
+each_kernel = pytest.mark.parametrize(
+    "kernel", HERE or [pytest.param(None, marks=pytest.mark.skip("none here"))]
+)
 
 INSTRUCTIONS = {
     "amx": ("tdpbusd", "tileloadd", "vpdpbusd"),
@@ -86,7 +88,9 @@ def system_of(bits, k, parts=1):
 
 def integers(rng, shape, width):
     """Float64 integers of up to that many bits, 0 and the extremes among them."""
-    x = np.ldexp(rng.integers(-(2**52), 2**52, shape).astype(np.float64), rng.integers(-60, width - 52, shape))
+    x = np.ldexp(
+        rng.integers(-(2**52), 2**52, shape).astype(np.float64), rng.integers(-60, width - 52, shape)
+    )
     x = np.rint(x)
     x.flat[:4] = (0.0, -0.0, 2.0**width, -(2.0**width))[: x.size]
     return x
@@ -104,7 +108,9 @@ def test_residues_are_those_of_the_integers(kernel, side, width):
         words = product.split(kernel, system, [np.ldexp(x, -scale[:, None])[None]], scale, side, width)
         exact = np.array([[int(v) for v in row] for row in x], object)
         weights = [pow(int(np.prod(np.array(system.moduli, object))) // p, -1, p) for p in system.moduli]
-        for p, w, y in zip(system.moduli, weights, words.bytes().view(np.int8 if side else np.uint8), strict=True):
+        for p, w, y in zip(
+            system.moduli, weights, words.bytes().view(np.int8 if side else np.uint8), strict=True
+        ):
             assert not np.any((exact * (w if side == 0 else 1) - y) % p)
             assert side == 0 or p == 256 or np.abs(y.astype(int)).max() <= p // 2
             assert side == 1 or y.max() < p or kernel.signed
@@ -125,7 +131,9 @@ def test_layouts_scales_and_rows_taken_as_zero(kernel, layout, dtype):
         "reversed": x[::-1, ::-1].copy()[::-1, ::-1],
         "spread": np.repeat(np.repeat(x, 2, 0), 3, 1)[::2, ::3],
     }[layout]
-    values = np.rint(np.ldexp(np.where(np.isfinite(x), x, 0), np.where(scale == NONFINITE_ROW, 0, scale)[:, None]))
+    values = np.rint(
+        np.ldexp(np.where(np.isfinite(x), x, 0), np.where(scale == NONFINITE_ROW, 0, scale)[:, None])
+    )
     values[5] = 0
     words = product.split(kernel, system, [laid[None]], scale, 1, 30)
     for p, y in zip(system.moduli, words.bytes().view(np.int8), strict=True):
@@ -178,7 +186,9 @@ def test_the_longest_inner_dimension_does_not_overflow(kernel):
     k, total = product.LONGEST, int(np.prod(system.moduli, dtype=object))
     weights = [pow(total // p, -1, p) for p in system.moduli]
     for left, right in ((255, -128), (254, 127), (128, -128)):
-        of_a = sum(left * pow(w, -1, p) * (total // p) * w for p, w in zip(system.moduli, weights, strict=True))
+        of_a = sum(
+            left * pow(w, -1, p) * (total // p) * w for p, w in zip(system.moduli, weights, strict=True)
+        )
         of_b = sum((right % p) * (total // p) * w for p, w in zip(system.moduli, weights, strict=True))
         x, y = float(of_a % total), float(of_b % total)
         zero = np.zeros(1, np.int32)
@@ -188,10 +198,8 @@ def test_the_longest_inner_dimension_does_not_overflow(kernel):
         got = np.asarray(product.Product(a, b, system))[0, :, 0, 0]
         for p, w, c in zip(system.moduli, weights, got.tolist(), strict=True):
             assert (int(x) * int(y) * k * w - c) % p == 0
+    longer = [product.split(kernel, system, [np.ones((1, 1, k + 1))], zero, i, 1) for i in (0, 1)]
     with pytest.raises(ValueError, match="do not fit"):
-        longer = [
-            product.split(kernel, system, [np.ones((1, 1, k + 1))], zero, i, 1) for i in (0, 1)
-        ]
         product.Product(*longer, system)
 
 
@@ -201,7 +209,9 @@ def rounded(x):
 
 
 @each_kernel
-@pytest.mark.parametrize("kind", ["uniform", "wide40", "wide200", "cancelling", "integers", "graded", "tiny", "huge"])
+@pytest.mark.parametrize(
+    "kind", ["uniform", "wide40", "wide200", "cancelling", "integers", "graded", "tiny", "huge"]
+)
 def test_bits_of_results(kernel, kind):
     """Those of fp64 words, for every accuracy and dtype; against fractions where these are quick."""
     try:
@@ -223,7 +233,9 @@ def test_bits_of_results(kernel, kind):
                 got, want = (ozaki.matmul(x, y, engine=e, **of) for e in (engine, "host"))
             assert got.tobytes() == want.tobytes()
     exact = ozaki.matmul(a[:3], b[:, :3], accuracy="exact", engine=engine)
-    terms = [[sum(Fraction(p) * Fraction(q) for p, q in zip(r, c, strict=True)) for c in b.T[:3]] for r in a[:3]]
+    terms = [
+        [sum(Fraction(p) * Fraction(q) for p, q in zip(r, c, strict=True)) for c in b.T[:3]] for r in a[:3]
+    ]
     assert [[rounded(v) for v in row] for row in terms] == exact.tolist()
 
 
@@ -294,7 +306,9 @@ def test_nothing_around_the_memory_is_touched(kernel, at_end, monkeypatch):
         for m, k, n in ((1, 1, 1), (15, 70, 33), (40, 128, 64)):
             for order in "CF":
                 x, y = rng.standard_normal((m, k)), rng.standard_normal((n, k))
-                left, right = (guarded.copy(np.asarray(z.T if order == "F" else z, order="C")) for z in (x, y))
+                left, right = (
+                    guarded.copy(np.asarray(z.T if order == "F" else z, order="C")) for z in (x, y)
+                )
                 left, right = (z.T if order == "F" else z for z in (left, right))
                 scales = np.full(m, 50, np.int32), np.full(n, 50, np.int32)
                 a = product.split(kernel, system, [left[None]], scales[0], 0, 60)

@@ -23,8 +23,9 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
 
     Parameters
     ----------
-    engine : one of `ENGINES`, "int8_cpu:" and a kernel's name, or "auto": "cublas" for CuPy arrays, and "host" for NumPy's, both with
-        products of residues by a kernel of our own where that is faster. An `Engine` passes through.
+    engine : one of `ENGINES`, "int8_cpu:" and a kernel's name, or "auto": "cublas" for CuPy arrays, and
+        "host" for NumPy's, both with products of residues by a kernel of our own where that is faster. An
+        `Engine` passes through.
     like : an array that the engine must reach, or None.
 
     Returns

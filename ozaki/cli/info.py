@@ -13,6 +13,7 @@ from rich.table import Table
 
 from multiword.engines import ENGINES, WORDS, get_engine
 from multiword.engines import libcublas as cublas
+from multiword.engines.int8_cpu.engine import Int8Cpu
 from multiword.runtime.arrays import import_cupy
 from multiword.runtime.compiled import compiles
 
@@ -46,8 +47,11 @@ def engines() -> dict[str, tuple[bool, str]]:
             if name == "cublas" and not devices():
                 found[name] = (False, "no NVIDIA GPU was found, or its driver is too old")
             else:
-                kernel = f", int8 by {engine.kernel.name}" if name == "int8_cpu" else ""
-                found[name] = (True, ", ".join(p for p in WORDS if p in engine.products) + " products" + kernel)
+                kernel = (
+                    f", int8 by {engine.kernel.name}" if isinstance(engine, Int8Cpu) and engine.kernel else ""
+                )
+                products = ", ".join(p for p in WORDS if p in engine.products)
+                found[name] = (True, f"{products} products{kernel}")
         except Exception as error:  # a broken installation can raise anything: show it and go on
             found[name] = (False, _first_line(error))
     return found

@@ -128,7 +128,11 @@ def choose_scheme(specification: ProductSpecification, request: Request) -> Sche
     if name == "slices":
         return Slices(specification, word)
     converted = declared(request.engine, "carrier")(word) is not None
-    if request.word is None and converted and not reduces_residues(request.engine, named, specification.shape):
+    if (
+        request.word is None
+        and converted
+        and not reduces_residues(request.engine, named, specification.shape)
+    ):
         word = get_word("fp64")
     return Residues(specification, word, request.engine)
 

@@ -99,7 +99,7 @@ class Emit:
         lanes = operands[0].type.count
         lower, upper = range(lanes // 2), range(lanes // 2, lanes)
         parts = [operation(*(self.pick(x, x, half) for x in operands)) for half in (lower, upper)]
-        return self.pick(*parts, range(lanes))
+        return self.pick(parts[0], parts[1], range(lanes))
 
     def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
         bits = 32 if x.type.element == F32 else 64
@@ -108,13 +108,14 @@ class Emit:
     def rint(self, x: ir.Value) -> ir.Value:
         return self.call(f"llvm.rint.v{x.type.count}f64", x.type, x)
 
-    def reduce(
-        self, x: ir.Value, middle: ir.Value, inverse: ir.Value, minus_p: ir.Value
-    ) -> ir.Value:
-        """int32 lanes whose low byte is a residue modulo p, of x: integers of magnitude below 2**22, plus
-        MAGIC_BITS. The residue is within p/2 of `middle` less MAGIC; for p = 256, `inverse` is 0.
+    def reduce(self, x: ir.Value, middle: ir.Value, inverse: ir.Value, minus_p: ir.Value) -> ir.Value:
+        """Return int32 lanes whose low byte is the residue modulo p, least in distance from `middle` - MAGIC.
 
-        Exact: the product of the quotient and 1/p is wrong by less than 2**22/p·2**-23 < 0.6/p, ...
+        x : integers v of magnitude below 2**22, plus MAGIC_BITS; as bits of a float32, MAGIC + v.
+        inverse : 1/p, or 0 for p = 256, where the low byte of v is its residue.
+
+        Exact. 1/p is rounded, so v/p is wrong by at most 2**22/p·2**-24 = 0.25/p before it is rounded to an
+        integer, and for an odd p no v/p is nearer to a half integer than 0.5/p.
         """
         b, lanes = self.b, x.type.count
         magic = self.const(vector(F32, lanes), MAGIC)

@@ -56,7 +56,9 @@ class Int8Cpu(Host):
         self._forced = KERNELS[kernel] if kernel is not None else None
         if not automatic and self.kernel not in available_kernels():
             known = ", ".join(x.name for x in available_kernels()) or "none"
-            raise ValueError(f"this processor has no byte products of kernel {kernel or 'any'}: it has {known}")
+            raise ValueError(
+                f"this processor has no byte products of kernel {kernel or 'any'}: it has {known}"
+            )
 
     @property
     def kernel(self) -> Kernel | None:
@@ -69,11 +71,18 @@ class Int8Cpu(Host):
         return word == "int8" and large and self.kernel is not None and compiled(LOOPS) is not None
 
     def split_residues(
-        self, parts: list[np.ndarray], scale: np.ndarray, system: Any, padding: int, weighted: bool, width: int
+        self,
+        parts: list[np.ndarray],
+        scale: np.ndarray,
+        system: Any,
+        padding: int,
+        weighted: bool,
+        width: int,
     ) -> Any:
         """As `ozaki.residues.split.residues`, in the kernel's memory order; of a stack, (s, r, k) parts."""
         from multiword.engines.int8_cpu.product import split
 
+        assert self.kernel is not None  # or nothing is reduced here
         stacks = [x if x.ndim == 3 else x[None] for x in parts]
         return split(self.kernel, _modular(system), stacks, scale, 0 if weighted else 1, width)
 

@@ -46,9 +46,7 @@ KERNELS: dict[str, Kernel] = {
             *("amx", _X86, "sapphirerapids", ("amx-tile", "amx-int8", *_AVX512), 16, 32, 32),
             *("llvm.x86.avx512.vpdpbusd.512", False, True),
         ),
-        Kernel(
-            *("avx512vnni", _X86, "icelake-server", _AVX512, 16, 14, 32, "llvm.x86.avx512.vpdpbusd.512")
-        ),
+        Kernel(*("avx512vnni", _X86, "icelake-server", _AVX512, 16, 14, 32, "llvm.x86.avx512.vpdpbusd.512")),
         Kernel(
             *("avxvnni", _X86, "alderlake", ("avx2", "fma", "avxvnni"), 8, 6, 16),
             "llvm.x86.avx512.vpdpbusd.256",

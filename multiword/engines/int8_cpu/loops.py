@@ -40,7 +40,14 @@ Operand = np.dtype(
     [
         (name, np.int64)
         for name in (
-            *("real", "imaginary", "row_step", "inner_step", "single", "parts"),  # where its numbers are, in bytes
+            *(
+                "real",
+                "imaginary",
+                "row_step",
+                "inner_step",
+                "single",
+                "parts",
+            ),  # where its numbers are, in bytes
             *("rows", "inner", "scales", "limbs", "table", "count"),
             *("out", "step", "right", "unit_rows", "unit_inner", "units"),
         )
@@ -70,16 +77,14 @@ Panels = np.dtype(
 )
 """A product of split operands, and how it is cut and rounded.
 
-left, right : packed residues, `step` bytes from one modulus to the next, of rows of tiles of so many `blocks`;
-the product takes `blocks` of them. kept : memory for the residues of all units, `kept_step` bytes from one
+left, right : packed residues, `step` bytes from one modulus to the next, in tiles of so many `blocks`; the
+product takes `blocks` of them. kept : memory for the residues of all units, `kept_step` bytes from one
 modulus to the next, that products go to, or are added to; 0 where they are rounded at once (`finish`).
 """
 
 # No fastmath: numba would give its flags to the vector steps' arithmetic too, whose order matters.
 
-OPERANDS, PANELS = (
-    types.Array(numba.from_dtype(kind), 1, "C", readonly=True) for kind in (Operand, Panels)
-)
+OPERANDS, PANELS = (types.Array(numba.from_dtype(kind), 1, "C", readonly=True) for kind in (Operand, Panels))
 
 
 def emitted(kernel: Kernel, step: Callable[..., Any], arguments: Any, result: Any = void) -> Any:
@@ -145,7 +150,6 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
 
         return compile_or_load
 
-
     @compiled
     def power(e):
         """2**e, a normal number."""
@@ -153,7 +157,7 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
 
     @compiled
     def gather(x, row_step, inner_step, single, rows, inner, right, out):
-        """Copy a block of numbers to out: (LINES, INNER), or (INNER, LINES) of the right side; zeros around."""
+        """Copy a block of numbers to out, (LINES, INNER) or, of the right side, (INNER, LINES); zeros fill it."""
         of_row, of_inner = (1, LINES) if right else (INNER, 1)
         if rows < LINES or inner < INNER:
             for i in range(BLOCK):
@@ -237,7 +241,9 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                     to = words_at + (part * op.limbs + limb) * 512
                     start = part * BLOCK + j * line
                     if op.limbs > 1:
-                        write_limb(block, start, group, 64 * limb, flip, words, (part * op.limbs + limb) * 128)
+                        write_limb(
+                            block, start, group, 64 * limb, flip, words, (part * op.limbs + limb) * 128
+                        )
                     else:
                         write_words(block.ctypes.data + 8 * start, 8 * group, flip, to)
             row = i if op.right else i + j
@@ -338,7 +344,9 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
             for i in range(i1, min(i1 + ROWS, rows)):
                 for j in range(j1, min(j1 + COLUMNS, columns), GROUP):
                     at = y + tile * TILE + (i - i1) * COLUMNS + j - j1
-                    round_numbers(p, at, step, out, i0 + i, j0 + j, min(np.int64(GROUP), columns - j), doubles, digits)
+                    round_numbers(
+                        p, at, step, out, i0 + i, j0 + j, min(np.int64(GROUP), columns - j), doubles, digits
+                    )
 
     @compiled
     def multiply_panel(p, i0, row_tiles, j0, column_tiles, y, step, sums):
@@ -354,7 +362,9 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                 for i in range(row_tiles):
                     soon, then = after + i * part, left + p.left_step + (j * row_tiles + i) * part
                     to = out + (j * row_tiles + i) * TILE
-                    multiply_tile(left + i * of_left, right + j * of_right, to, p.blocks, table, soon, then, sums)
+                    multiply_tile(
+                        left + i * of_left, right + j * of_right, to, p.blocks, table, soon, then, sums
+                    )
 
     @for_kernel(void(PANELS, int64, int64, int64, int64, float64[::1], int64[::1]))
     def multiply(panels, counter, y, step, sums, doubles, digits):
@@ -369,7 +379,10 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
             while unit < first + p.units:
                 residues, apart = y, step
                 if p.kept:
-                    residues, apart = p.kept + (unit - first) * p.unit_rows * p.unit_columns * TILE, p.kept_step
+                    residues, apart = (
+                        p.kept + (unit - first) * p.unit_rows * p.unit_columns * TILE,
+                        p.kept_step,
+                    )
                 across = (p.column_tiles + p.unit_columns - 1) // p.unit_columns
                 i0, j0 = (unit - first) // across * p.unit_rows, (unit - first) % across * p.unit_columns
                 row_tiles = min(p.unit_rows, p.row_tiles - i0)
@@ -391,7 +404,10 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                             third = x + 2 * image if p.count > 2 * p.moduli else x
                             combine(x, x + image, third, x, x + image, size // GROUP, table)
                     i0, j0 = i0 * ROWS, j0 * COLUMNS
-                    rows, columns = min(p.rows - i0, row_tiles * ROWS), min(p.columns - j0, column_tiles * COLUMNS)
+                    rows, columns = (
+                        min(p.rows - i0, row_tiles * ROWS),
+                        min(p.columns - j0, column_tiles * COLUMNS),
+                    )
                     for part in range(p.parts):
                         at = residues + part * image
                         round_panel(p, at, apart, i0, rows, j0, columns, part, doubles, digits)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -98,17 +97,19 @@ class PackedOperand:
         """The residues of the first matrix as they come, (count, rows, inner); those of the left have no sign
         but for signed kernels."""
         tiles, blocks = -(-self.rows // self.tile), -(-self.inner // INNER)
-        strides = self.step, self.tile_bytes, self.tile * INNER
+        lanes: tuple[int, ...] = (self.tile, GROUP, 4)
+        strides: tuple[int, ...] = (INNER, 4, 1)
+        order: tuple[int, ...] = (0, 1, 3, 2, 5, 4)
         if self.side:
-            shape, order = (self.tile // GROUP, GROUP, GROUP, 4), (0, 1, 3, 5, 2, 6, 4)
-            strides += GROUP * INNER, INNER, 4, 1
-        else:
-            shape, order = (self.tile, GROUP, 4), (0, 1, 3, 2, 5, 4)
-            strides += INNER, 4, 1
-        lanes = np.lib.stride_tricks.as_strided(
-            self.memory[self.start :], (self.count, tiles, blocks, *shape), strides
+            lanes, strides = (self.tile // GROUP, GROUP, GROUP, 4), (GROUP * INNER, INNER, 4, 1)
+            order = (0, 1, 3, 5, 2, 6, 4)
+        numbers = np.lib.stride_tricks.as_strided(
+            self.memory[self.start :],
+            (self.count, tiles, blocks, *lanes),
+            (self.step, self.tile_bytes, self.tile * INNER, *strides),
         )
-        return lanes.transpose(order).reshape(self.count, tiles * self.tile, -1)[:, : self.rows, : self.inner]
+        of_rows = numbers.transpose(order).reshape(self.count, tiles * self.tile, -1)
+        return of_rows[:, : self.rows, : self.inner]
 
     def _repacked(self, rows: slice, inner: slice) -> PackedOperand:
         """A copy of a part that begins or ends within a tile or a block."""
@@ -121,7 +122,9 @@ class PackedOperand:
             lanes = filled.reshape(self.count, tiles, found.tile // GROUP, GROUP, blocks, 4, GROUP)
             lanes = lanes.transpose(0, 1, 4, 2, 6, 3, 5)
         else:
-            lanes = filled.reshape(self.count, tiles, found.tile, blocks, 4, GROUP).transpose(0, 1, 3, 2, 5, 4)
+            lanes = filled.reshape(self.count, tiles, found.tile, blocks, 4, GROUP).transpose(
+                0, 1, 3, 2, 5, 4
+            )
         for target, x in zip(found.memory.reshape(self.count, -1), lanes, strict=True):
             target[: x.size] = x.reshape(-1)
         return found

@@ -1,6 +1,6 @@
-"""Products of int8 words on a CPU: operands split once into packed bytes, multiplied and rounded panel by panel.
+"""Products of int8 words on a CPU: operands split into packed bytes, multiplied and rounded by panels.
 
-The compiled loops take addresses: `split` and `Product` here are their only callers, and check what they pass.
+The compiled loops take addresses: `split` and `Product` are their only callers, and check what they pass.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class ModularSystem(NamedTuple):
     roots: tuple[int, ...]
 
     @property
-    def count(self) -> int:
-        """Images and moduli."""
+    def products(self) -> int:
+        """Residues that stand for a number."""
         return self.images * len(self.moduli)
 
 
@@ -96,7 +96,7 @@ def split(
     limbs = (width + 65) // 64  # two's complement, and 2**width itself
     if limbs * len(parts) > MOST_LIMBS:
         raise ValueError(f"integers of {width} bits are too wide")
-    packed = PackedOperand.empty(kernel, side, system.images, system.count, (stack, rows, inner))
+    packed = PackedOperand.empty(kernel, side, system.images, system.products, (stack, rows, inner))
     table = _split_table(system, side, limbs, kernel.signed)
     matrix_step, row_step, inner_step = parts[0].strides
     along_rows = abs(inner_step) <= abs(row_step)
@@ -109,7 +109,7 @@ def split(
         out = packed.memory.ctypes.data + i * packed.matrix_bytes
         records[i] = (
             *(*at, row_step, inner_step, parts[0].itemsize == 4, len(parts)),
-            *(rows, inner, scale.ctypes.data + 4 * i * rows, limbs, table.ctypes.data, system.count),
+            *(rows, inner, scale.ctypes.data + 4 * i * rows, limbs, table.ctypes.data, system.products),
             *(out, packed.step, side, *unit, units),
         )
     compiled, _ = loops.compile_loops(kernel)
@@ -120,7 +120,7 @@ def split(
         compiled(records, counter.ctypes.data, np.empty(2 * loops.BLOCK + 2 * loops.LINES), words)
 
     elements = len(parts) * stack * rows * inner
-    in_threads(work, stack * units if elements * system.count > tuning.INT8_CPU_ALONE else 1, counter)
+    in_threads(work, stack * units if elements * system.products > tuning.INT8_CPU_ALONE else 1, counter)
     return packed
 
 
@@ -170,7 +170,7 @@ class Product:
         sides = (left.side, right.side) == (0, 1)
         fit = (left.stack, left.inner, left.rows) == (right.stack, right.inner, self._rows)
         alike = left.kernel == right.kernel == self._kernel
-        counts = left.count == right.count == self._system.count
+        counts = left.count == right.count == self._system.products
         if not (sides and fit and alike and counts and right.rows == self._columns and left.inner <= LONGEST):
             raise ValueError(f"operands do not fit: {left.shape} and {right.shape}")
 
@@ -183,7 +183,9 @@ class Product:
         """Memory for the residues, with those of the operands that have not been multiplied yet."""
         if self._memory is None:
             cut = self._cut()
-            self._memory = aligned(spaced(self._stack * cut.units * cut.unit_bytes) * (self._system.count + 1))
+            self._memory = aligned(
+                spaced(self._stack * cut.units * cut.unit_bytes) * (self._system.products + 1)
+            )
             self._run(self._operands)
             self._operands = None
         return self._memory
@@ -203,7 +205,7 @@ class Product:
         records = np.zeros(self._stack, loops.Panels)
         for name, value in {
             "table": of.product.ctypes.data,
-            "count": system.count,
+            "count": system.products,
             "moduli": len(system.moduli),
             "row_tiles": cut.row_tiles,
             "column_tiles": cut.column_tiles,
@@ -232,7 +234,7 @@ class Product:
 
     def _in_threads(self, records: np.ndarray, cut: _Cut, alive: Any) -> None:
         _, compiled = loops.compile_loops(self._kernel)
-        counter, count = np.zeros(8, np.int64), self._system.count
+        counter, count = np.zeros(8, np.int64), self._system.products
         digits = len(self._system.moduli) + 8
         step = spaced(cut.unit_bytes)
 
@@ -249,8 +251,8 @@ class Product:
         """The residues, of least magnitude."""
         cut, memory = self._cut(), self._residues()
         step = spaced(self._stack * cut.units * cut.unit_bytes)
-        tiles = memory[: step * self._system.count].reshape(self._system.count, -1).view(np.int8)
-        out = np.empty((self._system.count, self._stack, self._rows, self._columns), np.int8)
+        tiles = memory[: step * self._system.products].reshape(self._system.products, -1).view(np.int8)
+        out = np.empty((self._system.products, self._stack, self._rows, self._columns), np.int8)
         for i, (matrix, unit) in enumerate(np.ndindex(self._stack, cut.units)):
             cut.unpack(tiles[:, i * cut.unit_bytes :], unit, out[:, matrix])
         return out.reshape(self.shape).astype(dtype or np.int8, copy=False)
@@ -325,7 +327,9 @@ class _Rounding:
         self.parts = (out,) if system.images == 1 else (out.real, out.imag)
         single = target.precision == 24
         if out.shape != (stack * m, n) or self.parts[0].dtype != (np.float32 if single else np.float64):
-            raise ValueError(f"out must be of shape {(stack * m, n)} and {target.name}, got {out.dtype} {out.shape}")
+            raise ValueError(
+                f"out must be of shape {(stack * m, n)} and {target.name}, got {out.dtype} {out.shape}"
+            )
         self.rows = np.ascontiguousarray(scales[0], np.int32)
         columns = scales[1].reshape(-1, n)
         if self.rows.shape != (stack * m,) or len(columns) not in (1, stack):

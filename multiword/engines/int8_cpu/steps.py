@@ -39,11 +39,12 @@ def write_words(e: Emit, x: ir.Value, step: ir.Value, flip: ir.Value, out: ir.Va
             integers = b.fptosi(e.load(HALF, e.at(row, 64 * i), 8), LONGS)
             halves.append(b.bitcast(b.xor(integers, e.splat(flip, GROUP // 2)), LANES))
         for i in range(2):
-            e.store(e.pick(*halves, range(i, 2 * GROUP, 2)), e.at(out, WORD_BYTES * i + 4 * GROUP * g), 64)
+            words = e.pick(halves[0], halves[1], range(i, 2 * GROUP, 2))
+            e.store(words, e.at(out, WORD_BYTES * i + 4 * GROUP * g), 64)
 
 
 SPLIT_HEADER = 16
-"""Bytes of a modulus in the table of `split`, before its weights: start (int32), middle, 1/p, -p (float32)."""
+"""Bytes of a modulus in the table of `split` before its weights: start (int32), middle, 1/p, -p (float32)."""
 
 
 def split(
@@ -86,7 +87,7 @@ def split(
 
 
 PRODUCT_TABLE = 16
-"""Bytes of a modulus in the table of `multiply`: weights of 16-bit halves (int16, int16), 1/p, -p (float32)."""
+"""Bytes of a modulus in the table of `multiply_…`: weights of 16-bit halves (int16), 1/p, -p (float32)."""
 
 
 def _residues_of_sums(e: Emit, sums: list[ir.Value], table: ir.Value) -> list[ir.Value]:
@@ -101,7 +102,14 @@ def _residues_of_sums(e: Emit, sums: list[ir.Value], table: ir.Value) -> list[ir
 
 
 def multiply_in_registers(
-    e: Emit, a: ir.Value, bt: ir.Value, out: ir.Value, blocks: ir.Value, table: ir.Value, soon: ir.Value, *_: ir.Value
+    e: Emit,
+    a: ir.Value,
+    bt: ir.Value,
+    out: ir.Value,
+    blocks: ir.Value,
+    table: ir.Value,
+    soon: ir.Value,
+    *_: ir.Value,
 ) -> None:
     """Write one tile of A·Bᵀ modulo p: (rows, columns) int8.
 
@@ -200,7 +208,7 @@ def release_tiles(e: Emit) -> None:
 
 
 ROUND_TABLE = 40
-"""Bytes of a pair of moduli p, p' in the table of `round_group`: 1/(p·p'), an upper, a middle and a lower part
+"""Bytes of a pair of moduli p, p' in the table of `round_group`: 1/(p·p'), an upper, a middle, a lower part
 of P/(p·p') (float64), and the weights p', p (int16)."""
 
 RELATIVE_MARGIN = 2.0**-90
@@ -252,8 +260,12 @@ def round_group(
     for h in range(2):
         of_half = range(8 * h, 8 * h + 8)
         quotient = e.rint(sums[4 * h])
-        high, middle, low = (e.fma(quotient, p, x) for p, x in zip(of_p, sums[4 * h + 1 : 4 * h + 4], strict=True))
-        total = b.fadd(high, middle)  # whose error is exact: `high` is a multiple of the last place of `middle`
+        high, middle, low = (
+            e.fma(quotient, p, x) for p, x in zip(of_p, sums[4 * h + 1 : 4 * h + 4], strict=True)
+        )
+        total = b.fadd(
+            high, middle
+        )  # whose error is exact: `high` is a multiple of the last place of `middle`
         low = b.fadd(low, b.fsub(middle, b.fsub(total, high)))
         size = e.call("llvm.fabs.v8f64", HALF, total)
         bound = e.fma(size, e.const(HALF, RELATIVE_MARGIN), margin)
@@ -272,7 +284,7 @@ def round_group(
 
 
 COMBINE_TABLE = 32
-"""Bytes of a modulus in the table of `combine`: factors of three for either sum (int32), 1/p, -p (float32)."""
+"""Bytes of a modulus in the table of `combine`: three factors for each sum (int32), 1/p, -p (float32)."""
 
 
 def combine(
@@ -285,7 +297,7 @@ def combine(
     groups: ir.Value,
     table: ir.Value,
 ) -> None:
-    """Write two sums of multiples of x, y and z modulo p, in place or not; so many groups of bytes of each."""
+    """Write two sums of multiples of x, y and z modulo p, in place or not; so many groups of bytes."""
     b = e.b
     factors = [e.table(I32, table, 4 * i, GROUP) for i in range(6)]
     inverse, minus_p = (e.table(F32, table, 4 * i, GROUP) for i in (6, 7))

@@ -41,9 +41,7 @@ def weights(
     return tuple((w, sign * j * w) for sign in (1, -1) for w, j in zip(halves, roots, strict=True))
 
 
-def part_factors(
-    moduli: tuple[int, ...], images: int, roots: tuple[int, ...]
-) -> list[tuple[int, ...]]:
+def part_factors(moduli: tuple[int, ...], images: int, roots: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return what the images of a product are multiplied by to add up to its real, and its imaginary part."""
     if images == 2:  # half of the difference of images is j times the imaginary part, and 1/j = -j
         return [(1, 1, 0, -j, j, 0) for j in roots]
@@ -51,7 +49,11 @@ def part_factors(
 
 
 def split_table(
-    moduli: tuple[int, ...], of_images: tuple[tuple[int, ...], ...], limbs: int, unsigned: bool, signed_bytes: bool
+    moduli: tuple[int, ...],
+    of_images: tuple[tuple[int, ...], ...],
+    limbs: int,
+    unsigned: bool,
+    signed_bytes: bool,
 ) -> np.ndarray:
     """Return the table of `steps.split`: Σ of the parts' integers times weights, modulo moduli[t].
 
@@ -84,7 +86,9 @@ def product_table(moduli: tuple[int, ...]) -> np.ndarray:
 def combine_table(moduli: tuple[int, ...], factors: list[tuple[int, ...]]) -> np.ndarray:
     """Return the table of `steps.combine`: for each modulus, the factors of both sums."""
     kind = [("factors", "<i4", 6), ("inverse", "<f4"), ("minus_p", "<f4")]
-    rows = [([symmetric(f, p) for f in of_p], _inverse(p), -p) for p, of_p in zip(moduli, factors, strict=True)]
+    rows = [
+        ([symmetric(f, p) for f in of_p], _inverse(p), -p) for p, of_p in zip(moduli, factors, strict=True)
+    ]
     table = np.array(rows, kind)
     assert table.itemsize == COMBINE_TABLE
     return table
@@ -101,15 +105,16 @@ class RoundTables(NamedTuple):
 def round_tables(moduli: tuple[int, ...]) -> RoundTables:
     """Return what makes numbers of residues.
 
-    C' = Σ z·(P/(p·p')) - q·P with z = y·p' + y'·p, |z| <= 2**16, for n pairs p, p' of moduli, in three sums.
-    The upper parts of P/(p·p') and of P are multiples of a first unit, the middle ones, at most half of that, of
-    a second, so few that their sums are exact:
+    C' = Σ z·(P/(p·p')) - q·P with z = y·p' + y'·p, |z| <= 2**16, for n pairs p, p' of moduli, in three
+    sums. The upper parts of P/(p·p') and of P are multiples of a first unit; the middle ones, at most half
+    of that, of a second: so few that their sums are exact,
 
-        |Σ z·upper| + |q|·P <= (2·n + 2)·P <= 2**53 units
+        |Σ z·upper| + |q|·P <= (2·n + 2)·P <= 2**53 first units
         |Σ z·middle| + |q·middle| <= (n + 1)·2**16·first/2 <= 2**53 second units
 
-    The lower parts are at most half of the second unit: partial sums at most n·2**15 + n of it, each rounded
-    by 2**-53 of that, as the parts are, and once more where the margin is added: below n·(n + 4)·2**(16 - 53).
+    The lower parts are at most half of the second unit: partial sums at most n·2**15 + n of it, each
+    rounded by 2**-53 of that, as the parts are, and once more where the margin is added: in all below
+    n·(n + 4)·2**(16 - 53) second units.
     """
     product = math.prod(moduli)
     padded = (*moduli, 1) if len(moduli) % 2 else moduli  # residues modulo 1, whatever they are, count as 0

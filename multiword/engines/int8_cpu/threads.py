@@ -43,7 +43,7 @@ def available_threads() -> int:
 @cache
 def _blas() -> list[Any]:
     """The libraries that threadpoolctl limits."""
-    from threadpoolctl import ThreadpoolController
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
     return [library for library in libraries if "numpy" in str(library.filepath)]
