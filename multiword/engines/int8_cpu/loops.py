@@ -157,7 +157,7 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
 
     @compiled
     def gather(x, row_step, inner_step, single, rows, inner, right, out):
-        """Copy a block of numbers to out, (LINES, INNER) or, of the right side, (INNER, LINES); zeros fill it."""
+        """Copy a block of numbers to out, (LINES, INNER) or, on the right, (INNER, LINES); zeros fill it."""
         of_row, of_inner = (1, LINES) if right else (INNER, 1)
         if rows < LINES or inner < INNER:
             for i in range(BLOCK):
