@@ -22,6 +22,7 @@ from multiword.runtime.memory import default_workspace
 from multiword.runtime.options import transposition, workspace_bytes
 from ozaki.product.factor import Factor
 from ozaki.product.operand import SIDES, Operand, matrix_of
+from ozaki.product.panels import room_for_words
 from ozaki.product.request import CERTIFIED, NORMWISE, SCHEMES, Request
 
 WIDEST = 2200
@@ -190,4 +191,6 @@ def request_of(
     if scheme != "auto" and scheme not in SCHEMES:
         raise ValueError(f"unknown scheme {scheme!r}; known are auto, {', '.join(SCHEMES)}")
     limit = default_workspace(like) if workspace is None else workspace_bytes(workspace)
+    if workspace is not None and not is_cupy(like):
+        limit = room_for_words(limit)
     return Request(accuracy, scheme, word, get_engine(engine, like), limit)

@@ -29,6 +29,9 @@ ALONE_ELEMENTS = 1 << 17
 REUSED_BYTES = 1 << 17
 """Smaller scratch arrays are had from NumPy, which is as fast for these."""
 
+LARGE_BYTES = 1 << 19
+"""Scratch arrays of this size are given back when another size is needed."""
+
 KEPT_BYTES = 1 << 28
 """Larger scratch arrays leave their memory to the next ones of their size, up to this much in all."""
 
@@ -165,6 +168,8 @@ def scratch(shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
     try:
         memory = _left[size].pop()
     except (KeyError, IndexError):
+        for other in [x for x in list(_left) if x >= LARGE_BYTES]:
+            _left.pop(other, None)  # what is left must not add to what is needed
         memory = np.empty(size, np.uint8)
     return np.asarray(_Loan(memory)).view(dtype).reshape(shape)
 

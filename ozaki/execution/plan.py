@@ -72,6 +72,7 @@ class Plan:
         specification = scheme.specification
         panels = steps.choose_panels(scheme, specification.shape, request.workspace)
         m, _, n = specification.shape
+        unsplit = steps.whole_bytes(scheme, specification.shape)
         return cls(
             shape=specification.shape,
             dtype=dtype,
@@ -83,7 +84,7 @@ class Plan:
             pieces=scheme.pieces,
             products=scheme.products,
             panels=-(-m // panels.rows) * -(-n // panels.columns),
-            workspace=panels.bytes,
+            workspace=unsplit if unsplit <= request.workspace else panels.bytes,
             bound=bound,
             operand_bytes=scheme.operand_bytes(),
             product_bytes=scheme.product_bytes(),

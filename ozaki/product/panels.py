@@ -13,6 +13,10 @@ from multiword.runtime.memory import SMALLEST_PANEL, WorkspaceTooSmall, halved
 from ozaki.product.factor import Factor
 from ozaki.schemes import ProductScheme
 
+STEP_BYTES = 8 << 20
+"""What statistics, split and reconstruction take on a CPU beside words and products: blocks of 2¹⁷ numbers
+for a few threads."""
+
 
 @dataclass(frozen=True)
 class Panels:
@@ -51,6 +55,11 @@ def choose_panels(scheme: ProductScheme, shape: tuple[int, int, int], limit: int
             )
 
 
+def room_for_words(limit: int) -> int:
+    """What a CPU's workspace leaves for words and products, beside the element-wise steps' scratch memory."""
+    return limit - min(limit // 2, STEP_BYTES) if limit >= STEP_BYTES // 8 else limit
+
+
 def whole_bytes(scheme: ProductScheme, shape: tuple[int, int, int]) -> int:
     """Bytes of both operands, split as a whole even where k is cut, and of the products."""
     m, k, n = shape
@@ -75,6 +84,7 @@ def in_panels(
     # A stack is one panel: its products are independent, and it was made to fit.
     whole = Panels(m, min(k, scheme.k_block), n, workspace)
     panels = choose_panels(scheme, (m, k, n), workspace) if a.stack == 1 else whole
+    left = right = None  # given up before others are split
     for j in range(0, n, panels.columns):
         columns = slice(j, j + panels.columns)
         right = None  # B's panel is split once if all of k fits
@@ -83,8 +93,10 @@ def in_panels(
             y = None
             for h in range(0, k, panels.k_block):
                 inner = slice(h, h + panels.k_block)
+                left = None
                 words_of_a = partial(a.split, scheme, scales[0], rows, inner, engine.padding)
                 if right is None or panels.k_block < k:
+                    right = None
                     words_of_b = partial(b.split, scheme, scales[1], columns, inner, engine.padding)
                     left, right = side_by_side(words_of_a, words_of_b)
                 else:
