@@ -15,6 +15,15 @@ notes-dgemm): for predicted times."""
 
 # --- certificate and scaling ---
 
+SHORT_RUN_NUMBERS = 1 << 22
+"""Numbers of a matrix up to which threads that read 64 rows each would not fill a GPU."""
+
+PAIRS_AT_ONCE = 1 << 18
+"""Pairs of a row and a column that the host compares together: their float64 temporaries take 2 MiB each."""
+
+COUNTS_AT_ONCE = 64
+"""Products of a stack whose counts the host compares together: 64·44² pairs of octaves stay in the cache."""
+
 # --- residues ---
 
 RESIDUES_AT_ONCE = 1 << 10

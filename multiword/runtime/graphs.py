@@ -97,17 +97,6 @@ def record(event: Any) -> None:
         recorder.record(event)
 
 
-def zeros_kept(shape: tuple[int, ...], dtype: Any) -> Array:
-    """Zeros on the current device for a kernel that leaves them as zeros.
-
-    While this thread is capturing they are made at once: no launch of the graph makes them anew.
-    """
-    recorder: Recorder | None = getattr(_local, "recorder", None)
-    if recorder is None or not recorder.capturing:
-        return import_cupy().zeros(shape, dtype)
-    return recorder.zeros_kept(shape, dtype)
-
-
 def retained(x: T) -> T:
     """Return what a cache has and may give up, as a table; graphs that this thread captures own it, too."""
     retain: Callable[[Any], None] | None = getattr(_local, "retain", None)
@@ -191,7 +180,6 @@ class Recorder:
         self.done = cupy.cuda.Event(disable_timing=True)
         """Recorded after every replay."""
         self._events: list[Any] = []
-        self._zeros: list[Array] = []
         self._retained: dict[int, Any] = {}  # by id: tables and cuBLAS's handles, with their workspace
 
     @property
@@ -286,15 +274,6 @@ class Recorder:
         if self.capturing:
             stream.wait_event(end)
         return a, b
-
-    def zeros_kept(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Zeros for the graphs, which are there when this returns."""
-        cupy = import_cupy()
-        stream = cupy.cuda.Stream(non_blocking=True)
-        with cupy.cuda.using_allocator(cupy.get_default_memory_pool().malloc), stream:
-            self._zeros.append(cupy.zeros(shape, dtype))
-        stream.synchronize()
-        return self._zeros[-1]
 
     def record(self, event: Any) -> None:
         """Record an event on the current stream at every replay."""

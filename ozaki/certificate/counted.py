@@ -1,4 +1,4 @@
-"""Norm scales and the counting bound in one compiled step: what decides about most products on a CPU."""
+"""Norm scales and the counting bound in one compiled step, which decides most products on a CPU."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ COMPILED_FORM = "ozaki.certificate.counting_numba"
 def counted_scales(
     sums: Sequence[np.ndarray], length: int, stack: int, columns: int, target: str, certified: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Norm scales widened as the counting bound of each product asks, how wide integers are, and by how much.
+    """Return norm scales, widened as each product's counting bound asks, the integers' widths, and the bits.
 
     The sums are the exponent, total, square and counts of the rows of all left matrices of a stack, then of
-    the columns of all right ones, so many to a product; the norm limit is that of a format. Products that are
-    widened by -1 are left to other bounds, or have an Inf or NaN. Unless the scales are to be certified,
-    nothing is widened. None where there is no compiled code.
+    the columns of all right ones, `columns` to a product; the norm limit is that of a format. A product with
+    -1 bits is left to other bounds, or has an Inf or NaN. Unless `certified`, nothing is widened.
+    Returns None where there is no compiled code.
     """
     form = compiled(COMPILED_FORM)
     if form is None:
@@ -38,7 +38,7 @@ def counted_scales(
 
 @lru_cache(256)
 def _limits(target: str, length: int, certified: bool) -> np.ndarray:
-    """The norm limit, the tolerance of the counting bound, and the bits by which that may widen integers."""
+    """Return the norm limit, the counting bound's tolerance, and the bits by which it may widen integers."""
     limit = norm_limit(FORMATS[target], length)
     tolerance = counting_tolerance(length, FORMATS[target]) if certified else ANYTHING
     some, more = (bits for bits in limit.widenings if bits <= WIDENED_BY_COUNTING)
@@ -46,4 +46,4 @@ def _limits(target: str, length: int, certified: bool) -> np.ndarray:
 
 
 ANYTHING = 2.0**900
-"""A tolerance that asks for nothing."""
+"""A tolerance that every product passes."""

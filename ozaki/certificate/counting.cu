@@ -2,19 +2,19 @@
 
 #define OFFSET(d) min(d, OCTAVES - 2)
 
-/* The scales of an operand, and where its `RowBounds` go. */
+/* The scales of an operand, and the arrays of its `RowBounds`. */
 struct ScaledRows {
     const int *scale;
     double *total;
     int *truncation_scale, *scale_offset;
 };
 
-/* What is found of an operand's rows, the largest of all: whether one is not finite; the bits of its total and
-   its log2_square, which order as the numbers do; length - at_least[OCTAVES]. */
-#define FOUND (3 + OCTAVES)
-typedef u64 Found[2][FOUND];
+/* The maxima over the rows of each operand: whether one is not finite; the bits of the total and of the
+   log2_square, which order as the numbers do; length - at_least[OCTAVES]. */
+#define MAXIMA (3 + OCTAVES)
+typedef u64 Maxima[2][MAXIMA];
 
-/* By a whole warp. */
+/* Raise a maximum, by a full warp. */
 __device__ void raise(u64 &largest, double x) {
     for (int d = 16; d; d >>= 1) x = fmax(x, __shfl_xor_sync(~0u, x, d));
     if (threadIdx.x % 32 == 0) atomicMax(&largest, (u64)__double_as_longlong(x));
@@ -33,12 +33,12 @@ struct Counted {
     }
 };
 
-/* `_octave_sums`, and what else has been found of both operands, to the host's memory at once. */
-__device__ void write_bounds(const Found &found, i64 length, double *bounds) {
+/* Write `_octave_sums` and the other bounds of both operands to the host's memory at once. */
+__device__ void write_bounds(const Maxima &maxima, i64 length, double *bounds) {
     __shared__ i64 count[2][OCTAVES];
     __shared__ double terms[10 * SUMS], numbers[5 + SUMS];
     for (int i = threadIdx.x; i < 2 * OCTAVES; i += blockDim.x)
-        count[i / OCTAVES][i % OCTAVES] = length - found[i / OCTAVES][3 + i % OCTAVES];
+        count[i / OCTAVES][i % OCTAVES] = length - maxima[i / OCTAVES][3 + i % OCTAVES];
     __syncthreads();
     const int share = threadIdx.x % 8; /* eight lanes to a term */
     for (int t = threadIdx.x / 8; t < 10 * SUMS; t += blockDim.x / 8) {
@@ -59,10 +59,10 @@ __device__ void write_bounds(const Found &found, i64 length, double *bounds) {
         for (int j = 0; j < 10; j++) sum += terms[10 * i + j];
         numbers[5 + i] = sum;
     }
-    if (threadIdx.x == 0) numbers[0] = found[0][0] || found[1][0];
+    if (threadIdx.x == 0) numbers[0] = maxima[0][0] || maxima[1][0];
     if (threadIdx.x < 2) {
-        numbers[1 + threadIdx.x] = __longlong_as_double(found[threadIdx.x][1]);
-        numbers[3 + threadIdx.x] = __longlong_as_double(found[threadIdx.x][2]);
+        numbers[1 + threadIdx.x] = __longlong_as_double(maxima[threadIdx.x][1]);
+        numbers[3 + threadIdx.x] = __longlong_as_double(maxima[threadIdx.x][2]);
     }
     __syncthreads();
     for (int i = threadIdx.x; i < 5 + SUMS; i += blockDim.x) bounds[i] = numbers[i];
@@ -70,16 +70,16 @@ __device__ void write_bounds(const Found &found, i64 length, double *bounds) {
 
 /* `_operand_host` and `_octave_sums`: SHARE warps take 32 rows at a time, a lane each, and share the octaves. The
    grid's second dimension counts the products of a stack, whose rows lie one below the other; where several
-   blocks share a product, A's rows before B's, what they find meets in `found`, of zeros, and the last one writes
-   the bounds, and zeros where they met. */
+   blocks share a product, A's rows before B's, they raise its maxima, at first zeros, and the last one writes the
+   bounds. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
-counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 length, int root, int top, u64 *found,
+counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 length, int root, int top, u64 *maxima,
                double *bounds) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int rows_a = a.rows / gridDim.y, rows_b = b.rows / gridDim.y;
     const int chunks_a = (rows_a + 31) / 32, chunks = chunks_a + (rows_b + 31) / 32;
-    __shared__ Found largest;
-    for (int i = threadIdx.x; i < 2 * FOUND; i += blockDim.x) largest[i / FOUND][i % FOUND] = 0;
+    __shared__ Maxima largest;
+    for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x) largest[i / MAXIMA][i % MAXIMA] = 0;
     __syncthreads();
     const int rank = warp % SHARE, at_once = WARPS / SHARE;
     for (int chunk = blockIdx.x * at_once + warp / SHARE; chunk < chunks; chunk += gridDim.x * at_once) {
@@ -124,17 +124,17 @@ counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 len
     __syncthreads();
     if (gridDim.x > 1) {
         __shared__ bool last;
-        found += blockIdx.y * (2 * FOUND + 1);
-        for (int i = threadIdx.x; i < 2 * FOUND; i += blockDim.x)
-            if (const u64 x = largest[i / FOUND][i % FOUND]) atomicMax(found + i, x);
+        maxima += blockIdx.y * (2 * MAXIMA + 1);
+        for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x)
+            if (const u64 x = largest[i / MAXIMA][i % MAXIMA]) atomicMax(maxima + i, x);
         __threadfence();
         __syncthreads();
-        if (threadIdx.x == 0) last = atomicAdd((unsigned *)(found + 2 * FOUND), 1u) == gridDim.x - 1;
+        if (threadIdx.x == 0) last = atomicAdd((unsigned *)(maxima + 2 * MAXIMA), 1u) == gridDim.x - 1;
         __syncthreads();
         if (!last) return;
         __threadfence();
-        for (int i = threadIdx.x; i < 2 * FOUND; i += blockDim.x) largest[i / FOUND][i % FOUND] = __ldcg(found + i);
-        for (int i = threadIdx.x; i <= 2 * FOUND; i += blockDim.x) found[i] = 0;
+        for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x)
+            largest[i / MAXIMA][i % MAXIMA] = __ldcg(maxima + i);
         __syncthreads();
     }
     write_bounds(largest, length, bounds + blockIdx.y * (5 + SUMS));

@@ -1,8 +1,8 @@
 """The counting bound: what the row statistics alone say of every row of A and column of B.
 
 If N numbers of a row are at least x, and M numbers of a column at least y, at least N + M - k of their
-products are at least x·y, whatever their order. What that takes of both operands is a handful of numbers,
-which a GPU writes to the host's memory and goes on. The same counts say where the numbers of each row lie
+products are at least x·y, whatever their order. It takes a handful of numbers of both operands, which a
+GPU writes to the host's memory without waiting. The same counts say where the numbers of each row lie
 that count in a product with one of another matrix: its truncation scale, for the pairwise bound.
 """
 
@@ -20,7 +20,6 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.graphs import zeros_kept
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.readback import Readback
 from ozaki.certificate.magnitudes import LARGEST
@@ -36,6 +35,7 @@ from ozaki.scaling.statistics import (
     RowStatistics,
     rows_of,
 )
+from ozaki.tuning import COUNTS_AT_ONCE
 
 OCTAVES = 44
 """Octaves below the norm limit over which scaled magnitudes are counted."""
@@ -46,12 +46,9 @@ threshold, the lowest one all of it."""
 
 _SUMS = 2 * (OCTAVES - 2) // 10 + 1
 
-_PRODUCTS_AT_ONCE = 64
-"""Products of a stack whose counts are compared together, in the cache."""
-
 
 class Bounds(NamedTuple):
-    """What is true of all rows of A and columns of B that are finite and nonzero, scaled to a' and b'.
+    """Bounds for all rows of A and columns of B that are finite and nonzero, scaled to a' and b'.
 
     Attributes
     ----------
@@ -71,21 +68,21 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, numbers: list[float], length: int) -> Bounds:
-        """From the numbers that the kernel `counting_bound` writes."""
+        """Return the bounds in the numbers that the kernel `counting_bound` writes."""
         nonfinite, a, b, square_a, square_b, *sums = numbers
         return cls(nonfinite > 0, (a, b), (square_a, square_b), sums, length)
 
 
 @dataclass(frozen=True)
 class RowBounds:
-    """What is known of every scaled row of A, or column of B.
+    """Bounds for each scaled row of A, or column of B.
 
     Attributes
     ----------
     total : (r,) float64, an upper bound of Σ|a'|; 0 for a row of zeros or with an Inf or NaN.
     truncation_scale : (r,) int32, the scale that brings into the octave of `LARGEST` what isqrt(k) numbers of
-        the row reach, but at most half of those counted. A row and a column without structure have a few such
-        numbers in common.
+        the row reach, but at most half of those counted. Then a row and a column without structure have
+        several such numbers in common.
     scale_offset : (r,) int32, a' is 2**scale_offset times what the truncation scale makes of it.
     """
 
@@ -94,7 +91,7 @@ class RowBounds:
     scale_offset: Array
 
     def __getitem__(self, rows: Any) -> RowBounds:
-        """Some of the rows, by a slice or by indices in an array of any shape."""
+        """Return those of some rows, by a slice or by indices in an array of any shape."""
         return RowBounds(self.total[rows], self.truncation_scale[rows], self.scale_offset[rows])
 
 
@@ -104,8 +101,8 @@ class PendingBounds:
 
     Attributes
     ----------
-    rows : what stays on the device: of a stack, those of all products, one below the other.
-    numbers : those of `Bounds.of`, product by product, once they are there; from a graph, those of the last
+    rows : the rows' bounds, which stay on the device: of a stack, those of all products, one below the other.
+    numbers : waits for the arguments of `Bounds.of`, product by product; from a graph, those of its last
         replay.
     length : numbers in a row.
     """
@@ -115,11 +112,11 @@ class PendingBounds:
     length: int
 
     def wait(self) -> Bounds:
-        """The bounds of a single product."""
+        """Wait for the bounds of a single product."""
         return Bounds.of(self.numbers().tolist(), self.length)
 
     def wait_for_stack(self) -> np.ndarray:
-        """Those of a stack of products, each a row of numbers."""
+        """Wait for the bounds of a stack of products, a row of numbers for each."""
         return self.numbers().reshape(-1, 5 + _SUMS)
 
 
@@ -157,10 +154,7 @@ def _bounds_host(
 def _operand_host(
     statistics: RowStatistics, scale: np.ndarray, top: int, stack: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, RowBounds]:
-    """For each matrix of a stack: upper bounds of Σ|a'| and of log2 Σa'², counts that all its rows reach.
-
-    And the rows' bounds.
-    """
+    """Return, by matrix, upper bounds of Σ|a'| and log2 Σa'² and counts that all rows reach; `RowBounds`."""
     summed, length = statistics.finite_nonzero, statistics.length
     # Of the largest integer of each row; rows that do not count get what changes no bound.
     exponent = np.where(summed, statistics.exponent + scale, 0).astype(np.int32)
@@ -176,22 +170,22 @@ def _operand_host(
 
 
 def _at_least(exponent: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:
-    """How many scaled magnitudes of each row are at least 2**(top - d), for d = 0, 1, …: (OCTAVES, r)."""
+    """Return how many scaled magnitudes of each row are at least 2**(top - d), d = 0, 1, …: (OCTAVES, r)."""
     # Magnitudes are counted from 2**(exponent - 1 - q): look up the largest such q.
     octave = exponent - 1 - (top - np.arange(OCTAVES)[:, None])
     index = np.where(octave < FINE, octave, FINE - 1 + (octave - (FINE - 1)) // STEP)
-    found = np.take_along_axis(counts, np.clip(index, 0, len(LEVELS) - 1), axis=0)
-    return np.where(octave >= 0, found, 0)
+    counted = np.take_along_axis(counts, np.clip(index, 0, len(LEVELS) - 1), axis=0)
+    return np.where(octave >= 0, counted, 0)
 
 
 def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:
     """`Bounds.sums` of each product from the (s, OCTAVES) counts."""
-    places, size = np.add.outer(_OFFSETS, _OFFSETS).ravel(), 10 * _SUMS
+    exponents, size = np.add.outer(_OFFSETS, _OFFSETS).ravel(), 10 * _SUMS
     sums = np.empty((len(a), _SUMS))
-    for i in range(0, len(a), _PRODUCTS_AT_ONCE):
-        left, right = (x[i : i + _PRODUCTS_AT_ONCE] for x in (a, b))
+    for i in range(0, len(a), COUNTS_AT_ONCE):
+        left, right = (x[i : i + COUNTS_AT_ONCE] for x in (a, b))
         overlap = np.maximum(left[:, :, None] + right[:, None, :] - length, 0).ravel()
-        of_products = (size * np.arange(len(left))[:, None] + places).ravel()
+        of_products = (size * np.arange(len(left))[:, None] + exponents).ravel()
         terms = np.bincount(of_products, overlap, size * len(left)).reshape(-1, size)
         # Fewer than 2**11 counts below 2**32, times ten powers of two: a float64 holds each sum.
         sums[i : i + len(left)] = (terms * 2.0 ** -np.arange(size)).reshape(-1, _SUMS, 10).sum(axis=2)
@@ -199,7 +193,7 @@ def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:
 
 
 class ScaledRows(Struct):
-    """The scales of an operand, and where its `RowBounds` go."""
+    """The scales of an operand, and the arrays of its `RowBounds`."""
 
     _fields_ = (
         ("scale", ctypes.c_void_p),
@@ -237,14 +231,15 @@ def _bounds_device(
     block = _ALONE if stack == 1 else _IN_A_STACK
     chunks, at_once = sum(-(-len(scale) // stack // 32) for scale in scales), block["WARPS"] // block["SHARE"]
     blocks = min(-(-2 * multiprocessors() // stack), -(-chunks // at_once))
-    make = zeros_kept if blocks > 1 else cupy.empty  # one block needs no place to meet
-    found, readback = make((stack, 2 * (3 + OCTAVES) + 1), cupy.uint64), Readback(stack * (5 + _SUMS))
+    # The maxima that several blocks raise, and how many of them are done.
+    maxima = (cupy.zeros if blocks > 1 else cupy.empty)((stack, 2 * (3 + OCTAVES) + 1), cupy.uint64)
+    readback = Readback(stack * (5 + _SUMS))
     rows = _empty_rows(len(scales[0]), cupy), _empty_rows(len(scales[1]), cupy)
     arguments: list[Any] = []
     for x, scale, of_rows in zip(statistics, scales, rows, strict=True):
         arguments += [rows_of(x), ScaledRows(scale=scale, **vars(of_rows))]
     arguments += [np.int64(length), np.int32(math.isqrt(length)), np.int32(limit.bits // 2)]
-    arguments += [found, readback.address]
+    arguments += [maxima, readback.address]
     _COUNTING_BOUND((blocks, stack), (32 * block["WARPS"],), tuple(arguments), **_CONSTANTS, **block)
     readback.send()
     return PendingBounds(rows, readback.wait, length)

@@ -17,18 +17,18 @@ from ozaki.scaling.statistics import BITS, FINE, LEVELS, NONFINITE_ROW, STEP, ZE
 LEVEL_OF = np.array(
     [q if q < FINE else min(FINE - 1 + (q - (FINE - 1)) // STEP, len(LEVELS) - 1) for q in range(2 * OCTAVES)]
 )
-"""The place in LEVELS of the largest level that is not beyond an octave."""
+"""The index in LEVELS of the largest level that is not beyond an octave."""
 
 WEIGHTS = 2.0 ** -np.minimum(np.arange(OCTAVES), OCTAVES - 2)
 """What a number in each octave adds to a lower bound, relative to the first."""
 
-CERTAIN = 2.0**-40
+MARGIN = 2.0**-40
 """More than the relative rounding error of the counting bound here."""
 
 
 @jit("UniTuple(int64, 2)(int64, int64, int64, int64)", inner=True)
 def norm_scale(exponent, square, significand, limit):
-    """The norm scale of a row with a number that counts, and how many bits its integers have at most."""
+    """Return the norm scale of a row with a nonzero number, and how many bits its integers have at most."""
     high = 2 * (BITS - 1)  # the square is at least 2**high: the largest magnitude alone is
     while square >> high > 1:
         high += 1
@@ -39,7 +39,7 @@ def norm_scale(exponent, square, significand, limit):
 
 @jit("float64(float64[:, ::1], int64)", inner=True, fastmath=("contract", "reassoc"))
 def weighted_overlap(reached, length):
-    """The sum over pairs of octaves of what rows and columns have in common there, in units of the first."""
+    """Return the sum over pairs of octaves of how many numbers overlap there, in units of the first."""
     total, inner, before = 0.0, 0.0, -1.0
     for i in range(OCTAVES):
         short = length - reached[0, i]
@@ -54,8 +54,8 @@ def weighted_overlap(reached, length):
 
 @jit("int64(float64, float64, int64, int64)", inner=True)
 def missing_bits(upper, lower, some, more):
-    """The fewest of 0, `some` and `more` bits for which surely upper <= lower·2**bits; -1 if none is."""
-    under, over = upper * (1 - CERTAIN), upper * (1 + CERTAIN)
+    """Return the fewest of 0, `some` and `more` bits that prove upper <= lower·2**bits; -1 if none does."""
+    under, over = upper * (1 - MARGIN), upper * (1 + MARGIN)
     if over <= lower:
         return 0
     if lower < under and over < math.ldexp(lower, some):
@@ -75,7 +75,7 @@ def certified_scales(exponent, total, square, counts, length, columns, limits, s
     """Fill in the norm scales of the rows of a stack's left matrices, then of the columns of its right ones.
 
     Those of product s are widened by bits[s], as its counting bound asks for: 0, `some` or `more`; or -1 if
-    those are too few, if it is not sure, or if there is an Inf or NaN. width[i] is how many bits integers of
+    those are too few, if it is undecided, or if there is an Inf or NaN. width[i] is how many bits integers of
     row i have at most. There are `columns` columns in a product and `length` numbers in a row. limits is
     significand, bits, tolerance, some, more: the norm limit is 2**bits·significand/32. reached is scratch
     memory, (2, OCTAVES).

@@ -11,9 +11,9 @@ them in integers or in float64 operations of a fixed order, so that every engine
    bound of Σ|a'||b'| small, and all integers are widened by as many bits as are missing.
    Where those are many and the inner dimension is graded, it is equilibrated, and the certificate begins anew
    (`ozaki.scaling.equilibration`).
-2. The pairwise bound, from exact products of magnitudes in seven bits, when that asks for many bits or
-   cannot tell (few nonzero numbers, say): it bounds |A||B| of each pair from below, most often to a factor of
-   two.
+2. The pairwise bound, from exact products of magnitudes in seven bits, where that asks for many bits or
+   proves nothing (of rows with many zeros, say): it bounds |A||B| of each pair from below, most often to
+   a factor of two.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ by which that may."""
 
 
 def log2_product(bounds: Bounds) -> float:
-    """Upper bound of log2 of |A'B'|, by Cauchy and Schwarz.
+    """Return an upper bound of log2 of |A'B'|, by Cauchy and Schwarz.
 
     Rounding to integers adds at most sqrt(k)/2 to a norm. The margin of 2**-10 covers the
     rounding of the logarithms.
@@ -50,7 +50,7 @@ def log2_product(bounds: Bounds) -> float:
 
 
 def counting_error(bounds: Bounds, target: Format) -> float:
-    """The error that the counting bound certifies: a bound of max |C - AB| / |A||B|, or inf.
+    """Return the error that the counting bound certifies: a bound of max |C - AB| / |A||B|, or inf.
 
     The rounding of C itself, u·|C|, comes on top.
     """
@@ -63,20 +63,20 @@ def counting_error(bounds: Bounds, target: Format) -> float:
 
 
 def counting_tolerance(length: int, target: Format) -> float:
-    """What the counting bound must certify: at most k/2·u, and at most 12·sqrt(k)·u.
+    """Return the error that the counting bound must certify: at most k/2·u, and at most 12·sqrt(k)·u.
 
-    It is four to ten times too small for data without structure, for which what this accepts means an
-    error of about sqrt(k)·u at the very worst.
+    For data without structure that bound is four to ten times too large: where it accepts them, their error
+    is about sqrt(k)·u at the very worst.
     """
     return min(length / 2, 12 * math.sqrt(length)) * target.unit_roundoff
 
 
 class Certificate(NamedTuple):
-    """What the accuracy takes.
+    """The bits that an accuracy takes, and the error that they certify.
 
     Attributes
     ----------
-    bits : by which all integers must grow; beyond WIDENED_IN_ALL, to what loses nothing at the most.
+    bits : by which all integers must grow; beyond WIDENED_IN_ALL, no further than until nothing is lost.
     bound : of max |C - AB| / |A||B| then, the rounding of C itself apart.
     pairwise : whether it takes the pairwise bound; else the counting bound was enough.
     """
@@ -87,12 +87,12 @@ class Certificate(NamedTuple):
 
     @property
     def wide(self) -> bool:
-        """Whether it asks for so many bits that a closer bound may save products."""
+        """Whether the bits are so many that a closer bound may save products."""
         return self.bits > WIDENED_BY_COUNTING
 
 
 def certify_by_counting(bounds: Bounds, target: Format) -> Certificate:
-    """The certificate of the counting bound alone."""
+    """Return the certificate of the counting bound alone."""
     error, tolerance = counting_error(bounds, target), counting_tolerance(bounds.length, target)
     if error <= tolerance:  # nearly always
         return Certificate(0, error)
@@ -100,17 +100,17 @@ def certify_by_counting(bounds: Bounds, target: Format) -> Certificate:
     return Certificate(bits, math.ldexp(error, -bits) if math.isfinite(error) else 0.0)
 
 
-def certify_by_pairs(counted: Certificate, found: PairwiseBound, length: int, target: Format) -> Certificate:
-    """The better one of a counting certificate and of what a pairwise bound certifies."""
-    error, ratio = found
+def certify_by_pairs(counted: Certificate, pairs: PairwiseBound, length: int, target: Format) -> Certificate:
+    """Return the better one of a counting certificate and of what a pairwise bound certifies."""
+    error, ratio = pairs
     bits = _widening(ratio / target.unit_roundoff, norm_limit(target, length))
-    if counted.bits < bits:  # few numbers that are much larger than the others
+    if counted.bits < bits:  # some numbers are much larger than the others
         return counted._replace(pairwise=True)
     return Certificate(bits, math.ldexp(error, -bits) if math.isfinite(error) else 0.0, pairwise=True)
 
 
 def _widening(excess: float, limit: NormLimit) -> int:
-    """The bits that make an error smaller by a factor, or a few more; very many if that is infinite."""
+    """Return the bits that make an error smaller by a factor, or up to three more; 2**20 for infinity."""
     if excess <= 1:
         return 0
     if excess == math.inf:
@@ -123,7 +123,7 @@ class Ask(Enum):
     """What a decision asks about the data."""
 
     COUNTS = "the bounds of the scaled factors, from counts"
-    EQUILIBRATE = "whether A·D and D⁻¹·B have taken the place of A and B, the inner dimension being graded"
+    EQUILIBRATE = "whether A·D and D⁻¹·B have replaced A and B, the inner dimension being graded"
     PAIRS = "the pairwise bound of the scaled factors"
 
 
@@ -132,7 +132,7 @@ Decision = Generator[Ask, Any, Certificate]
 
 
 def decide(target: Format) -> Decision:
-    """What "fp64" and "fp32" take: yields questions about the data, is sent the answers."""
+    """Decide what "fp64" and "fp32" take: yields questions about the data, is sent the answers."""
     bounds = yield Ask.COUNTS
     counted = certify_by_counting(bounds, target)
     if counted.wide and (yield Ask.EQUILIBRATE):
@@ -144,7 +144,7 @@ def decide(target: Format) -> Decision:
 
 
 def answered(decision: Decision, answer: Callable[[Ask], Any]) -> Certificate:
-    """The certificate, every question answered when it is asked."""
+    """Return the certificate of a decision, whose questions answer(question) answers at once."""
     try:
         question = next(decision)
         while True:
@@ -154,7 +154,7 @@ def answered(decision: Decision, answer: Callable[[Ask], Any]) -> Certificate:
 
 
 def replayed(target: Format, answers: Sequence[Any]) -> Ask | Certificate:
-    """What a decision that was given these answers asks next, or its certificate."""
+    """Return the next question of a decision with these answers, or its certificate."""
     decision = decide(target)
     try:
         question = next(decision)
@@ -166,7 +166,7 @@ def replayed(target: Format, answers: Sequence[Any]) -> Ask | Certificate:
 
 
 UNDECIDED = -1
-"""The bits of a product whose decision was given up."""
+"""The bits of a product whose decision was not finished."""
 
 
 def decide_stack(
@@ -175,37 +175,37 @@ def decide_stack(
     target: Format,
     answer: Callable[[Ask, np.ndarray], Sequence[Any]] | None = None,
 ) -> np.ndarray:
-    """The bits by which the integers of each product of a stack must grow, from the rows of their `Bounds`.
+    """Return the bits by which the integers of each product of a stack must grow, from rows of `Bounds`.
 
     The decisions advance in lockstep: answer(question, products) answers all that ask the same. Without it,
     a product whose counting bound is not enough stays `UNDECIDED`.
     """
     bits = np.zeros(len(bounds), np.int64)
-    left = np.flatnonzero(~_surely_enough(bounds, length, target))
+    left = np.flatnonzero(~_clearly_certified(bounds, length, target))
     decisions = {i: decide(target) for i in left.tolist()}
     questions = {i: next(decision) for i, decision in decisions.items()}
     answers: Iterable[Any] = (Bounds.of(numbers, length) for numbers in bounds[left].tolist())
     asking = left
     while asking.size:
-        for i, given in zip(asking.tolist(), answers, strict=True):
+        for i, reply in zip(asking.tolist(), answers, strict=True):
             try:
-                questions[i] = decisions[i].send(given)
+                questions[i] = decisions[i].send(reply)
             except StopIteration as end:
                 bits[i] = end.value.bits
                 del questions[i]
         if answer is None:
             bits[list(questions)] = UNDECIDED
             break
-        asked = next((x for x in Ask if x in questions.values()), None)
-        asking = np.array([i for i, question in questions.items() if question is asked], np.int64)
-        answers = answer(asked, asking) if asked is not None else ()
+        first = next((x for x in Ask if x in questions.values()), None)
+        asking = np.array([i for i, question in questions.items() if question is first], np.int64)
+        answers = answer(first, asking) if first is not None else ()
     return bits
 
 
-def _surely_enough(bounds: np.ndarray, length: int, target: Format) -> np.ndarray:
-    """Which products the counting bound certifies as they are; those near its tolerance are left out.
+def _clearly_certified(bounds: np.ndarray, length: int, target: Format) -> np.ndarray:
+    """Return which products the counting bound certifies as they are, but for those near its tolerance.
 
-    A sum in float64, and two divisions, are surely within one part in 2**40.
+    A sum in float64 and two divisions are within one part in 2**40.
     """
     (a, b), sums = bounds[:, 1:3].T, bounds[:, 5:]
     top = norm_limit(target, length).bits // 2

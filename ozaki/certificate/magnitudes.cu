@@ -23,8 +23,8 @@ magnitudes(StridedParts x, const int *scales, WORD *out, int padded_rows, int pa
             words.word[j] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.x)));
             words.word[j + 1] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.y)));
         }
-        for (int place = part * padded_columns; place < row_length; place += PARTS * padded_columns) {
-            WORD *const to = out + (i64)row * row_length + place + column;
+        for (int start = part * padded_columns; start < row_length; start += PARTS * padded_columns) {
+            WORD *const to = out + (i64)row * row_length + start + column;
             if (sizeof(WORD) == 1 && ALIGNED) *(Words *)to = words;
             else for (int j = 0; j < RUN; j++) if (j < count) to[j] = words.word[j];
         }

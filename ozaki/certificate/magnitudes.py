@@ -50,7 +50,7 @@ class Magnitudes:
         self.parts = parts
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
-        """The magnitudes of an operand's parts."""
+        """Return the magnitudes of an operand's parts."""
         rows, columns = (padded(size, padding) for size in parts[0].shape)
         length = columns * (len(parts) if side == 0 else 2 * len(parts) - 1)
         out = empty_beside(parts[0], (1, 1, rows, length), self.word.dtype)
@@ -58,7 +58,7 @@ class Magnitudes:
         return out
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
-        """The products, added to those of other parts of the inner dimension."""
+        """Return the products, added to those of earlier blocks of the inner dimension."""
         shape = self.parts, 1, *a.shape[2:-1], b.shape[-2]
         out = empty_beside(a, shape, self.word.result)
         length = a.shape[-1]
@@ -68,11 +68,11 @@ class Magnitudes:
         return out if earlier is None else earlier.astype(np.float64, copy=False) + out
 
     def operand_bytes(self) -> int:
-        """Bytes for each element of an operand, at most."""
+        """Return the bytes for each element of an operand, at most."""
         return (2 * self.parts - 1) * self.word.dtype.itemsize
 
     def product_bytes(self) -> int:
-        """Bytes for each element of the result, which is float64 where the inner dimension is cut."""
+        """Return the bytes for each element of the result, float64 where the inner dimension is cut."""
         return self.parts * 8
 
 
@@ -86,9 +86,9 @@ def _split_host(parts: list[np.ndarray], scale: np.ndarray, out: np.ndarray, ste
             np.abs(contiguous_rows(numbers, block, x), out=x)
             scale_rows(x, np.minimum(zero_nonfinite(x, scale[block]), _FURTHEST))
             np.minimum(np.floor(x, out=x), LARGEST, out=x)
-            for place in range(part * step, out.shape[1], len(parts) * step):
-                np.copyto(out[block, place : place + columns], x, casting="unsafe")
-                out[block, place + columns : place + step] = 0
+            for start in range(part * step, out.shape[1], len(parts) * step):
+                np.copyto(out[block, start : start + columns], x, casting="unsafe")
+                out[block, start + columns : start + step] = 0
 
     over_rows(work, rows, columns)
 

@@ -2,18 +2,18 @@ typedef long long i64;
 typedef unsigned long long u64;
 #define SLACK (1 - 1.0 / (1ll << 50))
 
-/* The `RowBounds` of a panel that its pairs are compared by; and where that leads: the bits of the largest T / |A||B|
-   so far, which order as the numbers do, and the blocks that are done; the bound, in the host's memory. */
+/* The `RowBounds` of a panel that its pairs are compared by; the bits of the largest T / |A||B| so far, which order as
+   the numbers do, and how many blocks are done; the bound, in the host's memory. */
 struct PanelPairs {
     const double *total_a, *total_b;
     const int *scale_offset_a, *scale_offset_b;
     int rows, columns;
     i64 length;
-    u64 *found;
+    u64 *largest;
     double *bound;
 };
 
-/* Those of one row of A, or column of B; outside of the panel, of zeros. */
+/* The bounds of one row of A, or column of B; outside of the panel, those of zeros. */
 struct RowBounds { double total; int offset; };
 __device__ RowBounds row_of_a(const PanelPairs &pairs, int i) {
     return i < pairs.rows ? RowBounds{pairs.total_a[i], pairs.scale_offset_a[i]} : RowBounds{0, 0};
@@ -31,23 +31,23 @@ __device__ double larger(double error, double product, RowBounds a, RowBounds b,
     return fmax(error, truncation / lower);
 }
 
-/* Raise what has been found, by a whole warp. */
-__device__ void raise(u64 *found, double error) {
+/* Raise the largest error so far, by a full warp. */
+__device__ void raise(u64 *largest, double error) {
     for (int d = 16; d; d >>= 1) error = fmax(error, __shfl_xor_sync(~0u, error, d));
     const u64 bits = (u64)__double_as_longlong(error);
-    if (threadIdx.x % 32 == 0 && bits > __ldcg(found)) atomicMax(found, bits);
+    if (threadIdx.x % 32 == 0 && bits > __ldcg(largest)) atomicMax(largest, bits);
 }
 
-/* By each block, when all of its warps have raised what they found: the last one tells the host. Division by one
-   and the same tolerance keeps the order, so that of the largest is the largest. */
-__device__ void tell(const PanelPairs &pairs) {
+/* By each block, when all of its warps have raised the largest error: the last one writes it to the host. Division
+   by one and the same tolerance keeps the order, so that of the largest is the largest. */
+__device__ void write_bound(const PanelPairs &pairs) {
     __syncthreads();
     if (threadIdx.x > 0) return;
     __threadfence();
-    if (atomicAdd(&pairs.found[1], 1ull) < gridDim.x - 1) return;
+    if (atomicAdd(&pairs.largest[1], 1ull) < gridDim.x - 1) return;
     __threadfence();
-    pairs.found[1] = 0; /* for the next launch */
-    const double error = __longlong_as_double(__ldcg(pairs.found)), terms = (double)pairs.length;
+    pairs.largest[1] = 0; /* for the next launch */
+    const double error = __longlong_as_double(__ldcg(pairs.largest)), terms = (double)pairs.length;
     pairs.bound[0] = error;
     pairs.bound[1] = error / fmin(4 * sqrt(terms), terms / 2); /* `tolerance` */
 }
@@ -72,6 +72,6 @@ extern "C" __global__ void __launch_bounds__(256) pairwise_bound(Products y, Pan
         for (int i = 0; i < min(ROWS, pairs.rows - first); i++)
             error = larger(error, y.products[(first + i) * y.row_stride + column], rows[i], b, pairs.length);
     }
-    raise(pairs.found, error);
-    tell(pairs);
+    raise(pairs.largest, error);
+    write_bound(pairs);
 }

@@ -13,12 +13,10 @@ from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel, Struct
 from multiword.runtime.readback import Readback
 from ozaki.certificate.counting import RowBounds
+from ozaki.tuning import PAIRS_AT_ONCE
 
 SLACK = 1 - 2.0**-50
 """More than the rounding of a truncation."""
-
-PAIRS_AT_ONCE = 1 << 18
-"""Pairs that the host compares together."""
 
 PairwiseBound = tuple[float, float]
 """The largest T / |A||B| of all pairs, and the largest of that over the pair's tolerance."""
@@ -31,7 +29,7 @@ the products are those of `Magnitudes`."""
 def pairwise_bound(
     rows: tuple[RowBounds, RowBounds], length: int, multiply: Multiply
 ) -> Callable[[], PairwiseBound]:
-    """Compare all pairs of scaled rows and columns; the bound, when it is asked for."""
+    """Compare all pairs of scaled rows and columns, and return a function that waits for the bound."""
     on_device = is_cupy(rows[0].total)
     largest = namespace(rows[0].total).zeros(2)
     readback = Readback(2) if on_device else None
@@ -56,12 +54,12 @@ def pairwise_bound(
 
 
 def tolerance(terms: Array) -> Array:
-    """What is tolerated of a pair's T / |A||B|, in units of u: at most half of a native routine's bound."""
+    """Return the largest T / |A||B| that a pair may have, in u: at most half of a native routine's bound."""
     return np.minimum(4 * np.sqrt(terms), terms / 2)
 
 
 def _raise_host(y: np.ndarray, rows: tuple[RowBounds, RowBounds], length: int, largest: np.ndarray) -> None:
-    """Raise `largest` to what these pairs show."""
+    """Raise `largest` to the maxima over these pairs."""
     a, b = rows
     step = max(1, PAIRS_AT_ONCE // len(b.total))
     for i in range(0, len(a.total), step):
@@ -72,7 +70,7 @@ def _raise_host(y: np.ndarray, rows: tuple[RowBounds, RowBounds], length: int, l
 
 
 def compare_pairs(y: np.ndarray, a: RowBounds, b: RowBounds, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """The T / |A||B| of all pairs of a product, or of those of a stack, and its ratio to the tolerance.
+    """Return T / |A||B| of all pairs of a product or a stack of products, and its ratio to the tolerance.
 
         T = (Σ|a'| + Σ|b'|)/2 + k/4
 
@@ -96,7 +94,7 @@ class Products(Struct):
 
 
 class PanelPairs(Struct):
-    """The `RowBounds` of a panel that its pairs are compared by, what is found, and where it goes at last."""
+    """The `RowBounds` of a panel that its pairs are compared by, the maximum so far, and its copy."""
 
     _fields_ = (
         ("total_a", ctypes.c_void_p),
@@ -106,13 +104,13 @@ class PanelPairs(Struct):
         ("rows", ctypes.c_int),
         ("columns", ctypes.c_int),
         ("length", ctypes.c_longlong),
-        ("found", ctypes.c_void_p),
+        ("largest", ctypes.c_void_p),
         ("bound", ctypes.c_void_p),
     )
 
     @classmethod
-    def of(cls, a: RowBounds, b: RowBounds, length: int, found: Array, readback: Readback) -> PanelPairs:
-        """Those of some rows and columns."""
+    def of(cls, a: RowBounds, b: RowBounds, length: int, largest: Array, readback: Readback) -> PanelPairs:
+        """Return the pairs of some rows and columns."""
         return cls(
             total_a=a.total,
             total_b=b.total,
@@ -121,7 +119,7 @@ class PanelPairs(Struct):
             rows=len(a.total),
             columns=len(b.total),
             length=length,
-            found=found,
+            largest=largest,
             bound=int(readback.address),
         )
 
@@ -138,7 +136,7 @@ _PAIRWISE_BOUND = Kernel(
 
 
 def _raise_device(y: Array, pairs: PanelPairs) -> None:
-    """Raise what is found to what these pairs show."""
+    """Raise `pairs.largest` to the maximum over these pairs."""
     m, n = pairs.rows, pairs.columns
     constants: dict[str, Any] = {"ROWS": ROWS, "PRODUCT": "int" if y.dtype == np.int32 else "double"}
     for component in y[:, 0]:

@@ -4,7 +4,7 @@
 typedef long long i64;
 #define THREADS 256
 
-/* The real parts of a matrix that is written to; strides in elements. */
+/* The real parts of a matrix to write to; strides in elements. */
 struct Matrix {
     REAL *part0, *part1;
     i64 row_stride, column_stride;

@@ -1,4 +1,4 @@
-"""Equilibration of the inner dimension: what stands in column h of A and in row h of B, brought to one size.
+"""Equilibration of the inner dimension: column h of A and row h of B are brought to one size.
 
     AB = (A·D)(D⁻¹·B),   D = diag(2**d_h),   d_h = floor((q_h - p_h)/2)
 
@@ -16,7 +16,7 @@ them up by at least M/4 over that. Hence for every pair of a row and a column
 
     T / Σ|a'||b'| becomes smaller by a factor of at least M·2**-e / (2**3.5·k**1.5).
 
-Where this is 1 or more, equilibration takes no more bits than there would be without; where data are not
+Where this is 1 or more, equilibration takes no more bits than the product without it; where data are not
 graded, e is about log2(M/k).
 
 References: Ballard, Benson, Druinsky, Lipshitz and Schwartz, Improving the numerical stability of fast matrix
@@ -42,6 +42,7 @@ from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts, strided_parts
 from ozaki.scaling.scales import NormLimit
 from ozaki.scaling.statistics import NONFINITE_ROW
+from ozaki.tuning import SHORT_RUN_NUMBERS
 
 NOTHING = -(1 << 30)
 """The largest exponent where there is no nonzero number."""
@@ -58,7 +59,7 @@ class InnerExponents:
     ----------
     of_a, of_b : (s, k) int32, p and q as `column_exponents` gives them.
     sums : (s,) int32, the largest p_h + q_h, or `NOTHING`.
-    on_host : the sums on the host; a device is waited for.
+    on_host : waits for a device, and returns the sums on the host.
     """
 
     of_a: Array
@@ -70,7 +71,7 @@ class InnerExponents:
 def inner_exponents(
     parts: tuple[list[Array], list[Array]], scales: tuple[Array, Array], stack: int = 1
 ) -> InnerExponents:
-    """Those of the (r, k) parts of both factors, with the scales of the norm limit; nothing is waited for."""
+    """Return the exponents of the (r, k) parts of both factors, in norm scales; nothing is waited for."""
     p, q = side_by_side(
         lambda: column_exponents(parts[0], scales[0], stack),
         lambda: column_exponents(parts[1], scales[1], stack),
@@ -86,19 +87,19 @@ def inner_exponents(
 
 
 def largest_sums(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """The (s,) largest p_h + q_h of (s, k) exponents, or `NOTHING`; the maximum merges pieces."""
+    """Return the (s,) largest p_h + q_h of (s, k) exponents, or `NOTHING`; maxima merge blocks of k."""
     return np.where((p > NOTHING) & (q > NOTHING), p + q, NOTHING).max(axis=1)
 
 
 def is_graded(largest: np.ndarray, length: int, limit: NormLimit) -> np.ndarray:
-    """Which products equilibration surely helps, by their largest sums of exponents."""
+    """Return which products are proved to gain by equilibration, from their largest sums of exponents."""
     # 2**3.5·k**1.5, and half a bit for norms that are bounded by integers.
     room = 4 + ((length**3 - 1).bit_length() + 1) // 2
     return (largest > NOTHING) & (largest + room <= limit.bits)
 
 
 def column_shifts(p: Array, q: Array, largest: Array) -> Array:
-    """The (s, k) int32 shifts d_h from the exponents of both sides and their largest sums."""
+    """Return the (s, k) int32 shifts d_h from the exponents of both sides and their largest sums."""
     return (_column_shifts_device if is_cupy(p) else _column_shifts_host)(p, q, largest)
 
 
@@ -111,10 +112,10 @@ def _column_shifts_host(p: np.ndarray, q: np.ndarray, largest: np.ndarray) -> np
 
 
 def column_exponents(parts: list[Array], scale: Array, stack: int = 1) -> Array:
-    """The largest exponents along the inner dimension: (s, k) int32, of the (r, k) parts of a stack.
+    """Return the largest exponents along the inner dimension: (s, k) int32, of the (r, k) parts of a stack.
 
     2**(p - 1) <= max_i |x_ih|·2**scale_i < 2**p over the rows of a product that have no Inf or NaN; `NOTHING`
-    without a nonzero number there. The maximum merges pieces of columns.
+    without a nonzero number there. Maxima merge those of blocks of rows.
     """
     return (_exponents_device if is_cupy(parts[0]) else _exponents_host)(parts, scale, stack)
 
@@ -122,7 +123,7 @@ def column_exponents(parts: list[Array], scale: Array, stack: int = 1) -> Array:
 def _exponents_host(parts: list[np.ndarray], scale: np.ndarray, stack: int) -> np.ndarray:
     columns = parts[0].shape[1]
     scale = scale.reshape(stack, -1, 1)
-    found = list[tuple[slice, np.ndarray]]()  # by blocks, in any order
+    maxima = list[tuple[slice, np.ndarray]]()  # of blocks, in any order
 
     def work(products: slice, rows: slice) -> None:
         of_rows, of_parts = scale[products, rows], []
@@ -130,11 +131,11 @@ def _exponents_host(parts: list[np.ndarray], scale: np.ndarray, stack: int) -> n
             y = x.reshape(stack, -1, columns)[products, rows]
             counted = (y != 0) & (of_rows != NONFINITE_ROW)
             of_parts.append(np.where(counted, np.frexp(y)[1] + of_rows, NOTHING).max(axis=1))
-        found.append((products, np.maximum.reduce(of_parts)))
+        maxima.append((products, np.maximum.reduce(of_parts)))
 
     _over_rows_of_products(work, stack, scale.shape[1], columns)
     out = np.full((stack, columns), NOTHING, np.int32)
-    for products, largest in found:
+    for products, largest in maxima:
         np.maximum(out[products], largest, out=out[products])
     return out
 
@@ -150,8 +151,8 @@ def _over_rows_of_products(work: Callable[[slice, slice], None], stack: int, row
 def shift(parts: list[Array], scale: Array, shifts: Array, out: list[Array]) -> Callable[[], np.ndarray]:
     """Write the (r, k) parts, column h multiplied by 2**shifts_h, to `out`.
 
-    Returns in which products that is exact, when asked; a device is waited for then. Rows with an Inf or NaN,
-    as scales tell, are left as they are.
+    Returns a function that waits for a device, and says in which products that is exact. Rows with the scale
+    `NONFINITE_ROW` are left as they are.
     """
     return (_shift_device if is_cupy(parts[0]) else _shift_host)(parts, scale, shifts, out)
 
@@ -178,7 +179,7 @@ def _shift_host(
 
 
 class Matrix(Struct):
-    """The real parts of a matrix that is written to; strides in elements."""
+    """The real parts of a matrix to write to; strides in elements."""
 
     _fields_ = (
         ("part0", ctypes.c_void_p),
@@ -189,10 +190,7 @@ class Matrix(Struct):
 
 
 _THREADS, _RUN, _SHORT_RUN = 256, 64, 16
-"""Threads of a block, and rows to a thread: fewer where a matrix would not fill the GPU otherwise."""
-
-_FEW = 1 << 22
-"""Numbers in such a matrix, at most."""
+"""Threads of a block, and rows to a thread: the shorter run for a matrix of up to `SHORT_RUN_NUMBERS`."""
 
 _CONSTANTS: dict[str, Any] = {"NOTHING": NOTHING, "FURTHEST": FURTHEST}
 _OF_PARTS: dict[str, Any] = {"NOTHING": NOTHING, "NONFINITE_ROW": NONFINITE_ROW}
@@ -213,10 +211,10 @@ _COLUMN_SHIFTS = Kernel("column_shifts", _FOLD, (_CONSTANTS,))
 def _grid(
     parts: list[Array], stack: int
 ) -> tuple[tuple[int], dict[str, Any], StridedParts, tuple[np.int32, np.int32]]:
-    """Blocks of a launch, its constants, the operand, and the rows of one product and of a thread."""
+    """Return a launch's blocks and constants, the operand, and the rows of one product and of a thread."""
     operand, layout = strided_parts(parts)
     rows, columns = parts[0].shape
-    lanes, run = 1 if layout["ALONG_K"] else 32, _RUN if rows * columns > _FEW else _SHORT_RUN
+    lanes, run = 1 if layout["ALONG_K"] else 32, _RUN if rows * columns > SHORT_RUN_NUMBERS else _SHORT_RUN
     strips, chunks = -(-columns // (_THREADS // lanes)), -(-(rows // stack) // (run * lanes))
     constants = {**_OF_PARTS, **{x: layout[x] for x in ("ALONG_K", "REAL")}, "PARTS": len(parts)}
     return (strips * chunks * stack,), constants, operand, (np.int32(rows // stack), np.int32(run))

@@ -26,7 +26,7 @@ def exact_scales(parts: list[Array]) -> Array:
 
 
 def _lowest_host(parts: list[np.ndarray]) -> np.ndarray:
-    """The exponent of the last place of every row; _ZERO for zero rows, _BAD for an Inf or NaN."""
+    """Return the exponent of the last place of every row; _ZERO for zero rows, _BAD for an Inf or NaN."""
     rows, columns = parts[0].shape
     lowest = np.full(rows, _ZERO, np.int32)
 
@@ -38,10 +38,10 @@ def _lowest_host(parts: list[np.ndarray]) -> np.ndarray:
             significand &= (1 << 52) - 1
             significand |= np.where(exponent == 0, 0, 1 << 52)
             last = (significand & -significand).astype(np.float64).view(np.int64) >> 52
-            place = np.maximum(exponent, 1) - 1075 + (last - 1023)
-            place[significand == 0] = _ZERO
-            place[exponent == 0x7FF] = _BAD
-            np.minimum(lowest[block], place.min(axis=1), out=lowest[block], casting="unsafe")
+            last_place = np.maximum(exponent, 1) - 1075 + (last - 1023)
+            last_place[significand == 0] = _ZERO
+            last_place[exponent == 0x7FF] = _BAD
+            np.minimum(lowest[block], last_place.min(axis=1), out=lowest[block], casting="unsafe")
 
     over_rows(work, rows, columns)
     return lowest

@@ -3,12 +3,12 @@
     A'_ih = RN(a_ih·2**s_i),   B'_hj = RN(b_hj·2**t_j),   C_ij = RN((A'B')_ij·2**(-s_i - t_j))
 
 with the product A'B' exact in the integers. C depends on A, B and the scales s and t alone,
-and the scales depend on the data and on the accuracy asked for alone. For accuracy "fp64"
+and the scales depend on the data and on the accuracy alone. For accuracy "fp64"
 (and "fp32") the scale of a row depends on that row only: it is the power of two that brings
 the row's 2-norm just below a limit, whatever else the matrices contain, unless the
 certificate (`ozaki.certificate`) demands more. For "normwise" nothing demands more. Where the
-inner dimension is graded, and it is "fp64" or "fp32" that was asked for, A·D and D⁻¹·B take the
-place of A and B (`ozaki.scaling.equilibration`).
+inner dimension is graded, "fp64" and "fp32" replace A and B by A·D and D⁻¹·B
+(`ozaki.scaling.equilibration`).
 
 Why norms: by Cauchy and Schwarz |A'B'|_ij is at most the product of the norms, so the limit
 alone says how many moduli hold the product, for any k; and every row gets the same relative
@@ -48,8 +48,8 @@ from ozaki.scaling.statistics import (
 class NormLimit:
     """The squared 2-norm of a scaled row is at most significand/32·2**bits.
 
-    The certificate may widen all integers by one of the `widenings`, in bits: these use up whole int8 moduli,
-    so none is wasted, and few widths mean few kernels to compile.
+    The certificate may widen all integers by one of the `widenings`, in bits: these use up
+    all bits of int8 moduli, and a short list of them means few kernels to compile.
     """
 
     significand: int
@@ -85,7 +85,7 @@ NORM_LIMITS: dict[str, dict[int | float, NormLimit]] = {
 
 
 def norm_limit(target: Format, length: int) -> NormLimit:
-    """The limit for rows of that many numbers (twice k for complex ones)."""
+    """Return the limit for rows of `length` numbers (twice k for complex ones)."""
     return _norm_limit(target.name, length)
 
 
@@ -95,7 +95,7 @@ def _norm_limit(target: str, length: int) -> NormLimit:
 
 
 def normwise_error(limit: NormLimit, length: int) -> float:
-    """Upper bound of |C - AB|_ij / (‖a_i‖₂‖b_j‖₂) for a norm limit, the rounding of C itself apart.
+    """Return an upper bound of |C - AB|_ij / (‖a_i‖₂‖b_j‖₂) for a norm limit, the rounding of C itself apart.
 
     For the limits above it is below sqrt(k)·u, for rows of up to 2**24 numbers.
 
@@ -151,13 +151,13 @@ def _norm_scales_device(statistics: RowStatistics, limit: NormLimit) -> Array:
 
 
 def _empty_scales(rows: int, like: Array, limit: NormLimit) -> tuple[Array, NormScales]:
-    """Memory for the scales of so many rows, and what kernels are told of it."""
+    """Return memory for the scales of so many rows, and the argument by which kernels write to it."""
     scales = namespace(like).empty(rows, np.int32)
     return scales, NormScales(scale=scales, limit_bits=limit.bits, significand=limit.significand)
 
 
 def widened(scale: Array, bits: int) -> Array:
-    """Scales for integers of so many bits more; `NONFINITE_ROW` stays."""
+    """Return scales for integers wider by some bits; `NONFINITE_ROW` stays."""
     xp = namespace(scale)
     return xp.where(scale == NONFINITE_ROW, scale, scale + xp.int32(bits))
 

@@ -1,7 +1,7 @@
 #include "multiword/runtime/tiles.cuh"
 #include "ozaki/scaling/statistics.cuh"
 
-/* What the threads of a tile that share a row make of it: with ALONG_K each warp, else each thread. */
+/* Partial results of a row in a tile: with ALONG_K of each warp, else of each thread. */
 #define PARTIALS (ALONG_K ? WARPS / ROWS : THREADS / ROWS)
 #define WORDS (COUNTS / 2)
 __device__ int partial(const Tile &at) { return ALONG_K ? at.local_column / 32 : at.local_column; }
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) largest_exponents(Strid
     if (at.local_column == 0 && at.row() < x.rows) atomicMax(&out.exponent[at.row()], e);
 }
 
-/* What a thread knows of a row. Its counts lie side by side in FIELD bits each, the fine and the coarse
+/* A thread's sums of a row. Its counts lie side by side in FIELD bits each, the fine and the coarse
    ones in a word of their own: adding ones from the field of a number's octave upwards counts it in all of
    them at once. */
 #define FIELD 6
@@ -75,31 +75,31 @@ struct Sums {
 
 /* A tile's share of a row's sum. */
 __device__ void put(i64 *to, u64 x) {
-    if (WHOLE) *to = x;
+    if (UNSPLIT) *to = x;
     else atomicAdd((u64 *)to, x);
 }
 __device__ void put(int *to, unsigned x) {
-    if (WHOLE) *to = x;
+    if (UNSPLIT) *to = x;
     else atomicAdd(to, (int)x);
 }
 
-/* `row_sums` on the host, for exponents that are known; where a tile holds rows as a WHOLE, they are found
-   beside, and so are norm scales. */
+/* `row_sums` on the host, for given exponents; where a tile holds rows UNSPLIT, it computes these, too, and norm
+   scales. */
 extern "C" __global__ void __launch_bounds__(THREADS, 3) row_sums(StridedParts x, Rows out, NormScales scales) {
     const Tile at(x.rows, x.columns);
     const int row = at.row();
     unsigned highs[PARTS][RUN], high = 0, low = 0;
     at.read(x, [&](int part, int j, REAL y) {
         highs[part][j] = __double2hiint(fabs(widened(y)));
-        if (WHOLE) {
+        if (UNSPLIT) {
             high = max(high, highs[part][j]);
             low = max(low, __double2loint(widened(y)));
         }
     });
-    const int e = WHOLE ? tile_exponent(at, high, low) : row < x.rows ? out.exponent[row] : ZERO;
-    if (WHOLE && at.local_column == 0 && row < x.rows) out.exponent[row] = e;
+    const int e = UNSPLIT ? tile_exponent(at, high, low) : row < x.rows ? out.exponent[row] : ZERO;
+    if (UNSPLIT && at.local_column == 0 && row < x.rows) out.exponent[row] = e;
     const bool summed = e != ZERO && e != NONFINITE;
-    /* Subnormal numbers are few: where they might count, all are read again and made larger. */
+    /* Subnormal numbers are rare: where they might count, all are read again and made larger. */
     const int lift = summed && e < -900 ? 200 : 0;
     if (lift)
         at.read(x, [&](int part, int j, REAL y) {
@@ -148,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) row_sums(StridedParts x
             for (int j = 0; j < PARTIALS; j++) all += squares[j][local];
             put(&out.total[to], (u64)(counted ? word + length : 0));
             put(&out.square[to], counted ? all : 0);
-            if (WHOLE && scales.scale) scales.scale[to] = norm_scale(scales, exponent, all);
+            if (UNSPLIT && scales.scale) scales.scale[to] = norm_scale(scales, exponent, all);
         }
     }
 }

@@ -1,11 +1,11 @@
-"""Row statistics: all that scales and the certificate need to know of an operand, in integers.
+"""Row statistics: the integers by which scales and the certificate judge an operand.
 
 An *operand* is one side of a product: its r rows are the rows of A or the columns of B, its k columns run
 along the inner dimension. It comes as a list of real parts, one for a real matrix, two for a complex one,
 whose row is then the real and the imaginary parts together.
 
 The statistics of a row are a function of the set of its numbers: its largest exponent is a maximum, and
-the sums are sums of integers relative to it. So they can be taken of any pieces of the row in any order:
+the sums are sums of integers relative to it. So those of blocks of a row, in any order, add up to its own:
 
     exponent(x ++ y) = max(exponent(x), exponent(y)),   sums(x ++ y, e) = sums(x, e) + sums(y, e)
 """
@@ -53,7 +53,7 @@ COMPILED_FORM = "ozaki.scaling.statistics_numba"
 
 @dataclass(frozen=True)
 class RowStatistics:
-    """What is known of every row, all integers.
+    """The statistics of every row, all integers.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class RowStatistics:
     length: int
 
     def __getitem__(self, rows: Any) -> RowStatistics:
-        """Those of some of the rows."""
+        """Return the statistics of some rows."""
         sums = self.exponent[rows], self.total[rows], self.square[rows], self.counts[:, rows]
         return RowStatistics(*sums, self.length)
 
@@ -105,7 +105,7 @@ def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatis
 
 
 def statistics_of_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The exponent, total, square and counts of few contiguous rows of float64; this needs compiled code."""
+    """Return exponent, total, square and counts of contiguous float64 rows; compiled, in one thread."""
     form, sums = compiled(COMPILED_FORM), _empty_sums(len(x))
     form.row_statistics(x, *sums, *form.work_arrays(x.shape[1]))
     return sums
@@ -117,12 +117,12 @@ def _empty_sums(rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarr
 
 
 def largest_exponents(parts: list[Array]) -> Array:
-    """Return `RowStatistics.exponent` of (r, k) parts; the maximum merges pieces of rows."""
+    """Return `RowStatistics.exponent` of (r, k) parts; maxima merge those of blocks of k."""
     return (_exponents_device if is_cupy(parts[0]) else _exponents_host)(parts)
 
 
 def row_sums(parts: list[Array], exponent: Array) -> RowStatistics:
-    """Return the statistics of (r, k) parts relative to given exponents, of these rows or longer ones."""
+    """Return the statistics of (r, k) parts relative to the exponents of these rows or of longer ones."""
     return (_sums_device if is_cupy(parts[0]) else _sums_host)(parts, exponent)
 
 
@@ -166,7 +166,7 @@ def _sums_host(parts: list[np.ndarray], exponent: np.ndarray) -> RowStatistics:
 
 
 class Rows(Struct):
-    """Where the statistics of an operand lie on a GPU."""
+    """Pointers to the statistics of an operand on a GPU."""
 
     _fields_ = (
         ("exponent", ctypes.c_void_p),
@@ -178,13 +178,13 @@ class Rows(Struct):
 
 
 def rows_of(statistics: RowStatistics) -> Rows:
-    """The statistics as kernels take them."""
+    """Return the statistics as kernels take them."""
     s = statistics
     return Rows(exponent=s.exponent, total=s.total, square=s.square, counts=s.counts, rows=len(s.exponent))
 
 
 class NormScales(Struct):
-    """Where the norm scales of an operand go, if they are asked for, and the limit that they fill."""
+    """A pointer to an operand's norm scales, or None, and the limit that they fill."""
 
     _fields_ = (
         ("scale", ctypes.c_void_p),
@@ -204,19 +204,19 @@ STATISTICS_CONSTANTS: dict[str, Any] = {
     "NONFINITE": NONFINITE,
     "NONFINITE_ROW": NONFINITE_ROW,
 }
-"""What kernels that read statistics have to know of them."""
+"""The constants of all kernels that read statistics."""
 
 _RUN = 32
 """Numbers to a thread in a tile, of both parts together, at most."""
 
-_WHOLE = {1: (8, 4, 2, 1), 0: (32, 16, 8, 4)}
-"""Rows of a tile that holds them as a whole, by ALONG_K, as many as fit: where rows lie side by side, fewer
+_UNSPLIT_ROWS = {1: (8, 4, 2, 1), 0: (32, 16, 8, 4)}
+"""Rows of a tile that holds them unsplit, by ALONG_K, as many as fit: where rows lie side by side, fewer
 than four would read less than the 32 bytes that memory gives at once."""
 
 
 def _constants(along: int, rows: int, run: int, parts: int) -> dict[str, Any]:
-    """The constants of tiles that hold so many rows as a whole; with 0, pieces of rows."""
-    shape = {"LANES": rows or 32, "ALONG_ROWS": rows or 8, "WHOLE": int(rows > 0)}
+    """Return the constants of tiles that hold so many rows unsplit; of parts of rows for 0."""
+    shape = {"LANES": rows or 32, "ALONG_ROWS": rows or 8, "UNSPLIT": int(rows > 0)}
     return {**STATISTICS_CONSTANTS, **shape, "ALONG_K": along, "PARTS": parts, "RUN": run // parts}
 
 
@@ -242,10 +242,10 @@ def _sums_device(parts: list[Array], exponent: Array) -> RowStatistics:
 
 
 def in_one_pass(parts: list[Array], scales: NormScales = _NO_SCALES) -> RowStatistics | None:
-    """On a GPU, the statistics of rows so short that a tile holds them as a whole, and their norm scales."""
+    """Return the statistics of rows that a tile holds unsplit, on a GPU, and write norm scales; else None."""
     rows, columns = extent(parts)
     along = strided_parts(parts)[1]["ALONG_K"]
-    fitting = [height for height in _WHOLE[along] if columns * len(parts) * height <= THREADS * _RUN]
+    fitting = [height for height in _UNSPLIT_ROWS[along] if columns * len(parts) * height <= THREADS * _RUN]
     if not fitting:
         return None
     # As many as leave every multiprocessor two blocks.
@@ -255,18 +255,18 @@ def in_one_pass(parts: list[Array], scales: NormScales = _NO_SCALES) -> RowStati
 
 
 def _launch(
-    parts: list[Array], exponent: Array, scales: NormScales | None, whole: int = 0, run: int = _RUN
+    parts: list[Array], exponent: Array, scales: NormScales | None, height: int = 0, run: int = _RUN
 ) -> RowStatistics:
-    """The sums below the exponents, and norm scales; without scales, the exponents alone, raised."""
+    """Add up below the exponents, and write norm scales; if `scales` is None, raise the exponents alone."""
     xp, kernel = namespace(parts[0]), _EXPONENTS if scales is None else _SUMS
     rows, columns = extent(parts)
     # What tiles add to has to begin with zeros; the first kernel only writes exponents.
-    make = xp.empty if whole or scales is None else xp.zeros
+    make = xp.empty if height or scales is None else xp.zeros
     sums = make((2 + -(-len(LEVELS) // 2), rows), xp.int64)
     counts = sums[2:].view(xp.int32).reshape(-1, rows)[: len(LEVELS)]
     statistics = RowStatistics(exponent, sums[0], sums[1], counts, len(parts) * columns)
     operand, layout = strided_parts(parts)
-    constants = {**_constants(layout["ALONG_K"], whole, run, len(parts)), **layout}
+    constants = {**_constants(layout["ALONG_K"], height, run, len(parts)), **layout}
     blocks = tile_count(constants, rows, columns)
     arguments = operand, rows_of(statistics)
     kernel((blocks,), (THREADS,), arguments if scales is None else (*arguments, scales), **constants)
