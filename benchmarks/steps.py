@@ -25,7 +25,7 @@ from multiword.runtime.graphs import Recorder, side_by_side
 from multiword.runtime.memory import default_workspace
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
-from ozaki.product.steps import norm_scaled, split_whole
+from ozaki.product.steps import norm_scaled, split_once
 from ozaki.scaling.scales import norm_limit
 
 REPLAYS, REPEATS = 20, 9
@@ -49,7 +49,7 @@ def steps(a, b):
         ("measure", lambda: _measure(Factor(a, 0), Factor(b, 1)), read, 0),
         (
             "split",
-            lambda: split_whole(scaled, Factor(a, 0), Factor(b, 1), request),
+            lambda: split_once(scaled, Factor(a, 0), Factor(b, 1), request),
             read + sum(w.nbytes for w in words),
             0,
         ),

@@ -1,4 +1,4 @@
-"""The public products: thin faces that differ in dtype and default accuracy alone."""
+"""The public products, which differ in dtype and default accuracy alone."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def accurate_zgemm(
 
     As `ozaki.accurate_dgemm`; differs in the dtype, complex128. The real and the imaginary part are each what
     that would make of the real product of inner dimension 2k that defines them, with one scale for a complex
-    row; residues take two real products a modulus, three where more than 151 bits are asked of int8 words.
+    row; residues take two real products a modulus, three where int8 words carry more than 151 bits.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand
     Returns
     -------
     An operand to pass as `a` or `b` to the `accurate_*gemm` of its dtype. Results are the
-    same bits as with the matrix itself. The split is made at the first product and held for
+    same bits as with the matrix itself. The split is made at the first product and cached for
     the accuracy, scheme and engine last used with it. Threads and streams may share it; on a GPU
     its products take turns.
 
@@ -316,7 +316,7 @@ def plan(
 ) -> Plan:
     """Say what a product of these matrices would do, and what error it certifies.
 
-    The data is looked at (the width depends on it), the product is not computed.
+    The width depends on the data, which are read; the product is not computed.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the public products accept: matrices, stacks, options; everything that can be wrong is said here."""
+"""The arguments of the public products: matrices, stacks, options, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ from ozaki.product.panels import room_for_words
 from ozaki.product.request import CERTIFIED, NORMWISE, SCHEMES, Request
 
 WIDEST = 2200
-"""No two finite float64 numbers are more bits apart than this."""
-
+"""The most bits of an accuracy: no two finite float64 numbers are more bits apart."""
 
 _ACCURACIES = (*CERTIFIED, NORMWISE, "exact")
 
 
 def result_dtype(x: Array, y: Array) -> np.dtype:
-    """The smallest of the four dtypes of results that holds both."""
+    """Return the smallest of the four dtypes of results that holds both."""
     return _promoted(x.dtype, y.dtype)
 
 
@@ -48,12 +47,12 @@ def _promoted(of_x: np.dtype, of_y: np.dtype) -> np.dtype:
 
 
 def matrix_or_operand(x: Any, name: str) -> Array:
-    """The array that an argument is, or was prepared from."""
+    """Return the array that an argument is, or was prepared from."""
     return as_array(matrix_of(x), name)
 
 
 def exactly(name: str, x: Array, dtype: Any) -> Array:
-    """`x` in the dtype of a product: integers as they are, other numbers rounded where they have to be."""
+    """Return `x` in the dtype of a product: integers exactly, other numbers rounded where they must be."""
     if x.dtype == dtype:
         return x
     xp, dtype = namespace(x), np.dtype(dtype)
@@ -106,20 +105,20 @@ def as_matrix(name: str, x: Array, dtype: Any, trans: bool | str) -> Array:
 def factors_of(
     a: Any, b: Any, dtype: Any, trans_a: bool | str = False, trans_b: bool | str = False
 ) -> tuple[Factor, Factor]:
-    """Both factors of a product of matrices, or operands, in a dtype."""
+    """Return both factors of a product of matrices, or operands, in a dtype."""
     trans_a, trans_b = transposition("trans_a", trans_a), transposition("trans_b", trans_b)
     if not (trans_a or trans_b) and _fit_as_they_are(a, b, dtype):
         return Factor(a, 0), Factor(b, 1)
     pair = []
     for name, side, x, trans in (("a", 0, a, trans_a), ("b", 1, b, trans_b)):
         if isinstance(x, Operand):
-            known = x.factor
-            if known.side != side or known.matrix.dtype != dtype or trans:
+            factor = x.factor
+            if factor.side != side or factor.matrix.dtype != dtype or trans:
                 raise ValueError(
-                    f"{name} was prepared as the {SIDES[known.side]} factor in {known.matrix.dtype}; "
+                    f"{name} was prepared as the {SIDES[factor.side]} factor in {factor.matrix.dtype}; "
                     f"here it is the {SIDES[side]} one in {np.dtype(dtype)}, transposed: {trans}"
                 )
-            pair.append(known)
+            pair.append(factor)
         else:
             pair.append(Factor(as_matrix(name, as_array(x, name), dtype, trans), side))
     left, right = pair
@@ -130,7 +129,7 @@ def factors_of(
 
 
 def _fit_as_they_are(a: Any, b: Any, dtype: Any) -> bool:
-    """Whether there is nothing to convert and nothing to complain of, as nearly always."""
+    """Return whether both are matrices of that dtype that fit each other: nothing to convert, no error."""
     if type(a) is not type(b):
         return False
     if is_cupy(a):
@@ -142,7 +141,7 @@ def _fit_as_they_are(a: Any, b: Any, dtype: Any) -> bool:
 
 
 def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
-    """Both arguments of `matmul`, vectors with an axis more, and the shape of the stack of products."""
+    """Return both arguments of `matmul`, vectors with an axis more, and the shape of their stack."""
     if 0 in (x.ndim, y.ndim):
         raise ValueError(f"a and b must have at least one dimension, got shapes {x.shape} and {y.shape}")
     left = x[None, :] if x.ndim == 1 else x
@@ -159,7 +158,7 @@ def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
 
 
 def stacks_of(x: Array, y: Array) -> tuple[Array, Array]:
-    """Both arguments of `matmul` as stacks of matrices, broadcast against each other: views."""
+    """Return both arguments of `matmul` as stacks of matrices, broadcast against each other: views."""
     left, right, batch = matrices_of(x, y)
     xp = namespace(x)
     return (
@@ -172,8 +171,8 @@ def check_accuracy(accuracy: str | int) -> None:
     """Raise ValueError for an accuracy that no product has."""
     if not (isinstance(accuracy, str) and accuracy in _ACCURACIES):  # it nearly always is
         if not isinstance(accuracy, int | np.integer) or isinstance(accuracy, bool):
-            known = ", ".join(map(repr, _ACCURACIES[:-1]))
-            raise ValueError(f"accuracy must be {known}, 'exact' or a number of bits, got {accuracy!r}")
+            names = ", ".join(map(repr, _ACCURACIES[:-1]))
+            raise ValueError(f"accuracy must be {names}, 'exact' or a number of bits, got {accuracy!r}")
         if not 1 <= int(accuracy) <= WIDEST:
             raise ValueError(f"accuracy in bits must be between 1 and {WIDEST}, got {accuracy}")
 
@@ -186,7 +185,7 @@ def request_of(
     engine: str | Engine,
     workspace: int | None,
 ) -> Request:
-    """How a product is asked for, checked."""
+    """Return the request of a product, checked."""
     check_accuracy(accuracy)
     if scheme != "auto" and scheme not in SCHEMES:
         raise ValueError(f"unknown scheme {scheme!r}; known are auto, {', '.join(SCHEMES)}")

@@ -1,4 +1,4 @@
-"""alpha·R + beta·C of a product R: what `accurate_*gemm` and PyTorch's addmm end with."""
+"""alpha·R + beta·C of a product R: the last step of `accurate_*gemm` and of PyTorch's addmm."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _on_host(result: np.ndarray, alpha: Any, addend: np.ndarray | None, beta: An
 
 
 def _scaled(x: np.ndarray, factor: Any) -> np.ndarray:
-    """x·factor; complex products are four real ones, of which no two are fused."""
+    """Return x·factor; complex products are four real ones, of which no two are fused."""
     if x.dtype.kind != "c":
         return x * factor
     out = np.empty_like(x)
@@ -45,7 +45,7 @@ def _scaled(x: np.ndarray, factor: Any) -> np.ndarray:
 
 
 class Combination(Struct):
-    """alpha·R + beta·C of a stack of matrices, in place; strides in real numbers, no addend being none."""
+    """alpha·R + beta·C of a stack of matrices, in place; strides in real numbers; no addend is None."""
 
     _fields_ = (
         ("result", ctypes.c_void_p),
@@ -87,7 +87,7 @@ def _on_device(result: Array, alpha: Any, addend: Array | None, beta: Any) -> No
 
 
 def _strides(x: Array) -> tuple[int, ...]:
-    """Those of a stack of matrices, in real numbers; nothing along what broadcasts."""
+    """Return the strides of a stack of matrices, in real numbers, 0 along axes that broadcast."""
     size = x.itemsize // (1 + (x.dtype.kind == "c"))
     steps = [s // size if n > 1 else 0 for n, s in zip(x.shape, x.strides, strict=True)]
     return (*(0,) * (3 - x.ndim), *steps)

@@ -1,4 +1,4 @@
-"""Fingerprints: a few characters by which machines compare results bit for bit."""
+"""Fingerprints: 16 characters by which machines compare results bit for bit."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def fingerprint(x: Any) -> str:
                 host = host.copy()
                 for part in real_parts(host):
                     part[np.isnan(part)] = np.nan
-    found = hashlib.sha256(header)
-    found.update(host.astype(host.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()[:16]
+    digest = hashlib.sha256(header)
+    digest.update(host.astype(host.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()[:16]

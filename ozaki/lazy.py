@@ -18,7 +18,7 @@ ON_DASK = {
 
 
 def is_dask(x: object) -> bool:
-    """Whether `x` is a Dask array, without importing Dask.
+    """Return whether `x` is a Dask array, without importing Dask.
 
     >>> is_dask([1.0])
     False

@@ -60,7 +60,7 @@ def innermost(modes: tuple[M, ...]) -> M | None:
 
 
 class Shared:
-    """A context for the whole process: the first block to enter makes it, and the last to leave ends it."""
+    """A context for the process: the first block to enter makes it, and the last to leave ends it."""
 
     def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
         self._make, self._stack = make, ExitStack()

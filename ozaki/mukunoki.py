@@ -217,7 +217,7 @@ def _slices(x: Array, bits: int) -> Iterator[tuple[Array, Array]]:
     """Yield 2**(-tau)·x⁽ʲ⁾ in float64, and tau, for j = 1, 2, … until nothing of x is left.
 
     The paper adds sigma = 2**(rho + tau) to x. Here x is scaled by 2**(-tau) instead, which
-    rounds in the same place, for then a sigma near the largest number cannot overflow.
+    rounds at the same bit, for then a sigma near the largest number cannot overflow.
     """
     xp = namespace(x)
     sigma = 2.0 ** (53 - bits)  # rho = 53 - bits
@@ -276,11 +276,11 @@ def _sum_exactly(
     digits = xp.zeros((length, *shape), xp.int64)
     rows, columns = xp.arange(shape[0])[:, None], xp.arange(shape[1])
     for product, exponent in products:
-        whole = xp.ldexp(product, bits).astype(xp.int64)  # below 2**25 in magnitude
-        place = (exponent - lowest) // _DIGIT_BITS
-        whole <<= exponent - lowest - _DIGIT_BITS * place
-        digits[place, rows, columns] += whole & ((1 << _DIGIT_BITS) - 1)
-        digits[place + 1, rows, columns] += whole >> _DIGIT_BITS
+        integer = xp.ldexp(product, bits).astype(xp.int64)  # below 2**25 in magnitude
+        index = (exponent - lowest) // _DIGIT_BITS
+        integer <<= exponent - lowest - _DIGIT_BITS * index
+        digits[index, rows, columns] += integer & ((1 << _DIGIT_BITS) - 1)
+        digits[index + 1, rows, columns] += integer >> _DIGIT_BITS
     return round_digits(digits, _DIGIT_BITS, lowest - bits)
 
 

@@ -54,7 +54,7 @@ def _overwrite_host(
 
 
 def _products(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
-    """The real parts of A·Bᵀ by the defining formula, for signs, infinities and NaNs."""
+    """Return the real parts of A·Bᵀ by the defining formula, for signs, infinities and NaNs."""
     a, b = ([np.where(np.isfinite(x), np.sign(x), x) for x in parts] for parts in (a, b))
     if len(a) == 1:
         results = [a[0] @ b[0].T]
@@ -64,7 +64,7 @@ def _products(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
 
 
 class Elements(Struct):
-    """Where the elements of a stack of products lie, for rows of A and of Bᵀ; strides in elements."""
+    """Pointers to the elements of a stack of products, for rows of A and of Bᵀ; strides in elements."""
 
     _fields_ = (
         ("part0", ctypes.c_void_p),
@@ -89,7 +89,7 @@ _OVERWRITE = Kernel(
 def _overwrite_device(
     a: list[Array], b: list[Array], scales: tuple[Array, Array], out: Array, stack: int
 ) -> None:
-    """The rows and the columns at once: an element that lies in one of each is the row's."""
+    """Overwrite the rows and the columns at once: an element that lies in one of each is the row's."""
     parts = real_parts(out)
     scale_a, scale_b = (s.astype(np.int32, copy=False) for s in scales)
     rows_a, rows_b = len(scale_a) // stack, len(scale_b) // stack

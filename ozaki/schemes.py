@@ -1,4 +1,4 @@
-"""The contract of the two schemes, and the choice between them."""
+"""The contract of the two schemes."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class ProductScheme(Protocol):
 
     Attributes
     ----------
-    name, word : what is multiplied.
+    name, word : the scheme's name, and the words that it multiplies.
     k_block : the longest inner dimension over which its products are exact.
-    system : what the words of an operand depend on, beside its scales.
+    system : all that the words of an operand depend on, but for its scales.
     """
 
     name: str
@@ -48,19 +48,19 @@ class ProductScheme(Protocol):
     system: Any
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
-        """The words of a block of an operand."""
+        """Return the words of a block of an operand."""
         ...
 
     def multiply(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
-        """The products of words, and those of earlier blocks of the inner dimension."""
+        """Return the products of words, added to those of earlier blocks of the inner dimension."""
         ...
 
     def operand_bytes(self) -> int:
-        """Bytes for each element of an operand."""
+        """Return the bytes for each element of an operand."""
         ...
 
     def product_bytes(self) -> int:
-        """Bytes for each element of the result, temporaries included."""
+        """Return the bytes for each element of the result, temporaries included."""
         ...
 
 

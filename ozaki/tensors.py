@@ -62,16 +62,16 @@ def takes_tensors(function: F) -> F:
         first = next(x for x in every if _kind(x))
         own, back = (_of_pytorch, tensor_of) if pytorch else (_of_jax, _to_jax)
         with stream_of(first) if pytorch else nullcontext():
-            given = {name: own(x, function.__name__) for name, x in options.items()}
-            result = function(*[own(x, function.__name__) for x in arguments], **given)
-            out = given.get("out")
+            converted = {name: own(x, function.__name__) for name, x in options.items()}
+            result = function(*[own(x, function.__name__) for x in arguments], **converted)
+            out = converted.get("out")
             return options["out"] if out is not None and result is out else _returned(result, back)
 
     return cast(F, call)
 
 
 def _kind(x: Any) -> str | None:
-    """Whose array it is; None for numbers, sequences and what is no array."""
+    """Return the library of an array; None for numbers, sequences and all else."""
     if x is None or isinstance(x, _PLAIN):
         return None
     if is_cupy(x):
@@ -90,11 +90,11 @@ _CLASSES = {"PyTorch": _class("torch", "Tensor"), "JAX": _class("jax", "Array")}
 
 
 _PLAIN = (str, int, float, complex)
-"""What most options are, which takes longer to find out of PyTorch."""
+"""The types of most options: asking PyTorch about them takes longer."""
 
 
 def unsupported(x: Any) -> str | None:
-    """Return what a tensor is that is no strided array; None if it is one."""
+    """Return a description of a tensor that is no strided array; None if it is one."""
     if x.is_nested:
         return "a nested tensor"
     if isinstance(x, sys.modules["torch"].masked.MaskedTensor):

@@ -13,6 +13,28 @@ ELEMENT_WISE = {"cublas": (0.8, 5e-5)}
 """What element-wise steps make of the memory's bandwidth, and the seconds that any call takes (H200,
 notes-dgemm): for predicted times."""
 
+SHARE, SHARE_OF_ONE = 16, 32
+"""Captured products may have one part in this many of a device's memory, and a single one one in this many:
+larger ones keep a GPU busy for longer than their launches take."""
+
+KINDS_CACHED = 256
+"""Kinds of call whose graphs, or whose lack of one, are cached; not measured, it bounds memory."""
+
+LARGEST_IN_A_STACK, LARGEST_IN_A_STACK_ON_DEVICE = 1 << 24, 1 << 27
+"""Multiplications in a product of a stack: larger ones keep a CPU, or a GPU, busy one by one."""
+
+SMALLEST_GROUP = 16
+"""Products of one width that a GPU computes together: the replays of fewer take less time."""
+
+BITS_OF_A_GROUP = 24
+"""Products of given scales go together if their widths agree to so many bits, an fp64 modulus."""
+
+LARGEST_SMALL_PRODUCT = 1 << 18
+"""Real multiplications up to which compiled digits are faster than residues by a BLAS."""
+
+OVERHEAD_ELEMENTS = 64
+"""What a small product takes besides its elements, in elements."""
+
 # --- certificate and scaling ---
 
 SHORT_RUN_NUMBERS = 1 << 22

@@ -111,7 +111,7 @@ class Steps:
         monkeypatch.setattr("ozaki.product.factor.statistics_and_scales", self.statistics_and_scales)
         monkeypatch.setattr(captured, "steps", self)
         monkeypatch.setattr(captured, "decide", decide)
-        monkeypatch.setattr(cache, "_known", OrderedDict())
+        monkeypatch.setattr(cache, "_cached", OrderedDict())
 
     def launcher(self, kernel):
         def launch(grid, block, values, shared_mem=0):
@@ -149,7 +149,7 @@ class Steps:
     def choose_panels(self, scheme, shape, workspace):
         return SimpleNamespace(rows=self.panel, columns=self.panel, bytes=self.bytes)
 
-    def split_whole(self, scaled, a, b, request):
+    def split_once(self, scaled, a, b, request):
         if self.raising:
             raise self.raising.pop(0)
 

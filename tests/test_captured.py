@@ -349,7 +349,7 @@ def test_nothing_is_left_of_a_capture_that_failed(steps, gpu):
     steps.raising = [RuntimeError("another error altogether")] * 2
     with pytest.raises(RuntimeError, match="altogether"):  # while warming up
         product(a, b)
-    original, calls = steps.split_whole, []
+    original, calls = steps.split_once, []
 
     def second(*arguments):
         calls.append(arguments)
@@ -357,7 +357,7 @@ def test_nothing_is_left_of_a_capture_that_failed(steps, gpu):
             original(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(steps, "split_whole", second)
+        patch.setattr(steps, "split_once", second)
         with pytest.raises(RuntimeError, match="altogether"):  # while capturing
             product(a, b)
     assert all(x.capture is None for x in gpu.handles.values() if hasattr(x, "capture"))
@@ -413,7 +413,7 @@ def test_an_unfit_variant_is_never_captured_again(steps, gpu, how):
 
 
 def held():
-    return [x for x in cache._known.values() if isinstance(x, captured.CapturedProduct)]
+    return [x for x in cache._cached.values() if isinstance(x, captured.CapturedProduct)]
 
 
 def test_products_after_that_of_an_unfit_variant_are_replayed_again(steps, gpu):
@@ -480,15 +480,15 @@ def test_a_variant_makes_room_for_itself(gpu):
     gpu.memory = cache.SHARE * (sum(x.nbytes for x in held()) + 1)
     second[0][0, 0] = 2 * BITS
     check(*second, 2)
-    assert list(cache._known.values()) == [cache.NEVER, *held()]  # what has been given up is forgotten first
+    assert list(cache._cached.values()) == [cache.NEVER, *held()]  # what has been given up is forgotten first
     assert product(*first) is None
     check(*second, 2)
 
 
 def test_more_kinds_of_call_than_are_known_are_forgotten_and_captured_anew(gpu, monkeypatch):
-    monkeypatch.setattr(cache, "KINDS_KNOWN", 3)
+    monkeypatch.setattr(cache, "KINDS_CACHED", 3)
     pairs = [warmed(gpu, shape=(4, 3, n)) for n in range(5, 10)]
-    assert len(cache._known) == len(held()) == 3
+    assert len(cache._cached) == len(held()) == 3
     captures = gpu.captures
     check(*pairs[-1])
     assert gpu.captures == captures
@@ -504,7 +504,7 @@ def test_forget_gives_everything_back(gpu):
     cache.forget()
     gc.collect()
     assert not gpu.executables
-    assert not cache._known
+    assert not cache._cached
 
 
 # prepared operands ----------------------------------------------------------------------------------
@@ -541,7 +541,7 @@ def test_both_operands_prepared_are_forgotten_with_either(gpu):
     assert len(held()) == 1
     del right
     gc.collect()
-    assert not cache._known
+    assert not cache._cached
     assert product(left, Factor(b, 1)) is None
 
 
@@ -555,11 +555,11 @@ def test_uncertified_products_and_other_engines_are_launched_kernel_by_kernel(gp
     asked = Request(accuracy, "auto", None, engine or REQUEST.engine, 1 << 30)
     for _ in range(3):
         assert replayed(Factor(a, 0), Factor(b, 1), asked) is None
-    assert not cache._known
+    assert not cache._cached
 
 
 def test_arrays_of_numpy_are_not_captured(gpu):
     x = np.ones((3, 3))
     for _ in range(3):
         assert product(x, x) is None
-    assert not cache._known
+    assert not cache._cached

@@ -33,7 +33,7 @@ def together(monkeypatch):
 
     monkeypatch.setattr(stacks, "stacked_products", noted)
     for module in (stacks, groups):
-        monkeypatch.setattr(module, "FEW", 2)
+        monkeypatch.setattr(module, "SMALLEST_GROUP", 2)
     return found
 
 

@@ -1,1 +1,1 @@
-"""The certificate: how wide those integers must be for the accuracy asked for, proved from the data."""
+"""The certificate: how wide those integers must be for the requested accuracy, proved from the data."""

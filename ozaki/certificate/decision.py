@@ -1,4 +1,4 @@
-"""The certificate: how wide the integers must be for the error asked for, proved from the data.
+"""The certificate: how wide the integers must be for the requested error, proved from the data.
 
 With scaled rows a' of A and columns b' of B, and every rounding at most one half,
 

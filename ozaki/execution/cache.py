@@ -1,4 +1,4 @@
-"""The captured products that are kept: by kind of call, the least recently used given up first."""
+"""The cache of captured products, by kind of call: the least recently used are given up first."""
 
 from __future__ import annotations
 
@@ -16,39 +16,33 @@ from multiword.runtime.graphs import capturing
 from ozaki.execution.captured import UNFIT, CapturedProduct, disturbances
 from ozaki.product.factor import Factor
 from ozaki.product.request import NORMWISE, Request
-
-SHARE, SHARE_OF_ONE = 16, 32
-"""What is captured may hold one part in this many of the device's memory, and one product use one in so
-many: larger ones keep a GPU busy for longer than their launches take."""
-
-KINDS_KNOWN = 256
-"""Kinds of call that are remembered."""
+from ozaki.tuning import KINDS_CACHED, SHARE, SHARE_OF_ONE
 
 WARM, NEVER = "warm", "not to be captured"
-"""What is known of a kind of call that has no graph: its kernels are compiled; it shall have none."""
+"""The states of a kind of call without a graph: its kernels are compiled; it shall have none."""
 
-_known: OrderedDict[tuple[Any, ...], CapturedProduct | str] = OrderedDict()
-"""What is known of each kind of call, the one used last at the end."""
+_cached: OrderedDict[tuple[Any, ...], CapturedProduct | str] = OrderedDict()
+"""The captured product or the state of each kind of call, the one used last at the end."""
 
-_lock = threading.RLock()  # what is forgotten may take prepared operands along, which are then forgotten too
+_lock = threading.RLock()  # dropping an entry may drop prepared operands, which drops their entries
 
 
 def captured_product(
     a: Factor, b: Factor, request: Request, multiply: Callable[[Factor, Factor], Array]
 ) -> Array | None:
-    """The product, replayed; None if there is no graph of it. multiply(a, b) computes it of other factors."""
-    known = _captured(a, b, request)
-    return None if known is None else known.product(a, b, _forget_the_oldest, multiply)
+    """Return the product, replayed; None if it has no graph. multiply(a, b) computes it of other factors."""
+    captured = _captured(a, b, request)
+    return None if captured is None else captured.product(a, b, _forget_the_oldest, multiply)
 
 
 def captured_stack(a: Factor, b: Factor, request: Request) -> tuple[Array, np.ndarray] | None:
-    """The products of a stack, replayed, and which of them need wider integers; None if there is no graph."""
-    known = _captured(a, b, request)
-    return None if known is None else known.products(a, b, _forget_the_oldest)
+    """Return a stack's products, replayed, and which need wider integers; None if there is no graph."""
+    captured = _captured(a, b, request)
+    return None if captured is None else captured.products(a, b, _forget_the_oldest)
 
 
 def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
-    """What was captured for such a product, now if need be; None if what it launches depends on the data.
+    """Return what was captured for such a product, now if need be; None if its launches depend on the data.
 
     None, too, while the caller captures a graph: the launches are to go into that one.
     """
@@ -58,21 +52,23 @@ def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
         return None
     key = _key(a, b, request)
     with _lock:
-        known = _known.pop(key, None)
-        if known is None:
+        entry = _cached.pop(key, None)
+        if entry is None:
             for x in (a, b):
                 if x.prepared:
                     weakref.finalize(x, _forget_prepared, id(x)).atexit = False
-        _known[key] = known or WARM  # the first time compiles the kernels and copies their tables
-    if known == WARM:
-        known = _capture(a, b, request)
-        _keep(key, known)
-    return known if isinstance(known, CapturedProduct) else None
+        _cached[key] = entry or WARM  # the first time compiles the kernels and copies their tables
+    if entry == WARM:
+        entry = _capture(a, b, request)
+        with _lock:
+            _cached[key] = entry
+        _forget_the_oldest()
+    return entry if isinstance(entry, CapturedProduct) else None
 
 
 def forget() -> None:
-    """Give back the memory of all that was captured."""
-    _drop(list(_known))
+    """Give back the memory of all captured products."""
+    _drop(list(_cached))
 
 
 def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
@@ -87,16 +83,9 @@ def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
 
 
 def _forget_prepared(number: int) -> None:
-    """Forget what was captured for a prepared operand, which is gone, and its id free for another."""
+    """Forget what was captured for a prepared operand, which no longer exists: its id may be used again."""
     with _lock:
-        _drop([key for key in list(_known) if number in key[-1]])
-
-
-def _keep(key: tuple[Any, ...], known: CapturedProduct | str) -> None:
-    """Remember what is known of a kind of call."""
-    with _lock:
-        _known[key] = known
-    _forget_the_oldest()
+        _drop([key for key in list(_cached) if number in key[-1]])
 
 
 def _forget_the_oldest() -> None:
@@ -109,15 +98,15 @@ def _forget_the_oldest() -> None:
     dropped: list[tuple[Any, ...]] = []
     given_up: list[tuple[Any, ...]] = []
     with _lock:
-        kinds = list(_known.items())  # a finalizer may change the cache at any time
-        held = sum(x.nbytes for _, x in kinds if isinstance(x, CapturedProduct))
-        for key, known in kinds[:-1]:
-            size = known.nbytes if isinstance(known, CapturedProduct) else 0
-            if len(_known) - len(dropped) > KINDS_KNOWN:
-                held -= size
+        kinds = list(_cached.items())  # a finalizer may change the cache at any time
+        total = sum(x.nbytes for _, x in kinds if isinstance(x, CapturedProduct))
+        for key, entry in kinds[:-1]:
+            size = entry.nbytes if isinstance(entry, CapturedProduct) else 0
+            if len(_cached) - len(dropped) > KINDS_CACHED:
+                total -= size
                 dropped.append(key)
-            elif size and held > limit:
-                held -= size
+            elif size and total > limit:
+                total -= size
                 given_up.append(key)
     _drop(dropped)
     _drop(given_up, NEVER)
@@ -125,11 +114,11 @@ def _forget_the_oldest() -> None:
 
 def _drop(keys: list[tuple[Any, ...]], instead: str | None = None) -> None:
     with _lock:
-        gone = [_known.pop(key, None) for key in keys]
+        gone = [_cached.pop(key, None) for key in keys]
         if instead is not None:
-            _known.update(dict.fromkeys(keys, instead))
+            _cached.update(dict.fromkeys(keys, instead))
             for key in keys:
-                _known.move_to_end(key, last=False)
+                _cached.move_to_end(key, last=False)
     del gone  # outside of the lock: a graph that is running is waited for
 
 

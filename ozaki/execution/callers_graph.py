@@ -19,8 +19,8 @@ def capturable(multiply: F) -> F:
     """Make a product that only queues work take part in a CUDA graph that the caller captures.
 
     Temporary arrays are allocated and freed by nodes of the graph. The result is not: like `out`, it is the
-    caller's, for as long as the graph is launched. What was worked out for a prepared operand
-    is left alone, because the operand may give it back; so it is worked out anew by every launch.
+    caller's, for as long as the graph is launched. The words and scales
+    of a prepared operand are not used, because it may free them: every launch computes them anew.
     """
 
     @wraps(multiply)
@@ -44,7 +44,7 @@ def capturable(multiply: F) -> F:
 
 
 _retained: dict[int, Any] = {}
-"""What callers' graphs use of caches, by id. Nobody tells when such a graph is gone, so it stays."""
+"""What callers' graphs use of caches, by id, for good: the end of such a graph is not announced."""
 
 
 def _retain(x: Any) -> None:

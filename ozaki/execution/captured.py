@@ -1,11 +1,11 @@
 """Products on a GPU that come again: captured as CUDA graphs, and replayed from then on.
 
 What a product of accuracy "fp64" or "fp32" launches depends on the layout of its operands, on the integers
-that the certificate asks for, most often those of norm scales, and on how far it has to look at the data for
-that. So it is captured as one graph for each of those variants that occur. While the GPU multiplies, the
-bounds of the operands travel to the host, which decides whether the width was enough. At n = 1024 and below
-Python's own launches would take longer than the GPU's work. "normwise" has one variant, without bounds: the
-host only queues its graph.
+that the certificate asks for, most often those of norm scales, and on the evidence that it takes to decide.
+So it is captured as one graph for each of those variants that occur. While the GPU multiplies, the bounds of
+the operands travel to the host, which decides whether the width was enough. At n = 1024 and below Python's
+own launches would take longer than the GPU's work. "normwise" has one variant, without bounds: the host only
+queues its graph.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ class Unfit(Exception):
 
 
 UNFIT: tuple[type[BaseException], ...] = (Unfit, CaptureError, MemoryError)
-"""What says that a product is not to be captured."""
+"""The exceptions of a product that cannot be captured."""
 
 
 def disturbances() -> tuple[type[BaseException], ...]:
-    """What a capture ends in when another thread synchronizes the device, for one; next time may go well.
+    """Return the exceptions that may end a capture by chance: another thread synchronizes the device, say.
 
-    Whatever it was, the product can be launched kernel by kernel.
+    The product can then be launched kernel by kernel, and captured at the next call.
     """
     cuda = import_cupy().cuda
     return CudaError, CublasError, cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError
 
 
 class _NoGraph(Exception):
-    """There is none of the variant, and the product is to be launched kernel by kernel."""
+    """The variant has no graph: the product is to be launched kernel by kernel."""
 
 
 class _Equilibrated(Exception):
-    """Other factors, A·D and D⁻¹·B, take the place of those of the call."""
+    """The factors of the call are to be replaced by A·D and D⁻¹·B."""
 
     def __init__(self, a: Factor, b: Factor) -> None:
         super().__init__()
@@ -64,8 +64,8 @@ class _Equilibrated(Exception):
 
 
 COUNTED, GRADED, PAIRED = range(3)
-"""How far a graph looks at the data: bounds from counts; whether the inner dimension is graded, too; the
-pairwise bound, too."""
+"""The evidence that a graph computes: bounds from counts; also whether the inner dimension is graded;
+also the pairwise bound."""
 
 
 class _Variant(NamedTuple):
@@ -75,24 +75,24 @@ class _Variant(NamedTuple):
     ----------
     bits : by which integers are wider than those of norm scales; None if none are multiplied. Beyond
         WIDENED_IN_ALL the graph takes the bounds of these integers.
-    lossless : what is multiplied then, as such bounds have said; None if nothing is.
-    looked : how far it looks at the data.
+    lossless : the product for these bounds, of integers that lose nothing; None if none is multiplied.
+    evidence : what it computes for the certificate.
     """
 
     bits: int | None
-    looked: int = COUNTED
+    evidence: int = COUNTED
     lossless: ProductSpecification | None = None
 
     @property
     def product(self) -> tuple[int, ProductSpecification | None] | None:
-        """What it multiplies."""
+        """The bits and the specification of its product; None if it multiplies nothing."""
         multiplies = self.bits is not None and (self.bits <= WIDENED_IN_ALL or self.lossless is not None)
         return (self.bits or 0, self.lossless) if multiplies else None
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """What the launches of a graph leave on the device, or on its way to the host: as far as it looks.
+    """What a graph computes for the host, on the device or on its way: as much as its evidence takes.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class _Data:
 
     Attributes
     ----------
-    bounds : those of the factors, once they have been asked for.
+    bounds : those of the factors, once the decision has asked for them.
     """
 
     bounds: Bounds
@@ -134,23 +134,23 @@ class _Data:
         self._factors, self._request, self._call, self._replay = (a, b), request, call, replay
 
     def answer(self, question: Ask) -> Any:
-        """The answer; the GPU is waited for."""
+        """Wait for the GPU, and return the answer."""
         if question is Ask.COUNTS:
-            self.bounds = _there(self._call.answers.bounds).wait()
+            self.bounds = _computed(self._call.answers.bounds).wait()
             return self.bounds
         if question is Ask.PAIRS:
-            return _there(self._as_far_as(PAIRED).pairwise_bound)()
+            return _computed(self._answers_with(PAIRED).pairwise_bound)()
         a, b = self._factors
         if a.equilibrated:
             return False
-        answers = self._as_far_as(GRADED)
-        factors = steps.equilibrated(a, b, self._request, answers.scales, _there(answers.exponents))
+        answers = self._answers_with(GRADED)
+        factors = steps.equilibrated(a, b, self._request, answers.scales, _computed(answers.exponents))
         if factors is not None:
             raise _Equilibrated(*factors[1:])
         return False
 
-    def _as_far_as(self, far: int) -> _Answers:
-        if self._call.variant.looked < far:
+    def _answers_with(self, evidence: int) -> _Answers:
+        if self._call.variant.evidence < evidence:
             self._call = self._replay(_Variant(None, PAIRED))
         return self._call.answers
 
@@ -158,14 +158,14 @@ class _Data:
 class CapturedProduct:
     """One kind of product: its graphs, and the memory that they work in.
 
-    There is a graph for every variant that the data have asked for. All take the operands' bounds.
+    There is a graph for each variant that data have needed so far.
     """
 
     def __init__(self, a: Factor, b: Factor, request: Request, limit: int) -> None:
         self._recorder, self._request, self._limit = Recorder(), request, limit
         self._expected = _Variant(0)
         self._busy = False
-        self._held: list[Factor] = []  # prepared ones, whose memory is the graphs' too
+        self._prepared: list[Factor] = []  # whose memory the graphs read
         out = _result(a, b)
         self._graphs: dict[_Variant, _Call | None] = {
             self._expected: self._capture(self._expected, a, b, out)
@@ -173,13 +173,13 @@ class CapturedProduct:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held."""
+        """Bytes of its device memory."""
         return self._recorder.nbytes
 
     def product(
         self, a: Factor, b: Factor, captured: Callable[[], Any], multiply: Callable[[Factor, Factor], Array]
     ) -> Array | None:
-        """The product of such factors; None if no graph will do.
+        """Return the product of such factors; None if it has no graph.
 
         captured() is called after a new capture, multiply(a, b) for the factors that these are equilibrated
         to.
@@ -201,7 +201,7 @@ class CapturedProduct:
         def replay(variant: _Variant) -> _Call:
             return self._replay(variant, a, b, out, captured)
 
-        # What the last call's operands asked for will do for this one's: the GPU need not wait.
+        # Most often this call's operands need what the last one's did: the GPU need not wait for the host.
         call = replay(self._expected)
         if call.answers.bounds is None:
             return out
@@ -225,16 +225,16 @@ class CapturedProduct:
         a: Factor,
         b: Factor,
     ) -> _Variant:
-        """The variant that a certificate asks for, which looks as far as that did.
+        """Return the variant that a certificate asks for, with the evidence that it took.
 
-        Integers that lose nothing have room, so that others take the same graph. Where they take many more
-        products than usual, none are multiplied: that is done kernel by kernel.
+        Integers that lose nothing are given spare bits, so that others take the same graph. Where they take
+        many more products than usual, none are multiplied: that is done kernel by kernel.
         """
         wanted = _Variant(certificate.bits, PAIRED if certificate.pairwise else COUNTED)
         if certificate.bits <= WIDENED_IN_ALL:
             return wanted
         wide = call if call.variant.bits == certificate.bits else replay(wanted)
-        scales, pending = _there(wide.answers.wide)
+        scales, pending = _computed(wide.answers.wide)
         scheme = steps.bounded(a, b, self._request, scales, pending.wait()).scheme
         if steps.is_costly(scheme, steps.norm_scheme(a, b, self._request)) or not isinstance(
             scheme, steps.Residues
@@ -243,8 +243,7 @@ class CapturedProduct:
         return wanted._replace(lossless=scheme.roomy_specification)
 
     def products(self, a: Factor, b: Factor, captured: Callable[[], Any]) -> tuple[Array, np.ndarray] | None:
-        """Those of a stack, one below the other, and which of them need wider integers: these are to be
-        computed otherwise."""
+        """Return the products of a stack, one below the other, and which of them need wider integers."""
         if self._busy:
             return None
         out, self._busy = _result(a, b), True
@@ -265,7 +264,7 @@ class CapturedProduct:
     def _replay(
         self, variant: _Variant, a: Factor, b: Factor, out: Array, captured: Callable[[], Any]
     ) -> _Call:
-        """Launch a graph, captured the first time that it is asked for."""
+        """Launch a graph, captured at its first use."""
         if variant not in self._graphs:
             try:
                 self._graphs[variant] = self._capture(variant, a, b, out)
@@ -276,7 +275,7 @@ class CapturedProduct:
             captured()
         call = self._graphs[variant]
         if call is None:
-            self._expected = _Variant(None, variant.looked)  # the bounds say when another will do again
+            self._expected = _Variant(None, variant.evidence)  # until the bounds call for another
             raise _NoGraph
         call.graph.replay((a.matrix, b.matrix, out), import_cupy().cuda.get_current_stream())
         return call
@@ -287,14 +286,14 @@ class CapturedProduct:
             self._launch(variant, left, right, out)
         # Prepared factors have their statistics and words by now; the others' have to be in the graph.
         left, right = (x if x.prepared else y.copy() for x, y in ((left, a), (right, b)))
-        self._held += [x for x in (left, right) if x.prepared]
+        self._prepared += [x for x in (left, right) if x.prepared]
         with self._recorder.capture((a.matrix, b.matrix, out), graphs):
             launched = self._launch(variant, left, right, out)
         (graph,) = graphs
         return _Call(variant, graph, launched)
 
     def _launch(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Answers:
-        """The steps of the pipeline, what the host asks for beside the product: it decides meanwhile."""
+        """Launch the steps of the product, and beside them the evidence by which the host decides."""
         request = self._request
         scales = steps.norm_scaled(a, b, request).scales
         if not request.certified:
@@ -306,15 +305,15 @@ class CapturedProduct:
             scales_of_wide = steps.wide_scales(a, b, request, variant.bits)
             wide = scales_of_wide, steps.bounds(a, b, request, scales_of_wide)
         split_by = scales if wide is None else wide[0]
-        if variant.looked > COUNTED:
-            return replace(self._launch_looking(variant, scales, split_by, a, b, out), wide=wide)
+        if variant.evidence > COUNTED:
+            return replace(self._launch_evidence(variant, scales, split_by, a, b, out), wide=wide)
         _, pending = side_by_side(
             lambda: self._finish(self._begin(variant, split_by, a, b), a, b, out),
             lambda: steps.bounds(a, b, request, scales, a.stack),
         )
         return _Answers(scales, pending, wide=wide)
 
-    def _launch_looking(
+    def _launch_evidence(
         self,
         variant: _Variant,
         scales: tuple[Array, Array],
@@ -323,26 +322,25 @@ class CapturedProduct:
         b: Factor,
         out: Array,
     ) -> _Answers:
-        """Those after the scales, of a graph that looks further: before the products, for the host waits."""
+        """Launch the steps after the scales, first the evidence beyond counts: the host waits for that."""
 
         def begin() -> tuple[ScaledProduct | None, InnerExponents | None]:
-            # First what the host waits for.
             exponents = None if a.equilibrated else steps.inner_exponents(a, b, scales)
             return self._begin(variant, split_by, a, b), exponents
 
-        def look() -> tuple[PendingBounds, Callable[[], PairwiseBound] | None]:
+        def bounds() -> tuple[PendingBounds, Callable[[], PairwiseBound] | None]:
             pending = steps.bounds(a, b, self._request, scales)
-            taken = variant.looked >= PAIRED
-            return pending, steps.pairwise(a, b, self._request, pending) if taken else None
+            paired = variant.evidence >= PAIRED
+            return pending, steps.pairwise(a, b, self._request, pending) if paired else None
 
-        (begun, exponents), (pending, pairwise_bound) = side_by_side(begin, look)
+        (begun, exponents), (pending, pairwise_bound) = side_by_side(begin, bounds)
         self._finish(begun, a, b, out)
         return _Answers(scales, pending, exponents, pairwise_bound)
 
     def _begin(
         self, variant: _Variant, scales: tuple[Array, Array], a: Factor, b: Factor
     ) -> ScaledProduct | None:
-        """The integers that a graph multiplies, split; None if there are none."""
+        """Split the integers that a graph multiplies, and return them; None if there are none."""
         if variant.product is None:
             return None
         request, (bits, specification) = self._request, variant.product
@@ -352,7 +350,7 @@ class CapturedProduct:
             scaled = ScaledProduct(scales, steps.choose_scheme(specification, request))
         if self._too_large(scaled.scheme, a.stack):
             raise Unfit
-        steps.split_whole(scaled, a, b, request)
+        steps.split_once(scaled, a, b, request)
         return scaled
 
     def _finish(self, scaled: ScaledProduct | None, a: Factor, b: Factor, out: Array) -> None:
@@ -363,15 +361,16 @@ class CapturedProduct:
     def _too_large(self, scheme: Any, stack: int) -> bool:
         panels = steps.choose_panels(scheme, scheme.specification.shape, self._request.workspace)
         m, _, n = scheme.specification.shape
-        whole = panels.rows >= m and panels.columns >= n and stack * panels.bytes <= self._request.workspace
-        return scheme.name == "slices" or not whole or stack * panels.bytes > self._limit
+        bytes_needed, one_panel = stack * panels.bytes, panels.rows >= m and panels.columns >= n
+        fits = bytes_needed <= min(self._request.workspace, self._limit)
+        return scheme.name == "slices" or not (one_panel and fits)
 
 
 def _result(a: Factor, b: Factor) -> Array:
     return empty_result(a.matrix, (a.rows, b.rows // b.stack), a.matrix.dtype)
 
 
-def _there(answer: T | None) -> T:
-    """An answer of a graph that has looked for it."""
+def _computed(answer: T | None) -> T:
+    """Return an answer of a graph whose evidence includes it."""
     assert answer is not None
     return answer

@@ -22,7 +22,7 @@ Factors = tuple[Factor, Factor]
 
 
 def product(a: Factor, b: Factor, request: Request) -> Array:
-    """RN(AB), to the accuracy asked for, in a new (m, n) array; of a stack, one below the other."""
+    """Return RN(AB) to the request's accuracy in a new (m, n) array; of a stack, one below the other."""
     scaled = scaled_by_counting(a, b, request)
     if scaled is None:
         (a, b), scaled, _ = scale(a, b, request)
@@ -36,7 +36,7 @@ def product(a: Factor, b: Factor, request: Request) -> Array:
 
 
 def scaled_by_counting(a: Factor, b: Factor, request: Request) -> ScaledProduct | None:
-    """The integers that `scale` returns, compiled: on a CPU, where the counting bound decides about them."""
+    """Return the integers of `scale` by compiled code; None on a GPU, or where the counting bound fails."""
     if not request.certified or a.stack > 1 or is_cupy(a.matrix):
         return None
     of_both = [(x.exponent, x.total, x.square, x.counts) for x in (a.statistics, b.statistics)]
@@ -51,7 +51,7 @@ def scaled_by_counting(a: Factor, b: Factor, request: Request) -> ScaledProduct 
 
 
 def scale(a: Factor, b: Factor, request: Request) -> tuple[Factors, ScaledProduct, Certificate | None]:
-    """Return the factors, equilibrated or as they are, their integers, and the certificate if that decides.
+    """Return the factors, equilibrated or as they came, their integers, and the certificate if there is one.
 
     A device is waited for, unless the accuracy is "normwise".
     """
@@ -71,7 +71,7 @@ class Data:
     Attributes
     ----------
     factors : A and B, or A·D and D⁻¹·B once they have been equilibrated.
-    bounds : those of the factors, once they have been asked for.
+    bounds : those of the factors, once the decision has asked for them.
     """
 
     bounds: Bounds
@@ -82,7 +82,7 @@ class Data:
         self._request = request
 
     def answer(self, question: Ask) -> Any:
-        """The answer, computed now."""
+        """Compute the answer now."""
         a, b = self.factors
         scales = steps.norm_scaled(a, b, self._request).scales
         if question is Ask.PAIRS:
@@ -97,7 +97,7 @@ class Data:
 
 
 def _equilibrated(a: Factor, b: Factor, request: Request) -> Factors | None:
-    """A·D and D⁻¹·B, if their product surely takes narrower integers."""
+    """Return A·D and D⁻¹·B, if their product is proved to take narrower integers."""
     if a.equilibrated:
         return None
     scales = steps.norm_scaled(a, b, request).scales
@@ -106,7 +106,7 @@ def _equilibrated(a: Factor, b: Factor, request: Request) -> Factors | None:
 
 
 def _scale_given(a: Factor, b: Factor, request: Request) -> tuple[Factors, ScaledProduct]:
-    """The factors and their integers for an accuracy that fixes these.
+    """Return the factors and their integers for an accuracy that fixes these.
 
     "exact" is the same of any factors that have the product: equilibrated ones, where that takes much less.
     """

@@ -1,4 +1,4 @@
-"""alpha·R + beta·C in `out`, for the product R: what all four `accurate_*gemm` share."""
+"""alpha·R + beta·C in `out`, for the product R: the body of all four `accurate_*gemm`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def gemm(
 
 
 def computed(a: Factor, b: Factor, request: Request) -> Array:
-    """The product itself, in a new array: replayed where captured; in smaller panels if memory is short."""
+    """Return the product in a new array: replayed where captured, in smaller panels if memory is short."""
     if a.empty or b.empty:
         return namespace(a.matrix).zeros((a.rows, b.rows), a.matrix.dtype)
     if (out := small_product(a, b, request)) is not None:
@@ -59,7 +59,7 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
 
 
 def _launched(a: Factor, b: Factor, request: Request) -> Array:
-    """The product itself, replayed, or kernel by kernel; where it is one of other factors, that likewise."""
+    """Return the product, or that of the equilibrated factors, replayed or kernel by kernel."""
     out = captured_product(a, b, request, lambda x, y: _launched(x, y, request))
     return product(a, b, request) if out is None else out
 

@@ -1,7 +1,7 @@
 """Stacks: every product has its own certificate, and those of equal widths are one run of the pipeline.
 
-On a GPU the products that take a pairwise bound, or that only a few others go with, are left to be computed
-one by one: those are replayed, in less time.
+On a GPU the products that take a pairwise bound, and those of groups smaller than `SMALLEST_GROUP`, are left
+to be computed one by one: replays take less time.
 """
 
 from __future__ import annotations
@@ -22,41 +22,36 @@ from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product import steps
 from ozaki.product.cost import warn_of_cost
 from ozaki.product.factor import Factor, stacked_factors
-from ozaki.product.panels import whole_bytes
+from ozaki.product.panels import one_panel_bytes
 from ozaki.product.request import NORMWISE, Request
 from ozaki.product.steps import ScaledProduct, Scales
 from ozaki.scaling.scales import widened
-
-MODULUS_BITS = 24
-"""Bits of an fp64 modulus, about: products of given scales go together if they need as many moduli."""
-
-FEW = 16
-"""Fewer products of a width are left alone on a GPU."""
+from ozaki.tuning import BITS_OF_A_GROUP, SMALLEST_GROUP
 
 
 def grouped_products(rows: Array, columns: Array, request: Request) -> tuple[Array, np.ndarray] | None:
-    """The (s, m, n) products of (s, m, k) rows and (s, n, k) columns, and which of them are left alone.
+    """Return the (s, m, n) products of (s, m, k) rows and (s, n, k) columns, and which are left undecided.
 
-    Within the workspace. None if they are in slices, or the memory is not there.
+    None if they are in slices, or do not fit the memory.
     """
     if request.scheme == "slices":
         return None
     s, m, _ = rows.shape
     a, b = stacked_factors(rows, columns)
-    out, alone = namespace(rows).empty((s, m, columns.shape[1]), rows.dtype), np.ones(s, np.bool_)
+    out, undecided = namespace(rows).empty((s, m, columns.shape[1]), rows.dtype), np.ones(s, np.bool_)
     try:
         for indices, factors, scales, bits in _groups(a, b, request):
-            if not is_cupy(rows) or len(indices) >= FEW:
+            if not is_cupy(rows) or len(indices) >= SMALLEST_GROUP:
                 group = _group_product(*factors, scales, bits, request)
                 out[_all_or(indices, s)] = group
-                alone[indices] = False
+                undecided[indices] = False
     except MemoryError:  # one by one they may go in panels
         return None
-    return out, alone
+    return out, undecided
 
 
 def _all_or(indices: np.ndarray, s: int) -> np.ndarray | slice:
-    """A slice for all of them, which a GPU copies without a table of indices."""
+    """Return indices, or a slice for all of them: a GPU takes that without a table."""
     return slice(None) if len(indices) == s else indices
 
 
@@ -66,7 +61,7 @@ bits by which norm scales are widened; None where the scales are not of norms.""
 
 
 def _groups(a: Factor, b: Factor, request: Request) -> Iterator[Group]:
-    """The products of a stack by their widths; on a GPU, those that the counting bound decides about."""
+    """Yield the products of a stack by their widths; on a GPU, those that the counting bound decides."""
     if not request.of_norms:
         yield from _of_equal_width(a, b, steps.given_scales(a, b, request), request)
     elif request.accuracy == NORMWISE:
@@ -89,7 +84,7 @@ class _Version:
         self.bounds: PendingBounds = steps.bounds(a, b, request, self.scales, a.stack)
 
     def part(self, positions: np.ndarray) -> tuple[Factors, Scales]:
-        """Some of the products."""
+        """Return the factors and scales of some of the products."""
         (a, b), (of_a, of_b) = self.factors, self.scales
         which = _all_or(positions, a.stack)
         left, right = (s.reshape(a.stack, -1)[which].ravel() for s in (of_a, of_b))
@@ -98,7 +93,7 @@ class _Version:
     def groups(
         self, indices: np.ndarray, bits: np.ndarray, positions: np.ndarray, request: Request
     ) -> Iterator[Group]:
-        """The products by the bits that their integers grow by; none for those that are undecided."""
+        """Yield the products by the bits that their integers grow by, but for those that are undecided."""
         for width in np.unique(bits[(bits >= 0) & (bits <= WIDENED_IN_ALL)]).tolist():
             some = bits == width
             factors, (left, right) = self.part(positions[some])
@@ -120,7 +115,7 @@ class _StackData:
     Attributes
     ----------
     versions : the products as they came and, once some have been equilibrated, those.
-    version, position : for each product, which version it has come to, and where it stands in that.
+    version, position : of each product, its latest version, and its index there.
     """
 
     def __init__(self, a: Factor, b: Factor, request: Request) -> None:
@@ -129,7 +124,7 @@ class _StackData:
         self.version, self.position = np.zeros(a.stack, np.int64), np.arange(a.stack)
 
     def answer(self, question: Ask, products: np.ndarray) -> Sequence[Any]:
-        """What all these products ask."""
+        """Answer a question that all these products ask."""
         if question is Ask.EQUILIBRATE:
             return self._equilibrate(products)
         answers: dict[int, Any] = {}
@@ -145,7 +140,7 @@ class _StackData:
         return [answers[i] for i in products.tolist()]
 
     def _equilibrate(self, products: np.ndarray) -> Sequence[bool]:
-        """Which of them have A·D and D⁻¹·B as factors from now on."""
+        """Equilibrate those that gain by it, and return which they are."""
         (a, b), scales = self.versions[0].part(products)
         exponents = steps.inner_exponents(a, b, scales)
         equilibration = steps.equilibrated(a, b, self._request, scales, exponents)
@@ -159,9 +154,9 @@ class _StackData:
 
 
 def _of_equal_width(a: Factor, b: Factor, scales: Scales, request: Request) -> Iterator[Group]:
-    """Products of given scales that take about as many moduli."""
+    """Yield the products of given scales in groups that take about as many moduli."""
     bounds = steps.bounds(a, b, request, scales, a.stack).wait_for_stack()
-    moduli = np.array([log2_product(Bounds.of(x, a.length)) // MODULUS_BITS for x in bounds.tolist()])
+    moduli = np.array([log2_product(Bounds.of(x, a.length)) // BITS_OF_A_GROUP for x in bounds.tolist()])
     for count in np.unique(moduli):
         indices = np.flatnonzero(moduli == count)
         which = _all_or(indices, a.stack)
@@ -170,10 +165,10 @@ def _of_equal_width(a: Factor, b: Factor, scales: Scales, request: Request) -> I
 
 
 def _pairwise(version: _Version, positions: np.ndarray, request: Request) -> list[PairwiseBound]:
-    """The pairwise bounds of some products of a stack."""
+    """Return the pairwise bounds of some products of a stack."""
     a, b = version.factors
     scheme, host = Magnitudes(len(a.parts), "fp64"), get_engine("host")
-    bytes_each = whole_bytes(scheme, (a.rows // a.stack, a.k, b.rows // b.stack))
+    bytes_each = one_panel_bytes(scheme, (a.rows // a.stack, a.k, b.rows // b.stack))
     at_once, bounds = max(1, request.workspace // bytes_each), list[PairwiseBound]()
     for i in range(0, len(positions), at_once):
         indices, words, of_rows = positions[i : i + at_once], [], []
@@ -192,13 +187,13 @@ def _pairwise(version: _Version, positions: np.ndarray, request: Request) -> lis
 
 
 def _group_product(a: Factor, b: Factor, scales: Scales, bits: int | None, request: Request) -> Array:
-    """The (s, m, n) products of one group, in parts that fit the workspace; one that does not, in panels."""
+    """Return the (s, m, n) products of a group, in parts that fit the workspace, or else in panels."""
     s, m, n = a.stack, a.rows // a.stack, b.rows // b.stack
     if bits is None:
         scaled = steps.bounded(a, b, request, scales, steps.bounds(a, b, request, scales).wait())
     else:
         scaled = ScaledProduct(scales, steps.norm_scheme(a, b, request, bits))
-    if s * whole_bytes(scaled.scheme, (m, a.k, n)) > request.workspace:
+    if s * one_panel_bytes(scaled.scheme, (m, a.k, n)) > request.workspace:
         if s == 1:
             return product(a, b, request)[None]
         left, right = (x.reshape(s, -1) for x in scales)

@@ -1,4 +1,4 @@
-"""The plan of a product: what it will be, and the error that it certifies."""
+"""The plan of a product: its integers and scheme, its cost, and the error that it certifies."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LONGEST_COUNTED = 50
 class Plan:
     """What a product will be: the integers, the scheme, the cost and the certified error.
 
-    Print it to see it as a table, with the time that it should take where that is known.
+    Print it to see it as a table, with the time that it should take on machines that were measured.
 
     Attributes
     ----------
     shape : (m, k, n).
     dtype : of the result.
-    accuracy : as asked for.
+    accuracy : as requested.
     width : bits of the widest integer of A' and of B'.
     scheme, word, engine : how the integers are multiplied.
     pieces : moduli, or slices of A.
@@ -68,11 +68,11 @@ class Plan:
 
     @classmethod
     def of(cls, scheme: Scheme, dtype: str, request: Request, bound: float) -> Plan:
-        """The plan of a product by a scheme, with this certified error."""
+        """Return the plan of a product by a scheme, with this certified error."""
         specification = scheme.specification
         panels = steps.choose_panels(scheme, specification.shape, request.workspace)
         m, _, n = specification.shape
-        unsplit = steps.whole_bytes(scheme, specification.shape)
+        unsplit = steps.one_panel_bytes(scheme, specification.shape)
         return cls(
             shape=specification.shape,
             dtype=dtype,
@@ -145,7 +145,7 @@ def plan_product(a: Factor, b: Factor, request: Request) -> Plan:
 
 
 def _error_of_width(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> float:
-    """The certified error of rows of so many bits."""
+    """Return the certified error of rows of a requested number of bits."""
     excess = max(0, int(request.accuracy) - LONGEST_COUNTED)  # each bit beyond halves the error
     if excess:
         scales = a.width_scales(LONGEST_COUNTED), b.width_scales(LONGEST_COUNTED)
@@ -158,5 +158,5 @@ def _error_of_width(a: Factor, b: Factor, request: Request, pending: PendingBoun
 
 
 def _lossless(a: Factor, b: Factor, scales: tuple[Array, Array]) -> bool:
-    """Whether no number of either is rounded."""
+    """Return whether no number of either factor is rounded."""
     return all(bool((s >= x.exact_scales).all()) for s, x in zip(scales, (a, b), strict=True))

@@ -1,6 +1,6 @@
 """Small products on a CPU without residues, where numba is there: the same integers, so the same bits.
 
-What the counting bound does not decide, and what has an Inf or NaN, is left to the pipeline.
+Products that the counting bound leaves undecided, or with an Inf or NaN, are left to the steps of all others.
 """
 
 from __future__ import annotations
@@ -16,53 +16,48 @@ from ozaki.product.request import NORMWISE, Request
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import width_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, statistics_of_rows
+from ozaki.tuning import LARGEST_SMALL_PRODUCT, OVERHEAD_ELEMENTS
 
 LONGEST = 128
 """Numbers in a row, at most: of longer ones, products of four digits might not add up exactly in float64."""
-
-LARGEST = 1 << 18
-"""Multiplications of real numbers in a product, at most: larger ones are faster by a BLAS."""
-
-OF_A_PRODUCT = 64
-"""What a product takes besides its elements, in elements."""
 
 FORM = "ozaki.execution.small_numba"
 
 
 def small_product(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
-    """The product of two factors; None if it is not small, or left to the pipeline."""
+    """Return the product of two factors; None if it is not small, or undecided."""
     if not _fits(a.matrix.shape, b.matrix.shape[1], a.matrix.dtype, request):
         return None
-    out, undone = _products(a.matrix[None], b.matrix.T[None], request)
-    return None if undone[0] else out[0]
+    out, undecided = _products(a.matrix[None], b.matrix.T[None], request)
+    return None if undecided[0] else out[0]
 
 
 def small_products(
     rows: np.ndarray, columns: np.ndarray, request: Request
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """The (s, m, n) products of (s, m, k) rows and (s, n, k) columns, and which are left to the pipeline.
+    """Return the (s, m, n) products of (s, m, k) rows and (s, n, k) columns, and which are undecided.
 
     None if they are not small.
     """
     (s, m, k), n, parts = rows.shape, columns.shape[1], 1 + (rows.dtype.kind == "c")
     if not _fits((m, k), n, rows.dtype, request):
         return None
-    out, undone = np.empty((s, m, n), rows.dtype), np.empty(s, np.bool_)
+    out, undecided = np.empty((s, m, n), rows.dtype), np.empty(s, np.bool_)
 
     def work(block: slice) -> None:
-        out[block], undone[block] = _products(rows[block], columns[block], request)
+        out[block], undecided[block] = _products(rows[block], columns[block], request)
 
-    over_rows(work, s, parts**2 * max(m * n, m * k, n * k) + OF_A_PRODUCT, COMPILED_ELEMENTS)
-    return out, undone
+    over_rows(work, s, parts**2 * max(m * n, m * k, n * k) + OVERHEAD_ELEMENTS, COMPILED_ELEMENTS)
+    return out, undecided
 
 
 def _fits(shape: tuple[int, ...], n: int, dtype: np.dtype, request: Request) -> bool:
-    """Whether such a product is small, no scheme, word or engine is asked for, and numba is there."""
+    """Return whether such a product is small, in default scheme, word and engine, and numba is there."""
     (m, k), parts = shape, 1 + (dtype.kind == "c")
     return (
         isinstance(request.engine, Host)
         and request.engine.name == Host.name
-        and m * n * k * parts**2 <= LARGEST
+        and m * n * k * parts**2 <= LARGEST_SMALL_PRODUCT
         and k * parts <= LONGEST
         and 8 * (k * parts + 8) * (6 * n * parts + 32) <= request.workspace
         and request.scheme == "auto"
@@ -72,16 +67,16 @@ def _fits(shape: tuple[int, ...], n: int, dtype: np.dtype, request: Request) -> 
 
 
 def _products(rows: np.ndarray, columns: np.ndarray, request: Request) -> tuple[np.ndarray, np.ndarray]:
-    """The products, and which of them are left to the pipeline."""
+    """Return the products, and which of them are undecided."""
     dtype, form, single = rows.dtype, compiled(FORM), rows.dtype.char in "fF"
     x, (s, m, k, n) = _all_rows(rows, columns)
     scales = _norm_scales if request.of_norms else _given_scales
-    scale, width, undone = scales(x, s, n, request, "fp32" if single else "fp64")
+    scale, width, undecided = scales(x, s, n, request, "fp32" if single else "fp64")
     out = np.empty((s * m, n))
-    form.products(x, scale, width, undone, single, out, *form.work_arrays(k, n))
+    form.products(x, scale, width, undecided, single, out, *form.work_arrays(k, n))
     if dtype.kind == "c":
         out = out.view(np.complex128)
-    return (out.astype(dtype) if single else out).reshape(s, m, -1), undone
+    return (out.astype(dtype) if single else out).reshape(s, m, -1), undecided
 
 
 def _all_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int, int]]:
@@ -106,11 +101,11 @@ def _all_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[
 
 
 Scales = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Those of all rows, the most bits of their integers, and which products are left to the pipeline."""
+"""The scales of all rows, the most bits of their integers, and which products are undecided."""
 
 
 def _norm_scales(x: np.ndarray, stack: int, columns: int, request: Request, target: str) -> Scales:
-    """The norm scales, widened as the counting bound of each product asks."""
+    """Return the norm scales, widened as the counting bound of each product asks."""
     certified = request.accuracy != NORMWISE
     limits = str(request.accuracy) if certified else target
     counted = counted_scales(statistics_of_rows(x), x.shape[1], stack, columns, limits, certified)
@@ -120,7 +115,7 @@ def _norm_scales(x: np.ndarray, stack: int, columns: int, request: Request, targ
 
 
 def _given_scales(x: np.ndarray, stack: int, columns: int, request: Request, target: str) -> Scales:
-    """The scales of a given width, or the smallest that lose nothing; they depend on no target."""
+    """Return the scales of a given width, or the smallest that lose nothing; they depend on no target."""
     del target
     exponent, total, _, _ = statistics_of_rows(x)
     scale = (
@@ -128,5 +123,7 @@ def _given_scales(x: np.ndarray, stack: int, columns: int, request: Request, tar
     )
     width = np.where(total > 0, exponent + scale, 0).astype(np.int32)
     nonfinite, left = scale == NONFINITE_ROW, len(x) - stack * columns
-    undone = nonfinite[:left].reshape(stack, -1).any(axis=1) | nonfinite[left:].reshape(stack, -1).any(axis=1)
-    return scale, width, undone
+    undecided = nonfinite[:left].reshape(stack, -1).any(axis=1) | nonfinite[left:].reshape(stack, -1).any(
+        axis=1
+    )
+    return scale, width, undecided

@@ -3,7 +3,7 @@
     A' = Σ_p A'_p·2**(23 p),   B' = Σ_q B'_q·2**(23 q),   C' = Σ_r (Σ_{p+q=r} A'_p·B'_q)·2**(23 r)
 
 with symmetric digits, |A'_p|, |B'_q| <= 2**22: the inner sums stay within 53 bits while min(p, q)·k is at
-most `MOST_TERMS`. What is not certain to be rounded right here is left to the pipeline.
+most `MOST_TERMS`. Products whose rounding is not proved to be correct here are undecided.
 """
 
 import math
@@ -18,7 +18,7 @@ DIGIT = 23
 """Bits of a digit."""
 
 BASE = 2.0**DIGIT
-"""Of the digits."""
+"""The base of the digits."""
 
 MOST_DIGITS, MOST_TERMS = 6, 1 << 53 - 2 * (DIGIT - 1)
 """Digits of an integer, at most, and products of digits that are added up in float64."""
@@ -27,7 +27,7 @@ RUN = 16
 """Numbers of whole vectors in an unrolled loop: rows of digits are padded to a multiple of this."""
 
 WEIGHTS = 2.0 ** (DIGIT * np.arange(2 * MOST_DIGITS))
-"""Those of the digits."""
+"""The weights of the digits."""
 
 
 @jit("UniTuple(int64, 3)(int32[::1], int32[::1], int64, int64)", inner=True)
@@ -48,12 +48,12 @@ def split_row(x, i, scale, count, digits, start, step, digit_step):
     half = scale >> 1  # a power of two alone might overflow
     first, second, row = POWERS[half + BIAS], POWERS[scale - half + BIAS], x[i]
     for h in range(len(row)):
-        place, rest = np.uint64(start + h * step), np.rint(row[h] * first * second)
+        index, rest = np.uint64(start + h * step), np.rint(row[h] * first * second)
         for _ in range(count - 1):
             upper = np.rint(rest * (1 / BASE))
-            digits[place] = rest - upper * BASE
-            place, rest = place + np.uint64(digit_step), upper
-        digits[place] = rest
+            digits[index] = rest - upper * BASE
+            index, rest = index + np.uint64(digit_step), upper
+        digits[index] = rest
 
 
 @jit(
@@ -81,7 +81,7 @@ def multiply_row(total, a, b, k, count, columns, length):
     inner=True,
 )
 def round_row(total, count, factor, single, work, out, i):
-    """Round a row of C', times powers of two, to out[i]; False if a number may be another than it seems.
+    """Round a row of C', times powers of two, to out[i]; False if a number may be wrong.
 
     The digits are added up from above, and the errors of these sums, whose own errors have a bound: what
     rounds to the same number from both ends of it is that number. work[3] are the powers of two of the
@@ -102,18 +102,18 @@ def round_row(total, count, factor, single, work, out, i):
             other = lower - low[j]
             size[j] += math.fabs((low[j] - (lower - other)) + (error - other))
             high[j], low[j] = leading, lower
-    unsure = 0
+    undecided = 0
     for j in range(columns):
         margin = 2 * size[j] + math.fabs(low[j]) * 2.0**-51 if size[j] > 0 else 0.0
         value = high[j] + (low[j] - margin)
-        unsure += value != high[j] + (low[j] + margin)
+        undecided += value != high[j] + (low[j] + margin)
         out[i, j] = value * factor * factors[j]
         if single:  # what lies half way between two numbers of float32 may stand for others, on either side
             other = value - high[j]
             error = (high[j] - (value - other)) + (low[j] - other)
             below, above = out[i, j] * (1 - 2.0**-52), out[i, j] * (1 + 2.0**-52)
-            unsure += (error != 0 or margin > 0) and np.float32(below) != np.float32(above)
-    return unsure == 0
+            undecided += (error != 0 or margin > 0) and np.float32(below) != np.float32(above)
+    return undecided == 0
 
 
 @jit(
@@ -123,19 +123,19 @@ def round_row(total, count, factor, single, work, out, i):
     ),
     fastmath={"contract"},
 )
-def products(x, scale, width, undone, single, out, left, right, total, work):
-    """The products of the left rows and then right columns of a stack that are not yet undone[s].
+def products(x, scale, width, undecided, single, out, left, right, total, work):
+    """The products of the left rows and then right columns of a stack that are not undecided[s].
 
     Integers of row i have the scale scale[i] and at most width[i] bits; results are rounded to float32 if
-    `single`. undone[s] becomes True for those left to the pipeline: their integers take too many digits, or
-    results might underflow or overflow, or are not certain. What follows `out` is scratch memory.
+    `single`. undecided[s] becomes True for those whose integers take too many digits, or whose results might
+    underflow, overflow or be rounded wrong. What follows `out` is scratch memory.
     """
-    stack, k, n = undone.shape[0], x.shape[1], out.shape[1]
+    stack, k, n = undecided.shape[0], x.shape[1], out.shape[1]
     m, padded = out.shape[0] // stack, (k + 3) // 4 * 4
     for s in range(stack):
-        if undone[s]:
+        if undecided[s]:
             continue
-        undone[s] = True
+        undecided[s] = True
         of_a, of_b = s * m, stack * m + s * n
         smallest_a, largest_a, p = extremes(scale, width, of_a, of_a + m)
         smallest_b, largest_b, q = extremes(scale, width, of_b, of_b + n)
@@ -160,7 +160,7 @@ def products(x, scale, width, undone, single, out, left, right, total, work):
             split_row(x, i, scale[i], p, left, 0, p, 1)
             multiply_row(total, left, right, padded, p, n, length)
             sure &= round_row(total, p + q - 1, POWERS[BIAS - scale[i]], single, work, out, i)
-        undone[s] = not sure
+        undecided[s] = not sure
 
 
 def work_arrays(k: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -14,19 +14,17 @@ from multiword.runtime.arrays import Array, is_cupy, namespace, quietly
 from multiword.runtime.memory import empty_result, padded
 from ozaki.execution.cache import captured_stack
 from ozaki.execution.gemm import computed, gemm
-from ozaki.execution.groups import FEW, grouped_products
+from ozaki.execution.groups import grouped_products
 from ozaki.execution.small import small_products
 from ozaki.product.factor import Factor, stacked_factors
 from ozaki.product.request import Request
-
-SMALL, SMALL_ON_DEVICE = 1 << 24, 1 << 27
-"""Multiplications in a product; larger ones keep a machine busy one by one."""
+from ozaki.tuning import LARGEST_IN_A_STACK, LARGEST_IN_A_STACK_ON_DEVICE, SMALLEST_GROUP
 
 COLUMNS = 4
 """Columns of a product are padded to a multiple of this, which cuBLAS asks of int8 operands."""
 
 AT_ONCE = 1 << 15
-"""Products of a stack that a GPU computes at once: a grid has no more than twice as many blocks across."""
+"""Products of a stack that a GPU computes at once: a grid has at most twice as many blocks across."""
 
 
 def stack_product(left: Array, right: Array, request: Request) -> Array:
@@ -50,11 +48,13 @@ def stack_product(left: Array, right: Array, request: Request) -> Array:
 def stacked_products(left: Array, right: Array, request: Request) -> Array | None:
     """Return the (..., m, n) products of (..., m, k) and (..., k, n) stacks of one shape and dtype.
 
-    None if they are computed one by one: they are large or few, or in slices.
+    None if they are to be computed one by one: large ones, a small stack, or slices.
     """
     (*batch, m, k), n = left.shape, right.shape[-1]
-    compute, few, small = (_on_device, FEW, SMALL_ON_DEVICE) if is_cupy(left) else (_on_host, 2, SMALL)
-    if math.prod(batch) < few or not 0 < m * n * k <= small:
+    compute, fewest, largest = _on_host, 2, LARGEST_IN_A_STACK
+    if is_cupy(left):
+        compute, fewest, largest = _on_device, SMALLEST_GROUP, LARGEST_IN_A_STACK_ON_DEVICE
+    if math.prod(batch) < fewest or not 0 < m * n * k <= largest:
         return None
     with quietly(left):
         rows, columns = left.reshape(-1, m, k), right.swapaxes(-1, -2).reshape(-1, n, k)
@@ -63,24 +63,24 @@ def stacked_products(left: Array, right: Array, request: Request) -> Array | Non
 
 
 def _on_host(rows: np.ndarray, columns: np.ndarray, request: Request) -> np.ndarray | None:
-    """The products on a CPU: small ones directly, and others, and what is left of those, in groups."""
-    done = small_products(rows, columns, request)
-    if done is None:
-        found = grouped_products(rows, columns, request)
-        return None if found is None else found[0]
-    out, left = done
-    if left.any():
-        found = grouped_products(rows[left], columns[left], request)
-        if found is None:
+    """Return the products on a CPU: small ones directly, all others in groups; None if these do not fit."""
+    small = small_products(rows, columns, request)
+    if small is None:
+        grouped = grouped_products(rows, columns, request)
+        return None if grouped is None else grouped[0]
+    out, undecided = small
+    if undecided.any():
+        grouped = grouped_products(rows[undecided], columns[undecided], request)
+        if grouped is None:
             return None
-        out[left] = found[0]
+        out[undecided] = grouped[0]
     return out
 
 
 def _on_device(left: Array, right: Array, request: Request) -> Array | None:
-    """The products on a GPU, so many at once, each with columns to its right that pad it."""
+    """Return the products on a GPU, `AT_ONCE` at a time, padded to the right; None if they do not fit."""
     (s, n, k), xp = right.shape, namespace(right)
-    width, found = padded(n, COLUMNS), list[Array]()
+    width, results = padded(n, COLUMNS), list[Array]()
     for i in range(0, s, AT_ONCE):
         some = slice(i, min(i + AT_ONCE, s))
         columns = right[some]
@@ -90,27 +90,30 @@ def _on_device(left: Array, right: Array, request: Request) -> Array | None:
         out = _at_once(left[some], columns, request)
         if out is None:
             return None
-        found.append(out if width == n else xp.ascontiguousarray(out[:, :, :n]))
-    return found[0] if len(found) == 1 else xp.concatenate(found)
+        results.append(out if width == n else xp.ascontiguousarray(out[:, :, :n]))
+    return results[0] if len(results) == 1 else xp.concatenate(results)
 
 
 def _at_once(rows: Array, columns: Array, request: Request) -> Array | None:
-    """The (s, m, n) products of (s, m, k) rows and (s, n, k) columns: all of them replayed where that is
-    captured, those that need wider integers in groups, and what is left of these one by one."""
+    """Return the (s, m, n) products of (s, m, k) rows and (s, n, k) columns.
+
+    All of them are replayed where that is captured, those that need wider integers computed in groups, and
+    what these leave undecided one by one.
+    """
     shape = *rows.shape[:2], columns.shape[1]
     replayed = captured_stack(*stacked_factors(rows, columns), request)
     if replayed is None:
         grouped = grouped_products(rows, columns, request)
         if grouped is None:
             return None
-        out, undone = grouped
+        out, undecided = grouped
     else:
-        out, undone = replayed[0].reshape(shape), replayed[1]
-        if (indices := np.flatnonzero(undone)).size >= FEW:
+        out, undecided = replayed[0].reshape(shape), replayed[1]
+        if (indices := np.flatnonzero(undecided)).size >= SMALLEST_GROUP:
             grouped = grouped_products(rows[indices], columns[indices], request)
             if grouped is None:
                 return None
-            out[indices], undone[indices] = grouped
-    for i in np.flatnonzero(undone).tolist():
+            out[indices], undecided[indices] = grouped
+    for i in np.flatnonzero(undecided).tolist():
         out[i] = computed(Factor(rows[i], 0), Factor(columns[i].T, 1), request)
     return out

@@ -1,4 +1,4 @@
-"""One factor of a product, and what has been worked out about it: its statistics, its scales, its split."""
+"""One factor of a product, and what has been computed of it: its statistics, its scales, its split."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Factor:
         ones side by side. On a GPU a stack may also be (s, m, k) or (s, k, n), wherever its matrices lie.
     side : 0 for the left, 1 for the right.
     rows, k : rows of A, or columns of B, and the inner dimension.
-    stack : matrices in it.
+    stack : how many matrices it has.
     prepared : whether it is meant for more than one product.
-    equilibrated : whether its inner dimension has been, so that it is not to be again.
-    order : of the products that share it on a GPU.
+    equilibrated : whether its inner dimension has been equilibrated, which is done once.
+    order : the order of the products that share it on a GPU.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Factor:
 
     @cached_property
     def parts(self) -> list[Array]:
-        """Its real parts as (r, k) views, or (s, r, k), r the rows of A or the columns of B."""
+        """Its real parts, as (r, k) views, or (s, r, k), r the rows of A or the columns of B."""
         return real_parts(self.matrix if self.side == 0 else self.matrix.swapaxes(-1, -2))
 
     @property
@@ -73,7 +73,7 @@ class Factor:
 
     @cached_property
     def statistics(self) -> RowStatistics:
-        """Of its rows."""
+        """The statistics of its rows."""
         return row_statistics(self.parts)
 
     @cached_property
@@ -82,7 +82,7 @@ class Factor:
         return exact_scales(self.parts)
 
     def norm_scales(self, limit: NormLimit, bits: int = 0) -> Array:
-        """The scales that fill a norm limit, widened by some bits: the same array every time."""
+        """Return the scales that fill a norm limit, widened by some bits: the same array every time."""
         key = limit, bits
         if key not in self._widened:
             self._widened[key] = widened(self.norm_scales(limit), bits) if bits else self._norm_scales(limit)
@@ -95,22 +95,22 @@ class Factor:
         return scales
 
     def cached_norm_scales(self, limit: NormLimit, bits: int, scale: Array) -> Array:
-        """Those scales, which the caller has computed: the same array every time."""
+        """Return `norm_scales`, which the caller has computed: the same array every time."""
         return self._widened.setdefault((limit, bits), scale)
 
     def width_scales(self, bits: int) -> Array:
-        """The scales for rows of that many bits."""
+        """Return the scales for rows of that many bits."""
         return width_scales(self.statistics.exponent, bits)
 
-    def held(self, scheme: Any, scale: Array) -> Array | None:
-        """The words of the whole factor, if it has been split for this scheme and these scales."""
+    def cached_words(self, scheme: Any, scale: Array) -> Array | None:
+        """Return the words of the factor, if it has been split for this scheme and these scales."""
         split = self._split  # once: another thread may be preparing another split
-        known = split is not None and split[0] == scheme.system and split[1] is scale
-        return split[2] if split is not None and known else None
+        fits = split is not None and split[0] == scheme.system and split[1] is scale
+        return split[2] if split is not None and fits else None
 
     def split(self, scheme: Any, scale: Array, rows: slice, inner: slice, padding: int) -> Array:
-        """The words of a block of rows and of the inner dimension, from the whole split if there is one."""
-        words = self.held(scheme, scale)
+        """Return the words of a block of rows and of the inner dimension, cached or split now."""
+        words = self.cached_words(scheme, scale)
         if words is not None:
             # Blocks that reach the end take the padding along: engines like round lengths.
             last = None if rows.stop >= self.rows else rows.stop
@@ -119,21 +119,21 @@ class Factor:
         parts = [x[..., inner] if x.ndim == 3 else x[rows, inner] for x in self.parts]  # all rows of a stack
         return scheme.split(parts, scale[rows], self.side, padding)
 
-    def split_whole(self, scheme: Any, scale: Array, padding: int) -> None:
-        """Split all of the factor now, for `split` to take blocks from."""
-        if self.held(scheme, scale) is None:
+    def split_once(self, scheme: Any, scale: Array, padding: int) -> None:
+        """Split the factor as one block, from which `split` takes others."""
+        if self.cached_words(scheme, scale) is None:
             self.forget_split()
             self._split = (scheme.system, scale, scheme.split(self.parts, scale, self.side, padding))
 
     def copy(self) -> Factor:
-        """Another factor that knows what this one has worked out; nothing, unless it is prepared."""
+        """Return another factor of this matrix, which shares what a prepared one has computed."""
         other = Factor(self.matrix, self.side, stack=self.stack, equilibrated=self.equilibrated)
         if self.prepared:
             other.__dict__.update(self.__dict__, _widened=dict(self._widened))
         return other
 
     def part(self, matrices: Any) -> Factor:
-        """Some matrices of a stack, by a slice or by rising indices, with the statistics that are known."""
+        """Return some matrices of a stack, by a slice or rising indices, with the statistics there are."""
         rows = np.arange(self.rows).reshape(self.stack, -1)[matrices]
         if (count := len(rows)) == self.stack:
             return self
@@ -149,9 +149,10 @@ class Factor:
         return other
 
     def shifted(self, scale: Array, shifts: Array) -> tuple[Factor, Callable[[], np.ndarray]]:
-        """A new factor, column h of A or row h of B multiplied by 2**shifts_h; when asked, where exactly.
+        """Return a new factor, column h of A or row h of B times 2**shifts_h, and where that is exact.
 
-        Rows of A or columns of B with an Inf or NaN, as scales tell, are left as they are.
+        The latter is a function that waits for a device. Rows of A or columns of B with the scale
+        `NONFINITE_ROW` are left as they are.
         """
         matrix = namespace(self.matrix).empty_like(self.matrix)
         other = Factor(matrix, self.side, stack=self.stack, equilibrated=True)
@@ -165,14 +166,14 @@ class Factor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the split."""
-        held = self._split
-        return 0 if held is None else int(held[2].nbytes)
+        """Bytes of the split."""
+        split = self._split
+        return 0 if split is None else int(split[2].nbytes)
 
 
 def stacked_factors(rows: Array, columns: Array) -> tuple[Factor, Factor]:
-    """Both factors of the products of (s, m, k) rows and (s, n, k) columns."""
+    """Return both factors of the products of (s, m, k) rows and (s, n, k) columns."""
     (s, m, k), n = rows.shape, columns.shape[1]
-    if is_cupy(rows):  # whose kernels take them where they are
+    if is_cupy(rows):  # whose kernels read them where they lie
         return Factor(rows, 0, stack=s), Factor(columns.swapaxes(-1, -2), 1, stack=s)
     return Factor(rows.reshape(s * m, k), 0, stack=s), Factor(columns.reshape(s * n, k).T, 1, stack=s)

@@ -18,7 +18,7 @@ class Operand:
     ----------
     shape, dtype : of the matrix.
     side : "left" or "right".
-    nbytes : what the split holds, 0 before the first product.
+    nbytes : bytes of the split, 0 before the first product.
 
     >>> import numpy as np, ozaki
     >>> left = ozaki.prepare(np.eye(200))
@@ -32,13 +32,13 @@ class Operand:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the matrix."""
+        """The shape of the matrix."""
         m, n = self.factor.matrix.shape
         return m, n
 
     @property
     def dtype(self) -> str:
-        """Of the matrix."""
+        """The name of the matrix's dtype."""
         return str(self.factor.matrix.dtype.name)
 
     @property
@@ -48,14 +48,14 @@ class Operand:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the split."""
+        """Bytes of the split, 0 before the first product."""
         return self.factor.nbytes
 
     def __repr__(self) -> str:
-        (m, n), held = self.shape, f"{self.nbytes} bytes split" if self.nbytes else "not split yet"
-        return f"Operand({self.side}, {m} x {n}, {self.dtype}, {held})"
+        (m, n), split = self.shape, f"{self.nbytes} bytes split" if self.nbytes else "not split yet"
+        return f"Operand({self.side}, {m} x {n}, {self.dtype}, {split})"
 
 
 def matrix_of(x: Any) -> Any:
-    """The matrix of an operand; anything else as it is."""
+    """Return the matrix of an operand, and anything else unchanged."""
     return x.factor.matrix if isinstance(x, Operand) else x

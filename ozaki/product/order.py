@@ -13,9 +13,9 @@ from multiword.runtime.arrays import import_cupy
 class StreamOrder:
     """Exclusive use, one product after another.
 
-    What one of them works out for the operand, or reads of it, is only queued when it returns: the
-    next one may come from another thread, or on another stream, which has to wait for that. And its
-    memory, given back, goes to the stream that it came from, however another may still read it.
+    What one of them computes for the operand, or reads of it, is only queued when it returns: the next one
+    may come from another thread, or on another stream, which has to wait for that. Memory that is freed goes
+    back to the stream that it came from, though another may still read it.
     """
 
     def __init__(self, owner: object) -> None:
@@ -26,9 +26,9 @@ class StreamOrder:
 
 
 def exclusive_use(*orders: StreamOrder | None) -> AbstractContextManager[None]:
-    """Within the context, what these orders belong to belongs to this thread and this stream."""
-    held_orders = [x for x in orders if x is not None]
-    return _in_order(held_orders) if held_orders else _ANY_ORDER
+    """Give this thread and stream, within the context, the operands of these orders to itself."""
+    shared = [x for x in orders if x is not None]
+    return _in_order(shared) if shared else _ANY_ORDER
 
 
 _ANY_ORDER: AbstractContextManager[None] = nullcontext()
@@ -36,9 +36,9 @@ _ANY_ORDER: AbstractContextManager[None] = nullcontext()
 
 @contextmanager
 def _in_order(orders: list[StreamOrder]) -> Iterator[None]:
-    with ExitStack() as held:
+    with ExitStack() as stack:
         for order in sorted(orders, key=id):
-            held.enter_context(order.lock)
+            stack.enter_context(order.lock)
             import_cupy().cuda.get_current_stream().wait_event(order.last_use)
-            held.callback(order.last_use.record)
+            stack.callback(order.last_use.record)
         yield

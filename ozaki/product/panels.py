@@ -60,8 +60,8 @@ def room_for_words(limit: int) -> int:
     return limit - min(limit // 2, STEP_BYTES) if limit >= STEP_BYTES // 8 else limit
 
 
-def whole_bytes(scheme: ProductScheme, shape: tuple[int, int, int]) -> int:
-    """Bytes of both operands, split as a whole even where k is cut, and of the products."""
+def one_panel_bytes(scheme: ProductScheme, shape: tuple[int, int, int]) -> int:
+    """Return the bytes of both operands, split once even where k is cut, and of the products."""
     m, k, n = shape
     products = scheme.product_bytes() * m * n * (2 if scheme.k_block < k else 1)
     return scheme.operand_bytes() * (m + n) * k + products
@@ -82,8 +82,8 @@ def in_panels(
     """
     m, k, n = a.rows, a.k, b.rows
     # A stack is one panel: its products are independent, and it was made to fit.
-    whole = Panels(m, min(k, scheme.k_block), n, workspace)
-    panels = choose_panels(scheme, (m, k, n), workspace) if a.stack == 1 else whole
+    one_panel = Panels(m, min(k, scheme.k_block), n, workspace)
+    panels = choose_panels(scheme, (m, k, n), workspace) if a.stack == 1 else one_panel
     left = right = None  # given up before others are split
     for j in range(0, n, panels.columns):
         columns = slice(j, j + panels.columns)

@@ -1,4 +1,4 @@
-"""How a product is asked for."""
+"""The request of a product: its accuracy, scheme, word, engine and workspace."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex6
 """The format that results of each dtype are rounded to."""
 
 SCHEMES = ("residues", "slices")
-"""The schemes that can be asked for."""
+"""The schemes that a request may name."""
 
 CERTIFIED = tuple(NORM_LIMITS)
 """Accuracies that a certificate proves from the data."""
 
 NORMWISE = "normwise"
-"""The accuracy whose integers depend on nothing but their own row: nothing is read back from a device."""
+"""The accuracy whose integers depend on their own row alone: nothing is read back from a device."""
 
 
 class Request(NamedTuple):
-    """How a product is asked for.
+    """The request of a product, as its caller made it and the library completed it.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Request(NamedTuple):
 
     @property
     def certified(self) -> bool:
-        """Whether an error was asked for, so that the data decide how wide the integers are."""
+        """Whether the accuracy is an error, for which the data decide how wide the integers are."""
         return self.accuracy in CERTIFIED
 
     @property

@@ -28,7 +28,7 @@ from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product.cost import is_costly
 from ozaki.product.factor import Factor
-from ozaki.product.panels import choose_panels, in_panels, whole_bytes
+from ozaki.product.panels import choose_panels, in_panels, one_panel_bytes
 from ozaki.product.request import NORMWISE, TARGETS, Request
 from ozaki.residues.scheme import Residues
 from ozaki.scaling.equilibration import InnerExponents, column_shifts, is_graded
@@ -44,12 +44,12 @@ Scales = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class ScaledProduct:
-    """A product of integers.
+    """The integers of a product, and the scheme that multiplies them.
 
     Attributes
     ----------
     scales : those of the rows of A and of the columns of B.
-    scheme : what multiplies the integers.
+    scheme : multiplies the integers.
     nonfinite : whether some rows or columns have an Inf or NaN, or may have.
     """
 
@@ -62,16 +62,13 @@ class ScaledProduct:
 
 
 def row_limit(a: Factor, request: Request) -> NormLimit:
-    """The norm limit that the rows of A and the columns of B fill."""
+    """Return the norm limit that the rows of A and the columns of B fill."""
     normwise = request.accuracy == NORMWISE
     return norm_limit(FORMATS[TARGETS[a.matrix.dtype.name]] if normwise else request.limits, a.length)
 
 
 def norm_scaled(a: Factor, b: Factor, request: Request, bits: int = 0) -> ScaledProduct:
-    """The integers of the norm scales, widened by some bits.
-
-    For "fp64" and "fp32", whether they are wide enough is for the certificate to say.
-    """
+    """Return the integers of the norm scales, widened by some bits: enough if a certificate says so."""
     limit = row_limit(a, request)
     together = side_by_side if a.matrix.size + b.matrix.size > SCALED_IN_TURN else _in_turn
     scales = together(lambda: a.norm_scales(limit, bits), lambda: b.norm_scales(limit, bits))
@@ -83,7 +80,7 @@ def _in_turn(first: Callable[[], Array], second: Callable[[], Array]) -> Scales:
 
 
 def norm_scheme(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scheme:
-    """What multiplies the integers of the norm scales, widened by some bits: it depends on no number."""
+    """Return the scheme for the integers of the norm scales, widened by some bits: it depends on no data."""
     log2_square = row_limit(a, request).log2 + 2 * bits
     # Rounding to integers adds at most sqrt(k)/2 to a norm.
     log2_c = log2_square + 2 * math.log2(1 + math.sqrt(a.length) * 2.0 ** (-1 - log2_square / 2))
@@ -92,7 +89,7 @@ def norm_scheme(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scheme
 
 
 def widened_product(a: Factor, b: Factor, request: Request, bits: int) -> ScaledProduct:
-    """The integers of the norm scales, widened by what a certificate says."""
+    """Return the integers of the norm scales, widened by the bits of a certificate."""
     if bits <= WIDENED_IN_ALL:
         return norm_scaled(a, b, request, bits)
     scales = wide_scales(a, b, request, bits)
@@ -100,20 +97,20 @@ def widened_product(a: Factor, b: Factor, request: Request, bits: int) -> Scaled
 
 
 def wide_scales(a: Factor, b: Factor, request: Request, bits: int) -> Scales:
-    """The norm scales, widened by more than WIDENED_IN_ALL bits: by no more than it takes to lose nothing."""
+    """Return norm scales widened by more than WIDENED_IN_ALL bits, but only until nothing is lost."""
     least, scales = namespace(a.matrix).minimum, norm_scaled(a, b, request).scales
     return least(scales[0] + bits, a.exact_scales), least(scales[1] + bits, b.exact_scales)
 
 
 def given_scales(a: Factor, b: Factor, request: Request) -> Scales:
-    """The scales of an accuracy that fixes the integers: "exact", or a number of bits."""
+    """Return the scales of an accuracy that fixes the integers: "exact", or a number of bits."""
     if request.accuracy == "exact":
         return a.exact_scales, b.exact_scales
     return a.width_scales(int(request.accuracy)), b.width_scales(int(request.accuracy))
 
 
 def bounded(a: Factor, b: Factor, request: Request, scales: Scales, bounds: Bounds) -> ScaledProduct:
-    """The integers of given scales, which are as wide as their bounds say."""
+    """Return the integers of given scales, as wide as their bounds say."""
     # No number exceeds its row's 2-norm.
     left, right = (math.floor(x / 2 + 2.0**-10) + 1 for x in bounds.log2_squares)
     scheme = choose_scheme(_specification(a, b, (left, right), log2_product(bounds)), request)
@@ -147,26 +144,26 @@ def _specification(a: Factor, b: Factor, widths: tuple[int, int], log2_c: float)
 
 
 def bounds(a: Factor, b: Factor, request: Request, scales: Scales, stack: int = 1) -> PendingBounds:
-    """What the row statistics say of scaled factors, of each product of a stack; nothing is waited for."""
+    """Return the bounds of scaled factors, of each product of a stack; nothing is waited for."""
     return compute_bounds((a.statistics, b.statistics), scales, request.limits, stack)
 
 
 def inner_exponents(a: Factor, b: Factor, scales: Scales) -> InnerExponents:
-    """The largest exponents along the inner dimension; nothing is waited for."""
+    """Return the largest exponents along the inner dimension; nothing is waited for."""
     return exponents_of_parts((a.parts, b.parts), scales, a.stack)
 
 
 def equilibrated(
     a: Factor, b: Factor, request: Request, scales: Scales, exponents: InnerExponents
 ) -> tuple[np.ndarray, Factor, Factor] | None:
-    """Which products of a stack equilibration surely helps, by rising indices, and A·D and D⁻¹·B of these.
+    """Return the rising indices of the products of a stack that gain by equilibration, their A·D and D⁻¹·B.
 
     None if there are none. The scales, and the exponents with them, are those of the norm limit.
     """
     indices = np.flatnonzero(is_graded(exponents.on_host(), a.length, row_limit(a, request)))
     if not indices.size:
         return None
-    which = slice(None) if len(indices) == a.stack else indices  # which a GPU takes a view by
+    which = slice(None) if len(indices) == a.stack else indices  # a slice is a view on a GPU
     of_a, of_b = (s.reshape(a.stack, -1)[which].ravel() for s in scales)
     shifts = column_shifts(exponents.of_a, exponents.of_b, exponents.sums)[which]
     left, exact_left = a.part(indices).shifted(of_a, shifts)
@@ -176,14 +173,14 @@ def equilibrated(
 
 
 def magnitudes(a: Factor, request: Request) -> Magnitudes:
-    """What multiplies the magnitudes of a pairwise bound."""
+    """Return the scheme for the magnitudes of a pairwise bound."""
     engine = request.engine
     at_full_speed = "int8" in engine.products and declared(engine, "carrier")(get_word("int8")) is None
     return Magnitudes(len(a.parts), "int8" if at_full_speed else "fp64")
 
 
 def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> Callable[[], PairwiseBound]:
-    """The pairwise bound, when it is asked for; on a GPU, nothing is waited for until then."""
+    """Launch the pairwise bound, and return a function that waits for it."""
     scheme = magnitudes(a, request)
 
     def multiply(scales: Scales, use: Callable[[Array, slice, slice], None]) -> None:
@@ -195,13 +192,13 @@ def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> 
 # split, multiply, reconstruct -----------------------------------------------------------------------
 
 
-def split_whole(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) -> None:
-    """Split both factors as a whole, where that fits the workspace; prepared ones stay so."""
+def split_once(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) -> None:
+    """Split both factors once, not by panels, where that fits the workspace; prepared ones stay split."""
     scheme, padding = scaled.scheme, request.engine.padding
-    if a.stack * whole_bytes(scheme, scheme.specification.shape) <= request.workspace:
+    if a.stack * one_panel_bytes(scheme, scheme.specification.shape) <= request.workspace:
         side_by_side(
-            lambda: a.split_whole(scheme, scaled.scales[0], padding),
-            lambda: b.split_whole(scheme, scaled.scales[1], padding),
+            lambda: a.split_once(scheme, scaled.scales[0], padding),
+            lambda: b.split_once(scheme, scaled.scales[1], padding),
         )
 
 
@@ -212,9 +209,9 @@ def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: 
     def reconstruct(y: Array, rows: slice, columns: slice) -> None:
         scheme.reconstruct(y, (scales[0][rows], scales[1][columns]), out[rows, columns])
 
-    split_whole(scaled, a, b, request)
+    split_once(scaled, a, b, request)
     in_panels(scheme, a, b, scales, request.engine, request.workspace, reconstruct)
 
 
 # Steps that have files of their own.
-__all__ = ["Residues", "choose_panels", "is_costly", "overwrite_nonfinite", "whole_bytes"]
+__all__ = ["Residues", "choose_panels", "is_costly", "one_panel_bytes", "overwrite_nonfinite"]

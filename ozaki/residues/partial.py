@@ -16,14 +16,14 @@ from ozaki.residues.system import ResidueSystem, reduce
 
 
 def no_residues(system: ResidueSystem, shape: tuple[int, ...], like: Array) -> Array:
-    """Zeros of (images, N, m, n), to which nothing has been added."""
+    """Return zeros, (images, N, m, n), to add partial products to."""
     return namespace(like).zeros(shape, system.word.residue_moduli.residue)
 
 
 def put_residues(y: Array, system: ResidueSystem, out: Array) -> None:
     """Write the symmetric residues of products from `Residues.multiply` to a part of `no_residues`.
 
-    Padding of the products is left away.
+    Padding of the products is left out.
     """
     rows, columns = out.shape[2:]
     y = y[:, :, :rows, :columns]
@@ -56,7 +56,7 @@ def as_products(x: Array, system: ResidueSystem) -> Array:
 
 @cache
 def _symmetric_residues() -> Any:
-    """One pass over products: int32 or float64 to int8 or int32."""
+    """Return a CuPy kernel from products, int32 or float64, to residues, int8 or int32."""
     return import_cupy().ElementwiseKernel(
         "T y, int32 p",
         "R r",

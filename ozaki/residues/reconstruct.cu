@@ -162,7 +162,7 @@ reconstruct(ResidueProducts y, Rounding to, REAL *out) {
     const int column = (blockIdx.x * ACROSS + threadIdx.x) * VECTOR;
     if (column >= n) return;
     const long long component = y.modulus_stride * MODULI;
-    const bool whole = column + VECTOR <= n && ((size_t)out | n * PARTS * sizeof(REAL)) % sizeof(Reals) == 0;
+    const bool full = column + VECTOR <= n && ((size_t)out | n * PARTS * sizeof(REAL)) % sizeof(Reals) == 0;
     const int down = 256 / ACROSS, first = down == 1 ? blockIdx.y : blockIdx.y * down + threadIdx.y;
     for (int row = first; row < m; row += gridDim.y * down) {
         const PRODUCT *const at = y.products + row * y.row_stride + column;
@@ -180,7 +180,7 @@ reconstruct(ResidueProducts y, Rounding to, REAL *out) {
         for (int i = 0; i < VECTOR * PARTS; i++)
             reals.number[i] = rounded_to<REAL>(value[i % PARTS][i / PARTS]);
         REAL *const target = out + ((long long)row * n + column) * PARTS;
-        if (whole) *(Reals *)target = reals;
+        if (full) *(Reals *)target = reals;
         else for (int i = 0; i < VECTOR * PARTS && column + i / PARTS < n; i++) target[i] = reals.number[i];
     }
 }

@@ -66,8 +66,8 @@ def round_residues(
 ) -> None:
     """Write the rounded values of rows of (N, m, n) residues to `out`.
 
-    They are rounded in integers; beside compiled code, those that it leaves undecided. The scales are those
-    of the rows, and those of the columns in one row or in one for each.
+    They are rounded in integers; where there is compiled code, only those that it leaves undecided.
+    The scales are those of the rows, and those of the columns in one row or in one for each.
     """
     if form is None:
         value, undecided = np.empty(out.shape), np.arange(out.size)
@@ -93,8 +93,8 @@ def _round_compiled(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return values rounded in float64 arithmetic, in `out` if it fits, and indices of the undecided ones.
 
-    Exact sums and a small inexact one make two bounds of C'. What rounds to the same number from both is that
-    number; all others are undecided: few, unless products are subnormal.
+    Exact sums and a small inexact one make two bounds of C'. Where both round to the same number, that is the
+    result; others are undecided, which is rare unless products are subnormal.
     """
     (count, _, n), shape = terms.shape, out.shape
     fits = out.dtype == np.float64 and out.flags.c_contiguous and out.flags.aligned
@@ -118,16 +118,16 @@ def _round_compiled(
 
 
 def _highest(system: ResidueSystem) -> int:
-    """Integers times powers of two below this do not overflow."""
+    """Return the exponent below which integers times powers of two do not overflow."""
     return 1000 - system.product.bit_length()
 
 
 NONE = np.empty(0, np.intp)
 RELATIVE_MARGIN = 2.0**-90
-"""More than what adding the parts of C' up is rounded by, relative to it."""
+"""More than the relative rounding error of adding up the parts of C'."""
 
 SHORT = 40
-"""Bits below which what is left of the P/p_t is one part, whose sum with residues is not exact."""
+"""Bits below which the rest of the P/p_t is one part, whose sum with residues is not exact."""
 
 
 @lru_cache(512)
@@ -138,8 +138,8 @@ def _floats(system: ResidueSystem, padding: int) -> tuple[np.ndarray, float]:
     zeros pad it to a multiple of `padding`.
 
     The sums of all parts but the last times residues, less q times those of P, are exact: parts are
-    multiples of a unit each, and no sum reaches 2**53 units. What the sums are rounded by when they
-    are added up, a few times 2**-106·|C'|, is not in the bound.
+    multiples of a unit each, and no sum reaches 2**53 units. The rounding of these sums when they are added
+    up, below RELATIVE_MARGIN·|C'|, is not in the bound.
     """
     moduli, product = system.moduli, system.product
     count = len(moduli)
@@ -167,7 +167,7 @@ def _floats(system: ResidueSystem, padding: int) -> tuple[np.ndarray, float]:
 def _round_exactly(
     residue: np.ndarray, system: ResidueSystem, exponent: np.ndarray, target: Format
 ) -> np.ndarray:
-    """The rounded values of (N, m) residues, in integers."""
+    """Return the rounded values of (N, m) residues, computed in integers."""
     moduli = np.array(system.moduli, np.float64)[:, None]
     residue = reduce(residue, moduli, 1 / moduli)
     result, nonzero = np.zeros(residue.shape[1]), residue.any(axis=0)
@@ -182,19 +182,19 @@ def _round_exactly(
 
 @lru_cache(512)
 def _digits(system: ResidueSystem) -> tuple[np.ndarray, int]:
-    """(L, N + 1) float64, the digits of every P/p_t and of -P, and the bits of a digit.
+    """Return (L, N + 1) float64, the digits of every P/p_t and of -P, and the bits of a digit.
 
     Σ |y_t|·digit and |q|·digit stay below 2**53, and digits are short enough for `round_digits`.
     """
-    moduli, whole = system.moduli, system.product
+    moduli, product = system.moduli, system.product
     base_bits = min(30, 53 - (max(moduli) // 2).bit_length() - (len(moduli) + 1).bit_length())
-    count = -(-whole.bit_length() // base_bits)
-    digits = [digits_of(x, base_bits, count) for x in (*(whole // p for p in moduli), -whole)]
+    count = -(-product.bit_length() // base_bits)
+    digits = [digits_of(x, base_bits, count) for x in (*(product // p for p in moduli), -product)]
     return np.array(digits, np.float64).T.copy(), base_bits
 
 
 def _residues_of_parts(y: np.ndarray, rows: slice, system: ResidueSystem) -> list[tuple[np.ndarray, slice]]:
-    """The residues of the real parts of a product, and their rows, from its images."""
+    """Return the residues of the real parts of a product, and their rows, from its images."""
     if system.images == 1:
         return [(y[0], rows)]
     images, every = y[:, :, rows].astype(np.float64, copy=False), slice(0, rows.stop - rows.start)

@@ -1,7 +1,7 @@
 """The last step of scheme "residues" on a GPU: digits of C' in float64, then one rounding.
 
 By the Chinese remainder theorem C' is Σ y_t·(P/p_t) less a multiple of P. Residues modulo two int8 moduli are
-put together first: y_t·p_u + y_u·p_t is an integer below 2**17, which stands for both with the weight
+combined first: y_t·p_u + y_u·p_t is an integer below 2**17, which stands for both with the weight
 P/(p_t·p_u), and takes one operation of integers instead of half of those of float64, of which a GPU has few.
 """
 
@@ -26,11 +26,11 @@ from ozaki.residues.system import ResidueSystem, digits_of, on_device, residue_s
 
 @dataclass(frozen=True)
 class Weights:
-    """What residues are multiplied by and added up, in digits.
+    """The weights by which residues are multiplied and added up, in digits.
 
     Attributes
     ----------
-    group : moduli whose residues are put together: 2, or 1 where they are large; the last ones may be fewer.
+    group : moduli whose residues are combined: 2, or 1 where they are large; the last group may be smaller.
     base_bits : bits of a digit: no sum of digits times residues reaches 2**53.
     digits : those of P over the moduli of each group, and those of -P.
     quotient_digits : how many leading digits of the sum, which is C' + q·P, tell q: those that leave out less
@@ -44,10 +44,10 @@ class Weights:
 
     @classmethod
     def of(cls, system: ResidueSystem) -> Weights:
-        """Those of a system, in the fewest digits."""
-        whole, group = system.product, 2 if max(system.moduli) <= 256 else 1
+        """Return the weights of a system, in the fewest digits."""
+        product, group = system.product, 2 if max(system.moduli) <= 256 else 1
         groups = [system.moduli[i : i + group] for i in range(0, len(system.moduli), group)]
-        weights = [whole // math.prod(g) for g in groups]
+        weights = [product // math.prod(g) for g in groups]
         # |y_t| is at most p_t/2 + 2, and |q| about the sum of all |y_t|/p_t.
         factors = [sum((p // 2 + 2) * (math.prod(g) // p) for p in g) for g in groups]
         together = sum(factors) + len(system.moduli)
@@ -55,13 +55,13 @@ class Weights:
         base_bits, count, leading = 54 - together.bit_length(), 1, weights
         while sum(map(operator.mul, factors, leading)) >= 1 << 52:
             count, leading = count + 1, [w >> base_bits for w in leading]
-        digits = [digits_of(x, base_bits, count) for x in (*weights, -whole)]
-        enough = (n for n in range(1, count) if together << 13 + base_bits * (count - n) < whole)
+        digits = [digits_of(x, base_bits, count) for x in (*weights, -product)]
+        enough = (n for n in range(1, count) if together << 13 + base_bits * (count - n) < product)
         return cls(group, base_bits, digits, next(enough, count))
 
 
 def reconstruction_table(system: ResidueSystem, _: int = 0) -> np.ndarray:
-    """1/p and -p for every modulus, the digits, B/P for the leading digit's weight B, and 1/j_t.
+    """Return 1/p and -p for every modulus, the digits, B/P for the leading digit's weight B, and 1/j_t.
 
     The leading digit times B/P is C'/P.
     """
@@ -83,7 +83,7 @@ class ResidueProducts(Struct):
 
 
 class Rounding(Struct):
-    """What the integers are scaled by, and the format that they are rounded to."""
+    """The scales of the integers, and the format that they are rounded to."""
 
     _fields_ = (
         ("row_scale", ctypes.c_void_p),
@@ -148,7 +148,7 @@ _RECONSTRUCT = Kernel(
 def reconstruct_on_device(
     y: Array, system: ResidueSystem, scales: tuple[Array, Array], target: Format, out: Array
 ) -> None:
-    """As `reconstruct`, of CuPy arrays."""
+    """Write RN(C'·2**(-s_i - t_j)) to `out`, as `reconstruct`, for CuPy arrays."""
     xp = namespace(y)
     m, n = out.shape
     result = out if out.flags.c_contiguous else xp.empty((m, n), out.dtype)

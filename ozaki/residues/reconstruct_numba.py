@@ -39,10 +39,10 @@ def round_rows(
     residues,
     sums,
 ):
-    """Round the integers with residues terms[t], times powers of two; return how many may be wrong.
+    """Round the integers with residues terms[t], times powers of two; return how many are undecided.
 
     value[i, j] becomes the integer in row first + i of terms, times 2**-(row_scale[i] + column_scale[s, j])
-    with s = 0 or i. undecided[i, j] is whether it may be wrong: in doubt, or that power's exponent is
+    with s = 0 or i. undecided[i, j] is whether it may be wrong: bounds differ, or that power's exponent is
     below `lowest` or not below `highest`. table and margin are those of `_floats`, padded. The bits of a
     float64 that the target lacks are those of `mask`, which are `half` between two of its numbers. residues
     and sums are scratch memory for the rows that go together; rows of residues that pad them must be zeros.
@@ -96,7 +96,7 @@ def round_rows(
                 results[j] = lower * power if normal else 0.0
                 doubts[j] = doubt
                 left += doubt
-            if left > before:  # zeros are certain, though their sums are not
+            if left > before:  # zeros are exact, though their sums leave them undecided
                 for j in range(columns):
                     zero = undecided[i, j]
                     for t in range(count):

@@ -58,7 +58,7 @@ class Residues:
 
     @property
     def roomy_specification(self) -> ProductSpecification:
-        """That of all the products for which these moduli are chosen, nearly, with widths in whole bytes."""
+        """The specification of all products, but for a few bits, that take these moduli: widths in bytes."""
         left, right = (-(-width // 8) * 8 for width in self.specification.widths)
         bits = min(self.system.capacity, self.word.residue_moduli.capacity)
         return replace(self.specification, widths=(left, right), bits=bits)
@@ -94,7 +94,7 @@ class Residues:
         return earlier
 
     def _multiply_reduced(self, a: Array, b: Array, engine: Engine, earlier: Array | None) -> Array:
-        """All products at once, reduced modulo the moduli before they are written."""
+        """Return all products at once, reduced modulo the moduli before they are written."""
         stack, (m, _, n) = self.specification.stack, self.specification.shape
         if stack > 1:
             a, b = a[:, :, : stack * m], b[:, :, : stack * n]
@@ -108,14 +108,14 @@ class Residues:
         return out
 
     def _multiply_stack(self, a: Array, b: Array, engine: Engine) -> Array:
-        """The products of a stack, one below the other."""
+        """Return the products of a stack, one below the other."""
         stack, (m, _, n) = self.specification.stack, self.specification.shape
-        # Rows that pad the whole are left away; what pads the inner dimension stays.
+        # Rows of padding are left out; the padding of the inner dimension stays.
         a, b = a[:, :, : stack * m], b[:, :, : stack * n]
         out = namespace(a).empty((*a.shape[:2], stack * m, n), self.word.result)
-        # Where no rows were left away, the products of all moduli are one batch.
-        whole = a.flags.c_contiguous and b.flags.c_contiguous
-        for index in [()] if whole else np.ndindex(*out.shape[:2]):
+        # Where there were none, the products of all moduli are one batch.
+        one_batch = a.flags.c_contiguous and b.flags.c_contiguous
+        for index in [()] if one_batch else np.ndindex(*out.shape[:2]):
             left, right, target = (x[index].reshape(-1, r, x.shape[3]) for x, r in ((a, m), (b, n), (out, m)))
             engine.multiply(self.word.name, left, right, out=target)
         return out
@@ -135,13 +135,13 @@ class Residues:
         )
 
     def _bytes(self, dtype: np.dtype) -> int:
-        """Of a number, and of the same where an engine converts it before or after it multiplies."""
+        """Return the bytes of a number, and of its copy where an engine converts it to multiply."""
         carrier = None if self.reduced else declared(self.engine, "carrier")(self.word)
         return dtype.itemsize + (0 if carrier is None or carrier == dtype else carrier.itemsize)
 
 
 def _add_residues(total: Array, more: Array, system: ResidueSystem) -> None:
-    """total += more, both reduced first."""
+    """Add products to others, both reduced first."""
     if is_cupy(total):
         xp = namespace(total)
         for t, p in enumerate(system.moduli):

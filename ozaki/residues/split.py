@@ -155,13 +155,13 @@ def _residues_compiled(
 
 @lru_cache(512)
 def _factors_of_parts(system: ResidueSystem, weighted: bool) -> list[np.ndarray]:
-    """For each real part (N, 4): p, 1/p, and its two factors."""
+    """Return for each real part (N, 4): p, 1/p, and its two factors."""
     factors = system.factors(weighted)
     return [np.ascontiguousarray(factors[:, [0, 1, i, i + 1]]) for i in range(2, factors.shape[1], 2)]
 
 
 def _to_images(x: np.ndarray, p: np.ndarray, inverse: np.ndarray, spare: np.ndarray) -> None:
-    """Make both images modulo p of the weighted residues of both real parts, in their place."""
+    """Replace the weighted residues of both real parts by the two images modulo p."""
     difference = np.subtract(x[0], x[1], out=spare[1])
     x[0] += x[1]
     reduce(x[0], p, inverse, spare[0])
@@ -180,7 +180,7 @@ class SplitTables(Struct):
 
 
 def _run(word: Word, parts: int) -> int:
-    """Numbers of each part to a thread: as many as fill its longest store with integer words."""
+    """Return the numbers of each part to a thread: with integer words, as many as fill its longest store."""
     return 4 if word.floating else 16 // parts
 
 
@@ -206,7 +206,7 @@ def _split_constants(
 
 
 def _tile_rows(word: Word, parts: int, columns: int) -> dict[str, int]:
-    """Rows of a tile: where they are short, so many that few of its threads are without numbers."""
+    """Return the rows of a tile: where they are short, more of them, so that its threads have numbers."""
     numbers, rows, most = THREADS * _run(word, parts), 8, 32 if word.floating else 128 // parts
     while rows < most and 2 * rows * columns <= numbers:
         rows *= 2

@@ -60,20 +60,20 @@ class ResidueSystem:
         return tuple(root_of_minus_one(p) for p in self.moduli) if self.images == 2 else ()
 
     def weights_of_parts(self, weighted: bool) -> list[tuple[int, tuple[int, ...]]]:
-        """Every modulus p with what the real parts of an operand are multiplied by before they are added up.
+        """Return every modulus p with the factors of an operand's real parts, before these are added up.
 
-        One side takes the weights in. Of two images it takes w/2, because the real part of a product is half
-        of their sum.
+        One side takes the weights in: w, or w/2 of two images, because the real part of a product is half of
+        their sum.
         """
-        found: list[tuple[int, tuple[int, ...]]] = []
+        pairs: list[tuple[int, tuple[int, ...]]] = []
         parts, halved = 1 if self.images == 1 else 2, self.images == 2
         for p, w, j in zip(self.moduli, self.weights, self.roots or (1,) * len(self.moduli), strict=True):
             weight = (w * pow(2, -1, p) % p if halved else w) if weighted else 1
-            found.append((p, (weight, weight * j % p)[:parts]))
-        return found
+            pairs.append((p, (weight, weight * j % p)[:parts]))
+        return pairs
 
     def factors(self, weighted: int) -> np.ndarray:
-        """(N, 2 + 2·parts) float64: p, 1/p, and for each real part f and g, the symmetric residues of its
+        """Return (N, 2 + 2·parts) float64: p, 1/p, and for each real part the symmetric residues of its
         weight w and of w·2**SPLIT."""
         rows = []
         for p, weights in self.weights_of_parts(bool(weighted)):
@@ -83,12 +83,11 @@ class ResidueSystem:
 
     @cached_property
     def inverse_roots(self) -> np.ndarray:
-        """1/j_t = -j_t, the symmetric residues: the imaginary part is half the difference of images, times
-        that."""
+        """1/j_t = -j_t, symmetric residues: the imaginary part is half the images' difference times these."""
         return np.array([symmetric(-j, p) for p, j in zip(self.moduli, self.roots, strict=False)], np.float64)
 
     def powers(self, count: int) -> np.ndarray:
-        """(N, count) float64: the symmetric residues of 2**x, for wide integers."""
+        """Return (N, count) float64: the symmetric residues of 2**x, for wide integers."""
         moduli = np.array(self.moduli)
         powers = np.ones((count, len(moduli)), np.int64)
         for before, after in pairwise(powers):
@@ -98,12 +97,12 @@ class ResidueSystem:
 
 
 def symmetric(x: int, p: int) -> int:
-    """The residue of x modulo p of least magnitude."""
+    """Return the residue of x modulo p of least magnitude."""
     return (x + p // 2) % p - p // 2
 
 
 def digits_of(x: int, base_bits: int, count: int) -> list[int]:
-    """x = Σ digit_d·2**(base_bits·d), with digits of least magnitude but for the last, which is what is left.
+    """Return the digits of x = Σ digit_d·2**(base_bits·d), of least magnitude but for the last, the rest.
 
     >>> digits_of(255, 4, 2)
     [-1, 16]
@@ -116,7 +115,7 @@ def digits_of(x: int, base_bits: int, count: int) -> list[int]:
 
 
 def root_of_minus_one(p: int) -> int:
-    """j with j² = -1 modulo an odd p, or 0 if there is none: p = a² + b² without a common factor, j = a/b."""
+    """Return j with j² = -1 modulo an odd p, or 0 for none: p = a² + b² without a common factor, j = a/b."""
     for a in range(1, math.isqrt(p // 2) + 1):
         b = math.isqrt(p - a * a)
         if a * a + b * b == p and math.gcd(a, b) == 1:
@@ -140,7 +139,7 @@ def residue_system(word: str | Word, bits: float, k: int, parts: int = 1) -> Res
 
 
 def _fewest_moduli(word: Word, bits: float, k: int, images: int) -> ResidueSystem | None:
-    """The system of fewest moduli whose product exceeds 2·2**bits, if there is one."""
+    """Return the system of fewest moduli whose product exceeds 2·2**bits, if there is one."""
     k_block, largest = word.residue_limits(k, images)
     total, moduli = 0.0, []
     for p in _coprimes(largest, images == 2):
@@ -156,20 +155,20 @@ def _system(word: Word, k_block: int, moduli: tuple[int, ...], images: int) -> R
     return ResidueSystem(word, k_block, moduli, images)
 
 
-_found: dict[tuple[int, bool], tuple[int, ...]] = {}
+_beginnings: dict[tuple[int, bool], tuple[int, ...]] = {}
 """The beginnings of `_coprimes`. Threads may replace a tuple by a shorter one, which costs time alone."""
 
 
 def _coprimes(largest: int, rooted: bool) -> Iterator[int]:
     """Yield pairwise coprime numbers from `largest` downwards, greedily; if rooted, those that are odd and
     have a root of -1."""
-    sequence = _found.get((largest, rooted), ())
+    sequence = _beginnings.get((largest, rooted), ())
     yield from sequence
     product, last = math.prod(sequence), sequence[-1] if sequence else largest + 1
     for p in range(last - 1, 1, -1):
         if math.gcd(p, product) == 1 and (not rooted or (p % 4 == 1 and root_of_minus_one(p))):
             product *= p
-            _found[largest, rooted] = sequence = (*sequence, p)
+            _beginnings[largest, rooted] = sequence = (*sequence, p)
             yield p
 
 
@@ -185,7 +184,7 @@ def _on_device(make: Table, system: ResidueSystem, argument: int, device: int, x
 
 
 def on_device(make: Table, system: ResidueSystem, argument: int, xp: ModuleType) -> Array:
-    """make(system, argument) on the current device, where graphs that read it keep it."""
+    """Return make(system, argument) on the current device; graphs that read it keep it."""
     return retained(_on_device(make, system, argument, xp.cuda.runtime.getDevice(), xp))
 
 
@@ -196,7 +195,7 @@ def reduce(
     scratch: np.ndarray | None = None,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """x mod p, in place or in `out`, for integers |x| < 2**53: of least magnitude where |x| < 2**51.
+    """Return x mod p, in place or in `out`, for integers |x| < 2**53: of least magnitude where |x| < 2**51.
 
     Beyond, the quotient may be rounded to the wrong side of one half: at most p/2 + 2 then.
     """

@@ -88,14 +88,14 @@ class Slices:
         count = system.counts[side]
         shape = (len(parts), count, padded(rows, padding), padded(columns, padding))
         out = xp.zeros(shape, self.word.dtype)
-        kept = (scale != NONFINITE_ROW)[:, None]
+        finite = (scale != NONFINITE_ROW)[:, None]
         for component, x in zip(out, parts, strict=True):
-            rest = xp.where(kept, to_float64(x), 0)
-            # A slice of the largest numbers may round up to 2**1024: those are held at a quarter.
+            rest = xp.where(finite, to_float64(x), 0)
+            # A slice of the largest numbers may round up to 2**1024: those are divided by four.
             quarter = xp.where(abs(rest) >= 1, 2, 0)
             rest = xp.ldexp(rest, -quarter)
             for p in range(count):
-                unit = xp.where(kept, system.bits * (count - 1 - p) - scale[:, None], 0) - quarter
+                unit = xp.where(finite, system.bits * (count - 1 - p) - scale[:, None], 0) - quarter
                 digit = xp.rint(xp.ldexp(rest, -unit))
                 component[p, :rows, :columns] = digit
                 rest -= xp.ldexp(digit, unit)
@@ -127,7 +127,7 @@ class Slices:
             part[...] = to_float32(value) if part.dtype == "float32" else value
 
     def operand_bytes(self) -> int:
-        # the rest being sliced, in float64, and two temporaries
+        # And 24 for the rest being sliced, in float64, and two temporaries.
         words = max(self.system.counts) * self.word.dtype.itemsize
         return self.specification.parts * words + 24
 

@@ -38,7 +38,7 @@ def cupy(monkeypatch):
 
 
 def held_graphs():
-    return [x for x in cache._known.values() if isinstance(x, captured.CapturedProduct)]
+    return [x for x in cache._cached.values() if isinstance(x, captured.CapturedProduct)]
 
 
 def test_a_second_call_is_captured_and_other_arrays_are_replayed(cupy):
@@ -118,7 +118,7 @@ def test_the_pairwise_bound_is_part_of_the_graph(cupy):
         assert same(accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), accurate_dgemm(a, b))
         if i:
             (found,) = held_graphs()
-            assert found._expected.looked == captured.PAIRED
+            assert found._expected.evidence == captured.PAIRED
     # The first, one that only bounds pairs, and one for each width that this asked for.
     assert found._expected in found._graphs
     assert len(found._graphs) <= 5
@@ -227,9 +227,9 @@ def test_captures_that_another_thread_ends(cupy, monkeypatch, kind):
         with suppress(cupy.cuda.runtime.CUDARuntimeError):  # it may not, while a stream is captured
             cupy.cuda.Device().synchronize()
 
-    split = steps.split_whole
+    split = steps.split_once
 
-    def split_whole(*arguments):
+    def split_once(*arguments):
         if cupy.cuda.get_current_stream().is_capturing():
             in_threads(wait_for_the_device, [0])
             ended.append(arguments)
@@ -238,7 +238,7 @@ def test_captures_that_another_thread_ends(cupy, monkeypatch, kind):
     a, b = matrices(kind, *SHAPE)
     x, y, expected = cupy.asarray(a), cupy.asarray(b), accurate_dgemm(a, b)
     with monkeypatch.context() as patch:
-        patch.setattr(steps, "split_whole", split_whole)
+        patch.setattr(steps, "split_once", split_once)
         for _ in range(4):
             assert same(accurate_dgemm(x, y).get(), expected)
     assert len(ended) == 3

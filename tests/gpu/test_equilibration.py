@@ -22,7 +22,7 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture(autouse=True)
 def nothing_captured():
     cache.forget()
-    cache._known.clear()
+    cache._cached.clear()
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
