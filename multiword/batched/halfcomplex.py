@@ -91,7 +91,7 @@ class HalfComplex:
         return HalfComplex(self.pairs.swapaxes(-3, -2))
 
     def conj(self) -> HalfComplex:
-        """The complex conjugates, a new array."""
+        """Return the complex conjugates, a new array."""
         xp = namespace(self.pairs)
         return HalfComplex(xp.stack([self.real, -self.imag], axis=-1))
 

@@ -53,7 +53,7 @@ class Stack:
         return replace(self, arrays=tuple(y.swapaxes(*axes) for y in x) if self.listed else x.swapaxes(*axes))
 
     def stacked(self, xp: Any) -> Array:
-        """The matrices as one array, copied only if they are a list."""
+        """Return the matrices as one array, copied only if they are a list."""
         return xp.stack(self.arrays) if self.listed else self.arrays
 
 

@@ -139,7 +139,7 @@ def least_seconds(
 
 
 def _flops(m: int, n: int, k: int, layout: str) -> int:
-    """The flops of one product; ValueError for what is no product."""
+    """Return the flops of one product; ValueError for what is no product."""
     if min(m, n, k) < 1:
         raise ValueError(f"m, n and k must be positive, got {m}, {n}, {k}")
     if layout not in LAYOUTS:

@@ -65,7 +65,7 @@ class Operands:
 
 
 def exponents(x: np.ndarray, emin: int) -> np.ndarray:
-    """Exponents e of float64 `x`, 2**e ≤ |x| < 2**(e+1), but emin for subnormals (int16)."""
+    """Return the exponents e of float64 `x`, 2**e ≤ |x| < 2**(e+1), but emin for subnormals (int16)."""
     field = (x.view(np.int64) >> 52) & 0x7FF
     found = np.maximum(field - 1023, emin)
     return np.where(x == 0, ZERO_EXPONENT, found).astype(np.int16)
@@ -91,7 +91,7 @@ def prepare(a: np.ndarray, b: np.ndarray, word: str, generation: Generation, wid
 
 
 def _range(ea: np.ndarray, eb: np.ndarray) -> tuple[int, int]:
-    """The smallest and the largest exponent that a nonzero product can have."""
+    """Return the smallest and the largest exponent that a nonzero product can have."""
     ends = []
     for e in (ea, eb):
         nonzero = e[e != ZERO_EXPONENT]

@@ -80,7 +80,7 @@ class ResidueEngine(Engine, Protocol):
     """
 
     def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
-        """Whether that is faster than `multiply`, and reducing afterwards, for products (m, k, n)."""
+        """Return whether that is faster than `multiply`, and reducing afterwards, for products (m, k, n)."""
         ...
 
     def multiply_residues(
@@ -129,7 +129,7 @@ class CheckedEngine:
 
     @staticmethod
     def carrier(word: Word) -> np.dtype | None:
-        """The dtype that words are converted to before they are multiplied, if they are."""
+        """Return the dtype that words are converted to before they are multiplied, if they are."""
         return None
 
     def multiply(
@@ -177,7 +177,7 @@ def _check_operands(kind: Word, a: Array, bt: Array, out: Array | None, on_gpu: 
 
 
 def _checked_out(kind: Word, shape: tuple[int, ...], a: Array, out: Array | None, beta: float) -> Array:
-    """The array to write to."""
+    """Return the array to write to."""
     if out is None:
         if beta != 0:
             raise ValueError("out must be given when beta is not 0")

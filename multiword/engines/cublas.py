@@ -215,7 +215,7 @@ class Cublas(CheckedEngine):
             )
 
     def _together(self, product: str, m: int, n: int, k: int) -> bool:
-        """Whether a batch is one call: as measured on a known device, by an estimate on others."""
+        """Return whether a batch is one call: as measured on a known device, by an estimate on others."""
         if self.batch is not None:
             return self.batch
         known = rates(self.name, product)
@@ -223,7 +223,7 @@ class Cublas(CheckedEngine):
 
 
 def _leading(x: Array) -> int:
-    """The leading dimension of a matrix stored by rows, in elements."""
+    """Return the leading dimension of a matrix stored by rows, in elements."""
     return max(x.strides[-2] // x.itemsize, x.shape[-1]) if x.shape[-2] > 1 else max(1, x.shape[-1])
 
 

@@ -47,7 +47,7 @@ def _fma64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _safe(a: np.ndarray, b: np.ndarray, c: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Where no step of the transformations can overflow or lose bits to underflow."""
+    """Return where no step of the transformations can overflow or lose bits to underflow."""
     bounded = (np.abs(a) < 2.0**900) & (np.abs(b) < 2.0**900) & (np.abs(c) < 2.0**900)
     size = np.abs(high)
     exact = (size > 2.0**-900) & (size < 2.0**900) & ((c == 0) | (np.abs(c) > 2.0**-900))
@@ -56,7 +56,7 @@ def _safe(a: np.ndarray, b: np.ndarray, c: np.ndarray, high: np.ndarray) -> np.n
 
 
 def _fma_scalar(a: float, b: float, c: float) -> float:
-    """The same for one triple, through rational numbers: any exponents, Inf and NaN."""
+    """Return the same for one triple, through rational numbers: any exponents, Inf and NaN."""
     a, b, c = float(a), float(b), float(c)
     if not (np.isfinite(a) and np.isfinite(b)):
         return a * b + c
@@ -96,7 +96,7 @@ def chain(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _is_exact(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> bool:
-    """Whether every partial sum, in any order, is a representable integer (sufficient)."""
+    """Return whether every partial sum, in any order, is a representable integer (sufficient)."""
     bits = np.finfo(a.dtype).nmant + 1
     largest = [float(np.max(np.abs(x), initial=0)) for x in (a, b, c)]
     if not max(largest) < 2.0**bits or largest[0] * largest[1] * a.shape[1] + largest[2] >= 2.0**bits:

@@ -130,7 +130,7 @@ HOPPER_ALONE = replace(HOPPER, group=16, cluster=1)
 
 
 def choose_tile(m: int, n: int, products: int, hopper: bool) -> Tile:
-    """The tile for so many m by n products: the largest that they fill, and that gives every
+    """Return the tile for so many m by n products: the largest that they fill, and that gives every
     multiprocessor, or nearly, something to do."""
     enough = multiprocessors() * 3 // 4
     for tile in (HOPPER, HOPPER_ALONE, LARGE) if hopper else (LARGE,):
@@ -141,11 +141,11 @@ def choose_tile(m: int, n: int, products: int, hopper: bool) -> Tile:
 
 
 def count_tiles(tile: Tile, m: int, n: int) -> int:
-    """Tiles of a product; of a cluster of blocks, one."""
+    """Return the tiles of a product; of a cluster of blocks, one."""
     return -(-m // (tile.m * tile.cluster)) * -(-n // tile.n)
 
 
 def _filled(tile: Tile, m: int) -> bool:
-    """Whether tiles leave less than half of one empty; those of clusters less than a fifth of all."""
+    """Return whether tiles leave less than half of one empty; those of clusters less than a fifth of all."""
     rows = count_tiles(tile, m, 1) * tile.m * tile.cluster
     return 5 * m > 4 * rows if tile.cluster > 1 else m > tile.m // 2

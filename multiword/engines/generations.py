@@ -183,12 +183,12 @@ class Blocking:
             raise ValueError("block_k and split_k both say how long a part is: give one of them")
 
     def parts(self, k: int) -> list[tuple[int, int]]:
-        """The parts of an inner dimension of k, as (start, stop), in the order of their addition."""
+        """Return the parts of an inner dimension of k, as (start, stop), in the order of their addition."""
         length = self.block_k or -(-k // (self.split_k or 1)) or 1
         return [(start, min(start + length, k)) for start in range(0, k, length)]
 
     def steps(self, start: int, stop: int, width: int) -> list[tuple[int, int]]:
-        """The steps of one part, as (start, stop), for hardware that adds `width` products."""
+        """Return the steps of one part, as (start, stop), for hardware that adds `width` products."""
         step = min(self.step or width, width)
         head = (stop - start) % self.tile_k if self.tile_k else 0
         ranges = ((start, start + head), (start + head, stop))

@@ -23,7 +23,7 @@ class Host(CheckedEngine):
 
     @staticmethod
     def carrier(word: Word) -> np.dtype:
-        """The floating-point numbers that the BLAS multiplies."""
+        """Return the floating-point numbers that the BLAS multiplies."""
         return np.dtype(np.float64 if word.result in (np.int32, np.float64) else np.float32)
 
     def _compute(self, kind: Word, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:

@@ -100,7 +100,7 @@ def routine(name: str) -> Callable[..., None]:
 
 
 def version() -> int:
-    """The library's version: 13.1.0 as 130100."""
+    """Return the library's version: 13.1.0 as 130100."""
     number = c_int()
     routine("cublasGetVersion_v2")(None, byref(number))
     return number.value

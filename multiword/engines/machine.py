@@ -38,7 +38,7 @@ class Rates:
     together: tuple[float, ...]
 
     def at(self, volume: int) -> tuple[float, float]:
-        """The rates, alone and together, for products of m·n·k = `volume`."""
+        """Return the rates, alone and together, for products of m·n·k = `volume`."""
         x, sizes = math.log(max(volume, 1)) / 3, np.log(self.sizes)
         alone, together = (float(np.exp(np.interp(x, sizes, np.log(y)))) for y in (self.alone, self.together))
         # Below the smallest size a product takes as long as that one.
@@ -46,12 +46,12 @@ class Rates:
         return alone * floor, together * floor
 
     def batch(self, volume: int) -> bool:
-        """Whether products of this volume are faster in a batch than one after another."""
+        """Return whether products of this volume are faster in a batch than one after another."""
         alone, together = self.at(volume)
         return together > alone
 
     def seconds(self, volume: int, count: int) -> float:
-        """The time of so many products of that volume each."""
+        """Return the time of so many products of that volume each."""
         return 2 * volume * count / max(self.at(volume))
 
 

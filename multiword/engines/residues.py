@@ -91,7 +91,7 @@ def multiply_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array, 
 
 
 def check_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array | None, add: bool) -> Array:
-    """The array to write to; TypeError or ValueError where the arguments do not fit."""
+    """Return the array to write to; TypeError or ValueError where the arguments do not fit."""
     for label, x in (("a", a), ("bt", bt), ("out", out)):
         if x is None:
             continue
@@ -165,5 +165,5 @@ def _modulus(p: int) -> Modulus:
 
 
 def _symmetric(x: int, p: int) -> int:
-    """The residue of x modulo p of least magnitude."""
+    """Return the residue of x modulo p of least magnitude."""
     return (x + p // 2) % p - p // 2

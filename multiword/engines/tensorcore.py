@@ -142,7 +142,7 @@ class TensorCore(CheckedEngine):
             target[...] = _scale_and_add(sums, target, alpha, beta)
 
     def _result(self, word: str) -> np.dtype:
-        """The accumulator's dtype."""
+        """Return the accumulator's dtype."""
         if self.accumulate == "fp16" and word in self.generation.widths:
             return np.dtype(np.float16)
         return get_word(word).result

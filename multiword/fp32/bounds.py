@@ -177,7 +177,7 @@ class BoundRow:
     accumulation: float = U32
 
     def __call__(self, k: int) -> float:
-        """The dominant term for inner dimension k."""
+        """Return the dominant term for inner dimension k."""
         return self.conversion + k * self.accumulation
 
 

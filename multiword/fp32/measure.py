@@ -89,15 +89,15 @@ class Flags:
         return cls(a, b, flags[FAILED] | flags[FAILED + 1])
 
     def integers(self, k: int) -> bool:
-        """Whether the elements are integers short enough for exact sums (`exact_bits`)."""
+        """Return whether the elements are integers short enough for exact sums (`exact_bits`)."""
         return self.a["bits"] + self.b["bits"] <= exact_bits(k)
 
     def centring(self, k: int) -> bool:
-        """Whether the centres count: they do if none lies within the spread of its vector."""
+        """Return whether the centres count: they do if none lies within the spread of its vector."""
         return not (self.a["uncentred"] or self.b["uncentred"] or self.integers(k))
 
     def common_shift(self, target: int) -> int | None:
-        """The power of two that scales every product of two vectors; None if they differ."""
+        """Return the power of two that scales every product of two vectors; None if they differ."""
         shifts = [common_shift(side["highest"], side["lowest"], target) for side in (self.a, self.b)]
         return None if None in shifts else sum(s for s in shifts if s is not None)
 

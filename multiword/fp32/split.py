@@ -109,7 +109,7 @@ class SplitOperands:
         return self.readback.wait()
 
     def send(self) -> FlagsReadback:
-        """The readback, once a kernel that checks the product has been launched."""
+        """Return the readback, once a kernel that checks the product has been launched."""
         assert self.readback is not None
         return self.readback.send()
 

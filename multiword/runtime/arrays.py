@@ -26,7 +26,7 @@ Array = Any
 
 
 def is_cupy(x: object) -> bool:
-    """Whether `x` is a CuPy array, without importing CuPy.
+    """Return whether `x` is a CuPy array, without importing CuPy.
 
     >>> is_cupy(np.ones(3))
     False
@@ -195,7 +195,7 @@ def check_out(
 
 
 def _overlaps_itself(x: Array) -> bool:
-    """Whether elements share memory, or axes are interleaved, so that they might."""
+    """Return whether elements share memory, or axes are interleaved, so that they might."""
     reach = x.itemsize if x.size else 0
     for step, n in sorted((abs(step), n) for step, n in zip(x.strides, x.shape, strict=True) if n > 1):
         if step < reach:
@@ -205,7 +205,7 @@ def _overlaps_itself(x: Array) -> bool:
 
 
 def device_of(x: Array) -> AbstractContextManager[Any]:
-    """A context in which the device of a CuPy array is the current one; nothing for anything else."""
+    """Return a context in which the device of a CuPy array is the current one; nothing for anything else."""
     return _device_of_cupy(x) if is_cupy(x) else _NO_CONTEXT
 
 
@@ -267,7 +267,7 @@ def overlap(x: Array, y: Array) -> bool:
 
 
 def span(x: Array) -> tuple[int, int]:
-    """Where the bytes of an array that is not empty begin and end, counted from its first element.
+    """Return where the bytes of an array that is not empty begin and end, counted from its first element.
 
     >>> span(np.ones((3, 2))[::-1])
     (-32, 16)
@@ -282,7 +282,7 @@ def _span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tu
 
 
 def real_parts(x: Array) -> list[Array]:
-    """The real and the imaginary part of a complex array, as views; a real array alone.
+    """Return the real and the imaginary part of a complex array, as views; a real array alone.
 
     >>> real_parts(np.array([1 + 2j]))
     [array([1.]), array([2.])]
@@ -324,7 +324,7 @@ def converted(x: Array, dtype: Any) -> Array:
 
 
 def conjugated(x: Array) -> Array:
-    """The complex conjugate of a complex array; subnormals are kept on a GPU, too.
+    """Return the complex conjugate of a complex array; subnormals are kept on a GPU, too.
 
     >>> conjugated(np.array([1 + 2j]))
     array([1.-2.j])

@@ -84,7 +84,7 @@ def side_by_side(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]
 
 
 def capturing() -> bool:
-    """Whether CuPy's current stream is being captured, by whomever."""
+    """Return whether CuPy's current stream is being captured, by whomever."""
     return bool(import_cupy().cuda.get_current_stream().is_capturing())
 
 
@@ -142,7 +142,7 @@ class _Launch:
         self._parameters.arguments = ctypes.cast(self._arguments, ctypes.POINTER(c_void_p))
 
     def takes(self, array: int) -> bool:
-        """Whether there are pointers into one of the arrays among the arguments."""
+        """Return whether there are pointers into one of the arrays among the arguments."""
         return any(p.array == array for p in self._pointers)
 
     def move(self, executable: c_void_p, array: int, address: int) -> None:
@@ -282,7 +282,7 @@ class Recorder:
 
 
 def _last_node(stream: int) -> c_void_p:
-    """The node that was captured last."""
+    """Return the node that was captured last."""
     status, number, graph = c_int(), c_ulonglong(), c_void_p()
     nodes, count = ctypes.POINTER(c_void_p)(), c_size_t()
     routine("cuStreamGetCaptureInfo_v2")(

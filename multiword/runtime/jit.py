@@ -102,7 +102,7 @@ class _Files:
         """Nothing: numba asks for this when it compiles anew, and files are replaced."""
 
     def _paths(self, codegen: Any) -> list[Path]:
-        """The files, of this processor's own: a cluster's machines may share a folder."""
+        """Return the files, of this processor's own: a cluster's machines may share a folder."""
         variant = sha256(f"{self._variant}{codegen.magic_tuple()}".encode()).hexdigest()[:16]
         name = f"{self._function.__module__}.{self._function.__qualname__}-{variant}.ozaki"
         return [folder / name for folder in folders()]
@@ -135,7 +135,7 @@ def _stamp() -> bytes:
 
 
 def _read(path: Path) -> bytes | None:
-    """The contents of a file, if it is there and of what is installed here, and undamaged."""
+    """Return the contents of a file, if it is there and of what is installed here, and undamaged."""
     try:
         data = path.read_bytes()
     except OSError as error:

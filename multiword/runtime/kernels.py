@@ -154,7 +154,7 @@ def definitions(constants: dict[str, int | str]) -> tuple[str, ...]:
 
 @cache
 def expanded(file: Path) -> str:
-    """A source file with its headers in place, each once, and lines that errors can be found by.
+    """Return a source file with its headers in place, each once, and lines that errors can be found by.
 
     They are expanded here because CuPy's cache of compiled kernels does not see into headers.
     """
@@ -210,7 +210,7 @@ def _compile(name: str, constants: tuple[tuple[str, int | str], ...], shared: in
 
 
 def _compile_for(kernel: Kernel, architecture: str, options: tuple[str, ...]) -> Any:
-    """The function, compiled for an architecture that CuPy itself does not ask for."""
+    """Return the function, compiled for an architecture that CuPy itself does not ask for."""
     cupy = import_cupy()
     program = cupy.cuda.nvrtc.createProgram(kernel.source, kernel.file.name, (), ())
     cupy.cuda.nvrtc.compileProgram(program, (*options, f"--gpu-architecture={architecture}"))

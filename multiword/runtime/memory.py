@@ -47,7 +47,7 @@ def results_from(allocate: Allocate) -> AbstractContextManager[None]:
 
 
 def empty_result(like: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    """An uninitialized array for a result, of the kind of `like`.
+    """Return an uninitialized array for a result, of the kind of `like`.
 
     >>> import numpy as np
     >>> empty_result(np.ones(1), (2, 3), float).shape
@@ -60,7 +60,7 @@ def empty_result(like: Array, shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 def padded(size: int, multiple: int) -> int:
-    """A size, rounded up to a multiple.
+    """Return a size, rounded up to a multiple.
 
     >>> padded(100, 16), padded(16, 16), padded(0, 16)
     (112, 16, 0)
@@ -69,7 +69,7 @@ def padded(size: int, multiple: int) -> int:
 
 
 def halved(size: int) -> int:
-    """Half of a size, rounded up to a multiple of `SMALLEST_PANEL`, which engines like.
+    """Return half of a size, rounded up to a multiple of `SMALLEST_PANEL`, which engines like.
 
     >>> halved(100), halved(16)
     (64, 16)

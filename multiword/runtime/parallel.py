@@ -92,7 +92,7 @@ def _started(share: Callable[[], None], threads: int) -> Iterator[Future[None]]:
 
 
 def _taken(blocks: deque[slice]) -> Iterator[slice]:
-    """The blocks that no other thread has taken."""
+    """Yield the blocks that no other thread has taken."""
     while blocks:
         try:
             yield blocks.popleft()

@@ -34,7 +34,7 @@ class Readback:
         record(self._written)
 
     def wait(self) -> np.ndarray:
-        """The numbers, once they are there."""
+        """Return the numbers, once they are there."""
         self._written.synchronize()
         return self._numbers.copy()
 

@@ -26,7 +26,7 @@ class StatusError(RuntimeError):
 
     @classmethod
     def said(cls, routine: str, status: int) -> str:
-        """The message."""
+        """Return the message."""
         return f"{routine} returned status {status} ({cls.names.get(status, 'unknown')})"
 
 

@@ -16,7 +16,7 @@ from multiword.runtime.memory import Allocate, results_from
 
 
 def array_of(tensor: Any) -> Array:
-    """A NumPy or CuPy array in a tensor's memory; conjugate and negative views are written out."""
+    """Return a NumPy or CuPy array in a tensor's memory; conjugate and negative views are written out."""
     torch = sys.modules["torch"]
     if tensor.dtype is torch.bfloat16:
         return array_of(tensor.detach().resolve_neg().view(torch.int16)).view(ml_dtypes.bfloat16)
@@ -51,7 +51,7 @@ def tensor_of(array: Any) -> Any:
 
 
 def stream_of(tensor: Any) -> AbstractContextManager[None]:
-    """A context in which CuPy works on PyTorch's current stream of a tensor's GPU; nothing on a CPU.
+    """Return a context in which CuPy works on PyTorch's current stream of a tensor's GPU; nothing on a CPU.
 
     Results are in PyTorch's memory there. Raises RuntimeError while PyTorch captures a graph of that stream:
     its memory would not outlast the call.
@@ -107,7 +107,7 @@ def _result_memory() -> Any:
 
 
 def _in_place(tensor: Any) -> Array:
-    """A CuPy array in the memory of a tensor on a GPU; DLPack's way takes 15 µs longer."""
+    """Return a CuPy array in the memory of a tensor on a GPU; DLPack's way takes 15 µs longer."""
     cupy, dtype = import_cupy(), numpy_dtype(tensor.dtype)
     memory = cupy.cuda.UnownedMemory(tensor.data_ptr(), tensor.nbytes, tensor, tensor.get_device())
     strides = tuple([dtype.itemsize * s for s in tensor.stride()])

@@ -30,13 +30,13 @@ class StridedParts(Struct):
 
 
 def extent(parts: list[Array]) -> tuple[int, int]:
-    """Rows and columns of (r, k) parts; of a stack, (s, r, k), the rows of all its matrices."""
+    """Return the rows and columns of (r, k) parts; of a stack, (s, r, k), the rows of all its matrices."""
     *rows, columns = parts[0].shape
     return math.prod(rows), columns
 
 
 def strided_parts(parts: list[Array]) -> tuple[StridedParts, dict[str, Any]]:
-    """The (r, k) or (s, r, k) parts as kernels take them, and the constants that those are built with.
+    """Return the (r, k) or (s, r, k) parts as kernels take them, and the constants that those are built with.
 
     ALONG_K: whether rows are the contiguous axis. UNIT: whether its numbers lie side by side.
     """
@@ -62,7 +62,7 @@ def strided_parts(parts: list[Array]) -> tuple[StridedParts, dict[str, Any]]:
 
 
 def tile_instances(constants: dict[str, Any], run: int) -> tuple[dict[str, Any], ...]:
-    """The instances of a kernel for every layout, type and number of parts.
+    """Return the instances of a kernel for every layout, type and number of parts.
 
     `run` numbers fall to a thread, of all parts together.
     """
@@ -75,6 +75,6 @@ def tile_instances(constants: dict[str, Any], run: int) -> tuple[dict[str, Any],
 
 
 def tile_count(constants: dict[str, Any], rows: int, columns: int) -> int:
-    """How many tiles cover an operand."""
+    """Return how many tiles cover an operand."""
     height = constants.get("ALONG_ROWS", WARPS) if constants["ALONG_K"] else constants["LANES"]
     return -(-rows // height) * -(-columns // (THREADS * constants["RUN"] // height))

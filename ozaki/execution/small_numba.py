@@ -164,7 +164,7 @@ def products(x, scale, width, undecided, single, out, left, right, total, work):
 
 
 def work_arrays(k: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The scratch memory of `products`."""
+    """Return the scratch memory of `products`."""
     length = MOST_DIGITS * n + RUN
     left, right = np.empty((k + 4) * MOST_DIGITS), np.empty((k + 4) * length)
     return left, right, np.empty(MOST_DIGITS * n + length), np.empty((4, n))

@@ -31,7 +31,7 @@ class CostWarning(UserWarning):
 
 
 def is_costly(scheme: Scheme, usual: Scheme) -> bool:
-    """Whether a scheme takes many more products than that for ordinary data."""
+    """Return whether a scheme takes many more products than that for ordinary data."""
     return scheme.products > TIMES * usual.products
 
 
@@ -53,7 +53,7 @@ def warn_of_cost(scheme: Scheme, usual: Scheme, accuracy: str) -> None:
 
 
 def _callers_level() -> int:
-    """How many frames up the caller of this library is."""
+    """Return how many frames up the caller of this library is."""
     level, frame = 1, sys._getframe(1)
     ours = "ozaki", "multiword"
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ours:

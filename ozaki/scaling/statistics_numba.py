@@ -66,5 +66,5 @@ def row_statistics(x, exponent, total, square, counts, bins, octaves):
 
 
 def work_arrays(length: int) -> tuple[np.ndarray, np.ndarray]:
-    """The scratch memory of `row_statistics`."""
+    """Return the scratch memory of `row_statistics`."""
     return np.empty((2, DEEPEST + 1), np.int64), np.empty(length, np.uint8)

@@ -44,7 +44,7 @@ def multiply(problem: Problem, tuning: Tuning | None = None) -> tuple[Array, tup
 
 
 def by_cublas(case: Case, tuning: Tuning) -> bool:
-    """Whether cuBLAS computes a batch: if it is the fastest, for real matrices that are not listed."""
+    """Return whether cuBLAS computes a batch: if it is the fastest, for real matrices that are not listed."""
     return tuning.kernel == "cublas" and not (case.complex or case.a.listed or case.b.listed)
 
 

@@ -93,7 +93,7 @@ def cache(key: tuple[Any, ...], call: Call, launch: Launcher, a: Any, b: Any, c:
 
 
 def _overlaps(cached: CachedLaunch, arrays: list[Any]) -> bool:
-    """Whether the result may share memory with what is read, other than with C if it is C."""
+    """Return whether the result may share memory with what is read, other than with C if it is C."""
     out = arrays[3].data.ptr
     low, high = (out + end for end in cached.spans[3])
     for i, (bottom, top) in enumerate(cached.spans[:3]):

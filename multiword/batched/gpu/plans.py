@@ -101,7 +101,7 @@ class Launch:
 
 @cache
 def table() -> dict[str, Any]:
-    """The measurements that choices are made from, as `benchmarks/batched.py tune` wrote them."""
+    """Return the measurements that choices are made from, as `benchmarks/batched.py tune` wrote them."""
     return json.loads((resources.files(__package__) / "choices.json").read_text())
 
 
