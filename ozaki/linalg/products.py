@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.arrays import Array, is_cupy, namespace, quietly
 from ozaki.api import accurate_dgemm, accurate_zgemm
+from ozaki.arguments import factors_of, request_of
+from ozaki.execution.eager import scale
 from ozaki.product.cost import CostWarning
+from ozaki.product.order import exclusive_use
+from ozaki.product.panels import in_panels
+from ozaki.residues.scheme import Residues
 from ozaki.sums.exactsum import ExactSum
 from ozaki.tuning import LINALG_SUMMED_COLUMNS
 
 Words = Sequence[Array]
+
+LARGEST_INTEGERS = 1000
+"""Bits of integers C', at most, that float64 has multiples of: words are subtracted from residues of these."""
 
 
 def multiply(a: Array, b: Array, accuracy: str | int = "fp64") -> Array:
@@ -84,13 +93,47 @@ def _words_of_sum(total: ExactSum, words: int) -> list[Array]:
 
 
 def _multiplied(left: Words, right: Words, addends: Words, words: int) -> list[Array]:
-    """The same by exact products, one a word: [A₁ A₂ … I]·[B₁; B₂; …; C]."""
+    """The same by one exact product: [A₁ A₂ … I]·[B₁; B₂; …; C]."""
     xp = namespace(left[0])
-    rows, of_left = len(left[0]), [a for a in left for _ in right]
-    of_right = [b for _ in left for b in right]
-    result: list[Array] = []
-    while len(result) < words and (not result or bool(result[-1].any())):
-        more = [*addends, *(-word for word in result)]
-        identity = [xp.eye(rows, dtype=left[0].dtype)] * len(more)
-        result.append(multiply(xp.hstack([*of_left, *identity]), xp.vstack([*of_right, *more]), "exact"))
+    identity = [xp.eye(len(left[0]), dtype=left[0].dtype)] * len(addends)
+    a = xp.hstack([*(x for x in left for _ in right), *identity])
+    b = xp.vstack([*(y for _ in left for y in right), *addends])
+    if words == 1:
+        return [multiply(a, b, "exact")]
+    result = _rounded_words(a, b, words)
+    while len(result) > 1 and not bool(result[-2].any()):  # one word of zeros says that nothing is left
+        result.pop()
+    return result
+
+
+def _rounded_words(a: Array, b: Array, words: int) -> list[Array]:
+    """Words of AB, all rounded from one product of integers C': each word is subtracted from its residues."""
+    x, y = factors_of(a, b, np.result_type(a, b))
+    request = request_of(a, "exact", "auto", None, "auto", None)
+    with quietly(a), exclusive_use(x.order, y.order):
+        (x, y), scaled, _ = scale(x, y, request)
+        scheme, scales = cast(Residues, scaled.scheme), scaled.scales
+        if scheme.specification.bits >= LARGEST_INTEGERS:
+            return _multiplied_again(a, b, words)
+        outs = [namespace(a).empty((x.rows, y.rows), x.matrix.dtype) for _ in range(words)]
+
+        def reconstruct(products: Array, rows: slice, columns: slice) -> None:
+            of_panel = scales[0][rows], scales[1][columns]
+            for out in outs[:-1]:
+                rest = products.copy()
+                scheme.reconstruct(products, of_panel, out[rows, columns])
+                products = scheme.remainder(rest, out[rows, columns], of_panel)
+            scheme.reconstruct(products, of_panel, outs[-1][rows, columns])
+
+        in_panels(scheme, x, y, scales, request.engine, request.workspace, reconstruct)
+    return outs
+
+
+def _multiplied_again(a: Array, b: Array, words: int) -> list[Array]:
+    """The same by a product for each word: [A I]·[B; -word]."""
+    xp, identity = namespace(a), namespace(a).eye(len(a), dtype=a.dtype)
+    result = [multiply(a, b, "exact")]
+    while len(result) < words:
+        rest = xp.vstack([b, *(-word for word in result)])
+        result.append(multiply(xp.hstack([a, *[identity] * len(result)]), rest, "exact"))
     return result

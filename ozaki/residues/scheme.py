@@ -11,13 +11,14 @@ digits small enough that their sums do too.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
 from multiword.engines import Engine, ResidueEngine, Word, declared, get_word, reduces_residues
-from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.parallel import empty_beside, over_rows
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
@@ -126,6 +127,30 @@ class Residues:
             step = getattr(self.engine, "reconstruct_residues", reconstruct)
         step(y, self.system, scales, self.specification.target, out)
 
+    def remainder(self, y: Array, value: Array, scales: tuple[Array, Array]) -> Array:
+        """Return the products whose integers are C' - value·2**(s_i + t_j): what numbers leave of C'.
+
+        `value` are numbers of which that power is a multiple of 1 below 2**1023, as those that C' has been
+        rounded to; `y` is destroyed.
+        """
+        xp, (m, n) = namespace(y), value.shape
+        exponent = scales[0][:, None] + scales[1]
+        parts = [xp.ldexp(part, exponent) for part in real_parts(value)]
+        width = min(1023, math.ceil(self.specification.bits) + 1)
+        taken = residues(parts, xp.zeros(m, xp.int32), self.system, 1, weighted=True, width=width)
+        if (
+            self.system.images == 3
+        ):  # of A'B' they are (xx', yy', (x + y)(x' + y')), of a number (x, y, x + y)
+            taken[1] = 0
+        y = y[:, :, :m, :n]
+        for t, p in enumerate(self.system.moduli):
+            rest = _reduced(y[:, t], p) - taken[:, t]
+            if y.dtype.itemsize == 1:  # 128 and -128 are one residue modulo 256; only the latter is an int8
+                rest = _reduced(rest, p)
+                rest = xp.where(rest == 128, -128, rest)
+            y[:, t] = rest
+        return y
+
     def operand_bytes(self) -> int:
         return self.products * self._bytes(self.word.dtype)
 
@@ -138,6 +163,13 @@ class Residues:
         """Return the bytes of a number, and of its copy where an engine converts it to multiply."""
         carrier = None if self.reduced else declared(self.engine, "carrier")(self.word)
         return dtype.itemsize + (0 if carrier is None or carrier == dtype else carrier.itemsize)
+
+
+def _reduced(x: Array, p: int) -> Array:
+    """The residues of integers modulo p, of least magnitude or nearly, as float64."""
+    xp = namespace(x)
+    x = x.astype(np.float64)
+    return x - xp.rint(x / p) * p if is_cupy(x) else reduce(x, p, 1 / p)
 
 
 def _add_residues(total: Array, more: Array, system: ResidueSystem) -> None:

@@ -6,7 +6,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from ozaki.linalg import verified
+from ozaki.linalg import products, verified
 from ozaki.linalg.verified import preconditioner, refinement, regularity, upward
 from tests.fuzz.draw import Draw
 from tests.fuzz.exact_linalg import CHECKS, conditioned
@@ -275,6 +275,28 @@ def test_the_error_of_a_certified_product_is_a_bound(dtype, digits):
                 for j in range(8)
             )
             assert error <= bound[i] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("octaves", [0, 40, 250])
+def test_words_of_products_are_those_of_exact_sums(dtype, octaves):
+    """Words from residues, by products again, and by exact sums, of matrices of few and of many octaves."""
+    rng = np.random.default_rng(8)
+    for m, k, n in ((1, 1, 1), (7, 30, 13), (20, 4, 15)):
+        a = rng.standard_normal((m, k)) * 2.0 ** rng.integers(-octaves, octaves + 1, (m, k))
+        b = (rng.standard_normal((k, n)) * 2.0 ** rng.integers(-octaves, octaves + 1, (k, n))).astype(dtype)
+        c = rng.standard_normal((m, n))
+        if dtype == np.complex128:
+            b, a = b * (1 - 3j), a + 1j * rng.standard_normal((m, k))
+        for words in (1, 2, 4):
+            expected = products._summed([a, a], [b], [c], words)
+            result = products._multiplied([a, a], [b], [c], words)
+            assert len(result) == len(expected)
+            assert all(np.array_equal(x, y) for x, y in zip(result, expected, strict=True))
+        again = products._multiplied_again(a, b, 3)
+        assert all(
+            np.array_equal(x, y) for x, y in zip(again, products._summed([a], [b], [], 3), strict=False)
+        )
 
 
 def test_constants_of_the_proofs():

@@ -108,13 +108,12 @@ def _attempts(
     """Yield the preconditioners of the tiers and the products RA, each computed only when it is asked for."""
     if classical_error(a) * condition < ENOUGH:
         yield "native", Single(r), _native(r, a)
-    yield "certified", Single(r), certified(r, a)
-    if max_words < 2:
-        return
-    words = words_of_product([r], [a], words=2)
-    high = words[0]
-    yield "certified", Single(r), _exact(high)
-    t = left_inverse(high)
+    product = certified(r, a)
+    if product is not None:
+        yield "certified", Single(r), product
+    words = words_of_product([r], [a], words=min(max_words, 2))
+    yield "certified", Single(r), exact(words[0])
+    t = left_inverse(words[0]) if max_words > 1 else None
     if t is None:
         return
     yield "factored", Factored(t, r), _factored(t, words)
@@ -124,9 +123,9 @@ def _attempts(
     inverse = [r]
     for count in range(2, max_words + 1):
         inverse = words_of_product([t], inverse, words=count)
-        (product,) = words_of_product(inverse, [a])
-        yield "words", Several(inverse), _exact(product)
-        t = left_inverse(product)
+        (high,) = words_of_product(inverse, [a])
+        yield "words", Several(inverse), exact(high)
+        t = left_inverse(high)
         if t is None:
             return
 
@@ -159,14 +158,14 @@ def _native(r: Array, a: Array) -> Product:
     return Product(classical(r, a), error)
 
 
-def _exact(product: Array) -> Product:
+def exact(product: Array) -> Product:
     """RA rounded to nearest."""
     size = magnitude(product)
     return Product(product, lambda v: plus(apply(size, v) * 2 * U, len(v) * ETA * v.max()))
 
 
-def certified(r: Array, a: Array) -> Product:
-    """RA by a product of w bits with an error below `GOAL`, or rounded from the exact one.
+def certified(r: Array, a: Array) -> Product | None:
+    """RA by a product of w bits with an error below `GOAL`; None where that takes too many.
 
     Integers of w bits change r_ih by at most δ_i = 2**(e_i - w) and a_hj by ε_j = 2**(f_j - w), where 2**e_i
     and 2**f_j exceed their rows' and columns' magnitudes (the parts of complex numbers each): so
@@ -191,15 +190,15 @@ def certified(r: Array, a: Array) -> Product:
     excess = float((truncation(reference, xp.ones(n))).max(initial=0.0)) / GOAL
     bits = reference + max(-20, math.ceil(math.log2(excess))) if 0 < excess < math.inf else MOST_BITS + 1
     if bits > MOST_BITS or not bool((truncation(bits, xp.ones(n)) <= GOAL).all()):
-        return _exact(multiply(r, a, "exact"))
+        return None
     value = multiply(r, a, bits)
-    rounding = _exact(value).error
+    rounding = exact(value).error
     return Product(value, lambda v: plus(truncation(bits, v), rounding(v)))
 
 
 def _factored(t: Array, words: list[Array]) -> Product:
     """T(H + L) = TH, certified, + TL, by a classical product: L is u|H|, so that few bits of it count."""
-    high = certified(t, words[0])
+    high = certified(t, words[0]) or exact(multiply(t, words[0], "exact"))
     if len(words) == 1:
         return high
     low = _native(t, words[1])
