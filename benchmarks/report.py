@@ -15,6 +15,7 @@ from benchmarks.batched_report import batched_section, draw_batched
 from benchmarks.dask_report import dask_section, two_gpus_section
 from benchmarks.gemm_report import draw_gemm, energy_section, gemm_names, gemm_section, steps_section
 from benchmarks.gpu_report import against_section, normwise_section
+from benchmarks.linalg_report import linalg_section
 from benchmarks.report_figures import draw_words, draw_words_model, save
 from benchmarks.report_sections import (
     findings_section,
@@ -67,6 +68,8 @@ def sections() -> list[tuple[str, Callable[[str], str]]]:
         ("products_cpu", products_section),
         ("reductions_cpu", reductions_section),
         ("dask_cpu", dask_section),
+        ("linalg_h200", linalg_section),
+        ("linalg_cpu", linalg_section),
         ("two_gpus_h200", two_gpus_section),
         ("torch_h200", torch_section),
         ("torch_cpu", torch_section),
