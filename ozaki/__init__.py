@@ -15,6 +15,7 @@ from ozaki.execution.plan import Plan
 from ozaki.fingerprints import fingerprint
 from ozaki.lazy import ON_DASK as _ON_DASK
 from ozaki.lazy import or_on_dask as _or_on_dask
+from ozaki.linalg.residual import residual
 from ozaki.mukunoki import mukunoki_dgemm, mukunoki_split, slice_count
 from ozaki.product.cost import CostWarning
 from ozaki.product.operand import Operand
@@ -54,6 +55,7 @@ __all__ = [
     "norm",
     "plan",
     "prepare",
+    "residual",
     "slice_count",
     "std",
     "sum",

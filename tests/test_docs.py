@@ -18,6 +18,7 @@ import multiword
 import multiword.batched
 import multiword.probe
 import ozaki
+import ozaki.linalg.verified
 from benchmarks import report, report_sections
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +32,7 @@ OPTIONAL = {
     name: importlib.util.find_spec(name.split(".")[1]) is not None
     for name in ("ozaki.torch", "ozaki.jax", "ozaki.cupy")
 }
-MODULES = (ozaki, multiword, multiword.probe, multiword.batched) + tuple(
+MODULES = (ozaki, ozaki.linalg, ozaki.linalg.verified, multiword, multiword.probe, multiword.batched) + tuple(
     importlib.import_module(name) for name, installed in OPTIONAL.items() if installed
 )
 PUBLIC = {f"{m.__name__}.{name}": getattr(m, name) for m in MODULES for name in m.__all__}

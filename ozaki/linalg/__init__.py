@@ -1,8 +1,6 @@
 """Linear algebra with the same bits on every machine; with proofs in `ozaki.linalg.verified`."""
 
 from ozaki.linalg.functions import (
-    QRResult,
-    SlogdetResult,
     cholesky,
     det,
     inv,
@@ -16,8 +14,6 @@ from ozaki.linalg.functions import (
 )
 
 __all__ = [
-    "QRResult",
-    "SlogdetResult",
     "cholesky",
     "det",
     "inv",

@@ -205,7 +205,7 @@ def solve(a: Any, b: Any) -> Array:
 def inv(a: Any) -> Array:
     """Invert a matrix, or each of a stack, with the same bits on every machine; as `numpy.linalg.inv`.
 
-    As `solve` with the identity as right sides.
+    As `ozaki.linalg.solve`; differs in that the right sides are those of the identity.
 
     >>> import numpy as np, ozaki.linalg
     >>> ozaki.linalg.inv(np.array([[2.0, 1.0], [1.0, 1.0]]))
@@ -220,8 +220,8 @@ def inv(a: Any) -> Array:
 def det(a: Any) -> Any:
     """Return the determinant of a matrix, with the same bits on every machine; as `numpy.linalg.det`.
 
-    As `lu_factor`; the diagonal of U is multiplied exactly and rounded once. For a proved sign and bound see
-    `ozaki.linalg.verified.det`.
+    As `ozaki.linalg.lu_factor`; differs in what is returned: the product of U's diagonal, exact and rounded
+    once, a number for each matrix of a stack. For a proved sign and bound see `ozaki.linalg.verified.det`.
 
     >>> import numpy as np, ozaki.linalg
     >>> ozaki.linalg.det(np.array([[2.0, 1.0], [1.0, 3.0]]))
@@ -233,7 +233,7 @@ def det(a: Any) -> Any:
 def slogdet(a: Any) -> SlogdetResult:
     """Return sign and logarithm of the determinant, with the same bits everywhere; as `numpy.linalg.slogdet`.
 
-    As `det`; sign and logarithm are computed in sixty decimal digits.
+    As `ozaki.linalg.det`; differs in what is returned: sign and logarithm, computed in sixty decimal digits.
 
     >>> import numpy as np, ozaki.linalg
     >>> ozaki.linalg.slogdet(np.diag([1e200, -1e200]))

@@ -25,7 +25,7 @@ from ozaki.tuning import LINALG_SUMMED_COLUMNS
 Words = Sequence[Array]
 
 LARGEST_INTEGERS = 1000
-"""Bits of integers C', at most, that float64 has multiples of: words are subtracted from residues of these."""
+"""Bits of integers C', at most, that words in float64 are subtracted from."""
 
 
 def multiply(a: Array, b: Array, accuracy: str | int = "fp64") -> Array:

@@ -6,8 +6,10 @@ from math import comb
 import numpy as np
 import pytest
 
+import ozaki
 from ozaki.linalg import products, verified
 from ozaki.linalg.verified import preconditioner, refinement, regularity, upward
+from tests.exact import nearest
 from tests.fuzz.draw import Draw
 from tests.fuzz.exact_linalg import CHECKS, conditioned
 from tests.linalg.rational import check_proof, exact_solution
@@ -304,3 +306,37 @@ def test_constants_of_the_proofs():
     assert regularity.ENOUGH < 1
     assert refinement.FLOOR * refinement.DECIDED >= 2.0 ** (-53 * 5)
     assert preconditioner.tail([np.ones(1)])[0] >= 2 * upward.U
+
+
+@pytest.mark.parametrize("n", [(), (1,), (20,)])
+def test_residuals(n):
+    """B - AX of sums of words, in words, against rationals."""
+    rng = np.random.default_rng(9)
+    a = tuple(rng.standard_normal((6, 4)) * 2.0**-p for p in (0, 53))
+    x = tuple(rng.standard_normal((4, *n)) * 2.0**-p for p in (0, 53, 106))
+    b = (a[0] @ x[0], np.full((6, *n), 2.0**-90))
+    words = ozaki.residual(a, x, b, words=3)
+    assert (words[0] == ozaki.residual(a, x, b)).all()
+    sums = [
+        [sum(map(Fraction, t)) for t in zip(*(w.ravel().tolist() for w in y), strict=True)] for y in (a, x, b)
+    ]
+    columns = n[0] if n else 1
+    for i, j in np.ndindex(6, columns):
+        exact = sums[2][i * columns + j]
+        exact -= sum(sums[0][4 * i + h] * sums[1][h * columns + j] for h in range(4))
+        for word in words:
+            assert word.ravel()[i * columns + j] == nearest(exact)
+            exact -= Fraction(float(word.ravel()[i * columns + j]))
+
+
+def test_residuals_of_bad_input():
+    assert ozaki.residual(np.ones((2, 0)), np.ones(0), np.ones(2)).tolist() == [1, 1]
+    assert [w.tolist() for w in ozaki.residual(np.eye(1), np.ones(1), np.ones(1), words=2)] == [[0], [0]]
+    with pytest.raises(ValueError, match="words"):
+        ozaki.residual(np.eye(2), np.ones(2), np.ones(2), words=0)
+    with pytest.raises(np.linalg.LinAlgError, match="shapes do not fit"):
+        ozaki.residual(np.eye(2), np.ones(2), np.ones(3))
+    with pytest.raises(np.linalg.LinAlgError, match="words of x"):
+        ozaki.residual(np.eye(2), (np.ones(2), np.ones(3)), np.ones(2))
+    with pytest.raises(ValueError, match="finite"):
+        ozaki.residual(np.eye(2), np.ones(2), np.full(2, np.nan))

@@ -19,6 +19,14 @@ class SingularError(np.linalg.LinAlgError):
     Attributes
     ----------
     null_vector : (n,) array of small integers z, not all 0, with Az = 0 exactly.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import verified
+    >>> try:
+    ...     verified.inv(np.ones((2, 2)))
+    ... except verified.SingularError as error:
+    ...     print(abs(error.null_vector))
+    [1. 1.]
     """
 
     def __init__(self, null_vector: Array) -> None:
@@ -34,6 +42,15 @@ class NotProvedError(np.linalg.LinAlgError):
     condition : about the condition number, as far as it is visible in float64.
     words : of the preconditioner.
     contraction : the smallest bound of ‖I - RA‖ that was reached; below 1 would have been a proof.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import verified
+    >>> hilbert = 1 / (np.arange(20.0)[:, None] + np.arange(20.0) + 1)
+    >>> try:
+    ...     verified.inv(hilbert, max_words=1)
+    ... except verified.NotProvedError as error:
+    ...     print(error.words, error.contraction > 1)
+    1 True
     """
 
     def __init__(self, message: str, condition: float, words: int, contraction: float) -> None:
@@ -53,6 +70,11 @@ class Statistics:
     contraction : upper bound of ‖I - RA‖, in the norm of the proof; below 1.
     words : of the preconditioner R.
     steps : of refinement.
+
+    >>> import numpy as np
+    >>> from ozaki.linalg import verified
+    >>> verified.inv(np.eye(2)).stats.tier
+    'native'
     """
 
     tier: str

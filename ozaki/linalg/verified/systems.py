@@ -24,7 +24,9 @@ class Certificate:
     Attributes
     ----------
     matrix : A, of float64 or complex128.
-    regularity : the proof, for 2**-rows·A·2**-columns, which is `scaled_matrix`.
+    scaled_matrix, rows, columns : 2**-rows·A·2**-columns and the integer exponents.
+    regularity : the proof, for the scaled matrix.
+    max_words : of the preconditioner, as asked for.
 
     >>> import numpy as np
     >>> from ozaki.linalg import verified
@@ -156,7 +158,9 @@ def certify(a: Any, *, max_words: int = 4) -> Certificate:
 
 
 def inv(a: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
-    """Invert a matrix and prove a bound for every element; as `solve` with the identity as right sides.
+    """Invert a matrix and prove a bound for every element.
+
+    As `ozaki.linalg.verified.solve`; differs in that the right sides are those of the identity.
 
     >>> import numpy as np
     >>> from ozaki.linalg import verified

@@ -1,0 +1,73 @@
+"""The exact residual of a system, of unevaluated sums of words, in as many words as asked for."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
+from ozaki.linalg.arguments import LinAlgError, numbers
+from ozaki.linalg.products import words_of_product
+
+
+@on_device_of_arrays
+def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
+    """Return B - AX, computed exactly and rounded once; or the first words of it.
+
+    Parameters
+    ----------
+    a : (m, k) array of real or complex numbers, NumPy or CuPy; or a tuple of such, whose sum is A.
+    x : (k,) or (k, n) array, or a tuple of such, whose sum is X.
+    b : (m,) or (m, n) array, or a tuple of such.
+    words : how many words to return: what is left of the residual after each is rounded to the next.
+
+    Returns
+    -------
+    Array of the shape of b, of float64 or complex128, correctly rounded; a tuple of them for more words.
+
+    Raises
+    ------
+    TypeError : arrays that are not numbers, or of two kinds. ValueError : Inf or NaN; fewer words than 1.
+    numpy.linalg.LinAlgError : shapes that do not fit.
+
+    References
+    ----------
+    Oishi, Ogita and Rump, Iterative refinement for ill-conditioned linear systems.
+
+    >>> import numpy as np, ozaki
+    >>> a, x, b = np.array([[0.1, 0.2]]), np.array([3.0, 1.0]), np.array([0.5])
+    >>> ozaki.residual(a, x, b), b - a @ x
+    (array([-2.77555756e-17]), array([-1.11022302e-16]))
+    """
+    if operator.index(words) < 1:
+        raise ValueError(f"words must be at least 1, got {words}")
+    left, middle, right = (_words(value, name) for value, name in ((a, "a"), (x, "x"), (b, "b")))
+    check_same_device(a=left[0], x=middle[0], b=right[0])
+    one = right[0].ndim == 1
+    if one and middle[0].ndim == 1:
+        middle, right = ([word[:, None] for word in value] for value in (middle, right))
+    shape = (left[0].shape[0], middle[0].shape[-1])
+    if left[0].ndim != 2 or middle[0].shape[:-1] != left[0].shape[1:] or right[0].shape != shape:
+        raise LinAlgError(f"shapes do not fit: a {left[0].shape}, x {middle[0].shape}, b {right[0].shape}")
+    dtype = np.result_type(left[0], middle[0], right[0])
+    left, middle, right = ([word.astype(dtype) for word in value] for value in (left, middle, right))
+    if 0 in shape or not middle[0].size:
+        result = [right[0]]
+    else:
+        result = words_of_product(left, [-word for word in middle], right, words)
+    zeros = [namespace(right[0]).zeros(shape, dtype)] * (words - len(result))
+    result = [word[:, 0] if one else word for word in (*result, *zeros)]
+    return result[0] if words == 1 else tuple(result)
+
+
+def _words(value: Any, name: str) -> list[Array]:
+    """The words of an argument."""
+    arrays = [numbers(as_array(x, name), name) for x in (value if isinstance(value, tuple) else (value,))]
+    if not arrays or any(x.shape != arrays[0].shape or x.ndim not in (1, 2) for x in arrays):
+        shapes = ", ".join(str(x.shape) for x in arrays)
+        raise LinAlgError(
+            f"the words of {name} must be vectors or matrices of one shape, got {shapes or 'none'}"
+        )
+    return arrays
