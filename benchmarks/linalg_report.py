@@ -21,8 +21,8 @@ def linalg_section(name: str) -> str:
         name,
         "Functions of `ozaki.linalg`, whose results are the same bits everywhere, and of "
         "`ozaki.linalg.verified`, which prove a bound for each element, beside the native routine for the "
-        "same matrix: the least of five turns, and the median of their ratios. The last column is python-flint's "
-        "`arb_mat.solve` at 128 bits.",
+        "same matrix: the least of five turns, and the median of their ratios. The last column is "
+        "python-flint's `arb_mat.solve` at 128 bits.",
         table("function | n | condition | native | ours | ours over native | tier | rounded | balls", rows),
     )
 

@@ -21,10 +21,9 @@ def factorize(a: Array) -> np.ndarray:
 
     P₁[A₁₁; A₂₁] = [L₁₁; L₂₁]·U₁₁,   L₁₁U₁₂ = A₁₂,   P₂(A₂₂ - L₂₁U₁₂) = L₂₂U₂₂
     """
-    xp, (m, n) = namespace(a), a.shape
+    m, n = a.shape
     if n <= LEAF:
-        columns = xp.ascontiguousarray(a.T)
-        columns = columns.copy() if columns.base is not None else columns
+        columns = a.T.copy(order="C")
         pivots = lu_panel(columns)
         a[...] = columns.T
         return pivots

@@ -364,7 +364,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
         r = (matrix if m >= n else matrix.conj().T).copy(order="C")
         reflections, k = factor_qr.factorize(r), min(m, n)
         size = abs(r.diagonal())
-        tolerance = (max(m, n) * 2.0**-52 if rcond is None else rcond) * size.max(initial=0.0)
+        tolerance = (max(m, n) * 2.0**-52 if rcond is None else rcond) * (size.max() if k else 0.0)
         if bool((size <= tolerance).any()):
             raise LinAlgError("a is not of full rank, as far as its QR factorization shows")
         if m >= n:

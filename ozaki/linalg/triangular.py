@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array
 from ozaki.linalg.panels import LEAF, lower_leaf, split
 from ozaki.linalg.products import multiply
 
@@ -26,7 +24,6 @@ def solve_lower(lower: Array, b: Array, unit: bool) -> None:
 
 def solved(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
     """Return the solution of a triangular system; an upper one is solved from its last row up."""
-    x = namespace(b).ascontiguousarray(b if lower else b[::-1])
-    x = x.copy() if np.may_share_memory(x, b) else x
+    x = (b if lower else b[::-1]).copy(order="C")
     solve_lower(a if lower else a[::-1, ::-1], x, unit)
     return x if lower else x[::-1]

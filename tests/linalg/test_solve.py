@@ -185,6 +185,8 @@ def test_a_stack_is_its_matrices():
 def test_bad_input(a, b, error, said):
     with pytest.raises(error, match=said):
         verified.solve(a, b)
+    with pytest.raises(ValueError, match="max_words"):
+        verified.certify(np.eye(2), max_words=0)
 
 
 def test_a_certificate_solves_and_inverts():

@@ -18,7 +18,7 @@ from ozaki.linalg.verified.equilibration import equilibrated
 from ozaki.linalg.verified.integers import exact_determinant
 from ozaki.linalg.verified.preconditioner import tail
 from ozaki.linalg.verified.solution import NotProvedError
-from ozaki.linalg.verified.upward import ETA, U, apply, magnitude, plus, times, up
+from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, plus, times, up
 from ozaki.sums.api import sum as exact_sum
 
 TERMS = 30
@@ -122,7 +122,7 @@ def _by_factors(a: Array) -> Determinant | None:
     lost = plus(
         apply(tail(words), apply(magnitude(x_upper), xp.ones(n))), apply(size, xp.ones(n)) * 2 * U, n * ETA
     )
-    norm = float(plus(apply(size, xp.ones(n)), lost).max(initial=0.0))
+    norm = largest(plus(apply(size, xp.ones(n)), lost))
     if not norm < 1:
         return None
     logarithm, error = _logarithm(e, size, norm, float(up(lost.sum() * (1 + 2 * n * U))))
@@ -167,9 +167,9 @@ def _determinant(
     real: Fraction, imaginary: Fraction, exponent: int, relative: float, a: Array
 ) -> Determinant:
     """The record of (real + i·imaginary)·2**exponent, within a relative error."""
-    largest = max(abs(real), abs(imaginary))
-    length = largest.numerator.bit_length() - largest.denominator.bit_length()
-    length += largest >= Fraction(2) ** length
+    larger = max(abs(real), abs(imaginary))
+    length = larger.numerator.bit_length() - larger.denominator.bit_length()
+    length += larger >= Fraction(2) ** length
     parts = [Fraction(x) / Fraction(2) ** length for x in (real, imaginary)]
     mantissa, of_value = [float(x) for x in parts], Fraction(relative)
     if any(Fraction(m) != x for m, x in zip(mantissa, parts, strict=True)):

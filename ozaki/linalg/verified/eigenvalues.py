@@ -20,7 +20,7 @@ from multiword.rounding import product_error
 from multiword.runtime.arrays import Array, namespace, real_parts
 from ozaki.linalg.products import Words, classical
 from ozaki.linalg.verified.preconditioner import classical_error, tail
-from ozaki.linalg.verified.upward import ETA, U, apply, magnitude, norms, plus, times, up
+from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
 from ozaki.linalg.verified.words import rounded
 from ozaki.sums.exactsum import ExactSum
 
@@ -104,14 +104,14 @@ def defect(vectors: Words) -> float:
     g = magnitude(classical(x.conj().T, x) - xp.eye(n))
     error = times(apply(size.T, apply(size, ones)), classical_error(x.T)) + 8 * n * len(x) * ETA
     of_low = plus(apply(size.T, apply(low, ones)), apply(low.T, apply(plus(size, low), ones)))
-    return float(plus(apply(g, ones) * (1 + 4 * U), error, of_low).max(initial=0.0))
+    return largest(plus(apply(g, ones) * (1 + 4 * U), error, of_low))
 
 
 def spectral_norm(size: Array) -> float:
     """Return √(‖M‖₁‖M‖∞), which is at least ‖M‖₂, of a nonnegative matrix."""
     xp = namespace(size)
-    rows = apply(size, xp.ones(size.shape[1])).max(initial=0.0)
-    columns = apply(size.T, xp.ones(size.shape[0])).max(initial=0.0)
+    rows = largest(apply(size, xp.ones(size.shape[1])))
+    columns = largest(apply(size.T, xp.ones(size.shape[0])))
     return float(up(up(rows * columns) ** 0.5 * (1 + 4 * U)))
 
 

@@ -31,7 +31,7 @@ def equilibrated(a: Array) -> tuple[Array, Array, Array]:
     exponent = xp.where(size > 0, xp.frexp(size)[1].astype(np.float64), -np.inf)
     for _ in range(PASSES):
         for scale, axis in ((rows, 1), (columns, 0)):
-            largest = (exponent - rows - columns).max(axis=axis, keepdims=True, initial=-np.inf)
+            largest = (exponent - rows - columns).max(axis=axis, keepdims=True)
             scale += xp.where(xp.isfinite(largest), largest, 0.0)
     r, c = rows.astype(np.int32), columns.astype(np.int32)
     result = scaled(a, -r - c)
@@ -44,9 +44,7 @@ def rows_scaled(b: Array, r: Array) -> tuple[Array, Array] | None:
     """Return 2**-r·B·2**-t and the exponents t that bring columns to about 1; None if that is not exact."""
     xp = namespace(b)
     size = magnitude(b)
-    exponent = xp.where(size > 0, xp.frexp(size)[1] - r, -(2**20)).max(
-        axis=0, keepdims=True, initial=-(2**20)
-    )
+    exponent = xp.where(size > 0, xp.frexp(size)[1] - r, -(2**20)).max(axis=0, keepdims=True)
     t = xp.where(exponent > -(2**20), exponent, 0).astype(np.int32)
     result = scaled(b, -r - t)
     return (result, t) if bool((scaled(result, r + t) == b).all()) else None

@@ -14,8 +14,8 @@ from ozaki.linalg.triangular import solved
 from ozaki.linalg.verified.preconditioner import classical_error, tail
 from ozaki.linalg.verified.refinement import DECIDED, relative_error
 from ozaki.linalg.verified.solution import PROVED, NotProvedError, Solution, Statistics, unproved
-from ozaki.linalg.verified.systems import first_column, unscaled
-from ozaki.linalg.verified.upward import ETA, U, apply, magnitude, norms, plus, times, up
+from ozaki.linalg.verified.systems import empty, first_column, unscaled
+from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
 from ozaki.linalg.verified.words import renormalized, rounded, scaled
 
 MOST_STEPS, MOST_STALLS = 60, 4
@@ -66,7 +66,7 @@ def lstsq(a: Any, b: Any, *, throw: bool = True) -> Solution:
     a, right = a.astype(dtype, copy=False), right.astype(dtype, copy=False)
     with device_of(a), quietly(a):
         try:
-            result = _solved(a, right)
+            result = _solved(a, right) if a.shape[1] else empty(right[:0])
         except LinAlgError as error:
             if throw:
                 raise
@@ -77,7 +77,7 @@ def lstsq(a: Any, b: Any, *, throw: bool = True) -> Solution:
 def _solved(a: Array, b: Array) -> Solution:
     """The solution for a matrix of right sides, with the columns of A scaled by powers of two."""
     xp = namespace(a)
-    exponents = xp.frexp(magnitude(a).max(axis=0, initial=0.0))[1][:, None]
+    exponents = xp.frexp(magnitude(a).max(axis=0))[1][:, None]
     scaled_a = scaled(a, -exponents.T)
     if not bool((scaled(scaled_a, exponents.T) == a).all()):
         scaled_a, exponents = a, 0 * exponents
@@ -96,13 +96,13 @@ def _full_rank(a: Array) -> tuple[Array, float, float, float]:
     s = xp.triu(solved(r, xp.eye(n, dtype=a.dtype), lower=False))
     condition = contraction = math.inf
     if bool(xp.isfinite(s).all()):
-        condition = float(apply(magnitude(s), apply(magnitude(r), xp.ones(n))).max(initial=0.0))
+        condition = largest(apply(magnitude(s), apply(magnitude(r), xp.ones(n))))
         q = multiply(a, s, "exact")
         size = magnitude(q)
         g = magnitude(xp.eye(n) - classical(q.conj().T, q))
         ones = xp.ones(n)
         error = times(apply(size.T, apply(size, ones)), classical_error(q.T)) + 8 * m * n * ETA
-        contraction = float(plus(apply(g, ones) * (1 + 4 * U), error).max(initial=0.0))
+        contraction = largest(plus(apply(g, ones) * (1 + 4 * U), error))
         # AS = q + δ with |δ| <= u|q| + η: σ_min(AS) >= √(1 - ‖I - qᴴq‖) - ‖δ‖_F
         rounding = float(up(norms(norms(size, 1)[None], 1)[0] * 2 * U)) + m * n * ETA
         if contraction < 1:

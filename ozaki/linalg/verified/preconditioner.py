@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -59,11 +60,16 @@ class Single:
     count = 1
     residual_words = 1
 
+    @cached_property
+    def size(self) -> Array:
+        """|R|."""
+        return magnitude(self.r)
+
     def correction(self, residual: Sequence[Array]) -> Correction:
         (first,) = residual
         d = classical(self.r, first)
         lost = plus(magnitude(first) * classical_error(self.r), tail(residual))
-        return d, plus(magnitude(d), apply(magnitude(self.r), lost), 8 * len(d) * ETA)
+        return d, plus(magnitude(d), apply(self.size, lost), 8 * len(d) * ETA)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, namespace, real_parts
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.verified.regularity import Regularity
-from ozaki.linalg.verified.upward import ETA
+from ozaki.linalg.verified.upward import ETA, largest
 from ozaki.linalg.verified.words import renormalized
 
 DECIDED = 2.0**-66
@@ -79,9 +79,9 @@ def relative_error(error: Array, x: Array) -> float:
     """Return the largest error relative to a component, its smaller part if complex, or to the floor."""
     xp = namespace(x)
     parts = [abs(part) for part in real_parts(x)]
-    largest = xp.maximum(parts[0], parts[-1]).max(axis=0, initial=0.0)
-    size = xp.maximum(xp.minimum(parts[0], parts[-1]), xp.maximum(FLOOR * largest, ETA))
-    return float((error / size).max(initial=0.0))
+    widest = xp.maximum(parts[0], parts[-1]).max(axis=0)
+    size = xp.maximum(xp.minimum(parts[0], parts[-1]), xp.maximum(FLOOR * widest, ETA))
+    return largest(error / size)
 
 
 def _exact_columns_aside(a: Array, xs: list[Array], b: Array, residual: Array, error: Array) -> Array:

@@ -35,7 +35,7 @@ from ozaki.linalg.verified.preconditioner import (
 )
 from ozaki.linalg.verified.singular import null_vector
 from ozaki.linalg.verified.solution import NotProvedError, SingularError
-from ozaki.linalg.verified.upward import ETA, U, apply, magnitude, plus, times, up
+from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, plus, times, up
 
 ENOUGH = 0.5
 """A contraction with which refinement converges well: with a larger one the next tier is tried."""
@@ -67,7 +67,7 @@ class Regularity:
 
     def enclose(self, reached: Array) -> Array:
         """Return a bound of |x* - x| from one of |R(b - Ax)|, both (n, m): the inequality above."""
-        worst = up(reached / self.weights[:, None]).max(axis=0, initial=0.0)
+        worst = up(reached / self.weights[:, None]).max(axis=0)
         return plus(reached, times(self.image[:, None], up(worst / (1 - up(self.contraction + U)))))
 
 
@@ -80,9 +80,9 @@ def prove_regular(a: Array, max_words: int) -> Regularity:
     best = math.inf
     proof, count, condition = None, 0, math.inf
     if r is not None:
-        ones = namespace(a).ones(len(a))
-        condition = float(apply(magnitude(r), apply(magnitude(a), ones)).max(initial=0.0))
-        for tier, preconditioner, product in _attempts(a, r, condition, max_words):
+        single = Single(r)
+        condition = largest(apply(single.size, apply(magnitude(a), namespace(a).ones(len(a)))))
+        for tier, preconditioner, product in _attempts(a, single, condition, max_words):
             contraction, weights, image = _contraction(product)
             count = preconditioner.count
             if contraction < best:
@@ -103,16 +103,17 @@ def prove_regular(a: Array, max_words: int) -> Regularity:
 
 
 def _attempts(
-    a: Array, r: Array, condition: float, max_words: int
+    a: Array, single: Single, condition: float, max_words: int
 ) -> Iterator[tuple[str, Preconditioner, Product]]:
     """Yield the preconditioners of the tiers and the products RA, each computed only when it is asked for."""
+    r = single.r
     if classical_error(a) * condition < ENOUGH:
-        yield "native", Single(r), _native(r, a)
+        yield "native", single, _native(r, a)
     product = certified(r, a)
     if product is not None:
-        yield "certified", Single(r), product
+        yield "certified", single, product
     words = words_of_product([r], [a], words=min(max_words, 2))
-    yield "certified", Single(r), exact(words[0])
+    yield "certified", single, exact(words[0])
     t = left_inverse(words[0]) if max_words > 1 else None
     if t is None:
         return
@@ -138,7 +139,7 @@ def _contraction(product: Product) -> tuple[float, Array, Array]:
     v, best = xp.ones(n), (math.inf, xp.ones(n), xp.ones(n))
     for _ in range(4):  # of the power method for the largest eigenvalue of |G|
         image = plus(apply(size, v) * (1 + 4 * U), product.error(v))  # 1 - g is rounded
-        factor = float(up(image / v).max(initial=0.0))
+        factor = largest(up(image / v))
         if factor < best[0]:
             best = factor, v, image
         if factor < ENOUGH or not math.isfinite(factor):
@@ -187,7 +188,7 @@ def certified(r: Array, a: Array) -> Product | None:
         return up(sum(sums) * (1 + 8 * (n + 8) * U)) + 8 * n * ETA
 
     reference = 40
-    excess = float((truncation(reference, xp.ones(n))).max(initial=0.0)) / GOAL
+    excess = largest(truncation(reference, xp.ones(n))) / GOAL
     bits = reference + max(-20, math.ceil(math.log2(excess))) if 0 < excess < math.inf else MOST_BITS + 1
     if bits > MOST_BITS or not bool((truncation(bits, xp.ones(n)) <= GOAL).all()):
         return None

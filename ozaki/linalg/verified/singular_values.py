@@ -91,4 +91,4 @@ def _enclosed(a: Array) -> Enclosures:
     epsilon = up(column_norms(first, second) / length)  # the vectors [u; v] have the length √2
     others = xp.zeros(1) if m > n else -high[:1]
     value, bound, sure, label, _ = enclosed((high, low), others, epsilon, every, uncertain)
-    return Enclosures(value[::-1], bound[::-1], sure[::-1], label.max(initial=0) - label[::-1])
+    return Enclosures(value[::-1], bound[::-1], sure[::-1], label.max() - label[::-1])

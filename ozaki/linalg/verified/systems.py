@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,7 +119,7 @@ def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution
         a = xp.broadcast_to(a, (*batch, *a.shape[-2:]))
         b = xp.broadcast_to(b, (*batch, *b.shape[-2:]))
         if 0 in batch:
-            return _empty(xp.zeros(b.shape, b.dtype))
+            return empty(xp.zeros(b.shape, b.dtype))
         results = [_solved(a[index], b[index], max_words, throw) for index in np.ndindex(batch)]
         if one:
             results = [first_column(result) for result in results]
@@ -173,6 +174,8 @@ def inv(a: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
 
 
 def _certified(a: Array, max_words: int, scale: bool = True) -> Certificate:
+    if operator.index(max_words) < 1:
+        raise ValueError(f"max_words must be at least 1, got {max_words}")
     n, xp = len(a), namespace(a)
     nothing = xp.zeros((n, 1), np.int32), xp.zeros((1, n), np.int32)
     matrix, rows, columns = equilibrated(a) if scale and n else (a, *nothing)
@@ -182,14 +185,15 @@ def _certified(a: Array, max_words: int, scale: bool = True) -> Certificate:
 def _solved(a: Array, b: Array, max_words: int, throw: bool) -> Solution:
     """The solution of one system with a matrix of right sides."""
     try:
-        return _certified(a, max_words)._solve(b) if b.size else _empty(b)
+        return _certified(a, max_words)._solve(b) if b.size else empty(b)
     except np.linalg.LinAlgError as error:
         if throw:
             raise
         return unproved(b, error)
 
 
-def _empty(b: Array) -> Solution:
+def empty(b: Array) -> Solution:
+    """Return the solution that has no components, of the shape of b."""
     nothing = namespace(b).zeros(b.shape)
     return Solution(b, nothing, nothing == 0, (b,), nothing, PROVED, Statistics("", 0.0, 0.0, 0, 0))
 

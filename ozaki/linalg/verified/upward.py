@@ -51,11 +51,16 @@ def apply(matrix: Array, v: Array) -> Array:
     return up(up(classical(matrix, v) * (1 + 2 * (k + 2) * U)) + 2 * k * ETA)
 
 
+def largest(x: Array) -> float:
+    """Return the largest element, NaN if there is one, and 0 of an empty array."""
+    return float(x.max()) if x.size else 0.0
+
+
 def norms(x: Array, axis: int) -> Array:
     """Return at least the 2-norms of a real array's vectors along an axis."""
     xp = namespace(x)
-    largest = x.max(axis=axis, keepdims=True, initial=0.0)
-    unit = xp.ldexp(xp.ones_like(largest), xp.frexp(largest)[1])
+    widest = x.max(axis=axis, keepdims=True)
+    unit = xp.ldexp(xp.ones_like(widest), xp.frexp(widest)[1])
     scaled = x / unit
     squares = up((scaled * scaled).sum(axis=axis) * (1 + 2 * (x.shape[axis] + 4) * U)) + ETA
     return times(up(xp.sqrt(squares)), xp.squeeze(unit, axis))
