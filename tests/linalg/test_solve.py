@@ -126,6 +126,19 @@ def test_singular_is_proved(a):
     assert np.isinf(solution.bound).all()
 
 
+def test_a_singular_approximate_inverse():
+    """An R of few digits beside its largest elements, 2**54, which is singular itself."""
+    a = np.array(
+        [
+            [-0.7925434126268669, -0.4689330264438498, -0.38984196261045445],
+            [0.09760602608511669, -0.7285836157311963, 0.6779667975350474],
+            [-0.6949373865417503, -1.1975166421750465, 0.288124834924593],
+        ]
+    )
+    solution = verified.solve(a, np.ones((3, 1)))
+    assert check_proof(solution, *exact_solution(a, np.ones((3, 1)))) == 1
+
+
 def test_what_is_not_proved_is_said():
     """A singular matrix without a null vector of small integers; and a condition beyond the words allowed."""
     a = np.random.default_rng(3).integers(-(2**40), 2**40, (6, 6)).astype(float)

@@ -29,26 +29,24 @@ def classical_error(a: Array) -> float:
     return gamma(a.shape[1] + 2) * (3.0 if a.dtype.kind == "c" else 1.0)
 
 
-def left_inverse(a: Array) -> Array | None:
+def left_inverse(a: Array, octaves: Sequence[float] = (-np.inf, 1, 4, 7, 10, 13)) -> Array | None:
     """Return R with a small *left* residual I - RA, from LAPACK; None where that fails.
 
     LAPACK's inverse has a small right residual, so it is that of the transpose. An exact zero pivot says
     nothing about the condition: then matrices nearby are inverted (Rump, Inversion of extremely
     ill-conditioned matrices in floating-point, section 4), farther ones where the last digits of those near
-    are so few that they are singular, too.
+    are so few that they are singular, too. They differ from A by relative 2**octave·u in turn.
     """
-    xp = namespace(a)
-    rng, near = np.random.default_rng(0), a.T
-    for octaves in (1, 4, 7, 10, 13):
+    xp, rng = namespace(a), np.random.default_rng(0)
+    for octave in octaves:
+        noise = 2.0**octave * U * xp.asarray(rng.standard_normal(a.shape)) if octave > -np.inf else 0.0
         try:
             with np.errstate(all="ignore"):
-                inverse = xp.linalg.inv(near).T
+                inverse = xp.linalg.inv(a.T + noise * (abs(a.T) + abs(a).max())).T
             if bool(xp.isfinite(inverse).all()):
                 return inverse
         except np.linalg.LinAlgError:
             pass
-        noise = xp.asarray(rng.standard_normal(a.shape))
-        near = near + 2.0**octaves * U * noise * (abs(near) + abs(near).max())
     return None
 
 

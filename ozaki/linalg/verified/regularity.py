@@ -121,14 +121,25 @@ def _attempts(
     z = null_vector(a)
     if z is not None:
         raise SingularError(z)
+    yield from _several(a, r, t, max_words)
+    # Nothing helps if R, rounded to few digits beside its largest elements, is singular itself.
+    r = left_inverse(a, octaves=(12,))
+    t = None if r is None else left_inverse(words_of_product([r], [a])[0])
+    if r is not None and t is not None:
+        yield from _several(a, r, t, max_words)
+
+
+def _several(a: Array, r: Array, t: Array, max_words: int) -> Iterator[tuple[str, Preconditioner, Product]]:
+    """R = T·R in two words, three, …, each time with T ≈ (RA)⁻¹."""
     inverse = [r]
     for count in range(2, max_words + 1):
         inverse = words_of_product([t], inverse, words=count)
         (high,) = words_of_product(inverse, [a])
         yield "words", Several(inverse), exact(high)
-        t = left_inverse(high)
-        if t is None:
+        following = left_inverse(high)
+        if following is None:
             return
+        t = following
 
 
 def _contraction(product: Product) -> tuple[float, Array, Array]:
