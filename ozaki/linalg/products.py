@@ -109,7 +109,8 @@ def _multiplied(left: Words, right: Words, addends: Words, words: int) -> list[A
 def _rounded_words(a: Array, b: Array, words: int) -> list[Array]:
     """Words of AB, all rounded from one product of integers C': each word is subtracted from its residues."""
     x, y = factors_of(a, b, np.result_type(a, b))
-    request = request_of(a, "exact", "auto", None, "auto", None)
+    engine, word = ("auto", None) if is_cupy(a) else ("host", "fp64")  # whose products are arrays of residues
+    request = request_of(a, "exact", "auto", word, engine, None)
     with quietly(a), exclusive_use(x.order, y.order):
         (x, y), scaled, _ = scale(x, y, request)
         scheme, scales = cast(Residues, scaled.scheme), scaled.scales

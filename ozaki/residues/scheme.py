@@ -142,13 +142,12 @@ class Residues:
             self.system.images == 3
         ):  # of A'B' they are (xx', yy', (x + y)(x' + y')), of a number (x, y, x + y)
             taken[1] = 0
-        y = y[:, :, :m, :n]
         for t, p in enumerate(self.system.moduli):
-            rest = _reduced(y[:, t], p) - taken[:, t]
+            rest = _reduced(y[:, t, :m, :n], p) - taken[:, t]
             if y.dtype.itemsize == 1:  # 128 and -128 are one residue modulo 256; only the latter is an int8
                 rest = _reduced(rest, p)
                 rest = xp.where(rest == 128, -128, rest)
-            y[:, t] = rest
+            y[:, t, :m, :n] = rest
         return y
 
     def operand_bytes(self) -> int:
