@@ -22,6 +22,7 @@ from ozaki.execution.callers_graph import capturable
 from ozaki.execution.gemm import gemm
 from ozaki.execution.plan import Plan, plan_product
 from ozaki.execution.stacks import stack_product
+from ozaki.integers import integer_matmul, modular_matmul
 from ozaki.product.factor import Factor
 from ozaki.product.operand import SIDES, Operand
 from ozaki.product.order import exclusive_use
@@ -219,6 +220,9 @@ def matmul(
     b: Any,
     *,
     accuracy: str | int | None = None,
+    dtype: Any = None,
+    overflow: str = "raise",
+    mod: int | None = None,
     scheme: str = "auto",
     engine: str | Engine = "auto",
     workspace: int | None = None,
@@ -231,15 +235,20 @@ def matmul(
         `numpy.matmul`. Each matrix of a stack is a product of its own, with the bits that it has
         alone; small ones that need integers of equal width are computed together.
     accuracy : as in `accurate_dgemm`; by default that of the result's precision.
-    scheme, engine, workspace : as in `accurate_dgemm`.
+    dtype : an integer dtype: the product of integers or booleans, exact, in this dtype.
+    overflow : "raise", or "wrap" for elements modulo the range of dtype, as NumPy computes them.
+    mod : p, 2 <= p < 2**31: the product of integers or booleans modulo p, as int64 from 0 to p - 1.
+    scheme, engine, workspace : as in `accurate_dgemm`. Products of integers on a CPU are its BLAS's.
 
     Returns
     -------
     (..., m, n) array of float32, float64, complex64 or complex128: the smallest of these that
-    NumPy's promotion allows (integers give float64, half precision gives float32).
+    NumPy's promotion allows (integers give float64, half precision gives float32); of integers with dtype or
+    mod.
 
     Raises
     ------
+    OverflowError : an element that dtype cannot hold; the first is named, with its value.
     TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`.
 
     References
@@ -251,7 +260,18 @@ def matmul(
     >>> ozaki.matmul(np.ones((2, 3, 4)), np.arange(4.0))
     array([[6., 6., 6.],
            [6., 6., 6.]])
+    >>> x = np.array([[2**40, 1]])
+    >>> ozaki.matmul(x, x.T, mod=10007), ozaki.matmul(x, x.T, dtype=np.int64, overflow="wrap")
+    (array([[1618]]), array([[1]]))
     """
+    if overflow != "raise" and dtype is None:
+        raise ValueError("overflow is that of an integer dtype: give dtype, too")
+    if dtype is not None or mod is not None:
+        if accuracy is not None or (dtype is not None and mod is not None):
+            raise ValueError("dtype and mod exclude each other, and accuracy: products of integers are exact")
+        if dtype is None:
+            return modular_matmul(a, b, mod, (scheme, None, engine, workspace))
+        return integer_matmul(a, b, dtype, overflow, (scheme, None, engine, workspace))
     x, y = matrix_or_operand(a, "a"), matrix_or_operand(b, "b")
     dtype = result_dtype(x, y)
     chosen = accuracy if accuracy is not None else TARGETS[dtype.name]

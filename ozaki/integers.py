@@ -1,0 +1,211 @@
+"""Exact products of integer matrices: of parts whose products float64 holds.
+
+    A = Σ_i A_i·2**(c·i),   B = Σ_j B_j·2**(d·j)      digits of least magnitude      (cut)
+    T_s = Σ_{c·i + d·j = s} A_i·B_j,                  k·max|A_i|·max|B_j| <= 2**53   (multiply)
+    C = Σ_s T_s·2**s                                  modulo 2**64, or modulo p      (add up)
+
+No partial sum of a product of parts exceeds 2**53, so every order of summation is exact: on a CPU the parts
+are multiplied by its BLAS, on a GPU by our own exact product.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy, namespace, quietly
+from ozaki.arguments import matrices_of, request_of, stacks_of
+from ozaki.execution.stacks import stack_product
+from ozaki.product.request import Request
+
+EXACT = 2**53
+"""Integers up to this, and all below, are numbers of float64."""
+
+LARGEST_MODULUS = 2**31 - 1
+"""A residue times a power of two modulo p fits in int64."""
+
+MOST_PARTS = 16
+"""Of a factor: parts of 4 bits leave room for inner dimensions up to 2**45."""
+
+
+class Cut(NamedTuple):
+    """How a factor is cut: into so many parts of so many bits, none larger than `largest`."""
+
+    parts: int
+    bits: int
+    largest: int
+
+
+def integer_matmul(a: Any, b: Any, dtype: Any, overflow: str, request_options: tuple[Any, ...]) -> Array:
+    """Return AB in an integer dtype: exact, or modulo the range of the dtype with overflow="wrap"."""
+    dtype = np.dtype(dtype)
+    if dtype.kind not in "iu":
+        raise TypeError(f"dtype must be an integer dtype, got {dtype}; for others, convert the result")
+    if overflow not in ("raise", "wrap"):
+        raise ValueError(f"overflow must be 'raise' or 'wrap', got {overflow!r}")
+    x, y, request = _operands(a, b, request_options)
+    largest = magnitude(x), magnitude(y)
+    limits = np.iinfo(dtype)
+    fits = x.shape[-1] * largest[0] * largest[1] <= limits.max and (
+        limits.min < 0 or all(z.dtype.kind != "i" or not bool((z < 0).any()) for z in (x, y))
+    )
+    with quietly(x):
+        terms = list(products(x, y, largest, request, None if overflow == "raise" and not fits else 64))
+        result = _wrapped(terms).astype(dtype)
+        if not fits and overflow == "raise":
+            _check_fit(terms, result, x, y)
+    return _as_numpy_shapes(result, as_array(a, "a"), as_array(b, "b"))
+
+
+def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> Array:
+    """Return AB modulo p, as int64 from 0 to p - 1."""
+    p = operator.index(p)
+    if not 2 <= p <= LARGEST_MODULUS:
+        raise ValueError(f"mod must be at least 2 and below 2**31, got {p}")
+    x, y, request = _operands(a, b, request_options)
+    with quietly(x):
+        x, y = _residues(x, p), _residues(y, p)
+        result = 0
+        for shift, term in products(x, y, (magnitude(x), magnitude(y)), request):
+            result = (result + term % p * (pow(2, shift, p))) % p
+    return _as_numpy_shapes(result, as_array(a, "a"), as_array(b, "b"))
+
+
+def _operands(a: Any, b: Any, request_options: tuple[Any, ...]) -> tuple[Array, Array, Request]:
+    """Both as stacks of matrices, and how the products of their parts are asked for."""
+    x, y = as_array(a, "a"), as_array(b, "b")
+    check_same_device(a=x, b=y)
+    for name, z in (("a", x), ("b", y)):
+        if z.dtype.kind not in "biu":
+            raise TypeError(
+                f"{name} must be an array of integers for an integer product, got dtype {z.dtype}; "
+                f"{name}.astype(np.int64) cuts fractions off, if that is what you want"
+            )
+    left, right, _ = matrices_of(x, y)
+    return left, right, request_of(x, "exact", *request_options)
+
+
+def _as_numpy_shapes(result: Array, a: Array, b: Array) -> Array:
+    """Return a stack of products without the axes that vectors have been given."""
+    if a.ndim == 1:
+        result = result[..., 0, :]
+    return result[..., 0][()] if b.ndim == 1 else result
+
+
+def _residues(x: Array, p: int) -> Array:
+    """The residues of integers modulo p of least magnitude."""
+    xp = namespace(x)
+    residue = xp.remainder(x, x.dtype.type(p)) if x.dtype.itemsize == 8 else x.astype(np.int64) % p
+    residue = residue.astype(np.int64)
+    return xp.where(residue > p // 2, residue - p, residue)
+
+
+def magnitude(x: Array) -> int:
+    """The largest magnitude of integers; 0 of none.
+
+    >>> magnitude(np.array([-128, 5], np.int8))
+    128
+    """
+    return max(int(x.max()), -int(x.min())) if x.size else 0
+
+
+def products(
+    x: Array, y: Array, largest: tuple[int, int], request: Request, bits: int | None = None
+) -> Iterator[tuple[int, Array]]:
+    """Yield (s, T_s) with XY = Σ T_s·2**s, by rising s; modulo 2**bits, if given."""
+    left, right = choose_cuts(x.shape[-1], largest, bits)
+    shifts: dict[int, list[tuple[int, int]]] = {}
+    for i, j in product(range(left.parts), range(right.parts)):
+        shifts.setdefault(i * left.bits + j * right.bits, []).append((i, j))
+    of_x, of_y = _parts(x, left), _parts(y, right)
+    for shift in sorted(shifts):
+        if bits is None or shift < bits:
+            yield shift, sum(_multiply(of_x[i], of_y[j], request) for i, j in shifts[shift])
+
+
+def choose_cuts(k: int, largest: tuple[int, int], bits: int | None = None) -> tuple[Cut, Cut]:
+    """Return the cuts of both factors that take the fewest exact products of parts, modulo 2**bits if given.
+
+    >>> choose_cuts(1024, (2**20, 2**20))
+    (Cut(parts=1, bits=21, largest=1048576), Cut(parts=1, bits=21, largest=1048576))
+    """
+    cuts = [[_cut(x, parts) for parts in range(1, MOST_PARTS + 1)] for x in largest]
+    exact = [pair for pair in product(*cuts) if k * pair[0].largest * pair[1].largest <= EXACT]
+
+    def cost(pair: tuple[Cut, ...]) -> tuple[int, int]:
+        shifts = (i * pair[0].bits + j * pair[1].bits for i, j in np.ndindex(pair[0].parts, pair[1].parts))
+        return sum(bits is None or s < bits for s in shifts), pair[0].parts + pair[1].parts
+
+    left, right = min(exact, key=cost)
+    return left, right
+
+
+def _cut(largest: int, parts: int) -> Cut:
+    """The cut of integers up to `largest` into digits of least magnitude, |x| <= 2**(bits - 1)."""
+    bits = -(-(largest.bit_length() + 1) // parts)
+    return Cut(parts, bits, largest if parts == 1 else 1 << (bits - 1))
+
+
+def _parts(x: Array, cut: Cut) -> list[Array]:
+    """The parts of integers in float64, the lowest first."""
+    x = x.astype(np.int64) if x.dtype != np.uint64 else x  # wherever there is no sign, >> fills with zeros
+    bits, one, digits = x.dtype.type(cut.bits), x.dtype.type(1), []
+    for _ in range(cut.parts - 1):
+        carry = (x >> (bits - one)) & one
+        low = (x & ((one << bits) - one)).astype(np.int64) - (carry.astype(np.int64) << np.int64(cut.bits))
+        digits.append(low.astype(np.float64))
+        x = (x >> bits) + carry
+    return [*digits, x.astype(np.float64)]
+
+
+def _multiply(x: Array, y: Array, request: Request) -> Array:
+    """The exact products of integers in float64, no partial sum of which exceeds 2**53, as int64."""
+    if not is_cupy(x):
+        return np.matmul(x, y).astype(np.int64)
+    return stack_product(*stacks_of(x, y), request).astype(np.int64)
+
+
+def _wrapped(terms: list[tuple[int, Array]]) -> Array:
+    """Σ T_s·2**s modulo 2**64, as uint64."""
+    total = terms[0][1].astype(np.uint64)
+    for shift, term in terms[1:]:
+        if shift < 64:
+            total = total + (term.astype(np.uint64) << np.uint64(shift))
+    return total
+
+
+def _check_fit(terms: list[tuple[int, Array]], result: Array, x: Array, y: Array) -> None:
+    """Raise OverflowError, with the first place, unless Σ T_s·2**s is the result everywhere.
+
+    The difference is zero if every carry from place to place leaves nothing behind, nor does the last.
+    """
+    xp, wide = namespace(result), np.uint64 if result.dtype.kind == "u" else np.int64
+    value, shifts = result.astype(wide), [*(shift for shift, _ in terms), terms[-1][0] + 32]
+    differs, carry = xp.zeros(result.shape, np.bool_), 0
+    for (shift, term), above in zip([*terms, (shifts[-1], 0)], [*shifts[1:], None], strict=True):
+        digit = value >> wide(min(shift, 63)) if shift < 64 or wide is np.int64 else wide(0) * value
+        if above is not None:
+            digit = digit & wide((1 << above - shift) - 1)
+        rest = carry + term - digit.astype(np.int64)
+        if above is None:
+            differs |= rest != 0
+        else:
+            differs |= rest & ((1 << above - shift) - 1) != 0
+            carry = rest >> (above - shift)
+    if bool(differs.any()):
+        place = np.unravel_index(int(differs.ravel().argmax()), differs.shape)
+        raise OverflowError(_does_not_fit(tuple(map(int, place)), x, y, result.dtype))
+
+
+def _does_not_fit(place: tuple[int, ...], x: Array, y: Array, dtype: np.dtype) -> str:
+    left, right = stacks_of(x, y)
+    row, column = left[place[:-1]].tolist(), right[(*place[:-2], slice(None), place[-1])].tolist()
+    value = sum(int(p) * int(q) for p, q in zip(row, column, strict=True))
+    return (
+        f"element {place} of the product is {value}, which {dtype} cannot hold; "
+        "overflow='wrap' reduces it modulo the range of the dtype, as NumPy does"
+    )

@@ -1,0 +1,126 @@
+"""Products of integers, and modulo p, against Python's integers."""
+
+import numpy as np
+import pytest
+
+import ozaki
+from ozaki.integers import choose_cuts
+
+FULL = [(np.int64, np.int64), (np.uint64, np.uint64), (np.int64, np.uint64), (np.uint64, np.int8)]
+NARROW = [(np.int8, np.uint8), (bool, np.int32), (np.uint32, np.int32), (bool, bool)]
+
+
+def integers(dtype, shape, seed, share=1.0):
+    """Integers over a share of a dtype's bits, its extremes among them."""
+    rng = np.random.default_rng(seed)
+    if dtype is bool:
+        return rng.integers(0, 2, shape).astype(bool)
+    info = np.iinfo(dtype)
+    bits = int(info.bits * share) - (info.min < 0)
+    low, high = (-(2**bits) if info.min else 0), 2**bits - 1
+    x = rng.integers(low, high, shape, dtype=dtype, endpoint=True)
+    x[..., 0, 0], x[..., -1, -1] = low, high
+    return x
+
+
+def exact(a, b):
+    return a.astype(object) @ b.astype(object)
+
+
+@pytest.mark.parametrize(("of_a", "of_b"), FULL + NARROW)
+@pytest.mark.parametrize("result", [np.int64, np.uint64, np.int32, np.uint8])
+@pytest.mark.parametrize("k", [1, 70])
+def test_wrapped_products_are_those_of_integers(of_a, of_b, result, k):
+    a, b = integers(of_a, (3, k), 1), integers(of_b, (k, 4), 2)
+    got = ozaki.matmul(a, b, dtype=result, overflow="wrap")
+    modulus, low = 1 << 8 * np.dtype(result).itemsize, int(np.iinfo(result).min)
+    assert got.dtype == result
+    assert (got == (exact(a, b) - low) % modulus + low).all()
+
+
+@pytest.mark.parametrize(("of_a", "of_b"), FULL + NARROW)
+@pytest.mark.parametrize("share", [0.2, 0.45, 0.5, 1])
+@pytest.mark.parametrize("result", [np.int64, np.uint64, np.int16])
+def test_what_does_not_fit_is_named_and_nothing_else(of_a, of_b, share, result):
+    a, b = integers(of_a, (5, 9), 3, share), integers(of_b, (9, 4), 4, share)
+    want, info = exact(a, b), np.iinfo(result)
+    beyond = np.argwhere((want < info.min) | (want > info.max)).tolist()
+    if not beyond:
+        assert (ozaki.matmul(a, b, dtype=result) == want).all()
+        return
+    i, j = beyond[0]
+    with pytest.raises(OverflowError, match=rf"\({i}, {j}\) of the product is {want[i, j]},"):
+        ozaki.matmul(a, b, dtype=result)
+
+
+@pytest.mark.parametrize("result", [np.int64, np.uint64])
+@pytest.mark.parametrize("beyond", [-1, 0, 1, 2**64, -(2**64)])
+def test_the_last_integer_that_fits(result, beyond):
+    """Terms far larger than their sum, which is an end of the range, or next to it, or 2**64 away."""
+    for end in (int(np.iinfo(result).min), int(np.iinfo(result).max)):
+        value, big = end + beyond, 2**62 - 1
+        low = value % (1 << 20)
+        high = (value - low) >> 20
+        a = np.array([[big, -big, high, low]], np.int64)
+        b = np.array([[big], [big], [1 << 20], [1]], np.int64)
+        if np.iinfo(result).min <= value <= np.iinfo(result).max:
+            assert int(ozaki.matmul(a, b, dtype=result)[0, 0]) == value
+        else:
+            with pytest.raises(OverflowError, match=str(value)):
+                ozaki.matmul(a, b, dtype=result)
+
+
+@pytest.mark.parametrize("p", [2, 3, 251, 65537, 2**31 - 1])
+@pytest.mark.parametrize(("of_a", "of_b"), FULL + NARROW)
+def test_products_modulo_p(p, of_a, of_b):
+    a, b = integers(of_a, (4, 300), 5), integers(of_b, (300, 5), 6)
+    got = ozaki.matmul(a, b, mod=p)
+    assert got.dtype == np.int64
+    assert (got == exact(a, b) % p).all()
+
+
+def test_stacks_vectors_and_empty_products():
+    a, b = integers(np.int64, (2, 1, 3, 5), 7, 0.5), integers(np.int64, (4, 5, 2), 8, 0.4)
+    assert (ozaki.matmul(a, b, dtype=np.int64) == exact(a, b)).all()
+    assert (ozaki.matmul(a[0, 0, 0], b, mod=97) == exact(a[0, 0, 0], b) % 97).all()
+    assert (ozaki.matmul(a, b[0, :, 0], dtype=np.int64) == exact(a, b[0, :, 0])).all()
+    assert ozaki.matmul([1, 2], [3, 4], dtype=np.int64) == 11
+    assert ozaki.matmul(np.ones((2, 0), int), np.ones((0, 3), int), dtype=np.int32).tolist() == [[0] * 3] * 2
+    assert ozaki.matmul(np.ones((0, 2), int), np.ones((2, 3), int), mod=5).shape == (0, 3)
+
+
+def test_no_partial_sum_of_parts_exceeds_float64():
+    for k in (1, 1000, 2**20 + 1):
+        for widths in [(64, 64), (64, 1), (30, 30), (26, 27), (0, 64)]:
+            for bits in (None, 64):
+                left, right = choose_cuts(k, tuple(2**w - 1 for w in widths), bits)
+                assert k * left.largest * right.largest <= 2**53
+                for cut, w in zip((left, right), widths, strict=True):
+                    assert cut.parts * cut.bits > w
+                    assert cut.largest >= (2**w - 1 if cut.parts == 1 else 2 ** (cut.bits - 1))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"dtype": float}, TypeError, "integer dtype"),
+        ({"dtype": np.int64, "mod": 5}, ValueError, "exclude"),
+        ({"dtype": np.int64, "accuracy": "exact"}, ValueError, "exact"),
+        ({"dtype": np.int64, "overflow": "ignore"}, ValueError, "overflow"),
+        ({"mod": 1}, ValueError, "mod"),
+        ({"mod": 2**31}, ValueError, "mod"),
+        ({"mod": 2.5}, TypeError, "float"),
+        ({"overflow": "wrap"}, ValueError, "overflow"),
+        ({"mod": 5, "overflow": "wrap"}, ValueError, "overflow"),
+    ],
+)
+def test_options(options, error, message):
+    with pytest.raises(error, match=message):
+        ozaki.matmul(np.ones((2, 2), int), np.ones((2, 2), int), **options)
+
+
+def test_only_integers_have_products_of_integers():
+    with pytest.raises(TypeError, match=r"a must be an array of integers.*astype"):
+        ozaki.matmul(np.ones((2, 2)), np.ones((2, 2), int), mod=5)
+    with pytest.raises(ValueError, match="inner dimensions differ"):
+        ozaki.matmul(np.ones((2, 2), int), np.ones((3, 2), int), mod=5)
