@@ -131,7 +131,7 @@ def choose_cuts(k: int, largest: tuple[int, int], bits: int | None = None) -> tu
     """Return the cuts of both factors that take the fewest exact products of parts, modulo 2**bits if given.
 
     >>> choose_cuts(1024, (2**20, 2**20))
-    (Cut(parts=1, bits=21, largest=1048576), Cut(parts=1, bits=21, largest=1048576))
+    (Cut(parts=1, bits=22, largest=1048576), Cut(parts=1, bits=22, largest=1048576))
     """
     cuts = [[_cut(x, parts) for parts in range(1, MOST_PARTS + 1)] for x in largest]
     exact = [pair for pair in product(*cuts) if k * pair[0].largest * pair[1].largest <= EXACT]
