@@ -25,6 +25,7 @@ from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import average, nanmean, nanstd, nansum, nanvar, std, var
 from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k
+from ozaki.symmetric import gram
 from ozaki.tensors import takes_tensors as _takes_tensors
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "dot",
     "extract_vector",
     "fingerprint",
+    "gram",
     "matmul",
     "mean",
     "mukunoki_dgemm",

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, namespace, quietly
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_out,
+    check_same_device,
+    is_cupy,
+    namespace,
+    quietly,
+)
 from multiword.runtime.memory import in_less_memory
 from ozaki.arguments import exactly, scalar
 from ozaki.combine import combine
@@ -14,6 +22,7 @@ from ozaki.execution.small import small_product
 from ozaki.product.factor import Factor
 from ozaki.product.order import exclusive_use
 from ozaki.product.request import Request
+from ozaki.tuning import SYMMETRIC_ON_DEVICE
 
 
 def gemm(
@@ -41,6 +50,8 @@ def gemm(
 
 def computed(a: Factor, b: Factor, request: Request) -> Array:
     """Return the product in a new array: replayed where captured, in smaller panels if memory is short."""
+    if _meets_its_transpose(a.matrix, b.matrix):
+        request = request._replace(symmetric=True)
     if a.empty or b.empty:
         return namespace(a.matrix).zeros((a.rows, b.rows), a.matrix.dtype)
     if (out := small_product(a, b, request)) is not None:
@@ -62,6 +73,15 @@ def _launched(a: Factor, b: Factor, request: Request) -> Array:
     """Return the product, or that of the equilibrated factors, replayed or kernel by kernel."""
     out = captured_product(a, b, request, lambda x, y: _launched(x, y, request))
     return product(a, b, request) if out is None else out
+
+
+def _meets_its_transpose(x: Array, y: Array) -> bool:
+    """Whether two real matrices are one another's transpose, in the same memory, and half a product pays."""
+    if x.dtype.kind != "f" or x.ndim != 2 or x.shape != y.T.shape or x.strides != y.T.strides:
+        return False
+    if is_cupy(x):
+        return len(x) >= SYMMETRIC_ON_DEVICE and x.data.ptr == y.data.ptr
+    return x.__array_interface__["data"] == y.__array_interface__["data"]
 
 
 def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array
 from multiword.runtime.graphs import side_by_side
-from multiword.runtime.memory import SMALLEST_PANEL, WorkspaceTooSmall, halved
+from multiword.runtime.memory import SMALLEST_PANEL, WorkspaceTooSmall, halved, padded
 from ozaki.product.factor import Factor
 from ozaki.schemes import ProductScheme
+from ozaki.tuning import SYMMETRIC_COLUMNS, SYMMETRIC_PANELS
 
 STEP_BYTES = 8 << 20
 """What statistics, split and reconstruction take on a CPU beside words and products: blocks of 2¹⁷ numbers
@@ -75,20 +76,24 @@ def in_panels(
     engine: Engine,
     workspace: int,
     use: Callable[[Array, slice, slice], None],
+    symmetric: bool = False,
 ) -> None:
     """Split and multiply panel by panel within the workspace, and call use(products, rows, columns) for each.
 
     The panels cannot show in a result: every element is the same integer, however its terms are grouped.
+    Of a symmetric product no panel lies wholly above the diagonal.
     """
     m, k, n = a.rows, a.k, b.rows
     # A stack is one panel: its products are independent, and it was made to fit.
     one_panel = Panels(m, min(k, scheme.k_block), n, workspace)
     panels = choose_panels(scheme, (m, k, n), workspace) if a.stack == 1 else one_panel
+    if symmetric:
+        panels = replace(panels, columns=min(panels.columns, _symmetric_columns(n)))
     left = right = None  # given up before others are split
     for j in range(0, n, panels.columns):
         columns = slice(j, j + panels.columns)
         right = None  # B's panel is split once if all of k fits
-        for i in range(0, m, panels.rows):
+        for i in range(j if symmetric else 0, m, panels.rows):
             rows = slice(i, i + panels.rows)
             y = None
             for h in range(0, k, panels.k_block):
@@ -104,3 +109,8 @@ def in_panels(
                 y = scheme.multiply(left, right, engine, y)
             assert y is not None  # k is not empty
             use(y, rows, columns)
+
+
+def _symmetric_columns(n: int) -> int:
+    """Columns of a panel of a symmetric product: those of the panels above the diagonal are left away."""
+    return max(SYMMETRIC_COLUMNS, padded(-(-n // SYMMETRIC_PANELS), 64))

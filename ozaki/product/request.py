@@ -30,6 +30,7 @@ class Request(NamedTuple):
     scheme, word : as named by the caller; "auto" and None leave the choice to the library.
     engine : where the products run.
     workspace : bytes.
+    symmetric : whether A is B's conjugate transpose: then AB is its own.
     """
 
     accuracy: str | int
@@ -37,6 +38,7 @@ class Request(NamedTuple):
     word: str | None
     engine: Engine
     workspace: int
+    symmetric: bool = False
 
     @property
     def certified(self) -> bool:

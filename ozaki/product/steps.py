@@ -19,7 +19,7 @@ import numpy as np
 
 from multiword.engines import declared, get_word, reduces_residues
 from multiword.formats import FORMATS
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, namespace, real_parts
 from multiword.runtime.graphs import side_by_side
 from ozaki.certificate.counting import Bounds, PendingBounds, compute_bounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, log2_product
@@ -203,14 +203,26 @@ def split_once(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) ->
 
 
 def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: Array) -> None:
-    """Split, multiply and reconstruct into `out`; rows and columns with an Inf or NaN come out as zeros."""
+    """Split, multiply and reconstruct into `out`; rows and columns with an Inf or NaN come out as zeros.
+
+    A symmetric product is computed on and below the diagonal, and copied from there.
+    """
     scheme, scales = scaled.scheme, scaled.scales
 
     def reconstruct(y: Array, rows: slice, columns: slice) -> None:
         scheme.reconstruct(y, (scales[0][rows], scales[1][columns]), out[rows, columns])
+        if request.symmetric:
+            below = slice(max(rows.start, columns.stop), rows.stop)
+            _put_conjugate(out[below, columns].T, out[columns, below])
 
     split_once(scaled, a, b, request)
-    in_panels(scheme, a, b, scales, request.engine, request.workspace, reconstruct)
+    in_panels(scheme, a, b, scales, request.engine, request.workspace, reconstruct, request.symmetric)
+
+
+def _put_conjugate(x: Array, out: Array) -> None:
+    """Write the complex conjugates, or the real numbers, to `out`; zeros stay positive."""
+    for part, target, sign in zip(real_parts(x), real_parts(out), (1, -1), strict=False):
+        target[...] = part if sign > 0 else 0.0 - part
 
 
 # Steps that have files of their own.
