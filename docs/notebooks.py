@@ -1,8 +1,8 @@
 """Notebooks from the tutorials' pages: the same text, the same code, the same output.
 
 A page's lesson is Markdown with `python` blocks in doctest's form. A cell of code ends where output
-follows, because a notebook shows the value of a cell's last line only. Nothing of Jupyter is needed to
-make a notebook, or to test it: `execute` runs its cells.
+follows, because a notebook shows the value of a cell's last line only. A solution is folded until its
+heading is opened. Nothing of Jupyter is needed to make a notebook, or to test it: `execute` runs its cells.
 """
 
 from __future__ import annotations
@@ -38,9 +38,15 @@ def notebook(lesson: str) -> str:
 
 
 def _text(part: str) -> list[dict[str, Any]]:
-    plain = SOLUTION.sub(r"### \1", part).replace("</details>", "").strip()
-    plain = re.sub(r"\n{3,}", "\n\n", plain)
-    return [{"cell_type": "markdown", "metadata": {}, "source": _lines(plain)}] if plain else []
+    """Cells of text; the heading of a solution is a cell of its own, folded with all that follows it."""
+    plain = re.sub(r"\n{3,}", "\n\n", part.replace("</details>", ""))
+    cells: list[dict[str, Any]] = []
+    for i, text in enumerate(SOLUTION.split(plain)):
+        metadata = {"jp-MarkdownHeadingCollapsed": True} if i % 2 else {}
+        source = _lines(f"### {text}" if i % 2 else text.strip())
+        if source:
+            cells.append({"cell_type": "markdown", "metadata": metadata, "source": source})
+    return cells
 
 
 def _code(block: str) -> list[dict[str, Any]]:

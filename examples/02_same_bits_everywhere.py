@@ -135,9 +135,8 @@ def main() -> None:
         print_speed()
 
     plt.style.use(Path(__file__).with_name("figures.mplstyle"))
-    figure, axes = plt.subplot_mosaic(
-        [["np.matmul", "all"], ["ozaki.accurate_dgemm", "all"]], figsize=(11, 5)
-    )
+    names = ["np.matmul", "ozaki.accurate_dgemm", "all"]
+    figure, axes = plt.subplot_mosaic([[name] for name in names], figsize=(7, 9.5), height_ratios=[1, 1, 2])
     titles = ("np.matmul: every way its own future", "ozaki: one future, bit for bit")
     for (family, ways), title, style in zip(families.items(), titles, ("C1-", "C0--"), strict=True):
         print(f"runs of {family}", end=" \r", file=sys.stderr, flush=True)

@@ -2,13 +2,13 @@
 
     python examples/03_fp32_from_fp16_words.py [--output DIR] [--gpu]
 
-Left: the error of products against the length k of their sums, for elements uniform on (0, 1]. Two fp16
+Above: the error of products against the length k of their sums, for elements uniform on (0, 1]. Two fp16
 words hold fp32's significand, but the tensor core truncates its sums, so that the error of plain
 double-fp16 grows like k·2⁻²⁴ (Fasi, Higham, Lopez, Mary and Mikaitis, "Matrix multiplication in multiword
 arithmetic", 2022, Algorithm 4.1 and Figure 4.2). Sums in blocks lose less: FABsum (Algorithm 4.2)
 and halfhalf (Ootomo and Yokota, "Recovering single precision accuracy from tensor cores", 2022). The
 default subtracts the means of rows and columns, and compensates beforehand for the mean loss by
-truncation. Right: the same for normal elements, where partial sums are of both signs. The tensor core is
+truncation. Below: the same for normal elements, where partial sums are of both signs. The tensor core is
 a bit-accurate model of an NVIDIA H200's: some ten seconds on a CPU. With --gpu it is the GPU's own, and
 its speed is printed.
 """
@@ -79,9 +79,9 @@ def main() -> None:
         random = np.random.default_rng(1)
 
     plt.style.use(Path(__file__).with_name("figures.mplstyle"))
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True)
+    figure, axes = plt.subplots(2, 1, figsize=(7, 9), sharey=True)
     draws = {"uniform on (0, 1]": lambda s: 1 - random.random(s), "normal": random.standard_normal}
-    titles = ("On (0, 1] truncation drifts, unless it is cured", "Normal data: sums of both signs drift less")
+    titles = ("On (0, 1] truncation drifts, unless cured", "Normal data: sums of both signs drift less")
     for axis, title, (kind, draw) in zip(axes, titles, draws.items(), strict=True):
         print(f"{kind}:")
         for name, errors in measure(draw, options.gpu).items():
@@ -89,11 +89,10 @@ def main() -> None:
             axis.loglog(LENGTHS, errors, style, base=2, label=label)
             print(f"  {label:<24} {errors[-1]:.1e} at k = {LENGTHS[-1]}")
         axis.set_yscale("log", base=10)
-        axis.set(title=title, xlabel="inner dimension k")
+        axis.set(title=title, xlabel="inner dimension k", ylabel="largest |C - Ĉ| / |A||B|")
     bounds = [error_bound(k, "double-fp16", generation="H200") for k in LENGTHS]
     axes[0].plot(LENGTHS, bounds, ":", color="grey")
     axes[0].text(LENGTHS[2], 4 * bounds[2], "double-fp16, worst case", color="grey", ha="center")
-    axes[0].set_ylabel("largest |C - Ĉ| / |A||B|")
     axes[1].legend(loc="upper left")
     if options.gpu:
         print_speed()

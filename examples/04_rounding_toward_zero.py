@@ -2,12 +2,12 @@
 
     python examples/04_rounding_toward_zero.py [--output DIR] [--gpu]
 
-Left and middle: Fasi, Higham, Lopez, Mary and Mikaitis, "Matrix multiplication in multiword
+First and second: Fasi, Higham, Lopez, Mary and Mikaitis, "Matrix multiplication in multiword
 arithmetic", Figure 4.3: the componentwise error of fp16, double-fp16 and fp32 on two models of a V100,
-which differ only in the rounding of terms and sums, toward zero (RZ) or to nearest (RN). Right: Ootomo
+which differ only in the rounding of terms and sums, toward zero (RZ) or to nearest (RN). Third: Ootomo
 and Yokota, "Recovering single precision accuracy from tensor cores", Figure 5: Markidis' four
 products, added in one accumulator, with both roundings. The models are exact to the last bit, so no
-GPU is needed: some ten seconds on a CPU. With --gpu the left picture also shows double-fp16 on the
+GPU is needed: some ten seconds on a CPU. With --gpu the first diagram also shows double-fp16 on the
 GPU's own tensor cores, and its speed is printed.
 """
 
@@ -123,7 +123,7 @@ def main() -> None:
         print_speed()
 
     plt.style.use(Path(__file__).with_name("figures.mplstyle"))
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4.4))
+    figure, axes = plt.subplots(3, 1, figsize=(7, 12))
     titles = (
         "Toward zero: word two is lost",
         "To nearest: two words suffice",
@@ -137,7 +137,8 @@ def main() -> None:
         axis.set(title=title, xlabel="inner dimension")
         axis.set_yscale("log", base=10)
         axis.legend()
-    axes[0].set_ylabel("largest |C - Ĉ| / |A||B|")
+    for axis in axes[:2]:
+        axis.set_ylabel("largest |C - Ĉ| / |A||B|")
     axes[1].sharey(axes[0])
     axes[2].set_ylabel("‖C - Ĉ‖ / ‖C‖")
     options.output.mkdir(parents=True, exist_ok=True)

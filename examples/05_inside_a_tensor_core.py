@@ -123,7 +123,7 @@ def main() -> None:
         print_speed()
 
     plt.style.use(Path(__file__).with_name("figures.mplstyle"))
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2))
+    figure, axes = plt.subplots(3, 1, figsize=(7, 11.5))
     draw_survivors(axes[0], engines)
     draw_steps(axes[1], engines)
     draw_decrease(axes[2], *list(engines.items())[-1], found[-1])

@@ -3,12 +3,12 @@
     python examples/06_how_many_moduli.py [--output DIR] [--gpu]
 
 Ozaki, Uchino and Imamura, "Ozaki scheme II" (2025), multiply integers of w bits by Chinese
-remainders: the more moduli, the more bits fit, one low-precision product for each modulus. Left:
+remainders: the more moduli, the more bits fit, one low-precision product for each modulus. Above:
 the componentwise error against the number of int8 moduli on their test matrices
 (rand - 1/2)·exp(φ·randn), whose range of magnitudes grows with φ. Each modulus adds about four
 bits, until the result is correctly rounded; a fixed number of moduli that is enough for φ = 0 is too
 small for φ = 4, without any warning. The large crosses are what `accuracy="fp64"` chose from the data, the
-dotted lines np.matmul's errors. Right: that choice, and the one of "exact", as φ grows. The certificate
+dotted lines np.matmul's errors. Below: that choice, and the one of "exact", as φ grows. The certificate
 decides before anything is multiplied, and most often takes the smallest sufficient number or one more. Some
 ten seconds on a CPU; --gpu multiplies on an NVIDIA GPU, and shows the speed there by the number of moduli.
 """
@@ -100,6 +100,8 @@ def draw_errors(axis: plt.Axes, gpu: bool) -> None:
     axis.set_yticks([1e-20, 1e-15, 1e-10, 1e-5, 1], ["0", *(f"$10^{{{e}}}$" for e in range(-15, 1, 5))])
     axis.set_xticks(range(6, 25, 3))
     axis.text(6, 2e-20, "correctly rounded", fontsize=11)
+    axis.plot([], [], "kX", ls="", markersize=11, mfc="white", label='chosen by "fp64"')
+    axis.plot([], [], "k:", lw=1, label="np.matmul's error")
     axis.legend()
 
 
@@ -120,7 +122,7 @@ def main() -> None:
     parser.add_argument("--gpu", action="store_true", help="multiply on an NVIDIA GPU, and time it")
     options = parser.parse_args()
     plt.style.use(Path(__file__).with_name("figures.mplstyle"))
-    figure, axes = plt.subplots(1, 2, width_ratios=[1.3, 1], figsize=(11, 4.5))
+    figure, axes = plt.subplots(2, 1, figsize=(7, 9.5), height_ratios=[1.3, 1])
     draw_errors(axes[0], options.gpu)
     draw_choices(axes[1], options.gpu)
     if options.gpu:

@@ -220,7 +220,7 @@ def main() -> None:
         print_speed()
 
     plt.style.use(Path(__file__).with_name("figures.mplstyle"))
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4))
+    figure, (left, right) = plt.subplots(2, 1, figsize=(7, 9))
     draw_variances(left, x)
     draw_spreads(right, native_spread, exact_spread)
     options.output.mkdir(parents=True, exist_ok=True)

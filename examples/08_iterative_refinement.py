@@ -133,27 +133,27 @@ def main() -> None:
     multiply = multiplications(options.gpu)
 
     plt.style.use(Path(__file__).with_name("figures.mplstyle"))
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5), sharey=True)
+    figure, (above, below) = plt.subplots(2, 1, figsize=(7, 9), sharey=True)
     styles = ("C1o-", "C0s-", "C2^-")
     system = System(18)
     print(f"n = {len(system.a)}, condition number {system.condition:.1e}: relative errors of the solution")
     for (name, errors), style in zip(histories(system, multiply).items(), styles, strict=True):
         print(f"  {name:<24}" + " ".join(f"{e:.0e}" for e in errors))
-        left.semilogy(errors, style)
-        left.text(STEPS, 8 * errors[-1], name, ha="right", color=style[:2])
-    left.set(xlabel="refinement step", ylabel="relative error of X")
-    left.set_title(f"Exact residuals (κ = {system.condition:.0e})")
+        above.semilogy(errors, style)
+        above.text(STEPS, 8 * errors[-1], name, ha="right", color=style[:2])
+    above.set(xlabel="refinement step", ylabel="relative error of X")
+    above.set_title(f"Exact residuals (κ = {system.condition:.0e})")
 
     systems = sorted((System(n) for n in range(4, 40, 2)), key=lambda s: s.condition)
     last = [{name: errors[-1] for name, errors in histories(s, multiply).items()} for s in systems]
     conditions = [s.condition for s in systems]
     for name, style in zip(last[0], styles, strict=True):
-        right.loglog(conditions, [max(errors[name], 1e-34) for errors in last], style)
-    right.axvline(2.0**53, color="grey", ls=":")
-    right.text(2.0**53, 1e-29, " κ = 1/u", color="grey")
-    right.set(xlabel="condition number κ", title=f"After {STEPS} steps")
+        below.loglog(conditions, [max(errors[name], 1e-34) for errors in last], style)
+    below.axvline(2.0**53, color="grey", ls=":")
+    below.text(2.0**53, 1e-24, "κ = 1/u ", color="grey", ha="right")
+    below.set(xlabel="condition number κ", ylabel="relative error of X", title=f"After {STEPS} steps")
     ticks = range(-32, 1, 8)
-    right.set_yticks([1e-34, *(10.0**e for e in ticks)], ["0", *(f"$10^{{{e}}}$" for e in ticks)])
+    below.set_yticks([1e-34, *(10.0**e for e in ticks)], ["0", *(f"$10^{{{e}}}$" for e in ticks)])
     if options.gpu:
         print_speed()
     options.output.mkdir(parents=True, exist_ok=True)

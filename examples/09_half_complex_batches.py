@@ -126,7 +126,7 @@ def main() -> None:
     rates = error_rates(np.random.default_rng(7), decibels, options.gpu)
 
     plt.style.use(Path(__file__).with_name("figures.mplstyle"))
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
+    figure, (left, right) = plt.subplots(2, 1, figsize=(7, 9))
     draw_rates(left, decibels, rates)
     draw_roofline(right)
     options.output.mkdir(parents=True, exist_ok=True)

@@ -95,17 +95,17 @@ def draw(field: np.ndarray, target: Path) -> None:
     """How far the means of each chunking are from the exact ones, in units in the last place."""
     exact = ozaki.mean(field, axis=0)
     plt.style.use(Path(__file__).with_name("figures.mplstyle"))
-    figure, axes = plt.subplots(2, 5, figsize=(11, 4.4), sharex=True, sharey=True)
+    figure, axes = plt.subplots(5, 2, figsize=(7, 10), sharex=True, sharey=True)
     for axis, chunks in zip(axes.flat, CHUNKINGS, strict=True):
         lazy = da.from_array(field, chunks=chunks)
         with dask.config.set(scheduler="synchronous"):
             native, ours = da.mean(lazy, axis=0).compute(), ozaki.mean(lazy, axis=0).compute()
         assert (ours == exact).all()
         image = axis.imshow((native - exact) / np.spacing(exact), cmap="RdBu", vmin=-3, vmax=3)
-        axis.set_title("chunks " + " × ".join(map(str, chunks)), fontsize=9)
+        axis.set_title("chunks " + " × ".join(map(str, chunks)), fontsize=12)
         axis.set(xticks=[], yticks=[])
         axis.grid(False)
-    figure.suptitle("Dask's mean over time: distance from the exact one (ozaki.mean: zero everywhere)")
+    figure.suptitle("Dask's mean over time: distance from the exact\none (ozaki.mean: zero everywhere)")
     figure.colorbar(image, ax=axes, label="units in the last place", shrink=0.8)
     figure.savefig(target)
 
