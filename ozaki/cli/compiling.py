@@ -8,6 +8,7 @@ from pkgutil import walk_packages
 from rich.console import Console
 
 import ozaki
+from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.runtime.compiled import compiled
 
 
@@ -21,6 +22,8 @@ def compile_all() -> bool:
     for loop in loops.SIGNATURES:
         for dtype in loops.DTYPES:
             loops.compiled_loop(loop, dtype)
+    for kernel in available_kernels()[:1]:
+        compiled("multiword.engines.int8_cpu.loops").compile_loops(kernel)
     return True
 
 
