@@ -39,7 +39,7 @@ INSTRUCTIONS = {
     "dotprod": ("sdot",),
 }
 ARGUMENTS = {
-    "write_words": 4,
+    "write_words": 5,
     "split": 6,
     "multiply_in_tiles": 8,
     "multiply_in_registers": 6,

@@ -30,6 +30,9 @@ LINES = 16
 BLOCK = LINES * INNER
 """Numbers in a block."""
 
+SCRATCH = 2 * BLOCK + 2 * LINES * GROUP
+"""Float64 numbers of a thread that splits: a block of each part, and the factors of its rows."""
+
 NONFINITE_ROW = -(1 << 28)
 """The scale of rows that are taken as zero."""
 
@@ -131,7 +134,8 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
     """Return `split` and `multiply`, compiled for a kernel."""
     ROWS, COLUMNS, SIGNED, TILES = kernel.rows, kernel.columns, kernel.signed, kernel.tiles
     TILE = ROWS * COLUMNS
-    write_words = emitted(kernel, steps.write_words, 4)
+    FLIP, FLIP_TOP = (-0x7F7F7F7F7F7F7F80, 0x0080808080808080) if SIGNED else (0, -1 << 63)
+    write_words = emitted(kernel, steps.write_words, 5)
     split_64 = emitted(kernel, steps.split, 6)
     multiply_tile = emitted(kernel, steps.multiply_in_tiles if TILES else steps.multiply_in_registers, 8)
     round_group = emitted(kernel, steps.round_group, 8, int64)
@@ -141,14 +145,17 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
     write_double, write_single = (emitted(kernel, _writer(kind), (int64, float64)) for kind in (F64, F32))
     configure, release = emitted(kernel, steps.configure_tiles, 1), emitted(kernel, steps.release_tiles, 0)
     combine = emitted(kernel, steps.combine, 7)
-    compiled = numba.njit(**INNER_OPTIONS)
+
+    def named(function: Any) -> Any:
+        """Name a function for the kernel: its file on disk, and its symbol among those of other kernels."""
+        function.__qualname__ = f"{function.__name__}_{kernel.name}"
+        return function
+
+    def compiled(function: Any) -> Any:
+        return numba.njit(**INNER_OPTIONS)(named(function))
 
     def for_kernel(signature: Any) -> Any:
-        def compile_or_load(function: Any) -> Any:
-            function.__qualname__ = f"{function.__name__}_{kernel.name}"  # as its file on disk is named
-            return jit(signature)(function)
-
-        return compile_or_load
+        return lambda function: jit(signature)(named(function))
 
     @compiled
     def power(e):
@@ -162,15 +169,7 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
         if rows < LINES or inner < INNER:
             for i in range(BLOCK):
                 out[i] = 0.0
-        if right and row_step == 8 and not single:
-            for h in range(inner):
-                for i in range(rows):
-                    out[h * LINES + i] = read_double(x + h * inner_step + 8 * i)
-        elif not right and inner_step == 8 and not single:
-            for i in range(rows):
-                for h in range(inner):
-                    out[i * INNER + h] = read_double(x + i * row_step + 8 * h)
-        elif single:
+        if single:
             for i in range(rows):
                 for h in range(inner):
                     out[i * of_row + h * of_inner] = read_single(x + i * row_step + h * inner_step)
@@ -180,25 +179,35 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                     out[i * of_row + h * of_inner] = read_double(x + i * row_step + h * inner_step)
 
     @compiled
-    def scale(x, scales, rows, right, factors):
-        """x = RN(x·2**scale), in the memory order of `gather`."""
-        for i in range(LINES):
-            s = read_int(scales + 4 * i) if i < rows else np.int64(0)
-            some = np.int64(0) if s == NONFINITE_ROW else s >> 1  # one factor might overflow
-            factors[i], factors[LINES + i] = power(some), power(s - some) if s != NONFINITE_ROW else 1.0
-        if right:
-            for h in range(INNER):
-                for i in range(LINES):
-                    x[h * LINES + i] = np.rint(x[h * LINES + i] * factors[i] * factors[LINES + i]) + 0.0
-        else:
-            for i in range(LINES):
-                one, other = factors[i], factors[LINES + i]
+    def write_factors(op, i, rows, factors):
+        """Two factors of 2**scale of rows from i on, as `write_words` reads them; whether all are finite."""
+        finite = True
+        for j in range(LINES):
+            scale = read_int(op.scales + 4 * (i + j)) if j < rows else np.int64(0)
+            if scale == NONFINITE_ROW:
+                finite, scale = False, np.int64(0)
+            one, other = power(scale >> 1), power(scale - (scale >> 1))
+            if op.right:
+                factors[j], factors[GROUP + j] = one, other
+            else:
+                for c in range(2 * j * GROUP, (2 * j + 1) * GROUP):
+                    factors[c], factors[GROUP + c] = one, other
+        return finite
+
+    @compiled
+    def clear_nonfinite(op, i, rows, x):
+        """Zero the rows of a block that have an Inf or NaN."""
+        for j in range(rows):
+            if read_int(op.scales + 4 * (i + j)) == NONFINITE_ROW:
                 for h in range(INNER):
-                    x[i * INNER + h] = np.rint(x[i * INNER + h] * one * other) + 0.0
-        for i in range(rows):
-            if read_int(scales + 4 * i) == NONFINITE_ROW:
-                for h in range(INNER):
-                    x[h * LINES + i if right else i * INNER + h] = 0.0
+                    x[h * LINES + j if op.right else j * INNER + h] = 0.0
+
+    @compiled
+    def round_block(op, x, factors):
+        """x = RN(x·2**scale), of integers for `write_limb`."""
+        for i in range(BLOCK):
+            c = i % LINES if op.right else i // INNER * 2 * GROUP
+            x[i] = np.rint(x[i] * factors[c] * factors[GROUP + c]) + 0.0
 
     @compiled
     def write_limb(block, start, group, shift, flip, words, to):
@@ -217,35 +226,43 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                 words[to + INNER + g * GROUP + c] = np.int32((limb ^ flip) >> 32)
 
     @compiled
-    def split_block(op, i, h, block, words):
+    def split_block(op, i, h, finite, block, factors, words):
         """Split one block of an operand, from row i and inner number h on."""
         rows, inner = min(LINES, op.rows - i), min(INNER, op.inner - h)
-        x, factors, words_at = block[:BLOCK], block[2 * BLOCK :], words.ctypes.data
+        contiguous = op.row_step == 8 and rows == LINES if op.right else op.inner_step == 8
+        straight = contiguous and inner == INNER and finite and op.limbs == 1 and not op.single
+        # From one line to the next, and from one group of it: as `gather` writes them, or where they are.
+        line, group = (GROUP, GROUP * LINES) if op.right else (INNER, GROUP)
+        line_step, group_step, of_factors = 8 * line, 8 * group, 0 if op.right else 16 * GROUP
+        if straight:
+            line_step, group_step = op.inner_step, GROUP * op.inner_step
+            if not op.right:
+                line_step = op.row_step
         for part in range(op.parts):
-            x = block[part * BLOCK : (part + 1) * BLOCK]
             start = (op.imaginary if part else op.real) + i * op.row_step + h * op.inner_step
-            gather(start, op.row_step, op.inner_step, op.single, rows, inner, op.right, x)
-            scale(x, op.scales + 4 * i, rows, op.right, factors)
-        group = GROUP * LINES if op.right else GROUP  # from one group of a line to the next
-        line, tile = GROUP if op.right else INNER, COLUMNS if op.right else ROWS
-        padded = (op.inner + INNER - 1) // INNER * INNER
-        limbs = op.parts * op.limbs
+            if not straight:
+                x = block[part * BLOCK : (part + 1) * BLOCK]
+                gather(start, op.row_step, op.inner_step, op.single, rows, inner, op.right, x)
+                if not finite:
+                    clear_nonfinite(op, i, rows, x)
+                if op.limbs > 1:
+                    round_block(op, x, factors)
+        tile, padded = COLUMNS if op.right else ROWS, (op.inner + INNER - 1) // INNER * INNER
+        limbs, words_at = op.parts * op.limbs, words.ctypes.data
         for j in range(LINES if op.right else rows):
             for part in range(op.parts):
                 for limb in range(op.limbs):
-                    top = limb == op.limbs - 1
-                    if SIGNED:
-                        flip = np.int64(0x0080808080808080 if top else -0x7F7F7F7F7F7F7F80)
-                    else:
-                        flip = np.int64(-1) << 63 if top else np.int64(0)
-                    to = words_at + (part * op.limbs + limb) * 512
-                    start = part * BLOCK + j * line
+                    flip = FLIP_TOP if limb == op.limbs - 1 else FLIP
+                    index = part * op.limbs + limb
                     if op.limbs > 1:
-                        write_limb(
-                            block, start, group, 64 * limb, flip, words, (part * op.limbs + limb) * 128
-                        )
-                    else:
-                        write_words(block.ctypes.data + 8 * start, 8 * group, flip, to)
+                        start = part * BLOCK + j * line
+                        write_limb(block, start, group, 64 * limb, flip, words, 2 * INNER * index)
+                        continue
+                    start = block.ctypes.data + 8 * part * BLOCK
+                    if straight:
+                        start = (op.imaginary if part else op.real) + i * op.row_step + h * op.inner_step
+                    of_line = factors.ctypes.data + j * of_factors
+                    write_words(start + j * line_step, group_step, of_line, flip, words_at + 512 * index)
             row = i if op.right else i + j
             to = op.out + row // tile * tile * padded + h * tile
             to += row % tile * INNER + (j * INNER if op.right else 0)
@@ -254,6 +271,7 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
     @for_kernel(void(OPERANDS, int64, float64[::1], int32[::1]))
     def split(operands, counter, block, words):
         """What one thread does to split operands. block and words are scratch memory, words aligned."""
+        factors, finite = block[2 * BLOCK :], True
         first = np.int64(0)
         unit = take(counter)
         for index in range(len(operands)):
@@ -263,7 +281,9 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                 i0, h0 = (unit - first) // across * op.unit_rows, (unit - first) % across * op.unit_inner
                 for h in range(h0, min(h0 + op.unit_inner, op.inner), INNER):
                     for i in range(i0, min(i0 + op.unit_rows, op.rows), LINES):
-                        split_block(op, i, h, block, words)
+                        if h == h0 or op.unit_rows > LINES:
+                            finite = write_factors(op, i, min(LINES, op.rows - i), factors)
+                        split_block(op, i, h, finite, block, factors, words)
                 unit = take(counter)
             first += op.units
 

@@ -117,7 +117,7 @@ def split(
 
     def work() -> None:
         words = aligned(512 * MOST_LIMBS).view(np.int32)
-        compiled(records, counter.ctypes.data, np.empty(2 * loops.BLOCK + 2 * loops.LINES), words)
+        compiled(records, counter.ctypes.data, np.empty(loops.SCRATCH), words)
 
     elements = len(parts) * stack * rows * inner
     in_threads(work, stack * units if elements * system.products > tuning.INT8_CPU_ALONE else 1, counter)

@@ -25,19 +25,23 @@ WORD_BYTES = 4 * INNER
 """Bytes of one 32-bit word of so many numbers."""
 
 
-def write_words(e: Emit, x: ir.Value, step: ir.Value, flip: ir.Value, out: ir.Value) -> None:
-    """Write the low and the high words of INNER integers below 2**63 in magnitude.
+def write_words(
+    e: Emit, x: ir.Value, step: ir.Value, factors: ir.Value, flip: ir.Value, out: ir.Value
+) -> None:
+    """Write the low and the high words of INNER integers RN(x·2**scale), below 2**63 in magnitude.
 
-    x : four groups of float64 integers, `step` bytes apart.
+    x : four groups of float64 numbers, `step` bytes apart.
+    factors : (2, 16) float64, two powers of two for each lane: one alone might overflow.
     flip : the bits are written xor this.
     out : (2, 4, 16) uint32, aligned.
     """
     b = e.b
+    one, other = ([e.load(HALF, e.at(factors, 128 * i + 64 * h), 8) for h in range(2)] for i in range(2))
     for g in range(INNER // GROUP):
         row, halves = e.at(x, b.mul(step, I64(g))), []
-        for i in range(2):
-            integers = b.fptosi(e.load(HALF, e.at(row, 64 * i), 8), LONGS)
-            halves.append(b.bitcast(b.xor(integers, e.splat(flip, GROUP // 2)), LANES))
+        for h in range(2):
+            value = e.rint(b.fmul(b.fmul(e.load(HALF, e.at(row, 64 * h), 1), one[h]), other[h]))
+            halves.append(b.bitcast(b.xor(b.fptosi(value, LONGS), e.splat(flip, GROUP // 2)), LANES))
         for i in range(2):
             words = e.pick(halves[0], halves[1], range(i, 2 * GROUP, 2))
             e.store(words, e.at(out, WORD_BYTES * i + 4 * GROUP * g), 64)
