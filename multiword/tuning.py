@@ -27,8 +27,8 @@ INT8_CPU_ALONE = 1 << 24
 """Products of bytes, or residues, below which a second thread takes longer to wake than it saves."""
 
 INT8_CPU_LEAST = 3 << 18
-"""Multiplications from which int8 words are faster on a CPU than fp64 words: 80 cubed is not, 100 cubed is, with
-AMX, AVX-512 VNNI and AVX-VNNI alike, on one core of a Sapphire Rapids."""
+"""Multiplications from which int8 words are faster on a CPU than fp64 words: 80 cubed is not, 100 cubed is,
+with AMX, AVX-512 VNNI and AVX-VNNI alike, on one core of a Sapphire Rapids."""
 
 # --- fp32 ---
 

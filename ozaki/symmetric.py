@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from multiword.engines import Engine
-from multiword.runtime.arrays import Array, as_array, conjugated, namespace, on_device_of_arrays
+from multiword.runtime.arrays import Array, as_array, conjugated, on_device_of_arrays
 from ozaki.arguments import as_matrix, request_of, result_dtype
 from ozaki.execution.gemm import gemm
 from ozaki.product.factor import Factor

@@ -1,4 +1,4 @@
-"""Products of a matrix with its own transpose, and what is made of them, against full products and fractions."""
+"""Products of a matrix with its own transpose, against full products and fractions."""
 
 import numpy as np
 import pytest
