@@ -51,14 +51,13 @@ def stacked_products(left: Array, right: Array, request: Request) -> Array | Non
     None if they are to be computed one by one: large ones, a small stack, or slices.
     """
     (*batch, m, k), n = left.shape, right.shape[-1]
-    compute, fewest, largest = _on_host, 2, LARGEST_IN_A_STACK
-    if is_cupy(left):
-        compute, fewest, largest = _on_device, SMALLEST_GROUP, LARGEST_IN_A_STACK_ON_DEVICE
+    on_device = is_cupy(left)
+    fewest, largest = (SMALLEST_GROUP, LARGEST_IN_A_STACK_ON_DEVICE) if on_device else (2, LARGEST_IN_A_STACK)
     if math.prod(batch) < fewest or not 0 < m * n * k <= largest:
         return None
     with quietly(left):
         rows, columns = left.reshape(-1, m, k), right.swapaxes(-1, -2).reshape(-1, n, k)
-        out = compute(rows, columns, request)
+        out = (_on_device if on_device else _on_host)(rows, columns, request)
     return None if out is None else out.reshape(*batch, m, n)
 
 
