@@ -184,6 +184,15 @@ def test_figures_are_made_from_the_results():
         assert said in (FIGURES / f"{name}.svg").read_text(), "run python -m benchmarks.report"
 
 
+def test_pictures_are_drawn_by_the_code_and_shown():
+    pages = "".join(path.read_text() for path in PAGES)
+    drawn = loaded("pictures")
+    assert {path.stem for path in drawn.FOLDER.glob("*.svg")} == set(drawn.PICTURES)
+    for name in drawn.PICTURES:
+        assert f"(../pictures/{name}.svg)" in pages, name
+        assert drawn.digest() in (drawn.FOLDER / f"{name}.svg").read_text(), "run python docs/pictures.py"
+
+
 def test_every_result_file_is_shown():
     pages = "".join(path.read_text() for path in PAGES)
     for path in report_sections.RESULTS.glob("*.json"):
@@ -231,6 +240,10 @@ def test_notebook_runs(path):
         pytest.importorskip(package)
     assert all(">>> " in code for code in examples(path, "python"))
     made = path.with_suffix(".ipynb").read_text()
+    folded = [
+        c["source"] for c in json.loads(made)["cells"] if c["metadata"].get("jp-MarkdownHeadingCollapsed")
+    ]
+    assert folded == [["### Solution 1"], ["### Solution 2"]]
     ran = loaded("notebooks").execute(made)
     assert len(ran) > 5
     for source, recorded, got in ran:
