@@ -83,6 +83,10 @@ TABLES: dict[str, tuple[Function, ...]] = {
         Function("ozaki.matmul", "a", lambda x: ozaki.matmul(x, like(EYE, x)), MATRIX, "axes"),
         Function("ozaki.matmul", "b", lambda x: ozaki.matmul(like(EYE, x), x), MATRIX, "axes"),
         Function("ozaki.plan", "a", lambda x: ozaki.plan(x, like(EYE, x)), MATRIX, "matrix"),
+        Function(
+            *("ozaki.residual", "a", lambda x: ozaki.residual(x, like(EYE, x), x), MATRIX, "matrix"),
+            dtype=float,
+        ),
         Function("ozaki.prepare", "x", lambda x: _times_eye(ozaki.prepare(x)), MATRIX, "matrix"),
         _of_doubles(
             "ozaki.mukunoki_dgemm", "a", lambda x: ozaki.mukunoki_dgemm(x, like(EYE, x)), takes="matrix"

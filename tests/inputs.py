@@ -32,7 +32,14 @@ class Outcome:
 GROUPS = {**TABLES, **EXTRAS}
 FUNCTIONS = tuple(function for group in GROUPS.values() for function in group)
 
-NO_ARRAYS = {
+LINEAR_ALGEBRA = {
+    f"{module}.{name}"
+    for module in ("ozaki.linalg", "ozaki.linalg.verified")
+    for name in public_names(module)
+}
+"""Functions whose errors are those of numpy.linalg: `tests.linalg` says what they accept."""
+
+NO_ARRAYS = LINEAR_ALGEBRA | {
     "ozaki.CostWarning",
     "ozaki.Operand",  # made by prepare
     "ozaki.Plan",
@@ -183,6 +190,7 @@ WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "ozaki.matmul": (TYPE, lambda: ozaki.matmul(*_WIDE, accuracy="exact")),
     "ozaki.plan": (TYPE, lambda: ozaki.plan(*_WIDE)),
     "ozaki.dask.matmul": (TYPE, lambda: function_of("ozaki.dask", "matmul")(*_WIDE)),
+    "ozaki.residual": (TYPE, lambda: ozaki.residual(*_WIDE, _WIDE[0])),
     "ozaki.prepare": (TYPE, lambda: ozaki.prepare(_WIDE[0])),
     "ozaki.mukunoki_dgemm": (TYPE, lambda: ozaki.mukunoki_dgemm(*_WIDE, summation="nearsum")),
     "ozaki.mukunoki_split": (TYPE, lambda: ozaki.mukunoki_split(_WIDE[0])),

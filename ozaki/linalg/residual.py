@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
-from ozaki.linalg.arguments import LinAlgError, numbers
+from ozaki.linalg.arguments import numbers
 from ozaki.linalg.products import words_of_product
 
 
@@ -29,8 +29,8 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
 
     Raises
     ------
-    TypeError : arrays that are not numbers, or of two kinds. ValueError : Inf or NaN; fewer words than 1.
-    numpy.linalg.LinAlgError : shapes that do not fit.
+    TypeError : arrays that are not numbers, or of two kinds.
+    ValueError : shapes that do not fit; Inf or NaN; fewer words than 1.
 
     References
     ----------
@@ -50,7 +50,7 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
         middle, right = ([word[:, None] for word in value] for value in (middle, right))
     shape = (left[0].shape[0], middle[0].shape[-1])
     if left[0].ndim != 2 or middle[0].shape[:-1] != left[0].shape[1:] or right[0].shape != shape:
-        raise LinAlgError(f"shapes do not fit: a {left[0].shape}, x {middle[0].shape}, b {right[0].shape}")
+        raise ValueError(f"shapes do not fit: a {left[0].shape}, x {middle[0].shape}, b {right[0].shape}")
     dtype = np.result_type(left[0], middle[0], right[0])
     left, middle, right = ([word.astype(dtype) for word in value] for value in (left, middle, right))
     if 0 in shape or not middle[0].size:
@@ -67,7 +67,7 @@ def _words(value: Any, name: str) -> list[Array]:
     arrays = [numbers(as_array(x, name), name) for x in (value if isinstance(value, tuple) else (value,))]
     if not arrays or any(x.shape != arrays[0].shape or x.ndim not in (1, 2) for x in arrays):
         shapes = ", ".join(str(x.shape) for x in arrays)
-        raise LinAlgError(
+        raise ValueError(
             f"the words of {name} must be vectors or matrices of one shape, got {shapes or 'none'}"
         )
     return arrays

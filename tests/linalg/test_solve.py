@@ -349,9 +349,9 @@ def test_residuals_of_bad_input():
     assert [w.tolist() for w in ozaki.residual(np.eye(1), np.ones(1), np.ones(1), words=2)] == [[0], [0]]
     with pytest.raises(ValueError, match="words"):
         ozaki.residual(np.eye(2), np.ones(2), np.ones(2), words=0)
-    with pytest.raises(np.linalg.LinAlgError, match="shapes do not fit"):
+    with pytest.raises(ValueError, match="shapes do not fit"):
         ozaki.residual(np.eye(2), np.ones(2), np.ones(3))
-    with pytest.raises(np.linalg.LinAlgError, match="words of x"):
+    with pytest.raises(ValueError, match="words of x"):
         ozaki.residual(np.eye(2), (np.ones(2), np.ones(3)), np.ones(2))
     with pytest.raises(ValueError, match="finite"):
         ozaki.residual(np.eye(2), np.ones(2), np.full(2, np.nan))
