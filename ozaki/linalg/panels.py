@@ -25,9 +25,10 @@ def split(n: int) -> int:
     return max(LEAF, n // 2 // LEAF * LEAF)
 
 
-def _compiled(x: Array, steps: int) -> Any:
-    """The compiled leaves, or None: for NumPy arrays, where that pays."""
-    return None if is_cupy(x) else compiled(FORM, steps * 1e-5)
+def _compiled(x: Array) -> Any:
+    """The compiled leaves for NumPy arrays of this dtype, or None."""
+    form = None if is_cupy(x) else compiled(FORM)
+    return None if form is None else form.leaves(x.dtype.char)
 
 
 def lu_panel(columns: Array) -> np.ndarray:
@@ -38,7 +39,7 @@ def lu_panel(columns: Array) -> np.ndarray:
     """
     w, m = columns.shape
     pivots = np.arange(min(w, m))
-    if (form := _compiled(columns, len(pivots))) is not None:
+    if (form := _compiled(columns)) is not None:
         form.lu_panel(columns, pivots)
         return pivots
     for j in range(len(pivots)):
@@ -53,7 +54,7 @@ def lu_panel(columns: Array) -> np.ndarray:
 
 def lower_leaf(lower: Array, b: Array, unit: bool) -> None:
     """Replace B by the solution of LX = B by forward substitution, row by row."""
-    if (form := _compiled(b, len(lower))) is not None:
+    if (form := _compiled(b)) is not None:
         form.lower_leaf(np.ascontiguousarray(lower), b, unit)
         return
     for i in range(len(lower)):
@@ -64,7 +65,7 @@ def lower_leaf(lower: Array, b: Array, unit: bool) -> None:
 
 def cholesky_leaf(upper: Array) -> bool:
     """Replace the upper triangle of A by U with UᴴU = A; False if a pivot is not positive."""
-    if (form := _compiled(upper, len(upper))) is not None:
+    if (form := _compiled(upper)) is not None:
         return bool(form.cholesky_leaf(upper, np.empty(len(upper), upper.dtype)))
     xp = namespace(upper)
     for i in range(len(upper)):
@@ -88,7 +89,7 @@ def qr_panel(columns: Array) -> tuple[Array, Array]:
     w, m = columns.shape
     xp = namespace(columns)
     y, t = xp.zeros_like(columns), xp.zeros((w, w), columns.dtype)
-    if (form := _compiled(columns, 2 * w)) is not None:
+    if (form := _compiled(columns)) is not None:
         form.qr_panel(columns, y, t, np.empty(m, columns.dtype), np.empty(m))
         return y, t
     for j in range(w):

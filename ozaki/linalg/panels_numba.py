@@ -4,21 +4,15 @@ numba contracts nothing unless it is told that it may. Rows are updated by four 
 """
 
 import math
+from functools import cache
+from types import SimpleNamespace
 
-import numba
 import numpy as np
 from numba import boolean, complex128, float64, int64, types, void
 from numba.extending import overload
 
-from multiword.runtime.compiled import CALLED, INNER
+from multiword.runtime.jit import jit
 from ozaki.linalg import arithmetic
-
-TYPES = (float64, complex128)
-
-
-def for_both(make):
-    """The signatures for real and for complex numbers."""
-    return [make(number) for number in TYPES]
 
 
 @overload(arithmetic.quotient)
@@ -43,125 +37,130 @@ def _real_quotient(x, divisor):
 quotient, real_quotient = arithmetic.quotient, arithmetic.real_quotient
 
 
-@numba.njit(for_both(lambda x: void(x[::1], x[::1], x[:, ::1], int64, int64)), **INNER)
-def eliminate(target, factors, rows, count, first):
-    """target[first:] -= factors[k]·rows[k, first:] for k = 0, 1, …, count - 1, in this order."""
-    t, four = target[first:], count // 4 * 4
-    for k in range(0, four, 4):
-        a, b, c, d = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
-        p, q, r, s = rows[k, first:], rows[k + 1, first:], rows[k + 2, first:], rows[k + 3, first:]
-        for i in range(len(t)):
-            t[i] = (((t[i] - a * p[i]) - b * q[i]) - c * r[i]) - d * s[i]
-    for k in range(four, count):
-        a, p = factors[k], rows[k, first:]
-        for i in range(len(t)):
-            t[i] -= a * p[i]
+@cache
+def leaves(kind):
+    """Return the compiled leaves for real numbers, kind "d", or for complex ones, "D"."""
+    number = {"d": float64, "D": complex128}[kind]
+    vector, matrix = number[::1], number[:, ::1]
 
+    @jit(void(vector, vector, matrix, int64, int64), inner=True)
+    def eliminate(target, factors, rows, count, first):
+        """target[first:] -= factors[k]·rows[k, first:] for k = 0, 1, …, count - 1, in this order."""
+        t, four = target[first:], count // 4 * 4
+        for k in range(0, four, 4):
+            a, b, c, d = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
+            p, q, r, s = rows[k, first:], rows[k + 1, first:], rows[k + 2, first:], rows[k + 3, first:]
+            for i in range(len(t)):
+                t[i] = (((t[i] - a * p[i]) - b * q[i]) - c * r[i]) - d * s[i]
+        for k in range(four, count):
+            a, p = factors[k], rows[k, first:]
+            for i in range(len(t)):
+                t[i] -= a * p[i]
 
-@numba.njit(for_both(lambda x: void(x[:, ::1], int64[::1])), **CALLED)
-def lu_panel(columns, pivots):
-    """Factorize a transposed panel, one column after the other, each by all before it."""
-    w, m = columns.shape
-    for c in range(w):
-        column, steps = columns[c], min(c, m)
-        for k in range(0, steps, 4):
-            stop = min(k + 4, steps)
-            for h in range(k, stop):
-                for i in range(h + 1, stop):
-                    column[i] -= column[h] * columns[h, i]
-            eliminate(column, column[k:stop], columns[k:], stop - k, stop)
-        if c >= m:
-            continue
-        p, largest = c, -1.0
-        for i in range(c, m):
-            size = abs(column[i].real) + abs(column[i].imag)
-            size = math.inf if size != size else size
-            if size > largest:
-                p, largest = i, size
-        pivots[c] = p
-        if p != c:
-            for h in range(w):
-                columns[h, c], columns[h, p] = columns[h, p], columns[h, c]
-        pivot = column[c]
-        if pivot != 0:
-            for i in range(c + 1, m):
-                column[i] = quotient(column[i], pivot)
+    @jit(void(matrix, int64[::1]))
+    def lu_panel(columns, pivots):
+        """Factorize a transposed panel, one column after the other, each by all before it."""
+        w, m = columns.shape
+        for c in range(w):
+            column, steps = columns[c], min(c, m)
+            for k in range(0, steps, 4):
+                stop = min(k + 4, steps)
+                for h in range(k, stop):
+                    for i in range(h + 1, stop):
+                        column[i] -= column[h] * columns[h, i]
+                eliminate(column, column[k:stop], columns[k:], stop - k, stop)
+            if c >= m:
+                continue
+            p, largest = c, -1.0
+            for i in range(c, m):
+                size = abs(column[i].real) + abs(column[i].imag)
+                size = math.inf if size != size else size
+                if size > largest:
+                    p, largest = i, size
+            pivots[c] = p
+            if p != c:
+                for h in range(w):
+                    columns[h, c], columns[h, p] = columns[h, p], columns[h, c]
+            pivot = column[c]
+            if pivot != 0:
+                for i in range(c + 1, m):
+                    column[i] = quotient(column[i], pivot)
 
+    @jit(void(matrix, matrix, boolean))
+    def lower_leaf(lower, b, unit):
+        """Replace B by the solution of LX = B."""
+        for i in range(len(lower)):
+            eliminate(b[i], lower[i], b, i, 0)
+            if not unit:
+                row, pivot = b[i], lower[i, i]
+                for j in range(len(row)):
+                    row[j] = quotient(row[j], pivot)
 
-@numba.njit(for_both(lambda x: void(x[:, ::1], x[:, ::1], boolean)), **CALLED)
-def lower_leaf(lower, b, unit):
-    """Replace B by the solution of LX = B."""
-    for i in range(len(lower)):
-        eliminate(b[i], lower[i], b, i, 0)
-        if not unit:
-            row, pivot = b[i], lower[i, i]
-            for j in range(len(row)):
-                row[j] = quotient(row[j], pivot)
+    @jit(boolean(matrix, vector))
+    def cholesky_leaf(upper, factors):
+        """Replace the upper triangle of A by U with UᴴU = A, row by row; `factors` is scratch memory."""
+        for i in range(len(upper)):
+            row = upper[i]
+            for k in range(i):
+                factors[k] = np.conj(upper[k, i])
+            eliminate(row, factors, upper, i, i)
+            pivot = row[i].real
+            if not pivot > 0:
+                return False
+            root = math.sqrt(pivot)
+            for j in range(i + 1, len(row)):
+                row[j] = real_quotient(row[j], root)
+            row[i] = root
+        return True
 
+    @jit(number(vector, int64), inner=True)
+    def halves(x, n):
+        """The sum of the first n numbers by halves, in place."""
+        while n > 1:
+            half = n // 2
+            low, high = x[:half], x[n - half : n]
+            for i in range(half):
+                low[i] += high[i]
+            n -= half
+        return x[0]
 
-@numba.njit(for_both(lambda x: boolean(x[:, ::1], x[::1])), **CALLED)
-def cholesky_leaf(upper, factors):
-    """Replace the upper triangle of A by U with UᴴU = A, row by row; `factors` is scratch memory."""
-    for i in range(len(upper)):
-        row = upper[i]
-        for k in range(i):
-            factors[k] = np.conj(upper[k, i])
-        eliminate(row, factors, upper, i, i)
-        pivot = row[i].real
-        if not pivot > 0:
-            return False
-        root = math.sqrt(pivot)
-        for j in range(i + 1, len(row)):
-            row[j] = real_quotient(row[j], root)
-        row[i] = root
-    return True
-
-
-@numba.njit(for_both(lambda x: x(x[::1], int64)), **INNER)
-def halves(x, n):
-    """The sum of the first n numbers by halves, in place."""
-    while n > 1:
-        half = n // 2
-        low, high = x[:half], x[n - half : n]
-        for i in range(half):
-            low[i] += high[i]
-        n -= half
-    return x[0]
-
-
-@numba.njit(for_both(lambda x: void(x[:, ::1], x[:, ::1], x[:, ::1], x[::1], float64[::1])), **CALLED)
-def qr_panel(columns, y, t, terms, squares):
-    """Householder's reflections of a transposed panel; `terms` and `squares` are scratch memory."""
-    w, m = columns.shape
-    for j in range(w):
-        column, v, n = columns[j, j:], y[j, j:], m - j
-        for i in range(n):
-            squares[i] = column[i].real * column[i].real + column[i].imag * column[i].imag
-        norm = math.sqrt(halves(squares, n))
-        if norm == 0:
-            continue
-        alpha = column[0]
-        beta = -norm if alpha.real >= 0 else norm
-        shifted = alpha - beta
-        for i in range(1, n):
-            v[i] = quotient(column[i], shifted)
-            column[i] = 0
-        v[0], column[0] = 1, beta
-        tau = real_quotient(beta - alpha, beta)
-        t[j, j] = tau
-        for c in range(j + 1, w):
-            other = columns[c, j:]
+    @jit(void(matrix, matrix, matrix, vector, float64[::1]))
+    def qr_panel(columns, y, t, terms, squares):
+        """Householder's reflections of a transposed panel; `terms` and `squares` are scratch memory."""
+        w, m = columns.shape
+        for j in range(w):
+            column, v, n = columns[j, j:], y[j, j:], m - j
             for i in range(n):
-                terms[i] = other[i] * np.conj(v[i])
-            weight = halves(terms, n) * np.conj(tau)
-            for i in range(n):
-                other[i] -= weight * v[i]
-        for k in range(j):
-            other = y[k, j:]
-            for i in range(n):
-                terms[i] = np.conj(other[i]) * v[i]
-            t[k, j] = halves(terms, n)
-        for k in range(j):
-            for i in range(k, j):
-                terms[i - k] = t[k, i] * t[i, j]
-            t[k, j] = -(halves(terms, j - k) * tau)
+                squares[i] = column[i].real * column[i].real + column[i].imag * column[i].imag
+            norm = math.sqrt(halves(squares, n))
+            if norm == 0:
+                continue
+            alpha = column[0]
+            beta = -norm if alpha.real >= 0 else norm
+            shifted = alpha - beta
+            for i in range(1, n):
+                v[i] = quotient(column[i], shifted)
+                column[i] = 0
+            v[0], column[0] = 1, beta
+            tau = real_quotient(beta - alpha, beta)
+            t[j, j] = tau
+            for c in range(j + 1, w):
+                other = columns[c, j:]
+                for i in range(n):
+                    terms[i] = other[i] * np.conj(v[i])
+                weight = halves(terms, n) * np.conj(tau)
+                for i in range(n):
+                    other[i] -= weight * v[i]
+            for k in range(j):
+                other = y[k, j:]
+                for i in range(n):
+                    terms[i] = np.conj(other[i]) * v[i]
+                t[k, j] = halves(terms, n)
+            for k in range(j):
+                for i in range(k, j):
+                    terms[i - k] = t[k, i] * t[i, j]
+                t[k, j] = -(halves(terms, j - k) * tau)
+
+    return SimpleNamespace(
+        lu_panel=lu_panel, lower_leaf=lower_leaf, cholesky_leaf=cholesky_leaf, qr_panel=qr_panel
+    )
