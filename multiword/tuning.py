@@ -16,6 +16,20 @@ WORTH_A_WORKER = 1 << 15
 LONG_RUN = 4 << 30
 """Products of the model from which a run on a terminal shows its progress: about a minute on two cores."""
 
+PRODUCTS_OF_A_STEP = 1 << 18
+"""Products of the model handled at once: enough for NumPy's calls to cost nothing, and in a core's cache."""
+
+STRIP, WIDE, DEEP = 2048, 6144, 2048
+"""Results of `WIDE` columns and more, with k >= `DEEP`, are computed in strips of so many rows: otherwise
+cuBLAS reads its operands from memory too often (int8 on an H200: 8 % slower at 6144, 14 to 36 % at 16384)."""
+
+TILE, FILLING_TILES = 128, 4
+"""A product of so many tiles of that size to each multiprocessor is faster alone than in a batch: the int8
+measurements on an H200 (faster in a batch at 2048, alone at 3072)."""
+
+HANDLES_CACHED = 8
+"""Handles of cuBLAS cached for each thread; beyond that the least recently used is freed."""
+
 INT8_CPU_UNIT_BLOCKS = 16
 """Blocks of 16 x 64 numbers that a thread splits at a time: about 100 µs of work."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, real_parts
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Kernel, Struct, members
 
 THREADS = 256
 
@@ -48,15 +48,10 @@ class Combination(Struct):
     """alpha·R + beta·C of a stack of matrices, in place; strides in real numbers; no addend is None."""
 
     _fields_ = (
-        ("result", ctypes.c_void_p),
-        ("addend", ctypes.c_void_p),
-        ("rows", ctypes.c_longlong),
-        ("columns", ctypes.c_longlong),
-        ("size", ctypes.c_longlong),
-        ("of_result", ctypes.c_longlong * 3),
-        ("of_addend", ctypes.c_longlong * 3),
-        ("alpha", ctypes.c_double * 2),
-        ("beta", ctypes.c_double * 2),
+        *members(ctypes.c_void_p, "result", "addend"),
+        *members(ctypes.c_longlong, "rows", "columns", "size"),
+        *members(ctypes.c_longlong * 3, "of_result", "of_addend"),
+        *members(ctypes.c_double * 2, "alpha", "beta"),
     )
 
 

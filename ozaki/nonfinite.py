@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, real_parts
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.tiles import StridedParts, strided_parts
 from ozaki.scaling.statistics import NONFINITE_ROW
 
@@ -67,13 +67,9 @@ class Elements(Struct):
     """Pointers to the elements of a stack of products, for rows of A and of Bᵀ; strides in elements."""
 
     _fields_ = (
-        ("part0", ctypes.c_void_p),
-        ("part1", ctypes.c_void_p),
-        ("product_stride", ctypes.c_longlong),
-        ("a_stride", ctypes.c_longlong),
-        ("b_stride", ctypes.c_longlong),
-        ("rows_a", ctypes.c_int),
-        ("rows_b", ctypes.c_int),
+        *members(ctypes.c_void_p, "part0", "part1"),
+        *members(ctypes.c_longlong, "product_stride", "a_stride", "b_stride"),
+        *members(ctypes.c_int, "rows_a", "rows_b"),
     )
 
 

@@ -1,4 +1,4 @@
-"""The block FMA: one step of a tensor core, for a whole slab of results at a time.
+"""The block FMA: one step of a tensor core, for a slab of results at a time.
 
 One step computes d = c + Σ aᵢbᵢ over a block of products (algorithms 2):
 
@@ -7,7 +7,7 @@ One step computes d = c + Σ aᵢbᵢ over a block of products (algorithms 2):
 3. they are added exactly: integers in units of 2**(largest exponent - F);
 4. the sum is normalised and rounded once to the accumulator's format.
 
-Whole slabs of results go through each line at once. The products live in float32 and their
+A slab of results goes through each line at once. The products live in float32 and their
 aligned integers in int32 wherever the data's exponents allow (always for fp16), in float64
 otherwise; both are exact, so the choice shows in the time alone.
 """
@@ -20,6 +20,7 @@ import numpy as np
 
 from multiword.engines.generations import Generation
 from multiword.formats import Format, get_format
+from multiword.tuning import PRODUCTS_OF_A_STEP
 
 ZERO_EXPONENT = -4000
 """Exponent given to a zero operand: its product never decides the alignment."""
@@ -33,12 +34,9 @@ NARROW_FLOOR = -100
 """The same where float32 carries the products: they are multiples of 2**-110, so a step of zeros may
 align here."""
 
-BATCH = 1 << 18
-"""Products handled at once: enough for NumPy's calls to cost nothing, few enough for a core's cache."""
-
 _ROUNDERS = {"RN": np.rint, "RD": np.floor, "RU": np.ceil}
 _FP32_MASK = np.int64(-1 << 29)
-"""What is left of a float64's bits when its significand is cut to fp32's 24."""
+"""The bits of a float64 whose significand is cut to fp32's 24."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,8 @@ class Operands:
 def exponents(x: np.ndarray, emin: int) -> np.ndarray:
     """Return the exponents e of float64 `x`, 2**e ≤ |x| < 2**(e+1), but emin for subnormals (int16)."""
     field = (x.view(np.int64) >> 52) & 0x7FF
-    found = np.maximum(field - 1023, emin)
-    return np.where(x == 0, ZERO_EXPONENT, found).astype(np.int16)
+    normal = np.maximum(field - 1023, emin)
+    return np.where(x == 0, ZERO_EXPONENT, normal).astype(np.int16)
 
 
 def prepare(a: np.ndarray, b: np.ndarray, word: str, generation: Generation, wide: bool) -> Operands:
@@ -119,7 +117,7 @@ class BlockFMA:
         self.wide = wide
         self.carrier = np.float64 if wide else np.float32
         self.integers = np.int64 if wide else np.int32
-        rows = max(1, min(shape[0], BATCH // max(1, width * shape[1])))
+        rows = max(1, min(shape[0], PRODUCTS_OF_A_STEP // max(1, width * shape[1])))
         self.batches = [slice(i, min(i + rows, shape[0])) for i in range(0, shape[0], rows)]
         block = (width, rows, shape[1])
         self.product, self.exponent = np.empty(block, self.carrier), np.empty(block, np.int16)
@@ -150,9 +148,9 @@ class BlockFMA:
         floor = FLOOR_EXPONENT if self.wide else NARROW_FLOOR
         np.maximum(self.largest, np.int16(floor), out=self.largest)
         for rows in self.batches:
-            found = self.exponent[: len(ea), : rows.stop - rows.start]
-            np.add(ea[:, rows, None], eb[:, None], out=found)
-            np.maximum.reduce(found, axis=0, out=self.block_largest[rows])
+            sums = self.exponent[: len(ea), : rows.stop - rows.start]
+            np.add(ea[:, rows, None], eb[:, None], out=sums)
+            np.maximum.reduce(sums, axis=0, out=self.block_largest[rows])
         np.maximum(self.largest, self.block_largest, out=self.largest)
 
     def _add_products(self, a: np.ndarray, b: np.ndarray) -> None:

@@ -115,7 +115,7 @@ class CheckedEngine:
     ----------
     words : the records of its words, by name: `WORDS` and what it has of its own.
     on_gpu : whether it takes CuPy arrays.
-    default_words : the word that each scheme of `ozaki` takes where none is asked for, if not fp64.
+    default_words : the word that each scheme of `ozaki` takes by default, if not fp64.
     residue_block : real numbers of the inner dimension that products of residues take at a time, if not as
         many as are exact: fewer have larger moduli.
     """
@@ -142,11 +142,11 @@ class CheckedEngine:
         alpha: float = 1.0,
         beta: float = 0.0,
     ) -> Array:
-        """As `Engine.multiply`."""
+        """Return A·Bᵀ, as `Engine.multiply`."""
         kind = get_word(product, self.words)
         if product not in self.products:
-            known = ", ".join(sorted(self.products))
-            raise ValueError(f"engine {self.name!r} has no {product!r} product; it has {known}")
+            names = ", ".join(sorted(self.products))
+            raise ValueError(f"engine {self.name!r} has no {product!r} product; it has {names}")
         _check_operands(kind, a, bt, out, self.on_gpu)
         out = _checked_out(kind, (*a.shape[:-1], bt.shape[-2]), a, out, beta)
         if kind.result.kind == "i" and (alpha % 1 or beta % 1):
@@ -194,12 +194,11 @@ def _check_rows_contiguous(x: Array, label: str) -> None:
 
 
 def declared(engine: Engine, name: str) -> Any:
-    """What an engine declares beside its products, or `CheckedEngine` for one that does not."""
+    """Return what an engine declares beside its products, or else what `CheckedEngine` does."""
     return getattr(engine, name, getattr(CheckedEngine, name))
 
 
 def reduces_residues(engine: Engine, word: str, shape: tuple[int, int, int]) -> bool:
-    """Whether an engine is to reduce products of residues of this shape, (m, k, n): one that can, and is
-    faster so."""
+    """Return whether an engine can reduce products of residues of this shape, (m, k, n), and is faster so."""
     reduces = getattr(engine, "reduces", None)
     return reduces is not None and reduces(word, shape)

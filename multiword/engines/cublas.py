@@ -19,20 +19,10 @@ from multiword.engines.residues import check_residues, multiply_residues
 from multiword.engines.words import Word
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.graphs import capture_lock, retained
+from multiword.tuning import DEEP, FILLING_TILES, HANDLES_CACHED, STRIP, TILE, WIDE
 
 WORKSPACE_BYTES = 32 << 20
-"""What NVIDIA recommends for Hopper; given by us, so that calls can be captured in graphs."""
-
-STRIP, WIDE, DEEP = 2048, 6144, 2048
-"""Results of `WIDE` columns and more, with k >= `DEEP`, are computed in strips of so many rows: otherwise
-cuBLAS reads its operands from memory too often (int8 on an H200: 8 % slower at 6144, 14 to 36 % at 16384)."""
-
-TILE, FILLING_TILES = 128, 4
-"""A product of so many tiles of that size to each multiprocessor needs no company: what the int8
-measurements on an H200 amount to (faster in a batch at 2048, alone at 3072)."""
-
-STREAMS_KEPT = 8
-"""Handles kept for each thread; the least recently used one is given back beyond this."""
+"""NVIDIA's recommendation for Hopper; allocated here, so that calls can be captured in graphs."""
 
 # word format -> (operand type, result type, compute type, scalar dtype)
 _TYPES: dict[str, tuple[int, int, int, Any]] = {
@@ -83,7 +73,7 @@ def current_handle() -> Handle:
     """
     handles, key = _handles(), _here()
     if key not in handles:
-        while len(handles) >= STREAMS_KEPT:
+        while len(handles) >= HANDLES_CACHED:
             handles.popitem(last=False)
         handles[key] = Handle()
         handles[key].bind(key[1])
@@ -92,13 +82,13 @@ def current_handle() -> Handle:
 
 
 def _handles() -> OrderedDict[tuple[int, int], Handle]:
-    """This thread's, by device and stream."""
+    """Return this thread's handles, by device and stream."""
     handles: OrderedDict[tuple[int, int], Handle] = _local.__dict__.setdefault("handles", OrderedDict())
     return handles
 
 
 def _here() -> tuple[int, int]:
-    """CuPy's current device and stream."""
+    """Return CuPy's current device and stream."""
     cuda = import_cupy().cuda
     return cuda.runtime.getDevice(), cuda.get_current_stream().ptr
 
@@ -197,7 +187,7 @@ class Cublas(CheckedEngine):
             self._one_call(kind.name, a, bt, out, alpha, beta)
 
     def _one_call(self, product: str, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
-        """One call of cuBLAS."""
+        """Write a product by one call of cuBLAS."""
         (m, k), n = a.shape[-2:], bt.shape[-2]
         word, result, compute, scalar = _TYPES[product]
         scale, keep = np.array(alpha, scalar), np.array(beta, scalar)
@@ -215,11 +205,11 @@ class Cublas(CheckedEngine):
             )
 
     def _together(self, product: str, m: int, n: int, k: int) -> bool:
-        """Return whether a batch is one call: as measured on a known device, by an estimate on others."""
+        """Return whether a batch is one call: as measured on this device, or by an estimate."""
         if self.batch is not None:
             return self.batch
-        known = rates(self.name, product)
-        return known.batch(m * n * k) if known else m * n < FILLING_TILES * TILE**2 * multiprocessors()
+        measured = rates(self.name, product)
+        return measured.batch(m * n * k) if measured else m * n < FILLING_TILES * TILE**2 * multiprocessors()
 
 
 def _leading(x: Array) -> int:

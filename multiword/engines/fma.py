@@ -1,4 +1,4 @@
-"""IEEE fused multiply-adds on whole arrays, for the products that are no block FMA.
+"""IEEE fused multiply-adds on arrays, for the products that are no block FMA.
 
 A double-precision tensor core and the ordinary fp32 units round to nearest after every term:
 one fma after another (Fasi et al., section "NVIDIA Ampere tensor cores"). NumPy has no fma, so

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array
-from multiword.runtime.kernels import Struct
+from multiword.runtime.kernels import Struct, members
 from multiword.runtime.libcuda import routine
 
 CHUNK = 16
@@ -23,22 +23,20 @@ class WordMatrices(Struct):
 
     _fields_ = (
         ("words", ctypes.c_void_p),
-        ("row_stride", ctypes.c_longlong),
-        ("matrix_stride", ctypes.c_longlong),
-        ("image_stride", ctypes.c_longlong),
+        *members(ctypes.c_longlong, "row_stride", "matrix_stride", "image_stride"),
     )
 
     @classmethod
     def of(cls, x: Array) -> WordMatrices:
-        """Those of a four-dimensional array."""
+        """Return the matrices of a four-dimensional array."""
         image, matrix, row, _ = x.strides
         return cls(words=x, row_stride=row, matrix_stride=matrix, image_stride=image)
 
 
 class ProductShape(Struct):
-    """What is multiplied."""
+    """The sizes of the products of a launch."""
 
-    _fields_ = tuple((name, ctypes.c_int) for name in ("m", "n", "k", "stack", "tiles"))
+    _fields_ = members(ctypes.c_int, "m", "n", "k", "stack", "tiles")
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Tile:
 
     @property
     def threads(self) -> int:
-        """Of a block; on Hopper, a warp that copies is among them."""
+        """Threads of a block; on Hopper, a warp that copies is among them."""
         return 32 * ((self.m // self.warp_m) * (self.n // self.warp_n) + self.wgmma)
 
     @property
@@ -80,7 +78,7 @@ class Tile:
 
     @property
     def constants(self) -> dict[str, int | str]:
-        """What the kernel is compiled with."""
+        """The constants that the kernel is compiled with."""
         return {
             "BM": self.m,
             "BN": self.n,
@@ -102,10 +100,10 @@ class TensorMap(Struct):
 
     @classmethod
     def of(cls, x: Array, tile_rows: int, tile_k: int) -> TensorMap:
-        """That of a four-dimensional array, to be copied in tiles."""
+        """Return the map of a four-dimensional array, to be copied in tiles."""
         images, stack, height, length = x.shape
-        found = (ctypes.c_ubyte * 192)()
-        aligned = ctypes.addressof(found) + -ctypes.addressof(found) % 64
+        memory = (ctypes.c_ubyte * 192)()
+        aligned = ctypes.addressof(memory) + -ctypes.addressof(memory) % 64
         rows = x.strides[2]
         matrices = x.strides[1] if stack > 1 else rows * height  # NumPy's are anything where there is one
         images_apart = x.strides[0] if images > 1 else matrices * stack

@@ -56,7 +56,7 @@ class Rates:
 
 
 def rates(engine: str, product: str) -> Rates | None:
-    """Return the rates of a product on the engine's device (CuPy's current one); None if unknown."""
+    """Return the rates of a product on the engine's device (CuPy's current one); None if not measured."""
     return _rates(device_name(engine), product)
 
 
@@ -68,7 +68,7 @@ def bandwidth(engine: str) -> float | None:
 
 def longest_reduced(engine: str) -> int:
     """Return the longest inner dimension for which products of residues, reduced where they are computed,
-    were measured to be faster than int32 products that are read again; 0 if unknown.
+    were measured to be faster than int32 products that are read again; 0 if not measured.
 
     They save bytes of the result, a time that does not depend on the inner dimension. Where the result is
     as large as the operands, the limit is twice as long.

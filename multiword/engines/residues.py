@@ -23,16 +23,14 @@ from multiword.engines.fused import (
     count_tiles,
 )
 from multiword.engines.machine import compute_capability, multiprocessors
+from multiword.engines.words import FLOAT_MAGIC_BITS, symmetric
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Kernel, Struct, members
 
 LONGEST = (1 << 17) - CHUNK
 """Numbers of the inner dimension, of round length, whose products' sum fits int32."""
 
 MOST_MODULI = 56
-
-FLOAT_MAGIC_BITS = int(np.float32(12582912.0).view(np.int32))
-"""1.5·2**23: the low bits of its sum with a small integer are that integer."""
 
 
 class Modulus(ctypes.Structure):
@@ -40,9 +38,7 @@ class Modulus(ctypes.Structure):
 
     _fields_ = (
         ("inverse", ctypes.c_float),
-        ("p", ctypes.c_int),
-        ("start", ctypes.c_int),
-        ("weights", ctypes.c_int),
+        *members(ctypes.c_int, "p", "start", "weights"),
     )
 
 
@@ -51,12 +47,9 @@ class ResidueMatrices(Struct):
 
     _fields_ = (
         ("residues", ctypes.c_void_p),
-        ("row_stride", ctypes.c_longlong),
-        ("matrix_stride", ctypes.c_longlong),
-        ("image_stride", ctypes.c_longlong),
+        *members(ctypes.c_longlong, "row_stride", "matrix_stride", "image_stride"),
         ("moduli", Modulus * MOST_MODULI),
-        ("count", ctypes.c_int),
-        ("add", ctypes.c_int),
+        *members(ctypes.c_int, "count", "add"),
     )
 
 
@@ -160,10 +153,5 @@ def _table(moduli: tuple[int, ...]) -> ctypes.Array[Modulus]:
 
 
 def _modulus(p: int) -> Modulus:
-    weights = np.array([_symmetric(256**i, p) for i in range(4)], np.int8).view("<i4")
-    return Modulus(1 / p, p, FLOAT_MAGIC_BITS + _symmetric(-(1 << 31), p), int(weights[0]))
-
-
-def _symmetric(x: int, p: int) -> int:
-    """Return the residue of x modulo p of least magnitude."""
-    return (x + p // 2) % p - p // 2
+    weights = np.array([symmetric(256**i, p) for i in range(4)], np.int8).view("<i4")
+    return Modulus(1 / p, p, FLOAT_MAGIC_BITS + symmetric(-(1 << 31), p), int(weights[0]))

@@ -14,7 +14,7 @@ ENGINES = {
     "cublas": "multiword.engines.cublas:Cublas",
     "tensorcore": "multiword.engines.tensorcore:TensorCore",
 }
-"""The engines by name, as "module:class". A class is imported when its engine is first asked for: neither the
+"""The engines by name, as "module:class". A class is imported with the first use of its engine: neither the
 GPU's libraries nor the model is needed by the others."""
 
 
@@ -43,17 +43,17 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
     >>> get_engine("auto").name
     'host'
     """
-    known = ", ".join(("auto", *ENGINES))
+    names = ", ".join(("auto", *ENGINES))
     if not isinstance(engine, str):
         if not hasattr(engine, "multiply"):
-            raise TypeError(f"engine must be one of {known} or an Engine, got {engine!r}")
+            raise TypeError(f"engine must be one of {names} or an Engine, got {engine!r}")
         chosen = engine
     elif engine == "auto":
         chosen = _automatic(is_cupy(like))
     elif engine.partition(":")[0] in ENGINES:
         chosen = _named(engine)
     else:
-        raise ValueError(f"unknown engine {engine!r}; known are {known}")
+        raise ValueError(f"unknown engine {engine!r}; known are {names}")
     if like is not None and declared(chosen, "on_gpu") != is_cupy(like):
         kinds = ("NumPy", "CuPy") if is_cupy(like) else ("CuPy", "NumPy")
         raise ValueError(f"engine {chosen.name!r} needs {kinds[0]} arrays, got {kinds[1]} arrays")

@@ -75,7 +75,7 @@ class Word:
         return self.name
 
     def __hash__(self) -> int:
-        return hash(self.name)  # a table of systems is looked up in every product
+        return hash(self.name)  # every product uses it to find its residue system
 
     @property
     def word(self) -> np.dtype:
@@ -96,13 +96,12 @@ class Word:
     def residue_moduli(self) -> Moduli:
         """The `moduli`; ValueError, listing the words that have some, where there are none."""
         if self.moduli is None:
-            known = " or ".join(x.name for x in WORDS.values() if x.moduli is not None)
-            raise ValueError(f"residues are carried by {known} words, not {self.name!r}")
+            names = " or ".join(x.name for x in WORDS.values() if x.moduli is not None)
+            raise ValueError(f"residues are carried by {names} words, not {self.name!r}")
         return self.moduli
 
     def residue_limits(self, k: int, images: int) -> tuple[int, int]:
-        """Return the longest block of an inner dimension k over which products of residues are exact, and the
-        largest modulus.
+        """Return the longest block of k over which products of residues are exact, and the largest modulus.
 
         k_block·(p/2 + excess)² is at most 2**exact_bits, and its sum over the images exact in float64, where
         complex numbers are put together again.
@@ -111,7 +110,7 @@ class Word:
         ((1024, 256), (1024, 5931636))
         """
         moduli = self.residue_moduli
-        k_block = min(1 << (k - 1).bit_length(), moduli.k_block)  # few systems for many k
+        k_block = min(1 << (k - 1).bit_length(), moduli.k_block)  # so that many k share a system
         exact = min((1 << self.exact_bits) - 1, FLOAT64_EXACT // images)
         return k_block, min(2 * (math.isqrt(exact // k_block) - moduli.excess), moduli.largest)
 
@@ -136,6 +135,15 @@ WORDS: dict[str, Word] = {
     )
 }
 """The words that more than one engine has, by name."""
+
+
+FLOAT_MAGIC_BITS = int(np.float32(12582912.0).view(np.int32))
+"""1.5·2**23: the low bits of its sum with a small integer are that integer."""
+
+
+def symmetric(x: int, p: int) -> int:
+    """Return the residue of x modulo p of least magnitude."""
+    return (x + p // 2) % p - p // 2
 
 
 def get_word(name: str | Word, words: Mapping[str, Word] = WORDS) -> Word:

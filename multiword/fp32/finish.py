@@ -16,19 +16,19 @@ from multiword.fp32.bounds import AMPLIFICATION
 from multiword.fp32.measure import FAILED, Flags, exact_bits
 from multiword.fp32.split import SplitOperands
 from multiword.runtime.arrays import Array, is_cupy
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Kernel, Struct, members
 
 
 class Finish(Struct):
     """The parameters of both kernels."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("p", "out", "c", "a", "b", "flags", "report")),
-        *((name, ctypes.c_longlong) for name in ("ldp", "ldo", "c_row", "c_column")),
-        *((name, ctypes.c_longlong) for name in ("a_row", "a_step", "b_column", "b_step")),
-        *(("alpha", ctypes.c_double), ("beta", ctypes.c_double)),
-        *((name, ctypes.c_int) for name in ("m", "n", "k", "may_centre", "exact_bits")),
-        *(("limit", ctypes.c_float), ("amplification", ctypes.c_float)),
+        *members(ctypes.c_void_p, "p", "out", "c", "a", "b", "flags", "report"),
+        *members(ctypes.c_longlong, "ldp", "ldo", "c_row", "c_column"),
+        *members(ctypes.c_longlong, "a_row", "a_step", "b_column", "b_step"),
+        *members(ctypes.c_double, "alpha", "beta"),
+        *members(ctypes.c_int, "m", "n", "k", "may_centre", "exact_bits"),
+        *members(ctypes.c_float, "limit", "amplification"),
     )
 
 

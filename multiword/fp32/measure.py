@@ -16,7 +16,7 @@ import numpy as np
 
 from multiword.fp32.schemes import Scheme
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.memory import padded
 from multiword.runtime.readback import Readback
 
@@ -64,10 +64,11 @@ class Measuring(Struct):
     """The operands as vectors (their number, elements from one to the next and within one); how to sample."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("a", "b")),
-        *((name, ctypes.c_longlong) for name in ("stride_a", "step_a", "stride_b", "step_b")),
-        *((name, ctypes.c_int) for name in ("vectors_a", "vectors_b", *SAMPLES)),
-        *(("target", ctypes.c_int), ("centred", ctypes.c_int), ("threshold", ctypes.c_float)),
+        *members(ctypes.c_void_p, "a", "b"),
+        *members(ctypes.c_longlong, "stride_a", "step_a", "stride_b", "step_b"),
+        *members(ctypes.c_int, "vectors_a", "vectors_b", *SAMPLES),
+        *members(ctypes.c_int, "target", "centred"),
+        ("threshold", ctypes.c_float),
     )
 
 

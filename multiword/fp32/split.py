@@ -30,7 +30,7 @@ from multiword.fp32.measure import (
 from multiword.fp32.schemes import Scheme
 from multiword.rounding import ROUNDINGS, round_to
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Kernel, Struct, members
 
 SMALL = 2.0**-12
 """fp16: y below this loses more than 2^-24 of itself in two words (it loses up to 2^-36)."""
@@ -48,10 +48,10 @@ class Splitting(Struct):
     """The vectors of both operands, their records and strides, and the scheme's numbers."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("of_a", "of_b", "records_a", "records_b", "flags", "report")),
-        *(("stride_a", ctypes.c_longlong), ("stride_b", ctypes.c_longlong)),
-        *((name, ctypes.c_int) for name in ("vectors_a", "vectors_b", "rows_a", "rows_b", "k", "padded_k")),
-        *((name, ctypes.c_int) for name in ("scaled", "exact_bits", "target")),
+        *members(ctypes.c_void_p, "of_a", "of_b", "records_a", "records_b", "flags", "report"),
+        *members(ctypes.c_longlong, "stride_a", "stride_b"),
+        *members(ctypes.c_int, "vectors_a", "vectors_b", "rows_a", "rows_b", "k", "padded_k"),
+        *members(ctypes.c_int, "scaled", "exact_bits", "target"),
         ("step", ctypes.c_float),
     )
 

@@ -6,7 +6,6 @@ Importing one compiles it, or loads its code from disk (`jit`), which does not h
 from __future__ import annotations
 
 from importlib import import_module
-from math import inf
 from types import ModuleType
 from typing import Any
 
@@ -30,9 +29,8 @@ enabled = True
 _modules: dict[str, ModuleType | None] = {}
 
 
-def compiled(module: str, saves: float = inf) -> Any:
+def compiled(module: str) -> Any:
     """Return the module of that name; None where numba cannot be imported, or is told not to compile."""
-    del saves
     if not enabled:
         return None
     if module not in _modules:

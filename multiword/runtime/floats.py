@@ -50,7 +50,7 @@ def default_mode() -> Iterator[None]:
 
 @cache
 def _fenv() -> tuple[Any, Any]:
-    """Return the C library, and its FE_DFL_ENV; None where it is not known."""
+    """Return the C library, and its FE_DFL_ENV; None where there is none."""
     try:
         library = ctypes.CDLL(None)
         if sys.platform == "darwin":

@@ -1,4 +1,4 @@
-"""What comes late, imports and compilations, is neither cut in two by a fork nor by a signal."""
+"""Late imports and compilations, which neither a fork nor a signal cuts in two."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 loading = RLock()
-"""A lock that forks wait for, to be held while a thread imports or compiles what comes late.
+"""A lock that forks wait for, to be held while a thread imports or compiles.
 
 A child process has none of its parent's other threads, and would wait for ever for their locks.
 """
@@ -35,7 +35,7 @@ def to_the_end(work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             result.set_result(work())
-        except BaseException as error:  # raised where the result is asked for
+        except BaseException as error:  # raised by result.result()
             result.set_exception(error)
 
     try:

@@ -49,11 +49,11 @@ class Graph:
         weakref.finalize(self, _destroy, recorder.done, self._executable, captured).atexit = False
 
     def replay(self, arrays: Sequence[Array], stream: Any) -> None:
-        """Queue the launches on a CuPy stream, with these arrays in the place of the captured ones."""
+        """Queue the launches on a CuPy stream, with these arrays instead of the captured ones."""
         for i, x in enumerate(arrays):
             address = x.data.ptr
             if address != self._addresses[i]:
-                self._addresses[i] = 0  # unknown, should one of the moves fail
+                self._addresses[i] = 0  # of no array, should one of the moves fail
                 for launch in self._launches[i]:
                     launch.move(self._executable, i, address)
                 self._addresses[i] = address
@@ -70,8 +70,8 @@ def _destroy(done: Any, executable: c_void_p, captured: c_void_p) -> None:
 
 
 capture_lock = threading.RLock()
-"""Held while work is captured, and while cuBLAS's handles are made or destroyed: that waits for the whole
-device, which no stream of it that is being captured survives."""
+"""Held while work is captured, and while cuBLAS's handles are made or destroyed: that waits for the
+device, which ends every capture on it."""
 
 _local = threading.local()
 
@@ -117,10 +117,10 @@ def retaining(retain: Callable[[Any], None] | None) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Pointer:
-    """A pointer among a kernel's arguments: which argument, bytes from its start; which array, likewise."""
+    """A pointer among a kernel's arguments: the argument and the array, and byte offsets in both."""
 
     argument: int
-    place: int
+    position: int
     array: int
     offset: int
 
@@ -149,7 +149,7 @@ class _Launch:
         """Put one of the arrays elsewhere."""
         for p in self._pointers:
             if p.array == array:
-                c_ulonglong.from_buffer(self._values[p.argument], p.place).value = address + p.offset
+                c_ulonglong.from_buffer(self._values[p.argument], p.position).value = address + p.offset
         routine("cuGraphExecKernelNodeSetParams_v2")(executable, self._node, byref(self._parameters))
 
 
@@ -184,7 +184,7 @@ class Recorder:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held."""
+        """Bytes of device memory that the graphs own."""
         return int(self._pool.total_bytes()) + sum(x.nbytes for x in self._retained.values())
 
     @contextmanager
@@ -224,9 +224,9 @@ class Recorder:
 
         def noted(arguments: tuple[object, ...]) -> None:
             pointers = [
-                _Pointer(i, place, which, address - start)
+                _Pointer(i, position, which, address - start)
                 for i, argument in enumerate(arguments)
-                for place, address in _addresses(argument)
+                for position, address in _addresses(argument)
                 for which, (start, low, high) in enumerate(spans)
                 if low <= address < high
             ]
@@ -242,7 +242,7 @@ class Recorder:
                 with kernels.noting(noted), self._forking():
                     yield
             except BaseException:
-                with suppress(CudaError):  # of what ended the capture, the exception tells
+                with suppress(CudaError):  # the exception says what ended the capture
                     routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
                 raise
             finally:

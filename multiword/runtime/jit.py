@@ -2,7 +2,7 @@
 
 A file holds a function: a stamp of everything that it may be made of, a digest of the rest, and what numba
 calls a compile result. One with another stamp or digest is as good as none. Files are replaced, never written
-in place, so that processes may share a folder, and one that is full or cannot be written to costs time only.
+in place, so that processes may share a folder, and a full or read-only one costs time only.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _write(path: Path, content: bytes) -> bool:
-    """Put a file in its place; False if that cannot be done."""
+    """Replace a file, and return whether that was possible."""
     temporary = path.with_suffix(f".{uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -134,6 +134,15 @@ class Struct(ctypes.Structure):
         return f'\nstatic_assert(sizeof({name}) == {ctypes.sizeof(cls)}, "{name}");\n'
 
 
+def members(kind: Any, *names: str) -> tuple[tuple[str, Any], ...]:
+    """Return the members of a struct that share a type, as C declares them.
+
+    >>> members(ctypes.c_int, "rows", "columns") == (("rows", ctypes.c_int), ("columns", ctypes.c_int))
+    True
+    """
+    return tuple((name, kind) for name in names)
+
+
 _local = threading.local()
 
 

@@ -54,7 +54,7 @@ def axes(name: str, x: Any, ndim: int) -> tuple[int, ...]:
     for a in given:
         if not -ndim <= a < ndim:
             raise ValueError(f"{name} {a} is out of bounds for an array of {ndim} dimensions")
-    found = tuple(a % ndim for a in given)
-    if len(set(found)) < len(found):
+    result = tuple(a % ndim for a in given)
+    if len(set(result)) < len(result):
         raise ValueError(f"{name} {x} names an axis twice")
-    return found
+    return result

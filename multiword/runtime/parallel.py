@@ -32,7 +32,7 @@ REUSED_BYTES = 1 << 17
 LARGE_BYTES = 1 << 19
 """Scratch arrays of this size are given back when another size is needed."""
 
-KEPT_BYTES = 1 << 28
+CACHED_BYTES = 1 << 28
 """Larger scratch arrays leave their memory to the next ones of their size, up to this much in all."""
 
 
@@ -43,7 +43,7 @@ def over_rows(
     block_elements: int = BLOCK_ELEMENTS,
     alone_elements: int = 0,
 ) -> None:
-    """Call work(block) for consecutive blocks of rows, on all cores unless there are few elements.
+    """Call work(block) for consecutive blocks of rows, on all cores unless that takes longer than one.
 
     The blocks write to disjoint rows, so neither their order nor their number can show in the
     result. NumPy releases the interpreter's lock inside each operation.
@@ -55,8 +55,8 @@ def over_rows(
         return
     blocks = deque(slice(i, min(i + step, rows)) for i in range(0, rows, step))
     threads = thread_count()
-    few = len(blocks) < 4 or rows * row_elements <= alone_elements
-    if threads == 1 or few or _local.__dict__.get("shared"):
+    alone = threads == 1 or len(blocks) < 4 or rows * row_elements <= alone_elements
+    if alone or _local.__dict__.get("shared"):
         for block in blocks:
             work(block)
         return
@@ -103,7 +103,7 @@ def _taken(blocks: deque[slice]) -> Iterator[slice]:
 def compiled_block(elements: int) -> int:
     """Elements to a block of compiled code: all that are not shared out, or four blocks for each thread.
 
-    Large blocks are faster, since columns are read as pieces of their width.
+    Large blocks are faster: more neighbours of each row of a column-major matrix are read together.
     """
     if elements <= ALONE_ELEMENTS:
         return elements
@@ -175,7 +175,7 @@ def scratch(shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
 
 
 class _Loan:
-    """What all views of an array in scratch memory keep alive."""
+    """The owner of scratch memory, which all views of its array keep alive."""
 
     def __init__(self, memory: np.ndarray) -> None:
         self._memory = memory
@@ -183,9 +183,9 @@ class _Loan:
 
     def __del__(self) -> None:
         size = self._memory.nbytes
-        if size + sum(s * len(left) for s, left in list(_left.items())) > KEPT_BYTES:
+        if size + sum(s * len(left) for s, left in list(_left.items())) > CACHED_BYTES:
             _left.clear()
-        if size <= KEPT_BYTES:
+        if size <= CACHED_BYTES:
             _left.setdefault(size, []).append(self._memory)
 
 
@@ -197,9 +197,9 @@ _local = threading.local()
 
 def thread_count() -> int:
     """Cores this process may use, or OMP_NUM_THREADS if that is set, as for the BLAS."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
+    limit = os.environ.get("OMP_NUM_THREADS", "")
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(int(asked), available)) if asked.isdigit() else available
+    return max(1, min(int(limit), available)) if limit.isdigit() else available
 
 
 @cache

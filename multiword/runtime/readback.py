@@ -1,4 +1,4 @@
-"""A few numbers that a GPU writes to the host's memory, while it goes on with other work."""
+"""Numbers that a GPU writes to the host's memory while it goes on with other work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Readback:
         weakref.finalize(self, _wait_for, self._written, self._numbers).atexit = False
 
     def send(self) -> None:
-        """What has been queued by now will have written the numbers."""
+        """Mark the end of the launches that write the numbers, which `wait` waits for."""
         record(self._written)
 
     def wait(self) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array
-from multiword.runtime.kernels import Struct
+from multiword.runtime.kernels import Struct, members
 
 THREADS, WARPS = 256, 8
 
@@ -18,14 +18,9 @@ class StridedParts(Struct):
     """The real parts of an operand, or a stack of them, where they lie; strides in elements."""
 
     _fields_ = (
-        ("part0", ctypes.c_void_p),
-        ("part1", ctypes.c_void_p),
-        ("matrix_stride", ctypes.c_longlong),
-        ("row_stride", ctypes.c_longlong),
-        ("column_stride", ctypes.c_longlong),
-        ("rows_each", ctypes.c_int),
-        ("rows", ctypes.c_int),
-        ("columns", ctypes.c_int),
+        *members(ctypes.c_void_p, "part0", "part1"),
+        *members(ctypes.c_longlong, "matrix_stride", "row_stride", "column_stride"),
+        *members(ctypes.c_int, "rows_each", "rows", "columns"),
     )
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.readback import Readback
 from ozaki.certificate.magnitudes import LARGEST
 from ozaki.scaling.scales import NormLimit, norm_limit
@@ -195,12 +195,7 @@ def _octave_sums(a: np.ndarray, b: np.ndarray, length: int) -> np.ndarray:
 class ScaledRows(Struct):
     """The scales of an operand, and the arrays of its `RowBounds`."""
 
-    _fields_ = (
-        ("scale", ctypes.c_void_p),
-        ("total", ctypes.c_void_p),
-        ("truncation_scale", ctypes.c_void_p),
-        ("scale_offset", ctypes.c_void_p),
-    )
+    _fields_ = members(ctypes.c_void_p, "scale", "total", "truncation_scale", "scale_offset")
 
 
 _CONSTANTS: dict[str, Any] = {

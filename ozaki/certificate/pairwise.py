@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.readback import Readback
 from ozaki.certificate.counting import RowBounds
 from ozaki.tuning import PAIRS_AT_ONCE
@@ -97,15 +97,10 @@ class PanelPairs(Struct):
     """The `RowBounds` of a panel that its pairs are compared by, the maximum so far, and its copy."""
 
     _fields_ = (
-        ("total_a", ctypes.c_void_p),
-        ("total_b", ctypes.c_void_p),
-        ("scale_offset_a", ctypes.c_void_p),
-        ("scale_offset_b", ctypes.c_void_p),
-        ("rows", ctypes.c_int),
-        ("columns", ctypes.c_int),
+        *members(ctypes.c_void_p, "total_a", "total_b", "scale_offset_a", "scale_offset_b"),
+        *members(ctypes.c_int, "rows", "columns"),
         ("length", ctypes.c_longlong),
-        ("largest", ctypes.c_void_p),
-        ("bound", ctypes.c_void_p),
+        *members(ctypes.c_void_p, "largest", "bound"),
     )
 
     @classmethod

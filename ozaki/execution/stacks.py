@@ -51,13 +51,14 @@ def stacked_products(left: Array, right: Array, request: Request) -> Array | Non
     None if they are to be computed one by one: large ones, a small stack, or slices.
     """
     (*batch, m, k), n = left.shape, right.shape[-1]
-    on_device = is_cupy(left)
-    fewest, largest = (SMALLEST_GROUP, LARGEST_IN_A_STACK_ON_DEVICE) if on_device else (2, LARGEST_IN_A_STACK)
+    on_gpu = is_cupy(left)
+    fewest = SMALLEST_GROUP if on_gpu else 2
+    largest = LARGEST_IN_A_STACK_ON_DEVICE if on_gpu else LARGEST_IN_A_STACK
     if math.prod(batch) < fewest or not 0 < m * n * k <= largest:
         return None
     with quietly(left):
         rows, columns = left.reshape(-1, m, k), right.swapaxes(-1, -2).reshape(-1, n, k)
-        out = (_on_device if on_device else _on_host)(rows, columns, request)
+        out = (_on_device if on_gpu else _on_host)(rows, columns, request)
     return None if out is None else out.reshape(*batch, m, n)
 
 

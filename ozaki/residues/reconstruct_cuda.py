@@ -20,7 +20,7 @@ import numpy as np
 from multiword.engines import C_TYPES
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, namespace
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Kernel, Struct, members
 from ozaki.residues.system import ResidueSystem, digits_of, on_device, residue_system
 
 
@@ -76,8 +76,7 @@ class ResidueProducts(Struct):
 
     _fields_ = (
         ("products", ctypes.c_void_p),
-        ("row_stride", ctypes.c_longlong),
-        ("modulus_stride", ctypes.c_longlong),
+        *members(ctypes.c_longlong, "row_stride", "modulus_stride"),
         ("table", ctypes.c_void_p),
     )
 
@@ -86,13 +85,8 @@ class Rounding(Struct):
     """The scales of the integers, and the format that they are rounded to."""
 
     _fields_ = (
-        ("row_scale", ctypes.c_void_p),
-        ("column_scale", ctypes.c_void_p),
-        ("rows_each", ctypes.c_int),
-        ("rows", ctypes.c_int),
-        ("columns", ctypes.c_int),
-        ("precision", ctypes.c_int),
-        ("smallest", ctypes.c_int),
+        *members(ctypes.c_void_p, "row_scale", "column_scale"),
+        *members(ctypes.c_int, "rows_each", "rows", "columns", "precision", "smallest"),
     )
 
 

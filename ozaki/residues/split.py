@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import C_TYPES, Word, get_word
+from multiword.engines.words import FLOAT_MAGIC_BITS, symmetric
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import (
     ALONE_ELEMENTS,
@@ -25,7 +26,7 @@ from multiword.runtime.parallel import (
     scratch,
 )
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
-from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system, symmetric
+from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system
 from ozaki.scaling.scales import zero_nonfinite
 from ozaki.scaling.statistics import NONFINITE_ROW
 from ozaki.tuning import RESIDUES_AT_ONCE
@@ -172,9 +173,7 @@ class SplitTables(Struct):
     """The scales of the rows and, for fp64 words, the tables of the system."""
 
     _fields_ = (
-        ("scales", ctypes.c_void_p),
-        ("factors", ctypes.c_void_p),
-        ("powers", ctypes.c_void_p),
+        *members(ctypes.c_void_p, "scales", "factors", "powers"),
         ("wide", ctypes.c_int),
     )
 
@@ -227,10 +226,6 @@ def _modulus(p: int, weights: tuple[int, ...], words: int) -> list[Any]:
 def _initializer(x: Any) -> str:
     """Return nested lists as an initializer of C."""
     return f"{{{','.join(map(_initializer, x))}}}" if isinstance(x, list) else str(x)
-
-
-FLOAT_MAGIC_BITS = int(np.float32(12582912.0).view(np.int32))
-"""1.5·2**23: the low bits of its sum with a small integer are that integer."""
 
 
 _SPLIT_RESIDUES = Kernel(

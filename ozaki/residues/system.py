@@ -12,6 +12,7 @@ from types import ModuleType
 import numpy as np
 
 from multiword.engines import Word, get_word
+from multiword.engines.words import symmetric
 from multiword.runtime.arrays import Array
 from multiword.runtime.graphs import retained
 
@@ -92,13 +93,7 @@ class ResidueSystem:
         powers = np.ones((count, len(moduli)), np.int64)
         for before, after in pairwise(powers):
             np.remainder(2 * before, moduli, out=after)
-        symmetric = np.where(powers > moduli // 2, powers - moduli, powers)
-        return np.ascontiguousarray(symmetric.T, dtype=np.float64)
-
-
-def symmetric(x: int, p: int) -> int:
-    """Return the residue of x modulo p of least magnitude."""
-    return (x + p // 2) % p - p // 2
+        return np.ascontiguousarray(np.where(powers > moduli // 2, powers - moduli, powers).T, np.float64)
 
 
 def digits_of(x: int, base_bits: int, count: int) -> list[int]:

@@ -36,7 +36,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.graphs import side_by_side
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.parallel import over_rows
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts, strided_parts
@@ -182,10 +182,8 @@ class Matrix(Struct):
     """The real parts of a matrix to write to; strides in elements."""
 
     _fields_ = (
-        ("part0", ctypes.c_void_p),
-        ("part1", ctypes.c_void_p),
-        ("row_stride", ctypes.c_longlong),
-        ("column_stride", ctypes.c_longlong),
+        *members(ctypes.c_void_p, "part0", "part1"),
+        *members(ctypes.c_longlong, "row_stride", "column_stride"),
     )
 
 

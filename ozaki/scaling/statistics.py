@@ -23,7 +23,7 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.parallel import (
     ALONE_ELEMENTS,
     as_rows,
@@ -169,10 +169,7 @@ class Rows(Struct):
     """Pointers to the statistics of an operand on a GPU."""
 
     _fields_ = (
-        ("exponent", ctypes.c_void_p),
-        ("total", ctypes.c_void_p),
-        ("square", ctypes.c_void_p),
-        ("counts", ctypes.c_void_p),
+        *members(ctypes.c_void_p, "exponent", "total", "square", "counts"),
         ("rows", ctypes.c_int),
     )
 
@@ -188,8 +185,7 @@ class NormScales(Struct):
 
     _fields_ = (
         ("scale", ctypes.c_void_p),
-        ("limit_bits", ctypes.c_int),
-        ("significand", ctypes.c_int),
+        *members(ctypes.c_int, "limit_bits", "significand"),
     )
 
 
