@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
+from multiword.runtime.cached import cached_property
 from ozaki.product.order import StreamOrder
 from ozaki.scaling.equilibration import shift
 from ozaki.scaling.exact import exact_scales

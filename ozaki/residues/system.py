@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from types import ModuleType
 
@@ -14,6 +14,7 @@ import numpy as np
 from multiword.engines import Word, get_word
 from multiword.engines.words import symmetric
 from multiword.runtime.arrays import Array
+from multiword.runtime.cached import cached_property
 from multiword.runtime.graphs import retained
 
 SPLIT = 27

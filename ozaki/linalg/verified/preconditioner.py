@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.cached import cached_property
 from ozaki.linalg.products import classical, words_of_product
 from ozaki.linalg.verified.upward import ETA, U, apply, gamma, magnitude, plus, up
 
