@@ -37,6 +37,17 @@ def _real_quotient(x, divisor):
 quotient, real_quotient = arithmetic.quotient, arithmetic.real_quotient
 
 
+def halves(x, n):
+    """The sum of the first n numbers by halves, in place."""
+    while n > 1:
+        half = n // 2
+        low, high = x[:half], x[n - half : n]
+        for i in range(half):
+            low[i] += high[i]
+        n -= half
+    return x[0]
+
+
 @cache
 def leaves(kind):
     """Return the compiled leaves for real numbers, kind "d", or for complex ones, "D"."""
@@ -113,16 +124,8 @@ def leaves(kind):
             row[i] = root
         return True
 
-    @jit(number(vector, int64), inner=True)
-    def halves(x, n):
-        """The sum of the first n numbers by halves, in place."""
-        while n > 1:
-            half = n // 2
-            low, high = x[:half], x[n - half : n]
-            for i in range(half):
-                low[i] += high[i]
-            n -= half
-        return x[0]
+    of_numbers = jit(number(vector, int64), inner=True)(halves)
+    of_squares = jit(float64(float64[::1], int64), inner=True)(halves)
 
     @jit(void(matrix, matrix, matrix, vector, float64[::1]))
     def qr_panel(columns, y, t, terms, squares):
@@ -132,7 +135,7 @@ def leaves(kind):
             column, v, n = columns[j, j:], y[j, j:], m - j
             for i in range(n):
                 squares[i] = column[i].real * column[i].real + column[i].imag * column[i].imag
-            norm = math.sqrt(halves(squares, n))
+            norm = math.sqrt(of_squares(squares, n))
             if norm == 0:
                 continue
             alpha = column[0]
@@ -148,18 +151,18 @@ def leaves(kind):
                 other = columns[c, j:]
                 for i in range(n):
                     terms[i] = other[i] * np.conj(v[i])
-                weight = halves(terms, n) * np.conj(tau)
+                weight = of_numbers(terms, n) * np.conj(tau)
                 for i in range(n):
                     other[i] -= weight * v[i]
             for k in range(j):
                 other = y[k, j:]
                 for i in range(n):
                     terms[i] = np.conj(other[i]) * v[i]
-                t[k, j] = halves(terms, n)
+                t[k, j] = of_numbers(terms, n)
             for k in range(j):
                 for i in range(k, j):
                     terms[i - k] = t[k, i] * t[i, j]
-                t[k, j] = -(halves(terms, j - k) * tau)
+                t[k, j] = -(of_numbers(terms, j - k) * tau)
 
     return SimpleNamespace(
         lu_panel=lu_panel, lower_leaf=lower_leaf, cholesky_leaf=cholesky_leaf, qr_panel=qr_panel
