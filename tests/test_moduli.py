@@ -16,7 +16,7 @@ THREADS = 4
 
 def test_one_search_within_another_finds_the_same_numbers(monkeypatch):
     """As in a signal's handler, or in another thread between any two steps of this one."""
-    monkeypatch.setattr(system, "_found", {})
+    monkeypatch.setattr(system, "_beginnings", {})
     outer = system._coprimes(256, False)
     first = [next(outer) for _ in range(5)]
     inner = list(system._coprimes(256, False))
@@ -28,7 +28,7 @@ def test_threads_find_the_same_systems():
     widths = [100, 300, 200, 300]
     expected = [system.residue_system("int8", bits, 64).moduli for bits in widths]
     for _ in range(20):
-        system._found.clear()
+        system._beginnings.clear()
         found = in_threads(lambda bits: system.residue_system("int8", bits, 64).moduli, widths)
         assert found == expected
     assert all(math.gcd(p, q) == 1 for p, q in combinations(expected[1], 2))
