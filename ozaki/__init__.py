@@ -25,7 +25,7 @@ from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import average, nanmean, nanstd, nansum, nanvar, std, var
 from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k
-from ozaki.symmetric import gram
+from ozaki.symmetric import cdist_squared, corrcoef, cov, gram
 from ozaki.tensors import takes_tensors as _takes_tensors
 
 __all__ = [
@@ -40,6 +40,9 @@ __all__ = [
     "accurate_zgemm",
     "array",
     "average",
+    "cdist_squared",
+    "corrcoef",
+    "cov",
     "cumsum",
     "dot",
     "extract_vector",

@@ -1,15 +1,29 @@
-"""Products of a matrix and its own transpose, at half the cost, and what statistics make of them."""
+"""Products of a matrix and its own transpose, at half the cost, and the distances and covariances of rows."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from multiword.engines import Engine
-from multiword.runtime.arrays import Array, as_array, conjugated, on_device_of_arrays
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    conjugated,
+    namespace,
+    on_device_of_arrays,
+    quietly,
+)
 from ozaki.arguments import as_matrix, request_of, result_dtype
 from ozaki.execution.gemm import gemm
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS
+from ozaki.sums.api import mean
+from ozaki.sums.api import sum as exact_sum
+from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.statistics import var
 
 
 @on_device_of_arrays
@@ -54,3 +68,164 @@ def gram(
     transpose = conjugated(x).T if dtype.kind == "c" else x.T
     request = request._replace(symmetric=True)
     return gemm(Factor(transpose, 0), Factor(x, 1), 1.0, None, None, request, None)
+
+
+@on_device_of_arrays
+def cov(
+    x: Any, *, rowvar: bool = True, ddof: int = 1, accuracy: str | int = "fp64", workspace: int | None = None
+) -> Array:
+    """Return the covariances of variables, without cancellation: `numpy.cov`, the same bits everywhere.
+
+    Parameters
+    ----------
+    x : real matrix, of a variable in each row; a vector is one variable.
+    rowvar : False if each column is a variable.
+    ddof : the sums of products are divided by n - ddof, for n observations.
+    accuracy, workspace : of the product of the deviations from the means, as in `ozaki.gram`.
+
+    Returns
+    -------
+    (m, m) float64 array C, exactly symmetric. Variances on the diagonal are those of `ozaki.var`, correctly
+    rounded. Beside it the error is at most that of the accuracy and 16u, both times sqrt(C_ii·C_jj), however
+    large the means are. NaN for variables with an Inf or NaN.
+
+    Raises
+    ------
+    TypeError : x is not real. ValueError : x has more than two axes; an unknown accuracy.
+
+    Notes
+    -----
+    Deviations d_i = x_i - RN(mean) are rounded once; Σ d_i·d_j - Σ d_i·Σ d_j/n makes up for what the means
+    are rounded by.
+
+    References
+    ----------
+    Chan, Golub and LeVeque, Algorithms for computing the sample variance (the corrected two-pass algorithm).
+
+    >>> import numpy as np, ozaki
+    >>> x = 1e9 + np.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])
+    >>> ozaki.cov(x)
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+    x = as_array(x, "x")
+    if x.ndim not in (1, 2):
+        raise ValueError(f"x must be a matrix or a vector, got an array of shape {x.shape}")
+    x = x[None] if x.ndim == 1 else x if rowvar else x.T
+    x = as_matrix("x", x, np.dtype(np.float64), False)
+    n = x.shape[1]
+    with quietly(x):
+        deviations = x - mean(x, axis=1, keepdims=True)
+        sums = exact_sum(deviations, axis=1)
+        product = gram(deviations.T, accuracy=accuracy, workspace=workspace)
+        result = (product - sums[:, None] * sums / n) / np.float64(n - ddof)
+        _put_diagonal(result, var(x, axis=1, ddof=ddof))
+    return result
+
+
+@on_device_of_arrays
+def corrcoef(
+    x: Any, *, rowvar: bool = True, accuracy: str | int = "fp64", workspace: int | None = None
+) -> Array:
+    """Return the correlation coefficients of variables, without cancellation: `numpy.corrcoef`.
+
+    Parameters
+    ----------
+    x, rowvar, accuracy, workspace : as in `ozaki.cov`.
+
+    Returns
+    -------
+    (m, m) float64 array, exactly symmetric, from -1 to 1 and 1 on the diagonal; the error is at most that of
+    the accuracy and 20u. NaN for variables that are constant, or have an Inf or NaN.
+
+    Raises
+    ------
+    TypeError, ValueError : as `ozaki.cov`.
+
+    References
+    ----------
+    As `ozaki.cov`: Chan, Golub and LeVeque.
+
+    >>> import numpy as np, ozaki
+    >>> ozaki.corrcoef(np.array([[1.0, 2.0, 4.0], [-2.0, -4.0, -8.0]]))
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+    covariances = cov(x, rowvar=rowvar, ddof=0, accuracy=accuracy, workspace=workspace)
+    xp = namespace(covariances)
+    with quietly(covariances):
+        deviation = xp.sqrt(covariances.diagonal())
+        lower = xp.minimum(deviation[:, None], deviation)  # in this order for both of a pair
+        result = covariances / xp.maximum(deviation[:, None], deviation) / lower
+        _put_diagonal(result, deviation / deviation)
+        return xp.clip(result, -1.0, 1.0)
+
+
+def _put_diagonal(x: Array, values: Array) -> None:
+    indices = namespace(x).arange(len(x))
+    x[indices, indices] = values
+
+
+@on_device_of_arrays
+def cdist_squared(x: Any, y: Any, *, workspace: int | None = None) -> Array:
+    """Return the squared Euclidean distances of all rows of x from all rows of y, correctly rounded.
+
+    They are one exact product, ‖x_i‖² - 2x_i·y_j + ‖y_j‖², with squared norms that are not rounded: nothing
+    cancels, equal rows have distance 0 and other rows have not.
+
+    Parameters
+    ----------
+    x, y : (m, d) and (n, d) real matrices.
+    workspace : as in `ozaki.matmul`.
+
+    Returns
+    -------
+    (m, n) float64 array; NaN for rows with an Inf or NaN. Correctly rounded, but for what a square below
+    2**-1022 loses.
+
+    Raises
+    ------
+    TypeError : arrays that are not real. ValueError : shapes that do not fit.
+    OverflowError : numbers whose squares overflow.
+
+    References
+    ----------
+    As `ozaki.accurate_dgemm`: Ozaki, Uchino and Imamura.
+
+    >>> import numpy as np, ozaki
+    >>> x = 1e8 + np.array([[0.0, 0.0], [3.0, 4.0]])
+    >>> ozaki.cdist_squared(x, x)
+    array([[ 0., 25.],
+           [25.,  0.]])
+    """
+    x, y = as_array(x, "x"), as_array(y, "y")
+    xp = check_same_device(x=x, y=y)
+    x, y = as_matrix("x", x, np.dtype(np.float64), False), as_matrix("y", y, np.dtype(np.float64), False)
+    if x.shape[1] != y.shape[1]:
+        raise ValueError(f"rows of x and y must be of one length, got shapes {x.shape} and {y.shape}")
+    with quietly(x):
+        (x, of_x), (y, of_y) = _with_square_norms(x), _with_square_norms(y)
+        ones_x, ones_y = (xp.ones((len(z), w.shape[1])) for z, w in ((x, of_y), (y, of_x)))
+        left, right = xp.hstack([x, of_x, ones_x]), xp.hstack([-2 * y, ones_y, of_y]).T
+    request = request_of(x, "exact", "auto", None, "auto", workspace)
+    return gemm(Factor(left, 0), Factor(right, 1), 1.0, None, None, request, None)
+
+
+def _with_square_norms(x: Array) -> tuple[Array, Array]:
+    """Return x, zero in rows with an Inf or NaN, and columns of words whose sums are the rows' squared norms.
+
+    Words are rounded from what is left until nothing is; NaN for those rows.
+    """
+    xp = namespace(x)
+    finite = xp.isfinite(x).all(axis=1)
+    x = xp.where(finite[:, None], x, 0.0)
+    rest = ExactSum(np.float64, (len(x),))
+    if x.size:
+        rest.add_products(x.T, x.T)
+    words = [rest.round()]
+    if not bool(xp.isfinite(words[0]).all()):
+        raise OverflowError("squares of numbers beyond 1e154 overflow: scale x and y down by a power of two")
+    while bool(words[-1].any()):
+        words.append(rest.add(-words[-1]).round())
+    words[0] = xp.where(finite, words[0], np.nan)
+    return x, xp.stack(words, axis=1)

@@ -1,4 +1,6 @@
-"""Products of a matrix with its own transpose, against full products and fractions."""
+"""Products of a matrix with its own transpose, covariances and distances, against exact ones."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -60,3 +62,91 @@ def test_half_the_products_where_a_matrix_meets_its_transpose():
     engine = Counting()
     ozaki.gram(x.T, accuracy="normwise", engine=engine)
     assert engine.count == full * 9 // 16
+
+
+def exactly(x):
+    return [[Fraction(float(v)) for v in row] for row in x]
+
+
+def exact_cov(x, ddof):
+    rows, n = exactly(x), x.shape[1]
+    centred = [[v - sum(row) / n for v in row] for row in rows]
+    return [[sum(p * q for p, q in zip(a, b, strict=True)) / (n - ddof) for b in centred] for a in centred]
+
+
+OBSERVED = {
+    "small means": lambda rng: rng.standard_normal((4, 30)),
+    "large means": lambda rng: 1e8 + rng.standard_normal((4, 30)),
+    "a few last bits": lambda rng: 1e16 + 2.0 * rng.integers(0, 2, (4, 30)),
+    "last bits about a power of two": lambda rng: 2.0**53 + rng.integers(-3, 3, (4, 30)),
+    "scales apart": lambda rng: 10.0 ** np.array([[-200], [-3], [0], [9]]) * (3 + rng.random((4, 30))),
+    "nearly constant": lambda rng: 0.1 + 2.0**-56 * (np.arange(4 * 101).reshape(4, 101) % 100 == 7),
+}
+
+
+@pytest.mark.parametrize("data", OBSERVED)
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_covariances_have_the_error_of_their_variances(data, ddof):
+    x, u = OBSERVED[data](np.random.default_rng(1)), 2.0**-53
+    want, got = exact_cov(x, ddof), ozaki.cov(x, ddof=ddof, accuracy="exact")
+    with np.errstate(all="ignore"):
+        correlations = ozaki.corrcoef(x, accuracy="exact")
+    assert same(got, got.T.copy())
+    assert same(correlations, correlations.T.copy())
+    assert same(got.diagonal().copy(), ozaki.var(x, axis=1, ddof=ddof))
+    for i, j in np.ndindex(got.shape):
+        size = want[i][i] * want[j][j]
+        assert (Fraction(got[i, j]) - want[i][j]) ** 2 <= (16 * Fraction(u)) ** 2 * size + Fraction(
+            2.0**-1070
+        )
+        if i != j and size > 1e-250:
+            error = float(correlations[i, j]) - float(want[i][j]) / float(size) ** 0.5
+            assert abs(error) <= 22 * u
+
+
+def test_columns_and_vectors_have_covariances():
+    x = np.random.default_rng(2).standard_normal((5, 3))
+    assert same(ozaki.cov(x, rowvar=False), ozaki.cov(x.T.copy()))
+    assert ozaki.cov(x[0]).tolist() == [[ozaki.var(x[0], ddof=1)]]
+    assert np.allclose(ozaki.cov(x, rowvar=False), np.cov(x, rowvar=False))
+    assert np.allclose(ozaki.corrcoef(x), np.corrcoef(x))
+    x[1, 1] = np.inf
+    assert np.isnan(ozaki.cov(x)[1]).all()
+    assert np.isfinite(ozaki.cov(x)[2, 0])
+    with pytest.raises(ValueError, match="x must be a matrix"):
+        ozaki.cov(np.ones((2, 2, 2)))
+    with pytest.raises(TypeError, match="x must be real"):
+        ozaki.cov(np.ones((2, 2), complex))
+
+
+DISTANT = {
+    "near": lambda rng: 1e8 + np.ldexp(rng.standard_normal((6, 5)), -30),
+    "equal": lambda rng: np.full((6, 5), 0.1),
+    "wide": lambda rng: np.ldexp(rng.standard_normal((6, 5)), rng.integers(-150, 150, (6, 5))),
+    "single": lambda rng: rng.standard_normal((6, 5)).astype(np.float32),
+    "integers": lambda rng: rng.integers(-9, 9, (6, 5)),
+}
+
+
+@pytest.mark.parametrize("data", DISTANT)
+def test_distances_are_correctly_rounded(data):
+    rng = np.random.default_rng(3)
+    x, y = DISTANT[data](rng), DISTANT[data](rng)[:4]
+    x[2] = y[1]
+    got = ozaki.cdist_squared(x, y)
+    pairs = [[zip(a, b, strict=True) for b in exactly(y)] for a in exactly(x)]
+    want = [[float(sum((p - q) ** 2 for p, q in pair)) for pair in row] for row in pairs]
+    assert got.tolist() == want
+    assert got[2, 1] == 0
+
+
+def test_distances_of_what_has_none():
+    x = np.ones((3, 2))
+    x[0, 0], x[1, 1] = np.inf, np.nan
+    assert np.isnan(ozaki.cdist_squared(x, x)[:2]).all()
+    assert ozaki.cdist_squared(x, x)[2, 2] == 0
+    assert ozaki.cdist_squared(x[:, :0], x[:, :0]).shape == (3, 3)
+    with pytest.raises(ValueError, match="one length"):
+        ozaki.cdist_squared(x, x.T)
+    with pytest.raises(OverflowError, match="power of two"):
+        ozaki.cdist_squared(x * 1e200, x)
