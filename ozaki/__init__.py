@@ -11,6 +11,7 @@ from ozaki.api import (
     prepare,
 )
 from ozaki.arrays import array
+from ozaki.contractions import einsum, inner, matvec, outer, tensordot, vecdot
 from ozaki.execution.plan import Plan
 from ozaki.fingerprints import fingerprint
 from ozaki.lazy import ON_DASK as _ON_DASK
@@ -45,10 +46,13 @@ __all__ = [
     "cov",
     "cumsum",
     "dot",
+    "einsum",
     "extract_vector",
     "fingerprint",
     "gram",
+    "inner",
     "matmul",
+    "matvec",
     "mean",
     "mukunoki_dgemm",
     "mukunoki_split",
@@ -58,6 +62,7 @@ __all__ = [
     "nanvar",
     "near_sum",
     "norm",
+    "outer",
     "plan",
     "prepare",
     "residual",
@@ -65,10 +70,12 @@ __all__ = [
     "std",
     "sum",
     "sum_k",
+    "tensordot",
     "two_product",
     "two_sum",
     "var",
     "vdot",
+    "vecdot",
 ]
 
 

@@ -6,14 +6,13 @@ tables answer: ufuncs with their methods, and functions.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import as_array
-from ozaki import api
+from ozaki import api, contractions
 from ozaki.arguments import check_accuracy
 from ozaki.sums import api as sums
 from ozaki.sums import cumulative, statistics
@@ -22,7 +21,7 @@ from ozaki.sums import cumulative, statistics
 class array(np.ndarray):
     """An array whose products and sums, in any program that NumPy's functions make up, are this library's.
 
-    `@`, `np.matmul`, `dot`, `vdot`, `inner`, `tensordot`, `einsum` of one or two operands, `sum`, `mean`,
+    `@`, `np.matmul`, `dot`, `vdot`, `inner`, `tensordot`, `einsum`, `sum`, `mean`,
     `var`, `std`, their `nan` forms, `cumsum` and `np.linalg.norm` have the bits of `ozaki`'s functions.
     Everything else is NumPy's. Results are such arrays again.
 
@@ -197,68 +196,17 @@ def _vecmat(accuracy: Any, x: Any, a: Any, **options: Any) -> Any:
     return None if result is None else result[..., 0, :]
 
 
-Labels = Sequence[Any]
-
-
-def _contract(accuracy: Any, a: Any, of_a: Labels, b: Any, of_b: Labels, out: Labels) -> Any:
-    """Return the product of two tensors whose axes have labels, summed over those that `out` lacks.
-
-    None where labels repeat, lengths differ, or one occurs in one tensor alone and is to be summed over.
-    """
-    sizes = dict(zip((*of_a, *of_b), (*a.shape, *b.shape), strict=True))
-    every = [dict(zip(labels, x.shape, strict=True)) for labels, x in ((of_a, a), (of_b, b))]
-    if len(every[0]) < a.ndim or len(every[1]) < b.ndim or any(x.items() - sizes.items() for x in every):
+def _einsum(accuracy: Any, subscripts: Any, *operands: Any, optimize: Any = False, **options: Any) -> Any:
+    """Return what `np.einsum` does of tensors named by a string; None for its other forms."""
+    if options or not (
+        isinstance(subscripts, str) and isinstance(optimize, str | bool) and _inexact(*operands)
+    ):
         return None
-    shared = [label for label in of_a if label in of_b]
-    batch, inner = [x for x in out if x in shared], [x for x in shared if x not in out]
-    rows, columns = ([x for x in labels if x not in shared] for labels in (of_a, of_b))
-    if not {*rows, *columns} <= {*out} <= {*sizes}:
-        return None
-
-    def matrices(x: Any, labels: Labels, *groups: Labels) -> Any:
-        x = x.transpose([labels.index(label) for label in (*batch, *groups[0], *groups[1])])
-        return x.reshape(*(sizes[x] for x in batch), *(math.prod(sizes[x] for x in g) for g in groups))
-
-    result = _matmul(accuracy, matrices(a, of_a, rows, inner), matrices(b, of_b, inner, columns))
-    if result is None:
-        return None
-    made = [*batch, *rows, *columns]
-    return result.reshape([sizes[x] for x in made]).transpose([made.index(x) for x in out])
-
-
-def _einsum(accuracy: Any, subscripts: Any, *operands: Any, optimize: Any = False) -> Any:
-    """Return what `np.einsum` does of one or two tensors, named by letters; None for its other forms."""
-    if not isinstance(subscripts, str) or "." in subscripts or len(operands) > 2:
-        return None
-    names, arrow, out = subscripts.replace(" ", "").partition("->")
-    labels = names.split(",")
-    if not arrow:
-        out = "".join(sorted(x for x in {*names} - {","} if names.count(x) == 1))
-    if [len(x) for x in labels] != [np.ndim(x) for x in operands] or len({*out}) < len(out):
-        return None
-    if len(operands) == 2:
-        return _contract(
-            accuracy, np.asarray(operands[0]), labels[0], np.asarray(operands[1]), labels[1], out
-        )
-    (x,), (of_x,) = operands, labels
-    if len({*of_x}) < len(of_x) or not {*out} <= {*of_x} or not _inexact(x):
-        return None
-    left = [label for label in of_x if label in out]
-    total = sums.sum(x, tuple(i for i, label in enumerate(of_x) if label not in out))
-    return np.transpose(total, [left.index(label) for label in out])
+    return contractions.einsum(subscripts, *operands, accuracy=accuracy, optimize=optimize)
 
 
 def _tensordot(accuracy: Any, a: Any, b: Any, axes: Any = 2) -> Any:
-    a, b = np.asarray(a), np.asarray(b)
-    if isinstance(axes, int):
-        axes = range(a.ndim - axes, a.ndim), range(axes)
-    of_a, of_b = [("a", i) for i in range(a.ndim)], [("b", i) for i in range(b.ndim)]
-    summed = list(zip(*map(np.atleast_1d, axes), strict=True))
-    for i, j in summed:
-        of_b[j] = of_a[i]
-    inner = [of_a[i] for i, _ in summed]
-    out = [label for label in (*of_a, *of_b) if label not in inner]
-    return _contract(accuracy, a, of_a, b, of_b, out)
+    return contractions.tensordot(a, b, axes, accuracy=accuracy) if _inexact(a, b) else None
 
 
 def _dot(accuracy: Any, a: Any, b: Any) -> Any:

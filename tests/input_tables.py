@@ -82,6 +82,25 @@ TABLES: dict[str, tuple[Function, ...]] = {
     "Products like NumPy's": (
         Function("ozaki.matmul", "a", lambda x: ozaki.matmul(x, like(EYE, x)), MATRIX, "axes"),
         Function("ozaki.matmul", "b", lambda x: ozaki.matmul(like(EYE, x), x), MATRIX, "axes"),
+        Function("ozaki.gram", "x", ozaki.gram, MATRIX, "matrix"),
+        _of_doubles("ozaki.cov", "x", ozaki.cov, takes="axes"),
+        _of_doubles("ozaki.corrcoef", "x", ozaki.corrcoef, takes="axes"),
+        _of_doubles(
+            "ozaki.cdist_squared", "x", lambda x: ozaki.cdist_squared(x, like(EYE, x)), takes="matrix"
+        ),
+        _of_doubles(
+            "ozaki.cdist_squared", "y", lambda x: ozaki.cdist_squared(like(EYE, x), x), takes="matrix"
+        ),
+        Function(
+            "ozaki.einsum", "operands[0]", lambda x: ozaki.einsum("...,ab->a...", x, like(EYE, x)), MATRIX
+        ),
+        Function("ozaki.tensordot", "a", lambda x: ozaki.tensordot(x, like(EYE, x), 0), MATRIX),
+        Function("ozaki.tensordot", "b", lambda x: ozaki.tensordot(like(EYE, x), x, 0), MATRIX),
+        Function("ozaki.inner", "a", lambda x: ozaki.inner(x, like(EYE, x)), MATRIX),
+        Function("ozaki.outer", "a", lambda x: ozaki.outer(x, like(EYE, x)), MATRIX),
+        Function("ozaki.outer", "b", lambda x: ozaki.outer(like(EYE, x), x), MATRIX),
+        Function("ozaki.vecdot", "x", lambda x: ozaki.vecdot(x, x), MATRIX, "axes"),
+        Function("ozaki.matvec", "x", lambda x: ozaki.matvec(like(EYE, x), x), MATRIX, "axes"),
         Function("ozaki.plan", "a", lambda x: ozaki.plan(x, like(EYE, x)), MATRIX, "matrix"),
         Function(
             *("ozaki.residual", "a", lambda x: ozaki.residual(x, like(EYE, x), x), MATRIX, "matrix"),

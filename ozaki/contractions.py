@@ -1,0 +1,254 @@
+"""Contractions of tensors: paths from opt_einsum, and every pair of tensors one product of matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from opt_einsum import contract_path
+from opt_einsum.parser import parse_einsum_input
+
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    conjugated,
+    namespace,
+    on_device_of_arrays,
+)
+from ozaki.api import matmul
+from ozaki.arguments import exactly, result_dtype
+from ozaki.sums.api import sum as exact_sum
+
+Labels = Sequence[Any]
+Accuracy = str | int | None
+
+
+@on_device_of_arrays
+def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize: Any = "auto") -> Array:
+    """Return the sum of products that subscripts name: `numpy.einsum`, each pair of tensors one product.
+
+    Parameters
+    ----------
+    subscripts : as for `numpy.einsum`, as a string: "ij,jk->ik". Labels may repeat within a tensor, occur in
+        one tensor alone, and be an ellipsis.
+    operands : arrays of numbers, NumPy or CuPy.
+    accuracy : of each product, as in `ozaki.matmul`; with "exact" the result of one or two tensors is
+        correctly rounded. A single tensor's sums always are.
+    optimize : how opt_einsum finds the order of more than two tensors, or that order, a path.
+
+    Returns
+    -------
+    Array of the dtype that `ozaki.matmul` has for the operands.
+
+    Raises
+    ------
+    TypeError : subscripts that are no string; operands that are not numeric, or NumPy and CuPy mixed.
+    ValueError : subscripts that do not fit the operands; an unknown accuracy.
+
+    References
+    ----------
+    Smith and Gray, opt_einsum, a Python package for optimizing contraction order for einsum-like expressions.
+
+    >>> import numpy as np, ozaki
+    >>> a = np.array([[1e16, 1.0, -1e16]])
+    >>> ozaki.einsum("ij,ij->i", a, np.ones((1, 3)))
+    array([1.])
+    """
+    if not isinstance(subscripts, str):
+        raise TypeError(f"subscripts must be a string such as 'ij,jk->ik', got {type(subscripts).__name__}")
+    if not operands:
+        raise ValueError("einsum takes at least one operand")
+    tensors = [as_array(x, f"operands[{i}]") for i, x in enumerate(operands)]
+    check_same_device(**{f"operands[{i}]": x for i, x in enumerate(tensors)})
+    inputs, output, _ = parse_einsum_input((subscripts, *(x.shape for x in tensors)), shapes=True)
+    labels: list[Labels] = inputs.split(",")
+    _lengths(tensors, labels)
+    if len(tensors) == 1:
+        return _summed(tensors[0], labels[0], output)
+    equation, shapes = f"{inputs}->{output}", [x.shape for x in tensors]
+    path, _ = contract_path(equation, *shapes, shapes=True, optimize=optimize)
+    for step in path:
+        indices = sorted(step, reverse=True)  # as opt_einsum counts
+        first, *others = ((tensors.pop(i), labels.pop(i)) for i in indices)
+        for number, other in enumerate(others, 1):
+            remaining = [*labels, *(of_x for _, of_x in others[number:]), output]
+            kept = [x for x in dict.fromkeys([*first[1], *other[1]]) if any(x in of for of in remaining)]
+            if not tensors and number == len(others):
+                kept = list(output)
+            first = _contracted(*first, *other, kept, accuracy), kept
+        tensors.append(first[0])
+        labels.append(first[1])
+    return tensors[0]
+
+
+@on_device_of_arrays
+def tensordot(a: Any, b: Any, axes: Any = 2, *, accuracy: Accuracy = None) -> Array:
+    """Return the product of tensors, summed over axes of both: `numpy.tensordot` as one product of matrices.
+
+    Parameters
+    ----------
+    a, b : arrays of numbers, NumPy or CuPy.
+    axes : how many of the last axes of a and the first of b, or two sequences of axes of equal length.
+    accuracy : as in `ozaki.matmul`.
+
+    Returns
+    -------
+    Array with the other axes of a, then those of b.
+
+    Raises
+    ------
+    TypeError, ValueError : as `ozaki.einsum`; ValueError for axes that do not fit.
+
+    References
+    ----------
+    As `ozaki.accurate_dgemm`: Mukunoki, Ozaki, Ogita and Imamura; Ozaki, Uchino and Imamura.
+
+    >>> import numpy as np, ozaki
+    >>> ozaki.tensordot(np.ones((2, 3, 4)), np.ones((3, 4)))
+    array([12., 12.])
+    """
+    a, b = as_array(a, "a"), as_array(b, "b")
+    if isinstance(axes, int | np.integer):
+        if not 0 <= axes <= min(a.ndim, b.ndim):
+            raise ValueError(f"axes must be from 0 to {min(a.ndim, b.ndim)}, got {axes}")
+        axes = range(a.ndim - axes, a.ndim), range(axes)
+    of_a, of_b = np.atleast_1d(axes[0]).tolist(), np.atleast_1d(axes[1]).tolist()
+    if len(of_a) != len(of_b) or any(
+        not -x.ndim <= i < x.ndim for x, of_x in ((a, of_a), (b, of_b)) for i in of_x
+    ):
+        raise ValueError(f"axes {axes} do not fit arrays of shapes {a.shape} and {b.shape}")
+    of_a, of_b = [i % a.ndim for i in of_a], [j % b.ndim for j in of_b]
+    if len({*of_a}) < len(of_a) or len({*of_b}) < len(of_b):
+        raise ValueError(f"axes {axes} name an axis twice")
+    left = [("a", i) for i in range(a.ndim)]
+    right = [left[of_a[of_b.index(j)]] if j in of_b else ("b", j) for j in range(b.ndim)]
+    out = [x for x in (*left, *right) if not (x in left and x in right)]
+    return _contracted(a, left, b, right, out, accuracy)
+
+
+@on_device_of_arrays
+def inner(a: Any, b: Any, *, accuracy: Accuracy = None) -> Array:
+    """Return the sums of products over the last axes of both arrays: `numpy.inner`.
+
+    As `ozaki.tensordot`; differs in the axes, and in that one of a and b may be a number.
+
+    >>> import numpy as np, ozaki
+    >>> ozaki.inner(np.array([1e16, 1.0, -1e16]), np.ones(3))
+    np.float64(1.0)
+    """
+    a, b = as_array(a, "a"), as_array(b, "b")
+    axes = ((-1,), (-1,)) if a.ndim and b.ndim else 0
+    return tensordot(a, b, axes, accuracy=accuracy)[()]
+
+
+@on_device_of_arrays
+def outer(a: Any, b: Any, *, accuracy: Accuracy = None) -> Array:
+    """Return the products of all elements of two arrays, which are flattened: `numpy.outer`.
+
+    As `ozaki.tensordot`; differs in that nothing is summed.
+
+    >>> import numpy as np, ozaki
+    >>> ozaki.outer([1.0, 2.0], [3.0, 4.0])
+    array([[3., 4.],
+           [6., 8.]])
+    """
+    return tensordot(as_array(a, "a").ravel(), as_array(b, "b").ravel(), 0, accuracy=accuracy)
+
+
+@on_device_of_arrays
+def vecdot(x: Any, y: Any, *, axis: int = -1, accuracy: Accuracy = None) -> Array:
+    """Return Σ conj(x)·y along an axis of arrays that broadcast: `numpy.vecdot`.
+
+    As `ozaki.matmul`; differs in the axes. `ozaki.dot` is correctly rounded, and conjugates nothing.
+
+    >>> import numpy as np, ozaki
+    >>> ozaki.vecdot(np.array([[1j, 2.0]]), np.array([1j, 1.0]))
+    array([3.+0.j])
+    """
+    x, y = as_array(x, "x"), as_array(y, "y")
+    for name, z in (("x", x), ("y", y)):
+        if not -z.ndim <= axis < z.ndim:
+            raise ValueError(f"axis {axis} is none of {name}, of shape {z.shape}")
+    x, y = namespace(x).moveaxis(x, axis, -1), namespace(y).moveaxis(y, axis, -1)
+    x = conjugated(x) if x.dtype.kind == "c" else x
+    return matmul(x[..., None, :], y[..., :, None], accuracy=accuracy)[..., 0, 0][()]
+
+
+@on_device_of_arrays
+def matvec(a: Any, x: Any, *, accuracy: Accuracy = None) -> Array:
+    """Return the products of matrices and vectors, stacks of which broadcast: `numpy.matvec`.
+
+    As `ozaki.matmul`; differs in that the last axis of x is that of vectors, however many it has.
+
+    >>> import numpy as np, ozaki
+    >>> ozaki.matvec(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    a, x = as_array(a, "a"), as_array(x, "x")
+    if a.ndim < 2 or not x.ndim:
+        raise ValueError(f"a must be matrices and x vectors, got shapes {a.shape} and {x.shape}")
+    return matmul(a, x[..., None], accuracy=accuracy)[..., 0]
+
+
+def _lengths(tensors: Sequence[Array], labels: Sequence[Labels]) -> dict[Any, int]:
+    """The length of every label; axes of length 1 broadcast."""
+    lengths: dict[Any, int] = {}
+    for x, of_x in zip(tensors, labels, strict=True):
+        if len(of_x) != x.ndim:
+            raise ValueError(f"subscripts {of_x!r} do not fit an array of shape {x.shape}")
+        for label, length in zip(of_x, x.shape, strict=True):
+            if lengths.setdefault(label, length) == 1:
+                lengths[label] = length
+            if length not in (1, lengths[label]):
+                raise ValueError(f"label {label!r} stands for axes of lengths {lengths[label]} and {length}")
+    return lengths
+
+
+def _contracted(x: Array, of_x: Labels, y: Array, of_y: Labels, out: Labels, accuracy: Accuracy) -> Array:
+    """Return the product of two tensors, summed over all labels that `out` lacks, as one product of matrices.
+
+    A label of one tensor alone that is summed over is one of both: the other is broadcast along it.
+    """
+    (x, of_x), (y, of_y) = _diagonal(x, of_x), _diagonal(y, of_y)
+    lengths = _lengths((x, y), (of_x, of_y))
+    inner = [label for label in lengths if label not in out]
+    batch = [label for label in out if label in of_x and label in of_y]
+    rows, columns = ([label for label in of if label in out and label not in batch] for of in (of_x, of_y))
+
+    def matrices(z: Array, of_z: Labels, *groups: Labels) -> Array:
+        wanted = [*batch, *groups[0], *groups[1]]
+        missing = [label for label in wanted if label not in of_z]
+        z, of_z = z.reshape(z.shape + (1,) * len(missing)), [*of_z, *missing]
+        z = namespace(z).broadcast_to(z, [lengths[label] for label in of_z])
+        shape = [lengths[label] for label in batch] + [math.prod(lengths[x] for x in g) for g in groups]
+        return z.transpose([of_z.index(label) for label in wanted]).reshape(shape)
+
+    result = matmul(matrices(x, of_x, rows, inner), matrices(y, of_y, inner, columns), accuracy=accuracy)
+    made = [*batch, *rows, *columns]
+    result = result.reshape([lengths[label] for label in made])
+    return result.transpose([made.index(label) for label in out])
+
+
+def _diagonal(x: Array, of_x: Labels) -> tuple[Array, list[Any]]:
+    """Return a tensor whose labels are distinct: of axes that share one, the diagonal."""
+    labels = list(of_x)
+    while len({*labels}) < len(labels):
+        label = next(label for label in labels if labels.count(label) > 1)
+        first, second = [i for i, other in enumerate(labels) if other == label][:2]
+        x = x.diagonal(axis1=first, axis2=second)
+        labels = [other for i, other in enumerate(labels) if i not in (first, second)] + [label]
+    return x, labels
+
+
+def _summed(x: Array, of_x: Labels, out: Labels) -> Array:
+    """Return the correctly rounded sums of a tensor over the labels that `out` lacks."""
+    x, labels = _diagonal(x, of_x)
+    dtype = result_dtype(x, x)
+    axes = tuple(i for i, label in enumerate(labels) if label not in out)
+    result = exact_sum(x, axes, dtype) if axes else exactly("operands[0]", x, dtype)
+    left = [label for label in labels if label in out]
+    return namespace(x).transpose(result, [left.index(label) for label in out])

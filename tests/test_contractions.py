@@ -1,0 +1,152 @@
+"""Contractions against those of fractions, and against NumPy's of integers."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+import ozaki
+from tests.cases import uniform, wide
+
+LENGTHS = {"a": 3, "b": 2, "c": 4, "d": 5, "e": 1, "f": 2}
+
+ONE_OR_TWO = (
+    *(
+        "ab,bc->ac",
+        "ab,ac->bc",
+        "ab,ab->",
+        "ab,ab",
+        "abc,bc->a",
+        "ab,cb",
+        "abc,abd->acd",
+        "abc,adb->dca",
+        "ab,cd",
+    ),
+    *(
+        "ab,b->ab",
+        "a,a->a",
+        "aab,b->a",
+        "abc,b->",
+        "abc,cd->a",
+        "ab,cd->",
+        "aa,aa->",
+        "ab->ba",
+        "ab->",
+        "aab->b",
+    ),
+    *("aaa->a", "abc->b", ",ab->ab", "a...,b...->ab...", "...ab,...bc->...ac", "b...a->a..."),
+)
+MORE = (
+    "ab,bc,cd->ad",
+    "ab,ab,ab->a",
+    "abc,bd,ce,df->af",
+    "a,b,c->abc",
+    "ab,bc,ca->",
+    "ab,cd,b->d",
+    "aa,ab,bb->",
+)
+
+
+def tensors(subscripts, make):
+    terms = subscripts.split("->")[0].replace("...", "df").split(",")
+    return [make(i, tuple(LENGTHS[x] for x in term)) for i, term in enumerate(terms)]
+
+
+def floats(i, shape):
+    rng = np.random.default_rng(i)
+    return wide(rng, shape, 20) if i % 2 else uniform(rng, shape)
+
+
+def exact_einsum(subscripts, arrays):
+    """In fractions, rounded once."""
+    inputs, arrow, output = subscripts.replace("...", "df").partition("->")
+    terms = inputs.split(",")
+    output = output if arrow else "".join(sorted(x for x in {*inputs} - {","} if inputs.count(x) == 1))
+    lengths = {
+        x: n
+        for term, array in zip(terms, arrays, strict=True)
+        for x, n in zip(term, array.shape, strict=True)
+    }
+    sums = np.full([lengths[x] for x in output], Fraction(0), object)
+    for index in product(*map(range, lengths.values())):
+        at = dict(zip(lengths, index, strict=True))
+        factors = (Fraction(float(x[tuple(at[n] for n in t)])) for x, t in zip(arrays, terms, strict=True))
+        value = Fraction(1)
+        for factor in factors:
+            value *= factor
+        sums[tuple(at[x] for x in output)] += value
+    return sums.astype(float)
+
+
+@pytest.mark.parametrize("subscripts", ONE_OR_TWO)
+def test_one_and_two_tensors_are_rounded_once(subscripts):
+    arrays = tensors(subscripts, floats)
+    got, want = ozaki.einsum(subscripts, *arrays, accuracy="exact"), exact_einsum(subscripts, arrays)
+    assert got.shape == want.shape
+    assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("subscripts", [*ONE_OR_TWO, *MORE])
+@pytest.mark.parametrize("optimize", ["auto", "greedy", False])
+def test_integers_are_those_of_numpy(subscripts, optimize):
+    arrays = tensors(subscripts, lambda i, shape: np.random.default_rng(i).integers(-9, 9, shape))
+    got = ozaki.einsum(subscripts, *arrays, optimize=optimize)
+    assert np.array_equal(got, np.einsum(subscripts, *arrays))
+    assert got.dtype == np.float64
+
+
+def test_axes_of_length_one_broadcast():
+    x, y = np.arange(6.0).reshape(2, 3), np.array([[2.0], [3.0]])
+    assert np.array_equal(ozaki.einsum("ab,ab->b", x, y), np.einsum("ab,ab->b", x, y))
+
+
+@pytest.mark.parametrize("accuracy", [None, "exact", "normwise", 60])
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_functions_like_numpys(accuracy, dtype):
+    rng = np.random.default_rng(4)
+    a, b = (rng.integers(-9, 9, shape).astype(dtype) for shape in ((2, 3, 4), (5, 3, 4)))
+    if dtype.startswith("c"):
+        a, b = a + 1j * a[::-1], b - 1j * b[::-1]
+    calls = (
+        ("tensordot", (a, b, ((1, -1), (1, -1)))),
+        ("tensordot", (a, b[0].T.copy(), 1)),
+        ("tensordot", (a, b, 0)),
+        ("inner", (a, b)),
+        ("inner", (a[0, 0], b[0, 0])),
+        ("inner", (a, np.array(3, dtype))),
+        ("outer", (a, b[0])),
+        ("vecdot", (a, b[:1])),
+        ("vecdot", (a[0, 0], b[0, 0])),
+        ("matvec", (a, b[0, 0])),
+        ("matvec", (a, b[0, :2, None][:, 0, :])),
+    )
+    for name, arguments in calls:
+        if not hasattr(np, name):
+            continue
+        want, got = getattr(np, name)(*arguments), getattr(ozaki, name)(*arguments, accuracy=accuracy)
+        assert got.dtype == want.dtype
+        assert np.array_equal(got, want), name
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: ozaki.einsum("ab,bc", np.ones((2, 3)), np.ones((2, 3))), ValueError, "'b'.* 3 and 2"),
+        (lambda: ozaki.einsum("ab,bc->ad", np.ones((2, 3)), np.ones((3, 3))), ValueError, "d"),
+        (lambda: ozaki.einsum("ab", np.ones(2)), ValueError, "subscripts 'ab' do not fit"),
+        (lambda: ozaki.einsum("ab,b", np.ones((2, 3))), ValueError, "operand|term"),
+        (lambda: ozaki.einsum("aab", np.ones((2, 3, 2))), ValueError, "'a'"),
+        (lambda: ozaki.einsum("ab->a"), ValueError, "operand"),
+        (lambda: ozaki.einsum(np.ones(2), [0]), TypeError, "subscripts must be a string"),
+        (lambda: ozaki.einsum("a,a", np.ones(2), ["x", "y"]), TypeError, r"operands\[1\]"),
+        (lambda: ozaki.tensordot(np.ones((2, 3)), np.ones((2, 3))[0]), ValueError, "axes"),
+        (lambda: ozaki.tensordot(np.ones((2, 3)), np.ones((2, 3)), 1), ValueError, "lengths 3 and 2"),
+        (lambda: ozaki.tensordot(np.ones((2, 2)), np.ones((2, 2)), ((0, 0), (0, 1))), ValueError, "twice"),
+        (lambda: ozaki.vecdot(np.ones(2), 1.0), ValueError, "axis -1 is none of y"),
+        (lambda: ozaki.matvec(np.ones(2), np.ones(2)), ValueError, "a must be matrices"),
+    ],
+)
+def test_what_does_not_fit(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
