@@ -61,8 +61,8 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
         raise TypeError(f"subscripts must be a string such as 'ij,jk->ik', got {type(subscripts).__name__}")
     if not operands:
         raise ValueError("einsum takes at least one operand")
-    tensors = [as_array(x, f"operands[{i}]") for i, x in enumerate(operands)]
-    check_same_device(**{f"operands[{i}]": x for i, x in enumerate(tensors)})
+    tensors = [as_array(x, f"operand {i}") for i, x in enumerate(operands)]
+    check_same_device(**{f"operand {i}": x for i, x in enumerate(tensors)})
     inputs, output, _ = parse_einsum_input((subscripts, *(x.shape for x in tensors)), shapes=True)
     labels: list[Labels] = inputs.split(",")
     _lengths(tensors, labels)
@@ -164,6 +164,11 @@ def vecdot(x: Any, y: Any, *, axis: int = -1, accuracy: Accuracy = None) -> Arra
 
     As `ozaki.matmul`; differs in the axes. `ozaki.dot` is correctly rounded, and conjugates nothing.
 
+    Parameters
+    ----------
+    x, y : arrays that broadcast.
+    axis : of both, that is summed over.
+
     >>> import numpy as np, ozaki
     >>> ozaki.vecdot(np.array([[1j, 2.0]]), np.array([1j, 1.0]))
     array([3.+0.j])
@@ -182,6 +187,10 @@ def matvec(a: Any, x: Any, *, accuracy: Accuracy = None) -> Array:
     """Return the products of matrices and vectors, stacks of which broadcast: `numpy.matvec`.
 
     As `ozaki.matmul`; differs in that the last axis of x is that of vectors, however many it has.
+
+    Parameters
+    ----------
+    x : (..., k) array.
 
     >>> import numpy as np, ozaki
     >>> ozaki.matvec(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]]))
@@ -249,6 +258,6 @@ def _summed(x: Array, of_x: Labels, out: Labels) -> Array:
     x, labels = _diagonal(x, of_x)
     dtype = result_dtype(x, x)
     axes = tuple(i for i, label in enumerate(labels) if label not in out)
-    result = exact_sum(x, axes, dtype) if axes else exactly("operands[0]", x, dtype)
+    result = exact_sum(x, axes, dtype) if axes else exactly("operand 0", x, dtype)
     left = [label for label in labels if label in out]
     return namespace(x).transpose(result, [left.index(label) for label in out])

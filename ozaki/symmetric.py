@@ -222,7 +222,7 @@ def _with_square_norms(x: Array) -> tuple[Array, Array]:
     rest = ExactSum(np.float64, (len(x),))
     if x.size:
         rest.add_products(x.T, x.T)
-    words = [rest.round()]
+    words: list[Array] = [rest.round()]
     if not bool(xp.isfinite(words[0]).all()):
         raise OverflowError("squares of numbers beyond 1e154 overflow: scale x and y down by a power of two")
     while bool(words[-1].any()):

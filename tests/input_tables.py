@@ -91,9 +91,7 @@ TABLES: dict[str, tuple[Function, ...]] = {
         _of_doubles(
             "ozaki.cdist_squared", "y", lambda x: ozaki.cdist_squared(like(EYE, x), x), takes="matrix"
         ),
-        Function(
-            "ozaki.einsum", "operands[0]", lambda x: ozaki.einsum("...,ab->a...", x, like(EYE, x)), MATRIX
-        ),
+        Function("ozaki.einsum", "operand", lambda x: ozaki.einsum("...,ab->a...", x, like(EYE, x)), MATRIX),
         Function("ozaki.tensordot", "a", lambda x: ozaki.tensordot(x, like(EYE, x), 0), MATRIX),
         Function("ozaki.tensordot", "b", lambda x: ozaki.tensordot(like(EYE, x), x, 0), MATRIX),
         Function("ozaki.inner", "a", lambda x: ozaki.inner(x, like(EYE, x)), MATRIX),

@@ -139,7 +139,7 @@ def test_functions_like_numpys(accuracy, dtype):
         (lambda: ozaki.einsum("aab", np.ones((2, 3, 2))), ValueError, "'a'"),
         (lambda: ozaki.einsum("ab->a"), ValueError, "operand"),
         (lambda: ozaki.einsum(np.ones(2), [0]), TypeError, "subscripts must be a string"),
-        (lambda: ozaki.einsum("a,a", np.ones(2), ["x", "y"]), TypeError, r"operands\[1\]"),
+        (lambda: ozaki.einsum("a,a", np.ones(2), ["x", "y"]), TypeError, "operand 1"),
         (lambda: ozaki.tensordot(np.ones((2, 3)), np.ones((2, 3))[0]), ValueError, "axes"),
         (lambda: ozaki.tensordot(np.ones((2, 3)), np.ones((2, 3)), 1), ValueError, "lengths 3 and 2"),
         (lambda: ozaki.tensordot(np.ones((2, 2)), np.ones((2, 2)), ((0, 0), (0, 1))), ValueError, "twice"),
