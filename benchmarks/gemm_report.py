@@ -170,8 +170,8 @@ def steps_section(name: str) -> str:
 def draw_gemm(name: str) -> Figure:
     """Speed against n on normal data; errors on every kind of data at one size."""
     data = load(name)
-    figure = Figure(figsize=(11, 4.2))
-    left, right = figure.subplots(1, 2)
+    figure = Figure(figsize=(7, 9))
+    above, below = figure.subplots(2, 1)
     square = [r for r in data["results"] if len(set(r["shape"])) == 1]
     unit, scale = ("Tflop/s", 1) if data.get("cublas") else ("Gflop/s", 1000)
     shown = []
@@ -185,22 +185,25 @@ def draw_gemm(name: str) -> Figure:
         n = [r["shape"][0] for r in rows]
         if rows:
             for x, style, label in (("ours", "o-", face), ("native", "x:", f"native {dtype}")):
-                left.plot(n, [scale * r[x]["teraflops"] for r in rows], style, color=f"C{i}", label=label)
+                above.plot(n, [scale * r[x]["teraflops"] for r in rows], style, color=f"C{i}", label=label)
         beside = [r for r in rows if r.get("peers")]
         if beside and dtype == "float64":
             peer = next(iter(beside[0]["peers"]))
             speeds = [r["peers"][peer]["teraflops"] for r in beside]
-            left.plot([r["shape"][0] for r in beside], speeds, "s--", color="0.5", label=peer)
-    mark_sizes(left, [r["shape"][0] for r in square])
-    left.set(xlabel="n", ylabel=unit, title=f"Speed, normal data, {device(data)}", ylim=(0, None))
-    left.legend()
+            above.plot([r["shape"][0] for r in beside], speeds, "s--", color="0.5", label=peer)
+    mark_sizes(above, [r["shape"][0] for r in square])
+    above.set(xlabel="n", ylabel=unit, title=f"Speed, normal data, {device(data)}", ylim=(0, None))
+    above.set_ylim(top=1.4 * above.get_ylim()[1])  # room for the legend above the data
+    above.legend(loc="upper left", ncols=2)
     precisions = len({r["dtype"] for r in shown}) > 1
     labels = [r["dtype"] if precisions else r["data"] for r in shown]
     for x, style in (("native", "C1x"), ("ours", "C0o")):
-        right.semilogy(labels, [r[x]["max"] for r in shown], style, markersize=8, label=x)
-    right.semilogy(labels, [r["plan"]["bound"] for r in shown], "v", color="0.6", label="certified")
+        below.semilogy(labels, [r[x]["max"] for r in shown], style, markersize=8, label=x)
+    below.semilogy(labels, [r["plan"]["bound"] for r in shown], "v", color="0.6", label="certified")
     where = "largest n" if precisions else f"n = {shown[0]['shape'][0]}"
-    right.set(xlabel="" if precisions else "data (numbers: φ)", title=f"Largest error, {where}")
-    right.set_ylabel("|C - Ĉ| / |A||B|")
-    right.legend()
+    below.set(xlabel="" if precisions else "data (numbers: φ)", title=f"Largest error, {where}")
+    below.set_ylabel("|C - Ĉ| / |A||B|")
+    low, high = below.get_ylim()
+    below.set_ylim(top=high * (high / low) ** 0.25)  # room again; the axis is logarithmic
+    below.legend(loc="upper left", ncols=3)
     return figure

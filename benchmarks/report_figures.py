@@ -37,8 +37,8 @@ STYLES = {"sgemm": "C1x:", "default": "C0o-", "three calls": "C2^-"}
 def draw_words(name: str) -> Figure:
     """Speed against n on normal data; error against n on both kinds of data."""
     data = load(name)
-    figure = Figure(figsize=(13, 4.2))
-    speed, *errors = figure.subplots(1, 3)
+    figure = Figure(figsize=(7, 12))
+    speed, *errors = figure.subplots(3, 1)
     labels = {"sgemm": "SGEMM", "default": "multiword.matmul", "three calls": "three plain calls"}
     for kind, ax in zip(("normal", "(0, 1]"), errors, strict=True):
         rows = [r for r in data["speed"] if r["data"] == kind]
@@ -48,10 +48,9 @@ def draw_words(name: str) -> Figure:
                 speed.plot(n, [r["results"][scheme]["TF"] for r in rows], STYLES[scheme], label=label)
             ax.semilogy(n, [r["results"][scheme]["max"] for r in rows], STYLES[scheme], label=label)
         mark_sizes(ax, n)
-        ax.set(xlabel="n", title=f"Largest error, {kind} data")
+        ax.set(xlabel="n", ylabel="|C - Ĉ| / |A||B|", title=f"Largest error, {kind} data")
     mark_sizes(speed, n)
     speed.set(xlabel="n", ylabel="Tflop/s", title=f"Speed, {device(data)}", ylim=(0, None))
-    errors[0].set_ylabel("|C - Ĉ| / |A||B|")
     speed.legend()
     return figure
 
@@ -59,8 +58,8 @@ def draw_words(name: str) -> Figure:
 def draw_words_model(name: str) -> Figure:
     """Error against k of the default and of the papers' schemes, on both kinds of data."""
     data = load(name)
-    figure = Figure(figsize=(11, 4.5))
-    axes = figure.subplots(1, 2, sharey=True)
+    figure = Figure(figsize=(7, 9))
+    axes = figure.subplots(2, 1, sharey=True)
     for ax, kind in zip(axes, ("normal", "(0, 1]"), strict=True):
         schemes = ("default", "double-fp16", "fabsum-v1", "halfhalf", "triple-bf16", "fp32")
         for i, scheme in enumerate(schemes):
@@ -69,7 +68,6 @@ def draw_words_model(name: str) -> Figure:
             style = {"fp32": "k--", "default": "C0o-"}.get(scheme, f"C{i}.-")
             ax.loglog([r["k"] for r in rows], [r["max"] for r in rows], style, base=2, label=label)
         ax.set_yscale("log", base=10)
-        ax.set(xlabel="inner dimension k", title=f"Largest error, {kind} data")
-    axes[0].set_ylabel("|C - Ĉ| / |A||B|")
+        ax.set(xlabel="inner dimension k", ylabel="|C - Ĉ| / |A||B|", title=f"Largest error, {kind} data")
     axes[0].legend()
     return figure

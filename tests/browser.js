@@ -54,7 +54,7 @@ function pictures() {
     const shown = image.getBoundingClientRect().width, name = image.getAttribute("src");
     if (!image.naturalWidth) found.push(`${name} does not load`);
     else if (!/\.svg$/.test(name) && shown > image.naturalWidth) found.push(`${name} is enlarged`);
-    else if (shown < 0.9 * Math.min(column, image.naturalWidth)) found.push(`${name} is ${shown} wide in ${column}`);
+    else if (shown < 0.9 * Math.min(column, image.naturalWidth, 440)) found.push(`${name} is ${shown} wide in ${column}`);
     else if (shown < 0.25 * image.naturalWidth) found.push(`${name} is shrunk to ${shown}`);
   }
   return found;
