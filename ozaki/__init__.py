@@ -24,6 +24,7 @@ from ozaki.rounding.error_free import two_product, two_sum
 from ozaki.sums.api import dot, mean, norm, sum, vdot
 from ozaki.sums.cumulative import cumsum
 from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.groups import group_count, group_dot, group_mean, group_std, group_sum, group_var
 from ozaki.sums.statistics import average, nanmean, nanstd, nansum, nanvar, std, var
 from ozaki.sums.textbook import acc_sum, extract_vector, near_sum, sum_k
 from ozaki.symmetric import cdist_squared, corrcoef, cov, gram
@@ -50,6 +51,12 @@ __all__ = [
     "extract_vector",
     "fingerprint",
     "gram",
+    "group_count",
+    "group_dot",
+    "group_mean",
+    "group_std",
+    "group_sum",
+    "group_var",
     "inner",
     "matmul",
     "matvec",

@@ -103,6 +103,9 @@ INTEGER_RATIOS = 4
 RUNNING_LENGTH = 1 << 8
 """Numbers of a column that pay for a loop of its own over its running sums."""
 
+GROUP_REST = 1 << 12
+"""Terms outside of a window of groups that are added number by number; another window is for more."""
+
 # --- dask ---
 
 SHORT_FORM_OUTPUTS = 256

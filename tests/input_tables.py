@@ -50,6 +50,7 @@ class Function:
 HALF, SINGLE = MATRIX.astype(np.float16), MATRIX.astype(np.float32)
 SINGLE_EYE = EYE.astype(np.float32)
 _CORE = multiword.TensorCore()
+_LABELS = np.array([1, 0, 1])
 
 
 def _times_eye(x: ozaki.Operand) -> np.ndarray:
@@ -128,6 +129,11 @@ TABLES: dict[str, tuple[Function, ...]] = {
         Function(
             "ozaki.ExactSum", "x", lambda x: ozaki.ExactSum().add_products(x, x).to_bytes(), holds="real"
         ),
+        *(
+            Function(f"ozaki.{f.__name__}", "values", lambda x, f=f: f(x, like(_LABELS, x), 2), takes="axes")
+            for f in (ozaki.group_sum, ozaki.group_mean, ozaki.group_var, ozaki.group_std)
+        ),
+        Function("ozaki.group_dot", "x", lambda x: ozaki.group_dot(x, x, like(_LABELS, x), 2), takes="axes"),
         Function("ozaki.fingerprint", "x", ozaki.fingerprint),
     ),
     "Textbook sums": (

@@ -43,6 +43,7 @@ NO_ARRAYS = LINEAR_ALGEBRA | {
     "ozaki.CostWarning",
     "ozaki.Operand",  # made by prepare
     "ozaki.Plan",
+    "ozaki.group_count",  # takes labels alone
     "ozaki.torch.reproducible",
     "multiword.BoundRow",
     "multiword.Blocking",
@@ -169,6 +170,15 @@ _WIDE_SUMS: dict[str, Callable[[Callable], Any]] = {
     "dot": lambda f: f(_ROW, _SIGNS, dtype=float),
     "vdot": lambda f: f(*_WIDE, dtype=float),
 }
+_ONE = np.zeros(2, int), 1
+_WIDE_ALONE: dict[str, Callable[[], Any]] = {
+    "ozaki.average": lambda: ozaki.average(_ROW * _SIGNS, weights=np.array([1, 1])) * 2,
+    "ozaki.group_sum": lambda: ozaki.group_sum(_ROW * _SIGNS, *_ONE, dtype=float)[0],
+    "ozaki.group_mean": lambda: 2 * ozaki.group_mean(_ROW * _SIGNS, *_ONE)[0],
+    "ozaki.group_var": lambda: 4 * ozaki.group_var(_ROW, *_ONE)[0],
+    "ozaki.group_std": lambda: 2 * ozaki.group_std(_ROW, *_ONE)[0],
+    "ozaki.group_dot": lambda: ozaki.group_dot(_ROW, _SIGNS, *_ONE, dtype=float)[0],
+}
 
 
 def _wide_sums(module: str) -> dict[str, tuple[str, Callable[[], Any]]]:
@@ -207,6 +217,7 @@ WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "ozaki.slice_count": (TYPE, lambda: ozaki.slice_count(*_WIDE)),
     **_wide_sums("ozaki"),
     **_wide_sums("ozaki.dask"),
+    **{name: (SAME, call) for name, call in _WIDE_ALONE.items()},
     **{
         f"{module}.cumsum": (SAME, lambda module=module: _running_sum(function_of(module, "cumsum")))
         for module in ("ozaki", "ozaki.dask")

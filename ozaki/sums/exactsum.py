@@ -36,8 +36,10 @@ from ozaki.sums.exact.fixed_point import (
     FixedPoint,
     canonical_flags,
 )
+from ozaki.sums.exact.groups import add_groups
 from ozaki.sums.exact.reduction import accumulate
 from ozaki.sums.exact.summands import Summands, products
+from ozaki.sums.groups import checked_labels, columns_of
 
 _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 
@@ -128,6 +130,41 @@ class ExactSum:
         if x.shape != y.shape:
             raise ValueError(f"x and y must have one shape, got {x.shape} and {y.shape}")
         return self._add(products(x, y))
+
+    @on_device_of_arrays
+    def add_groups(self, values: Array, labels: Array) -> ExactSum:
+        """Add each number to the element of the last axis that its label names; return self.
+
+        Parameters
+        ----------
+        values : (..., n) array; the leading axes are those of the accumulator.
+        labels : (n,) integers from 0 to shape[-1] − 1, in any order.
+
+        Raises
+        ------
+        TypeError, ValueError : as `add` and `group_sum`.
+
+        >>> early, late = ExactSum(shape=3), ExactSum(shape=3)
+        >>> early.add_groups(np.array([1e100, 2.0]), np.array([0, 2]))
+        ExactSum(float64, shape=(3,)): [1.e+100 0.e+000 2.e+000]
+        >>> early.merge(late.add_groups(np.array([1.0, -1e100]), np.array([0, 0]))).round()
+        array([1., 0., 2.])
+        """
+        x = self._exact(values, "values")
+        if not self.shape:
+            raise ValueError("groups need an accumulator with an axis: ExactSum(dtype, num_groups)")
+        index = checked_labels(labels, self.shape[-1])
+        check_same_device(values=x, labels=index)
+        if x.shape != (*self.shape[:-1], index.size):
+            raise ValueError(f"values must have shape {(*self.shape[:-1], index.size)}, got {x.shape}")
+        columns, size = columns_of(index, prod(self.shape[:-1]), self.shape[-1]), prod(self.shape)
+        sums = self._sums.copy()
+        for part, component in enumerate(real_parts(x)):
+            total = Superaccumulator(sums.range, size, namespace(x))
+            add_groups(total, [Summands((component.reshape(-1),))], columns)
+            sums.merge(total, slice(part * size, (part + 1) * size))
+        self._sums = sums
+        return self
 
     def merge(self, other: ExactSum) -> ExactSum:
         """Add what another accumulator of the same dtype and shape holds; return self."""
@@ -327,10 +364,14 @@ class ExactSum:
             raise ValueError(f"window must lie in [0, {self._sums.range.digits}], got {list(window)}")
         return first, end
 
-    def _checked(self, array: Any, name: str) -> Array:
+    def _exact(self, array: Any, name: str) -> Array:
         x = numbers(array, name)
         if not np.can_cast(x.dtype, self.dtype, "safe"):
             raise TypeError(f"{name} of dtype {x.dtype} cannot be added exactly to ExactSum({self.dtype})")
+        return x
+
+    def _checked(self, array: Any, name: str) -> Array:
+        x = self._exact(array, name)
         lead = x.ndim - len(self.shape)
         if lead < 0 or x.shape[lead:] != self.shape:
             raise ValueError(f"{name} must have shape (..., *{self.shape}), got {x.shape}")

@@ -20,6 +20,7 @@ from ozaki.sums.exact.extraction import LEVEL_BITS, PartialSums
 from ozaki.sums.exact.fixed_point import (
     DIGIT_BITS,
     DIGIT_MASK,
+    FLAGS,
     NOT_FINITE,
     DigitRange,
     FixedPoint,
@@ -80,8 +81,8 @@ class Superaccumulator:
     def add(self, sums: PartialSums, columns: Columns = slice(None)) -> None:
         """Add the partial sums of a block to these columns, each once."""
         self.flags[columns] |= sums.flags
-        self._add_integers(columns, sums.low, sums.exponent)
-        self._add_integers(columns, sums.high, sums.exponent + LEVEL_BITS)
+        self.add_integers(columns, sums.low, sums.exponent)
+        self.add_integers(columns, sums.high, sums.exponent + LEVEL_BITS)
 
     def add_exact(self, value: int, exponent: int, flags: int, column: int) -> None:
         """Add an exact sum, value·2**exponent, to one column."""
@@ -94,18 +95,20 @@ class Superaccumulator:
             self._reach(first, first + len(digits))
             self.digits[first - self.first :, column][: len(digits)] += digits
 
-    def add_terms(self, block: Summands, columns: np.ndarray) -> None:
-        """Add (n, m) terms to m columns, each once: the plain definition of an exact sum.
+    def add_terms(self, block: Summands, columns: Array) -> None:
+        """Add terms to columns, which broadcast to them and may repeat: the plain definition of exact sums.
 
         A finite float64 is an integer of 53 bits in units of a power of two. So is each of the two parts of
         a product of significands, which cannot overflow or underflow (TwoProduct).
         """
-        everywhere = np.broadcast_to(columns, block.shape)
+        everywhere = namespace(columns).broadcast_to(columns, block.shape)
         with np.errstate(all="ignore"):
             for factors in block.in_float64():
                 significands, exponents = zip(*map(np.frexp, factors), strict=True)
                 value, exponent = block.sign * reduce(np.multiply, significands), reduce(np.add, exponents)
-                self.flags[columns] |= np.bitwise_or.reduce(flags_of(value), axis=0)
+                flags = flags_of(value)
+                for flag in FLAGS:
+                    self.flags[everywhere[flags == flag]] |= flag
                 parts, finite = [value], np.isfinite(value)
                 if len(factors) == 2:
                     parts.append(product_error(block.sign * significands[0], significands[1], value))
@@ -165,7 +168,7 @@ class Superaccumulator:
         exponent = self.range.exponent + DIGIT_BITS * (self.first + used.start)
         return FixedPoint(digits, DIGIT_BITS, exponent, self.flags)
 
-    def _add_integers(self, columns: Columns, integers: np.ndarray, exponent: int) -> None:
+    def add_integers(self, columns: Columns, integers: np.ndarray, exponent: int) -> None:
         """Add integers·2**exponent to columns, each once. There are no bits below the range."""
         if not integers.any():
             return
@@ -188,7 +191,8 @@ class Superaccumulator:
         first = position >> 5
         self._reach(int(first.min()), int(first.max()) + 3)
         for i, part in enumerate(_in_digits(integers, position & (DIGIT_BITS - 1))):
-            np.add.at(self.digits, (first - self.first + i, columns), part)
+            index = (first - self.first + i) * self.flags.size + columns
+            namespace(index).add.at(self._words(), index, part.view(np.uint64))
 
     def _reach(self, first: int, end: int) -> None:
         """Widen the window to reach from `first` to `end`."""
@@ -199,6 +203,10 @@ class Superaccumulator:
             wider = namespace(self.digits).zeros((end - first, self.flags.size), np.int64)
             wider[self.first - first : self.end - first] = self.digits
             self.first, self.digits = first, wider
+
+    def _words(self) -> Array:
+        """The digits as a vector of unsigned words: they add alike modulo 2**64, and CuPy scatters to these."""
+        return self.digits.reshape(-1).view(np.uint64)
 
     def _here(self, x: Array) -> Array:
         """An array where this lies."""

@@ -26,7 +26,7 @@ MAGNITUDE = (1 << 63) - 1
 LARGEST = 1023 - CARRY - 1  # and k: the exponent field of what a window does not hold
 ERROR = 16  # units of a window, for each number: a bound of what enclosures are off
 SLACK = 2  # bits by which what follows may be larger than what a window was made for
-TINY, _HUGE = 2.0**-900, 2.0**1000  # products between these have an error that is a float64
+TINY, HUGE = 2.0**-900, 2.0**1000  # products between these have an error that is a float64
 
 _inlined = njit(**INNER)
 _instruction: Callable[[Callable], Any] = intrinsic
@@ -39,7 +39,7 @@ def bits_of(context: Any, x: Any) -> Any:
 
 
 @_instruction
-def _sigma(context: Any, k: Any) -> Any:
+def sigma_of(context: Any, k: Any) -> Any:
     """1.5·2**k, from its bit pattern."""
 
     def pattern(_: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -96,7 +96,7 @@ def _extract(x, k):
 
     What sigma takes of an element is below 2**45 units of its last place, or noticed to be outside.
     """
-    sigma, tau = _sigma(k), _sigma(k - LEVEL_BITS)
+    sigma, tau = sigma_of(k), sigma_of(k - LEVEL_BITS)
     high = low = largest = below = 0
     for i in range(len(x)):
         v = np.float64(x[i])
@@ -114,7 +114,7 @@ def _extract(x, k):
 
 def leave_rest(x, k, rest):
     """What two levels leave of numbers that are not above them."""
-    sigma, tau = _sigma(k), _sigma(k - LEVEL_BITS)
+    sigma, tau = sigma_of(k), sigma_of(k - LEVEL_BITS)
     for i in range(len(x)):
         v = np.float64(x[i])
         v -= (v + sigma) - sigma
@@ -147,7 +147,7 @@ def vector_sum(x, k, sums):
 @_inlined
 def _enclose(sums, k, high, rest):
     """Add the sum of a block, of which sigma left |rest| < 2**(k - 40): that to a multiple of 2**7 units."""
-    tau = _sigma(k - _REST)
+    tau = sigma_of(k - _REST)
     _carry(sums, 0, high, (bits_of(rest + tau) - bits_of(tau)) << (LEVEL_BITS - _REST))
 
 
@@ -159,7 +159,7 @@ def enclosed_sum(x, k, sums):
     2**(k - 95) at most; `_enclose` adds 2**(k - 92). With units of 2**(k - 98) that is 8·n + 64, which is no
     more than ERROR·n for a whole block, nor ERROR·(n + BLOCK) for the last one.
     """
-    sigma = _sigma(k)
+    sigma = sigma_of(k)
     for start in range(0, len(x), BLOCK):
         block = x[start : start + BLOCK]
         high = outside = 0
@@ -186,7 +186,7 @@ def products(x, y, p, e):
         p[i] = a * b
         e[i] = fma(a, b, -p[i])
         magnitude = abs(p[i])
-        unsafe |= (not magnitude <= _HUGE) | ((magnitude < TINY) & (a != 0) & (b != 0))
+        unsafe |= (not magnitude <= HUGE) | ((magnitude < TINY) & (a != 0) & (b != 0))
     return not unsafe
 
 
@@ -206,8 +206,8 @@ def _extract_products(x, y, k, j):
 
     Return also whether an error may be no float64.
     """
-    sigma, tau = _sigma(k), _sigma(k - LEVEL_BITS)
-    upper, lower = _sigma(j), _sigma(j - LEVEL_BITS)
+    sigma, tau = sigma_of(k), sigma_of(k - LEVEL_BITS)
+    upper, lower = sigma_of(j), sigma_of(j - LEVEL_BITS)
     high = low = more = less = largest = below = 0
     tiny = False
     for i in range(len(x)):
@@ -257,7 +257,7 @@ def enclosed_product_sum(x, y, k, sums):
     Their errors, half of 2**(k - 53) at most, are added to what sigma leaves, and hardly rounded there;
     the error of a tiny product is off by less than a unit of any window.
     """
-    sigma = _sigma(k)
+    sigma = sigma_of(k)
     for start in range(0, len(x), BLOCK):
         xs, ys = x[start : start + BLOCK], y[start : start + BLOCK]
         high = outside = 0
@@ -289,7 +289,7 @@ def row_sums(x, k, high, low):
 
 def column_sums(x, k, high, low):
     """As row_sums, of the columns of (n, m): _extract with as many sums."""
-    sigma, tau, half = _sigma(k), _sigma(k - LEVEL_BITS), 1 << (LEVEL_BITS - 1)
+    sigma, tau, half = sigma_of(k), sigma_of(k - LEVEL_BITS), 1 << (LEVEL_BITS - 1)
     n, m = x.shape
     above = below = 0
     for j in range(m):
@@ -313,7 +313,7 @@ def running_sums(x, k, high, low, coarse, fine, result):
     coarse and fine are the units of the levels. |high| is below 2**52 and |low| below 2**46, so that both
     products are exact, and the addition of these rounds once.
     """
-    sigma, tau, half = _sigma(k), _sigma(k - LEVEL_BITS), 1 << (LEVEL_BITS - 1)
+    sigma, tau, half = sigma_of(k), sigma_of(k - LEVEL_BITS), 1 << (LEVEL_BITS - 1)
     above = below = 0
     for i in range(len(x)):
         v = np.float64(x[i])

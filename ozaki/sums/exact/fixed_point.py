@@ -22,7 +22,7 @@ from ozaki.rounding.error_free import two_sum
 from ozaki.sums.exact.enclosure import Enclosure
 from ozaki.tuning import INTEGER_RATIOS
 
-PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = (np.uint8(1 << bit) for bit in range(5))
+FLAGS = PLUS_INFINITY, MINUS_INFINITY, NAN, ORDINARY, MINUS_ZERO = [np.uint8(1 << bit) for bit in range(5)]
 """What has been added: flags that merge by `|`, ORDINARY for any finite number but −0.
 
 Blocks do not note every −0 or Inf beside what outweighs it; `canonical_flags` does not either."""
@@ -238,7 +238,7 @@ def flagged(values: Any, flags: Array) -> Array:
 
 def flags_of(x: np.ndarray) -> np.ndarray:
     """Return the flag of each of some float64 numbers."""
-    flags = np.full(x.shape, ORDINARY)
+    flags = namespace(x).full(x.shape, ORDINARY)
     flags[(x == 0) & np.signbit(x)] = MINUS_ZERO
     for flag, special in ((NAN, np.isnan(x)), (PLUS_INFINITY, x == np.inf), (MINUS_INFINITY, x == -np.inf)):
         flags[special] = flag

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, from_dtype, int64, none, typeof, uint64
+from numba import boolean, float64, from_dtype, int64, none, typeof, uint8, uint64
 from numba.core.types import Array, Tuple
 
 from multiword.runtime.forking import to_the_end
@@ -27,7 +27,9 @@ from ozaki.sums.exact.enclosure_numba import LANES, WIDTH, rounded_products, rou
 from ozaki.sums.exact.extraction_numba import (
     BLOCK,
     ERROR,
+    HUGE,
     SLACK,
+    TINY,
     column_sums,
     enclosed_product_sum,
     enclosed_sum,
@@ -40,14 +42,17 @@ from ozaki.sums.exact.extraction_numba import (
     window,
     window_above,
 )
+from ozaki.sums.exact.groups_numba import first_outside, flagged_groups, grouped, largest_number
 
 __all__ = [
     "BLOCK",
     "DIGITS",
     "ERROR",
     "EXPONENTS",
+    "HUGE",
     "LANES",
     "SLACK",
+    "TINY",
     "VECTOR_DIGITS",
     "WIDTH",
     "loop",
@@ -56,7 +61,8 @@ __all__ = [
 
 typeof(np.empty(0))  # imports what the first call would import, while forks wait
 
-_Integers, _Values, _Bins = int64[::1], float64[::1], uint64[:, ::1]
+_Integers, _Values, _Bins, _Flags = int64[::1], float64[::1], uint64[:, ::1], uint8[::1]
+_Labels = Array(int64, 1, "C", readonly=True)
 
 
 def _rounding(x: list[Any], factors: int, last: Any) -> Any:
@@ -78,6 +84,10 @@ SIGNATURES: dict[Callable, Callable] = {
     unbinned: lambda x: none(_Bins, _Integers),
     integer_products: lambda x: boolean(x[1], x[1], _Integers),
     rounded_sums: lambda x: _rounding(x, 1, float64),
+    largest_number: lambda x: int64(x[1]),
+    grouped: lambda x: int64(x[1], _Labels, int64, int64[:, ::1], _Flags, _Values, _Integers),
+    flagged_groups: lambda x: none(x[1], _Labels, _Flags),
+    first_outside: lambda x: int64(_Labels, int64),
     rounded_products: lambda x: _rounding(x, 2, boolean),
 }
 """The loops' signatures, for arrays x[n] of n dimensions of float64 or of float32."""

@@ -1,0 +1,180 @@
+"""Exact sums by group: each term goes to the column that its label names.
+
+Compiled loops extract two levels of each number (ExtractVector of Rump, Ogita and Oishi) into two words of
+its group. A window holds some 78 bits below the largest numbers; what lies above or below it is gathered and
+goes into a window of its own or, number by number, to the superaccumulator: that is the plain definition,
+and what a GPU does. All of it is integer addition, so that neither the order nor the cut can be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.compiled import compiled
+from ozaki.sums.exact.accumulator import Superaccumulator
+from ozaki.sums.exact.extraction import LOOPS, contiguous, readable
+from ozaki.sums.exact.fixed_point import MINUS_ZERO, ORDINARY, FixedPoint
+from ozaki.sums.exact.summands import Summands
+from ozaki.sums.exact.tiles import digits_of
+from ozaki.tuning import GROUP_REST, PLAIN_TERMS
+
+GAP = 40
+"""Bits between the units of both levels. A number below 2**(k − 13) has at most 2**(GAP − 1) of either."""
+
+LIMIT = 1023 - (52 - GAP) - 1
+"""And k: the exponent field of what a window does not hold."""
+
+_LOWEST, _HIGHEST = GAP + 52 - 1074, 1023  # for k: no number is below the lower unit, no sigma overflows
+BEYOND = _HIGHEST + LIMIT
+"""The exponent field of what no window holds."""
+
+_SLACK = 2  # bits by which numbers may be above those that a window is made for
+_TERMS = 1 << 21  # between carries: at most 2**60 units
+_CARRIED = 1 << 59  # units of a group that need not be moved before so many terms more, for 61 bits
+
+
+def group_sums(summands: Sequence[Summands], labels: Array, groups: int) -> FixedPoint:
+    """Return the exact sums of one-dimensional terms by label, from 0 to groups − 1."""
+    total = Superaccumulator(digits_of(summands), groups, namespace(labels))
+    windows = _add(total, summands, labels)
+    filled = [window for window in windows if window.k is not None and window.words.any()]
+    if len(filled) == 1 and not len(total.digits):
+        return FixedPoint(filled[0].words.T, GAP, filled[0].exponent, total.flags)
+    for window in filled:
+        window.empty()
+    return total.fixed_point()
+
+
+def add_groups(total: Superaccumulator, summands: Sequence[Summands], labels: Array) -> None:
+    """Add one-dimensional terms, each to the column that its label names."""
+    for window in _add(total, summands, labels):
+        window.empty()
+
+
+def _add(total: Superaccumulator, summands: Sequence[Summands], labels: Array) -> list[_Window]:
+    """Add terms to the total, and return the windows that have the rest: of numbers or products, of errors."""
+    blocks = [slice(start, start + _TERMS) for start in range(0, labels.size, _TERMS)]
+    parts = [(terms.apply(itemgetter(block)), labels[block]) for terms in summands for block in blocks]
+    if compiled(LOOPS) is None or is_cupy(labels):
+        for terms, columns in parts:
+            _add_plainly(total, terms, columns)
+        return []
+    windows = [_Window(total, min(_TERMS, labels.size)) for _ in range(2)]
+    for terms, columns in parts:
+        for factors in readable(terms.factors):
+            for window, x in zip(windows, _vectors(total, factors, terms, columns), strict=False):
+                window.add(x, columns)
+    for window in windows:
+        total.flags[window.words.any(axis=1)] |= ORDINARY
+    if ((total.flags | MINUS_ZERO) == MINUS_ZERO).any():
+        _flag_zeros(total, parts)
+    return windows
+
+
+def _vectors(
+    total: Superaccumulator, factors: tuple[np.ndarray, ...], terms: Summands, labels: np.ndarray
+) -> list[np.ndarray]:
+    """Return numbers, or products and their errors; add those products whose errors are no float64."""
+    loops, xs = compiled(LOOPS), [contiguous(x) for x in factors]
+    if len(xs) == 1:
+        return xs
+    p, e = np.empty((2, *xs[0].shape))
+    if not loops.loop(loops.products, xs[0].dtype)(*xs, p, e):
+        nonzero, size = (xs[0] != 0) & (xs[1] != 0), abs(p)
+        unsafe = ~(size <= loops.HUGE) | (size < loops.TINY) & nonzero
+        _add_plainly(total, Summands((xs[0][unsafe], xs[1][unsafe]), terms.sign), labels[unsafe])
+        p[unsafe] = e[unsafe] = 0
+    return [terms.sign * p] if terms.narrow() else [terms.sign * p, terms.sign * e]
+
+
+def _flag_zeros(total: Superaccumulator, parts: Sequence[tuple[Summands, np.ndarray]]) -> None:
+    """Note what was added to groups of which sums do not tell: nothing, −0 alone or numbers that cancel."""
+    loops = compiled(LOOPS)
+    for terms, columns in parts:
+        for factors in terms.in_float64():
+            with np.errstate(all="ignore"):
+                x = terms.sign * np.multiply(*factors) if len(factors) == 2 else factors[0]
+            loops.loop(loops.flagged_groups, x.dtype)(contiguous(x), columns, total.flags)
+
+
+def _add_plainly(total: Superaccumulator, terms: Summands, labels: Array) -> None:
+    """Add terms number by number, as many at a time as the caches hold temporaries of."""
+    step = _TERMS if is_cupy(labels) else PLAIN_TERMS
+    for start in range(0, labels.size, step):
+        chosen = itemgetter(slice(start, start + step))
+        total.add_terms(terms.apply(chosen), chosen(labels))
+
+
+class _Window:
+    """Two words of each group, in the units of one window, on their way into a superaccumulator.
+
+    Attributes
+    ----------
+    words : (groups, 2) int64, of the lower unit and of the upper one.
+    k : exponent of the first sigma, 1.5·2**k; None before the first number.
+    """
+
+    def __init__(self, total: Superaccumulator, terms: int) -> None:
+        self.total = total
+        self.k: int | None = None
+        self.words = np.zeros((total.flags.size, 2), np.int64)
+        self._rest = np.empty(terms), np.empty(terms, np.int64)
+        self._since_carry = 0
+
+    @property
+    def exponent(self) -> int:
+        """Of the lower unit."""
+        return (self.k or 0) - GAP - 52
+
+    def add(self, x: np.ndarray, labels: np.ndarray) -> None:
+        """Add up to _TERMS numbers: those that the window holds, then what is left, unless it is little."""
+        loops = compiled(LOOPS)
+        fitting = self._fitting(x[: loops.BLOCK])  # what comes first is like the rest
+        if self.k is None or (fitting is not None and not self.k - GAP < fitting <= self.k + _SLACK):
+            self._move(_LOWEST if fitting is None else fitting)
+        while True:
+            self._carry(len(x))
+            add = loops.loop(loops.grouped, x.dtype)
+            left = add(x, labels, self.k, self.words, self.total.flags, *self._rest)
+            x, labels = (part[:left] for part in self._rest)
+            if left <= GROUP_REST or (fitting := self._fitting(x)) is None:
+                break
+            self._move(fitting)
+        _add_plainly(self.total, Summands((x,)), labels)
+
+    def empty(self) -> None:
+        """Add the words to the superaccumulator."""
+        low, high = self.words.T
+        self.total.flags[self.words.any(axis=1)] |= ORDINARY
+        self.total.add_integers(slice(None), low, self.exponent)
+        self.total.add_integers(slice(None), high, self.exponent + GAP)
+        self.words[:] = self._since_carry = 0
+
+    def _fitting(self, x: np.ndarray) -> int | None:
+        """The window for the largest number that there is one for; None if there is no such number."""
+        loops = compiled(LOOPS)
+        largest = loops.loop(loops.largest_number, x.dtype)(x)
+        k = (largest >> 52) + _SLACK - LIMIT + 1
+        return min(max(k, _LOWEST), _HIGHEST) if largest >= 0 else None
+
+    def _move(self, k: int) -> None:
+        """Make this the window for other numbers."""
+        if self.k is not None:
+            self.empty()
+        self.k = k
+
+    def _carry(self, terms: int) -> None:
+        """Make room in the words for so many terms."""
+        self._since_carry += terms
+        if self._since_carry <= _TERMS:
+            return
+        self._since_carry = terms
+        low, high = self.words.T
+        high += low >> GAP
+        low &= (1 << GAP) - 1
+        if max(high.max(initial=0), -high.min(initial=0)) > _CARRIED:
+            self.empty()

@@ -1,0 +1,226 @@
+"""Sums by group, and what follows from them: exact, rounded once, the same for every order of the numbers."""
+
+from __future__ import annotations
+
+import operator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
+from multiword.runtime.compiled import compiled
+from ozaki.rounding.conversion import joined, narrow
+from ozaki.sums.arguments import (
+    DType,
+    format_of,
+    numbers,
+    real_dtype,
+    real_result_dtype,
+    result_dtype,
+    summed_dtype,
+)
+from ozaki.sums.exact.extraction import LOOPS, contiguous
+from ozaki.sums.exact.fixed_point import Rounding
+from ozaki.sums.exact.groups import group_sums
+from ozaki.sums.table import REDUCTIONS
+from ozaki.sums.variance import exact_ddof
+
+
+@on_device_of_arrays
+def group_sum(values: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
+    """Return the sum of each group, correctly rounded: `numpy.bincount` with weights and one rounding.
+
+    Parameters
+    ----------
+    values : (..., n) array, NumPy or CuPy; dtypes as in `sum`. Integers and booleans are summed in integers.
+    labels : (n,) integers from 0 to num_groups − 1, in any order: the groups of elements on the last axis.
+    num_groups : how many groups there are; some may be empty.
+    dtype : dtype of the result, default that of values.
+
+    Returns
+    -------
+    (..., num_groups) array: each group's exact sum, rounded to nearest as in `sum`; 0 for an empty group.
+    For sums of parts of the data, which merge exactly, there is `ExactSum.add_groups`.
+
+    Raises
+    ------
+    TypeError : values are not numeric; labels are no integers, as keys with NaN are not.
+    ValueError : labels outside of 0 to num_groups − 1, the first of which is named, or of another length.
+
+    References
+    ----------
+    As `sum`: Rump, Ogita and Oishi; Kulisch.
+
+    >>> group_sum(np.array([1e100, 0.1, 1.0, -1e100, 0.2]), np.array([0, 1, 0, 0, 1]), 3)
+    array([1. , 0.3, 0. ])
+    """
+    x, index, shape = _labelled(values, labels, num_groups)
+    target = result_dtype(x, summed_dtype(x), dtype, None, shape)
+    if target.kind in "iub":
+        return _integer_sums(x, index, shape, target)
+    return _grouped("sum", (x,), index, shape, target)
+
+
+@on_device_of_arrays
+def group_mean(values: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
+    """Return the mean of each group, correctly rounded.
+
+    As `group_sum`; differs in dividing by the group's count, in float64 for integers, and is NaN for an
+    empty group.
+
+    >>> group_mean(np.array([1e100, 0.5, 2.0, -1e100]), np.array([0, 1, 0, 0]), 3)
+    array([0.66666667, 0.5       ,        nan])
+    """
+    x, index, shape = _labelled(values, labels, num_groups)
+    natural = np.dtype(np.float64) if x.dtype.kind in "iub" else x.dtype
+    return _grouped("mean", (x,), index, shape, result_dtype(x, natural, dtype, None, shape))
+
+
+@on_device_of_arrays
+def group_var(values: Array, labels: Array, num_groups: int, dtype: DType = None, ddof: float = 0) -> Any:
+    """Return the variance of each group, correctly rounded: about the exact mean of the group.
+
+    As `group_sum`; differs as `var` does from `sum`: in a real dtype, and in NaN for an empty group.
+
+    >>> group_var(np.array([1e16, 1.0, 1e16 + 2, 1e16 + 4]), np.array([0, 1, 0, 0]), 2, ddof=1)
+    array([ 4., nan])
+    """
+    return _deviation("var", values, labels, num_groups, dtype, ddof)
+
+
+@on_device_of_arrays
+def group_std(values: Array, labels: Array, num_groups: int, dtype: DType = None, ddof: float = 0) -> Any:
+    """Return the standard deviation of each group, correctly rounded: the root of the exact variance.
+
+    As `group_var`; differs in the root.
+
+    >>> group_std(np.array([-3e200, 1.0, 3e200]), np.array([0, 1, 0]), 2)
+    array([3.e+200, 0.e+000])
+    """
+    return _deviation("std", values, labels, num_groups, dtype, ddof)
+
+
+@on_device_of_arrays
+def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
+    """Return Σ x·y of each group, correctly rounded.
+
+    As `group_sum`; differs in adding exact products: x and y, (..., n), broadcast, and neither is conjugated.
+
+    >>> group_dot(np.array([1e200, 1.0, 1e200]), np.array([1e200, 3.0, -1e200]), np.array([0, 0, 0]), 1)
+    array([3.])
+    """
+    x, y = numbers(x, "x"), numbers(y, "y")
+    xp = check_same_device(x=x, y=y)
+    natural = np.result_type(x.dtype, y.dtype)
+    x, y = xp.broadcast_arrays(x, y)
+    x, index, shape = _labelled(x, labels, num_groups, "x")
+    target = result_dtype(x, natural, dtype, None, shape)
+    if target.kind in "iub":
+        return _integer_sums(x.astype(target) * y.astype(target), index, shape, target)
+    return _grouped("dot", (x, y), index, shape, target)
+
+
+@on_device_of_arrays
+def group_count(labels: Array, num_groups: int) -> Any:
+    """Return how many labels each group has, as int64.
+
+    Parameters
+    ----------
+    labels, num_groups : as in `group_sum`.
+
+    Raises
+    ------
+    TypeError, ValueError : as `group_sum`.
+
+    >>> group_count(np.array([2, 0, 2]), 4)
+    array([1, 0, 2, 0])
+    """
+    groups = _number_of_groups(num_groups)
+    index = checked_labels(labels, groups)
+    return namespace(index).bincount(index, minlength=groups)
+
+
+def checked_labels(labels: Any, groups: int) -> Array:
+    """Return labels as a vector of int64. TypeError or ValueError for what does not name groups."""
+    index = as_array(labels, "labels")
+    if index.dtype.kind not in "iu":
+        raise TypeError(
+            f"labels must be integers from 0 to num_groups − 1, got {index.dtype}; leave out NaN keys"
+        )
+    if index.ndim != 1:
+        raise ValueError(f"labels must have one dimension, got shape {index.shape}")
+    xp, loops = namespace(index), compiled(LOOPS)
+    if xp is np and loops is not None and index.dtype == np.int64:
+        index = contiguous(index)
+        outside = loops.loop(loops.first_outside, np.dtype(np.float64))(index, groups)
+    else:
+        beyond = (index < 0) | (index >= groups)
+        outside = int(beyond.argmax()) if bool(beyond.any()) else -1
+    if outside >= 0:
+        got = f"{int(index[outside])} at index {outside}"
+        raise ValueError(f"labels must be from 0 to num_groups − 1 = {groups - 1}, got {got}")
+    return xp.ascontiguousarray(index.astype(np.int64, copy=False))
+
+
+def columns_of(index: Array, lead: int, groups: int) -> Array:
+    """Return the columns of `lead` rows of elements, a row of groups for each."""
+    if lead == 1:
+        return index
+    xp = namespace(index)
+    return (xp.arange(lead, dtype=np.int64)[:, None] * groups + index).reshape(-1)
+
+
+def _number_of_groups(num_groups: Any) -> int:
+    groups = operator.index(num_groups)
+    if groups < 0:
+        raise ValueError(f"num_groups must not be negative, got {groups}")
+    return groups
+
+
+def _labelled(
+    values: Any, labels: Any, num_groups: Any, name: str = "values"
+) -> tuple[Array, Array, tuple[int, ...]]:
+    """Return the array, its labels, and the shape of a result."""
+    x, groups = numbers(values, name), _number_of_groups(num_groups)
+    index = checked_labels(labels, groups)
+    check_same_device(**{name: x, "labels": index})
+    if not x.ndim or x.shape[-1] != index.size:
+        raise ValueError(f"{name} must have shape (..., {index.size}), as many as labels, got {x.shape}")
+    return x, index, (*x.shape[:-1], groups)
+
+
+def _deviation(name: str, values: Any, labels: Any, num_groups: Any, dtype: DType, ddof: float) -> Any:
+    """The variances of groups, or their roots."""
+    x, index, shape = _labelled(values, labels, num_groups)
+    target = real_result_dtype(x, dtype, None, shape, REDUCTIONS[name].real)
+    return _grouped(name, (x,), index, shape, target, ddof=exact_ddof(ddof), skip_nan=False)
+
+
+def _grouped(
+    name: str,
+    arrays: tuple[Array, ...],
+    index: Array,
+    shape: tuple[int, ...],
+    target: np.dtype,
+    **options: Any,
+) -> Array:
+    """The results of a reduction of the table, group by group."""
+    reduction, xp, outputs = REDUCTIONS[name], namespace(index), prod(shape)
+    columns = columns_of(index, prod(shape[:-1]), shape[-1])
+    flat = [x.reshape(-1) for x in arrays]
+    sums = [[group_sums(part, columns, outputs) for part in terms(*flat)] for terms in reduction.sums]
+    counts = []
+    if not reduction.plain:  # others are rounded on the host
+        sums = [[part.on_host() for part in parts] for parts in sums]
+        counts = np.tile(xp.bincount(index, minlength=shape[-1]), prod(shape[:-1])).tolist()
+    values = reduction.finish(sums, counts, Rounding(format_of(target), root=reduction.root), **options)
+    return xp.asarray(joined([narrow(v, real_dtype(target)) for v in values], target).reshape(shape))
+
+
+def _integer_sums(x: Array, index: Array, shape: tuple[int, ...], target: np.dtype) -> Array:
+    """The sums of integers, in integers as NumPy adds them: modulo 2**bits of the dtype."""
+    xp, total = namespace(x), namespace(x).zeros(prod(shape), np.uint64)
+    columns = columns_of(index, prod(shape[:-1]), shape[-1])
+    xp.add.at(total, columns, x.reshape(-1).astype(target).astype(np.uint64))
+    return total.astype(target).reshape(shape)

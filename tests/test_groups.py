@@ -1,0 +1,158 @@
+"""Sums by group against fractions: any order, cut and labels, and every kind of number."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ozaki
+from multiword.formats import FORMATS
+from multiword.runtime import compiled
+from ozaki.sums.exact import groups
+from tests.exact import nearest, nearest_root
+
+RNG = np.random.default_rng(35)
+N, GROUPS = 6000, 5
+label_of = RNG.integers(0, GROUPS - 1, N)  # the last group is empty
+NORMAL = RNG.standard_normal(N)
+VALUES = {
+    "ordinary": NORMAL,
+    "of all sizes": NORMAL * 2.0 ** RNG.integers(-1060, 1000, N),
+    "growing": np.geomspace(1e-200, 1e200, N) * np.sign(NORMAL),
+    "cancelling": np.concatenate([NORMAL[: N // 2] * 1e200, -NORMAL[: N // 2] * 1e200]),
+    "subnormal": NORMAL * 2.0**-1060,
+    "close to overflow": NORMAL * 2.0**1020,
+    "single": NORMAL.astype(np.float32),
+    "half": NORMAL.astype(np.float16),
+    "strided": RNG.standard_normal((N, 2))[:, 1],
+}
+
+
+@pytest.fixture(params=["compiled", "plain"], autouse=True)
+def _form(request, monkeypatch):
+    """In short blocks, so that words are carried; with and without numba."""
+    monkeypatch.setattr(compiled, "enabled", request.param == "compiled")
+    monkeypatch.setattr(groups, "_TERMS", 4096)
+
+
+def members(x):
+    """The elements of each group as fractions."""
+    return [[Fraction(v) for v in x[label_of == g].tolist()] for g in range(GROUPS)]
+
+
+def to(dtype):
+    return lambda q: nearest(
+        q, FORMATS[{"float64": "fp64", "float32": "fp32", "float16": "fp16"}[dtype.name]]
+    )
+
+
+@pytest.mark.parametrize("x", VALUES.values(), ids=VALUES)
+def test_sums_and_means_are_the_nearest(x):
+    rounded = to(x.dtype)
+    sums = [sum(group) for group in members(x)]
+    np.testing.assert_array_equal(ozaki.group_sum(x, label_of, GROUPS), [rounded(s) for s in sums])
+    means = [rounded(s / len(g)) for s, g in zip(sums, members(x), strict=True) if g]
+    np.testing.assert_array_equal(ozaki.group_mean(x, label_of, GROUPS), [*means, np.nan])
+
+
+@pytest.mark.parametrize("name", ["ordinary", "of all sizes", "single", "growing"])
+def test_products_and_variances_are_the_nearest(name):
+    x, y = VALUES[name], VALUES[name][::-1]
+    rounded = to(x.dtype)
+    pairs = zip(members(x), members(y), strict=True)
+    dots = [rounded(sum(a * b for a, b in zip(*pair, strict=True))) for pair in pairs]
+    np.testing.assert_array_equal(ozaki.group_dot(x, y, label_of, GROUPS), dots)
+    squares = [(sum(v * v for v in g) - sum(g) ** 2 / len(g)) / (len(g) - 1) for g in members(x) if g]
+    variances = ozaki.group_var(x, label_of, GROUPS, ddof=1)
+    np.testing.assert_array_equal(variances, [*map(rounded, squares), np.nan])
+    fmt = FORMATS["fp64" if x.dtype == np.float64 else "fp32"]
+    roots = [nearest_root(q, fmt) for q in squares]
+    np.testing.assert_array_equal(ozaki.group_std(x, label_of, GROUPS, ddof=1), [*roots, np.nan])
+
+
+@pytest.mark.parametrize("name", ["ordinary", "of all sizes", "growing"])
+def test_neither_order_nor_cut_can_be_seen(name):
+    x, order = VALUES[name], RNG.permutation(N)
+    at_once = ozaki.ExactSum(shape=GROUPS).add_groups(x[order], label_of[order])
+    left, right = ozaki.ExactSum(shape=GROUPS), ozaki.ExactSum(shape=GROUPS)
+    left.add_groups(x[:1234], label_of[:1234])
+    right.add_groups(x[1234:], label_of[1234:])
+    assert left.merge(right) == at_once
+    one_by_one = [ozaki.ExactSum().add(x[label_of == g]).to_bytes() for g in range(GROUPS)]
+    assert at_once.to_bytes() == b"".join(one_by_one)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64])
+def test_leading_axes_have_their_own_sums(dtype):
+    x = (RNG.standard_normal((2, 3, N, 2)) @ np.array([1, dtype(1j) if dtype is np.complex64 else 0])).astype(
+        dtype
+    )
+    sums, variances = (f(x, label_of, GROUPS) for f in (ozaki.group_sum, ozaki.group_var))
+    assert sums.shape == (2, 3, GROUPS) and sums.dtype == dtype
+    for g in range(GROUPS - 1):
+        np.testing.assert_array_equal(sums[..., g], ozaki.sum(x[..., label_of == g], axis=-1))
+        np.testing.assert_array_equal(variances[..., g], ozaki.var(x[..., label_of == g], axis=-1))
+    total = ozaki.ExactSum(dtype, (2, 3, GROUPS)).add_groups(x, label_of)
+    np.testing.assert_array_equal(total.round(), sums)
+
+
+def test_zeros_and_special_values():
+    x = np.array([-0.0, 0.0, -0.0, np.inf, -np.inf, np.nan, np.inf, 1.0, -0.0, 2.0, -2.0])
+    labels = np.array([0, 0, 1, 2, 2, 3, 4, 4, 5, 6, 6])
+    sums = ozaki.group_sum(x, labels, 8)
+    np.testing.assert_array_equal(sums, [0, 0, np.nan, np.nan, np.inf, 0, 0, 0])
+    assert np.signbit(sums).nonzero()[0].tolist() == [1, 5]
+    products = ozaki.group_dot(x, np.ones(11), labels, 8)
+    assert products.tobytes() == sums.tobytes()
+
+
+def test_overflow_of_a_part_of_a_sum():
+    x = np.array([1.5e308, 1.5e308, -1.5e308, 5e-324, 1e308])
+    assert ozaki.group_sum(x, np.zeros(5, int), 1)[0] == 1.5e308 + 1e308 == np.inf
+    assert ozaki.group_sum(x[:4], np.zeros(4, int), 1)[0] == 1.5e308
+
+
+def test_integers_are_summed_as_integers():
+    x = RNG.integers(-(2**62), 2**62, N)
+    sums = np.zeros(GROUPS, np.int64)
+    np.add.at(sums, label_of, x)
+    np.testing.assert_array_equal(ozaki.group_sum(x, label_of, GROUPS), sums)
+    np.testing.assert_array_equal(
+        ozaki.group_sum(x % 2 == 0, label_of, GROUPS)[:1], [(x % 2 == 0)[label_of == 0].sum()]
+    )
+    exact = [nearest(Fraction(sum(g)), FORMATS["fp64"]) for g in members(x)]
+    np.testing.assert_array_equal(ozaki.group_sum(x, label_of, GROUPS, dtype=float), exact)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, ">i8"])
+def test_labels_of_any_integer_dtype(dtype):
+    expected = ozaki.group_sum(NORMAL, label_of, GROUPS)
+    np.testing.assert_array_equal(ozaki.group_sum(NORMAL, label_of.astype(dtype), GROUPS), expected)
+    np.testing.assert_array_equal(
+        ozaki.group_count(label_of.astype(dtype), GROUPS), [*np.bincount(label_of), 0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "message"),
+    [
+        ([0, 1, 3, -1], ValueError, "labels must be from 0 to .* = 2, got 3 at index 2"),
+        ([0, -2, 3, -1], ValueError, "got -2 at index 1"),
+        (np.array([0, 1, 2**63, 0], np.uint64), ValueError, "got 9223372036854775808 at index 2"),
+        ([0.0, 1.0, np.nan, 2.0], TypeError, "labels must be integers.*NaN"),
+        ([[0, 1, 1, 0]], ValueError, "one dimension"),
+        ([0, 1, 1], ValueError, r"values must have shape \(..., 3\)"),
+    ],
+)
+def test_labels_that_name_no_group(labels, error, message):
+    for function in (ozaki.group_sum, ozaki.group_var):
+        with pytest.raises(error, match=message):
+            function(np.ones(4), labels, 3)
+
+
+def test_nothing():
+    empty = np.zeros((2, 0))
+    np.testing.assert_array_equal(ozaki.group_sum(empty, np.zeros(0, int), 3), np.zeros((2, 3)))
+    assert np.isnan(ozaki.group_mean(empty, np.zeros(0, int), 3)).all()
+    assert ozaki.group_sum(empty, np.zeros(0, int), 0).shape == (2, 0)
+    assert ozaki.group_count(np.zeros(0, int), 2).tolist() == [0, 0]
