@@ -29,9 +29,9 @@ struct ProductShape { int m, n, k, stack, tiles; };
 
 /* Which tile: its image and matrix, first row and column; the tiles of a cluster's blocks lie one below the
    other. Those of GROUP rows of them go together, for they share what they read in the second-level cache. */
-struct Place {
+struct TileIndex {
     int image, matrix, row, column;
-    __device__ Place(const ProductShape &shape, int index, int block = 0) {
+    __device__ TileIndex(const ProductShape &shape, int index, int block = 0) {
         const int height_of_all = CLUSTER * BM, columns = (shape.n + BN - 1) / BN;
         const int rows = (shape.m + height_of_all - 1) / height_of_all;
         const int product = index / (rows * columns), tile = index % (rows * columns);
@@ -63,21 +63,21 @@ __device__ __forceinline__ int chunk_of(int row, int chunk) {
 /* How matrices lie in memory, as the copy engine takes it: CUtensorMap. */
 struct alignas(64) Operand { unsigned char map[128]; };
 
-/* A tile of BK numbers, permuted as above, to this block or, at the same place, to all of the cluster; what is
+/* A tile of BK numbers, permuted as above, to this block or, at the same address, to all of the cluster; what is
    outside of the matrix is zero. */
 template <bool TO_ALL>
-__device__ __forceinline__ void copy_tile(unsigned to, const Operand &x, int k, int row, const Place &place,
+__device__ __forceinline__ void copy_tile(unsigned to, const Operand &x, int k, int row, const TileIndex &at,
                                           unsigned barrier) {
     if constexpr (TO_ALL)
         asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
                      ".multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
-                     "l"(&x), "r"(k), "r"(row), "r"(place.matrix), "r"(place.image), "r"(barrier),
+                     "l"(&x), "r"(k), "r"(row), "r"(at.matrix), "r"(at.image), "r"(barrier),
                      "h"((unsigned short)((1 << CLUSTER) - 1))
                      : "memory");
     else
         asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
                      " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
-                     "l"(&x), "r"(k), "r"(row), "r"(place.matrix), "r"(place.image), "r"(barrier)
+                     "l"(&x), "r"(k), "r"(row), "r"(at.matrix), "r"(at.image), "r"(barrier)
                      : "memory");
 }
 /* Barriers of shared memory: so many arrivals, and all bytes that are expected, end a phase. */

@@ -7,7 +7,8 @@ or one batch. Here one launch has the products of all images, each of a stack.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property
 
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array
@@ -76,21 +77,11 @@ class Tile:
         stages, staged = self.stages * (self.m + self.n) * self.k, self.m * (self.n + CHUNK)
         return stages + staged + 48 * self.stages if self.wgmma else max(stages, staged)
 
-    @property
+    @cached_property
     def constants(self) -> dict[str, int | str]:
-        """The constants that the kernel is compiled with."""
-        return {
-            "BM": self.m,
-            "BN": self.n,
-            "BK": self.k,
-            "WM": self.warp_m,
-            "WN": self.warp_n,
-            "STAGES": self.stages,
-            "BLOCKS": self.blocks,
-            "WGMMA": int(self.wgmma),
-            "GROUP": self.group,
-            "CLUSTER": self.cluster,
-        }
+        """The constants that the kernel is compiled with, in the order of the attributes."""
+        names = "BM", "BN", "BK", "WM", "WN", "STAGES", "BLOCKS", "WGMMA", "GROUP", "CLUSTER"
+        return dict(zip(names, map(int, astuple(self)), strict=True))
 
 
 class TensorMap(Struct):

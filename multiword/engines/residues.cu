@@ -39,14 +39,14 @@ struct alignas(16) Target {
     signed char *to;
     int rows, columns;
     Modulus modulus;
-    __device__ Target(const Place &place, const ResidueMatrices &c, const ProductShape &shape)
-        : to(c.residues + place.image * c.image_stride + place.matrix * c.matrix_stride +
-             place.row * c.row_stride + place.column),
-          rows(shape.m - place.row), columns(shape.n - place.column),
-          modulus(c.moduli[place.image % c.count]) {}
+    __device__ Target(const TileIndex &at, const ResidueMatrices &c, const ProductShape &shape)
+        : to(c.residues + at.image * c.image_stride + at.matrix * c.matrix_stride +
+             at.row * c.row_stride + at.column),
+          rows(shape.m - at.row), columns(shape.n - at.column),
+          modulus(c.moduli[at.image % c.count]) {}
 };
 
-/* The residues of a team's rows, from shared memory to the result, in whole rows of T's. */
+/* The residues of a team's rows, from shared memory to the result, in complete rows of T's. */
 template <class T>
 __device__ __forceinline__ void store(const unsigned char *from, signed char *to, long long stride, int rows,
                                       int columns) {
@@ -88,8 +88,8 @@ __device__ __forceinline__ void finish(const Sums &sum, unsigned char *staged, c
         for (int q = threadIdx.x % TEAM; q < TEAM_ROWS * BN; q += TEAM) {
             const int row = q / BN, column = q % BN;
             if (row >= rows || column >= columns) continue;
-            signed char *const x = to + row * stride + column, found = staged[row * STAGED_BYTES + column];
-            *x = c.add ? added(*x, found, modulus.p) : found;
+            signed char *const x = to + row * stride + column, residue = staged[row * STAGED_BYTES + column];
+            *x = c.add ? added(*x, residue, modulus.p) : residue;
         }
 }
 
@@ -130,7 +130,7 @@ multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant
         const int share = block * (BN / CLUSTER);
 #pragma unroll 1
         for (int tile = first; lane == 0 && tile < shape.tiles; tile += stride) {
-            const Place from(shape, tile, block);
+            const TileIndex from(shape, tile, block);
 #pragma unroll 1
             for (int step = 0; step < steps; step++, advance()) {
                 const unsigned to = stages + stage * STAGE_BYTES, barrier = copied + 8 * stage;
@@ -173,9 +173,9 @@ multiply_residues(WordMatrices a, WordMatrices b, ResidueMatrices output, Produc
     extern __shared__ __align__(1024) unsigned char shared[];
     const unsigned stages = (unsigned)__cvta_generic_to_shared(shared);
     const int warp = threadIdx.x / 32, warp_m = warp % WARPS_M, warp_n = warp / WARPS_M;
-    const Place place(shape, blockIdx.x);
-    const Tile<BM> left(a, place.image, place.matrix, place.row, shape.m, shape.k);
-    const Tile<BN> right(b, place.image, place.matrix, place.column, shape.n, shape.k);
+    const TileIndex at(shape, blockIdx.x);
+    const Tile<BM> left(a, at.image, at.matrix, at.row, shape.m, shape.k);
+    const Tile<BN> right(b, at.image, at.matrix, at.column, shape.n, shape.k);
     const int steps = (shape.k + BK - 1) / BK;
     const auto load = [&](int step) {
         if (step < steps) {
@@ -196,6 +196,6 @@ multiply_residues(WordMatrices a, WordMatrices b, ResidueMatrices output, Produc
         accumulate(sum, stages + step % STAGES * STAGE_BYTES, warp_m, warp_n);
     }
     COPIES_DONE_BUT(0);
-    finish(sum, shared, Target(place, output, shape), output);
+    finish(sum, shared, Target(at, output, shape), output);
 }
 #endif

@@ -41,12 +41,12 @@ struct Tile {
         const int column = first_column + local_column;
         const i64 start = x.start(row()) + column * x.column_stride;
         const i64 step = ALONG_K && UNIT ? STRIDE : STRIDE * x.column_stride;
-        const bool whole = first_row + ROWS <= x.rows && first_column + DEPTH <= x.columns;
+        const bool inside = first_row + ROWS <= x.rows && first_column + DEPTH <= x.columns;
         REAL y[PARTS][RUN];
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
             const REAL *from = x.part(part) + start;
-            if (whole) {
+            if (inside) {
 #pragma unroll
                 for (int j = 0; j < RUN; j++) y[part][j] = from[j * step];
             } else {
@@ -66,25 +66,25 @@ struct Tile {
    in pairs of 16 bytes, in an order that lets the lanes of a warp read from different banks. */
 struct alignas(16) Staged {
     double number[PARTS][ROWS][DEPTH + 2];
-    static __device__ int place_of(int column) {
+    static __device__ int swizzled(int column) {
         return (column / 2 ^ (column / 16 & (RUN / 2 - 1))) * 2 + column % 2;
     }
     __device__ void fill(const Tile &at, const StridedParts &x) {
         at.read(x, [&](int part, int j, REAL y) {
-            number[part][at.local_row][place_of(at.local_column + j * STRIDE)] = widened(y);
+            number[part][at.local_row][swizzled(at.local_column + j * STRIDE)] = widened(y);
         });
         __syncthreads();
     }
     __device__ double2 pair(int part, int row, int column) const {
-        return *(const double2 *)&number[part][row][place_of(column)];
+        return *(const double2 *)&number[part][row][swizzled(column)];
     }
 };
 
-/* This thread's run of RUN neighbours along k in a staged tile: its row in the tile and in the operand,
-   where it begins in them. */
+/* This thread's run of RUN neighbours along k in a staged tile: its row and first column, in the tile and in the
+   operand. */
 struct StagedRun {
-    int local, place, row, column;
+    int local_row, local_column, row, column;
     __device__ StagedRun(const Tile &at)
-        : local(threadIdx.x * RUN / DEPTH), place(threadIdx.x * RUN % DEPTH), row(at.first_row + local),
-          column(at.first_column + place) {}
+        : local_row(threadIdx.x * RUN / DEPTH), local_column(threadIdx.x * RUN % DEPTH),
+          row(at.first_row + local_row), column(at.first_column + local_column) {}
 };

@@ -19,7 +19,7 @@ magnitudes(StridedParts x, const int *scales, WORD *out, int padded_rows, int pa
         Words words;
 #pragma unroll
         for (int j = 0; j < RUN; j += 2) {
-            const double2 pair = staged.pair(part, run.local, run.place + j);
+            const double2 pair = staged.pair(part, run.local_row, run.local_column + j);
             words.word[j] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.x)));
             words.word[j + 1] = base == NONFINITE_ROW ? 0 : (WORD)(int)fmin(LARGEST, scale(fabs(pair.y)));
         }

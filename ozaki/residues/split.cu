@@ -149,7 +149,7 @@ split_residues(StridedParts x, SplitTables tables, WORD *out, int padded_rows, i
         for (int part = 0; part < PARTS; part++)
 #pragma unroll
             for (int j = 0; j < RUN; j += 2) {
-                const double2 pair = staged.pair(part, run.local, run.place + j);
+                const double2 pair = staged.pair(part, run.local_row, run.local_column + j);
                 integer[part][j] = Integer(pair.x, scale);
                 integer[part][j + 1] = Integer(pair.y, scale);
             }
