@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import astuple, dataclass, replace
-from functools import cached_property
 
 from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array
+from multiword.runtime.cached import cached_property
 from multiword.runtime.kernels import Struct, members
 from multiword.runtime.libcuda import routine
 

@@ -70,7 +70,7 @@ def over_rows(
         finally:
             _local.shared = False
 
-    others = list(_started(share, threads - 1))
+    others = list(started(share, threads - 1))
     try:
         share()  # threads of the BLAS may be spinning where others could run: this one does not wait for them
     finally:
@@ -80,7 +80,7 @@ def over_rows(
                 other.result()
 
 
-def _started(share: Callable[[], None], threads: int) -> Iterator[Future[None]]:
+def started(share: Callable[[], None], threads: int) -> Iterator[Future[None]]:
     """Have other threads share the work, as many as there are: none any more when the process ends."""
     for _ in range(threads):
         try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.parallel import _pool, thread_count
+from multiword.runtime.parallel import started, thread_count
 
 FINISHED = 1 << 60
 """A counter that leaves nothing to be taken."""
@@ -21,7 +21,7 @@ def in_threads(work: Callable[[], None], units: int, counter: np.ndarray) -> Non
     Threads take units from the counter: one that comes late, because others of the process are busy, finds
     none left, and nobody waits for it.
     """
-    others = [_pool().submit(work) for _ in range(min(units, available_threads()) - 1)]
+    others = list(started(work, min(units, available_threads()) - 1))
     try:
         work()
     finally:
