@@ -88,7 +88,8 @@ def test_leading_axes_have_their_own_sums(dtype):
         dtype
     )
     sums, variances = (f(x, label_of, GROUPS) for f in (ozaki.group_sum, ozaki.group_var))
-    assert sums.shape == (2, 3, GROUPS) and sums.dtype == dtype
+    assert sums.shape == (2, 3, GROUPS)
+    assert sums.dtype == dtype
     for g in range(GROUPS - 1):
         np.testing.assert_array_equal(sums[..., g], ozaki.sum(x[..., label_of == g], axis=-1))
         np.testing.assert_array_equal(variances[..., g], ozaki.var(x[..., label_of == g], axis=-1))
