@@ -34,10 +34,6 @@ LARGEST_SMALL_PRODUCT = 1 << 18
 
 OVERHEAD_ELEMENTS = 64
 """What a small product takes besides its elements, in elements."""
-SYMMETRIC_ON_DEVICE = 4096
-"""Rows of a product of a matrix and its transpose from which a GPU computes half of it: below, a captured
-graph of the product takes less time than half of its kernels launched one by one."""
-
 SYMMETRIC_PANELS, SYMMETRIC_COLUMNS = 8, 256
 """Panels of a symmetric product, which take 9/16 of the products of all, and columns of one, at least: of
 fewer the products are no faster."""

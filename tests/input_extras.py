@@ -23,7 +23,8 @@ PACKAGES = {"ozaki.dask": "dask", "ozaki.torch": "torch", "ozaki.jax": "jax"}
 
 def public_names(module: str) -> list[str]:
     """The `__all__` of a module, read without importing it."""
-    source = (ROOT / module.replace(".", "/") / "__init__.py").read_text()
+    path = ROOT / module.replace(".", "/")
+    source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text()
     (names,) = (
         node.value
         for node in ast.parse(source).body
@@ -124,7 +125,7 @@ _REDUCED = "sum mean norm var std nansum nanmean nanvar nanstd"
 
 EXTRAS: dict[str, tuple[Function, ...]] = {
     "Dask arrays": (
-        *_reductions("ozaki.dask", f"{_REDUCED} cumsum", **_DASK),
+        *_reductions("ozaki.dask", f"{_REDUCED} average cumsum", **_DASK),
         *_dots("ozaki.dask", "dot", takes="axes", **_DASK),
         *_dots("ozaki.dask", "vdot", **_DASK),
         *_products("ozaki.dask", lambda x: EYE, base=MATRIX, takes="axes", **_DASK),

@@ -41,6 +41,10 @@ LINEAR_ALGEBRA = {
 
 NO_ARRAYS = LINEAR_ALGEBRA | {
     "ozaki.CostWarning",
+    "ozaki.array",  # whose functions are those of the table, or NumPy's
+    "ozaki.cupy.Call",
+    "ozaki.cupy.emulated",
+    "ozaki.cupy.run",
     "ozaki.Operand",  # made by prepare
     "ozaki.Plan",
     "ozaki.group_count",  # takes labels alone

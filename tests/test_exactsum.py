@@ -1,6 +1,7 @@
 """The mergeable accumulator: exact, the same bits in any order, of a fixed size."""
 
 import itertools
+import operator
 import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -297,7 +298,7 @@ READERS = {
     "pickle": pickle.dumps,
     "window": lambda total: total.window.tolist(),
     "to_digits": lambda total: total.to_digits().tolist(),
-    "==": lambda total: total == total,
+    "==": lambda total: operator.eq(total, total),
     "round": lambda total: total.round().tolist(),
     "fractions": ExactSum.fractions,
     "compact": lambda total: total.compact().to_bytes(),

@@ -109,7 +109,11 @@ def test_every_function_of_integers_has_its_wide_ones():
 
 
 WITHIN_MULTIWORD = {"multiword.probe": multiword.probe, "multiword.batched": multiword.batched}
-MODULES = ("ozaki", "ozaki.linalg", "ozaki.linalg.verified", "multiword", *WITHIN_MULTIWORD, *PACKAGES)
+MODULES = (
+    *("ozaki", "ozaki.linalg", "ozaki.linalg.verified", "ozaki.cupy", "multiword"),
+    *WITHIN_MULTIWORD,
+    *PACKAGES,
+)
 
 
 def is_alias(module: str, name: str) -> bool:
