@@ -39,6 +39,8 @@ function fits(width) {
   }
   for (const formula of page.querySelectorAll(".formula")) {
     if (style(formula).overflowY !== "hidden") found.push(`formula has a scroll bar: ${named(formula)}`);
+    const goesOn = formula.scrollWidth > formula.clientWidth + 1;
+    if (goesOn && style(formula).backgroundImage === "none") found.push(`formula goes on without a sign: ${named(formula)}`);
     const around = formula.getBoundingClientRect();
     for (const part of formula.querySelectorAll("math *")) {
       const box = part.getBoundingClientRect();
