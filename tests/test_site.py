@@ -138,7 +138,8 @@ FAULTS = """<!doctype html><meta charset="utf-8"><title>x</title>
 <body style="background: white"><article style="width: 2000px">
 <p>\u0378 has no glyph</p><p style="color: #ddd">pale</p><img src="missing.png" alt="x">
 <div style="overflow: hidden; width: 50px">cut_off_at_the_side</div>
-<p class="formula" style="overflow: auto; height: 5px; width: 1px"><math><mfrac><mi>a</mi><mi>b</mi></mfrac></math></p>
+<p class="formula" style="overflow: auto; height: 5px; width: 1px">
+<math><mfrac><mi>a</mi><mi>b</mi></mfrac></math></p>
 </article>"""
 """A page with one of each fault."""
 
