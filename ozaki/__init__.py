@@ -16,7 +16,7 @@ from ozaki.execution.plan import Plan
 from ozaki.fingerprints import fingerprint
 from ozaki.lazy import ON_DASK as _ON_DASK
 from ozaki.lazy import or_on_dask as _or_on_dask
-from ozaki.linalg.residual import residual
+from ozaki.linalg.residual import residual, two_word_product
 from ozaki.mukunoki import mukunoki_dgemm, mukunoki_split, slice_count
 from ozaki.product.cost import CostWarning
 from ozaki.product.operand import Operand
@@ -80,6 +80,7 @@ __all__ = [
     "tensordot",
     "two_product",
     "two_sum",
+    "two_word_product",
     "var",
     "vdot",
     "vecdot",

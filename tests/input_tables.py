@@ -105,6 +105,13 @@ TABLES: dict[str, tuple[Function, ...]] = {
             *("ozaki.residual", "a", lambda x: ozaki.residual(x, like(EYE, x), x), MATRIX, "matrix"),
             dtype=float,
         ),
+        *(
+            Function(f"ozaki.{name}", argument, call, MATRIX, "matrix", float)
+            for name, argument, call in (
+                ("two_word_product", "a", lambda x: ozaki.two_word_product(x, like(EYE, x))[0]),
+                ("two_word_product", "b", lambda x: ozaki.two_word_product(like(EYE, x), x)[0]),
+            )
+        ),
         Function("ozaki.prepare", "x", lambda x: _times_eye(ozaki.prepare(x)), MATRIX, "matrix"),
         _of_doubles(
             "ozaki.mukunoki_dgemm", "a", lambda x: ozaki.mukunoki_dgemm(x, like(EYE, x)), takes="matrix"

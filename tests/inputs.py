@@ -214,6 +214,7 @@ WIDE_INTEGERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "ozaki.matvec": (TYPE, lambda: ozaki.matvec(_WIDE[0], _WIDE[1][:, 0])),
     "ozaki.plan": (TYPE, lambda: ozaki.plan(*_WIDE)),
     "ozaki.dask.matmul": (TYPE, lambda: function_of("ozaki.dask", "matmul")(*_WIDE)),
+    "ozaki.two_word_product": (TYPE, lambda: ozaki.two_word_product(*_WIDE)),
     "ozaki.residual": (TYPE, lambda: ozaki.residual(*_WIDE, _WIDE[0])),
     "ozaki.prepare": (TYPE, lambda: ozaki.prepare(_WIDE[0])),
     "ozaki.mukunoki_dgemm": (TYPE, lambda: ozaki.mukunoki_dgemm(*_WIDE, summation="nearsum")),

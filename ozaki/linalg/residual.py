@@ -1,4 +1,4 @@
-"""The exact residual of a system, of unevaluated sums of words, in as many words as asked for."""
+"""Exact residuals of systems, and products, as unevaluated sums of words."""
 
 from __future__ import annotations
 
@@ -60,6 +60,44 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
     zeros = [namespace(right[0]).zeros(shape, dtype)] * (words - len(result))
     result = [word[:, 0] if one else word for word in (*result, *zeros)]
     return result[0] if words == 1 else tuple(result)
+
+
+@on_device_of_arrays
+def two_word_product(a: Any, b: Any) -> tuple[Array, Array]:
+    """Return the product of two matrices in two words, high + low: of the exact one, all but about 2**-107.
+
+    Parameters
+    ----------
+    a, b : (m, k) and (k, n) matrices of real or complex numbers, NumPy or CuPy.
+
+    Returns
+    -------
+    Two (m, n) arrays of float64 or complex128: high is AB, and low is AB - high, both correctly rounded.
+
+    Raises
+    ------
+    TypeError : arrays that are not numbers, or of two kinds.
+    ValueError : shapes that do not fit; Inf or NaN.
+
+    References
+    ----------
+    Ozaki, Uchino and Imamura, Ozaki scheme II (the exact product that both words are rounded from).
+
+    >>> import numpy as np, ozaki
+    >>> x = np.array([[0.1]])
+    >>> [float(word[0, 0]).hex() for word in ozaki.two_word_product(x, x)]
+    ['0x1.47ae147ae147cp-7', '-0x1.eb851eb851eb8p-61']
+    """
+    left, right = numbers(as_array(a, "a"), "a"), numbers(as_array(b, "b"), "b")
+    xp = check_same_device(a=left, b=right)
+    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
+        raise ValueError(f"shapes do not fit: a and b must be matrices, got a {left.shape}, b {right.shape}")
+    dtype, shape = np.result_type(left, right), (left.shape[0], right.shape[1])
+    zeros = xp.zeros(shape, dtype)
+    if not (left.size and right.size):
+        return zeros, zeros.copy()
+    words = words_of_product([left.astype(dtype)], [right.astype(dtype)], (), 2)
+    return words[0], words[1] if len(words) > 1 else zeros
 
 
 def _words(value: Any, name: str) -> list[Array]:

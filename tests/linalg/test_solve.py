@@ -345,6 +345,27 @@ def test_residuals(n):
             exact -= Fraction(float(word.ravel()[i * columns + j]))
 
 
+@pytest.mark.parametrize("columns", [1, 20])
+@pytest.mark.parametrize("octaves", [0, 200])
+def test_products_in_two_words(columns, octaves):
+    rng = np.random.default_rng(10)
+    a, b = rng.standard_normal((3, 8)), rng.standard_normal((8, columns))
+    a = np.ldexp(a, rng.integers(-octaves, octaves + 1, a.shape))
+    a[:, 4:], b[4:] = -a[:, :4], b[:4] * (1 + 2.0**-40)
+    high, low = ozaki.two_word_product(a, b)
+    for i, j in np.ndindex(high.shape):
+        exact = sum(Fraction(float(p)) * Fraction(float(q)) for p, q in zip(a[i], b[:, j], strict=True))
+        assert high[i, j] == nearest(exact)
+        assert low[i, j] == nearest(exact - Fraction(float(high[i, j])))
+    integers = [word.tolist() for word in ozaki.two_word_product(np.eye(2), np.array([[1j], [2]]))]
+    assert integers == [[[1j], [2]], [[0], [0]]]
+    assert ozaki.two_word_product(np.ones((2, 0)), np.ones((0, 3)))[1].tolist() == [[0] * 3] * 2
+    with pytest.raises(ValueError, match="shapes do not fit"):
+        ozaki.two_word_product(a, b[1:])
+    with pytest.raises(ValueError, match="b must be finite"):
+        ozaki.two_word_product(a, b * np.inf)
+
+
 def test_residuals_of_bad_input():
     assert ozaki.residual(np.ones((2, 0)), np.ones(0), np.ones(2)).tolist() == [1, 1]
     assert [w.tolist() for w in ozaki.residual(np.eye(1), np.ones(1), np.ones(1), words=2)] == [[0], [0]]
