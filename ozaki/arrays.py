@@ -229,7 +229,7 @@ def _norm(accuracy: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bo
     vectors = np.ndim(x) == 1 if axis is None else np.ndim(axis) == 0
     if not (ord is None or (ord == 2 and vectors) or (ord == "fro" and not vectors)):
         return None
-    return sums.norm(x, axis, keepdims=keepdims) if _inexact(x) else None
+    return sums.norm(x, axis=axis, keepdims=keepdims) if _inexact(x) else None
 
 
 def _reduction(reduce: Callable[..., Any], axis: int | None = None) -> Callable[..., Any]:

@@ -48,10 +48,12 @@ def _reductions(module: str, names: str, **options: Any) -> list[Function]:
     return [Function(f"{module}.{name}", "x", function_of(module, name), **options) for name in names.split()]
 
 
-def _dots(module: str, names: str, **options: Any) -> list[Function]:
+def _dots(module: str, name: str, axis: int | None = None, **options: Any) -> list[Function]:
     """Of a vector, or the last axis, with itself."""
-    functions = [(name, function_of(module, name)) for name in names.split()]
-    return [Function(f"{module}.{name}", "x", lambda x, f=f: f(x, x), **options) for name, f in functions]
+    dot = function_of(module, name)
+    return [
+        Function(f"{module}.{name}", "x", lambda x: dot(x, x) if axis is None else dot(x, x, axis), **options)
+    ]
 
 
 def _products(module: str, eye: Callable[[Any], Any], **options: Any) -> list[Function]:
@@ -126,7 +128,7 @@ _REDUCED = "sum mean norm var std nansum nanmean nanvar nanstd"
 EXTRAS: dict[str, tuple[Function, ...]] = {
     "Dask arrays": (
         *_reductions("ozaki.dask", f"{_REDUCED} average cumsum", **_DASK),
-        *_dots("ozaki.dask", "dot", takes="axes", **_DASK),
+        *_dots("ozaki.dask", "dot", takes="axes", axis=-1, **_DASK),
         *_dots("ozaki.dask", "vdot", **_DASK),
         *_products("ozaki.dask", lambda x: EYE, base=MATRIX, takes="axes", **_DASK),
     ),

@@ -130,7 +130,7 @@ TABLES: dict[str, tuple[Function, ...]] = {
                 *(ozaki.nansum, ozaki.nanmean, ozaki.nanvar, ozaki.nanstd, ozaki.average),
             )
         ),
-        Function("ozaki.dot", "x", lambda x: ozaki.dot(x, x), takes="axes"),
+        Function("ozaki.dot", "x", lambda x: ozaki.dot(x, x, axis=-1), takes="axes"),
         Function("ozaki.vdot", "x", lambda x: ozaki.vdot(x, x)),
         Function("ozaki.ExactSum", "array", lambda x: ozaki.ExactSum().add(x).to_bytes(), holds="real"),
         Function(

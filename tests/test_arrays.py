@@ -74,7 +74,7 @@ OURS = {
     "x.cumsum": (lambda x: x.cumsum(), ozaki.cumsum, A),
     "trace": (lambda x: x.trace(), lambda a: ozaki.sum(np.diagonal(a)), A),
     "norm": (np.linalg.norm, ozaki.norm, A),
-    "norm of rows": (lambda x: np.linalg.norm(x, axis=1), lambda a: ozaki.norm(a, 1), A),
+    "norm of rows": (lambda x: np.linalg.norm(x, axis=1), lambda a: ozaki.norm(a, axis=1), A),
     "a sum in NumPy's Python": (lambda x: np.average(x, axis=0), lambda a: ozaki.mean(a, 0), A),
 }
 

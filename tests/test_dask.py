@@ -62,7 +62,7 @@ def test_the_bits_of_the_whole(name, dtype):
     for i, chunks in enumerate(CHUNKS, start=len(str(dtype) + name)):
         lazy, axis, keepdims = da.from_array(x, chunks=chunks), axes[i % 6], bool(i % 2)
         check(function(lazy, axis=axis, keepdims=keepdims), function(x, axis=axis, keepdims=keepdims))
-    check(getattr(ozaki.dask, name)(lazy, 0, split_every=2), function(x, 0))
+    check(getattr(ozaki.dask, name)(lazy, axis=0, split_every=2), function(x, axis=0))
 
 
 @pytest.mark.parametrize(

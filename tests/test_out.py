@@ -33,7 +33,7 @@ def _of_rows(name):
 _REDUCTIONS = ("sum", "mean", "norm", "var", "std", "nansum", "nanmean", "nanvar", "nanstd", "cumsum")
 SUMS = {
     **{f"ozaki.{name}": _of_rows(name) for name in _REDUCTIONS},
-    "ozaki.dot": lambda out=None, on=np.asarray: ozaki.dot(on(A), on(A), out=out),
+    "ozaki.dot": lambda out=None, on=np.asarray: ozaki.dot(on(A), on(A), axis=-1, out=out),
     "ozaki.vdot": lambda out=None, on=np.asarray: ozaki.vdot(on(A), on(A), out=out),
 }
 """Functions that round once to the dtype of `out`."""

@@ -25,6 +25,8 @@ from ozaki.sums.arguments import (
     Axis,
     DType,
     axes_of,
+    check_matrices,
+    check_ord,
     format_of,
     real_dtype,
     real_result_dtype,
@@ -181,6 +183,7 @@ def mean(
 
 def norm(
     x: Any,
+    ord: int | str | None = None,
     axis: Axis = None,
     dtype: DType = None,
     out: None = None,
@@ -194,6 +197,8 @@ def norm(
     >>> norm(da.from_array(np.array([3e300, 4e300]), chunks=1)).compute()
     np.float64(5e+300)
     """
+    x = checked_chunks(x, "x")
+    check_ord(ord, len(axes_of(axis, x.ndim)))
     return _reduce("norm", x, axis, dtype, out, keepdims, split_every)
 
 
@@ -339,7 +344,7 @@ def average(
 def dot(
     x: Any,
     y: Any,
-    axis: int = -1,
+    axis: int | None = None,
     dtype: DType = None,
     out: None = None,
     keepdims: bool = False,
@@ -358,12 +363,14 @@ def dot(
     no_out(out)
     x, y = checked_chunks(x, "x"), checked_chunks(y, "y")
     like_arrays(x=x, y=y)
+    if axis is None:
+        check_matrices(x.shape, y.shape)
     try:
         shape = np.broadcast_shapes(x.shape, y.shape)
     except ValueError:
         raise ValueError(f"x and y must have shapes that broadcast, got {x.shape} and {y.shape}") from None
     x, y = (da.broadcast_to(without_empty_chunks(z), shape) for z in (x, y))
-    return _dot("dot", x, y, axis, dtype, keepdims, split_every)
+    return _dot("dot", x, y, -1 if axis is None else axis, dtype, keepdims, split_every)
 
 
 def vdot(

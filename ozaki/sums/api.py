@@ -16,6 +16,8 @@ from ozaki.sums.arguments import (
     DType,
     Out,
     axes_of,
+    check_matrices,
+    check_ord,
     deliver,
     format_of,
     numbers,
@@ -112,16 +114,16 @@ def mean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keep
 
 @on_device_of_arrays
 def dot(
-    x: Array, y: Array, axis: int = -1, dtype: DType = None, out: Out = None, keepdims: bool = False
+    x: Array, y: Array, axis: int | None = None, dtype: DType = None, out: Out = None, keepdims: bool = False
 ) -> Any:
     """Return the dot product along an axis, correctly rounded: neither argument is conjugated.
 
     Parameters
     ----------
     x, y : arrays that broadcast; dtypes as in `sum`. For vectors this is `numpy.dot`; of stacks of
-        vectors it takes the product of each pair, where `numpy.dot` would multiply matrices
-        (that is `ozaki.matmul`).
-    axis : the axis, of the broadcast arrays, that is summed over.
+        vectors it takes the product of each pair. Matrices that `numpy.dot` would multiply, as
+        `ozaki.matmul` does, need an axis.
+    axis : the axis, of the broadcast arrays, that is summed over; by default the last.
     dtype : dtype of the result, default that of x·y.
     out, keepdims : as in `sum`.
 
@@ -133,7 +135,7 @@ def dot(
     Raises
     ------
     TypeError : not numeric, or NumPy and CuPy mixed.
-    ValueError : shapes that do not broadcast.
+    ValueError : shapes that do not broadcast; matrices to be multiplied.
 
     References
     ----------
@@ -142,6 +144,9 @@ def dot(
     >>> dot(np.array([1e200, 1.0, 1e200]), np.array([1e200, 3.0, -1e200]))
     np.float64(3.0)
     """
+    if axis is None:
+        x, y, axis = numbers(x, "x"), numbers(y, "y"), -1
+        check_matrices(x.shape, y.shape)
     return _dot(x, y, axis, dtype, out, keepdims, conjugate=False)
 
 
@@ -180,7 +185,14 @@ def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
 
 
 @on_device_of_arrays
-def norm(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
+def norm(
+    x: Array,
+    ord: int | str | None = None,
+    axis: Axis = None,
+    dtype: DType = None,
+    out: Out = None,
+    keepdims: bool = False,
+) -> Any:
     """Return the 2-norm over axes, correctly rounded: the square root of the exact sum of squares.
 
     Neither the squares nor their sum overflow or underflow. Over two axes it is the Frobenius norm.
@@ -188,6 +200,7 @@ def norm(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keep
     Parameters
     ----------
     x, axis, dtype, out, keepdims : as in `sum`; dtype must be real.
+    ord : None, 2 for norms of vectors, or "fro" for norms over two axes: there is no other norm here.
 
     Returns
     -------
@@ -195,7 +208,7 @@ def norm(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keep
 
     Raises
     ------
-    TypeError, ValueError : as `sum`.
+    TypeError, ValueError : as `sum`; ValueError for another ord.
 
     References
     ----------
@@ -206,6 +219,7 @@ def norm(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keep
     """
     x = numbers(x, "x")
     axes = axes_of(axis, x.ndim)
+    check_ord(ord, len(axes))
     shape = reduced_shape(x.shape, axes, keepdims)
     target = real_result_dtype(x, dtype, out, shape, "a norm")
     real = _as_real(x)

@@ -36,6 +36,24 @@ def numbers(x: Any, name: str) -> Array:
     return array
 
 
+def check_ord(ord: int | str | None, axes: int) -> None:
+    """Raise ValueError for a norm that is not Euclidean, or Frobenius's over two axes."""
+    if not (ord is None or (ord == 2 and axes == 1) or (ord == "fro" and axes == 2)):
+        raise ValueError(
+            f"ord must be None, 2 for norms of vectors or 'fro' for norms over two axes, got {ord!r} "
+            f"over {axes}; an axis is given by name: axis={ord!r}"
+        )
+
+
+def check_matrices(of_x: tuple[int, ...], of_y: tuple[int, ...]) -> None:
+    """Raise ValueError for matrices that `numpy.dot` would multiply."""
+    if len(of_x) == len(of_y) == 2 and of_x[1] == of_y[0]:
+        raise ValueError(
+            f"x and y are matrices, {of_x} and {of_y}, which numpy.dot multiplies: use ozaki.matmul; "
+            "axis=-1 takes the dot product of each pair of rows"
+        )
+
+
 def vector(x: Any, name: str) -> np.ndarray:
     """Return x as a float64 vector on the host. TypeError for what that cannot hold."""
     values = as_float64(x, name)
