@@ -174,9 +174,12 @@ _WIDE_SUMS: dict[str, Callable[[Callable], Any]] = {
     "dot": lambda f: f(_ROW, _SIGNS, dtype=float),
     "vdot": lambda f: f(*_WIDE, dtype=float),
 }
-_ONE = np.zeros(2, int), 1
+_ONE, _ONES = (np.zeros(2, int), 1), np.array([1, 1])
 _WIDE_ALONE: dict[str, Callable[[], Any]] = {
-    "ozaki.average": lambda: ozaki.average(_ROW * _SIGNS, weights=np.array([1, 1])) * 2,
+    "ozaki.average": lambda: ozaki.average(_ROW * _SIGNS, weights=_ONES) * 2,
+    "ozaki.dask.average": lambda: (
+        function_of("ozaki.dask", "average")(_ROW * _SIGNS, weights=_ONES).compute() * 2
+    ),
     "ozaki.group_sum": lambda: ozaki.group_sum(_ROW * _SIGNS, *_ONE, dtype=float)[0],
     "ozaki.group_mean": lambda: 2 * ozaki.group_mean(_ROW * _SIGNS, *_ONE)[0],
     "ozaki.group_var": lambda: 4 * ozaki.group_var(_ROW, *_ONE)[0],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pkgutil import walk_packages
 
+import numpy as np
 from rich.console import Console
 
 import ozaki
@@ -18,10 +19,10 @@ def compile_all() -> bool:
     modules = [compiled(x.name) for x in found if x.name.endswith("_numba")]
     if None in modules:
         return False
-    loops = compiled("ozaki.sums.exact.extraction_numba")
-    for loop in loops.SIGNATURES:
-        for dtype in loops.DTYPES:
-            loops.compiled_loop(loop, dtype)
+    loops = compiled("ozaki.sums.exact.loops_numba")
+    for function in loops.SIGNATURES:
+        for dtype in (np.float64, np.float32):
+            loops.loop(function, np.dtype(dtype))
     for kernel in available_kernels()[:1]:
         compiled("multiword.engines.int8_cpu.loops").compile_loops(kernel)
     return True
