@@ -205,7 +205,7 @@ class Superaccumulator:
             self.first, self.digits = first, wider
 
     def _words(self) -> Array:
-        """The digits as unsigned words: these add alike modulo 2**64, and CuPy scatters to them."""
+        """The digits as a vector of unsigned words, to which CuPy can scatter: they add alike."""
         return self.digits.reshape(-1).view(np.uint64)
 
     def _here(self, x: Array) -> Array:

@@ -56,7 +56,7 @@ def add_groups(total: Superaccumulator, summands: Sequence[Summands], labels: Ar
 
 
 def _add(total: Superaccumulator, summands: Sequence[Summands], labels: Array) -> list[_Window]:
-    """Add terms to the total; return the windows that have the rest: of numbers or products, of errors."""
+    """Add terms to the total and to windows, which are returned: of numbers or products, and of errors."""
     blocks = [slice(start, start + _TERMS) for start in range(0, labels.size, _TERMS)]
     parts = [(terms.apply(itemgetter(block)), labels[block]) for terms in summands for block in blocks]
     if compiled(LOOPS) is None or is_cupy(labels):
