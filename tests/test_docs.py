@@ -44,6 +44,7 @@ CANNOT_FAIL = {"two_sum", "two_product", "extract_vector", "bound_table", "surve
 
 OF_NO_PAPER = {
     "fingerprint",
+    "group_count",
     "prepare",
     "plan",
     "matmul_plan",

@@ -66,7 +66,7 @@ def group_sum(values: Array, labels: Array, num_groups: int, dtype: DType = None
 def group_mean(values: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
     """Return the mean of each group, correctly rounded.
 
-    As `group_sum`; differs in dividing by the group's count, in float64 for integers, and is NaN for an
+    As `ozaki.group_sum`; differs in dividing by the group's count, in float64 for integers, and is NaN for an
     empty group.
 
     >>> group_mean(np.array([1e100, 0.5, 2.0, -1e100]), np.array([0, 1, 0, 0]), 3)
@@ -81,7 +81,12 @@ def group_mean(values: Array, labels: Array, num_groups: int, dtype: DType = Non
 def group_var(values: Array, labels: Array, num_groups: int, dtype: DType = None, ddof: float = 0) -> Any:
     """Return the variance of each group, correctly rounded: about the exact mean of the group.
 
-    As `group_sum`; differs as `var` does from `sum`: in a real dtype, and in NaN for an empty group.
+    As `ozaki.group_sum`; differs as `var` does from `sum`: in a real dtype, and in NaN for an empty group.
+
+    Parameters
+    ----------
+    values, labels, num_groups : as in `group_sum`.
+    dtype, ddof : as in `var`.
 
     >>> group_var(np.array([1e16, 1.0, 1e16 + 2, 1e16 + 4]), np.array([0, 1, 0, 0]), 2, ddof=1)
     array([ 4., nan])
@@ -93,7 +98,7 @@ def group_var(values: Array, labels: Array, num_groups: int, dtype: DType = None
 def group_std(values: Array, labels: Array, num_groups: int, dtype: DType = None, ddof: float = 0) -> Any:
     """Return the standard deviation of each group, correctly rounded: the root of the exact variance.
 
-    As `group_var`; differs in the root.
+    As `ozaki.group_var`; differs in the root.
 
     >>> group_std(np.array([-3e200, 1.0, 3e200]), np.array([0, 1, 0]), 2)
     array([3.e+200, 0.e+000])
@@ -105,7 +110,12 @@ def group_std(values: Array, labels: Array, num_groups: int, dtype: DType = None
 def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType = None) -> Any:
     """Return Σ x·y of each group, correctly rounded.
 
-    As `group_sum`; differs in adding exact products: x and y, (..., n), broadcast, and neither is conjugated.
+    As `ozaki.group_sum`; differs in adding exact products, neither of whose factors is conjugated.
+
+    Parameters
+    ----------
+    x, y : arrays that broadcast to (..., n); dtypes as in `sum`.
+    labels, num_groups, dtype : as in `group_sum`.
 
     >>> group_dot(np.array([1e200, 1.0, 1e200]), np.array([1e200, 3.0, -1e200]), np.array([0, 0, 0]), 1)
     array([3.])
@@ -128,6 +138,10 @@ def group_count(labels: Array, num_groups: int) -> Any:
     Parameters
     ----------
     labels, num_groups : as in `group_sum`.
+
+    Returns
+    -------
+    (num_groups,) array.
 
     Raises
     ------
