@@ -412,3 +412,25 @@ def test_arrays_that_came_out_are_no_views_of_the_state():
     exact = total.fixed_point()
     exact.digits[...] = exact.flags[...] = 4
     assert total.to_bytes() == before
+
+
+def test_operators_signs_and_words():
+    left, right = ExactSum().add(np.array([1e100, 1.0, 2.0**-1074])), ExactSum().add(np.array([-1e100]))
+    before = left.to_bytes()
+    total = left + right
+    assert left.to_bytes() == before
+    assert total.fractions() == [1 + Fraction(2) ** -1074]
+    assert float(total) == 1.0
+    assert total.words().tolist() == [1.0, 2.0**-1074]
+    tiny = ExactSum(shape=5).add_products(np.array([1e-200, -1e-200, 0, np.inf, np.nan]), np.full(5, 1e-200))
+    assert tiny.round()[:3].tolist() == [0, 0, 0]
+    np.testing.assert_array_equal(tiny.sign(), [1, -1, 0, 1, np.nan])
+    assert (total + ExactSum().add(np.array([-1.0, -(2.0**-1074)]))).sign() == 0
+    assert ExactSum().sign() == 0
+    assert ExactSum(shape=2).words().tolist() == [[0, 0]]
+    with pytest.raises(ValueError, match="below"):
+        ExactSum().add_products(np.array([1e-200]), np.array([1e-200])).words()
+    with pytest.raises(TypeError, match="real part"):
+        ExactSum(complex).sign()
+    with pytest.raises(TypeError):
+        left + 1.0

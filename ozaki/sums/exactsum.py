@@ -217,6 +217,43 @@ class ExactSum:
         half = len(values) // 2
         return list(zip(values[:half], values[half:], strict=True))
 
+    def sign(self) -> np.ndarray | np.generic:
+        """Return the exact signs, as `numpy.sign`: 0 where the sum is exactly zero, NaN where it is NaN.
+
+        TypeError for a complex sum.
+
+        >>> ExactSum().add(np.array([1.0, 1e-300, -1.0])).sign()
+        np.float64(1.0)
+        """
+        if self._parts == 2:
+            raise TypeError("a complex sum has no sign; take the real part of it")
+        sums = self._compacted()
+        with device_of(sums.flags):
+            xp, flags = namespace(sums.flags), canonical_flags(sums.flags)
+            digits = sums.digits if len(sums.digits) else xp.zeros((1, flags.size), np.int64)
+            signs = digits.any(axis=0) * xp.where(digits[-1] < 0, -1.0, 1.0)
+            signs = xp.where(flags == NAN, np.nan, signs)
+            return (signs + (flags == PLUS_INFINITY) - (flags == MINUS_INFINITY)).reshape(self.shape)[()]
+
+    def words(self) -> np.ndarray:
+        """Return float64 words, the largest first, whose exact sum is the sum: a (words, *shape) array.
+
+        Each is what is left, rounded. TypeError for a complex sum; ValueError if Inf or NaN has been added,
+        or where products leave bits below 2**-1074; OverflowError beyond float64.
+
+        >>> ExactSum().add(np.array([1e100, 1.0, 1e-100])).words()
+        array([1.e+100, 1.e+000, 1.e-100])
+        """
+        if self._parts == 2:
+            raise TypeError("words are those of a real sum; take the real part of it")
+        rest, words = self.fractions(), []
+        while any(rest) or not words:
+            words.append([float(value) for value in rest])
+            if words[1:] and not any(words[-1]):
+                raise ValueError("the sum has bits below 2**-1074, which no float64 has")
+            rest = [value - Fraction(word) for value, word in zip(rest, words[-1], strict=True)]
+        return np.array(words).reshape(len(words), *self.shape)
+
     def fixed_point(self) -> FixedPoint:
         """Return the exact values, all real parts first if complex, in arrays of their own."""
         with device_of(self._sums.flags):
@@ -339,6 +376,16 @@ class ExactSum:
     def __sizeof__(self) -> int:
         sums = self._sums
         return object.__sizeof__(self) + int(sums.digits.nbytes + sums.flags.nbytes)
+
+    def __add__(self, other: ExactSum) -> ExactSum:
+        """Both sums together, in a new accumulator."""
+        if not isinstance(other, ExactSum):
+            return NotImplemented
+        return ExactSum(self.dtype, self.shape).merge(self).merge(other)
+
+    def __float__(self) -> float:
+        """The sum rounded to float64. TypeError for several sums, or a complex one."""
+        return float(self.round(np.float64))
 
     def __eq__(self, other: object) -> bool:
         """Whether both hold exactly the same sums."""
