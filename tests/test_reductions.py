@@ -285,6 +285,28 @@ def test_dtype_out_and_keepdims():
     assert oz.sum(x, dtype=np.complex128) == complex(nearest_sum(x))
 
 
+def test_where_and_initial():
+    x = wide(np.random.default_rng(9), (5, 6, 7))
+    where = np.random.default_rng(10).random((6, 1)) < 0.5
+    for axis in (None, 1, (0, 2), (2, 0)):
+        kept = oz.sum(np.where(where, x, 0), axis)
+        assert np.array_equal(oz.sum(x, axis, where=where), kept)
+        shape = oz.sum(x, axis, keepdims=True, initial=0).shape
+        assert shape == np.sum(x, axis, keepdims=True).shape
+    first = np.full(7, 1e300)
+    sums = oz.sum(x, (0, 1), initial=first)
+    assert sums.tolist() == [nearest(sum(fractions(x[..., i])) + Fraction(1e300)) for i in range(7)]
+    assert oz.sum(np.array([1e300, -1e300]), initial=0.1) == 0.1
+    assert oz.sum(np.array([True, True]), initial=5) == 7
+    assert oz.sum(np.zeros(0), initial=2) == 2
+    assert oz.sum(np.ones(2, np.complex64), initial=1j) == 2 + 1j
+    for wrong in (1j, 2**53 + 1):
+        with pytest.raises(TypeError, match="initial must convert"):
+            oz.sum(x, initial=wrong)
+    with pytest.raises(TypeError, match="where must be boolean"):
+        oz.sum(x, where=np.ones(7))
+
+
 def test_integers_are_summed_as_numpy_does():
     x = np.arange(12, dtype=np.int8).reshape(3, 4)
     assert oz.sum(x, axis=0).dtype == np.sum(x, axis=0).dtype

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
+from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
 from ozaki.rounding.conversion import joined
 from ozaki.sums.arguments import (
     Axis,
@@ -32,7 +32,16 @@ from ozaki.sums.exact.summands import Summands, products
 
 
 @on_device_of_arrays
-def sum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
+def sum(
+    x: Array,
+    axis: Axis = None,
+    dtype: DType = None,
+    out: Out = None,
+    keepdims: bool = False,
+    *,
+    initial: Array | None = None,
+    where: Array | None = None,
+) -> Any:
     """Return the sum over axes, correctly rounded: `numpy.sum` with one rounding.
 
     Parameters
@@ -45,6 +54,9 @@ def sum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepd
     out : array of the result's shape, on the same device, to be filled: the exact value is rounded
         once, to its dtype. It is untouched if anything is raised.
     keepdims : keep the reduced axes with length 1.
+    initial : what each sum begins with, exactly: a number of x's dtype, or an array of the sums' shape; x is
+        copied.
+    where : booleans that broadcast to x, which is copied: elements elsewhere count as 0.
 
     Returns
     -------
@@ -54,7 +66,8 @@ def sum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepd
 
     Raises
     ------
-    TypeError : x is not numeric, or a `numpy.longdouble`; dtype cannot be rounded to; out is no array
+    TypeError : x is not numeric, or a `numpy.longdouble`; where is not boolean; initial is not of x's dtype
+        or one that converts to it without loss; dtype cannot be rounded to; out is no array
         of x's kind, or its dtype does not hold the result's kind.
     ValueError : an axis that x has not, or one twice; out of another shape, or read-only.
 
@@ -72,8 +85,12 @@ def sum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepd
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
     target = result_dtype(x, summed_dtype(x), dtype, out, shape)
+    if where is not None:
+        x = _where(x, where)
+    if initial is not None:
+        x, axes, keepdims = _after(initial, x, axes), (0,), False
     if target.kind in "iub":
-        return deliver(namespace(x).sum(x, axis=axes, dtype=target, keepdims=keepdims), out)
+        return deliver(namespace(x).sum(x, axis=axes, dtype=target, keepdims=keepdims).reshape(shape), out)
     return deliver(_reduced(x, axes, target).reshape(shape), out)
 
 
@@ -241,6 +258,29 @@ def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool,
         return deliver(terms.sum(axis=axes, keepdims=keepdims, dtype=target), out)
     parts = _parts(products(x, y, conjugate), axes, target)
     return deliver(joined(parts, target).reshape(shape), out)
+
+
+def _where(x: Array, where: Any) -> Array:
+    """The array with 0 where it is not to count."""
+    chosen = as_array(where, "where")
+    if chosen.dtype != bool:
+        raise TypeError(f"where must be boolean, got {chosen.dtype}")
+    xp = check_same_device(x=x, where=chosen)
+    return xp.where(xp.broadcast_to(chosen, x.shape), x, xp.zeros((), x.dtype))
+
+
+def _after(initial: Any, x: Array, axes: tuple[int, ...]) -> Array:
+    """The array with its reduced axes as one, the first, which begins with the initial numbers."""
+    first, kept = numbers(initial, "initial"), tuple(a for a in range(x.ndim) if a not in axes)
+    x = x.astype(summed_dtype(x), copy=False)
+    with np.errstate(all="ignore"):
+        real = first.real if x.dtype.kind != "c" else first
+        converted = real.astype(x.dtype)
+        if not bool(((converted.astype(first.dtype) == first) | (first != first)).all()):
+            raise TypeError(f"initial must convert to {x.dtype} without loss, got {initial!r}")
+    xp, shape = namespace(x), tuple(x.shape[a] for a in kept)
+    rows = x.transpose(axes + kept).reshape(-1, *shape)
+    return xp.concatenate([xp.broadcast_to(xp.asarray(converted), (1, *shape)), rows])
 
 
 def _as_real(x: Array) -> Array:

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
+import ozaki
 from ozaki.sums import api as oz
 from ozaki.sums import cumulative
 from ozaki.sums.exact import reduction_cuda
@@ -296,3 +297,13 @@ def test_what_is_rounded_to_zero_keeps_its_sign(cupy, dtype, shape):
         expected = ExactSum(x.dtype, shape).add(x).round(dtype)
         found = ExactSum(x.dtype, shape).add(cupy.asarray(x)).round(dtype)
         assert found.get().tobytes() == np.asarray(expected).tobytes(), tiny
+
+
+def test_sums_by_group():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 99, 20_000)  # the last group is empty
+    for x in (wide(rng, 20_000), np.ldexp(rng.standard_normal(20_000), rng.integers(-1075, 1000, 20_000))):
+        for function in (ozaki.group_sum, ozaki.group_mean, ozaki.group_var, ozaki.group_std):
+            same_on_the_gpu(lambda v, g, function=function: function(v, g, 100), x, labels)
+        same_on_the_gpu(lambda v, g: ozaki.group_dot(v, v, g, 100), x, labels)
+        same_on_the_gpu(lambda v, g: ozaki.group_sum(v.reshape(2, -1), g[:10_000], 100), x, labels)
