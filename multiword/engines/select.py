@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 
 from multiword.engines.contract import Engine, declared
 from multiword.runtime.arrays import Array, is_cupy
+from multiword.runtime.forking import loading
 
 ENGINES = {
     "host": "multiword.engines.host:Host",
@@ -62,18 +64,19 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
 
 @cache
 def _automatic(on_gpu: bool) -> Engine:
-    if not on_gpu:
-        from multiword.engines.int8_cpu.engine import Int8Cpu
-
-        return Int8Cpu(automatic=True)
-    from multiword.engines.cublas import Cublas
-
-    return Cublas(fused=True)
+    if on_gpu:
+        return _class_of("cublas")(fused=True)
+    return _class_of("int8_cpu")(automatic=True)
 
 
 @cache
 def _named(name: str) -> Engine:
     engine, *options = name.split(":")
+    return _class_of(engine)(*options)
+
+
+def _class_of(engine: str) -> Callable[..., Engine]:
     module, class_name = ENGINES[engine].split(":")
-    made: Engine = getattr(import_module(module), class_name)(*options)
+    with loading:  # a fork would leave the child with a lock of the import
+        made: Callable[..., Engine] = getattr(import_module(module), class_name)
     return made
