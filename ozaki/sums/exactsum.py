@@ -246,7 +246,8 @@ class ExactSum:
         """
         if self._parts == 2:
             raise TypeError("words are those of a real sum; take the real part of it")
-        rest, words = self.fractions(), []
+        words: list[list[float]] = []
+        rest: list[Any] = self.fractions()
         while any(rest) or not words:
             words.append([float(value) for value in rest])
             if words[1:] and not any(words[-1]):

@@ -167,12 +167,12 @@ def checked_labels(labels: Any, groups: int) -> Array:
     xp, loops = namespace(index), compiled(LOOPS)
     if xp is np and loops is not None and index.dtype == np.int64:
         index = contiguous(index)
-        outside = loops.loop(loops.first_outside, np.dtype(np.float64))(index, groups)
+        outside = loops.loop(loops.any_outside, np.dtype(np.float64))(index, groups)
     else:
-        beyond = (index < 0) | (index >= groups)
-        outside = int(beyond.argmax()) if bool(beyond.any()) else -1
-    if outside >= 0:
-        got = f"{int(index[outside])} at index {outside}"
+        outside = bool(((index < 0) | (index >= groups)).any())
+    if outside:
+        first = int(((index < 0) | (index >= groups)).argmax())
+        got = f"{int(index[first])} at index {first}"
         raise ValueError(f"labels must be from 0 to num_groups − 1 = {groups - 1}, got {got}")
     return xp.ascontiguousarray(index.astype(np.int64, copy=False))
 

@@ -64,9 +64,9 @@ def flagged_groups(x, labels, flags):
         flags[labels[i]] |= MINUS_ZERO if minus_zero else ORDINARY
 
 
-def first_outside(labels, groups):
-    """Return the index of the first label that is none of 0 to groups − 1; −1 where there is none."""
+def any_outside(labels, groups):
+    """Return whether a label is none of 0 to groups − 1."""
+    outside = False
     for i in range(len(labels)):
-        if labels[i] < 0 or labels[i] >= groups:
-            return i
-    return -1
+        outside |= (labels[i] < 0) | (labels[i] >= groups)
+    return outside

@@ -42,7 +42,7 @@ from ozaki.sums.exact.extraction_numba import (
     window,
     window_above,
 )
-from ozaki.sums.exact.groups_numba import first_outside, flagged_groups, grouped, largest_number
+from ozaki.sums.exact.groups_numba import any_outside, flagged_groups, grouped, largest_number
 
 __all__ = [
     "BLOCK",
@@ -87,7 +87,7 @@ SIGNATURES: dict[Callable, Callable] = {
     largest_number: lambda x: int64(x[1]),
     grouped: lambda x: int64(x[1], _Labels, int64, int64[:, ::1], _Flags, _Values, _Integers),
     flagged_groups: lambda x: none(x[1], _Labels, _Flags),
-    first_outside: lambda x: int64(_Labels, int64),
+    any_outside: lambda x: boolean(_Labels, int64),
     rounded_products: lambda x: _rounding(x, 2, boolean),
 }
 """The loops' signatures, for arrays x[n] of n dimensions of float64 or of float32."""
