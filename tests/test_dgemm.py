@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tracemalloc
 import warnings
 from fractions import Fraction
 
