@@ -40,6 +40,9 @@ stay in L2 up to k = 2048. 128 to 512 were tried on a Sapphire Rapids."""
 INT8_CPU_ALONE = 1 << 24
 """Products of bytes, or residues, below which a second thread takes longer to wake than it saves."""
 
+INT8_CPU_LEAST_LINES = 16
+"""Rows, and columns, from which int8 words are taken on a CPU: tiles have 16 or 32 of them."""
+
 INT8_CPU_LEAST = 3 << 18
 """Multiplications from which int8 words are faster on a CPU than fp64 words: 80 cubed is not, 100 cubed is,
 with AMX, AVX-512 VNNI and AVX-VNNI alike, on one core of a Sapphire Rapids."""

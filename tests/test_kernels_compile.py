@@ -18,7 +18,7 @@ from tests import batched_cases
 ARCHITECTURE, OTHERS = "sm_90", ("sm_80", "sm_120")
 
 
-WITHOUT_KERNELS = ("__main__", "_numba", ".torch", ".jax", ".dask")
+WITHOUT_KERNELS = ("__main__", "_numba", ".torch", ".jax", ".dask", "ozaki.cupy")
 """Modules of optional packages, and those that run when they are imported."""
 
 

@@ -30,7 +30,8 @@ root = Path(ozaki.__file__).parents[1]
 assert root == Path(multiword.__file__).parents[1] and "site-packages" in root.parts, root
 for package in (multiword, ozaki):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not any(part in module.name for part in ("__main__", "_numba", ".torch", ".jax", ".dask")):
+        optional = ".torch", ".jax", ".dask", "ozaki.cupy"
+        if not any(part in module.name for part in ("__main__", "_numba", *optional)):
             import_module(module.name)
 a = np.array([[1e16, 1.0, -1e16]])
 assert ozaki.matmul(a, np.ones((3, 1))) == 1.0 == ozaki.sum(a)

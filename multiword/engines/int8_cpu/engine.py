@@ -67,7 +67,10 @@ class Int8Cpu(Host):
 
     def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
         """Whether products of residues (m, k, n) are computed here, as they are asked for or faster."""
-        large = not self._automatic or math.prod(shape) >= tuning.INT8_CPU_LEAST
+        m, _, n = shape
+        # Fewer rows or columns would be padded to many times as many, in time and in memory.
+        large = math.prod(shape) >= tuning.INT8_CPU_LEAST and min(m, n) >= tuning.INT8_CPU_LEAST_LINES
+        large = large or not self._automatic
         return word == "int8" and large and self.kernel is not None and compiled(LOOPS) is not None
 
     def split_residues(
