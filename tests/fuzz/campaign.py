@@ -90,15 +90,25 @@ def reproducer(command: str, name: str, seed: int, case: int, draw: Draw, mismat
     )
 
 
-def run(checks: dict[str, Check], seconds: float, seed: int, command: str, say: Callable = print) -> Tally:
-    """Run cases of every function, each for the same time, until the time is up."""
+def run(
+    checks: dict[str, Check],
+    seconds: float,
+    seed: int,
+    command: str,
+    say: Callable = print,
+    most: int | None = None,
+) -> Tally:
+    """Run cases of every function, each for the same time, until the time is up or each has had `most`."""
     tally, shown = Tally(), Counter()
     until = time.monotonic() + seconds
     for name in checks:
         tally.cases[name] = 0
     with suppress(KeyboardInterrupt):  # what has been found by then is still worth its table
         while time.monotonic() < until:
-            name = min(checks, key=lambda n: (tally.seconds[n], tally.cases[n]))
+            left = [name for name in checks if most is None or tally.cases[name] < most]
+            if not left:
+                break
+            name = min(left, key=lambda n: (tally.seconds[n], tally.cases[n]))
             start, case = time.monotonic(), tally.cases[name]
             draw = Draw(seed_of(seed, name, case))
             mismatch = one_case(checks[name], draw)

@@ -1,6 +1,6 @@
 """Public functions against exact references, on the CPU.
 
-python -m tests.fuzz.exact [--minutes M] [--seed S] [--only NAME [--case N]]
+python -m tests.fuzz.exact [--minutes M] [--seed S] [--cases C] [--only NAME [--case N]]
 """
 
 import argparse
@@ -10,6 +10,7 @@ import warnings
 import ozaki
 from tests.fuzz import (
     exact_bounds,
+    exact_int8,
     exact_linalg,
     exact_matmul,
     exact_products,
@@ -23,7 +24,7 @@ from tests.fuzz.draw import Draw
 
 _MODULES = (
     *(exact_products, exact_matmul, exact_sums, exact_spread, exact_state, exact_words, exact_bounds),
-    exact_linalg,
+    *(exact_int8, exact_linalg),
 )
 CHECKS = {name: check for module in _MODULES for name, check in module.CHECKS.items()}
 COMMAND = "tests.fuzz.exact"
@@ -33,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run, print, and return 1 if anything was wrong."""
     parser = argparse.ArgumentParser(prog=f"python -m {COMMAND}", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--cases", type=int, help="of each function at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help=f"one of: {'; '.join(CHECKS)}")
     parser.add_argument("--case", type=int, help="repeat this case of --only alone")
@@ -51,7 +53,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(reproducer(COMMAND, options.only, options.seed, options.case, draw, mismatch))
         return 1
     checks = {options.only: CHECKS[options.only]} if options.only else CHECKS
-    tally = run(checks, 60 * options.minutes, options.seed, COMMAND, lambda text: print(text, flush=True))
+    tally = run(
+        *(checks, 60 * options.minutes, options.seed, COMMAND),
+        *(lambda text: print(text, flush=True), options.cases),
+    )
     print(f"\n{tally.table()}")
     return 1 if tally.failed else 0
 
