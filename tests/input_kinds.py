@@ -193,8 +193,13 @@ REFUSED = (
     Kind("pandas Series or DataFrame", of_pandas, refused="pandas|DataFrame|Series"),
     Kind(
         "xarray DataArray",
-        stub("xarray.core.dataarray", "DataArray", dims=("x", "y")),
-        refused="xarray|DataArray",
+        stub(
+            *("xarray.core.dataarray", "DataArray"),
+            dims=("x", "y"),
+            to_numpy=lambda self: self.array,
+            __dask_graph__=lambda self: None,
+        ),
+        refused="labels would be lost",
     ),
 )
 OF_PACKAGES = (

@@ -1,6 +1,7 @@
 """What the public products accept, and what they say of the rest."""
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -195,6 +196,14 @@ WRONG_OPTIONS = {
     "axis text": (lambda: ozaki.sum(ONE, axis="0"), TypeError, "axis must be an integer"),
     "axis list": (lambda: ozaki.mean(ONE, axis=[0, 1]), TypeError, "axis must be an integer"),
     "axis float": (lambda: ozaki.cumsum(ONE, axis=1.0), TypeError, "axis must be an integer"),
+    "ddof infinite": (lambda: ozaki.var(ONE, ddof=np.inf), TypeError, "ddof must be a finite number"),
+    "engine gpu": (
+        lambda: ozaki.matmul(ONE, ONE, engine="gpu"),
+        ValueError,
+        "engine 'gpu'.*cublas is that of",
+    ),
+    "a at prepare": (lambda: ONE @ ozaki.prepare(ONE), TypeError, r"ozaki.matmul\(a, b\)"),
+    "prepare at a": (lambda: ozaki.prepare(ONE) @ ONE, TypeError, r"ozaki.matmul\(a, b\)"),
     "accuracy digits": (lambda: ozaki.matmul(ONE, ONE, accuracy="３"), ValueError, "accuracy must be"),
     "accuracy text": (lambda: ozaki.matmul(ONE, ONE, accuracy="33"), ValueError, "accuracy must be"),
 }
@@ -204,6 +213,11 @@ WRONG_OPTIONS = {
 def test_messages_name_the_option(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_ddof_is_never_rounded():
+    assert ozaki.var([0.0, 1.0], ddof=2 - Fraction(1, 10**20)) == 0.5e20
+    assert ozaki.var([0.0, 1.0], ddof=10**400) == np.inf
 
 
 def test_an_addend_is_read_where_its_factor_underflows():

@@ -55,7 +55,8 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
     elif engine.partition(":")[0] in ENGINES:
         chosen = _named(engine)
     else:
-        raise ValueError(f"unknown engine {engine!r}; known are {names}")
+        hint = "; cublas is that of the GPU" if engine.lower() in ("gpu", "cuda", "cupy") else ""
+        raise ValueError(f"unknown engine {engine!r}; known are {names}{hint}")
     if like is not None and declared(chosen, "on_gpu") != is_cupy(like):
         kinds = ("NumPy", "CuPy") if is_cupy(like) else ("CuPy", "NumPy")
         raise ValueError(f"engine {chosen.name!r} needs {kinds[0]} arrays, got {kinds[1]} arrays")

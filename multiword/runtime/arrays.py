@@ -129,9 +129,9 @@ def _wide_integers(x: Any, name: str) -> Iterator[int]:
 
 
 _REMEDIES = {
+    "to_numpy": "its labels would be lost; pass {0}.to_numpy()",  # first: xarray's arrays have the next, too
     "__dask_graph__": "it is lazy; call {0}.compute() first",
     "toarray": "it is sparse; call {0}.toarray() first",
-    "to_numpy": "its labels would be lost; pass {0}.to_numpy()",
     "__dlpack__": "pass np.from_dlpack({0}) or cupy.from_dlpack({0}), and the result to its own from_dlpack; "
     "neither copies",
     "__array__": "pass np.asarray({0})",

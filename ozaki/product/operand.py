@@ -51,6 +51,13 @@ class Operand:
         """Bytes of the split, 0 before the first product."""
         return self.factor.nbytes
 
+    __array_ufunc__ = None  # NumPy leaves `@` to this class
+
+    def __matmul__(self, other: Any) -> Any:
+        raise TypeError("operands of ozaki.prepare are multiplied by ozaki.matmul(a, b), not by @")
+
+    __rmatmul__ = __matmul__
+
     def __repr__(self) -> str:
         (m, n), split = self.shape, f"{self.nbytes} bytes split" if self.nbytes else "not split yet"
         return f"Operand({self.side}, {m} x {n}, {self.dtype}, {split})"

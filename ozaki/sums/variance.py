@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import inf, isfinite, nan
-from numbers import Integral, Real
+from numbers import Rational, Real
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,9 @@ def _variance(
 
 
 def exact_ddof(ddof: Any) -> Fraction:
+    """Return ddof exactly. TypeError for what is no finite number."""
+    if isinstance(ddof, Rational):  # of NumPy's integers, too
+        return Fraction(int(ddof.numerator), int(ddof.denominator))
     if not isinstance(ddof, Real) or not isfinite(ddof):
         raise TypeError(f"ddof must be a finite number, got {ddof!r}")
-    return Fraction(int(ddof) if isinstance(ddof, Integral) else float(ddof))
+    return Fraction(float(ddof))

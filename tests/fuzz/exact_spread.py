@@ -92,7 +92,7 @@ def spread(name: str):
         result = np.dtype(target if out is None else out.dtype)
         fmt, rows = FORMATS[part_dtype(result)], columns(plain(x), axes)
         if real:
-            options["ddof"] = ddof = draw.pick("ddof", 0, 0, 1, 2, 0.5, -1.25)
+            options["ddof"] = ddof = draw.pick("ddof", 0, 0, 1, 2, 0.5, -1.25, Fraction(7, 3), 10**400)
             found = [np.array([variance(row, ddof, skip, name.endswith("std"), fmt) for row in rows])]
         else:
             of = _means if name == "nanmean" else _sums
