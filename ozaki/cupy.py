@@ -21,10 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from multiword.runtime.install import missing
+
 try:
     import cupy
 except ImportError as error:
-    raise ImportError("ozaki.cupy needs CuPy: pip install 'ozaki-multiword[cuda12]' or [cuda13]") from error
+    raise missing("ozaki.cupy needs CuPy", "cuda13") from error
 
 from ozaki import api
 from ozaki.arguments import check_accuracy

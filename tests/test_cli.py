@@ -8,6 +8,7 @@ import threading
 from importlib.metadata import PackageNotFoundError
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from rich.console import Console
 
 import ozaki
 from multiword.engines import get_engine
-from multiword.runtime import compiled
+from multiword.runtime import compiled, install
 from ozaki.cli import demo, info
 from ozaki.cli.command import main
 from ozaki.cli.files import Observed, load_numbers, multiply_files
@@ -99,6 +100,7 @@ def test_empty_products(tmp_path):
         (("long.csv", "b.npy", "-o", "c.npy"), "float64 cannot hold 9007199254740993 exactly"),
         (("a.npy", "b.npy", "-o", "c.mtx"), "results are .npy files, or .csv"),
         (("long.npy", "b.npy", "-o", "c.npy"), "cannot hold exactly"),
+        (("large.npy", "b.npy", "-o", "c.npy"), "large.npy: "),
     ],
 )
 def test_bad_files_get_a_message_and_status_2(files, capsys, arguments, words):
@@ -112,6 +114,9 @@ def test_bad_files_get_a_message_and_status_2(files, capsys, arguments, words):
     (folder / "long.csv").write_text("9007199254740993,1")
     np.save(folder / "dates.npy", np.zeros((3, 3), "datetime64[D]"))
     np.save(folder / "long.npy", np.full((20, 30), 2**53 + 1))
+    header = {"descr": "<f8", "fortran_order": False, "shape": (10**9, 10**9)}
+    with (folder / "large.npy").open("wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
     assert run(folder, *arguments) == 2
     message = capsys.readouterr().err
     assert message.startswith("ozaki: ")
@@ -127,8 +132,11 @@ def test_bad_files_get_a_message_and_status_2(files, capsys, arguments, words):
         (("a.npy", "b.npy", "d.npy"), "two files"),
         (("a.npy", "b.npy"), "missing output file; add -o c.npy"),
         (("-o", "c.npy"), "two files"),
-        (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "most"), "normwise, exact or a number"),
-        (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "2201"), "normwise, exact or a number"),
+        (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "most"), "'exact' or a number of bits"),
+        (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "2201"), "between 1 and 2200"),
+        (("run", "--accuracy", "most", "script.py"), "'exact' or a number of bits"),
+        (("run", "nowhere.py"), "there is no file nowhere.py"),
+        (("run",), "required: script.py"),
         (("a.npy", "b.npy", "-o", "c.npy", "--engine", "abacus"), "abacus"),
     ],
 )
@@ -383,12 +391,47 @@ def test_version(capsys, monkeypatch):
         _ = ozaki.__author__
 
 
-def printed(*arguments):
-    """What a fresh interpreter prints, as a user starts it."""
+def started(*arguments, **options):
+    """A fresh interpreter, as a user starts it."""
     command = [sys.executable, *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, **options)
+
+
+def printed(*arguments):
+    done = started(*arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+SCRIPT = """
+import sys, numpy
+from ozaki import cupy
+
+print(sys.argv[1:], numpy.ones(2) @ numpy.ones(2), cupy._modes.entered()[-1].accuracy)
+raise ValueError("of the script")
+"""
+
+
+@pytest.mark.parametrize("accuracy", ["normwise", "exact", "40"])
+def test_a_script_is_run_in_the_mode(tmp_path, accuracy):
+    pytest.importorskip("cupy")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = started(*("-m", "ozaki", "run", "--accuracy", accuracy, tmp_path / "script.py", "-o", "--fast"))
+    assert done.stdout == f"['-o', '--fast'] 2.0 {accuracy}\n"
+    assert done.stderr.endswith("ValueError: of the script\n")
+    (tmp_path / "script.py").write_text("")
+    done = started("-m", "ozaki", "run", tmp_path / "script.py")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "function  shapes  dtype  products  seconds\n"
+
+
+def test_a_script_without_cupy_is_not_run(tmp_path):
+    (tmp_path / "cupy.py").write_text("raise ImportError")
+    (tmp_path / "script.py").write_text("print('run')")
+    path = os.pathsep.join((str(tmp_path), str(ROOT)))
+    done = started("-m", "ozaki", "run", tmp_path / "script.py", env=os.environ | {"PYTHONPATH": path})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "ozaki.cupy needs CuPy: pip install " in done.stderr
 
 
 def test_version_and_help_from_the_shell():
@@ -506,8 +549,28 @@ def test_info_names_engines_and_what_is_missing(capsys, monkeypatch):
     assert "pytest" not in text
     monkeypatch.setattr(info, "find_spec", lambda name: None)
     commands = "\n".join(info.missing())
-    for extra in ("cuda13", "cuda12", "examples", "dask"):
-        assert f"[{extra}]" in commands
+    for extra in ("[cuda13]", "cuda12", "[examples]", "[dask]"):
+        assert extra in commands
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "pip install 'ozaki-multiword[torch]'"),
+        ('{"dir_info": {}}', "pip install '.[torch]' in a clone of the repository"),
+        (PackageNotFoundError, "pip install '.[torch]' in a clone of the repository"),
+    ],
+)
+def test_the_command_that_installs_an_extra(monkeypatch, origin, command):
+    """From an index that has the package, if it came from there; else from the clone that it came from."""
+
+    def distribution(name):
+        if origin is PackageNotFoundError:
+            raise PackageNotFoundError(name)
+        return SimpleNamespace(read_text=lambda _: origin)
+
+    monkeypatch.setattr("importlib.metadata.distribution", distribution)
+    assert str(install.missing("this needs PyTorch", "torch")) == f"this needs PyTorch: {command}"
 
 
 def test_info_with_everything_installed(capsys, monkeypatch):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ctypes import POINTER, byref, c_int, c_longlong, c_size_t, c_void_p
 from functools import cache
 
+from multiword.runtime.install import missing
 from multiword.runtime.status import StatusError, checked
 
 Status = c_int
@@ -83,9 +84,7 @@ def library() -> ctypes.CDLL:
 
         path = load_nvidia_dynamic_lib("cublas").abs_path
     except (ImportError, RuntimeError) as error:
-        raise ImportError(
-            "no cuBLAS was found: pip install 'ozaki-multiword[cuda12]' (or [cuda13])"
-        ) from error
+        raise missing("no cuBLAS was found", "cuda13") from error
     cublas = ctypes.CDLL(path)
     for routine, types in _SIGNATURES.items():
         function = getattr(cublas, routine)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.ma  # NumPy would import it at first use: a fork meanwhile leaves the child with its lock
 
 from multiword.runtime import floats
+from multiword.runtime.install import missing
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,10 +46,7 @@ def import_cupy() -> ModuleType:
     try:
         import cupy
     except ImportError as error:
-        raise ImportError(
-            "this needs a GPU and CuPy, and CuPy is not installed: "
-            "pip install 'ozaki-multiword[cuda12]' (or [cuda13])"
-        ) from error
+        raise missing("this needs a GPU and CuPy, and CuPy is not installed", "cuda13") from error
     return cupy
 
 

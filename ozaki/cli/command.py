@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -11,10 +12,12 @@ from rich.console import Console
 
 import ozaki
 from multiword.engines import ENGINES
+from ozaki.arguments import check_accuracy
 from ozaki.cli.compiling import compile_and_say
 from ozaki.cli.demo import demo
 from ozaki.cli.files import multiply_files
 from ozaki.cli.info import info
+from ozaki.product.request import SCHEMES
 
 _DESCRIPTION = """\
 Matrix products in double precision, with the same bits on every machine.
@@ -23,32 +26,34 @@ Matrix products in double precision, with the same bits on every machine.
   python -m ozaki info                     engines, devices and libraries found here
   python -m ozaki compile                  compile now what is compiled at first use otherwise
   python -m ozaki a.npy b.npy -o c.npy     multiply the matrices of two files into a third
+  python -m ozaki run script.py ...        run a program on CuPy, its matrix products replaced
 
 Files are .npy, .csv with commas, or MatrixMarket's .mtx, which SciPy reads; results .npy or .csv; - is a .npy
 file from the standard input or to the standard output. The product is float64, or complex128 if one of the
 matrices is complex.
 """
+_ACCURACIES = "fp64|fp32|normwise|exact|BITS"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Do what the command line says; return the exit status.
 
     0: done; 1: the demonstration found other bits than expected; 2: it cannot be done, with a
-    message; 130: interrupted.
+    message; 130: interrupted. What the script of `run` raises is raised.
     """
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["run"]:
+        return run_script(arguments[1:])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # an ASCII locale shows what it can
-    console = Console(stderr=str(options.output) == "-")
+    parser = _parser()
+    options = parser.parse_args(arguments)
     try:
-        return _done(parser, options, console)
-    except OSError as error:
-        print(f"ozaki: {_described(error)}", file=sys.stderr)
-        return 2
-    except (ValueError, TypeError, ImportError, MemoryError, RuntimeError) as error:
-        print(f"ozaki: {error}", file=sys.stderr)
+        return _done(parser, options, Console(stderr=str(options.output) == "-"))
+    except (OSError, ValueError, TypeError, ImportError, MemoryError, RuntimeError) as error:
+        of_a_file = isinstance(error, OSError) and error.filename
+        print(f"ozaki: {f'{error.filename}: {error.strerror}' if of_a_file else error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("ozaki: interrupted; no file was changed", file=sys.stderr)
@@ -57,8 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _done(parser: argparse.ArgumentParser, options: argparse.Namespace, console: Console) -> int:
     """Do what the options say; return the exit status."""
-    files = options.files
-    if not files and options.output is not None:
+    files, output = options.files, options.output
+    if not files and output is not None:
         parser.error("-o needs two files to multiply, as in: a.npy b.npy -o c.npy")
     if not files:
         return 0 if demo(console) else 1
@@ -71,16 +76,33 @@ def _done(parser: argparse.ArgumentParser, options: argparse.Namespace, console:
         parser.error(f"expected two files, got {len(files)}: {' '.join(files)}")
     if files == ["-", "-"]:
         parser.error("only one of the files can be -, the standard input")
-    if options.output is None:
+    if output is None:
         parser.error("missing output file; add -o c.npy")
     chosen = {"accuracy": options.accuracy, "scheme": options.scheme, "engine": options.engine}
-    first, second = map(Path, files)
-    multiply_files(first, second, options.output, chosen, console)
+    multiply_files(Path(files[0]), Path(files[1]), output, chosen, console)
     return 0
 
 
-def _described(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+def run_script(arguments: list[str]) -> int:
+    """Run a program in `ozaki.cupy.emulated`; say on the standard error which products were replaced."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ozaki run", description="Run a program on CuPy with its matrix products replaced."
+    )
+    help_of_accuracy = "of the products; normwise is the default, or what OZAKI_CUPY says"
+    parser.add_argument("--accuracy", type=_accuracy, metavar=_ACCURACIES, help=help_of_accuracy)
+    parser.add_argument("script", type=Path, metavar="script.py")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="those of the program")
+    options = parser.parse_args(arguments)
+    if not options.script.is_file():
+        parser.error(f"there is no file {options.script}")
+    try:
+        from ozaki import cupy
+    except ImportError as error:
+        parser.exit(2, f"ozaki: {error}\n")
+    if options.accuracy is not None:
+        os.environ["OZAKI_CUPY"] = str(options.accuracy)
+    print(cupy.run(str(options.script), *options.arguments), file=sys.stderr)
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -89,43 +111,30 @@ def _parser() -> argparse.ArgumentParser:
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"ozaki-multiword {ozaki.__version__}")
-    parser.add_argument(
-        "files",
-        nargs="*",
-        metavar="FILE",
-        help="two files with a matrix or vector each; info; or compile",
-    )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the .npy or .csv file to write")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--version", action="version", version=f"ozaki-multiword {ozaki.__version__}")
+    add("files", nargs="*", metavar="FILE", help="two files with a matrix or vector each; info; or compile")
+    add("-o", "--output", type=Path, metavar="FILE", help="the .npy or .csv file to write")
+    add(
         "--accuracy",
         type=_accuracy,
         default="fp64",
-        metavar="fp64|normwise|exact|BITS",
-        help="fp64: error certified below the bound of a native DGEMM (the default); normwise: below"
-        " sqrt(k) u times the norms of row and column; exact: correctly"
+        metavar=_ACCURACIES,
+        help="fp64, fp32: error certified below the bound of a native product of that precision (fp64 is the"
+        " default); normwise: below sqrt(k) u times the norms of row and column; exact: correctly"
         " rounded; BITS: rows and columns rounded to integers of 1 to 2200 bits",
     )
-    parser.add_argument(
-        "--scheme",
-        choices=("auto", "residues", "slices"),
-        default="auto",
-        help="auto is residues; the bits are the same with each",
-    )
-    parser.add_argument(
-        "--engine",
-        choices=("auto", *ENGINES),
-        default="auto",
-        help="auto is host; cublas copies the matrices to the GPU; the bits are the same with each",
-    )
+    same_bits = "; the bits are the same with each"
+    add("--scheme", choices=("auto", *SCHEMES), default="auto", help="auto is residues" + same_bits)
+    help_of_engine = "auto computes on the CPU; cublas copies the matrices to the GPU" + same_bits
+    add("--engine", choices=("auto", *ENGINES), default="auto", help=help_of_engine)
     return parser
 
 
 def _accuracy(text: str) -> str | int:
-    if text in ("fp64", "normwise", "exact"):
-        return text
-    if text.isdecimal() and 1 <= int(text) <= 2200:
-        return int(text)
-    raise argparse.ArgumentTypeError(
-        f"must be fp64, normwise, exact or a number of bits up to 2200, not {text!r}"
-    )
+    accuracy = int(text) if text.isascii() and text.isdigit() else text
+    try:
+        check_accuracy(accuracy)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return accuracy

@@ -15,9 +15,8 @@ from multiword.runtime.compiled import compiled
 
 def compile_all() -> bool:
     """Compile every function for the CPU, or load it from disk; return False where numba does not compile."""
-    found = walk_packages(ozaki.__path__, "ozaki.")
-    modules = [compiled(x.name) for x in found if x.name.endswith("_numba")]
-    if None in modules:
+    names = [module.name for module in walk_packages(ozaki.__path__, "ozaki.")]
+    if None in [compiled(name) for name in names if name.endswith("_numba")]:
         return False
     loops = compiled("ozaki.sums.exact.loops_numba")
     for function in loops.SIGNATURES:
@@ -37,7 +36,6 @@ def compile_and_say(console: Console) -> bool:
         return False
     from multiword.runtime.jit import folders
 
-    places = " or ".join(map(str, folders()))
-    seconds = time.perf_counter() - start
-    console.print(f"done in {seconds:.1f} s; kept in {places}", highlight=False, soft_wrap=True)
+    kept = f"done in {time.perf_counter() - start:.1f} s; kept in {' or '.join(map(str, folders()))}"
+    console.print(kept, highlight=False, soft_wrap=True)
     return True

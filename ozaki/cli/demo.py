@@ -6,11 +6,12 @@ machine, and exact products are known from Python's integers.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+import timeit
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from functools import partial
+from fractions import Fraction
 from math import comb, lcm
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -42,29 +43,24 @@ def integers(seed: int, shape: tuple[int, int], bits: int) -> np.ndarray:
 
 
 def hilbert(n: int = 12) -> tuple[np.ndarray, np.ndarray]:
-    """The Hilbert matrix times L = lcm(1, …, 2n - 1), and its inverse: the product is L·I.
+    """Return the Hilbert matrix times L = lcm(1, …, 2n - 1), and its inverse: the product is L·I.
 
     >>> hilbert(2)[0].tolist(), hilbert(2)[1].tolist()
     ([[6.0, 3.0], [3.0, 2.0]], [[4.0, -6.0], [-6.0, 12.0]])
     """
+
+    def inverse(i: int, j: int) -> int:
+        chosen = comb(n + i, n - j - 1) * comb(n + j, n - i - 1) * comb(i + j, i) ** 2
+        return (-1) ** (i + j) * (i + j + 1) * chosen
+
     multiple = lcm(*range(1, 2 * n))
     a = [[multiple // (i + j + 1) for j in range(n)] for i in range(n)]
-    b = [
-        [
-            (-1) ** (i + j)
-            * (i + j + 1)
-            * comb(n + i, n - j - 1)
-            * comb(n + j, n - i - 1)
-            * comb(i + j, i) ** 2
-            for j in range(n)
-        ]
-        for i in range(n)
-    ]
+    b = [[inverse(i, j) for j in range(n)] for i in range(n)]
     return np.array(a, np.float64), np.array(b, np.float64)
 
 
 def pascal(n: int = 56) -> tuple[np.ndarray, np.ndarray]:
-    """Pascal's triangle and its inverse, which is the same with alternating signs: the product is I.
+    """Return Pascal's triangle and its inverse, which is the same with alternating signs: the product is I.
 
     >>> pascal(3)[1].tolist()
     [[1.0, 0.0, 0.0], [-1.0, 1.0, 0.0], [1.0, -2.0, 1.0]]
@@ -98,63 +94,55 @@ CASES: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
 
 def error(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
     """Return max |C - AB| / max |AB|; A, B hold integers, AB and the difference are exact."""
-    exact = _as_integers(a) @ _as_integers(b)
-    numerators, denominators = zip(*(float(x).as_integer_ratio() for x in c.ravel()), strict=True)
-    scale = max(denominators)  # powers of two, all of them
-    found = np.array([p * (scale // q) for p, q in zip(numerators, denominators, strict=True)], object)
-    return float(np.abs(found.reshape(c.shape) - scale * exact).max() / (scale * np.abs(exact).max()))
+    exact = _of_objects(int, a) @ _of_objects(int, b)
+    return float(np.abs(_of_objects(Fraction, c) - exact).max() / np.abs(exact).max())
 
 
-def _as_integers(x: np.ndarray) -> np.ndarray:
-    return np.array([int(v) for v in x.ravel()], object).reshape(x.shape)
+def _of_objects(kind: Callable[[float], Any], x: np.ndarray) -> np.ndarray:
+    return np.array([kind(v) for v in x.ravel().tolist()], object).reshape(x.shape)
 
 
 def results(accuracy: str) -> list[np.ndarray]:
-    """The demo's products at one accuracy."""
+    """Return the demo's products at one accuracy."""
     return [accurate_dgemm(*matrices(), accuracy=accuracy) for matrices in CASES.values()]
 
 
 def combined_fingerprint(products: Sequence[np.ndarray]) -> str:
-    """One fingerprint for several results."""
+    """Return one fingerprint for several results."""
     return fingerprint(np.concatenate([x.ravel() for x in products]))
 
 
 def shown(x: float | np.ndarray) -> str:
-    """A number with all its digits, an array by its fingerprint."""
+    """Return a number with all its digits, an array by its fingerprint."""
     return fingerprint(x) if isinstance(x, np.ndarray) else repr(float(x))
 
 
 def sums(x: np.ndarray) -> dict[str, tuple[float, float]]:
-    """One sum in several ways, by np.sum and by ozaki.sum."""
-    parts = np.array_split(x, 7)
-    return {
-        "as they come": (np.sum(x), exact_sum(x)),
-        "in reverse order": (np.sum(x[::-1]), exact_sum(x[::-1])),
-        "the smallest first": (np.sum(np.sort(x)), exact_sum(np.sort(x))),
-        "in 7 chunks": (sum(np.sum(p) for p in parts), _chunked(parts)),
-        "by 4 threads": _threaded(np.array_split(x, 64)),
-    }
-
-
-def _chunked(parts: Sequence[np.ndarray]) -> float:
-    total = ExactSum()
-    for part in parts:
-        total.add(part)
-    return float(total.round())
-
-
-def _threaded(parts: Sequence[np.ndarray]) -> tuple[float, float]:
-    """Sums of parts, added in the order in which threads finish them."""
-    native, exact = 0.0, ExactSum()
+    """Return one sum in several ways, by np.sum and by ozaki.sum."""
+    ways = {"as they come": x, "in reverse order": x[::-1], "the smallest first": np.sort(x)}
     with ThreadPoolExecutor(4) as pool:
-        for done in as_completed([pool.submit(lambda p: (np.sum(p), ExactSum().add(p)), p) for p in parts]):
-            native += done.result()[0]
-            exact.merge(done.result()[1])
+        by_threads = as_completed([pool.submit(_part, part) for part in np.array_split(x, 64)])
+        return {
+            **{way: (np.sum(y), exact_sum(y)) for way, y in ways.items()},
+            "in 7 chunks": _added(map(_part, np.array_split(x, 7))),
+            "by 4 threads": _added(done.result() for done in by_threads),  # as they finish
+        }
+
+
+def _part(x: np.ndarray) -> tuple[float, ExactSum]:
+    return np.sum(x), ExactSum().add(x)
+
+
+def _added(parts: Iterable[tuple[float, ExactSum]]) -> tuple[float, float]:
+    native, exact = 0.0, ExactSum()
+    for one, other in parts:
+        native += one
+        exact.merge(other)
     return native, float(exact.round())
 
 
 def products(a: np.ndarray, b: np.ndarray) -> dict[str, tuple[np.ndarray | None, np.ndarray]]:
-    """One product in several ways, by np.matmul and by ozaki.matmul."""
+    """Return one product in several ways, by np.matmul and by ozaki.matmul."""
     order = np.argsort(integers(11, (1, a.shape[1]), 52)[0])
     left, right = a[:, order], b[order]
     few_rows = np.concatenate([a[i : i + 3] @ b for i in range(0, len(a), 3)])
@@ -169,7 +157,7 @@ def products(a: np.ndarray, b: np.ndarray) -> dict[str, tuple[np.ndarray | None,
 
 
 def show_ways(console: Console, title: str, names: tuple[str, str], ways: Mapping[str, tuple]) -> bool:
-    """A table of one result in several ways; return whether ours are all equal."""
+    """Print a table of one result in several ways; return whether ours are all equal."""
     table = Table(title=title, title_justify="left", min_width=min(72, console.width))
     table.add_column("")
     for name in names:
@@ -188,15 +176,21 @@ def show_ways(console: Console, title: str, names: tuple[str, str], ways: Mappin
 
 
 def show_wrong_result(console: Console) -> None:
-    """A product that np.matmul gets wrong, and what the right one costs."""
+    """Show a product that np.matmul gets wrong, and what the right one costs."""
     a, b = pascal()
     native, ours = error(a @ b, a, b), error(matmul(a, b), a, b)
+    x, y = integers(5, (_TIMED, _TIMED), 52), integers(6, (_TIMED, _TIMED), 52)
+
+    def milliseconds(product: Callable[..., Any], **options: str) -> str:
+        """The best of three, after one that may compile."""
+        return f"{1e3 * min(timeit.repeat(lambda: product(x, y, **options), number=1, repeat=4)[1:]):.0f} ms"
+
     console.print(
         f"Pascal's triangle of {len(a)} rows times its inverse is the identity. Largest error of an element:",
         f"  np.matmul {native:.0e}, ozaki.matmul {ours:.0f}.",
         f"What that costs on this CPU, for matrices of {_TIMED} rows and columns:",
-        f"  np.matmul {1e3 * _seconds('np.matmul'):.0f} ms, ozaki.matmul {1e3 * _seconds('fp64'):.0f} ms,"
-        f" correctly rounded {1e3 * _seconds('exact'):.0f} ms.",
+        f"  np.matmul {milliseconds(np.matmul)}, ozaki.matmul {milliseconds(matmul)},"
+        f" correctly rounded {milliseconds(matmul, accuracy='exact')}.",
         sep="\n",
         highlight=False,
         soft_wrap=True,
@@ -218,21 +212,6 @@ def demo(console: Console) -> bool:
         found = combined_fingerprint(results(accuracy))
         right &= found == expected
         comment = "as on every machine" if found == expected else f"NOT the expected {expected}"
-        console.print(
-            f"fingerprint of four products, {accuracy:<6} {found}  ({comment})",
-            highlight=False,
-            soft_wrap=True,
-        )
+        text = f"fingerprint of four products, {accuracy:<6} {found}  ({comment})"
+        console.print(text, highlight=False, soft_wrap=True)
     return right
-
-
-def _seconds(name: str) -> float:
-    """The best of three, after one that may compile."""
-    a, b = integers(5, (_TIMED, _TIMED), 52), integers(6, (_TIMED, _TIMED), 52)
-    product = np.matmul if name == "np.matmul" else partial(matmul, accuracy=name)
-    seconds = []
-    for _ in range(4):
-        start = time.perf_counter()
-        product(a, b)
-        seconds.append(time.perf_counter() - start)
-    return min(seconds[1:])

@@ -37,23 +37,14 @@ class Observed:
         return getattr(self._engine, name)
 
     def multiply(
-        self,
-        product: str,
-        a: Array,
-        bt: Array,
-        *,
-        out: Array | None = None,
-        alpha: float = 1.0,
-        beta: float = 0.0,
+        self, product: str, a: Array, bt: Array, *, out: Array | None = None, **factors: float
     ) -> Array:
         """As `Engine.multiply`; on the CPU a batch is computed product by product, to show progress."""
-        multiply = self._engine.multiply
         if a.ndim == 3 and out is not None and not declared(self._engine, "on_gpu"):
             for x, yt, z in zip(a, bt, out, strict=True):
-                multiply(product, x, yt, out=z, alpha=alpha, beta=beta)
-                self._report(x.shape[0] * x.shape[1] * yt.shape[0])
+                self.multiply(product, x, yt, out=z, **factors)
             return out
-        result = multiply(product, a, bt, out=out, alpha=alpha, beta=beta)
+        result = self._engine.multiply(product, a, bt, out=out, **factors)
         self._report(a.size * bt.shape[-2])
         return result
 
@@ -63,9 +54,8 @@ def multiply_files(
 ) -> None:
     """Multiply the matrices or vectors of two files into a third, which is checked first and written last.
 
-    The result is float64, or complex128 if a matrix is complex. `options` are those of
-    `accurate_dgemm`; with the engine "cublas" the matrices are copied to
-    the GPU and the result back.
+    The result is float64, or complex128 if a matrix is complex. `options` are those of `accurate_dgemm`;
+    with the engine "cublas" the matrices are copied to the GPU and the result back.
     """
     target = OutputFile(output, (first, second))
     a, b = load_numbers(first), load_numbers(second)
@@ -74,55 +64,63 @@ def multiply_files(
     shape = a.shape[:-1] + b.shape[1:]
     a, b = np.atleast_2d(a), b[:, None] if b.ndim == 1 else b
     engine = get_engine(options.get("engine", "auto"))
-    if engine.name == "cublas":
+    on_gpu = engine.name == "cublas"
+    if on_gpu:
         a, b = (import_cupy().asarray(x) for x in (a, b))
     start = time.perf_counter()
     result = _multiply(a, b, options | {"engine": engine}, console)
     seconds = time.perf_counter() - start
-    result = (result.get() if engine.name == "cublas" else result).reshape(shape)
+    result = (result.get() if on_gpu else result).reshape(shape)
     target.write(result)
     size = " x ".join(map(str, shape)) or "one number"
-    console.print(
-        f"{output}: {size}, {seconds:.2f} s, fingerprint {fingerprint(result)}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    text = f"{output}: {size}, {seconds:.2f} s, fingerprint {fingerprint(result)}"
+    console.print(text, highlight=False, soft_wrap=True)
+
+
+def _multiply(a: Array, b: Array, options: dict[str, Any], console: Console) -> Array:
+    """Return the product; on a terminal show its progress."""
+    percentage = TextColumn("{task.percentage:>3.0f} %")
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), percentage, TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task, total = progress.add_task("planning", total=None), 1
+        if a.size and b.size:
+            planned = plan(a, b, **options)
+            console.print(str(planned), highlight=False, soft_wrap=True)
+            total = planned.products * a.size * b.shape[1]
+        progress.update(task, description="multiplying", total=total)
+        observed = Observed(options["engine"], lambda done: progress.advance(task, done))
+        gemm = accurate_zgemm if "c" in (a.dtype.kind, b.dtype.kind) else accurate_dgemm
+        return gemm(a, b, **options | {"engine": observed})
 
 
 def load_numbers(path: Path) -> np.ndarray:
     """Return the matrix or vector in a .npy, .csv or .mtx file as float64 or complex128, without rounding.
 
     "-" is a .npy file from the standard input. OSError or ValueError if there is none, or one that these
-    dtypes cannot hold exactly; ImportError for .mtx without SciPy.
+    dtypes cannot hold exactly; MemoryError for one that is too large; ImportError for .mtx without SciPy.
     """
-    x = _READERS.get(path.suffix.lower(), _read_npy)(path)
+    try:
+        x = _READERS.get(path.suffix.lower(), _read_npy)(path)
+    except MemoryError as error:
+        raise MemoryError(f"{path}: {error}") from error
     if x.dtype.kind not in "fciub" or x.ndim not in (1, 2):
-        raise ValueError(
-            f"{path} must hold a matrix or vector of numbers, but it holds {x.dtype} of shape {x.shape}"
-        )
+        holds = f"it holds {x.dtype} of shape {x.shape}"
+        raise ValueError(f"{path} must hold a matrix or vector of numbers, but {holds}")
     dtype = np.dtype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    advice = f"which {dtype} cannot hold exactly; to have them rounded: np.save(name, x.astype(np.{dtype}))"
     if x.dtype.kind in "fc" and x.dtype.itemsize > dtype.itemsize:
-        raise ValueError(
-            f"{path} holds {x.dtype}, which {dtype} cannot hold exactly; save it as {dtype}, with"
-            f" np.save(name, x.astype(np.{dtype}))"
-        )
+        raise ValueError(f"{path} holds {x.dtype}, {advice}")
     try:
         return exactly(str(path), x, dtype)
     except TypeError as error:
-        raise ValueError(
-            f"{path} holds integers of more than 53 bits, which {dtype} cannot hold exactly;"
-            f" save it as {dtype}, with np.save(name, x.astype(np.{dtype})), to have them rounded"
-        ) from error
+        raise ValueError(f"{path} holds integers of more than 53 bits, {advice}") from error
 
 
 def _read_npy(path: Path) -> np.ndarray:
+    in_order = str(path) == "-" or path.is_fifo()  # NumPy asks a file for its position
+    content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes() if in_order else b""
     try:
-        if str(path) == "-":
-            x = np.load(BytesIO(sys.stdin.buffer.read()), allow_pickle=False)
-        elif path.is_fifo():  # NumPy asks a file for its position
-            x = np.load(BytesIO(path.read_bytes()), allow_pickle=False)
-        else:
-            x = np.load(path, allow_pickle=False)
+        x = np.load(BytesIO(content) if in_order else path, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ValueError(f"{path} is not a .npy file of numbers") from error
     if not isinstance(x, np.ndarray):
@@ -139,7 +137,7 @@ def _read_csv(path: Path) -> np.ndarray:
 
 
 def _number(text: str) -> float:
-    """The float64 nearest to a decimal number. ValueError for an integer that is none."""
+    """Return the float64 nearest to a decimal number. ValueError for an integer that is none."""
     x = float(text)
     if text.strip().lstrip("+-").isdecimal() and int(x) != int(text):
         raise ValueError(f"float64 cannot hold {text.strip()} exactly")
@@ -156,25 +154,3 @@ def _read_mtx(path: Path) -> np.ndarray:
 
 
 _READERS: dict[str, Callable[[Path], np.ndarray]] = {".csv": _read_csv, ".mtx": _read_mtx}
-
-
-def _multiply(a: Array, b: Array, options: dict[str, Any], console: Console) -> Array:
-    """The product; on a terminal with its progress."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("planning", total=None)
-        total = 1
-        if a.size and b.size:
-            planned = plan(a, b, **options)
-            console.print(str(planned), highlight=False, soft_wrap=True)
-            total = planned.products * a.size * b.shape[1]
-        progress.update(task, description="multiplying", total=total)
-        observed = Observed(options["engine"], lambda done: progress.advance(task, done))
-        gemm = accurate_zgemm if "c" in (a.dtype.kind, b.dtype.kind) else accurate_dgemm
-        return gemm(a, b, **options | {"engine": observed})

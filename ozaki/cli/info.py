@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import ozaki
 from multiword.engines import ENGINES, WORDS, get_engine
 from multiword.engines import libcublas as cublas
 from multiword.engines.int8_cpu.engine import Int8Cpu
+from multiword.runtime import install
 from multiword.runtime.arrays import import_cupy
 from multiword.runtime.compiled import compiles
 
-EXTRAS = {"dask": ("dask",), "examples": ("matplotlib",)}
-"""Modules that the extras install, apart from those for a GPU."""
+EXTRAS = {"dask": "dask", "examples": "matplotlib"}
+"""The module that tells whether an extra is installed, apart from those for a GPU."""
 
 
 def libraries() -> dict[str, str]:
     """Versions of the libraries that compute here, by name."""
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     found = {
-        "ozaki-multiword": _version("ozaki-multiword"),
+        "ozaki-multiword": ozaki.__version__,
         "Python": f"{platform.python_version()} on {platform.machine()}",
         "NumPy": f"{np.__version__} with {blas['name']} {blas['version']}",
-        "ml_dtypes": _version("ml_dtypes"),
+        "ml_dtypes": ml_dtypes.__version__,
         "numba": _attempt(_numba),
     }
     if find_spec("cupy"):
@@ -39,21 +41,18 @@ def libraries() -> dict[str, str]:
 
 
 def engines() -> dict[str, tuple[bool, str]]:
-    """Each engine's name, whether it works here, and its products or why not."""
+    """Return each engine's name, whether it works here, and its products or why not."""
     found: dict[str, tuple[bool, str]] = {}
     for name in ENGINES:
         try:
             engine = get_engine(name)
-            if name == "cublas" and not devices():
-                found[name] = (False, "no NVIDIA GPU was found, or its driver is too old")
-            else:
-                kernel = (
-                    f", int8 by {engine.kernel.name}" if isinstance(engine, Int8Cpu) and engine.kernel else ""
-                )
-                products = ", ".join(p for p in WORDS if p in engine.products)
-                found[name] = (True, f"{products} products{kernel}")
+            kernel = engine.kernel if isinstance(engine, Int8Cpu) else None
+            products = ", ".join(p for p in WORDS if p in engine.products)
+            found[name] = (True, f"{products} products" + (f", int8 by {kernel.name}" if kernel else ""))
         except Exception as error:  # a broken installation can raise anything: show it and go on
             found[name] = (False, _first_line(error))
+    if found["cublas"][0] and not devices():
+        found["cublas"] = (False, "no NVIDIA GPU was found, or its driver is too old")
     return found
 
 
@@ -72,21 +71,16 @@ def devices() -> list[str]:
 
 
 def missing() -> list[str]:
-    """What is missing, in plain words, and the command that installs it."""
+    """Return what is missing, in plain words, and the command that installs it."""
     found = []
-    gpu = f"{_install('cuda13')}\n(or [cuda12], if nvidia-smi shows a CUDA version below 13)"
     if not find_spec("cupy"):
-        found.append(f"CuPy is not installed, so no GPU can be used:\n{gpu}")
+        found.append(str(install.missing("CuPy is not installed, so no GPU can be used", "cuda13")))
     elif not devices():
         found.append("CuPy is installed but finds no GPU: check that nvidia-smi lists one")
     elif not engines()["cublas"][0]:
-        found.append(f"the cuBLAS library was not found:\n{gpu}")
-    for extra, modules in EXTRAS.items():
-        absent = [name for name in modules if not find_spec(name)]
-        if absent:
-            names = ", ".join(absent)
-            found.append(f"{names} not installed:\n{_install(extra)}")
-    return found
+        found.append(str(install.missing("the cuBLAS library was not found", "cuda13")))
+    absent = [(extra, name) for extra, name in EXTRAS.items() if not find_spec(name)]
+    return found + [str(install.missing(f"{name} is not installed", extra)) for extra, name in absent]
 
 
 def info(console: Console) -> None:
@@ -106,25 +100,12 @@ def info(console: Console) -> None:
     console.print(table, highlight=False, markup=False)
 
 
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "not installed (used from its source tree)"
-
-
 def _numba() -> str:
     if not compiles():
         return "not used: NumPy's forms compute the same bits more slowly"
     import numba
 
     return f"{numba.__version__}, compiles for CPUs"
-
-
-def _install(extra: str) -> str:
-    """The command that installs an extra, by name if the package is installed, else from its source tree."""
-    installed = not _version("ozaki-multiword").startswith("not installed")
-    return f"pip install '{'ozaki-multiword' if installed else '.'}[{extra}]'"
 
 
 def _attempt(query: Any) -> str:

@@ -37,18 +37,16 @@ class OutputFile:
     """
 
     def __init__(self, path: Path, inputs: Iterable[Path] = ()) -> None:
-        self.path = path
+        self.path, self._to_stdout = path, str(path) == "-"
         self._mode: int | None = None  # of an older file
-        self._ordinary = str(path) != "-"
         if path.suffix.lower() in (".mtx", ".npz"):
             raise ValueError(f"cannot write {path}: results are .npy files, or .csv")
-        if not self._ordinary:
+        if self._to_stdout:
             return
         with suppress(FileNotFoundError):
             self._mode = path.stat().st_mode
-        if self._mode is not None:
             self._check_existing(self._mode, inputs)
-            self._ordinary = stat.S_ISREG(self._mode)
+        self._ordinary = self._mode is None or stat.S_ISREG(self._mode)
         if self._ordinary:
             self._target = Path(os.path.realpath(path))
             _check_folder(self._target)
@@ -64,7 +62,7 @@ class OutputFile:
     def write(self, x: np.ndarray) -> None:
         """Write the array; OSError, with the file's name, if that fails."""
         try:
-            if str(self.path) == "-":
+            if self._to_stdout:
                 self._save(sys.stdout.buffer, x)
             elif self._ordinary:
                 self._replace(x)

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from multiword.runtime.install import missing
+
 try:
     import dask.array as da
 except ImportError as error:
-    raise ImportError("ozaki.dask needs Dask: pip install 'ozaki-multiword[dask]'") from error
+    raise missing("ozaki.dask needs Dask", "dask") from error
 
 from multiword.runtime.arrays import Array, as_array, check_same_device
 from ozaki.sums.arguments import float_type, native, numbers

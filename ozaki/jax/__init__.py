@@ -4,12 +4,12 @@ Each is a primitive that calls back from XLA; on a GPU its operands go through t
 call `jax.config.update("jax_enable_x64", True)`: a context would hold in one thread. Needs the extra `jax`.
 """
 
+from multiword.runtime.install import missing as _missing
+
 try:
     import jax as _jax  # noqa: F401
 except ImportError as error:
-    raise ImportError(
-        "ozaki.jax needs JAX, which is not installed: pip install 'ozaki-multiword[jax]'"
-    ) from error
+    raise _missing("ozaki.jax needs JAX, which is not installed", "jax") from error
 
 from ozaki.jax.functions import matmul, mean, sum
 

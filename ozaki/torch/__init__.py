@@ -6,15 +6,15 @@ it, backward passes included. `matmul`, `sum`, `mean`, `dot` and `vdot` are call
 Needs the extra `torch`, PyTorch 2.9 or newer.
 """
 
+from multiword.runtime.install import missing as _missing
+
 try:
     import torch as _torch
 
     if _torch.__version__ < "2.9":
         raise ImportError(f"PyTorch {_torch.__version__}")
 except ImportError as error:
-    raise ImportError(
-        "ozaki.torch needs PyTorch 2.9 or newer, which is not installed: pip install 'ozaki-multiword[torch]'"
-    ) from error
+    raise _missing("ozaki.torch needs PyTorch 2.9 or newer, which is not installed", "torch") from error
 
 from ozaki.torch.functions import dot, matmul, mean, sum, vdot
 from ozaki.torch.mode import reproducible
