@@ -52,8 +52,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _done(parser, options, Console(stderr=str(options.output) == "-"))
     except (OSError, ValueError, TypeError, ImportError, MemoryError, RuntimeError) as error:
-        of_a_file = isinstance(error, OSError) and error.filename
-        print(f"ozaki: {f'{error.filename}: {error.strerror}' if of_a_file else error}", file=sys.stderr)
+        what = (
+            f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+        )
+        print(f"ozaki: {what}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("ozaki: interrupted; no file was changed", file=sys.stderr)
