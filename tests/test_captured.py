@@ -1,6 +1,7 @@
 """Captured products, without a GPU: which graphs are captured, replayed, given up and forgotten."""
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -543,6 +544,23 @@ def test_both_operands_prepared_are_forgotten_with_either(gpu):
     gc.collect()
     assert not cache._cached
     assert product(left, Factor(b, 1)) is None
+
+
+def test_a_prepared_operand_has_one_finalizer_however_often_its_graphs_are_forgotten(gpu):
+    a, _ = operands(gpu)
+    fixed = Factor(a, 0, prepared=True)
+    others = [operands(gpu, shape=(4, 3, n))[1] for n in range(5, 9)]
+    for _ in range(4):
+        for b in others:
+            product(fixed, b)
+        cache.forget()
+    assert weakref.getweakrefcount(fixed) == 2  # the finalizer, and that of its stream order
+    product(fixed, others[0])
+    product(Factor(a, 0, prepared=True), others[0])  # which is no more at once
+    assert len(cache._cached) == len(cache._watched) == 1
+    del fixed
+    assert not cache._cached
+    assert not cache._watched
 
 
 # what is not captured at all ------------------------------------------------------------------------

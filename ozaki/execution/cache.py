@@ -24,6 +24,9 @@ WARM, NEVER = "warm", "not to be captured"
 _cached: OrderedDict[tuple[Any, ...], CapturedProduct | str] = OrderedDict()
 """The captured product or the state of each kind of call, the one used last at the end."""
 
+_watched: set[int] = set()
+"""The ids of the prepared factors that have a finalizer: one each, for all that is captured of it."""
+
 _lock = threading.RLock()  # dropping an entry may drop prepared operands, which drops their entries
 
 
@@ -56,9 +59,7 @@ def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
     with _lock:
         entry = _cached.pop(key, None)
         if entry is None:
-            for x in (a, b):
-                if x.prepared:
-                    weakref.finalize(x, _forget_prepared, id(x)).atexit = False
+            _watch(a, b)
         _cached[key] = entry or WARM  # the first time compiles the kernels and copies their tables
     if entry == WARM:
         entry = _capture(a, b, request)
@@ -84,9 +85,18 @@ def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
     return (threading.get_ident(), x.data.device_id, x.dtype, of_x, of_y, of_a, shared, request, prepared)
 
 
+def _watch(*factors: Factor) -> None:
+    """Have what was captured for prepared factors forgotten when they are no more."""
+    for x in factors:
+        if x.prepared and id(x) not in _watched:
+            _watched.add(id(x))
+            weakref.finalize(x, _forget_prepared, id(x)).atexit = False
+
+
 def _forget_prepared(number: int) -> None:
     """Forget what was captured for a prepared operand, which no longer exists: its id may be used again."""
     with _lock:
+        _watched.discard(number)
         _drop([key for key in list(_cached) if number in key[-1]])
 
 
