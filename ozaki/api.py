@@ -347,7 +347,7 @@ def plan(
     Returns
     -------
     A `Plan`; print it. Its `bound` is the certified componentwise error, in units of |A||B|; for accuracy
-    "normwise", which needs no look at the data, in units of ‖a_i‖₂‖b_j‖₂.
+    "normwise", where it depends on no data, in units of ‖a_i‖₂‖b_j‖₂. Its `error_times(v)` bounds |C - AB|·|v|.
 
     Raises
     ------

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from multiword.engines.machine import bandwidth, device_name, rates
 from multiword.formats import FORMATS
-from multiword.runtime.arrays import Array
-from ozaki.certificate.counting import PendingBounds
+from multiword.runtime.arrays import as_array
+from ozaki.arguments import exactly
 from ozaki.certificate.decision import counting_error
+from ozaki.certificate.error_times import ErrorBound, RowErrors, on_host
 from ozaki.execution.eager import scale
 from ozaki.product import steps
 from ozaki.product.factor import Factor
@@ -65,9 +67,10 @@ class Plan:
     bound: float
     operand_bytes: int = field(repr=False, compare=False)
     product_bytes: int = field(repr=False, compare=False)
+    _errors: ErrorBound = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, scheme: Scheme, dtype: str, request: Request, bound: float) -> Plan:
+    def of(cls, scheme: Scheme, dtype: str, request: Request, bound: float, errors: ErrorBound) -> Plan:
         """Return the plan of a product by a scheme, with this certified error."""
         specification = scheme.specification
         panels = steps.choose_panels(scheme, specification.shape, request.workspace)
@@ -88,7 +91,45 @@ class Plan:
             bound=bound,
             operand_bytes=scheme.operand_bytes(),
             product_bytes=scheme.product_bytes(),
+            _errors=errors,
         )
+
+    def error_times(self, v: Any, *, rounding: bool = True) -> np.ndarray:
+        """Return an upper bound of |C - AB|·|v|, the sums of the errors of C's rows, each times |v_j|.
+
+        It comes from the scales and the norms of the rows of A and the columns of B: m + n steps, not m·n.
+
+        Parameters
+        ----------
+        v : (n,) array of finite real numbers.
+        rounding : whether the last rounding of C is counted, by u·‖a_i‖₂‖b_j‖₂. Without it, C is the exact
+            product of the integers, for those who have the product and bound its rounding by u·|C||v|.
+
+        Returns
+        -------
+        (m,) NumPy array of float64, rounded upwards; Inf for a row of C that may have an Inf or NaN.
+
+        Raises
+        ------
+        TypeError : v is not real numbers. ValueError : v of another shape, or not finite.
+
+        References
+        ----------
+        Rump, Verification methods: rigorous results using floating-point arithmetic, section 10 (what such
+        bounds are for).
+
+        >>> import numpy as np, ozaki
+        >>> a = np.array([[0.1, 0.2], [0.0, 1.0]])
+        >>> bool((ozaki.plan(a, a).error_times([1, 1]) < 2e-16).all())
+        True
+        """
+        x = exactly("v", as_array(v, "v"), np.float64)
+        if x.shape != (self.shape[2],):
+            raise ValueError(f"v must be of shape {(self.shape[2],)}, got {x.shape}")
+        weights = np.abs(on_host(x))
+        if not np.isfinite(weights).all():
+            raise ValueError("v must be finite")
+        return self._errors.times(weights, rounding)
 
     def __str__(self) -> str:
         m, k, n = self.shape
@@ -127,36 +168,27 @@ class Plan:
 
 def plan_product(a: Factor, b: Factor, request: Request) -> Plan:
     """Return the plan for a product of factors, neither of them empty, with its certified error."""
-    dtype = a.matrix.dtype.name
-    if request.accuracy == NORMWISE:
-        error = normwise_error(steps.row_limit(a, request), a.length)
-        return Plan.of(steps.norm_scheme(a, b, request), dtype, request, error)
     with np.errstate(all="ignore"):  # quotients of empty sums
-        if request.certified or request.accuracy == "exact":
-            factors, scaled, certificate = scale(a, b, request)
-            lossless = certificate is None or _lossless(*factors, scaled.scales)
-            certified = 0.0 if certificate is None or lossless else certificate.bound
-            return Plan.of(scaled.scheme, dtype, request, certified)
-        scales = steps.given_scales(a, b, request)
-        pending = steps.bounds(a, b, request, scales)
-        scheme = steps.bounded(a, b, request, scales, pending.wait()).scheme
-        error = 0.0 if _lossless(a, b, scales) else _error_of_width(a, b, request, pending)
-        return Plan.of(scheme, dtype, request, error)
+        factors, scaled, certificate = scale(a, b, request)
+        rows, columns = (
+            RowErrors.of(x.statistics, s, x.exact_scales) for s, x in zip(scaled.scales, factors, strict=True)
+        )
+        errors = ErrorBound(rows, columns, len(a.parts), FORMATS[TARGETS[a.matrix.dtype.name]])
+        if request.accuracy == NORMWISE:
+            bound = normwise_error(steps.row_limit(a, request), a.length)
+        elif not (rows.error.any() or columns.error.any()):
+            bound = 0.0
+        else:
+            bound = certificate.bound if certificate else _error_of_width(a, b, request)
+    return Plan.of(scaled.scheme, a.matrix.dtype.name, request, bound, errors)
 
 
-def _error_of_width(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> float:
+def _error_of_width(a: Factor, b: Factor, request: Request) -> float:
     """Return the certified error of rows of a requested number of bits."""
-    excess = max(0, int(request.accuracy) - LONGEST_COUNTED)  # each bit beyond halves the error
-    if excess:
-        scales = a.width_scales(LONGEST_COUNTED), b.width_scales(LONGEST_COUNTED)
-        pending = steps.bounds(a, b, request, scales)
+    counted = min(int(request.accuracy), LONGEST_COUNTED)  # each bit beyond halves the error
+    pending = steps.bounds(a, b, request, (a.width_scales(counted), b.width_scales(counted)))
     error = counting_error(pending.wait(), FORMATS["fp64"])
     if error == math.inf:
         error, _ = steps.pairwise(a, b, request, pending)()
     smallest = float(np.finfo(np.float64).smallest_subnormal)
-    return error and max(math.ldexp(error, -excess), smallest)
-
-
-def _lossless(a: Factor, b: Factor, scales: tuple[Array, Array]) -> bool:
-    """Return whether no number of either factor is rounded."""
-    return all(bool((s >= x.exact_scales).all()) for s, x in zip(scales, (a, b), strict=True))
+    return error and max(math.ldexp(error, counted - int(request.accuracy)), smallest)
