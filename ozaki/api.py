@@ -347,7 +347,7 @@ def plan(
     Returns
     -------
     A `Plan`; print it. Its `bound` is the certified componentwise error, in units of |A||B|; for accuracy
-    "normwise", where it depends on no data, in units of ‖a_i‖₂‖b_j‖₂. Its `error_times(v)` bounds |C - AB|·|v|.
+    "normwise", where it depends on no data, in units of ‖a_i‖₂‖b_j‖₂. `error_times(v)` bounds |C - AB|·|v|.
 
     Raises
     ------
