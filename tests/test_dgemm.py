@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 import ozaki
 from ozaki import accurate_dgemm
 from ozaki.slices.integer import slice_system
+from ozaki.tuning import PAIRS_AT_ONCE
 from tests import golden
 from tests.cases import GOLDEN, KINDS, long_rows, matrices
 from tests.exact import componentwise_error, nearest, same
@@ -97,7 +98,7 @@ def test_layouts_panels_and_threads_do_not_show(kind, monkeypatch):
         assert ozaki.plan(a, b, workspace=limit).workspace <= limit
     for name, result in variants.items():
         assert same(np.ascontiguousarray(result), expected), name
-    monkeypatch.setattr("multiword.runtime.parallel.thread_count", lambda: 1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert same(accurate_dgemm(a, b), expected)
 
 
@@ -269,8 +270,7 @@ def test_bounds_of_wide_products_are_bounds(width):
             assert error <= bound * sum(map(abs, terms)) + abs(sum(terms)) / 2**53
 
 
-def test_the_second_stage_does_not_depend_on_the_order_of_rows(monkeypatch):
-    monkeypatch.setattr("ozaki.certificate.pairwise.PAIRS_AT_ONCE", 60)
+def test_the_second_stage_does_not_depend_on_the_order_of_rows():
     rng = np.random.default_rng(5)
 
     def graded(rows):
@@ -278,10 +278,11 @@ def test_the_second_stage_does_not_depend_on_the_order_of_rows(monkeypatch):
         small = rng.standard_normal(shape) * 2.0 ** -rng.integers(20, 50, shape)
         return np.c_[rng.uniform(1, 2, (rows, 1)).repeat(2, 1), small]
 
-    a, b = graded(20), graded(30).T.copy()
+    rows = 2 * PAIRS_AT_ONCE // 400
+    a, b = graded(rows), graded(400).T.copy()
     b[1] *= -1
     a[0], b[:, 0], a[1, 3] = [2.0**-20 / 3, 1.1, 2.0**-20 / 7, 2.0**-20 / 9], [1 / 3, 0, 0, 0], 0
-    order = np.r_[0, 2:20, 1]
+    order = np.r_[0, 2:rows, 1]
     assert same(accurate_dgemm(a, b)[order], accurate_dgemm(a[order], b))
     assert same(accurate_dgemm(a, b), accurate_dgemm(b.T, a.T).T)
 
@@ -297,14 +298,18 @@ def test_sums_of_slices_fit_their_integers(word):
         assert c[0, 0] == float(k * int(a[0, 0]) ** 2)
 
 
-def test_no_memory_at_all_is_a_memory_error(monkeypatch):
-    def statistics(*operand):
-        raise MemoryError("no room for the statistics")
+class NoRoom:
+    """An engine of a user's own that never has memory."""
 
-    monkeypatch.setattr("ozaki.product.factor.row_statistics", statistics)
-    monkeypatch.setattr("ozaki.product.factor.statistics_and_scales", statistics)
-    with pytest.raises(MemoryError, match="no room"):
-        accurate_dgemm(np.eye(2), np.eye(2))
+    name, padding, products = "no room", 1, frozenset({"fp64"})
+
+    def multiply(self, *operands, **options):
+        raise MemoryError("no room for the product")
+
+
+def test_no_memory_at_all_is_a_memory_error():
+    with pytest.raises(MemoryError, match=r"needs \d+ bytes"):
+        accurate_dgemm(np.eye(2), np.eye(2), engine=NoRoom())
 
 
 def test_long_products_in_a_small_workspace():

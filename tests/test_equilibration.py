@@ -8,10 +8,10 @@ import pytest
 
 import ozaki
 from multiword.formats import FORMATS
+from multiword.runtime.parallel import BLOCK_ELEMENTS
 from ozaki import accurate_dgemm
 from ozaki.arguments import request_of
 from ozaki.execution import eager
-from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS
 from ozaki.product.steps import equilibrated, inner_exponents
@@ -173,27 +173,25 @@ def test_subnormal_numbers_may_be_multiplied_exactly():
 
 @pytest.mark.parametrize("dtype", TARGETS)
 @pytest.mark.parametrize("kind", ["linear", "blocks"])
-def test_exact_products_are_the_same_and_cheaper(kind, dtype, monkeypatch):
+def test_exact_products_are_the_same_and_cheaper(kind, dtype):
     a, b = graded(kind, (9, 70, 8), dtype)
-    found, cost = ozaki.matmul(a, b, accuracy="exact"), ozaki.plan(a, b, accuracy="exact").products
-    assert same(found, rounded_product(a, b, dtype))
-    monkeypatch.setattr(steps, "equilibrated", lambda *_: None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ozaki.CostWarning)
-        assert same(ozaki.matmul(a, b, accuracy="exact"), found)
-    assert 3 * cost < ozaki.plan(a, b, accuracy="exact").products or TARGETS[dtype] == "fp32"
+    request = request_of(a, "exact", "auto", None, "auto", None)
+    results, costs = [], []
+    for equilibrated_before in (False, True):  # factors that have been are not equilibrated again
+        factors = [Factor(x, side, equilibrated=equilibrated_before) for side, x in enumerate((a, b))]
+        results.append(eager.product(*factors, request))
+        costs.append(eager.scale(*factors, request)[1].scheme.products)
+    assert same(results[0], rounded_product(a, b, dtype))
+    assert same(results[1], results[0])
+    assert 3 * costs[0] < costs[1] or TARGETS[dtype] == "fp32"
 
 
-def test_data_that_the_counting_bound_certifies_are_not_looked_at(monkeypatch):
-    def looked(*_):
-        raise AssertionError("looked at")
-
-    monkeypatch.setattr(steps, "equilibrated", looked)
-    rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((2, 40, 40))
-    accurate_dgemm(a, b)
-    for accuracy in ("normwise", 40):
-        accurate_dgemm(*graded("linear", (6, 40, 5)), accuracy=accuracy)
+@pytest.mark.parametrize("accuracy", ["normwise", 40])
+def test_other_accuracies_are_not_equilibrated(accuracy):
+    a, b = graded("linear", (6, 40, 5))
+    request = request_of(a, accuracy, "auto", None, "auto", None)
+    factors, _, _ = eager.scale(Factor(a, 0), Factor(b, 1), request)
+    assert not any(x.equilibrated for x in factors)
 
 
 # the parts -------------------------------------------------------------------------------------------
@@ -312,7 +310,7 @@ def test_a_column_in_other_units_is_no_grade():
     assert equilibrated(left, right, request, scales, inner_exponents(left, right, scales)) is None
 
 
-def test_exponents_of_blocks_of_rows_merge(monkeypatch):
+def test_exponents_of_blocks_of_rows_merge():
     a, b = graded("random", (40, 30, 7))
     (left, _), (scale, _), _ = scaled(a, b)
     whole = column_exponents(left.parts, scale)
@@ -320,8 +318,9 @@ def test_exponents_of_blocks_of_rows_merge(monkeypatch):
     assert same(np.maximum.reduce(blocks), whole)
     cut = [column_exponents([left.parts[0][:, h : h + 8]], scale) for h in range(0, 30, 8)]
     assert same(np.concatenate(cut, axis=1), whole)
-    monkeypatch.setattr("multiword.runtime.parallel.BLOCK_ELEMENTS", 60)
-    assert same(equilibration._exponents_host(left.parts, scale, 1), whole)
+    times = BLOCK_ELEMENTS // left.matrix.size + 1  # rows that are more than one block
+    many = column_exponents([np.tile(left.parts[0], (times, 1))], np.tile(scale, times))
+    assert same(many, whole)
 
 
 def test_the_request_of_a_plan_and_of_a_product_agree():

@@ -11,7 +11,8 @@ import ozaki
 from multiword.engines import get_engine
 from multiword.formats import FORMATS
 from ozaki import accurate_cgemm, accurate_dgemm, accurate_sgemm, accurate_zgemm, matmul, prepare
-from ozaki.residues.scheme import Residues
+from ozaki.arguments import request_of
+from ozaki.execution import eager
 from tests.cases import matrices
 from tests.exact import componentwise_error, same
 from tests.fuzz.rational import real_products, rounded_product
@@ -133,18 +134,13 @@ def test_matmul_shapes_that_do_not_fit(a, b):
         matmul(np.ones(a), np.ones(b))
 
 
-def test_prepared_operands_give_the_same_bits_and_split_once(monkeypatch):
+def test_prepared_operands_give_the_same_bits():
     a, b = matrices("uniform", 30, 400, 20)
     p, q = prepare(a), prepare(b.T, "right", trans=True)
     expected = accurate_dgemm(a, b)
     assert same(accurate_dgemm(p, b), expected)
-    splits = []
-    original = Residues.split
-    monkeypatch.setattr(Residues, "split", lambda self, *x: splits.append(x) or original(self, *x))
     assert same(accurate_dgemm(p, q), expected)
     assert same(accurate_dgemm(p, 2 * b), 2 * expected)
-    assert len(splits) == 2  # the new right sides; never the left one again
-    assert p.nbytes > 0
     assert same(accurate_dgemm(p, q, accuracy="exact"), rounded_product(a, b))
     assert same(
         accurate_dgemm(p, matrices("wide20", 1, 400, 20)[1]),
@@ -159,19 +155,20 @@ def test_prepared_operands_give_the_same_bits_and_split_once(monkeypatch):
 
 
 @pytest.mark.parametrize(("kind", "accuracy"), [("uniform", "fp64"), ("wide2", "fp64"), ("uniform", "exact")])
-def test_operands_are_split_once_and_prepared_ones_never_again(monkeypatch, kind, accuracy):
+def test_prepared_operands_are_split_once(kind, accuracy):
     a, b = matrices(kind, 30, 400, 20)
     expected = accurate_dgemm(a, b, accuracy=accuracy)
-    splits = []
-    original = Residues.split
-    monkeypatch.setattr(Residues, "split", lambda self, *x: splits.append(x[2]) or original(self, *x))
-    assert same(accurate_dgemm(a, b, accuracy=accuracy), expected)
-    assert sorted(splits) == [0, 1]
     p, q = prepare(a), prepare(b, "right")
-    assert same(accurate_dgemm(p, q, accuracy=accuracy), expected)
-    assert same(accurate_dgemm(p, b, accuracy=accuracy), expected)
-    assert same(accurate_dgemm(p, q, accuracy=accuracy), expected)
-    assert sorted(splits[2:]) == [0, 1, 1]
+    assert p.nbytes == 0
+    request, seen = request_of(a, accuracy, "auto", None, "auto", None), []
+    for right in (q, b, q):
+        assert same(accurate_dgemm(p, right, accuracy=accuracy), expected)
+        _, scaled, _ = eager.scale(p.factor, q.factor, request)
+        seen.append(
+            [x.factor.cached_words(scaled.scheme, s) for x, s in zip((p, q), scaled.scales, strict=True)]
+        )
+    assert p.nbytes == seen[0][0].nbytes > 0
+    assert all(x is y for words in seen for x, y in zip(words, seen[0], strict=True))
 
 
 def test_fp32_accuracy_of_double_products_and_back():

@@ -10,8 +10,8 @@ import pytest
 import ozaki
 from multiword.formats import FORMATS
 from ozaki.arguments import request_of
-from ozaki.certificate.counted import counted_scales
-from ozaki.certificate.counting import Bounds, compute_bounds
+from ozaki.certificate import counting_numba
+from ozaki.certificate.counting import OCTAVES, Bounds, compute_bounds
 from ozaki.certificate.decision import counting_tolerance, decide_stack, log2_product, replayed
 from ozaki.execution import small_numba
 from ozaki.product import steps
@@ -46,7 +46,7 @@ def test_the_filter_of_stacks_leaves_what_is_near_its_tolerance(excess):
     assert bits == replayed(TARGET, (near,)).bits
 
 
-def test_the_compiled_bound_leaves_what_is_near_its_tolerance(monkeypatch):
+def test_the_compiled_bound_leaves_what_is_near_its_tolerance():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 60))
     limits = norm_limit(TARGET, 60)
@@ -59,10 +59,12 @@ def test_the_compiled_bound_leaves_what_is_near_its_tolerance(monkeypatch):
         np.concatenate([getattr(y, name) for y in both], axis=-1)
         for name in ("exponent", "total", "square", "counts")
     ]
-    monkeypatch.setattr("ozaki.certificate.counted._limits", lambda *_: given)
+    scale, width = np.empty((2, 2), np.int32)
     for factor, expected in ((1 + 2.0**-30, 0), (1 + 2.0**-45, -1), (1 - 2.0**-45, -1), (1 - 2.0**-30, 3)):
         given = np.array([limits.significand, limits.bits, upper / lower * factor, 3, 7])
-        assert counted_scales(joined, 60, 1, 1, "fp64")[2].tolist() == [expected]
+        bits = np.empty(1, np.int64)
+        counting_numba.certified_scales(*joined, 60, 1, given, scale, width, bits, np.empty((2, OCTAVES)))
+        assert bits.tolist() == [expected]
 
 
 @pytest.mark.parametrize("x", [1.0, 1.9, 1.0 + 2.0**-52, 1.5, 2 - 2.0**-30])

@@ -5,9 +5,12 @@ import pytest
 
 import ozaki
 from multiword.formats import FORMATS
+from ozaki.arguments import request_of
 from ozaki.certificate.counting import Bounds, compute_bounds
 from ozaki.certificate.decision import UNDECIDED, certify_by_counting, decide_stack
 from ozaki.execution import groups, stacks
+from ozaki.product.factor import stacked_factors
+from ozaki.product.request import TARGETS
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
 from tests.cases import FACES, in_dtype, matrices
@@ -21,29 +24,11 @@ def xp(request):
     return pytest.importorskip(request.param)
 
 
-@pytest.fixture
-def together(monkeypatch):
-    """How the stacks of a test came out: whether at once."""
-    found, compute = [], stacks.stacked_products
-
-    def noted(*arguments):
-        out = compute(*arguments)
-        found.append(out is not None)
-        return out
-
-    monkeypatch.setattr(stacks, "stacked_products", noted)
-    for module in (stacks, groups):
+@pytest.fixture(autouse=True)
+def small_groups_on_a_gpu(request, monkeypatch):
+    """Groups of two products go together on a GPU, too."""
+    for module in (stacks, groups) if "cupy" in request.node.name else ():
         monkeypatch.setattr(module, "SMALLEST_GROUP", 2)
-    return found
-
-
-@pytest.fixture
-def one_by_one(monkeypatch):
-    """Which shapes were multiplied one by one on a GPU."""
-    found = []
-    computed = stacks.computed
-    monkeypatch.setattr(stacks, "computed", lambda *given: found.append(given[0].rows) or computed(*given))
-    return found
 
 
 def stack(kinds, shape, dtype):
@@ -55,45 +40,54 @@ def on_host(x):
     return x if isinstance(x, np.ndarray) else x.get()
 
 
+def request_for(x, accuracy=None, scheme="auto", engine="auto", workspace=None):
+    return request_of(x, accuracy or TARGETS[x.dtype.name], scheme, None, engine, workspace)
+
+
 def check(xp, a, b, face, **options):
-    found = on_host(ozaki.matmul(xp.asarray(a), xp.asarray(b), **options))
+    """The products come together, and each has the bits that it has alone."""
+    x, y = xp.asarray(a), xp.asarray(b)
+    found = stacks.stacked_products(x, y, request_for(x, **options))
     with np.errstate(all="ignore"):
         expected = np.stack([face(x, y, **options) for x, y in zip(a, b, strict=True)])
-    assert same(found, expected)
+    assert same(on_host(found), expected)
+
+
+def undecided(xp, a, b, **options):
+    """How many products of a stack take a GPU's evidence one by one."""
+    x, y = xp.asarray(a), xp.asarray(b)
+    _, left = groups.grouped_products(x, xp.ascontiguousarray(y.swapaxes(1, 2)), request_for(x, **options))
+    return int(left.sum())
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (7, 68, 61), (1, 300, 5), (16, 16, 16), (40, 5, 1)], ids=str)
 @pytest.mark.parametrize("dtype", FACES)
-def test_ordinary_stacks_come_at_once(xp, together, dtype, shape):
+def test_ordinary_stacks_come_at_once(xp, dtype, shape):
     a, b = stack(["uniform", "positive", "uniform", "integers"], shape, dtype)
     check(xp, a, b, FACES[dtype])
-    assert together == [True]
 
 
 @pytest.mark.parametrize("accuracy", ["exact", 30, 70])
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
-def test_other_accuracies(xp, together, dtype, accuracy):
+def test_other_accuracies(xp, dtype, accuracy):
     a, b = stack(["uniform", "wide6", "sparse", "subnormal"], (7, 68, 61), dtype)
     check(xp, a, b, FACES[dtype], accuracy=accuracy)
-    assert together == [True]
 
 
 @pytest.mark.parametrize("odd", ["wide6", "wide20", "sparse", "cancelling"])
-def test_one_product_that_may_ask_for_more(xp, together, one_by_one, odd):
+def test_one_product_that_may_ask_for_more(xp, odd):
     a, b = stack(["uniform", odd, "uniform"], (7, 68, 61), "float64")
     check(xp, a, b, ozaki.accurate_dgemm)
-    assert together == [True]
-    assert one_by_one == ([] if xp is np or odd == "cancelling" else [7])
+    assert undecided(xp, a, b) == (0 if xp is np or odd == "cancelling" else 1)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("accuracy", ["fp64", "exact"])
-def test_infinities_and_nans_stay_in_their_product(xp, together, one_by_one, accuracy):
+def test_infinities_and_nans_stay_in_their_product(xp, accuracy):
     a, b = stack(["uniform"] * 4, (7, 68, 61), "float64")
     a[1, 2, 3], b[2, 5, 6] = np.inf, np.nan
     check(xp, a, b, ozaki.accurate_dgemm, accuracy=accuracy)
-    assert together == [True]
-    assert one_by_one == []
+    assert undecided(xp, a, b, accuracy=accuracy) == 0
 
 
 MIXED = [
@@ -126,38 +120,35 @@ def mixed_stack(shape, dtype):
 @pytest.mark.parametrize("accuracy", ["fp64", "fp32", "exact", 40])
 @pytest.mark.parametrize("shape", [(5, 6, 3), (7, 68, 61), (1, 40, 1)], ids=str)
 @pytest.mark.parametrize("dtype", FACES)
-def test_stacks_of_many_widths(xp, together, dtype, shape, accuracy):
+def test_stacks_of_many_widths(xp, dtype, shape, accuracy):
     with np.errstate(over="ignore"):
         a, b = mixed_stack((max(2, shape[0]), *shape[1:]), dtype)
     check(xp, a, b, FACES[dtype], accuracy=accuracy)
-    assert together == [True]
 
 
-def test_products_that_need_equal_widths_are_computed_together(monkeypatch, together):
+def test_products_that_need_equal_widths_are_computed_together():
     a, b = mixed_stack((7, 68, 61), "float64")
-    runs = []
-    run = groups._group_product
-    monkeypatch.setattr(groups, "_group_product", lambda a, *given: runs.append(a.stack) or run(a, *given))
+    widths = []
     for copies in (1, 10):
-        check(np, np.concatenate([a] * copies), np.concatenate([b] * copies), ozaki.accurate_dgemm)
+        many = [np.concatenate([x] * copies) for x in (a, b.swapaxes(1, 2))]
+        groups_of_widths = groups._groups(*stacked_factors(*many), request_for(a))
+        widths.append([len(indices) for indices, *_ in groups_of_widths])
     # One run for each width, however many products.
-    assert runs[len(runs) // 2 :] == [10 * products for products in runs[: len(runs) // 2]]
-    assert len(runs) // 2 < len(MIXED)
+    assert widths[1] == [10 * products for products in widths[0]]
+    assert len(widths[0]) < len(MIXED)
 
 
-def test_stacks_with_a_long_inner_dimension(together):
+def test_stacks_with_a_long_inner_dimension():
     a, b = stack(["uniform", "wide20", "wide6"], (3, 2500, 4), "float64")
     check(np, a, b, ozaki.accurate_dgemm)
     check(np, a, b, ozaki.accurate_dgemm, workspace=300_000)
-    assert together == [True] * 2
 
 
 @pytest.mark.gpu
-def test_stacks_whose_inner_dimension_is_cut_on_a_gpu(together):
+def test_stacks_whose_inner_dimension_is_cut_on_a_gpu():
     cupy = pytest.importorskip("cupy")
     a, b = stack(["uniform", "wide6", "uniform"], (3, 140_000, 4), "float64")
     check(cupy, a, b, ozaki.accurate_dgemm)
-    assert together == [True]
 
 
 def test_what_the_counting_bound_surely_certifies_it_certifies():
@@ -175,15 +166,14 @@ def test_what_the_counting_bound_surely_certifies_it_certifies():
             assert decide_stack(found, length, target).tolist() == expected
 
 
-def test_parts_of_a_stack_within_the_workspace(xp, together):
+def test_parts_of_a_stack_within_the_workspace(xp):
     a, b = stack(["uniform"] * 9, (16, 40, 16), "float64")
     # The last is too little for a whole product of fp64 words.
     for workspace in (1 << 20, 1 << 17, 50_000):
         check(xp, a, b, ozaki.accurate_dgemm, workspace=workspace)
-        assert together.pop()
 
 
-def test_broadcast_and_strided_stacks(xp, together):
+def test_broadcast_and_strided_stacks(xp):
     a, b = (xp.asarray(x) for x in stack(["uniform"] * 6, (9, 30, 11), "float64"))
     for x, y in (
         (a, b[0]),
@@ -193,7 +183,6 @@ def test_broadcast_and_strided_stacks(xp, together):
         (a[:, 0], b),
     ):
         found = ozaki.matmul(x, y)
-        assert together.pop()
         left, right = (z[None] if z.ndim == 1 else z for z in (x, y))
         batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         left, right = (xp.broadcast_to(z, (*batch, *z.shape[-2:])) for z in (left, right))
@@ -202,12 +191,13 @@ def test_broadcast_and_strided_stacks(xp, together):
 
 
 @pytest.mark.parametrize("scheme", ["residues", "slices"])
-def test_schemes_and_engines(together, scheme):
+def test_schemes_and_engines(scheme):
     a, b = stack(["uniform"] * 3, (5, 12, 6), "float64")
+    expected = np.stack([ozaki.accurate_dgemm(x, y) for x, y in zip(a, b, strict=True)])
     for engine in ("host", "modular", "tensorcore"):
-        found = ozaki.matmul(a, b, scheme=scheme, engine=engine)
-        assert same(found, np.stack([ozaki.accurate_dgemm(x, y) for x, y in zip(a, b, strict=True)]))
-    assert together == [scheme == "residues"] * 3
+        assert same(ozaki.matmul(a, b, scheme=scheme, engine=engine), expected)
+        at_once = stacks.stacked_products(a, b, request_for(a, scheme=scheme, engine=engine))
+        assert (at_once is not None) == (scheme == "residues")
 
 
 @pytest.mark.parametrize(
