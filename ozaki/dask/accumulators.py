@@ -21,7 +21,7 @@ from ozaki.dask.tasks import flat, task
 from ozaki.sums.arguments import real_dtype, reduced_shape
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exactsum import ExactSum
-from ozaki.sums.table import Terms, without_nan
+from ozaki.sums.table import Reduction, Terms, without_nan
 
 Sums = ExactSum | ExtractedSums
 """What adds up exactly."""
@@ -35,42 +35,39 @@ class PartialSums(NamedTuple):
 
 
 def reduce_exactly(
-    name: str,
-    x: da.Array,
-    y: da.Array | None,
-    sums: tuple[Terms, ...],
+    reduction: Reduction,
+    arrays: Sequence[da.Array],
     dtype: np.dtype,
     finish: Callable[[tuple[Sums, ...], Any], Any],
-    skip_nan: bool,
     *,
     axes: tuple[int, ...],
     keepdims: bool,
     target: np.dtype,
     split_every: int | dict[int, int] | None,
 ) -> da.Array:
-    """Return the lazy reduction of x, or of x and y of one shape and chunks, over axes.
+    """Return the lazy reduction of one or two arrays, of one shape and chunks, over axes.
 
     Parameters
     ----------
-    name : of the function, which the tasks have.
-    sums, dtype : what is added up, in accumulators of this dtype, or of that of its parts where it is real.
+    dtype : of the accumulators, or of its parts where what they add up is real.
     finish : makes the rounded result of the accumulators and the counts.
     target : the result's dtype.
     """
-    shape, called = reduced_shape(x.shape, axes, keepdims), f"ozaki.dask.{name}"
+    x, *others = arrays
+    shape, called = reduced_shape(x.shape, axes, keepdims), f"ozaki.dask.{reduction.name}"
     return da.reduction(
         x,
-        task(called, _chunk_sums, sums=sums, exact=dtype, skip_nan=skip_nan),
+        task(called, _chunk_sums, sums=reduction.sums, exact=dtype, skip_nan=reduction.skip_nan),
         task(called, _finished, finish=finish),
         axis=axes,
         keepdims=keepdims,
         dtype=target,
         split_every=split_every,
         combine=task(called, _merged),
-        name=f"ozaki-{name}",
+        name=f"ozaki-{reduction.name}",
         concatenate=False,
         meta=meta_from_array(x._meta.real, ndim=len(shape), dtype=target),
-        weights=y,
+        weights=others[0] if others else None,
     )
 
 

@@ -16,6 +16,7 @@ except ImportError as error:
     raise missing("ozaki.dask needs Dask", "dask") from error
 
 from multiword.runtime.arrays import Array, as_array, check_same_device
+from multiword.runtime.options import integer
 from ozaki.sums.arguments import float_type, native, numbers
 
 SplitEvery = int | dict[int, int] | None
@@ -69,6 +70,21 @@ def no_out(out: None) -> None:
     """Raise TypeError if there is an `out`."""
     if out is not None:
         raise TypeError(f"out must be None: Dask arrays are not written to, got {type(out).__name__}")
+
+
+def partial_sums_a_task(split_every: Any, numblocks: tuple[int, ...]) -> SplitEvery:
+    """Return `split_every` for Dask's trees: none above what merges all chunks at once, which take memory.
+
+    TypeError for what is no integer, nor a dict of them; ValueError below 2.
+    """
+    if split_every is None:
+        return None
+    counts: dict[Any, Any] = split_every if isinstance(split_every, dict) else {None: split_every}
+    limit = max(2, 2, *numblocks) ** max(1, len(numblocks))
+    least: Any = {axis: min(integer("split_every", count), limit) for axis, count in counts.items()}
+    if min(least.values(), default=2) < 2:
+        raise ValueError(f"split_every must be at least 2, got {split_every}")
+    return least if isinstance(split_every, dict) else least[None]
 
 
 def accumulator_dtype(x: da.Array) -> np.dtype:

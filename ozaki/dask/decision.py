@@ -26,6 +26,7 @@ from multiword.runtime.arrays import Array, is_cupy, namespace, quietly
 from ozaki.certificate.counting import RowBounds
 from ozaki.certificate.decision import Ask, Certificate, replayed
 from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
+from ozaki.dask.arguments import SplitEvery
 from ozaki.dask.statistics import FactorStatistics, Side, factor_statistics
 from ozaki.dask.tasks import flat, merge_tree, merged, objects, task
 from ozaki.execution.eager import Data
@@ -50,7 +51,7 @@ def certify(
     b: da.Array,
     sides: tuple[Side, Side],
     request: MakeRequest,
-    split_every: int | None,
+    split_every: SplitEvery,
 ) -> tuple[Any, ...]:
     """Return what tasks that multiply get beside their blocks of A and B: Dask arrays and their indices.
 
@@ -217,7 +218,7 @@ _NO_MAGNITUDES = PartialMagnitudes(np.empty((1, 1, 0, 0)), (_NO_ROWS, _NO_ROWS),
 
 
 def _pairwise(
-    a: da.Array, b: da.Array, blocks: tuple[Any, ...], multiply: Callable[..., Any], split_every: int | None
+    a: da.Array, b: da.Array, blocks: tuple[Any, ...], multiply: Callable[..., Any], split_every: SplitEvery
 ) -> da.Array:
     """The `PairwiseBound` of each block of rows and block of columns."""
     called, token = "ozaki.dask.matmul, certificate", "ozaki-pairwise-bound"

@@ -23,7 +23,13 @@ from dask.array.utils import meta_from_array
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array, namespace, quietly, real_parts
 from ozaki.arguments import matrices_of, request_of, result_dtype
-from ozaki.dask.arguments import known_chunks, like_arrays, without_empty_chunks
+from ozaki.dask.arguments import (
+    SplitEvery,
+    known_chunks,
+    like_arrays,
+    partial_sums_a_task,
+    without_empty_chunks,
+)
 from ozaki.dask.decision import Answers, MakeRequest, certificate, certify, factors
 from ozaki.dask.statistics import FactorStatistics, Side, factor_statistics
 from ozaki.dask.tasks import merge_tree, merged, objects, task
@@ -46,7 +52,7 @@ def matmul(
     scheme: str = "auto",
     engine: str | Engine = "auto",
     workspace: int | None = None,
-    split_every: int | None = None,
+    split_every: SplitEvery = None,
 ) -> da.Array:
     """Multiply Dask arrays lazily, with the bits of `ozaki.matmul` of the whole arrays.
 
@@ -100,6 +106,7 @@ def matmul(
     options: dict[str, Any] = {"accuracy": chosen, "engine": engine, "workspace": workspace}
     request: MakeRequest = partial(request_of, scheme="residues", word=None, **options)
     request(x._meta)  # refuses what every task would refuse
+    split_every = partial_sums_a_task(split_every, left.numblocks[1:])
     out = _product(left, right, dtype, request, split_every)
     if x.ndim == 1:
         out = out[0]
@@ -107,7 +114,7 @@ def matmul(
 
 
 def _product(
-    a: da.Array, b: da.Array, dtype: np.dtype, request: MakeRequest, split_every: int | None
+    a: da.Array, b: da.Array, dtype: np.dtype, request: MakeRequest, split_every: SplitEvery
 ) -> da.Array:
     """The product of matrices."""
     shape, chunks = (a.shape[0], b.shape[1]), (a.chunks[0], b.chunks[1])

@@ -1,9 +1,13 @@
-"""Reductions of Dask arrays: rows of `ozaki.sums.table`, whose exact sums are those of all chunks."""
+"""Reductions of Dask arrays: rows of `ozaki.sums.table`, whose exact sums are those of all chunks.
+
+The public functions follow from those of `ozaki`: their signatures, and one parameter more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from math import prod
 from typing import Any
 
@@ -18,24 +22,95 @@ from ozaki.dask.arguments import (
     checked_chunks,
     like_arrays,
     no_out,
+    partial_sums_a_task,
     without_empty_chunks,
 )
 from ozaki.rounding.conversion import joined, narrow
-from ozaki.sums.arguments import (
-    Axis,
-    DType,
-    axes_of,
-    check_matrices,
-    check_ord,
-    format_of,
-    real_dtype,
-    real_result_dtype,
-    result_dtype,
-    summed_dtype,
-)
+from ozaki.sums import api, statistics
+from ozaki.sums.arguments import Axis, DType, axes_of, check_matrices, check_ord, format_of, real_dtype
 from ozaki.sums.exact.fixed_point import Rounding
-from ozaki.sums.statistics import exact_ddof, weighted_dtype, weights_along
 from ozaki.sums.table import REDUCTIONS, Reduction
+from ozaki.sums.variance import exact_ddof
+
+Operands = tuple[tuple[da.Array, ...], Axis]
+"""The arrays that are reduced, of one shape, and over which axes."""
+
+
+def _one(x: Any, axis: Axis) -> Operands:
+    return (checked_chunks(x, "x"),), axis
+
+
+def _of_order(x: Any, ord: int | str | None, axis: Axis) -> Operands:
+    x = checked_chunks(x, "x")
+    check_ord(ord, len(axes_of(axis, x.ndim)))
+    return (x,), axis
+
+
+def _weighted(x: Any, axis: Axis, weights: Any) -> Operands:
+    if weights is None:
+        return _one(x, axis)
+    x, weights = _pair(x=x, weights=weights)
+    weights = statistics.weights_along(x, weights, axes_of(axis, x.ndim))
+    return (x, da.broadcast_to(weights, x.shape)), axis
+
+
+def _broadcast(x: Any, y: Any, axis: int | None) -> Operands:
+    x, y = _pair(x=x, y=y)
+    if axis is None:
+        check_matrices(x.shape, y.shape)
+    try:
+        shape = np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        raise ValueError(f"x and y must have shapes that broadcast, got {x.shape} and {y.shape}") from None
+    x, y = (da.broadcast_to(without_empty_chunks(z), shape) for z in (x, y))
+    return (x, y), -1 if axis is None else axis
+
+
+def _flattened(x: Any, y: Any) -> Operands:
+    x, y = _pair(x=x, y=y)
+    if x.size != y.size:
+        raise ValueError(f"x and y must have as many elements, got {x.size} and {y.size}")
+    if x.shape != y.shape:
+        x, y = (without_empty_chunks(z).reshape(-1) for z in (x, y))
+    return (x, y), None
+
+
+def _pair(**arrays: Any) -> tuple[da.Array, ...]:
+    chunked = {name: checked_chunks(x, name) for name, x in arrays.items()}
+    like_arrays(**chunked)
+    return tuple(chunked.values())
+
+
+def _reduced(
+    name: str,
+    arrays: tuple[da.Array, ...],
+    axis: Axis,
+    dtype: DType = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    split_every: SplitEvery,
+    **options: Any,
+) -> da.Array:
+    """The lazy reduction of one or two arrays of one shape."""
+    no_out(out)
+    if "ddof" in options:
+        options["ddof"] = exact_ddof(options["ddof"])
+    axes, reduction = axes_of(axis, arrays[0].ndim), REDUCTIONS[name]
+    target = reduction.dtype([x._meta for x in arrays], dtype)
+    if len(arrays) > 1:
+        indices = tuple(range(arrays[0].ndim))
+        _, arrays = da.core.unify_chunks(*[z for x in arrays for z in (x, indices)], warn=False)
+    tree: dict[str, Any] = {
+        "keepdims": keepdims,
+        "split_every": partial_sums_a_task(split_every, arrays[0].numblocks),
+    }
+    if target.kind in "iub":
+        terms = reduce(da.multiply, [x.astype(target) for x in arrays])
+        return da.sum(terms, axis=axes, dtype=target, **tree)
+    exact = np.result_type(*map(accumulator_dtype, arrays))
+    finish = partial(_finished, reduction=reduction, target=target, **options)
+    return reduce_exactly(reduction, arrays, exact, finish, axes=axes, target=target, **tree)
 
 
 def _finished(
@@ -56,338 +131,66 @@ def _finished(
     return xp.asarray(joined(parts, target))[()]
 
 
-def _reduce(
-    name: str,
-    x: Any,
-    axis: Axis,
-    dtype: DType,
-    out: None,
-    keepdims: bool,
-    split_every: SplitEvery,
-    ddof: float | None = None,
-) -> da.Array:
-    """The reduction of one array."""
-    no_out(out)
-    x, reduction, integers = checked_chunks(x, "x"), REDUCTIONS[name], name in ("sum", "nansum")
-    axes = axes_of(axis, x.ndim)
-    if reduction.real:
-        target = real_result_dtype(x._meta, dtype, None, (), reduction.real)
-    else:
-        quotient = x.dtype.kind in "iub" and not integers
-        natural = np.dtype(np.float64) if quotient else summed_dtype(x._meta)
-        target = result_dtype(x._meta, natural, dtype, None, ())
-    if target.kind in "iub":
-        return da.sum(x, axis=axes, dtype=target, keepdims=keepdims, split_every=split_every)
-    options = {} if ddof is None else {"ddof": exact_ddof(ddof), "skip_nan": reduction.skip_nan}
-    return _exact(name, x, None, axes, keepdims, target, split_every, **options)
+_DIFFERENCE = """
 
-
-def _dot(
-    name: str, x: da.Array, y: da.Array, axis: Axis, dtype: DType, keepdims: bool, split_every: SplitEvery
-) -> da.Array:
-    """The reduction of two arrays of one shape."""
-    axes = axes_of(axis, x.ndim)
-    target = result_dtype(x._meta, np.result_type(x.dtype, y.dtype), dtype, None, ())
-    x, y = _chunked_alike(x, y)
-    if target.kind in "iub":
-        terms = da.multiply(x.astype(target), y.astype(target))
-        return da.sum(terms, axis=axes, keepdims=keepdims, dtype=target, split_every=split_every)
-    return _exact(name, x, y, axes, keepdims, target, split_every)
-
-
-def _chunked_alike(x: da.Array, y: da.Array) -> tuple[da.Array, da.Array]:
-    indices = tuple(range(x.ndim))
-    _, (x, y) = da.core.unify_chunks(x, indices, y, indices, warn=False)
-    return x, y
-
-
-def _exact(
-    name: str,
-    x: da.Array,
-    y: da.Array | None,
-    axes: tuple[int, ...],
-    keepdims: bool,
-    target: np.dtype,
-    split_every: SplitEvery,
-    **options: Any,
-) -> da.Array:
-    """The reduction of one or two arrays whose result is no integer."""
-    reduction = REDUCTIONS[name]
-    exact = accumulator_dtype(x) if y is None else np.result_type(accumulator_dtype(x), accumulator_dtype(y))
-    tree: dict[str, Any] = {"axes": axes, "keepdims": keepdims, "target": target, "split_every": split_every}
-    finish = partial(_finished, reduction=reduction, target=target, **options)
-    return reduce_exactly(name, x, y, reduction.sums, exact, finish, reduction.skip_nan, **tree)
-
-
-# The public functions ---------------------------------------------------------------------------------
-
-
-def sum(
-    x: Any,
-    axis: Axis = None,
-    dtype: DType = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
-    split_every: SplitEvery = None,
-) -> da.Array:
-    """Return the lazy sum over axes of a Dask array: `ozaki.sum` of the whole array, bit for bit.
+    As `ozaki.{name}`; differs in being lazy: it has the bits of that function on the whole arrays.
 
     Parameters
     ----------
-    x : Dask array with NumPy or CuPy chunks, of any sizes that are known; dtypes as in `ozaki.sum`.
-    axis, dtype, keepdims : as in `ozaki.sum`.
-    out : None; a Dask array is not written to.
-    split_every : how many partial sums a task merges, as in `dask.array.reduction`.
-
-    Returns
-    -------
-    Dask array of what `ozaki.sum` returns for the whole array.
+    {arrays} : in chunks of NumPy or CuPy arrays, of any sizes that are known.
+    split_every : how many partial sums a task merges, at least 2, or that by axis, as in
+        `dask.array.reduction`.
 
     Raises
     ------
-    TypeError : x is not numeric, or dtype cannot be rounded to; out is given. In a task: a chunk is masked,
-        sparse or lazy, or of a dtype that the one of x does not hold.
-    ValueError : an axis that x has not; chunks of unknown sizes.
+    TypeError : as `ozaki.{name}`; out is given, since a Dask array is not written to. In a task: a chunk is
+        masked, sparse or lazy, or of a dtype that the one of its array does not hold.
+    ValueError : as `ozaki.{name}`; chunks of unknown sizes.
     MemoryError : in a task, which it names.
 
-    References
-    ----------
-    As `ozaki.sum`: Rump, Ogita and Oishi; Kulisch.
-
-    >>> import dask.array as da
-    >>> x = da.from_array(np.array([1e100, 1.0, -1e100]), chunks=1)
-    >>> sum(x).compute()
-    np.float64(1.0)
+    >>> import ozaki
+    >>> x = np.array([1e200, 3.0, -1e200])
+    >>> ozaki.{name}(da.from_array(x, chunks=1){example}).compute() == ozaki.{name}(x{example})
+    np.True_
     """
-    return _reduce("sum", x, axis, dtype, out, keepdims, split_every)
 
 
-def mean(
-    x: Any,
-    axis: Axis = None,
-    dtype: DType = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
-    split_every: SplitEvery = None,
-) -> da.Array:
-    """Return the lazy mean over axes of a Dask array: as `ozaki.mean`; differs as `sum` does.
+def _on_dask(
+    function: Callable[..., Any], operands: Callable[..., Operands] = _one, example: str = ""
+) -> Callable[..., da.Array]:
+    """Return a function of `ozaki` for Dask arrays, with its signature and documentation, and split_every."""
+    name, parameters = function.__name__, dict(inspect.signature(function).parameters)
+    taken = inspect.signature(operands).parameters
+    ours = [p for p in parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    split = inspect.Parameter("split_every", inspect.Parameter.KEYWORD_ONLY, default=None)
+    signature = inspect.Signature([*ours, split], return_annotation="da.Array")
 
-    >>> import dask.array as da
-    >>> mean(da.full(10, 0.1, chunks=3)).compute()
-    np.float64(0.1)
-    """
-    return _reduce("mean", x, axis, dtype, out, keepdims, split_every)
+    def lazy(*arguments: Any, **options: Any) -> da.Array:
+        given = signature.bind(*arguments, **options)
+        given.apply_defaults()
+        rest = given.arguments
+        arrays, axis = operands(**{p: rest.pop(p) for p in taken})
+        return _reduced("mean" if name == "average" and len(arrays) == 1 else name, arrays, axis, **rest)
 
-
-def norm(
-    x: Any,
-    ord: int | str | None = None,
-    axis: Axis = None,
-    dtype: DType = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
-    split_every: SplitEvery = None,
-) -> da.Array:
-    """Return the lazy 2-norm over axes of a Dask array: as `ozaki.norm`; differs as `sum` does.
-
-    >>> import dask.array as da
-    >>> norm(da.from_array(np.array([3e300, 4e300]), chunks=1)).compute()
-    np.float64(5e+300)
-    """
-    x = checked_chunks(x, "x")
-    check_ord(ord, len(axes_of(axis, x.ndim)))
-    return _reduce("norm", x, axis, dtype, out, keepdims, split_every)
+    summary = str(inspect.getdoc(function)).partition(", correctly rounded")[0]
+    named = "x, y" if "y" in parameters else "x"
+    lazy.__name__ = lazy.__qualname__ = name
+    lazy.__doc__ = f"{summary} of Dask arrays, lazily." + _DIFFERENCE.format(
+        name=name, arrays=named, example=example
+    )
+    lazy.__signature__ = signature  # type: ignore[attr-defined]
+    return lazy
 
 
-def nansum(
-    x: Any,
-    axis: Axis = None,
-    dtype: DType = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
-    split_every: SplitEvery = None,
-) -> da.Array:
-    """Return the lazy sum of what is not NaN in a Dask array: as `ozaki.nansum`; differs as `sum` does.
-
-    >>> import dask.array as da
-    >>> nansum(da.from_array(np.array([1e100, np.nan, 1.0, -1e100]), chunks=2)).compute()
-    np.float64(1.0)
-    """
-    return _reduce("nansum", x, axis, dtype, out, keepdims, split_every)
-
-
-def nanmean(
-    x: Any,
-    axis: Axis = None,
-    dtype: DType = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
-    split_every: SplitEvery = None,
-) -> da.Array:
-    """Return the lazy mean of what is not NaN in a Dask array: as `ozaki.nanmean`; differs as `sum` does.
-
-    >>> import dask.array as da
-    >>> nanmean(da.from_array(np.array([[1.0, np.nan], [2.0, 4.0]]), chunks=1), axis=1).compute()
-    array([1., 3.])
-    """
-    return _reduce("nanmean", x, axis, dtype, out, keepdims, split_every)
-
-
-def var(
-    x: Any,
-    axis: Axis = None,
-    dtype: DType = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    split_every: SplitEvery = None,
-) -> da.Array:
-    """Return the lazy variance over axes of a Dask array: as `ozaki.var`; differs as `sum` does.
-
-    >>> import dask.array as da
-    >>> var(da.from_array(np.array([1e16, 1e16 + 2, 1e16 + 4]), chunks=1), ddof=1).compute()
-    np.float64(4.0)
-    """
-    return _reduce("var", x, axis, dtype, out, keepdims, split_every, ddof)
-
-
-def std(
-    x: Any,
-    axis: Axis = None,
-    dtype: DType = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    split_every: SplitEvery = None,
-) -> da.Array:
-    """Return the lazy standard deviation over axes of a Dask array: as `ozaki.std`; differs as `sum` does.
-
-    >>> import dask.array as da
-    >>> std(da.from_array(np.array([-3e200, 3e200]), chunks=1)).compute()
-    np.float64(3e+200)
-    """
-    return _reduce("std", x, axis, dtype, out, keepdims, split_every, ddof)
-
-
-def nanvar(
-    x: Any,
-    axis: Axis = None,
-    dtype: DType = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    split_every: SplitEvery = None,
-) -> da.Array:
-    """Return the lazy variance of what is not NaN in a Dask array: as `ozaki.nanvar`; differs as `sum` does.
-
-    >>> import dask.array as da
-    >>> nanvar(da.from_array(np.array([1e16, np.nan, 1e16 + 4]), chunks=1)).compute()
-    np.float64(4.0)
-    """
-    return _reduce("nanvar", x, axis, dtype, out, keepdims, split_every, ddof)
-
-
-def nanstd(
-    x: Any,
-    axis: Axis = None,
-    dtype: DType = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    split_every: SplitEvery = None,
-) -> da.Array:
-    """Return the lazy standard deviation of what is not NaN: as `ozaki.nanstd`; differs as `sum` does.
-
-    >>> import dask.array as da
-    >>> nanstd(da.from_array(np.array([1.0, np.nan, 3.0]), chunks=2)).compute()
-    np.float64(1.0)
-    """
-    return _reduce("nanstd", x, axis, dtype, out, keepdims, split_every, ddof)
-
-
-def average(
-    x: Any,
-    axis: Axis = None,
-    weights: Any = None,
-    keepdims: bool = False,
-    *,
-    split_every: SplitEvery = None,
-) -> da.Array:
-    """Return the lazy weighted mean over axes of a Dask array: as `ozaki.average`; differs as `sum` does.
-
-    The weights are of the shape of x, or of its length along a single axis.
-
-    >>> import dask.array as da
-    >>> average(da.from_array(np.array([1e16, 1.0, -1e16]), chunks=1), weights=[1, 2, 1]).compute()
-    np.float64(0.5)
-    """
-    if weights is None:
-        return mean(x, axis, keepdims=keepdims, split_every=split_every)
-    x, weights = checked_chunks(x, "x"), checked_chunks(weights, "weights")
-    like_arrays(x=x, weights=weights)
-    axes = axes_of(axis, x.ndim)
-    weights = da.broadcast_to(weights_along(x, weights, axes), x.shape)
-    target = weighted_dtype(x, weights)
-    x, weights = _chunked_alike(x, weights)
-    return _exact("average", x, weights, axes, keepdims, target, split_every)
-
-
-def dot(
-    x: Any,
-    y: Any,
-    axis: int | None = None,
-    dtype: DType = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
-    split_every: SplitEvery = None,
-) -> da.Array:
-    """Return the lazy dot product along an axis of Dask arrays: as `ozaki.dot`; differs as `sum` does.
-
-    At least one of x and y is a Dask array; their chunks need not be alike, but all NumPy's or all CuPy's.
-
-    >>> import dask.array as da
-    >>> x, y = np.array([1e200, 1.0, 1e200]), np.array([1e200, 3.0, -1e200])
-    >>> dot(da.from_array(x, chunks=2), da.from_array(y, chunks=1)).compute()
-    np.float64(3.0)
-    """
-    no_out(out)
-    x, y = checked_chunks(x, "x"), checked_chunks(y, "y")
-    like_arrays(x=x, y=y)
-    if axis is None:
-        check_matrices(x.shape, y.shape)
-    try:
-        shape = np.broadcast_shapes(x.shape, y.shape)
-    except ValueError:
-        raise ValueError(f"x and y must have shapes that broadcast, got {x.shape} and {y.shape}") from None
-    x, y = (da.broadcast_to(without_empty_chunks(z), shape) for z in (x, y))
-    return _dot("dot", x, y, -1 if axis is None else axis, dtype, keepdims, split_every)
-
-
-def vdot(
-    x: Any, y: Any, dtype: DType = None, out: None = None, *, split_every: SplitEvery = None
-) -> da.Array:
-    """Return the lazy Σ conj(x)·y over all elements of Dask arrays: as `ozaki.vdot`; differs as `dot` does.
-
-    >>> import dask.array as da
-    >>> x = da.from_array(np.array([1e200 + 2j, 1.0, -1e200]), chunks=1)
-    >>> vdot(x, np.array([1j, 1j, 1j])).compute()
-    np.complex128(2+1j)
-    """
-    no_out(out)
-    x, y = checked_chunks(x, "x"), checked_chunks(y, "y")
-    like_arrays(x=x, y=y)
-    if x.size != y.size:
-        raise ValueError(f"x and y must have as many elements, got {x.size} and {y.size}")
-    if x.shape != y.shape:
-        x, y = (without_empty_chunks(z).reshape(-1) for z in (x, y))
-    return _dot("vdot", x, y, None, dtype, False, split_every)
+sum = _on_dask(api.sum)
+mean = _on_dask(api.mean)
+norm = _on_dask(api.norm, _of_order)
+dot = _on_dask(api.dot, _broadcast, ", x")
+vdot = _on_dask(api.vdot, _flattened, ", x")
+var = _on_dask(statistics.var)
+std = _on_dask(statistics.std)
+average = _on_dask(statistics.average, _weighted, ", weights=np.array([1, 2, 1])")
+nansum = _on_dask(statistics.nansum)
+nanmean = _on_dask(statistics.nanmean)
+nanvar = _on_dask(statistics.nanvar)
+nanstd = _on_dask(statistics.nanstd)

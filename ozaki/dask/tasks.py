@@ -27,7 +27,7 @@ def merge_tree(
     finish: Callable[..., Any],
     combine: Callable[..., Any],
     name: str,
-    split_every: int | None = None,
+    split_every: int | dict[int, int] | None = None,
     meta: Any = None,
 ) -> da.Array:
     """Return the objects along an axis merged as a tree, by `combine` and at last by `finish`."""

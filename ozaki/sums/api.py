@@ -21,14 +21,13 @@ from ozaki.sums.arguments import (
     deliver,
     format_of,
     numbers,
-    real_result_dtype,
     reduced_shape,
-    result_dtype,
     summed_dtype,
 )
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.reduction import rounded_sums
 from ozaki.sums.exact.summands import Summands, products
+from ozaki.sums.table import REDUCTIONS
 
 
 @on_device_of_arrays
@@ -84,7 +83,7 @@ def sum(
     x = numbers(x, "x")
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
-    target = result_dtype(x, summed_dtype(x), dtype, out, shape)
+    target = REDUCTIONS["sum"].dtype((x,), dtype, out, shape)
     if where is not None:
         x = _where(x, where)
     if initial is not None:
@@ -98,21 +97,8 @@ def sum(
 def mean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
     """Return the mean over axes, correctly rounded: the exact sum divided by the count, rounded once.
 
-    Parameters
-    ----------
-    x, axis, dtype, out, keepdims : as in `sum`; integers and booleans have a float64 mean by default.
-
-    Returns
-    -------
-    The exact mean rounded to nearest, ties to even; NaN for the mean of nothing.
-
-    Raises
-    ------
-    TypeError, ValueError : as `sum`.
-
-    References
-    ----------
-    As `sum`: Rump, Ogita and Oishi; Kulisch.
+    As `ozaki.sum`; differs in the division: integers and booleans have a float64 mean by default, and the
+    mean of nothing is NaN.
 
     >>> mean(np.full(10, 0.1)) == 0.1
     np.True_
@@ -120,8 +106,7 @@ def mean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keep
     x = numbers(x, "x")
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
-    natural = np.dtype(np.float64) if x.dtype.kind in "iub" else x.dtype
-    target = result_dtype(x, natural, dtype, out, shape)
+    target = REDUCTIONS["mean"].dtype((x,), dtype, out, shape)
     count = prod(x.shape[a] for a in axes)
     if not count:
         nothing = complex(np.nan, np.nan) if x.dtype.kind == "c" else np.nan
@@ -171,24 +156,8 @@ def dot(
 def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
     """Return Σ conj(x)·y over all elements, correctly rounded: `numpy.vdot` with one rounding.
 
-    Parameters
-    ----------
-    x, y : arrays of as many elements, which are flattened; dtypes as in `sum`.
-    dtype : dtype of the result, default that of x·y.
-    out : array of shape () to be filled, as in `sum`.
-
-    Returns
-    -------
-    The exact value rounded once, as a scalar (an array of shape () on a GPU).
-
-    Raises
-    ------
-    TypeError : not numeric, or NumPy and CuPy mixed.
-    ValueError : different numbers of elements.
-
-    References
-    ----------
-    Ogita, Rump and Oishi, Accurate sum and dot product (the error-free products).
+    As `ozaki.dot`; differs in conjugating x, and in flattening both, which need as many elements: ValueError
+    for others. The result is a scalar (an array of shape () on a GPU).
 
     >>> vdot(np.array([1 + 2j]), np.array([1 + 2j]))
     np.complex128(5+0j)
@@ -212,24 +181,12 @@ def norm(
 ) -> Any:
     """Return the 2-norm over axes, correctly rounded: the square root of the exact sum of squares.
 
+    As `ozaki.sum`; differs in being real, also for a complex x, and float64 for integers and booleans.
     Neither the squares nor their sum overflow or underflow. Over two axes it is the Frobenius norm.
 
     Parameters
     ----------
-    x, axis, dtype, out, keepdims : as in `sum`; dtype must be real.
-    ord : None, 2 for norms of vectors, or "fro" for norms over two axes: there is no other norm here.
-
-    Returns
-    -------
-    The exact norm rounded to nearest: real for a complex x, float64 for integers and booleans.
-
-    Raises
-    ------
-    TypeError, ValueError : as `sum`; ValueError for another ord.
-
-    References
-    ----------
-    As `sum`: Rump, Ogita and Oishi; Kulisch.
+    ord : None, 2 for norms of vectors, or "fro" for norms over two axes: ValueError for another norm.
 
     >>> norm(np.array([3 * 2.0**900, 4 * 2.0**900])) / 2.0**900
     np.float64(5.0)
@@ -238,7 +195,7 @@ def norm(
     axes = axes_of(axis, x.ndim)
     check_ord(ord, len(axes))
     shape = reduced_shape(x.shape, axes, keepdims)
-    target = real_result_dtype(x, dtype, out, shape, "a norm")
+    target = REDUCTIONS["norm"].dtype((x,), dtype, out, shape)
     real = _as_real(x)
     axes = (*axes, x.ndim) if x.dtype.kind == "c" else axes
     return deliver(_parts([[Summands((real, real))]], axes, target, root=True)[0].reshape(shape), out)
@@ -247,12 +204,11 @@ def norm(
 def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool, conjugate: bool) -> Any:
     x, y = numbers(x, "x"), numbers(y, "y")
     xp = check_same_device(x=x, y=y)
-    natural = x.dtype if x.dtype is y.dtype else np.result_type(x.dtype, y.dtype)
     if x.shape != y.shape:
         x, y = xp.broadcast_arrays(x, y)
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
-    target = result_dtype(x, natural, dtype, out, shape)
+    target = REDUCTIONS["dot"].dtype((x, y), dtype, out, shape)
     if target.kind in "iub":
         terms = xp.multiply(x.astype(target, copy=False), y.astype(target, copy=False))
         return deliver(terms.sum(axis=axes, keepdims=keepdims, dtype=target), out)

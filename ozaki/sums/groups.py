@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -11,15 +12,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
 from multiword.runtime.compiled import compiled
 from ozaki.rounding.conversion import joined, narrow
-from ozaki.sums.arguments import (
-    DType,
-    format_of,
-    numbers,
-    real_dtype,
-    real_result_dtype,
-    result_dtype,
-    summed_dtype,
-)
+from ozaki.sums.arguments import DType, format_of, numbers, real_dtype
 from ozaki.sums.exact.extraction import LOOPS, contiguous
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.groups import group_sums
@@ -56,10 +49,7 @@ def group_sum(values: Array, labels: Array, num_groups: int, dtype: DType = None
     array([1. , 0.3, 0. ])
     """
     x, index, shape = _labelled(values, labels, num_groups)
-    target = result_dtype(x, summed_dtype(x), dtype, None, shape)
-    if target.kind in "iub":
-        return _integer_sums(x, index, shape, target)
-    return _grouped("sum", (x,), index, shape, target)
+    return _grouped("sum", (x,), index, shape, dtype)
 
 
 @on_device_of_arrays
@@ -73,8 +63,7 @@ def group_mean(values: Array, labels: Array, num_groups: int, dtype: DType = Non
     array([0.66666667, 0.5       ,        nan])
     """
     x, index, shape = _labelled(values, labels, num_groups)
-    natural = np.dtype(np.float64) if x.dtype.kind in "iub" else x.dtype
-    return _grouped("mean", (x,), index, shape, result_dtype(x, natural, dtype, None, shape))
+    return _grouped("mean", (x,), index, shape, dtype)
 
 
 @on_device_of_arrays
@@ -91,7 +80,8 @@ def group_var(values: Array, labels: Array, num_groups: int, dtype: DType = None
     >>> group_var(np.array([1e16, 1.0, 1e16 + 2, 1e16 + 4]), np.array([0, 1, 0, 0]), 2, ddof=1)
     array([ 4., nan])
     """
-    return _deviation("var", values, labels, num_groups, dtype, ddof)
+    x, index, shape = _labelled(values, labels, num_groups)
+    return _grouped("var", (x,), index, shape, dtype, ddof=exact_ddof(ddof))
 
 
 @on_device_of_arrays
@@ -103,7 +93,8 @@ def group_std(values: Array, labels: Array, num_groups: int, dtype: DType = None
     >>> group_std(np.array([-3e200, 1.0, 3e200]), np.array([0, 1, 0]), 2)
     array([3.e+200, 0.e+000])
     """
-    return _deviation("std", values, labels, num_groups, dtype, ddof)
+    x, index, shape = _labelled(values, labels, num_groups)
+    return _grouped("std", (x,), index, shape, dtype, ddof=exact_ddof(ddof))
 
 
 @on_device_of_arrays
@@ -121,14 +112,9 @@ def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType =
     array([3.])
     """
     x, y = numbers(x, "x"), numbers(y, "y")
-    xp = check_same_device(x=x, y=y)
-    natural = np.result_type(x.dtype, y.dtype)
-    x, y = xp.broadcast_arrays(x, y)
+    x, y = check_same_device(x=x, y=y).broadcast_arrays(x, y)
     x, index, shape = _labelled(x, labels, num_groups, "x")
-    target = result_dtype(x, natural, dtype, None, shape)
-    if target.kind in "iub":
-        return _integer_sums(x.astype(target) * y.astype(target), index, shape, target)
-    return _grouped("dot", (x, y), index, shape, target)
+    return _grouped("dot", (x, y), index, shape, dtype)
 
 
 @on_device_of_arrays
@@ -204,23 +190,19 @@ def _labelled(
     return x, index, (*x.shape[:-1], groups)
 
 
-def _deviation(name: str, values: Any, labels: Any, num_groups: Any, dtype: DType, ddof: float) -> Any:
-    """The variances of groups, or their roots."""
-    x, index, shape = _labelled(values, labels, num_groups)
-    target = real_result_dtype(x, dtype, None, shape, REDUCTIONS[name].real)
-    return _grouped(name, (x,), index, shape, target, ddof=exact_ddof(ddof), skip_nan=False)
-
-
 def _grouped(
     name: str,
     arrays: tuple[Array, ...],
     index: Array,
     shape: tuple[int, ...],
-    target: np.dtype,
+    dtype: DType,
     **options: Any,
 ) -> Array:
     """The results of a reduction of the table, group by group."""
     reduction, xp, outputs = REDUCTIONS[name], namespace(index), prod(shape)
+    target = reduction.dtype(arrays, dtype, None, shape)
+    if target.kind in "iub":
+        return _integer_sums(arrays, index, shape, target)
     columns = columns_of(index, prod(shape[:-1]), shape[-1])
     flat = [x.reshape(-1) for x in arrays]
     sums = [[group_sums(part, columns, outputs) for part in terms(*flat)] for terms in reduction.sums]
@@ -232,9 +214,10 @@ def _grouped(
     return xp.asarray(joined([narrow(v, real_dtype(target)) for v in values], target).reshape(shape))
 
 
-def _integer_sums(x: Array, index: Array, shape: tuple[int, ...], target: np.dtype) -> Array:
-    """The sums of integers, in integers as NumPy adds them: modulo 2**bits of the dtype."""
-    xp, total = namespace(x), namespace(x).zeros(prod(shape), np.uint64)
+def _integer_sums(arrays: tuple[Array, ...], index: Array, shape: tuple[int, ...], target: np.dtype) -> Array:
+    """The sums of products of integers, in integers as NumPy adds them: modulo 2**bits of the dtype."""
+    xp = namespace(index)
+    total, terms = xp.zeros(prod(shape), np.uint64), reduce(xp.multiply, [x.astype(target) for x in arrays])
     columns = columns_of(index, prod(shape[:-1]), shape[-1])
-    xp.add.at(total, columns, x.reshape(-1).astype(target).astype(np.uint64))
+    xp.add.at(total, columns, terms.reshape(-1).astype(np.uint64))
     return total.astype(target).reshape(shape)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
 from math import nan, prod
 from typing import Any, cast
 
@@ -15,7 +17,15 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace, real_parts
 from ozaki.rounding.conversion import joined, narrow
-from ozaki.sums.arguments import format_of, real_dtype
+from ozaki.sums.arguments import (
+    DType,
+    Out,
+    format_of,
+    real_dtype,
+    real_result_dtype,
+    result_dtype,
+    summed_dtype,
+)
 from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagged
 from ozaki.sums.exact.reduction import exact_sums
 from ozaki.sums.exact.summands import Summands, products, tiles
@@ -60,10 +70,14 @@ def _means(sums: list[list[FixedPoint]], counts: Sequence[int], rounding: Roundi
 
 
 def _variances(
-    sums: list[list[FixedPoint]], counts: Sequence[int], rounding: Rounding, **options: Any
+    sums: list[list[FixedPoint]],
+    counts: Sequence[int],
+    rounding: Rounding,
+    ddof: Fraction,
+    skip_nan: bool = False,
 ) -> list[np.ndarray]:
     parts, (square,) = sums
-    return [variances(square, parts, counts, rounding=rounding, **options)]
+    return [variances(square, parts, counts, ddof, rounding, skip_nan)]
 
 
 def _averages(sums: list[list[FixedPoint]], _: Sequence[int], rounding: Rounding) -> list[np.ndarray]:
@@ -93,6 +107,17 @@ def _weighted(sums: FixedPoint, total: FixedPoint, rounding: Rounding) -> np.nda
     return np.where((special == 0) | ~finite | ((sums.flags & NOT_FINITE) != 0), special, values)
 
 
+def product_dtype(x: Array, *others: Array) -> np.dtype:
+    """Return the dtype of a product of numbers."""
+    return np.result_type(x.dtype, *[y.dtype for y in others])
+
+
+def quotient_dtype(*arrays: Array) -> np.dtype:
+    """Return the dtype of a product of numbers divided by another: float64 for integers."""
+    natural = product_dtype(*arrays)
+    return np.dtype(np.float64) if natural.kind in "iub" else natural
+
+
 @dataclass(frozen=True)
 class Reduction:
     """A reduction: exact sums, and what becomes of them.
@@ -101,6 +126,7 @@ class Reduction:
     ----------
     sums : what is added up exactly.
     finish : makes the rounded results of these sums and of how many numbers each output had.
+    natural : the dtype of the results where none is requested.
     root : whether the square root of the result is rounded.
     real : what a result is that is real whatever its arguments are; else empty.
     skip_nan : whether NaN is left out, and not counted.
@@ -109,6 +135,7 @@ class Reduction:
     name: str
     sums: tuple[Terms, ...]
     finish: Finish
+    natural: Callable[..., np.dtype]
     root: bool = False
     real: str = ""
     skip_nan: bool = False
@@ -117,6 +144,14 @@ class Reduction:
     def plain(self) -> bool:
         """Whether the results are the rounded sums themselves."""
         return self.finish is _sums and not self.root
+
+    def dtype(
+        self, arrays: Sequence[Array], dtype: DType, out: Out = None, shape: tuple[int, ...] = ()
+    ) -> np.dtype:
+        """Return what results of this shape are computed in, or rounded to."""
+        if self.real:
+            return real_result_dtype(arrays[0], dtype, out, shape, self.real)
+        return result_dtype(arrays[0], self.natural(*arrays), dtype, out, shape)
 
     def of(self, arrays: Sequence[Array], axes: tuple[int, ...], target: np.dtype, **options: Any) -> Array:
         """Return the results for arrays of one shape, over these axes; the others stay in their order."""
@@ -161,10 +196,11 @@ def is_nan(x: Array) -> Array:
     return namespace(x).isnan(x)
 
 
-_SUM = Reduction("sum", (elements,), _sums)
-_MEAN = Reduction("mean", (elements,), _means)
-_VAR = Reduction("var", (elements, squares), _variances, real="a variance")
+_SUM = Reduction("sum", (elements,), _sums, summed_dtype)
+_MEAN = Reduction("mean", (elements,), _means, quotient_dtype)
+_VAR = Reduction("var", (elements, squares), _variances, quotient_dtype, real="a variance")
 _STD = replace(_VAR, name="std", root=True, real="a standard deviation")
+_WITHOUT_NAN: dict[str, Any] = {"finish": partial(_variances, skip_nan=True), "skip_nan": True}
 
 REDUCTIONS = {
     reduction.name: reduction
@@ -175,12 +211,12 @@ REDUCTIONS = {
         _STD,
         replace(_SUM, name="nansum", skip_nan=True),
         replace(_MEAN, name="nanmean", skip_nan=True),
-        replace(_VAR, name="nanvar", skip_nan=True),
-        replace(_STD, name="nanstd", skip_nan=True),
-        Reduction("norm", (squares,), _sums, root=True, real="a norm"),
-        Reduction("dot", (products,), _sums),
-        Reduction("vdot", (conjugate_products,), _sums),
-        Reduction("average", (products, weights), _averages),
+        replace(_VAR, name="nanvar", **_WITHOUT_NAN),
+        replace(_STD, name="nanstd", **_WITHOUT_NAN),
+        Reduction("norm", (squares,), _sums, quotient_dtype, root=True, real="a norm"),
+        Reduction("dot", (products,), _sums, product_dtype),
+        Reduction("vdot", (conjugate_products,), _sums, product_dtype),
+        Reduction("average", (products, weights), _averages, quotient_dtype),
     )
 }
 """By the name of the public function. `sum`, `mean`, `dot`, `vdot` and `norm` of one array in memory have a

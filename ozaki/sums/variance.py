@@ -79,9 +79,9 @@ def _variance(
 
 
 def exact_ddof(ddof: Any) -> Fraction:
-    """Return ddof exactly. TypeError for what is no finite number."""
-    if isinstance(ddof, Rational):  # of NumPy's integers, too
+    """Return ddof as a fraction, which is not rounded. TypeError for what is no finite number."""
+    if isinstance(ddof, Rational):
         return Fraction(int(ddof.numerator), int(ddof.denominator))
-    if not isinstance(ddof, Real) or not isfinite(ddof):
-        raise TypeError(f"ddof must be a finite number, got {ddof!r}")
+    if not isinstance(ddof, Real) or not isfinite(ddof) or float(ddof) != ddof:
+        raise TypeError(f"ddof must be a finite number that float64 holds, got {ddof!r}")
     return Fraction(float(ddof))
