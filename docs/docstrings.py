@@ -20,6 +20,16 @@ class Markdown(griffe.Extension):
         if obj.docstring:
             obj.docstring.value = markdown(obj.docstring.value)
 
+    def on_attribute_instance(self, *, attr, **_):
+        """Document what is made of another function: it has no source to be read."""
+        if attr.value is not None and str(attr.value).startswith("_on_dask("):
+            attr.value = None
+            text = (
+                f"As [`ozaki.{attr.name}`][], lazily, with one more parameter. `split_every`: how many partial "
+                "sums a task merges, at least 2, or that by axis, as in `dask.array.reduction`."
+            )
+            attr.docstring = griffe.Docstring(text, parent=attr)
+
 
 def markdown(docstring: str) -> str:
     """Return a docstring in Markdown.

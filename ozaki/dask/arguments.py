@@ -77,14 +77,19 @@ def partial_sums_a_task(split_every: Any, numblocks: tuple[int, ...]) -> SplitEv
 
     TypeError for what is no integer, nor a dict of them; ValueError below 2.
     """
+    largest = max(2, 2, *numblocks)
     if split_every is None:
         return None
-    counts: dict[Any, Any] = split_every if isinstance(split_every, dict) else {None: split_every}
-    limit = max(2, 2, *numblocks) ** max(1, len(numblocks))
-    least: Any = {axis: min(integer("split_every", count), limit) for axis, count in counts.items()}
-    if min(least.values(), default=2) < 2:
-        raise ValueError(f"split_every must be at least 2, got {split_every}")
-    return least if isinstance(split_every, dict) else least[None]
+    if isinstance(split_every, dict):
+        return {axis: _at_least_two(count, largest) for axis, count in split_every.items()}
+    return _at_least_two(split_every, largest ** max(1, len(numblocks)))
+
+
+def _at_least_two(split_every: Any, limit: int) -> int:
+    count = integer("split_every", split_every)
+    if count < 2:
+        raise ValueError(f"split_every must be at least 2, got {count}")
+    return min(count, limit)
 
 
 def accumulator_dtype(x: da.Array) -> np.dtype:
