@@ -1,10 +1,12 @@
 """Compiled forms of the steps: the bits of NumPy's, in threads and forks, and without numba none at all."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -233,3 +235,14 @@ class TestFiles:
             found = set(pool.map(lambda _: run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path)), range(4)))
         assert found == {run(PRODUCT)}
         assert {path.suffix for path in tmp_path.glob("*/*")} == {".ozaki"}
+
+    def test_their_names_are_portable(self):
+        """Windows has no file called <locals>."""
+        from multiword.runtime.jit import _Files
+
+        def local(): ...
+
+        codegen = SimpleNamespace(magic_tuple=tuple)
+        (path, *_), (other, *_) = (_Files(local, variant)._paths(codegen) for variant in "ab")
+        assert re.fullmatch(r"[\w.]+\.locals\.local-[0-9a-f]{16}\.ozaki", path.name)
+        assert path != other

@@ -83,6 +83,29 @@ def test_an_error_in_another_thread_is_raised():
         parallel.over_rows(work, 200, 1, 1)
 
 
+def test_scratch_memory_is_used_again_when_no_view_of_it_is_left():
+    size = (300, 400)
+    view = parallel.scratch(size)[1:].T
+    address = view.ctypes.data
+    other = parallel.scratch(size)
+    assert not np.shares_memory(view, other)
+    del view
+    again = parallel.scratch(size)[1:].T
+    assert again.ctypes.data == address
+    assert not np.shares_memory(again, other)
+
+
+def test_scratch_memory_is_not_hoarded():
+    large = parallel.CACHED_BYTES // 5
+    arrays = [parallel.scratch((large + i,), np.uint8) for i in range(8)]  # no two of a size
+    del arrays
+    assert sum(size * len(x) for size, x in parallel._loans.items()) <= parallel.CACHED_BYTES
+    parallel.scratch((parallel.REUSED_BYTES,), np.uint8)
+    assert [size for size, x in parallel._loans.items() if x] == [parallel.REUSED_BYTES]
+    parallel.scratch((parallel.CACHED_BYTES + 1,), np.uint8)
+    assert parallel.CACHED_BYTES + 1 not in parallel._loans
+
+
 def test_work_after_the_threads_have_ended_is_done_by_its_caller():
     """When the process ends no thread is started any more, and exit handlers may still compute."""
     code = """

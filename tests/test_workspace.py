@@ -25,7 +25,7 @@ SHAPES = [
 
 def taken(a, b, **options):
     """Bytes that a product takes at most, and keeps, beside its result."""
-    parallel._left.clear()
+    parallel._loans.clear()
     tracemalloc.start()
     try:
         result = ozaki.matmul(a, b, **options)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 import platform
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
@@ -103,9 +104,10 @@ class _Files:
 
     def _paths(self, codegen: Any) -> list[Path]:
         """Return the files, of this processor's own: a cluster's machines may share a folder."""
-        variant = sha256(f"{self._variant}{codegen.magic_tuple()}".encode()).hexdigest()[:16]
-        name = f"{self._function.__module__}.{self._function.__qualname__}-{variant}.ozaki"
-        return [folder / name for folder in folders()]
+        name = f"{self._function.__module__}.{self._function.__qualname__}"
+        variant = sha256(f"{name}{self._variant}{codegen.magic_tuple()}".encode()).hexdigest()[:16]
+        portable = re.sub(r"[^\w.]", "", name)  # Windows has no files called <locals>
+        return [folder / f"{portable}-{variant}.ozaki" for folder in folders()]
 
 
 _PACKAGES = [Path(__file__).parents[1], Path(__file__).parents[2] / "ozaki"]

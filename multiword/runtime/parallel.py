@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -163,34 +165,34 @@ def scratch(shape: tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
     """
     dtype = np.dtype(dtype)
     size = math.prod(shape) * dtype.itemsize
-    if size < REUSED_BYTES:
+    if not REUSED_BYTES <= size <= CACHED_BYTES:
         return np.empty(shape, dtype)
-    try:
-        memory = _left[size].pop()
-    except (KeyError, IndexError):
-        for other in [x for x in list(_left) if x >= LARGE_BYTES]:
-            _left.pop(other, None)  # what is left must not add to what is needed
-        memory = np.empty(size, np.uint8)
-    return np.asarray(_Loan(memory)).view(dtype).reshape(shape)
+    memory = _unused(size)
+    array = np.frombuffer(memory, np.uint8)  # the base of all views of it
+    if size + sum(n * len(loans) for n, loans in list(_loans.items())) > CACHED_BYTES:
+        _loans.clear()
+    _loans.setdefault(size, deque()).append((weakref.ref(array), memory))
+    return array.view(dtype).reshape(shape)
 
 
-class _Loan:
-    """The owner of scratch memory, which all views of its array keep alive."""
+def _unused(size: int) -> memoryview:
+    """Return memory of that size in which no array is any more, or else new memory."""
+    loans = _loans.get(size, deque())
+    for _ in range(len(loans)):
+        with suppress(IndexError):  # another thread has taken the last
+            user, memory = loans.popleft()
+            if user() is None:
+                return memory
+            loans.append((user, memory))
+    for other in [
+        n for n in list(_loans) if n >= LARGE_BYTES
+    ]:  # unused memory must not add to what is needed
+        _loans[other] = deque(loan for loan in list(_loans.get(other, ())) if loan[0]() is not None)
+    return memoryview(np.empty(size, np.uint8))
 
-    def __init__(self, memory: np.ndarray) -> None:
-        self._memory = memory
-        self.__array_interface__ = memory.__array_interface__
 
-    def __del__(self) -> None:
-        size = self._memory.nbytes
-        if size + sum(s * len(left) for s, left in list(_left.items())) > CACHED_BYTES:
-            _left.clear()
-        if size <= CACHED_BYTES:
-            _left.setdefault(size, []).append(self._memory)
-
-
-_left: dict[int, list[np.ndarray]] = {}
-"""Scratch memory that nobody uses, by its size in bytes."""
+_loans: dict[int, deque[tuple[weakref.ref[np.ndarray], memoryview]]] = {}
+"""Scratch memory by its size in bytes, with the array that was made in it last, if that is still there."""
 
 _local = threading.local()
 
