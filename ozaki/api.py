@@ -8,10 +8,9 @@ import numpy as np
 
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array, as_array, check_same_device, device_of
-from multiword.runtime.options import transposition
+from multiword.runtime.options import exactly, transposition
 from ozaki.arguments import (
     as_matrix,
-    exactly,
     factors_of,
     matrix_or_operand,
     request_of,

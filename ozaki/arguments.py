@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,11 @@ from multiword.runtime.arrays import (
     as_array,
     check_same_device,
     conjugated,
-    converted,
     is_cupy,
     namespace,
 )
 from multiword.runtime.memory import default_workspace
-from multiword.runtime.options import transposition, workspace_bytes
+from multiword.runtime.options import exactly, transposition, workspace_bytes
 from ozaki.product.factor import Factor
 from ozaki.product.operand import SIDES, Operand, matrix_of
 from ozaki.product.panels import room_for_words
@@ -49,48 +47,6 @@ def _promoted(of_x: np.dtype, of_y: np.dtype) -> np.dtype:
 def matrix_or_operand(x: Any, name: str) -> Array:
     """Return the array that an argument is, or was prepared from."""
     return as_array(matrix_of(x), name)
-
-
-def exactly(name: str, x: Array, dtype: Any) -> Array:
-    """Return `x` in the dtype of a product: integers exactly, other numbers rounded where they must be."""
-    if x.dtype == dtype:
-        return x
-    xp, dtype = namespace(x), np.dtype(dtype)
-    if x.dtype.kind == "c" and dtype.kind != "c":
-        raise TypeError(f"{name} must be real for a result of {dtype}, got dtype {x.dtype}")
-    real = np.finfo(dtype)  # of its parts
-    with np.errstate(over="ignore", invalid="ignore"):
-        result = converted(x, dtype)
-        back = result.real.astype(x.dtype) if x.dtype.kind in "iu" else x
-    if x.dtype.kind in "iu":
-        bits = 8 * x.dtype.itemsize
-        beyond = result.real >= 2.0 ** (bits - (x.dtype.kind == "i"))  # which comes back as anything
-        if bits > real.nmant and bool((beyond | (back != x)).any()):
-            raise TypeError(
-                f"{name} has integers that {dtype} cannot hold exactly (beyond 2**{real.nmant + 1}); "
-                f"{name}.astype(np.{dtype}) rounds them, if that is what you want"
-            )
-    elif x.dtype.kind in "fc" and real.bits < np.finfo(x.dtype).bits:
-        lost = xp.isfinite(x) & ~xp.isfinite(result)
-        if bool(lost.any()):
-            raise ValueError(f"{name} has numbers out of the range of {dtype}")
-    return result
-
-
-def scalar(name: str, x: Any, dtype: np.dtype) -> Any:
-    """Return a factor of a product in the dtype of its result, by the rule for the elements of arrays."""
-    x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
-    if isinstance(x, int):  # perhaps one of more than 64 bits
-        try:
-            factor = dtype.type(x)
-        except OverflowError:
-            raise ValueError(f"{name} is out of the range of {dtype}") from None
-        if not np.isfinite(factor) or int(factor.real) != x:
-            raise TypeError(f"{name} is an integer that {dtype} cannot hold exactly; float({name}) rounds it")
-        return factor
-    if not isinstance(x, Number | np.generic) or np.asarray(x).dtype.kind not in "biufc":
-        raise TypeError(f"{name} must be a number, got {x!r}")
-    return exactly(name, as_array(x, name), dtype)[()]
 
 
 def as_matrix(name: str, x: Array, dtype: Any, trans: bool | str) -> Array:

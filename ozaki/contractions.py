@@ -18,8 +18,9 @@ from multiword.runtime.arrays import (
     namespace,
     on_device_of_arrays,
 )
+from multiword.runtime.options import exactly
 from ozaki.api import matmul
-from ozaki.arguments import exactly, result_dtype
+from ozaki.arguments import result_dtype
 from ozaki.sums.api import sum as exact_sum
 
 Labels = Sequence[Any]

@@ -17,8 +17,9 @@ import numpy as np
 
 from multiword.engines import Engine, get_engine, get_word
 from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
+from multiword.runtime.options import exactly
 from ozaki.api import accurate_dgemm
-from ozaki.arguments import as_matrix, exactly
+from ozaki.arguments import as_matrix
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.rounding.digits import round_digits
 from ozaki.scaling.statistics import NONFINITE_ROW

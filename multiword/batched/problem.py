@@ -9,6 +9,7 @@ import numpy as np
 
 from multiword.batched.halfcomplex import HALF_WORDS, HalfComplex
 from multiword.runtime.arrays import Array, as_array, check_out, check_same_device
+from multiword.runtime.options import scalar
 
 TRANSPOSITIONS = {False: (False, False), True: (True, False), "N": (False, False), "T": (True, False)}
 TRANSPOSITIONS["C"] = (True, True)
@@ -176,12 +177,7 @@ def _check_words(a: Stack, b: Stack, accumulate: str) -> None:
 
 
 def _scalar(x: Any, name: str, is_complex: bool) -> float | complex:
-    try:
-        if isinstance(x, str):
-            raise TypeError
-        value = complex(x)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"{name} must be a number that a float can hold, got {x!r}") from None
+    value = complex(scalar(name, x, complex))
     if value.imag == 0:
         return value.real
     if not is_complex:

@@ -13,7 +13,7 @@ from multiword.fp32.plan import Plan, candidates, make_plan
 from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
 from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, device_of, namespace
 from multiword.runtime.memory import default_workspace
-from multiword.runtime.options import workspace_bytes
+from multiword.runtime.options import scalar, transposition, workspace_bytes
 
 
 def matmul(
@@ -42,7 +42,7 @@ def matmul(
     a : (..., m, k) float32 array, NumPy or CuPy; (..., k, m) with `trans_a`. Types that float32
         holds exactly (float16, bfloat16, short integers, booleans) are promoted.
     b : (..., k, n) likewise; (..., n, k) with `trans_b`. Leading axes broadcast as in np.matmul.
-    alpha, beta : real scalars.
+    alpha, beta : real scalars, taken in float64.
     c : float32, broadcast to the result's shape, read unless beta = 0.
     trans_a, trans_b : whether to multiply by the transpose.
     accuracy : "fp32", the only one: an error no larger than that of the native fp32 product,
@@ -67,8 +67,9 @@ def matmul(
     Raises
     ------
     TypeError : float64 or complex operands (`ozaki.accurate_dgemm` multiplies those), mixed NumPy
-        and CuPy; out of another dtype, or masked.
-    ValueError : shapes or options that do not fit; out read-only.
+        and CuPy; alpha or beta no real number, or an integer that float64 does not hold; out of another
+        dtype, or masked.
+    ValueError : shapes or options that do not fit; alpha or beta out of range; out read-only.
 
     References
     ----------
@@ -79,7 +80,7 @@ def matmul(
     >>> matmul(a, b, scheme="double-fp16").tolist()
     [[5.001708984375, 6.001953125], [43.0, 50.0]]
     """
-    alpha, beta = _scalar(alpha, "alpha"), _scalar(beta, "beta")
+    alpha, beta = (float(scalar(name, x, float)) for name, x in (("alpha", alpha), ("beta", beta)))
     left, right, shape = _operands(a, b, trans_a, trans_b)
     addend = None if beta == 0 else _addend(c, shape)
     if out is not None:
@@ -183,10 +184,7 @@ def _native(core: Engine, chosen: str | Scheme | None, shape: tuple[int, ...], k
 
 
 def _limit(workspace: int | None, like: Array) -> int:
-    limit = default_workspace(like) if workspace is None else workspace_bytes(workspace)
-    if limit < 0:
-        raise ValueError(f"workspace must not be negative, got {limit}")
-    return limit
+    return default_workspace(like) if workspace is None else workspace_bytes(workspace)
 
 
 def _chosen(
@@ -211,8 +209,8 @@ def _operands(a: object, b: object, trans_a: bool, trans_b: bool) -> tuple[Array
     for name, x in (("a", left), ("b", right)):
         if x.ndim < 2:
             raise ValueError(f"{name} must have at least two axes, got shape {x.shape}")
-    left = left.swapaxes(-1, -2) if trans_a else left
-    right = right.swapaxes(-1, -2) if trans_b else right
+    left = left.swapaxes(-1, -2) if transposition("trans_a", trans_a) else left
+    right = right.swapaxes(-1, -2) if transposition("trans_b", trans_b) else right
     if left.shape[-1] != right.shape[-2]:
         raise ValueError(f"the inner dimensions of a and b differ: {left.shape} by {right.shape}")
     try:
@@ -237,13 +235,6 @@ def _addend(c: object, shape: tuple[int, ...]) -> Array:
         return namespace(addend).broadcast_to(addend, shape)
     except ValueError:
         raise ValueError(f"c must broadcast to {shape}, got {addend.shape}") from None
-
-
-def _scalar(x: object, name: str) -> float:
-    try:
-        return float(x)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a real number, got {x!r}") from None
 
 
 def _float32(x: object, name: str) -> Array:

@@ -1,11 +1,14 @@
-"""What options accept, checked alike in every function, with messages that name the option."""
+"""What scalars and options accept, checked alike in every function, with messages that name the argument."""
 
 from __future__ import annotations
 
 import operator
+from numbers import Number
 from typing import Any
 
 import numpy as np
+
+from multiword.runtime.arrays import Array, as_array, converted, namespace
 
 
 def integer(name: str, x: Any) -> int:
@@ -58,3 +61,54 @@ def axes(name: str, x: Any, ndim: int) -> tuple[int, ...]:
     if len(set(result)) < len(result):
         raise ValueError(f"{name} {x} names an axis twice")
     return result
+
+
+def exactly(name: str, x: Array, dtype: Any) -> Array:
+    """Return `x` in the dtype of a product: integers exactly, other numbers rounded where they must be."""
+    if x.dtype == dtype:
+        return x
+    xp, dtype = namespace(x), np.dtype(dtype)
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        raise TypeError(f"{name} must be real for a result of {dtype}, got dtype {x.dtype}")
+    real = np.finfo(dtype)  # of its parts
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = converted(x, dtype)
+        back = result.real.astype(x.dtype) if x.dtype.kind in "iu" else x
+    if x.dtype.kind in "iu":
+        bits = 8 * x.dtype.itemsize
+        beyond = result.real >= 2.0 ** (bits - (x.dtype.kind == "i"))  # which comes back as anything
+        if bits > real.nmant and bool((beyond | (back != x)).any()):
+            raise TypeError(
+                f"{name} has integers that {dtype} cannot hold exactly (beyond 2**{real.nmant + 1}); "
+                f"{name}.astype(np.{dtype}) rounds them, if that is what you want"
+            )
+    elif x.dtype.kind in "fc" and real.bits < np.finfo(x.dtype).bits:
+        lost = xp.isfinite(x) & ~xp.isfinite(result)
+        if bool(lost.any()):
+            raise ValueError(f"{name} has numbers out of the range of {dtype}")
+    return result
+
+
+def scalar(name: str, x: Any, dtype: Any) -> Any:
+    """Return a factor of a product in a dtype, by the rule for the elements of arrays.
+
+    TypeError for what is no number, and for integers that the dtype cannot hold; ValueError for numbers
+    beyond its range.
+
+    >>> scalar("alpha", 10**400, float)
+    Traceback (most recent call last):
+    ValueError: alpha is out of the range of float64
+    """
+    dtype = np.dtype(dtype)
+    x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
+    if isinstance(x, int):  # perhaps one of more than 64 bits
+        try:
+            factor = dtype.type(x)
+        except OverflowError:
+            raise ValueError(f"{name} is out of the range of {dtype}") from None
+        if not np.isfinite(factor) or int(factor.real) != x:
+            raise TypeError(f"{name} is an integer that {dtype} cannot hold exactly; float({name}) rounds it")
+        return factor
+    if not isinstance(x, Number | np.generic) or np.asarray(x).dtype.kind not in "biufc":
+        raise TypeError(f"{name} must be a number, got {x!r}")
+    return exactly(name, as_array(x, name), dtype)[()]

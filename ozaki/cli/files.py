@@ -15,8 +15,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from multiword.engines import Engine, declared, get_engine
 from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.options import exactly
 from ozaki.api import accurate_dgemm, accurate_zgemm, plan
-from ozaki.arguments import exactly
 from ozaki.cli.output import OutputFile
 from ozaki.fingerprints import fingerprint
 

@@ -17,7 +17,7 @@ import dask.array as da
 import numpy as np
 
 from multiword.runtime.arrays import Array, device_of, namespace
-from ozaki.arguments import exactly
+from multiword.runtime.options import exactly
 from ozaki.dask.arguments import as_chunk
 from ozaki.dask.tasks import merge_tree, merged, objects, task
 from ozaki.product.factor import Factor

@@ -14,7 +14,7 @@ from multiword.runtime.arrays import (
     quietly,
 )
 from multiword.runtime.memory import in_less_memory
-from ozaki.arguments import exactly, scalar
+from multiword.runtime.options import exactly, scalar
 from ozaki.combine import combine
 from ozaki.execution.cache import captured_product, forget
 from ozaki.execution.eager import product

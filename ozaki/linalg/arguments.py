@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, check_same_device, namespace
-from ozaki.arguments import exactly
+from multiword.runtime.options import exactly
 
 LinAlgError = np.linalg.LinAlgError
 
