@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from multiword.runtime.options import check_choice
+
 
 @dataclass(frozen=True)
 class Format:
@@ -71,16 +73,14 @@ def get_format(name: str) -> Format:
 
     Returns
     -------
-    The `Format`.
+    The record of the format.
 
     Raises
     ------
-    ValueError : any other name; the message lists the known ones.
+    ValueError : any other name, with a list of the names that there are.
 
     >>> get_format("tf32").precision
     11
     """
-    try:
-        return FORMATS[name]
-    except (KeyError, TypeError):
-        raise ValueError(f"unknown format {name!r}; known are {', '.join(FORMATS)}") from None
+    check_choice("format", name, FORMATS)
+    return FORMATS[name]

@@ -16,16 +16,10 @@ from multiword.runtime.arrays import (
     to_float32,
     to_float64,
 )
+from multiword.runtime.options import check_choice
 
 ROUNDINGS = ("RN", "RZ", "RNA")
 """To nearest with ties to even, toward zero, to nearest with ties away from zero."""
-
-
-def get_rounding(rounding: str) -> str:
-    """Return `rounding`; ValueError if it is not in `ROUNDINGS`, which the message lists."""
-    if rounding not in ROUNDINGS:
-        raise ValueError(f"unknown rounding {rounding!r}; known are {', '.join(ROUNDINGS)}")
-    return rounding
 
 
 @on_device_of_arrays
@@ -60,7 +54,7 @@ def round_to(x: object, fmt: str | Format, rounding: str = "RN") -> Array:
     1.0009765625
     """
     fmt = get_format(fmt) if isinstance(fmt, str) else fmt
-    get_rounding(rounding)
+    check_choice("rounding", rounding, ROUNDINGS)
     values = as_array(x, "x")
     with np.errstate(over="ignore", invalid="ignore"):
         if rounding == "RN" and values.dtype in (np.float32, np.float64):

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from multiword.formats import get_format
-from multiword.rounding import get_rounding, round_to, widened
+from multiword.rounding import round_to, widened
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays
 from multiword.words import join, split
 
@@ -20,11 +20,10 @@ _FP32_STORED = 23
 
 
 def significand_lengths(rounding: str = "RN", word: str = "fp16") -> dict[int, Fraction]:
-    """The probability of each number of stored fp32 bits that two words keep.
+    """Return the probability of each number of stored fp32 bits that two words keep.
 
-    By enumeration of every significand whose bits matter, not by the table: Tables 1 (RN) and 2
-    (RZ) of Ootomo and Yokota follow from it. A number whose two words differ from it by d units
-    in its last place keeps 23 bits less the bits of d.
+    By enumeration of every significand whose bits matter. A number whose two words differ from it by d
+    units in its last place keeps 23 bits less the bits of d.
 
     Parameters
     ----------
@@ -46,7 +45,6 @@ def significand_lengths(rounding: str = "RN", word: str = "fp16") -> dict[int, F
     >>> significand_lengths("RZ")
     {23: Fraction(1, 2), 22: Fraction(1, 4), 21: Fraction(1, 4)}
     """
-    get_rounding(rounding)
     bits = _FP32_STORED + 1 - get_format(word).precision
     # The bits below the first word's last, and that last bit itself, which decides ties.
     low = np.arange(2 << bits, dtype=np.int64)
@@ -57,24 +55,9 @@ def significand_lengths(rounding: str = "RN", word: str = "fp16") -> dict[int, F
 
 
 def expected_length(rounding: str = "RN", word: str = "fp16") -> Fraction:
-    """The expected number of stored fp32 significand bits, of 23, that two words keep.
+    """Return the expected number of stored fp32 significand bits, of 23, that two words keep.
 
-    Parameters
-    ----------
-    rounding : of both words, "RN", "RZ" or "RNA".
-    word : format of the words, "fp16", "bf16" or "tf32".
-
-    Returns
-    -------
-    The mean length in bits, as a fraction.
-
-    Raises
-    ------
-    ValueError : unknown rounding or format.
-
-    References
-    ----------
-    Ootomo and Yokota, section 3.1.
+    As `multiword.significand_lengths`; differs in returning the mean, a fraction.
 
     >>> [float(expected_length(r)) for r in ("RN", "RNA", "RZ")]
     [22.75, 22.75, 22.25]
@@ -84,7 +67,7 @@ def expected_length(rounding: str = "RN", word: str = "fp16") -> Fraction:
 
 
 def leading_zeros_probability(n: int, word: str = "fp16") -> Fraction:
-    """P(l₀ = n), eq. (14): that the first n bits below the first word's are 0 and the next 1.
+    """Return the probability that the first n bits below the first word's are 0, and the next is 1.
 
     Parameters
     ----------
@@ -101,7 +84,7 @@ def leading_zeros_probability(n: int, word: str = "fp16") -> Fraction:
 
     References
     ----------
-    Ootomo and Yokota, equation (14).
+    Ootomo and Yokota, equation (14): P(l₀ = n).
 
     >>> leading_zeros_probability(0), leading_zeros_probability(13)
     (Fraction(1, 2), Fraction(1, 8192))
@@ -115,7 +98,7 @@ def leading_zeros_probability(n: int, word: str = "fp16") -> Fraction:
 def underflow_probability(
     exponent: int, *, gradual: bool = False, word: str = "fp16", scale: int = 0
 ) -> Fraction:
-    """The probability that the second word of 1.m·2^exponent underflows.
+    """Return the probability that the second word of 1.m·2^exponent underflows.
 
     Parameters
     ----------
@@ -150,26 +133,14 @@ def underflow_probability(
 
 @on_device_of_arrays
 def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[int, int]:
-    """How many elements of a float32 array have a second word that underflows.
+    """Return how many elements of an array have a second word that underflows, or is at least subnormal.
 
-    And how many have one that is subnormal or underflows; the first word is cut toward zero.
+    As `multiword.underflow_probability`; differs in counting both kinds (Figure 8), the first word being cut
+    toward zero. Zeros count as neither.
 
     Parameters
     ----------
-    x : float32 array of any shape, NumPy or CuPy; other types are rounded to it.
-    word, scale : as in `underflow_probability`.
-
-    Returns
-    -------
-    The two counts; zeros in x count as neither.
-
-    Raises
-    ------
-    ValueError : unknown format. TypeError : `x` as in `round_to`.
-
-    References
-    ----------
-    Ootomo and Yokota, Figure 8 (the experimental values of those probabilities).
+    x : float32 array of any shape, NumPy or CuPy; other types are rounded to it, as by `round_to`.
 
     >>> underflow_counts(np.float32([1 + 2.0**-23, 1.5 + 2.0**-11]))
     (0, 1)
@@ -187,6 +158,6 @@ def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[
 
 
 def _joined(value: np.ndarray, word: str, rounding: str) -> Array:
-    """The sum of the two words of integers just above 2²³, scaled into the words' range."""
+    """Return the sum of the two words of integers just above 2²³, scaled into the words' range."""
     two = split(value * np.float32(2.0**-_FP32_STORED), word, 2, scaled=True, rounding=rounding)
     return join(two, scaled=True, dtype=np.float64) * 2.0**_FP32_STORED

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from multiword.formats import FORMATS, Format, get_format
-from multiword.rounding import get_rounding, round_to, widened
+from multiword.formats import FORMATS, Format
+from multiword.rounding import ROUNDINGS, round_to, widened
 from multiword.runtime.arrays import Array, as_array, namespace, on_device_of_arrays, to_float32
+from multiword.runtime.options import check_choice
 
 WORD_FORMATS = ("fp16", "bf16", "tf32")
 """Formats that words may have."""
@@ -18,7 +19,7 @@ WORD_FORMATS = ("fp16", "bf16", "tf32")
 def split(
     x: object, word: str = "fp16", words: int = 2, *, scaled: bool = False, rounding: str = "RN"
 ) -> tuple[Array, ...]:
-    """Split an array into words: x ≈ x₁ + x₂ + …, each the rounding of what is left.
+    """Return the words of an array: x ≈ x₁ + x₂ + …, each the rounding of what is left.
 
     Parameters
     ----------
@@ -48,10 +49,10 @@ def split(
     >>> float(first[0]), float(second[0]) == -(2.0**-11) + 2.0**-20
     (1.0009765625, True)
     """
-    fmt, step = get_format(word), get_format(word).precision if scaled else 0
-    get_rounding(rounding)
-    if word not in WORD_FORMATS:
-        raise ValueError(f"word must be one of {', '.join(WORD_FORMATS)}, got {word!r}")
+    check_choice("word", word, WORD_FORMATS)
+    check_choice("rounding", rounding, ROUNDINGS)
+    fmt = FORMATS[word]
+    factor = 2.0**fmt.precision if scaled else 1.0
     if words < 1:
         raise ValueError(f"words must be at least 1, got {words}")
     array = as_array(x, "x")
@@ -63,7 +64,7 @@ def split(
         for _ in range(words):
             result.append(round_to(rest, fmt, rounding))
             value = result[-1].astype(np.float32) if rest.dtype == np.float32 else widened(result[-1], "x")
-            rest = xp.where(special, rest.dtype.type(0), (rest - value) * rest.dtype.type(2.0**step))
+            rest = xp.where(special, rest.dtype.type(0), (rest - value) * rest.dtype.type(factor))
             if xp is not np and array.dtype == np.float32:
                 rest = widened(to_float32(rest), "x")  # may overflow, as on the host
     return tuple(result)
@@ -71,7 +72,7 @@ def split(
 
 @on_device_of_arrays
 def join(words: Sequence[Array], *, scaled: bool = False, dtype: object = np.float32) -> Array:
-    """Add words up again: x₁ + x₂ + …, smallest first, in float64, rounded once to `dtype`.
+    """Return the sum of words, x₁ + x₂ + …, smallest first, in float64, rounded once to `dtype`.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ def join(words: Sequence[Array], *, scaled: bool = False, dtype: object = np.flo
 
 
 def _format_of(words: list[Array]) -> Format:
-    """The format of words, by their dtype."""
+    """Return the format of words, by their dtype."""
     dtypes = {x.dtype.newbyteorder("=") for x in words}
     for name in WORD_FORMATS:
         if dtypes == {FORMATS[name].dtype}:

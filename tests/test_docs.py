@@ -332,7 +332,7 @@ def whole_sections(text):
     if base is None:
         return own
     others = whole_sections(pydoc.locate(base[1]).__doc__)
-    return {**others, **own, "Parameters": others.get("Parameters", "") + own.get("Parameters", "")}
+    return {**others, **own, "Parameters": f"{others.get('Parameters', '')}\n{own.get('Parameters', '')}"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

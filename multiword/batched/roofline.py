@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from multiword.runtime.options import check_choice
+
 LAYOUTS = {"real": (2, 2), "interleaved": (8, 4), "planar": (8, 8)}
 """Layout: (flops for each term of an inner product, bytes moved for each matrix entry).
 
@@ -43,21 +45,7 @@ def operational_intensity(m: int, n: int, k: int, layout: str = "real", *, read_
 def bytes_moved(m: int, n: int, k: int, layout: str = "real", *, read_c: bool = True) -> int:
     """Return the fewest bytes that one product moves: A and B read, C written (and read).
 
-    Parameters
-    ----------
-    m, n, k, layout, read_c : as in `operational_intensity`.
-
-    Returns
-    -------
-    Bytes: the denominators of (1) and (2).
-
-    Raises
-    ------
-    ValueError : unknown layout, or a dimension that is not positive.
-
-    References
-    ----------
-    Abdelfattah, Tomov and Dongarra, section 6.
+    As `multiword.batched.operational_intensity`; differs in returning the denominators of (1) and (2).
 
     >>> bytes_moved(16, 16, 16, read_c=False)
     1536
@@ -78,22 +66,11 @@ def attainable_flops(
 ) -> float:
     """Return the flops per second that the roofline allows.
 
+    As `multiword.batched.operational_intensity`; differs in the hardware.
+
     Parameters
     ----------
-    m, n, k, layout, read_c : as in `operational_intensity`.
     bandwidth, peak : of the memory, in bytes per second; of the arithmetic, in flops per second.
-
-    Returns
-    -------
-    Flops per second.
-
-    Raises
-    ------
-    ValueError : unknown layout, or a dimension that is not positive.
-
-    References
-    ----------
-    Abdelfattah, Tomov and Dongarra, section 6.
 
     >>> attainable_flops(16, 16, 16, bandwidth=4.2e12) / 1e12
     16.8
@@ -114,22 +91,11 @@ def least_seconds(
 ) -> float:
     """Return the time in seconds that a batch takes on the roofline.
 
+    As `multiword.batched.attainable_flops`; differs in the number of products.
+
     Parameters
     ----------
-    m, n, k, layout, bandwidth, peak, read_c : as in `attainable_flops`.
     batch : number of products.
-
-    Returns
-    -------
-    Seconds.
-
-    Raises
-    ------
-    ValueError : unknown layout, or a dimension that is not positive.
-
-    References
-    ----------
-    Abdelfattah, Tomov and Dongarra, section 6.
 
     >>> round(least_seconds(16, 16, 16, 10000, bandwidth=4.2e12, read_c=False) * 1e6, 2)
     3.66
@@ -142,6 +108,5 @@ def _flops(m: int, n: int, k: int, layout: str) -> int:
     """Return the flops of one product; ValueError for what is no product."""
     if min(m, n, k) < 1:
         raise ValueError(f"m, n and k must be positive, got {m}, {n}, {k}")
-    if layout not in LAYOUTS:
-        raise ValueError(f"unknown layout {layout!r}; known are {', '.join(LAYOUTS)}")
+    check_choice("layout", layout, LAYOUTS)
     return LAYOUTS[layout][0] * m * n * k

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from multiword.runtime.options import check_choice
+
 ROUNDINGS = ("RZ", "RN", "RD", "RU")
 """Toward zero, to nearest even, downward, upward."""
 
@@ -57,8 +59,7 @@ class Generation:
 
     def __post_init__(self) -> None:
         for word, width in self.widths.items():
-            if word not in TENSOR_FORMATS:
-                raise ValueError(f"unknown word format {word!r}; known are {', '.join(TENSOR_FORMATS)}")
+            check_choice("word format", word, TENSOR_FORMATS)
             if not _within(width, 1, 256):
                 raise ValueError(f"width of {word} must be an integer from 1 to 256, got {width!r}")
         # 2**(42 + 8) still adds exactly in float64; fewer than 23 bits could not hold fp32's c.
@@ -67,8 +68,7 @@ class Generation:
         if self.carry_bits is not None and not _within(self.carry_bits, 0, 12):
             raise ValueError(f"carry_bits must be None or an integer from 0 to 12, got {self.carry_bits!r}")
         for name in ("alignment", "rounding"):
-            if getattr(self, name) not in ROUNDINGS:
-                raise ValueError(f"unknown {name} {getattr(self, name)!r}; known are {', '.join(ROUNDINGS)}")
+            check_choice(name, getattr(self, name), ROUNDINGS)
 
 
 def _within(value: object, low: int, high: float) -> bool:
@@ -122,28 +122,19 @@ FULL_RATE_FP64 = frozenset({"V100", "A100", "H100", "H200", "B200"})
 def get_generation(generation: str | Generation) -> Generation:
     """Return the generation of that name; a `Generation` passes through.
 
+    As `multiword.get_format`; differs in the table.
+
     Parameters
     ----------
     generation : a name in `GENERATIONS`, or a `Generation`.
-
-    Returns
-    -------
-    The `Generation`.
-
-    Raises
-    ------
-    ValueError : any other name; the message lists the known ones.
 
     >>> get_generation("H200").widths["tf32"]
     8
     """
     if isinstance(generation, Generation):
         return generation
-    try:
-        return GENERATIONS[generation]
-    except (KeyError, TypeError):
-        names = ", ".join(GENERATIONS)
-        raise ValueError(f"unknown generation {generation!r}; known are {names}") from None
+    check_choice("generation", generation, GENERATIONS)
+    return GENERATIONS[generation]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from multiword.engines.generations import Blocking, Generation, get_generation
 from multiword.engines.words import Word, get_word
 from multiword.rounding import round_to, widened
 from multiword.runtime.arrays import Array, as_array, is_cupy
+from multiword.runtime.options import check_choice
 from multiword.runtime.parallel import thread_count
 from multiword.tuning import LONG_RUN, SLAB_COLUMNS, SLAB_ROWS, WORTH_A_WORKER
 
@@ -70,8 +71,7 @@ class TensorCore(CheckedEngine):
         progress: bool | None = None,
     ) -> None:
         self.generation = get_generation(generation)
-        if accumulate not in ("fp32", "fp16"):
-            raise ValueError(f"unknown accumulate {accumulate!r}; known are fp32, fp16")
+        check_choice("accumulate", accumulate, ("fp32", "fp16"))
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be None or at least 1, got {workers}")
         self.accumulate, self.blocking = accumulate, blocking or Blocking()

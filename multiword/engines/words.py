@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from multiword.runtime.options import check_choice
+
 C_TYPES = {
     "int8": "signed char",
     "int32": "int",
@@ -150,7 +152,5 @@ def get_word(name: str | Word, words: Mapping[str, Word] = WORDS) -> Word:
     """Return the word of that name; ValueError, listing the known ones, for others."""
     if isinstance(name, Word):
         return name
-    try:
-        return words[name]
-    except (KeyError, TypeError):
-        raise ValueError(f"unknown product {name!r}; known are {', '.join(words)}") from None
+    check_choice("product", name, words)
+    return words[name]

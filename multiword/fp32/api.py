@@ -128,21 +128,12 @@ def matmul_plan(
 ) -> Plan:
     """Return what `matmul` would do with these matrices: scheme, calls, workspace, bound.
 
-    Both matrices are split, nothing is multiplied. For stacks, the plan is that of the first pair.
-
-    Parameters
-    ----------
-    a, b : (..., m, k) and (..., k, n) arrays, as in `matmul`.
-    trans_a, trans_b, accuracy, scheme, word, words, block, accumulate, engine, workspace : as in
-        `matmul`.
+    As `multiword.matmul`; differs in multiplying nothing: both matrices are split. For stacks, the plan is
+    that of the first pair.
 
     Returns
     -------
-    A `Plan`; print it.
-
-    Raises
-    ------
-    TypeError, ValueError : as `matmul`.
+    A report to print.
 
     >>> print(matmul_plan(np.ones((4, 300), np.float32), np.ones((300, 5), np.float32)))
     product     (4, 300) by (300, 5), float32, engine host

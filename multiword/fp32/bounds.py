@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from multiword.engines.generations import Generation, get_generation
 from multiword.formats import get_format
 from multiword.fp32.schemes import Scheme, get_scheme
+from multiword.runtime.options import check_choice
 
 AMPLIFICATION = 8.0
 """The largest |A'||B'| relative to |A||B| after centring: more is rejected after the product."""
@@ -75,8 +76,7 @@ def error_bound(
     s = get_scheme(scheme)
     if k < 0:
         raise ValueError(f"k must not be negative, got {k}")
-    if kind not in ("worst", "probabilistic"):
-        raise ValueError(f"unknown kind {kind!r}; known are worst, probabilistic")
+    check_choice("kind", kind, ("worst", "probabilistic"))
     chance = confidence if kind == "probabilistic" else None
     if s.plain:
         u = get_format(s.word).unit_roundoff
@@ -103,21 +103,7 @@ def error_bound(
 def conversion_bound(scheme: str | Scheme) -> float:
     """Return the part of the bound that is due to p words and a selection of their p² products.
 
-    Parameters
-    ----------
-    scheme : a `Scheme` or the name of one.
-
-    Returns
-    -------
-    The bound of the componentwise error in units of |A||B|.
-
-    Raises
-    ------
-    ValueError : unknown scheme.
-
-    References
-    ----------
-    Fasi, Higham, Lopez, Mary and Mikaitis, Theorem 2.1: (p + 1)·u_low^p for the triangle of products.
+    As `multiword.error_bound`; differs in leaving out the sums: (p + 1)·u_low^p for the triangle of products.
 
     >>> conversion_bound("double-fp16") == 3 * 2.0**-22
     True

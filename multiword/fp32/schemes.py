@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from multiword.formats import get_format
-from multiword.rounding import get_rounding
+from multiword.rounding import ROUNDINGS
+from multiword.runtime.options import check_choice
 
 SELECTIONS = ("triangle", "all", "pair")
 """Products A_i·B_j with i + j ≤ p + 1; all p²; and A_1·B_1 with A_2·B_1 only (two words)."""
@@ -62,15 +63,14 @@ class Scheme:
 
     def __post_init__(self) -> None:
         get_format(self.word)
-        get_rounding(self.rounding)
+        check_choice("rounding", self.rounding, ROUNDINGS)
         if not 1 <= self.words <= 4:
             raise ValueError(f"words must be between 1 and 4, got {self.words}")
         if self.plain and self.words != 1:
             raise ValueError(f"{self.word} needs no second word, got words={self.words}")
         choices = {"products": SELECTIONS, "blocked": ("first", "all"), "accumulate": ("fp32", "fp64")}
         for name, values in choices.items():
-            if getattr(self, name) not in values:
-                raise ValueError(f"unknown {name} {getattr(self, name)!r}; known are {', '.join(values)}")
+            check_choice(name, getattr(self, name), values)
         if self.block is not None and self.block < 16:
             raise ValueError(f"block must be None or at least 16, got {self.block}")
 
@@ -128,24 +128,17 @@ _FORMER_NAMES = {"steady-fp16": "short-block-fp16", "steady-tf32": "short-block-
 def get_scheme(scheme: str | Scheme) -> Scheme:
     """Return the scheme of that name; a `Scheme` passes through.
 
+    As `multiword.get_format`; differs in the table.
+
     Parameters
     ----------
     scheme : a name in `SCHEMES`, or a `Scheme`.
-
-    Returns
-    -------
-    The `Scheme`.
-
-    Raises
-    ------
-    ValueError : any other name; the message lists the known ones.
 
     >>> get_scheme("double-fp16").step
     1.0
     """
     if isinstance(scheme, Scheme):
         return scheme
-    try:
-        return SCHEMES[_FORMER_NAMES.get(scheme, scheme)]
-    except (KeyError, TypeError):
-        raise ValueError(f"unknown scheme {scheme!r}; known are {', '.join(SCHEMES)}") from None
+    name = _FORMER_NAMES.get(str(scheme), scheme)
+    check_choice("scheme", name, SCHEMES)
+    return SCHEMES[name]

@@ -17,6 +17,7 @@ import numpy as np
 from multiword.engines import Engine
 from multiword.engines.generations import Blocking
 from multiword.probe.products import WORDS, array_module, diagonal
+from multiword.runtime.options import check_choice
 
 _TILES = (None, 256, 128, 64, 32, 16)
 _MASKS = {"fp32": (2.0**15, 2.0**15, 2.0**-7), "fp16": (2.0**15, 1.0, 2.0**-12)}
@@ -54,8 +55,7 @@ def subtree_sizes(
     >>> [int(n) for n in subtree_sizes(TensorCore("A100"), "fp16", 16, 16, 32, [(0, 1), (0, 8)])]
     [8, 16]
     """
-    if word not in WORDS:
-        raise ValueError(f"unknown word format {word!r}; known are {', '.join(WORDS)}")
+    check_choice("word format", word, WORDS)
     if min(m, n, k) < 1:
         raise ValueError(f"m, n and k must be at least 1, got {m}, {n}, {k}")
     pairs = np.array(list(pairs), int).reshape(-1, 2)
@@ -81,11 +81,9 @@ def accumulates_in_half(engine: Engine, word: str) -> bool:
 
 
 def infer_blocking(engine: Engine, word: str, m: int, n: int, k: int) -> Blocking:
-    """Infer the blocking by which the engine sums products of this shape.
+    """Infer the blocking by which the engine sums products of this shape; k is at least 2.
 
-    Parameters
-    ----------
-    engine, word, m, n, k : as in `subtree_sizes`; k at least 2.
+    As `multiword.probe.subtree_sizes`; differs in choosing the pairs itself.
 
     Returns
     -------
@@ -96,11 +94,6 @@ def infer_blocking(engine: Engine, word: str, m: int, n: int, k: int) -> Blockin
     Raises
     ------
     ValueError : the order is not one of contiguous parts in steps (a matrix-vector kernel, say).
-
-    References
-    ----------
-    Xie et al., "Revealing floating-point accumulation orders in software/hardware
-    implementations", USENIX ATC 2025 (FPRev).
 
     >>> from multiword import TensorCore
     >>> core = TensorCore("A100", blocking=Blocking(block_k=52, tile_k=32))

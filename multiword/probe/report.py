@@ -18,6 +18,7 @@ from multiword.probe.findings import Findings
 from multiword.probe.products import WORDS, HalfCublas, array_module
 from multiword.probe.tests import describe, probe
 from multiword.runtime.arrays import import_cupy
+from multiword.runtime.options import check_choice
 
 _ROWS = {
     "result": "Result format",
@@ -85,10 +86,8 @@ def named_engine(name: str) -> Engine:
     """Return the engine of that name: "cublas" or a generation of `TensorCore`; with "/fp16" after it, the
     mode whose accumulator is half precision. ValueError, listing them, for any other name."""
     plain, _, accumulate = name.partition("/")
-    if plain not in ("cublas", *GENERATIONS):
-        raise ValueError(f"unknown engine {name!r}; known are cublas, {', '.join(GENERATIONS)}")
-    if accumulate not in ("", "fp16", "fp32"):
-        raise ValueError(f"unknown accumulator {accumulate!r} of {plain}; known are fp16, fp32")
+    check_choice("engine", plain, ("cublas", *GENERATIONS))
+    check_choice("accumulator", accumulate or "fp32", ("fp16", "fp32"))
     if plain in GENERATIONS:
         return TensorCore(plain, accumulate=accumulate or "fp32")
     return HalfCublas() if accumulate == "fp16" else get_engine("cublas")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
 from numbers import Number
 from typing import Any
 
@@ -23,6 +24,17 @@ def integer(name: str, x: Any) -> int:
         return operator.index(x)
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {x!r}") from None
+
+
+def check_choice(kind: str, x: Any, choices: Collection[str]) -> None:
+    """Raise ValueError, listing the choices, for anything that is none of them.
+
+    >>> check_choice("rounding", "up", ("RN", "RZ"))
+    Traceback (most recent call last):
+    ValueError: unknown rounding 'up'; known are RN, RZ
+    """
+    if not (isinstance(x, str) and x in choices):
+        raise ValueError(f"unknown {kind} {x!r}; known are {', '.join(choices)}")
 
 
 def workspace_bytes(workspace: Any) -> int:
