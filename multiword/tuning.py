@@ -5,6 +5,27 @@ What a proof needs stands beside the proof instead.
 
 # --- runtime ---
 
+BLOCK_ELEMENTS = 1 << 17
+"""Numbers of a block of rows: temporaries of a million bytes stay in the caches, and an operation on one
+outlasts the switch between Python's threads. Two threads take 1.7 times one on 2**17 numbers, and 1.2 to 1.5
+times on 2**16 (benchmarks/notes-dgemm.md)."""
+
+COMPILED_ELEMENTS, MOST_COMPILED_ELEMENTS = 1 << 14, 1 << 17
+"""The same for compiled code, at least and at most: it does not wait for the interpreter between operations,
+and a block takes some 15 µs of its own (benchmarks/notes-dgemm.md, "Wide blocks")."""
+
+ALONE_ELEMENTS = 1 << 17
+"""Numbers that compiled code changes in less time than it takes to wake a thread and to join it (products of
+256² then take a tenth less)."""
+
+REUSED_BYTES = 1 << 17
+"""Smaller scratch arrays are NumPy's: an operation on 128 KiB takes 3 µs, and fresh pages for it ten times as
+long (benchmarks/notes-dgemm.md)."""
+
+LARGE_BYTES, CACHED_BYTES = 1 << 19, 1 << 28
+"""Scratch memory of the former size is given back when another size is needed; the latter is the most that is
+cached in all. Bounds of memory alone."""
+
 # --- engines ---
 
 SLAB_ROWS, SLAB_COLUMNS = 256, 512

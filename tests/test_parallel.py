@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from multiword import tuning
 from multiword.runtime import parallel
 from tests.threads import in_threads
 
@@ -96,14 +97,14 @@ def test_scratch_memory_is_used_again_when_no_view_of_it_is_left():
 
 
 def test_scratch_memory_is_not_hoarded():
-    large = parallel.CACHED_BYTES // 5
+    large = tuning.CACHED_BYTES // 5
     arrays = [parallel.scratch((large + i,), np.uint8) for i in range(8)]  # no two of a size
     del arrays
-    assert sum(size * len(x) for size, x in parallel._loans.items()) <= parallel.CACHED_BYTES
-    parallel.scratch((parallel.REUSED_BYTES,), np.uint8)
-    assert [size for size, x in parallel._loans.items() if x] == [parallel.REUSED_BYTES]
-    parallel.scratch((parallel.CACHED_BYTES + 1,), np.uint8)
-    assert parallel.CACHED_BYTES + 1 not in parallel._loans
+    assert sum(size * len(x) for size, x in parallel._loans.items()) <= tuning.CACHED_BYTES
+    parallel.scratch((tuning.REUSED_BYTES,), np.uint8)
+    assert [size for size, x in parallel._loans.items() if x] == [tuning.REUSED_BYTES]
+    parallel.scratch((tuning.CACHED_BYTES + 1,), np.uint8)
+    assert tuning.CACHED_BYTES + 1 not in parallel._loans
 
 
 def test_work_after_the_threads_have_ended_is_done_by_its_caller():

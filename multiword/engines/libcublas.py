@@ -55,14 +55,6 @@ _SIGNATURES: dict[str, list] = {
         *(c_void_p, c_void_p, c_int, c_int, c_longlong),
         *(c_int, c_int, c_int),
     ],
-    # arrays of pointers (on the device) instead of strides
-    "cublasGemmBatchedEx": [
-        *_GEMM_HEAD,
-        *(c_void_p, c_int, c_int),
-        *(c_void_p, c_int, c_int),
-        *(c_void_p, c_void_p, c_int, c_int),
-        *(c_int, c_int, c_int),
-    ],
 }
 
 

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from multiword.engines.libcublas import version
 from multiword.engines.machine import device_name
 from multiword.probe.products import WORDS
 from multiword.probe.report import default_names, named_engine, print_report, save_report, survey
-
-PATIENCE = 5.0
-"""Seconds of silence at most."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -38,8 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
         engines = [named_engine(name) for name in names]
         if options.json and (options.json.is_dir() or not options.json.absolute().parent.is_dir()):
             raise ValueError(f"{options.json} is no file that can be written")
-        with _progress() as progress:
-            findings, notes = survey(engines, options.word or WORDS, progress)
+        findings, notes = survey(engines, options.word or WORDS, _say)
         print_report(findings, notes)
         if options.json:
             command = " ".join(["python -m multiword.probe", *names])
@@ -52,22 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if findings else 1
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Within the context, say on standard error what is being probed, every `PATIENCE` seconds."""
-    probed: list[str] = []
-    ended = threading.Event()
-
-    def tell() -> None:
-        while not ended.wait(PATIENCE):
-            if probed:
-                print(f"multiword.probe: probing {probed[-1]} …", file=sys.stderr)
-
-    threading.Thread(target=tell, daemon=True).start()
-    try:
-        yield probed.append
-    finally:
-        ended.set()
+def _say(probed: str) -> None:
+    print(f"multiword.probe: probing {probed} …", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -16,26 +16,15 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
-
-BLOCK_ELEMENTS = 1 << 17
-"""Elements of float64 to a block. Temporaries of a million bytes stay in the caches, and an operation
-on one outlasts the switch between Python's threads, which shorter ones would wait for in turn."""
-
-COMPILED_ELEMENTS, MOST_COMPILED_ELEMENTS = 1 << 14, 1 << 17
-"""The same for compiled code, which does not give up the interpreter's lock between operations: at least, and
-at most."""
-
-ALONE_ELEMENTS = 1 << 17
-"""Elements that compiled code changes in less time than it takes to wake a thread, and to join it."""
-
-REUSED_BYTES = 1 << 17
-"""Smaller scratch arrays are had from NumPy, which is as fast for these."""
-
-LARGE_BYTES = 1 << 19
-"""Scratch arrays of this size are given back when another size is needed."""
-
-CACHED_BYTES = 1 << 28
-"""Larger scratch arrays leave their memory to the next ones of their size, up to this much in all."""
+from multiword.tuning import (
+    ALONE_ELEMENTS,
+    BLOCK_ELEMENTS,
+    CACHED_BYTES,
+    COMPILED_ELEMENTS,
+    LARGE_BYTES,
+    MOST_COMPILED_ELEMENTS,
+    REUSED_BYTES,
+)
 
 
 def over_rows(

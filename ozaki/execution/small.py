@@ -9,7 +9,8 @@ import numpy as np
 
 from multiword.engines.host import Host
 from multiword.runtime.compiled import compiled
-from multiword.runtime.parallel import COMPILED_ELEMENTS, over_rows
+from multiword.runtime.parallel import over_rows
+from multiword.tuning import COMPILED_ELEMENTS
 from ozaki.certificate.counted import counted_scales
 from ozaki.product.factor import Factor
 from ozaki.product.request import NORMWISE, Request

@@ -11,7 +11,8 @@ from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, real_parts
 from multiword.runtime.compiled import compiled
 from multiword.runtime.memory import padded
-from multiword.runtime.parallel import ALONE_ELEMENTS, BLOCK_ELEMENTS, compiled_block, over_rows, scratch
+from multiword.runtime.parallel import compiled_block, over_rows, scratch
+from multiword.tuning import ALONE_ELEMENTS, BLOCK_ELEMENTS
 from ozaki.residues.reconstruct_cuda import reconstruct_on_device
 from ozaki.residues.system import ResidueSystem, digits_of, reduce
 from ozaki.rounding.digits import round_digits

@@ -18,7 +18,6 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.memory import padded
 from multiword.runtime.parallel import (
-    ALONE_ELEMENTS,
     as_rows,
     compiled_block,
     empty_beside,
@@ -26,6 +25,7 @@ from multiword.runtime.parallel import (
     scratch,
 )
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
+from multiword.tuning import ALONE_ELEMENTS
 from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system
 from ozaki.scaling.scales import zero_nonfinite
 from ozaki.scaling.statistics import NONFINITE_ROW

@@ -25,13 +25,13 @@ from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.parallel import (
-    ALONE_ELEMENTS,
     as_rows,
     compiled_block,
     over_rows,
     scale_rows,
 )
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
+from multiword.tuning import ALONE_ELEMENTS
 
 BITS = 16
 """Magnitudes are taken as integers of this many bits, relative to the largest in their row."""
