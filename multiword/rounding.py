@@ -24,7 +24,7 @@ ROUNDINGS = ("RN", "RZ", "RNA")
 
 @on_device_of_arrays
 def round_to(x: object, fmt: str | Format, rounding: str = "RN") -> Array:
-    """Round every element to a floating-point format, once.
+    """Return an array with every element rounded to a floating-point format, once.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ SPLITTER = 2.0**27 + 1
 
 
 def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """s = fl(a + b) and the error e, so that s + e = a + b exactly: Knuth's TwoSum, of float64 numbers.
+    """Return s = fl(a + b) and the error e, so that s + e = a + b: Knuth's TwoSum, of float64 numbers.
 
     References
     ----------

@@ -151,7 +151,7 @@ def to_complex(z: HalfComplex) -> Array:
 
 @on_device_of_arrays
 def from_planes(real: Array, imag: Array) -> HalfComplex:
-    """Interleave two planes, the layout that cuBLAS's users keep, into one half-complex array.
+    """Return the half-complex array of two planes, the layout that cuBLAS's users have.
 
     Parameters
     ----------

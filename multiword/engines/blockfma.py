@@ -132,7 +132,7 @@ class BlockFMA:
         self.align = np.trunc if wide and rounder is None else rounder
 
     def step(self, a: np.ndarray, b: np.ndarray, ea: np.ndarray, eb: np.ndarray, c: np.ndarray) -> None:
-        """c ← c + A·B over one block: a, ea (w, rows); b, eb (w, columns); c in place."""
+        """Add A·B to c, in place, over one block: a, ea (w, rows); b, eb (w, columns)."""
         self._find_largest(ea, eb, c)
         self._add_products(a, b)
         self._add_accumulator(c)
@@ -154,7 +154,7 @@ class BlockFMA:
         np.maximum(self.largest, self.block_largest, out=self.largest)
 
     def _add_products(self, a: np.ndarray, b: np.ndarray) -> None:
-        """The exact sum of the aligned products, in units of 2**(largest - F), into `total`."""
+        """Write the exact sum of the aligned products, in units of 2**(largest - F), to `total`."""
         np.subtract(self.generation.fraction_bits, self.largest, out=self.field)
         _power_of_two(self.field, self.scale)
         for rows in self.batches:
@@ -169,7 +169,7 @@ class BlockFMA:
             np.add.reduce(aligned, axis=0, out=self.total[rows])
 
     def _add_accumulator(self, c: np.ndarray) -> None:
-        """The exact sum with c, in the same units, into `value`."""
+        """Write the exact sum with c, in the same units, to `value`."""
         np.multiply(c, self.scale, out=self.addend)
         _ROUNDERS.get(self.generation.alignment, np.trunc)(self.addend, out=self.addend)
         np.add(self.addend, self.total, out=self.value)
@@ -200,7 +200,7 @@ class BlockFMA:
 
 
 def _power_of_two(exponent: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """2**exponent in `out`, made from its bits; int64 exponents for float64, int32 for float32."""
+    """Write 2**exponent to `out`, from its bits; int64 exponents for float64, int32 for float32."""
     bias, shift = (1023, 52) if out.dtype == np.float64 else (127, 23)
     field = out.view(exponent.dtype)
     np.add(exponent, bias, out=field)
@@ -209,7 +209,7 @@ def _power_of_two(exponent: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 
 def round_to_fp32(x: np.ndarray, rounding: str) -> np.ndarray:
-    """Round float64 `x` to fp32 in the given direction; subnormals and overflow included.
+    """Return float64 `x` rounded to fp32 in a direction, subnormals and overflow included.
 
     A magnitude of 2**128 or more is infinite in every direction.
     """

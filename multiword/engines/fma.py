@@ -16,7 +16,7 @@ from multiword.rounding import product_error, two_sum
 
 
 def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Round a·b + c once, to nearest even, for float32 or float64 arrays of one dtype.
+    """Return a·b + c rounded once, to nearest even, for float32 or float64 arrays of one dtype.
 
     >>> u = 2.0**-53
     >>> float(fma(np.float64(1 + 2 * u), np.float64(1 - 2 * u), np.float64(-1.0))) == -((2 * u) ** 2)
@@ -72,7 +72,7 @@ def _fma_scalar(a: float, b: float, c: float) -> float:
 
 
 def _add_to_odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a + b rounded to odd: inexact sums get an odd last bit, so no later rounding is fooled."""
+    """Return a + b rounded to odd: inexact sums get an odd last bit, so no later rounding is fooled."""
     s, error = two_sum(a, b)
     s = np.asarray(s)
     bits = s.view(np.int64)
@@ -83,7 +83,7 @@ def _add_to_odd(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def chain(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """c + A·B by one fma after another in increasing k: a (m, k), b (k, n), c (m, n).
+    """Return c + A·B by one fma after another in increasing k: a (m, k), b (k, n), c (m, n).
 
     Where all of it is exact in the dtype (integers within its significand, up to one power of
     two for each operand), the order cannot matter and a single product serves.

@@ -135,7 +135,7 @@ class TensorCore(CheckedEngine):
         return self._product(word, left, right, start)
 
     def _compute(self, kind: Word, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
-        """alpha and beta come after the accumulation, as in cuBLAS."""
+        """Write alpha·A·Bᵀ + beta·out to `out`: alpha and beta come after the accumulation, as in cuBLAS."""
         stacks = (x if x.ndim == 3 else x[None] for x in (a, bt, out))
         for left, right, target in zip(*stacks, strict=True):
             sums = self._product(kind.name, left, right.T, None).astype(kind.result, copy=False)

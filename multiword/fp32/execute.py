@@ -1,7 +1,7 @@
 """A product by one scheme after another, until one passes the checks of the data.
 
-The GPU is never kept waiting: the flags of the operands are read while A_1·B_1 is under way, and those of
-A_1·B_1 while the corrections are.
+The GPU does not wait for the host: it reads the flags of the operands while A_1·B_1 is under way, and those
+of A_1·B_1 while the corrections are.
 """
 
 from __future__ import annotations

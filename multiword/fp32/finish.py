@@ -78,7 +78,7 @@ def finish(
     c: Array | None = None,
     limit: float = np.inf,
 ) -> None:
-    """out = fl(alpha·AB + beta·C), rounded once, from the product P of the scaled, centred words.
+    """Write alpha·AB + beta·C, rounded once, to `out`, from the product P of the scaled, centred words.
 
     p : (m, n) float32 or float64, the last axis contiguous. Vectors with infinities and NaNs are
     multiplied again plainly, in fp64.

@@ -181,7 +181,7 @@ def measure_operands(
 
 
 def _rows_or_columns(x: Array) -> Array:
-    """`x`, (vectors, k), in a layout that one kernel reads: rows or columns contiguous."""
+    """Return `x`, (vectors, k), in a layout that one kernel reads: rows or columns contiguous."""
     if x.size == 0 or (x.itemsize in x.strides and min(x.strides) > 0):
         return x
     return namespace(x).ascontiguousarray(x)

@@ -49,26 +49,23 @@ def library_splits_k(m: int, n: int) -> bool:
     return m * n < 2 * RESULTS_OF_A_WAVE
 
 
-def long_block(k: int, factor: int = 64) -> int:
-    """Return the block of "fast-fp16": the largest power of two up to factor·√k, between 512 and 8192.
+def block_length(k: int, factor: int, least: int, most: int) -> int:
+    """Return the largest power of two up to factor·√k, between two limits.
 
     For sums of no definite sign the remaining drift, relative to |A||B|, grows as b/√k, while the
-    rounding errors of an fp32 sum do not grow; 64 keeps the former at two thirds of the latter in its
-    largest element, and at half on average (benchmarks/notes-multiword.md).
+    rounding errors of an fp32 sum do not grow; a factor of 64 keeps the former at two thirds of the latter
+    in its largest element, and at half on average (benchmarks/notes-multiword.md).
 
-    >>> [long_block(k) for k in (100, 2048, 4096, 16384, 10**6)]
+    >>> [block_length(k, *LONG) for k in (100, 2048, 4096, 16384, 10**6)]
     [512, 2048, 4096, 8192, 8192]
-    """
-    return min(8192, max(512, 1 << int(math.log2(factor * math.sqrt(max(k, 1))))))
-
-
-def short_block(k: int) -> int:
-    """Return the block of the short-block schemes: the largest power of two up to 8·√k, from 64 to 512.
-
-    >>> [short_block(k) for k in (64, 2048, 4096, 10**6)]
+    >>> [block_length(k, *SHORT) for k in (64, 2048, 4096, 10**6)]
     [64, 256, 512, 512]
     """
-    return min(512, max(64, 1 << int(math.log2(8 * math.sqrt(max(k, 1))))))
+    return min(most, max(least, 1 << int(math.log2(factor * math.sqrt(max(k, 1))))))
+
+
+LONG, SHORT = (64, 512, 8192), (8, 64, 512)
+"""The factors and limits of "fast-fp16" and of the short-block schemes."""
 
 
 def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Scheme], ...]:
@@ -81,17 +78,17 @@ def candidates(m: int, n: int, k: int, engine: Engine) -> tuple[tuple[str, Schem
         return (("fp32", SCHEMES["fp32"]),)
     library = engine.name == "cublas"
     # An fp32 product whose k is split has half the error.
-    schemes = _candidates(k, generation, 32 if library and m * n < 4 * RESULTS_OF_A_WAVE else 64)
+    schemes = _candidates(k, generation, halved=library and m * n < 4 * RESULTS_OF_A_WAVE)
     return schemes[1:] if library and library_splits_k(m, n) and len(schemes) > 2 else schemes
 
 
 @lru_cache(maxsize=256)
-def _candidates(k: int, generation: Generation, factor: int) -> tuple[tuple[str, Scheme], ...]:
+def _candidates(k: int, generation: Generation, halved: bool) -> tuple[tuple[str, Scheme], ...]:
     shorter, tuned = _BLOCK.get(generation.fraction_bits, 1.0), []
     for name in AUTOMATIC:
-        scheme = SCHEMES[name]
+        scheme, (factor, *limits) = SCHEMES[name], LONG if name == LONG_BLOCKS else SHORT
         if scheme.word in generation.widths:
-            block = long_block(k, factor) if name == LONG_BLOCKS else short_block(k)
+            block = block_length(k, factor // 2 if halved and name == LONG_BLOCKS else factor, *limits)
             tuned.append((name, replace(scheme, block=max(64, int(block * shorter)))))
     plain = "fp64" if generation.name in FULL_RATE_FP64 else "fp32"
     return (*tuned, (plain, SCHEMES[plain]))

@@ -169,7 +169,7 @@ def _split_on_host(vectors: Vectors, xs: tuple[Array, Array | None], parts: list
 
 
 def _scaled(x: Array, of: Array, centred: bool) -> Array:
-    """y = (x - c)·2^s."""
+    """Return y = (x - c)·2^s."""
     if not centred:
         of["centre"] = 0
     part = np.clip(of["shift"], -126, 127)  # two factors where one would leave fp32's range

@@ -1,4 +1,4 @@
-"""Probes: what arithmetic an engine computes in, found by chosen products.
+"""Probes: the arithmetic of an engine, from the results of chosen products.
 
 `python -m multiword.probe` prints a report on the GPU, if there is one, and on the models. `tests` are
 those of Fasi, Higham, Mikaitis and Pranesh (2021), on the inner products of `products`; `order` finds

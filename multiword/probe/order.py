@@ -81,7 +81,7 @@ def accumulates_in_half(engine: Engine, word: str) -> bool:
 
 
 def infer_blocking(engine: Engine, word: str, m: int, n: int, k: int) -> Blocking:
-    """Infer the blocking by which the engine sums products of this shape; k is at least 2.
+    """Return the blocking by which the engine sums products of this shape; k is at least 2.
 
     As `multiword.probe.subtree_sizes`; differs in choosing the pairs itself.
 

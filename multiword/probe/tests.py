@@ -28,7 +28,7 @@ _ONE: Term = (1.0, 1.0)
 
 
 def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:
-    """Measure how an engine adds the products of a word format.
+    """Return how an engine adds the products of a word format, measured.
 
     Parameters
     ----------
@@ -129,12 +129,12 @@ _TOP = 14
 
 
 def _beside_one(value: float, exponent: int) -> list[Term]:
-    """2**14·(1, -1, value·2**exponent) as one step."""
+    """Return 2**14·(1, -1, value·2**exponent) as one step."""
     return [term(1.0, _TOP), term(-1.0, _TOP), term(value, _TOP + exponent)]
 
 
 def fraction_bits(steps: _Steps) -> int | None:
-    """F: the smallest term that survives beside 1 and -1 is 2**-F ("Extra bits in the alignment")."""
+    """Return F: the smallest term that survives beside 1 and -1 is 2**-F ("Extra bits in the alignment")."""
     exponents = range(8, 38)
     survives = steps.sums([[_beside_one(1.0, -q)] for q in exponents]) != 0
     if survives.all() or not survives[0]:
@@ -143,13 +143,13 @@ def fraction_bits(steps: _Steps) -> int | None:
 
 
 def alignment_rounding(steps: _Steps, bits: int) -> str:
-    """How a term beside 1 and -1 is cut: ±1.5 and 0.5 times half the last bit."""
+    """Return how a term beside 1 and -1 is cut: ±1.5 and 0.5 times half the last bit."""
     rows = [[_beside_one(value, -bits - 1)] for value in (1.5, -1.5, 0.5)]
     return _direction(*(steps.sums(rows) != 0))
 
 
 def result_rounding(steps: _Steps) -> str:
-    """How the exact sum is rounded to fp32: 4 + ¾ and 4 + ¼ of its last bit, and their negatives.
+    """Return how the exact sum is rounded to fp32: 4 + ¾ and 4 + ¼ of its last bit, and their negatives.
 
     ("Rounding modes in tensor core computations": the paper's 2 + 2⁻²³ + 2⁻²⁴ does not survive the
     alignment where F = 23; a sum that gained two bits by carries tests the rounding alone.)
@@ -163,7 +163,7 @@ def result_rounding(steps: _Steps) -> str:
 
 
 def _direction(positive: bool, negative: bool, little: bool) -> str:
-    """The rounding that takes large fractions outward for these signs, and small ones or not."""
+    """Return the rounding that takes large fractions outward for these signs, and small ones or not."""
     if positive != negative:
         return "RU" if positive else "RD"
     if not positive:
@@ -172,20 +172,20 @@ def _direction(positive: bool, negative: bool, little: bool) -> str:
 
 
 def exponent_is_sum(steps: _Steps, bits: int) -> bool:
-    """Whether 1.5·1.5 aligns by the exponent 0 of its factors, not by the 1 of its value."""
+    """Return whether 1.5·1.5 aligns by the exponent 0 of its factors, not by the 1 of its value."""
     up = 2.0 ** (_TOP // 2)
     return steps.sum([(1.5 * up, 1.5 * up), (-1.5 * up, 1.5 * up), term(1.0, _TOP - bits)]) != 0
 
 
 def products_exact(steps: _Steps) -> bool:
-    """("Accuracy of the dot products": (1 - u)², whose last bit 11 bits would lose.)"""
+    """Return whether (1 - u)² is exact, whose last bit 11 bits lose ("Accuracy of the dot products")."""
     u = get_format(steps.word).unit_roundoff
     alone = steps.sum([(1 - u, 1 - u)]) in ((1 - u) ** 2, 1 - 2 * u)  # the latter as an fp16 result
     return alone and steps.sum([(1 - u, 1 - u), (1 - u, u)]) == 1 - u
 
 
 def order_matters(steps: _Steps, bits: int) -> bool:
-    """Whether a 1 among terms of half the last bit gives anything but 1, at any position."""
+    """Return whether a 1 among terms of half the last bit gives anything but 1, at any position."""
     small = term(1.0, -bits - 1)
     rows = []
     for i in range(steps.width):
@@ -197,12 +197,12 @@ def order_matters(steps: _Steps, bits: int) -> bool:
 
 
 def _below_one() -> list[Term]:
-    """A step whose result is 1 - 2⁻²⁴: its exponents are -1, so even F = 23 keeps the last bit."""
+    """Return a step whose result is 1 - 2⁻²⁴: its exponents are -1, so even F = 23 keeps the last bit."""
     return [term(1.0, -1), term(1.0, -1), term(-1.0, -24)]
 
 
 def normalised_in_addition(steps: _Steps, bits: int) -> bool:
-    """Whether c = 1 - 2⁻²⁴ loses bits as soon as its sum reaches 1, in any order of the terms."""
+    """Return whether c = 1 - 2⁻²⁴ loses bits as soon as its sum reaches 1, in any order of the terms."""
     t = 2.0 ** (-bits - 1)
     rest = term((3 * 2.0**-24 - t) / t, -bits - 1)
     orders = permutations([rest, term(1.0, -bits - 1)]) if rest[0] else [(term(3.0, -24),)]
@@ -210,14 +210,14 @@ def normalised_in_addition(steps: _Steps, bits: int) -> bool:
 
 
 def normalised_in_subtraction(steps: _Steps, bits: int) -> bool:
-    """Whether 1 - (1 - 2⁻²³), left small, lets in a term below the last bit."""
+    """Return whether 1 - (1 - 2⁻²³), left small, lets in a term below the last bit."""
     c = [term(-1.0, -1), term(-1.0, -1), term(1.0, -23)]
     rows = [[c, list(order)] for order in permutations([_ONE, term(-1.0, -bits - 1)])]
     return bool((steps.sums(rows) == 2.0**-23 - 2.0 ** (-bits - 1)).any())
 
 
 def carry_bits(steps: _Steps) -> tuple[int | None, int]:
-    """Bits above the largest exponent's: exactly, if a sum overflows them, and at least.
+    """Return the bits above the largest exponent's: exactly, if a sum overflows them, and at least.
 
     ("Extra bits for carry out". Terms of nearly 4 with exponent 0, as many as a step has.)
     """
@@ -236,7 +236,7 @@ def carry_bits(steps: _Steps) -> tuple[int | None, int]:
 
 
 def monotone(steps: _Steps, bits: int) -> bool:
-    """Whether a larger accumulator, or the same sum, never gives less ("Monotonicity").
+    """Return whether a larger accumulator, or the same sum, never gives less ("Monotonicity").
 
     Two pairs: the paper's (c = 1 - 2⁻²⁴ and c = 1, with as many terms of half the last bit as it
     takes) where a step is wide enough; and 1.5·1.5 against 1.125·2, equal products whose exponents
@@ -254,27 +254,27 @@ def monotone(steps: _Steps, bits: int) -> bool:
 
 
 def subnormal_inputs(steps: _Steps) -> bool:
-    """Whether the smallest subnormal word, times 4, arrives."""
+    """Return whether the smallest subnormal word, times 4, arrives."""
     tiny = get_format(steps.word).smallest_subnormal
     return steps.sum([(tiny, 4.0)]) == 4 * tiny and steps.sum([(4.0, tiny)]) == 4 * tiny
 
 
 def subnormal_sums(steps: _Steps, half: bool) -> bool | None:
-    """Whether normal words give a subnormal result; None where all their products are normal."""
+    """Return whether normal words give a subnormal result; None where all their products are normal."""
     if steps.word == "fp16":
         return steps.sum([(2.0**-14, 2.0**-1)]) == 2.0**-15 if half else None
     return steps.sum([(2.0**-126, 2.0**-1)]) == 2.0**-127
 
 
 def subnormal_accumulator(steps: _Steps) -> bool | None:
-    """Whether a subnormal c survives a later step; None in fp16, which cannot make one."""
+    """Return whether a subnormal c survives a later step; None in fp16, which cannot make one."""
     if steps.word == "fp16":
         return None
     return steps.sum([(2.0**-75, 2.0**-74)], [(0.0, 0.0)]) == 2.0**-149
 
 
 def half_rounding(steps: _Steps) -> str:
-    """How a sum is rounded to fp16: ¾ and ¼ of its smallest subnormal, 2⁻²⁴ ("Rounding modes")."""
+    """Return how a sum is rounded to fp16: ¾ and ¼ of its smallest subnormal, 2⁻²⁴ ("Rounding modes")."""
     rows = [[[(x, 0.5), (x, 0.25)]] for x in (2.0**-24, -(2.0**-24))]
     rows.append([[(2.0**-24, 0.25)]])
     return _direction(*(steps.sums(rows) != 0))

@@ -51,7 +51,7 @@ def import_cupy() -> ModuleType:
 
 
 def as_array(x: Any, name: str) -> Array:
-    """Return `x` as the array it is, or make it one: what every public function does with its arguments.
+    """Return an argument of a public function as an array.
 
     NumPy and CuPy arrays pass, in the machine's byte order; nested sequences, memory views and scalars become
     NumPy arrays. Nothing is moved between devices, and nothing is stripped of what it means.
@@ -208,8 +208,8 @@ def device_of(x: Array) -> AbstractContextManager[Any]:
 
 
 def quietly(x: Array) -> AbstractContextManager[Any]:
-    """A context to compute in: on the device of a CuPy array; without NumPy's warnings of what overflows, and
-    in the default floating-point mode.
+    """Return a context to compute in: on the device of a CuPy array; without NumPy's warnings of what
+    overflows, and in the default floating-point mode.
 
     >>> with quietly(np.ones(1)):
     ...     np.ones(1) / 0
@@ -251,15 +251,15 @@ def on_device_of_arrays(function: F) -> F:
                 return elsewhere(*arguments, **options)
         if "cupy" not in sys.modules:
             return function(*arguments, **options)
-        given = (x[0] if isinstance(x, list | tuple) and x else x for x in (*arguments, *options.values()))
-        with device_of(next(filter(is_cupy, given), None)):
+        first = (x[0] if isinstance(x, list | tuple) and x else x for x in (*arguments, *options.values()))
+        with device_of(next(filter(is_cupy, first), None)):
             return function(*arguments, **options)
 
     return cast(F, elsewhere)
 
 
 def overlap(x: Array, y: Array) -> bool:
-    """Whether two CuPy arrays, neither of them empty, may share memory: whether what they span meets."""
+    """Return whether two CuPy arrays, neither empty, may share memory: whether what they span meets."""
     (low, high), (first, last) = span(x), span(y)
     return bool(x.data.ptr + low < y.data.ptr + last and y.data.ptr + first < x.data.ptr + high)
 
@@ -289,7 +289,7 @@ def real_parts(x: Array) -> list[Array]:
 
 
 def to_float64(x: Array) -> Array:
-    """`x`, real, as float64, exactly; itself if it is. CuPy alone would flush subnormals to zero."""
+    """Return real `x` as float64, exactly; itself if it is. CuPy alone would flush subnormals to zero."""
     if is_cupy(x) and x.dtype.name == "bfloat16":
         x = (x.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     if is_cupy(x) and x.dtype == np.float32:
@@ -298,7 +298,7 @@ def to_float64(x: Array) -> Array:
 
 
 def to_float32(x: Array) -> Array:
-    """`x`, of float64, rounded to float32, subnormals included."""
+    """Return `x`, of float64, rounded to float32, subnormals included."""
     if is_cupy(x):
         return _conversion("float64", "float32", "cvt.rn.f32.f64", "f", "d")(x)
     with np.errstate(over="ignore"):
@@ -306,7 +306,7 @@ def to_float32(x: Array) -> Array:
 
 
 def converted(x: Array, dtype: Any) -> Array:
-    """`x` in another dtype, real or complex, rounded where it must be; subnormals are kept on a GPU, too.
+    """Return `x` in another dtype, real or complex, rounded where it must be; on a GPU with its subnormals.
 
     >>> converted(np.array([1, 2]), np.complex64)
     array([1.+0.j, 2.+0.j], dtype=complex64)
@@ -322,7 +322,7 @@ def converted(x: Array, dtype: Any) -> Array:
 
 
 def conjugated(x: Array) -> Array:
-    """Return the complex conjugate of a complex array; subnormals are kept on a GPU, too.
+    """Return the complex conjugate of a complex array; on a GPU with its subnormals.
 
     >>> conjugated(np.array([1 + 2j]))
     array([1.-2.j])

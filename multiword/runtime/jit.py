@@ -71,7 +71,7 @@ class _Inner(CPUDispatcher):
         self._signature = signature
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile for the signature given, not for the types of the call."""
+        """Compile for the declared signature, not for the types of the call."""
         if not self.overloads:
             _compile(self, self._signature)
         return super().get_call_template(args, kws)
@@ -100,7 +100,7 @@ class _Files:
             any(_write(path, data) for path in self._paths(result.codegen))
 
     def flush(self) -> None:
-        """Nothing: numba asks for this when it compiles anew, and files are replaced."""
+        """Do nothing: numba calls this when it compiles anew, and files are replaced."""
 
     def _paths(self, codegen: Any) -> list[Path]:
         """Return the files, of this processor's own: a cluster's machines may share a folder."""
@@ -115,7 +115,7 @@ _PACKAGES = [Path(__file__).parents[1], Path(__file__).parents[2] / "ozaki"]
 
 @cache
 def folders() -> tuple[Path, ...]:
-    """The folders for files, numba's: NUMBA_CACHE_DIR if that is set, or the package's, then the user's."""
+    """Return the folders for files, numba's: NUMBA_CACHE_DIR if set, or the package's, then the user's."""
     name = f"ozaki-{sha256(str(_PACKAGES[0]).encode()).hexdigest()[:16]}"
     if chosen := getattr(config, "CACHE_DIR", ""):
         return (Path(chosen) / name,)
@@ -124,7 +124,7 @@ def folders() -> tuple[Path, ...]:
 
 @cache
 def _stamp() -> bytes:
-    """A hash of everything that functions may be made of: both packages' sources, and what compiles them."""
+    """Return a hash of all that functions may be made of: both packages' sources, and what compiles them."""
     sources = sorted(path for package in _PACKAGES for path in package.rglob("*.py"))
     versions = platform.python_version(), np.__version__, numba.__version__, llvmlite.__version__
     settings = sorted(

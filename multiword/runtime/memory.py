@@ -39,7 +39,7 @@ class _ResultsFrom:
 
 
 def results_from(allocate: Allocate) -> AbstractContextManager[None]:
-    """A context in which CuPy arrays for this thread's results are those that allocate(shape, dtype) makes.
+    """Return a context in which allocate(shape, dtype) makes the CuPy arrays for this thread's results.
 
     Temporary arrays, and the memory of captured graphs, remain CuPy's own.
     """
@@ -78,7 +78,7 @@ def halved(size: int) -> int:
 
 
 def default_workspace(like: Array) -> int:
-    """Bytes of workspace used unless the caller says otherwise: 2 GiB, or 2/5 of a GPU's memory."""
+    """Return the bytes of workspace used by default: 2 GiB, or 2/5 of a GPU's memory."""
     return _device_memory(like.data.device_id) * 2 // 5 if is_cupy(like) else 2 << 30
 
 

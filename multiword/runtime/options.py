@@ -63,13 +63,13 @@ def axes(name: str, x: Any, ndim: int) -> tuple[int, ...]:
     if x is None:
         return tuple(range(ndim))
     try:
-        given = tuple(operator.index(a) for a in (x if isinstance(x, tuple) else (x,)))
+        named = tuple(operator.index(a) for a in (x if isinstance(x, tuple) else (x,)))
     except TypeError:
         raise TypeError(f"{name} must be an integer, a tuple of integers or None, got {x!r}") from None
-    for a in given:
+    for a in named:
         if not -ndim <= a < ndim:
             raise ValueError(f"{name} {a} is out of bounds for an array of {ndim} dimensions")
-    result = tuple(a % ndim for a in given)
+    result = tuple(a % ndim for a in named)
     if len(set(result)) < len(result):
         raise ValueError(f"{name} {x} names an axis twice")
     return result

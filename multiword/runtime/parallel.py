@@ -72,7 +72,7 @@ def over_rows(
 
 
 def started(share: Callable[[], None], threads: int) -> Iterator[Future[None]]:
-    """Have other threads share the work, as many as there are: none any more when the process ends."""
+    """Start other threads on the work, as many as there are: none any more when the process ends."""
     for _ in range(threads):
         try:
             yield _pool().submit(share)
@@ -92,7 +92,7 @@ def _taken(blocks: deque[slice]) -> Iterator[slice]:
 
 
 def compiled_block(elements: int) -> int:
-    """Elements to a block of compiled code: all that are not shared out, or four blocks for each thread.
+    """Return the elements of a block of compiled code: all that one thread has, or four blocks a thread.
 
     Large blocks are faster: more neighbours of each row of a column-major matrix are read together.
     """
@@ -116,7 +116,7 @@ def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:
 
 
 def as_rows(parts: list[np.ndarray], block: slice) -> np.ndarray:
-    """Some rows of all parts side by side, as compiled code takes them: contiguous and aligned, of float64.
+    """Return some rows of all parts side by side as compiled code takes them: contiguous, aligned float64.
 
     A view where that is possible, or else a copy in scratch memory.
     """
@@ -187,7 +187,7 @@ _local = threading.local()
 
 
 def thread_count() -> int:
-    """Cores this process may use, or OMP_NUM_THREADS if that is set, as for the BLAS."""
+    """Return the cores that this process may use, or OMP_NUM_THREADS if that is set, as for the BLAS."""
     limit = os.environ.get("OMP_NUM_THREADS", "")
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(int(limit), available)) if limit.isdigit() else available

@@ -28,7 +28,7 @@ def array_of(tensor: Any) -> Array:
 
 
 def tensor_of(array: Any) -> Any:
-    """A tensor in the memory of a NumPy array or scalar, or of a result of CuPy's that PyTorch allocated.
+    """Return a tensor in the memory of a NumPy array or scalar, or of a CuPy result that PyTorch allocated.
 
     Of any other CuPy array a copy on the current stream: PyTorch's allocator waits for all streams that use a
     tensor before it gives the memory to another. It does not know CuPy's memory, and CuPy knows nothing of
@@ -115,7 +115,7 @@ def _in_place(tensor: Any) -> Array:
 
 
 def _allocated(shape: tuple[int, ...], dtype: Any, device: int) -> Any:
-    """A new tensor on a GPU; MemoryError, as of CuPy, if there is no memory, even of what CuPy has free."""
+    """Return a new tensor on a GPU; MemoryError if there is no memory, even of what CuPy has free."""
     torch = sys.modules["torch"]
     try:
         return torch.empty(shape, dtype=dtype, device=device)
