@@ -42,6 +42,8 @@ BACKGROUND = {
     "08": "exact-products.md",
     "09": "batches.md",
     "10": "exact-products.md",
+    "11": "exact-products.md#sums-and-dot-products",
+    "12": "exact-products.md",
 }
 """The page under "How it works" that explains each example's method."""
 
@@ -130,7 +132,7 @@ def index() -> str:
     parts = [
         "# Tutorials",
         "<!-- made by docs/tutorials.py; do not edit -->",
-        "Ten lessons on the methods of the [papers](../how-it-works/index.md#the-papers): what goes wrong, "
+        "Lessons on the methods of the [papers](../how-it-works/index.md#the-papers): what goes wrong, "
         "why, and what helps. Each builds up step by step with code that you can paste into Python, and ends "
         "with two exercises and their solutions. No GPU is needed. A lesson runs in seconds, and takes a "
         "quarter of an hour to read. Each is also a notebook, and comes with the script that drew its "
