@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import cast
 
 import numpy as np
@@ -55,33 +56,38 @@ def classical(a: Array, b: Array) -> Array:
 
 
 def words_of_product(left: Words, right: Words, addends: Words = (), words: int = 1) -> list[Array]:
-    """Return up to so many words of (Σ left)·(Σ right) + Σ addends.
+    """Return up to so many words of (Σ left)·(Σ right) + Σ addends, as `words_of_products` does."""
+    return words_of_products([(a, b) for a in left for b in right], addends, words)
+
+
+def words_of_products(
+    pairs: Sequence[tuple[Array, Array]], addends: Words = (), words: int = 1
+) -> list[Array]:
+    """Return up to so many words of the sum of A·B over pairs, and of the addends.
 
     Each word is what remains, rounded to nearest: the error is at most u times the last, or η/2. There are
     fewer where nothing remains that is not rounded to 0.
     """
-    few = right[0].shape[1] <= LINALG_SUMMED_COLUMNS
-    return (_summed if few else _multiplied)(left, right, addends, words)
+    few = pairs[0][1].shape[1] <= LINALG_SUMMED_COLUMNS
+    return (_summed if few else _multiplied)(pairs, addends, words)
 
 
-def _summed(left: Words, right: Words, addends: Words, words: int) -> list[Array]:
+def _summed(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array]:
     """The same column by column, by exact sums."""
-    xp, dtype = namespace(left[0]), np.result_type(left[0], right[0])
-    rows, columns = left[0].shape[0], []
-    if not right[0].shape[1]:
+    (left, right), *_ = pairs
+    xp, dtype, rows = namespace(left), np.result_type(left, right), len(left)
+    if not right.shape[1]:
         return [xp.zeros((rows, 0), dtype)]
-    for j in range(right[0].shape[1]):
+    columns = []
+    for j in range(right.shape[1]):
         total = ExactSum(dtype, (rows,))
         for c in addends:
             total.add(c[:, j])
-        for a in left:
-            for b in right:
-                total.add_products(a.T, xp.broadcast_to(b[:, j, None], a.T.shape))
+        for a, b in pairs:
+            total.add_products(a.T, xp.broadcast_to(b[:, j, None], a.T.shape))
         columns.append(_words_of_sum(total, words))
-    count = max(map(len, columns))
     zero = xp.zeros(rows, dtype)
-    filled = [[*column, *[zero] * (count - len(column))] for column in columns]
-    return [xp.stack(word, axis=1) for word in zip(*filled, strict=True)]
+    return [xp.stack(word, axis=1) for word in zip_longest(*columns, fillvalue=zero)]
 
 
 def _words_of_sum(total: ExactSum, words: int) -> list[Array]:
@@ -92,12 +98,12 @@ def _words_of_sum(total: ExactSum, words: int) -> list[Array]:
     return result
 
 
-def _multiplied(left: Words, right: Words, addends: Words, words: int) -> list[Array]:
+def _multiplied(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array]:
     """The same by one exact product: [A₁ A₂ … I]·[B₁; B₂; …; C]."""
+    left, right = zip(*pairs, strict=True)
     xp = namespace(left[0])
     identity = [xp.eye(len(left[0]), dtype=left[0].dtype)] * len(addends)
-    a = xp.hstack([*(x for x in left for _ in right), *identity])
-    b = xp.vstack([*(y for _ in left for y in right), *addends])
+    a, b = xp.hstack([*left, *identity]), xp.vstack([*right, *addends])
     if words == 1:
         return [multiply(a, b, "exact")]
     result = _rounded_words(a, b, words)

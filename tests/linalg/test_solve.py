@@ -307,13 +307,13 @@ def test_words_of_products_are_those_of_exact_sums(dtype, octaves):
         if dtype == np.complex128:
             b, a = b * (1 - 3j), a + 1j * rng.standard_normal((m, k))
         for words in (1, 2, 4):
-            expected = products._summed([a, a], [b], [c], words)
-            result = products._multiplied([a, a], [b], [c], words)
+            expected = products._summed([(a, b), (a, b)], [c], words)
+            result = products._multiplied([(a, b), (a, b)], [c], words)
             assert len(result) == len(expected)
             assert all(np.array_equal(x, y) for x, y in zip(result, expected, strict=True))
         again = products._multiplied_again(a, b, 3)
         assert all(
-            np.array_equal(x, y) for x, y in zip(again, products._summed([a], [b], [], 3), strict=False)
+            np.array_equal(x, y) for x, y in zip(again, products._summed([(a, b)], [], 3), strict=False)
         )
 
 

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from multiword.rounding import product_error
+from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, namespace, real_parts
-from ozaki.linalg.products import Words, classical
-from ozaki.linalg.verified.preconditioner import classical_error, tail
+from ozaki.linalg.products import Words, classical, words_of_products
+from ozaki.linalg.verified.preconditioner import classical_error
+from ozaki.linalg.verified.solution import NotProvedError
 from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
 from ozaki.linalg.verified.words import rounded
-from ozaki.sums.exactsum import ExactSum
-
-QUOTIENT_ERROR = 2.0**-100
-"""Relative error, at most, of a quotient of numbers of two words each, in two words: a few u²."""
+from ozaki.sums.api import dot
 
 
 @dataclass(frozen=True)
@@ -59,40 +57,53 @@ class Enclosures:
         return np.array(self.value, dtype=dtype, copy=copy)
 
 
-def quotients(
-    x: Sequence[tuple[Words, Words]], y: Sequence[tuple[Words, Words]]
-) -> tuple[Array, Array, Array]:
-    """Return two words of Σ Re(conj(p)·q) over pairs x, divided by the same over y, column by column; and the
-    denominators."""
-    top, bottom = _dots(x), _dots(y)
-    high = top[0] / bottom[0]
-    product = high * bottom[0]
-    rest = ((top[0] - product) - product_error(high, bottom[0], product)) + (top[1] - high * bottom[1])
-    return high, rest / bottom[0], bottom[0]
+class Quotients(NamedTuple):
+    """Rayleigh quotients of approximate eigenvectors, ascending.
+
+    high, low : their two words; error : of these.
+    residuals : bounds of |Ax - ρx|, a matrix for each block of the vectors.
+    order : that of the vectors, by which all of this is sorted.
+    """
+
+    high: Array
+    low: Array
+    error: Array
+    residuals: list[Array]
+    order: Array
 
 
-def _dots(pairs: Sequence[tuple[Words, Words]]) -> tuple[Array, Array]:
-    """Two words of the sums over columns."""
-    total = ExactSum(np.float64, (pairs[0][0][0].shape[1],))
-    for left, right in pairs:
-        for p in left:
-            for q in right:
-                for x, y in zip(real_parts(p), real_parts(q), strict=True):
-                    total.add_products(x, y)
-    high: Array = total.round()
-    return high, total.add(-high).round()
+def residual(a: Array, right: Words, left: Words, values: Array) -> Array:
+    """Return A·Σright - Σleft·diag(values), rounded to nearest."""
+    diagonal = namespace(a).diag(-values).astype(a.dtype)
+    (r,) = words_of_products([*((a, x) for x in right), *((x, diagonal) for x in left)])
+    return r
 
 
-def residual(images: Words, vectors: Words, values: Sequence[Array]) -> Array:
-    """Return a bound of |Y - X·diag(Σ values)|, Y being within its `tail` of the sum of its words."""
-    total = ExactSum(images[0].dtype, images[0].shape)
-    for y in images:
-        total.add(y)
-    for x in vectors:
-        for value in values:
-            row = (-value).astype(x.dtype)
-            total.add_products(x, namespace(x).broadcast_to(row, x.shape))
-    return plus(magnitude(total.round()) * (1 + 4 * U), tail(images))
+def quotients(blocks: Sequence[tuple[Words, Array]], values: Array) -> Quotients:
+    """Return the Rayleigh quotients ρ = ρ̂ + Σ Re(xᴴr) / Σ‖x‖² by residuals r = Ax - ρ̂x, rounded to nearest.
+
+    blocks : the rows of the vectors x, in words, and those of r; values : ρ̂.
+
+    With dot products rounded once, and x taken by its first word, numerator and denominator are within
+    10u·Σ|x||r| and 8u·Σ‖x‖².
+    """
+    top = bottom = namespace(values).zeros_like(values)
+    size = top
+    for (x, *low_words), r in blocks:
+        for p, q in zip(real_parts(x), real_parts(r), strict=True):
+            top, bottom = top + dot(p, q, axis=0), bottom + dot(p, p, axis=0)
+        whole = plus(magnitude(x), *map(magnitude, low_words))
+        size = plus(size, (whole * magnitude(r)).sum(axis=0) * (1 + 4 * len(x) * U) + 4 * len(x) * ETA)
+    correction = top / bottom
+    high, low = two_sum(values, correction)
+    order = namespace(values).argsort(high)
+    bounds = []
+    for (x, *low_words), r in blocks:
+        moved = times(abs(correction), plus(magnitude(x), *map(magnitude, low_words)))
+        lost = 8 * U * plus(magnitude(r), moved) + 8 * ETA
+        bounds.append(plus(magnitude(r - correction * x), up(lost))[:, order])
+    error = plus(times(up(size / bottom), 32 * U), 8 * len(bounds[0]) * ETA)
+    return Quotients(high[order], low[order], error[order], bounds, order)
 
 
 def defect(vectors: Words) -> float:
@@ -115,34 +126,29 @@ def spectral_norm(size: Array) -> float:
     return float(up(up(rows * columns) ** 0.5 * (1 + 4 * U)))
 
 
-def column_norms(*sizes: Array) -> Array:
-    """Return bounds of the 2-norms of the columns of matrices one below the other."""
-    return norms(namespace(sizes[0]).concatenate(sizes), 0)
+def enclosed(q: Quotients, norm: float, alpha: float, others: Array, vectors: Words = ()) -> Enclosures:
+    """Return the enclosures that the theorems above give, ascending.
 
-
-def enclosed(
-    values: tuple[Array, Array], others: Array, epsilon: Array, all_of_them: float, uncertain: Array
-) -> tuple[Array, Array, Array, np.ndarray, Array]:
-    """Return values, bounds, which are rounded, clusters and angles.
-
-    values : two words of ascending Rayleigh quotients; others : more eigenvalues nearby, as approximations
-        within `all_of_them`, which bounds all errors. epsilon : ‖r_i‖/‖x_i‖; uncertain : the error of the
-        quotients themselves.
+    norm : of the residual; alpha : the vectors' `defect`; others : more eigenvalues nearby, as approximations
+        with the error of all.
     """
-    high, low = values
-    xp, n = namespace(high), len(high)
-    points = xp.concatenate([high, others])
+    if not alpha < 0.5:
+        raise NotProvedError("the vectors are not proved to be independent", np.inf, len(vectors), alpha)
+    xp, n = namespace(q.high), len(q.high)
+    length = (1 - alpha) ** 0.5 * (1 - 8 * U)
+    every = float(up(norm / length))
+    epsilon = up(norms(xp.concatenate(q.residuals), 0) / length)
+    points = xp.concatenate([q.high, others])
     order = xp.argsort(points)
     ordered, index = points[order], xp.argsort(order)[:n]
     far = xp.full(1, np.inf)
     steps = xp.concatenate([far, ordered[1:] - ordered[:-1], far])
-    gap = xp.minimum(steps[index], steps[index + 1]) * (1 - 8 * U) - up(2 * all_of_them + 4 * U * abs(high))
+    gap = xp.minimum(steps[index], steps[index + 1]) * (1 - 8 * U) - up(2 * every + 4 * U * abs(q.high))
     isolated = gap > 2 * epsilon
     positive = xp.where(isolated, gap, 1.0)
-    kato = plus(times(epsilon, epsilon / positive) * (1 + 8 * U), uncertain)
-    error = xp.where(isolated, xp.minimum(kato, all_of_them), all_of_them)
-    value, bound, sure = rounded([high, low], error)
-    apart = (ordered[1:] - ordered[:-1]) > 2 * up(all_of_them + 4 * U * abs(ordered[1:]))
-    label = xp.concatenate([xp.zeros(1, int), xp.cumsum(apart)])[index] if len(points) else index
+    kato = plus(times(epsilon, epsilon / positive) * (1 + 8 * U), q.error)
+    error = xp.where(isolated, xp.minimum(kato, every), every)
+    apart = (ordered[1:] - ordered[:-1]) > 2 * up(every + 4 * U * abs(ordered[1:]))
+    label = xp.concatenate([xp.zeros(1, int), xp.cumsum(apart)])[index]
     angle = xp.where(isolated, xp.arcsin(xp.minimum(epsilon / positive, 1.0)) * (1 + 2.0**-40), np.pi / 2)
-    return value, bound, sure, label, angle
+    return Enclosures(*rounded([q.high, q.low], error), label, tuple(vectors), plus(angle, alpha))

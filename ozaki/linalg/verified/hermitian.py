@@ -10,18 +10,13 @@ from multiword.runtime.arrays import Array, device_of, namespace, quietly
 from ozaki.linalg.arguments import square
 from ozaki.linalg.products import Words, words_of_product
 from ozaki.linalg.verified.eigenvalues import (
-    QUOTIENT_ERROR,
     Enclosures,
-    column_norms,
     defect,
     enclosed,
     quotients,
     residual,
     spectral_norm,
 )
-from ozaki.linalg.verified.preconditioner import tail
-from ozaki.linalg.verified.solution import NotProvedError
-from ozaki.linalg.verified.upward import ETA, U, magnitude, plus, times, up
 
 LARGEST_ROTATION = 2.0**-20
 """What refinement turns an eigenvector by, at most: its error is the square of that."""
@@ -69,35 +64,19 @@ def eigh(a: Any, *, max_steps: int = 2) -> Enclosures:
             return Enclosures(
                 xp.zeros(0), xp.zeros(0), xp.zeros(0, bool), np.zeros(0, int), (a,), xp.zeros(0)
             )
-        vectors: Words = [xp.linalg.eigh(a)[1]]
-        for step in range(max_steps + 1):
-            result = _enclosed(a, vectors)
-            if step == max_steps or bool(result.rounded.all()):
+        values, vectors = xp.linalg.eigh(a)
+        result = _enclosed(a, [vectors], values)
+        for _ in range(max_steps):
+            if bool(result.rounded.all()):
                 break
-            vectors = _refined(a, vectors)
+            result = _enclosed(a, _refined(a, result.vectors), result.value)
         return result
 
 
-def _enclosed(a: Array, vectors: Words) -> Enclosures:
-    xp = namespace(a)
-    images = words_of_product([a], vectors, words=len(vectors) + 1)
-    high, low, _ = quotients([(vectors, images)], [(vectors, vectors)])
-    order = xp.argsort(high)
-    vectors, images = [x[:, order] for x in vectors], [y[:, order] for y in images]
-    high, low = high[order], low[order]
-    size = residual(images, vectors, (high, low))
-    alpha = defect(vectors)
-    if not alpha < 1:
-        raise NotProvedError("the eigenvectors are not proved to be independent", np.inf, len(vectors), alpha)
-    length = (1 - alpha) ** 0.5 * (1 - 8 * U)
-    every = float(up(spectral_norm(size) / length))
-    lost = (plus(*map(magnitude, vectors)) * tail(images)).sum(axis=0) * (1 + 2 * len(a) * U)
-    uncertain = plus(
-        times(abs(high), QUOTIENT_ERROR), lost / (length * length) * (1 + 4 * U), 8 * len(a) * ETA
-    )
-    epsilon = up(column_norms(size) / length)
-    value, bound, sure, label, angle = enclosed((high, low), xp.zeros(0), epsilon, every, uncertain)
-    return Enclosures(value, bound, sure, label, tuple(vectors), plus(angle, alpha))
+def _enclosed(a: Array, vectors: Words, values: Array) -> Enclosures:
+    q = quotients([(vectors, residual(a, vectors, vectors, values))], values)
+    vectors = [x[:, q.order] for x in vectors]
+    return enclosed(q, spectral_norm(*q.residuals), defect(vectors), values[:0], vectors)
 
 
 def _refined(a: Array, vectors: Words) -> Words:

@@ -1,12 +1,12 @@
 """Approximate left inverses R, by how many words they have: what R makes of an exact residual, with a bound.
 
 The residual r* comes as words r whose sum is within `tail` of it. `correction` returns d, an approximation of
-R·r*, and an upper bound of |R·r*|.
+R·r*, and a function that computes an upper bound of |R·r*|.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,15 @@ from multiword.runtime.cached import cached_property
 from ozaki.linalg.products import classical, words_of_product
 from ozaki.linalg.verified.upward import ETA, U, apply, gamma, magnitude, plus, up
 
-Correction = tuple[Array, Array]
+Correction = tuple[Array, Callable[[], Array]]
+
+TINY = 2.0**-960
+"""In place of η, where bounds are multiplied by matrices: products of subnormal numbers are slow."""
 
 
 def tail(words: Sequence[Array]) -> Array:
-    """Return a bound of what rounded words leave: 2u times the last, or η."""
-    return up(2 * U * magnitude(words[-1]) + ETA)
+    """Return a bound of what rounded words leave: 2u times the last, or more than η."""
+    return up(2 * U * magnitude(words[-1]) + TINY)
 
 
 def classical_error(a: Array) -> float:
@@ -66,8 +69,12 @@ class Single:
     def correction(self, residual: Sequence[Array]) -> Correction:
         (first,) = residual
         d = classical(self.r, first)
-        lost = plus(magnitude(first) * classical_error(self.r), tail(residual))
-        return d, plus(magnitude(d), apply(self.size, lost), 8 * len(d) * ETA)
+
+        def bound() -> Array:
+            lost = plus(magnitude(first) * classical_error(self.r), tail(residual))
+            return plus(magnitude(d), apply(self.size, lost), 8 * len(d) * ETA)
+
+        return d, bound
 
 
 @dataclass(frozen=True)
@@ -82,8 +89,12 @@ class Factored:
     def correction(self, residual: Sequence[Array]) -> Correction:
         s = words_of_product([self.r], residual, words=3)
         (d,) = words_of_product([self.t], s)
-        lost = plus(apply(magnitude(self.r), tail(residual)), tail(s))
-        return d, plus(magnitude(d), tail([d]), apply(magnitude(self.t), lost))
+
+        def bound() -> Array:
+            lost = plus(apply(magnitude(self.r), tail(residual)), tail(s))
+            return plus(magnitude(d), tail([d]), apply(magnitude(self.t), lost))
+
+        return d, bound
 
 
 @dataclass(frozen=True)
@@ -102,8 +113,12 @@ class Several:
 
     def correction(self, residual: Sequence[Array]) -> Correction:
         (d,) = words_of_product(self.words, residual)
-        size = plus(*map(magnitude, self.words))
-        return d, plus(magnitude(d), tail([d]), apply(size, tail(residual)))
+
+        def bound() -> Array:
+            size = plus(*map(magnitude, self.words))
+            return plus(magnitude(d), tail([d]), apply(size, tail(residual)))
+
+        return d, bound
 
 
 Preconditioner = Single | Factored | Several

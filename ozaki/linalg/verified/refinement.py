@@ -47,9 +47,9 @@ def refine(a: Array, b: Array, regularity: Regularity) -> Refined:
     residual: Sequence[Array] = [b]
     best, smallest = Refined(xs, namespace(b).full(b.shape, np.inf), 0), math.inf
     for step in range(MOST_STEPS):
-        d, reached = preconditioner.correction(residual)
+        d, bound = preconditioner.correction(residual)
         if step:
-            error = _exact_columns_aside(a, xs, b, residual[0], regularity.enclose(reached))
+            error = _exact_columns_aside(a, xs, b, residual[0], regularity.enclose(bound()))
             relative = relative_error(error, xs[0])
             stalls = 0 if relative < 0.5 * smallest else stalls + 1
             if relative < smallest:

@@ -10,9 +10,7 @@ from multiword.runtime.arrays import Array, device_of, namespace, quietly
 from ozaki.linalg.arguments import matrices
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.verified.eigenvalues import (
-    QUOTIENT_ERROR,
     Enclosures,
-    column_norms,
     defect,
     enclosed,
     quotients,
@@ -20,8 +18,7 @@ from ozaki.linalg.verified.eigenvalues import (
     spectral_norm,
 )
 from ozaki.linalg.verified.preconditioner import tail
-from ozaki.linalg.verified.solution import NotProvedError
-from ozaki.linalg.verified.upward import ETA, U, magnitude, plus, times, up
+from ozaki.linalg.verified.upward import magnitude, plus
 
 
 def svdvals(a: Any) -> Enclosures:
@@ -66,29 +63,20 @@ def svdvals(a: Any) -> Enclosures:
 def _enclosed(a: Array) -> Enclosures:
     """The singular values of a matrix with at least as many rows as columns."""
     xp, (m, n) = namespace(a), a.shape
-    all_u, _, adjoint = xp.linalg.svd(a)
-    u, v, rest = all_u[:, :n], adjoint.conj().T, all_u[:, n:]
-    of_v, of_u = (words_of_product([x], [y], words=2) for x, y in ((a, v), (a.conj().T, u)))
-    high, low, _ = quotients([([u], of_v), ([v], of_u)], [([u], [u]), ([v], [v])])
-    order = xp.argsort(high)
-    u, v, high, low = u[:, order], v[:, order], high[order], low[order]
-    of_v, of_u = ([y[:, order] for y in words] for words in (of_v, of_u))
-    first, second = residual(of_v, [u], (high, low)), residual(of_u, [v], (high, low))
-    alpha = max(defect([all_u]), defect([v]))
-    if not alpha < 1:
-        raise NotProvedError("the singular vectors are not proved to be independent", np.inf, 1, alpha)
-    length = (1 - alpha) ** 0.5 * (1 - 8 * U)
+    all_u, values, v = xp.linalg.svd(a)
+    v, adjoint = v.conj().T, a.conj().T
+    u = all_u[:, :n]
+    blocks = [([u], residual(a, [v], [u], values)), ([v], residual(adjoint, [u], [v], values))]
+    q = quotients(blocks, values)
     # The blocks of the residual of [U U; V -V]/√2 and [U⊥; 0], turned, are `first` and [`second`, AᴴU⊥].
-    below = second
+    first, second = q.residuals
     if m > n:
-        (null,) = words_of_product([a.conj().T], [rest])
-        below = xp.concatenate([second, plus(magnitude(null) * (1 + 2 * U), tail([null]))], axis=1)
-    every = float(up(max(spectral_norm(first), spectral_norm(below)) / length))
-    lost = sum(
-        (magnitude(x) * tail(words)).sum(axis=0) * (1 + 2 * m * U) for x, words in ((u, of_v), (v, of_u))
-    )
-    uncertain = plus(times(abs(high), QUOTIENT_ERROR), lost / (length * length), 8 * m * ETA)
-    epsilon = up(column_norms(first, second) / length)  # the vectors [u; v] have the length √2
-    others = xp.zeros(1) if m > n else -high[:1]
-    value, bound, sure, label, _ = enclosed((high, low), others, epsilon, every, uncertain)
-    return Enclosures(value[::-1], bound[::-1], sure[::-1], label.max() - label[::-1])
+        (null,) = words_of_product([adjoint], [all_u[:, n:]])
+        second = xp.concatenate([second, plus(magnitude(null), tail([null]))], axis=1)
+    norm = max(spectral_norm(first), spectral_norm(second))
+    others = xp.zeros(1) if m > n else -q.high[:1]
+    # ‖[u; v]‖ is about √2, of which `enclosed` takes 1: ε is an upper bound all the same
+    result = enclosed(q, norm, max(defect([all_u]), defect([v])), others)
+    record = (result.value, result.bound, result.rounded, result.cluster)
+    value, bound, sure, label = (x[::-1] for x in record)
+    return Enclosures(value, bound, sure, label.max() - label)
