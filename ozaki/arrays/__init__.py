@@ -1,0 +1,198 @@
+"""NumPy arrays that carry their arithmetic: products and sums of them are this library's.
+
+NumPy asks its arguments how its functions are computed, by `__array_ufunc__` and `__array_function__`. The
+tables in `functions` answer, and those in `exact` say which of NumPy's own functions round alike everywhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import as_array
+from ozaki.arguments import check_accuracy
+from ozaki.arrays.exact import is_exact, stays_exact
+from ozaki.arrays.functions import FUNCTIONS, UFUNCS
+
+
+class array(np.ndarray):
+    """An array whose products and sums, in any program that NumPy's functions make up, are this library's.
+
+    `@`, `np.matmul`, `dot`, `vdot`, `inner`, `tensordot`, `einsum`, `sum`, `mean`, `average`, `var`, `std`,
+    their `nan` forms, `cov`, `corrcoef`, `cumsum`, `np.linalg.norm`, `solve`, `inv`, `det`, `slogdet`,
+    `cholesky`, `qr` and `lstsq` have the bits of `ozaki`'s functions. Everything else is NumPy's. Results are
+    such arrays again, single numbers NumPy's.
+
+    Parameters
+    ----------
+    x : array of numbers, copied.
+    accuracy : of products, as in `ozaki.matmul`.
+    strict : whether a function whose last bits may depend on the machine, or that would lose this class on
+        the way, raises TypeError instead of being NumPy's: `exp`, `prod`, complex division, `np.linalg.svd`.
+
+    Raises
+    ------
+    TypeError : x is no array of numbers; with strict, see above.
+    ValueError : an unknown accuracy; arrays of two accuracies in one call.
+
+    Notes
+    -----
+    Programs that call `np.asarray` on what they are given lose the class, and compute natively.
+
+    Examples
+    --------
+    >>> import numpy as np, ozaki
+    >>> x = ozaki.array([[1e16, 1.0, -1e16]])
+    >>> x.sum(), np.mean(x, axis=1), x @ np.ones(3)
+    (np.float64(1.0), array([0.33333333]), array([1.]))
+    """
+
+    accuracy: str | int | None
+    strict: bool
+
+    def __new__(cls, x: Any, accuracy: str | int | None = None, strict: bool = False) -> array:
+        if accuracy is not None:
+            check_accuracy(accuracy)
+        result = np.array(as_array(x, "x")).view(cls)
+        result.accuracy, result.strict = accuracy, strict
+        return result
+
+    def __array_finalize__(self, origin: Any) -> None:
+        self.accuracy, self.strict = getattr(origin, "accuracy", None), getattr(origin, "strict", False)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **options: Any) -> Any:
+        like, plain = _like((*inputs, *out)), _plain(inputs)
+        options = {name: _plain(x) for name, x in options.items()}
+        ours = UFUNCS.get((ufunc, method))
+        result = None if ours is None else ours(like.accuracy, *plain, **options)
+        if result is not None:
+            return _delivered(result, out[0] if out else None, like)
+        if like.strict and not is_exact(ufunc, method, plain):
+            raise TypeError(_REFUSED.format(f"np.{ufunc.__name__}" + f".{method}" * (method != "__call__")))
+        if out:
+            options["out"] = _plain(out)
+        result = getattr(ufunc, method)(*plain, **options)
+        if not out:
+            return _carried(result, like)
+        return out[0] if len(out) == 1 else tuple(map(_first_of, out, _carried(result, like)))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if not all(issubclass(kind, np.ndarray) for kind in types):
+            return NotImplemented
+        like, ours = _like((*args, *kwargs.values())), FUNCTIONS.get(function)
+        refused = like.strict and not stays_exact(function, args)
+        if ours is None:
+            if refused:
+                raise TypeError(_REFUSED.format(f"{function.__module__}.{function.__name__}"))
+            return _carried(super().__array_function__(function, types, args, kwargs), like)
+        args, options = _by_name(function, args, kwargs)
+        out = options.pop("out", None)
+        plain, options = _plain(args), {name: _plain(x) for name, x in options.items()}
+        result = ours(like.accuracy, *plain, **options)
+        if result is None:
+            result = function(*plain, **options)
+            if refused and (isinstance(result, tuple) or np.asarray(result).dtype.kind in "fc"):
+                raise TypeError(_REFUSED.format(f"{function.__module__}.{function.__name__}"))
+        return _delivered(result, out, like)
+
+    def mean(self, *args: Any, **options: Any) -> Any:
+        return np.mean(self, *args, **options)
+
+    def var(self, *args: Any, **options: Any) -> Any:
+        return np.var(self, *args, **options)
+
+    def std(self, *args: Any, **options: Any) -> Any:
+        return np.std(self, *args, **options)
+
+    def dot(self, b: Any, out: Any = None) -> Any:
+        return np.dot(self, b, out=out)
+
+    def trace(self, *args: Any, **options: Any) -> Any:
+        return np.trace(self, *args, **options)
+
+    def __reduce__(self) -> Any:
+        reduced: Any = super().__reduce__()
+        make, args, state = reduced
+        return make, args, (state, self.accuracy, self.strict)
+
+    def __setstate__(self, state: Any) -> None:
+        own, self.accuracy, self.strict = state
+        super().__setstate__(own)
+
+
+_REFUSED = (
+    "{}, with these arguments, has no bits that are the same on every machine, which a strict ozaki.array "
+    "promises; call it on np.asarray(x) if that is what you want"
+)
+
+
+def _like(arguments: Iterable[Any]) -> array:
+    """Return an array with the accuracy that these arguments agree on, strict if one of them is."""
+    ours = list(_ours(arguments))
+    chosen = {x.accuracy for x in ours} - {None}
+    if len(chosen) > 1:
+        raise ValueError(f"arrays of two accuracies, {' and '.join(sorted(map(repr, chosen)))}")
+    result = np.empty(0).view(array)
+    result.accuracy, result.strict = next(iter(chosen), None), any(x.strict for x in ours)
+    return result
+
+
+def _ours(arguments: Iterable[Any]) -> Iterable[array]:
+    for x in arguments:
+        if isinstance(x, array):
+            yield x
+        elif isinstance(x, list | tuple):
+            yield from _ours(x)
+
+
+def _plain(x: Any) -> Any:
+    """Return NumPy's own arrays for ours, in lists and tuples, too."""
+    if isinstance(x, list | tuple):
+        return type(x)(map(_plain, x)) if type(x) in (list, tuple) else x
+    return x.view(np.ndarray) if isinstance(x, array) else x
+
+
+def _carried(result: Any, like: array) -> Any:
+    """Return a result with its arrays of numbers as arrays like this one; other subclasses stay."""
+    if isinstance(result, list | tuple):
+        carried = (_carried(x, like) for x in result)
+        return type(result)(*carried) if hasattr(result, "_fields") else type(result)(carried)
+    if type(result) in (np.ndarray, array) and result.dtype.kind in "biufc":
+        result = result.view(array)  # a new one: it may be an argument
+        result.accuracy, result.strict = like.accuracy, like.strict
+    return result
+
+
+def _first_of(out: Any, result: Any) -> Any:
+    return result if out is None else out
+
+
+def _delivered(result: Any, out: Any, like: array) -> Any:
+    """Return `out`, if it is given, filled with a result."""
+    if out is None:
+        return _carried(result, like)
+    if out.shape != np.shape(result):
+        raise ValueError(f"out must have the shape of the result, {np.shape(result)}, got {out.shape}")
+    np.copyto(_plain(out), result, casting="same_kind")
+    return out
+
+
+@cache
+def _parameters(function: Any) -> list[str]:
+    """Return the names of a function's parameters that are not given by name alone."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # in C, with older NumPys
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def _by_name(function: Any, args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call, `out` and those after it by name."""
+    names = _parameters(function)[: len(args)]
+    first = names.index("out") if "out" in names else len(args)
+    return args[:first], {**dict(zip(names[first:], args[first:], strict=True)), **kwargs}
