@@ -25,8 +25,8 @@ class Markdown(griffe.Extension):
         if attr.value is not None and str(attr.value).startswith("_on_dask("):
             attr.value = None
             text = (
-                f"As [`ozaki.{attr.name}`][], lazily, with one more parameter. `split_every`: how many partial "
-                "sums a task merges, at least 2, or that by axis, as in `dask.array.reduction`."
+                f"As [`ozaki.{attr.name}`][], lazily, with one more parameter. `split_every`: how many "
+                "partial sums a task merges, at least 2, or that by axis, as in `dask.array.reduction`."
             )
             attr.docstring = griffe.Docstring(text, parent=attr)
 

@@ -177,7 +177,7 @@ def _unused(size: int) -> memoryview:
         n for n in list(_loans) if n >= LARGE_BYTES
     ]:  # unused memory must not add to what is needed
         _loans[other] = deque(loan for loan in list(_loans.get(other, ())) if loan[0]() is not None)
-    return memoryview(np.empty(size, np.uint8))
+    return np.empty(size, np.uint8).data
 
 
 _loans: dict[int, deque[tuple[weakref.ref[np.ndarray], memoryview]]] = {}

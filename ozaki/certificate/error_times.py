@@ -111,4 +111,4 @@ class ErrorBound:
 
 def on_host(x: Array) -> np.ndarray:
     """Return a NumPy array of these numbers."""
-    return x.get() if is_cupy(x) else x  # type: ignore[attr-defined]
+    return x.get() if is_cupy(x) else x

@@ -89,8 +89,8 @@ def _watch(*factors: Factor) -> None:
     """Have what was captured for prepared factors forgotten when they are no more."""
     for x in factors:
         if x.prepared and id(x) not in _watched:
-            _watched.add(id(x))
             weakref.finalize(x, _forget_prepared, id(x)).atexit = False
+            _watched.add(id(x))  # last: two finalizers do no harm, none would
 
 
 def _forget_prepared(number: int) -> None:
