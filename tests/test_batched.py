@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import multiword
 from multiword.batched import (
     HalfComplex,
     attainable_flops,
@@ -126,18 +125,6 @@ def test_small_integers_are_exact(accumulate):
         assert np.array_equal(to_complex(batched_matmul(z, w, accumulate=accumulate)), wide(z) @ wide(w))
 
 
-def test_the_sum_is_right_to_the_last_fraction():
-    """One entry against Fraction: the bound of fp32 sums, rounded once."""
-    rng = np.random.default_rng(4)
-    a, b = random_words(rng, (1, 300)), random_words(rng, (300, 1))
-    terms = [Fraction(float(x)) * Fraction(float(y)) for x, y in zip(a[0], b[:, 0], strict=True)]
-    error = abs(Fraction(float(batched_matmul(a, b)[0, 0])) - sum(terms))
-    size = sum(map(abs, terms))
-    assert error <= Fraction(316, 2**23) * size + Fraction(1, 2**11) * abs(sum(terms)) * (
-        1 + Fraction(1, 2**9)
-    )
-
-
 def test_fp16_sums_are_one_fused_step_for_each_term():
     rng = np.random.default_rng(5)
     a = (rng.standard_normal((1, 60)) * 2.0 ** rng.integers(-12, 6, 60)).astype(np.float16)
@@ -172,13 +159,6 @@ def assert_equal(x, y):
         x, y = x.pairs, y.pairs
     assert x.dtype == y.dtype
     assert np.array_equal(x, y, equal_nan=x.dtype != BF16)
-
-
-def test_complex_times_complex_is_the_planar_product():
-    rng = np.random.default_rng(7)
-    a, b = random_pairs(rng, (2, 6, 9)), random_pairs(rng, (2, 9, 5))
-    check(batched_matmul(from_planes(a.real, a.imag), b), a, b)
-    check(batched_matmul(a.conj(), b), a.conj(), b)
 
 
 def test_broadcast_lists_strides_and_out():
@@ -266,9 +246,7 @@ def test_subnormals_survive():
     a, b = np.full((1, 1), least), np.full((1, 1), np.float16(1))
     assert batched_matmul(a, b)[0, 0] == least
     assert batched_matmul(a, b, alpha=0.5)[0, 0] == 0  # a tie, to even
-    assert batched_matmul(np.full((1, 3), least), np.full((3, 1), np.float16(0.5)))[0, 0] == np.float16(
-        2.0**-23
-    )
+    assert batched_matmul(np.full((1, 3), least), np.full((3, 1), np.float16(0.5)))[0, 0] == 2.0**-23
 
 
 def underflowing(make, word, shape, rng):
@@ -300,6 +278,7 @@ def test_products_that_underflow_are_within_the_bound(word, accumulate, alpha, m
 
 
 ONES = np.ones((2, 3, 3), np.float16)
+FROZEN = np.broadcast_to(ONES, ONES.shape)
 PAIRS = HalfComplex(np.ones((2, 3, 3, 2), np.float16))
 
 
@@ -326,6 +305,7 @@ PAIRS = HalfComplex(np.ones((2, 3, 3, 2), np.float16))
         (lambda: batched_matmul(ONES, ONES, accumulate="fp64"), ValueError, "accumulate"),
         (lambda: batched_matmul(*[ONES.astype(BF16)] * 2, accumulate="fp16"), ValueError, "accumulate"),
         (lambda: batched_matmul(ONES, ONES, out=ONES[0]), ValueError, "out must be"),
+        (lambda: batched_matmul(ONES, ONES, out=FROZEN), ValueError, "writeable"),
         (lambda: batched_matmul(ONES, ONES, out=PAIRS), TypeError, "out must be"),
         (lambda: batched_matmul(PAIRS, PAIRS, out=PAIRS.pairs), TypeError, "out must be"),
         (lambda: batched_matmul([ONES[0], ONES[0, :2]], ONES), ValueError, "one shape"),
@@ -346,19 +326,12 @@ def test_bad_input_is_named(call, error, words):
         call()
 
 
-def test_out_must_be_writeable():
-    frozen = np.empty((2, 3, 3), np.float16)
-    frozen.flags.writeable = False
-    with pytest.raises(ValueError, match="writeable"):
-        batched_matmul(ONES, ONES, out=frozen)
-
-
 def test_conversions_round_once():
     # 1 + 2⁻¹¹ is a tie in fp16 and 2⁻⁴⁰ decides it; float32 would lose the decider. Likewise in bf16.
-    assert from_complex(np.array([1 + 2.0**-11 + 2.0**-40])).real[0] == 1 + 2.0**-10
-    assert from_complex(np.array([1 + 2.0**-11 - 2.0**-40])).real[0] == 1
-    assert float(from_complex(np.array([-1 - 2.0**-8 - 2.0**-40]), "bf16").real[0]) == -1 - 2.0**-7
-    assert float(from_complex(np.array([-1 - 2.0**-8 + 2.0**-40]), "bf16").real[0]) == -1
+    halves = from_complex(np.array([1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-11 - 2.0**-40]))
+    assert halves.real.tolist() == [1 + 2.0**-10, 1]
+    brains = from_complex(np.array([-1 - 2.0**-8 - 2.0**-40, -1 - 2.0**-8 + 2.0**-40]), "bf16")
+    assert brains.real.astype(float).tolist() == [-1 - 2.0**-7, -1]
     extremes = from_complex(np.array([1e6 - 1e300j, np.nan + 1j * -np.inf]))
     assert extremes.real[0] == np.inf
     assert np.all(extremes.imag == -np.inf)
@@ -371,8 +344,6 @@ def test_conversion_is_the_nearest_half(values):
     back = to_complex(from_complex(z))
     assert np.array_equal(back.real, z.real.astype(np.float16))
     assert np.array_equal(back.imag, z.imag.astype(np.float16))
-    again = from_complex(back)
-    assert np.array_equal(to_complex(again), back)
 
 
 @given(
@@ -404,8 +375,3 @@ def test_roofline_of_the_paper():
     assert bytes_moved(2, 3, 4, "interleaved") == 4 * (2 * 6 + 4 * 5)
     assert attainable_flops(300, 300, 300, "planar", bandwidth=847e9, peak=1e12) == 1e12
     assert least_seconds(4, 4, 4, 10**4, bandwidth=4.2e12, read_c=False) == pytest.approx(0.96e6 / 4.2e12)
-
-
-def test_public_names():
-    assert multiword.batched_matmul is batched_matmul
-    assert multiword.HalfComplex is HalfComplex

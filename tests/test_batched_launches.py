@@ -8,6 +8,7 @@ import pytest
 
 from multiword.batched.gpu import launches
 from multiword.batched.gpu.launches import cache, key_of, relaunch
+from multiword.tuning import LAUNCHES_CACHED
 
 OPTIONS = (1.0, 0.0, False, False, "fp32")
 
@@ -29,8 +30,9 @@ def cupy(monkeypatch):
         empty=lambda shape, word: Array(1 << 20, shape),
     )
     monkeypatch.setitem(sys.modules, "cupy", made)
-    monkeypatch.setattr(launches, "_launches", {})
-    return made
+    launches._launches.clear()
+    yield made
+    launches._launches.clear()
 
 
 def call(*addresses, c=None, out=0, transposed=False):
@@ -119,9 +121,8 @@ def test_overlapping_results_are_planned_anew():
     assert relaunch(inplace, a, b, c, c) is c
 
 
-def test_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(launches, "LAUNCHES_CACHED", 3)
+def test_memory_is_bounded():
     a, b = Array(1024), Array(4096)
-    for alpha in range(10):
+    for alpha in range(LAUNCHES_CACHED + 10):
         cache(key_of(a, b, None, None, (alpha,)), call(1024, 4096), None, a, b, None, None)
-    assert len(launches._launches) <= 3
+    assert 0 < len(launches._launches) <= LAUNCHES_CACHED

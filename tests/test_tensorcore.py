@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword import GENERATIONS, Blocking, Generation, TensorCore, get_engine, get_generation
-from multiword.engines import tensorcore
 from multiword.engines.generations import ROUNDINGS
+from multiword.tuning import SLAB_COLUMNS, SLAB_ROWS
 from tests.reference_tensorcore import dot, round_to
 
 DTYPES = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32}
@@ -205,19 +205,20 @@ def test_steps_cover_every_term_once(k, step, block_k, tile_k):
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 1, 1), (7, 68, 61), (200, 3, 17), (3, 700, 17), (130, 520, 9), (2, 3, 0)]
+    "shape", [(1, 1, 1), (7, 68, 61), (900, 3, 17), (3, 700, 17), (600, 530, 9), (2, 3, 0)]
 )
-def test_shapes_slabs_and_threads_do_not_matter(shape, monkeypatch):
+def test_shapes_slabs_and_threads_do_not_matter(shape):
+    assert SLAB_ROWS < 530  # the last shapes are several slabs
+    assert SLAB_COLUMNS < 600
     m, n, k = shape
     rng = np.random.default_rng(1)
     a, b = random_words(rng, (m, k), 6, "fp16"), random_words(rng, (k, n), 6, "fp16")
     one = TensorCore("A100", workers=1).gemm(a, b)
-    monkeypatch.setattr(tensorcore, "SLAB_ROWS", 5)
-    monkeypatch.setattr(tensorcore, "SLAB_COLUMNS", 7)
     assert same(TensorCore("A100", workers=3).gemm(a, b), one)
     assert same(TensorCore("A100").gemm(np.asfortranarray(a)[::-1], b)[::-1], one)
-    corner = (slice(0, 2), slice(0, 2))
-    assert same(one[corner], reference(a[:2], b[:, :2], None, "fp16", "fp32", get_generation("A100")))
+    generation = get_generation("A100")
+    assert same(one[:2, :2], reference(a[:2], b[:, :2], None, "fp16", "fp32", generation))
+    assert same(one[-2:, -2:], reference(a[-2:], b[:, -2:], None, "fp16", "fp32", generation))
 
 
 def test_as_an_engine_with_batches_alpha_and_beta():
@@ -315,20 +316,19 @@ def test_integers_add_exactly_while_they_fit():
         assert np.array_equal(d, a @ b)
 
 
-def test_other_numbers_are_rounded_once():
-    x = np.array([[1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-11 + 2.0**-40, 1e300, -1e-300]])  # above ties, by little
-    one = np.ones((4, 1))
-    for word, first in (("bf16", 1 + 2.0**-7), ("tf32", 1 + 2.0**-8), ("fp16", 1 + 2.0**-8)):
-        d = TensorCore("H200").gemm(x.T, one[:1], word=word).ravel()
-        assert d[0] == first
-        assert d[1] == (1 if word == "bf16" else 1 + 2.0**-10)
-        assert d[2:].tolist() == [np.inf, 0.0]
+ROUNDED = [  # fp64 just above ties, beyond the range and below it; and fp32 ties, for tf32 alone
+    ("bf16", [1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-11, 1e300, -1e-300], [1 + 2.0**-7, 1, np.inf, 0]),
+    ("tf32", [1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-11 + 2.0**-40], [1 + 2.0**-8, 1 + 2.0**-10]),
+    ("fp16", [1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-11 + 2.0**-40, 1e300], [1 + 2.0**-8, 1 + 2.0**-10, np.inf]),
+    ("tf32", np.float32([1 + 2.0**-11, 1 + 3 * 2.0**-11, -(1 + 2.0**-11)]), [1, 1 + 2.0**-9, -1]),
+    ("tf32", np.float32([1 + 2.0**-11 + 2.0**-23, 2.0**-149]), [1 + 2.0**-10, 0]),
+]
 
 
-def test_tf32_operands_are_rounded_to_nearest_even():
-    ties = np.array([[1 + 2.0**-11, 1 + 3 * 2.0**-11, -(1 + 2.0**-11), 1 + 2.0**-11 + 2.0**-23]], np.float32)
-    d = TensorCore("A100").gemm(ties.T, np.ones((1, 1), np.float32), word="tf32")
-    assert d.ravel().tolist() == [1, 1 + 2.0**-9, -1, 1 + 2.0**-10]
+@pytest.mark.parametrize(("word", "x", "expected"), ROUNDED)
+def test_other_numbers_are_rounded_once_to_nearest_even(word, x, expected):
+    one = np.ones((1, 1), np.asarray(x).dtype)
+    assert TensorCore("H200").gemm(np.array(x)[:, None], one, word=word).ravel().tolist() == expected
 
 
 V100, ONES = TensorCore("V100"), np.ones((2, 2))

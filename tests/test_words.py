@@ -45,14 +45,11 @@ def test_rounding_float64_to_fp32(rounding, x):
 
 
 def test_rounding_agrees_with_other_implementations():
-    bits = np.random.default_rng(1).integers(0, 2**32, 100_000, dtype=np.uint32)
-    x = bits.view(np.float32)
+    x = np.random.default_rng(1).integers(0, 2**32, 100_000, dtype=np.uint32).view(np.float32)
     x = x[np.isfinite(x)]
-    with np.errstate(over="ignore"):
-        assert np.array_equal(round_to(x, "fp16"), x.astype(np.float16))
-    assert np.array_equal(
-        round_to(x, "bf16").astype(np.float32), x.astype(ml_dtypes.bfloat16).astype(np.float32)
-    )
+    for name, dtype in (("fp16", np.float16), ("bf16", ml_dtypes.bfloat16)):
+        with np.errstate(over="ignore"):
+            assert round_to(x, name).tobytes() == x.astype(dtype).tobytes()
 
 
 def test_special_values_pass_through_rounding():
@@ -97,42 +94,41 @@ def test_split_of_special_values_and_shapes():
     assert np.array_equal(split(x[:, ::-1])[0], first[:, ::-1], equal_nan=True)
 
 
-def test_split_refuses_what_it_cannot_do():
-    x = np.float32([1.0])
-    for arguments in ({"word": "fp32"}, {"word": "fp15"}, {"words": 0}, {"rounding": "RU"}):
-        with pytest.raises(ValueError):
-            split(x, **arguments)
-    with pytest.raises(TypeError, match="real"):
-        split(np.complex64([1]))
-    with pytest.raises(TypeError, match="integers beyond"):
-        split(np.int64([2**53 + 1]))
+X = np.float32([1.0, 2.0])
+WORD_DTYPES = "float16, bfloat16 or float32"
+LARGE = [np.int64([2**53 + 1]), np.uint64([2**64 - 1]), np.int64([-(2**63)])]
+REFUSED = [
+    (lambda: split(X, word="fp32"), ValueError, "known are fp16, bf16, tf32"),
+    (lambda: split(X, words=0), ValueError, "words must be at least 1"),
+    (lambda: split(X, rounding="RU"), ValueError, "known are RN, RZ, RNA"),
+    (lambda: split(X + 0j), TypeError, "real"),
+    (lambda: split(LARGE[0]), TypeError, "integers beyond"),
+    *((lambda x=x: round_to(x, "fp32"), TypeError, "integers beyond") for x in LARGE),
+    (lambda: round_to(np.longdouble([1]), "fp32"), TypeError, "does not hold"),
+    (lambda: join(()), ValueError, "at least one"),
+    (lambda: join((X.astype(np.int8),) * 2), TypeError, WORD_DTYPES),
+    (lambda: join((X.astype(float),) * 2, scaled=True), TypeError, WORD_DTYPES),
+    (lambda: join((X, X.astype(np.float16))), TypeError, WORD_DTYPES),
+    (lambda: join((X + 1j,), scaled=True), TypeError, WORD_DTYPES),
+    (lambda: join((X, X[:1])), ValueError, "one shape"),
+    *(
+        (lambda d=d: join((X, X), dtype=d), ValueError, "float32 or float64")
+        for d in (np.float16, np.int32, np.complex64)
+    ),
+]
 
 
-def test_join_refuses_what_are_no_words():
-    x = np.float32([1.0, 2.0])
-    with pytest.raises(ValueError, match="at least one"):
-        join(())
-    for words in ((x.astype(np.int8),) * 2, (x.astype(float),) * 2, (x, x.astype(np.float16)), (x + 1j,)):
-        for scaled in (False, True):
-            with pytest.raises(TypeError, match="float16, bfloat16 or float32"):
-                join(words, scaled=scaled)
-    with pytest.raises(ValueError, match="one shape"):
-        join((x, x[:1]))
-    for dtype in (np.float16, np.int32, np.complex64):
-        with pytest.raises(ValueError, match="float32 or float64"):
-            join((x, x), dtype=dtype)
-    swapped = [w.astype(w.dtype.newbyteorder()) for w in split(x, scaled=True)]
-    assert np.array_equal(join(swapped, scaled=True), x)
+@pytest.mark.parametrize(("call", "error", "message"), REFUSED)
+def test_what_cannot_be_split_joined_or_rounded_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
 
 
-def test_rounding_refuses_what_float64_does_not_hold():
-    for x in (np.int64([2**53 + 1]), np.uint64([2**64 - 1]), np.int64([-(2**63)])):
-        with pytest.raises(TypeError, match="integers beyond"):
-            round_to(x, "fp32")
-    with pytest.raises(TypeError, match="does not hold"):
-        round_to(np.longdouble([1]), "fp32")
+def test_what_can_be_joined_and_rounded():
+    swapped = [w.astype(w.dtype.newbyteorder()) for w in split(X, scaled=True)]
+    assert np.array_equal(join(swapped, scaled=True), X)
     assert round_to(np.int64([-(2**53), 2**53 - 1]), "fp64").tolist() == [-(2.0**53), 2.0**53 - 1]
-    x = np.float64([1.0])
+    x = X.astype(float)
     assert not np.shares_memory(round_to(x, "fp64"), x)
 
 
