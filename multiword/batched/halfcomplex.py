@@ -25,11 +25,9 @@ HALF_WORDS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
 @dataclass(frozen=True, eq=False)
 class HalfComplex:
-    """An array of half-complex numbers, stored as interleaved pairs.
+    """An array of half-complex numbers, stored as interleaved pairs: complex64 with halves for floats.
 
-    Neither NumPy nor CuPy has a complex dtype of two halves. The type of its own keeps a real batch
-    whose last axis has two entries from being taken for a complex matrix. The layout is that of
-    complex64 with halves for floats (`__half2` in CUDA).
+    NumPy and CuPy have no such dtype, and a real batch may have a last axis of two entries, too.
 
     Attributes
     ----------
@@ -98,7 +96,7 @@ class HalfComplex:
 
 @on_device_of_arrays
 def from_complex(z: Array, word: str = "fp16") -> HalfComplex:
-    """Round a complex array to half-complex.
+    """Return a complex array rounded to half-complex.
 
     Parameters
     ----------
@@ -107,8 +105,7 @@ def from_complex(z: Array, word: str = "fp16") -> HalfComplex:
 
     Returns
     -------
-    HalfComplex of the same shape. Both parts are rounded to nearest even, once; beyond the
-    format's range they become infinite, as IEEE prescribes.
+    HalfComplex of the same shape, both parts rounded once to nearest even, as IEEE prescribes.
 
     Raises
     ------
@@ -138,7 +135,7 @@ def to_complex(z: HalfComplex) -> Array:
 
     Raises
     ------
-    TypeError : anything but a `HalfComplex`.
+    TypeError : `z` is no `HalfComplex`.
 
     >>> to_complex(from_complex(np.array([[1 + 2j]])))
     array([[1.+2.j]], dtype=complex64)

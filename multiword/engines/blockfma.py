@@ -20,7 +20,6 @@ import numpy as np
 
 from multiword.engines.generations import Generation
 from multiword.formats import Format, get_format
-from multiword.tuning import PRODUCTS_OF_A_STEP
 
 ZERO_EXPONENT = -4000
 """Exponent given to a zero operand: its product never decides the alignment."""
@@ -117,9 +116,7 @@ class BlockFMA:
         self.wide = wide
         self.carrier = np.float64 if wide else np.float32
         self.integers = np.int64 if wide else np.int32
-        rows = max(1, min(shape[0], PRODUCTS_OF_A_STEP // max(1, width * shape[1])))
-        self.batches = [slice(i, min(i + rows, shape[0])) for i in range(0, shape[0], rows)]
-        block = (width, rows, shape[1])
+        block = (width, *shape)
         self.product, self.exponent = np.empty(block, self.carrier), np.empty(block, np.int16)
         self.aligned = self.product if wide else np.empty(block, np.int32)
         self.total = np.empty(shape, self.aligned.dtype)
@@ -147,26 +144,22 @@ class BlockFMA:
             np.subtract(self.field, 127, out=self.largest, casting="unsafe")
         floor = FLOOR_EXPONENT if self.wide else NARROW_FLOOR
         np.maximum(self.largest, np.int16(floor), out=self.largest)
-        for rows in self.batches:
-            sums = self.exponent[: len(ea), : rows.stop - rows.start]
-            np.add(ea[:, rows, None], eb[:, None], out=sums)
-            np.maximum.reduce(sums, axis=0, out=self.block_largest[rows])
+        sums = np.add(ea[:, :, None], eb[:, None], out=self.exponent[: len(ea)])
+        np.maximum.reduce(sums, axis=0, out=self.block_largest)
         np.maximum(self.largest, self.block_largest, out=self.largest)
 
     def _add_products(self, a: np.ndarray, b: np.ndarray) -> None:
         """Write the exact sum of the aligned products, in units of 2**(largest - F), to `total`."""
         np.subtract(self.generation.fraction_bits, self.largest, out=self.field)
         _power_of_two(self.field, self.scale)
-        for rows in self.batches:
-            block = slice(0, len(a)), slice(0, rows.stop - rows.start)
-            product, aligned = self.product[block], self.aligned[block]
-            np.multiply(a[:, rows, None], b[:, None], out=product)
-            np.multiply(product, self.scale[rows], out=product)
-            if self.align is not None:
-                self.align(product, out=product)
-            if not self.wide:
-                np.copyto(aligned, product, casting="unsafe")
-            np.add.reduce(aligned, axis=0, out=self.total[rows])
+        product, aligned = self.product[: len(a)], self.aligned[: len(a)]
+        np.multiply(a[:, :, None], b[:, None], out=product)
+        np.multiply(product, self.scale, out=product)
+        if self.align is not None:
+            self.align(product, out=product)
+        if not self.wide:
+            np.copyto(aligned, product, casting="unsafe")
+        np.add.reduce(aligned, axis=0, out=self.total)
 
     def _add_accumulator(self, c: np.ndarray) -> None:
         """Write the exact sum with c, in the same units, to `value`."""

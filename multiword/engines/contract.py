@@ -14,8 +14,7 @@ from multiword.runtime.arrays import Array, is_cupy, namespace
 class Engine(Protocol):
     """Where one low-precision product is computed.
 
-    Operands are stored with the inner dimension contiguous, both of them: that is the layout
-    in which int8 tensor cores run at full rate, and every engine is as fast in it as in any.
+    The inner dimension of both operands is contiguous: int8 tensor cores then run at full rate.
 
     Attributes
     ----------
@@ -50,13 +49,12 @@ class Engine(Protocol):
         Parameters
         ----------
         product : the name of a word that this engine has.
-        a : (..., m, k) array of the product's word dtype, last axis contiguous.
-        bt : (..., n, k) array of the same dtype, last axis contiguous; the leading axes
-            (at most one) are those of `a`.
-        out : (..., m, n) array of the product's result dtype, last axis contiguous, to write
-            to (it may not overlap the operands); a new one if None.
-        alpha, beta : scalars of the result dtype (whole numbers for int32). With beta ≠ 0, `out` is
-            added in the result dtype's own arithmetic, after the inner product.
+        a, bt : (..., m, k) and (..., n, k) arrays of the word's dtype, with at most one leading axis and
+            the last one contiguous.
+        out : (..., m, n) array of the word's result dtype to write to, last axis contiguous, apart from the
+            operands; a new one if None.
+        alpha, beta : scalars of the result dtype. With beta ≠ 0, `out` is added in that dtype's own
+            arithmetic, after the inner product.
 
         Returns
         -------
@@ -150,7 +148,7 @@ class CheckedEngine:
         _check_operands(kind, a, bt, out, self.on_gpu)
         out = _checked_out(kind, (*a.shape[:-1], bt.shape[-2]), a, out, beta)
         if kind.result.kind == "i" and (alpha % 1 or beta % 1):
-            raise ValueError(f"alpha and beta of {product!r} products must be whole, got {alpha} and {beta}")
+            raise ValueError(f"alpha and beta of {product!r} products must be integers: {alpha}, {beta}")
         if out.size:
             self._compute(kind, a, bt, out, alpha, beta)
         return out

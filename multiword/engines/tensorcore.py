@@ -19,7 +19,7 @@ from multiword.rounding import round_to, widened
 from multiword.runtime.arrays import Array, as_array, is_cupy
 from multiword.runtime.options import check_choice
 from multiword.runtime.parallel import thread_count
-from multiword.tuning import LONG_RUN, SLAB_COLUMNS, SLAB_ROWS, WORTH_A_WORKER
+from multiword.tuning import LONG_RUN, PRODUCTS_OF_A_STEP, SLAB_COLUMNS, WORTH_A_WORKER
 
 _NAN32 = np.uint32(0x7FFFFFFF).view(np.float32)
 _NAN16 = np.uint16(0x7FFF).view(np.float16)
@@ -178,8 +178,9 @@ class TensorCore(CheckedEngine):
         size = np.abs(c[c != 0])
         ordinary = self.accumulate == "fp32" and bool(((size >= 2.0**-90) & (size <= 2.0**100)).all())
         operands = prepare(a, b, word, self.generation, wide=not ordinary)
-        height = max(-(-m // self.workers), -(-WORTH_A_WORKER // max(1, min(n, SLAB_COLUMNS))))
-        height = max(1, min(SLAB_ROWS, height))
+        workers = max(1, min(self.workers, m * n // WORTH_A_WORKER))
+        height = PRODUCTS_OF_A_STEP // (self.generation.widths[word] * max(1, min(n, SLAB_COLUMNS)))
+        height = max(1, min(height, -(-m // workers)))
         corners = [
             (slice(i, min(i + height, m)), slice(j, min(j + SLAB_COLUMNS, n)))
             for i in range(0, m, height)
@@ -190,8 +191,7 @@ class TensorCore(CheckedEngine):
         def compute(corner: tuple[slice, slice]) -> None:
             out[corner] = self._slab(word, operands, corner, c[corner])
 
-        workers = min(self.workers, len(corners))
-        if workers <= 1:
+        if workers == 1:
             for corner in self._shown(corners, a.size * n):
                 compute(corner)
         else:

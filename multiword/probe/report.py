@@ -57,7 +57,7 @@ def survey(
 
     Returns
     -------
-    A `Findings` for each engine and format, and a sentence for each that could not be probed.
+    Findings for each engine and format, and a sentence for each that could not be probed.
 
     >>> from multiword import TensorCore
     >>> findings, notes = survey([TensorCore("V100"), TensorCore("H100")], ["fp16"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -24,8 +23,11 @@ class WorkspaceTooSmall(MemoryError):
 _local = threading.local()
 
 
-class _ResultsFrom:
-    """The context, as a class: a generator takes twice as long."""
+class results_from:
+    """A context in which allocate(shape, dtype) makes the CuPy arrays for this thread's results.
+
+    Temporary arrays, and the memory of captured graphs, remain CuPy's own. (A generator takes twice as long.)
+    """
 
     def __init__(self, allocate: Allocate) -> None:
         self._allocate = allocate
@@ -36,14 +38,6 @@ class _ResultsFrom:
 
     def __exit__(self, *exception: object) -> None:
         _local.allocate = self._outside
-
-
-def results_from(allocate: Allocate) -> AbstractContextManager[None]:
-    """Return a context in which allocate(shape, dtype) makes the CuPy arrays for this thread's results.
-
-    Temporary arrays, and the memory of captured graphs, remain CuPy's own.
-    """
-    return _ResultsFrom(allocate)
 
 
 def empty_result(like: Array, shape: tuple[int, ...], dtype: Any) -> Array:
