@@ -125,12 +125,7 @@ SPLITTER = 2.0**27 + 1
 
 
 def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return s = fl(a + b) and the error e, so that s + e = a + b: Knuth's TwoSum, of float64 numbers.
-
-    References
-    ----------
-    Knuth, The Art of Computer Programming, vol. 2, section 4.2.2, Theorem B.
-    """
+    """Return s = fl(a + b) and e = a + b - s, of float64 numbers: Knuth, TAOCP 2, Theorem 4.2.2 B."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
@@ -139,10 +134,7 @@ def two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def product_error(a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
     """Return a·b − p for p = fl(a·b), by Dekker's product, of float64 halves of 26 bits.
 
-    References
-    ----------
-    Dekker, A floating-point technique for extending the available precision; Ogita, Rump and
-    Oishi, Accurate sum and dot product, Algorithms 3.2 and 3.3.
+    Ogita, Rump and Oishi, "Accurate sum and dot product", Algorithms 3.2 and 3.3.
 
     >>> product_error(1 + 2.0**-30, 1 + 2.0**-30, 1 + 2.0**-29)
     8.673617379884035e-19

@@ -13,7 +13,7 @@ import numpy as np
 
 from multiword.formats import get_format
 from multiword.rounding import round_to, widened
-from multiword.runtime.arrays import Array, namespace, on_device_of_arrays
+from multiword.runtime.arrays import namespace, on_device_of_arrays
 from multiword.words import join, split
 
 _FP32_STORED = 23
@@ -49,7 +49,8 @@ def significand_lengths(rounding: str = "RN", word: str = "fp16") -> dict[int, F
     # The bits below the first word's last, and that last bit itself, which decides ties.
     low = np.arange(2 << bits, dtype=np.int64)
     value = ((1 << _FP32_STORED) + low).astype(np.float32)
-    loss = np.abs(value - _joined(value, word, rounding)).astype(np.int64)
+    two = split(value * np.float32(2.0**-_FP32_STORED), word, 2, scaled=True, rounding=rounding)
+    loss = np.abs(value - join(two, scaled=True, dtype=np.float64) * 2.0**_FP32_STORED).astype(np.int64)
     counts = Counter(_FP32_STORED - int(d).bit_length() for d in loss)
     return {length: Fraction(counts[length], low.size) for length in sorted(counts, reverse=True)}
 
@@ -155,9 +156,3 @@ def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[
     left = xp.where(left == 0, xp.ldexp(1.0, exponent - _FP32_STORED - 1), left)
     second = xp.frexp(left)[1] - 1 + scale
     return int((second < fmt.emin - fmt.precision + 1).sum()), int((second < fmt.emin).sum())
-
-
-def _joined(value: np.ndarray, word: str, rounding: str) -> Array:
-    """Return the sum of the two words of integers just above 2²³, scaled into the words' range."""
-    two = split(value * np.float32(2.0**-_FP32_STORED), word, 2, scaled=True, rounding=rounding)
-    return join(two, scaled=True, dtype=np.float64) * 2.0**_FP32_STORED

@@ -32,9 +32,8 @@ def split(
 
     Returns
     -------
-    p arrays of the word's dtype and the shape of `x`. |x - Σxᵢ| ≤ u^p·|x| barring underflow.
-    Infinities and NaNs are in the first word, and the other words are zero there. The first
-    word overflows where `x` exceeds its range: scale before.
+    p arrays of the word's dtype and the shape of `x`. |x - Σxᵢ| ≤ u^p·|x| barring underflow and overflow.
+    Infinities and NaNs are in the first word, and the other words are zero there.
 
     Raises
     ------

@@ -23,12 +23,15 @@ def multiply(problem: Problem) -> np.ndarray:
 
 def real_rows(a: Stack) -> Array:
     """Return A as real float32 matrices: (..., m, k), or (..., m, 2k) with the pairs side by side."""
-    x = a.stacked(np).astype(np.float32)
-    if not a.complex:
-        return x
-    if a.conjugate:
+    x = _float32(a)
+    return x.reshape(*x.shape[:-2], 2 * x.shape[-2]) if a.complex else x
+
+
+def _float32(stack: Stack) -> np.ndarray:
+    x = stack.stacked(np).astype(np.float32)
+    if stack.conjugate:
         x[..., 1] *= -1
-    return x.reshape(*x.shape[:-2], 2 * x.shape[-2])
+    return x
 
 
 def real_columns(b: Stack) -> Array:
@@ -37,11 +40,9 @@ def real_columns(b: Stack) -> Array:
     An entry re + i·im becomes [[re, im], [−im, re]], which multiplies an interleaved row
     from the right (algorithms 5): C needs no rearrangement.
     """
-    x = b.stacked(np).astype(np.float32)
+    x = _float32(b)
     if not b.complex:
         return x
-    if b.conjugate:
-        x[..., 1] *= -1
     *batch, k, n, _ = x.shape
     blocks = np.empty((*batch, k, 2, n, 2), np.float32)
     blocks[..., 0, :, :] = x

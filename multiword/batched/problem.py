@@ -60,10 +60,10 @@ class Stack:
 
 @dataclass(frozen=True)
 class Problem:
-    """out = alpha·op(A)·op(B) + beta·C for every pair of a batch.
+    """The product alpha·op(A)·op(B) + beta·C of every pair of a batch.
 
-    `a` is (*, m, k) and `b` (*, k, n) after op(); `c` and `out` are plain arrays (pairs, if
-    complex) of shape (*batch, m, n), or None. alpha and beta are float if they are real.
+    `a` is (*, m, k) and `b` (*, k, n) after op(); `c` and `out` are arrays (of pairs, if complex) of shape
+    (*batch, m, n), or None. alpha and beta are float if they are real.
     """
 
     xp: Any

@@ -19,14 +19,11 @@ TENSOR_FORMATS = ("fp16", "bf16", "tf32")
 
 @dataclass(frozen=True)
 class Generation:
-    """The arithmetic of one generation of tensor cores.
-
-    One step adds c and the products of one block: every term is aligned to the largest exponent,
-    cut there to `fraction_bits` bits, added exactly, and the sum is rounded once.
+    """The arithmetic of one generation of tensor cores, whose steps `multiword.engines.blockfma` defines.
 
     Attributes
     ----------
-    name : what it is called.
+    name : such as "A100".
     widths : products added in one step, for each word format that the hardware has.
     fraction_bits : F, the bits kept below the largest exponent of a step.
     carry_bits : bits above the leading one of the largest term that the adder holds beyond
@@ -98,20 +95,9 @@ Hopper (twice) and Blackwell (three times). The H200's is measured by this libra
 taken to be the B200's, and the others' are the literature's. For more, make a `Generation` or
 `dataclasses.replace` one."""
 
-CHIPS = {
-    (7, 0): "V100",
-    (7, 5): "T4",
-    (8, 0): "A100",
-    (8, 6): "L40S",
-    (8, 7): "L40S",
-    (8, 9): "L40S",
-    (9, 0): "H200",
-    (10, 0): "B200",
-    (10, 3): "B300",
-    (11, 0): "B300",
-    (12, 0): "RTX 5090",
-    (12, 1): "RTX 5090",
-}
+CHIPS = {(7, 0): "V100", (7, 5): "T4", (8, 0): "A100", (9, 0): "H200", (10, 0): "B200"}
+CHIPS |= dict.fromkeys(((8, 6), (8, 7), (8, 9)), "L40S")
+CHIPS |= dict.fromkeys(((10, 3), (11, 0)), "B300") | dict.fromkeys(((12, 0), (12, 1)), "RTX 5090")
 """Compute capability: the chip in `GENERATIONS` with the same tensor cores and the same share of fp64 units.
 GPUs that are not in it multiply in plain fp32."""
 

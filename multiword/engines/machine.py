@@ -29,8 +29,7 @@ class Rates:
     Attributes
     ----------
     sizes : n, increasing.
-    alone, together : of products one after another, and in a batch; an operation is a
-        multiplication or an addition.
+    alone, together : of products one after another, and in a batch. An addition is an operation.
     """
 
     sizes: tuple[int, ...]
@@ -68,11 +67,7 @@ def bandwidth(engine: str) -> float | None:
 
 def longest_reduced(engine: str) -> int:
     """Return the longest inner dimension for which products of residues, reduced where they are computed,
-    were measured to be faster than int32 products that are read again; 0 if not measured.
-
-    They save bytes of the result, a time that does not depend on the inner dimension. Where the result is
-    as large as the operands, the limit is twice as long.
-    """
+    were measured to be faster than int32 products that are read again; 0 if not measured."""
     return int(known_machines().get(device_name(engine), {}).get("longest_reduced", 0))
 
 

@@ -163,7 +163,8 @@ def measure_operands(
     xp, (m, k), n = namespace(a), a.shape, len(bt)
     groups = -(-m // GROUP) + -(-n // GROUP)
     flags = xp.zeros(FLAGS + 1 + groups, np.int32)
-    samples = _samples(k, guess)
+    sampled = guess and k >= 2 * RUNS * RUN
+    samples = (RUNS * RUN, RUN.bit_length() - 1, k // RUNS) if sampled else (k, 30, 0)
     if is_cupy(a):
         data = tuple(xp.empty(VECTOR.itemsize * count, np.uint8) for count in (m, n))
         if scheme.scaled_lines and k:
@@ -185,13 +186,6 @@ def _rows_or_columns(x: Array) -> Array:
     if x.size == 0 or (x.itemsize in x.strides and min(x.strides) > 0):
         return x
     return namespace(x).ascontiguousarray(x)
-
-
-def _samples(k: int, guess: bool) -> tuple[int, int, int]:
-    """Return `SAMPLES`: of some of the elements only, or all."""
-    if guess and k >= 2 * RUNS * RUN:
-        return RUNS * RUN, RUN.bit_length() - 1, k // RUNS
-    return k, 30, 0
 
 
 def _measure_on_host(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -71,7 +70,9 @@ def add_product(
     Fasi, Higham, Lopez, Mary and Mikaitis, Algorithms 4.2 and 4.3; Blanchard, Higham and Mary,
     "A class of fast and accurate summation algorithms" (2020).
     """
-    for part in blocks(a.shape[-1], block):
+    k = a.shape[-1]
+    for start in range(0, k, block or max(k, 1)):
+        part = slice(start, start + (block or k))
         left, right = a[:, part], bt[:, part]
         if total.dtype == np.float32:
             engine.multiply(word, left, right, out=total, alpha=weight, beta=keep)
@@ -81,16 +82,6 @@ def add_product(
             total *= keep
             total += engine.multiply(word, left, right, alpha=weight)
         keep = 1.0
-
-
-def blocks(k: int, b: int | None) -> Iterator[slice]:
-    """Yield the blocks of at most b indices that make up 0 … k - 1.
-
-    >>> list(blocks(5, 2))
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-    b = b or max(k, 1)
-    return (slice(start, min(start + b, k)) for start in range(0, k, b))
 
 
 def empty_sums(xp: Any, scheme: Scheme, m: int, n: int) -> Array:

@@ -205,14 +205,11 @@ class Plan:
     Attributes
     ----------
     m, n, k : the product is (m, k) by (k, n).
-    engine : name of the engine.
-    choice : name of the scheme, or "given".
+    engine, choice : names of the engine and the scheme; "given" for a scheme that is no name.
     scheme : the scheme itself.
     rejected : the faster schemes that were tried first, each with the reason against it.
-    products : matrix products of words, as multiples of the m·n·k of one.
-    calls : calls of the engine for each panel.
-    panels : number of panels of rows and columns.
-    workspace : bytes for words and sums.
+    products, calls : matrix products of words, and calls of the engine for each panel.
+    panels, workspace : number of panels of rows and columns, and bytes for words and sums.
     bound : worst-case bound of the componentwise error |C - Ĉ|_ij / (|A||B|)_ij.
 
     A chosen scheme of words is checked once more on its product (sums of one sign, cancellation by

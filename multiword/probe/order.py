@@ -107,7 +107,8 @@ def infer_blocking(engine: Engine, word: str, m: int, n: int, k: int) -> Blockin
     if ends[-1] != k or (np.diff(sizes) < 0).any():
         raise ValueError(f"{word} {m}×{n}×{k}: the terms are not added in increasing k")
     length = _first_part(engine, word, (m, n, k), ends)
-    pairs = _telling_pairs(k, length)
+    # The first term of every part with each other one shows the steps of the part.
+    pairs = [(s, j) for s in range(0, k, length) for j in range(s + 1, min(s + length, k))]
     seen = subtree_sizes(engine, word, m, n, k, pairs)
     block_k = length if length < k else None
     pairs += [(0, j) for j in range(1, k)]
@@ -134,11 +135,6 @@ def _first_part(engine: Engine, word: str, shape: tuple[int, int, int], ends: li
     behind = subtree_sizes(engine, word, *shape, pairs)
     fresh = [e for e, (i, j), size in zip(starts, pairs, behind, strict=True) if size <= j - i + 1]
     return min(fresh, default=shape[2])
-
-
-def _telling_pairs(k: int, length: int) -> list[tuple[int, int]]:
-    """Return the pairs that show the steps of every part: its first term with each other."""
-    return [(s, j) for s in range(0, k, length) for j in range(s + 1, min(s + length, k))]
 
 
 def predicted_sizes(blocking: Blocking, k: int, pairs: Iterable[tuple[int, int]]) -> np.ndarray:

@@ -154,10 +154,10 @@ def result_rounding(steps: _Steps) -> str:
     ("Rounding modes in tensor core computations": the paper's 2 + 2⁻²³ + 2⁻²⁴ does not survive the
     alignment where F = 23; a sum that gained two bits by carries tests the rounding alone.)
     """
-    rows = []
-    for sign, part in ((1, 3.0), (-1, 3.0), (1, 1.0)):
-        four = [(sign * 1.5, 1.0), (sign * 1.5, 1.0), (sign * 1.0, 1.0)]
-        rows.append([[*four, term(sign * part, -23)]])
+    rows = [
+        [[(1.5 * sign, 1.0), (1.5 * sign, 1.0), (1.0 * sign, 1.0), term(sign * part, -23)]]
+        for sign, part in ((1, 3.0), (-1, 3.0), (1, 1.0))
+    ]
     up, down, little = np.abs(steps.sums(rows)) > 4
     return _direction(up, down, little)
 
@@ -187,11 +187,7 @@ def products_exact(steps: _Steps) -> bool:
 def order_matters(steps: _Steps, bits: int) -> bool:
     """Return whether a 1 among terms of half the last bit gives anything but 1, at any position."""
     small = term(1.0, -bits - 1)
-    rows = []
-    for i in range(steps.width):
-        row = [small] * steps.width
-        row[i] = _ONE
-        rows.append([row])
+    rows = [[[_ONE if i == j else small for j in range(steps.width)]] for i in range(steps.width)]
     rows.append([[_ONE], [small] * steps.width])  # the 1 in the accumulator
     return bool((steps.sums(rows) != 1).any())
 
