@@ -23,6 +23,7 @@ def _columns(stride: int, leading: int, alignment: int) -> Layout:
     return Layout(stride, leading, False, False, alignment)
 
 
+_COLUMNS = _columns(1024, 32, 16)
 _LISTED = _rows(0, 20, 2, listed=True)
 _PAIRS = {"complex": True, "conj_a": True, "conj_b": True}
 _REAL, _COMPLEX = {"alpha": 1, "beta": 1}, {**_PAIRS, "alpha": 2, "beta": 2}
@@ -31,10 +32,7 @@ _RESIDENT, _DIRECT, _TILED = Tuning("resident"), Tuning("resident", direct=True)
 
 RESIDENT = (
     (_RESIDENT, sample_case(16, 16, 16)),
-    (
-        replace(_RESIDENT, tile_m=2, tile_n=2),
-        sample_case(32, 32, 32, bf16=True, alpha=1, a=_columns(1024, 32, 16)),
-    ),
+    (Tuning("resident", tile_m=2, tile_n=2), sample_case(32, 32, 32, bf16=True, alpha=1, a=_COLUMNS)),
     (_RESIDENT, sample_case(20, 12, 20, acc16=True, beta=1, c=_rows(240, 12, 8), a=_LISTED)),
     (_RESIDENT, sample_case(7, 9, 11, **_REAL, c=_rows(63, 9, 2), b=_rows(0, 9, 2))),
     (_RESIDENT, sample_case(16, 16, 16, **_COMPLEX, c=_rows(0, 16, 16))),
@@ -56,14 +54,12 @@ RESIDENT = (
     (_PLAIN, sample_case(5, 3, 2, **_COMPLEX, acc16=True, c=_rows(15, 3, 4))),
 )
 
+_FOUR = Tuning("tiled", tile_m=4, tile_n=4, stages=2)
 _ANYWHERE = _rows(10000, 100, 8, listed=True)
 TILED = (
     (_TILED, sample_case(64, 64, 64)),
     (_TILED, sample_case(65, 67, 63, **_REAL, c=_rows(4355, 67, 2))),
-    (
-        replace(_TILED, tile_m=4, tile_n=4, stages=2),
-        sample_case(100, 100, 100, acc16=True, a=_ANYWHERE, b=_ANYWHERE),
-    ),
+    (_FOUR, sample_case(100, 100, 100, acc16=True, a=_ANYWHERE, b=_ANYWHERE)),
     (replace(_TILED, tile_m=4, tile_n=4, warps_n=4, stages=4, persistent=1), sample_case(256, 256, 256)),
     (replace(_TILED, tile_n=5, warps_m=7, warps_n=1), sample_case(64, 62, 66, bf16=True)),
     (_TILED, sample_case(64, 64, 64, a=_columns(4096, 64, 16))),
