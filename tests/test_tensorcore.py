@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword import GENERATIONS, Blocking, Generation, TensorCore, get_engine, get_generation
+from multiword.engines import WORDS
 from multiword.engines.generations import ROUNDINGS
 from multiword.tuning import PRODUCTS_OF_A_STEP, SLAB_COLUMNS
 from tests.reference_tensorcore import dot, round_to
@@ -160,6 +161,19 @@ def test_inf_and_nan_are_the_hardwares():
     assert {hex(x) for x in h[np.isnan(h)].view(np.uint16)} == {"0x7fff"}
 
 
+def test_how_small_terms_count():
+    """As measured on an H200: 2^-149 less a term of 2^-158 is cut to zero, less one of 2^-159 it is not."""
+    a = words([[2.0**-75, -(2.0**-79)]] * 2, "bf16")
+    b = words([[2.0**-74, 2.0**-74], [2.0**-79, 2.0**-80]], "bf16")
+    assert TensorCore("H200").gemm(a, b, word="bf16")[0].tolist() == [0.0, 2.0**-149]
+
+
+def test_accumulators_of_any_size_keep_their_bits():
+    c = ((1 + 2.0**-23) * 2.0 ** np.arange(-126, 128, 2.0)).astype(np.float32)[None]
+    core, zeros = TensorCore("H200"), np.zeros((1, 16), np.float16)
+    assert all(same(core.gemm(zeros, zeros.T, x[None, None]), [[x]]) for x in c[0])
+
+
 def test_no_result_is_a_negative_zero():
     """As measured on an H200: -2^-26 as fp16 and -2^-151 as fp32 come out as +0."""
     tiny = np.array([[-(2.0**-13)]])
@@ -299,6 +313,17 @@ def test_what_float64_cannot_hold_is_refused(word):
             for name, call in (("a", (bad, one)), ("b", (one, bad)), ("c", (one, one, bad))):
                 with pytest.raises(TypeError, match=rf"{name} .*{message}"):
                     core.gemm(*call, word=word)
+
+
+@pytest.mark.parametrize("word", DTYPES)
+def test_integers_add_exactly_up_to_a_words_exact_bits(word):
+    largest, exact = 2 ** WORDS[word].bits, 2 ** WORDS[word].exact_bits
+    terms = [(largest, largest)] * (exact // largest**2 - 1)
+    terms += [(largest - 1, largest), (largest - 1, 1), (1, 1), (1, 1)]
+    a, b = np.array(terms, float).T
+    sums = [TensorCore("H200").gemm(a[None, :k], b[:k, None], word=word)[0, 0] for k in range(1, len(a) + 1)]
+    assert sums[:-1] == np.cumsum(a * b)[:-1].tolist()
+    assert sums[-2:] == [exact, exact]  # one more is lost
 
 
 ROUNDED = [  # fp64 just above ties, beyond the range and below it; and fp32 ties, for tf32 alone
