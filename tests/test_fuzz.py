@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import ozaki
-from tests.fuzz import devices, exact
+from tests.fuzz import campaign, devices
 from tests.fuzz.arrays import HOST_LAYOUTS, KINDS, SPECIAL, Spec, place, values
-from tests.fuzz.campaign import run
 from tests.fuzz.device_cases import FAMILIES
 from tests.fuzz.device_products import SWEEPS, Call
 from tests.fuzz.draw import Draw, Mismatch, check, check_same, difference, plain
 from tests.fuzz.rational import FORMATS, rounded, rounded_ratio, rounded_root
+from tests.fuzz.tally import run
 
 FLOAT64 = FORMATS[np.dtype(np.float64)]
 
@@ -49,13 +49,13 @@ def test_the_references_round_as_ieee_does():
 
 
 def seconds(checks, name):
-    return run({name: checks[name]}, 0.2, 11, "tests.fuzz.exact", lambda _: None)
+    return run({name: checks[name]}, 0.2, 11, "tests.fuzz.campaign", lambda _: None)
 
 
-@pytest.mark.parametrize("name", exact.CHECKS)
+@pytest.mark.parametrize("name", campaign.CHECKS)
 def test_every_check_runs(name):
     """It need not be without mismatches here: that is for a long run to say."""
-    tally = seconds(exact.CHECKS, name)
+    tally = seconds(campaign.CHECKS, name)
     assert tally.cases[name] > 0
     broken = [t for t in tally.reproducers if " at exact_" in t or " at rational" in t or " at arrays" in t]
     assert not broken, broken[0]
@@ -66,12 +66,12 @@ def test_a_wrong_bit_is_found_and_repeated(monkeypatch, capsys):
         x = draw.array("x", (draw.size("n", 1, 9),), (np.dtype(np.float64),), "normal")
         check_same("off by one bit", np.nextafter(plain(x), np.inf), plain(x))
 
-    monkeypatch.setitem(exact.CHECKS, "wrong", wrong)
-    assert exact.main(["--minutes", "0.001", "--only", "wrong"]) == 1
+    monkeypatch.setitem(campaign.CHECKS, "wrong", wrong)
+    assert campaign.main(["--minutes", "0.001", "--only", "wrong"]) == 1
     shown = capsys.readouterr().out
     assert "--seed 0 --only 'wrong' --case 0" in shown
     assert "1  wrong: off by one bit" in shown or "wrong: off by one bit" in shown
-    assert exact.main(["--only", "wrong", "--case", "0"]) == 1
+    assert campaign.main(["--only", "wrong", "--case", "0"]) == 1
     assert "x: float64" in capsys.readouterr().out
 
 
@@ -79,7 +79,7 @@ def test_an_unexpected_error_is_a_mismatch():
     def failing(_: Draw) -> None:
         raise KeyError("nothing")
 
-    tally = run({"f": failing}, 0.01, 0, "tests.fuzz.exact", lambda _: None)
+    tally = run({"f": failing}, 0.01, 0, "tests.fuzz.campaign", lambda _: None)
     assert tally.failed["f"] == tally.cases["f"] > 0
     assert {sort for _, sort in tally.mismatches} == {"KeyError: 'nothing'"}
 
@@ -89,7 +89,7 @@ def test_a_run_that_is_stopped_still_has_its_table():
         if draw.chance(0.1):
             raise KeyboardInterrupt
 
-    tally = run({"f": stopped}, 60, 0, "tests.fuzz.exact", lambda _: None)
+    tally = run({"f": stopped}, 60, 0, "tests.fuzz.campaign", lambda _: None)
     assert "all" in tally.table()
 
 

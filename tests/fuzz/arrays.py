@@ -36,6 +36,12 @@ SPECIAL = "special"
 MIXED = "mixed"
 """Every matrix of a stack of another kind, and spread over another number of octaves."""
 
+ALL_BITS = "all bits"
+"""Integers of their dtype's whole range, or of some of its bits."""
+
+FAR = "far"
+"""Normal numbers about a mean that is far from zero, of float64."""
+
 LAYOUTS = ("C", "F", "strided", "reversed", "broadcast", "transposed", "window", "offset")
 HOST_LAYOUTS = (*LAYOUTS, *LAYOUTS, "byteswapped", "unaligned", "readonly")
 
@@ -101,6 +107,9 @@ def _whole(rng, spec: Spec) -> np.ndarray:
     if spec.dtype.kind == "b":
         return rng.integers(0, 2, spec.shape).astype(bool)
     info = np.iinfo(spec.dtype)
+    if spec.kind == ALL_BITS:
+        x = rng.integers(info.min, info.max, spec.shape, spec.dtype, endpoint=True)
+        return x >> spec.dtype.type(rng.integers(0, 8 * spec.dtype.itemsize))
     low, high = max(info.min, -(2**53)), min(info.max, 2**53)
     if spec.kind in ("normal", "integers", "zeros", "sparse", "equal"):
         low, high = max(low, -9), min(high, 9)
@@ -116,6 +125,8 @@ def _real(rng, spec: Spec, precision: int, emin: int, emax: int) -> np.ndarray:
         x = rng.standard_normal(shape)
         x = np.abs(x) if kind == "positive" else x
         return _sprinkled(rng, x) if kind == SPECIAL else x
+    if kind == FAR:
+        return rng.standard_normal(shape) + rng.choice([1.0, 1e9, -3e15])
     if kind == "integers":
         return rng.integers(-9, 10, shape).astype(np.float64)
     if kind in ("wide", "rows"):

@@ -13,6 +13,7 @@ from tests.fuzz.draw import Draw
 from tests.fuzz.exact_sums import FLOATS, chosen_axis, common_dtype, form, targets
 from tests.fuzz.exact_words import STORED
 from tests.fuzz.rational import part_dtype
+from tests.fuzz.shared import SHARED
 
 
 def _shape(draw: Draw) -> tuple[int, ...]:
@@ -152,6 +153,7 @@ def rounding(draw: Draw) -> Call:
 
 FAMILIES: dict[str, Callable[[Draw], Call]] = {
     **PRODUCTS,
+    **SHARED,
     "sum": reduction("sum"),
     "mean": reduction("mean"),
     **{name: reduction(name) for name in (*REAL_RESULTS, "nansum", "nanmean")},

@@ -40,6 +40,7 @@ class Call:
     specs : the arrays by name.
     function : (xp, arrays) to a list of results: arrays, numbers, strings, bytes.
     judge : (arrays on the host, results) for functions whose bits may differ; raises Mismatch.
+    oracle : (arrays on the host, results) for results that are known exactly; raises Mismatch.
     one_nan : whether all NaNs must have the same bits; not where they are passed on.
     """
 
@@ -47,6 +48,7 @@ class Call:
     function: Callable[[ModuleType, dict[str, Any]], list[Any]]
     judge: Callable[[dict[str, np.ndarray], list[np.ndarray]], None] | None = None
     one_nan: bool = True
+    oracle: Callable[[dict[str, np.ndarray], list[Any]], None] | None = None
 
 
 def sweep(name: str) -> Callable[[Draw], Call]:

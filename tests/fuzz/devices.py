@@ -25,10 +25,10 @@ import numpy as np
 
 import ozaki
 from tests.fuzz.arrays import LAYOUTS, fetched, place, values
-from tests.fuzz.campaign import Tally, one_case, reproducer, seed_of
 from tests.fuzz.device_cases import FAMILIES
 from tests.fuzz.device_products import CASES_OF_A_WIDTH, SWEEPS, Call
 from tests.fuzz.draw import Draw, Mismatch, check_one_nan, check_same
+from tests.fuzz.tally import Tally, one_case, reproducer, seed_of
 
 warnings.filterwarnings("ignore", category=ozaki.CostWarning)  # the data are hard on purpose
 
