@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import Engine
-from multiword.runtime.arrays import Array, as_array, check_same_device, device_of
+from multiword.runtime.arrays import Array, as_array, check_same_device, device_of, on_device_of_arrays
 from multiword.runtime.options import exactly, transposition
 from ozaki.arguments import (
     as_matrix,
@@ -321,6 +321,7 @@ def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand
         return Operand(Factor(array, SIDES.index(side), prepared=True))
 
 
+@on_device_of_arrays
 def plan(
     a: Any,
     b: Any,

@@ -37,6 +37,7 @@ TINY = np.full((40, 40), 5e-324)
 TINY_SINGLE = np.full((40, 40), 1e-45, np.float32)
 WILD = np.random.default_rng(0).standard_normal((300, 300)) * 2.0 ** np.arange(-1060, -760)
 HALF = np.random.default_rng(1).standard_normal((300, 300))
+PLAN = ozaki.plan(HALF, HALF)
 
 CALLS = {
     "sum": lambda: [ozaki.sum(TINY), ozaki.sum(WILD, axis=0), ozaki.sum(TINY_SINGLE, axis=1)],
@@ -48,6 +49,8 @@ CALLS = {
     "small products": lambda: [ozaki.matmul(TINY, HALF[:40, :40]), ozaki.matmul(WILD[:4, :4], HALF[:4, :4])],
     "stacks": lambda: [ozaki.matmul(np.stack([WILD[:40]] * 3), HALF)],
     "with c": lambda: [ozaki.accurate_dgemm(TINY, TINY, alpha=0.5, beta=3.0, c=TINY)],
+    "plans": lambda: [np.array(ozaki.plan(WILD, HALF).bound), PLAN.error_times(HALF[0])],
+    "textbook sums": lambda: [np.array([f(HALF[0]) for f in (ozaki.near_sum, ozaki.acc_sum, ozaki.sum_k)])],
     "accumulator": lambda: [ozaki.ExactSum("float64", (40,)).add(TINY).round()],
 }
 

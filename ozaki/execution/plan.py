@@ -10,7 +10,7 @@ import numpy as np
 
 from multiword.engines.machine import bandwidth, device_name, rates
 from multiword.formats import FORMATS
-from multiword.runtime.arrays import as_array
+from multiword.runtime.arrays import as_array, on_device_of_arrays
 from ozaki.arguments import exactly
 from ozaki.certificate.decision import counting_error
 from ozaki.certificate.error_times import ErrorBound, RowErrors, on_host
@@ -94,6 +94,7 @@ class Plan:
             _errors=errors,
         )
 
+    @on_device_of_arrays
     def error_times(self, v: Any, *, rounding: bool = True) -> np.ndarray:
         """Return an upper bound of |C - AB|·|v|, the sums of the errors of C's rows, each times |v_j|.
 
