@@ -98,13 +98,15 @@ def run(
     say: Callable = print,
     most: int | None = None,
     first: int = 0,
+    spent: Counter | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Tally:
     """Run cases of every function, each for the same time, until the time is up or each has had `most`.
 
-    first : the number of the first case of each. stopped : asked before every case.
+    first : the number of the first case of each. spent : seconds of each before, which are added to.
+    stopped : asked before every case.
     """
-    tally, shown = Tally(), Counter()
+    tally, shown, spent = Tally(), Counter(), Counter() if spent is None else spent
     until = time.monotonic() + seconds
     for name in checks:
         tally.cases[name] = 0
@@ -113,11 +115,12 @@ def run(
             left = [name for name in checks if most is None or tally.cases[name] < most]
             if not left:
                 break
-            name = min(left, key=lambda n: (tally.seconds[n], tally.cases[n]))
+            name = min(left, key=lambda n: (spent[n], tally.cases[n]))
             start, case = time.monotonic(), first + tally.cases[name]
             draw = Draw(seed_of(seed, name, case))
             mismatch = one_case(checks[name], draw)
             tally.seconds[name] += time.monotonic() - start
+            spent[name] += time.monotonic() - start
             tally.cases[name] += 1
             if mismatch is not None:
                 tally.failed[name] += 1

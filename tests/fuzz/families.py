@@ -1,0 +1,89 @@
+"""Which public functions the families of the fuzz call, and what each result is compared with, as a table.
+
+pytest runs some cases of every family, `campaign` as many as there is time for, and `devices` those that both
+sides of a comparison can make.
+"""
+
+from typing import NamedTuple
+
+
+class Family(NamedTuple):
+    """The public functions that a family calls, without `ozaki.`, and its oracle."""
+
+    functions: str
+    oracle: str
+
+
+GEMMS = "accurate_dgemm accurate_sgemm accurate_zgemm accurate_cgemm"
+INTEGERS, BOUND, BITS = "integers, rounded once", "a proved bound", "the bits of another form of the call"
+RATIONAL = "fractions"
+_LINALG = " ".join(
+    f"linalg.{name}"
+    for name in [
+        "solve",
+        "inv",
+        "det",
+        "slogdet",
+        "cholesky",
+        "qr",
+        "solve_triangular",
+        "lu_factor",
+        "lu_solve",
+        "lstsq",
+    ]
+)
+_TEXTBOOK = "near_sum acc_sum sum_k extract_vector two_sum two_product"
+_EINSUM = "einsum tensordot inner outer vecdot matvec"
+_GROUPS = "group_sum group_mean group_var group_std group_dot group_count ExactSum"
+_CORE = "multiword.TensorCore"
+
+FAMILIES = {
+    "gemm, bits": Family(GEMMS, INTEGERS),
+    "gemm, exact": Family(GEMMS, INTEGERS),
+    "gemm, alpha beta c out": Family(GEMMS, INTEGERS),
+    "gemm, certified": Family(f"{GEMMS} plan", BOUND),
+    "gemm, same bits": Family(f"{GEMMS} prepare", BITS),
+    "gemm, order of rows": Family(GEMMS, BITS),
+    "gemm, order of k": Family(GEMMS, BITS),
+    "gemm, Inf and NaN": Family(GEMMS, BITS),
+    "gemm, int64": Family("accurate_dgemm", INTEGERS),
+    "gemm, int8 words": Family(GEMMS, BITS),
+    "gemm, int8 words in stacks": Family(f"{GEMMS} matmul prepare gram", BITS),
+    "matmul": Family("matmul", INTEGERS),
+    "matmul, integers": Family("matmul", INTEGERS),
+    "mukunoki": Family("mukunoki_dgemm mukunoki_split slice_count", INTEGERS),
+    "gram": Family("gram", BITS),
+    "cov, corrcoef": Family("cov corrcoef", BOUND),
+    "cdist_squared": Family("cdist_squared", INTEGERS),
+    "einsum and its like": Family(_EINSUM, INTEGERS),
+    "residual, two_word_product": Family("residual two_word_product", INTEGERS),
+    **{name: Family(name, INTEGERS) for name in ("sum", "mean", "norm", "dot", "vdot", "cumsum", "average")},
+    **{name: Family(name, RATIONAL) for name in ("var", "std", "nansum", "nanmean", "nanvar", "nanstd")},
+    "near_sum, acc_sum, …": Family(_TEXTBOOK, INTEGERS),
+    "ExactSum": Family("ExactSum", INTEGERS),
+    "groups": Family(_GROUPS, INTEGERS),
+    "fingerprint": Family("fingerprint", BITS),
+    "linalg": Family(_LINALG, BITS),
+    "linalg.verified.solve": Family("linalg.verified.solve", RATIONAL),
+    "linalg.verified": Family(
+        "linalg.verified.inv linalg.verified.certify linalg.verified.det linalg.verified.lstsq"
+        " linalg.verified.eigh linalg.verified.svdvals linalg.verified.is_positive_definite",
+        RATIONAL,
+    ),
+    "round_to": Family("multiword.round_to", RATIONAL),
+    "split, join": Family("multiword.split multiword.join", RATIONAL),
+    "half-complex": Family("multiword.from_complex multiword.from_planes multiword.to_complex", RATIONAL),
+    "TensorCore.gemm": Family(_CORE, RATIONAL),
+    "TensorCore.gemm, others": Family(_CORE, RATIONAL),
+    "multiword.matmul": Family("multiword.matmul multiword.matmul_plan", BOUND),
+    "batched_matmul": Family("multiword.batched_matmul multiword.HalfComplex", BOUND),
+    "situation: re-entry": Family("", BITS),
+    "situation: float modes": Family("", BITS),
+    "situation: threads": Family("", BITS),
+    "situation: forks": Family("", BITS),
+    "situation: front ends": Family(
+        "array torch.matmul torch.sum torch.mean torch.dot torch.vdot jax.matmul jax.sum jax.mean", BITS
+    ),
+    "situation: lists": Family("sum ExactSum", INTEGERS),
+    "situation: blocks": Family("dask.sum dask.mean dask.var dask.nansum dask.norm dask.matmul", INTEGERS),
+}
