@@ -118,9 +118,12 @@ def _shared(
     queue, stop = context.Queue(), context.Event()
     given = (names, seed, time.time() + seconds, most, queue, stop)
     workers = [context.Process(target=_work, args=(rank, processes, *given)) for rank in range(processes)]
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    ends = signal.SIGINT, signal.SIGTERM
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # in the workers for good: `stop` tells them
+    before = [signal.signal(number, lambda *_: stop.set()) for number in ends]
     for worker in workers:
         worker.start()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
     try:
         left = set(range(processes))
         while left:
@@ -134,13 +137,12 @@ def _shared(
                 dead = {rank for rank in left if workers[rank].exitcode is not None}
                 yield from (f"process {rank} died: exit status {workers[rank].exitcode}" for rank in dead)
                 left -= dead
-            except KeyboardInterrupt:
-                stop.set()
     finally:
         stop.set()
         for worker in workers:
             worker.join()
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in zip(ends, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _work(
@@ -154,8 +156,6 @@ def _work(
     stop: Any,
 ) -> None:
     """What one process does: slice after slice, each with cases that no other has."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the parent is told, and sets `stop`
     _quiet()
     checks, part, spent = {name: CHECKS[name] for name in names}, 0, Counter()
     while (left := until - time.time()) > 0 and not stop.is_set() and not (most and part):
