@@ -49,6 +49,7 @@ CALLS = {
     "small products": lambda: [ozaki.matmul(TINY, HALF[:40, :40]), ozaki.matmul(WILD[:4, :4], HALF[:4, :4])],
     "stacks": lambda: [ozaki.matmul(np.stack([WILD[:40]] * 3), HALF)],
     "with c": lambda: [ozaki.accurate_dgemm(TINY, TINY, alpha=0.5, beta=3.0, c=TINY)],
+    "roundings to float32": lambda: [ozaki.accurate_sgemm(HALF, HALF, alpha=0.1)],
     "plans": lambda: [np.array(ozaki.plan(WILD, HALF).bound), PLAN.error_times(HALF[0])],
     "textbook sums": lambda: [np.array([f(HALF[0]) for f in (ozaki.near_sum, ozaki.acc_sum, ozaki.sum_k)])],
     "accumulator": lambda: [ozaki.ExactSum("float64", (40,)).add(TINY).round()],

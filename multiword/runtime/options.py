@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, converted, namespace
+from multiword.runtime.arrays import Array, as_array, converted, namespace, quietly
 
 
 def integer(name: str, x: Any) -> int:
@@ -83,7 +83,7 @@ def exactly(name: str, x: Array, dtype: Any) -> Array:
     if x.dtype.kind == "c" and dtype.kind != "c":
         raise TypeError(f"{name} must be real for a result of {dtype}, got dtype {x.dtype}")
     real = np.finfo(dtype)  # of its parts
-    with np.errstate(over="ignore", invalid="ignore"):
+    with quietly(x):
         result = converted(x, dtype)
         back = result.real.astype(x.dtype) if x.dtype.kind in "iu" else x
     if x.dtype.kind in "iu":

@@ -22,6 +22,7 @@ import numpy as np
 import ozaki
 from tests.fuzz.arrays import REAL, Spec, place, values
 from tests.fuzz.device_cases import FAMILIES
+from tests.fuzz.device_products import Call
 from tests.fuzz.devices import called
 from tests.fuzz.draw import Draw, check, check_same, plain
 from tests.fuzz.exact_products import GEMMS
@@ -40,8 +41,8 @@ Outcome = tuple[list, str | None]
 class Repeated:
     """A random call that is made again and again, each time on new arrays of the same numbers."""
 
-    def __init__(self, draw: Draw) -> None:
-        self.call = FAMILIES[draw.pick("family", *NAMES)](draw)
+    def __init__(self, draw: Draw, call: Call | None = None) -> None:
+        self.call = call or FAMILIES[draw.pick("family", *NAMES)](draw)
         self.numbers = {name: values(draw.rng, spec) for name, spec in self.call.specs.items()}
 
     def __call__(self) -> Outcome:
@@ -62,7 +63,8 @@ def check_outcome(sort: str, got: Outcome, expected: Outcome) -> None:
 
 def reentry(draw: Draw) -> None:
     """A call that others interrupt in the same thread, as signal handlers and finalizers do."""
-    call, other = Repeated(draw), Repeated(draw)
+    call = Repeated(draw)
+    other = Repeated(draw, call.call if draw.chance(0.6) else None)  # the same of other numbers, or another
     expected, of_other, turns = call(), other(), []
     got = interrupted(call, lambda: turns.append(other()), most=draw.size("turns", 1, 4))
     check_outcome("interrupted", got, expected)
