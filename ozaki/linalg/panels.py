@@ -55,7 +55,9 @@ def lu_panel(columns: Array) -> np.ndarray:
 def lower_leaf(lower: Array, b: Array, unit: bool) -> None:
     """Replace B by the solution of LX = B by forward substitution, row by row."""
     if (form := _compiled(b)) is not None:
-        form.lower_leaf(np.require(lower, requirements="CW"), b, unit)  # stacks are broadcast, and read-only
+        form.lower_leaf(
+            np.require(lower, requirements=["C", "W"]), b, unit
+        )  # stacks are broadcast, and read-only
         return
     for i in range(len(lower)):
         if not unit:
