@@ -14,6 +14,7 @@ from ctypes import POINTER, c_void_p
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,6 +38,10 @@ class Device(nullcontext):
     """The only one."""
 
     id = 0
+    attributes: ClassVar = {"MultiProcessorCount": 1}
+
+    def __init__(self, number=0):
+        super().__init__()
 
 
 class PinnedMemory(bytearray):
@@ -108,6 +113,7 @@ class Event:
 
     def synchronize(self):
         assert self.capture is None, "an event of a capture cannot be waited for"
+        self.gpu.waits += 1
 
 
 class MemoryPool:
@@ -129,8 +135,8 @@ class Gpu:
 
     Attributes
     ----------
-    captures, launches, moves, executables : graphs captured and replayed, kernels of graphs given other
-        arguments, and graphs that are there now.
+    captures, launches, moves, waits, executables : graphs captured and replayed, kernels of graphs given
+        other arguments, events waited for, and graphs that are there now.
     log : what was asked of streams, in order.
     failing : errors that the next calls of a routine of the driver raise, by its name.
     memory : bytes in all.
@@ -140,7 +146,7 @@ class Gpu:
     def __init__(self, memory: int = 1 << 40) -> None:
         self.memory = memory
         self.handles, self.log, self.failing = {}, [], {}
-        self.captures = self.launches = self.moves = 0
+        self.captures = self.launches = self.moves = self.waits = 0
         self.called, self.executables = Counter(), {}
         self.allocator = MemoryPool().malloc
         self.of_graphs = MemoryPool()
@@ -153,6 +159,8 @@ class Gpu:
         self.cupy = SimpleNamespace(
             ndarray=DeviceArray,
             empty=self.empty,
+            int32=np.int32,
+            int64=np.int64,
             cuda=SimpleNamespace(
                 Stream=partial(Stream, self),
                 Event=partial(Event, self),

@@ -1,11 +1,12 @@
 """Stand-ins for the steps of a product, for `test_captured`: kernels in Python, launched as the real ones.
 
-The left operand says in its first element what the certificate will ask for. A product is a @ b, plus the
-bits by which its integers were widened, plus the operands' row sums: so it tells which graph it came from.
+The left operand says in its first element what bounds it has; the decision made of them is the real one, and
+so are the statistics. A product is a @ b, plus the bits by which its integers were widened, plus the totals
+of the operands' rows: so it tells which graph it came from.
 """
 
 import ctypes
-from collections import OrderedDict
+import math
 from ctypes import c_int, c_void_p
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,31 +14,29 @@ from typing import ClassVar
 
 import numpy as np
 
-from multiword.runtime import kernels
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import KERNELS, Kernel, Struct
 from multiword.runtime.readback import Readback
-from ozaki.certificate.decision import Ask, Certificate
+from multiword.runtime.tiles import StridedParts
 from ozaki.execution import cache, captured
 from ozaki.product.factor import Factor
 from ozaki.product.steps import ScaledProduct
+from ozaki.scaling.scales import NORM_LIMITS, NormLimit, norm_scales
+from ozaki.scaling.statistics import NormScales, Rows, row_statistics
+from tests.test_decision import TARGET, bounds
 
 BITS, PAIRS, GRADED, NONFINITE = 100.0, 0.25, 0.5, 1e6
-"""What an operand's first element is made of: BITS for each bit that it asks for, PAIRS for a pairwise
-bound, GRADED for an inner dimension that is equilibrated, to the same without it, NONFINITE for rows that are
-not finite."""
+"""What an operand's first element is made of: BITS for each bit that it needs, PAIRS where only a pairwise
+bound says so, GRADED for an inner dimension that is equilibrated, to the same without it, NONFINITE for rows
+that are not finite."""
 
 
 COSTLY = 200
 """Bits for which many more products are taken than usual."""
 
 
-class Sums(Struct):
-    _fields_: ClassVar = [("x", c_void_p), ("sums", c_void_p), ("rows", c_int), ("k", c_int), ("step", c_int)]
-
-
 class Product(Struct):
     _fields_: ClassVar = [
-        *((name, c_void_p) for name in ("a", "b", "sums_a", "sums_b", "out")),
+        *((name, c_void_p) for name in ("a", "b", "totals_a", "totals_b", "out")),
         *((name, c_int) for name in ("m", "k", "n", "bits")),
     ]
 
@@ -46,50 +45,71 @@ class Overwritten(Struct):
     _fields_: ClassVar = [("a", c_void_p), ("out", c_void_p), ("count", c_int)]
 
 
-class Asked(Struct):
-    _fields_: ClassVar = [("a", c_void_p), ("answer", ctypes.c_ulonglong)]
+class FirstElement(Struct):
+    _fields_: ClassVar = [("a", c_void_p), ("target", ctypes.c_ulonglong)]
 
 
-def at(address, shape, strides=None):
+def at(address, shape, strides=None, dtype=np.float64):
     """The numbers at an address."""
-    count = 1 + sum((n - 1) * s for n, s in zip(shape, strides or (shape[-1], 1), strict=True))
-    flat = np.ctypeslib.as_array((ctypes.c_double * count).from_address(address))
-    return np.lib.stride_tricks.as_strided(flat, shape, [8 * s for s in strides or (shape[-1], 1)])
+    kind, strides = np.dtype(dtype), strides or (math.prod(shape[1:]), 1)[-len(shape) :]
+    count = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    flat = np.frombuffer((ctypes.c_char * (kind.itemsize * count)).from_address(address), kind)
+    return np.lib.stride_tricks.as_strided(flat, shape, [kind.itemsize * s for s in strides])
 
 
-def row_sums(given):
-    x = Sums.from_buffer_copy(given)
-    strides = (x.k, 1) if x.step == 1 else (1, x.step)
-    at(x.sums, (1, x.rows))[0] = at(x.x, (x.rows, x.k), strides).sum(axis=1)
+def row_sums(operand, to, scales):
+    """The statistics of rows, and their norm scales."""
+    kinds = zip((StridedParts, Rows, NormScales), (operand, to, scales), strict=True)
+    x, to, scales = (kind.from_buffer_copy(given) for kind, given in kinds)
+    statistics = row_statistics([at(x.part0, (x.rows, x.columns), (x.row_stride, x.column_stride))])
+    at(to.exponent, (x.rows,), dtype=np.int32)[:] = statistics.exponent
+    at(to.total, (x.rows,), dtype=np.int64)[:] = statistics.total
+    at(to.square, (x.rows,), dtype=np.int64)[:] = statistics.square
+    at(to.counts, statistics.counts.shape, dtype=np.int32)[:] = statistics.counts
+    limit = NormLimit(scales.significand, scales.limit_bits, ())
+    at(scales.scale, (x.rows,), dtype=np.int32)[:] = norm_scales(statistics, limit)
 
 
 def multiply(given):
     x = Product.from_buffer_copy(given)
-    whole = at(x.a, (x.m, x.k)) @ at(x.b, (x.k, x.n))
-    extra = at(x.sums_a, (x.m, 1), (1, 1)) + at(x.sums_b, (1, x.n))
-    at(x.out, (x.m, x.n))[...] = whole + extra + x.bits
+    product = at(x.a, (x.m, x.k)) @ at(x.b, (x.k, x.n))
+    of_a, of_b = at(x.totals_a, (x.m, 1), dtype=np.int64), at(x.totals_b, (x.n,), dtype=np.int64)
+    at(x.out, (x.m, x.n))[...] = product + of_a + of_b + x.bits
 
 
 def overwrite(given):
     x = Overwritten.from_buffer_copy(given)
-    if at(x.a, (1, 1))[0, 0] >= NONFINITE:
-        at(x.out, (1, x.count))[...] = np.nan
+    if at(x.a, (1,))[0] >= NONFINITE:
+        at(x.out, (x.count,))[...] = np.nan
 
 
-def ask(given):
-    x = Asked.from_buffer_copy(given)
-    at(x.answer, (1, 1))[...] = at(x.a, (1, 1))
+def read_first(given):
+    x = FirstElement.from_buffer_copy(given)
+    at(x.target, (1,))[...] = at(x.a, (1,))
 
 
-def decide(target):
-    """A decision that asks what the first element of A says."""
-    first = (yield Ask.COUNTS).first
-    what = first % NONFINITE % 1
-    if what in (GRADED, PAIRS):
-        assert not (yield Ask.EQUILIBRATE)
-    if what == PAIRS:
-        assert (yield Ask.PAIRS) == first
-    return Certificate(int(first % NONFINITE // BITS), 0.0, what == PAIRS)
+def parts_of(first):
+    """The bits that the first element of A is made of, and PAIRS, GRADED or nothing."""
+    return int(first % NONFINITE // BITS), first % NONFINITE % 1
+
+
+def bounds_from_counts(first):
+    """Bounds by which a product needs these bits, or more than a counting bound can say."""
+    bits, what = parts_of(first)
+    excess = math.inf if what in (PAIRS, GRADED) else 0.75 * 2.0**bits
+    return bounds(excess)._replace(nonfinite=bool(first >= NONFINITE), log2_squares=(bits, bits))
+
+
+FUNCTIONS = {"row_sums": row_sums, "product": multiply, "overwrite": overwrite, "first_element": read_first}
+"""The kernels' Python forms, by name; `row_sums` is a kernel of the library."""
+
+LAUNCHED = {name: Kernel(name, Path(__file__)) for name in FUNCTIONS if name != "row_sums"}
+for name in LAUNCHED:  # which are no kernels to compile
+    del KERNELS[name]
+
+
+LIMIT = NORM_LIMITS["fp64"][4]
+"""The norm limit of the operands' short rows."""
 
 
 class Steps:
@@ -99,39 +119,22 @@ class Steps:
 
     def __init__(self, gpu):
         self.gpu, self.scheme, self.panel, self.bytes, self.raising = gpu, "residues", 1 << 30, 0, []
-        self.functions = {"sums": row_sums, "product": multiply, "overwrite": overwrite, "asked": ask}
 
     def install(self, monkeypatch) -> None:
-        """Take the place of the steps."""
-        monkeypatch.setattr(kernels, "KERNELS", {})
-        self.kernels = {name: Kernel(name, Path(__file__)) for name in self.functions}
+        """Take the place of the steps, and of compiled kernels."""
         monkeypatch.setattr(Kernel, "compiled", lambda kernel, **_: self.launcher(kernel))
-        monkeypatch.setattr("ozaki.product.factor.row_statistics", self.statistics)
-        monkeypatch.setattr("ozaki.product.factor.norm_scales", lambda statistics, limit: statistics)
-        monkeypatch.setattr("ozaki.product.factor.statistics_and_scales", self.statistics_and_scales)
         monkeypatch.setattr(captured, "steps", self)
-        monkeypatch.setattr(captured, "decide", decide)
-        monkeypatch.setattr(cache, "_cached", OrderedDict())
+        cache.forget()
 
     def launcher(self, kernel):
         def launch(grid, block, values, shared_mem=0):
-            self.gpu.launch(self.functions[kernel.name], [x.tobytes() for x in values])
+            self.gpu.launch(FUNCTIONS[kernel.name], [x.tobytes() for x in values])
 
         return launch
 
-    def statistics(self, parts):
-        (x,) = parts
-        sums = self.gpu.empty((1, len(x)))
-        step = 1 if x.strides[1] == 8 else x.strides[1] // 8
-        self.kernels["sums"]((1,), (1,), (Sums(x=x, sums=sums, rows=len(x), k=x.shape[1], step=step),))
-        return sums
-
-    def statistics_and_scales(self, parts, limit):
-        return 2 * (self.statistics(parts),)
-
     def norm_scaled(self, a, b, request, bits=0):
-        scheme = self.norm_scheme(a, b, request, bits)
-        return ScaledProduct((a.statistics, b.statistics), scheme)
+        scales = a.norm_scales(LIMIT), b.norm_scales(LIMIT)
+        return ScaledProduct(scales, self.norm_scheme(a, b, request, bits))
 
     def norm_scheme(self, a, b, request, bits=0):
         return self.choose_scheme(((a.rows, a.k, b.rows), bits), request)
@@ -150,46 +153,43 @@ class Steps:
         return SimpleNamespace(rows=self.panel, columns=self.panel, bytes=self.bytes)
 
     def split_once(self, scaled, a, b, request):
-        if self.raising:
-            raise self.raising.pop(0)
+        if self.raising and (error := self.raising.pop(0)):
+            raise error
 
     def execute(self, scaled, a, b, request, out):
         """Above and below, for pointers into the middle of the arrays."""
         half = a.rows // 2
         for rows in (slice(0, half), slice(half, None)):
             if len(left := a.matrix[rows]):
-                sums = a.statistics[:, rows]
-                arrays = {"a": left, "b": b.matrix, "sums_a": sums, "sums_b": b.statistics, "out": out[rows]}
+                totals = {"totals_a": a.statistics.total[rows], "totals_b": b.statistics.total}
+                arrays = {"a": left, "b": b.matrix, "out": out[rows], **totals}
                 given = Product(**arrays, m=len(left), k=a.k, n=b.rows, bits=scaled.scheme.bits)
-                self.kernels["product"]((1,), (1,), (given,))
+                LAUNCHED["product"]((1,), (1,), (given,))
 
     def overwrite_nonfinite(self, a, b, scales, out, stack=1):
         given = Overwritten(a=a[0], out=out, count=out.size)
-        self.kernels["overwrite"]((1,), (1,), (given,))
+        LAUNCHED["overwrite"]((1,), (1,), (given,))
 
-    def asked(self, a):
-        """What the first element of A asks for, once it is there."""
-        answer = Readback(1)
-        self.kernels["asked"]((1,), (1,), (Asked(a=a.matrix, answer=int(answer.address)),))
-        answer.send()
-        return lambda: answer.wait()[0]
+    def first_element(self, a):
+        """The first element of A, once it is on the host."""
+        readback = Readback(1)
+        LAUNCHED["first_element"]((1,), (1,), (FirstElement(a=a.matrix, target=int(readback.address)),))
+        readback.send()
+        return lambda: readback.wait()[0]
 
     def bounds(self, a, b, request, scales, stack=1):
-        first = self.asked(a)
-
-        def wait():
-            return SimpleNamespace(first=first(), nonfinite=first() >= NONFINITE)
-
-        return SimpleNamespace(wait=wait)
+        first = self.first_element(a)
+        return SimpleNamespace(wait=lambda: bounds_from_counts(first()), first=first)
 
     def pairwise(self, a, b, request, pending):
-        return self.asked(a)
+        first = self.first_element(a)
+        return lambda: (2.0**-50, 0.75 * 2.0 ** parts_of(first())[0] * TARGET.unit_roundoff)
 
     def inner_exponents(self, a, b, scales):
-        return self.asked(a)
+        return self.first_element(a)
 
     def equilibrated(self, a, b, request, scales, exponents):
-        """The factors without GRADED, where that is what the first element asks for."""
+        """The factors without GRADED, where the first element has that."""
         if exponents() % 1 != GRADED:
             return None
         matrix = self.gpu.asarray(a.matrix)
@@ -200,10 +200,10 @@ class Steps:
     # Integers that lose nothing: their bits say which moduli they take.
 
     def wide_scales(self, a, b, request, bits):
-        return a.statistics, b.statistics
+        return a.norm_scales(LIMIT), b.norm_scales(LIMIT)
 
-    def bounded(self, a, b, request, scales, found):
-        return ScaledProduct(scales, self.norm_scheme(a, b, request, int(found.first % NONFINITE // BITS)))
+    def bounded(self, a, b, request, scales, bounds):
+        return ScaledProduct(scales, self.norm_scheme(a, b, request, bounds.log2_squares[0]))
 
     def is_costly(self, scheme, usual):
         return scheme.bits >= COSTLY
