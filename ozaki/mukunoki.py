@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from multiword.engines import Engine, get_engine, get_word
-from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
+from multiword.runtime.arrays import Array, as_array, namespace, on_device_of_arrays
 from multiword.runtime.options import exactly
 from ozaki.api import accurate_dgemm
-from ozaki.arguments import as_matrix
+from ozaki.arguments import factors_of
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.rounding.digits import round_digits
 from ozaki.scaling.statistics import NONFINITE_ROW
@@ -200,7 +200,7 @@ def slice_count(a: Any, b: Any) -> int:
 
 
 def _split(x: Array, count: int | None) -> SplitRows:
-    """Algorithm 1, on rows; the letters are the paper's."""
+    """Return the slices of rows (Algorithm 1); the letters are the paper's."""
     xp = namespace(x)
     bits = slice_bits(x.shape[-1])
     slices: list[Array] = []
@@ -234,7 +234,7 @@ def _slices(x: Array, bits: int) -> Iterator[tuple[Array, Array]]:
 
 
 def _ceil_log2(mu: Array) -> Array:
-    """⌈log2 mu⌉ of positive numbers, exactly."""
+    """Return ⌈log2 mu⌉ of positive numbers, exactly."""
     xp = namespace(mu)
     significand, exponent = xp.frexp(mu)
     return (exponent - (significand == 0.5)).astype(xp.int32)
@@ -253,7 +253,7 @@ def _products(a: SplitRows, b: SplitRows, fast: bool, engine: Engine) -> Iterato
 def _sum_fp64(
     products: Iterator[tuple[Array, Array]], _a: SplitRows, _b: SplitRows, a: Array, b: Array
 ) -> Array:
-    """Σ 2**exponent·product in double precision, in the order in which they come."""
+    """Return Σ 2**exponent·product in double precision, in the order in which they come."""
     xp = namespace(a)
     c = xp.zeros((a.shape[0], b.shape[1]), xp.float64)
     for product, exponent in products:
@@ -265,7 +265,7 @@ def _sum_fp64(
 def _sum_exactly(
     products: Iterator[tuple[Array, Array]], split_a: SplitRows, split_b: SplitRows, a: Array, b: Array
 ) -> Array:
-    """RN(Σ 2**exponent·product): the sum is kept in digits of 30 bits above each element's last place."""
+    """Return RN(Σ 2**exponent·product), added up in digits of 30 bits above each element's last place."""
     xp = namespace(a)
     shape = (a.shape[0], b.shape[1])
     if not (split_a.slices and split_b.slices and all(shape)):
@@ -286,7 +286,7 @@ def _sum_exactly(
 
 
 def _rows_slice_count(a: Array, b: Array) -> int:
-    """Algorithm 3 for A. Both sides of its inequality scale with each row of A and with all of B."""
+    """Return the count for A (Algorithm 3), whose two sides scale with each row of A and with all of B."""
     xp = namespace(a)
     k = a.shape[1]
     normal = xp.ldexp(xp.abs(b), -_ceil_log2(xp.maximum(xp.abs(b).max(), 2.0**-1074)))
@@ -303,11 +303,8 @@ def _rows_slice_count(a: Array, b: Array) -> int:
 
 
 def _operands(a: Any, b: Any) -> tuple[Array, Array]:
-    a, b = (as_matrix(name, as_array(x, name), np.float64, False) for name, x in (("a", a), ("b", b)))
-    check_same_device(a=a, b=b)
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(f"inner dimensions differ: a is {a.shape}, b is {b.shape}")
-    return a, b
+    left, right = factors_of(a, b, np.float64)
+    return left.matrix, right.matrix
 
 
 def _finite_rows(x: Array) -> tuple[Array, Array]:

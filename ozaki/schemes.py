@@ -65,13 +65,7 @@ class ProductScheme(Protocol):
 
 
 class Scheme(ProductScheme, Protocol):
-    """A way to multiply integers exactly: split, multiply, reconstruct and round once.
-
-    Attributes
-    ----------
-    pieces : moduli, or slices of A.
-    products : low-precision products that one exact product takes.
-    """
+    """A way to multiply integers exactly: split, multiply, reconstruct and round once."""
 
     specification: ProductSpecification
 

@@ -1,4 +1,4 @@
-"""The cache of captured products, by kind of call: the least recently used are given up first."""
+"""The cache of captured products, by kind of call: the least recently used are evicted first."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
     """
     if not is_cupy(a.matrix) or not request.of_norms or not isinstance(request.engine, Cublas):
         return None
-    if request.symmetric:  # asked for by name: CuPy's own kernels copy what is below the diagonal
+    if request.symmetric:  # CuPy's own kernels copy what is below the diagonal
         return None
     if request.accuracy == NORMWISE and capturing():
         return None

@@ -71,8 +71,10 @@ def _products(rows: np.ndarray, columns: np.ndarray, request: Request) -> tuple[
     """Return the products, and which of them are undecided."""
     dtype, form, single = rows.dtype, compiled(FORM), rows.dtype.char in "fF"
     x, (s, m, k, n) = _all_rows(rows, columns)
-    scales = _norm_scales if request.of_norms else _given_scales
-    scale, width, undecided = scales(x, s, n, request, "fp32" if single else "fp64")
+    if request.of_norms:
+        scale, width, undecided = _norm_scales(x, s, n, request, "fp32" if single else "fp64")
+    else:
+        scale, width, undecided = _given_scales(x, s, n, request)
     out = np.empty((s * m, n))
     form.products(x, scale, width, undecided, single, out, *form.work_arrays(k, n))
     if dtype.kind == "c":
@@ -106,7 +108,7 @@ Scales = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _norm_scales(x: np.ndarray, stack: int, columns: int, request: Request, target: str) -> Scales:
-    """Return the norm scales, widened as the counting bound of each product asks."""
+    """Return the norm scales, widened as the counting bound of each product requires."""
     certified = request.accuracy != NORMWISE
     limits = str(request.accuracy) if certified else target
     counted = counted_scales(statistics_of_rows(x), x.shape[1], stack, columns, limits, certified)
@@ -115,16 +117,12 @@ def _norm_scales(x: np.ndarray, stack: int, columns: int, request: Request, targ
     return scale, width, bits < 0
 
 
-def _given_scales(x: np.ndarray, stack: int, columns: int, request: Request, target: str) -> Scales:
-    """Return the scales of a given width, or the smallest that lose nothing; they depend on no target."""
-    del target
+def _given_scales(x: np.ndarray, stack: int, columns: int, request: Request) -> Scales:
+    """Return the scales of a requested width, or the smallest that lose nothing."""
     exponent, total, _, _ = statistics_of_rows(x)
-    scale = (
-        exact_scales([x]) if request.accuracy == "exact" else width_scales(exponent, int(request.accuracy))
-    )
+    exact = request.accuracy == "exact"
+    scale = exact_scales([x]) if exact else width_scales(exponent, int(request.accuracy))
     width = np.where(total > 0, exponent + scale, 0).astype(np.int32)
-    nonfinite, left = scale == NONFINITE_ROW, len(x) - stack * columns
-    undecided = nonfinite[:left].reshape(stack, -1).any(axis=1) | nonfinite[left:].reshape(stack, -1).any(
-        axis=1
-    )
-    return scale, width, undecided
+    sides = np.split(scale == NONFINITE_ROW, [len(x) - stack * columns])
+    left, right = (nonfinite.reshape(stack, -1).any(axis=1) for nonfinite in sides)
+    return scale, width, left | right

@@ -89,7 +89,7 @@ def in_panels(
     panels = choose_panels(scheme, (m, k, n), workspace) if a.stack == 1 else one_panel
     if symmetric:
         panels = replace(panels, columns=min(panels.columns, _symmetric_columns(n)))
-    left = right = None  # given up before others are split
+    left = right = None  # freed before others are split
     for j in range(0, n, panels.columns):
         columns = slice(j, j + panels.columns)
         right = None  # B's panel is split once if all of k fits

@@ -83,19 +83,19 @@ def round_rows(
             at, before, s = (i - start) * columns, left, min(i, column_scale.shape[0] - 1)
             highs, lows = sums[1, at : at + columns], sums[parts, at : at + columns]
             of_row, of_columns = row_scale[i], column_scale[s]
-            results, doubts = value[i], undecided[i]
+            results, flags = value[i], undecided[i]
             for j in range(columns):
                 high, low = highs[j], lows[j]
                 bound = margin + math.fabs(high) * RELATIVE_MARGIN
                 lower, upper = high + (low - bound), high + (low + bound)
                 exponent = np.int64(-of_row - of_columns[j])
                 normal = (exponent >= lowest) & (exponent < highest)
-                doubt = (lower != upper) | (np.float64(lower).view(np.int64) & mask == half)
-                doubt |= (not normal) & (lower != 0)
+                flag = (lower != upper) | (np.float64(lower).view(np.int64) & mask == half)
+                flag |= (not normal) & (lower != 0)
                 power = np.int64((exponent + 1023) << 52).view(np.float64)
                 results[j] = lower * power if normal else 0.0
-                doubts[j] = doubt
-                left += doubt
+                flags[j] = flag
+                left += flag
             if left > before:  # zeros are exact, though their sums leave them undecided
                 for j in range(columns):
                     zero = undecided[i, j]

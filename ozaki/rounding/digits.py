@@ -74,7 +74,7 @@ def _leading_window(magnitude: np.ndarray, base_bits: int) -> tuple[np.ndarray, 
     """Split a magnitude into its leading bits, the next digit with a sticky bit, and a shift.
 
     Leading digits are shifted into 64 bits while there is room for a whole one; the first that
-    finds no room is kept, doubled, in `rest`, and its lowest bit says if anything follows.
+    finds no room goes, doubled, to `rest`, whose lowest bit says if anything follows.
     """
     window = magnitude[-1].astype(np.uint64)
     rest = np.zeros_like(window)
@@ -98,22 +98,22 @@ def _round_window(
     """RN((window·2**rest_bits + rest)·2**scale), all integers, as float64."""
     one = np.uint64(1)
     length = bit_length(window) + rest_bits
-    # The last place kept: precision bits below the leading one, or the subnormals' last place.
+    # The last place of the result: precision bits below the leading one, or the subnormals' last place.
     shift = np.maximum(np.maximum(length - target.precision, last_place(target) - scale), 0)
     # Bits cut from the window: where these are all 64, NumPy's shifts leave nothing, as they should.
     high = np.clip(shift - rest_bits, 0, 64).astype(np.uint64)
     low = np.minimum(shift, rest_bits).astype(np.uint64)  # bits cut from the rest
     beyond = shift > rest_bits + 64  # even the leading bit lies below half of the last place
-    kept = (window >> high) << (np.uint64(rest_bits) - low) | (rest >> low)
-    # What was cut, as a number to compare with one half of the last place kept.
+    rounded = (window >> high) << (np.uint64(rest_bits) - low) | (rest >> low)
+    # What was cut, as a number to compare with one half of that place.
     in_window = shift > rest_bits
     cut = np.where(in_window, window & ((one << high) - one), rest & ((one << low) - one))
     half = np.where(in_window, one << (np.maximum(high, one) - one), (one << low) >> one)
     sticky = in_window & (rest != 0)
-    up = (cut > half) | ((cut == half) & (half != 0) & (sticky | ((kept & one) == one)))
-    kept = np.where(beyond, np.uint64(0), kept + up)
+    up = (cut > half) | ((cut == half) & (half != 0) & (sticky | ((rounded & one) == one)))
+    rounded = np.where(beyond, np.uint64(0), rounded + up)
     with np.errstate(over="ignore"):
-        return np.ldexp(kept.astype(np.float64), np.clip(scale + shift, -(2**20), 2**20).astype(np.int32))
+        return np.ldexp(rounded.astype(np.float64), np.clip(scale + shift, -(2**20), 2**20).astype(np.int32))
 
 
 def bit_length(x: np.ndarray) -> np.ndarray:

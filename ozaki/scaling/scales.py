@@ -12,7 +12,7 @@ inner dimension is graded, "fp64" and "fp32" replace A and B by A·D and D⁻¹�
 
 Why norms: by Cauchy and Schwarz |A'B'|_ij is at most the product of the norms, so the limit
 alone says how many moduli hold the product, for any k; and every row gets the same relative
-precision, which is what the error relative to |A||B| asks for.
+precision, as the error relative to |A||B| requires.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class NormLimit:
 # moduli hold it for all but the shortest rows and k_blocks of 1024, and it is not a power of two, because
 # rows of unit variance have a squared norm of about k, which often is one: rows on both sides of
 # the limit would lose a bit for nothing. Short rows get more, because their errors do not average
-# out, and their magnitudes tell less; without it their certificate would ask for a product.
+# out, and their magnitudes tell less; without it their certificate would take a product.
 NORM_LIMITS: dict[str, dict[int | float, NormLimit]] = {
     "fp64": {
         4: NormLimit(60, 131, (3, 7, 11, 14, 18, 22, 25, 29, 33, 36, 40, 43, 47, 50, 53)),
@@ -125,8 +125,8 @@ def statistics_and_scales(parts: list[Array], limit: NormLimit) -> tuple[RowStat
 def norm_scales(statistics: RowStatistics, limit: NormLimit) -> Array:
     """Return the (r,) int32 scales that fill a norm limit.
 
-    The largest s with Σ(|x|·2**s)² certainly below the limit. Zero rows get 0, rows that are
-    not finite NONFINITE_ROW.
+    The largest s for which the statistics prove Σ(|x|·2**s)² to be below the limit. Zero rows get 0, rows
+    that are not finite NONFINITE_ROW.
     """
     return (_norm_scales_device if is_cupy(statistics.exponent) else _norm_scales_host)(statistics, limit)
 

@@ -50,7 +50,7 @@ def slice_system(word: str | Word, widths: tuple[int, int], k: int) -> SliceSyst
     magnitude_bits = min(largest, (exact_bits - (shortest - 1).bit_length()) // 2)
     for bits in range(min(magnitude_bits + 1, 31), 1, -1):
         # The leading slice holds magnitudes up to 2**(b - 1), as all do; so S slices reach
-        # 2**(b·S - 1) less what the lower ones may add to it: one bit is kept free.
+        # 2**(b·S - 1) less what the lower ones may add to it: one bit is left free.
         counts = tuple(max(1, -(-(width + 2) // bits)) for width in widths)
         # The sums D_d, over all of k and of both parts of complex numbers, must suit `round_digits`.
         if 2 * k * min(counts) << 2 * (bits - 1) < 1 << 62:
