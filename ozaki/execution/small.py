@@ -124,5 +124,5 @@ def _given_scales(x: np.ndarray, stack: int, columns: int, request: Request) -> 
     scale = exact_scales([x]) if exact else width_scales(exponent, int(request.accuracy))
     width = np.where(total > 0, exponent + scale, 0).astype(np.int32)
     sides = np.split(scale == NONFINITE_ROW, [len(x) - stack * columns])
-    left, right = (nonfinite.reshape(stack, -1).any(axis=1) for nonfinite in sides)
-    return scale, width, left | right
+    nonfinite = np.hstack([rows.reshape(stack, -1) for rows in sides])
+    return scale, width, np.asarray(nonfinite.any(axis=1))
