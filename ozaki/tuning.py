@@ -102,6 +102,14 @@ RUNNING_LENGTH = 1 << 8
 GROUP_REST = 1 << 12
 """Terms outside of a window of groups that are added number by number; another window is for more."""
 
+GROUP_LANES = 1 << 13
+"""Lanes of all groups together: with fewer a number waits for one before it that went to the same words (10
+to 1,000 groups on a Xeon: 2.8 ns a number instead of 5)."""
+
+GROUPS_AHEAD = 32
+"""Numbers between one that is added and one whose words are fetched (10⁶ groups on a Xeon: 10 ns a number
+instead of 26)."""
+
 # --- dask ---
 
 SHORT_FORM_OUTPUTS = 256

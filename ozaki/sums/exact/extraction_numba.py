@@ -29,16 +29,17 @@ SLACK = 2  # bits by which what follows may be larger than what a window was mad
 TINY, HUGE = 2.0**-900, 2.0**1000  # products between these have an error that is a float64
 
 _inlined = njit(**INNER)
-_instruction: Callable[[Callable], Any] = intrinsic
+instruction: Callable[[Callable], Any] = intrinsic
+"""Makes a function of one or a few machine instructions."""
 
 
-@_instruction
+@instruction
 def bits_of(context: Any, x: Any) -> Any:
     """The bit pattern of a float64 as an int64."""
     return int64(float64), lambda _, builder, signature, values: builder.bitcast(values[0], ir.IntType(64))
 
 
-@_instruction
+@instruction
 def sigma_of(context: Any, k: Any) -> Any:
     """1.5·2**k, from its bit pattern."""
 
@@ -50,13 +51,13 @@ def sigma_of(context: Any, k: Any) -> Any:
     return float64(int64), pattern
 
 
-@_instruction
+@instruction
 def fma(context: Any, x: Any, y: Any, z: Any) -> Any:
     """x·y + z, rounded once."""
     return float64(float64, float64, float64), lambda _, builder, signature, values: builder.fma(*values)
 
 
-@_instruction
+@instruction
 def _plus(context: Any, x: Any, y: Any) -> Any:
     """x + y, where the compiler may add up in any order."""
 

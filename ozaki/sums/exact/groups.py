@@ -20,7 +20,7 @@ from ozaki.sums.exact.extraction import LOOPS, contiguous, readable
 from ozaki.sums.exact.fixed_point import MINUS_ZERO, ORDINARY, FixedPoint
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exact.tiles import digits_of
-from ozaki.tuning import GROUP_REST, PLAIN_TERMS
+from ozaki.tuning import GROUP_LANES, GROUP_REST, PLAIN_TERMS
 
 GAP = 40
 """Bits between the units of both levels. A number below 2**(k − 13) has at most 2**(GAP − 1) of either."""
@@ -41,9 +41,9 @@ def group_sums(summands: Sequence[Summands], labels: Array, groups: int) -> Fixe
     """Return the exact sums of one-dimensional terms by label, from 0 to groups − 1."""
     total = Superaccumulator(digits_of(summands), groups, namespace(labels))
     windows = _add(total, summands, labels)
-    filled = [window for window in windows if window.k is not None and window.words.any()]
+    filled = [window for window in windows if window.k is not None]
     if len(filled) == 1 and not len(total.digits):
-        return FixedPoint(filled[0].words.T, GAP, filled[0].exponent, total.flags)
+        return FixedPoint(filled[0].sums(), GAP, filled[0].exponent, total.flags)
     for window in filled:
         window.empty()
     return total.fixed_point()
@@ -69,7 +69,7 @@ def _add(total: Superaccumulator, summands: Sequence[Summands], labels: Array) -
             for window, x in zip(windows, _vectors(total, factors, terms, columns), strict=False):
                 window.add(x, columns)
     for window in windows:
-        total.flags[window.words.any(axis=1)] |= ORDINARY
+        window.flag()
     if ((total.flags | MINUS_ZERO) == MINUS_ZERO).any():
         _flag_zeros(total, parts)
     return windows
@@ -114,14 +114,16 @@ class _Window:
 
     Attributes
     ----------
-    words : (groups, 2) int64, of the lower unit and of the upper one.
+    words : (lanes of groups, 2) int64, of the lower unit and of the upper one.
     k : exponent of the first sigma, 1.5·2**k; None before the first number.
     """
 
     def __init__(self, total: Superaccumulator, terms: int) -> None:
         self.total = total
         self.k: int | None = None
-        self.words = np.zeros((total.flags.size, 2), np.int64)
+        groups = max(total.flags.size, 1)
+        self._lane_bits = max(0, (GROUP_LANES // groups).bit_length() - 1)
+        self.words = np.zeros((total.flags.size << self._lane_bits, 2), np.int64)
         self._rest = np.empty(terms), np.empty(terms, np.int64)
         self._since_carry = 0
 
@@ -129,6 +131,11 @@ class _Window:
     def exponent(self) -> int:
         """Of the lower unit."""
         return (self.k or 0) - GAP - 52
+
+    def sums(self) -> np.ndarray:
+        """Return the words of the groups, (2, groups)."""
+        words = self.words.reshape(self.total.flags.size, -1, 2)
+        return (words.sum(axis=1) if self._lane_bits else words[:, 0]).T
 
     def add(self, x: np.ndarray, labels: np.ndarray) -> None:
         """Add up to _TERMS numbers: those that the window holds, then what is left, unless it is little."""
@@ -139,17 +146,23 @@ class _Window:
         while True:
             self._carry(len(x))
             add = loops.loop(loops.grouped, x.dtype)
-            left = add(x, labels, self.k, self.words, self.total.flags, *self._rest)
+            left = add(x, labels, self.k, self._lane_bits, self.words, self.total.flags, *self._rest)
             x, labels = (part[:left] for part in self._rest)
             if left <= GROUP_REST or (fitting := self._fitting(x)) is None:
                 break
             self._move(fitting)
         _add_plainly(self.total, Summands((x,)), labels)
 
+    def flag(self) -> None:
+        """Note which groups have numbers that do not cancel."""
+        if self.k is not None:
+            low, high = self.sums()
+            self.total.flags |= ((low | high) != 0) * ORDINARY
+
     def empty(self) -> None:
         """Add the words to the superaccumulator."""
-        low, high = self.words.T
-        self.total.flags[self.words.any(axis=1)] |= ORDINARY
+        low, high = self.sums()
+        self.flag()
         self.total.add_integers(slice(None), low, self.exponent)
         self.total.add_integers(slice(None), high, self.exponent + GAP)
         self.words[:] = self._since_carry = 0
@@ -173,8 +186,6 @@ class _Window:
         if self._since_carry <= _TERMS:
             return
         self._since_carry = terms
-        low, high = self.words.T
-        high += low >> GAP
-        low &= (1 << GAP) - 1
-        if max(high.max(initial=0), -high.min(initial=0)) > _CARRIED:
+        loops = compiled(LOOPS)
+        if loops.loop(loops.carried, np.dtype(np.float64))(self.words) > _CARRIED:
             self.empty()

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, void
+from numba.core import cgutils
+from numba.np.arrayobj import make_array
 
 from multiword.runtime.compiled import INNER
-from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, sigma_of
+from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, instruction, sigma_of
 from ozaki.sums.exact.fixed_point import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY
 from ozaki.sums.exact.groups import BEYOND, GAP, LIMIT
+from ozaki.tuning import GROUPS_AHEAD
 
 _BEYOND, _INFINITY = BEYOND << 52, 2047 << 52
 
 _inlined = njit(**INNER)
+
+
+@instruction
+def _prefetch(context: Any, words: Any, index: Any) -> Any:
+    """Ask for the cache line of words[index], which is written soon."""
+
+    def request(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        array = make_array(signature.args[0])(context, builder, values[0])
+        address = builder.gep(array.data, [builder.shl(values[1], ir.IntType(64)(1))])  # two words each
+        write, near, data = flag(1), flag(3), flag(1)
+        builder.call(prefetch, [builder.bitcast(address, byte), write, near, data])
+        return context.get_dummy_value()
+
+    return void(words, index), request
 
 
 def largest_number(x):
@@ -31,7 +54,13 @@ def _special(v):
     return NAN if v != v else PLUS_INFINITY if v > 0 else MINUS_INFINITY
 
 
-def grouped(x, labels, k, words, flags, rest, rest_labels):
+@_inlined
+def _lane(labels, i, bits):
+    """The index of the words of a number: neighbours go to different ones of the 2**bits lanes of a group."""
+    return (labels[i] << bits) | (i & ((1 << bits) - 1))
+
+
+def grouped(x, labels, k, lane_bits, words, flags, rest, rest_labels):
     """Add the multiples of a window's two units in numbers to their groups' words; return how many are left.
 
     What is above the window, or left by it, goes to `rest`, which may lie where x does; Inf and NaN to flags.
@@ -39,14 +68,15 @@ def grouped(x, labels, k, words, flags, rest, rest_labels):
     sigma, tau, limit, left = sigma_of(k), sigma_of(k - GAP), (k + LIMIT) << 52, 0
     upper, lower = bits_of(sigma), bits_of(tau)
     for i in range(len(x)):
-        g, v = labels[i], np.float64(x[i])
+        g, v, lane = labels[i], np.float64(x[i]), _lane(labels, i, lane_bits)
+        _prefetch(words, _lane(labels, min(i + GROUPS_AHEAD, len(x) - 1), lane_bits))
         magnitude = bits_of(v) & MAGNITUDE
         if magnitude < limit:
             shifted = v + sigma
-            words[g, 1] += bits_of(shifted) - upper
+            words[lane, 1] += bits_of(shifted) - upper
             v -= shifted - sigma
             shifted = v + tau
-            words[g, 0] += bits_of(shifted) - lower
+            words[lane, 0] += bits_of(shifted) - lower
             v -= shifted - tau
         elif magnitude >= _INFINITY:
             flags[g] |= _special(v)
@@ -55,6 +85,16 @@ def grouped(x, labels, k, words, flags, rest, rest_labels):
             rest[left], rest_labels[left] = v, g
             left += 1
     return left
+
+
+def carried(words):
+    """Bring the lower words into [0, 2**GAP), and return the largest magnitude of the upper ones."""
+    largest = 0
+    for g in range(len(words)):
+        words[g, 1] += words[g, 0] >> GAP
+        words[g, 0] &= (1 << GAP) - 1
+        largest = max(largest, abs(words[g, 1]))
+    return largest
 
 
 def flagged_groups(x, labels, flags):

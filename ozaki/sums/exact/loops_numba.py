@@ -42,7 +42,7 @@ from ozaki.sums.exact.extraction_numba import (
     window,
     window_above,
 )
-from ozaki.sums.exact.groups_numba import any_outside, flagged_groups, grouped, largest_number
+from ozaki.sums.exact.groups_numba import any_outside, carried, flagged_groups, grouped, largest_number
 
 __all__ = [
     "BLOCK",
@@ -85,7 +85,8 @@ SIGNATURES: dict[Callable, Callable] = {
     integer_products: lambda x: boolean(x[1], x[1], _Integers),
     rounded_sums: lambda x: _rounding(x, 1, float64),
     largest_number: lambda x: int64(x[1]),
-    grouped: lambda x: int64(x[1], _Labels, int64, int64[:, ::1], _Flags, _Values, _Integers),
+    grouped: lambda x: int64(x[1], _Labels, int64, int64, int64[:, ::1], _Flags, _Values, _Integers),
+    carried: lambda _: int64(int64[:, ::1]),
     flagged_groups: lambda x: none(x[1], _Labels, _Flags),
     any_outside: lambda x: boolean(_Labels, int64),
     rounded_products: lambda x: _rounding(x, 2, boolean),
