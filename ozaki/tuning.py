@@ -96,9 +96,6 @@ OUTPUTS_ON_HOST = 1 << 12
 INTEGER_RATIOS = 4
 """Results that Python's integers round sooner than arrays."""
 
-RUNNING_LENGTH = 1 << 8
-"""Numbers of a column that pay for a loop of its own over its running sums."""
-
 GROUP_REST = 1 << 12
 """Terms outside of a window of groups that are added number by number; another window is for more."""
 

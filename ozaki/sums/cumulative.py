@@ -1,22 +1,24 @@
-"""Running sums, each one correctly rounded: the NumPy form, and the launches of `cumulative.cu`.
+"""Running sums, each one correctly rounded: the definition, and the launches of `cumulative.cu`.
 
-On the host, the extraction's levels lie on a fixed grid, so that running sums of integers are
-`np.add.accumulate`. On a GPU, rows are cut into tiles. The tiles' exact totals come from the kernels
-of `reduction_cuda`, and their running sums, digit by digit, from `cupy.cumsum`; then every thread goes
-through one tile, adds its terms to the digits that come before it, and rounds after each. That is much
-slower than a sum, in which only the last is rounded; nothing is copied to the host.
+On the host, `running_numba` adds each number to an exact expansion. On a GPU, rows are cut into tiles. The
+tiles' exact totals come from the kernels of `reduction_cuda`, and their running sums, digit by digit, from
+`cupy.cumsum`; then every thread goes through one tile, adds its terms to the digits that come before it, and
+rounds after each. That is much slower than a sum, in which only the last is rounded; nothing is copied to the
+host.
 """
 
 from __future__ import annotations
 
 from ctypes import c_int, c_longlong, c_void_p
-from math import copysign, isfinite, ldexp, prod
+from itertools import accumulate
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from multiword.formats import FORMATS, Format
+from multiword.formats import Format
+from multiword.rounding import round_to
 from multiword.runtime.arrays import (
     Array,
     import_cupy,
@@ -41,29 +43,12 @@ from ozaki.sums.arguments import (
     result_dtype,
     summed_dtype,
 )
-from ozaki.sums.exact.extraction import (
-    BLOCK_ROWS,
-    CARRY,
-    LEVEL_BITS,
-    LOOPS,
-    LOWEST,
-    READABLE,
-    SOURCES,
-    constants,
-    contiguous,
-)
-from ozaki.sums.exact.fixed_point import DigitRange, FixedPoint, flags_of
+from ozaki.sums.exact.extraction import LOOPS, READABLE, SOURCES, constants, contiguous
+from ozaki.sums.exact.fixed_point import DigitRange, Rounding, flagged, flags_of
 from ozaki.sums.exact.reduction_cuda import exact_totals
 from ozaki.sums.exact.summands import Summands, as_floats
 from ozaki.sums.exact.vectors import UNIT
-from ozaki.tuning import RUNNING_LENGTH
 
-_LOWEST = FORMATS["fp64"].emin - 52  # the unit of level 0 is 2**-1074, that of level j 2**(46·j) more
-_TOP = 44  # the highest level whose sigma is finite
-_RUNNING_BITS = 14  # 2**14 running sums at a time
-_RUNNING_TOP = 900  # of windows of running sums, which stay far from overflow
-_SMALL = 1 << 13  # an integer that fits into the level below, beside what is there
-_LEVELS = _TOP + 5  # two more for numbers that are scaled down, and room for carries
 _TILE = 128  # terms of a thread on a GPU
 _TILES = 1 << 15  # at one time: their digits, twice, are the memory beyond input and result
 _THREADS = 128
@@ -121,141 +106,47 @@ def running_sums(x: Array, axis: int, target: np.dtype, before: Array | None = N
 
 def _running_sums(x: np.ndarray, target: Format, before: np.ndarray | None) -> np.ndarray:
     """Along the first axis."""
-    flat = x.reshape(len(x), prod(x.shape[1:]))
-    before = before if before is None else before.reshape(len(before), -1)
-    result = np.empty(flat.shape, target.dtype)
-    loops = compiled(LOOPS) if x.dtype in READABLE and len(x) >= RUNNING_LENGTH else None
-    if loops and target.precision == 53:
-        for j in range(flat.shape[1]):
-            first = before if before is None else before[:, j : j + 1]
-            sums = _compiled_running_sums(flat[:, j], first)
-            result[:, j] = _blockwise(flat[:, j : j + 1], target, first)[:, 0] if sums is None else sums
-        return result.reshape(x.shape)
-    return _blockwise(flat, target, before).reshape(x.shape)
+    terms = x[..., None] if x.dtype in READABLE else np.stack(as_floats(x), axis=-1)
+    if before is not None:
+        first = np.full((len(before), *terms.shape[1:]), -0.0)
+        first[..., 0] = before
+        terms = np.concatenate([first, terms])
+    n, *others, parts = terms.shape
+    rows = contiguous(terms.reshape(n, prod(others), parts).swapaxes(0, 1))
+    sums = _compiled_running_sums(rows, target)
+    sums = _plain_running_sums(rows, target) if sums is None else sums
+    return sums.T[n - len(x) :].reshape(x.shape)
 
 
-def _compiled_running_sums(x: np.ndarray, before: np.ndarray | None) -> np.ndarray | None:
-    """The running sums of a vector as float64, each rounded once; None where a window does not hold them.
+def _compiled_running_sums(rows: np.ndarray, target: Format) -> np.ndarray | None:
+    """The running sums of (l, n, k) numbers, k at a time, in the format's dtype; None where there are none.
 
-    The total so far, of a few float64 numbers before the first sum, is an integer in units of 2**-UNIT. A
-    window holds it, and what is added to it.
+    A sum rounded to odd in float64 is rounded to a narrower format as if it was once (Boldo and Melquiond,
+    Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd).
     """
-    earlier = [] if before is None else before[:, 0].tolist()
-    if not all(map(isfinite, earlier)):
+    if (loops := compiled(LOOPS)) is None:
         return None
-    loops, total, result, x = compiled(LOOPS), sum(map(_in_units, earlier)), np.empty(len(x)), contiguous(x)
-    for start in range(0, len(x), 1 << _RUNNING_BITS):
-        part = x[start : start + (1 << _RUNNING_BITS)]
-        k = loops.loop(loops.window, x.dtype)(part) - loops.SLACK - 1 - CARRY  # |x| < 2**k
-        k = max(k + _RUNNING_BITS + 2, total.bit_length() - UNIT + 2, LOWEST)
-        shift, half = k - LOWEST, 1 << (LEVEL_BITS - 1)
-        if k > _RUNNING_TOP or total & ((1 << shift) - 1):
-            return None
-        low = ((total >> shift) + half) % (2 * half) - half
-        high = ((total >> shift) - low) >> LEVEL_BITS
-        units = ldexp(1.0, k - 52), ldexp(1.0, k - 52 - LEVEL_BITS)
-        add = loops.loop(loops.running_sums, x.dtype)
-        high, low, fits = add(part, k, high, low, *units, result[start : start + len(part)])
-        if not fits:
-            return None
-        total = ((high << LEVEL_BITS) + low) << shift
-    if all(v == 0 and copysign(1.0, v) < 0 for v in earlier):
-        first = next((i for i, v in enumerate(x) if v or not np.signbit(v)), len(x))
-        result[:first] = -0.0  # the sums of −0 alone
-    return result
+    result, to_odd = np.empty(rows.shape[:2]), target.precision < 53
+    add = loops.loop(loops.running_sums, rows.dtype)
+    if not add(rows, to_odd, np.empty(loops.ROOM), result):
+        return None
+    return round_to(result, target) if to_odd else result
+
+
+def _plain_running_sums(rows: np.ndarray, target: Format) -> np.ndarray:
+    """The definition: the sums are integers in units of 2**-UNIT, each of which is rounded."""
+    rows, rounding = to_float64(rows), Rounding(target)
+    flags = np.bitwise_or.accumulate(np.bitwise_or.reduce(flags_of(rows), axis=2), axis=1)
+    finite = np.where(np.isfinite(rows), rows, 0.0).tolist()
+    exact = [accumulate(sum(map(_in_units, terms)) for terms in row) for row in finite]
+    sums = [[rounding.ratio(total, 1, -UNIT) for total in row] for row in exact]
+    return narrow(flagged(sums, flags), target.dtype)
 
 
 def _in_units(x: float) -> int:
     """A finite number in units of 2**-UNIT."""
     numerator, denominator = x.as_integer_ratio()
     return numerator << (UNIT + 1 - denominator.bit_length())
-
-
-def _blockwise(flat: np.ndarray, target: Format, before: np.ndarray | None) -> np.ndarray:
-    """Of each column, by the NumPy form."""
-    result, total = np.empty(flat.shape, target.dtype), _Total(flat.shape[1])
-    rows = min(BLOCK_ROWS // 2, max(1, BLOCK_ROWS // max(1, flat.shape[1])))
-    if before is not None:
-        for start in range(0, len(before), rows):
-            total.advance(before[start : start + rows], target)
-    for start in range(0, len(flat), rows):
-        running = total.advance(flat[start : start + rows], target)
-        result[start : start + rows] = narrow(running, target.dtype)
-    return result
-
-
-class _Total:
-    """The exact sums so far: integers at levels LEVEL_BITS apart, and flags."""
-
-    def __init__(self, columns: int) -> None:
-        self.levels = np.zeros((_LEVELS, columns), np.int64)
-        self.flags = np.zeros(columns, np.uint8)
-
-    def advance(self, block: np.ndarray, target: Format) -> np.ndarray:
-        """Return the rounded running sums over an (n, m) block, and move on past it."""
-        with np.errstate(all="ignore"):
-            running = _running_levels(block)
-        flags = np.bitwise_or.accumulate(flags_of(to_float64(block)), axis=0) | self.flags
-        used = np.flatnonzero(self.levels.any(axis=1)).tolist() + list(running)
-        low, high = (min(used), max(used) + 1) if used else (0, 1)
-        levels = [running.get(level, 0) + self.levels[level] for level in range(low, high)]
-        while len(levels) > 2 and np.abs(levels[-1]).max(initial=0) < _SMALL:
-            last = levels.pop()
-            levels[-1] = levels[-1] + (last << LEVEL_BITS)
-        exact = _fixed_point(levels, _LOWEST + LEVEL_BITS * low, flags)
-        for level, sums in running.items():
-            self.levels[level] += sums[-1]
-        self._carry(low)
-        self.flags = flags[-1]
-        return exact.round(target).reshape(block.shape)
-
-    def _carry(self, low: int) -> None:
-        """Keep every level but the last within half a unit of the next, so that signs do not spread."""
-        half = 1 << (LEVEL_BITS - 1)
-        for level in range(low, _LEVELS - 1):
-            over = (self.levels[level] + half) >> LEVEL_BITS
-            self.levels[level] -= over << LEVEL_BITS
-            self.levels[level + 1] += over
-
-
-def _fixed_point(levels: list[np.ndarray], exponent: int, flags: np.ndarray) -> FixedPoint:
-    """Integers below 2**61, LEVEL_BITS apart, as digits; two of them as the pair that rounds fast."""
-    levels = [np.broadcast_to(level, flags.shape).reshape(-1) for level in levels]
-    if len(levels) == 2:
-        return FixedPoint(np.stack(levels), LEVEL_BITS, exponent, flags.reshape(-1))
-    digits = np.zeros((2 * len(levels) - 1, flags.size), np.int64)
-    digits[::2] = levels
-    return FixedPoint(digits, LEVEL_BITS // 2, exponent, flags.reshape(-1))
-
-
-def _running_levels(block: np.ndarray) -> dict[int, np.ndarray]:
-    """The running sums of an (n, m) block, as integers by level; n is at most BLOCK_ROWS/2."""
-    running: dict[int, np.ndarray] = {}
-    for part in as_floats(block):
-        finite = np.where(np.isfinite(part), part, 0.0)
-        large = np.abs(finite) >= 2.0**900
-        if large.any():
-            scaled = np.where(large, finite, 0.0) * 2.0 ** (-2 * LEVEL_BITS)
-            _extract(scaled, 2, running)
-            finite = np.where(large, 0.0, finite)
-        _extract(finite, 0, running)
-    return running
-
-
-def _extract(x: np.ndarray, raised: int, running: dict[int, np.ndarray]) -> None:
-    """Add x's running sums to `running`, `raised` levels up: `extraction` on a fixed grid."""
-    steps = np.arange(1, len(x) + 1)[:, None]
-    level = _TOP + 1
-    while (largest := np.abs(x).max(initial=0.0)) > 0:
-        # What level j leaves is at most half its unit: level j - 1 takes it.
-        exponent = int(np.frexp(largest)[1])
-        level = min(level - 1, max(0, -(-(exponent - 45 - _LOWEST) // LEVEL_BITS)))
-        sigma = np.ldexp(1.5, _LOWEST + 52 + LEVEL_BITS * level)
-        shifted = x + sigma
-        sums = np.add.accumulate(shifted.view(np.int64), axis=0) - steps * sigma.view(np.int64)
-        x = x - (shifted - sigma)
-        index = level + raised
-        running[index] = running[index] + sums if index in running else sums
 
 
 class RunningSums(Struct):

@@ -12,6 +12,7 @@ can be seen; what an extraction does not hold goes to a superaccumulator (Kulisc
                                  not hold it, in bins (`bins_numba`)
     tiles                        everything, in blocks: windows where they hold them (`extraction`), and else
                                  number by number, in NumPy: the plain definition (`accumulator`)
+    running_numba                running sums, as expansions that grow
     loops_numba                  all compiled loops, and what compiles them
     reduction_cuda, .cu          CuPy arrays; `extraction.cuh` is the extraction's CUDA form
     accumulator, fixed_point     exact values in digits; their quotient, root and one rounding, for which

@@ -22,7 +22,7 @@ _inlined = njit(**INNER)
 
 
 @_inlined
-def _two_sum(a, b):
+def two_sum(a, b):
     total = a + b
     virtual = total - a
     return total, (a - (total - virtual)) + (b - virtual)
@@ -31,10 +31,10 @@ def _two_sum(a, b):
 @_inlined
 def _add(x, high, low, error, single):
     """Add a number to an enclosure; for float32 `high` alone is narrow enough."""
-    high, rest = _two_sum(high, x)
+    high, rest = two_sum(high, x)
     if single:
         return high, low, error + abs(rest)
-    low, lost = _two_sum(low, rest)
+    low, lost = two_sum(low, rest)
     return high, low, error + abs(lost)
 
 
@@ -45,7 +45,7 @@ def _add_product(x, y, high, low, error, single):
     high, low, error = _add(p, high, low, error, single)
     if single:
         return high, low, error
-    low, lost = _two_sum(low, fma(x, y, -p))
+    low, lost = two_sum(low, fma(x, y, -p))
     tiny = (abs(p) < TINY) & (x != 0) & (y != 0)
     return high, low, error + (np.nan if tiny else abs(lost))
 
@@ -57,9 +57,9 @@ def _fold(high, low, error, count):
         count //= 2
         for j in range(count):
             k = np.uint64(j + count)
-            high[j], rest = _two_sum(high[j], high[k])
-            low[j], lost = _two_sum(low[j], low[k])  # to high they would turn −0 into 0
-            low[j], more = _two_sum(low[j], rest)
+            high[j], rest = two_sum(high[j], high[k])
+            low[j], lost = two_sum(low[j], low[k])  # to high they would turn −0 into 0
+            low[j], more = two_sum(low[j], rest)
             error[j] += error[k] + (abs(lost) + abs(more))
 
 
@@ -67,7 +67,7 @@ def _fold(high, low, error, count):
 def _divided(high, low, error, divisor):
     """The quotient by an integer, whose remainders are exact; the error is not divided."""
     quotient = high / divisor
-    rest, lost = _two_sum(fma(-quotient, divisor, high), low)
+    rest, lost = two_sum(fma(-quotient, divisor, high), low)
     correction = rest / divisor
     return quotient, correction, error + abs(lost) + abs(fma(-correction, divisor, rest))
 
@@ -76,7 +76,7 @@ def _divided(high, low, error, divisor):
 def _root(high, low, error):
     """The square root, with a correction of first order."""
     root = np.sqrt(high)
-    rest, lost = _two_sum(fma(-root, root, high), low)
+    rest, lost = two_sum(fma(-root, root, high), low)
     error += abs(lost)
     if rest == 0 and error == 0:
         return root, 0.0, 0.0

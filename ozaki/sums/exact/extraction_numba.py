@@ -306,27 +306,3 @@ def column_sums(x, k, high, low):
             low[j] += bits_of(shifted)
             below |= bits_of(v - (shifted - tau))
     return above >> LEVEL_BITS != 0, below & MAGNITUDE != 0
-
-
-def running_sums(x, k, high, low, coarse, fine, result):
-    """Add numbers to high·coarse + low·fine, rounded each time. Return that, and whether the window held all.
-
-    coarse and fine are the units of the levels. |high| is below 2**52 and |low| below 2**46, so that both
-    products are exact, and the addition of these rounds once.
-    """
-    sigma, tau, half = sigma_of(k), sigma_of(k - LEVEL_BITS), 1 << (LEVEL_BITS - 1)
-    above = below = 0
-    for i in range(len(x)):
-        v = np.float64(x[i])
-        shifted = v + sigma
-        high += bits_of(shifted) - bits_of(sigma)
-        above |= (bits_of(shifted) + half) ^ bits_of(sigma)
-        v -= shifted - sigma
-        shifted = v + tau
-        low += bits_of(shifted) - bits_of(tau)
-        below |= bits_of(v - (shifted - tau))
-        carry = (low + half) >> LEVEL_BITS
-        high += carry
-        low -= carry << LEVEL_BITS
-        result[i] = high * coarse + low * fine
-    return high, low, (above >> LEVEL_BITS == 0) & (below & MAGNITUDE == 0)

@@ -37,12 +37,12 @@ from ozaki.sums.exact.extraction_numba import (
     product_sum,
     products,
     row_sums,
-    running_sums,
     vector_sum,
     window,
     window_above,
 )
 from ozaki.sums.exact.groups_numba import any_outside, carried, flagged_groups, grouped, largest_number
+from ozaki.sums.exact.running_numba import ROOM, running_sums
 
 __all__ = [
     "BLOCK",
@@ -51,6 +51,7 @@ __all__ = [
     "EXPONENTS",
     "HUGE",
     "LANES",
+    "ROOM",
     "SLACK",
     "TINY",
     "VECTOR_DIGITS",
@@ -79,7 +80,7 @@ SIGNATURES: dict[Callable, Callable] = {
     enclosed_product_sum: lambda x: int64(x[1], x[1], int64, _Integers),
     row_sums: lambda x: Tuple((boolean, boolean))(x[2], int64, _Integers, _Integers),
     column_sums: lambda x: Tuple((boolean, boolean))(x[2], int64, _Integers, _Integers),
-    running_sums: lambda x: Tuple((int64, int64, boolean))(x[1], *[int64] * 3, *[float64] * 2, _Values),
+    running_sums: lambda x: boolean(x[3], boolean, _Values, float64[:, ::1]),
     binned: lambda x: none(x[1], _Bins),
     unbinned: lambda x: none(_Bins, _Integers),
     integer_products: lambda x: boolean(x[1], x[1], _Integers),
@@ -97,5 +98,5 @@ SIGNATURES: dict[Callable, Callable] = {
 @cache
 def loop(function: Callable, dtype: np.dtype) -> Callable:
     """Return a loop for arrays of this dtype, compiled in its first call; forks wait until it is."""
-    arrays = [Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in range(3)]
+    arrays = [Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in range(4)]
     return to_the_end(lambda: jit(SIGNATURES[function](arrays))(function))
