@@ -167,14 +167,13 @@ def test_compiled_large(without_numba, kind, dtype):
         for name in ("sum", "mean") if len(shape) == 2 else ("sum", "norm", "var", "dot"):
             where = -1 if name == "dot" else axis
             assert call(name, x, where) == without_numba(call, name, x, where), (name, shape)
-        assert call("cumsum", x, axis) == without_numba(call, "cumsum", x, axis), shape
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(0, 2**32),
     st.sampled_from(KINDS),
-    st.sampled_from([256, 2000, 17_000]),
+    st.sampled_from([256, 2000, 5000]),
     st.integers(-1000, 1000),
 )
 def test_compiled_running_sums(without_numba, seed, kind, n, scale):

@@ -113,10 +113,12 @@ def _round(high, low, error, single, result):
     return undecided
 
 
-def rounded_sums(x, columns, divisor, single, sums, result):
-    """Sum the columns of each of (l, n·columns), divide by an integer, round; return how many are undecided.
+def rounded_sums(x, y, columns, divisor, root, single, sums, result):
+    """Sum the columns of each of (l, n·columns) numbers, or of x·y; return how many results are undecided.
 
+    y : as x, or None.
     columns : LANES where result has one column: the sums of all numbers of a row.
+    divisor, root : an integer that sums are divided by; whether their square root is taken.
     single : round to float32.
     sums : (3, WIDTH) scratch.
     """
@@ -127,35 +129,20 @@ def rounded_sums(x, columns, divisor, single, sums, result):
             for j in range(count):
                 high[j], low[j], error[j] = -0.0, 0.0, 0.0
             for k in range(start, x.shape[1], columns):
-                row = x[i, k : k + count]
-                for j in range(len(row)):
-                    high[j], low[j], error[j] = _add(np.float64(row[j]), high[j], low[j], error[j], single)
-            if len(out) < count:
-                _fold(high, low, error, count)
-            if divisor != 1:
-                for j in range(len(out)):
-                    high[j], low[j], error[j] = _divided(high[j], low[j], error[j], divisor)
-            undecided += _round(high, low, error, single, out)
-    return undecided
-
-
-def rounded_products(x, y, columns, root, single, sums, result):
-    """As `rounded_sums`, of x·y, or the root of that."""
-    undecided, high, low, error = 0, sums[0], sums[1], sums[2]
-    for i in range(len(x)):
-        for start in range(0, columns, WIDTH):
-            count, out = min(WIDTH, columns - start), result[i, start : start + WIDTH]
-            for j in range(count):
-                high[j], low[j], error[j] = -0.0, 0.0, 0.0
-            for k in range(start, x.shape[1], columns):
-                xs, ys = x[i, k : k + count], y[i, k : k + count]
+                xs = x[i, k : k + count]
+                ys = xs if y is None else y[i, k : k + count]
                 for j in range(len(xs)):
-                    a, b = np.float64(xs[j]), np.float64(ys[j])
-                    high[j], low[j], error[j] = _add_product(a, b, high[j], low[j], error[j], single)
+                    a, total = np.float64(xs[j]), (high[j], low[j], error[j])
+                    if y is None:
+                        total = _add(a, *total, single)
+                    else:
+                        total = _add_product(a, np.float64(ys[j]), *total, single)
+                    high[j], low[j], error[j] = total
             if len(out) < count:
                 _fold(high, low, error, count)
-            if root:
-                for j in range(len(out)):
-                    high[j], low[j], error[j] = _root(high[j], low[j], error[j])
+            for j in range(len(out) if divisor != 1 else 0):
+                high[j], low[j], error[j] = _divided(high[j], low[j], error[j], divisor)
+            for j in range(len(out) if root else 0):
+                high[j], low[j], error[j] = _root(high[j], low[j], error[j])
             undecided += _round(high, low, error, single, out)
     return undecided

@@ -92,15 +92,30 @@ def window(x):
 
 
 @_inlined
-def _extract(x, k):
-    """ExtractVector at two levels: the integer sums of both, the largest magnitude, and whether any is below.
+def _extract(x, y, k, j):
+    """ExtractVector at two levels below k, of numbers, or of x·y and, at two below j, of their errors.
 
-    What sigma takes of an element is below 2**45 units of its last place, or noticed to be outside.
+    Return the integer sums of the four levels, the largest magnitude, whether any is below, and whether an
+    error may be no float64. What sigma takes of an element is below 2**45 units of its last place, or noticed
+    to be outside.
     """
     sigma, tau = sigma_of(k), sigma_of(k - LEVEL_BITS)
-    high = low = largest = below = 0
+    upper, lower = sigma_of(j), sigma_of(j - LEVEL_BITS)
+    high = low = more = less = largest = below = 0
+    tiny = False
     for i in range(len(x)):
         v = np.float64(x[i])
+        if y is not None:
+            a, b = v, np.float64(y[i])
+            v = a * b
+            e = fma(a, b, -v)
+            tiny |= (abs(v) < TINY) & (a != 0) & (b != 0)
+            shifted = e + upper
+            more += bits_of(shifted)
+            e -= shifted - upper
+            shifted = e + lower
+            less += bits_of(shifted)
+            below |= bits_of(e - (shifted - lower))
         magnitude = bits_of(v) & MAGNITUDE
         largest = magnitude if magnitude > largest else largest
         shifted = v + sigma
@@ -109,8 +124,10 @@ def _extract(x, k):
         shifted = v + tau
         low += bits_of(shifted)
         below |= bits_of(v - (shifted - tau))
-    high, low = high - len(x) * bits_of(sigma), low - len(x) * bits_of(tau)
-    return high, low, largest, below & MAGNITUDE != 0
+    n = len(x)
+    high, low = high - n * bits_of(sigma), low - n * bits_of(tau)
+    more, less = more - n * bits_of(upper), less - n * bits_of(lower)
+    return high, low, more, less, largest, below & MAGNITUDE != 0, tiny
 
 
 def leave_rest(x, k, rest):
@@ -132,16 +149,22 @@ def _carry(sums, first, high, low):
     sums[first + 2] = low & _LEVEL
 
 
-def vector_sum(x, k, sums):
-    """Add the blocks of a vector that a window holds, up to the first that it does not; return where that is.
+def vector_sum(x, y, k, j, sums):
+    """Add the blocks of x, or of x·y, that a window holds, up to the first that it does not; return where.
 
-    sums : three words of a total, three that are not used; the largest magnitude of the last block.
+    y : as x, or None.
+    sums : three words of a total, three of that of the products' errors, in a window below j; the largest
+        magnitude of the last block, and whether errors in it may be no float64.
     """
     for start in range(0, len(x), BLOCK):
-        high, low, sums[6], below = _extract(x[start : start + BLOCK], k)
-        if sums[6] >> 52 >= k + LARGEST or below:
+        xs = x[start : start + BLOCK]
+        ys = None if y is None else y[start : start + BLOCK]
+        high, low, more, less, sums[6], below, sums[7] = _extract(xs, ys, k, j)
+        if sums[7] or sums[6] >> 52 >= k + LARGEST or below:
             return start
         _carry(sums, 0, high, low)
+        if y is not None:
+            _carry(sums, 3, more, less)
     return len(x)
 
 
@@ -150,33 +173,6 @@ def _enclose(sums, k, high, rest):
     """Add the sum of a block, of which sigma left |rest| < 2**(k - 40): that to a multiple of 2**7 units."""
     tau = sigma_of(k - _REST)
     _carry(sums, 0, high, (bits_of(rest + tau) - bits_of(tau)) << (LEVEL_BITS - _REST))
-
-
-def enclosed_sum(x, k, sums):
-    """As `vector_sum`, of blocks that are not too large, within `ERROR` units of the window for each number.
-
-    A number below 2**(k - 1) leaves sigma at most half of its last place, 2**(k - 53). So the sum of the
-    n <= BLOCK of a block is below 2**(k - 41) at all times, in any order, and each rounding of it off by
-    2**(k - 95) at most; `_enclose` adds 2**(k - 92). With units of 2**(k - 98) that is 8·n + 64, which is no
-    more than ERROR·n for a whole block, nor ERROR·(n + BLOCK) for the last one.
-    """
-    sigma = sigma_of(k)
-    for start in range(0, len(x), BLOCK):
-        block = x[start : start + BLOCK]
-        high = outside = 0
-        rest = 0.0
-        for i in range(len(block)):
-            v = np.float64(block[i])
-            shifted = v + sigma
-            pattern = bits_of(shifted)
-            high += pattern
-            outside |= pattern ^ bits_of(sigma)
-            rest = _plus(rest, v - (shifted - sigma))
-        if outside >> 52 != 0:
-            sums[6] = _largest(block)
-            return start
-        _enclose(sums, k, high - len(block) * bits_of(sigma), rest)
-    return len(x)
 
 
 def products(x, y, p, e):
@@ -201,78 +197,33 @@ def _largest_product(x, y):
     return largest
 
 
-@_inlined
-def _extract_products(x, y, k, j):
-    """As `_extract`, of products at two levels below k, and of their errors at two below j: four sums.
+def enclosed_sum(x, y, k, _, sums):
+    """As `vector_sum`, of numbers, or of x·y, within `ERROR` units of the window for each of them.
 
-    Return also whether an error may be no float64.
-    """
-    sigma, tau = sigma_of(k), sigma_of(k - LEVEL_BITS)
-    upper, lower = sigma_of(j), sigma_of(j - LEVEL_BITS)
-    high = low = more = less = largest = below = 0
-    tiny = False
-    for i in range(len(x)):
-        a, b = np.float64(x[i]), np.float64(y[i])
-        p = a * b
-        e = fma(a, b, -p)
-        magnitude = bits_of(p) & MAGNITUDE
-        largest = magnitude if magnitude > largest else largest
-        tiny |= (abs(p) < TINY) & (a != 0) & (b != 0)
-        shifted = p + sigma
-        high += bits_of(shifted)
-        p -= shifted - sigma
-        shifted = p + tau
-        low += bits_of(shifted)
-        below |= bits_of(p - (shifted - tau))
-        shifted = e + upper
-        more += bits_of(shifted)
-        e -= shifted - upper
-        shifted = e + lower
-        less += bits_of(shifted)
-        below |= bits_of(e - (shifted - lower))
-    n = len(x)
-    high, low = high - n * bits_of(sigma), low - n * bits_of(tau)
-    more, less = more - n * bits_of(upper), less - n * bits_of(lower)
-    return high, low, more, less, largest, below & MAGNITUDE != 0, tiny
-
-
-def product_sum(x, y, k, j, sums):
-    """As `vector_sum`, of products, in a window below k, and of their errors, in one below j.
-
-    sums : as in `vector_sum`, of the errors in the second three words; and whether errors in the last block
-        may be no float64.
-    """
-    for start in range(0, len(x), BLOCK):
-        xs, ys = x[start : start + BLOCK], y[start : start + BLOCK]
-        high, low, more, less, sums[6], below, sums[7] = _extract_products(xs, ys, k, j)
-        if sums[7] or sums[6] >> 52 >= k + LARGEST or below:
-            return start
-        _carry(sums, 0, high, low)
-        _carry(sums, 3, more, less)
-    return len(x)
-
-
-def enclosed_product_sum(x, y, k, sums):
-    """As `enclosed_sum`, of products.
-
-    Their errors, half of 2**(k - 53) at most, are added to what sigma leaves, and hardly rounded there;
-    the error of a tiny product is off by less than a unit of any window.
+    A number below 2**(k - 1) leaves sigma at most half of its last place, 2**(k - 53). So the sum of the
+    n <= BLOCK of a block is below 2**(k - 41) at all times, in any order, and each rounding of it off by
+    2**(k - 95) at most; `_enclose` adds 2**(k - 92). With units of 2**(k - 98) that is 8·n + 64, which is no
+    more than ERROR·n for a whole block, nor ERROR·(n + BLOCK) for the last one. The errors of products, half
+    of 2**(k - 53) at most, are added to what sigma leaves, and hardly rounded there; the error of a tiny
+    product is off by less than a unit of any window.
     """
     sigma = sigma_of(k)
     for start in range(0, len(x), BLOCK):
-        xs, ys = x[start : start + BLOCK], y[start : start + BLOCK]
+        xs = x[start : start + BLOCK]
+        ys = xs if y is None else y[start : start + BLOCK]
         high = outside = 0
         rest = 0.0
         for i in range(len(xs)):
-            a, b = np.float64(xs[i]), np.float64(ys[i])
-            p = a * b
-            shifted = p + sigma
+            a = np.float64(xs[i])
+            v = a if y is None else a * np.float64(ys[i])
+            shifted = v + sigma
             pattern = bits_of(shifted)
             high += pattern
             outside |= pattern ^ bits_of(sigma)
-            rest = _plus(rest, (p - (shifted - sigma)) + fma(a, b, -p))
+            left = v - (shifted - sigma)
+            rest = _plus(rest, left if y is None else left + fma(a, np.float64(ys[i]), -v))
         if outside >> 52 != 0:
-            sums[6] = _largest_product(xs, ys)
+            sums[6] = _largest(xs) if y is None else _largest_product(xs, ys)
             return start
         _enclose(sums, k, high - len(xs) * bits_of(sigma), rest)
     return len(x)
@@ -282,7 +233,7 @@ def row_sums(x, k, high, low):
     """Sum the rows of (m, n). Return whether anything is above or below the window."""
     any_above = any_below = False
     for j in range(len(x)):
-        high[j], low[j], largest, below = _extract(x[j], k)
+        high[j], low[j], _, _, largest, below, _ = _extract(x[j], None, k, k)
         any_above |= largest >> 52 >= k + LARGEST
         any_below |= below
     return any_above, any_below

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numba import boolean, float64, from_dtype, int64, none, typeof, uint8, uint64
@@ -23,7 +22,7 @@ from ozaki.sums.exact.bins_numba import (
     integer_products,
     unbinned,
 )
-from ozaki.sums.exact.enclosure_numba import LANES, WIDTH, rounded_products, rounded_sums
+from ozaki.sums.exact.enclosure_numba import LANES, WIDTH, rounded_sums
 from ozaki.sums.exact.extraction_numba import (
     BLOCK,
     ERROR,
@@ -31,10 +30,8 @@ from ozaki.sums.exact.extraction_numba import (
     SLACK,
     TINY,
     column_sums,
-    enclosed_product_sum,
     enclosed_sum,
     leave_rest,
-    product_sum,
     products,
     row_sums,
     vector_sum,
@@ -66,37 +63,36 @@ _Integers, _Values, _Bins, _Flags = int64[::1], float64[::1], uint64[:, ::1], ui
 _Labels = Array(int64, 1, "C", readonly=True)
 
 
-def _rounding(x: list[Any], factors: int, last: Any) -> Any:
-    return int64(*[x[2]] * factors, int64, last, boolean, float64[:, ::1], x[2].copy(readonly=False))
-
-
 SIGNATURES: dict[Callable, Callable] = {
-    window: lambda x: int64(x[1]),
-    leave_rest: lambda x: none(x[1], int64, _Values),
-    products: lambda x: boolean(x[1], x[1], _Values, _Values),
-    vector_sum: lambda x: int64(x[1], int64, _Integers),
-    enclosed_sum: lambda x: int64(x[1], int64, _Integers),
-    product_sum: lambda x: int64(x[1], x[1], int64, int64, _Integers),
-    enclosed_product_sum: lambda x: int64(x[1], x[1], int64, _Integers),
-    row_sums: lambda x: Tuple((boolean, boolean))(x[2], int64, _Integers, _Integers),
-    column_sums: lambda x: Tuple((boolean, boolean))(x[2], int64, _Integers, _Integers),
-    running_sums: lambda x: boolean(x[3], boolean, _Values, float64[:, ::1]),
-    binned: lambda x: none(x[1], _Bins),
-    unbinned: lambda x: none(_Bins, _Integers),
-    integer_products: lambda x: boolean(x[1], x[1], _Integers),
-    rounded_sums: lambda x: _rounding(x, 1, float64),
-    largest_number: lambda x: int64(x[1]),
-    grouped: lambda x: int64(x[1], _Labels, int64, int64, int64[:, ::1], _Flags, _Values, _Integers),
-    carried: lambda _: int64(int64[:, ::1]),
-    flagged_groups: lambda x: none(x[1], _Labels, _Flags),
-    any_outside: lambda x: boolean(_Labels, int64),
-    rounded_products: lambda x: _rounding(x, 2, boolean),
+    window: lambda x, _: int64(x[1]),
+    leave_rest: lambda x, _: none(x[1], int64, _Values),
+    products: lambda x, _: boolean(x[1], x[1], _Values, _Values),
+    vector_sum: lambda x, y: int64(x[1], y[1], int64, int64, _Integers),
+    enclosed_sum: lambda x, y: int64(x[1], y[1], int64, int64, _Integers),
+    row_sums: lambda x, _: Tuple((boolean, boolean))(x[2], int64, _Integers, _Integers),
+    column_sums: lambda x, _: Tuple((boolean, boolean))(x[2], int64, _Integers, _Integers),
+    running_sums: lambda x, _: boolean(x[3], boolean, _Values, float64[:, ::1]),
+    binned: lambda x, _: none(x[1], _Bins),
+    unbinned: lambda x, _: none(_Bins, _Integers),
+    integer_products: lambda x, _: boolean(x[1], x[1], _Integers),
+    rounded_sums: lambda x, y: int64(
+        x[2], y[2], int64, float64, boolean, boolean, float64[:, ::1], x[2].copy(readonly=False)
+    ),
+    largest_number: lambda x, _: int64(x[1]),
+    grouped: lambda x, _: int64(x[1], _Labels, int64, int64, int64[:, ::1], _Flags, _Values, _Integers),
+    carried: lambda x, _: int64(int64[:, ::1]),
+    flagged_groups: lambda x, _: none(x[1], _Labels, _Flags),
+    any_outside: lambda x, _: boolean(_Labels, int64),
 }
-"""The loops' signatures, for arrays x[n] of n dimensions of float64 or of float32."""
+"""The loops' signatures, for arrays x[n] of n dimensions of float64 or of float32, and y[n] or None."""
 
 
 @cache
-def loop(function: Callable, dtype: np.dtype) -> Callable:
-    """Return a loop for arrays of this dtype, compiled in its first call; forks wait until it is."""
-    arrays = [Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in range(4)]
-    return to_the_end(lambda: jit(SIGNATURES[function](arrays))(function))
+def loop(function: Callable, dtype: np.dtype, pairs: bool = False) -> Callable:
+    """Return a loop for arrays of this dtype, compiled in its first call; forks wait until it is.
+
+    pairs : whether y is such an array, too, in loops that take None for it.
+    """
+    x = [Array(from_dtype(dtype), ndim, "C", readonly=True) for ndim in range(4)]
+    y = x if pairs else [none] * len(x)
+    return to_the_end(lambda: jit(SIGNATURES[function](x, y))(function))

@@ -11,7 +11,6 @@ from math import prod
 
 import numpy as np
 
-from multiword.formats import Format
 from multiword.runtime.arrays import to_float64
 from multiword.runtime.compiled import compiled
 from ozaki.rounding.conversion import narrow
@@ -34,27 +33,7 @@ def rounded_copies(summands: Sequence[Summands], reduced: int, rounding: Roundin
     result, undecided = _enclosed(xs, 0, rounding)
     if undecided:
         return None
-    if target.precision < 24:
-        result = rounded_again(result, target)
-        if np.isnan(result).any():
-            return None
     return narrow(result, target.dtype).reshape(factors[0].shape[reduced:])
-
-
-def rounded_again(values: np.ndarray, target: Format) -> np.ndarray:
-    """Return what numbers rounded to float64 round to from their exact values; NaN where that is open.
-
-    It is open half way between two numbers of the format, and beyond its normal numbers.
-
-    >>> from multiword.formats import FORMATS
-    >>> rounded_again(np.array([1 + 2.0**-25, 1 + 2.0**-24]), FORMATS["fp32"])
-    array([ 1., nan])
-    """
-    significand, exponent = np.frexp(values)
-    scaled, magnitude = np.ldexp(significand, target.precision), np.abs(values)
-    normal = (magnitude >= 2.0**target.emin) & (magnitude <= target.maximum) | (magnitude == 0)
-    decided = normal & (np.abs(scaled - np.trunc(scaled)) != 0.5)
-    return np.where(decided, np.ldexp(np.rint(scaled), exponent - target.precision), np.nan)
 
 
 def _fit(summands: Sequence[Summands], rounding: Rounding) -> bool:
@@ -64,7 +43,7 @@ def _fit(summands: Sequence[Summands], rounding: Rounding) -> bool:
     product of two float64 numbers leaves is not looked at where the result is a float32.
     """
     product = len(summands[0].factors) == 2
-    if compiled(LOOPS) is None or (rounding.divisor > 1 if product else rounding.root):
+    if compiled(LOOPS) is None or rounding.target.precision not in (24, 53):
         return False
     for x in summands[0].factors:
         if x.dtype is not _FLOAT64 and x.dtype.kind in "iub" and (product or x.dtype.itemsize == 8):
@@ -126,7 +105,7 @@ def _enclosed(xs: list[np.ndarray], columns: int, rounding: Rounding) -> tuple[n
     """
     loops, product = compiled(LOOPS), len(xs) == 2
     result = np.empty((len(xs[0]), max(1, columns)), xs[0].dtype)
-    add = loops.loop(loops.rounded_products if product else loops.rounded_sums, xs[0].dtype)
-    last = rounding.root if product else float(rounding.divisor)
-    single, sums = rounding.target.precision == 24, np.empty((3, loops.WIDTH))
-    return result, add(*xs, columns or loops.LANES, last, single, sums, result)
+    add = loops.loop(loops.rounded_sums, xs[0].dtype, product)
+    last = float(rounding.divisor), rounding.root, rounding.target.precision == 24
+    sums = np.empty((3, loops.WIDTH))
+    return result, add(*(*xs, None)[:2], columns or loops.LANES, *last, sums, result)

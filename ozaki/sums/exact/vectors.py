@@ -126,8 +126,8 @@ def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
     that does not help the block is added outside of windows, and so are more and more of those that follow.
     """
     windows, product, n = compiled(LOOPS), len(xs) == 2, len(xs[0])
-    names = ("vector_sum", "product_sum") if exact else ("enclosed_sum", "enclosed_product_sum")
-    loop, words = windows.loop(getattr(windows, names[product]), xs[0].dtype), np.zeros(_WORDS, np.int64)
+    add, words = windows.vector_sum if exact else windows.enclosed_sum, np.zeros(_WORDS, np.int64)
+    loop = windows.loop(add, xs[0].dtype, product)
     outside, unit = _Outside(xs[0].dtype, product), LOWEST - UNIT * product
     total = error = start = 0
     k, skip = LOWEST, windows.BLOCK
@@ -136,7 +136,7 @@ def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
         start = n
     while start < n:
         j = max(k - 53, LOWEST)  # of the errors of products: half a unit of the last place at most
-        count = loop(*[x[start:] for x in xs], *((k, j) if exact and product else (k,)), words)
+        count = loop(xs[0][start:], xs[1][start:] if product else None, k, j, words)
         *sums, largest, unsafe = words.tolist()
         if count:
             total += (_words(*sums[:3]) << (k - unit)) + (_words(*sums[3:]) << (j - unit))
