@@ -184,6 +184,17 @@ def test_bad_arguments_are_refused_at_once():
         ozaki.near_sum(x)
 
 
+def test_split_every_of_any_size():
+    x = da.ones((6, 4), chunks=1)
+    for split_every in (2, 2**70, {0: 2**70, 1: 3}):
+        assert ozaki.dask.sum(x, split_every=split_every).compute() == 24
+    assert ozaki.dask.matmul(x, x.T, split_every=2**70).compute().sum() == 144
+    for split_every, error in ((1, ValueError), ({0: 0}, ValueError), (2.5, TypeError), ("2", TypeError)):
+        for call in (ozaki.dask.var, lambda x, **options: ozaki.dask.matmul(x, x.T, **options)):
+            with pytest.raises(error, match="split_every"):
+                call(x, split_every=split_every)
+
+
 def sparse(block):
     return pytest.importorskip("scipy.sparse").csr_array(np.atleast_2d(block))
 

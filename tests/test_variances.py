@@ -254,6 +254,11 @@ def test_what_is_refused():
         for ddof in ("1", None, np.nan, np.inf, 1j, np.ones(1)):
             with pytest.raises(TypeError, match="ddof"):
                 getattr(ozaki, name)(x, ddof=ddof)
+    assert ozaki.var([0.0, 1.0, 2.0], ddof=Fraction(1, 3)) == 0.75
+    assert ozaki.var([0.0, 1.0], ddof=10**400) == np.inf
+    if np.finfo(np.longdouble).nmant > 52:
+        with pytest.raises(TypeError, match="ddof"):
+            ozaki.var(x, ddof=1 / np.longdouble(3))
     assert ozaki.var(x, ddof=np.float32(0.5)) == ozaki.var(x, ddof=np.int8(1)) == 0
 
 
