@@ -74,3 +74,16 @@ def test_integers_out_and_refusals():
             cumsum(bad)
     with pytest.raises(ValueError, match="out"):
         cumsum(np.ones(4), out=out)
+
+
+@pytest.mark.parametrize("name", ["fp32", "fp16", "bf16"])
+def test_sums_beside_midpoints_are_rounded_once(without_numba, name):
+    """What decides lies beyond float64's last bit, and once more beyond that."""
+    fmt = FORMATS[name]
+    half = 2.0**-fmt.precision
+    for one in (1.0, 1 + 2 * half, 2 - 2 * half, -1.0):
+        for tail in (0.0, 2.0**-70, -(2.0**-70)):
+            x = np.array([tail, one, np.copysign(half, one), 2.0**-200])
+            expected = reference(x, fmt)
+            assert cumsum(x, dtype=fmt.dtype).astype(float).tolist() == expected
+            assert without_numba(cumsum, x, dtype=fmt.dtype).astype(float).tolist() == expected
