@@ -43,6 +43,10 @@ fewer the products are no faster."""
 SHORT_RUN_NUMBERS = 1 << 22
 """Numbers of a matrix up to which threads that read 64 rows each would not fill a GPU."""
 
+COPIED_NUMBERS = 1 << 15
+"""Numbers of rows that do not lie in memory as such, copied together for their statistics: both copies stay in
+L2 and are too small to drive words out of scratch memory (n = 256 to 2048, Sapphire Rapids)."""
+
 PAIRS_AT_ONCE = 1 << 18
 """Pairs of a row and a column that the host compares together: their float64 temporaries take 2 MiB each."""
 

@@ -32,6 +32,7 @@ from multiword.runtime.parallel import (
 )
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
 from multiword.tuning import ALONE_ELEMENTS
+from ozaki.tuning import COPIED_NUMBERS
 
 BITS = 16
 """Magnitudes are taken as integers of this many bits, relative to the largest in their row."""
@@ -100,7 +101,9 @@ def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatis
         of_block = exponent[block], total[block], square[block], counts[:, block]
         form.row_statistics(as_rows(parts, block), *of_block, *form.work_arrays(length))
 
-    over_rows(work, rows, length, compiled_block(rows * length), ALONE_ELEMENTS)
+    contiguous = len(parts) == 1 and parts[0].flags.c_contiguous
+    together = compiled_block(rows * length)
+    over_rows(work, rows, length, together if contiguous else min(together, COPIED_NUMBERS), ALONE_ELEMENTS)
     return RowStatistics(*sums, length)
 
 
