@@ -53,19 +53,21 @@ HANDLES_CACHED = 8
 INT8_CPU_UNIT_BLOCKS = 16
 """Blocks of 16 x 64 numbers that a thread splits at a time: about 100 µs of work."""
 
-INT8_CPU_PANEL = 256
+INT8_CPU_PANELS = 256, 128, 64
 """Rows and columns of a panel of a product on int8 words, at most: both operands' residues modulo one modulus
-stay in L2 up to k = 2048. 128 to 512 were tried on a Sapphire Rapids."""
+stay in L2 up to k = 2048. 128 to 512 were tried on a Sapphire Rapids; smaller ones are for more threads."""
 
 INT8_CPU_ALONE = 1 << 24
 """Products of bytes, or residues, below which a second thread takes longer to wake than it saves."""
 
-INT8_CPU_LEAST_LINES = 16
-"""Rows, and columns, from which int8 words are taken on a CPU: tiles have 16 or 32 of them."""
-
-INT8_CPU_LEAST = 3 << 18
-"""Multiplications from which int8 words are faster on a CPU than fp64 words: 80 cubed is not, 100 cubed is,
-with AMX, AVX-512 VNNI and AVX-VNNI alike, on one core of a Sapphire Rapids."""
+CPU_RATES = {
+    "fp64": (5e-4, 2e-8, 4e-8, 1.6e-10),
+    "amx": (5e-4, 8e-9, 9e-9, 1e-11),
+    "avx512vnni": (5e-4, 8e-9, 9e-9, 6e-11),
+    "avxvnni": (5e-4, 8e-9, 9e-9, 9e-11),
+}
+"""Seconds of a core for each of `multiword.engines.int8_cpu.engine.terms`: a Sapphire Rapids, OpenBLAS's
+AVX-512 kernels (python -m benchmarks.choice_cpu). Only their ratios choose; Arm's kernels take the last."""
 
 # --- fp32 ---
 

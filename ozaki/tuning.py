@@ -34,6 +34,10 @@ LARGEST_SMALL_PRODUCT = 1 << 18
 
 OVERHEAD_ELEMENTS = 64
 """What a small product takes besides its elements, in elements."""
+
+MIRRORED_NUMBERS = 1 << 14
+"""Numbers of a symmetric product that are copied across the diagonal together: they stay in the cache."""
+
 SYMMETRIC_PANELS, SYMMETRIC_COLUMNS = 8, 256
 """Panels of a symmetric product, which take 9/16 of the products of all, and columns of one, at least: of
 fewer the products are no faster."""
@@ -44,8 +48,8 @@ SHORT_RUN_NUMBERS = 1 << 22
 """Numbers of a matrix up to which threads that read 64 rows each would not fill a GPU."""
 
 COPIED_NUMBERS = 1 << 15
-"""Numbers of rows that do not lie in memory as such, copied together for their statistics: both copies stay in
-L2 and are too small to drive words out of scratch memory (n = 256 to 2048, Sapphire Rapids)."""
+"""Numbers of strided rows that are copied together for their statistics: both copies stay in L2, and are too
+small to drive words out of scratch memory (n = 256 to 2048, Sapphire Rapids)."""
 
 PAIRS_AT_ONCE = 1 << 18
 """Pairs of a row and a column that the host compares together: their float64 temporaries take 2 MiB each."""

@@ -39,6 +39,8 @@ def scaled_by_counting(a: Factor, b: Factor, request: Request) -> ScaledProduct 
     """Return the integers of `scale` by compiled code; None on a GPU, or where the counting bound fails."""
     if not request.certified or a.stack > 1 or is_cupy(a.matrix):
         return None
+    if request.symmetric:
+        b.statistics = a.statistics  # of magnitudes
     of_both = [(x.exponent, x.total, x.square, x.counts) for x in (a.statistics, b.statistics)]
     sums = [np.concatenate(pair, axis=-1) for pair in zip(*of_both, strict=True)]
     counted = counted_scales(sums, a.length, 1, b.rows, str(request.accuracy))

@@ -19,8 +19,9 @@ import numpy as np
 
 from multiword.engines import declared, get_word, reduces_residues
 from multiword.formats import FORMATS
-from multiword.runtime.arrays import Array, namespace, real_parts
+from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.graphs import side_by_side
+from multiword.runtime.parallel import over_rows
 from ozaki.certificate.counting import Bounds, PendingBounds, compute_bounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, log2_product
 from ozaki.certificate.magnitudes import Magnitudes
@@ -36,7 +37,7 @@ from ozaki.scaling.equilibration import inner_exponents as exponents_of_parts
 from ozaki.scaling.scales import NormLimit, norm_limit
 from ozaki.schemes import ProductSpecification, Scheme
 from ozaki.slices.integer import Slices
-from ozaki.tuning import SCALED_IN_TURN
+from ozaki.tuning import MIRRORED_NUMBERS, SCALED_IN_TURN
 
 Scales = tuple[Array, Array]
 """The scales of the rows of A and of the columns of B."""
@@ -208,21 +209,43 @@ def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: 
     A symmetric product is computed on and below the diagonal, and copied from there.
     """
     scheme, scales = scaled.scheme, scaled.scales
+    by_engine = request.symmetric and _engine_mirrors(scheme, a.rows, request.workspace)
+    by_panels = request.symmetric and not by_engine
 
     def reconstruct(y: Array, rows: slice, columns: slice) -> None:
-        scheme.reconstruct(y, (scales[0][rows], scales[1][columns]), out[rows, columns])
-        if request.symmetric:
+        of_engine = {"symmetric": True} if by_engine else {}
+        scheme.reconstruct(y, (scales[0][rows], scales[1][columns]), out[rows, columns], **of_engine)
+        if by_panels:
             below = slice(max(rows.start, columns.stop), rows.stop)
-            _put_conjugate(out[below, columns].T, out[columns, below])
+            _put_conjugate(out[below, columns], out[columns, below])
 
     split_once(scaled, a, b, request)
-    in_panels(scheme, a, b, scales, request.engine, request.workspace, reconstruct, request.symmetric)
+    in_panels(scheme, a, b, scales, request.engine, request.workspace, reconstruct, by_panels)
+
+
+def _engine_mirrors(scheme: Scheme, n: int, workspace: int) -> bool:
+    """Return whether an engine is given all of a symmetric product at once, and leaves out half by itself."""
+    if not (isinstance(scheme, Residues) and scheme.mirrors):
+        return False
+    panels = choose_panels(scheme, scheme.specification.shape, workspace)
+    return (panels.rows, panels.columns) == (n, n)
 
 
 def _put_conjugate(x: Array, out: Array) -> None:
-    """Write the complex conjugates, or the real numbers, to `out`; zeros stay positive."""
-    for part, target, sign in zip(real_parts(x), real_parts(out), (1, -1), strict=False):
-        target[...] = part if sign > 0 else 0.0 - part
+    """Write the conjugate transpose, or that of real numbers, to `out`; zeros stay positive.
+
+    Square blocks stay in the cache; a GPU's kernels need none.
+    """
+
+    def work(rows: slice) -> None:
+        for part, target, sign in zip(real_parts(x), real_parts(out), (1, -1), strict=False):
+            turned = part[rows].T
+            target[:, rows] = turned if sign > 0 else 0.0 - turned
+
+    if is_cupy(x):
+        work(slice(None))
+    else:
+        over_rows(work, *x.shape, MIRRORED_NUMBERS)
 
 
 # Steps that have files of their own.

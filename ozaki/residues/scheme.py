@@ -121,11 +121,16 @@ class Residues:
             engine.multiply(self.word.name, left, right, out=target)
         return out
 
-    def reconstruct(self, y: Array, scales: tuple[Array, Array], out: Array) -> None:
+    @property
+    def mirrors(self) -> bool:
+        """Whether the engine computes half of a symmetric product, and the other half from it, by itself."""
+        return self.reduced and bool(getattr(self.engine, "mirrors", False))
+
+    def reconstruct(self, y: Array, scales: tuple[Array, Array], out: Array, **of_engine: bool) -> None:
         step = reconstruct
         if self.reduced and y.dtype == self.word.residue_moduli.residue:
             step = getattr(self.engine, "reconstruct_residues", reconstruct)
-        step(y, self.system, scales, self.specification.target, out)
+        step(y, self.system, scales, self.specification.target, out, **of_engine)
 
     def remainder(self, y: Array, value: Array, scales: tuple[Array, Array]) -> Array:
         """Return the products whose integers are C' - value·2**(s_i + t_j): what numbers leave of C'.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -21,6 +20,23 @@ LONGEST = 64_960  # see product.LONGEST, which is not imported before a product 
 LOOPS = "multiword.engines.int8_cpu.loops"
 
 _INT8 = WORDS["int8"]
+
+
+def terms(kernel: Kernel | None, shape: tuple[int, int, int]) -> tuple[float, ...]:
+    """Return what a product (m, k, n) takes time for: 1 call, the numbers of its operands, of its result, and
+    its multiplications; those of int8 words with the padding to tiles, of fp64 words (None) without.
+    """
+    m, k, n = shape
+    if kernel is not None:
+        m, k, n = (-(-x // y) * y for x, y in zip(shape, (kernel.rows, 64, kernel.columns), strict=True))
+    return 1, (m + n) * k, shape[0] * shape[2], m * k * n
+
+
+def seconds(kernel: Kernel | None, shape: tuple[int, int, int]) -> float:
+    """Return about how long a product takes on one core, by measured rates."""
+    name = "fp64" if kernel is None else kernel.name
+    rates = tuning.CPU_RATES.get(name, tuning.CPU_RATES["avxvnni"])
+    return sum(rate * term for rate, term in zip(rates, terms(kernel, shape), strict=True))
 
 
 class Int8Cpu(Host):
@@ -45,6 +61,7 @@ class Int8Cpu(Host):
     True
     """
 
+    mirrors: ClassVar[bool] = True
     default_words: ClassVar[Mapping[str, str]] = {"residues": "int8"}
     words: ClassVar[Mapping[str, Word]] = WORDS | {
         "int8": replace(_INT8, moduli=replace(_INT8.residue_moduli, k_block=LONGEST))
@@ -67,11 +84,9 @@ class Int8Cpu(Host):
 
     def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
         """Whether products of residues (m, k, n) are computed here, as they are asked for or faster."""
-        m, _, n = shape
-        # Fewer rows or columns would be padded to many times as many, in time and in memory.
-        large = math.prod(shape) >= tuning.INT8_CPU_LEAST and min(m, n) >= tuning.INT8_CPU_LEAST_LINES
-        large = large or not self._automatic
-        return word == "int8" and large and self.kernel is not None and compiled(LOOPS) is not None
+        if word != "int8" or self.kernel is None or compiled(LOOPS) is None:
+            return False
+        return not self._automatic or seconds(self.kernel, shape) < seconds(None, shape)
 
     def split_residues(
         self,
@@ -96,11 +111,17 @@ class Int8Cpu(Host):
         return Product(a, b, _modular(system)) if earlier is None else earlier.add(a, b)
 
     def reconstruct_residues(
-        self, y: Any, system: Any, scales: tuple[np.ndarray, np.ndarray], target: Format, out: np.ndarray
+        self,
+        y: Any,
+        system: Any,
+        scales: tuple[np.ndarray, np.ndarray],
+        target: Format,
+        out: np.ndarray,
+        symmetric: bool = False,
     ) -> None:
-        """As `ozaki.residues.reconstruct.reconstruct`."""
+        """As `ozaki.residues.reconstruct.reconstruct`; of a symmetric product, half of it is computed."""
         del system
-        y.round(scales, target, out)
+        y.round(scales, target, out, symmetric)
 
 
 def _modular(system: Any) -> Any:

@@ -74,7 +74,7 @@ Panels = np.dtype(
             *("kept", "kept_step", "add", "add_table", "finish"),
             *("parts", "part_table", "round_table", "pairs", "digits", "digit_count", "limits"),
             *("rows", "columns", "row_scales", "column_scales"),
-            *("real", "imaginary", "row_step", "column_step", "single"),
+            *("real", "imaginary", "row_step", "column_step", "single", "symmetric"),
         )
     ]
 )
@@ -83,6 +83,7 @@ Panels = np.dtype(
 left, right : packed residues, `step` bytes from one modulus to the next, in tiles of so many `blocks`; the
 product takes `blocks` of them. kept : memory for the residues of all units, `kept_step` bytes from one
 modulus to the next, that products go to, or are added to; 0 where they are rounded at once (`finish`).
+Of a `symmetric` product the tiles above the diagonal are left out, and its numbers below copied there.
 """
 
 # No fastmath: numba would give its flags to the vector steps' arithmetic too, whose order matters.
@@ -356,17 +357,35 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                     write_double(to + c * p.column_step, doubles[c])
 
     @compiled
+    def mirror(p, out, i0, i1, j0, j1, part):
+        """Copy the conjugates of numbers below the diagonal across it; zeros stay positive."""
+        for j in range(j0, j1):
+            for i in range(max(i0, j + 1), i1):
+                start, to = i * p.row_step + j * p.column_step, out + j * p.row_step + i * p.column_step
+                if p.single:
+                    x = read_single(out + start)
+                    write_single(to, 0.0 - x if part else x)
+                else:
+                    x = read_double(out + start)
+                    write_double(to, 0.0 - x if part else x)
+
+    @compiled
     def round_panel(p, y, step, i0, rows, j0, columns, part, doubles, digits):
         """Round the numbers of a panel, from row i0 and column j0 on, whose residues lie as tiles."""
         out, row_tiles = p.imaginary if part else p.real, (rows + ROWS - 1) // ROWS
         for tile in range(row_tiles * ((columns + COLUMNS - 1) // COLUMNS)):
             i1, j1 = tile % row_tiles * ROWS, tile // row_tiles * COLUMNS
+            if p.symmetric and i0 + i1 + ROWS <= j0 + j1:
+                continue
             for i in range(i1, min(i1 + ROWS, rows)):
                 for j in range(j1, min(j1 + COLUMNS, columns), GROUP):
                     at = y + tile * TILE + (i - i1) * COLUMNS + j - j1
                     round_numbers(
                         p, at, step, out, i0 + i, j0 + j, min(np.int64(GROUP), columns - j), doubles, digits
                     )
+            if p.symmetric:
+                i2, j2 = min(i1 + ROWS, rows), min(j1 + COLUMNS, columns)
+                mirror(p, out, i0 + i1, i0 + i2, j0 + j1, j0 + j2, part)
 
     @compiled
     def multiply_panel(p, i0, row_tiles, j0, column_tiles, y, step, sums):
@@ -380,6 +399,8 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
             for j in range(column_tiles):
                 after = right + (j + 1) * of_right if j + 1 < column_tiles else right + p.right_step
                 for i in range(row_tiles):
+                    if p.symmetric and (i0 + i + 1) * ROWS <= (j0 + j) * COLUMNS:
+                        continue
                     soon, then = after + i * part, left + p.left_step + (j * row_tiles + i) * part
                     to = out + (j * row_tiles + i) * TILE
                     multiply_tile(
@@ -408,6 +429,9 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                 row_tiles = min(p.unit_rows, p.row_tiles - i0)
                 column_tiles = min(p.unit_columns, p.column_tiles - j0)
                 size = row_tiles * column_tiles * TILE
+                if p.symmetric and (i0 + row_tiles) * ROWS <= j0 * COLUMNS:
+                    unit = take(counter)
+                    continue
                 if p.blocks:
                     to, by = (y, step) if p.add else (residues, apart)
                     multiply_panel(p, i0, row_tiles, j0, column_tiles, to, by, sums)

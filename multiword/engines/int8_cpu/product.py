@@ -17,7 +17,7 @@ from multiword.engines.int8_cpu import loops, tables
 from multiword.engines.int8_cpu.kernels import Kernel
 from multiword.engines.int8_cpu.packed import PackedOperand, aligned, spaced
 from multiword.engines.int8_cpu.steps import GROUP, INNER
-from multiword.engines.int8_cpu.threads import in_threads
+from multiword.engines.int8_cpu.threads import available_threads, in_threads
 from multiword.formats import Format
 
 LONGEST = 64_960
@@ -149,6 +149,9 @@ class Product:
     def __init__(self, left: PackedOperand, right: PackedOperand, system: ModularSystem) -> None:
         self._system, self._kernel = system, left.kernel
         self._stack, self._rows, self._columns = left.stack, left.rows, right.rows
+        numbers = self._stack * left.rows * right.rows * left.inner * system.products
+        self._threads = available_threads() if numbers > tuning.INT8_CPU_ALONE else 1
+        self._cut = _Cut.of(left.kernel, left.rows, right.rows, -(-self._threads // self._stack))
         self._operands: tuple[PackedOperand, PackedOperand] | None = None
         self._memory: np.ndarray | None = None
         self._check(left, right)
@@ -174,15 +177,26 @@ class Product:
         if not (sides and fit and alike and counts and right.rows == self._columns and left.inner <= LONGEST):
             raise ValueError(f"operands do not fit: {left.shape} and {right.shape}")
 
-    def round(self, scales: tuple[np.ndarray, np.ndarray], target: Format, out: np.ndarray) -> None:
-        """Write RN(C'·2**(-s_i - t_j)) to `out`, (stack·m, n), of the target's dtype or its complex."""
+    def round(
+        self,
+        scales: tuple[np.ndarray, np.ndarray],
+        target: Format,
+        out: np.ndarray,
+        symmetric: bool = False,
+    ) -> None:
+        """Write RN(C'·2**(-s_i - t_j)) to `out`, (stack·m, n), of the target's dtype or its complex.
+
+        Of a symmetric (Hermitian) matrix only the tiles on and below the diagonal are computed.
+        """
+        if symmetric and (self._stack > 1 or self._rows != self._columns):
+            raise ValueError(f"a symmetric product must be one square matrix, got shape {self.shape}")
         rounding = _Rounding(self._system, scales, target, out, (self._stack, self._rows, self._columns))
-        self._run(self._operands, rounding=rounding)
+        self._run(self._operands, rounding=rounding, symmetric=symmetric)
 
     def _residues(self) -> np.ndarray:
         """Memory for the residues, with those of the operands that have not been multiplied yet."""
         if self._memory is None:
-            cut = self._cut()
+            cut = self._cut
             self._memory = aligned(
                 spaced(self._stack * cut.units * cut.unit_bytes) * (self._system.products + 1)
             )
@@ -190,17 +204,15 @@ class Product:
             self._operands = None
         return self._memory
 
-    def _cut(self) -> _Cut:
-        return _Cut.of(self._kernel, self._rows, self._columns)
-
     def _run(
         self,
         operands: tuple[PackedOperand, PackedOperand] | None,
         rounding: _Rounding | None = None,
         add: bool = False,
+        symmetric: bool = False,
     ) -> None:
         """Multiply operands, if any, and round or keep the residues."""
-        system, cut = self._system, self._cut()
+        system, cut = self._system, self._cut
         of = _product_tables(system)
         records = np.zeros(self._stack, loops.Panels)
         for name, value in {
@@ -215,6 +227,7 @@ class Product:
             "rows": self._rows,
             "columns": self._columns,
             "add": add,
+            "symmetric": symmetric,
             "add_table": of.add.ctypes.data,
             "part_table": of.parts.ctypes.data,
         }.items():
@@ -244,12 +257,11 @@ class Product:
             memory = y.ctypes.data, step, sums.ctypes.data, aligned(8 * GROUP).view(np.float64)
             compiled(records, counter.ctypes.data, *memory, np.empty(digits, np.int64))
 
-        work_in_all = self._rows * self._columns * int(records["blocks"][0]) * INNER * count * self._stack
-        in_threads(work, self._stack * cut.units if work_in_all > tuning.INT8_CPU_ALONE else 1, counter)
+        in_threads(work, min(self._stack * cut.units, self._threads), counter)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The residues, of least magnitude."""
-        cut, memory = self._cut(), self._residues()
+        cut, memory = self._cut, self._residues()
         step = spaced(self._stack * cut.units * cut.unit_bytes)
         tiles = memory[: step * self._system.products].reshape(self._system.products, -1).view(np.int8)
         out = np.empty((self._system.products, self._stack, self._rows, self._columns), np.int8)
@@ -284,13 +296,18 @@ class _Cut(NamedTuple):
     unit_columns: int
 
     @classmethod
-    def of(cls, kernel: Kernel, rows: int, columns: int) -> _Cut:
+    def of(cls, kernel: Kernel, rows: int, columns: int, threads: int) -> _Cut:
+        """Cut into the largest panels of which each of several threads finds two."""
         row_tiles, column_tiles = -(-rows // kernel.rows), -(-columns // kernel.columns)
-        unit_rows, unit_columns = (
-            max(1, -(-tiles // -(-tiles * size // tuning.INT8_CPU_PANEL)))
-            for tiles, size in ((row_tiles, kernel.rows), (column_tiles, kernel.columns))
-        )
-        return cls(kernel, row_tiles, column_tiles, unit_rows, unit_columns)
+        for panel in tuning.INT8_CPU_PANELS:
+            unit_rows, unit_columns = (
+                max(1, -(-tiles // -(-tiles * size // panel)))
+                for tiles, size in ((row_tiles, kernel.rows), (column_tiles, kernel.columns))
+            )
+            cut = cls(kernel, row_tiles, column_tiles, unit_rows, unit_columns)
+            if threads == 1 or cut.units >= 2 * threads:
+                break
+        return cut
 
     @property
     def units(self) -> int:

@@ -1,0 +1,108 @@
+"""`python -m benchmarks.choice_cpu`: the rates by which a CPU chooses between int8 words and fp64 words.
+
+Products of random shapes, in one thread, on fp64 words and on every kernel of int8 words, in turns; of each
+the least time of its thread, which other programs disturb least. Each engine's times are fitted, relative to
+themselves, by `multiword.engines.int8_cpu.engine.terms`. Printed are the rates, and by how much the choice
+that they make is slower than the best one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import nnls
+
+import ozaki
+from multiword.engines.host import Host
+from multiword.engines.int8_cpu.engine import terms
+from multiword.engines.int8_cpu.kernels import KERNELS, available_kernels
+
+DTYPES = ("float64", "complex128", "float32")
+MOST = 1 << 26
+"""Multiplications of a product."""
+
+
+class Fp64Words(Host):
+    """Host under another name, to which the kernel of tiny products does not apply."""
+
+    name = "fp64_words"
+
+
+def shapes(rng: np.random.Generator, count: int) -> list[tuple[int, ...]]:
+    """Shapes (m, k, n) whose sizes spread evenly over octaves, thin ones among them."""
+    drawn = (tuple(int(x) for x in 2 ** rng.uniform(1, 11, 3)) for _ in range(20 * count))
+    return [shape for shape in drawn if 1 << 16 < np.prod(shape) < MOST][:count]
+
+
+def least_times(shape: tuple[int, ...], dtype: str, seconds: float) -> dict[str, float]:
+    """Seconds of a product on every engine."""
+    m, k, n = shape
+    rng = np.random.default_rng(m)
+    a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
+    if dtype.startswith("complex"):
+        a, b = a + 1j * a[::-1], b - 1j * b[::-1]
+    a, b = a.astype(dtype), b.astype(dtype)
+    engines = {"fp64": Fp64Words()} | {x.name: f"int8_cpu:{x.name}" for x in available_kernels()}
+    least = dict.fromkeys(engines, np.inf)
+    until = time.monotonic() + seconds
+    turns = 0
+    while turns < 3 or time.monotonic() < until:
+        for name, engine in engines.items():
+            start = time.thread_time()
+            ozaki.matmul(a, b, engine=engine)
+            least[name] = min(least[name], time.thread_time() - start)
+        turns += 1
+    return least
+
+
+def fitted(rows: list[dict], name: str) -> list[float]:
+    """Nonnegative rates whose sums of terms are nearest to an engine's times, relative to these."""
+    t = np.array([row["seconds"][name] for row in rows])
+    x = np.array([terms(KERNELS.get(name), row["shape"]) for row in rows], float)
+    return [float(f"{rate:.2g}") for rate in nnls(x / t[:, None], np.ones(len(t)))[0]]
+
+
+def losses(rows: list[dict], rates: dict[str, list[float]], name: str) -> np.ndarray:
+    """By how much the choice between a kernel and fp64 words is slower than the better one."""
+    lost = []
+    for row in rows:
+        of = {x: float(np.dot(rates[x], terms(KERNELS.get(x), row["shape"]))) for x in (name, "fp64")}
+        both = [row["seconds"][x] for x in of]
+        lost.append(row["seconds"][min(of, key=lambda x: of[x])] / min(both) - 1)
+    return np.array(lost)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.choice_cpu", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("--shapes", type=int, default=80, help="of each dtype")
+    parser.add_argument("--seconds", type=float, default=0.5, help="for a shape")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        rows = [
+            {"dtype": dtype, "shape": shape, "seconds": least_times(shape, dtype, arguments.seconds)}
+            for shape in shapes(np.random.default_rng(0), arguments.shapes)
+            for dtype in DTYPES
+        ]
+    real = [row for row in rows if row["dtype"] == "float64"]
+    rates = {name: fitted(real, name) for name in real[0]["seconds"]}
+    for name, rate in rates.items():
+        print(f'    "{name}": {tuple(rate)},')
+    for name in list(rates)[1:]:
+        for dtype in DTYPES:
+            lost = losses([row for row in rows if row["dtype"] == dtype], rates, name)
+            print(f"{name}, {dtype}: beyond 5 % {np.mean(lost > 0.05):.0%}, at worst {lost.max():.0%}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"rates": rates, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
