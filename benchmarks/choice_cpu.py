@@ -17,25 +17,19 @@ import numpy as np
 from scipy.optimize import nnls
 
 import ozaki
-from multiword.engines.host import Host
 from multiword.engines.int8_cpu.engine import terms
 from multiword.engines.int8_cpu.kernels import KERNELS, available_kernels
+from ozaki.tuning import LARGEST_SMALL_PRODUCT
 
 DTYPES = ("float64", "complex128", "float32")
 MOST = 1 << 26
 """Multiplications of a product."""
 
 
-class Fp64Words(Host):
-    """Host under another name, to which the kernel of tiny products does not apply."""
-
-    name = "fp64_words"
-
-
 def shapes(rng: np.random.Generator, count: int) -> list[tuple[int, ...]]:
-    """Shapes (m, k, n) whose sizes spread evenly over octaves, thin ones among them."""
+    """Shapes (m, k, n) whose sizes spread evenly over octaves, too large for the kernel of tiny products."""
     drawn = (tuple(int(x) for x in 2 ** rng.uniform(1, 11, 3)) for _ in range(20 * count))
-    return [shape for shape in drawn if 1 << 16 < np.prod(shape) < MOST][:count]
+    return [shape for shape in drawn if LARGEST_SMALL_PRODUCT < np.prod(shape) < MOST][:count]
 
 
 def least_times(shape: tuple[int, ...], dtype: str, seconds: float) -> dict[str, float]:
@@ -46,7 +40,7 @@ def least_times(shape: tuple[int, ...], dtype: str, seconds: float) -> dict[str,
     if dtype.startswith("complex"):
         a, b = a + 1j * a[::-1], b - 1j * b[::-1]
     a, b = a.astype(dtype), b.astype(dtype)
-    engines = {"fp64": Fp64Words()} | {x.name: f"int8_cpu:{x.name}" for x in available_kernels()}
+    engines = {"fp64": "host"} | {x.name: f"int8_cpu:{x.name}" for x in available_kernels()}
     least = dict.fromkeys(engines, np.inf)
     until = time.monotonic() + seconds
     turns = 0
@@ -92,8 +86,7 @@ def main() -> None:
             for shape in shapes(np.random.default_rng(0), arguments.shapes)
             for dtype in DTYPES
         ]
-    real = [row for row in rows if row["dtype"] == "float64"]
-    rates = {name: fitted(real, name) for name in real[0]["seconds"]}
+    rates = {name: fitted(rows, name) for name in rows[0]["seconds"]}
     for name, rate in rates.items():
         print(f'    "{name}": {tuple(rate)},')
     for name in list(rates)[1:]:

@@ -61,10 +61,10 @@ INT8_CPU_ALONE = 1 << 24
 """Products of bytes, or residues, below which a second thread takes longer to wake than it saves."""
 
 CPU_RATES = {
-    "fp64": (5e-4, 2e-8, 4e-8, 1.6e-10),
-    "amx": (5e-4, 8e-9, 9e-9, 1e-11),
-    "avx512vnni": (5e-4, 8e-9, 9e-9, 6e-11),
-    "avxvnni": (5e-4, 8e-9, 9e-9, 9e-11),
+    "fp64": (0.00025, 1.4e-08, 2.3e-08, 2.4e-10),
+    "amx": (0.00054, 6e-09, 1.1e-08, 2.2e-11),
+    "avx512vnni": (0.00049, 6.5e-09, 1.3e-08, 3.2e-11),
+    "avxvnni": (0.00049, 6.8e-09, 1.5e-08, 4.7e-11),
 }
 """Seconds of a core for each of `multiword.engines.int8_cpu.engine.terms`: a Sapphire Rapids, OpenBLAS's
 AVX-512 kernels (python -m benchmarks.choice_cpu). Only their ratios choose; Arm's kernels take the last."""

@@ -12,10 +12,12 @@ from multiword.runtime.arrays import (
     as_array,
     check_same_device,
     conjugated,
+    is_cupy,
     namespace,
     on_device_of_arrays,
     quietly,
 )
+from multiword.runtime.parallel import over_rows, scratch
 from ozaki.arguments import as_matrix, request_of, result_dtype
 from ozaki.execution.gemm import gemm
 from ozaki.product.factor import Factor
@@ -24,6 +26,7 @@ from ozaki.sums.api import mean
 from ozaki.sums.api import sum as exact_sum
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import var
+from ozaki.tuning import COPY_SHARE, MIRRORED_NUMBERS
 
 
 @on_device_of_arrays
@@ -65,9 +68,20 @@ def gram(
     dtype = result_dtype(x, x)
     x = as_matrix("x", x, dtype, False)
     request = request_of(x, accuracy or TARGETS[dtype.name], "auto", None, engine, workspace)
-    transpose = conjugated(x).T if dtype.kind == "c" else x.T
     request = request._replace(symmetric=True)
+    if not is_cupy(x) and COPY_SHARE * x.nbytes <= request.workspace:
+        x = _by_columns(x)
+    transpose = conjugated(x).T if dtype.kind == "c" else x.T
     return gemm(Factor(transpose, 0), Factor(x, 1), 1.0, None, None, request, None)
+
+
+def _by_columns(x: np.ndarray) -> np.ndarray:
+    """Return a matrix with contiguous columns, along which the statistics and both splits read it."""
+    if x.flags.f_contiguous:
+        return x
+    columns = scratch(x.shape[::-1], x.dtype)
+    over_rows(lambda rows: np.copyto(columns[:, rows], x[rows].T), x.shape[0], x.shape[1], MIRRORED_NUMBERS)
+    return columns.T
 
 
 @on_device_of_arrays

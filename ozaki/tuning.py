@@ -38,6 +38,10 @@ OVERHEAD_ELEMENTS = 64
 MIRRORED_NUMBERS = 1 << 14
 """Numbers of a symmetric product that are copied across the diagonal together: they stay in the cache."""
 
+COPY_SHARE = 16
+"""A Gram matrix's factor is copied if it takes at most one part in this many of the workspace; words take as
+many bytes as eight copies or so."""
+
 SYMMETRIC_PANELS, SYMMETRIC_COLUMNS = 8, 256
 """Panels of a symmetric product, which take 9/16 of the products of all, and columns of one, at least: of
 fewer the products are no faster."""

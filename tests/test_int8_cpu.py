@@ -359,6 +359,9 @@ def test_the_choice_of_words():
     assert ozaki.plan(large, large).word == "int8"
     assert ozaki.plan(large, large, word="fp64").word == "fp64"
     assert ozaki.plan(large, large, engine="host").word == "fp64"
+    tall, wide = np.ones((1000, 1000)), np.ones((8, 100_000))
+    assert ozaki.plan(tall, tall[:, :4]).word == "int8"  # padded, and still faster
+    assert ozaki.plan(wide[:, :8], wide).word == "fp64"  # an inner dimension of 8 would be padded to 64
     assert get_engine("auto").name == "host"
 
 

@@ -7,7 +7,10 @@ import pytest
 
 import ozaki
 from multiword.engines.host import Host
+from multiword.engines.int8_cpu.kernels import available_kernels
 from tests.cases import in_dtype, matrices
+
+ENGINES = ("auto", "host", *(f"int8_cpu:{kernel.name}" for kernel in available_kernels()))
 
 
 def same(x, y):
@@ -20,10 +23,11 @@ def same(x, y):
 def test_gram_has_the_bits_of_the_product(dtype, kind, accuracy):
     for m in (7, 300):
         x, _ = in_dtype(*matrices(kind, 20, m, 20), dtype)
-        full = ozaki.matmul(x.conj().T.copy(), x, accuracy=accuracy)
-        half = ozaki.gram(x, accuracy=accuracy)
-        assert same(half, full)
-        assert np.array_equal(half, half.conj().T, equal_nan=True)
+        full = ozaki.matmul(x.conj().T.copy(), x, accuracy=accuracy, engine="host")
+        for engine in ENGINES:
+            half = ozaki.gram(x, accuracy=accuracy, engine=engine)
+            assert same(half, full)
+            assert np.array_equal(half, half.conj().T, equal_nan=True)
 
 
 @pytest.mark.parametrize("accuracy", ["fp64", "exact"])

@@ -245,7 +245,7 @@ def _put_conjugate(x: Array, out: Array) -> None:
     if is_cupy(x):
         work(slice(None))
     else:
-        over_rows(work, *x.shape, MIRRORED_NUMBERS)
+        over_rows(work, x.shape[0], x.shape[1], MIRRORED_NUMBERS)
 
 
 # Steps that have files of their own.
