@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import product, zip_longest
 from typing import cast
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace, quietly
+from multiword.runtime.arrays import Array, is_cupy, namespace, quietly, real_parts
+from multiword.runtime.compiled import compiled
 from ozaki.api import accurate_dgemm, accurate_zgemm
 from ozaki.arguments import factors_of, request_of
 from ozaki.execution.eager import scale
@@ -73,21 +74,53 @@ def words_of_products(
 
 
 def _summed(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array]:
-    """The same column by column, by exact sums."""
+    """The same column by column, by exact sums; in four words where these decide."""
     (left, right), *_ = pairs
     xp, dtype, rows = namespace(left), np.result_type(left, right), len(left)
     if not right.shape[1]:
         return [xp.zeros((rows, 0), dtype)]
     columns = []
     for j in range(right.shape[1]):
-        total = ExactSum(dtype, (rows,))
-        for c in addends:
-            total.add(c[:, j])
-        for a, b in pairs:
-            total.add_products(a.T, xp.broadcast_to(b[:, j, None], a.T.shape))
-        columns.append(_words_of_sum(total, words))
+        column, terms = [(a, b[:, j]) for a, b in pairs], [c[:, j] for c in addends]
+        columns.append(_in_four_words(column, terms, words) or _exactly(column, terms, words))
     zero = xp.zeros(rows, dtype)
     return [xp.stack(word, axis=1) for word in zip_longest(*columns, fillvalue=zero)]
+
+
+def _in_four_words(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array] | None:
+    """Words of one column by compiled sums; None for more than three, and where a rounding is undecided."""
+    dtype, rows = np.result_type(*pairs[0]), len(pairs[0][0])
+    form = None if is_cupy(pairs[0][0]) else compiled("ozaki.linalg.residual_numba")
+    if form is None or words > 3:
+        return None
+    result = [np.empty(rows, dtype) for _ in range(words)]
+    for imaginary, outs in enumerate(zip(*map(real_parts, result), strict=True)):
+        sums = np.zeros((rows, form.STATE, form.LANES))
+        for lane, c in enumerate(addends):
+            sums[:, 0, lane] = c.imag if imaginary else c.real
+        for a, x in pairs:
+            for (i, p), (j, q) in product(enumerate(real_parts(a)), enumerate(real_parts(x))):
+                if (i + j) % 2 == imaginary:
+                    form.add_products(
+                        np.ascontiguousarray(p), np.ascontiguousarray(-q if i and j else q), sums
+                    )
+        part = np.empty((words, rows))
+        if not form.rounded_words(sums, part):
+            return None
+        for out, word in zip(outs, part, strict=True):
+            out[...] = word
+    return _without_zeros(result)
+
+
+def _exactly(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array]:
+    """Words of one column by exact sums."""
+    (left, right), *_ = pairs
+    total = ExactSum(np.result_type(left, right), (len(left),))
+    for c in addends:
+        total.add(c)
+    for a, x in pairs:
+        total.add_products(a.T, namespace(a).broadcast_to(x[:, None], a.T.shape))
+    return _words_of_sum(total, words)
 
 
 def _words_of_sum(total: ExactSum, words: int) -> list[Array]:
@@ -106,10 +139,14 @@ def _multiplied(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int
     a, b = xp.hstack([*left, *identity]), xp.vstack([*right, *addends])
     if words == 1:
         return [multiply(a, b, "exact")]
-    result = _rounded_words(a, b, words)
-    while len(result) > 1 and not bool(result[-2].any()):  # one word of zeros says that nothing is left
-        result.pop()
-    return result
+    return _without_zeros(_rounded_words(a, b, words))
+
+
+def _without_zeros(words: list[Array]) -> list[Array]:
+    """The same, but for words after one of zeros, which says that nothing is left."""
+    while len(words) > 1 and not bool(words[-2].any()):
+        words.pop()
+    return words
 
 
 def _rounded_words(a: Array, b: Array, words: int) -> list[Array]:

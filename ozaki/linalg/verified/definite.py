@@ -159,7 +159,7 @@ def _congruent_to_identity(a: Array, max_words: int) -> Array | None:
             (h,) = words_of_product(half, adjoint)
             g = magnitude(identity - h)
             lost = apply(tail(half), apply(plus(*map(magnitude, adjoint)), xp.ones(n)))
-            norm = plus(apply(g, xp.ones(n)) * (1 + 4 * U), apply(magnitude(h), xp.ones(n)) * 2 * U, lost)
+            norm = plus(apply(g, xp.ones(n)) * (1 + 4 * U), apply(tail([h]), xp.ones(n)), lost)
             if bool((norm < 1).all()):
                 return None
             h = (h + h.conj().T) / 2

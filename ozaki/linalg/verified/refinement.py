@@ -43,9 +43,9 @@ def refine(a: Array, b: Array, regularity: Regularity) -> Refined:
     """
     preconditioner = regularity.preconditioner
     words, most_words, stalls = 2, 4 + preconditioner.count, 0
-    xs: list[Array] = [namespace(b).zeros_like(b)]
+    xs: list[Array] = []
     residual: Sequence[Array] = [b]
-    best, smallest = Refined(xs, namespace(b).full(b.shape, np.inf), 0), math.inf
+    best, smallest = Refined([namespace(b).zeros_like(b)], namespace(b).full(b.shape, np.inf), 0), math.inf
     for step in range(MOST_STEPS):
         d, bound = preconditioner.correction(residual)
         if step:

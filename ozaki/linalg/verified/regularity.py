@@ -40,6 +40,9 @@ from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, plus
 ENOUGH = 0.5
 """A contraction with which refinement converges well: with a larger one the next tier is tried."""
 
+HOPELESS = 16.0
+"""u·condition from which on R, in one word, is too far from an inverse: what certifies RA is not tried."""
+
 GOAL = 2.0**-5
 """The error of a certified RA in units of v = 1, which leaves nearly all of the contraction to G itself."""
 
@@ -109,8 +112,7 @@ def _attempts(
     r = single.r
     if classical_error(a) * condition < ENOUGH:
         yield "native", single, _native(r, a)
-    product = certified(r, a)
-    if product is not None:
+    if U * condition < HOPELESS and (product := certified(r, a)) is not None:
         yield "certified", single, product
     words = words_of_product([r], [a], words=min(max_words, 2))
     yield "certified", single, exact(words[0])
@@ -210,12 +212,11 @@ def certified(r: Array, a: Array) -> Product | None:
 
 def _factored(t: Array, words: list[Array]) -> Product:
     """T(H + L) = TH, certified, + TL, by a classical product: L is u|H|, so that few bits of it count."""
-    high = certified(t, words[0]) or exact(multiply(t, words[0], "exact"))
-    if len(words) == 1:
-        return high
-    low = _native(t, words[1])
+    h, low_word = words if len(words) > 1 else (words[0], 0 * words[0])
+    high = certified(t, h) or exact(multiply(t, h, "exact"))
+    low = _native(t, low_word)
     value = high.value + low.value
-    size_t, size_l, size = magnitude(t), magnitude(words[1]), magnitude(value)
+    size_t, size_l, size = magnitude(t), magnitude(low_word), magnitude(value)
 
     def error(v: Array) -> Array:
         lost = plus(apply(size_l, v) * 2 * U, len(v) * ETA * v.max())  # of R₁A by its two words
