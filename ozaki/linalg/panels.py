@@ -25,10 +25,10 @@ def split(n: int) -> int:
     return max(LEAF, n // 2 // LEAF * LEAF)
 
 
-def _compiled(x: Array) -> Any:
-    """The compiled leaves for NumPy arrays of this dtype, or None."""
+def _compiled(leaf: str, x: Array) -> Any:
+    """The compiled leaf of that name for NumPy arrays of this dtype, or None."""
     form = None if is_cupy(x) else compiled(FORM)
-    return None if form is None else form.leaves(x.dtype.char)
+    return None if form is None else getattr(form, leaf)(x.dtype.char)
 
 
 def lu_panel(columns: Array) -> np.ndarray:
@@ -39,8 +39,8 @@ def lu_panel(columns: Array) -> np.ndarray:
     """
     w, m = columns.shape
     pivots = np.arange(min(w, m))
-    if (form := _compiled(columns)) is not None:
-        form.lu_panel(columns, pivots)
+    if (form := _compiled("lu_panel", columns)) is not None:
+        form(columns, pivots)
         return pivots
     for j in range(len(pivots)):
         p = pivots[j] = j + largest(columns[j, j:])
@@ -54,10 +54,8 @@ def lu_panel(columns: Array) -> np.ndarray:
 
 def lower_leaf(lower: Array, b: Array, unit: bool) -> None:
     """Replace B by the solution of LX = B by forward substitution, row by row."""
-    if (form := _compiled(b)) is not None:
-        form.lower_leaf(
-            np.require(lower, requirements=["C", "W"]), b, unit
-        )  # stacks are broadcast, and read-only
+    if (form := _compiled("lower_leaf", b)) is not None:
+        form(np.require(lower, requirements=["C", "W"]), b, unit)  # stacks are broadcast, and read-only
         return
     for i in range(len(lower)):
         if not unit:
@@ -67,8 +65,8 @@ def lower_leaf(lower: Array, b: Array, unit: bool) -> None:
 
 def cholesky_leaf(upper: Array) -> bool:
     """Replace the upper triangle of A by U with UᴴU = A; False if a pivot is not positive."""
-    if (form := _compiled(upper)) is not None:
-        return bool(form.cholesky_leaf(upper, np.empty(len(upper), upper.dtype)))
+    if (form := _compiled("cholesky_leaf", upper)) is not None:
+        return bool(form(upper, np.empty(len(upper), upper.dtype)))
     xp = namespace(upper)
     for i in range(len(upper)):
         pivot = upper[i, i].real
@@ -91,8 +89,8 @@ def qr_panel(columns: Array) -> tuple[Array, Array]:
     w, m = columns.shape
     xp = namespace(columns)
     y, t = xp.zeros_like(columns), xp.zeros((w, w), columns.dtype)
-    if (form := _compiled(columns)) is not None:
-        form.qr_panel(columns, y, t, np.empty(m, columns.dtype), np.empty(m))
+    if (form := _compiled("qr_panel", columns)) is not None:
+        form(columns, y, t, np.empty(m, columns.dtype), np.empty(m))
         return y, t
     for j in range(w):
         column = columns[j, j:]

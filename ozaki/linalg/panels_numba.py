@@ -5,7 +5,6 @@ numba contracts nothing unless it is told that it may. Rows are updated by four 
 
 import math
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 from numba import boolean, complex128, float64, int64, types, void
@@ -48,11 +47,13 @@ def halves(x, n):
     return x[0]
 
 
+TYPES = {kind: (number, number[::1], number[:, ::1]) for kind, number in (("d", float64), ("D", complex128))}
+"""A number, a vector and a matrix: real numbers "d", complex ones "D". A leaf is compiled for one kind."""
+
+
 @cache
-def leaves(kind):
-    """Return the compiled leaves for real numbers, kind "d", or for complex ones, "D"."""
-    number = {"d": float64, "D": complex128}[kind]
-    vector, matrix = number[::1], number[:, ::1]
+def elimination(kind):
+    _, vector, matrix = TYPES[kind]
 
     @jit(void(vector, vector, matrix, int64, int64), inner=True)
     def eliminate(target, factors, rows, count, first):
@@ -67,6 +68,14 @@ def leaves(kind):
             a, p = factors[k], rows[k, first:]
             for i in range(len(t)):
                 t[i] -= a * p[i]
+
+    return eliminate
+
+
+@cache
+def lu_panel(kind):
+    matrix = TYPES[kind][2]
+    eliminate = elimination(kind)
 
     @jit(void(matrix, int64[::1]))
     def lu_panel(columns, pivots):
@@ -97,6 +106,14 @@ def leaves(kind):
                 for i in range(c + 1, m):
                     column[i] = quotient(column[i], pivot)
 
+    return lu_panel
+
+
+@cache
+def lower_leaf(kind):
+    matrix = TYPES[kind][2]
+    eliminate = elimination(kind)
+
     @jit(void(matrix, matrix, boolean))
     def lower_leaf(lower, b, unit):
         """Replace B by the solution of LX = B."""
@@ -106,6 +123,14 @@ def leaves(kind):
                 row, pivot = b[i], lower[i, i]
                 for j in range(len(row)):
                     row[j] = quotient(row[j], pivot)
+
+    return lower_leaf
+
+
+@cache
+def cholesky_leaf(kind):
+    _, vector, matrix = TYPES[kind]
+    eliminate = elimination(kind)
 
     @jit(boolean(matrix, vector))
     def cholesky_leaf(upper, factors):
@@ -124,6 +149,12 @@ def leaves(kind):
             row[i] = root
         return True
 
+    return cholesky_leaf
+
+
+@cache
+def qr_panel(kind):
+    number, vector, matrix = TYPES[kind]
     of_numbers = jit(number(vector, int64), inner=True)(halves)
     of_squares = jit(float64(float64[::1], int64), inner=True)(halves)
 
@@ -164,6 +195,4 @@ def leaves(kind):
                     terms[i - k] = t[k, i] * t[i, j]
                 t[k, j] = -(of_numbers(terms, j - k) * tau)
 
-    return SimpleNamespace(
-        lu_panel=lu_panel, lower_leaf=lower_leaf, cholesky_leaf=cholesky_leaf, qr_panel=qr_panel
-    )
+    return qr_panel
