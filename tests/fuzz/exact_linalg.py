@@ -26,9 +26,11 @@ def conditioned(rng, n, digits, dtype):
 
 def system(draw: Draw):
     """A and B of any condition number up to 1e40, of integers or badly scaled now and then."""
-    rng, n, m = draw.rng, draw.size("n", 1, 12), draw.size("m", 1, 2)
+    rng, n, m = draw.rng, draw.size("n", 1, 12), draw.pick("m", 1, 1, 1, 2, 15)
     dtype = np.dtype(draw.pick("dtype", "float64", "float64", "complex128"))
-    kind = draw.pick("matrix", "conditioned", "conditioned", "integers", "hilbert", "scaled", "near singular")
+    kind = draw.pick(
+        "matrix", "conditioned", "conditioned", "integers", "hilbert", "scaled", "near singular", "graded"
+    )
     a = conditioned(rng, n, draw.size("digits", 0, 40), dtype)
     if kind == "integers":
         a = rng.integers(-9, 10, (n, n)).astype(dtype)
@@ -37,6 +39,8 @@ def system(draw: Draw):
     elif kind == "scaled":
         of_rows, of_columns = 2.0 ** rng.integers(-500, 501, (2, n)).astype(float)
         a = a * of_rows[:, None] * np.sqrt(of_columns)
+    elif kind == "graded":
+        a = a * 2.0 ** np.linspace(-200, 200, n)
     elif kind == "near singular" and n > 1:
         a[-1] = a[:-1].sum(axis=0) * (1 + 2.0**-52 * rng.integers(-2, 3))
     b = (
