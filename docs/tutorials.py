@@ -44,6 +44,7 @@ BACKGROUND = {
     "10": "exact-products.md",
     "11": "exact-products.md#sums-and-dot-products",
     "12": "exact-products.md",
+    "13": "exact-products.md",
 }
 """The page under "How it works" that explains each example's method."""
 

@@ -43,15 +43,16 @@ def rounded(words: Sequence[Array], error: Array) -> tuple[Array, Array, Array]:
     xp = namespace(words[0])
     x, first, *low = [*_vector_sum(_vector_sum(words)), xp.zeros_like(words[0])]
     rest = plus(error, *map(magnitude, low))
-    exact = (error == 0) & (first == 0)
+    known = error == 0  # then x is RN(x + first), also half way between two numbers
     for word in low:
-        exact &= word == 0
+        known &= word == 0
+    exact = known & (first == 0)
     size, outward = abs(x), xp.where(x < 0, -first, first)
     bound = xp.where(exact, 0.0, plus(rest, abs(first)))
     above, below = xp.nextafter(size, np.inf) - size, size - xp.nextafter(size, xp.zeros_like(size))
     nearest = (up(outward + rest) < above / 2) & (up(rest - outward) < below / 2) & xp.isfinite(above)
     zero = ~exact & (size <= bound)
-    sure = exact | (~zero & nearest)
+    sure = known | (~zero & nearest)
     return xp.where(zero, 0.0, x), xp.where(zero, plus(bound, size), bound), sure
 
 
