@@ -3,7 +3,7 @@
 A row is a function of matrices of one order and condition number. The native routine (numpy.linalg, or
 CuPy's cuSOLVER), ours and, on a CPU, python-flint's balls of 128 bits take turns in one process on the same
 data; seconds are the least of some turns, the ratio is the median of the turns' ratios. All is compiled
-before.
+before. The committed file is of one thread, `OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1`.
 """
 
 from __future__ import annotations

@@ -139,4 +139,4 @@ PENDING_TIMES = 256
 
 LINALG_SUMMED_COLUMNS = 12
 """Columns up to which A·X is summed exactly column by column, which at n = 100 to 1000 costs less than a
-product of matrices (CPU, AVX-512: 4.6 ms a column of 1000, 270 ms the exact product of 1000²)."""
+product of matrices (CPU, AVX-512: 4.5 ms a column of 1000, 270 ms the exact product of 1000²)."""
