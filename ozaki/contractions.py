@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,9 +19,9 @@ from multiword.runtime.arrays import (
     namespace,
     on_device_of_arrays,
 )
-from multiword.runtime.options import exactly
+from multiword.runtime.options import exactly, integer
 from ozaki.api import matmul
-from ozaki.arguments import result_dtype
+from ozaki.arguments import check_accuracy, result_dtype
 from ozaki.sums.api import sum as exact_sum
 
 Labels = Sequence[Any]
@@ -42,7 +43,7 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
 
     Returns
     -------
-    Array of the dtype that `ozaki.matmul` has for the operands.
+    Array of the dtype that `ozaki.matmul` has for the operands; of shape () a scalar.
 
     Raises
     ------
@@ -58,20 +59,21 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
     >>> ozaki.einsum("ij,ij->i", a, np.ones((1, 3)))
     array([1.])
     """
-    if not isinstance(subscripts, str):
-        raise TypeError(f"subscripts must be a string such as 'ij,jk->ik', got {type(subscripts).__name__}")
-    if not operands:
-        raise ValueError("einsum takes at least one operand")
+    if accuracy is not None:
+        check_accuracy(accuracy)
+    _check_subscripts(subscripts, len(operands))
     tensors = [as_array(x, f"operand {i}") for i, x in enumerate(operands)]
     check_same_device(**{f"operand {i}": x for i, x in enumerate(tensors)})
-    inputs, output, _ = parse_einsum_input((subscripts, *(x.shape for x in tensors)), shapes=True)
+    shapes = [x.shape for x in tensors]
+    try:
+        inputs, output, _ = parse_einsum_input((subscripts, *shapes), shapes=True)
+    except ValueError as error:
+        raise ValueError(f"subscripts {subscripts!r} do not fit arrays of shapes {shapes}: {error}") from None
     labels: list[Labels] = inputs.split(",")
     _lengths(tensors, labels)
     if len(tensors) == 1:
-        return _summed(tensors[0], labels[0], output)
-    equation, shapes = f"{inputs}->{output}", [x.shape for x in tensors]
-    path, _ = contract_path(equation, *shapes, shapes=True, optimize=optimize)
-    for step in path:
+        return _summed(tensors[0], labels[0], output)[()]
+    for step in _path(f"{inputs}->{output}", shapes, optimize):
         indices = sorted(step, reverse=True)  # as opt_einsum counts
         first, *others = ((tensors.pop(i), labels.pop(i)) for i in indices)
         for number, other in enumerate(others, 1):
@@ -82,7 +84,7 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
             first = _contracted(*first, *other, kept, accuracy), kept
         tensors.append(first[0])
         labels.append(first[1])
-    return tensors[0]
+    return tensors[0][()]
 
 
 @on_device_of_arrays
@@ -112,18 +114,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, accuracy: Accuracy = None) -> Ar
     array([12., 12.])
     """
     a, b = as_array(a, "a"), as_array(b, "b")
-    if isinstance(axes, int | np.integer):
-        if not 0 <= axes <= min(a.ndim, b.ndim):
-            raise ValueError(f"axes must be from 0 to {min(a.ndim, b.ndim)}, got {axes}")
-        axes = range(a.ndim - axes, a.ndim), range(axes)
-    of_a, of_b = np.atleast_1d(axes[0]).tolist(), np.atleast_1d(axes[1]).tolist()
-    if len(of_a) != len(of_b) or any(
-        not -x.ndim <= i < x.ndim for x, of_x in ((a, of_a), (b, of_b)) for i in of_x
-    ):
-        raise ValueError(f"axes {axes} do not fit arrays of shapes {a.shape} and {b.shape}")
-    of_a, of_b = [i % a.ndim for i in of_a], [j % b.ndim for j in of_b]
-    if len({*of_a}) < len(of_a) or len({*of_b}) < len(of_b):
-        raise ValueError(f"axes {axes} name an axis twice")
+    of_a, of_b = _summed_axes(a, b, axes)
     left = [("a", i) for i in range(a.ndim)]
     right = [left[of_a[of_b.index(j)]] if j in of_b else ("b", j) for j in range(b.ndim)]
     out = [x for x in (*left, *right) if not (x in left and x in right)]
@@ -174,7 +165,7 @@ def vecdot(x: Any, y: Any, *, axis: int = -1, accuracy: Accuracy = None) -> Arra
     >>> ozaki.vecdot(np.array([[1j, 2.0]]), np.array([1j, 1.0]))
     array([3.+0.j])
     """
-    x, y = as_array(x, "x"), as_array(y, "y")
+    x, y, axis = as_array(x, "x"), as_array(y, "y"), integer("axis", axis)
     for name, z in (("x", x), ("y", y)):
         if not -z.ndim <= axis < z.ndim:
             raise ValueError(f"axis {axis} is none of {name}, of shape {z.shape}")
@@ -204,8 +195,66 @@ def matvec(a: Any, x: Any, *, accuracy: Accuracy = None) -> Array:
     return matmul(a, x[..., None], accuracy=accuracy)[..., 0]
 
 
+def _check_subscripts(subscripts: Any, operands: int) -> None:
+    """Raise TypeError or ValueError for subscripts that are none, or not of so many operands."""
+    if not isinstance(subscripts, str):
+        raise TypeError(f"subscripts must be a string such as 'ij,jk->ik', got {type(subscripts).__name__}")
+    if not operands:
+        raise ValueError("einsum takes at least one operand")
+    inputs, arrow, output = subscripts.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    for term in (*terms, output):
+        if not (letters := term.replace("...", "", 1)).isalpha() and letters:
+            raise ValueError(f"subscripts must be letters, one '...' and one '->', got {subscripts!r}")
+    if len(terms) != operands:
+        raise ValueError(f"subscripts {subscripts!r} are of {len(terms)} operands, got {operands}")
+    if arrow and "..." in inputs and "..." not in output:
+        raise ValueError(f"subscripts {subscripts!r} have '...', which the output must have, too")
+
+
+def _path(equation: str, shapes: Sequence[tuple[int, ...]], optimize: Any) -> Sequence[tuple[int, ...]]:
+    """Return opt_einsum's path, or the path that is given, by which one tensor remains."""
+    if isinstance(optimize, list | tuple) and optimize and optimize[0] == "einsum_path":  # from NumPy's
+        optimize = optimize[1:]
+    if isinstance(optimize, list | tuple):
+        path, remaining = list(optimize), len(shapes)
+        for step in path:
+            indices = {*step} if isinstance(step, list | tuple) else set()
+            remaining -= len(indices) - 1 if indices and indices <= {*range(remaining)} else remaining
+        if remaining != 1:
+            raise ValueError(f"optimize must be a path from {len(shapes)} operands to one, got {optimize!r}")
+        return path
+    try:
+        return contract_path(equation, *shapes, shapes=True, optimize=optimize)[0]
+    except KeyError:
+        raise ValueError(
+            f"optimize must be a path, or name an optimizer of opt_einsum, got {optimize!r}"
+        ) from None
+
+
+def _summed_axes(a: Array, b: Array, axes: Any) -> tuple[list[int], list[int]]:
+    """Return the axes of a and of b that are summed over together, counted from 0."""
+    if isinstance(axes, int | np.integer):
+        if not 0 <= axes <= min(a.ndim, b.ndim):
+            raise ValueError(f"axes must be from 0 to {min(a.ndim, b.ndim)}, got {axes}")
+        axes = range(a.ndim - axes, a.ndim), range(axes)
+    try:
+        of_a, of_b = ([operator.index(i) for i in np.atleast_1d(of_x).tolist()] for of_x in axes)
+    except (TypeError, ValueError):
+        raise TypeError(f"axes must be an integer, or two sequences of integers, got {axes!r}") from None
+    for x, of_x in ((a, of_a), (b, of_b)):
+        if any(not -x.ndim <= i < x.ndim for i in of_x):
+            raise ValueError(f"axes {axes} do not fit arrays of shapes {a.shape} and {b.shape}")
+        of_x[:] = (i % x.ndim for i in of_x)
+        if len({*of_x}) < len(of_x):
+            raise ValueError(f"axes {axes} name an axis twice")
+    if [a.shape[i] for i in of_a] != [b.shape[j] for j in of_b]:
+        raise ValueError(f"axes {axes} are of different lengths in arrays of shapes {a.shape} and {b.shape}")
+    return of_a, of_b
+
+
 def _lengths(tensors: Sequence[Array], labels: Sequence[Labels]) -> dict[Any, int]:
-    """The length of every label; axes of length 1 broadcast."""
+    """Return the length of every label; axes of length 1 broadcast."""
     lengths: dict[Any, int] = {}
     for x, of_x in zip(tensors, labels, strict=True):
         if len(of_x) != x.ndim:

@@ -23,7 +23,7 @@ def same(x, y):
 def test_gram_has_the_bits_of_the_product(dtype, kind, accuracy):
     for m in (7, 300):
         x, _ = in_dtype(*matrices(kind, 20, m, 20), dtype)
-        full = ozaki.matmul(x.conj().T.copy(), x, accuracy=accuracy, engine="host")
+        full = ozaki.matmul(x.conj().T[::-1], x, accuracy=accuracy, engine="host")[::-1]  # not seen to be symmetric
         for engine in ENGINES:
             half = ozaki.gram(x, accuracy=accuracy, engine=engine)
             assert same(half, full)
@@ -66,6 +66,16 @@ def test_half_the_products_where_a_matrix_meets_its_transpose():
     engine = Counting()
     ozaki.gram(x.T, accuracy="normwise", engine=engine)
     assert engine.count == full * 9 // 16
+
+
+def test_half_the_products_where_a_matrix_meets_its_conjugate_transpose():
+    x = matrices("uniform", 64, 2048, 1)[0] * (1 - 0.5j)
+    full = multiplications(x.conj().T[::-1], x)
+    other = x.copy()
+    other[1, 7] += 2.0**-50
+    for y in (x.conj().T, x.conj().T.copy(), np.conj(np.asfortranarray(x)).T):
+        assert multiplications(y, x) == full * 9 // 16
+        assert multiplications(y, other) == multiplications(x.T, x) == full
 
 
 def exactly(x):

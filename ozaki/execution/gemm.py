@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from multiword.runtime.arrays import (
     Array,
     as_array,
@@ -75,12 +77,15 @@ def _launched(a: Factor, b: Factor, request: Request) -> Array:
 
 
 def _meets_its_transpose(x: Array, y: Array) -> bool:
-    """Whether two real matrices are one another's transpose, in the same memory, and half a product pays."""
+    """Whether half a product pays: y is x.T in the same memory, or equal to the conjugate transpose of x."""
     if is_cupy(x):  # a captured graph of the whole product takes less time than launches of half of it
         return False
-    if x.dtype.kind != "f" or x.ndim != 2 or x.shape != y.T.shape or x.strides != y.T.strides:
+    if x.ndim != 2 or x.shape != y.T.shape or not x.size:
         return False
-    return x.__array_interface__["data"] == y.__array_interface__["data"]
+    if x.dtype.kind == "c":  # a conjugate is always a copy: one row tells most others apart
+        return np.array_equal(x[0], y[:, 0].conj()) and np.array_equal(x, y.conj().T)
+    of_x, of_y = x.__array_interface__, y.T.__array_interface__
+    return x.strides == y.T.strides and of_x["data"] == of_y["data"]
 
 
 def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:
