@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ozaki.torch.settings import Settings
+from ozaki.torch.settings import DTYPES, Settings
 
 
 def composed(
@@ -21,7 +21,11 @@ def composed(
     **options: Any,
 ) -> Tensor | None:
     """Return softmax(scale·Q·Kᵀ + mask)·V by PyTorch's own composition, whose products are then replaced."""
-    if not query.dtype is key.dtype is value.dtype or (is_causal and attn_mask is not None):
+    if (
+        query.dtype not in DTYPES
+        or not query.dtype is key.dtype is value.dtype
+        or (is_causal and attn_mask is not None)
+    ):
         return None
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill(~attn_mask, -torch.inf)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,8 +19,12 @@ from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki.combine import combine
 from ozaki.execution.gemm import gemm
 from ozaki.execution.stacks import stack_product
+from ozaki.integers import integer_matmul
 from ozaki.product.factor import Factor
 from ozaki.torch.settings import Settings
+
+_DEFAULTS = ("auto", None, "auto", None)
+"""The scheme, word, engine and workspace of products of integers."""
 
 _DIMENSIONS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}
 
@@ -52,9 +57,12 @@ def _sum_of_products(
     if not _addable(c, a, shape, in_place) or not _scales(a, alpha, beta):
         return None
     with stream_of(a):
-        result = _multiplied(settings, a, b)
+        result, addend = _multiplied(settings, a, b), array_of(c) if beta != 0 else None
         kind = result.dtype.type
-        combine(result, kind(alpha), array_of(c) if beta != 0 else None, kind(beta))
+        if result.dtype.kind == "i":
+            result = result * kind(alpha) + (0 if addend is None else addend * kind(beta))
+        else:
+            combine(result, kind(alpha), addend, kind(beta))
         return delivered(tensor_of(result), c if in_place else out)
 
 
@@ -78,6 +86,8 @@ def _activated(
 
 def _multiplied(settings: Settings, a: Tensor, b: Tensor) -> Array:
     """Return the product of two tensors that fit, with the bits of `ozaki.matmul`."""
+    if a.dtype is torch.int64:
+        return np.asarray(integer_matmul(array_of(a), array_of(b), np.int64, "wrap", _DEFAULTS))
     left = array_of(a if a.dim() > 1 else a.unsqueeze(0))
     right = array_of(b if b.dim() > 1 else b.unsqueeze(1))
     request = settings.request(left)
@@ -109,6 +119,8 @@ def _addable(c: Tensor, like: Tensor, shape: tuple[int, ...], in_place: bool) ->
 
 def _scales(like: Tensor, *factors: complex) -> bool:
     """Return whether the factors are numbers of the dtype, rounded if need be."""
+    if like.dtype is torch.int64:
+        return all(isinstance(x, int) and -(2**63) <= x < 2**63 for x in factors)
     largest = torch.finfo(like.dtype).max
     parts = [part for x in factors for part in ((x.real, x.imag) if isinstance(x, complex) else (x,))]
     real = like.is_complex() or len(parts) == len(factors)

@@ -15,7 +15,7 @@ from torch import Tensor
 import ozaki.sums.api as sums
 from multiword.runtime.tensors import array_of, numpy_dtype, stream_of, tensor_of
 from ozaki.torch.products import delivered
-from ozaki.torch.settings import Settings
+from ozaki.torch.settings import DTYPES, Settings
 
 
 def _reduced(
@@ -31,7 +31,7 @@ def _reduced(
     target = dtype or (x.dtype if out is None else out.dtype)
     ndim = max(x.dim(), 1)  # a number has an axis to PyTorch
     axes = {d % ndim for d in dim or () if -ndim <= d < ndim}
-    if not settings.sums or target not in settings.dtypes or len(axes) < len(dim or ()):
+    if not settings.sums or target not in settings.dtypes.intersection(DTYPES) or len(axes) < len(dim or ()):
         return None
     if out is not None and out.dtype is not target:
         return None

@@ -25,6 +25,9 @@ ACCURACY = "normwise"
 DTYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 """The dtypes of tensors that are multiplied and summed."""
 
+REPLACEABLE = (*DTYPES, torch.int64)
+"""The dtypes of the products that the mode replaces on request."""
+
 
 @dataclass(eq=False)
 class Settings:

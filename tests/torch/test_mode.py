@@ -99,6 +99,31 @@ def test_products_and_an_addend_round_every_operation_once(name, shape, of_a, of
     assert all(same_bits(x, expected) for x in (result, out, in_place))
 
 
+def integers(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randint(-(2**62), 2**62, shape, generator=generator)
+
+
+@pytest.mark.parametrize(("name", "shape", "of_a", "of_b"), ADDED)
+def test_products_of_integers_are_pytorchs(name, shape, of_a, of_b):
+    c, a, b = (integers(*s, seed=i) for i, s in enumerate((shape, of_a, of_b)))
+
+    def computed():
+        factors = ((1, 1), (3, -7), (2, 0), (0.5, 1))  # the last are PyTorch's to refuse, or to cut
+        results = [getattr(torch, name)(c, a, b, alpha=alpha, beta=beta) for alpha, beta in factors]
+        in_place = c.clone()
+        getattr(in_place, f"{name}_")(a, b)
+        vectors = a[..., 0, :].flatten(), b.flatten()[: a[..., 0, :].numel()]
+        return [*results, in_place, a @ b, torch.matmul(a[..., 0, :], b), torch.dot(*vectors), (a @ b).sum()]
+
+    native = computed()
+    with ozaki.torch.reproducible(dtypes=torch.int64, sums=True) as calls:
+        ours = computed()
+    assert calls[name] == 4
+    assert sum(calls.values()) == 8
+    assert all(x.dtype is torch.int64 and torch.equal(x, y) for x, y in zip(ours, native, strict=True))
+
+
 def test_an_addend_broadcasts_and_is_not_read_without_need():
     a, b = random(5, 7), random(7, 3)
     nan = torch.full((), torch.nan, dtype=torch.float64)
