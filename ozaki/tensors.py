@@ -21,7 +21,7 @@ from ozaki.product.request import CERTIFIED
 F = TypeVar("F", bound=Callable[..., Any])
 
 _GEMMS = dict.fromkeys(("accurate_sgemm", "accurate_dgemm", "accurate_cgemm", "accurate_zgemm"), "matmul")
-_SAME = {name: name for name in ("matmul", "sum", "mean")}
+_SAME = {name: name for name in ("matmul", "sum", "mean", "average")}
 DIFFERENTIABLE = {
     "torch": {**_GEMMS, **_SAME, "dot": "dot", "vdot": "vdot"},
     "jax": {**_GEMMS, **_SAME},

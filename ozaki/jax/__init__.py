@@ -11,6 +11,6 @@ try:
 except ImportError as error:
     raise _missing("ozaki.jax needs JAX, which is not installed", "jax") from error
 
-from ozaki.jax.functions import matmul, mean, sum
+from ozaki.jax.functions import average, matmul, mean, sum
 
-__all__ = ["matmul", "mean", "sum"]
+__all__ = ["average", "matmul", "mean", "sum"]

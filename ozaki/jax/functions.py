@@ -8,11 +8,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Primitive
 
 from multiword.runtime.arrays import as_array
 from ozaki.arguments import check_accuracy, matrices_of
-from ozaki.jax.primitives import MATMUL, MEAN, SUM
+from ozaki.jax.primitives import AVERAGE, MATMUL, MEAN, SUM
 from ozaki.product.request import NORMWISE
 from ozaki.sums.arguments import axes_of
 from ozaki.tensors import folds
@@ -97,6 +98,42 @@ def mean(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False
     return _reduced(MEAN, x, axis, keepdims)
 
 
+def average(
+    x: Any, axis: int | Sequence[int] | None = None, weights: Any = None, keepdims: bool = False
+) -> jax.Array:
+    """Return the weighted mean over axes, correctly rounded; differentiable in x and the weights.
+
+    As `ozaki.average`; differs in the dtypes, those of `ozaki.jax.sum`.
+
+    Parameters
+    ----------
+    weights : array of the dtype of x, or of its real part, that broadcasts to it; or, over a single axis, a
+        vector of its length. None weighs all alike.
+
+    Raises
+    ------
+    TypeError, ValueError : as `ozaki.jax.sum`; for weights of another dtype or shape.
+    ZeroDivisionError, in a callback : weights that sum to exactly zero.
+
+    >>> import jax.numpy as jnp, ozaki.jax
+    >>> ozaki.jax.average(jnp.array([1e30, 3.0, -1e30]), weights=jnp.array([1.0, 2.0, 1.0]))
+    Array(1.5, dtype=float32)
+    """
+    if weights is None:
+        return mean(x, axis, keepdims)
+    array, by = _checked("x", x), _checked("weights", weights)
+    if by.dtype != array.real.dtype:
+        raise TypeError(f"weights must be of {array.real.dtype}, got {by.dtype}")
+    axes = _axes(axis, array.ndim)
+    if by.ndim == 1 < array.ndim and len(axes) == 1 and len(by) == array.shape[axes[0]]:
+        by = by.reshape([n if a in axes else 1 for a, n in enumerate(array.shape)])
+    by = jnp.expand_dims(by, tuple(range(array.ndim - by.ndim)))
+    if np.broadcast_shapes(by.shape, array.shape) != array.shape:
+        raise ValueError(f"weights must broadcast to x, got shapes {by.shape} and {array.shape}")
+    result = AVERAGE.bind(array, by, axes=axes)
+    return jnp.expand_dims(result, axes) if keepdims else result
+
+
 def _checked(name: str, x: Any) -> jax.Array:
     of_jax = isinstance(x, jax.Array) or hasattr(x, "__jax_array__")
     array = jnp.asarray(x if of_jax else as_array(x, name))
@@ -107,6 +144,10 @@ def _checked(name: str, x: Any) -> jax.Array:
 
 def _reduced(reduction: Primitive, x: Any, axis: int | Sequence[int] | None, keepdims: bool) -> jax.Array:
     array = _checked("x", x)
-    axes = tuple(sorted(axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, array.ndim)))
+    axes = _axes(axis, array.ndim)
     result = reduction.bind(array, axes=axes)
     return jnp.expand_dims(result, axes) if keepdims else result
+
+
+def _axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    return tuple(sorted(axes_of(tuple(axis) if isinstance(axis, Sequence) else axis, ndim)))

@@ -19,6 +19,7 @@ from jax.interpreters import ad, batching, mlir
 
 import ozaki.sums.api as sums
 from ozaki import api
+from ozaki.sums import statistics
 
 
 def _primitive(
@@ -106,3 +107,40 @@ ad.defbilinear(
 SUM = _reduction("sum", sums.sum, lambda count: 1)
 MEAN = _reduction("mean", sums.mean, lambda count: count)
 """The sum and the mean over axes, correctly rounded."""
+
+
+def _averaged(x: np.ndarray, weights: np.ndarray, axes: tuple[int, ...]) -> Any:
+    x, weights = np.broadcast_arrays(x, weights)  # one of them may lack a batch
+    return statistics.average(x, axes, weights)
+
+
+AVERAGE = _primitive(
+    "average",
+    _averaged,
+    lambda *shapes, axes: tuple(n for a, n in enumerate(np.broadcast_shapes(*shapes)) if a not in axes),
+    lambda axes: {"axes": tuple(a + 1 for a in axes)},
+)
+"""The mean over axes by weights that broadcast, correctly rounded."""
+
+
+SPREAD = _primitive(
+    "spread",
+    lambda x, like: np.broadcast_to(x, np.broadcast_shapes(x.shape, like.shape)),
+    np.broadcast_shapes,
+    dict,
+)
+"""An array, repeated to the shape of another: its derivative is a sum of this library."""
+
+ad.defjvp(SPREAD, lambda dx, x, like: SPREAD.bind(dx, like), None)
+ad.primitive_transposes[SPREAD] = lambda ct, x, like: (_summed_to(x, ct), None)
+
+
+def _of_average(arrays: Sequence[Any], tangents: Sequence[Any], axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """dA = Σ (w·dx + (x - A)·dw) / Σ w."""
+    (x, weights), (dx, dw) = arrays, map(ad.instantiate_zeros, tangents)
+    result, spread = AVERAGE.bind(x, weights, axes=axes), SPREAD.bind(weights, x)
+    of_w = (x - SPREAD.bind(jnp.expand_dims(result, axes), x)) * SPREAD.bind(dw, x)
+    return result, SUM.bind(spread * dx + of_w, axes=axes) / SUM.bind(spread, axes=axes)
+
+
+ad.primitive_jvps[AVERAGE] = _of_average

@@ -1,7 +1,7 @@
 """PyTorch: a mode in which its own products are this library's, and differentiable functions on tensors.
 
 `with ozaki.torch.reproducible():` around existing code replaces the matrix products that PyTorch makes within
-it, backward passes included. `matmul`, `sum`, `mean`, `dot` and `vdot` are called by name, under
+it, backward passes included. `matmul`, `sum`, `mean`, `average`, `dot` and `vdot` are called by name, under
 `torch.compile` and `torch.func`, too. Tensors on a CPU or an NVIDIA GPU are taken.
 Needs the extra `torch`, PyTorch 2.9 or newer.
 """
@@ -16,7 +16,7 @@ try:
 except ImportError as error:
     raise _missing("ozaki.torch needs PyTorch 2.9 or newer, which is not installed", "torch") from error
 
-from ozaki.torch.functions import dot, matmul, mean, sum, vdot
+from ozaki.torch.functions import average, dot, matmul, mean, sum, vdot
 from ozaki.torch.mode import reproducible
 
-__all__ = ["dot", "matmul", "mean", "reproducible", "sum", "vdot"]
+__all__ = ["average", "dot", "matmul", "mean", "reproducible", "sum", "vdot"]

@@ -99,6 +99,41 @@ def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = Fals
     return operators.mean(x, _dimensions(x, dim), keepdim)
 
 
+def average(
+    x: Tensor, dim: int | Sequence[int] | None = None, weights: Tensor | None = None, keepdim: bool = False
+) -> Tensor:
+    """Return the weighted mean over dimensions, correctly rounded; differentiable in x and the weights.
+
+    As `ozaki.average`; differs in its names for axes.
+
+    Parameters
+    ----------
+    x, dim, keepdim : as in `sum`.
+    weights : tensor of the dtype of x, or of its real part, that broadcasts to it; or, over a single
+        dimension, a vector of its length. None weighs all alike.
+
+    Raises
+    ------
+    TypeError, ValueError : as `sum`; ValueError for weights of another shape.
+    ZeroDivisionError : weights that sum to exactly zero.
+
+    >>> import torch, ozaki.torch
+    >>> x = torch.tensor([1e30, 3.0, -1e30])
+    >>> ozaki.torch.average(x, weights=torch.tensor([1.0, 2.0, 1.0]))
+    tensor(1.5000)
+    """
+    if weights is None:
+        return mean(x, dim, keepdim)
+    _check(x=x.real if isinstance(x, Tensor) and x.is_complex() else x, weights=weights)
+    dims = _dimensions(x, dim)
+    if weights.dim() == 1 < x.dim() and len(dims) == 1 and len(weights) == x.shape[dims[0]]:
+        weights = weights.reshape([n if d in dims else 1 for d, n in enumerate(x.shape)])
+    if _broadcast(weights.shape, x.shape, weights, x) != x.shape:
+        raise ValueError(f"weights must broadcast to x, got shapes {_shapes(weights, x)}")
+    result = operators.average(x, weights, dims)
+    return result.reshape([1 if d in dims else n for d, n in enumerate(x.shape)]) if keepdim else result
+
+
 def dot(x: Tensor, y: Tensor, dim: int = -1) -> Tensor:
     """Return Σ x·y along a dimension, rounded once; differentiable.
 

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 import ozaki.sums.api as sums
+from multiword.runtime.arrays import namespace
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki import api
+from ozaki.sums import statistics
 
 _library = torch.library.Library("ozaki", "FRAGMENT")
 
@@ -113,9 +115,12 @@ def _summed_to(x: Tensor, gradient: Tensor) -> Tensor:
 
 
 def _empty_dot(x: Tensor, y: Tensor, dim: int) -> Tensor:
-    shape = list(torch.broadcast_shapes(x.shape, y.shape))
-    del shape[dim]
-    return x.new_empty(shape)
+    shape = torch.broadcast_shapes(x.shape, y.shape)
+    return x.new_empty(_without([dim % len(shape)], shape))
+
+
+def _without(dim: Sequence[int], shape: Sequence[int]) -> list[int]:
+    return [n for d, n in enumerate(shape) if d not in dim]
 
 
 def _empty_sum(x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
@@ -128,10 +133,15 @@ def _keep_shape(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.shape = x.shape
 
 
-def _of_sum(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    for d in () if ctx.keepdim else sorted(ctx.dim):
+def _with_dimensions(gradient: Tensor, dim: Sequence[int]) -> Tensor:
+    """Return a gradient with the dimensions that were summed over."""
+    for d in sorted(dim):
         gradient = gradient.unsqueeze(d)
-    return gradient.expand(ctx.shape), None, None
+    return gradient
+
+
+def _of_sum(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    return _with_dimensions(gradient, () if ctx.keepdim else ctx.dim).expand(ctx.shape), None, None
 
 
 def _of_mean(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
@@ -139,6 +149,23 @@ def _of_mean(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     for d in ctx.dim:
         count *= ctx.shape[d]
     return _of_sum(ctx, gradient / count)
+
+
+def _averaged(x: Any, weights: Any, dim: Sequence[int]) -> Any:
+    x, weights = namespace(x).broadcast_arrays(x, weights)  # one of them may lack a batch
+    return statistics.average(x, tuple(dim), weights)
+
+
+def _of_average(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    """dA = Σ (w·dx + (x - A)·dw) / Σ w."""
+    (x, weights), dim, needed = ctx.saved_tensors, ctx.option, ctx.needs_input_grad
+    shape = torch.broadcast_shapes(x.shape, weights.shape)
+    gradient = _with_dimensions(gradient, dim) / sum(weights.expand(shape), dim, True)
+    of_x = _summed_to(x, (gradient * weights).expand(shape)) if needed[0] else None
+    if not needed[1]:
+        return of_x, None, None
+    of_w = gradient * (x - _with_dimensions(average(x, weights, dim), dim)).conj()
+    return of_x, _summed_to(weights, of_w.real if x.is_complex() else of_w), None
 
 
 def _reduction(name: str, reduce: Callable[..., Any], derivative: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,6 +194,14 @@ dot = _operator(
     lambda *arguments: arguments,
     _keep_factors,
     _of_dot,
+)
+average = _operator(
+    "average(Tensor x, Tensor weights, int[] dim) -> Tensor",
+    _averaged,
+    lambda x, weights, dim: x.new_empty(_without(dim, torch.broadcast_shapes(x.shape, weights.shape))),
+    lambda x, weights, dim: (x, weights, [d + 1 for d in dim]),
+    _keep_factors,
+    _of_average,
 )
 sum = _reduction("sum", sums.sum, _of_sum)
 mean = _reduction("mean", sums.mean, _of_mean)

@@ -77,6 +77,32 @@ def test_sums_and_means(name, axis, keepdims):
     check_grads(reduced, (x,), order=2, modes=("fwd", "rev"))
 
 
+@pytest.mark.parametrize(
+    ("of_weights", "axis"), [((2, 3, 4), None), ((4,), -1), ((2,), 0), ((3, 1), (0, 2)), ((2, 3, 4), 1)]
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_averages(of_weights, axis, dtype):
+    x, weights = random(2, 3, 4, dtype=dtype), 0.1 + random(*of_weights) ** 2
+
+    def averaged(x, weights):
+        return ozaki.jax.average(x, axis, weights)
+
+    by = np.broadcast_to(np.asarray(weights)[:, None, None] if of_weights == (2,) else weights, x.shape)
+    expected = ozaki.average(np.asarray(x), axis, by)
+    assert same_bits(averaged(x, weights), expected)
+    assert same_bits(jax.jit(averaged)(x, weights), expected)
+    assert same_bits(jax.vmap(averaged, (0, None))(jnp.stack([x, x]), weights)[1], expected)
+    assert same_bits(jax.vmap(averaged, (None, 0))(x, jnp.stack([weights, weights]))[1], expected)
+    check_grads(averaged, (x, weights), order=2, modes=("fwd", "rev"))
+
+
+def test_gradients_of_weights_are_sums_of_this_library():
+    x, weights = random(300, 2), jnp.ones(2)
+    gradient = jax.jit(jax.grad(lambda w: ozaki.jax.average(x, 1, w).sum()))(weights)
+    shifted = (np.asarray(x) - ozaki.mean(np.asarray(x), 1, keepdims=True)) / 2
+    assert same_bits(gradient, ozaki.sum(shifted, 0))
+
+
 def test_gradients_are_products_of_this_library():
     x, w = random(6, 5), random(5, 4, seed=1)
     of_x, of_w = jax.jit(jax.grad(lambda x, w: ozaki.jax.sum(ozaki.jax.matmul(x, w)), (0, 1)))(x, w)
@@ -121,6 +147,8 @@ def test_many_numbers_in_compiled_code():
         (lambda x: jax.jit(lambda x: ozaki.jax.matmul(x, x, accuracy="best"))(x), ValueError, "accuracy"),
         (lambda x: ozaki.jax.sum(x, 2), ValueError, "axis 2 is out of bounds"),
         (lambda x: ozaki.jax.mean(x, (0, -2)), ValueError, "twice"),
+        (lambda x: ozaki.jax.average(x, 0, x.astype(np.float32)), TypeError, "weights must be of float64"),
+        (lambda x: ozaki.jax.average(x[0], 0, x), ValueError, "weights must broadcast|broadcast"),
     ],
 )
 def test_wrong_arguments(call, error, message):

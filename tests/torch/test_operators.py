@@ -90,6 +90,40 @@ def test_sums_and_means(name, dim, keepdim, dtype):
     assert torch.autograd.gradgradcheck(function, (x,), fast_mode=True)
 
 
+AVERAGES = [
+    ((3, 4), (3, 4), None),
+    ((3, 4), (4,), 1),
+    ((3, 4), (3,), 0),
+    ((2, 3, 4), (3, 1), (0, 1)),
+    ((4,), (4,), 0),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize(("shape", "of_weights", "dim"), AVERAGES)
+def test_averages(shape, of_weights, dim, dtype):
+    x, weights = (
+        leaf(*shape, dtype=dtype),
+        leaf(*of_weights, seed=3).detach().square().add(0.1).requires_grad_(),
+    )
+
+    def function(x, weights):
+        return ozaki.torch.average(x, dim, weights)
+
+    w = weights.detach().numpy()
+    w = np.broadcast_to(w[:, None] if of_weights == (3,) else w, shape)
+    expected = torch.from_numpy(np.asarray(ozaki.average(x.detach().numpy(), dim, w)))
+    assert same_bits(function(x, weights), expected)
+    assert ozaki.torch.average(x, dim, weights, keepdim=True).shape == x.sum(dim, keepdim=True).shape
+    assert torch.autograd.gradcheck(function, (x, weights), fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, (x, weights), fast_mode=True)
+    weighted = torch.func.vmap(function, in_dims=(None, 0))(x.detach(), torch.stack([weights.detach()] * 2))
+    assert same_bits(weighted[1], expected)
+    several = torch.stack([x.detach(), 2 * x.detach()])
+    mapped = torch.func.vmap(function, in_dims=(0, None))(several, weights.detach())
+    assert same_bits(mapped, torch.stack([function(x, weights.detach()) for x in several]))
+
+
 def test_numbers_without_dimensions():
     x = torch.tensor(2.5, dtype=torch.float64, requires_grad=True)
     ozaki.torch.sum(x).backward()
@@ -104,6 +138,7 @@ def test_numbers_without_dimensions():
         ("dot", lambda: (leaf(3, 4), leaf(4), -1)),
         ("sum", lambda: (leaf(3, 4), [0], False)),
         ("mean", lambda: (leaf(3, 4), [1], True)),
+        ("average", lambda: (leaf(3, 4), random(4).square().requires_grad_(), [1])),
     ],
 )
 def test_operators_are_what_pytorch_asks_of_them(operator, arguments):
@@ -185,6 +220,10 @@ def nested(x):
         (lambda x: ozaki.torch.sum(x, (0, -2)), ValueError, "twice"),
         (lambda x: ozaki.torch.sum(x.to(torch.int64)), TypeError, "int64"),
         (lambda x: ozaki.torch.dot(x, x[:2]), ValueError, "do not broadcast"),
+        (lambda x: ozaki.torch.average(x, 0, x[:2]), ValueError, "do not broadcast"),
+        (lambda x: ozaki.torch.average(x[0], 0, x), ValueError, "weights must broadcast to x"),
+        (lambda x: ozaki.torch.average(x, 0, x.float()), TypeError, "one dtype"),
+        (lambda x: ozaki.torch.average(x, 0, torch.zeros_like(x)), ZeroDivisionError, "zero"),
         (lambda x: ozaki.torch.vdot(x, x[:2]), ValueError, "as many elements"),
     ],
 )
