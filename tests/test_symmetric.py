@@ -118,6 +118,37 @@ def test_covariances_have_the_error_of_their_variances(data, ddof):
             assert abs(error) <= 22 * u
 
 
+DEVIATING = {
+    **OBSERVED,
+    "half a last place off": lambda rng: 1.0 + 2.0**-52 * (np.arange(120).reshape(4, 30) % 2),
+    "both signs": lambda rng: rng.standard_normal((4, 30)) * 2.0 ** rng.integers(-60, 60, (4, 30)),
+    "one far from the others": lambda rng: (
+        np.where(np.arange(30) == 3, -1e9, 1.0) * (1 + rng.random((4, 30)))
+    ),
+    "subnormal": lambda rng: 5e-324 * rng.integers(-4, 9, (4, 30)),
+}
+
+
+@pytest.mark.parametrize("data", DEVIATING)
+def test_rounded_means_and_deviations_are_as_near_as_the_bound_on_covariances_needs(data):
+    """No number is nearer to its exact mean than the rounded one, and deviations are rounded by u at most.
+
+    Hence n·δ² <= Σ c² and Σ ε² <= u²·(1 + 3u)²·Σ c², and the whole error is at most 12u with exact products.
+    """
+    x, u = DEVIATING[data](np.random.default_rng(7)), Fraction(2.0**-53)
+    means = ozaki.mean(x, axis=1)
+    for row, mean, rounded in zip(exactly(x), means, x - means[:, None], strict=True):
+        exact = sum(row) / len(row)
+        for number, deviation in zip(row, rounded, strict=True):
+            error = Fraction(float(deviation)) - (number - Fraction(float(mean)))
+            assert abs(Fraction(float(mean)) - exact) <= abs(number - exact)
+            assert abs(error) <= u * (1 + 3 * u) * abs(number - exact)
+    want, got = exact_cov(x, 1), ozaki.cov(x, accuracy="exact")
+    for i, j in np.ndindex(got.shape):
+        error = Fraction(float(got[i, j])) - want[i][j]
+        assert max(abs(error) - Fraction(2.0**-1073), 0) ** 2 <= (12 * u) ** 2 * want[i][i] * want[j][j]
+
+
 def test_columns_and_vectors_have_covariances():
     x = np.random.default_rng(2).standard_normal((5, 3))
     assert same(ozaki.cov(x, rowvar=False), ozaki.cov(x.T.copy()))
