@@ -10,8 +10,9 @@ are multiplied by its BLAS, on a GPU by our own exact product.
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -27,6 +28,9 @@ EXACT = 2**53
 
 LARGEST_MODULUS = 2**31 - 1
 """A residue times a power of two modulo p fits in int64."""
+
+SMALLEST_PANEL = 16
+"""Rows and columns of a panel: MemoryError where the workspace does not hold them."""
 
 MOST_PARTS = 16
 """Of a factor: parts of 4 bits leave room for inner dimensions up to 2**45."""
@@ -53,11 +57,18 @@ def integer_matmul(a: Any, b: Any, dtype: Any, overflow: str, request_options: t
     fits = x.shape[-1] * largest[0] * largest[1] <= limits.max and (
         limits.min < 0 or all(z.dtype.kind != "i" or not bool((z < 0).any()) for z in (x, y))
     )
-    with quietly(x):
-        terms = list(products(x, y, largest, request, None if overflow == "raise" and not fits else 64))
+    checked = overflow == "raise" and not fits
+    cuts, bits = choose_cuts(x.shape[-1], largest, None if checked else 64), None if checked else 64
+
+    def compute(x: Array, y: Array, origin: tuple[int, ...]) -> Array:
+        terms = list(products(x, y, cuts, request, bits))
         result = _wrapped(terms).astype(dtype)
-        if not fits and overflow == "raise":
-            _check_fit(terms, result, x, y)
+        if checked:
+            _check_fit(terms, result, x, y, origin)
+        return result
+
+    with quietly(x):
+        result = _in_panels(compute, x, y, cuts, request.workspace)
     return _as_numpy_shapes(result, as_array(a, "a"), as_array(b, "b"))
 
 
@@ -69,14 +80,20 @@ def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> 
     x, y, request = _operands(a, b, request_options)
     with quietly(x):
         x, y = _residues(x, p), _residues(y, p)
-        result = 0
-        for shift, term in products(x, y, (magnitude(x), magnitude(y)), request):
-            result = (result + term % p * (pow(2, shift, p))) % p
+        cuts = choose_cuts(x.shape[-1], (magnitude(x), magnitude(y)))
+
+        def compute(x: Array, y: Array, _: tuple[int, ...]) -> Array:
+            result = 0
+            for shift, term in products(x, y, cuts, request):
+                result = (result + term % p * pow(2, shift, p)) % p
+            return result
+
+        result = _in_panels(compute, x, y, cuts, request.workspace)
     return _as_numpy_shapes(result, as_array(a, "a"), as_array(b, "b"))
 
 
 def _operands(a: Any, b: Any, request_options: tuple[Any, ...]) -> tuple[Array, Array, Request]:
-    """Both as stacks of matrices, and how the products of their parts are asked for."""
+    """Return both as stacks of matrices, and how the products of their parts are asked for."""
     x, y = as_array(a, "a"), as_array(b, "b")
     check_same_device(a=x, b=y)
     for name, z in (("a", x), ("b", y)):
@@ -97,7 +114,7 @@ def _as_numpy_shapes(result: Array, a: Array, b: Array) -> Array:
 
 
 def _residues(x: Array, p: int) -> Array:
-    """The residues of integers modulo p of least magnitude."""
+    """Return the residues of integers modulo p of least magnitude."""
     xp = namespace(x)
     residue = xp.remainder(x, x.dtype.type(p)) if x.dtype.itemsize == 8 else x.astype(np.int64) % p
     residue = residue.astype(np.int64)
@@ -105,7 +122,7 @@ def _residues(x: Array, p: int) -> Array:
 
 
 def magnitude(x: Array) -> int:
-    """The largest magnitude of integers; 0 of none.
+    """Return the largest magnitude of integers; 0 of none.
 
     >>> magnitude(np.array([-128, 5], np.int8))
     128
@@ -113,14 +130,43 @@ def magnitude(x: Array) -> int:
     return max(int(x.max()), -int(x.min())) if x.size else 0
 
 
-def products(
-    x: Array, y: Array, largest: tuple[int, int], request: Request, bits: int | None = None
-) -> Iterator[tuple[int, Array]]:
-    """Yield (s, T_s) with XY = Σ T_s·2**s, by rising s; modulo 2**bits, if given."""
-    left, right = choose_cuts(x.shape[-1], largest, bits)
+def _in_panels(
+    compute: Callable[..., Array], x: Array, y: Array, cuts: tuple[Cut, Cut], workspace: int
+) -> Array:
+    """Return compute(X, Y, origin) of stacks, or of panels whose temporaries fit the workspace."""
+    (m, k), n, batch = x.shape[-2:], y.shape[-1], np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    of_factors = 16 * k * (cuts[0].parts + cuts[1].parts)  # of a row and a column: each part, and making it
+    of_product = 8 * (len(_shifts(*cuts)) + 3)
+    side = int((math.sqrt(of_factors**2 + 4 * of_product * workspace) - of_factors) / (2 * of_product))
+    if math.prod(batch) * max(m, 1) * max(n, 1) <= side**2 and max(m, n) <= side:
+        return compute(x, y, (0,) * (len(batch) + 2))
+    if side < SMALLEST_PANEL:
+        raise MemoryError(
+            f"workspace must hold panels of {SMALLEST_PANEL} rows and columns, got {workspace} bytes"
+        )
+    xp, dtype = namespace(x), compute(x[..., :0, :], y[..., :0], ()).dtype
+    out = xp.empty((*batch, m, n), dtype)
+    x, y = xp.broadcast_to(x, (*batch, m, k)), xp.broadcast_to(y, (*batch, k, n))
+    for *index, i, j in np.ndindex(*batch, -(-m // side), -(-n // side)):
+        rows, columns = slice(i * side, (i + 1) * side), slice(j * side, (j + 1) * side)
+        origin = (*index, rows.start, columns.start)
+        out[(*index, rows, columns)] = compute(x[(*index, rows)], y[(*index, slice(None), columns)], origin)
+    return out
+
+
+def _shifts(left: Cut, right: Cut) -> dict[int, list[tuple[int, int]]]:
+    """Return the pairs of parts whose products have the same power of two, by its exponent."""
     shifts: dict[int, list[tuple[int, int]]] = {}
     for i, j in product(range(left.parts), range(right.parts)):
         shifts.setdefault(i * left.bits + j * right.bits, []).append((i, j))
+    return shifts
+
+
+def products(
+    x: Array, y: Array, cuts: tuple[Cut, Cut], request: Request, bits: int | None = None
+) -> Iterator[tuple[int, Array]]:
+    """Yield (s, T_s) with XY = Σ T_s·2**s, by rising s; modulo 2**bits, if given."""
+    (left, right), shifts = cuts, _shifts(*cuts)
     of_x, of_y = _parts(x, left), _parts(y, right)
     for shift in sorted(shifts):
         if bits is None or shift < bits:
@@ -145,13 +191,13 @@ def choose_cuts(k: int, largest: tuple[int, int], bits: int | None = None) -> tu
 
 
 def _cut(largest: int, parts: int) -> Cut:
-    """The cut of integers up to `largest` into digits of least magnitude, |x| <= 2**(bits - 1)."""
+    """Return the cut of integers up to `largest` into digits of least magnitude, |x| <= 2**(bits - 1)."""
     bits = -(-(largest.bit_length() + 1) // parts)
     return Cut(parts, bits, largest if parts == 1 else 1 << (bits - 1))
 
 
 def _parts(x: Array, cut: Cut) -> list[Array]:
-    """The parts of integers in float64, the lowest first."""
+    """Return the parts of integers in float64, the lowest first."""
     x = x.astype(np.int64) if x.dtype != np.uint64 else x  # wherever there is no sign, >> fills with zeros
     bits, one, digits = x.dtype.type(cut.bits), x.dtype.type(1), []
     for _ in range(cut.parts - 1):
@@ -163,14 +209,14 @@ def _parts(x: Array, cut: Cut) -> list[Array]:
 
 
 def _multiply(x: Array, y: Array, request: Request) -> Array:
-    """The exact products of integers in float64, no partial sum of which exceeds 2**53, as int64."""
+    """Return the exact products of integers in float64, no partial sum of which exceeds 2**53, as int64."""
     if not is_cupy(x):
         return np.matmul(x, y).astype(np.int64)
     return stack_product(*stacks_of(x, y), request).astype(np.int64)
 
 
 def _wrapped(terms: list[tuple[int, Array]]) -> Array:
-    """Σ T_s·2**s modulo 2**64, as uint64."""
+    """Return Σ T_s·2**s modulo 2**64, as uint64."""
     total = terms[0][1].astype(np.uint64)
     for shift, term in terms[1:]:
         if shift < 64:
@@ -178,7 +224,9 @@ def _wrapped(terms: list[tuple[int, Array]]) -> Array:
     return total
 
 
-def _check_fit(terms: list[tuple[int, Array]], result: Array, x: Array, y: Array) -> None:
+def _check_fit(
+    terms: list[tuple[int, Array]], result: Array, x: Array, y: Array, origin: tuple[int, ...]
+) -> None:
     """Raise OverflowError, with the first place, unless Σ T_s·2**s is the result everywhere.
 
     The difference is zero if every carry from place to place leaves nothing behind, nor does the last.
@@ -198,13 +246,17 @@ def _check_fit(terms: list[tuple[int, Array]], result: Array, x: Array, y: Array
             carry = rest >> (above - shift)
     if bool(differs.any()):
         place = np.unravel_index(int(differs.ravel().argmax()), differs.shape)
-        raise OverflowError(_does_not_fit(tuple(map(int, place)), x, y, result.dtype))
+        raise OverflowError(_does_not_fit(tuple(map(int, place)), x, y, result.dtype, origin))
 
 
-def _does_not_fit(place: tuple[int, ...], x: Array, y: Array, dtype: np.dtype) -> str:
+def _does_not_fit(
+    place: tuple[int, ...], x: Array, y: Array, dtype: np.dtype, origin: tuple[int, ...]
+) -> str:
     left, right = stacks_of(x, y)
     row, column = left[place[:-1]].tolist(), right[(*place[:-2], slice(None), place[-1])].tolist()
     value = sum(int(p) * int(q) for p, q in zip(row, column, strict=True))
+    local = (*(0,) * (len(origin) - len(place)), *place)
+    place = tuple(i + j for i, j in zip(origin, local, strict=True))
     return (
         f"element {place} of the product is {value}, which {dtype} cannot hold; "
         "overflow='wrap' reduces it modulo the range of the dtype, as NumPy does"

@@ -1,5 +1,7 @@
 """Products of integers, and modulo p, against Python's integers."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,38 @@ def test_stacks_vectors_and_empty_products():
     assert ozaki.matmul([1, 2], [3, 4], dtype=np.int64) == 11
     assert ozaki.matmul(np.ones((2, 0), int), np.ones((0, 3), int), dtype=np.int32).tolist() == [[0] * 3] * 2
     assert ozaki.matmul(np.ones((0, 2), int), np.ones((2, 3), int), mod=5).shape == (0, 3)
+
+
+@pytest.mark.parametrize("workspace", [1 << 17, 1 << 19, None])
+def test_panels_of_integers_in_a_workspace(workspace):
+    a, b = integers(np.int64, (2, 1, 90, 40), 9, 0.5), integers(np.int64, (40, 130), 10, 0.4)
+    want = exact(a, b)
+    for options in ({"dtype": np.int64}, {"dtype": np.int64, "overflow": "wrap"}):
+        assert (ozaki.matmul(a, b, workspace=workspace, **options) == want).all()
+    assert (ozaki.matmul(a, b, mod=65537, workspace=workspace) == want % 65537).all()
+    b[:, 77] = 2**62
+    a[1, 0, 70] = 2**62
+    a[0] = a[1, :, :70] = 0
+    value = 40 * 2**124
+    with pytest.raises(OverflowError, match=rf"\(1, 0, 70, 77\) of the product is {value},"):
+        ozaki.matmul(
+            a[:, :, :71],
+            b[:, 77:78].repeat(78, 1) * (np.arange(78) == 77),
+            dtype=np.int64,
+            workspace=workspace,
+        )
+
+
+def test_temporaries_of_integers_stay_within_the_workspace():
+    a = integers(np.int64, (300, 300), 11)
+    for workspace in (1 << 20, 1 << 22):
+        tracemalloc.start()
+        ozaki.matmul(a, a, dtype=np.int64, overflow="wrap", workspace=workspace)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak <= workspace + 2 * a.nbytes
+    with pytest.raises(MemoryError, match="workspace must hold panels of 16"):
+        ozaki.matmul(a, a, mod=5, workspace=1 << 12)
 
 
 def test_no_partial_sum_of_parts_exceeds_float64():
