@@ -6,12 +6,12 @@ PyTorch's float64 products change their last bits with the shape of a batch, the
 and the number of threads, and training makes them grow. Within `ozaki.torch.reproducible` an element of a
 product depends on its row and its column alone (Ozaki, Uchino and Imamura, "Ozaki scheme II"), and sums
 are correctly rounded (Rump, Ogita and Oishi, "Accurate floating-point summation"). First a small network,
-trained twice: with the samples of each batch in order, one thread, and validated on all samples at
-once; then with the samples of each batch in another order, two threads, and validated 32 at a time. Then a
-Gaussian process, fitted by gradients through a Cholesky factorization in blocks; its matrix of distances is
-made at once, or 37 rows at a time. The code of the models is the same in the mode and without it. The
-counts say how many products PyTorch made, and how many of them were this library's. Some 15 seconds on a
-CPU; with --gpu both are trained on an NVIDIA GPU, too, and their losses compared with the CPU's.
+in float64 and in float32, trained twice: with the samples of each batch in order, one thread, and validated
+on all samples at once; then with the samples of each batch in another order, eight threads, and validated 32
+at a time. Then a Gaussian process, fitted by gradients through a Cholesky factorization in blocks; its matrix
+of distances is made at once, or 37 rows at a time. The code of the models is the same in the mode and without
+it. The counts say how many products PyTorch made, and how many of them were this library's. Some 15 seconds
+on a CPU; with --gpu all are trained on an NVIDIA GPU, too, and their losses compared with the CPU's.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from torch.profiler import ProfilerActivity, profile
 import ozaki.torch
 
 EPOCHS, STEPS, BLOCK = 24, 5, 32
+DTYPES = (torch.float32, torch.float64)
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot")
 Run = tuple[np.ndarray, list[torch.Tensor]]
 """Losses and final parameters."""
@@ -41,17 +42,17 @@ def data(n: int, features: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(x), torch.from_numpy(y)
 
 
-def train_network(reordered: bool, validation: int, device: str) -> Run:
+def train_network(dtype: torch.dtype, reordered: bool, validation: int, device: str) -> Run:
     """The validation losses of all epochs, and the parameters that came out."""
     torch.manual_seed(1)
-    x, y = (t.to(device) for t in data(1024, 16))
+    x, y = (t.to(device, dtype) for t in data(1024, 16))
     model = torch.nn.Sequential(
         torch.nn.Linear(16, 32),
         torch.nn.ReLU(),
         torch.nn.Linear(32, 32),
         torch.nn.ReLU(),
         torch.nn.Linear(32, 1),
-    ).to(device, torch.float64)
+    ).to(device, dtype)
     order = torch.randperm(128, generator=torch.Generator().manual_seed(2)).to(device)
     losses = []
     for _ in range(EPOCHS):
@@ -122,9 +123,9 @@ def fit_process(rows: int, device: str) -> Run:
 
 
 def trained(train: Callable[..., Run], ways: list[tuple], gpu: bool) -> list[Run]:
-    """The runs on the CPU, the second with two threads, and the second one's on the GPU if asked."""
+    """The runs on the CPU, with one thread and with eight, and the second one's on the GPU if asked."""
     runs, threads = [], torch.get_num_threads()
-    for count, way in enumerate(ways, 1):
+    for count, way in zip((1, 8), ways, strict=True):
         torch.set_num_threads(count)
         runs.append(train(*way, "cpu"))
     torch.set_num_threads(threads)
@@ -183,13 +184,14 @@ def main() -> None:
     )
     options = parser.parse_args()
     models = {
-        "network": (train_network, [(False, 512), (True, 32)]),
+        "network": (train_network, [(torch.float64, False, 512), (torch.float64, True, 32)]),
+        "float32 network": (train_network, [(torch.float32, False, 512), (torch.float32, True, 32)]),
         "Gaussian process": (fit_process, [(128,), (37,)]),
     }
     differences: dict[str, list[np.ndarray]] = {}
     for name, (train, ways) in models.items():
         for mode in (None, "reproducible"):
-            with ozaki.torch.reproducible(sums=True) if mode else nullcontext():
+            with ozaki.torch.reproducible(dtypes=DTYPES, sums=True) if mode else nullcontext():
                 first, *others = trained(train, ways, options.gpu)
             found = [difference(first, other) for other in others]
             differences.setdefault(name, []).append(found[0])
@@ -203,8 +205,8 @@ def main() -> None:
     print_counts()
     plt.style.use(Path(__file__).with_name("figures.mplstyle"))
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
-    for axis, (name, (native, ours)), steps in zip(axes, differences.items(), ("epoch", "step"), strict=True):
-        draw(axis, f"A {name}, trained twice", native, ours, steps)
+    for axis, name, steps in zip(axes, ("network", "Gaussian process"), ("epoch", "step"), strict=True):
+        draw(axis, f"A {name}, trained twice", *differences[name], steps)
     options.output.mkdir(parents=True, exist_ok=True)
     target = options.output / "reproducible_training.png"
     figure.savefig(target)
