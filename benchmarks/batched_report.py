@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from benchmarks.report_figures import mark_sizes
-from benchmarks.report_sections import device, figure, load, number, seconds, section, table
+from benchmarks.report_sections import device, figure, folded, load, number, seconds, section, table
 
 SMALL = 32
 """Sizes that the section's summary is about."""
@@ -47,13 +47,14 @@ def batched_section(name: str) -> str:
         "measured with the same operands again and again, where they fit. From Python a call takes "
         f"{data['python_microseconds_per_call']:.0f} µs; in a CUDA graph that does not count."
     )
-    blocks = [f"### {title}\n\n{figure_table(rows, data)}" for title, rows in data["figures"].items()]
+    blocks = [folded(title, figure_table(rows, data)) for title, rows in data["figures"].items()]
     return section(
         f"Batches of half and half-complex matrices, {device(data)}",
         name,
         note,
         figure(name, "speed against n for every figure of the paper"),
         f"### In short, n ≤ {SMALL}\n\n{summary(data)}",
+        "### Every figure of the paper",
         *blocks,
         f"### What a call may ask for, batch 1000\n\n{options_table(data)}",
         f"### Figs. 16 and 17 (use of the tensor cores)\n\n{utilization()}",

@@ -31,7 +31,7 @@ FACES = {
 def gemm_names() -> list[str]:
     """The results of `benchmarks.dgemm`, those of GPUs first."""
     names = sorted(path.stem for path in RESULTS.glob("*.json"))
-    found = [n for n in names if "teraflops" in (load(n).get("results") or [{}])[0].get("native", [])]
+    found = [n for n in names if load(n).get("command", "").startswith("python -m benchmarks.dgemm ")]
     return sorted(found, key=lambda name: name.endswith("cpu"))
 
 
@@ -48,7 +48,6 @@ def gemm_section(name: str) -> str:
         rows = [_gemm_row(r, scale) for r in data["results"] if r["dtype"] == dtype]
         if rows:
             blocks += [f"### `{face}` on {device(data).split(',')[0]}", table(header, rows)]
-    blocks += [x for x in [peers_table(data)] if x]
     if exact := [_exact_row(r) for r in data["results"] if "exact" in r]:
         header = (
             "product | m, k, n | native | ours | exact | exact over native | arb_mat | arb_mat over exact"
@@ -98,11 +97,10 @@ def _exact_row(r: dict[str, Any]) -> list[str]:
     return [f"`{FACES[r['dtype']]}`", shape(r), *times, *rest]
 
 
-def peers_table(data: dict[str, Any]) -> str:
+def peers_section(name: str) -> str:
     """Speed and largest error beside those of other libraries, double precision."""
+    data = load(name)
     rows = [r for r in data["results"] if r["dtype"] == "float64" and r.get("peers")]
-    if not rows:
-        return ""
     names = list(rows[0]["peers"])
     cells = [
         [shape(r), data_name(r)]
@@ -112,7 +110,10 @@ def peers_table(data: dict[str, Any]) -> str:
         ]
         for r in rows
     ]
-    text = "TF and largest error of each, in the same run."
+    text = (
+        "Speed in TF and largest error of each, all in one run, which is another than that of "
+        "[FP64 products](fp64-gpu.md): ratios of two runs differ by some per cent."
+    )
     if any(n.startswith("GEMMul8") for n in names):
         text += " GEMMul8 uses as many moduli as its caller asks for, and gives no bound of its error."
     if any("no waits" in n for n in names):
@@ -126,7 +127,8 @@ def peers_table(data: dict[str, Any]) -> str:
             "55. Its bits are not promised to be the same elsewhere."
         )
     header = " | ".join(["m, k, n", "data", "native", "ours", *names])
-    return f"### Beside other libraries\n\n{text}\n\n{table(header, cells)}"
+    title = f"Beside other libraries, {device(data)}"
+    return section(title, name, text, table(header, cells), figure(name, "speed against n, and errors"))
 
 
 def energy_section(name: str) -> str:

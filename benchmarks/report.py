@@ -1,26 +1,41 @@
-"""`python -m benchmarks.report`: the performance page, its plots and the summaries, from the results.
+"""`python -m benchmarks.report`: the performance pages, their plots and the summaries, from the results.
 
-Reads the JSON files in `benchmarks/results`, and writes `docs/performance.md`, the figures that it
-shows, and the lines of `README.md` and `docs/is-this-for-me.md` between the markers `results:begin`
-and `results:end`.
-All figures are generated from the result files: what has no file has no section.
+Reads the JSON files in `benchmarks/results`, and writes `docs/performance.md`, the parts in
+`docs/performance/`, the figures that they show, and the lines of `README.md` and `docs/is-this-for-me.md`
+between markers such as `results:begin` and `results:end`. All figures are generated from the result
+files: what has no file has no section. Commit results first: the pages name the commit of each.
 """
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.batched_report import batched_section, draw_batched
 from benchmarks.dask_report import dask_section, two_gpus_section
-from benchmarks.gemm_report import draw_gemm, energy_section, gemm_names, gemm_section, steps_section
+from benchmarks.gemm_report import (
+    draw_gemm,
+    energy_section,
+    gemm_names,
+    gemm_section,
+    peers_section,
+    steps_section,
+)
 from benchmarks.gpu_report import against_section, normwise_section
+from benchmarks.int8_report import int8_section
 from benchmarks.linalg_report import linalg_section
+from benchmarks.report_costs import alone, costs, headlines, limits_table, sum_ratio
 from benchmarks.report_figures import draw_words, draw_words_model, save
 from benchmarks.report_sections import (
+    COMMITS,
+    RESULTS,
     findings_section,
+    first_calls_section,
     load,
     model_section,
+    number,
     products_section,
     reductions_section,
     torch_section,
@@ -33,17 +48,123 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 FOR_WHOM = ROOT / "docs" / "is-this-for-me.md"
-BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+
+
+class Part(NamedTuple):
+    """A page of the performance chapter: its title, what it tells, and the results with what shows each.
+
+    A name that ends in * stands for all results that begin so.
+    """
+
+    stem: str
+    title: str
+    about: str
+    contents: tuple[tuple[str, Callable[[str], str]], ...]
+
+    def sections(self) -> list[str]:
+        """The sections of the results that there are."""
+        return [make(name) for pattern, make in self.contents for name in _matching(pattern)]
+
+
+def _matching(pattern: str) -> list[str]:
+    return sorted(path.stem for path in RESULTS.glob(f"{pattern}.json"))
+
+
+PARTS = (
+    Part(
+        "fp64-gpu",
+        "FP64 products on a GPU",
+        "`accurate_dgemm` beside cuBLAS: square and other shapes, six kinds of data.",
+        (("dgemm_h200", gemm_section), ("normwise_h200", normwise_section)),
+    ),
+    Part(
+        "peers",
+        "Beside other libraries, energy, and the steps of a product",
+        "GEMMul8 and cuBLAS's own emulation in the same run; joules; where the time goes.",
+        (("peers_h200", peers_section), ("energy_h200", energy_section), ("steps_h200", steps_section)),
+    ),
+    Part(
+        "precisions",
+        "FP32 and complex products on a GPU",
+        "`accurate_sgemm`, `accurate_zgemm` and `accurate_cgemm`; `multiword.matmul`, which has FP32 "
+        "accuracy "
+        "from fp16 words.",
+        (
+            ("precisions_h200", gemm_section),
+            ("multiword_h200", words_section),
+            ("multiword_model", words_model_section),
+        ),
+    ),
+    Part(
+        "cpu",
+        "Products on a CPU",
+        "Every size from 1 × 1 on, stacks, int8 words, correct rounding.",
+        (("int8_cpu*", int8_section), ("dgemm_cpu", gemm_section), ("products_cpu", products_section)),
+    ),
+    Part(
+        "linalg",
+        "Linear algebra",
+        "Solutions, inverses and eigenvalues with proved bounds, and factorizations with the same bits.",
+        (("linalg_*", linalg_section),),
+    ),
+    Part(
+        "sums-gpu",
+        "Sums on a GPU",
+        "Sums, means, variances, dot products and norms beside CuPy's.",
+        (("reductions_h200", reductions_section),),
+    ),
+    Part(
+        "sums-cpu",
+        "Sums on a CPU",
+        "The same beside NumPy's, `math.fsum` and xsum; first calls of sums and products.",
+        (("reductions_cpu", reductions_section), ("first_calls_cpu", first_calls_section)),
+    ),
+    Part(
+        "batches",
+        "Batches of small half-precision matrices",
+        "`multiword.batched_matmul` beside cuBLAS, for all figures of the paper.",
+        (("batched_h200", batched_section),),
+    ),
+    Part(
+        "dask-torch",
+        "Dask, two GPUs, PyTorch",
+        "Chunks and workers; products on two GPUs; what `reproducible()` costs.",
+        (
+            ("dask_cpu", dask_section),
+            ("two_gpus_h200", two_gpus_section),
+            ("torch_h200", torch_section),
+            ("torch_cpu", torch_section),
+        ),
+    ),
+    Part(
+        "tensor-core",
+        "The model of the tensor core, and the probes",
+        "How many results of a GPU it predicts bit for bit, how fast it is, and what probes find.",
+        (("tensorcore_h200", model_section), ("probe_h200", findings_section)),
+    ),
+    Part(
+        "versions",
+        "This version beside the first",
+        "For those who used it: each row of version 0.1, measured in turns.",
+        (("against_h200", against_section), ("against_cpu", against_section)),
+    ),
+)
 
 INTRODUCTION = """\
 # Performance
 
-All figures on this page are generated from the files in [`benchmarks/results`](development.md#benchmarks) by
-`python -m benchmarks.report`. Native and ours are timed in one run, on the same data. Flops are counted
-as 2mnk for real and 8mnk for complex products, whatever is computed inside; the ratio is that of speeds, and
-above 1 where ours is faster than the native routine. Errors are the largest componentwise ones,
-|C - Ĉ| / (|A||B|), against a reference of higher precision. Absolute speeds differ from machine to machine,
-and those of a CPU from run to run.
+All figures on these pages are generated from the files in
+[`benchmarks/results`](development.md#benchmarks) by `python -m benchmarks.report`. Native and ours are timed
+in one run, on the same data. Flops are counted as 2mnk for real and 8mnk for complex products, whatever is
+computed inside; the ratio is that of speeds, and above 1 where ours is faster than the native routine. Errors
+are the largest componentwise ones,
+|C - Ĉ| / (|A||B|), against a reference of higher precision.
+
+**Figures of two runs differ.** Absolute speeds differ from machine to machine, and those of a CPU from run
+to run. A GPU at its power limit is slower after a tenth of a second than at first. Here calls on a GPU are
+queued one after another, once its clock has settled, unless a section says otherwise. The tutorials' scripts
+time single calls on an idle GPU: there the native routine has a faster clock, and ours shows the time of its
+launches: a sum of 10⁸ numbers is then {alone} times as fast as CuPy's, and {queued} times when queued.
 """
 
 SUMMARY = """\
@@ -53,30 +174,10 @@ of magnitude.
 """
 
 
-def sections() -> list[tuple[str, Callable[[str], str]]]:
-    """The result files that there are, in the page's order, and what shows each."""
-    others: list[tuple[str, Callable[[str], str]]] = [
-        ("against_h200", against_section),
-        ("against_cpu", against_section),
-        ("normwise_h200", normwise_section),
-        ("energy_h200", energy_section),
-        ("steps_h200", steps_section),
-        ("multiword_h200", words_section),
-        ("multiword_model", words_model_section),
-        ("batched_h200", batched_section),
-        ("reductions_h200", reductions_section),
-        ("products_cpu", products_section),
-        ("reductions_cpu", reductions_section),
-        ("dask_cpu", dask_section),
-        ("linalg_h200", linalg_section),
-        ("linalg_cpu", linalg_section),
-        ("two_gpus_h200", two_gpus_section),
-        ("torch_h200", torch_section),
-        ("torch_cpu", torch_section),
-        ("tensorcore_h200", model_section),
-        ("probe_h200", findings_section),
-    ]
-    return [*((name, gemm_section) for name in gemm_names()), *(x for x in others if load(x[0]))]
+def parts() -> dict[Part, list[str]]:
+    """The parts for which there are results, each with its sections."""
+    made = {part: part.sections() for part in PARTS}
+    return {part: sections for part, sections in made.items() if sections}
 
 
 def draw_figures(folder: Path) -> None:
@@ -90,39 +191,72 @@ def draw_figures(folder: Path) -> None:
             save(draw(name), folder, name)
 
 
-def page() -> str:
-    """The performance page: the summary, then a section for each result file."""
-    first = [INTRODUCTION.strip(), "## Summary", SUMMARY.strip(), summary()]
-    return "\n\n".join([*first, *(make(name) for name, make in sections())]) + "\n"
+def pages() -> dict[Path, str]:
+    """The text of each page: the summary with an index, and the parts."""
+    made = parts()
+    index = [f"- [{part.title}](performance/{part.stem}.md): {part.about}" for part in made]
+    introduction = INTRODUCTION.format(alone=alone(), queued=number(sum_ratio()))
+    first = [introduction, "## Parts", "\n".join(index), "## Summary", SUMMARY, summary()]
+    texts = {PAGE: first} | {
+        PAGE.with_suffix("") / f"{part.stem}.md": [
+            f"# {part.title}",
+            f"{part.about} How it was measured: [Performance](../performance.md).",
+            *sections,
+        ]
+        for part, sections in made.items()
+    }
+    return {path: "\n\n".join(block.strip() for block in text) + "\n" for path, text in texts.items()}
 
 
-def in_readme(text: str, results: str) -> str:
-    """The README with the lines between the markers replaced.
+def between(text: str, name: str, results: str) -> str:
+    """A page with the lines between the markers of a name replaced.
 
-    >>> print(in_readme("a\\n<!-- results:begin -->\\nold\\n<!-- results:end -->\\nb", "new"))
+    >>> print(between("a\\n<!-- x:begin -->\\nold\\n<!-- x:end -->\\nb", "x", "new"))
     a
-    <!-- results:begin -->
+    <!-- x:begin -->
     <BLANKLINE>
     new
     <BLANKLINE>
-    <!-- results:end -->
+    <!-- x:end -->
     b
 
     Raises ValueError if there is not one pair of markers.
     """
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise ValueError(f"the README must have one line {BEGIN} and one line {END} after it")
-    head, rest = text.split(BEGIN)
-    return f"{head}{BEGIN}\n\n{results}\n\n{END}{rest.split(END)[1]}"
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise ValueError(f"the page must have one line {begin} and one line {end} after it")
+    head, rest = text.split(begin)
+    return f"{head}{begin}\n\n{results}\n\n{end}{rest.split(end)[1]}"
+
+
+def summaries() -> dict[Path, str]:
+    """The pages that are written by hand, with their generated lines as they should be."""
+    readme, for_whom = README.read_text(), FOR_WHOM.read_text()
+    readme = between(between(readme, "results", headline()), "figures", headlines())
+    for name, text in (("results", summary()), ("costs", costs()), ("limits", limits_table())):
+        for_whom = between(for_whom, name, text)
+    return {README: readme, FOR_WHOM: for_whom}
+
+
+def record_commits() -> None:
+    """Write down in which commit each result file is, for those that git knows."""
+    lines = []
+    for path in sorted(RESULTS.glob("*.json")):
+        command = ["git", "log", "-1", "--format=%h", "--abbrev=7", "--", path.name]
+        done = subprocess.run(command, cwd=RESULTS, capture_output=True, text=True, check=False)
+        lines += [f"{path.stem} {done.stdout.strip()}\n"] * bool(done.stdout.strip())
+    if lines:
+        COMMITS.write_text("".join(lines))
 
 
 def main() -> None:
     """Draw, write and print."""
+    record_commits()
     draw_figures(PAGE.parent / "figures")
-    PAGE.write_text(page())
-    print(headline())
-    for path, text in ((README, headline()), (FOR_WHOM, summary())):
-        path.write_text(in_readme(path.read_text(), text))
+    PAGE.with_suffix("").mkdir(exist_ok=True)
+    for path, text in {**pages(), **summaries()}.items():
+        path.write_text(text)
+    print(headlines(), headline(), sep="\n\n")
 
 
 if __name__ == "__main__":

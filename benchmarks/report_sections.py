@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+COMMITS = RESULTS / "commits.txt"
 
 
 @cache
@@ -16,6 +17,13 @@ def load(name: str) -> Any:
     """The contents of a result file, or None if there is none."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else None
+
+
+@cache
+def commit(name: str) -> str | None:
+    """The commit of a result file, as `benchmarks.report` has written it down."""
+    lines = COMMITS.read_text().splitlines() if COMMITS.exists() else []
+    return dict(line.split() for line in lines).get(name)
 
 
 def digest(*names: str) -> str:
@@ -55,14 +63,14 @@ def error(x: float) -> str:
 def device(data: dict[str, Any]) -> str:
     """What a result was measured on."""
     facts = {**data, **data.get("environment", {})}
-    if "device" in facts and "cpu" not in str(facts["device"]).lower() and facts["device"] != "x86_64":
+    if "NVIDIA" in str(facts.get("device")):
         return str(facts["device"])
     cores = f", {facts['cores']} cores" if "cores" in facts else ""
     return f"CPU, {facts.get('device', facts.get('machine', 'unknown'))}{cores}"
 
 
 def provenance(name: str) -> str:
-    """Date, device, versions, command and file of a result, as one line."""
+    """Date, commit, device, versions, command and file of a result, as one line."""
     data = load(name)
     facts = {**data, **data.get("versions", {}), **data.get("environment", {})}
     versions = []
@@ -73,9 +81,10 @@ def provenance(name: str) -> str:
         n = facts["cublas"]
         versions.append(f"cuBLAS {n // 10000}.{n // 100 % 100}.{n % 100}")
     listed = ", ".join(versions)
+    kept = f" (commit {commit(name)})" if commit(name) else ""
     return (
         f"{facts['date']}, {device(data)}{', ' + listed if listed else ''}; "
-        f"`{facts['command']}`, `benchmarks/results/{name}.json`."
+        f"`{facts['command']}`, `benchmarks/results/{name}.json`{kept}."
     )
 
 
@@ -85,8 +94,13 @@ def section(title: str, name: str, *blocks: str) -> str:
     return "\n\n".join([f"## {title}", provenance(name), *[b for b in (since, *blocks) if b]])
 
 
+def folded(title: str, text: str) -> str:
+    """Text that a reader opens."""
+    return f'<details markdown="1"><summary>{title}</summary>\n\n{text}\n\n</details>'
+
+
 def figure(name: str, text: str) -> str:
-    return f"![{text}](figures/{name}.svg)"
+    return f"![{text}](../figures/{name}.svg)"
 
 
 def shape(row: dict[str, Any]) -> str:
@@ -206,11 +220,31 @@ def reductions_section(name: str) -> str:
     note = f"Correctly rounded, {data['elements']:.0e} elements of float64 unless said otherwise.".replace(
         "e+0", "e"
     )
-    if "first_call_seconds" in data:
-        calls = [f"`{call}` {seconds(time)}" for call, time in data["first_call_seconds"].items()]
-        note += f" First call of a process, processor time with compilation: {', '.join(calls)}."
+    if "bytes_for_sum_of_1e8" in data:
+        note += (
+            " In the rows of sums of a number of elements, calls of the others come between ours, and "
+            "the numbers "
+            "are no longer in the caches; in the rows below them each is called again and again. So 10⁶ "
+            "normal "
+            "numbers have two ratios."
+        )
         note += f" A sum of 10⁸ allocates {data['bytes_for_sum_of_1e8'] / 1e6:.1f} MB."
     return section(f"Sums and dot products, {device(data)}", name, note, table(header, rows))
+
+
+def first_calls_section(name: str) -> str:
+    """The first call on a machine, in a process, and the second one."""
+    data = load(name)
+    rows = [
+        [r["row"], *(seconds(r[key]) for key in ("machine", "process", "again"))] for r in data["results"]
+    ]
+    note = (
+        "Processor time from `import ozaki` on: where nothing has been compiled, in a later process, "
+        "and of the "
+        f"second call there. `python -m ozaki compile` compiles everything, in {data['compile']:.0f} s."
+    )
+    header = "call | first on a machine | first in a process | second"
+    return section(f"First calls, {device(data)}", name, note, table(header, rows))
 
 
 def torch_section(name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.gemm_report import FACES, data_name, gemm_names
+from benchmarks.report_costs import int8_result, product_on_cpu
 from benchmarks.report_sections import device, error, load, number, seconds, table
 
 
@@ -31,7 +32,7 @@ def _headline_rows() -> Iterator[list[str] | None]:
     yield _words_headline(8192)
     yield _batched_headline(n=16, batch=10000)
     yield _sum_headline("reductions_h200")
-    yield _gemm_headline("dgemm_cpu", 2048)
+    yield _cpu_headline(2048)
 
 
 def _gemm_headline(name: str, n: int) -> list[str] | None:
@@ -45,6 +46,16 @@ def _gemm_headline(name: str, n: int) -> list[str] | None:
             where = device(data).split(",")[0]
             return [f"FP64 product, n = {n}", where, *speeds, number(r["ratio"]), *errors]
     return None
+
+
+def _cpu_headline(n: int) -> list[str] | None:
+    """A product on a CPU; its errors are those of `dgemm_cpu`, for the bits depend on no words."""
+    cpu, row = product_on_cpu(n), _gemm_headline("dgemm_cpu", n)
+    if cpu is None or row is None:
+        return row
+    native, ours, words = cpu
+    speeds = [f"{number(2 * n**3 / x / 1e9)} Gflop/s" for x in (native, ours)]
+    return [row[0], f"CPU, {words}", *speeds, number(native / ours), *row[-2:]]
 
 
 def _words_headline(n: int) -> list[str] | None:
@@ -76,7 +87,7 @@ def _sum_headline(name: str) -> list[str] | None:
     data = load(name) or {"seconds": ()}
     for r in data["seconds"]:
         if r["what"] == "sum":
-            what = f"sum of {data['elements']:.0e} numbers, correctly rounded".replace("e+0", "e")
+            what = f"sum of {data['elements']:.0e} numbers, correctly rounded".replace("1e+08", "10⁸")
             times = [seconds(r["native"]), seconds(r["ours"])]
             where = device(data).split(",")[0]
             return [what, where, *times, number(r["native"] / r["ours"]), "–", "–"]
@@ -86,7 +97,7 @@ def _sum_headline(name: str) -> list[str] | None:
 def summary() -> str:
     """The ratio to the native routine for each kind of product and data, against n."""
     found: dict[tuple[str, str, str], dict[int, float]] = {}
-    for function, data, where, n, ratio in [*_gemm_ratios(), *_words_ratios()]:
+    for function, data, where, n, ratio in [*_gemm_ratios(), *_int8_ratios(), *_words_ratios()]:
         found.setdefault((function, data, where), {})[n] = ratio
     sizes = sorted({n for row in found.values() for n in row})
     rows = [
@@ -99,11 +110,20 @@ def summary() -> str:
 def _gemm_ratios() -> Iterator[tuple[str, str, str, int, float]]:
     for name in gemm_names():
         where = device(load(name)).split(",")[0]
+        where += ", fp64 words" if where == "CPU" else ""
         for r in load(name)["results"]:
             beside_others = bool(r.get("peers"))  # which is measured once more, for that table
             square = len(set(r["shape"])) == 1
             if square and not beside_others and r["data"] in ("normal", "2", "4", "half zeros"):
                 yield FACES[r["dtype"]], data_name(r), where, r["shape"][0], r["ratio"]
+
+
+def _int8_ratios() -> Iterator[tuple[str, str, str, int, float]]:
+    """Products on a CPU that computes with int8 words."""
+    data = int8_result()
+    for r in data["results"] if data and data["kernels"] else ():
+        if r["dtype"] in FACES and r["n"] >= 512:
+            yield FACES[r["dtype"]], "normal", "CPU, int8 words", r["n"], 1 / r["to_numpy"]["ours"]
 
 
 def _words_ratios() -> Iterator[tuple[str, str, str, int, float]]:

@@ -1,6 +1,15 @@
-"""Hooks of MkDocs: examples that can be copied without their prompts, pictures that open at full size."""
+"""Hooks of MkDocs: the parts of the performance page, examples that can be copied without their prompts, pictures that open at full size."""
 
 import re
+from pathlib import Path
+
+
+def on_config(config):
+    """List the parts of the performance page behind it, in its order."""
+    index = Path(config["docs_dir"], "performance.md").read_text()
+    (pages,) = (entry["Performance"] for entry in config["nav"] if "Performance" in entry)
+    pages += re.findall(r"^- \[[^]]*\]\((performance/\S+)\)", index, re.MULTILINE)
+    return config
 
 
 def on_page_markdown(markdown, **_):

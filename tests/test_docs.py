@@ -156,18 +156,24 @@ def test_layout_names_what_there_is():
             assert f"| `{package}/{folder.parent.name}/` |" in text
 
 
-def test_performance_page_is_what_the_results_say():
-    assert report.PAGE.read_text() == report.page(), "run python -m benchmarks.report"
+def test_performance_pages_are_what_the_results_say():
+    pages = report.pages()
+    assert {*(DOCS / "performance").glob("*.md"), report.PAGE} == set(pages)
+    for path, text in {**pages, **report.summaries()}.items():
+        assert path.read_text() == text, "run python -m benchmarks.report"
 
 
-def test_summaries_are_what_the_results_say():
-    for path, text in ((report.README, report.headline()), (report.FOR_WHOM, report.summary())):
-        said = path.read_text()
-        assert said == report.in_readme(said, text), "run python -m benchmarks.report"
+def test_performance_pages_take_five_screens():
+    """At 30 pixels a row and 900 a screen; what a reader must open does not count, a figure is 20 rows."""
+    for path, text in report.pages().items():
+        seen = re.sub(r"<details.*?</details>", "folded", text, flags=re.DOTALL)
+        rows = sum(1 + line.startswith("![") * 20 + len(line) // 400 for line in seen.splitlines() if line)
+        assert rows <= 150, (path.name, rows)
 
 
 def test_readme_is_short():
     assert report.headline().count("\n| ") <= 1 + 6
+    assert report.headlines().count("- **") == 3
     assert len(report.README.read_text().splitlines()) <= 84
 
 
@@ -179,7 +185,7 @@ def test_readme_links_lead_somewhere():
 
 
 def test_figures_are_made_from_the_results():
-    shown = set(re.findall(r"\(figures/(\w+)\.svg\)", report.PAGE.read_text()))
+    shown = set(re.findall(r"\(\.\./figures/(\w+)\.svg\)", "".join(report.pages().values())))
     assert shown == {path.stem for path in FIGURES.glob("*.svg")}
     for name in shown:
         said = f"{name}.json {report_sections.digest(name)}"
@@ -302,9 +308,12 @@ def test_docstrings_become_markdown():
 
 def test_readme_needs_its_markers():
     with pytest.raises(ValueError, match="results:begin"):
-        report.in_readme("no table here", "table")
-    text = f"a\n{report.BEGIN}\nold\n{report.END}\nb\n"
-    assert report.in_readme(report.in_readme(text, "new"), "new").count("new") == 1
+        report.between("no table here", "results", "table")
+    text = "a\n<!-- results:begin -->\nold\n<!-- results:end -->\nb\n"
+    once = report.between(text, "results", "new")
+    assert report.between(once, "results", "new") == once
+    assert once.count("new") == 1
+    assert "old" not in once
 
 
 @pytest.mark.parametrize(

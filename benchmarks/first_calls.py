@@ -1,0 +1,102 @@
+"""`python -m benchmarks.first_calls [--json FILE]`: first calls: on a machine, in a process, and after.
+
+Each call is made in a process of its own: where nothing has been compiled yet, and again, when the compiled
+code lies on the disk. Times are processor time from `import ozaki` on. The last row is that of
+`python -m ozaki compile`, which compiles everything beforehand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.dgemm import versions
+from benchmarks.timing import publish
+
+CALLS = {
+    "sum of 10⁶": "ozaki.sum(x)",
+    "variance of 10⁶": "ozaki.var(x)",
+    "sum along an axis": "ozaki.sum(x.reshape(1000, 1000), axis=0)",
+    "10⁶ in 1000 groups": "ozaki.group_sum(x, np.arange(10**6) % 1000, 1000)",
+    "product of 8 × 8": "ozaki.matmul(a[:8, :8], b[:8, :8])",
+    "200 products of 8 × 8": "[ozaki.matmul(a[:8, :8], b[:8, :8]) for _ in range(200)]",
+    "product of 300 × 300": "ozaki.matmul(a, b)",
+    "solution of 300 unknowns": "ozaki.linalg.solve(a, b)",
+}
+
+PROGRAM = """
+import time
+import numpy as np
+
+rng = np.random.default_rng(1)
+x, (a, b) = rng.standard_normal(10**6), rng.standard_normal((2, 300, 300))
+start = time.process_time()
+import ozaki, ozaki.linalg
+
+for _ in range(2):
+    {}
+    print(time.process_time() - start)
+    start = time.process_time()
+"""
+
+
+def timed(call: str, cache: str) -> list[float]:
+    """Seconds of the first and the second call in a process that keeps its compiled code in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(call)],
+        env={**os.environ, "NUMBA_CACHE_DIR": cache},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [float(line) for line in done.stdout.split()]
+
+
+def measure(name: str, call: str) -> dict[str, Any]:
+    """A row: on a new machine, in a later process, and the second call there."""
+    with tempfile.TemporaryDirectory() as cache:
+        (machine, _), (process, again) = timed(call, cache), timed(call, cache)
+    row = {"row": name, "call": call, "machine": machine, "process": process, "again": again}
+    print(row, flush=True)
+    return row
+
+
+def compilation() -> float:
+    """Processor seconds of `python -m ozaki compile` where nothing has been compiled."""
+    with tempfile.TemporaryDirectory() as cache:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-m", "ozaki", "compile"]
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    import numba
+
+    record = {
+        "date": date.today().isoformat(),
+        "command": "python -m benchmarks.first_calls",
+        **versions(np),
+        "numba": numba.__version__,
+        "results": [measure(name, call) for name, call in CALLS.items()],
+        "compile": compilation(),
+    }
+    publish(record, arguments.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""The performance page's section on int8 words on a CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.report_sections import device, load, number, seconds, section, table
+
+
+def int8_section(name: str) -> str:
+    """Products on int8 words beside the native routines, by dtype and size."""
+    data = load(name)
+    products = [r for r in data["results"] if r["dtype"] != "int8"]
+    columns = [c for c in _COLUMNS if any(c in r["seconds"] for r in products)]
+    rows = [
+        [
+            *(r["dtype"], f"{r['n']}", seconds(r["seconds"]["numpy"])),
+            *(number(r["to_numpy"].get(c)) for c in columns),
+        ]
+        for r in products
+    ]
+    header = " | ".join(["dtype", "n", "NumPy", *(_COLUMNS[c] for c in columns)])
+    return section(
+        f"int8 words, {device(data)}",
+        name,
+        f"{_machine(data)} NumPy's time of a product of square matrices of normal numbers, and the "
+        "times of the "
+        "others divided by it: below 1 they are faster. *Ours* is the default accuracy with the words "
+        "that the "
+        "library chooses by itself; all take turns in one process.",
+        table(header, rows),
+        *_bytes(data),
+    )
+
+
+_COLUMNS = {
+    "torch": "PyTorch",
+    "ours": "ours",
+    "ours, int8 words": "ours, int8 words",
+    "ours, fp64 words": "ours, fp64 words",
+    "ours, normwise": '"normwise"',
+    "ours, exact": '"exact"',
+}
+
+
+def _machine(data: dict[str, Any]) -> str:
+    """Kernels and BLAS, in a sentence."""
+    blas = [b for b in data.get("blas", []) if b["internal_api"] != "openmp"]
+    named = ", ".join(
+        f"{b['internal_api']} {b['version']} ({b['architecture']})" for b in blas if b["version"]
+    )
+    kernels = ", ".join(data["kernels"]) or "none"
+    return f"{data['threads']} threads; byte kernels: {kernels}; BLAS: {named}."
+
+
+def _bytes(data: dict[str, Any]) -> list[str]:
+    """The byte products of other libraries, where they were timed."""
+    rows = [r for r in data["results"] if r["dtype"] == "int8" and r["gops"]]
+    if not rows:
+        return []
+    names = list(dict.fromkeys(name for r in rows for name in r["gops"]))
+    cells = [[f"{r['n']}", *(number(r["gops"].get(name)) for name in names)] for r in rows]
+    text = "Byte products of other libraries alone, of one modulus, in 10⁹ operations a second:"
+    return [text, table(" | ".join(["n", *names]), cells)]

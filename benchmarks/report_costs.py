@@ -1,0 +1,207 @@
+"""What it costs, in the lines that a newcomer reads: three of the README, and those where one decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.report_sections import RESULTS, error, load, number, seconds, table
+
+
+def int8_result() -> dict[str, Any] | None:
+    """The products of `benchmarks.int8_cpu` that stand for CPUs: with all threads and the BLAS as it is."""
+    names = sorted(path.stem for path in RESULTS.glob("int8_cpu*.json"))
+    plain = [n for n in names if not re.search(r"CORETYPE|OMP_NUM|--threads", load(n)["command"])]
+    return load((plain or names)[0]) if names else None
+
+
+def linalg_result() -> dict[str, Any] | None:
+    """The linear algebra on a CPU."""
+    names = sorted(path.stem for path in RESULTS.glob("linalg_*.json"))
+    return next((load(name) for name in names if "--gpu" not in load(name)["command"]), None)
+
+
+def _row(data: dict[str, Any] | None, rows: str = "results", /, **of: Any) -> dict[str, Any] | None:
+    """The row of a result with these values."""
+    found = (data or {}).get(rows, ())
+    return next((r for r in found if all(r.get(key) == value for key, value in of.items())), None)
+
+
+def product_on_cpu(n: int, dtype: str = "float64") -> tuple[float, float, str] | None:
+    """Seconds of NumPy's and our product of normal matrices, and with which words ours computes."""
+    data = int8_result()
+    if data and data["kernels"] and (row := _row(data, n=n, dtype=dtype)):
+        return row["seconds"]["numpy"], row["seconds"]["ours"], f"int8 words, {data['kernels'][0]}"
+    row = _row(load("dgemm_cpu"), shape=[n, n, n], dtype=dtype, data="normal")
+    return (row["native"]["seconds"], row["ours"]["seconds"], "fp64 words") if row else None
+
+
+def headlines() -> str:
+    """Three lines for the README: a GPU, a CPU, a solve."""
+    return "\n".join(f"- {line}" for line in _headlines())
+
+
+def _headlines() -> Iterator[str]:
+    gpu = _row(load("dgemm_h200"), shape=[8192] * 3, dtype="float64", data="normal")
+    if gpu:
+        yield (
+            f"**On an H200**, an FP64 product of order 8192 takes {number(1 / gpu['ratio'], 2)} times "
+            "as long as "
+            f"cuBLAS's, with an error of {error(gpu['ours']['max'])} instead of "
+            f"{error(gpu['native']['max'])}."
+        )
+    if cpu := product_on_cpu(2048):
+        native, ours, words = cpu
+        total = _row(load("reductions_cpu"), "seconds", what="sum, normal")
+        yield (
+            f"**On a CPU**, one of order 2048 takes {number(ours / native, 2)} times as long as NumPy's "
+            f"({words})"
+            + (
+                f"; a sum of 10⁶ numbers {number(total['ours'] / total['native'], 2)} times."
+                if total
+                else "."
+            )
+        )
+    solve = _row(linalg_result(), row="verified.solve", n=1000, digits=3)
+    yield "**A solve**: `ozaki.linalg.verified.solve` proves a bound for every component" + (
+        f", in {number(solve['ratio'], 2)} times the time of `np.linalg.solve` for 1000 unknowns."
+        if solve
+        else ", or says that it could not (`python -m benchmarks.linalg` times it)."
+    )
+
+
+def costs() -> str:
+    """The lines on costs where one decides whether the library is for one."""
+    return "\n".join(f"- {line}" for line in _costs())
+
+
+def _costs() -> Iterator[str]:
+    if cpu := product_on_cpu(2048):
+        native, ours, words = cpu
+        yield (
+            f"**On a CPU**, a product of n = 2048 takes {number(ours / native, 2)} times as long as "
+            "NumPy's, with "
+            f"{words} on the processor that was measured. int8 words need VNNI, AMX or their like, and are "
+            "chosen where they are faster; `python -m benchmarks.int8_cpu` times them on yours."
+        )
+    yield from _small_products()
+    yield from _first_calls()
+    yield from _solves()
+    yield from _sums()
+
+
+def _small_products() -> Iterator[str]:
+    rows = {(r["n"], r["stack"]): r["seconds"] for r in (load("products_cpu") or {"results": ()})["results"]}
+    host = _row(load("torch_h200"), "operators", operator="mm", n=256)
+    if rows and host:
+        one, larger, many = rows[8, 1], rows[64, 1], rows[8, 1000]
+        yield (
+            f"**Small products**: on a CPU a call takes {seconds(one['ours'])} for 8×8 matrices and "
+            f"{seconds(larger['ours'])} for 64×64, where NumPy takes {seconds(one['native'])} and "
+            f"{seconds(larger['native'])}. Put many into one call: a stack of 1000 of 8×8 takes "
+            f"{seconds(many['ours'])} (NumPy: {seconds(many['native'])}). On an H200 a call takes the host "
+            f"{host['times']['arrays']['host']:.0f} µs for n = 256, PyTorch's own "
+            f"{host['times']['native']['host']:.0f} µs. For half precision there are "
+            "[kernels for batches](how-it-works/batches.md)."
+        )
+
+
+def _first_calls() -> Iterator[str]:
+    data = load("first_calls_cpu")
+    if data:
+        slowest = max(r["machine"] for r in data["results"])
+        process = [r["process"] for r in data["results"]]
+        yield (
+            "**First calls** are slower. On a CPU numba compiles loops at their first use on a machine: "
+            "up to "
+            f"{number(slowest, 2)} s for a call, and {data['compile']:.0f} s for all of them, which "
+            "`python -m ozaki compile` spends beforehand. A later process loads them: its first call takes "
+            f"{number(min(process), 2)} to {number(max(process), 2)} s, `import ozaki` included. "
+            "On a GPU the first call compiles kernels, too."
+        )
+
+
+def _solves() -> Iterator[str]:
+    data = linalg_result()
+    ratios = [
+        [f"{number(r['ratio'], 2)}" for r in data["results"] if r["row"] == name and r["digits"] == 3]
+        for name in ("solve", "verified.solve")
+        if data
+    ]
+    if data and all(ratios):
+        sizes = [str(r["n"]) for r in data["results"] if r["row"] == "solve"]
+        yield (
+            f"**Solves** of {', '.join(sizes)} unknowns: `ozaki.linalg.solve` takes {', '.join(ratios[0])} "
+            "times as long as `np.linalg.solve`; `verified.solve`, with its proof, "
+            f"{', '.join(ratios[1])} times."
+        )
+
+
+def _sums() -> Iterator[str]:
+    gpu = _row(load("reductions_h200"), "seconds", what="sum")
+    cpu, axis, few = (
+        _row(load("reductions_cpu"), "seconds", what=what)
+        for what in ("sum, normal", "sum, 1000×1000, axis 1", "sum of 1_000, normal")
+    )
+    if gpu and cpu and axis and few:
+        ratios = [number(r["ours"] / r["native"], 2) for r in (gpu, cpu, axis, few)]
+        yield (
+            f"**Sums**: 10⁸ numbers on an H200 take {ratios[0]} times as long as CuPy's sum. On a CPU "
+            "10⁶ take "
+            f"{ratios[1]} times as long as NumPy's, along an axis {ratios[2]} times, and 1000 take "
+            f"{ratios[3]} "
+            f"times ({seconds(few['ours'])}). Where numba cannot be imported, many times."
+        )
+
+
+def sum_ratio() -> float:
+    """How many times as fast as CuPy's a sum of 10⁸ numbers is, when calls are queued."""
+    row = _row(load("reductions_h200"), "seconds", what="sum")
+    return row["native"] / row["ours"] if row else 0.0
+
+
+def alone() -> str:
+    """How many times as fast as CuPy's a sum is when it is called alone, in a tutorial's script."""
+    record = (load("examples_h200") or {}).get("07_reproducible_reductions", {"output": ""})
+    native, ours = (re.search(rf"{name}\.sum +([\d.]+)", record["output"]) for name in ("cupy", "ozaki"))
+    return number(float(ours[1]) / float(native[1]), 2) if native and ours else "–"
+
+
+_LIMITS = {
+    "normal equations": (
+        "normal equations of a Vandermonde matrix, κ = 5·10⁹",
+        "AᵀA has κ² = 2·10¹⁹: rounding its elements once is enough to lose all digits",
+        "`np.linalg.lstsq`; `verified.lstsq` with a proof",
+    ),
+    "Gram–Schmidt": (
+        "classical Gram–Schmidt of a Hilbert matrix",
+        "the vectors are rounded; what is left after the subtraction is rounding error",
+        "Householder: `np.linalg.qr`",
+    ),
+    "Lanczos": (
+        "Lanczos without reorthogonalization",
+        "orthogonality is lost when an eigenvalue converges (Paige)",
+        "reorthogonalize",
+    ),
+    "refinement": (
+        "refinement with b - Ax in two roundings, A a Hilbert matrix",
+        "Ax is rounded before it is subtracted from b",
+        "`ozaki.residual(a, x, b)`, one rounding",
+    ),
+}
+"""What each algorithm of `benchmarks.limits` is, what goes wrong, and what to do instead."""
+
+
+def limits_table() -> str:
+    """Algorithms that exact products do not mend."""
+    data = load("limits_cpu")
+    rows = [
+        [what, why, f"{r['numpy']:.2g}", f"{r['exact']:.2g}", instead, f"{r['instead']:.2g}"]
+        for r in data["results"]
+        for what, why, instead in [_LIMITS[r["row"]]]
+    ]
+    header = "algorithm | what goes wrong | with NumPy's products | with exact products | instead | its error"
+    where = "benchmarks/results/limits_cpu.json"
+    note = f"Measured {data['date']} with NumPy {data['numpy']}, by `{data['command']}` (`{where}`)."
+    return f"{table(header, rows)}\n\n{note}"
