@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: the parts of the performance page, examples that can be copied without their prompts, pictures that open at full size."""
+"""Hooks of MkDocs: the parts of the performance page, code without prompts, pictures at full size."""
 
 import re
 from pathlib import Path
