@@ -93,6 +93,11 @@ for _name in __all__:
         globals()[_name] = _takes_tensors(_or_on_dask(_function) if _name in _ON_DASK else _function)
 
 
+def __dir__() -> list[str]:
+    """The public names; `ozaki.linalg` is one, and modules that are not imported yet are not."""
+    return [*__all__, "linalg"]
+
+
 def __getattr__(name: str) -> str:
     """`ozaki.__version__`, looked up when it is asked for: reading metadata would slow every import."""
     if name != "__version__":

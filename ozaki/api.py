@@ -61,7 +61,7 @@ def accurate_dgemm(
     c : (m, n) array; needed if beta is not 0, and read only then. Given with beta alone.
     accuracy : what the product R is.
         "fp64": certified max |R - AB| / |A||B| of order sqrt(k)·u, below the bound k·u of a
-        native DGEMM, and u·|R|; wider integers are used where the data asks for them. A graded inner
+        native DGEMM, and u·|R|; wider integers are used where the data need them. A graded inner
         dimension, AB = (A·D)(D⁻¹·B), is equilibrated exactly before.
         "fp32": the same with the u of single precision, at half the cost.
         "normwise": |R - AB|_ij <= sqrt(k)·u·‖a_i‖₂‖b_j‖₂ + u·|R|_ij for any data, with the rows a_i of A,

@@ -109,8 +109,8 @@ def cov(
 
     Notes
     -----
-    Deviations d_i = x_i - RN(mean) are rounded once; Σ d_i·d_j - Σ d_i·Σ d_j/n makes up for what the means
-    are rounded by.
+    Deviations d_i = x_i - RN(mean) are rounded once; Σ d_i·d_j - Σ d_i·Σ d_j/n corrects for the
+    rounding of the means.
 
     References
     ----------

@@ -373,6 +373,10 @@ def test_public_class_is_documented(name):
             assert inspect.getdoc(value), member
 
 
+def test_dir_shows_public_names():
+    assert set(dir(ozaki)) == {*ozaki.__all__, "linalg"}
+
+
 def references():
     """The modules and names in the reference, but those of packages that are not installed."""
     for path in (DOCS / "reference").glob("*.md"):

@@ -47,8 +47,8 @@ def matmul(
     trans_a, trans_b : whether to multiply by the transpose.
     accuracy : "fp32", the only one: an error no larger than that of the native fp32 product,
         with the fastest scheme that the data allows. On tensor cores "fast-fp16", else
-        "short-block-fp16", "short-block-tf32" or "fp64" (one plain product, rounded once); each is given
-        up if the data speak against it. Without tensor cores, and for sizes at which words do not
+        "short-block-fp16", "short-block-tf32" or "fp64" (one plain product, rounded once); each is left
+        out where the data rule it out. Without tensor cores, and for sizes at which words do not
         pay, it is the native fp32 product.
     scheme : use this scheme, by name (`SCHEMES`) or as a `Scheme`, whatever its accuracy.
     word, words, block, accumulate : fields of the scheme to change; alone they stand for a
@@ -56,7 +56,7 @@ def matmul(
     engine : "auto", "host", "cublas", "tensorcore" or an `Engine`.
     workspace : bytes that may be used beyond inputs and result; by default 2 GiB, or two fifths of
         a GPU's memory. Larger products are computed in panels of rows and columns, on the same
-        words: only a library that chooses another kernel for a smaller product can show in the bits.
+        words: bits can differ only where a library chooses another kernel for a smaller product.
     out : float32 array for the result, written once it is complete.
 
     Returns

@@ -334,7 +334,8 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     ----------
     a : (m, n) array of real or complex numbers, of full rank; for m < n the solution is that of least norm.
     b : (m,) or (m, k) array.
-    rcond : diagonal elements of R below rcond times the largest mean a lower rank; default max(m, n)·2**-52.
+    rcond : a diagonal element of R below rcond times the largest one means a lower rank; default
+        max(m, n)·2**-52.
 
     Returns
     -------

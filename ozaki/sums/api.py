@@ -68,7 +68,7 @@ def sum(
     TypeError : x is not numeric, or a `numpy.longdouble`; where is not boolean; initial is not of x's dtype
         or one that converts to it without loss; dtype cannot be rounded to; out is no array
         of x's kind, or its dtype does not hold the result's kind.
-    ValueError : an axis that x has not, or one twice; out of another shape, or read-only.
+    ValueError : an axis that x does not have, or the same axis twice; out of another shape, or read-only.
 
     References
     ----------

@@ -50,13 +50,13 @@ def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
 
         Cholesky    if the factorization of A - cI in floating-point ends, A is definite, for c of about
                     γ_n·tr(A) (Rump, theorem 2.3): nearly always enough
-        congruence  XAXᴴ within 1 of I in some norm, X in words, made of Cholesky factors again and again
+        congruence  XAXᴴ within 1 of I in some norm, X in words, built from Cholesky factors in several steps
         witness     x with xᴴAx <= 0, evaluated exactly
 
     Parameters
     ----------
     a : (n, n) array, equal to its conjugate transpose.
-    max_words : of X, about 15 digits of condition number each.
+    max_words : the most words of X; each is for about 15 digits of condition number.
 
     Returns
     -------

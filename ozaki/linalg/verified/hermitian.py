@@ -32,7 +32,7 @@ def eigh(a: Any, *, max_steps: int = 2) -> Enclosures:
     Parameters
     ----------
     a : (n, n) array, equal to its conjugate transpose.
-    max_steps : of refinement, at most.
+    max_steps : the most steps of refinement.
 
     Returns
     -------
