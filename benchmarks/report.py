@@ -85,15 +85,15 @@ PARTS = (
     ),
     Part(
         "precisions",
-        "FP32 and complex products on a GPU",
-        "`accurate_sgemm`, `accurate_zgemm` and `accurate_cgemm`; `multiword.matmul`, which has FP32 "
-        "accuracy "
-        "from fp16 words.",
-        (
-            ("precisions_h200", gemm_section),
-            ("multiword_h200", words_section),
-            ("multiword_model", words_model_section),
-        ),
+        "Single precision and complex products on a GPU",
+        "`accurate_sgemm`, `accurate_zgemm` and `accurate_cgemm` beside cuBLAS.",
+        (("precisions_h200", gemm_section),),
+    ),
+    Part(
+        "words",
+        "FP32 products from fp16 words",
+        "`multiword.matmul` beside SGEMM, and the schemes of the papers on the model of the tensor core.",
+        (("multiword_h200", words_section), ("multiword_model", words_model_section)),
     ),
     Part(
         "cpu",

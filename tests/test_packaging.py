@@ -24,6 +24,7 @@ import numpy as np
 
 import multiword
 import ozaki
+import ozaki.linalg.verified
 from multiword.runtime.kernels import KERNELS
 
 root = Path(ozaki.__file__).parents[1]
@@ -35,6 +36,9 @@ for package in (multiword, ozaki):
             import_module(module.name)
 a = np.array([[1e16, 1.0, -1e16]])
 assert ozaki.matmul(a, np.ones((3, 1))) == 1.0 == ozaki.sum(a)
+assert ozaki.group_sum(a[0], np.array([0, 1, 0]), 2).tolist() == [0, 1]
+assert ozaki.linalg.solve(2 * np.eye(2), np.ones(2)).tolist() == [0.5, 0.5]
+assert ozaki.linalg.verified.solve(np.eye(2), np.ones(2)).bound.max() == 0
 assert multiword.matmul(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)).trace() == 2
 print(ozaki.__version__)
 print(sorted(name for name, kernel in KERNELS.items() if kernel.source))

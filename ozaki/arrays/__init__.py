@@ -20,7 +20,7 @@ from ozaki.arrays.functions import FUNCTIONS, UFUNCS
 
 
 class array(np.ndarray):
-    """An array whose products and sums, in any program that NumPy's functions make up, are this library's.
+    """An array whose products and sums are this library's, in any program made of NumPy's functions.
 
     `@`, `np.matmul`, `dot`, `vdot`, `inner`, `tensordot`, `einsum`, `sum`, `mean`, `average`, `var`, `std`,
     their `nan` forms, `cov`, `corrcoef`, `cumsum`, `np.linalg.norm`, `solve`, `inv`, `det`, `slogdet`,
