@@ -104,6 +104,8 @@ def page(script: Path, output: str) -> str:
             f"With `--gpu`, on an {record['device']} ({record['date']}, CuPy {record['cupy']}, NumPy "
             f"{record['numpy']}; `benchmarks/results/{ON_GPU.name}`), it also prints",
             f"```text\n{speeds(record['output'])}\n```",
+            "These are single calls on an idle GPU, whose clock is higher at first. The "
+            "[performance pages](../performance.md) queue calls one after another, and have other ratios.",
         ]
     code = "\n".join(
         f"    {line}" for line in ("```{.python .script}", f'--8<-- "examples/{script.name}"', "```")
