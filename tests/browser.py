@@ -56,7 +56,12 @@ def look(folder: Path, pages: list[str], widths: tuple[int, ...], seconds: float
     page = f"<!doctype html><iframe height=900></iframe><script>{data}{SCRIPT.read_text()}</script>"
     reports: Queue = Queue()
     handler = partial(_Handler, directory=str(folder), page=page, reports=reports)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, tempfile.TemporaryDirectory() as profile:
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), handler) as server,
+        tempfile.TemporaryDirectory(
+            ignore_cleanup_errors=True  # the browser's children may still write there
+        ) as profile,
+    ):
         Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/look"
         command = [
