@@ -23,7 +23,7 @@ def same(x, y):
 def test_gram_has_the_bits_of_the_product(dtype, kind, accuracy):
     for m in (7, 300):
         x, _ = in_dtype(*matrices(kind, 20, m, 20), dtype)
-        full = ozaki.matmul(x.conj().T[::-1], x, accuracy=accuracy, engine="host")[::-1]  # not seen to be symmetric
+        full = ozaki.matmul(x.conj().T[::-1], x, accuracy=accuracy, engine="host")[::-1]  # unseen
         for engine in ENGINES:
             half = ozaki.gram(x, accuracy=accuracy, engine=engine)
             assert same(half, full)

@@ -9,7 +9,7 @@ import numpy as np
 from numba import boolean, float64, types, void
 
 from multiword.runtime.jit import jit
-from ozaki.sums.exact.enclosure_numba import _two_sum
+from ozaki.sums.exact.enclosure_numba import two_sum
 from ozaki.sums.exact.extraction_numba import TINY, fma
 
 LANES = 32
@@ -33,13 +33,13 @@ def add_products(a, x, sums):
             for j in range(len(row)):
                 p = row[j] * column[j]
                 tiny = (abs(p) < TINY) & (row[j] != 0) & (column[j] != 0)
-                s[j], rest = _two_sum(s[j], p)
-                t[j], rest = _two_sum(t[j], rest)
-                u[j], first = _two_sum(u[j], rest)
-                t[j], rest = _two_sum(t[j], fma(row[j], column[j], -p))
-                u[j], second = _two_sum(u[j], rest)
-                v[j], first = _two_sum(v[j], first)
-                v[j], second = _two_sum(v[j], second)
+                s[j], rest = two_sum(s[j], p)
+                t[j], rest = two_sum(t[j], rest)
+                u[j], first = two_sum(u[j], rest)
+                t[j], rest = two_sum(t[j], fma(row[j], column[j], -p))
+                u[j], second = two_sum(u[j], rest)
+                v[j], first = two_sum(v[j], first)
+                v[j], second = two_sum(v[j], second)
                 lost[j] += np.nan if tiny else abs(first) + abs(second)
 
 
@@ -53,16 +53,16 @@ def fold(sums):
             count //= 2
             for j in range(count):
                 k = j + count
-                s[j], a = _two_sum(s[j], s[k])
-                t[j], b = _two_sum(t[j], t[k])
-                t[j], a = _two_sum(t[j], a)
-                u[j], c = _two_sum(u[j], u[k])
-                u[j], a = _two_sum(u[j], a)
-                u[j], b = _two_sum(u[j], b)
-                v[j], d = _two_sum(v[j], v[k])
-                v[j], a = _two_sum(v[j], a)
-                v[j], b = _two_sum(v[j], b)
-                v[j], c = _two_sum(v[j], c)
+                s[j], a = two_sum(s[j], s[k])
+                t[j], b = two_sum(t[j], t[k])
+                t[j], a = two_sum(t[j], a)
+                u[j], c = two_sum(u[j], u[k])
+                u[j], a = two_sum(u[j], a)
+                u[j], b = two_sum(u[j], b)
+                v[j], d = two_sum(v[j], v[k])
+                v[j], a = two_sum(v[j], a)
+                v[j], b = two_sum(v[j], b)
+                v[j], c = two_sum(v[j], c)
                 lost[j] += lost[k] + ((abs(a) + abs(b)) + (abs(c) + abs(d)))
 
 
@@ -79,9 +79,9 @@ def rounded_words(sums, words):
         error = 0.0 if error == 0 else 2 * error + TINY
         for w in range(len(words)):
             for _ in range(2):
-                u, v = _two_sum(u, v)
-                t, u = _two_sum(t, u)
-                s, t = _two_sum(s, t)
+                u, v = two_sum(u, v)
+                t, u = two_sum(t, u)
+                s, t = two_sum(s, t)
             margin = abs(u) + abs(v) + error
             margin = 0.0 if margin == 0 else margin + (margin + abs(t)) * _RELATIVE
             if not (s + (t - margin) == s and s + (t + margin) == s) or (w == 0 and s == 0):
