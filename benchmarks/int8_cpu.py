@@ -1,9 +1,10 @@
 """`python -m benchmarks.int8_cpu`: products on int8 words against the native routines of a CPU, in turns.
 
-For each size and dtype, NumPy's matmul, PyTorch's and ours take turns in one process; before each, a pause in
-which the threads of a BLAS stop spinning. Figures are medians. `core` names OpenBLAS's kernels, which
-OPENBLAS_CORETYPE=Haswell or SkylakeX forces. --threads limits all of them. Beside them the byte products of
-onnxruntime and PyTorch, alone: of one modulus, not reduced.
+Writes benchmarks/results/int8_cpu_CPU.json, in less than ten minutes on two quiet cores. For each size and
+dtype, NumPy's matmul, PyTorch's and ours take turns in one process; before each, a pause in which the threads
+of a BLAS stop spinning. Figures are medians. NumPy is measured again in processes whose OpenBLAS is told to
+take its AVX2 and its AVX-512 kernels. Beside them: one thread, Gram matrices, the choice of words, and the
+byte products of onnxruntime and PyTorch, alone: of one modulus, not reduced.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import argparse
 import json
 import os
 import platform
+import re
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,61 +32,91 @@ from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.engines.int8_cpu.threads import available_threads
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
-DTYPES = ("float64", "complex128", "float32")
-SECONDS = 1.5
-"""Of turns for a row, at least three."""
+DTYPES = {"float64": 4096, "float32": 4096, "complex128": 2048}
+"""The dtypes, and the largest size of each."""
+
+CORETYPES = "Haswell", "SkylakeX"
+"""OpenBLAS's AVX2 and AVX-512 kernels, as OPENBLAS_CORETYPE names them."""
+
+TURNS, BURST = 5, 0.01
+"""Turns of each; in a turn, as many calls as fit into so many seconds, at least one."""
 
 PAUSE = 0.12
 """Seconds for which threads of OpenBLAS spin after a product, and a little more."""
 
+CHOICES = (
+    *((n, n, n) for n in (32, 64, 80, 96, 128, 192, 256)),
+    *((4, 300, 300), (300, 4, 300), (300, 300, 4), (16, 1000, 16), (1000, 16, 1000), (2000, 64, 8)),
+    *((8, 8, 20_000), (8, 20_000, 8), (500, 500, 2), (2, 500, 500), (1000, 1000, 8), (2000, 16, 16)),
+)
+"""Shapes (m, k, n) at which the choice of words is compared with both words."""
+
 Works = dict[str, Callable[[], object]]
 
 
-def gemms(n: int, dtype: str, kernels: list[str]) -> Works:
-    """The products of one row, by name."""
+def operands(shape: tuple[int, int, int], dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Random matrices (m, k) and (k, n)."""
+    m, k, n = shape
     rng = np.random.default_rng(n)
-    a, b = rng.standard_normal((2, n, n))
+    a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
     if dtype.startswith("complex"):
-        a, b = a + 1j * b, b - 1j * a.T
-    a, b = a.astype(dtype), b.astype(dtype)
-    out = np.empty_like(a)
+        a, b = a + 1j * a[::-1], b - 1j * b[::-1]
+    return a.astype(dtype), b.astype(dtype)
+
+
+def native(a: np.ndarray, b: np.ndarray) -> Works:
+    """The native products."""
+    out = np.empty((len(a), b.shape[1]), a.dtype)
     works: Works = {"numpy": lambda: np.matmul(a, b, out=out)}
-    works |= {
+    with suppress(ImportError):
+        import torch
+
+        x, y, z = map(torch.from_numpy, (a, b, np.empty_like(out)))
+        works["torch"] = lambda: torch.matmul(x, y, out=z)
+    return works
+
+
+def ours(a: np.ndarray, b: np.ndarray) -> Works:
+    """Our products: by default, and on each kernel that is not the fastest."""
+    works: Works = {
         "ours": lambda: ozaki.matmul(a, b),
         "ours, normwise": lambda: ozaki.matmul(a, b, accuracy="normwise"),
     }
-    works["ours, fp64 words"] = lambda: ozaki.matmul(a, b, engine="host")
-    works["ours, int8 words"] = lambda: ozaki.matmul(a, b, engine="int8_cpu")
-    if n <= 2048:
+    if len(a) <= 2048:
         works["ours, exact"] = lambda: ozaki.matmul(a, b, accuracy="exact")
-    for kernel in kernels:
-        works[f"ours, {kernel}"] = partial(ozaki.matmul, a, b, engine=f"int8_cpu:{kernel}")
-    try:
-        import torch
-
-        x, y, z = map(torch.from_numpy, (a, b, np.empty_like(a)))
-        works["torch"] = lambda: torch.matmul(x, y, out=z)
-    except ImportError:
-        pass
+        if a.dtype == np.float64:
+            for kernel in available_kernels()[1:]:
+                name = f"int8_cpu:{kernel.name}"
+                works[f"ours, {kernel.name}"] = lambda name=name: ozaki.matmul(a, b, engine=name)
     return works
+
+
+def gram_products(n: int) -> Works:
+    """A Gram matrix, and the product of the same matrices lying apart, of which none is known to be equal."""
+    x, _ = operands((n, n, n), "float64")
+    apart = x.copy()
+    return {"gram": lambda: ozaki.gram(x), "full": lambda: ozaki.matmul(x.T, apart)}
+
+
+def choices(shape: tuple[int, int, int], dtype: str) -> Works:
+    """The product by default, on fp64 words or the kernel of tiny products, and on int8 words."""
+    a, b = operands(shape, dtype)
+    engines = {"auto": "auto", "fp64": "host", "int8": "int8_cpu"}
+    return {name: lambda e=e: ozaki.matmul(a, b, engine=e) for name, e in engines.items()}
 
 
 def byte_products(n: int) -> Works:
     """Products of bytes by other libraries, where they are installed."""
     rng, works = np.random.default_rng(n), Works()
     a, b = rng.integers(0, 255, (n, n), dtype=np.uint8), rng.integers(-128, 127, (n, n), dtype=np.int8)
-    try:
+    with suppress(ImportError):
         session = _onnx_session(n)
         works["onnxruntime"] = lambda: session.run(None, {"a": a, "b": b})
-    except ImportError:
-        pass
-    try:
+    with suppress(ImportError, AttributeError):
         import torch
 
         x, y = torch.from_numpy(a.view(np.int8)), torch.from_numpy(b)
         works["torch._int_mm"] = lambda: torch._int_mm(x, y)
-    except (ImportError, AttributeError):
-        pass
     return works
 
 
@@ -106,47 +138,92 @@ def _onnx_session(n: int) -> Any:
     )
 
 
-def in_turns(works: Works, seconds: float) -> dict[str, float]:
-    """The median time of each, in seconds."""
+def in_turns(works: Works, pause: float = PAUSE) -> dict[str, float]:
+    """Return the median time of each, in seconds."""
     for work in works.values():
         work()
     times: dict[str, list[float]] = {name: [] for name in works}
-    begin = time.perf_counter()
-    while min(map(len, times.values())) < 3 or time.perf_counter() - begin < seconds:
+    for _ in range(TURNS):
         for name, work in works.items():
-            time.sleep(PAUSE)
+            time.sleep(pause)
             work()  # what it needs is in the caches, and its threads are awake
-            start = time.perf_counter()
-            work()
-            times[name].append(time.perf_counter() - start)
+            calls, begin = [], time.perf_counter()
+            while not calls or time.perf_counter() - begin < BURST:
+                start = time.perf_counter()
+                work()
+                calls.append(time.perf_counter() - start)
+            times[name].append(median(calls))
     return {name: median(x) for name, x in times.items()}
 
 
-def rows(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
-    """All measurements, each printed."""
-    for dtype in arguments.dtypes:
-        for n in arguments.sizes:
-            seconds = in_turns(gemms(n, dtype, arguments.kernels), arguments.seconds)
-            native = min(seconds[name] for name in ("numpy", "torch") if name in seconds)
-            ratios = {name: x / seconds["numpy"] for name, x in seconds.items()}
-            row = {
-                "dtype": dtype,
-                "n": n,
-                "seconds": seconds,
-                "to_numpy": ratios,
-                "to_fastest": seconds["ours"] / native,
-            }
-            print(
-                f"{dtype} {n}: "
-                + ", ".join(f"{k} {v * 1e3:.3g} ms ({ratios[k]:.2f})" for k, v in seconds.items()),
-                flush=True,
-            )
-            yield row
-    for n in arguments.sizes:
-        seconds = in_turns(byte_products(n), arguments.seconds / 3)
-        gops = {name: 2 * n**3 / x / 1e9 for name, x in seconds.items()}
-        print(f"bytes {n}: " + ", ".join(f"{name} {x:.0f} Gop/s" for name, x in gops.items()), flush=True)
-        yield {"dtype": "int8", "n": n, "seconds": seconds, "gops": gops}
+def sized(sizes: list[int]) -> Iterator[tuple[str, int]]:
+    """The dtypes, each with its sizes."""
+    return ((dtype, n) for dtype, most in DTYPES.items() for n in sizes if n <= most)
+
+
+def of_openblas(sizes: list[int], coretype: str) -> dict[str, dict[str, float]]:
+    """Return NumPy's times in a process with other kernels of OpenBLAS; none if it does not have them."""
+    command = [sys.executable, "-m", __spec__.name, "--native", "--sizes", *map(str, sizes)]
+    environment = os.environ | {"OPENBLAS_CORETYPE": coretype}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
+def native_times(sizes: list[int]) -> dict[str, dict[str, float]]:
+    """Return NumPy's times by dtype and size."""
+    found: dict[str, dict[str, float]] = {}
+    for dtype, n in sized(sizes):
+        work = native(*operands((n, n, n), dtype))["numpy"]
+        found.setdefault(dtype, {})[str(n)] = in_turns({"numpy": work})["numpy"]
+    return found
+
+
+def rows(sizes: list[int]) -> Iterator[dict[str, Any]]:
+    """Yield all measurements."""
+    others = {coretype: of_openblas(sizes, coretype) for coretype in CORETYPES}
+    for dtype, n in sized(sizes):
+        a, b = operands((n, n, n), dtype)
+        seconds = in_turns(native(a, b) | ours(a, b))
+        for coretype, times in others.items():
+            with suppress(KeyError):
+                seconds[f"numpy, {coretype}"] = times[dtype][str(n)]
+        yield {"dtype": dtype, "n": n, "seconds": seconds} | ratios(seconds)
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        for n in (size for size in sizes if size >= 1024):
+            a, b = operands((n, n, n), "float64")
+            works = native(a, b)
+            works.pop("torch", None)  # whose threads are not limited so
+            seconds = in_turns(works | {"ours": lambda a=a, b=b: ozaki.matmul(a, b)})
+            yield {"dtype": "float64", "n": n, "threads": 1, "seconds": seconds} | ratios(seconds)
+    for n in (size for size in sizes if 512 <= size <= 2048):
+        seconds = in_turns(gram_products(n))
+        yield {"gram": n, "seconds": seconds, "faster": seconds["full"] / seconds["gram"]}
+    for dtype in DTYPES:
+        for shape in CHOICES:
+            seconds = in_turns(choices(shape, dtype), 0.01)
+            least = min(seconds["fp64"], seconds["int8"])
+            yield {"choice": shape, "dtype": dtype, "seconds": seconds, "to_best": seconds["auto"] / least}
+    for n in (size for size in sizes if size >= 256):
+        seconds = in_turns(byte_products(n))
+        yield {"bytes": n, "gops": {name: 2 * n**3 / x / 1e9 for name, x in seconds.items()}}
+
+
+def ratios(seconds: dict[str, float]) -> dict[str, Any]:
+    """Return our times over NumPy's, and over that of the fastest native routine."""
+    fastest = min(x for name, x in seconds.items() if not name.startswith("ours"))
+    mine = {name: x for name, x in seconds.items() if name.startswith("ours")}
+    return {
+        "to_numpy": {name: x / seconds["numpy"] for name, x in mine.items()},
+        "to_fastest": {name: x / fastest for name, x in mine.items()},
+    }
+
+
+def said(row: dict[str, Any]) -> str:
+    """Return a row with numbers of three digits."""
+    short = json.loads(json.dumps(row), parse_float=lambda x: float(f"{float(x):.3g}"))
+    return json.dumps(short, separators=(", ", " ")).replace('"', "")
 
 
 def libraries() -> dict[str, object]:
@@ -176,37 +253,31 @@ def processor() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.int8_cpu", description=__doc__.split("\n")[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--dtypes", nargs="+", default=DTYPES, choices=(*DTYPES, "complex64"))
-    parser.add_argument("--kernels", nargs="*", default=[], choices=[x.name for x in available_kernels()])
-    parser.add_argument("--threads", type=int, help="of every library")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of turns for a row")
-    parser.add_argument("--json", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--native", action="store_true", help="print NumPy's times alone")
+    parser.add_argument("--json", type=Path, help="instead of benchmarks/results/int8_cpu_CPU.json")
     arguments = parser.parse_args()
-    if arguments.threads:
-        from threadpoolctl import threadpool_limits
-
-        threadpool_limits(arguments.threads)
-        with suppress(ImportError):
-            import torch
-
-            torch.set_num_threads(arguments.threads)
-    variables = " ".join(
-        f"{x}={os.environ[x]}" for x in ("OPENBLAS_CORETYPE", "OMP_NUM_THREADS") if x in os.environ
-    )
-    report = {
+    if arguments.native:
+        print(json.dumps(native_times(arguments.sizes)))
+        return
+    report: dict[str, Any] = {
         "date": date.today().isoformat(),
-        "command": f"{variables} python -m benchmarks.int8_cpu {shlex.join(sys.argv[1:])}".strip(),
+        "command": f"python -m benchmarks.int8_cpu {shlex.join(sys.argv[1:])}".strip(),
         "device": processor(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": available_threads(),
         "kernels": [x.name for x in available_kernels()],
-        "threads": available_threads(),
         **libraries(),
-        "results": list(rows(arguments)),
+        "results": [],
     }
-    if arguments.json:
-        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+    begin = time.monotonic()
+    for row in rows(arguments.sizes):
+        print(said(row), flush=True)
+        report["results"].append(row)
+    report["minutes"] = (time.monotonic() - begin) / 60
+    name = re.sub(r"\W+", "_", processor().replace("(R)", "").lower()).strip("_")
+    path = arguments.json or Path(__file__).parent / "results" / f"int8_cpu_{name}.json"
+    path.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":
