@@ -100,8 +100,8 @@ def cov(
     Returns
     -------
     (m, m) float64 array C, exactly symmetric. Variances on the diagonal are those of `ozaki.var`, correctly
-    rounded. Beside it the error is at most that of the accuracy and 16u, both times sqrt(C_ii·C_jj), however
-    large the means are. NaN for variables with an Inf or NaN.
+    rounded. Beside it the error is at most twice that of the accuracy and 16u, both times sqrt(C_ii·C_jj),
+    however large the means are, unless it underflows. NaN for variables with an Inf or NaN.
 
     Raises
     ------
@@ -110,7 +110,11 @@ def cov(
     Notes
     -----
     Deviations d_i = x_i - RN(mean) are rounded once; Σ d_i·d_j - Σ d_i·Σ d_j/n corrects for the
-    rounding of the means.
+    rounding of the means. With c = x - mean and V² = Σ c²: RN(mean) is no farther from the mean than any x_k,
+    so that n·(mean - RN(mean))² <= V², and a rounded deviation is off by at most u(1 + 3u)·|c_k|. The
+    exact value for the rounded deviations is thus within 2.1u·V_i·V_j; the second term, at most
+    (1 + 3u)·V_i·V_j, adds 4.1u for its four roundings, the product 2.1u with ‖d‖² <= 2(1 + 3u)·V² (which
+    doubles the error of the accuracy), subtraction and division 3.2u: 11.5u in all.
 
     References
     ----------

@@ -258,6 +258,16 @@ def test_panels_stacks_prepared_operands_and_nonfinite_numbers(kernel):
     assert got.tobytes() == want.tobytes()
 
 
+@each_kernel
+@pytest.mark.parametrize("shape", [(1, 1), (35, 18)])
+def test_stacks_with_a_long_inner_dimension(kernel, shape):
+    """Their blocks are cut out of words that are split once."""
+    (m, n), k, rng = shape, product.LONGEST + 90, np.random.default_rng(6)
+    a, b = rng.standard_normal((3, m, k)), rng.standard_normal((3, k, n))
+    got, want = (ozaki.matmul(a, b, engine=e) for e in (f"int8_cpu:{kernel}", "host"))
+    assert got.tobytes() == want.tobytes()
+
+
 class Guarded:
     """Memory between two pages that nobody may touch: flush with the one before or the one behind it."""
 

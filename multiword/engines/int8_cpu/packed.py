@@ -83,12 +83,19 @@ class PackedOperand:
         return int(self.memory.nbytes)
 
     def __getitem__(self, index: tuple[Any, ...]) -> PackedOperand:
-        """Some rows and inner numbers of one matrix."""
+        """Some rows and inner numbers of one matrix, or a block of the inner numbers of a stack."""
         rows, inner = (slice(*x.indices(size)) for x, size in zip(index[2:], self.shape[2:], strict=True))
-        if (rows, inner) == (slice(0, self.stack * self.rows, 1), slice(0, self.inner, 1)):
+        every_row = rows == slice(0, self.stack * self.rows, 1)
+        if every_row and inner == slice(0, self.inner, 1):
             return self
-        count, length = rows.stop - rows.start, inner.stop - inner.start
-        if rows.start % self.tile or inner.start % INNER or (length % INNER and inner.stop < self.inner):
+        count = self.rows if every_row else rows.stop - rows.start
+        length = inner.stop - inner.start
+        cut = rows.start % self.tile or inner.start % INNER or (length % INNER and inner.stop < self.inner)
+        if self.stack > 1 and (cut or not every_row):
+            raise ValueError(
+                f"a stack is cut along the inner dimension in blocks of {INNER}, got {index[2:]}"
+            )
+        if cut:
             return self._repacked(rows, inner)
         start = self.start + rows.start // self.tile * self.tile_bytes + inner.start * self.tile
         return replace(self, rows=count, inner=length, start=start)
