@@ -61,13 +61,20 @@ INT8_CPU_ALONE = 1 << 24
 """Products of bytes, or residues, below which a second thread takes longer to wake than it saves."""
 
 CPU_RATES = {
-    "fp64": (0.00025, 1.4e-08, 2.3e-08, 2.4e-10),
-    "amx": (0.00054, 6e-09, 1.1e-08, 2.2e-11),
-    "avx512vnni": (0.00049, 6.5e-09, 1.3e-08, 3.2e-11),
-    "avxvnni": (0.00049, 6.8e-09, 1.5e-08, 4.7e-11),
+    "fp64": (0.0, 1.7e-08, 2.1e-08, 1.7e-10),
+    "amx": (0.00045, 6.2e-09, 9.2e-09, 1.6e-11),
+    "avx512vnni": (0.00045, 6.1e-09, 9.8e-09, 4.2e-11),
+    "avxvnni": (0.00049, 6.5e-09, 1.2e-08, 5.3e-11),
 }
-"""Seconds of a core for each of `multiword.engines.int8_cpu.engine.terms`: a Sapphire Rapids, OpenBLAS's
-AVX-512 kernels (python -m benchmarks.choice_cpu). Only their ratios choose; Arm's kernels take the last."""
+CPU_RATES_SINGLE = {
+    "fp64": (0.00043, 1.1e-08, 4.1e-08, 2.6e-10),
+    "amx": (0.00048, 5.3e-09, 1.6e-08, 9.1e-12),
+    "avx512vnni": (0.00042, 5.8e-09, 1.9e-08, 1.1e-11),
+    "avxvnni": (0.00043, 5.8e-09, 1.9e-08, 2.3e-11),
+}
+"""Seconds of a core for each of `multiword.engines.int8_cpu.engine.terms`, of products rounded to float64 and
+to float32: a Sapphire Rapids, OpenBLAS's AVX-512 kernels (python -m benchmarks.choice_cpu). Only their ratios
+choose; Arm's kernels take the last."""
 
 # --- fp32 ---
 

@@ -371,6 +371,8 @@ def test_the_choice_of_words():
     assert ozaki.plan(large, large, engine="host").word == "fp64"
     tall, wide = np.ones((1000, 1000)), np.ones((8, 100_000))
     assert ozaki.plan(tall, tall[:, :4]).word == "int8"  # padded, and still faster
+    thin = np.ones((16, 1000)), np.ones((1000, 16))
+    assert [ozaki.plan(*(x.astype(t) for x in thin)).word for t in (float, complex)] == ["fp64", "int8"]
     assert ozaki.plan(wide[:, :8], wide).word == "fp64"  # an inner dimension of 8 would be padded to 64
     assert get_engine("auto").name == "host"
 

@@ -7,7 +7,7 @@ engines by name, `machine` knows how fast measured devices are, and `fused` has 
 are reduced before they are written.
 """
 
-from multiword.engines.contract import Engine, ResidueEngine, declared, reduces_residues
+from multiword.engines.contract import Engine, ResidueEngine, declared, prefers_residues, reduces_residues
 from multiword.engines.select import ENGINES, get_engine
 from multiword.engines.words import C_TYPES, WORDS, Word, get_word
 
@@ -21,5 +21,6 @@ __all__ = [
     "declared",
     "get_engine",
     "get_word",
+    "prefers_residues",
     "reduces_residues",
 ]

@@ -196,6 +196,15 @@ def declared(engine: Engine, name: str) -> Any:
     return getattr(engine, name, getattr(CheckedEngine, name))
 
 
+def prefers_residues(engine: Engine, word: str, shape: tuple[int, int, int], parts: int, bits: int) -> bool:
+    """Return whether an engine reduces products of residues, and is faster so than on fp64 words.
+
+    parts : 2 for complex products. bits : of the significands of results.
+    """
+    prefers = getattr(engine, "prefers", None)
+    return reduces_residues(engine, word, shape) and (prefers is None or prefers(shape, parts, bits))
+
+
 def reduces_residues(engine: Engine, word: str, shape: tuple[int, int, int]) -> bool:
     """Return whether an engine can reduce products of residues of this shape, (m, k, n), and is faster so."""
     reduces = getattr(engine, "reduces", None)

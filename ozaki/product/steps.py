@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multiword.engines import declared, get_word, reduces_residues
+from multiword.engines import declared, get_word, prefers_residues
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.graphs import side_by_side
@@ -126,12 +126,9 @@ def choose_scheme(specification: ProductSpecification, request: Request) -> Sche
     if name == "slices":
         return Slices(specification, word)
     converted = declared(request.engine, "carrier")(word) is not None
-    if (
-        request.word is None
-        and converted
-        and not reduces_residues(request.engine, named, specification.shape)
-    ):
-        word = get_word("fp64")
+    if request.word is None and converted:
+        sizes = specification.shape, specification.parts, specification.target.precision
+        word = word if prefers_residues(request.engine, named, *sizes) else get_word("fp64")
     return Residues(specification, word, request.engine)
 
 

@@ -32,11 +32,11 @@ def terms(kernel: Kernel | None, shape: tuple[int, int, int]) -> tuple[float, ..
     return 1, (m + n) * k, shape[0] * shape[2], m * k * n
 
 
-def seconds(kernel: Kernel | None, shape: tuple[int, int, int]) -> float:
-    """Return about how long a product takes on one core, by measured rates."""
-    name = "fp64" if kernel is None else kernel.name
-    rates = tuning.CPU_RATES.get(name, tuning.CPU_RATES["avxvnni"])
-    return sum(rate * term for rate, term in zip(rates, terms(kernel, shape), strict=True))
+def seconds(kernel: Kernel | None, shape: tuple[int, int, int], bits: int) -> float:
+    """Return about how long a real product with results of so many bits takes on one core."""
+    rates = tuning.CPU_RATES if bits > 24 else tuning.CPU_RATES_SINGLE
+    of_kernel = rates.get("fp64" if kernel is None else kernel.name, rates["avxvnni"])
+    return sum(rate * term for rate, term in zip(of_kernel, terms(kernel, shape), strict=True))
 
 
 class Int8Cpu(Host):
@@ -83,10 +83,17 @@ class Int8Cpu(Host):
         return self._forced or next(iter(available_kernels()), None)
 
     def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
-        """Whether products of residues (m, k, n) are computed here, as they are asked for or faster."""
-        if word != "int8" or self.kernel is None or compiled(LOOPS) is None:
-            return False
-        return not self._automatic or seconds(self.kernel, shape) < seconds(None, shape)
+        """Whether products of residues are computed here."""
+        del shape
+        return word == "int8" and self.kernel is not None and compiled(LOOPS) is not None
+
+    def prefers(self, shape: tuple[int, int, int], parts: int, bits: int) -> bool:
+        """Whether products (m, k, n) are faster so than on fp64 words, or this engine was asked for."""
+        if not self._automatic:
+            return True
+        m, k, n = shape
+        as_real = m, parts * k, parts * n
+        return seconds(self.kernel, as_real, bits) < seconds(None, as_real, bits)
 
     def split_residues(
         self,
