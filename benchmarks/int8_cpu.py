@@ -38,8 +38,9 @@ DTYPES = {"float64": 4096, "float32": 4096, "complex128": 2048}
 CORETYPES = "Haswell", "SkylakeX"
 """OpenBLAS's AVX2 and AVX-512 kernels, as OPENBLAS_CORETYPE names them."""
 
-TURNS, BURST = 5, 0.01
-"""Turns of each; in a turn, as many calls as fit into so many seconds, at least one."""
+TURNS, BURST, LONG = 5, 0.01, 10.0
+"""Turns of each, or three where these take longer than LONG seconds; in a turn, as many calls as fit into
+BURST seconds, at least one."""
 
 PAUSE = 0.12
 """Seconds for which threads of OpenBLAS spin after a product, and a little more."""
@@ -143,7 +144,10 @@ def in_turns(works: Works, pause: float = PAUSE) -> dict[str, float]:
     for work in works.values():
         work()
     times: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(TURNS):
+    start_of_turns = time.perf_counter()
+    for turn in range(TURNS):
+        if turn >= 3 and time.perf_counter() - start_of_turns > LONG:
+            break
         for name, work in works.items():
             time.sleep(pause)
             work()  # what it needs is in the caches, and its threads are awake

@@ -30,6 +30,15 @@ def test_gram_has_the_bits_of_the_product(dtype, kind, accuracy):
             assert np.array_equal(half, half.conj().T, equal_nan=True)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_imaginary_parts_that_underflow_keep_their_signs(engine):
+    x = matrices("uniform", 20, 300, 2)[0] * 2.0**-540
+    x = x + 1j * np.roll(x, 1, axis=1)
+    full = ozaki.matmul(x.conj().T.copy(), x, engine="host")
+    assert np.signbit(full.imag[full.imag == 0]).any()
+    assert same(ozaki.gram(x, engine=engine), full)
+
+
 @pytest.mark.parametrize("accuracy", ["fp64", "exact"])
 def test_panels_in_a_small_workspace_and_nonfinite_columns(accuracy):
     x = matrices("uniform", 700, 50, 1)[0].T

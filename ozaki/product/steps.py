@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multiword.engines import declared, get_word, prefers_residues
-from multiword.formats import FORMATS
+from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.graphs import side_by_side
 from multiword.runtime.parallel import over_rows
@@ -206,8 +206,9 @@ def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: 
     A symmetric product is computed on and below the diagonal, and copied from there.
     """
     scheme, scales = scaled.scheme, scaled.scales
-    by_engine = request.symmetric and _engine_mirrors(scheme, a.rows, request.workspace)
-    by_panels = request.symmetric and not by_engine
+    symmetric = request.symmetric and _may_be_mirrored(a.matrix, scales, scheme.specification.target)
+    by_engine = symmetric and _engine_mirrors(scheme, a.rows, request.workspace)
+    by_panels = symmetric and not by_engine
 
     def reconstruct(y: Array, rows: slice, columns: slice) -> None:
         of_engine = {"symmetric": True} if by_engine else {}
@@ -218,6 +219,16 @@ def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: 
 
     split_once(scaled, a, b, request)
     in_panels(scheme, a, b, scales, request.engine, request.workspace, reconstruct, by_panels)
+
+
+def _may_be_mirrored(x: Array, scales: Scales, target: Format) -> bool:
+    """Return whether no number but 0 is rounded to 0, of complex products on a CPU.
+
+    The conjugate of an imaginary part that is 0 is 0, and of one that underflows to 0 is -0.
+    """
+    if x.dtype.kind != "c" or is_cupy(x):
+        return True
+    return bool(scales[0].max() + scales[1].max() < target.precision - target.emin)
 
 
 def _engine_mirrors(scheme: Scheme, n: int, workspace: int) -> bool:
