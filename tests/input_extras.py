@@ -133,13 +133,13 @@ EXTRAS: dict[str, tuple[Function, ...]] = {
         *_products("ozaki.dask", lambda x: EYE, base=MATRIX, takes="axes", **_DASK),
     ),
     "PyTorch": (
-        *_reductions("ozaki.torch", "sum mean", **_TORCH),
+        *_reductions("ozaki.torch", "sum mean average", **_TORCH),
         *_dots("ozaki.torch", "vdot", **_TORCH),
         *_dots("ozaki.torch", "dot", takes="axes", **_TORCH),
         *_products("ozaki.torch", _tensor_eye, takes="axes", **_TORCH),
     ),
     "JAX": (
-        *_reductions("ozaki.jax", "sum mean", **_JAX),
+        *_reductions("ozaki.jax", "sum mean average", **_JAX),
         *_products("ozaki.jax", _eye_of_dtype, takes="axes", **_JAX),
     ),
 }

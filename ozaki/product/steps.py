@@ -222,13 +222,13 @@ def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: 
 
 
 def _may_be_mirrored(x: Array, scales: Scales, target: Format) -> bool:
-    """Return whether no number but 0 is rounded to 0, of complex products on a CPU.
+    """Return whether a product is real, or no number but 0 is rounded to 0; on a GPU that is not asked.
 
     The conjugate of an imaginary part that is 0 is 0, and of one that underflows to 0 is -0.
     """
-    if x.dtype.kind != "c" or is_cupy(x):
+    if x.dtype.kind != "c":
         return True
-    return bool(scales[0].max() + scales[1].max() < target.precision - target.emin)
+    return not is_cupy(x) and bool(scales[0].max() + scales[1].max() < target.precision - target.emin)
 
 
 def _engine_mirrors(scheme: Scheme, n: int, workspace: int) -> bool:
