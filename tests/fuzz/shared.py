@@ -338,10 +338,10 @@ def factorizations(draw: Draw) -> Call:
 
 
 def _definite(a: Any) -> Any:
-    """Symmetric matrices of small integers, with a large diagonal: made without a rounding."""
-    result = 0 * a
-    result += np.trunc(a.real.clip(-8, 8))
-    result += result.swapaxes(-1, -2).copy()
+    """Symmetric matrices of small integers, with a large diagonal: made without arithmetic, whose zeros have
+    the sign that the floating-point mode gives them."""
+    whole = np.trunc(a.real.clip(-8, 8)).astype(a.dtype)
+    result = np.where(np.tri(a.shape[-1], dtype=bool), whole, whole.swapaxes(-1, -2))
     for i in range(a.shape[-1]):
         result[..., i, i] = 20 * a.shape[-1]
     return result
