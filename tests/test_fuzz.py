@@ -63,7 +63,7 @@ def test_some_cases_of_every_family(name):
 
 
 def test_every_public_function_is_in_a_family():
-    """But for statistics of words, and averages of tensors, which are those of arrays: tests/torch, tests/jax.
+    """But for statistics of words, and averages of tensors, which are those of arrays (tests/torch, jax).
 
     Functions of Dask arrays follow from the same table as others.
     """
