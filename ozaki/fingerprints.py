@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import as_array, is_cupy, real_parts
+from multiword.runtime.arrays import as_array, on_host, real_parts
 
 
 def fingerprint(x: Any) -> str:
@@ -31,7 +31,7 @@ def fingerprint(x: Any) -> str:
     '1534904cc04b1fd0'
     """
     array = as_array(x, "x")
-    host = np.asarray(array.get() if is_cupy(array) else array, order="C")
+    host = np.asarray(on_host(array), order="C")
     header = f"{host.dtype.name} {host.shape}".encode()
     if host.dtype.kind in "fcV":
         with np.errstate(invalid="ignore"):  # bfloat16 warns of signalling NaN

@@ -24,7 +24,7 @@ from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as exact_sum
-from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.exactsum import ExactSum, taken_words
 from ozaki.sums.statistics import var
 from ozaki.tuning import COPY_SHARE, MIRRORED_NUMBERS
 
@@ -240,10 +240,8 @@ def _with_square_norms(x: Array) -> tuple[Array, Array]:
     rest = ExactSum(np.float64, (len(x),))
     if x.size:
         rest.add_products(x.T, x.T)
-    words: list[Array] = [rest.round()]
-    if not bool(xp.isfinite(words[0]).all()):
+    words = taken_words(rest)
+    largest = next(words)
+    if not bool(xp.isfinite(largest).all()):
         raise OverflowError("squares of numbers beyond 1e154 overflow: scale x and y down by a power of two")
-    while bool(words[-1].any()):
-        words.append(rest.add(-words[-1]).round())
-    words[0] = xp.where(finite, words[0], np.nan)
-    return x, xp.stack(words, axis=1)
+    return x, xp.stack([xp.where(finite, largest, np.nan), *words], axis=1)

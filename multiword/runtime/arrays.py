@@ -202,6 +202,11 @@ def _overlaps_itself(x: Array) -> bool:
     return False
 
 
+def on_host(x: Array) -> np.ndarray:
+    """Return a NumPy array of these numbers: a CuPy array's are copied, and waited for."""
+    return x.get() if is_cupy(x) else x
+
+
 def device_of(x: Array) -> AbstractContextManager[Any]:
     """Return a context in which the device of a CuPy array is the current one; nothing for anything else."""
     return _device_of_cupy(x) if is_cupy(x) else _NO_CONTEXT

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multiword.formats import Format
-from multiword.runtime.arrays import Array, is_cupy
+from multiword.runtime.arrays import Array, on_host
 from ozaki.scaling.statistics import BITS, NONFINITE, RowStatistics
 
 MARGIN = 2.0**-40
@@ -107,8 +107,3 @@ class ErrorBound:
         """Return the rows of C in which ‖ã_i‖₂‖b̃_j‖₂ does not prove that all numbers are finite."""
         of_a, of_b = (np.frexp(x.norm)[1] + x.exponent for x in (self.rows, self.columns))
         return (self.rows.norm > 0) & (of_a + of_b.max(initial=-(1 << 20)) > self.target.emax)
-
-
-def on_host(x: Array) -> np.ndarray:
-    """Return a NumPy array of these numbers."""
-    return x.get() if is_cupy(x) else x

@@ -22,7 +22,7 @@ import dask.array as da
 import numpy as np
 
 from multiword.formats import Format
-from multiword.runtime.arrays import Array, is_cupy, namespace, quietly
+from multiword.runtime.arrays import Array, namespace, on_host, quietly
 from ozaki.certificate.counting import RowBounds
 from ozaki.certificate.decision import Ask, Certificate, replayed
 from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
@@ -144,7 +144,7 @@ def _exponents(
     with quietly(x):
         scales = norm_scales(statistics.rows, norm_limit(target, statistics.rows.length))
         exponents = column_exponents(side.block(x).parts, scales)
-        return exponents.get() if is_cupy(exponents) else exponents
+        return on_host(exponents)
 
 
 def _graded(

@@ -10,10 +10,10 @@ import numpy as np
 
 from multiword.engines.machine import bandwidth, device_name, rates
 from multiword.formats import FORMATS
-from multiword.runtime.arrays import as_array, on_device_of_arrays
-from ozaki.arguments import exactly
+from multiword.runtime.arrays import as_array, on_device_of_arrays, on_host
+from multiword.runtime.options import exactly
 from ozaki.certificate.decision import counting_error
-from ozaki.certificate.error_times import ErrorBound, RowErrors, on_host
+from ozaki.certificate.error_times import ErrorBound, RowErrors
 from ozaki.execution.eager import scale
 from ozaki.product import steps
 from ozaki.product.factor import Factor

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, converted, device_of, is_cupy, namespace, quietly
+from multiword.runtime.arrays import Array, as_array, converted, device_of, namespace, on_host, quietly
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
 from ozaki.linalg.arguments import LinAlgError, matrices, numbers, square, systems
@@ -109,7 +109,7 @@ def lu_solve(
         raise ValueError(f"trans must be 0, 1 or 2, got {trans!r}")
     lu, right, one = systems(lu_and_piv[0], b, check_finite)
     swaps = as_array(lu_and_piv[1], "piv")
-    swaps = (swaps.get() if is_cupy(swaps) else swaps).tolist()
+    swaps = on_host(swaps).tolist()
     x = _each(lambda f, c: factor_lu.solve_factored(f, swaps, c, trans), lu, right, like=(lu_and_piv[0], b))
     return x[..., 0] if one else x
 
@@ -419,7 +419,7 @@ def _diagonal(a: Array) -> tuple[np.ndarray, int]:
     pivots = factor_lu.factorize(x)
     diagonal = x.diagonal()
     odd = int((pivots != np.arange(len(pivots))).sum()) % 2
-    return diagonal.get() if is_cupy(diagonal) else diagonal, -1 if odd else 1
+    return on_host(diagonal), -1 if odd else 1
 
 
 def _as_scalar(value: complex, like: Array) -> Array:

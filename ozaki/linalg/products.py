@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from itertools import product, zip_longest
+from itertools import islice, product, zip_longest
 from typing import cast
 
 import numpy as np
@@ -21,7 +21,7 @@ from ozaki.product.cost import CostWarning
 from ozaki.product.order import exclusive_use
 from ozaki.product.panels import in_panels
 from ozaki.residues.scheme import Residues
-from ozaki.sums.exactsum import ExactSum
+from ozaki.sums.exactsum import ExactSum, taken_words
 from ozaki.tuning import LINALG_SUMMED_COLUMNS
 
 Words = Sequence[Array]
@@ -120,15 +120,7 @@ def _exactly(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -
         total.add(c)
     for a, x in pairs:
         total.add_products(a.T, namespace(a).broadcast_to(x[:, None], a.T.shape))
-    return _words_of_sum(total, words)
-
-
-def _words_of_sum(total: ExactSum, words: int) -> list[Array]:
-    """Up to so many words of an exact sum, which they are taken from."""
-    result: list[Array] = [total.round()]
-    while len(result) < words and bool(result[-1].any()):
-        result.append(total.add(-result[-1]).round())
-    return result
+    return list(islice(taken_words(total), words))
 
 
 def _multiplied(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int) -> list[Array]:

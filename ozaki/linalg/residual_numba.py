@@ -9,7 +9,7 @@ import numpy as np
 from numba import boolean, float64, types, void
 
 from multiword.runtime.jit import jit
-from ozaki.sums.exact.enclosure_numba import two_sum
+from ozaki.sums.exact.enclosure_numba import RELATIVE, two_sum
 from ozaki.sums.exact.extraction_numba import TINY, fma
 
 LANES = 32
@@ -19,8 +19,6 @@ STATE = 5
 """Numbers of a sum: four words, and what was lost."""
 
 MATRIX, VECTOR = (types.Array(float64, dimensions, "C", readonly=True) for dimensions in (2, 1))
-
-_RELATIVE = 2.0**-50  # of the few operations that are not exact, relative to what they give
 
 
 @jit(void(MATRIX, VECTOR, float64[:, :, ::1]))
@@ -83,7 +81,7 @@ def rounded_words(sums, words):
                 t, u = two_sum(t, u)
                 s, t = two_sum(s, t)
             margin = abs(u) + abs(v) + error
-            margin = 0.0 if margin == 0 else margin + (margin + abs(t)) * _RELATIVE
+            margin = 0.0 if margin == 0 else margin + (margin + abs(t)) * RELATIVE
             if not (s + (t - margin) == s and s + (t + margin) == s) or (w == 0 and s == 0):
                 return False
             words[w, i] = s + 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -438,6 +438,15 @@ class ExactSum:
         sums = self._sums
         with device_of(sums.flags):
             return sums.compacted()
+
+
+def taken_words(total: ExactSum) -> Iterator[Array]:
+    """Yield what is left of a finite sum, rounded, and take it away, until that is 0: the sum is used up."""
+    word: Any = total.round()
+    yield word
+    while bool(word.any()):
+        word = total.add(-word).round()
+        yield word
 
 
 def _window(sums: Superaccumulator) -> np.ndarray:

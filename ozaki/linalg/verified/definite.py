@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, device_of, is_cupy, namespace, quietly
+from multiword.runtime.arrays import Array, device_of, is_cupy, namespace, on_host, quietly
 from ozaki.linalg import factor_cholesky
 from ozaki.linalg.arguments import square
 from ozaki.linalg.products import words_of_product
@@ -175,7 +175,7 @@ def _form_is_not_positive(a: Array, x: Array) -> bool:
     """Whether xᴴAx <= 0, exactly: y = Ax in rationals of its words, then the sum of conj(x)·y."""
     n = len(a)
     total = ExactSum(a.dtype, (n,)).add_products(a.T, namespace(a).broadcast_to(x[:, None], a.T.shape))
-    host = (x.get() if is_cupy(x) else x).tolist()
+    host = on_host(x).tolist()
     value = Fraction(0)
     for element, y in zip(host, total.fractions(), strict=True):
         real, imaginary = y if isinstance(y, tuple) else (y, Fraction(0))

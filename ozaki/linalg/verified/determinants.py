@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, device_of, is_cupy, namespace, quietly
+from multiword.runtime.arrays import Array, device_of, namespace, on_host, quietly
 from ozaki.linalg import factor_lu
 from ozaki.linalg.arguments import square
 from ozaki.linalg.determinant import exact_product, nearest
@@ -92,7 +92,7 @@ def det(a: Any, *, exact: bool = False) -> Determinant:
         result = None if exact else _by_factors(a)
         if result is not None and (result.integer is not None or not _integers(a)):
             return result
-        integers = exact_determinant(a.get() if is_cupy(a) else a)
+        integers = exact_determinant(on_host(a))
         if integers is not None:
             real, imaginary, exponent = integers
             return _determinant(Fraction(real), Fraction(imaginary), exponent, 0.0, a)
@@ -130,7 +130,7 @@ def _by_factors(a: Array) -> Determinant | None:
         return None
     x, y = _exponential(Fraction(logarithm.real), Fraction(logarithm.imag))
     diagonal = x_upper.diagonal()
-    p, q, exponent = exact_product(diagonal.get() if is_cupy(diagonal) else diagonal)
+    p, q, exponent = exact_product(on_host(diagonal))
     odd = int((pivots != np.arange(n)).sum()) % 2
     inverse = Fraction((-1) ** odd, p * p + q * q)
     real, imaginary = (x * p + y * q) * inverse, (y * p - x * q) * inverse

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.arrays import Array, namespace, on_host
 from ozaki.linalg.verified.upward import up
 
 PROVED, SINGULAR, NOT_PROVED = "proved", "singular", "not proved"
@@ -126,11 +126,11 @@ class Solution:
         return -up(self.bound - self.value), up(self.value + self.bound)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(_on_host(self.value), dtype=dtype, copy=copy)
+        return np.array(on_host(self.value), dtype=dtype, copy=copy)
 
     def __str__(self) -> str:
         lines = [f"{'value':>25}  {'bound':>8}  rounded"]
-        columns = (_on_host(x).ravel() for x in (self.value, self.bound, self.rounded))
+        columns = (on_host(x).ravel() for x in (self.value, self.bound, self.rounded))
         rows = list(zip(*columns, strict=True))
         for x, bound, is_rounded in rows[:10]:
             lines.append(f"   {x!s:<22}  {bound:>8.2g}  {bool(is_rounded)}")
@@ -171,7 +171,3 @@ def stacked(solutions: list[Any], batch: tuple[int, ...]) -> Any:
         return type(first)(*(stacked([getattr(s, name) for s in solutions], batch) for name in names))
     array = namespace(first).stack(solutions) if hasattr(first, "shape") else np.array(solutions)
     return array.reshape(*batch, *array.shape[1:])
-
-
-def _on_host(x: Array) -> np.ndarray:
-    return x.get() if is_cupy(x) else x

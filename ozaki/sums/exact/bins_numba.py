@@ -1,4 +1,4 @@
-"""What windows do not hold, compiled with numba (extra `fast`): bins for numbers, digits for products.
+"""What windows do not hold, compiled with numba: bins for numbers, digits for products.
 
 Numbers are added up by sign and exponent, as in Neal's superaccumulator (Fast exact summation using small and
 large superaccumulators), products as integers in digits of 32 bits.

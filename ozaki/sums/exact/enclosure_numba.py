@@ -1,4 +1,4 @@
-"""Sums of rows and of columns as enclosures, and rounded, compiled with numba (extra `fast`): in one pass.
+"""Sums of rows and of columns as enclosures, and rounded, compiled with numba: in one pass.
 
 A sum is high + low, each added up by `two_sum`, and the magnitudes that `low` loses bound what is missing
 (Ogita, Rump and Oishi, Accurate sum and dot product, where the sum of errors is not watched). Where nothing
@@ -16,7 +16,7 @@ from ozaki.sums.exact.extraction_numba import TINY, fma
 
 WIDTH = 1024  # columns at a time
 LANES = 64  # into which a row is added up, before these are added to one another
-_RELATIVE = 2.0**-50  # of the few operations that are not exact, relative to what they give
+RELATIVE = 2.0**-50  # of the few operations that are not exact, relative to what they give
 
 _inlined = njit(**INNER)
 
@@ -84,16 +84,16 @@ def _root(high, low, error):
     return (
         root,
         correction,
-        (error + abs(rest) * _RELATIVE) / root + 2 * correction * correction / root + TINY,
+        (error + abs(rest) * RELATIVE) / root + 2 * correction * correction / root + TINY,
     )
 
 
 @_inlined
 def _rounded(high, low, error, single):
     """What both ends of an enclosure round to, or NaN."""
-    margin = 0.0 if error == 0 else 2 * error + abs(low) * _RELATIVE
+    margin = 0.0 if error == 0 else 2 * error + abs(low) * RELATIVE
     if single and (low != 0 or error != 0):  # rounded twice
-        margin += abs(high) * _RELATIVE
+        margin += abs(high) * RELATIVE
     below, above = high + (low - margin), high + (low + margin)
     if single:
         below, above = np.float64(np.float32(below)), np.float64(np.float32(above))

@@ -1,4 +1,4 @@
-"""The loops of `extraction`, compiled with numba (extra `fast`): element by element, in one pass.
+"""The loops of `extraction`, compiled with numba: element by element, in one pass.
 
 A window is the two levels below some sigma. It holds numbers that are small enough, and multiples of its
 unit; what it does not hold goes into bins (`bins_numba`). Where an enclosure is enough, only the upper level

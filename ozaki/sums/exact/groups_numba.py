@@ -1,4 +1,4 @@
-"""The loops of sums by group, compiled with numba (extra `fast`): two words of each group."""
+"""The loops of sums by group, compiled with numba: two words of each group."""
 
 from __future__ import annotations
 
