@@ -57,8 +57,9 @@ INT8_CPU_PANELS = 256, 128, 64
 """Rows and columns of a panel of a product on int8 words, at most: both operands' residues modulo one modulus
 stay in L2 up to k = 2048. 128 to 512 were tried on a Sapphire Rapids; smaller ones are for more threads."""
 
-INT8_CPU_ALONE = 1 << 24
-"""Products of bytes, or residues, below which a second thread takes longer to wake than it saves."""
+INT8_CPU_ALONE = 1e-3
+"""Seconds by CPU_RATES (some 0.5 ms by a clock) for which one thread splits or multiplies sooner than two, of
+which one has to be woken (n = 160 to 720 with AMX and AVX-512 VNNI, two cores of a Sapphire Rapids)."""
 
 CPU_RATES = {
     "fp64": (0.0, 1.7e-08, 2.1e-08, 1.7e-10),

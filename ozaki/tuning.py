@@ -32,6 +32,11 @@ BITS_OF_A_GROUP = 24
 LARGEST_SMALL_PRODUCT = 1 << 18
 """Real multiplications up to which compiled digits are faster than residues by a BLAS."""
 
+SMALLEST_IN_BYTES, LARGEST_IN_BYTES, LARGEST_MATRIX_IN_BYTES = 3 << 15, 1 << 24, 1 << 18
+"""Real multiplications of all products together from which residues in bytes are faster than digits, and
+those of one, and numbers of one matrix, up to which one call in one thread is faster than the pipeline (AMX:
+n = 46 and 256; 16 x 1024 x 16 takes half the time, 1000 x 16 x 1000 half as long again)."""
+
 OVERHEAD_ELEMENTS = 64
 """What a small product takes besides its elements, in elements."""
 

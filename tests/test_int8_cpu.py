@@ -13,14 +13,17 @@ import pytest
 
 import ozaki
 from multiword import get_engine
-from multiword.engines.int8_cpu import loops, packed, product, steps
+from multiword.engines.int8_cpu import loops, packed, product, rows, steps
 from multiword.engines.int8_cpu.emit import I64, VOID, Emit
 from multiword.engines.int8_cpu.engine import Int8Cpu
 from multiword.engines.int8_cpu.kernels import KERNELS, available_kernels
 from multiword.formats import FORMATS
+from ozaki.arguments import request_of
+from ozaki.execution.small import small_products
 from ozaki.residues.system import residue_system
 from ozaki.scaling.statistics import NONFINITE_ROW
-from tests.cases import matrices
+from tests.cases import FACES, KINDS, in_dtype, matrices
+from tests.exact import same
 
 llvmlite = pytest.importorskip("llvmlite", reason="kernels are compiled by numba's LLVM")
 binding, ir = llvmlite.binding, llvmlite.ir
@@ -102,9 +105,11 @@ def integers(rng, shape, width):
 def test_residues_are_those_of_the_integers(kernel, side, width):
     rng, kernel = np.random.default_rng(width), KERNELS[kernel]
     system = system_of(109.2, 100)
-    for rows, inner in ((1, 1), (17, 64), (33, 130)):
-        x = integers(rng, (rows, inner), width)
-        scale = rng.integers(-900, 900, rows).astype(np.int32) if width < 100 else np.zeros(rows, np.int32)
+    for height, inner in ((1, 1), (17, 64), (33, 130)):
+        x = integers(rng, (height, inner), width)
+        scale = (
+            rng.integers(-900, 900, height).astype(np.int32) if width < 100 else np.zeros(height, np.int32)
+        )
         words = product.split(kernel, system, [np.ldexp(x, -scale[:, None])[None]], scale, side, width)
         exact = np.array([[int(v) for v in row] for row in x], object)
         weights = [pow(int(np.prod(np.array(system.moduli, object))) // p, -1, p) for p in system.moduli]
@@ -268,6 +273,27 @@ def test_stacks_with_a_long_inner_dimension(kernel, shape):
     assert got.tobytes() == want.tobytes()
 
 
+@each_kernel
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", FACES)
+def test_small_products_by_one_call(kernel, kind, dtype):
+    """Single ones, and stacks of which some are left to the pipeline, have its bits."""
+    engine, shapes = Int8Cpu(kernel, automatic=True), [(50, 46, 48), (33, 130, 70), (17, 500, 16)]
+    for shape in shapes:
+        pairs = [in_dtype(*matrices(kind, *shape, seed), dtype) for seed in range(3)]
+        pairs[1][1][3, 4] = np.nan
+        a, b = (np.array(x) for x in zip(*pairs, strict=True))
+        for accuracy in ("fp64", "fp32", "normwise"):
+            request = request_of(a, accuracy, "auto", None, engine, None)
+            found, undecided = small_products(a, b.swapaxes(1, 2), request)
+            assert undecided[1]
+            assert kind != "uniform" or not undecided[0]
+            for i, (x, y) in enumerate(pairs):
+                expected = FACES[dtype](x, y, accuracy=accuracy, word="fp64")
+                assert undecided[i] or same(found[i], expected)
+                assert same(FACES[dtype](x, y, accuracy=accuracy, engine=engine), expected)
+
+
 class Guarded:
     """Memory between two pages that nobody may touch: flush with the one before or the one behind it."""
 
@@ -326,6 +352,10 @@ def test_nothing_around_the_memory_is_touched(kernel, at_end, monkeypatch):
                 out = guarded.copy(np.zeros((m, n)))
                 product.Product(a, b, system).add(a, b).round(scales, FP64, out)
                 assert np.allclose(out, 2 * x @ y.T)
+            both = guarded.copy(np.concatenate([x, x, y, y]))
+            scale, out = guarded.copy(np.full(len(both), 50, np.int32)), guarded.copy(np.zeros((2 * m, n)))
+            rows.multiply_rows(kernel, system, both, scale, (m, k, n), 60, FP64, out)
+            assert np.allclose(out, np.tile(x @ y.T, (2, 1)))
     finally:
         guarded.release()
 

@@ -23,7 +23,8 @@ def compile_all() -> bool:
         for dtype in (np.float64, np.float32):
             loops.loop(function, np.dtype(dtype))
     for kernel in available_kernels()[:1]:
-        compiled("multiword.engines.int8_cpu.loops").compile_loops(kernel)
+        for loop in compiled("multiword.engines.int8_cpu.loops").compile_loops(kernel):
+            loop()
     return True
 
 

@@ -1,23 +1,37 @@
-"""Small products on a CPU without residues, where numba is there: the same integers, so the same bits.
+"""Small products on a CPU by compiled steps alone: the same integers as of all others, so the same bits.
 
 Products that the counting bound leaves undecided, or with an Inf or NaN, are left to the steps of all others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import cast
+
 import numpy as np
 
 from multiword.engines.host import Host
+from multiword.engines.int8_cpu.engine import LONGEST as LONGEST_IN_BYTES
+from multiword.engines.int8_cpu.engine import Int8Cpu
+from multiword.formats import FORMATS, Format
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import over_rows
-from multiword.tuning import COMPILED_ELEMENTS
+from multiword.tuning import COMPILED_ELEMENTS, MOST_COMPILED_ELEMENTS
 from ozaki.certificate.counted import counted_scales
 from ozaki.product.factor import Factor
-from ozaki.product.request import NORMWISE, Request
+from ozaki.product.request import TARGETS, Request
+from ozaki.product.steps import norm_widths
+from ozaki.residues.system import residue_system
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.scales import width_scales
+from ozaki.scaling.scales import norm_limit, width_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, statistics_of_rows
-from ozaki.tuning import LARGEST_SMALL_PRODUCT, OVERHEAD_ELEMENTS
+from ozaki.tuning import (
+    LARGEST_IN_BYTES,
+    LARGEST_MATRIX_IN_BYTES,
+    LARGEST_SMALL_PRODUCT,
+    OVERHEAD_ELEMENTS,
+    SMALLEST_IN_BYTES,
+)
 
 LONGEST = 128
 """Numbers in a row, at most: of longer ones, products of four digits might not add up exactly in float64."""
@@ -27,9 +41,11 @@ FORM = "ozaki.execution.small_numba"
 
 def small_product(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
     """Return the product of two factors; None if it is not small, or undecided."""
-    if not _fits(a.matrix.shape, b.matrix.shape[1], a.matrix.dtype, request):
+    shape, dtype = (1, *a.matrix.shape, b.matrix.shape[1]), a.matrix.dtype
+    form = _form(shape, dtype, request)
+    if form is None or (form is _in_bytes and (a.prepared or b.prepared)):
         return None
-    out, undecided = _products(a.matrix[None], b.matrix.T[None], request)
+    out, undecided = _products(form, a.matrix[None], b.matrix.T[None], request)
     return None if undecided[0] else out[0]
 
 
@@ -41,45 +57,82 @@ def small_products(
     None if they are not small.
     """
     (s, m, k), n, parts = rows.shape, columns.shape[1], 1 + (rows.dtype.kind == "c")
-    if not _fits((m, k), n, rows.dtype, request):
+    form = _form((s, m, k, n), rows.dtype, request)
+    if form is None:
         return None
     out, undecided = np.empty((s, m, n), rows.dtype), np.empty(s, np.bool_)
 
     def work(block: slice) -> None:
-        out[block], undecided[block] = _products(rows[block], columns[block], request)
+        out[block], undecided[block] = _products(form, rows[block], columns[block], request)
 
-    over_rows(work, s, parts**2 * max(m * n, m * k, n * k) + OVERHEAD_ELEMENTS, COMPILED_ELEMENTS)
+    elements = parts**2 * max(m * n, m * k, n * k) + OVERHEAD_ELEMENTS
+    over_rows(work, s, elements, COMPILED_ELEMENTS if form is _in_digits else MOST_COMPILED_ELEMENTS)
     return out, undecided
 
 
-def _fits(shape: tuple[int, ...], n: int, dtype: np.dtype, request: Request) -> bool:
-    """Return whether such a product is small, in default scheme, word and engine, and numba is there."""
-    (m, k), parts = shape, 1 + (dtype.kind == "c")
-    return (
-        isinstance(request.engine, Host)
-        and request.engine.name == Host.name
-        and m * n * k * parts**2 <= LARGEST_SMALL_PRODUCT
-        and k * parts <= LONGEST
-        and 8 * (k * parts + 8) * (6 * n * parts + 32) <= request.workspace
-        and request.scheme == "auto"
-        and request.word is None
-        and compiled(FORM) is not None
-    )
-
-
-def _products(rows: np.ndarray, columns: np.ndarray, request: Request) -> tuple[np.ndarray, np.ndarray]:
+def _products(
+    form: Form, rows: np.ndarray, columns: np.ndarray, request: Request
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the products, and which of them are undecided."""
-    dtype, form, single = rows.dtype, compiled(FORM), rows.dtype.char in "fF"
-    x, (s, m, k, n) = _all_rows(rows, columns)
+    dtype, (x, sizes) = rows.dtype, _all_rows(rows, columns)
+    out, undecided = form(x, sizes, request, FORMATS[TARGETS[dtype.name]])
+    if dtype.kind == "c":
+        out = out.view(np.result_type(out.dtype, np.complex64))
+    return out.astype(dtype, copy=False).reshape(sizes[0], sizes[1], -1), undecided
+
+
+Sizes = tuple[int, int, int, int]
+"""Of a stack: how many products, and their m, k, n."""
+
+Form = Callable[[np.ndarray, Sizes, Request, Format], tuple[np.ndarray, np.ndarray]]
+"""Returns the real products of the rows of all left matrices, then the columns of all right ones, in float64
+or the target's dtype, one below the other; and which of them are undecided."""
+
+
+def _form(sizes: Sizes, dtype: np.dtype, request: Request) -> Form | None:
+    """Return the faster form for such products, if they are small, in default scheme, word and engine."""
+    engine, parts = request.engine, 1 + (dtype.kind == "c")
+    if not (isinstance(engine, Host) and engine.name == Host.name):
+        return None
+    if request.scheme != "auto" or request.word is not None:
+        return None
+    s, m, k, n = sizes[0], sizes[1], sizes[2] * parts, sizes[3] * parts
+    together, one, numbers = s * m * k * n, m * k * n, max(m * k, k * n, m * n)
+    in_cache = one <= LARGEST_IN_BYTES and numbers <= LARGEST_MATRIX_IN_BYTES
+    if together >= SMALLEST_IN_BYTES and in_cache and request.of_norms and isinstance(engine, Int8Cpu):
+        room = 32 * ((m + n) * k + m * n) <= request.workspace
+        if room and k <= LONGEST_IN_BYTES and engine.reduces("int8", (m, k, n)):
+            return _in_bytes
+    fits = one <= LARGEST_SMALL_PRODUCT and k <= LONGEST
+    room = 8 * (k + 8) * (6 * n + 32) <= request.workspace
+    return _in_digits if fits and room and compiled(FORM) is not None else None
+
+
+def _in_digits(
+    x: np.ndarray, sizes: Sizes, request: Request, target: Format
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cut integers into digits whose products float64 adds up exactly."""
+    (s, m, k, n), form, single = sizes, compiled(FORM), target.precision == 24
     if request.of_norms:
-        scale, width, undecided = _norm_scales(x, s, n, request, "fp32" if single else "fp64")
+        scale, width, bits = _norm_scales(x, sizes, request, target)
+        undecided = bits < 0
     else:
         scale, width, undecided = _given_scales(x, s, n, request)
     out = np.empty((s * m, n))
     form.products(x, scale, width, undecided, single, out, *form.work_arrays(k, n))
-    if dtype.kind == "c":
-        out = out.view(np.complex128)
-    return (out.astype(dtype) if single else out).reshape(s, m, -1), undecided
+    return out, undecided
+
+
+def _in_bytes(x: np.ndarray, sizes: Sizes, request: Request, target: Format) -> tuple[np.ndarray, np.ndarray]:
+    """As all larger products, but for a stack at once, in the widest integers that one of them takes."""
+    scale, _, bits = _norm_scales(x, sizes, request, target)
+    s, m, k, n = sizes
+    out, widest = np.empty((s * m, n), target.dtype), int(bits.max())
+    if widest >= 0:
+        width, log2_c = norm_widths(norm_limit(request.norm_format(target), k), k, widest)
+        engine, system = cast(Int8Cpu, request.engine), residue_system("int8", log2_c, k)
+        engine.multiply_rows(x, scale, (m, k, n), width, system, target, out)
+    return out, bits < 0
 
 
 def _all_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int, int]]:
@@ -103,22 +156,24 @@ def _all_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[
     return x, (s, m, 2 * k, 2 * n)
 
 
-Scales = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""The scales of all rows, the most bits of their integers, and which products are undecided."""
+def _norm_scales(
+    x: np.ndarray, sizes: Sizes, request: Request, target: Format
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the norm scales, widened as the counting bound of each product requires, the widths, the bits.
 
-
-def _norm_scales(x: np.ndarray, stack: int, columns: int, request: Request, target: str) -> Scales:
-    """Return the norm scales, widened as the counting bound of each product requires."""
-    certified = request.accuracy != NORMWISE
-    limits = str(request.accuracy) if certified else target
-    counted = counted_scales(statistics_of_rows(x), x.shape[1], stack, columns, limits, certified)
+    Products with -1 bits are undecided.
+    """
+    name, certified = request.norm_format(target).name, request.certified
+    counted = counted_scales(statistics_of_rows(x), x.shape[1], sizes[0], sizes[3], name, certified)
     assert counted is not None  # all is compiled
-    scale, width, bits = counted
-    return scale, width, bits < 0
+    return counted
 
 
-def _given_scales(x: np.ndarray, stack: int, columns: int, request: Request) -> Scales:
-    """Return the scales of a requested width, or the smallest that lose nothing."""
+def _given_scales(
+    x: np.ndarray, stack: int, columns: int, request: Request
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the scales of a requested width, or the smallest that lose nothing, their widths, and which
+    products have an Inf or NaN."""
     exponent, total, _, _ = statistics_of_rows(x)
     exact = request.accuracy == "exact"
     scale = exact_scales([x]) if exact else width_scales(exponent, int(request.accuracy))

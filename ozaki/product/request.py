@@ -54,3 +54,7 @@ class Request(NamedTuple):
     def limits(self) -> Format:
         """The format below whose norm limit magnitudes are counted."""
         return FORMATS[str(self.accuracy) if self.certified else "fp64"]
+
+    def norm_format(self, target: Format) -> Format:
+        """The format whose norm limit rows fill, for results in the target: for "normwise" that itself."""
+        return target if self.accuracy == NORMWISE else self.limits

@@ -30,7 +30,7 @@ from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product.cost import is_costly
 from ozaki.product.factor import Factor
 from ozaki.product.panels import choose_panels, in_panels, one_panel_bytes
-from ozaki.product.request import NORMWISE, TARGETS, Request
+from ozaki.product.request import TARGETS, Request
 from ozaki.residues.scheme import Residues
 from ozaki.scaling.equilibration import InnerExponents, column_shifts, is_graded
 from ozaki.scaling.equilibration import inner_exponents as exponents_of_parts
@@ -64,8 +64,7 @@ class ScaledProduct:
 
 def row_limit(a: Factor, request: Request) -> NormLimit:
     """Return the norm limit that the rows of A and the columns of B fill."""
-    normwise = request.accuracy == NORMWISE
-    return norm_limit(FORMATS[TARGETS[a.matrix.dtype.name]] if normwise else request.limits, a.length)
+    return norm_limit(request.norm_format(FORMATS[TARGETS[a.matrix.dtype.name]]), a.length)
 
 
 def norm_scaled(a: Factor, b: Factor, request: Request, bits: int = 0) -> ScaledProduct:
@@ -82,11 +81,16 @@ def _in_turn(first: Callable[[], Array], second: Callable[[], Array]) -> Scales:
 
 def norm_scheme(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scheme:
     """Return the scheme for the integers of the norm scales, widened by some bits: it depends on no data."""
-    log2_square = row_limit(a, request).log2 + 2 * bits
-    # Rounding to integers adds at most sqrt(k)/2 to a norm.
-    log2_c = log2_square + 2 * math.log2(1 + math.sqrt(a.length) * 2.0 ** (-1 - log2_square / 2))
-    width = math.floor(log2_square / 2) + 1
+    width, log2_c = norm_widths(row_limit(a, request), a.length, bits)
     return choose_scheme(_specification(a, b, (width, width), log2_c), request)
+
+
+def norm_widths(limit: NormLimit, length: int, bits: int) -> tuple[int, float]:
+    """Return the bits of integers of the norm scales, widened by some, and those of their products."""
+    log2_square = limit.log2 + 2 * bits
+    # Rounding to integers adds at most sqrt(k)/2 to a norm.
+    log2_c = log2_square + 2 * math.log2(1 + math.sqrt(length) * 2.0 ** (-1 - log2_square / 2))
+    return math.floor(log2_square / 2) + 1, log2_c
 
 
 def widened_product(a: Factor, b: Factor, request: Request, bits: int) -> ScaledProduct:

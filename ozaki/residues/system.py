@@ -134,6 +134,7 @@ def residue_system(word: str | Word, bits: float, k: int, parts: int = 1) -> Res
     return min(systems, key=lambda x: x.images * len(x.moduli))
 
 
+@lru_cache(512)
 def _fewest_moduli(word: Word, bits: float, k: int, images: int) -> ResidueSystem | None:
     """Return the system of fewest moduli whose product exceeds 2·2**bits, if there is one."""
     k_block, largest = word.residue_limits(k, images)

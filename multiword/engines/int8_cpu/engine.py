@@ -130,6 +130,22 @@ class Int8Cpu(Host):
         del system
         y.round(scales, target, out, symmetric)
 
+    def multiply_rows(
+        self,
+        x: np.ndarray,
+        scale: np.ndarray,
+        shape: tuple[int, int, int],
+        width: int,
+        system: Any,
+        target: Format,
+        out: np.ndarray,
+    ) -> None:
+        """Split, multiply and reconstruct a stack of real products at once, as `rows.multiply_rows`."""
+        from multiword.engines.int8_cpu.rows import multiply_rows
+
+        assert self.kernel is not None  # or nothing is reduced here
+        multiply_rows(self.kernel, _modular(system), x, scale, shape, width, target, out)
+
 
 def _modular(system: Any) -> Any:
     from multiword.engines.int8_cpu.product import ModularSystem

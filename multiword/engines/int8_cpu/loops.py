@@ -10,11 +10,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from numba import float64, int32, int64, types, void
+from numba import float64, int32, int64, types, uint8, void
 from numba.extending import intrinsic
 
 from multiword.engines.int8_cpu import steps
@@ -30,8 +30,14 @@ LINES = 16
 BLOCK = LINES * INNER
 """Numbers in a block."""
 
-SCRATCH = 2 * BLOCK + 2 * LINES * GROUP
-"""Float64 numbers of a thread that splits: a block of each part, and the factors of its rows."""
+MOST_LIMBS = 16
+"""64-bit words of an integer, of both parts together: sums of their bytes times weights stay below 2**22."""
+
+SCRATCH = 2 * BLOCK + 2 * LINES * GROUP + INNER * MOST_LIMBS + 8
+"""Float64 numbers of a thread that splits: a block of each part, the factors of its rows, aligned limbs."""
+
+TILE_SUMS = 4096
+"""Bytes of the sums of a tile."""
 
 NONFINITE_ROW = -(1 << 28)
 """The scale of rows that are taken as zero."""
@@ -88,7 +94,8 @@ Of a `symmetric` product the tiles above the diagonal are left out, and its numb
 
 # No fastmath: numba would give its flags to the vector steps' arithmetic too, whose order matters.
 
-OPERANDS, PANELS = (types.Array(numba.from_dtype(kind), 1, "C", readonly=True) for kind in (Operand, Panels))
+operand, panel = map(numba.from_dtype, (Operand, Panels))
+OPERANDS, PANELS, BYTES = (types.Array(kind, 1, "C", readonly=True) for kind in (operand, panel, uint8))
 
 
 def emitted(kernel: Kernel, step: Callable[..., Any], arguments: Any, result: Any = void) -> Any:
@@ -130,9 +137,17 @@ def _writer(kind: Any) -> Callable[..., Any]:
     return write
 
 
+class Loops(NamedTuple):
+    """Functions that return compiled ones."""
+
+    split: Callable[[], Any]
+    multiply: Callable[[], Any]
+    multiply_rows: Callable[[], Any]
+
+
 @cache
-def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
-    """Return `split` and `multiply`, compiled for a kernel."""
+def compile_loops(kernel: Kernel) -> Loops:
+    """Return the loops of a kernel, which compile, or load their code from disk, when they are asked for."""
     ROWS, COLUMNS, SIGNED, TILES = kernel.rows, kernel.columns, kernel.signed, kernel.tiles
     TILE = ROWS * COLUMNS
     FLIP, FLIP_TOP = (-0x7F7F7F7F7F7F7F80, 0x0080808080808080) if SIGNED else (0, -1 << 63)
@@ -156,12 +171,17 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
         return numba.njit(**INNER_OPTIONS)(named(function))
 
     def for_kernel(signature: Any) -> Any:
-        return lambda function: jit(signature)(named(function))
+        return lambda function: cache(lambda: jit(signature)(named(function)))
 
     @compiled
     def power(e):
         """2**e, a normal number."""
         return np.int64((e + 1023) << 52).view(np.float64)
+
+    @compiled
+    def aligned(memory):
+        """The first address of memory that is a multiple of 64."""
+        return (memory.ctypes.data + 63) & -64
 
     @compiled
     def gather(x, row_step, inner_step, single, rows, inner, right, out):
@@ -269,12 +289,14 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
             to += row % tile * INNER + (j * INNER if op.right else 0)
             split_64(words_at, limbs, op.table, op.count, to, op.step)
 
-    @for_kernel(void(OPERANDS, int64, float64[::1], int32[::1]))
-    def split(operands, counter, block, words):
-        """What one thread does to split operands. block and words are scratch memory, words aligned."""
+    @compiled
+    def split_units(operands, counter, block):
+        """What one thread does to split operands; `block` is SCRATCH memory."""
         factors, finite = block[2 * BLOCK :], True
+        limbs = block[2 * BLOCK + 2 * LINES * GROUP :]
+        words = limbs[-(limbs.ctypes.data >> 3) & 7 :].view(np.int32)
         first = np.int64(0)
-        unit = take(counter)
+        unit = take(counter.ctypes.data)
         for index in range(len(operands)):
             op = operands[index]
             across = (op.inner + op.unit_inner - 1) // op.unit_inner
@@ -285,7 +307,7 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                         if h == h0 or op.unit_rows > LINES:
                             finite = write_factors(op, i, min(LINES, op.rows - i), factors)
                         split_block(op, i, h, finite, block, factors, words)
-                unit = take(counter)
+                unit = take(counter.ctypes.data)
             first += op.units
 
     @compiled
@@ -341,7 +363,7 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
         """Write numbers of a row, at most GROUP of them, from their residues y, y + step, ..."""
         to = out + i * p.row_step + j * p.column_step
         straight = many == GROUP and p.column_step == 8 and not p.single
-        target = to if straight else doubles.ctypes.data
+        target = to if straight else doubles
         exponent, scales = -read_int(p.row_scales + 4 * i), p.column_scales + 4 * j
         undecided = round_group(y, step, p.round_table, p.pairs, exponent, scales, p.limits, target)
         if undecided:
@@ -351,10 +373,11 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                     write_double(target + 8 * c, round_alone(y + c, step, p, power_of_two, digits))
         if not straight:
             for c in range(many):
+                x = read_double(doubles + 8 * c)
                 if p.single:
-                    write_single(to + c * p.column_step, doubles[c])
+                    write_single(to + c * p.column_step, x)
                 else:
-                    write_double(to + c * p.column_step, doubles[c])
+                    write_double(to + c * p.column_step, x)
 
     @compiled
     def mirror(p, out, i0, i1, j0, j1, part):
@@ -407,14 +430,16 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                         left + i * of_left, right + j * of_right, to, p.blocks, table, soon, then, sums
                     )
 
-    @for_kernel(void(PANELS, int64, int64, int64, int64, float64[::1], int64[::1]))
-    def multiply(panels, counter, y, step, sums, doubles, digits):
-        """What one thread does of products. y, of residues `step` bytes apart, sums, doubles and digits are
-        scratch memory; the configuration of tiles follows the sums."""
+    @compiled
+    def multiply_units(panels, counter, y, step, digits, tiles):
+        """What one thread does of products. Scratch memory from y on, aligned: residues, `step` bytes from
+        one modulus to the next, sums of a tile, GROUP numbers; and digits. `tiles` configures registers."""
         if TILES:
-            configure(sums + 4096)
+            configure(tiles.ctypes.data)
+        sums = y + step * (panels[0].count + 1)
+        doubles = sums + TILE_SUMS
         first = np.int64(0)
-        unit = take(counter)
+        unit = take(counter.ctypes.data)
         for index in range(len(panels)):
             p = panels[index]
             while unit < first + p.units:
@@ -430,7 +455,7 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                 column_tiles = min(p.unit_columns, p.column_tiles - j0)
                 size = row_tiles * column_tiles * TILE
                 if p.symmetric and (i0 + row_tiles) * ROWS <= j0 * COLUMNS:
-                    unit = take(counter)
+                    unit = take(counter.ctypes.data)
                     continue
                 if p.blocks:
                     to, by = (y, step) if p.add else (residues, apart)
@@ -455,9 +480,56 @@ def compile_loops(kernel: Kernel) -> tuple[Any, Any]:
                     for part in range(p.parts):
                         at = residues + part * image
                         round_panel(p, at, apart, i0, rows, j0, columns, part, doubles, digits)
-                unit = take(counter)
+                unit = take(counter.ctypes.data)
             first += p.units
         if TILES:
             release()
 
-    return split, multiply
+    @for_kernel(void(OPERANDS, int64[::1], float64[::1]))
+    def split(operands, counter, block):
+        """Split operands, in one of several threads."""
+        split_units(operands, counter, block)
+
+    @for_kernel(void(PANELS, int64[::1], uint8[::1], int64, int64[::1], BYTES))
+    def multiply(panels, counter, memory, step, digits, tiles):
+        """Multiply, in one of several threads; memory begins wherever it likes."""
+        multiply_units(panels, counter, aligned(memory), step, digits, tiles)
+
+    @for_kernel(
+        void(
+            *(types.Array(float64, 2, "C", readonly=True), types.Array(int32, 1, "C", readonly=True), int64),
+            *(operand[::1], operand[::1], panel[::1], int64[::1]),
+            *(uint8[::1], int64, float64[::1], int64[::1], BYTES),
+        )
+    )
+    def multiply_rows(x, scale, out, left, right, panels, counter, memory, step, block, digits, tiles):
+        """Split, multiply and round the products of a stack, one after the other.
+
+        x and scale: the rows of all left matrices, then the columns of all right ones, and their scales.
+        Addresses are written to the records here; those of packed bytes, column scales and the residues of
+        products (`kept`) are offsets in the aligned memory before.
+        """
+        a, b, p, base = left[0], right[0], panels[0], aligned(memory)
+        of_a, of_b, y = base + a.out, base + b.out, base + p.kept
+        p.left, p.right, p.column_scales = of_a, of_b, base + p.column_scales
+        p.kept = 0
+        a.out, b.out = of_a, of_b
+        stack, row_bytes = len(x) // (a.rows + b.rows), 8 * x.shape[1]
+        columns = memory[p.column_scales - memory.ctypes.data :][: 4 * b.rows].view(np.int32)
+        for s in range(stack):
+            first = stack * a.rows + s * b.rows
+            a.real = a.imaginary = x.ctypes.data + s * a.rows * row_bytes
+            b.real = b.imaginary = x.ctypes.data + first * row_bytes
+            a.scales = p.row_scales = scale.ctypes.data + 4 * s * a.rows
+            b.scales = scale.ctypes.data + 4 * first
+            for j in range(b.rows):
+                columns[j] = scale[first + j]
+            p.real = p.imaginary = out + s * a.rows * p.row_step
+            counter[0] = 0
+            split_units(left, counter, block)
+            counter[0] = 0
+            split_units(right, counter, block)
+            counter[0] = 0
+            multiply_units(panels, counter, y, step, digits, tiles)
+
+    return Loops(split, multiply, multiply_rows)

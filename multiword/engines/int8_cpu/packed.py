@@ -12,9 +12,14 @@ from multiword.engines.int8_cpu.steps import GROUP, INNER
 from multiword.runtime.parallel import empty_beside
 
 
+def buffer(size: int) -> np.ndarray:
+    """That many bytes, in memory that an earlier call has left."""
+    return empty_beside(_HOST, (size,), np.uint8)
+
+
 def aligned(size: int) -> np.ndarray:
-    """That many bytes, from a multiple of 64 on, in memory that an earlier call has left."""
-    raw = empty_beside(_HOST, (size + 64,), np.uint8)
+    """That many bytes, from a multiple of 64 on."""
+    raw = buffer(size + 64)
     start = -raw.ctypes.data % 64
     return raw[start : start + size]
 

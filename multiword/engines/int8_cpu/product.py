@@ -5,8 +5,7 @@ The compiled loops take addresses: `split` and `Product` are their only callers,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 from multiword import tuning
 from multiword.engines.int8_cpu import loops, tables
 from multiword.engines.int8_cpu.kernels import Kernel
-from multiword.engines.int8_cpu.packed import PackedOperand, aligned, spaced
+from multiword.engines.int8_cpu.packed import PackedOperand, aligned, buffer, spaced
 from multiword.engines.int8_cpu.steps import GROUP, INNER
 from multiword.engines.int8_cpu.threads import available_threads, in_threads
 from multiword.formats import Format
@@ -23,9 +22,6 @@ from multiword.formats import Format
 LONGEST = 64_960
 """Numbers of the inner dimension whose products fit int32, and their sum 22 bits once its halves are weighed:
 255·128·LONGEST < 2**31, and 127·⌈255·128·LONGEST/2**16⌉ + 2**16 < 2**22. A multiple of INNER."""
-
-MOST_LIMBS = 16
-"""64-bit words of an integer, of both parts together: sums of their bytes times weights stay below 2**22."""
 
 
 class ModularSystem(NamedTuple):
@@ -49,28 +45,53 @@ class ModularSystem(NamedTuple):
         return self.images * len(self.moduli)
 
 
-@dataclass(frozen=True)
-class _ProductTables:
-    product: np.ndarray
-    add: np.ndarray
-    parts: np.ndarray
-    pairs: np.ndarray
-    digits: np.ndarray
+class Tables(NamedTuple):
+    """Fields of a record that depend on no data, and the arrays that some of them are the addresses of."""
+
+    fields: dict[str, int]
+    arrays: tuple[np.ndarray, ...]
 
 
 @lru_cache(512)
-def _split_table(system: ModularSystem, side: int, limbs: int, signed: bool) -> np.ndarray:
+def split_tables(system: ModularSystem, side: int, limbs: int, signed: bool) -> Tables:
     weights = tables.weights(*system, weighted=side == 0)
     moduli, unsigned = system.moduli * system.images, side == 0 and not signed
-    return tables.split_table(moduli, weights, limbs, unsigned, signed)
+    table = tables.split_table(moduli, weights, limbs, unsigned, signed)
+    fields = {"right": side, "limbs": limbs, "table": table.ctypes.data, "count": system.products}
+    return Tables(fields, (table,))
 
 
 @lru_cache(512)
-def _product_tables(system: ModularSystem) -> _ProductTables:
+def product_tables(system: ModularSystem) -> Tables:
     moduli = system.moduli
     add = tables.combine_table(moduli, [(1, 1, 0, 1, 1, 0)] * len(moduli))
     parts = tables.combine_table(moduli, tables.part_factors(*system))
-    return _ProductTables(tables.product_table(moduli), add, parts, *tables.round_tables(moduli))
+    pairs, digits = tables.round_tables(moduli)
+    arrays = tables.product_table(moduli), add, parts, pairs, digits
+    names = "table", "add_table", "part_table", "round_table", "digits"
+    fields = {"count": system.products, "moduli": len(moduli), "parts": 1 if system.images == 1 else 2}
+    fields |= {"pairs": len(pairs) - 1, "digit_count": digits.shape[1] - 1}
+    return Tables(fields | {name: x.ctypes.data for name, x in zip(names, arrays, strict=True)}, arrays)
+
+
+@lru_cache(512)
+def rounding_limits(system: ModularSystem, target: Format) -> np.ndarray:
+    """What `steps.round_group` compares exponents and the bits that a target lacks with."""
+    bits = int(np.ceil(sum(np.log2(system.moduli)))) + 1
+    lacking = 1 << 53 - target.precision
+    limits = np.array([0, lacking - 1, max(1, lacking >> 1)], np.int64)
+    limits[:1].view(np.int32)[:] = target.emin, 1000 - bits
+    return limits
+
+
+def as_records(kind: np.dtype, stack: int, fields: Mapping[str, int], steps: Mapping[str, int]) -> np.ndarray:
+    """One record for each matrix of a stack: the fields, of which some grow by steps from one to the next."""
+    names = kind.names or ()
+    records = np.array([[fields.get(name, 0) for name in names]], np.int64)
+    if stack > 1:
+        growth = np.array([steps.get(name, 0) for name in names], np.int64)
+        records = records + np.arange(stack)[:, None] * growth
+    return records.view(kind)[:, 0]
 
 
 def split(
@@ -94,34 +115,41 @@ def split(
     if scale.shape != (stack * rows,):
         raise ValueError(f"scales must be of shape {(stack * rows,)}, got {scale.shape}")
     limbs = (width + 65) // 64  # two's complement, and 2**width itself
-    if limbs * len(parts) > MOST_LIMBS:
+    if limbs * len(parts) > loops.MOST_LIMBS:
         raise ValueError(f"integers of {width} bits are too wide")
     packed = PackedOperand.empty(kernel, side, system.images, system.products, (stack, rows, inner))
-    table = _split_table(system, side, limbs, kernel.signed)
+    of = split_tables(system, side, limbs, kernel.signed)
     matrix_step, row_step, inner_step = parts[0].strides
     along_rows = abs(inner_step) <= abs(row_step)
     blocks = tuning.INT8_CPU_UNIT_BLOCKS
     unit = (loops.LINES, blocks * INNER) if along_rows else (blocks * loops.LINES, INNER)
     units = -(-rows // unit[0]) * -(-inner // unit[1])
-    records = np.zeros(stack, loops.Operand)
-    for i in range(stack):
-        at = (x.ctypes.data + i * matrix_step for x in (parts[0], parts[-1]))
-        out = packed.memory.ctypes.data + i * packed.matrix_bytes
-        records[i] = (
-            *(*at, row_step, inner_step, parts[0].itemsize == 4, len(parts)),
-            *(rows, inner, scale.ctypes.data + 4 * i * rows, limbs, table.ctypes.data, system.products),
-            *(out, packed.step, side, *unit, units),
-        )
-    compiled, _ = loops.compile_loops(kernel)
+    at = [x.ctypes.data for x in (parts[0], scale, packed.memory)]
+    fields = of.fields | {"real": at[0], "scales": at[1], "out": at[2], "step": packed.step}
+    fields["imaginary"] = parts[-1].ctypes.data if len(parts) > 1 else at[0]
+    fields |= {"row_step": row_step, "inner_step": inner_step, "single": parts[0].itemsize == 4}
+    fields |= {"parts": len(parts), "rows": rows, "inner": inner}
+    fields |= {"unit_rows": unit[0], "unit_inner": unit[1], "units": units}
+    growth = {"real": matrix_step, "imaginary": matrix_step, "scales": 4 * rows, "out": packed.matrix_bytes}
+    records = as_records(loops.Operand, stack, fields, growth)
+    compiled = loops.compile_loops(kernel).split()
     counter = np.zeros(8, np.int64)
 
-    def work() -> None:
-        words = aligned(512 * MOST_LIMBS).view(np.int32)
-        compiled(records, counter.ctypes.data, np.empty(loops.SCRATCH), words)
+    def work(alive: Any = of) -> None:
+        compiled(records, counter, np.empty(loops.SCRATCH))
 
-    elements = len(parts) * stack * rows * inner
-    in_threads(work, stack * units if elements * system.products > tuning.INT8_CPU_ALONE else 1, counter)
+    alone = _is_short(kernel, system, stack * rows * inner)
+    in_threads(work, 1 if alone else stack * units, counter)
     return packed
+
+
+def _is_short(
+    kernel: Kernel, system: ModularSystem, operands: int, results: int = 0, multiplications: int = 0
+) -> bool:
+    """Whether one thread is faster, by what a product of 14 moduli takes for so many numbers of each kind."""
+    _, *rates = tuning.CPU_RATES.get(kernel.name, tuning.CPU_RATES["avxvnni"])
+    seconds = sum(x * y for x, y in zip(rates, (operands, results, multiplications), strict=True))
+    return seconds * system.products / 14 < tuning.INT8_CPU_ALONE
 
 
 def _checked_parts(parts: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
@@ -149,9 +177,10 @@ class Product:
     def __init__(self, left: PackedOperand, right: PackedOperand, system: ModularSystem) -> None:
         self._system, self._kernel = system, left.kernel
         self._stack, self._rows, self._columns = left.stack, left.rows, right.rows
-        numbers = self._stack * left.rows * right.rows * left.inner * system.products
-        self._threads = available_threads() if numbers > tuning.INT8_CPU_ALONE else 1
-        self._cut = _Cut.of(left.kernel, left.rows, right.rows, -(-self._threads // self._stack))
+        results = self._stack * left.rows * right.rows
+        alone = _is_short(left.kernel, system, 0, results, results * left.inner)
+        self._threads = 1 if alone else available_threads()
+        self._cut = Cut.of(left.kernel, left.rows, right.rows, -(-self._threads // self._stack))
         self._operands: tuple[PackedOperand, PackedOperand] | None = None
         self._memory: np.ndarray | None = None
         self._check(left, right)
@@ -213,51 +242,34 @@ class Product:
     ) -> None:
         """Multiply operands, if any, and round or keep the residues."""
         system, cut = self._system, self._cut
-        of = _product_tables(system)
-        records = np.zeros(self._stack, loops.Panels)
-        for name, value in {
-            "table": of.product.ctypes.data,
-            "count": system.products,
-            "moduli": len(system.moduli),
-            "row_tiles": cut.row_tiles,
-            "column_tiles": cut.column_tiles,
-            "unit_rows": cut.unit_rows,
-            "unit_columns": cut.unit_columns,
-            "units": cut.units,
-            "rows": self._rows,
-            "columns": self._columns,
-            "add": add,
-            "symmetric": symmetric,
-            "add_table": of.add.ctypes.data,
-            "part_table": of.parts.ctypes.data,
-        }.items():
-            records[name] = value
-        matrices, size = np.arange(self._stack), cut.units * cut.unit_bytes
+        of, size = product_tables(system), cut.units * cut.unit_bytes
+        fields = of.fields | cut.fields | {"rows": self._rows, "columns": self._columns}
+        fields |= {"add": add, "symmetric": symmetric}
+        growth: dict[str, int] = {}
         if operands is not None:
             for name, x in zip(("left", "right"), operands, strict=True):
-                records[name] = x.memory.ctypes.data + x.start + matrices * x.matrix_bytes
-                records[f"{name}_step"], records[f"{name}_blocks"] = x.step, x.tile_bytes // x.tile // INNER
-            records["blocks"] = -(-operands[0].inner // INNER)
+                fields[name], growth[name] = x.memory.ctypes.data + x.start, x.matrix_bytes
+                fields[f"{name}_step"], fields[f"{name}_blocks"] = x.step, x.tile_bytes // x.tile // INNER
+            fields["blocks"] = -(-operands[0].inner // INNER)
         if self._memory is not None:
-            records["kept"] = self._memory.ctypes.data + matrices * size
-            records["kept_step"] = spaced(self._stack * size)
+            fields["kept"], growth["kept"] = self._memory.ctypes.data, size
+            fields["kept_step"] = spaced(self._stack * size)
         if rounding is not None:
-            rounding.fill(records, of)
-        self._in_threads(records, cut, (operands, rounding, of))
+            fields, growth = fields | rounding.fields, growth | rounding.growth
+        records = as_records(loops.Panels, self._stack, fields, growth)
+        self._in_threads(records, (operands, rounding, of))
 
-    def _in_threads(self, records: np.ndarray, cut: _Cut, alive: Any) -> None:
-        _, compiled = loops.compile_loops(self._kernel)
+    def _in_threads(self, records: np.ndarray, alive: Any) -> None:
+        compiled = loops.compile_loops(self._kernel).multiply()
         counter, count = np.zeros(8, np.int64), self._system.products
-        digits = len(self._system.moduli) + 8
-        step = spaced(cut.unit_bytes)
+        digits, step = len(self._system.moduli) + 8, spaced(self._cut.unit_bytes)
+
+        size = step * (count + 1) + loops.TILE_SUMS + 8 * GROUP + 64
 
         def work(alive: Any = alive) -> None:
-            y, sums = aligned(step * (count + 1)), aligned(TILE_MEMORY)
-            _write_tile_configuration(sums[4096:])
-            memory = y.ctypes.data, step, sums.ctypes.data, aligned(8 * GROUP).view(np.float64)
-            compiled(records, counter.ctypes.data, *memory, np.empty(digits, np.int64))
+            compiled(records, counter, buffer(size), step, np.empty(digits, np.int64), TILES)
 
-        in_threads(work, min(self._stack * cut.units, self._threads), counter)
+        in_threads(work, min(self._stack * self._cut.units, self._threads), counter)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The residues, of least magnitude."""
@@ -274,19 +286,19 @@ class Product:
         return result
 
 
-TILE_MEMORY = 4096 + 64
-"""Bytes of the sums of a tile, and the configuration of AMX's registers behind them."""
+def _tile_configuration() -> np.ndarray:
+    """Palette 1 of AMX: tile registers of 16 rows of 64 bytes, eight of them."""
+    configuration = np.zeros(64, np.uint8)
+    configuration[0] = 1
+    configuration[16:32].view(np.uint16)[:] = 64
+    configuration[48:56] = 16
+    return configuration
 
 
-def _write_tile_configuration(out: np.ndarray) -> None:
-    """Palette 1: tile registers of 16 rows of 64 bytes, eight of them."""
-    out[:] = 0
-    out[0] = 1
-    out[16:32].view(np.uint16)[:] = 64
-    out[48:56] = 16
+TILES = _tile_configuration()
 
 
-class _Cut(NamedTuple):
+class Cut(NamedTuple):
     """How a product is cut into units of tiles."""
 
     kernel: Kernel
@@ -296,7 +308,7 @@ class _Cut(NamedTuple):
     unit_columns: int
 
     @classmethod
-    def of(cls, kernel: Kernel, rows: int, columns: int, threads: int) -> _Cut:
+    def of(cls, kernel: Kernel, rows: int, columns: int, threads: int) -> Cut:
         """Cut into the largest panels of which each of several threads finds two."""
         row_tiles, column_tiles = -(-rows // kernel.rows), -(-columns // kernel.columns)
         for panel in tuning.INT8_CPU_PANELS:
@@ -312,6 +324,12 @@ class _Cut(NamedTuple):
     @property
     def units(self) -> int:
         return -(-self.row_tiles // self.unit_rows) * -(-self.column_tiles // self.unit_columns)
+
+    @property
+    def fields(self) -> dict[str, int]:
+        """Those of a product's record."""
+        tiles = {"row_tiles": self.row_tiles, "column_tiles": self.column_tiles, "units": self.units}
+        return tiles | {"unit_rows": self.unit_rows, "unit_columns": self.unit_columns}
 
     @property
     def unit_bytes(self) -> int:
@@ -330,7 +348,7 @@ class _Cut(NamedTuple):
 
 
 class _Rounding:
-    """Where a product is rounded to, and how."""
+    """Where a product is rounded to, and how; the arrays whose addresses are its record's fields."""
 
     def __init__(
         self,
@@ -353,30 +371,12 @@ class _Rounding:
             raise ValueError(f"scales do not fit: {scales[0].shape} and {scales[1].shape}")
         self.columns = np.zeros((stack, -(-n // GROUP) * GROUP), np.int32)
         self.columns[:, :n] = columns
-        bits = int(np.ceil(sum(np.log2(system.moduli)))) + 1
-        lacking = 1 << 53 - target.precision
-        self.limits = np.array([0, lacking - 1, max(1, lacking >> 1)], np.int64)
-        self.limits[:1].view(np.int32)[:] = target.emin, 1000 - bits
-        self.m = m
-
-    def fill(self, records: np.ndarray, of: _ProductTables) -> None:
-        """Tell the compiled loop."""
-        matrices, (row_step, column_step) = np.arange(len(records)), self.parts[0].strides
-        at = [x.ctypes.data + matrices * self.m * row_step for x in self.parts]
-        for name, value in {
-            "finish": True,
-            "parts": len(self.parts),
-            "round_table": of.pairs.ctypes.data,
-            "pairs": len(of.pairs) - 1,
-            "digits": of.digits.ctypes.data,
-            "digit_count": of.digits.shape[1] - 1,
-            "limits": self.limits.ctypes.data,
-            "row_scales": self.rows.ctypes.data + 4 * self.m * matrices,
-            "column_scales": self.columns.ctypes.data + self.columns.strides[0] * matrices,
-            "real": at[0],
-            "imaginary": at[-1],
-            "row_step": row_step,
-            "column_step": column_step,
-            "single": self.parts[0].itemsize == 4,
-        }.items():
-            records[name] = value
+        self._limits = rounding_limits(system, target)
+        row_step, column_step = self.parts[0].strides
+        arrays = self.rows, self.columns, self._limits, self.parts[0], self.parts[-1]
+        at = [x.ctypes.data for x in arrays]
+        self.fields = {"row_scales": at[0], "column_scales": at[1], "limits": at[2], "real": at[3]}
+        self.fields |= {"imaginary": at[4], "row_step": row_step, "column_step": column_step}
+        self.fields |= {"single": single, "finish": True}
+        self.growth = {"row_scales": 4 * m, "column_scales": self.columns.strides[0]}
+        self.growth |= {"real": m * row_step, "imaginary": m * row_step}

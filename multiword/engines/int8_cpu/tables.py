@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -101,7 +100,6 @@ class RoundTables(NamedTuple):
     digits: np.ndarray
 
 
-@lru_cache(512)
 def round_tables(moduli: tuple[int, ...]) -> RoundTables:
     """Return what makes numbers of residues.
 

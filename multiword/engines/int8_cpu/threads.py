@@ -21,6 +21,8 @@ def in_threads(work: Callable[[], None], units: int, counter: np.ndarray) -> Non
     Threads take units from the counter: one that comes late, because others of the process are busy, finds
     none left, and nobody waits for it.
     """
+    if units <= 1:
+        return work()
     others = list(started(work, min(units, available_threads()) - 1))
     try:
         work()
