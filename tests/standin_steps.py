@@ -132,9 +132,11 @@ class Steps:
 
         return launch
 
+    def both_norm_scales(self, a, b, request, bits=0):
+        return a.norm_scales(LIMIT), b.norm_scales(LIMIT)
+
     def norm_scaled(self, a, b, request, bits=0):
-        scales = a.norm_scales(LIMIT), b.norm_scales(LIMIT)
-        return ScaledProduct(scales, self.norm_scheme(a, b, request, bits))
+        return ScaledProduct(self.both_norm_scales(a, b, request), self.norm_scheme(a, b, request, bits))
 
     def norm_scheme(self, a, b, request, bits=0):
         return self.choose_scheme(((a.rows, a.k, b.rows), bits), request)

@@ -19,7 +19,7 @@ from ozaki.certificate.magnitudes import LARGEST, Magnitudes
 from ozaki.execution.eager import Data
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
-from ozaki.product.steps import bounds, norm_scaled, pairwise
+from ozaki.product.steps import both_norm_scales, bounds, pairwise
 from ozaki.scaling.scales import norm_limit
 from ozaki.scaling.statistics import NONFINITE_ROW
 from tests.cases import KINDS, in_dtype, matrices
@@ -41,7 +41,7 @@ def request(engine="host", workspace=PLENTY):
 def factors(a, b):
     """Both factors, their norm scales, and their bounds."""
     left, right = Factor(a, 0), Factor(b, 1)
-    scales = norm_scaled(left, right, request()).scales
+    scales = both_norm_scales(left, right, request())
     return left, right, scales, bounds(left, right, request(), scales)
 
 

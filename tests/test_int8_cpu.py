@@ -43,6 +43,7 @@ INSTRUCTIONS = {
 }
 ARGUMENTS = {
     "write_words": 5,
+    "write_limb": 6,
     "split": 6,
     "multiply_in_tiles": 8,
     "multiply_in_registers": 6,

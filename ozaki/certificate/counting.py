@@ -20,9 +20,10 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.readback import Readback
-from ozaki.certificate.magnitudes import LARGEST
+from ozaki.certificate.magnitudes import COMPILED_FORM, LARGEST
 from ozaki.scaling.scales import NormLimit, norm_limit
 from ozaki.scaling.statistics import (
     BITS,
@@ -156,6 +157,13 @@ def _operand_host(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, RowBounds]:
     """Return, by matrix, upper bounds of Σ|a'| and log2 Σa'² and counts that all rows reach; `RowBounds`."""
     summed, length = statistics.finite_nonzero, statistics.length
+    form = compiled(COMPILED_FORM)
+    if form is not None:
+        rows, sums = _empty_rows(len(scale), np), (statistics.exponent, statistics.total, statistics.square)
+        largest, reached = np.empty((stack, 3)), np.empty((stack + 1, OCTAVES), np.int64)
+        given = *sums, statistics.counts, scale, length, math.isqrt(length), top
+        form.row_bounds(*given, rows.total, rows.truncation_scale, rows.scale_offset, largest, reached)
+        return largest[:, 1], largest[:, 2], reached[:stack], rows
     # Of the largest integer of each row; rows that do not count get what changes no bound.
     exponent = np.where(summed, statistics.exponent + scale, 0).astype(np.int32)
     total = np.ldexp(statistics.total.astype(np.float64), exponent - BITS)
@@ -165,8 +173,8 @@ def _operand_host(
     octave = top - (at_least >= wanted).argmax(axis=0)  # they reach 2**octave
     offset = np.where(summed, octave - (LARGEST.bit_length() - 1), 0).astype(np.int32)
     of_all = np.where(summed, at_least, length).reshape(OCTAVES, stack, -1).min(axis=2)
-    largest = (np.maximum(x.reshape(stack, -1).max(axis=1), 0.0) for x in (total, log2_square))
-    return *largest, of_all.T, RowBounds(total, scale - offset, offset)
+    maxima = (np.maximum(x.reshape(stack, -1).max(axis=1), 0.0) for x in (total, log2_square))
+    return *maxima, of_all.T, RowBounds(total, scale - offset, offset)
 
 
 def _at_least(exponent: np.ndarray, counts: np.ndarray, top: int) -> np.ndarray:

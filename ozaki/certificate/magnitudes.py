@@ -8,6 +8,7 @@ number it is: that keeps sums exact in int32, and still from below.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,20 @@ import numpy as np
 from multiword.engines import Engine, get_word
 from multiword.engines.words import INT8_K_BLOCK
 from multiword.runtime.arrays import Array, is_cupy
+from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.memory import padded
-from multiword.runtime.parallel import contiguous_rows, empty_beside, over_rows, scale_rows, scratch
+from multiword.runtime.parallel import (
+    as_rows,
+    compiled_block,
+    contiguous_rows,
+    empty_beside,
+    over_rows,
+    scale_rows,
+    scratch,
+)
 from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
+from multiword.tuning import ALONE_ELEMENTS
 from ozaki.scaling.scales import zero_nonfinite
 from ozaki.scaling.statistics import NONFINITE_ROW
 
@@ -29,8 +40,10 @@ LARGEST = 127
 _FURTHEST = 2046
 """Beyond it, a shift makes any number but 0 LARGEST, and is no longer two powers of two."""
 
-_EXACT = 1 << 38
-"""Inner dimension up to which sums of products of magnitudes are exact in float64."""
+_EXACT = {"int8": INT8_K_BLOCK, "fp32": (1 << 24) // LARGEST**2, "fp64": 1 << 38}
+"""Terms up to which sums of products of magnitudes are exact in what each word's products are added up in."""
+
+COMPILED_FORM = "ozaki.certificate.pairwise_numba"
 
 
 class Magnitudes:
@@ -46,7 +59,7 @@ class Magnitudes:
 
     def __init__(self, parts: int, word: str) -> None:
         self.word = get_word(word)
-        self.k_block = _EXACT if word == "fp64" else INT8_K_BLOCK // parts
+        self.k_block = _EXACT[word] // parts
         self.parts = parts
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
@@ -79,6 +92,10 @@ class Magnitudes:
 def _split_host(parts: list[np.ndarray], scale: np.ndarray, out: np.ndarray, step: int) -> None:
     rows, columns = parts[0].shape
     out[rows:] = 0
+    form = compiled(COMPILED_FORM)
+    if form is not None and out.dtype.name in form.truncate:
+        _truncate_compiled(form.truncate[out.dtype.name], parts, scale, out, step)
+        return
 
     def work(block: slice) -> None:
         (x,) = scratch((1, block.stop - block.start, columns))
@@ -91,6 +108,21 @@ def _split_host(parts: list[np.ndarray], scale: np.ndarray, out: np.ndarray, ste
                 out[block, start + columns : start + step] = 0
 
     over_rows(work, rows, columns)
+
+
+def _truncate_compiled(
+    truncate: Callable[..., None], parts: list[np.ndarray], scale: np.ndarray, out: np.ndarray, step: int
+) -> None:
+    rows, columns = parts[0].shape
+
+    def work(block: slice) -> None:
+        for part, numbers in enumerate(parts):
+            x = as_rows([numbers], block)
+            for start in range(part * step, out.shape[1], len(parts) * step):
+                truncate(x, scale[block], start, out[block])
+                out[block, start + columns : start + step] = 0
+
+    over_rows(work, rows, columns, compiled_block(rows * columns), ALONE_ELEMENTS)
 
 
 _WORDS: dict[str, dict[str, Any]] = {

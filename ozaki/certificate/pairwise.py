@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.readback import Readback
 from ozaki.certificate.counting import RowBounds
+from ozaki.certificate.magnitudes import COMPILED_FORM
 from ozaki.tuning import PAIRS_AT_ONCE
 
 SLACK = 1 - 2.0**-50
@@ -61,6 +63,13 @@ def tolerance(terms: Array) -> Array:
 def _raise_host(y: np.ndarray, rows: tuple[RowBounds, RowBounds], length: int, largest: np.ndarray) -> None:
     """Raise `largest` to the maxima over these pairs."""
     a, b = rows
+    form = compiled(COMPILED_FORM)
+    if form is not None:
+        found = form.largest_error[y.dtype.name]
+        bounds = a.total, b.total, length / 4, a.scale_offset, b.scale_offset
+        error = max(found(component[: len(a.total), : len(b.total)], *bounds) for component in y[:, 0])
+        largest[:] = np.maximum(largest, (error, error / tolerance(np.float64(length))))
+        return
     step = max(1, PAIRS_AT_ONCE // len(b.total))
     for i in range(0, len(a.total), step):
         part = slice(i, min(i + step, len(a.total)))
@@ -78,7 +87,7 @@ def compare_pairs(y: np.ndarray, a: RowBounds, b: RowBounds, length: int) -> tup
     """
     of_a, of_b = a.total[..., None], b.total[..., None, :]
     real = (of_a > 0) & (of_b > 0)
-    lower = y[..., : b.total.shape[-1]] * SLACK
+    lower = np.multiply(y[..., : b.total.shape[-1]], SLACK, dtype=np.float64)
     lower = np.ldexp(lower, a.scale_offset[..., None] + b.scale_offset[..., None, :])
     relative = np.where(real, ((of_a + of_b) / 2 + length / 4) / lower, 0.0)
     return relative, relative / tolerance(np.float64(length))

@@ -33,7 +33,7 @@ from ozaki.execution.eager import Data
 from ozaki.product.factor import Factor
 from ozaki.product.panels import in_panels
 from ozaki.product.request import Request
-from ozaki.product.steps import bounds, magnitudes, norm_scaled
+from ozaki.product.steps import both_norm_scales, bounds, magnitudes
 from ozaki.scaling.equilibration import column_exponents, column_shifts, is_graded, largest_sums
 from ozaki.scaling.scales import norm_limit, norm_scales
 
@@ -249,7 +249,7 @@ def _magnitudes(
         return _NO_MAGNITUDES
     with quietly(x):
         left, right, given = of_a.factor(0), of_b.factor(1), request(x)
-        scales = norm_scaled(left, right, given).scales
+        scales = both_norm_scales(left, right, given)
         of_rows = bounds(left, right, given, scales).rows
         a, b = factors(x, y, of_a, of_b, answers, shifts, sides=sides)
         scheme, truncation = magnitudes(a, given), (of_rows[0].truncation_scale, of_rows[1].truncation_scale)

@@ -295,7 +295,7 @@ class CapturedProduct:
     def _launch(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Answers:
         """Launch the steps of the product, and beside them the evidence by which the host decides."""
         request = self._request
-        scales = steps.norm_scaled(a, b, request).scales
+        scales = steps.both_norm_scales(a, b, request)
         if not request.certified:
             self._finish(self._begin(variant, scales, a, b), a, b, out)
             steps.overwrite_nonfinite(a.parts, b.parts, scales, out, a.stack)

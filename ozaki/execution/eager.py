@@ -17,6 +17,7 @@ from ozaki.product.cost import warn_of_cost
 from ozaki.product.factor import Factor
 from ozaki.product.request import NORMWISE, Request
 from ozaki.product.steps import ScaledProduct
+from ozaki.scaling.equilibration import is_level
 
 Factors = tuple[Factor, Factor]
 
@@ -86,7 +87,7 @@ class Data:
     def answer(self, question: Ask) -> Any:
         """Compute the answer now."""
         a, b = self.factors
-        scales = steps.norm_scaled(a, b, self._request).scales
+        scales = steps.both_norm_scales(a, b, self._request)
         if question is Ask.PAIRS:
             return steps.pairwise(a, b, self._request, self._pending)()
         if question is Ask.COUNTS:
@@ -102,7 +103,9 @@ def _equilibrated(a: Factor, b: Factor, request: Request) -> Factors | None:
     """Return A·D and D⁻¹·B, if their product is proved to take narrower integers."""
     if a.equilibrated:
         return None
-    scales = steps.norm_scaled(a, b, request).scales
+    scales = steps.both_norm_scales(a, b, request)
+    if not is_cupy(a.matrix) and is_level((a.parts, b.parts), scales, steps.row_limit(a, request)):
+        return None
     equilibration = steps.equilibrated(a, b, request, scales, steps.inner_exponents(a, b, scales))
     return equilibration and equilibration[1:]
 

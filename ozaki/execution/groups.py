@@ -65,7 +65,7 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[Group]:
     if not request.of_norms:
         yield from _of_equal_width(a, b, steps.given_scales(a, b, request), request)
     elif request.accuracy == NORMWISE:
-        yield np.arange(a.stack), (a, b), steps.norm_scaled(a, b, request).scales, 0
+        yield np.arange(a.stack), (a, b), steps.both_norm_scales(a, b, request), 0
     else:
         data = _StackData(a, b, request)
         bounds = data.versions[0].bounds.wait_for_stack()
@@ -80,7 +80,7 @@ class _Version:
 
     def __init__(self, a: Factor, b: Factor, request: Request) -> None:
         self.factors: Factors = a, b
-        self.scales = steps.norm_scaled(a, b, request).scales
+        self.scales = steps.both_norm_scales(a, b, request)
         self.bounds: PendingBounds = steps.bounds(a, b, request, self.scales, a.stack)
 
     def part(self, positions: np.ndarray) -> tuple[Factors, Scales]:

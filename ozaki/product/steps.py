@@ -67,12 +67,16 @@ def row_limit(a: Factor, request: Request) -> NormLimit:
     return norm_limit(request.norm_format(FORMATS[TARGETS[a.matrix.dtype.name]]), a.length)
 
 
-def norm_scaled(a: Factor, b: Factor, request: Request, bits: int = 0) -> ScaledProduct:
-    """Return the integers of the norm scales, widened by some bits: enough if a certificate says so."""
+def both_norm_scales(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scales:
+    """Return the norm scales, widened by some bits."""
     limit = row_limit(a, request)
     together = side_by_side if a.matrix.size + b.matrix.size > SCALED_IN_TURN else _in_turn
-    scales = together(lambda: a.norm_scales(limit, bits), lambda: b.norm_scales(limit, bits))
-    return ScaledProduct(scales, norm_scheme(a, b, request, bits))
+    return together(lambda: a.norm_scales(limit, bits), lambda: b.norm_scales(limit, bits))
+
+
+def norm_scaled(a: Factor, b: Factor, request: Request, bits: int = 0) -> ScaledProduct:
+    """Return the integers of the norm scales, widened by some bits: enough if a certificate says so."""
+    return ScaledProduct(both_norm_scales(a, b, request, bits), norm_scheme(a, b, request, bits))
 
 
 def _in_turn(first: Callable[[], Array], second: Callable[[], Array]) -> Scales:
@@ -103,7 +107,7 @@ def widened_product(a: Factor, b: Factor, request: Request, bits: int) -> Scaled
 
 def wide_scales(a: Factor, b: Factor, request: Request, bits: int) -> Scales:
     """Return norm scales widened by more than WIDENED_IN_ALL bits, but only until nothing is lost."""
-    least, scales = namespace(a.matrix).minimum, norm_scaled(a, b, request).scales
+    least, scales = namespace(a.matrix).minimum, both_norm_scales(a, b, request)
     return least(scales[0] + bits, a.exact_scales), least(scales[1] + bits, b.exact_scales)
 
 
@@ -176,9 +180,10 @@ def equilibrated(
 
 def magnitudes(a: Factor, request: Request) -> Magnitudes:
     """Return the scheme for the magnitudes of a pairwise bound."""
-    engine = request.engine
+    engine, shape = request.engine, (a.rows // a.stack, a.k, a.rows // a.stack)
     at_full_speed = "int8" in engine.products and declared(engine, "carrier")(get_word("int8")) is None
-    return Magnitudes(len(a.parts), "int8" if at_full_speed else "fp64")
+    by_kernel = getattr(engine, "multiplies_int8", None)
+    return Magnitudes(len(a.parts), "int8" if at_full_speed or (by_kernel and by_kernel(shape)) else "fp32")
 
 
 def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> Callable[[], PairwiseBound]:

@@ -42,7 +42,7 @@ from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts, strided_parts
 from ozaki.scaling.scales import NormLimit
 from ozaki.scaling.statistics import NONFINITE_ROW
-from ozaki.tuning import SHORT_RUN_NUMBERS
+from ozaki.tuning import SAMPLED_ROWS, SHORT_RUN_NUMBERS
 
 NOTHING = -(1 << 30)
 """The largest exponent where there is no nonzero number."""
@@ -96,6 +96,16 @@ def is_graded(largest: np.ndarray, length: int, limit: NormLimit) -> np.ndarray:
     # 2**3.5·k**1.5, and half a bit for norms that are bounded by integers.
     room = 4 + ((length**3 - 1).bit_length() + 1) // 2
     return (largest > NOTHING) & (largest + room <= limit.bits)
+
+
+def is_level(parts: tuple[list[Array], list[Array]], scales: tuple[Array, Array], limit: NormLimit) -> bool:
+    """Return whether a few rows of both prove that a product is not graded: more only raise the maxima."""
+    few = [slice(None, None, max(1, len(scale) // SAMPLED_ROWS)) for scale in scales]
+    sampled = [[x[rows] for x in of_side] for of_side, rows in zip(parts, few, strict=True)]
+    of_a, of_b = (scale[rows] for scale, rows in zip(scales, few, strict=True))
+    largest = inner_exponents((sampled[0], sampled[1]), (of_a, of_b)).sums
+    length = sum(x.shape[1] for x in parts[0])
+    return bool(largest[0] > NOTHING) and not is_graded(largest, length, limit)[0]
 
 
 def column_shifts(p: Array, q: Array, largest: Array) -> Array:

@@ -12,7 +12,7 @@ from ozaki.arguments import factors_of
 from ozaki.certificate.counting import compute_bounds
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.product.request import Request
-from ozaki.product.steps import bounds, norm_scaled, pairwise
+from ozaki.product.steps import both_norm_scales, bounds, pairwise
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
 from ozaki.residues.system import residue_system
@@ -211,7 +211,7 @@ def test_pairwise_bounds(cupy, workspace, kind, dtype, shape):
         left, right = factors_of(x, y, dtype)
         request = Request(accuracy, "auto", None, get_engine("auto", x), workspace)
         with np.errstate(all="ignore"):
-            scales = norm_scaled(left, right, request).scales
+            scales = both_norm_scales(left, right, request)
             pending = bounds(left, right, request, scales)
             bound = pairwise(left, right, request, pending)()
             known = [getattr(side, f.name) for side in pending.rows for f in fields(side)]

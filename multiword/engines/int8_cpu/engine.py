@@ -95,6 +95,22 @@ class Int8Cpu(Host):
         as_real = m, parts * k, parts * n
         return seconds(self.kernel, as_real, bits) < seconds(None, as_real, bits)
 
+    def _compute(self, kind: Word, a: np.ndarray, bt: np.ndarray, out: np.ndarray, *factors: float) -> None:
+        m, k, n = shape = *a.shape[-2:], bt.shape[-2]
+        if kind.name == "int8" and factors == (1, 0) and 0 < k <= LONGEST and self.multiplies_int8(shape):
+            from multiword.engines.int8_cpu.product import multiply_int8
+
+            assert self.kernel is not None
+            out[...] = multiply_int8(self.kernel, a.reshape(-1, m, k), bt.reshape(-1, n, k)).reshape(
+                out.shape
+            )
+        else:
+            super()._compute(kind, a, bt, out, *factors)
+
+    def multiplies_int8(self, shape: tuple[int, int, int]) -> bool:
+        """Whether int8 products are computed by the kernel, not converted to float64 for the BLAS."""
+        return self.reduces("int8", shape) and self.prefers(shape, 1, 53)
+
     def split_residues(
         self,
         parts: list[np.ndarray],

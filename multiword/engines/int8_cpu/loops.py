@@ -151,7 +151,7 @@ def compile_loops(kernel: Kernel) -> Loops:
     ROWS, COLUMNS, SIGNED, TILES = kernel.rows, kernel.columns, kernel.signed, kernel.tiles
     TILE = ROWS * COLUMNS
     FLIP, FLIP_TOP = (-0x7F7F7F7F7F7F7F80, 0x0080808080808080) if SIGNED else (0, -1 << 63)
-    write_words = emitted(kernel, steps.write_words, 5)
+    write_words, write_limb = emitted(kernel, steps.write_words, 5), emitted(kernel, steps.write_limb, 6)
     split_64 = emitted(kernel, steps.split, 6)
     multiply_tile = emitted(kernel, steps.multiply_in_tiles if TILES else steps.multiply_in_registers, 8)
     round_group = emitted(kernel, steps.round_group, 8, int64)
@@ -224,34 +224,11 @@ def compile_loops(kernel: Kernel) -> Loops:
                     x[h * LINES + j if op.right else j * INNER + h] = 0.0
 
     @compiled
-    def round_block(op, x, factors):
-        """x = RN(x·2**scale), of integers for `write_limb`."""
-        for i in range(BLOCK):
-            c = i % LINES if op.right else i // INNER * 2 * GROUP
-            x[i] = np.rint(x[i] * factors[c] * factors[GROUP + c]) + 0.0
-
-    @compiled
-    def write_limb(block, start, group, shift, flip, words, to):
-        """As `steps.write_words`, of wider integers: 64 of their bits, from bit `shift` on."""
-        for g in range(INNER // GROUP):
-            for c in range(GROUP):
-                bits = np.float64(block[start + g * group + c]).view(np.int64)
-                mantissa = bits & ((1 << 52) - 1) | (1 << 52)
-                left = (bits >> 52 & 0x7FF) - 1075 - shift
-                mantissa = -mantissa if bits < 0 else mantissa
-                if left >= 0:
-                    limb = mantissa << left if left < 64 else np.int64(0)
-                else:
-                    limb = mantissa >> min(-left, np.int64(63))
-                words[to + g * GROUP + c] = np.int32(limb ^ flip)
-                words[to + INNER + g * GROUP + c] = np.int32((limb ^ flip) >> 32)
-
-    @compiled
     def split_block(op, i, h, finite, block, factors, words):
         """Split one block of an operand, from row i and inner number h on."""
         rows, inner = min(LINES, op.rows - i), min(INNER, op.inner - h)
         contiguous = op.row_step == 8 and rows == LINES if op.right else op.inner_step == 8
-        straight = contiguous and inner == INNER and finite and op.limbs == 1 and not op.single
+        straight = contiguous and inner == INNER and finite and not op.single
         # From one line to the next, and from one group of it: as `gather` writes them, or where they are.
         line, group = (GROUP, GROUP * LINES) if op.right else (INNER, GROUP)
         line_step, group_step, of_factors = 8 * line, 8 * group, 0 if op.right else 16 * GROUP
@@ -266,35 +243,33 @@ def compile_loops(kernel: Kernel) -> Loops:
                 gather(start, op.row_step, op.inner_step, op.single, rows, inner, op.right, x)
                 if not finite:
                     clear_nonfinite(op, i, rows, x)
-                if op.limbs > 1:
-                    round_block(op, x, factors)
         tile, padded = COLUMNS if op.right else ROWS, (op.inner + INNER - 1) // INNER * INNER
-        limbs, words_at = op.parts * op.limbs, words.ctypes.data
+        limbs = op.parts * op.limbs
         for j in range(LINES if op.right else rows):
             for part in range(op.parts):
+                start = block.ctypes.data + 8 * part * BLOCK
+                if straight:
+                    start = (op.imaginary if part else op.real) + i * op.row_step + h * op.inner_step
+                start += j * line_step
+                of_line = factors.ctypes.data + j * of_factors
                 for limb in range(op.limbs):
                     flip = FLIP_TOP if limb == op.limbs - 1 else FLIP
-                    index = part * op.limbs + limb
-                    if op.limbs > 1:
-                        start = part * BLOCK + j * line
-                        write_limb(block, start, group, 64 * limb, flip, words, 2 * INNER * index)
-                        continue
-                    start = block.ctypes.data + 8 * part * BLOCK
-                    if straight:
-                        start = (op.imaginary if part else op.real) + i * op.row_step + h * op.inner_step
-                    of_line = factors.ctypes.data + j * of_factors
-                    write_words(start + j * line_step, group_step, of_line, flip, words_at + 512 * index)
+                    to = words + 512 * (part * op.limbs + limb)
+                    if op.limbs == 1:
+                        write_words(start, group_step, of_line, flip, to)
+                    else:
+                        write_limb(start, group_step, of_line, 64 * limb, flip, to)
             row = i if op.right else i + j
             to = op.out + row // tile * tile * padded + h * tile
             to += row % tile * INNER + (j * INNER if op.right else 0)
-            split_64(words_at, limbs, op.table, op.count, to, op.step)
+            split_64(words, limbs, op.table, op.count, to, op.step)
 
     @compiled
     def split_units(operands, counter, block):
         """What one thread does to split operands; `block` is SCRATCH memory."""
         factors, finite = block[2 * BLOCK :], True
         limbs = block[2 * BLOCK + 2 * LINES * GROUP :]
-        words = limbs[-(limbs.ctypes.data >> 3) & 7 :].view(np.int32)
+        words = (limbs.ctypes.data + 63) & -64
         first = np.int64(0)
         unit = take(counter.ctypes.data)
         for index in range(len(operands)):

@@ -17,7 +17,7 @@ from multiword.engines.int8_cpu.kernels import Kernel
 from multiword.engines.int8_cpu.packed import PackedOperand, aligned, buffer, spaced
 from multiword.engines.int8_cpu.steps import GROUP, INNER
 from multiword.engines.int8_cpu.threads import available_threads, in_threads
-from multiword.formats import Format
+from multiword.formats import FORMATS, Format
 
 LONGEST = 64_960
 """Numbers of the inner dimension whose products fit int32, and their sum 22 bits once its halves are weighed:
@@ -380,3 +380,18 @@ class _Rounding:
         self.fields |= {"single": single, "finish": True}
         self.growth = {"row_scales": 4 * m, "column_scales": self.columns.strides[0]}
         self.growth |= {"real": m * row_step, "imaginary": m * row_step}
+
+
+_INT32 = ModularSystem((256, 255, 253, 251), 1, ())
+"""Residues of sums of int8 products, which are int32."""
+
+
+def multiply_int8(kernel: Kernel, a: np.ndarray, bt: np.ndarray) -> np.ndarray:
+    """Return A·Bᵀ of two stacks of int8 matrices, (stack·m, n), exact as float64."""
+    words, scales = [], []
+    for side, x in enumerate((a, bt)):
+        scales.append(np.zeros(x.shape[0] * x.shape[1], np.int32))
+        words.append(split(kernel, _INT32, [x.astype(np.float32)], scales[side], side, 7))
+    out = np.empty((a.shape[0] * a.shape[1], bt.shape[1]))
+    Product(words[0], words[1], _INT32).round((scales[0], scales[1]), FORMATS["fp64"], out)
+    return out

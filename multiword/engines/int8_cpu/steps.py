@@ -10,6 +10,8 @@ The instructions are those of a `Kernel`; vectors of 16 lanes are cut into as ma
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from multiword.engines.int8_cpu.emit import F32, F64, I8, I32, I64, MAGIC, MAGIC_BITS, VOID, Emit, vector
@@ -35,13 +37,50 @@ def write_words(
     flip : the bits are written xor this.
     out : (2, 4, 16) uint32, aligned.
     """
+    _write(e, x, step, factors, flip, out, lambda integer: e.b.fptosi(integer, LONGS))
+
+
+def write_limb(
+    e: Emit, x: ir.Value, step: ir.Value, factors: ir.Value, shift: ir.Value, flip: ir.Value, out: ir.Value
+) -> None:
+    """As `write_words`, of integers of any width: 64 of their bits, from bit `shift` on."""
+    b = e.b
+    largest, none = e.const(LONGS, 63), e.const(LONGS, 0)
+    lowest = e.splat(b.add(shift, ir.Constant(I64, 1075)), GROUP // 2)
+
+    def clamped(n: ir.Value) -> ir.Value:
+        n = b.select(b.icmp_signed("<", n, none), none, n)
+        return b.select(b.icmp_signed(">", n, largest), largest, n)
+
+    def limb(integer: ir.Value) -> ir.Value:
+        bits = b.bitcast(b.fadd(integer, e.const(HALF, 0.0)), LONGS)  # -0 would be -2**52 far below
+        sign = b.ashr(bits, largest)
+        mantissa = b.or_(b.and_(bits, e.const(LONGS, (1 << 52) - 1)), e.const(LONGS, 1 << 52))
+        mantissa = b.sub(b.xor(mantissa, sign), sign)
+        up = b.sub(b.and_(b.lshr(bits, e.const(LONGS, 52)), e.const(LONGS, 0x7FF)), lowest)
+        above = b.select(b.icmp_signed(">", up, largest), none, b.shl(mantissa, clamped(up)))
+        below = b.ashr(mantissa, clamped(b.sub(none, up)))
+        return b.select(b.icmp_signed("<", up, none), below, above)
+
+    _write(e, x, step, factors, flip, out, limb)
+
+
+def _write(
+    e: Emit,
+    x: ir.Value,
+    step: ir.Value,
+    factors: ir.Value,
+    flip: ir.Value,
+    out: ir.Value,
+    bits_of: Callable[[ir.Value], ir.Value],
+) -> None:
     b = e.b
     one, other = ([e.load(HALF, e.at(factors, 128 * i + 64 * h), 8) for h in range(2)] for i in range(2))
     for g in range(INNER // GROUP):
         row, halves = e.at(x, b.mul(step, I64(g))), []
         for h in range(2):
-            value = e.rint(b.fmul(b.fmul(e.load(HALF, e.at(row, 64 * h), 1), one[h]), other[h]))
-            halves.append(b.bitcast(b.xor(b.fptosi(value, LONGS), e.splat(flip, GROUP // 2)), LANES))
+            integer = e.rint(b.fmul(b.fmul(e.load(HALF, e.at(row, 64 * h), 1), one[h]), other[h]))
+            halves.append(b.bitcast(b.xor(bits_of(integer), e.splat(flip, GROUP // 2)), LANES))
         for i in range(2):
             words = e.pick(halves[0], halves[1], range(i, 2 * GROUP, 2))
             e.store(words, e.at(out, WORD_BYTES * i + 4 * GROUP * g), 64)
