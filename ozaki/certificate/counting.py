@@ -161,7 +161,7 @@ def _operand_host(
     if form is not None:
         rows, sums = _empty_rows(len(scale), np), (statistics.exponent, statistics.total, statistics.square)
         largest, reached = np.empty((stack, 3)), np.empty((stack + 1, OCTAVES), np.int64)
-        given = *sums, statistics.counts, scale, length, math.isqrt(length), top
+        given = *sums, statistics.counts, scale.astype(np.int32, copy=False), length, math.isqrt(length), top
         form.row_bounds(*given, rows.total, rows.truncation_scale, rows.scale_offset, largest, reached)
         return largest[:, 1], largest[:, 2], reached[:stack], rows
     # Of the largest integer of each row; rows that do not count get what changes no bound.
