@@ -57,21 +57,21 @@ INT8_CPU_PANELS = 256, 128, 64
 """Rows and columns of a panel of a product on int8 words, at most: both operands' residues modulo one modulus
 stay in L2 up to k = 2048. 128 to 512 were tried on a Sapphire Rapids; smaller ones are for more threads."""
 
-INT8_CPU_ALONE = 1e-3
+INT8_CPU_ALONE = 1.2e-3
 """Seconds by CPU_RATES (some 0.5 ms by a clock) for which one thread splits or multiplies sooner than two, of
 which one has to be woken (n = 160 to 720 with AMX and AVX-512 VNNI, two cores of a Sapphire Rapids)."""
 
 CPU_RATES = {
-    "fp64": (0.0, 1.7e-08, 2.1e-08, 1.7e-10),
-    "amx": (0.00045, 6.2e-09, 9.2e-09, 1.6e-11),
-    "avx512vnni": (0.00045, 6.1e-09, 9.8e-09, 4.2e-11),
-    "avxvnni": (0.00049, 6.5e-09, 1.2e-08, 5.3e-11),
+    "fp64": (0.00013, 1.6e-08, 1.7e-08, 1.8e-10),
+    "amx": (0.00038, 5.5e-09, 7.9e-09, 3.1e-11),
+    "avx512vnni": (0.00034, 5.8e-09, 8e-09, 5.8e-11),
+    "avxvnni": (0.00035, 6.3e-09, 9.4e-09, 7.2e-11),
 }
 CPU_RATES_SINGLE = {
-    "fp64": (0.00043, 1.1e-08, 4.1e-08, 2.6e-10),
-    "amx": (0.00048, 5.3e-09, 1.6e-08, 9.1e-12),
-    "avx512vnni": (0.00042, 5.8e-09, 1.9e-08, 1.1e-11),
-    "avxvnni": (0.00043, 5.8e-09, 1.9e-08, 2.3e-11),
+    "fp64": (0.00052, 1.1e-08, 2.7e-08, 3.2e-10),
+    "amx": (0.00037, 3.9e-09, 1.1e-08, 5.9e-11),
+    "avx512vnni": (0.00029, 5.5e-09, 1.4e-08, 3.8e-11),
+    "avxvnni": (0.00027, 5.7e-09, 1.4e-08, 6.8e-11),
 }
 """Seconds of a core for each of `multiword.engines.int8_cpu.engine.terms`, of products rounded to float64 and
 to float32: a Sapphire Rapids, OpenBLAS's AVX-512 kernels (python -m benchmarks.choice_cpu). Only their ratios

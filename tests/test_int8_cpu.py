@@ -279,20 +279,20 @@ def test_stacks_with_a_long_inner_dimension(kernel, shape):
 @pytest.mark.parametrize("dtype", FACES)
 def test_small_products_by_one_call(kernel, kind, dtype):
     """Single ones, and stacks of which some are left to the pipeline, have its bits."""
-    engine, shapes = Int8Cpu(kernel, automatic=True), [(50, 46, 48), (33, 130, 70), (17, 500, 16)]
-    for shape in shapes:
-        pairs = [in_dtype(*matrices(kind, *shape, seed), dtype) for seed in range(3)]
-        pairs[1][1][3, 4] = np.nan
-        a, b = (np.array(x) for x in zip(*pairs, strict=True))
-        for accuracy in ("fp64", "fp32", "normwise"):
-            request = request_of(a, accuracy, "auto", None, engine, None)
-            found, undecided = small_products(a, b.swapaxes(1, 2), request)
-            assert undecided[1]
-            assert kind != "uniform" or not undecided[0]
-            for i, (x, y) in enumerate(pairs):
-                expected = FACES[dtype](x, y, accuracy=accuracy, word="fp64")
-                assert undecided[i] or same(found[i], expected)
-                assert same(FACES[dtype](x, y, accuracy=accuracy, engine=engine), expected)
+    engine = Int8Cpu(kernel, automatic=True)
+    shape = ((50, 46, 48), (33, 130, 70), (17, 500, 16))[KINDS.index(kind) % 3]
+    pairs = [in_dtype(*matrices(kind, *shape, seed), dtype) for seed in range(2)]
+    pairs[1][1][3, 4] = np.nan
+    a, b = (np.array(x) for x in zip(*pairs, strict=True))
+    for accuracy in ("fp64", "fp32", "normwise"):
+        request = request_of(a, accuracy, "auto", None, engine, None)
+        found, undecided = small_products(a, b.swapaxes(1, 2), request)
+        assert undecided[1]
+        assert kind != "uniform" or not undecided[0]
+        for i, (x, y) in enumerate(pairs):
+            expected = FACES[dtype](x, y, accuracy=accuracy, word="fp64")
+            assert undecided[i] or same(found[i], expected)
+            assert same(FACES[dtype](x, y, accuracy=accuracy, engine=engine), expected)
 
 
 class Guarded:

@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, converted, device_of, namespace, on_host, quietly
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    converted,
+    device_of,
+    namespace,
+    on_host,
+    quietly,
+)
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
 from ozaki.linalg.arguments import LinAlgError, matrices, numbers, square, systems
@@ -82,15 +91,15 @@ def lu_solve(
 
     Parameters
     ----------
-    lu_and_piv : the result of `lu_factor` for a square matrix.
-    b : (n,) or (n, m) array of right sides.
+    lu_and_piv : the result of `lu_factor` for a square matrix or a stack of them.
+    b : (n,) or (..., n, m) array of right sides; stacks broadcast.
     trans : 0 solves AX = B, 1 AᵀX = B, 2 AᴴX = B.
     overwrite_b : accepted for SciPy's sake; b is never written to.
     check_finite : raise for Inf and NaN.
 
     Returns
     -------
-    (n,) or (n, m) array.
+    (..., n) or (..., n, m) array.
 
     Raises
     ------
@@ -109,8 +118,14 @@ def lu_solve(
         raise ValueError(f"trans must be 0, 1 or 2, got {trans!r}")
     lu, right, one = systems(lu_and_piv[0], b, check_finite)
     swaps = as_array(lu_and_piv[1], "piv")
-    swaps = on_host(swaps).tolist()
-    x = _each(lambda f, c: factor_lu.solve_factored(f, swaps, c, trans), lu, right, like=(lu_and_piv[0], b))
+    check_same_device(a=lu, piv=swaps)
+    if swaps.shape != lu.shape[:-1] or swaps.dtype.kind not in "iu":
+        raise ValueError(f"piv must be integers of shape {lu.shape[:-1]}, got {swaps.dtype} of {swaps.shape}")
+
+    def of_matrix(factors: Array, c: Array, rows: Array) -> Array:
+        return factor_lu.solve_factored(factors, on_host(rows)[0].tolist(), c, trans)
+
+    x = _each(of_matrix, lu, right, swaps[..., None, :], like=(lu_and_piv[0], b))
     return x[..., 0] if one else x
 
 

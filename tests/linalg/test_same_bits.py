@@ -174,6 +174,24 @@ def test_determinants_of_any_size():
     assert np.isnan(ozaki.linalg.det(np.full((2, 2), np.nan)))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch", [(3,), (2, 1), (0,)])
+def test_stacks_of_factors_solve_like_their_matrices(batch, dtype):
+    rng = np.random.default_rng(5)
+    a, b = numbers(rng, (*batch, 7, 7), dtype), numbers(rng, (2, 3, 7, 2)[-2 - len(batch) :], dtype)
+    b = b if len(batch) == 2 or batch == (3,) else b[:0]
+    lu, piv = ozaki.linalg.lu_factor(a)
+    for trans in (0, 1, 2):
+        x = ozaki.linalg.lu_solve((lu, piv), b, trans=trans)
+        shape = np.broadcast_shapes(batch, b.shape[:-2])
+        of_a, of_piv = np.broadcast_to(lu, (*shape, 7, 7)), np.broadcast_to(piv, (*shape, 7))
+        right = np.broadcast_to(b, (*shape, 7, 2))
+        assert x.shape == right.shape
+        for index in np.ndindex(shape):
+            alone = ozaki.linalg.lu_solve((of_a[index], of_piv[index]), right[index], trans=trans)
+            assert x[index].tobytes() == alone.tobytes()
+
+
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
@@ -188,6 +206,8 @@ def test_determinants_of_any_size():
             np.linalg.LinAlgError,
             "b must have 2 rows",
         ),
+        (lambda f: f.lu_solve((np.eye(2), [0, 1, 1]), np.ones(2)), ValueError, "piv must be"),
+        (lambda f: f.lu_solve((np.eye(2), [0.0, 1.0]), np.ones(2)), ValueError, "piv must be"),
         (lambda f: f.solve_triangular(np.zeros((2, 2)), np.ones(2)), np.linalg.LinAlgError, "diagonal"),
         (lambda f: f.solve_triangular(np.eye(2), np.ones(2), trans=5), ValueError, "trans"),
         (lambda f: f.det("ab"), TypeError, "a must be"),
