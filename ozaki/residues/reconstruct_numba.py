@@ -42,7 +42,8 @@ def round_rows(
     """Round the integers with residues terms[t], times powers of two; return how many are undecided.
 
     value[i, j] becomes the integer in row first + i of terms, times 2**-(row_scale[i] + column_scale[s, j])
-    with s = 0 or i. undecided[i, j] is whether it may be wrong: bounds differ, or that power's exponent is
+    with s = 0 or i. undecided[i, j] is whether it may be wrong: bounds round to two numbers of the target, or
+    one lies half way between two, where what it bounds may lie on either side; or that power's exponent is
     below `lowest` or not below `highest`. table and margin are those of `_floats`, padded. The bits of a
     float64 that the target lacks are those of `mask`, which are `half` between two of its numbers. residues
     and sums are scratch memory for the rows that go together; rows of residues that pad them must be zeros.
@@ -90,8 +91,9 @@ def round_rows(
                 lower, upper = high + (low - bound), high + (low + bound)
                 exponent = np.int64(-of_row - of_columns[j])
                 normal = (exponent >= lowest) & (exponent < highest)
-                flag = (lower != upper) | (np.float64(lower).view(np.int64) & mask == half)
-                flag |= (not normal) & (lower != 0)
+                below, above = np.float64(lower).view(np.int64), np.float64(upper).view(np.int64)
+                flag = (below & mask == half) | (above & mask == half) | ((not normal) & (lower != 0))
+                flag |= (below + half) & ~mask != (above + half) & ~mask
                 power = np.int64((exponent + 1023) << 52).view(np.float64)
                 results[j] = lower * power if normal else 0.0
                 flags[j] = flag

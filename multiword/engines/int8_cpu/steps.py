@@ -313,9 +313,11 @@ def round_group(
         size = e.call("llvm.fabs.v8f64", HALF, total)
         bound = e.fma(size, e.const(HALF, RELATIVE_MARGIN), margin)
         value, above = b.fadd(total, b.fsub(low, bound)), b.fadd(total, b.fadd(low, bound))
-        undecided = b.or_(b.fcmp_unordered("!=", value, above), e.pick(outside, outside, of_half))
-        lacking = b.and_(b.bitcast(value, LONGS), mask)
-        undecided = b.or_(undecided, b.icmp_signed("==", lacking, half_way))
+        undecided, rounded = e.pick(outside, outside, of_half), []
+        for x in (b.bitcast(value, LONGS), b.bitcast(above, LONGS)):
+            undecided = b.or_(undecided, b.icmp_signed("==", b.and_(x, mask), half_way))
+            rounded.append(b.and_(b.add(x, half_way), b.not_(mask)))
+        undecided = b.or_(undecided, b.icmp_signed("!=", *rounded))
         zeros = e.pick(nothing, nothing, of_half)
         undecided = b.and_(undecided, b.not_(zeros))
         bits = b.add(b.sext(e.pick(power, power, of_half), LONGS), e.const(LONGS, 1023))
