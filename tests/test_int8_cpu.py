@@ -246,6 +246,24 @@ def test_bits_of_results(kernel, kind):
 
 
 @each_kernel
+@pytest.mark.parametrize(("dtype", "bits"), [("float32", 24), ("float64", 53)])
+def test_sums_half_way_between_two_numbers_and_beside(kernel, dtype, bits):
+    """Numbers of that many bits and a half, more or less by very little, where a spacing is 1."""
+    rng, half = np.random.default_rng(6), bits // 2
+    m = rng.integers(1 << bits - 1, 1 << bits, 200)
+    little = rng.choice([0, *(sign * 2.0**-e for sign in (1, -1) for e in (2, 20, 30, 40))], m.shape)
+    sign = rng.choice([-1, 1], m.shape)
+    a = (sign * np.array([m >> half, m % (1 << half) + 0.5, little])).T.astype(dtype)
+    b = np.array([[2.0**half] * 3, [1.0] * 3, [1.0] * 3], dtype)
+    expected = [
+        int(s) * round(int(x) + Fraction(1, 2) + Fraction(float(t)))
+        for s, x, t in zip(sign, m, little, strict=True)
+    ]
+    found = ozaki.matmul(a, b, accuracy="exact", engine=f"int8_cpu:{kernel}")
+    assert found.tolist() == np.array([expected] * 3).T.astype(dtype).tolist()
+
+
+@each_kernel
 def test_panels_stacks_prepared_operands_and_nonfinite_numbers(kernel):
     engine, rng = f"int8_cpu:{kernel}", np.random.default_rng(4)
     a, b = rng.standard_normal((3, 90, 150)), rng.standard_normal((3, 150, 70))
