@@ -37,6 +37,10 @@ SMALLEST_IN_BYTES, LARGEST_IN_BYTES, LARGEST_MATRIX_IN_BYTES = 3 << 15, 1 << 24,
 those of one, and numbers of one matrix, up to which one call in one thread is faster than the pipeline (AMX:
 n = 46 and 256; 16 x 1024 x 16 takes half the time, 1000 x 16 x 1000 half as long again)."""
 
+SMALLEST_BY_KERNEL = 1 << 21
+"""Multiplications of magnitudes from which the bytes' kernel is worth its calls: a BLAS's threads would be in
+the way of what follows."""
+
 OVERHEAD_ELEMENTS = 64
 """What a small product takes besides its elements, in elements."""
 

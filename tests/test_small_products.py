@@ -82,6 +82,29 @@ def test_ordinary_products_need_no_pipeline(n, accuracy, dtype):
     assert same(direct(a, b, accuracy), FACES[dtype](a, b, accuracy=accuracy))
 
 
+STRUCTURED = {
+    "triangular": lambda x: np.tril(x),
+    "diagonal": lambda x: np.diag(np.diag(x)),
+    "identity": lambda x: np.eye(len(x), dtype=x.dtype),
+    "tridiagonal": lambda x: np.triu(np.tril(x, 1), -1),
+    "few": lambda x: np.where(np.abs(x) > np.quantile(np.abs(x), 0.9), x, 0),
+}
+
+
+@pytest.mark.parametrize("dtype", FACES)
+@pytest.mark.parametrize("kind", STRUCTURED)
+@pytest.mark.parametrize("n", [4, 24, 60, 130])
+def test_products_with_many_zeros_need_no_pipeline(without_numba, kind, n, dtype):
+    a, b = operands("uniform", (n, n, n), dtype, n)
+    a = STRUCTURED[kind](a)
+    for accuracy in ("fp64", "fp32"):
+        for x, y in ((a, b), (b, a)):
+            found = direct(x, y, accuracy)
+            assert found is not None
+            assert same(found, without_numba(FACES[dtype], x, y, accuracy=accuracy))
+    assert same(FACES[dtype](a, a.T), without_numba(FACES[dtype], a, a.T))
+
+
 @pytest.mark.parametrize("bits", range(1, 30))
 def test_halves_and_few_bits(without_numba, bits):
     """Sums that lie half way between two numbers of the result's format are rounded to even."""

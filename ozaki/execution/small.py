@@ -1,12 +1,13 @@
 """Small products on a CPU by compiled steps alone: the same integers as of all others, so the same bits.
 
-Products that the counting bound leaves undecided, or with an Inf or NaN, are left to the steps of all others.
+Products with an Inf or NaN, graded ones, and those of stacks that the counting bound leaves undecided, are
+left to the steps of all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,18 +19,24 @@ from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import over_rows
 from multiword.tuning import COMPILED_ELEMENTS, MOST_COMPILED_ELEMENTS
 from ozaki.certificate.counted import counted_scales
+from ozaki.certificate.counting import compute_bounds
+from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, answered, decide
+from ozaki.certificate.magnitudes import Magnitudes
+from ozaki.certificate.pairwise import pairwise_bound
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
 from ozaki.product.steps import norm_widths
 from ozaki.residues.system import residue_system
+from ozaki.scaling.equilibration import is_level
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.scales import norm_limit, width_scales
-from ozaki.scaling.statistics import NONFINITE_ROW, statistics_of_rows
+from ozaki.scaling.scales import norm_limit, widened, width_scales
+from ozaki.scaling.statistics import NONFINITE_ROW, RowStatistics, statistics_of_rows
 from ozaki.tuning import (
     LARGEST_IN_BYTES,
     LARGEST_MATRIX_IN_BYTES,
     LARGEST_SMALL_PRODUCT,
     OVERHEAD_ELEMENTS,
+    SMALLEST_BY_KERNEL,
     SMALLEST_IN_BYTES,
 )
 
@@ -163,10 +170,62 @@ def _norm_scales(
 
     Products with -1 bits are undecided.
     """
-    name, certified = request.norm_format(target).name, request.certified
-    counted = counted_scales(statistics_of_rows(x), x.shape[1], sizes[0], sizes[3], name, certified)
+    name, sums = request.norm_format(target).name, statistics_of_rows(x)
+    counted = counted_scales(sums, x.shape[1], sizes[0], sizes[3], name, request.certified)
     assert counted is not None  # all is compiled
+    scale, width, bits = counted
+    if (
+        sizes[0] == 1 and bits[0] < 0 and request.certified
+    ):  # of stacks, those that are left are decided together
+        bits[0] = _bits_by_decision(x, RowStatistics(*sums, x.shape[1]), scale, sizes, request)
+        if bits[0] > 0:
+            return widened(scale, int(bits[0])), width + bits[0].astype(np.int32), bits
     return counted
+
+
+class _Undecided(Exception):
+    """The data have an Inf or NaN, or may be graded: left to the pipeline."""
+
+
+def _bits_by_decision(
+    x: np.ndarray, statistics: RowStatistics, scale: np.ndarray, sizes: Sizes, request: Request
+) -> int:
+    """Return the bits that the integers of norm scales grow by, or -1."""
+    _, m, k, n = sizes
+    sides = slice(0, m), slice(m, None)
+    numbers, scales = [x[rows] for rows in sides], (scale[:m], scale[m:])
+    pending = compute_bounds((statistics[sides[0]], statistics[sides[1]]), scales, request.limits)
+    scheme = Magnitudes(
+        1,
+        "int8"
+        if m * k * n >= SMALLEST_BY_KERNEL
+        and isinstance(request.engine, Int8Cpu)
+        and request.engine.multiplies_int8((m, k, n))
+        else "fp32",
+    )
+
+    def multiply(truncations: tuple[np.ndarray, np.ndarray], use: Callable[..., None]) -> None:
+        if k > scheme.k_block:
+            raise _Undecided
+        left, right = (scheme.split([numbers[i]], truncations[i], i, 1) for i in range(2))
+        use(scheme.multiply(left, right, request.engine, None), slice(None), slice(None))
+
+    def answer(question: Ask) -> Any:
+        if question is Ask.PAIRS:
+            return pairwise_bound(pending.rows, k, multiply)()
+        bounds = pending.wait()
+        level = question is Ask.COUNTS or is_level(
+            ([numbers[0]], [numbers[1]]), scales, norm_limit(request.limits, k)
+        )
+        if bounds.nonfinite or not level:
+            raise _Undecided
+        return bounds if question is Ask.COUNTS else False
+
+    try:
+        bits = answered(decide(request.limits), answer).bits
+    except _Undecided:
+        return -1
+    return bits if bits <= WIDENED_IN_ALL else -1
 
 
 def _given_scales(
