@@ -29,12 +29,22 @@ def _row(data: dict[str, Any] | None, rows: str = "results", /, **of: Any) -> di
 
 
 def product_on_cpu(n: int, dtype: str = "float64") -> tuple[float, float, str] | None:
-    """Seconds of NumPy's and our product of normal matrices, and with which words ours computes."""
+    """Seconds of NumPy's and our product of normal matrices, and on what."""
     data = int8_result()
     if data and data["kernels"] and (row := _row(data, n=n, dtype=dtype)):
-        return row["seconds"]["numpy"], row["seconds"]["ours"], f"int8 words, {data['kernels'][0]}"
+        return row["seconds"]["numpy"], row["seconds"]["ours"], f"CPU with {_UNITS[data['kernels'][0]]}"
     row = _row(load("dgemm_cpu"), shape=[n, n, n], dtype=dtype, data="normal")
-    return (row["native"]["seconds"], row["ours"]["seconds"], "fp64 words") if row else None
+    return (row["native"]["seconds"], row["ours"]["seconds"], "CPU") if row else None
+
+
+_UNITS = {
+    "amx": "AMX",
+    "avx512vnni": "AVX-512 VNNI",
+    "avxvnni": "AVX-VNNI",
+    "i8mm": "i8mm",
+    "dotprod": "dot products",
+}
+"""What multiplies bytes, by kernel, as its makers call it."""
 
 
 def headlines() -> str:
@@ -52,11 +62,10 @@ def _headlines() -> Iterator[str]:
             f"{error(gpu['native']['max'])}."
         )
     if cpu := product_on_cpu(2048):
-        native, ours, words = cpu
+        native, ours, machine = cpu
         total = _row(load("reductions_cpu"), "seconds", what="sum, normal")
         yield (
-            f"**On a CPU**, one of order 2048 takes {number(ours / native, 2)} times as long as NumPy's "
-            f"({words})"
+            f"**On a {machine}**, one of order 2048 takes {number(ours / native, 2)} times as long as NumPy's"
             + (
                 f"; a sum of 10⁶ numbers {number(total['ours'] / total['native'], 2)} times."
                 if total
@@ -78,12 +87,11 @@ def costs() -> str:
 
 def _costs() -> Iterator[str]:
     if cpu := product_on_cpu(2048):
-        native, ours, words = cpu
+        native, ours, machine = cpu
         yield (
-            f"**On a CPU**, a product of n = 2048 takes {number(ours / native, 2)} times as long as "
-            "NumPy's, with "
-            f"{words} on the processor that was measured. int8 words need VNNI, AMX or their like, and are "
-            "chosen where they are faster; `python -m benchmarks.int8_cpu` times them on yours."
+            f"**On a {machine}**, a product of n = 2048 takes {number(ours / native, 2)} times as long as "
+            "NumPy's. Processors that multiply bytes (VNNI, AMX or their like) are used so where that is "
+            "faster; `python -m benchmarks.int8_cpu` times it on yours."
         )
     yield from _small_products()
     yield from _first_calls()

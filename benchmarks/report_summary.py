@@ -53,9 +53,9 @@ def _cpu_headline(n: int) -> list[str] | None:
     cpu, row = product_on_cpu(n), _gemm_headline("dgemm_cpu", n)
     if cpu is None or row is None:
         return row
-    native, ours, words = cpu
+    native, ours, machine = cpu
     speeds = [f"{number(2 * n**3 / x / 1e9)} Gflop/s" for x in (native, ours)]
-    return [row[0], f"CPU, {words}", *speeds, number(native / ours), *row[-2:]]
+    return [row[0], machine, *speeds, number(native / ours), *row[-2:]]
 
 
 def _words_headline(n: int) -> list[str] | None:
