@@ -84,8 +84,7 @@ def _meets_its_transpose(x: Array, y: Array) -> bool:
         return False
     if x.dtype.kind == "c":  # a conjugate is always a copy: one row tells most others apart
         return np.array_equal(x[0], y[:, 0].conj()) and np.array_equal(x, y.conj().T)
-    of_x, of_y = x.__array_interface__, y.T.__array_interface__
-    return x.strides == y.T.strides and of_x["data"] == of_y["data"]
+    return x.strides == y.T.strides and x.ctypes.data == y.ctypes.data
 
 
 def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:
