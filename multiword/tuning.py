@@ -14,9 +14,9 @@ COMPILED_ELEMENTS, MOST_COMPILED_ELEMENTS = 1 << 14, 1 << 17
 """The same for compiled code, at least and at most: it does not wait for the interpreter between operations,
 and a block takes some 15 µs of its own (benchmarks/notes-dgemm.md, "Wide blocks")."""
 
-ALONE_ELEMENTS = 1 << 17
-"""Numbers that compiled code changes in less time than it takes to wake a thread and to join it (products of
-256² then take a tenth less)."""
+ALONE_ELEMENTS = 1 << 19
+"""Numbers that compiled code changes in less time than it takes to wake a thread and to join it, the more so
+while the BLAS's threads spin (products of 512², in turn with NumPy's: a tenth less than with a quarter)."""
 
 REUSED_BYTES = 1 << 17
 """Smaller scratch arrays are NumPy's: an operation on 128 KiB takes 3 µs, and fresh pages for it ten times as
