@@ -32,10 +32,13 @@ BITS_OF_A_GROUP = 24
 LARGEST_SMALL_PRODUCT = 1 << 18
 """Real multiplications up to which compiled digits are faster than residues by a BLAS."""
 
-SMALLEST_IN_BYTES, LARGEST_IN_BYTES, LARGEST_MATRIX_IN_BYTES = 3 << 15, 1 << 24, 1 << 18
-"""Real multiplications of all products together from which residues in bytes are faster than digits, and
-those of one, and numbers of one matrix, up to which one call in one thread is faster than the pipeline (AMX:
-n = 46 and 256; 16 x 1024 x 16 takes half the time, 1000 x 16 x 1000 half as long again)."""
+SMALLEST_IN_BYTES, SMALLEST_OF_MANY = 3 << 15, 1 << 15
+"""Real multiplications of all products of a call, and of each, from which residues in bytes are faster than
+digits (AMX: one of n = 46, a thousand of n = 32)."""
+
+LARGEST_IN_BYTES, LARGEST_MATRIX_IN_BYTES = 1 << 24, 1 << 18
+"""Real multiplications of one product, and numbers of one matrix, up to which one call in one thread is
+faster than the pipeline (AMX: n = 256; 16 x 1024 x 16 takes half the time, 1000 x 16 x 1000 three halves)."""
 
 SMALLEST_BY_KERNEL = 1 << 21
 """Multiplications of magnitudes from which the bytes' kernel is worth its calls: a BLAS's threads would be in

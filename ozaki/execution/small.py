@@ -38,6 +38,7 @@ from ozaki.tuning import (
     OVERHEAD_ELEMENTS,
     SMALLEST_BY_KERNEL,
     SMALLEST_IN_BYTES,
+    SMALLEST_OF_MANY,
 )
 
 LONGEST = 128
@@ -105,7 +106,7 @@ def _form(sizes: Sizes, dtype: np.dtype, request: Request) -> Form | None:
         return None
     s, m, k, n = sizes[0], sizes[1], sizes[2] * parts, sizes[3] * parts
     together, one, numbers = s * m * k * n, m * k * n, max(m * k, k * n, m * n)
-    in_cache = one <= LARGEST_IN_BYTES and numbers <= LARGEST_MATRIX_IN_BYTES
+    in_cache = SMALLEST_OF_MANY <= one <= LARGEST_IN_BYTES and numbers <= LARGEST_MATRIX_IN_BYTES
     if together >= SMALLEST_IN_BYTES and in_cache and request.of_norms and isinstance(engine, Int8Cpu):
         room = 32 * ((m + n) * k + m * n) <= request.workspace
         if room and k <= LONGEST_IN_BYTES and engine.reduces("int8", (m, k, n)):
