@@ -209,6 +209,19 @@ def test_the_longest_inner_dimension_does_not_overflow(kernel):
         product.Product(*longer, system)
 
 
+@each_kernel
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 70, 5), (40, 1000, 33), (90, product.LONGEST, 2)], ids=str)
+def test_products_of_bytes_alone_are_exact(kernel, shape):
+    """Those that the pairwise bound takes: int8 numbers, int32 sums, matrices and batches."""
+    rng, engine, (m, k, n) = np.random.default_rng(2), Int8Cpu(kernel), shape
+    for batch in ((), (2,)):
+        a, b = (rng.integers(-128, 128, (*batch, rows, k)).astype(np.int8) for rows in (m, n))
+        a[..., 0, :] = b[..., 0, :] = -128
+        found = engine.multiply("int8", a, b)
+        assert found.dtype == np.int32
+        assert (found == a.astype(np.int64) @ b.astype(np.int64).swapaxes(-1, -2)).all()
+
+
 def rounded(x):
     """RN(x) of a fraction in float64."""
     return float(x) if abs(x) < 2**1024 - 2**970 else math.inf if x > 0 else -math.inf
