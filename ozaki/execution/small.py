@@ -108,12 +108,18 @@ def _form(sizes: Sizes, dtype: np.dtype, request: Request) -> Form | None:
     together, one, numbers = s * m * k * n, m * k * n, max(m * k, k * n, m * n)
     in_cache = SMALLEST_OF_MANY <= one <= LARGEST_IN_BYTES and numbers <= LARGEST_MATRIX_IN_BYTES
     if together >= SMALLEST_IN_BYTES and in_cache and request.of_norms and isinstance(engine, Int8Cpu):
-        room = 32 * ((m + n) * k + m * n) <= request.workspace
+        room = _most_bytes(m, k, n) <= request.workspace
         if room and k <= LONGEST_IN_BYTES and engine.reduces("int8", (m, k, n)):
             return _in_bytes
     fits = one <= LARGEST_SMALL_PRODUCT and k <= LONGEST
     room = 8 * (k + 8) * (6 * n + 32) <= request.workspace
     return _in_digits if fits and room and compiled(FORM) is not None else None
+
+
+def _most_bytes(m: int, k: int, n: int) -> int:
+    """Return what a product in bytes takes at most: residues modulo 29 numbers in whole tiles, and copies."""
+    tiles = (m + n + 64) * (k + 64) + (m + 32) * (n + 32)
+    return 30 * tiles + 8 * ((m + n) * k + m * n) + (1 << 17)
 
 
 def _in_digits(
