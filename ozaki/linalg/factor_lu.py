@@ -1,7 +1,8 @@
 """LU factorization with partial pivoting, by halves of the columns.
 
 Toledo, Locality of reference in LU decomposition with partial pivoting. The leaves are defined in `panels`,
-the updates are products of "normwise" accuracy: every bit is a function of A.
+the updates are products of certified accuracy: every bit is a function of A. Their error is relative to
+|L||U|, as LAPACK's is; one relative to norms would lose rows of A that are small beside those above them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace
 from ozaki.linalg.panels import LEAF, lu_panel, split
-from ozaki.linalg.products import normwise
+from ozaki.linalg.products import multiply
 from ozaki.linalg.triangular import solve_lower, solved
 
 
@@ -36,7 +37,7 @@ def factorize(a: Array) -> np.ndarray:
     a[:k, h:] = upper
     if m == k:
         return first
-    a[h:, h:] -= normwise(a[h:, :h], upper)
+    a[h:, h:] -= multiply(a[h:, :h], upper)
     second = factorize(a[h:, h:])
     swap_rows(a[h:, :h], second)
     return np.concatenate([first, h + second])

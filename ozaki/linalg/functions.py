@@ -43,8 +43,8 @@ class SlogdetResult(NamedTuple):
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
     """Factorize PA = LU with the same bits on every machine; as `scipy.linalg.lu_factor`.
 
-    Updates are products of "normwise" accuracy, leaves of 128 columns eliminate in a fixed order with partial
-    pivoting: the result is a function of A alone, and its backward error is bounded as LAPACK's is.
+    Updates are products of certified accuracy, leaves of 128 columns eliminate in a fixed order with partial
+    pivoting: the result is a function of A alone, and its backward error is bounded by |L||U| as LAPACK's is.
 
     Parameters
     ----------

@@ -175,6 +175,24 @@ def test_determinants_of_any_size():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_scaled_rows_and_columns_lose_nothing(dtype):
+    """Backward errors are relative to the numbers of their own row, or row and column, as LAPACK's are."""
+    n, tolerance = 300, 1e5 * 2.0**-53
+    rng = np.random.default_rng(7)
+    a, b, s = numbers(rng, (n, n), dtype), numbers(rng, (n, 3), dtype), definite(rng, n, dtype)
+    of_rows, of_columns = (2.0 ** rng.integers(-400, 400, n) for _ in range(2))
+    for scaled in (of_rows[:, None] * a, a * of_columns):
+        x = ozaki.linalg.solve(scaled, b)
+        size = np.abs(scaled) @ np.abs(x) + np.abs(b)
+        assert (np.abs(ozaki.matmul(scaled, x) - b) / size).max() < tolerance
+    both = np.sqrt(of_rows)
+    factor = ozaki.linalg.cholesky(both[:, None] * s * both)
+    assert relative((factor / both[:, None]) @ (factor / both[:, None]).conj().T, s) < tolerance
+    q, r = ozaki.linalg.qr(a * of_columns)
+    assert relative(q @ (r / of_columns), a) < tolerance
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("batch", [(3,), (2, 1), (0,)])
 def test_stacks_of_factors_solve_like_their_matrices(batch, dtype):
     rng = np.random.default_rng(5)
