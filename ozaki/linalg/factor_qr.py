@@ -1,8 +1,8 @@
 """QR factorization by halves of the columns: Q = I - V·T·Vᴴ, compactly.
 
 Elmroth and Gustavson, Applying recursion to serial and parallel QR factorization; Schreiber and Van Loan, A
-storage-efficient WY representation. The leaves are defined in `panels`, the updates are products of "normwise"
-accuracy, relative to the norms of columns: every bit is a function of A.
+storage-efficient WY representation. The leaves are defined in `panels`, the updates are products of
+"normwise" accuracy, relative to the norms of columns: every bit is a function of A.
 """
 
 from __future__ import annotations
