@@ -1,11 +1,14 @@
-"""Exact products of integer matrices: of parts whose products float64 holds.
+"""Exact products of integer matrices.
+
+On a GPU they are taken modulo int8 moduli (`ozaki.residues.integers`). Elsewhere, and for stacks of small
+matrices, of parts whose products float64 holds:
 
     A = Σ_i A_i·2**(c·i),   B = Σ_j B_j·2**(d·j)      digits of least magnitude      (cut)
     T_s = Σ_{c·i + d·j = s} A_i·B_j,                  k·max|A_i|·max|B_j| <= 2**53   (multiply)
     C = Σ_s T_s·2**s                                  modulo 2**64, or modulo p      (add up)
 
 No partial sum of a product of parts exceeds 2**53, so every order of summation is exact: on a CPU the parts
-are multiplied by its BLAS, on a GPU by our own exact product.
+are multiplied by its BLAS, on a GPU by our own exact product of a stack.
 """
 
 from __future__ import annotations
@@ -21,7 +24,11 @@ import numpy as np
 from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy, namespace, quietly
 from ozaki.arguments import matrices_of, request_of, stacks_of
 from ozaki.execution.stacks import stack_product
+from ozaki.product.factor import Factor
+from ozaki.product.panels import in_panels
 from ozaki.product.request import Request
+from ozaki.residues.integers import IntegerResidues, Target
+from ozaki.tuning import LARGEST_IN_A_STACK_ON_DEVICE
 
 EXACT = 2**53
 """Integers up to this, and all below, are numbers of float64."""
@@ -58,6 +65,10 @@ def integer_matmul(a: Any, b: Any, dtype: Any, overflow: str, request_options: t
         limits.min < 0 or all(z.dtype.kind != "i" or not bool((z < 0).any()) for z in (x, y))
     )
     checked = overflow == "raise" and not fits
+    with quietly(x):
+        whole = _by_residues(x, y, Target(dtype), largest, request, checked)
+    if whole is not None:
+        return _as_numpy_shapes(whole, as_array(a, "a"), as_array(b, "b"))
     cuts, bits = choose_cuts(x.shape[-1], largest, None if checked else 64), None if checked else 64
 
     def compute(x: Array, y: Array, origin: tuple[int, ...]) -> Array:
@@ -80,7 +91,8 @@ def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> 
     x, y, request = _operands(a, b, request_options)
     with quietly(x):
         x, y = _residues(x, p), _residues(y, p)
-        cuts = choose_cuts(x.shape[-1], (magnitude(x), magnitude(y)))
+        largest = magnitude(x), magnitude(y)
+        cuts = choose_cuts(x.shape[-1], largest)
 
         def compute(x: Array, y: Array, _: tuple[int, ...]) -> Array:
             result = 0
@@ -88,8 +100,41 @@ def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> 
                 result = (result + term % p * pow(2, shift, p)) % p
             return result
 
-        result = _in_panels(compute, x, y, cuts, request.workspace)
+        result = _by_residues(x, y, Target(np.dtype(np.int64), p), largest, request, False)
+        if result is None:
+            result = _in_panels(compute, x, y, cuts, request.workspace)
     return _as_numpy_shapes(result, as_array(a, "a"), as_array(b, "b"))
+
+
+def _by_residues(
+    x: Array, y: Array, target: Target, largest: tuple[int, int], request: Request, checked: bool
+) -> Array | None:
+    """Return the products of stacks on a GPU's engine of int8 words.
+
+    None if there is none, if a stack of small matrices is faster in parts, and if `checked` says that all
+    elements must fit and one does not: parts tell which.
+    """
+    (m, k), n, batch = x.shape[-2:], y.shape[-1], np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    alone = math.prod(batch) == 1 or m * k * n > LARGEST_IN_A_STACK_ON_DEVICE
+    has_words = is_cupy(x) and "int8" in request.engine.products and request.scheme != "slices"
+    if not (has_words and alone and math.prod(batch) * m * k * n):
+        return None
+    xp, scheme = namespace(x), IntegerResidues((m, k, n), largest, "int8", request.engine)
+    x, y = xp.broadcast_to(_of_64_bits(x), (*batch, m, k)), xp.broadcast_to(_of_64_bits(y), (*batch, k, n))
+    out, misfits = xp.empty((*batch, m, n), np.int64), xp.zeros(1, np.int32)
+    unscaled = xp.zeros(m, np.int32), xp.zeros(n, np.int32)
+    for index in np.ndindex(*batch):
+
+        def reconstruct(products: Array, rows: slice, columns: slice, out: Array = out[index]) -> None:
+            scheme.integers(products, target, out[rows, columns], misfits)
+
+        a, b = Factor(x[index], 0), Factor(y[index], 1)
+        in_panels(scheme, a, b, unscaled, request.engine, request.workspace, reconstruct)
+    return None if checked and bool(misfits[0]) else out.astype(target.dtype, copy=False)
+
+
+def _of_64_bits(x: Array) -> Array:
+    return x if x.dtype == np.uint64 else x.astype(np.int64, copy=False)
 
 
 def _operands(a: Any, b: Any, request_options: tuple[Any, ...]) -> tuple[Array, Array, Request]:
@@ -198,7 +243,7 @@ def _cut(largest: int, parts: int) -> Cut:
 
 def _parts(x: Array, cut: Cut) -> list[Array]:
     """Return the parts of integers in float64, the lowest first."""
-    x = x.astype(np.int64) if x.dtype != np.uint64 else x  # wherever there is no sign, >> fills with zeros
+    x = _of_64_bits(x)  # wherever there is no sign, >> fills with zeros
     bits, one, digits = x.dtype.type(cut.bits), x.dtype.type(1), []
     for _ in range(cut.parts - 1):
         carry = (x >> (bits - one)) & one

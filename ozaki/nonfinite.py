@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, real_parts
+from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.tiles import StridedParts, strided_parts
 from ozaki.scaling.statistics import NONFINITE_ROW
@@ -60,7 +60,13 @@ def _products(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
         results = [a[0] @ b[0].T]
     else:
         results = [a[0] @ b[0].T - a[1] @ b[1].T, a[0] @ b[1].T + a[1] @ b[0].T]
-    return [np.where(np.isnan(x), np.nan, x) for x in results]
+    return [one_nan(x) for x in results]
+
+
+def one_nan(x: Array) -> Array:
+    """Return real numbers with the canonical NaN in place of any: processors make NaNs of either sign."""
+    xp = namespace(x)
+    return xp.where(xp.isnan(x), xp.nan, x)
 
 
 class Elements(Struct):

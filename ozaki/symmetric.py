@@ -20,6 +20,7 @@ from multiword.runtime.arrays import (
 from multiword.runtime.parallel import over_rows, scratch
 from ozaki.arguments import as_matrix, request_of, result_dtype
 from ozaki.execution.gemm import gemm
+from ozaki.nonfinite import one_nan
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS
 from ozaki.sums.api import mean
@@ -138,7 +139,7 @@ def cov(
         product = gram(deviations.T, accuracy=accuracy, workspace=workspace)
         result = (product - sums[:, None] * sums / n) / np.float64(n - ddof)
         _put_diagonal(result, var(x, axis=1, ddof=ddof))
-    return result
+    return one_nan(result)
 
 
 @on_device_of_arrays
@@ -176,7 +177,7 @@ def corrcoef(
         lower = xp.minimum(deviation[:, None], deviation)  # in this order for both of a pair
         result = covariances / xp.maximum(deviation[:, None], deviation) / lower
         _put_diagonal(result, deviation / deviation)
-        return xp.clip(result, -1.0, 1.0)
+        return one_nan(xp.clip(result, -1.0, 1.0))
 
 
 def _put_diagonal(x: Array, values: Array) -> None:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import ozaki
-from ozaki.integers import choose_cuts
+from multiword import get_engine
+from ozaki.integers import choose_cuts, magnitude
+from ozaki.residues.integers import IntegerResidues, Target
 
 FULL = [(np.int64, np.int64), (np.uint64, np.uint64), (np.int64, np.uint64), (np.uint64, np.int8)]
 NARROW = [(np.int8, np.uint8), (bool, np.int32), (np.uint32, np.int32), (bool, bool)]
@@ -158,3 +160,51 @@ def test_only_integers_have_products_of_integers():
         ozaki.matmul(np.ones((2, 2)), np.ones((2, 2), int), mod=5)
     with pytest.raises(ValueError, match="inner dimensions differ"):
         ozaki.matmul(np.ones((2, 2), int), np.ones((3, 2), int), mod=5)
+
+
+@pytest.mark.parametrize("engine", ["host", pytest.param("cublas", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(("of_a", "of_b"), [*FULL, (np.int64, np.int64)])
+@pytest.mark.parametrize("share", [0.1, 0.4, 1])
+def test_residues_of_integers_come_back_as_their_product(engine, of_a, of_b, share):
+    """The scheme that a GPU takes, by NumPy's definition and by its kernels."""
+    xp = np if engine == "host" else pytest.importorskip("cupy")
+    a, b = integers(of_a, (7, 37), 1, share), integers(of_b, (37, 9), 2, share)
+    want, chosen = exact(a, b), get_engine(engine)
+    x, y = (xp.asarray(z.astype(np.uint64 if z.dtype == np.uint64 else np.int64)) for z in (a, b))
+    scheme = IntegerResidues((7, 37, 9), (magnitude(a), magnitude(b)), "int8", chosen)
+    zeros, columns = xp.zeros(9, np.int32), y.T
+    words = (scheme.split([z], zeros[: len(z)], side, chosen.padding) for side, z in enumerate((x, columns)))
+    products = scheme.multiply(*words, chosen, None)
+    for dtype in (np.int64, np.uint64, np.int16, np.uint8):
+        out, misfits, info = xp.empty((7, 9), np.int64), xp.zeros(1, np.int32), np.iinfo(dtype)
+        scheme.integers(products.copy(), Target(np.dtype(dtype)), out, misfits)
+        low = int(info.min)
+        got = out.astype(dtype).tolist()
+        assert got == ((want - low) % (1 << info.bits) + low).tolist()
+        assert int(misfits[0]) == bool(((want < low) | (want > int(info.max))).any())
+    for p in (2, 97, 2**31 - 1):
+        scheme.integers(products.copy(), Target(np.dtype(np.int64), p), out, misfits)
+        assert out.tolist() == (want % p).tolist()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("workspace", [None, 1 << 20])
+@pytest.mark.parametrize("shape", [(300, 411, 270), (3, 70_001, 5), (1, 1, 1), (2, 520, 530, 540)])
+def test_products_of_integers_on_a_gpu_are_those_of_a_cpu(shape, workspace):
+    cupy = pytest.importorskip("cupy")
+    *batch, m, k, n = shape
+    a, b = integers(np.int64, (*batch, m, k), 3), integers(np.uint64, (k, n), 4)
+    x, y = cupy.asarray(a)[..., ::-1, ::-1], cupy.asarray(b.T.copy()).T[::-1, ::-1]
+    flipped = a[..., ::-1, ::-1], b[::-1, ::-1]
+    for options in ({"dtype": np.int64, "overflow": "wrap"}, {"mod": 2**31 - 1}):
+        want = ozaki.matmul(*flipped, **options)
+        assert (ozaki.matmul(x, y, workspace=workspace, **options).get() == want).all()
+    if k > 1:
+        with pytest.raises(OverflowError) as cpu:
+            ozaki.matmul(*flipped, dtype=np.int64)
+        with pytest.raises(OverflowError) as gpu:
+            ozaki.matmul(x, y, dtype=np.int64, workspace=workspace)
+        assert str(gpu.value) == str(cpu.value)
+    small = x >> 40, (y >> 40).astype(np.int64)
+    want = ozaki.matmul(*(z.get() for z in small), dtype=np.int64)
+    assert (ozaki.matmul(*small, dtype=np.int64, workspace=workspace).get() == want).all()

@@ -27,7 +27,7 @@ def xp(request):
 @pytest.fixture(autouse=True)
 def small_groups_on_a_gpu(request, monkeypatch):
     """Groups of two products go together on a GPU, too."""
-    for module in (stacks, groups) if "cupy" in request.node.name else ():
+    for module in (stacks, groups) if request.node.get_closest_marker("gpu") else ():
         monkeypatch.setattr(module, "SMALLEST_GROUP", 2)
 
 

@@ -127,6 +127,16 @@ def test_covariances_have_the_error_of_their_variances(data, ddof):
             assert abs(error) <= 22 * u
 
 
+@pytest.mark.parametrize("value", [0.5, np.inf, -np.nan, 1e300])
+def test_nans_of_covariances_are_the_canonical_one(value):
+    """Processors make NaNs of either sign, of 0/0 as of Inf - Inf."""
+    x = np.array([[value] * 3, [1.0, 2.0, 4.0]])
+    for result in (ozaki.cov(x), ozaki.corrcoef(x)):
+        nans = result[np.isnan(result)]
+        assert same(nans, np.full(len(nans), np.nan))
+    assert np.isnan(ozaki.corrcoef(x)[0]).all()
+
+
 DEVIATING = {
     **OBSERVED,
     "half a last place off": lambda rng: 1.0 + 2.0**-52 * (np.arange(120).reshape(4, 30) % 2),

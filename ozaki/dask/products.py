@@ -34,7 +34,7 @@ from ozaki.dask.decision import Answers, MakeRequest, certificate, certify, fact
 from ozaki.dask.statistics import FactorStatistics, Side, factor_statistics
 from ozaki.dask.tasks import merge_tree, merged, objects, task
 from ozaki.execution.eager import scale
-from ozaki.nonfinite import overwrite_nonfinite
+from ozaki.nonfinite import one_nan, overwrite_nonfinite
 from ozaki.product.panels import in_panels
 from ozaki.product.request import TARGETS, Request
 from ozaki.product.steps import ScaledProduct, execute, widened_product
@@ -240,5 +240,5 @@ def _finished(parts: Any, *, dtype: np.dtype, **_: Any) -> Array:
             rows, columns = (s == NONFINITE_ROW for s in scales)
             concerned = rows[:, None] | columns[None, :]
             for part, value in zip(real_parts(out), real_parts(total.nonfinite), strict=True):
-                part[...] = xp.where(concerned, xp.where(xp.isnan(value), xp.nan, value), part)
+                part[...] = xp.where(concerned, one_nan(value), part)
     return out

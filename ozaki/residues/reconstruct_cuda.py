@@ -98,7 +98,8 @@ COMPILED_IN = 1 << 10
 
 
 @lru_cache(512)
-def _constants(system: ResidueSystem) -> dict[str, Any]:
+def reconstruction_constants(system: ResidueSystem) -> dict[str, Any]:
+    """Return the constants of kernels that put the residues of a system together."""
     weights, table = Weights.of(system), reconstruction_table(system)
     constants: dict[str, Any] = {
         "MODULI": len(system.moduli),
@@ -119,7 +120,7 @@ _RECONSTRUCT = Kernel(
     Path(__file__).with_name("reconstruct.cu"),
     tuple(
         {
-            **_constants(residue_system(word, bits, 4096, parts)),
+            **reconstruction_constants(residue_system(word, bits, 4096, parts)),
             "REAL": t,
             "PARTS": parts,
             "VECTOR": vector,
@@ -143,25 +144,15 @@ def reconstruct_on_device(
     y: Array, system: ResidueSystem, scales: tuple[Array, Array], target: Format, out: Array
 ) -> None:
     """Write RN(C'·2**(-s_i - t_j)) to `out`, as `reconstruct`, for CuPy arrays."""
-    xp = namespace(y)
     m, n = out.shape
-    result = out if out.flags.c_contiguous else xp.empty((m, n), out.dtype)
-    vector = math.gcd(COLUMNS[y.dtype.name], y.shape[3])
+    result = out if out.flags.c_contiguous else namespace(y).empty((m, n), out.dtype)
+    grid, block, shape = launch_shape(y, m, n)
     constants = {
-        **_constants(system),
+        **reconstruction_constants(system),
+        **shape,
         "REAL": "float" if out.dtype.name in ("float32", "complex64") else "double",
         "PARTS": 1 + (out.dtype.kind == "c"),
-        "VECTOR": vector,
-        # The threads of a block that share a row; rows of narrow products share a block.
-        "ACROSS": next((x for x in (4, 16, 64) if n <= x * vector), 256),
-        "PRODUCT": C_TYPES[y.dtype.name],
     }
-    products = ResidueProducts(
-        products=y,
-        row_stride=y.shape[3],
-        modulus_stride=y.shape[2] * y.shape[3],
-        table=on_device(reconstruction_table, system, 0, xp),
-    )
     rounding = Rounding(
         row_scale=scales[0],
         column_scale=scales[1],
@@ -171,9 +162,26 @@ def reconstruct_on_device(
         precision=target.precision,
         smallest=target.emin - target.precision + 1,
     )
-    arguments = (products, rounding, result)
-    down = 256 // constants["ACROSS"]
-    grid = -(-n // (256 // down * vector)), min(-(-m // down), 65535)
-    _RECONSTRUCT(grid, (256 // down, down), arguments, **constants)
+    _RECONSTRUCT(grid, block, (residue_products(y, system), rounding, result), **constants)
     if result is not out:
         out[...] = result
+
+
+def residue_products(y: Array, system: ResidueSystem) -> ResidueProducts:
+    """Return products of residues as kernels take them."""
+    return ResidueProducts(
+        products=y,
+        row_stride=y.shape[3],
+        modulus_stride=y.shape[2] * y.shape[3],
+        table=on_device(reconstruction_table, system, 0, namespace(y)),
+    )
+
+
+def launch_shape(y: Array, m: int, n: int) -> tuple[tuple[int, int], tuple[int, int], dict[str, Any]]:
+    """Return the grid and block of a kernel on m by n products, and its constants for them."""
+    vector = math.gcd(COLUMNS[y.dtype.name], y.shape[3])
+    # The threads of a block that share a row; rows of narrow products share a block.
+    across = next((x for x in (4, 16, 64) if n <= x * vector), 256)
+    down = 256 // across
+    grid = -(-n // (across * vector)), min(-(-m // down), 65535)
+    return grid, (across, down), {"VECTOR": vector, "ACROSS": across, "PRODUCT": C_TYPES[y.dtype.name]}

@@ -4,7 +4,9 @@
 struct SplitTables { const int *scales; const double *factors, *powers; int wide; };
 
 #if !FLOATING
-/* An integer as WORDS words of 32 bits, biased by half their range so that no byte is negative. Its
+/* INTEGERS: the operand's own are taken, with a sign (1) or without (-1).
+
+   An integer as WORDS words of 32 bits, biased by half their range so that no byte is negative. Its
    residue is the sum of its bytes times their weights 256^i·w modulo p: the dot products start from
    `start`, which takes the bias back, and for the first part puts the sum into the low bits of the float
    1.5·2^23 + sum; one multiplication finds the quotient, whose product with p is taken off modulo 2^32. */
@@ -15,6 +17,15 @@ __constant__ const Modulus moduli[MODULI] = TABLE;
 struct Integer {
     unsigned word[WORDS];
     __device__ Integer() : word() { word[WORDS - 1] = 0x80000000u; }
+#if INTEGERS
+    /* The bits of x are an integer of 64 bits. */
+    __device__ Integer(double x, int) {
+        const i64 value = __double_as_longlong(x), above = INTEGERS > 0 ? value >> 63 : 0;
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) word[i] = (unsigned)(i < 2 ? value >> 32 * i : above);
+        word[WORDS - 1] ^= 0x80000000u;
+    }
+#else
     __device__ Integer(double x, int scale) {
         const int power = WORDS > 2 ? max(0, exponent_of(x) + scale - 53) : 0;
         const i64 value = __double2ll_rn(Scale(scale - power)(x));
@@ -25,6 +36,7 @@ struct Integer {
         }
         word[WORDS - 1] ^= 0x80000000u;
     }
+#endif
     /* As frexp's. */
     static __device__ int exponent_of(double x) {
         const int exponent = __double2hiint(x) >> 20 & 0x7ff;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
@@ -76,7 +77,7 @@ def residues(
     rows, columns = extent(parts)
     shape = (system.images, len(system.moduli), padded(rows, padding), padded(columns, padding))
     out = empty_beside(parts[0], shape, system.word.dtype)
-    make = _residues_device if is_cupy(parts[0]) else _residues_host
+    make: Callable[..., None] = residues_on_device if is_cupy(parts[0]) else _residues_host
     if make is _residues_host and out.dtype == np.float64 and width <= COMPILED_BITS and padding == 1:
         form = compiled(COMPILED_FORM)
         make = make if form is None else partial(_residues_compiled, form)
@@ -185,7 +186,7 @@ def _run(word: Word, parts: int) -> int:
 
 @lru_cache(512)
 def _split_constants(
-    system: ResidueSystem, weighted: bool, width: int, parts: int, aligned: bool
+    system: ResidueSystem, weighted: bool, width: int, parts: int, aligned: bool, integers: int = 0
 ) -> dict[str, Any]:
     constants: dict[str, Any] = {
         "SPLIT": SPLIT,
@@ -196,6 +197,7 @@ def _split_constants(
         "PARTS": parts,
         "IMAGES": system.images,
         "RUN": _run(system.word, parts),
+        "INTEGERS": integers,
     }
     if system.word.floating:
         return {**constants, "WIDE": int(width > narrow_bits(system))}
@@ -233,39 +235,45 @@ _SPLIT_RESIDUES = Kernel(
     Path(__file__).with_name("split.cu"),
     tuple(
         {
-            **_split_constants(residue_system(word, bits, 4096, parts), True, width, parts, width < 99),
+            **_split_constants(
+                residue_system(word, bits, 4096, parts), True, width, parts, width < 99, integers
+            ),
             **_tile_rows(get_word(word), parts, columns),
             "ALONG_K": along,
             "UNIT": 2 - parts,
             "REAL": t,
         }
         for along in (0, 1)
-        for word, bits, t, parts, width, columns in (
-            ("int8", 109.2, "double", 1, 55, 4096),
-            ("int8", 109.2, "double", 1, 55, 16),
-            ("int8", 54.6, "float", 2, 28, 64),
-            ("int8", 300.0, "double", 2, 150, 4096),
-            ("fp64", 109.2, "float", 1, 55, 16),
-            ("fp64", 900.0, "double", 2, 450, 4096),
+        for word, bits, t, parts, width, columns, integers in (
+            ("int8", 109.2, "double", 1, 55, 4096, 0),
+            ("int8", 109.2, "double", 1, 55, 16, 0),
+            ("int8", 54.6, "float", 2, 28, 64, 0),
+            ("int8", 300.0, "double", 2, 150, 4096, 0),
+            ("int8", 140.0, "double", 1, 63, 4096, 1),
+            ("int8", 140.0, "double", 1, 64, 4096, -1),
+            ("fp64", 109.2, "float", 1, 55, 16, 0),
+            ("fp64", 900.0, "double", 2, 450, 4096, 0),
         )
     ),
     (StridedParts, SplitTables),
 )
 
 
-def _residues_device(
+def residues_on_device(
     parts: list[Array],
     scale: Array,
     system: ResidueSystem,
     weighted: bool,
     width: int,
     out: Array,
+    integers: int = 0,
 ) -> None:
+    """Write the residues of A', or of the integers in 64 bits of each, with a sign (1) or without (-1)."""
     operand, layout = strided_parts(parts)
     padded_rows, padded_columns = out.shape[2:]
     aligned = padded_columns % _run(system.word, len(parts)) == 0
     constants = {
-        **_split_constants(system, weighted, width, len(parts), aligned),
+        **_split_constants(system, weighted, width, len(parts), aligned, integers),
         **_tile_rows(system.word, len(parts), padded_columns),
         **layout,
     }

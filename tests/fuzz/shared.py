@@ -10,6 +10,7 @@ import numpy as np
 
 import ozaki
 import ozaki.linalg
+from multiword.runtime.arrays import namespace
 from tests.fuzz.arrays import ALL_BITS, COMPLEX, FAR, INTEGERS, REAL
 from tests.fuzz.device_products import Call
 from tests.fuzz.draw import Draw, check, check_same, plain
@@ -358,8 +359,9 @@ def _residual_of_factors(a: Any, b: Any, x: Any) -> float:
 def _definite(a: Any) -> Any:
     """Symmetric matrices of small integers, with a large diagonal: made without arithmetic, whose zeros have
     the sign that the floating-point mode gives them."""
-    whole = np.trunc(a.real.clip(-8, 8)).astype(a.dtype)
-    result = np.where(np.tri(a.shape[-1], dtype=bool), whole, whole.swapaxes(-1, -2))
+    xp = namespace(a)
+    whole = xp.trunc(a.real.clip(-8, 8)).astype(a.dtype)
+    result = xp.where(xp.tri(a.shape[-1], dtype=bool), whole, whole.swapaxes(-1, -2))
     for i in range(a.shape[-1]):
         result[..., i, i] = 20 * a.shape[-1]
     return result

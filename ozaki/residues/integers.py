@@ -1,0 +1,143 @@
+"""Scheme "residues" for matrices that are integers already: nothing is scaled, and nothing is rounded.
+
+    C = AB = Σ_t Y_t·(P/p_t) - q·P,   |C| <= k·max|A|·max|B| < P/2
+
+as in `ozaki.residues.scheme`, of which everything but the ends is taken: A and B are 64-bit integers, and C
+is reduced modulo 2**64 or modulo p where it is reconstructed, in integers of as many limbs as it needs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multiword.engines import Engine, Word
+from multiword.formats import FORMATS
+from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.kernels import Kernel, Struct, members
+from multiword.runtime.memory import padded
+from ozaki.residues.reconstruct_cuda import (
+    ResidueProducts,
+    launch_shape,
+    reconstruction_constants,
+    residue_products,
+)
+from ozaki.residues.scheme import Residues
+from ozaki.residues.split import residues_on_device
+from ozaki.residues.system import ResidueSystem, residue_system
+from ozaki.schemes import ProductSpecification
+
+
+class Target(NamedTuple):
+    """What integers become: of a dtype, modulo its range, or residues modulo `modulus`, from 0, as int64."""
+
+    dtype: np.dtype
+    modulus: int = 0
+
+
+class IntegerResidues(Residues):
+    """The scheme for integers: as `Residues`, but for `split` of 64-bit integers and `integers` last."""
+
+    def __init__(
+        self, shape: tuple[int, int, int], largest: tuple[int, int], word: str | Word, engine: Engine
+    ) -> None:
+        """`largest` are the magnitudes that no element of A and of B exceeds."""
+        bits = math.log2(max(1, shape[1] * largest[0] * largest[1])) + 2.0**-20
+        left, right = (x.bit_length() for x in largest)
+        specification = ProductSpecification(shape, 1, 1, (left, right), bits, FORMATS["fp64"])
+        super().__init__(specification, word, engine)
+
+    def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
+        """Return the residues of (r, k) integers, int64 or uint64; of A times the weights w_t."""
+        (x,), (rows, columns) = parts, parts[0].shape
+        shape = 1, len(self.system.moduli), padded(rows, padding), padded(columns, padding)
+        out = namespace(x).empty(shape, self.system.word.dtype)
+        if is_cupy(x):
+            sign, width = 1 if x.dtype.kind == "i" else -1, self.specification.widths[side]
+            residues_on_device([x.view(np.float64)], scale, self.system, side == 0, width, out, sign)
+        else:
+            _split_host(x, self.system, side == 0, out)
+        return out
+
+    def integers(self, y: Array, target: Target, out: Array, misfits: Array) -> None:
+        """Write C, modulo 2**64 or modulo p, to (m, n) int64; misfits[0] = 1 if one is not of the dtype."""
+        if is_cupy(y):
+            _reconstruct_device(y, self.system, target, out, misfits)
+        else:
+            _reconstruct_host(y, self.system, target, out, misfits)
+
+
+def _split_host(x: np.ndarray, system: ResidueSystem, weighted: bool, out: np.ndarray) -> None:
+    out[...] = 0
+    for t, (p, (weight,)) in enumerate(system.weights_of_parts(weighted)):
+        residue = (x % x.dtype.type(p)).astype(np.int64) * weight % p
+        out[0, t, : x.shape[0], : x.shape[1]] = np.where(2 * residue >= p, residue - p, residue)
+
+
+def _reconstruct_host(
+    y: np.ndarray, system: ResidueSystem, target: Target, out: np.ndarray, misfits: np.ndarray
+) -> None:
+    """The definition, in Python's integers."""
+    (m, n), product = out.shape, system.product
+    terms = (
+        y[0, t, :m, :n].astype(np.int64).astype(object) * (product // p) for t, p in enumerate(system.moduli)
+    )
+    value: Any = (sum(terms) + product // 2) % product - product // 2
+    if target.modulus:
+        out[...] = value % target.modulus
+        return
+    limits = np.iinfo(target.dtype)
+    misfits[0] |= bool(((value < limits.min) | (value > limits.max)).any())
+    out[...] = (value & (2**64 - 1)).astype(np.uint64).view(np.int64)
+
+
+class Range(Struct):
+    """What becomes of the integers of a launch, and where it is told that one does not fit."""
+
+    _fields_ = (
+        *members(ctypes.c_int, "bits", "is_unsigned", "modulus", "rows", "columns"),
+        ("misfits", ctypes.c_void_p),
+    )
+
+
+_RECONSTRUCT_INTEGERS = Kernel(
+    "reconstruct_integers",
+    Path(__file__).with_name("reconstruct_integers.cu"),
+    tuple(
+        {
+            **reconstruction_constants(residue_system("int8", bits, 4096)),
+            "PARTS": 1,
+            "VECTOR": vector,
+            "PRODUCT": product,
+            "ACROSS": across,
+        }
+        for bits, vector, product, across in (
+            (20.0, 2, "int", 64),
+            (75.0, 4, "signed char", 256),
+            (140.0, 4, "signed char", 256),
+        )
+    ),
+    (ResidueProducts, Range),
+)
+
+
+def _reconstruct_device(y: Array, system: ResidueSystem, target: Target, out: Array, misfits: Array) -> None:
+    (m, n), dtype = out.shape, target.dtype
+    result = out if out.flags.c_contiguous else namespace(y).empty((m, n), out.dtype)
+    grid, block, shape = launch_shape(y, m, n)
+    constants = {**reconstruction_constants(system), **shape, "PARTS": 1}
+    fit = Range(
+        bits=8 * dtype.itemsize,
+        is_unsigned=int(dtype.kind == "u"),
+        modulus=target.modulus,
+        rows=m,
+        columns=n,
+        misfits=misfits,
+    )
+    _RECONSTRUCT_INTEGERS(grid, block, (residue_products(y, system), fit, result), **constants)
+    if result is not out:
+        out[...] = result

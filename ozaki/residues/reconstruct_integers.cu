@@ -1,0 +1,48 @@
+#include "ozaki/residues/digits.cuh"
+
+/* What becomes of the integers: numbers of so many bits, with a sign or without, or residues modulo `modulus`,
+   if that is not 0. `misfits` is set to 1 where one needs more bits. */
+struct Range { int bits, is_unsigned, modulus, rows, columns; int *misfits; };
+
+__device__ bool fits(const u64 (&limb)[LIMBS], const Range &range) {
+    const int spare = 64 - range.bits;
+    const long long low = limb[0], sign = range.is_unsigned ? 0 : low >> 63;
+    const long long kept = range.is_unsigned ? (long long)(limb[0] << spare >> spare) : (low << spare) >> spare;
+    bool same = kept == low;
+#pragma unroll
+    for (int i = 1; i < LIMBS; i++) same &= (long long)limb[i] == sign;
+    return same && !(range.is_unsigned && (long long)limb[LIMBS - 1] < 0);
+}
+
+/* By halves of limbs, the highest first; the value is that of the limbs without a sign, less 2^(64·LIMBS). */
+__device__ u64 modulo(const u64 (&limb)[LIMBS], u64 p) {
+    u64 value = 0, beyond = (long long)limb[LIMBS - 1] < 0;
+#pragma unroll
+    for (int i = 2 * LIMBS - 1; i >= 0; i--) {
+        value = (value << 32 | (unsigned)(limb[i / 2] >> 32 * (i % 2))) % p;
+        beyond = (beyond << 32) % p;
+    }
+    return (value + p - beyond) % p;
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+reconstruct_integers(ResidueProducts y, Range range, long long *out) {
+    const int column = (blockIdx.x * ACROSS + threadIdx.x) * VECTOR;
+    if (column >= range.columns) return;
+    const int down = 256 / ACROSS;
+    bool all_fit = true;
+    for (int row = blockIdx.y * down + threadIdx.y; row < range.rows; row += gridDim.y * down) {
+        const PRODUCT *const at = y.products + row * y.row_stride + column;
+        double digit[VECTOR][DIGITS] = {};
+        digits_of_integers<0>(at, y.modulus_stride * MODULI, y.modulus_stride, y.table, digit);
+#pragma unroll
+        for (int i = 0; i < VECTOR; i++) {
+            if (column + i >= range.columns) break;
+            u64 limb[LIMBS] = {};
+            put_limbs(digit[i], limb);
+            all_fit &= range.modulus || fits(limb, range);
+            out[(long long)row * range.columns + column + i] = range.modulus ? modulo(limb, range.modulus) : limb[0];
+        }
+    }
+    if (!all_fit) *range.misfits = 1;
+}
