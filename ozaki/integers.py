@@ -16,18 +16,27 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, check_same_device, is_cupy, namespace, quietly
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    import_cupy,
+    is_cupy,
+    namespace,
+    quietly,
+)
 from ozaki.arguments import matrices_of, request_of, stacks_of
 from ozaki.execution.stacks import stack_product
 from ozaki.product.factor import Factor
 from ozaki.product.panels import in_panels
 from ozaki.product.request import Request
-from ozaki.residues.integers import IntegerResidues, Target
+from ozaki.residues.integers import NONE, IntegerResidues, Place, Target
 from ozaki.tuning import LARGEST_IN_A_STACK_ON_DEVICE
 
 EXACT = 2**53
@@ -59,7 +68,7 @@ def integer_matmul(a: Any, b: Any, dtype: Any, overflow: str, request_options: t
     if overflow not in ("raise", "wrap"):
         raise ValueError(f"overflow must be 'raise' or 'wrap', got {overflow!r}")
     x, y, request = _operands(a, b, request_options)
-    largest = magnitude(x), magnitude(y)
+    largest = magnitudes(x, y)
     limits = np.iinfo(dtype)
     fits = x.shape[-1] * largest[0] * largest[1] <= limits.max and (
         limits.min < 0 or all(z.dtype.kind != "i" or not bool((z < 0).any()) for z in (x, y))
@@ -91,7 +100,7 @@ def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> 
     x, y, request = _operands(a, b, request_options)
     with quietly(x):
         x, y = _residues(x, p), _residues(y, p)
-        largest = magnitude(x), magnitude(y)
+        largest = magnitudes(x, y)
         cuts = choose_cuts(x.shape[-1], largest)
 
         def compute(x: Array, y: Array, _: tuple[int, ...]) -> Array:
@@ -109,10 +118,9 @@ def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> 
 def _by_residues(
     x: Array, y: Array, target: Target, largest: tuple[int, int], request: Request, checked: bool
 ) -> Array | None:
-    """Return the products of stacks on a GPU's engine of int8 words.
+    """Return the products of stacks on a GPU's engine of int8 words; OverflowError as `checked` says.
 
-    None if there is none, if a stack of small matrices is faster in parts, and if `checked` says that all
-    elements must fit and one does not: parts tell which.
+    None if there is none, or if a stack of small matrices is faster in parts.
     """
     (m, k), n, batch = x.shape[-2:], y.shape[-1], np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     alone = math.prod(batch) == 1 or m * k * n > LARGEST_IN_A_STACK_ON_DEVICE
@@ -120,17 +128,27 @@ def _by_residues(
     if not (has_words and alone and math.prod(batch) * m * k * n):
         return None
     xp, scheme = namespace(x), IntegerResidues((m, k, n), largest, "int8", request.engine)
-    x, y = xp.broadcast_to(_of_64_bits(x), (*batch, m, k)), xp.broadcast_to(_of_64_bits(y), (*batch, k, n))
-    out, misfits = xp.empty((*batch, m, n), np.int64), xp.zeros(1, np.int32)
-    unscaled = xp.zeros(m, np.int32), xp.zeros(n, np.int32)
-    for index in np.ndindex(*batch):
+    left, right = (
+        xp.broadcast_to(_of_64_bits(x), (*batch, m, k)),
+        xp.broadcast_to(_of_64_bits(y), (*batch, k, n)),
+    )
+    out, misfit = xp.empty((*batch, m, n), np.int64), xp.full(1, NONE)
+    unscaled = xp.zeros(max(m, n), np.int32)
+    for number, index in enumerate(np.ndindex(*batch)):
+        whole = out[index]
 
-        def reconstruct(products: Array, rows: slice, columns: slice, out: Array = out[index]) -> None:
-            scheme.integers(products, target, out[rows, columns], misfits)
+        def reconstruct(
+            products: Array, rows: slice, columns: slice, whole: Array = whole, before: int = number * m * n
+        ) -> None:
+            place = Place(before + rows.start * n + columns.start, n)
+            scheme.integers(products, target, whole[rows, columns], place, misfit)
 
-        a, b = Factor(x[index], 0), Factor(y[index], 1)
-        in_panels(scheme, a, b, unscaled, request.engine, request.workspace, reconstruct)
-    return None if checked and bool(misfits[0]) else out.astype(target.dtype, copy=False)
+        a, b = Factor(left[index], 0), Factor(right[index], 1)
+        in_panels(scheme, a, b, (unscaled[:m], unscaled[:n]), request.engine, request.workspace, reconstruct)
+    if checked and (first := int(misfit[0])) != NONE:
+        place = tuple(map(int, np.unravel_index(first, out.shape)))
+        raise OverflowError(_does_not_fit(place, x, y, target.dtype, (0,) * out.ndim))
+    return out.astype(target.dtype, copy=False)
 
 
 def _of_64_bits(x: Array) -> Array:
@@ -166,13 +184,24 @@ def _residues(x: Array, p: int) -> Array:
     return xp.where(residue > p // 2, residue - p, residue)
 
 
-def magnitude(x: Array) -> int:
-    """Return the largest magnitude of integers; 0 of none.
+def magnitudes(x: Array, y: Array) -> tuple[int, int]:
+    """Return the largest magnitudes of two arrays of integers; 0 of none.
 
-    >>> magnitude(np.array([-128, 5], np.int8))
-    128
+    >>> magnitudes(np.array([-128, 5], np.int8), np.array([]))
+    (128, 0)
     """
-    return max(int(x.max()), -int(x.min())) if x.size else 0
+    of_x, of_y = (_largest(z) if z.size else 0 for z in (x, y))  # on a GPU, both before one is waited for
+    return int(of_x), int(of_y)
+
+
+def _largest(x: Array) -> Any:
+    return _magnitude_on_device()(x) if is_cupy(x) else max(int(x.max()), -int(x.min()))
+
+
+@cache
+def _magnitude_on_device() -> Any:
+    magnitude = "x < 0 ? 0 - (unsigned long long)x : (unsigned long long)x"
+    return import_cupy().ReductionKernel("T x", "uint64 y", magnitude, "max(a, b)", "y = a", "0", "magnitude")
 
 
 def _in_panels(

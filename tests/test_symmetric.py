@@ -214,3 +214,21 @@ def test_distances_of_what_has_none():
         ozaki.cdist_squared(x, x.T)
     with pytest.raises(OverflowError, match="power of two"):
         ozaki.cdist_squared(x * 1e200, x)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "complex64"])
+@pytest.mark.parametrize("kind", ["uniform", "wide6", "graded", "underflow", "nonfinite"])
+@pytest.mark.parametrize("accuracy", [None, "exact", "normwise"])
+def test_gram_on_a_gpu_has_the_bits_of_a_cpu(dtype, kind, accuracy):
+    cupy = pytest.importorskip("cupy")
+    for m, k in ((7, 20), (300, 20), (1030, 300)):
+        x, _ = in_dtype(*matrices("uniform" if kind == "nonfinite" else kind, k, m, 20), dtype)
+        if kind == "nonfinite":
+            x[k // 2, 5], x[0, m // 2] = np.inf, np.nan
+        want, on_device = ozaki.gram(x, accuracy=accuracy), cupy.asarray(x)
+        for y in (on_device, on_device.T.copy().T):
+            for options in [{}] * 3 + [{"workspace": 1 << 20}]:  # launched, captured, replayed; in panels
+                assert same(ozaki.gram(y, accuracy=accuracy, **options).get(), want)
+            if accuracy != "normwise":
+                assert same(ozaki.matmul(y.T.conj(), y, accuracy=accuracy).get(), want)

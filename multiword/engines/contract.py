@@ -74,7 +74,8 @@ class ResidueEngine(Engine, Protocol):
     It may have steps of its own for them, `split_residues` and `reconstruct_residues`, with the arguments of
     `ozaki.residues.split.residues` and `ozaki.residues.reconstruct.reconstruct`. Words that it splits itself
     may lie in memory as it likes, in an object with their `shape`, `nbytes`, `reshape` and slices. Where it
-    lacks a step, the general one is taken.
+    lacks a step, the general one is taken. With an attribute `mirrors` that is true, `multiply_residues` or
+    the steps take symmetric=True, for a square product of which nothing above the diagonal is needed.
     """
 
     def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
@@ -82,7 +83,14 @@ class ResidueEngine(Engine, Protocol):
         ...
 
     def multiply_residues(
-        self, a: Array, bt: Array, moduli: tuple[int, ...], *, out: Array | None = None, add: bool = False
+        self,
+        a: Array,
+        bt: Array,
+        moduli: tuple[int, ...],
+        *,
+        out: Array | None = None,
+        add: bool = False,
+        symmetric: bool = False,
     ) -> Array:
         """Compute A·Bᵀ modulo the moduli, exactly, of each matrix of several stacks.
 
@@ -93,6 +101,7 @@ class ResidueEngine(Engine, Protocol):
         moduli : image i is modulo moduli[i % len(moduli)]: odd numbers from 3 to 255, or 256.
         out : (images, stack, m, n) int8 array, last axis contiguous, to write to; a new one if None.
         add : whether the product is added to the residues in `out`, modulo the moduli.
+        symmetric : whether what is above the diagonal may be left out; engines with `mirrors` have it.
 
         Returns
         -------

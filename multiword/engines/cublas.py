@@ -147,6 +147,7 @@ class Cublas(CheckedEngine):
     on_gpu = True
     default_words: ClassVar = {"residues": "int8", "slices": "int8"}
     fused = False
+    mirrors: ClassVar[bool] = True
 
     def __init__(self, batch: bool | None = None, fused: bool = False) -> None:
         import_cupy()
@@ -164,11 +165,18 @@ class Cublas(CheckedEngine):
         )
 
     def multiply_residues(
-        self, a: Array, bt: Array, moduli: tuple[int, ...], *, out: Array | None = None, add: bool = False
+        self,
+        a: Array,
+        bt: Array,
+        moduli: tuple[int, ...],
+        *,
+        out: Array | None = None,
+        add: bool = False,
+        symmetric: bool = False,
     ) -> Array:
         """As `ResidueEngine.multiply_residues`."""
-        out = check_residues(a, bt, moduli, out, add)
-        multiply_residues(a, bt, moduli, out, add)
+        out = check_residues(a, bt, moduli, out, add, symmetric)
+        multiply_residues(a, bt, moduli, out, add, symmetric)
         return out
 
     def _compute(self, kind: Word, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:

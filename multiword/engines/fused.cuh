@@ -25,13 +25,18 @@
 /* Matrices of words, (images, stack, rows, k): where they lie; strides in bytes. */
 struct WordMatrices { const signed char *words; long long row_stride, matrix_stride, image_stride; };
 
-struct ProductShape { int m, n, k, stack, tiles; };
+/* Of a symmetric product, the tiles on and below the diagonal alone. */
+struct ProductShape { int m, n, k, stack, tiles, symmetric; };
 
 /* Which tile: its image and matrix, first row and column; the tiles of a cluster's blocks lie one below the
    other. Those of GROUP rows of them go together, for they share what they read in the second-level cache. */
 struct TileIndex {
     int image, matrix, row, column;
     __device__ TileIndex(const ProductShape &shape, int index, int block = 0) {
+        if (shape.symmetric) {
+            put_below_diagonal(shape, index, block);
+            return;
+        }
         const int height_of_all = CLUSTER * BM, columns = (shape.n + BN - 1) / BN;
         const int rows = (shape.m + height_of_all - 1) / height_of_all;
         const int product = index / (rows * columns), tile = index % (rows * columns);
@@ -39,6 +44,26 @@ struct TileIndex {
         image = product / shape.stack, matrix = product % shape.stack;
         row = (group + (tile - group * columns) % height) * height_of_all + block * BM;
         column = (tile - group * columns) / height * BN;
+    }
+    /* In squares of tiles, one below the other: GROUP rows of squares go together, first those of the columns
+       that they all have, then their triangle. */
+    __device__ void put_below_diagonal(const ProductShape &shape, int index, int block) {
+        constexpr int HEIGHT = CLUSTER * BM, IN_SQUARE = BN / HEIGHT;
+        static_assert(BN % HEIGHT == 0, "squares of tiles");
+        const int rows = (shape.n + BN - 1) / BN, tiles = IN_SQUARE * (rows * (rows + 1) / 2);
+        int square = index % tiles / IN_SQUARE, first = 0, height = min(rows, GROUP);
+        while (square >= height * first + height * (height + 1) / 2) {
+            square -= height * first + height * (height + 1) / 2;
+            first += GROUP, height = min(rows - first, GROUP);
+        }
+        int along = square / height, down = square % height;
+        if (along >= first) {
+            square -= height * first;
+            for (along = 0; square >= height - along; along++) square -= height - along;
+            down = along + square, along += first;
+        }
+        image = index / tiles / shape.stack, matrix = index / tiles % shape.stack;
+        row = (first + down) * BN + index % IN_SQUARE * HEIGHT + block * BM, column = along * BN;
     }
 };
 

@@ -37,7 +37,7 @@ class WordMatrices(Struct):
 class ProductShape(Struct):
     """The sizes of the products of a launch."""
 
-    _fields_ = members(ctypes.c_int, "m", "n", "k", "stack", "tiles")
+    _fields_ = members(ctypes.c_int, "m", "n", "k", "stack", "tiles", "symmetric")
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,12 @@ def choose_tile(m: int, n: int, products: int, hopper: bool) -> Tile:
 def count_tiles(tile: Tile, m: int, n: int) -> int:
     """Return the tiles of a product; of a cluster of blocks, one."""
     return -(-m // (tile.m * tile.cluster)) * -(-n // tile.n)
+
+
+def count_tiles_below_diagonal(tile: Tile, n: int) -> int:
+    """Return the tiles of a symmetric product: those of squares, as wide as a tile, up to the diagonal."""
+    squares = -(-n // tile.n)
+    return squares * (squares + 1) // 2 * (tile.n // (tile.m * tile.cluster))
 
 
 def _filled(tile: Tile, m: int) -> bool:

@@ -21,6 +21,7 @@ from multiword.engines.fused import (
     WordMatrices,
     choose_tile,
     count_tiles,
+    count_tiles_below_diagonal,
 )
 from multiword.engines.machine import compute_capability, multiprocessors
 from multiword.engines.words import FLOAT_MAGIC_BITS, symmetric
@@ -69,7 +70,9 @@ _ON_HOPPER = Kernel(
 )
 
 
-def multiply_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool) -> None:
+def multiply_residues(
+    a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool, symmetric: bool = False
+) -> None:
     """As `ResidueEngine.multiply_residues`, of checked arrays, on CuPy's current stream."""
     k = a.shape[3]
     if out.size == 0:
@@ -80,10 +83,12 @@ def multiply_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array, 
         return
     for h in range(0, k, LONGEST):
         inner = slice(h, h + LONGEST)
-        launch(a[..., inner], bt[..., inner], moduli, out, add or h > 0)
+        launch(a[..., inner], bt[..., inner], moduli, out, add or h > 0, symmetric)
 
 
-def check_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array | None, add: bool) -> Array:
+def check_residues(
+    a: Array, bt: Array, moduli: tuple[int, ...], out: Array | None, add: bool, symmetric: bool = False
+) -> Array:
     """Return the array to write to; TypeError or ValueError where the arguments do not fit."""
     for label, x in (("a", a), ("bt", bt), ("out", out)):
         if x is None:
@@ -108,6 +113,8 @@ def check_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array | No
             f"moduli must be up to {MOST_MODULI} odd numbers from 3 to 255, or 256, got {moduli}"
         )
     shape = (*a.shape[:3], bt.shape[2])
+    if symmetric and shape[2] != shape[3]:
+        raise ValueError(f"a symmetric product must be square, got shape {shape}")
     if out is None:
         if add:
             raise ValueError("out must be given to be added to")
@@ -118,7 +125,13 @@ def check_residues(a: Array, bt: Array, moduli: tuple[int, ...], out: Array | No
 
 
 def launch(
-    a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool, tile: Tile | None = None
+    a: Array,
+    bt: Array,
+    moduli: tuple[int, ...],
+    out: Array,
+    add: bool,
+    symmetric: bool = False,
+    tile: Tile | None = None,
 ) -> None:
     """Write A·Bᵀ modulo the moduli to `out`, or add it; none of the arrays is empty, and k is at most
     `LONGEST`."""
@@ -135,8 +148,9 @@ def launch(
     images, stack, m, k = a.shape
     n = bt.shape[2]
     tile = tile or choose_tile(m, n, images * stack, compute_capability() == (9, 0))
-    tiles = count_tiles(tile, m, n) * images * stack
-    shape = ProductShape(m=m, n=n, k=k, stack=stack, tiles=tiles)
+    of_one = count_tiles_below_diagonal(tile, n) if symmetric else count_tiles(tile, m, n)
+    tiles = of_one * images * stack
+    shape = ProductShape(m=m, n=n, k=k, stack=stack, tiles=tiles, symmetric=int(symmetric))
     operands: tuple[Struct, Struct]
     if tile.wgmma:
         operands = TensorMap.of(a, tile.m, tile.k), TensorMap.of(bt, tile.n // tile.cluster, tile.k)

@@ -51,8 +51,6 @@ def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
     """
     if not is_cupy(a.matrix) or not request.of_norms or not isinstance(request.engine, Cublas):
         return None
-    if request.symmetric:  # CuPy's own kernels copy what is below the diagonal
-        return None
     if request.accuracy == NORMWISE and capturing():
         return None
     key = _key(a, b, request)

@@ -348,7 +348,8 @@ class CapturedProduct:
             scaled = steps.norm_scaled(a, b, request, bits)
         else:
             scaled = ScaledProduct(scales, steps.choose_scheme(specification, request))
-        if self._too_large(scaled.scheme, a.stack):
+        # CuPy's own kernels copy panels across the diagonal.
+        if self._too_large(scaled.scheme, a.stack) or steps.halved(scaled, a, request)[1]:
             raise Unfit
         steps.split_once(scaled, a, b, request)
         return scaled

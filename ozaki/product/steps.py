@@ -215,19 +215,28 @@ def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: 
     A symmetric product is computed on and below the diagonal, and copied from there.
     """
     scheme, scales = scaled.scheme, scaled.scales
-    symmetric = request.symmetric and _may_be_mirrored(a.matrix, scales, scheme.specification.target)
-    by_engine = symmetric and _engine_mirrors(scheme, a.rows, request.workspace)
-    by_panels = symmetric and not by_engine
+    by_engine, by_panels = halved(scaled, a, request)
+    if isinstance(scheme, Residues):
+        scheme.symmetric = by_engine
 
     def reconstruct(y: Array, rows: slice, columns: slice) -> None:
-        of_engine = {"symmetric": True} if by_engine else {}
-        scheme.reconstruct(y, (scales[0][rows], scales[1][columns]), out[rows, columns], **of_engine)
+        scheme.reconstruct(y, (scales[0][rows], scales[1][columns]), out[rows, columns])
         if by_panels:
             below = slice(max(rows.start, columns.stop), rows.stop)
             _put_conjugate(out[below, columns], out[columns, below])
 
     split_once(scaled, a, b, request)
     in_panels(scheme, a, b, scales, request.engine, request.workspace, reconstruct, by_panels)
+
+
+def halved(scaled: ScaledProduct, a: Factor, request: Request) -> tuple[bool, bool]:
+    """Return whether the engine is to compute half of a product, and whether half of its panels are."""
+    scheme = scaled.scheme
+    symmetric = request.symmetric and _may_be_mirrored(a.matrix, scaled.scales, scheme.specification.target)
+    by_engine = (
+        symmetric and isinstance(scheme, Residues) and _engine_mirrors(scheme, a.rows, request.workspace)
+    )
+    return by_engine, symmetric and not by_engine
 
 
 def _may_be_mirrored(x: Array, scales: Scales, target: Format) -> bool:
@@ -240,9 +249,9 @@ def _may_be_mirrored(x: Array, scales: Scales, target: Format) -> bool:
     return not is_cupy(x) and bool(scales[0].max() + scales[1].max() < target.precision - target.emin)
 
 
-def _engine_mirrors(scheme: Scheme, n: int, workspace: int) -> bool:
+def _engine_mirrors(scheme: Residues, n: int, workspace: int) -> bool:
     """Return whether an engine is given all of a symmetric product at once, and leaves out half by itself."""
-    if not (isinstance(scheme, Residues) and scheme.mirrors):
+    if not scheme.mirrors:
         return False
     panels = choose_panels(scheme, scheme.specification.shape, workspace)
     return (panels.rows, panels.columns) == (n, n)

@@ -32,11 +32,22 @@ from ozaki.residues.system import ResidueSystem, residue_system
 from ozaki.schemes import ProductSpecification
 
 
+class Place(NamedTuple):
+    """Where a panel lies in the whole: the index of its first element, and how much more that of a row is."""
+
+    first: int
+    stride: int
+
+
 class Target(NamedTuple):
     """What integers become: of a dtype, modulo its range, or residues modulo `modulus`, from 0, as int64."""
 
     dtype: np.dtype
     modulus: int = 0
+
+
+NONE = 2**63 - 1
+"""In place of the index of an element that does not fit: there is none."""
 
 
 class IntegerResidues(Residues):
@@ -63,12 +74,15 @@ class IntegerResidues(Residues):
             _split_host(x, self.system, side == 0, out)
         return out
 
-    def integers(self, y: Array, target: Target, out: Array, misfits: Array) -> None:
-        """Write C, modulo 2**64 or modulo p, to (m, n) int64; misfits[0] = 1 if one is not of the dtype."""
+    def integers(self, y: Array, target: Target, out: Array, place: Place, misfit: Array) -> None:
+        """Write C, modulo 2**64 or modulo p, to (m, n) int64.
+
+        misfit[0] becomes the index of the first element that is not of the target's dtype, if it is less.
+        """
         if is_cupy(y):
-            _reconstruct_device(y, self.system, target, out, misfits)
+            _reconstruct_device(y, self.system, target, out, place, misfit)
         else:
-            _reconstruct_host(y, self.system, target, out, misfits)
+            _reconstruct_host(y, self.system, target, out, place, misfit)
 
 
 def _split_host(x: np.ndarray, system: ResidueSystem, weighted: bool, out: np.ndarray) -> None:
@@ -79,7 +93,7 @@ def _split_host(x: np.ndarray, system: ResidueSystem, weighted: bool, out: np.nd
 
 
 def _reconstruct_host(
-    y: np.ndarray, system: ResidueSystem, target: Target, out: np.ndarray, misfits: np.ndarray
+    y: np.ndarray, system: ResidueSystem, target: Target, out: np.ndarray, place: Place, misfit: np.ndarray
 ) -> None:
     """The definition, in Python's integers."""
     (m, n), product = out.shape, system.product
@@ -91,16 +105,18 @@ def _reconstruct_host(
         out[...] = value % target.modulus
         return
     limits = np.iinfo(target.dtype)
-    misfits[0] |= bool(((value < limits.min) | (value > limits.max)).any())
+    for i, j in np.argwhere((value < limits.min) | (value > limits.max))[:1].tolist():
+        misfit[0] = min(int(misfit[0]), place.first + i * place.stride + j)
     out[...] = (value & (2**64 - 1)).astype(np.uint64).view(np.int64)
 
 
 class Range(Struct):
-    """What becomes of the integers of a launch, and where it is told that one does not fit."""
+    """What becomes of the integers of a launch, and where the first that does not fit is told."""
 
     _fields_ = (
         *members(ctypes.c_int, "bits", "is_unsigned", "modulus", "rows", "columns"),
-        ("misfits", ctypes.c_void_p),
+        *members(ctypes.c_longlong, "first", "stride"),
+        ("misfit", ctypes.c_void_p),
     )
 
 
@@ -125,7 +141,9 @@ _RECONSTRUCT_INTEGERS = Kernel(
 )
 
 
-def _reconstruct_device(y: Array, system: ResidueSystem, target: Target, out: Array, misfits: Array) -> None:
+def _reconstruct_device(
+    y: Array, system: ResidueSystem, target: Target, out: Array, place: Place, misfit: Array
+) -> None:
     (m, n), dtype = out.shape, target.dtype
     result = out if out.flags.c_contiguous else namespace(y).empty((m, n), out.dtype)
     grid, block, shape = launch_shape(y, m, n)
@@ -136,7 +154,9 @@ def _reconstruct_device(y: Array, system: ResidueSystem, target: Target, out: Ar
         modulus=target.modulus,
         rows=m,
         columns=n,
-        misfits=misfits,
+        first=place.first,
+        stride=place.stride,
+        misfit=misfit,
     )
     _RECONSTRUCT_INTEGERS(grid, block, (residue_products(y, system), fit, result), **constants)
     if result is not out:

@@ -33,7 +33,7 @@ __device__ void reconstructed(const PRODUCT *image, long long component, long lo
 /* What the integers are scaled by, and the format that they are rounded to. */
 struct Rounding {
     const int *row_scale, *column_scale;
-    int rows_each, rows, columns, precision, smallest;
+    int rows_each, rows, columns, precision, smallest, symmetric;
 };
 
 /* Blocks of a multiprocessor: four have registers enough for few sums, and the compiler would make do with
@@ -49,6 +49,7 @@ reconstruct(ResidueProducts y, Rounding to, REAL *out) {
     const bool full = column + VECTOR <= n && ((size_t)out | n * PARTS * sizeof(REAL)) % sizeof(Reals) == 0;
     const int down = 256 / ACROSS, first = down == 1 ? blockIdx.y : blockIdx.y * down + threadIdx.y;
     for (int row = first; row < m; row += gridDim.y * down) {
+        if (to.symmetric && column > row) continue; // what is above the diagonal is not there
         const PRODUCT *const at = y.products + row * y.row_stride + column;
         const int *const scale = to.column_scale + (long long)(row / to.rows_each) * n + column;
         int exponent[VECTOR];

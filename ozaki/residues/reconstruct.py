@@ -20,15 +20,23 @@ from ozaki.tuning import RESIDUES_AT_ONCE
 
 
 def reconstruct(
-    y: Array, system: ResidueSystem, scales: tuple[Array, Array], target: Format, out: Array
+    y: Array,
+    system: ResidueSystem,
+    scales: tuple[Array, Array],
+    target: Format,
+    out: Array,
+    symmetric: bool = False,
 ) -> None:
     """Write RN(C'·2**(-s_i - t_j)) to `out`, an (m, n) array of the target's dtype or its complex.
 
     `y` is what `products` returned; it is destroyed. Where several products lie one below the other, the
-    scales of the columns are an array with a row for each.
+    scales of the columns are an array with a row for each. Of a symmetric real product on a GPU, nothing
+    above the diagonal is read.
     """
-    make = reconstruct_on_device if is_cupy(y) else _reconstruct_host
-    make(y, system, scales, target, out)
+    if is_cupy(y):
+        reconstruct_on_device(y, system, scales, target, out, symmetric)
+    else:
+        _reconstruct_host(y, system, scales, target, out)
 
 
 def _reconstruct_host(

@@ -86,7 +86,7 @@ class Rounding(Struct):
 
     _fields_ = (
         *members(ctypes.c_void_p, "row_scale", "column_scale"),
-        *members(ctypes.c_int, "rows_each", "rows", "columns", "precision", "smallest"),
+        *members(ctypes.c_int, "rows_each", "rows", "columns", "precision", "smallest", "symmetric"),
     )
 
 
@@ -140,8 +140,23 @@ _RECONSTRUCT = Kernel(
 )
 
 
+MIRRORED = 32
+"""Rows and columns of the squares that are copied across the diagonal."""
+
+_MIRROR = Kernel(
+    "mirror",
+    Path(__file__).with_name("mirror.cu"),
+    tuple({"REAL": t, "SIDE": MIRRORED} for t in ("float", "double")),
+)
+
+
 def reconstruct_on_device(
-    y: Array, system: ResidueSystem, scales: tuple[Array, Array], target: Format, out: Array
+    y: Array,
+    system: ResidueSystem,
+    scales: tuple[Array, Array],
+    target: Format,
+    out: Array,
+    symmetric: bool = False,
 ) -> None:
     """Write RN(C'·2**(-s_i - t_j)) to `out`, as `reconstruct`, for CuPy arrays."""
     m, n = out.shape
@@ -161,8 +176,14 @@ def reconstruct_on_device(
         columns=n,
         precision=target.precision,
         smallest=target.emin - target.precision + 1,
+        symmetric=int(symmetric),
     )
     _RECONSTRUCT(grid, block, (residue_products(y, system), rounding, result), **constants)
+    if symmetric:
+        squares = -(-n // MIRRORED)
+        _MIRROR(
+            (squares, squares), (MIRRORED, 8), (result, np.int32(n)), REAL=constants["REAL"], SIDE=MIRRORED
+        )
     if result is not out:
         out[...] = result
 

@@ -1,8 +1,9 @@
 #include "ozaki/residues/digits.cuh"
 
 /* What becomes of the integers: numbers of so many bits, with a sign or without, or residues modulo `modulus`,
-   if that is not 0. `misfits` is set to 1 where one needs more bits. */
-struct Range { int bits, is_unsigned, modulus, rows, columns; int *misfits; };
+   if that is not 0. Of those that need more bits, `misfit` becomes the least index, which is `first` at the
+   first element, and `stride` more in the next row. */
+struct Range { int bits, is_unsigned, modulus, rows, columns; long long first, stride, *misfit; };
 
 __device__ bool fits(const u64 (&limb)[LIMBS], const Range &range) {
     const int spare = 64 - range.bits;
@@ -30,7 +31,7 @@ reconstruct_integers(ResidueProducts y, Range range, long long *out) {
     const int column = (blockIdx.x * ACROSS + threadIdx.x) * VECTOR;
     if (column >= range.columns) return;
     const int down = 256 / ACROSS;
-    bool all_fit = true;
+    long long misfit = -1;
     for (int row = blockIdx.y * down + threadIdx.y; row < range.rows; row += gridDim.y * down) {
         const PRODUCT *const at = y.products + row * y.row_stride + column;
         double digit[VECTOR][DIGITS] = {};
@@ -40,9 +41,10 @@ reconstruct_integers(ResidueProducts y, Range range, long long *out) {
             if (column + i >= range.columns) break;
             u64 limb[LIMBS] = {};
             put_limbs(digit[i], limb);
-            all_fit &= range.modulus || fits(limb, range);
+            if (misfit < 0 && !range.modulus && !fits(limb, range))
+                misfit = range.first + row * range.stride + column + i;
             out[(long long)row * range.columns + column + i] = range.modulus ? modulo(limb, range.modulus) : limb[0];
         }
     }
-    if (!all_fit) *range.misfits = 1;
+    if (misfit >= 0) atomicMin(range.misfit, misfit);
 }

@@ -34,6 +34,8 @@ class Residues:
     word : what carries the residues: fp64 words where the integers are too wide for the moduli of another.
     reduced : whether the engine reduces the products modulo the moduli before it writes them. Steps that it
         has of its own (`ResidueEngine`) are then taken.
+    symmetric : whether the product is known to be symmetric (Hermitian), and all of it one panel: `mirrors`
+        says which engines then compute half of it.
     """
 
     name = "residues"
@@ -48,6 +50,7 @@ class Residues:
         k = k if block is None or self.reduced else min(k, block // specification.parts)
         self.system = residue_system(self.word, specification.bits, k, specification.parts)
         self.k_block = self.system.k_block
+        self.symmetric = False
 
     @property
     def pieces(self) -> int:
@@ -103,8 +106,9 @@ class Residues:
         if out is None:
             out = namespace(a).empty((*a.shape[:3], b.shape[2] // stack), self.word.residue_moduli.residue)
         left, right, target = (x.reshape(-1, stack, x.shape[2] // stack, x.shape[3]) for x in (a, b, out))
+        half = {"symmetric": True} if self.symmetric else {}
         cast(ResidueEngine, engine).multiply_residues(
-            left, right, self.system.moduli, out=target, add=earlier is not None
+            left, right, self.system.moduli, out=target, add=earlier is not None, **half
         )
         return out
 
@@ -126,11 +130,12 @@ class Residues:
         """Whether the engine computes half of a symmetric product, and the other half from it, by itself."""
         return self.reduced and bool(getattr(self.engine, "mirrors", False))
 
-    def reconstruct(self, y: Array, scales: tuple[Array, Array], out: Array, **of_engine: bool) -> None:
+    def reconstruct(self, y: Array, scales: tuple[Array, Array], out: Array) -> None:
         step = reconstruct
         if self.reduced and y.dtype == self.word.residue_moduli.residue:
             step = getattr(self.engine, "reconstruct_residues", reconstruct)
-        step(y, self.system, scales, self.specification.target, out, **of_engine)
+        half = {"symmetric": True} if self.symmetric else {}
+        step(y, self.system, scales, self.specification.target, out, **half)
 
     def remainder(self, y: Array, value: Array, scales: tuple[Array, Array]) -> Array:
         """Return the products whose integers are C' - value·2**(s_i + t_j): what numbers leave of C'.

@@ -71,6 +71,21 @@ def test_residues_are_exact(cupy, engine, tile, stack, moduli, shape):
     assert np.array_equal(found.get(), reference(a, b, p))
 
 
+@pytest.mark.parametrize("n", [1, 33, 257, 600, 1100, 2800])
+@pytest.mark.parametrize("stack", [1, 2])
+def test_of_a_symmetric_product_nothing_below_the_diagonal_is_missing(cupy, engine, tile, stack, n):
+    p = MODULI["usual"][:2]
+    a, x = words(cupy, np.random.default_rng(n), (4, stack, n, 32))
+    out = cupy.full((4, stack, n, n), 77, np.int8)
+    assert engine.multiply_residues(x, x, p, out=out, symmetric=True) is out
+    found, whole = out.get(), reference(a, a, p)
+    assert np.array_equal(np.tril(found), np.tril(whole))
+    if n > 8 * tile.n:  # squares above the diagonal are left out
+        assert (found[:, :, : tile.n, -tile.n :] == 77).all()
+    with pytest.raises(ValueError, match="square"):
+        engine.multiply_residues(x, x[:, :, :0], p, symmetric=True)
+
+
 @pytest.mark.parametrize("case", range(20))
 def test_random_shapes_strides_and_sums(cupy, engine, tile, case):
     rng = np.random.default_rng(case)
