@@ -422,7 +422,18 @@ def test_a_script_is_run_in_the_mode(tmp_path, accuracy):
     (tmp_path / "script.py").write_text("")
     done = started("-m", "ozaki", "run", tmp_path / "script.py")
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "function  shapes  dtype  products  seconds\n"
+    assert done.stderr == "no CuPy product was replaced\n"
+
+
+def test_the_products_that_were_replaced_are_shown(tmp_path, capsys, monkeypatch):
+    cupy = pytest.importorskip("ozaki.cupy")
+    calls = cupy.Calls()
+    calls.record("dot", ((2, 3), (3, 1)), "float64", 5)
+    monkeypatch.setattr(cupy, "run", lambda script: calls)
+    (tmp_path / "script.py").write_text("")
+    assert main(["run", str(tmp_path / "script.py")]) == 0
+    assert capsys.readouterr().err == f"{calls}\n"
+    assert "dot       2x3 3x1  float64  5" in str(calls)
 
 
 def test_a_script_without_cupy_is_not_run(tmp_path):

@@ -103,7 +103,8 @@ def run_script(arguments: list[str]) -> int:
         parser.exit(2, f"ozaki: {error}\n")
     if options.accuracy is not None:
         os.environ["OZAKI_CUPY"] = str(options.accuracy)
-    print(cupy.run(str(options.script), *options.arguments), file=sys.stderr)
+    calls = cupy.run(str(options.script), *options.arguments)
+    print(calls or "no CuPy product was replaced", file=sys.stderr)
     return 0
 
 

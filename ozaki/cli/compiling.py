@@ -30,7 +30,7 @@ def compile_all() -> bool:
 
 def compile_and_say(console: Console) -> bool:
     """Compile everything, and print how long it took and where the code is kept."""
-    console.print("Compiling for this processor, which takes about ten seconds ...", highlight=False)
+    console.print("Compiling for this processor, which takes about twenty seconds ...", highlight=False)
     start = time.perf_counter()
     if not compile_all():
         console.print("numba cannot be imported, or is told not to compile: NumPy's forms are used")
