@@ -64,9 +64,11 @@ def _products(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def one_nan(x: Array) -> Array:
-    """Return real numbers with the canonical NaN in place of any: processors make NaNs of either sign."""
-    xp = namespace(x)
-    return xp.where(xp.isnan(x), xp.nan, x)
+    """Return numbers with the canonical NaN in place of any other: processors make NaNs of either sign."""
+    xp, result = namespace(x), x.copy()
+    for part in real_parts(result):
+        part[...] = xp.where(xp.isnan(part), xp.nan, part)
+    return result
 
 
 class Elements(Struct):

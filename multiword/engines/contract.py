@@ -196,7 +196,7 @@ def _checked_out(kind: Word, shape: tuple[int, ...], a: Array, out: Array | None
 
 
 def _check_rows_contiguous(x: Array, label: str) -> None:
-    if x.shape[-1] > 1 and x.strides[-1] != x.itemsize:
+    if x.size and x.shape[-1] > 1 and x.strides[-1] != x.itemsize:  # strides of nothing are 0
         raise ValueError(f"{label} must have a contiguous last axis, got strides {x.strides}")
 
 

@@ -46,6 +46,7 @@ class Kernel:
     structs : the structs among its parameters.
     architecture : the only one that it is for, where instructions are not those of the device's number
         alone ("sm_90a"); None for any.
+    cooperative : whether its blocks wait for each other: all of them run at once, or the launch fails.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Kernel:
     instances: tuple[dict[str, int | str], ...] = field(default=({},))
     structs: tuple[type[Struct], ...] = ()
     architecture: str | None = None
+    cooperative: bool = False
 
     def __post_init__(self) -> None:
         if KERNELS.setdefault(self.name, self).file != self.file:  # the same again where modules are reloaded
@@ -81,7 +83,11 @@ class Kernel:
         """Launch on CuPy's current stream."""
         if all(grid):
             values = tuple(x.value if isinstance(x, Struct) else x for x in arguments)
-            self.compiled(shared=shared, **constants)(grid, block, values, shared_mem=shared)
+            function = self.compiled(shared=shared, **constants)
+            if self.cooperative:
+                function.kernel(grid, block, values, shared, None, True)
+            else:
+                function(grid, block, values, shared_mem=shared)
             if note := getattr(_local, "note", None):
                 note(arguments)
 

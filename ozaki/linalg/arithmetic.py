@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, namespace, real_parts
 
 
 def product(x: Array, y: Array) -> Array:
@@ -23,17 +23,20 @@ def product(x: Array, y: Array) -> Array:
 
 
 def quotient(x: Array, divisor: Array) -> Array:
-    """Return x / d for one number d: of complex numbers, x·conj(d') / |d'|² / 2**e with d' = d·2**-e."""
+    """Return x / d for one number d: of complex numbers, x'·conj(d') / |d'|²·2**(f - e).
+
+    x' = x·2**-f and d' = d·2**-e have their larger parts between 1/2 and 1: nothing overflows on the way.
+    """
     if x.dtype.kind != "c":
         return x / divisor
     xp = namespace(x)
-    exponent = xp.frexp(size(divisor))[1]
+    exponent, of_x = exponents_of(larger_parts(divisor)), exponents_of(larger_parts(x))
     c, d = xp.ldexp(divisor.real, -exponent), xp.ldexp(divisor.imag, -exponent)
+    p, q = xp.ldexp(x.real, -of_x), xp.ldexp(x.imag, -of_x)
     norm = c * c + d * d
-    real = (x.real * c + x.imag * d) / norm
-    result = xp.empty(real.shape, x.dtype)
-    result.real = xp.ldexp(real, -exponent)
-    result.imag = xp.ldexp((x.imag * c - x.real * d) / norm, -exponent)
+    result = xp.empty(x.shape, x.dtype)
+    result.real = xp.ldexp((p * c + q * d) / norm, of_x - exponent)
+    result.imag = xp.ldexp((q * c - p * d) / norm, of_x - exponent)
     return result
 
 
@@ -49,6 +52,26 @@ def real_quotient(x: Array, divisor: Array) -> Array:
 def size(x: Array) -> Array:
     """Return |x|, or |re| + |im| of complex numbers, by which LAPACK chooses pivots."""
     return abs(x.real) + abs(x.imag) if x.dtype.kind == "c" else abs(x)
+
+
+def times_powers(x: Array, exponents: Array) -> Array:
+    """Return x·2**exponents, rounded once where it is subnormal."""
+    result = namespace(x).empty(x.shape, x.dtype)
+    for part, of_x in zip(real_parts(result), real_parts(x), strict=True):
+        part[...] = namespace(x).ldexp(of_x, exponents)
+    return result
+
+
+def larger_parts(x: Array) -> Array:
+    """Return the magnitudes of the larger parts of numbers."""
+    a, b = abs(x.real), abs(x.imag)
+    return namespace(x).where(a > b, a, b) if x.dtype.kind == "c" else a
+
+
+def exponents_of(x: Array) -> Array:
+    """Return the exponents of magnitudes, as frexp's; 0 of Inf and NaN."""
+    xp = namespace(x)
+    return xp.where(xp.isfinite(x), xp.frexp(x)[1], 0).astype(np.int32)
 
 
 def tree_sum(x: Array) -> Array:

@@ -45,11 +45,13 @@ def factorize(a: Array) -> np.ndarray:
 
 def swap_rows(a: Array, pivots: Iterable[int], back: bool = False) -> None:
     """Swap row j of A with row pivots[j], one j after the other; from the last to the first to undo that."""
-    order = np.arange(len(a))
-    swaps = list(enumerate(pivots))
+    moved: dict[int, int] = {}  # row i becomes row moved[i]
+    swaps = list(enumerate(map(int, pivots)))
     for j, p in reversed(swaps) if back else swaps:
-        order[[j, p]] = order[[p, j]]
-    a[...] = a[namespace(a).asarray(order)]
+        moved[j], moved[p] = moved.get(p, p), moved.get(j, j)
+    xp = namespace(a)
+    to, of = (xp.asarray(list(rows), dtype=np.intp) for rows in (moved.keys(), moved.values()))
+    a[to] = a[of]
 
 
 def solve_factored(lu: Array, pivots: Iterable[int], b: Array, trans: int = 0) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from multiword.runtime.arrays import Array, namespace
+from ozaki.linalg.arithmetic import exponents_of, larger_parts, times_powers
 from ozaki.linalg.panels import LEAF, qr_panel, split
 from ozaki.linalg.products import normwise
 
@@ -24,6 +25,16 @@ class Reflections(NamedTuple):
         """Return QC, or QᴴC."""
         t = self.t.conj().T if adjoint else self.t
         return c - normwise(self.v, normwise(t, normwise(self.v.conj().T, c)))
+
+
+def scaled_columns(a: Array) -> tuple[Array, Array]:
+    """Return A·2**-e, whose columns have their largest numbers between 1/2 and 1, and the exponents e.
+
+    The squares of such numbers neither overflow nor underflow; else no bit is changed by that. Columns of
+    zeros, or with an Inf or NaN, stay as they are.
+    """
+    exponents = exponents_of(larger_parts(a).max(axis=0) if len(a) else namespace(a).zeros(a.shape[1]))
+    return times_powers(a, -exponents), exponents
 
 
 def factorize(a: Array) -> Reflections:

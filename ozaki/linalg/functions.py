@@ -20,9 +20,11 @@ from multiword.runtime.arrays import (
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
 from ozaki.linalg.arguments import LinAlgError, matrices, numbers, square, systems
+from ozaki.linalg.arithmetic import times_powers
 from ozaki.linalg.determinant import determinant, sign_and_logarithm
 from ozaki.linalg.products import multiply
 from ozaki.linalg.triangular import solved
+from ozaki.nonfinite import one_nan
 from ozaki.sums.api import sum as exact_sum
 
 
@@ -123,7 +125,10 @@ def lu_solve(
         raise ValueError(f"piv must be integers of shape {lu.shape[:-1]}, got {swaps.dtype} of {swaps.shape}")
 
     def of_matrix(factors: Array, c: Array, rows: Array) -> Array:
-        return factor_lu.solve_factored(factors, on_host(rows)[0].tolist(), c, trans)
+        pivots = on_host(rows)[0].tolist()
+        if not all(0 <= p < len(factors) for p in pivots):
+            raise ValueError(f"piv must be rows of lu, from 0 to {len(factors) - 1}, got {pivots}")
+        return factor_lu.solve_factored(factors, pivots, c, trans)
 
     x = _each(of_matrix, lu, right, swaps[..., None, :], like=(lu_and_piv[0], b))
     return x[..., 0] if one else x
@@ -329,14 +334,13 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
     def factors(x: Array) -> Any:
         xp, (m, n) = namespace(x), x.shape
-        r, k = x.copy(order="C"), min(m, n)
+        (r, exponents), k = factor_qr.scaled_columns(x), min(m, n)
         reflections = factor_qr.factorize(r[:, :k])
         if n > k:
             r[:, k:] = reflections.apply(r[:, k:], adjoint=True)
         rows = m if mode == "complete" else k
-        if mode == "r":
-            return xp.triu(r[:rows])
-        return reflections.apply(xp.eye(m, rows, dtype=x.dtype)), xp.triu(r[:rows])
+        r = times_powers(xp.triu(r[:rows]), exponents)
+        return r if mode == "r" else (reflections.apply(xp.eye(m, rows, dtype=x.dtype)), r)
 
     result = _each(factors, matrices(a, "a", finite=False), like=(a,))
     return result if mode == "r" else QRResult(*result)
@@ -377,23 +381,24 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     xp, dtype = namespace(matrix), np.result_type(matrix, right)
     with device_of(matrix), quietly(matrix):
         matrix, right = matrix.astype(dtype), right.astype(dtype)
-        r = (matrix if m >= n else matrix.conj().T).copy(order="C")
+        r, exponents = factor_qr.scaled_columns(matrix if m >= n else matrix.conj().T)
         reflections, k = factor_qr.factorize(r), min(m, n)
-        size = abs(r.diagonal())
+        size = abs(times_powers(r.diagonal(), exponents - exponents.max()) if k else r.diagonal())
         tolerance = (max(m, n) * 2.0**-52 if rcond is None else rcond) * (size.max() if k else 0.0)
         if bool((size <= tolerance).any()):
             raise LinAlgError("a is not of full rank, as far as its QR factorization shows")
         if m >= n:
             x = solved(r[:k], reflections.apply(right, adjoint=True)[:k].copy(), lower=False)
+            x = times_powers(x, -exponents[:, None])
             rest = right - multiply(matrix, x)
         else:
             y = xp.zeros((n, right.shape[1]), dtype)
-            y[:k] = solved(r[:k].conj().T, right, lower=True)
+            y[:k] = solved(r[:k].conj().T, times_powers(right, -exponents[:, None]), lower=True)
             x, rest = reflections.apply(y), right[:0]
         squares = exact_sum(rest.real * rest.real, axis=0) + exact_sum(rest.imag * rest.imag, axis=0)
         residuals = squares if m > n else squares[:0]
         dtype = result_dtype(as_array(a, "a"), as_array(b, "b"))
-        x = converted(x[:, 0] if one else x, dtype)
+        x = converted(one_nan(x[:, 0] if one else x), dtype)
         return x, converted(residuals, np.zeros(0, dtype).real.dtype), k, xp.zeros(0)
 
 
@@ -420,10 +425,13 @@ def _each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> An
 
 
 def _narrowed(result: Any, dtype: np.dtype) -> Any:
-    """Results in the precision of a dtype; integers as they are."""
+    """Results in the precision of a dtype, NaNs as the canonical one; integers as they are."""
     if isinstance(result, tuple):
         return tuple(_narrowed(x, dtype) for x in result)
-    if result.dtype.kind not in "fc" or dtype.char in "dD":
+    if result.dtype.kind not in "fc":
+        return result
+    result = one_nan(result)
+    if dtype.char in "dD":
         return result
     return converted(result, np.complex64 if result.dtype.kind == "c" else np.float32)
 

@@ -1,11 +1,12 @@
 """The leaves of the recursive factorizations, defined: every element in a fixed order, nothing contracted.
 
 An element is eliminated as in textbooks, c = (…((c - l₀u₀) - l₁u₁) - …), each product and each difference
-rounded once. Blocking changes no bit of that. Compiled code (`panels_numba`) does the same on a CPU.
+rounded once. Blocking changes no bit of that. Compiled code (`panels_numba`, `panels_cuda`) does the same.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from ozaki.linalg.arithmetic import largest, product, quotient, real_quotient, t
 LEAF = 128
 """Columns of a leaf: part of the definition, for other leaves round otherwise."""
 
-FORM = "ozaki.linalg.panels_numba"
+FORMS = "ozaki.linalg.panels_numba", "ozaki.linalg.panels_cuda"
+"""Compiled code, for a CPU and for a GPU."""
 
 
 def split(n: int) -> int:
@@ -26,8 +28,8 @@ def split(n: int) -> int:
 
 
 def _compiled(leaf: str, x: Array) -> Any:
-    """The compiled leaf of that name for NumPy arrays of this dtype, or None."""
-    form = None if is_cupy(x) else compiled(FORM)
+    """The compiled leaf of that name for arrays of this dtype, or None."""
+    form = import_module(FORMS[1]) if is_cupy(x) else compiled(FORMS[0])
     return None if form is None else getattr(form, leaf)(x.dtype.char)
 
 
@@ -55,7 +57,9 @@ def lu_panel(columns: Array) -> np.ndarray:
 def lower_leaf(lower: Array, b: Array, unit: bool) -> None:
     """Replace B by the solution of LX = B by forward substitution, row by row."""
     if (form := _compiled("lower_leaf", b)) is not None:
-        form(np.require(lower, requirements=["C", "W"]), b, unit)  # stacks are broadcast, and read-only
+        if not is_cupy(b):  # stacks are broadcast, and read-only
+            lower = np.require(lower, requirements=["C", "W"])
+        form(lower, b, unit)
         return
     for i in range(len(lower)):
         if not unit:
@@ -65,9 +69,9 @@ def lower_leaf(lower: Array, b: Array, unit: bool) -> None:
 
 def cholesky_leaf(upper: Array) -> bool:
     """Replace the upper triangle of A by U with UᴴU = A; False if a pivot is not positive."""
-    if (form := _compiled("cholesky_leaf", upper)) is not None:
-        return bool(form(upper, np.empty(len(upper), upper.dtype)))
     xp = namespace(upper)
+    if (form := _compiled("cholesky_leaf", upper)) is not None:
+        return bool(form(upper, xp.empty(len(upper), upper.dtype)))
     for i in range(len(upper)):
         pivot = upper[i, i].real
         if not bool(pivot > 0):
@@ -90,7 +94,7 @@ def qr_panel(columns: Array) -> tuple[Array, Array]:
     xp = namespace(columns)
     y, t = xp.zeros_like(columns), xp.zeros((w, w), columns.dtype)
     if (form := _compiled("qr_panel", columns)) is not None:
-        form(columns, y, t, np.empty(m, columns.dtype), np.empty(m))
+        form(columns, y, t, xp.empty(m, columns.dtype), xp.empty(m))
         return y, t
     for j in range(w):
         column = columns[j, j:]

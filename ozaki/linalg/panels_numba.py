@@ -14,14 +14,24 @@ from multiword.runtime.jit import jit
 from ozaki.linalg import arithmetic
 
 
+@jit(int64(complex128), inner=True)
+def larger_exponent(x):
+    """The exponent of the larger part; 0 of Inf and NaN."""
+    a, b = abs(x.real), abs(x.imag)
+    larger = a if a > b else b
+    return math.frexp(larger)[1] if larger < math.inf else 0
+
+
 @overload(arithmetic.quotient)
 def _quotient(x, divisor):
     def complex_quotient(x, divisor):
-        exponent = math.frexp(abs(divisor.real) + abs(divisor.imag))[1]
+        exponent, of_x = larger_exponent(divisor), larger_exponent(x)
         c, d = math.ldexp(divisor.real, -exponent), math.ldexp(divisor.imag, -exponent)
-        norm = c * c + d * d
-        real, imaginary = (x.real * c + x.imag * d) / norm, (x.imag * c - x.real * d) / norm
-        return complex(math.ldexp(real, -exponent), math.ldexp(imaginary, -exponent))
+        p, q = math.ldexp(x.real, -of_x), math.ldexp(x.imag, -of_x)
+        norm, exponent = c * c + d * d, of_x - exponent
+        return complex(
+            math.ldexp((p * c + q * d) / norm, exponent), math.ldexp((q * c - p * d) / norm, exponent)
+        )
 
     return complex_quotient if isinstance(x, types.Complex) else lambda x, divisor: x / divisor
 

@@ -5,7 +5,6 @@ A number of several words is their unevaluated sum, the first being the largest:
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from itertools import islice, product, zip_longest
 from typing import cast
@@ -17,7 +16,7 @@ from multiword.runtime.compiled import compiled
 from ozaki.api import accurate_dgemm, accurate_zgemm
 from ozaki.arguments import factors_of, request_of
 from ozaki.execution.eager import scale
-from ozaki.product.cost import CostWarning
+from ozaki.product.cost import without_cost_warnings
 from ozaki.product.order import exclusive_use
 from ozaki.product.panels import in_panels
 from ozaki.residues.scheme import Residues
@@ -33,8 +32,7 @@ LARGEST_INTEGERS = 1000
 def multiply(a: Array, b: Array, accuracy: str | int = "fp64") -> Array:
     """Return the product of two matrices, real or complex, to an accuracy of `accurate_dgemm`."""
     gemm = accurate_zgemm if "c" in (a.dtype.kind, b.dtype.kind) else accurate_dgemm
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CostWarning)
+    with without_cost_warnings():
         return gemm(a, b, accuracy=accuracy)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from ozaki.schemes import Scheme
 
@@ -35,9 +38,22 @@ def is_costly(scheme: Scheme, usual: Scheme) -> bool:
     return scheme.products > TIMES * usual.products
 
 
+_silent: ContextVar[bool] = ContextVar("_silent", default=False)
+
+
+@contextmanager
+def without_cost_warnings() -> Iterator[None]:
+    """Warn nobody in this thread: Python's own filters are those of all threads."""
+    token = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(token)
+
+
 def warn_of_cost(scheme: Scheme, usual: Scheme, accuracy: str) -> None:
     """Warn the caller if the scheme takes many more products than that for ordinary data."""
-    if not is_costly(scheme, usual):
+    if _silent.get() or not is_costly(scheme, usual):
         return
     widths = scheme.specification.widths
     cheaper = "a number of bits as accuracy"

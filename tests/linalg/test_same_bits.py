@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import warnings
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -10,10 +12,13 @@ import pytest
 import ozaki
 import ozaki.linalg
 from multiword.runtime import compiled
+from multiword.runtime.arrays import on_host
 from ozaki.linalg import arithmetic, panels
+from ozaki.linalg.products import multiply
+from ozaki.nonfinite import one_nan
 from tests.exact import same
 
-needs_numba = pytest.mark.skipif(compiled.compiled(panels.FORM) is None, reason="no numba")
+needs_numba = pytest.mark.skipif(compiled.compiled(panels.FORMS[0]) is None, reason="no numba")
 DTYPES = (np.float64, np.complex128)
 
 
@@ -28,26 +33,135 @@ def definite(rng, n, dtype):
     return ozaki.matmul(x, x.conj().T, accuracy="exact") + np.eye(n)
 
 
-@needs_numba
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("w", "m"), [(1, 1), (3, 5), (7, 4), (20, 33), (61, 64), (128, 200), (2, 0)])
-def test_leaves_are_what_is_defined(without_numba, w, m, dtype):
-    rng = np.random.default_rng(w)
+def leaves(rng, w, m, dtype):
+    """The leaves, and arguments of each."""
     columns = numbers(rng, (w, m), dtype)
     columns[w // 2 :: 3] = columns[0]  # columns that are the same, and so zero pivots
     k = min(w, m)
     triangle = numbers(rng, (k, k), dtype) + 2 * np.eye(k)
-    cases = [(panels.lu_panel, [columns]), (panels.cholesky_leaf, [definite(rng, w, dtype)])]
-    cases += [(panels.lower_leaf, [triangle, columns[:k].copy(), unit]) for unit in (False, True)]
-    cases += [(panels.qr_panel, [columns])] if w <= m else []
-    for leaf, arguments in cases:
+    spread = columns * 2.0 ** rng.integers(-1060, 1000, columns.shape)
+    special = np.where(
+        rng.random(columns.shape) < 0.02, rng.choice([np.nan, np.inf, 0.0], columns.shape), columns
+    )
+    for x in (columns, spread, special):
+        yield panels.lu_panel, [x]
+        if w <= m:
+            yield panels.qr_panel, [x]
+        for unit in (False, True):
+            yield panels.lower_leaf, [triangle, x[:k].copy(), unit]
+    yield panels.cholesky_leaf, [definite(rng, w, dtype)]
+    yield panels.cholesky_leaf, [-definite(rng, w, dtype)]
+
+
+def alike(x, y):
+    """The same bits, but for those of NaNs."""
+    x, y = (np.asarray(z) for z in (x, y))
+    return same(one_nan(x), one_nan(y)) if x.dtype.kind in "fc" else same(x, y)
+
+
+SHAPES = [(1, 1), (3, 5), (7, 4), (20, 33), (61, 64), (128, 200), (2, 0)]
+
+
+@needs_numba
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("w", "m"), SHAPES)
+def test_leaves_are_what_is_defined(without_numba, w, m, dtype):
+    for leaf, arguments in leaves(np.random.default_rng(w), w, m, dtype):
         results = []
         for run in (lambda f, *x: f(*x), without_numba):
             own = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
-            returned = run(leaf, *own)
+            with np.errstate(all="ignore"):
+                returned = run(leaf, *own)
             results.append([*own, *(returned if isinstance(returned, tuple) else [returned])])
         for x, y in zip(*results, strict=True):
-            assert same(np.asarray(x), np.asarray(y)), leaf.__name__
+            assert alike(x, y), leaf.__name__
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("w", "m"), [*SHAPES, (128, 5000), (37, 20_011)])
+def test_leaves_on_a_gpu_are_what_is_defined(w, m, dtype):
+    cupy = pytest.importorskip("cupy")
+    for leaf, arguments in leaves(np.random.default_rng(w), w, m, dtype):
+        results = []
+        for move in (np.array, cupy.array):
+            own = [move(x) if isinstance(x, np.ndarray) else x for x in arguments]
+            with np.errstate(all="ignore"):
+                returned = leaf(*own)
+            results.append([*own, *(returned if isinstance(returned, tuple) else [returned])])
+        for x, y in zip(*results, strict=True):
+            assert alike(x, on_host(y)), leaf.__name__
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("exponent", [-1065, -540, -520, 0, 511, 1010])
+def test_the_scale_of_a_column_changes_no_bit_of_its_factorization(exponent, dtype):
+    rng = np.random.default_rng(exponent % 1000)
+    few = 8 if exponent < -1000 else 40  # bits, so that subnormal numbers keep them
+    x = np.ldexp(rng.integers(-(2**few), 2**few, (150, 9)).astype(float), -few)
+    x = (x + 1j * x[::-1]).astype(dtype) if dtype is np.complex128 else x
+    b = x @ np.arange(9.0) + 2.0**-20
+    scaled = arithmetic.times_powers(x, np.full(9, exponent, np.int32))
+    (q, r), (want_q, want_r) = ozaki.linalg.qr(scaled), ozaki.linalg.qr(x)
+    assert same(q, want_q)
+    assert same(r, arithmetic.times_powers(want_r, np.full(9, exponent, np.int32)))
+    want = ozaki.linalg.lstsq(x, b)[0]
+    got = ozaki.linalg.lstsq(scaled, b)[0]
+    with np.errstate(over="ignore"):  # x·2**1065
+        assert same(got, arithmetic.times_powers(want, np.full(9, -exponent, np.int32)))
+    want = ozaki.linalg.lstsq(x.T, b[:9])[0]
+    got = ozaki.linalg.lstsq(scaled.T, arithmetic.times_powers(b[:9], np.full(9, exponent, np.int32)))[0]
+    assert exponent < -1000 or same(got, want)
+
+
+@pytest.mark.parametrize(
+    ("x", "divisor", "quotient"),
+    [
+        (1.5e308 * (1 + 1j), 2 + 2j, 7.5e307),
+        (1e308, 1e308 + 1e308j, 0.5 - 0.5j),
+        (1e308, 1.5e308 * (1 + 1j), 1 / 3 - 1j / 3),
+        (5e-324, 1.5e-323 + 5e-324j, 0.3 - 0.1j),
+        (2.0**-1074 * 1j, 2.0**-1000, 2.0**-74 * 1j),
+        (0, 1e308j, 0),
+    ],
+)
+def test_complex_quotients_at_the_ends_of_the_range(x, divisor, quotient):
+    got = ozaki.linalg.solve(np.array([[divisor]], complex), np.array([x], complex))[0]
+    assert abs(got - quotient) <= 4e-16 * abs(quotient)
+
+
+def test_warnings_of_cost_stay_those_of_others():
+    """Python's filters belong to all threads: linear algebra leaves them alone."""
+    a = numbers(np.random.default_rng(0), (300, 300), float)
+    before = list(warnings.filters)
+    threads = [Thread(target=lambda: [ozaki.linalg.lu_factor(a) for _ in range(5)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert warnings.filters == before
+    spread = np.array([[1.0, 2.0**400, 2.0**-400]])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        multiply(spread, spread.T.copy(), "exact")
+        assert not caught
+        ozaki.accurate_dgemm(spread, spread.T.copy(), accuracy="exact")
+    assert [x.category for x in caught] == [ozaki.CostWarning]
+
+
+def test_nans_are_the_canonical_one():
+    for x in ([[np.inf, np.inf], [np.inf, np.nan]], [[-np.nan, 1], [1, np.inf]]):
+        for of in (ozaki.linalg.qr, ozaki.linalg.solve):
+            with np.errstate(all="ignore"):
+                results = of(np.array(x)) if of is ozaki.linalg.qr else [of(np.array(x), np.ones(2))]
+            for result in results:
+                assert same(result, one_nan(result))
+
+
+@pytest.mark.parametrize("piv", [[-1, 1], [0, 2]])
+def test_pivots_are_rows(piv):
+    with pytest.raises(ValueError, match="piv must be rows of lu, from 0 to 1"):
+        ozaki.linalg.lu_solve((np.eye(2), np.array(piv)), np.ones(2))
 
 
 def test_arithmetic_rounds_every_step():

@@ -1,0 +1,253 @@
+/* The leaves of `panels` on a GPU: the same operations on every element in the same order. Nothing is contracted. */
+
+#if PARTS == 2
+struct alignas(16) Number {
+    double re, im;
+};
+__device__ Number operator+(Number x, Number y) { return {x.re + y.re, x.im + y.im}; }
+__device__ Number operator-(Number x, Number y) { return {x.re - y.re, x.im - y.im}; }
+__device__ Number operator*(Number x, Number y) { return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re}; }
+__device__ Number operator/(Number x, double d) { return {x.re / d, x.im / d}; }
+__device__ Number operator-(Number x) { return {-x.re, -x.im}; }
+__device__ bool is_zero(Number x) { return x.re == 0 && x.im == 0; }
+__device__ Number conjugate(Number x) { return {x.re, -x.im}; }
+__device__ double real(Number x) { return x.re; }
+__device__ double size(Number x) { return fabs(x.re) + fabs(x.im); }
+__device__ double squared(Number x) { return x.re * x.re + x.im * x.im; }
+__device__ Number number(double x) { return {x, 0}; }
+/* The exponent of the larger part; 0 of Inf and NaN. */
+__device__ int exponent_of(Number x) {
+    const double a = fabs(x.re), b = fabs(x.im), larger = a > b ? a : b;
+    int exponent;
+    frexp(larger, &exponent);
+    return isfinite(larger) ? exponent : 0;
+}
+__device__ Number quotient(Number x, Number divisor) {
+    const int e = exponent_of(divisor), f = exponent_of(x);
+    const double c = ldexp(divisor.re, -e), d = ldexp(divisor.im, -e), norm = c * c + d * d;
+    const double p = ldexp(x.re, -f), q = ldexp(x.im, -f);
+    return {ldexp((p * c + q * d) / norm, f - e), ldexp((q * c - p * d) / norm, f - e)};
+}
+/* What another block has written: not from this multiprocessor's cache. */
+__device__ Number fresh(const Number *x) { return {__ldcg(&x->re), __ldcg(&x->im)}; }
+#else
+typedef double Number;
+__device__ bool is_zero(double x) { return x == 0; }
+__device__ double conjugate(double x) { return x; }
+__device__ double real(double x) { return x; }
+__device__ double size(double x) { return fabs(x); }
+__device__ double squared(double x) { return x * x; }
+__device__ double number(double x) { return x; }
+__device__ double quotient(double x, double divisor) { return x / divisor; }
+__device__ double fresh(const double *x) { return __ldcg(x); }
+#endif
+
+typedef long long i64;
+#define THREADS 256
+#define WARPS (THREADS / 32)
+#define LANE (threadIdx.x % 32)
+#define WARP (threadIdx.x / 32)
+
+/* All blocks of a cooperative launch wait for each other; `met` counts arrivals from zero, `round` these calls. */
+__device__ void meet(unsigned *met, unsigned &round) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(met, 1);
+        const unsigned all = ++round * gridDim.x;
+        while (*(volatile unsigned *)met < all) {}
+        __threadfence();
+    }
+    __syncthreads();
+}
+
+/* A candidate for a pivot, and which is better: the larger one, then the first. */
+struct Candidate {
+    double size;
+    i64 row;
+};
+__device__ bool better(const Candidate &x, const Candidate &y) {
+    return x.size > y.size || (x.size == y.size && x.row < y.row);
+}
+__device__ Candidate best_of_warp(Candidate x) {
+    for (int step = 16; step; step /= 2) {
+        const Candidate y = {__shfl_xor_sync(~0u, x.size, step), __shfl_xor_sync(~0u, x.row, step)};
+        if (better(y, x)) x = y;
+    }
+    return x;
+}
+#define NO_CANDIDATE {-1.0, 0x7fffffffffffffffll}
+
+/* A transposed panel, (w, m), in place. Tiles of 32 rows of A go to the blocks in turn, a lane to a row. At every step
+   each block offers its candidate's row, and the owner of row j that one: what is exchanged. Two sets of offers take
+   turns, so that one meeting a step is enough. */
+extern "C" __global__ void __launch_bounds__(THREADS)
+lu_panel(Number *x, int w, i64 m, i64 *pivots, Candidate *candidates, Number *offers, unsigned *met) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    Number *const upper = (Number *)memory; // the pivot's row
+    __shared__ Number lower[32];
+    __shared__ Candidate best;
+    unsigned round = 0;
+    const i64 tiles = (m + 31) / 32, steps = w < m ? w : m;
+    for (i64 j = 0; j < steps; j++) {
+        Candidate *const of_blocks = candidates + j % 2 * gridDim.x;
+        Number *const rows = offers + j % 2 * (gridDim.x + 1) * w;
+        if (WARP == 0) {
+            Candidate mine = NO_CANDIDATE;
+            for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+                const i64 i = tile * 32 + LANE;
+                if (i < j || i >= m) continue;
+                const double s = size(x[j * m + i]);
+                const Candidate other = {s != s ? __longlong_as_double(0x7ff0000000000000ll) : s, i};
+                if (better(other, mine)) mine = other;
+            }
+            mine = best_of_warp(mine);
+            if (LANE == 0) best = of_blocks[blockIdx.x] = mine;
+        }
+        __syncthreads();
+        if (best.size >= 0)
+            for (int c = threadIdx.x; c < w; c += THREADS) rows[(blockIdx.x + 1) * w + c] = x[c * m + best.row];
+        if (j / 32 % gridDim.x == blockIdx.x)
+            for (int c = threadIdx.x; c < w; c += THREADS) rows[c] = x[c * m + j];
+        meet(met, round);
+
+        if (WARP == 0) {
+            Candidate all = NO_CANDIDATE;
+            for (int b = LANE; b < gridDim.x; b += 32) {
+                const Candidate other = {__ldcg(&of_blocks[b].size), __ldcg(&of_blocks[b].row)};
+                if (better(other, all)) all = other;
+            }
+            all = best_of_warp(all);
+            if (LANE == 0) best = all;
+        }
+        __syncthreads();
+        const i64 p = best.row, owner = p / 32 % gridDim.x;
+        for (int c = threadIdx.x; c < w; c += THREADS) {
+            upper[c] = fresh(rows + (owner + 1) * w + c);
+            if (p != j && j / 32 % gridDim.x == blockIdx.x) x[c * m + j] = upper[c];
+            if (p != j && owner == blockIdx.x) x[c * m + p] = fresh(rows + c);
+        }
+        if (blockIdx.x == 0 && threadIdx.x == 0) pivots[j] = p;
+        __syncthreads();
+        for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const i64 i = tile * 32 + LANE;
+            const bool below = i > j && i < m;
+            if (tile * 32 + 31 <= j) continue;
+            if (WARP == 0 && below) {
+                Number l = x[j * m + i];
+                if (!is_zero(upper[j])) x[j * m + i] = l = quotient(l, upper[j]);
+                lower[LANE] = l;
+            }
+            __syncthreads();
+            for (int c = j + 1 + WARP; below && c < w; c += WARPS) x[c * m + i] = x[c * m + i] - upper[c] * lower[LANE];
+            __syncthreads();
+        }
+    }
+}
+
+/* The solution of LX = B in place of the C-contiguous B, (w, n): 32 columns to a block, a lane to a column. */
+extern "C" __global__ void __launch_bounds__(THREADS)
+lower_leaf(const Number *l, i64 row_stride, i64 column_stride, Number *b, int w, i64 n, int unit) {
+    const i64 column = blockIdx.x * 32ll + LANE;
+    for (int i = 0; i < w; i++) {
+        if (!unit && WARP == 0 && column < n)
+            b[i * n + column] = quotient(b[i * n + column], l[i * (row_stride + column_stride)]);
+        __syncthreads();
+        for (int k = i + 1 + WARP; column < n && k < w; k += WARPS)
+            b[k * n + column] = b[k * n + column] - l[k * row_stride + i * column_stride] * b[i * n + column];
+        __syncthreads();
+    }
+}
+
+/* The upper triangle of a C-contiguous A to U with UᴴU = A, by one block; `definite` becomes 0 if that fails. */
+extern "C" __global__ void __launch_bounds__(4 * THREADS) cholesky_leaf(Number *a, int n, int *definite) {
+    for (int i = 0; i < n; i++) {
+        Number *const row = a + i * n;
+        const double pivot = real(row[i]);
+        __syncthreads(); // all have read it
+        if (!(pivot > 0)) {
+            if (threadIdx.x == 0) *definite = 0;
+            return;
+        }
+        const double root = sqrt(pivot);
+        for (int j = i + threadIdx.x; j < n; j += blockDim.x) row[j] = j == i ? number(root) : row[j] / root;
+        __syncthreads();
+        for (int k = i + 1 + WARP; k < n; k += blockDim.x / 32)
+            for (int j = k + LANE; j < n; j += 32) a[k * n + j] = a[k * n + j] - conjugate(row[k]) * row[j];
+        __syncthreads();
+    }
+}
+
+/* The sum of n numbers by halves, in place; all threads of the block get it. */
+template <class T> __device__ T halves(T *x, i64 n) {
+    __syncthreads();
+    while (n > 1) {
+        const i64 half = n / 2;
+        for (i64 i = threadIdx.x; i < half; i += blockDim.x) x[i] = x[i] + x[n - half + i];
+        n -= half;
+        __syncthreads();
+    }
+    const T sum = x[0];
+    __syncthreads();
+    return sum;
+}
+
+/* Householder's reflections of a transposed panel, (w, m): its columns go to the blocks in turn. At step j the owner
+   of column j makes the reflection, to which the columns after it are subjected; those before it are multiplied by
+   it, for T. `terms` is scratch memory, m numbers to a block; `overlaps` are (w, w). */
+extern "C" __global__ void __launch_bounds__(4 * THREADS)
+qr_panel(Number *x, Number *y, Number *t, int w, i64 m, Number *overlaps, Number *terms, unsigned *met) {
+    unsigned round = 0;
+    Number *const mine = terms + blockIdx.x * m;
+    for (int j = 0; j < w; j++) {
+        Number *const v = y + j * m + j, *const column = x + j * m + j;
+        const i64 n = m - j;
+        if (j % gridDim.x == blockIdx.x) {
+            double *const squares = (double *)mine;
+            for (i64 i = threadIdx.x; i < n; i += blockDim.x) squares[i] = squared(column[i]);
+            const double norm = sqrt(halves(squares, n));
+            if (norm != 0) {
+                const Number alpha = column[0];
+                const double beta = real(alpha) >= 0 ? -norm : norm;
+                const Number shifted = alpha - number(beta);
+                __syncthreads(); // alpha has been read
+                for (i64 i = threadIdx.x; i < n; i += blockDim.x) {
+                    v[i] = i ? quotient(column[i], shifted) : number(1);
+                    column[i] = number(i ? 0 : beta);
+                }
+                if (threadIdx.x == 0) t[j * w + j] = (number(beta) - alpha) / beta;
+            }
+        }
+        meet(met, round);
+        if (is_zero(fresh(v))) continue; // a column of zeros: there is no reflection
+        const Number tau = fresh(t + j * w + j);
+        for (int c = blockIdx.x; c < w; c += gridDim.x) {
+            if (c == j) continue;
+            Number *const other = (c < j ? y : x) + c * m + j;
+            for (i64 i = threadIdx.x; i < n; i += blockDim.x)
+                mine[i] = c < j ? conjugate(other[i]) * fresh(v + i) : other[i] * conjugate(fresh(v + i));
+            const Number sum = halves(mine, n), weight = sum * conjugate(tau);
+            if (c < j) {
+                if (threadIdx.x == 0) overlaps[c * w + j] = sum;
+            } else {
+                for (i64 i = threadIdx.x; i < n; i += blockDim.x) other[i] = other[i] - weight * fresh(v + i);
+            }
+        }
+        __syncthreads();
+    }
+}
+
+/* T of the compact form, of its diagonal and the overlaps, by one block: thread i has row i, and w numbers of `terms`. */
+extern "C" __global__ void qr_triangle(Number *t, const Number *overlaps, int w, Number *terms) {
+    const int i = threadIdx.x;
+    Number *const mine = terms + i * w;
+    for (int j = 0; j < w; j++) {
+        if (i < j && !is_zero(t[j * w + j])) {
+            for (int k = i; k < j; k++) mine[k - i] = t[i * w + k] * overlaps[k * w + j];
+            for (int n = j - i; n > 1; n -= n / 2)
+                for (int k = 0; k < n / 2; k++) mine[k] = mine[k] + mine[n - n / 2 + k];
+            t[i * w + j] = -(mine[0] * t[j * w + j]);
+        }
+        __syncthreads();
+    }
+}
