@@ -22,7 +22,7 @@ REUSED_BYTES = 1 << 17
 """Smaller scratch arrays are NumPy's: an operation on 128 KiB takes 3 µs, and fresh pages for it ten times as
 long (benchmarks/notes-dgemm.md)."""
 
-LARGE_BYTES, CACHED_BYTES = 1 << 19, 1 << 28
+LARGE_BYTES, CACHED_BYTES = 1 << 19, 1 << 30
 """Scratch memory of the former size is given back when another size is needed; the latter is the most that is
 cached in all. Bounds of memory alone."""
 
@@ -56,6 +56,11 @@ INT8_CPU_UNIT_BLOCKS = 16
 INT8_CPU_PANELS = 256, 128, 64
 """Rows and columns of a panel of a product on int8 words, at most: both operands' residues modulo one modulus
 stay in L2 up to k = 2048. 128 to 512 were tried on a Sapphire Rapids; smaller ones are for more threads."""
+
+INT8_CPU_INNER = 512
+"""Numbers of the inner dimension that AMX multiplies at a time: a tile of B, 16 KiB, then stays in L1. On a
+Sapphire Rapids 1950 Gop/s instead of 1630 at k = 2048, 2260 instead of 940 at 8192; 256 to 1024 were tried.
+AVX-512 VNNI and AVX-VNNI gain nothing."""
 
 INT8_CPU_ALONE = 1.2e-3
 """Seconds by CPU_RATES (some 0.5 ms by a clock) for which one thread splits or multiplies sooner than two, of

@@ -195,7 +195,9 @@ def magnitudes(x: Array, y: Array) -> tuple[int, int]:
 
 
 def _largest(x: Array) -> Any:
-    return _magnitude_on_device()(x) if is_cupy(x) else max(int(x.max()), -int(x.min()))
+    if is_cupy(x):  # by rows, and then of these: one result is computed by one multiprocessor
+        return _magnitude_on_device()(x, axis=-1).max()
+    return max(int(x.max()), -int(x.min()))
 
 
 @cache

@@ -91,6 +91,7 @@ class ResidueEngine(Engine, Protocol):
         out: Array | None = None,
         add: bool = False,
         symmetric: bool = False,
+        weights: tuple[int, ...] | None = None,
     ) -> Array:
         """Compute A·Bᵀ modulo the moduli, exactly, of each matrix of several stacks.
 
@@ -102,6 +103,7 @@ class ResidueEngine(Engine, Protocol):
         out : (images, stack, m, n) int8 array, last axis contiguous, to write to; a new one if None.
         add : whether the product is added to the residues in `out`, modulo the moduli.
         symmetric : whether what is above the diagonal may be left out; engines with `mirrors` have it.
+        weights : image i of the product is multiplied by weights[i % len(moduli)]; they have that, too.
 
         Returns
         -------

@@ -173,10 +173,11 @@ class Cublas(CheckedEngine):
         out: Array | None = None,
         add: bool = False,
         symmetric: bool = False,
+        weights: tuple[int, ...] | None = None,
     ) -> Array:
         """As `ResidueEngine.multiply_residues`."""
         out = check_residues(a, bt, moduli, out, add, symmetric)
-        multiply_residues(a, bt, moduli, out, add, symmetric)
+        multiply_residues(a, bt, moduli, out, add, symmetric, weights)
         return out
 
     def _compute(self, kind: Word, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:

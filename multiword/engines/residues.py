@@ -71,7 +71,13 @@ _ON_HOPPER = Kernel(
 
 
 def multiply_residues(
-    a: Array, bt: Array, moduli: tuple[int, ...], out: Array, add: bool, symmetric: bool = False
+    a: Array,
+    bt: Array,
+    moduli: tuple[int, ...],
+    out: Array,
+    add: bool,
+    symmetric: bool = False,
+    weights: tuple[int, ...] | None = None,
 ) -> None:
     """As `ResidueEngine.multiply_residues`, of checked arrays, on CuPy's current stream."""
     k = a.shape[3]
@@ -83,7 +89,7 @@ def multiply_residues(
         return
     for h in range(0, k, LONGEST):
         inner = slice(h, h + LONGEST)
-        launch(a[..., inner], bt[..., inner], moduli, out, add or h > 0, symmetric)
+        launch(a[..., inner], bt[..., inner], moduli, out, add or h > 0, symmetric, weights)
 
 
 def check_residues(
@@ -131,6 +137,7 @@ def launch(
     out: Array,
     add: bool,
     symmetric: bool = False,
+    weights: tuple[int, ...] | None = None,
     tile: Tile | None = None,
 ) -> None:
     """Write A·Bᵀ modulo the moduli to `out`, or add it; none of the arrays is empty, and k is at most
@@ -141,7 +148,7 @@ def launch(
         row_stride=row,
         matrix_stride=matrix,
         image_stride=image,
-        moduli=_table(moduli),
+        moduli=_table(moduli, weights or (1,) * len(moduli)),
         count=len(moduli),
         add=int(add),
     )
@@ -162,10 +169,11 @@ def launch(
 
 
 @lru_cache(512)
-def _table(moduli: tuple[int, ...]) -> ctypes.Array[Modulus]:
-    return (Modulus * MOST_MODULI)(*map(_modulus, moduli))
+def _table(moduli: tuple[int, ...], weights: tuple[int, ...]) -> ctypes.Array[Modulus]:
+    return (Modulus * MOST_MODULI)(*map(_modulus, moduli, weights))
 
 
-def _modulus(p: int) -> Modulus:
-    weights = np.array([symmetric(256**i, p) for i in range(4)], np.int8).view("<i4")
-    return Modulus(1 / p, p, FLOAT_MAGIC_BITS + symmetric(-(1 << 31), p), int(weights[0]))
+def _modulus(p: int, weight: int) -> Modulus:
+    """The kernel's `Modulus`, by which sums become residues of the weight times themselves."""
+    of_bytes = np.array([symmetric(256**i * weight, p) for i in range(4)], np.int8).view("<i4")
+    return Modulus(1 / p, p, FLOAT_MAGIC_BITS + symmetric(-weight << 31, p), int(of_bytes[0]))

@@ -99,6 +99,10 @@ def in_panels(
             for h in range(0, k, panels.k_block):
                 inner = slice(h, h + panels.k_block)
                 left = None
+                if getattr(scheme, "shares_words", False):
+                    left = right = b.split(scheme, scales[1], columns, inner, engine.padding)
+                    y = scheme.multiply(left, right, engine, y)
+                    continue
                 words_of_a = partial(a.split, scheme, scales[0], rows, inner, engine.padding)
                 if right is None or panels.k_block < k:
                     right = None

@@ -70,6 +70,10 @@ def row_limit(a: Factor, request: Request) -> NormLimit:
 def both_norm_scales(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scales:
     """Return the norm scales, widened by some bits."""
     limit = row_limit(a, request)
+    if request.symmetric:  # of magnitudes
+        scale = a.norm_scales(limit, bits)
+        b.statistics = a.statistics
+        return scale, b.cached_norm_scales(limit, bits, scale)
     together = side_by_side if a.matrix.size + b.matrix.size > SCALED_IN_TURN else _in_turn
     return together(lambda: a.norm_scales(limit, bits), lambda: b.norm_scales(limit, bits))
 
@@ -202,11 +206,17 @@ def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> 
 def split_once(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) -> None:
     """Split both factors once, not by panels, where that fits the workspace; prepared ones stay split."""
     scheme, padding = scaled.scheme, request.engine.padding
-    if a.stack * one_panel_bytes(scheme, scheme.specification.shape) <= request.workspace:
-        side_by_side(
-            lambda: a.split_once(scheme, scaled.scales[0], padding),
-            lambda: b.split_once(scheme, scaled.scales[1], padding),
-        )
+    if isinstance(scheme, Residues):
+        scheme.symmetric = halved(scaled, a, request)[0]
+    if a.stack * one_panel_bytes(scheme, scheme.specification.shape) > request.workspace:
+        return
+    if getattr(scheme, "shares_words", False):
+        b.split_once(scheme, scaled.scales[1], padding)
+        return
+    side_by_side(
+        lambda: a.split_once(scheme, scaled.scales[0], padding),
+        lambda: b.split_once(scheme, scaled.scales[1], padding),
+    )
 
 
 def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: Array) -> None:
@@ -215,9 +225,7 @@ def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: 
     A symmetric product is computed on and below the diagonal, and copied from there.
     """
     scheme, scales = scaled.scheme, scaled.scales
-    by_engine, by_panels = halved(scaled, a, request)
-    if isinstance(scheme, Residues):
-        scheme.symmetric = by_engine
+    by_panels = halved(scaled, a, request)[1]
 
     def reconstruct(y: Array, rows: slice, columns: slice) -> None:
         scheme.reconstruct(y, (scales[0][rows], scales[1][columns]), out[rows, columns])

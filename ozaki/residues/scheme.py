@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -106,7 +106,9 @@ class Residues:
         if out is None:
             out = namespace(a).empty((*a.shape[:3], b.shape[2] // stack), self.word.residue_moduli.residue)
         left, right, target = (x.reshape(-1, stack, x.shape[2] // stack, x.shape[3]) for x in (a, b, out))
-        half = {"symmetric": True} if self.symmetric else {}
+        half: dict[str, Any] = {"symmetric": True} if self.symmetric else {}
+        if self.shares_words:
+            half["weights"] = self.system.weights
         cast(ResidueEngine, engine).multiply_residues(
             left, right, self.system.moduli, out=target, add=earlier is not None, **half
         )
@@ -124,6 +126,13 @@ class Residues:
             left, right, target = (x[index].reshape(-1, r, x.shape[3]) for x, r in ((a, m), (b, n), (out, m)))
             engine.multiply(self.word.name, left, right, out=target)
         return out
+
+    @property
+    def shares_words(self) -> bool:
+        """Whether both factors of a symmetric product are the right one's words: the residues of products
+        take the weights w_t in."""
+        own_step = hasattr(self.engine, "split_residues")
+        return self.symmetric and self.system.images == 1 and not own_step
 
     @property
     def mirrors(self) -> bool:

@@ -1,5 +1,7 @@
 """Products of residues, reduced in the kernel: exact residues, and the bits of all other products."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -84,6 +86,17 @@ def test_of_a_symmetric_product_nothing_below_the_diagonal_is_missing(cupy, engi
         assert (found[:, :, : tile.n, -tile.n :] == 77).all()
     with pytest.raises(ValueError, match="square"):
         engine.multiply_residues(x, x[:, :, :0], p, symmetric=True)
+
+
+@pytest.mark.parametrize("moduli", MODULI)
+def test_products_are_multiplied_by_weights(cupy, engine, tile, moduli):
+    p, rng = MODULI[moduli], np.random.default_rng(1)
+    weights = tuple(int(rng.choice([w for w in range(1, q) if math.gcd(w, q) == 1])) for q in p)
+    a, x = words(cupy, rng, (len(p), 1, 40, 64))
+    b, y = words(cupy, rng, (len(p), 1, 50, 64))
+    found = engine.multiply_residues(x, y, p, weights=weights)
+    scaled = np.array([int(w) for w in weights])[:, None, None, None] * a.astype(np.int64)
+    assert np.array_equal(found.get(), reference(scaled, b, p))
 
 
 @pytest.mark.parametrize("case", range(20))

@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 
+from multiword import tuning
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -34,6 +36,11 @@ class Kernel:
     dot: str
     signed: bool = False
     tiles: bool = False
+
+    @property
+    def together(self) -> int:
+        """Numbers of the inner dimension that are multiplied at a time: all, but in tile registers."""
+        return tuning.INT8_CPU_INNER if self.tiles else 1 << 40
 
 
 _X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"

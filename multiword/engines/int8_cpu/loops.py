@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numba
@@ -153,7 +153,14 @@ def compile_loops(kernel: Kernel) -> Loops:
     FLIP, FLIP_TOP = (-0x7F7F7F7F7F7F7F80, 0x0080808080808080) if SIGNED else (0, -1 << 63)
     write_words, write_limb = emitted(kernel, steps.write_words, 5), emitted(kernel, steps.write_limb, 6)
     split_64 = emitted(kernel, steps.split, 6)
+    BLOCKS = kernel.together // INNER
     multiply_tile = emitted(kernel, steps.multiply_in_tiles if TILES else steps.multiply_in_registers, 8)
+    begin_tile = go_on_with_tile = end_tile = multiply_tile
+    if TILES:
+        begin_tile, go_on_with_tile, end_tile = (
+            emitted(kernel, partial(steps.multiply_in_tiles, begins=begins, ends=ends), 8)
+            for begins, ends in ((True, False), (False, False), (False, True))
+        )
     round_group = emitted(kernel, steps.round_group, 8, int64)
     take = emitted(kernel, _take, 1, int64)
     read_double, read_single = (emitted(kernel, _reader(kind), 1, float64) for kind in (F64, F32))
@@ -387,32 +394,50 @@ def compile_loops(kernel: Kernel) -> Loops:
 
     @compiled
     def multiply_panel(p, i0, row_tiles, j0, column_tiles, y, step, sums):
-        """The residues of a panel of the product, as tiles, modulo all moduli."""
+        """The residues of a panel of the product, as tiles, modulo all moduli.
+
+        In tile registers, a long inner dimension is taken in parts, of which a tile of B stays in L1; sums
+        wait in memory.
+        """
         of_left, of_right = ROWS * INNER * p.left_blocks, COLUMNS * INNER * p.right_blocks
-        part = 4 * INNER * p.blocks
+        parts = (p.blocks + BLOCKS - 1) // BLOCKS
         for t in range(p.count):
             left = p.left + t * p.left_step + i0 * of_left
             right = p.right + t * p.right_step + j0 * of_right
             table, out = p.table + steps.PRODUCT_TABLE * (t % p.moduli), y + t * step
-            for j in range(column_tiles):
-                after = right + (j + 1) * of_right if j + 1 < column_tiles else right + p.right_step
-                for i in range(row_tiles):
-                    if p.symmetric and (i0 + i + 1) * ROWS <= (j0 + j) * COLUMNS:
-                        continue
-                    soon, then = after + i * part, left + p.left_step + (j * row_tiles + i) * part
-                    to = out + (j * row_tiles + i) * TILE
-                    multiply_tile(
-                        left + i * of_left, right + j * of_right, to, p.blocks, table, soon, then, sums
-                    )
+            for part in range(parts):
+                blocks, last = min(BLOCKS, p.blocks - part * BLOCKS), part == parts - 1
+                fetched = 4 * INNER * blocks
+                next_left, next_right = left + ROWS * INNER * blocks, right + COLUMNS * INNER * blocks
+                if last:  # the next modulus
+                    next_left = left + p.left_step - part * ROWS * INNER * BLOCKS
+                    next_right = right + p.right_step - part * COLUMNS * INNER * BLOCKS
+                for j in range(column_tiles):
+                    after = right + (j + 1) * of_right if j + 1 < column_tiles else next_right
+                    for i in range(row_tiles):
+                        if p.symmetric and (i0 + i + 1) * ROWS <= (j0 + j) * COLUMNS:
+                            continue
+                        tile = j * row_tiles + i
+                        a, b, to = left + i * of_left, right + j * of_right, out + tile * TILE
+                        soon, then = after + i * fetched, next_left + i * of_left + j * fetched
+                        if parts == 1:
+                            multiply_tile(a, b, to, blocks, table, soon, then, sums)
+                        elif part == 0:
+                            begin_tile(a, b, to, blocks, table, soon, then, sums + tile * TILE_SUMS)
+                        elif last:
+                            end_tile(a, b, to, blocks, table, soon, then, sums + tile * TILE_SUMS)
+                        else:
+                            go_on_with_tile(a, b, to, blocks, table, soon, then, sums + tile * TILE_SUMS)
+                left, right = next_left, next_right
 
     @compiled
     def multiply_units(panels, counter, y, step, digits, tiles):
         """What one thread does of products. Scratch memory from y on, aligned: residues, `step` bytes from
-        one modulus to the next, sums of a tile, GROUP numbers; and digits. `tiles` configures registers."""
+        one modulus to the next, GROUP numbers, sums; and digits. `tiles` configures registers."""
         if TILES:
             configure(tiles.ctypes.data)
-        sums = y + step * (panels[0].count + 1)
-        doubles = sums + TILE_SUMS
+        doubles = y + step * (panels[0].count + 1)
+        sums = doubles + 8 * GROUP
         first = np.int64(0)
         unit = take(counter.ctypes.data)
         for index in range(len(panels)):

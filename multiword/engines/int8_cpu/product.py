@@ -264,7 +264,8 @@ class Product:
         counter, count = np.zeros(8, np.int64), self._system.products
         digits, step = len(self._system.moduli) + 8, spaced(self._cut.unit_bytes)
 
-        size = step * (count + 1) + loops.TILE_SUMS + 8 * GROUP + 64
+        blocks = max(int(x) for x in records["blocks"])
+        size = step * (count + 1) + self._cut.scratch_bytes(blocks)
 
         def work(alive: Any = alive) -> None:
             compiled(records, counter, buffer(size), step, np.empty(digits, np.int64), TILES)
@@ -324,6 +325,12 @@ class Cut(NamedTuple):
     @property
     def units(self) -> int:
         return -(-self.row_tiles // self.unit_rows) * -(-self.column_tiles // self.unit_columns)
+
+    def scratch_bytes(self, blocks: int) -> int:
+        """Bytes of a thread beside residues, for products of so many blocks: sums of all tiles where these
+        are taken in parts."""
+        tiles = self.unit_rows * self.unit_columns if blocks * INNER > self.kernel.together else 1
+        return tiles * loops.TILE_SUMS + 8 * GROUP + 64
 
     @property
     def fields(self) -> dict[str, int]:

@@ -116,7 +116,7 @@ def _plan(
     fields |= {"limits": limits.ctypes.data, "column_scales": start}
     start += 4 * spaced(n + GROUP)
     fields["kept"], step = start, spaced(cut.unit_bytes)
-    size = start + step * (system.products + 1) + loops.TILE_SUMS + 8 * GROUP + 64
+    size = start + step * (system.products + 1) + cut.scratch_bytes(blocks)
     panels = as_records(loops.Panels, 1, fields, {})
     left, right = (x.tobytes() for x in records)
     return _Plan(left, right, panels.tobytes(), size, step, len(system.moduli) + 8, tuple(alive))

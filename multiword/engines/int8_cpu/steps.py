@@ -197,8 +197,14 @@ def multiply_in_tiles(
     soon: ir.Value,
     then: ir.Value,
     sums: ir.Value,
+    begins: bool = True,
+    ends: bool = True,
 ) -> None:
-    """As `multiply_in_registers`, on AMX: two by two tile registers. sums : 4096 bytes of scratch memory."""
+    """As `multiply_in_registers`, on AMX: two by two tile registers.
+
+    sums : 4096 bytes, from which it goes on unless it begins with zeros; it leaves its own there, and writes
+    their residues if it ends.
+    """
     b, kernel = e.b, e.kernel
 
     def number(t: int) -> ir.Constant:
@@ -226,12 +232,20 @@ def multiply_in_tiles(
         return []
 
     stride = I64(4 * kernel.columns)
-    for t in range(4):
-        e.call("llvm.x86.tilezero", VOID, number(t))
+    places = [
+        b.inttoptr(e.at(sums, 4 * (t // 2 * 16 * kernel.columns + t % 2 * 16)), I8.as_pointer())
+        for t in range(4)
+    ]
+    for t, at in enumerate(places):
+        if begins:
+            e.call("llvm.x86.tilezero", VOID, number(t))
+        else:
+            e.call("llvm.x86.tileloadd64", VOID, number(t), at, stride)
     e.loop(blocks, [], body)
-    for t in range(4):
-        at = e.at(sums, 4 * (t // 2 * 16 * kernel.columns + t % 2 * 16))
-        e.call("llvm.x86.tilestored64", VOID, number(t), b.inttoptr(at, I8.as_pointer()), stride)
+    for t, at in enumerate(places):
+        e.call("llvm.x86.tilestored64", VOID, number(t), at, stride)
+    if not ends:
+        return
 
     def reduce_rows(i: ir.Value) -> list[ir.Value]:
         rows = [e.load(LANES, e.at(e.at(sums, i, 256), 64 * j), 64) for j in range(4)]
