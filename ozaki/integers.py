@@ -101,7 +101,6 @@ def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> 
     with quietly(x):
         x, y = _residues(x, p), _residues(y, p)
         largest = magnitudes(x, y)
-        cuts = choose_cuts(x.shape[-1], largest)
 
         def compute(x: Array, y: Array, _: tuple[int, ...]) -> Array:
             result = 0
@@ -111,6 +110,7 @@ def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> 
 
         result = _by_residues(x, y, Target(np.dtype(np.int64), p), largest, request, False)
         if result is None:
+            cuts = choose_cuts(x.shape[-1], largest)
             result = _in_panels(compute, x, y, cuts, request.workspace)
     return _as_numpy_shapes(result, as_array(a, "a"), as_array(b, "b"))
 
@@ -255,15 +255,20 @@ def choose_cuts(k: int, largest: tuple[int, int], bits: int | None = None) -> tu
     >>> choose_cuts(1024, (2**20, 2**20))
     (Cut(parts=1, bits=22, largest=1048576), Cut(parts=1, bits=22, largest=1048576))
     """
-    cuts = [[_cut(x, parts) for parts in range(1, MOST_PARTS + 1)] for x in largest]
-    exact = [pair for pair in product(*cuts) if k * pair[0].largest * pair[1].largest <= EXACT]
+    exact = []
+    for left in (_cut(largest[0], parts) for parts in range(1, MOST_PARTS + 1)):
+        cuts = (_cut(largest[1], parts) for parts in range(1, MOST_PARTS + 1))
+        # The fewest parts of B that are exact with these of A: with more of them there are more products.
+        right = next((x for x in cuts if k * left.largest * x.largest <= EXACT), None)
+        if right is not None:
+            exact.append((left, right))
 
-    def cost(pair: tuple[Cut, ...]) -> tuple[int, int]:
-        shifts = (i * pair[0].bits + j * pair[1].bits for i, j in np.ndindex(pair[0].parts, pair[1].parts))
-        return sum(bits is None or s < bits for s in shifts), pair[0].parts + pair[1].parts
+    def cost(pair: tuple[Cut, Cut]) -> tuple[int, int]:
+        left, right = pair
+        shifts = (i * left.bits + j * right.bits for i, j in np.ndindex(left.parts, right.parts))
+        return sum(bits is None or s < bits for s in shifts), left.parts + right.parts
 
-    left, right = min(exact, key=cost)
-    return left, right
+    return min(exact, key=cost)
 
 
 def _cut(largest: int, parts: int) -> Cut:

@@ -1,5 +1,7 @@
 """The arithmetic of the kernel of residue products, in NumPy; and the tiles that it is cut into."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,9 @@ from ozaki.residues.system import residue_system
 from tests.test_kernels_compile import compile_kernel
 
 
-def reduced(x, p):
+def reduced(x, p, weight):
     """What the kernel computes: bytes times weights in the low bits of a float, and one quotient."""
-    modulus = residues._modulus(p)
+    modulus = residues._modulus(p, weight)
     weights = np.array([modulus.weights], "<i4").view(np.int8).astype(np.int64)
     octets = (x.astype("<u4") ^ np.uint32(1 << 31)).view(np.uint8).reshape(-1, 4)
     total = octets @ weights + modulus.start
@@ -28,8 +30,10 @@ def test_sums_of_any_size_are_reduced_exactly(p):
     rng = np.random.default_rng(p)
     edges = np.array([-(2**31), 2**31 - 1, -1, 0, 1, p // 2, -(p // 2), p - p // 2, LONGEST << 14])
     x = np.concatenate([rng.integers(-(2**31), 2**31, 100_000), rng.integers(-1000, 1000, 1000), edges])
-    expected = (x + p // 2) % p - p // 2
-    assert np.array_equal(reduced(x, p), expected)
+    for weight in (1, 2, p // 2, p - 1):
+        if math.gcd(weight, p) == 1:
+            expected = (x * weight + p // 2) % p - p // 2
+            assert np.array_equal(reduced(x, p, weight), expected)
 
 
 def test_the_largest_tile_that_keeps_the_machine_busy_is_chosen(monkeypatch):

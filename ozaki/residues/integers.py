@@ -130,11 +130,12 @@ _RECONSTRUCT_INTEGERS = Kernel(
             "VECTOR": vector,
             "PRODUCT": product,
             "ACROSS": across,
+            "MODULAR": modular,
         }
-        for bits, vector, product, across in (
-            (20.0, 2, "int", 64),
-            (75.0, 4, "signed char", 256),
-            (140.0, 4, "signed char", 256),
+        for bits, vector, product, across, modular in (
+            (20.0, 2, "int", 64, 0),
+            (75.0, 4, "signed char", 256, 1),
+            (140.0, 4, "signed char", 256, 0),
         )
     ),
     (ResidueProducts, Range),
@@ -147,7 +148,12 @@ def _reconstruct_device(
     (m, n), dtype = out.shape, target.dtype
     result = out if out.flags.c_contiguous else namespace(y).empty((m, n), out.dtype)
     grid, block, shape = launch_shape(y, m, n)
-    constants = {**reconstruction_constants(system), **shape, "PARTS": 1}
+    constants = {
+        **reconstruction_constants(system),
+        **shape,
+        "PARTS": 1,
+        "MODULAR": int(target.modulus > 0),
+    }
     fit = Range(
         bits=8 * dtype.itemsize,
         is_unsigned=int(dtype.kind == "u"),

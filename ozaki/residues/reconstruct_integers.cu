@@ -1,7 +1,7 @@
 #include "ozaki/residues/digits.cuh"
 
-/* What becomes of the integers: numbers of so many bits, with a sign or without, or residues modulo `modulus`,
-   if that is not 0. Of those that need more bits, `misfit` becomes the least index, which is `first` at the
+/* What becomes of the integers: residues modulo `modulus` if the kernel is MODULAR, else numbers of so many bits,
+   with a sign or without. Of those that need more bits, `misfit` becomes the least index, which is `first` at the
    first element, and `stride` more in the next row. */
 struct Range { int bits, is_unsigned, modulus, rows, columns; long long first, stride, *misfit; };
 
@@ -38,12 +38,13 @@ reconstruct_integers(ResidueProducts y, Range range, long long *out) {
         digits_of_integers<0>(at, y.modulus_stride * MODULI, y.modulus_stride, y.table, digit);
 #pragma unroll
         for (int i = 0; i < VECTOR; i++) {
-            if (column + i >= range.columns) break;
             u64 limb[LIMBS] = {};
             put_limbs(digit[i], limb);
-            if (misfit < 0 && !range.modulus && !fits(limb, range))
-                misfit = range.first + row * range.stride + column + i;
-            out[(long long)row * range.columns + column + i] = range.modulus ? modulo(limb, range.modulus) : limb[0];
+            if (column + i < range.columns) {
+                if (!MODULAR && misfit < 0 && !fits(limb, range))
+                    misfit = range.first + row * range.stride + column + i;
+                out[(long long)row * range.columns + column + i] = MODULAR ? modulo(limb, range.modulus) : limb[0];
+            }
         }
     }
     if (misfit >= 0) atomicMin(range.misfit, misfit);
