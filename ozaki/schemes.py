@@ -47,6 +47,11 @@ class ProductScheme(Protocol):
     k_block: int
     system: Any
 
+    @property
+    def shares_words(self) -> bool:
+        """Whether both factors are the right one's words, as of some symmetric products."""
+        ...
+
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
         """Return the words of a block of an operand."""
         ...

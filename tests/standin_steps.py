@@ -158,6 +158,10 @@ class Steps:
         if self.raising and (error := self.raising.pop(0)):
             raise error
 
+    def halved(self, scaled, a, request):
+        """Symmetric products are launched in panels: captured products have none."""
+        return False, request.symmetric
+
     def execute(self, scaled, a, b, request, out):
         """Above and below, for pointers into the middle of the arrays."""
         half = a.rows // 2

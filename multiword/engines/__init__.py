@@ -7,7 +7,14 @@ engines by name, `machine` knows how fast measured devices are, and `fused` has 
 are reduced before they are written.
 """
 
-from multiword.engines.contract import Engine, ResidueEngine, declared, prefers_residues, reduces_residues
+from multiword.engines.contract import (
+    Engine,
+    ResidueEngine,
+    declared,
+    multiplies_int8,
+    prefers_residues,
+    reduces_residues,
+)
 from multiword.engines.select import ENGINES, get_engine
 from multiword.engines.words import C_TYPES, WORDS, Word, get_word
 
@@ -21,6 +28,7 @@ __all__ = [
     "declared",
     "get_engine",
     "get_word",
+    "multiplies_int8",
     "prefers_residues",
     "reduces_residues",
 ]

@@ -125,6 +125,8 @@ class CheckedEngine:
     words : the records of its words, by name: `WORDS` and what it has of its own.
     on_gpu : whether it takes CuPy arrays.
     default_words : the word that each scheme of `ozaki` takes by default, if not fp64.
+    longest_rows : numbers of the inner dimension up to which it has a step `multiply_rows`, from the rows of
+        small products to rounded results.
     residue_block : real numbers of the inner dimension that products of residues take at a time, if not as
         many as are exact: fewer have larger moduli.
     """
@@ -135,6 +137,7 @@ class CheckedEngine:
     on_gpu = False
     default_words: ClassVar[Mapping[str, str]] = {}
     residue_block: int | None = None
+    longest_rows: int = 0
 
     @staticmethod
     def carrier(word: Word) -> np.dtype | None:
@@ -205,6 +208,14 @@ def _check_rows_contiguous(x: Array, label: str) -> None:
 def declared(engine: Engine, name: str) -> Any:
     """Return what an engine declares beside its products, or else what `CheckedEngine` does."""
     return getattr(engine, name, getattr(CheckedEngine, name))
+
+
+def multiplies_int8(engine: Engine, shape: tuple[int, int, int]) -> bool:
+    """Return whether int8 products are computed at full speed, not converted for a BLAS."""
+    by_kernel = getattr(engine, "multiplies_int8", None)
+    if by_kernel is not None:
+        return bool(by_kernel(shape))
+    return "int8" in engine.products and declared(engine, "carrier")(get_word("int8")) is None
 
 
 def prefers_residues(engine: Engine, word: str, shape: tuple[int, int, int], parts: int, bits: int) -> bool:

@@ -56,6 +56,7 @@ class Magnitudes:
 
     name = "magnitudes"
     system = None
+    shares_words = False
 
     def __init__(self, parts: int, word: str) -> None:
         self.word = get_word(word)

@@ -252,7 +252,8 @@ def _magnitudes(
         scales = both_norm_scales(left, right, given)
         of_rows = bounds(left, right, given, scales).rows
         a, b = factors(x, y, of_a, of_b, answers, shifts, sides=sides)
-        scheme, truncation = magnitudes(a, given), (of_rows[0].truncation_scale, of_rows[1].truncation_scale)
+        scheme = magnitudes(a, b, given)
+        truncation = of_rows[0].truncation_scale, of_rows[1].truncation_scale
         out = namespace(x).zeros((scheme.parts, 1, a.rows, b.rows))
 
         def write(products: Array, rows: slice, columns: slice) -> None:

@@ -11,9 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from multiword.engines import declared, multiplies_int8, reduces_residues
 from multiword.engines.host import Host
-from multiword.engines.int8_cpu.engine import LONGEST as LONGEST_IN_BYTES
-from multiword.engines.int8_cpu.engine import Int8Cpu
 from multiword.formats import FORMATS, Format
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import over_rows
@@ -107,9 +106,10 @@ def _form(sizes: Sizes, dtype: np.dtype, request: Request) -> Form | None:
     s, m, k, n = sizes[0], sizes[1], sizes[2] * parts, sizes[3] * parts
     together, one, numbers = s * m * k * n, m * k * n, max(m * k, k * n, m * n)
     in_cache = SMALLEST_OF_MANY <= one <= LARGEST_IN_BYTES and numbers <= LARGEST_MATRIX_IN_BYTES
-    if together >= SMALLEST_IN_BYTES and in_cache and request.of_norms and isinstance(engine, Int8Cpu):
+    has_step = request.of_norms and k <= declared(engine, "longest_rows")
+    if has_step and in_cache and together >= SMALLEST_IN_BYTES:
         room = _most_bytes(m, k, n) <= request.workspace
-        if room and k <= LONGEST_IN_BYTES and engine.reduces("int8", (m, k, n)):
+        if room and reduces_residues(engine, "int8", (m, k, n)):
             return _in_bytes
     fits = one <= LARGEST_SMALL_PRODUCT and k <= LONGEST
     room = 8 * (k + 8) * (6 * n + 32) <= request.workspace
@@ -144,7 +144,7 @@ def _in_bytes(x: np.ndarray, sizes: Sizes, request: Request, target: Format) -> 
     out, widest = np.empty((s * m, n), target.dtype), int(bits.max())
     if widest >= 0:
         width, log2_c = norm_widths(norm_limit(request.norm_format(target), k), k, widest)
-        engine, system = cast(Int8Cpu, request.engine), residue_system("int8", log2_c, k)
+        system, engine = residue_system("int8", log2_c, k), cast(Any, request.engine)  # which has this step
         engine.multiply_rows(x, scale, (m, k, n), width, system, target, out)
     return out, bits < 0
 
@@ -202,14 +202,8 @@ def _bits_by_decision(
     sides = slice(0, m), slice(m, None)
     numbers, scales = [x[rows] for rows in sides], (scale[:m], scale[m:])
     pending = compute_bounds((statistics[sides[0]], statistics[sides[1]]), scales, request.limits)
-    scheme = Magnitudes(
-        1,
-        "int8"
-        if m * k * n >= SMALLEST_BY_KERNEL
-        and isinstance(request.engine, Int8Cpu)
-        and request.engine.multiplies_int8((m, k, n))
-        else "fp32",
-    )
+    by_kernel = m * k * n >= SMALLEST_BY_KERNEL and multiplies_int8(request.engine, (m, k, n))
+    scheme = Magnitudes(1, "int8" if by_kernel else "fp32")
 
     def multiply(truncations: tuple[np.ndarray, np.ndarray], use: Callable[..., None]) -> None:
         if k > scheme.k_block:

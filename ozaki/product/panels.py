@@ -99,7 +99,7 @@ def in_panels(
             for h in range(0, k, panels.k_block):
                 inner = slice(h, h + panels.k_block)
                 left = None
-                if getattr(scheme, "shares_words", False):
+                if scheme.shares_words:
                     left = right = b.split(scheme, scales[1], columns, inner, engine.padding)
                     y = scheme.multiply(left, right, engine, y)
                     continue

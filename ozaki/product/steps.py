@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multiword.engines import declared, get_word, prefers_residues
+from multiword.engines import declared, get_word, multiplies_int8, prefers_residues
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.graphs import side_by_side
@@ -182,17 +182,15 @@ def equilibrated(
     return (indices[exact], left.part(exact), right.part(exact)) if exact.size else None
 
 
-def magnitudes(a: Factor, request: Request) -> Magnitudes:
+def magnitudes(a: Factor, b: Factor, request: Request) -> Magnitudes:
     """Return the scheme for the magnitudes of a pairwise bound."""
-    engine, shape = request.engine, (a.rows // a.stack, a.k, a.rows // a.stack)
-    at_full_speed = "int8" in engine.products and declared(engine, "carrier")(get_word("int8")) is None
-    by_kernel = getattr(engine, "multiplies_int8", None)
-    return Magnitudes(len(a.parts), "int8" if at_full_speed or (by_kernel and by_kernel(shape)) else "fp32")
+    shape = a.rows // a.stack, a.k, b.rows // b.stack
+    return Magnitudes(len(a.parts), "int8" if multiplies_int8(request.engine, shape) else "fp32")
 
 
 def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> Callable[[], PairwiseBound]:
     """Launch the pairwise bound, and return a function that waits for it."""
-    scheme = magnitudes(a, request)
+    scheme = magnitudes(a, b, request)
 
     def multiply(scales: Scales, use: Callable[[Array, slice, slice], None]) -> None:
         in_panels(scheme, a, b, scales, request.engine, request.workspace, use)
@@ -210,7 +208,7 @@ def split_once(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) ->
         scheme.symmetric = halved(scaled, a, request)[0]
     if a.stack * one_panel_bytes(scheme, scheme.specification.shape) > request.workspace:
         return
-    if getattr(scheme, "shares_words", False):
+    if scheme.shares_words:
         b.split_once(scheme, scaled.scales[1], padding)
         return
     side_by_side(

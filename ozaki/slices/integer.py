@@ -62,6 +62,7 @@ class Slices:
     """Scheme "slices" for a specification."""
 
     name = "slices"
+    shares_words = False
 
     def __init__(self, specification: ProductSpecification, word: str | Word) -> None:
         self.word = get_word(word)

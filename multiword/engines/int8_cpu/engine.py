@@ -62,6 +62,7 @@ class Int8Cpu(Host):
     """
 
     mirrors: ClassVar[bool] = True
+    longest_rows = LONGEST
     default_words: ClassVar[Mapping[str, str]] = {"residues": "int8"}
     words: ClassVar[Mapping[str, Word]] = WORDS | {
         "int8": replace(_INT8, moduli=replace(_INT8.residue_moduli, k_block=LONGEST))
