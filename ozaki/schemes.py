@@ -48,6 +48,11 @@ class ProductScheme(Protocol):
     system: Any
 
     @property
+    def tile(self) -> tuple[int, int, int]:
+        """Multiples of m, k and n to which operands are filled up in memory, beside an engine's padding."""
+        ...
+
+    @property
     def shares_words(self) -> bool:
         """Whether both factors are the right one's words, as of some symmetric products."""
         ...

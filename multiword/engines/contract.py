@@ -127,6 +127,7 @@ class CheckedEngine:
     default_words : the word that each scheme of `ozaki` takes by default, if not fp64.
     longest_rows : numbers of the inner dimension up to which it has a step `multiply_rows`, from the rows of
         small products to rounded results.
+    tile : multiples of m, k and n to which its own steps fill the operands up, where they lie as it likes.
     residue_block : real numbers of the inner dimension that products of residues take at a time, if not as
         many as are exact: fewer have larger moduli.
     """
@@ -138,6 +139,7 @@ class CheckedEngine:
     default_words: ClassVar[Mapping[str, str]] = {}
     residue_block: int | None = None
     longest_rows: int = 0
+    tile: tuple[int, int, int] = (1, 1, 1)
 
     @staticmethod
     def carrier(word: Word) -> np.dtype | None:

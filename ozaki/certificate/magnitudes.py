@@ -57,6 +57,7 @@ class Magnitudes:
     name = "magnitudes"
     system = None
     shares_words = False
+    tile = 1, 1, 1
 
     def __init__(self, parts: int, word: str) -> None:
         self.word = get_word(word)

@@ -37,8 +37,7 @@ def choose_panels(scheme: ProductScheme, shape: tuple[int, int, int], limit: int
     m, k, n = shape
     rows, k_block, columns = m, min(k, scheme.k_block), n
     while True:
-        operands = scheme.operand_bytes() * (rows + columns) * k_block
-        products = scheme.product_bytes() * rows * columns * (2 if k_block < k else 1)
+        operands, products = _bytes(scheme, rows, k_block, columns, k_block < k)
         if operands + products <= limit:
             return Panels(rows, k_block, columns, operands + products)
         if operands > products and k_block > max(SMALLEST_PANEL, rows, columns):
@@ -63,9 +62,16 @@ def room_for_words(limit: int) -> int:
 
 def one_panel_bytes(scheme: ProductScheme, shape: tuple[int, int, int]) -> int:
     """Return the bytes of both operands, split once even where k is cut, and of the products."""
-    m, k, n = shape
-    products = scheme.product_bytes() * m * n * (2 if scheme.k_block < k else 1)
-    return scheme.operand_bytes() * (m + n) * k + products
+    return sum(_bytes(scheme, *shape, scheme.k_block < shape[1]))
+
+
+def _bytes(scheme: ProductScheme, m: int, k: int, n: int, in_blocks: bool) -> tuple[int, int]:
+    """Return the bytes of both operands, and of the products, filled up as the scheme does it."""
+    rows, inner, columns = (
+        padded(size, multiple) for size, multiple in zip((m, k, n), scheme.tile, strict=True)
+    )
+    products = scheme.product_bytes() * rows * columns * (2 if in_blocks else 1)
+    return scheme.operand_bytes() * (rows + columns) * inner, products
 
 
 def in_panels(

@@ -128,6 +128,11 @@ class Residues:
         return out
 
     @property
+    def tile(self) -> tuple[int, int, int]:
+        """Multiples of m, k and n to which an engine's own steps fill operands up."""
+        return declared(self.engine, "tile") if self.reduced else (1, 1, 1)
+
+    @property
     def shares_words(self) -> bool:
         """Whether both factors of a symmetric product are the right one's words: the residues of products
         take the weights w_t in."""

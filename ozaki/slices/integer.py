@@ -63,6 +63,7 @@ class Slices:
 
     name = "slices"
     shares_words = False
+    tile = 1, 1, 1
 
     def __init__(self, specification: ProductSpecification, word: str | Word) -> None:
         self.word = get_word(word)

@@ -28,7 +28,7 @@ def terms(kernel: Kernel | None, shape: tuple[int, int, int]) -> tuple[float, ..
     """
     m, k, n = shape
     if kernel is not None:
-        m, k, n = (-(-x // y) * y for x, y in zip(shape, (kernel.rows, 64, kernel.columns), strict=True))
+        m, k, n = (-(-x // y) * y for x, y in zip(shape, kernel.tile, strict=True))
     return 1, (m + n) * k, shape[0] * shape[2], m * k * n
 
 
@@ -82,6 +82,11 @@ class Int8Cpu(Host):
     def kernel(self) -> Kernel | None:
         """The kernel; None where there is none."""
         return self._forced or next(iter(available_kernels()), None)
+
+    @property
+    def tile(self) -> tuple[int, int, int]:  # type: ignore[override]
+        """As `CheckedEngine.tile`: those of the kernel."""
+        return (1, 1, 1) if self.kernel is None else self.kernel.tile
 
     def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
         """Whether products of residues are computed here."""

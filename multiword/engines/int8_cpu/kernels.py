@@ -9,6 +9,9 @@ from functools import cache
 
 from multiword import tuning
 
+INNER = 64
+"""Numbers of the inner dimension that go together: operands are padded to multiples of it."""
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -36,6 +39,11 @@ class Kernel:
     dot: str
     signed: bool = False
     tiles: bool = False
+
+    @property
+    def tile(self) -> tuple[int, int, int]:
+        """Rows of a tile, numbers of the inner dimension that go together, columns."""
+        return self.rows, INNER, self.columns
 
     @property
     def together(self) -> int:

@@ -19,8 +19,8 @@ from numba.extending import intrinsic
 
 from multiword.engines.int8_cpu import steps
 from multiword.engines.int8_cpu.emit import F32, F64, I8, I32, I64, Emit
-from multiword.engines.int8_cpu.kernels import Kernel
-from multiword.engines.int8_cpu.steps import GROUP, INNER
+from multiword.engines.int8_cpu.kernels import INNER, Kernel
+from multiword.engines.int8_cpu.steps import GROUP
 from multiword.runtime.compiled import INNER as INNER_OPTIONS
 from multiword.runtime.jit import jit
 

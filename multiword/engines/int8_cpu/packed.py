@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines.int8_cpu.kernels import Kernel
-from multiword.engines.int8_cpu.steps import GROUP, INNER
+from multiword.engines.int8_cpu.kernels import INNER, Kernel
+from multiword.engines.int8_cpu.steps import GROUP
 from multiword.runtime.parallel import empty_beside
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from multiword import tuning
 from multiword.engines.int8_cpu import loops, tables
-from multiword.engines.int8_cpu.kernels import Kernel
+from multiword.engines.int8_cpu.kernels import INNER, Kernel
 from multiword.engines.int8_cpu.packed import PackedOperand, aligned, buffer, spaced
-from multiword.engines.int8_cpu.steps import GROUP, INNER
+from multiword.engines.int8_cpu.steps import GROUP
 from multiword.engines.int8_cpu.threads import available_threads, in_threads
 from multiword.formats import FORMATS, Format
 

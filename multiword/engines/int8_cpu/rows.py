@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from multiword.engines.int8_cpu import loops
-from multiword.engines.int8_cpu.kernels import Kernel
+from multiword.engines.int8_cpu.kernels import INNER, Kernel
 from multiword.engines.int8_cpu.packed import buffer, spaced
 from multiword.engines.int8_cpu.product import (
     LONGEST,
@@ -20,7 +20,7 @@ from multiword.engines.int8_cpu.product import (
     rounding_limits,
     split_tables,
 )
-from multiword.engines.int8_cpu.steps import GROUP, INNER
+from multiword.engines.int8_cpu.steps import GROUP
 from multiword.formats import Format
 
 

@@ -15,9 +15,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from multiword.engines.int8_cpu.emit import F32, F64, I8, I32, I64, MAGIC, MAGIC_BITS, VOID, Emit, vector
-
-INNER = 64
-"""Numbers of the inner dimension that go together: operands are padded to multiples of it."""
+from multiword.engines.int8_cpu.kernels import INNER
 
 GROUP = 16
 """Numbers in a group; of a block of INNER, number 16 g + c is byte g of the lane c, on both sides."""
