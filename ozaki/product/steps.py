@@ -70,7 +70,7 @@ def row_limit(a: Factor, request: Request) -> NormLimit:
 def both_norm_scales(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scales:
     """Return the norm scales, widened by some bits."""
     limit = row_limit(a, request)
-    if request.symmetric:  # of magnitudes
+    if request.symmetric and not a.equilibrated:  # statistics are those of magnitudes
         scale = a.norm_scales(limit, bits)
         b.statistics = a.statistics
         return scale, b.cached_norm_scales(limit, bits, scale)
@@ -237,12 +237,11 @@ def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: 
 
 def halved(scaled: ScaledProduct, a: Factor, request: Request) -> tuple[bool, bool]:
     """Return whether the engine is to compute half of a product, and whether half of its panels are."""
-    scheme = scaled.scheme
-    symmetric = request.symmetric and _may_be_mirrored(a.matrix, scaled.scales, scheme.specification.target)
-    by_engine = (
-        symmetric and isinstance(scheme, Residues) and _engine_mirrors(scheme, a.rows, request.workspace)
-    )
-    return by_engine, symmetric and not by_engine
+    scheme, target = scaled.scheme, scaled.scheme.specification.target
+    # Equilibrated factors are no longer each other's transposes.
+    half = request.symmetric and not a.equilibrated and _may_be_mirrored(a.matrix, scaled.scales, target)
+    by_engine = half and isinstance(scheme, Residues) and _engine_mirrors(scheme, a.rows, request.workspace)
+    return by_engine, half and not by_engine
 
 
 def _may_be_mirrored(x: Array, scales: Scales, target: Format) -> bool:
