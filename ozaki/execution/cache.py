@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.engines import reduces_residues
 from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, overlap
 from multiword.runtime.graphs import capturing
@@ -53,6 +54,8 @@ def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
         return None
     if request.accuracy == NORMWISE and capturing():
         return None
+    if request.symmetric and not reduces_residues(request.engine, "int8", (a.rows, a.k, b.rows)):
+        request = request._replace(symmetric=False)  # half of its panels would be launched one by one
     key = _key(a, b, request)
     with _lock:
         entry = _cached.pop(key, None)

@@ -51,7 +51,8 @@ def gemm(
 
 def computed(a: Factor, b: Factor, request: Request) -> Array:
     """Return the product in a new array: replayed where captured, in smaller panels if memory is short."""
-    if _meets_its_transpose(a.matrix, b.matrix):
+    keeps_words = is_cupy(a.matrix) and (a.prepared or b.prepared)
+    if not keeps_words and _meets_its_transpose(a.matrix, b.matrix):
         request = request._replace(symmetric=True)
     if a.empty or b.empty:
         return namespace(a.matrix).zeros((a.rows, b.rows), a.matrix.dtype)

@@ -31,7 +31,7 @@ def scaled_columns(a: Array) -> tuple[Array, Array]:
     """Return A·2**-e, whose columns have their largest numbers between 1/2 and 1, and the exponents e.
 
     The squares of such numbers neither overflow nor underflow; else no bit is changed by that. Columns of
-    zeros, or with an Inf or NaN, stay as they are.
+    zeros stay as they are.
     """
     exponents = exponents_of(larger_parts(a).max(axis=0) if len(a) else namespace(a).zeros(a.shape[1]))
     return times_powers(a, -exponents), exponents

@@ -124,11 +124,14 @@ def lu_solve(
     if swaps.shape != lu.shape[:-1] or swaps.dtype.kind not in "iu":
         raise ValueError(f"piv must be integers of shape {lu.shape[:-1]}, got {swaps.dtype} of {swaps.shape}")
 
+    if bool(((swaps < 0) | (swaps >= lu.shape[-1])).any()):
+        raise ValueError(f"piv must be rows of lu, from 0 to {lu.shape[-1] - 1}")
+
     def of_matrix(factors: Array, c: Array, rows: Array) -> Array:
-        pivots = on_host(rows)[0].tolist()
-        if not all(0 <= p < len(factors) for p in pivots):
-            raise ValueError(f"piv must be rows of lu, from 0 to {len(factors) - 1}, got {pivots}")
-        return factor_lu.solve_factored(factors, pivots, c, trans)
+        pivots = on_host(rows)[0] % max(
+            1, len(factors)
+        )  # those of the stand-in for an empty stack are not rows
+        return factor_lu.solve_factored(factors, pivots.tolist(), c, trans)
 
     x = _each(of_matrix, lu, right, swaps[..., None, :], like=(lu_and_piv[0], b))
     return x[..., 0] if one else x
@@ -383,13 +386,18 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
         matrix, right = matrix.astype(dtype), right.astype(dtype)
         r, exponents = factor_qr.scaled_columns(matrix if m >= n else matrix.conj().T)
         reflections, k = factor_qr.factorize(r), min(m, n)
-        size = abs(times_powers(r.diagonal(), exponents - exponents.max()) if k else r.diagonal())
+        size, of_size = xp.frexp(
+            abs(r.diagonal())
+        )  # neither overflows nor underflows with its column's scale
+        of_size = of_size + exponents
+        size = times_powers(size, of_size - of_size.max()) if k else size
         tolerance = (max(m, n) * 2.0**-52 if rcond is None else rcond) * (size.max() if k else 0.0)
-        if bool((size <= tolerance).any()):
+        if bool(((size <= tolerance) & ((tolerance > 0) | (r.diagonal() == 0))).any()):
             raise LinAlgError("a is not of full rank, as far as its QR factorization shows")
         if m >= n:
-            x = solved(r[:k], reflections.apply(right, adjoint=True)[:k].copy(), lower=False)
-            x = times_powers(x, -exponents[:, None])
+            scaled, of_right = factor_qr.scaled_columns(right)
+            x = solved(r[:k], reflections.apply(scaled, adjoint=True)[:k].copy(), lower=False)
+            x = times_powers(x, of_right - exponents[:, None])
             rest = right - multiply(matrix, x)
         else:
             y = xp.zeros((n, right.shape[1]), dtype)

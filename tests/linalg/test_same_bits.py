@@ -375,3 +375,23 @@ def test_every_blas_and_thread_count_gives_the_same_bits():
         )
         printed.add(run.stdout)
     assert len(printed) == 1
+
+
+def test_least_squares_at_the_ends_of_the_range():
+    a = 1e300 * np.array([[1, 1], [1, 1 + 1e-10], [0, 0]])
+    b = np.array([1.0, 2.0, 0.0])
+    want = ozaki.linalg.lstsq(a * 2.0**-996, b * 1e300 * 2.0**-996)[0]
+    assert same(ozaki.linalg.lstsq(a, b * 1e300)[0], want)
+    assert np.isfinite(want).all()
+    x = ozaki.linalg.lstsq(np.diag([1e300, 1e-300]), np.array([3e300, 0]), rcond=0)[0]
+    assert np.array_equal(x, [3, 0])
+    with pytest.raises(np.linalg.LinAlgError, match="not of full rank"):
+        ozaki.linalg.lstsq(np.diag([1e300, 1e-300]), np.ones(2))
+    with pytest.raises(np.linalg.LinAlgError, match="not of full rank"):
+        ozaki.linalg.lstsq(np.diag([1.0, 0.0]), np.ones(2), rcond=0)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_an_empty_stack_is_solved(n):
+    lu = np.zeros((0, n, n)), np.zeros((0, n), np.int32)
+    assert ozaki.linalg.lu_solve(lu, np.zeros((0, n, 3))).shape == (0, n, 3)
