@@ -241,7 +241,7 @@ def _with_square_norms(x: Array) -> tuple[Array, Array]:
     rest = ExactSum(np.float64, (len(x),))
     if x.size:
         rest.add_products(x.T, x.T)
-    words = taken_words(rest)
+    words = map(xp.asarray, taken_words(rest))  # those of no numbers are NumPy's
     largest = next(words)
     if not bool(xp.isfinite(largest).all()):
         raise OverflowError("squares of numbers beyond 1e154 overflow: scale x and y down by a power of two")

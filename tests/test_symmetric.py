@@ -232,3 +232,9 @@ def test_gram_on_a_gpu_has_the_bits_of_a_cpu(dtype, kind, accuracy):
                 assert same(ozaki.gram(y, accuracy=accuracy, **options).get(), want)
             if accuracy != "normwise":
                 assert same(ozaki.matmul(y.T.conj(), y, accuracy=accuracy).get(), want)
+
+
+@pytest.mark.gpu
+def test_distances_of_rows_of_nothing_on_a_gpu():
+    cupy = pytest.importorskip("cupy")
+    assert ozaki.cdist_squared(cupy.ones((3, 0)), cupy.ones((2, 0))).tolist() == [[0.0, 0.0]] * 3
