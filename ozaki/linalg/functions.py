@@ -406,7 +406,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
         squares = exact_sum(rest.real * rest.real, axis=0) + exact_sum(rest.imag * rest.imag, axis=0)
         residuals = squares if m > n else squares[:0]
         dtype = result_dtype(as_array(a, "a"), as_array(b, "b"))
-        x = converted(one_nan(x[:, 0] if one else x), dtype)
+        x = one_nan(converted(x[:, 0] if one else x, dtype))
         return x, converted(residuals, np.zeros(0, dtype).real.dtype), k, xp.zeros(0)
 
 
@@ -438,10 +438,9 @@ def _narrowed(result: Any, dtype: np.dtype) -> Any:
         return tuple(_narrowed(x, dtype) for x in result)
     if result.dtype.kind not in "fc":
         return result
-    result = one_nan(result)
-    if dtype.char in "dD":
-        return result
-    return converted(result, np.complex64 if result.dtype.kind == "c" else np.float32)
+    if dtype.char not in "dD":  # a GPU's conversion has a NaN of its own
+        result = converted(result, np.complex64 if result.dtype.kind == "c" else np.float32)
+    return one_nan(result)
 
 
 def _diagonal(a: Array) -> tuple[np.ndarray, int]:
