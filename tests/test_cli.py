@@ -426,6 +426,7 @@ def test_a_script_is_run_in_the_mode(tmp_path, accuracy):
 
 
 def test_the_products_that_were_replaced_are_shown(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("cupy")
     cupy = pytest.importorskip("ozaki.cupy")
     calls = cupy.Calls()
     calls.record("dot", ((2, 3), (3, 1)), "float64", 5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -53,6 +54,14 @@ def choose_panels(scheme: ProductScheme, shape: tuple[int, int, int], limit: int
                 f"scheme {scheme.name!r} on {scheme.word}) needs {needed} bytes of workspace, "
                 f"and the limit is {limit}"
             )
+
+
+def fits(scheme: ProductScheme, shape: tuple[int, int, int], limit: int) -> bool:
+    """Return whether the smallest panels fit."""
+    with suppress(WorkspaceTooSmall):
+        choose_panels(scheme, shape, limit)
+        return True
+    return False
 
 
 def room_for_words(limit: int) -> int:

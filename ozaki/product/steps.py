@@ -29,7 +29,7 @@ from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product.cost import is_costly
 from ozaki.product.factor import Factor
-from ozaki.product.panels import choose_panels, in_panels, one_panel_bytes
+from ozaki.product.panels import STEP_BYTES, choose_panels, fits, in_panels, one_panel_bytes
 from ozaki.product.request import TARGETS, Request
 from ozaki.residues.scheme import Residues
 from ozaki.scaling.equilibration import InnerExponents, column_shifts, is_graded
@@ -140,7 +140,12 @@ def choose_scheme(specification: ProductSpecification, request: Request) -> Sche
     converted = declared(request.engine, "carrier")(word) is not None
     if request.word is None and converted:
         sizes = specification.shape, specification.parts, specification.target.precision
-        word = word if prefers_residues(request.engine, named, *sizes) else get_word("fp64")
+        preferred = prefers_residues(request.engine, named, *sizes)
+        # Bytes are filled up to whole tiles, for which a small workspace may have no room.
+        roomy = request.workspace >= STEP_BYTES or fits(
+            Residues(specification, word, request.engine), specification.shape, request.workspace
+        )
+        word = word if preferred and roomy else get_word("fp64")
     return Residues(specification, word, request.engine)
 
 
