@@ -67,7 +67,7 @@ def one_nan(x: Array) -> Array:
     """Return numbers with the canonical NaN in place of any other: processors make NaNs of either sign."""
     xp, result = namespace(x), x.copy()
     for part in real_parts(result):
-        part[...] = xp.where(xp.isnan(part), xp.nan, part)
+        part[...] = xp.where(xp.isnan(part), part.dtype.type(np.nan), part)  # nothing is converted
     return result
 
 
