@@ -1,9 +1,11 @@
 """Row blocks shared out over threads: each is done once, and none is left running."""
 
+import gc
 import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -125,3 +127,32 @@ threading._register_atexit(last)
 """
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert (run.stdout, run.stderr) == ("done\n" * 2, "")
+
+
+def test_a_call_that_waits_in_the_queue_keeps_no_memory_alive():
+    """Threads that are busy elsewhere find later that there is nothing left to do."""
+    busy, release = threading.Barrier(parallel.thread_count() + 1), threading.Event()
+
+    def occupy():
+        busy.wait()
+        release.wait()
+
+    waiting = [parallel._pool().submit(occupy) for _ in range(parallel.thread_count())]
+    busy.wait()
+    try:
+        held, blocks = np.ones(10), []
+        kept = weakref.ref(held)
+
+        def work(block, held=held):
+            blocks.append(block)
+            assert len(held) == 10
+
+        parallel.over_rows(work, 64, 1, 1)
+        assert sorted(x.start for x in blocks) == list(range(64))
+        del work, held
+        gc.collect()
+        assert kept() is None
+    finally:
+        release.set()
+        for future in waiting:
+            future.result()

@@ -61,21 +61,37 @@ def over_rows(
         finally:
             _local.shared = False
 
-    others = list(started(share, threads - 1))
+    in_threads(share, threads - 1, blocks.clear)
+
+
+def in_threads(share: Callable[[], None], others: int, stop: Callable[[], None]) -> None:
+    """Call share here and in up to so many other threads; stop() leaves nothing for one that comes late.
+
+    All have returned when this does. This thread does not wait for the others to begin: threads of the BLAS
+    may be spinning where they could run.
+    """
+    task = [share]
+
+    def run() -> None:
+        for work in task[:]:
+            work()
+
+    futures = list(_submitted(run, others))
     try:
-        share()  # threads of the BLAS may be spinning where others could run: this one does not wait for them
+        share()
     finally:
-        blocks.clear()
-        for other in others:
-            if not other.cancel():
-                other.result()
+        stop()
+        for future in futures:
+            if not future.cancel():
+                future.result()
+        task.clear()  # a cancelled call may long wait in the queue: it keeps no memory alive
 
 
-def started(share: Callable[[], None], threads: int) -> Iterator[Future[None]]:
-    """Start other threads on the work, as many as there are: none any more when the process ends."""
+def _submitted(run: Callable[[], None], threads: int) -> Iterator[Future[None]]:
+    """Submit to as many threads as there are: none any more when the process ends."""
     for _ in range(threads):
         try:
-            yield _pool().submit(share)
+            yield _pool().submit(run)
         except RuntimeError as error:
             if "shutdown" not in str(error):
                 raise

@@ -16,7 +16,7 @@ from multiword.engines.int8_cpu import loops, tables
 from multiword.engines.int8_cpu.kernels import INNER, Kernel
 from multiword.engines.int8_cpu.packed import PackedOperand, aligned, buffer, spaced
 from multiword.engines.int8_cpu.steps import GROUP
-from multiword.engines.int8_cpu.threads import available_threads, in_threads
+from multiword.engines.int8_cpu.threads import available_threads, over_units
 from multiword.formats import FORMATS, Format
 
 LONGEST = 64_960
@@ -139,7 +139,7 @@ def split(
         compiled(records, counter, np.empty(loops.SCRATCH))
 
     alone = _is_short(kernel, system, stack * rows * inner)
-    in_threads(work, 1 if alone else stack * units, counter)
+    over_units(work, 1 if alone else stack * units, counter)
     return packed
 
 
@@ -270,7 +270,7 @@ class Product:
         def work(alive: Any = alive) -> None:
             compiled(records, counter, buffer(size), step, np.empty(digits, np.int64), TILES)
 
-        in_threads(work, min(self._stack * self._cut.units, self._threads), counter)
+        over_units(work, min(self._stack * self._cut.units, self._threads), counter)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The residues, of least magnitude."""

@@ -9,28 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.parallel import started, thread_count
+from multiword.runtime.parallel import in_threads, thread_count
 
 FINISHED = 1 << 60
 """A counter that leaves nothing to be taken."""
 
 
-def in_threads(work: Callable[[], None], units: int, counter: np.ndarray) -> None:
+def over_units(work: Callable[[], None], units: int, counter: np.ndarray) -> None:
     """Call work in as many threads as the BLAS would take, or units; all have returned when this does.
 
     Threads take units from the counter: one that comes late, because others of the process are busy, finds
     none left, and nobody waits for it.
     """
     if units <= 1:
-        return work()
-    others = list(started(work, min(units, available_threads()) - 1))
-    try:
         work()
-    finally:
+        return
+
+    def stop() -> None:
         counter[0] = FINISHED
-        for other in others:
-            if not other.cancel():
-                other.result()
+
+    in_threads(work, min(units, available_threads()) - 1, stop)
 
 
 def available_threads() -> int:
