@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, real_parts
+from multiword.runtime.arrays import Array, is_cupy, put_one_nan
 from multiword.runtime.kernels import Kernel, Struct, members
 
 THREADS = 256
@@ -30,8 +30,7 @@ def _on_host(result: np.ndarray, alpha: Any, addend: np.ndarray | None, beta: An
         result[...] = _scaled(result, alpha)
     if addend is not None:
         np.add(result, addend if beta == 1 else _scaled(addend, beta), out=result)
-    for part in real_parts(result):  # arithmetic passes payloads and signs of NaNs on
-        np.copyto(part, np.nan, where=np.isnan(part))
+    put_one_nan(result)
 
 
 def _scaled(x: np.ndarray, factor: Any) -> np.ndarray:

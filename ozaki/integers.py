@@ -36,7 +36,7 @@ from ozaki.execution.stacks import stack_product
 from ozaki.product.factor import Factor
 from ozaki.product.panels import in_panels
 from ozaki.product.request import Request
-from ozaki.residues.integers import NONE, IntegerResidues, Place, Target
+from ozaki.residues.integers import NO_MISFIT, IntegerResidues, Place, Target
 from ozaki.tuning import LARGEST_IN_A_STACK_ON_DEVICE
 
 EXACT = 2**53
@@ -74,11 +74,7 @@ def integer_matmul(a: Any, b: Any, dtype: Any, overflow: str, request_options: t
         limits.min < 0 or all(z.dtype.kind != "i" or not bool((z < 0).any()) for z in (x, y))
     )
     checked = overflow == "raise" and not fits
-    with quietly(x):
-        whole = _by_residues(x, y, Target(dtype), largest, request, checked)
-    if whole is not None:
-        return _as_numpy_shapes(whole, as_array(a, "a"), as_array(b, "b"))
-    cuts, bits = choose_cuts(x.shape[-1], largest, None if checked else 64), None if checked else 64
+    bits = None if checked else 64
 
     def compute(x: Array, y: Array, origin: tuple[int, ...]) -> Array:
         terms = list(products(x, y, cuts, request, bits))
@@ -88,7 +84,10 @@ def integer_matmul(a: Any, b: Any, dtype: Any, overflow: str, request_options: t
         return result
 
     with quietly(x):
-        result = _in_panels(compute, x, y, cuts, request.workspace)
+        result = _by_residues(x, y, Target(dtype), largest, request, checked)
+        if result is None:
+            cuts = choose_cuts(x.shape[-1], largest, bits)
+            result = _in_panels(compute, x, y, cuts, request.workspace)
     return _as_numpy_shapes(result, as_array(a, "a"), as_array(b, "b"))
 
 
@@ -132,7 +131,7 @@ def _by_residues(
         xp.broadcast_to(_of_64_bits(x), (*batch, m, k)),
         xp.broadcast_to(_of_64_bits(y), (*batch, k, n)),
     )
-    out, misfit = xp.empty((*batch, m, n), np.int64), xp.full(1, NONE)
+    out, misfit = xp.empty((*batch, m, n), np.int64), xp.full(1, NO_MISFIT)
     unscaled = xp.zeros(max(m, n), np.int32)
     for number, index in enumerate(np.ndindex(*batch)):
         whole = out[index]
@@ -145,7 +144,7 @@ def _by_residues(
 
         a, b = Factor(left[index], 0), Factor(right[index], 1)
         in_panels(scheme, a, b, (unscaled[:m], unscaled[:n]), request.engine, request.workspace, reconstruct)
-    if checked and (first := int(misfit[0])) != NONE:
+    if checked and (first := int(misfit[0])) != NO_MISFIT:
         place = tuple(map(int, np.unravel_index(first, out.shape)))
         raise OverflowError(_does_not_fit(place, x, y, target.dtype, (0,) * out.ndim))
     return out.astype(target.dtype, copy=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
+from multiword.runtime.arrays import Array, is_cupy, put_one_nan, real_parts
 from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.tiles import StridedParts, strided_parts
 from ozaki.scaling.statistics import NONFINITE_ROW
@@ -64,10 +64,9 @@ def _products(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def one_nan(x: Array) -> Array:
-    """Return numbers with the canonical NaN in place of any other: processors make NaNs of either sign."""
-    xp, result = namespace(x), x.copy()
-    for part in real_parts(result):
-        part[...] = xp.where(xp.isnan(part), part.dtype.type(np.nan), part)  # nothing is converted
+    """Return numbers with the canonical NaN in place of any other."""
+    result = x.copy()
+    put_one_nan(result)
     return result
 
 

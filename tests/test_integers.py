@@ -8,7 +8,7 @@ import pytest
 import ozaki
 from multiword import get_engine
 from ozaki.integers import choose_cuts, magnitudes
-from ozaki.residues.integers import NONE, IntegerResidues, Place, Target
+from ozaki.residues.integers import NO_MISFIT, IntegerResidues, Place, Target
 
 FULL = [(np.int64, np.int64), (np.uint64, np.uint64), (np.int64, np.uint64), (np.uint64, np.int8)]
 NARROW = [(np.int8, np.uint8), (bool, np.int32), (np.uint32, np.int32), (bool, bool)]
@@ -176,13 +176,13 @@ def test_residues_of_integers_come_back_as_their_product(engine, of_a, of_b, sha
     words = (scheme.split([z], zeros[: len(z)], side, chosen.padding) for side, z in enumerate((x, columns)))
     products = scheme.multiply(*words, chosen, None)
     for dtype in (np.int64, np.uint64, np.int16, np.uint8):
-        out, misfit, info = xp.empty((7, 9), np.int64), xp.full(1, NONE), np.iinfo(dtype)
+        out, misfit, info = xp.empty((7, 9), np.int64), xp.full(1, NO_MISFIT), np.iinfo(dtype)
         scheme.integers(products.copy(), Target(np.dtype(dtype)), out, Place(50, 100), misfit)
         low = int(info.min)
         got = out.astype(dtype).tolist()
         assert got == ((want - low) % (1 << info.bits) + low).tolist()
         beyond = np.argwhere((want < low) | (want > int(info.max))).tolist()
-        assert int(misfit[0]) == (50 + 100 * beyond[0][0] + beyond[0][1] if beyond else NONE)
+        assert int(misfit[0]) == (50 + 100 * beyond[0][0] + beyond[0][1] if beyond else NO_MISFIT)
     for p in (2, 97, 2**31 - 1):
         scheme.integers(products.copy(), Target(np.dtype(np.int64), p), out, Place(0, 9), misfit)
         assert out.tolist() == (want % p).tolist()

@@ -326,6 +326,16 @@ def converted(x: Array, dtype: Any) -> Array:
     return out
 
 
+def put_one_nan(x: Array) -> None:
+    """Replace every NaN by the canonical one: processors make them of either sign, and pass payloads on."""
+    for part in real_parts(x):
+        nan = part.dtype.type(np.nan)  # nothing is converted
+        if is_cupy(part):
+            part[...] = namespace(part).where(namespace(part).isnan(part), nan, part)
+        else:
+            np.copyto(part, nan, where=np.isnan(part))
+
+
 def conjugated(x: Array) -> Array:
     """Return the complex conjugate of a complex array; on a GPU with its subnormals.
 

@@ -29,15 +29,13 @@ def quotient(x: Array, divisor: Array) -> Array:
     """
     if x.dtype.kind != "c":
         return x / divisor
-    xp = namespace(x)
-    exponent, of_x = exponents_of(larger_parts(divisor)), exponents_of(larger_parts(x))
-    c, d = xp.ldexp(divisor.real, -exponent), xp.ldexp(divisor.imag, -exponent)
-    p, q = xp.ldexp(x.real, -of_x), xp.ldexp(x.imag, -of_x)
+    of_x, of_divisor = exponents_of(larger_parts(x)), exponents_of(larger_parts(divisor))
+    x, divisor = times_powers(x, -of_x), times_powers(divisor, -of_divisor)
+    a, b, c, d = x.real, x.imag, divisor.real, divisor.imag
     norm = c * c + d * d
-    result = xp.empty(x.shape, x.dtype)
-    result.real = xp.ldexp((p * c + q * d) / norm, of_x - exponent)
-    result.imag = xp.ldexp((q * c - p * d) / norm, of_x - exponent)
-    return result
+    result = namespace(x).empty(x.shape, x.dtype)
+    result.real, result.imag = (a * c + b * d) / norm, (b * c - a * d) / norm
+    return times_powers(result, of_x - of_divisor)
 
 
 def real_quotient(x: Array, divisor: Array) -> Array:

@@ -128,10 +128,7 @@ def lu_solve(
         raise ValueError(f"piv must be rows of lu, from 0 to {lu.shape[-1] - 1}")
 
     def of_matrix(factors: Array, c: Array, rows: Array) -> Array:
-        pivots = on_host(rows)[0] % max(
-            1, len(factors)
-        )  # those of the stand-in for an empty stack are not rows
-        return factor_lu.solve_factored(factors, pivots.tolist(), c, trans)
+        return factor_lu.solve_factored(factors, on_host(rows)[0].tolist(), c, trans)
 
     x = _each(of_matrix, lu, right, swaps[..., None, :], like=(lu_and_piv[0], b))
     return x[..., 0] if one else x
@@ -420,8 +417,8 @@ def _each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> An
         if not batch:
             return _narrowed(work(*stacks), dtype)
         matrices = [xp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in stacks]
-        if 0 in batch:  # the shapes are those of a matrix of zeros and ones
-            result = work(*(xp.eye(*x.shape[-2:], dtype=x.dtype) for x in stacks))
+        if 0 in batch:
+            result = work(*(_stand_in(x) for x in stacks))
             single = not isinstance(result, tuple)
             empty = tuple(xp.empty((*batch, *x.shape), x.dtype) for x in ([result] if single else result))
             return _narrowed(empty[0] if single else empty, dtype)
@@ -430,6 +427,12 @@ def _each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> An
             return _narrowed(xp.stack(results).reshape(*batch, *results[0].shape), dtype)
         parts = (xp.stack(part).reshape(*batch, *part[0].shape) for part in zip(*results, strict=True))
         return _narrowed(tuple(parts), dtype)
+
+
+def _stand_in(stack: Array) -> Array:
+    """A matrix that is solved, or pivots that are rows, in place of those that an empty stack has not."""
+    xp, shape = namespace(stack), stack.shape[-2:]
+    return xp.zeros(shape, stack.dtype) if stack.dtype.kind in "iu" else xp.eye(*shape, dtype=stack.dtype)
 
 
 def _narrowed(result: Any, dtype: np.dtype) -> Any:

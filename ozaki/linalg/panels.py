@@ -6,20 +6,19 @@ rounded once. Blocking changes no bit of that. Compiled code (`panels_numba`, `p
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
+from ozaki.linalg import panels_cuda
 from ozaki.linalg.arithmetic import largest, product, quotient, real_quotient, tree_sum
 
 LEAF = 128
 """Columns of a leaf: part of the definition, for other leaves round otherwise."""
 
-FORMS = "ozaki.linalg.panels_numba", "ozaki.linalg.panels_cuda"
-"""Compiled code, for a CPU and for a GPU."""
+FORM = "ozaki.linalg.panels_numba"
 
 
 def split(n: int) -> int:
@@ -29,7 +28,9 @@ def split(n: int) -> int:
 
 def _compiled(leaf: str, x: Array) -> Any:
     """The compiled leaf of that name for arrays of this dtype, or None."""
-    form = import_module(FORMS[1]) if is_cupy(x) else compiled(FORMS[0])
+    if is_cupy(x):
+        return getattr(panels_cuda, leaf)
+    form = compiled(FORM)
     return None if form is None else getattr(form, leaf)(x.dtype.char)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import Kernel
 
 _FILE = Path(__file__).with_name("panels.cu")
-_PARTS = {"d": 1, "D": 2}
 _INSTANCES: tuple[dict[str, int | str], ...] = ({"PARTS": 1}, {"PARTS": 2})
 _THREADS, _LANES = 256, 32
 
@@ -25,12 +22,8 @@ _QR_PANEL = Kernel("qr_panel", _FILE, _INSTANCES, cooperative=True)
 _QR_TRIANGLE = Kernel("qr_triangle", _FILE, _INSTANCES)
 
 
-def lu_panel(kind: str) -> Callable[[Array, np.ndarray], None]:
-    """Return the leaf for float64, "d", or complex128, "D"; so do the others."""
-    return partial(_lu_panel, _PARTS[kind])
-
-
-def _lu_panel(parts: int, columns: Array, pivots: np.ndarray) -> None:
+def lu_panel(columns: Array, pivots: np.ndarray) -> None:
+    """As `panels.lu_panel`; so are the others."""
     xp, (w, m) = namespace(columns), columns.shape
     if not pivots.size:
         return
@@ -39,40 +32,28 @@ def _lu_panel(parts: int, columns: Array, pivots: np.ndarray) -> None:
     candidates = xp.empty((2, blocks, 2))  # a float64 and an int64 each
     offers, met = xp.empty((2, blocks + 1, w), columns.dtype), xp.zeros(1, np.uint32)
     arguments = columns, np.int32(w), np.int64(m), rows, candidates, offers, met
-    _LU_PANEL((blocks,), (_THREADS,), arguments, shared=w * columns.itemsize, PARTS=parts)
+    _LU_PANEL((blocks,), (_THREADS,), arguments, shared=w * columns.itemsize, PARTS=_parts(columns))
     pivots[:] = rows.get()
 
 
-def lower_leaf(kind: str) -> Callable[[Array, Array, bool], None]:
-    """Return the leaf for a dtype."""
-    return partial(_lower_leaf, _PARTS[kind])
-
-
-def _lower_leaf(parts: int, lower: Array, b: Array, unit: bool) -> None:
+def lower_leaf(lower: Array, b: Array, unit: bool) -> None:
+    """As `panels.lower_leaf`."""
     w, n = b.shape
     strides = (np.int64(stride // b.itemsize) for stride in lower.strides)
     arguments = lower, *strides, b, np.int32(w), np.int64(n), np.int32(unit)
-    _LOWER_LEAF((-(-n // _LANES),), (_THREADS,), arguments, PARTS=parts)
+    _LOWER_LEAF((-(-n // _LANES),), (_THREADS,), arguments, PARTS=_parts(b))
 
 
-def cholesky_leaf(kind: str) -> Callable[[Array, Array], bool]:
-    """Return the leaf for a dtype; it needs no scratch memory."""
-    return partial(_cholesky_leaf, _PARTS[kind])
-
-
-def _cholesky_leaf(parts: int, upper: Array, _: Array) -> bool:
+def cholesky_leaf(upper: Array, _: Array) -> bool:
+    """As `panels.cholesky_leaf`; it needs no scratch memory."""
     definite = namespace(upper).ones(1, np.int32)
     arguments = upper, np.int32(len(upper)), definite
-    _CHOLESKY_LEAF((1,), (4 * _THREADS,), arguments, PARTS=parts)
+    _CHOLESKY_LEAF((1,), (4 * _THREADS,), arguments, PARTS=_parts(upper))
     return bool(definite[0])
 
 
-def qr_panel(kind: str) -> Callable[..., None]:
-    """Return the leaf for a dtype; it has scratch memory of its own."""
-    return partial(_qr_panel, _PARTS[kind])
-
-
-def _qr_panel(parts: int, columns: Array, y: Array, t: Array, *_: Any) -> None:
+def qr_panel(columns: Array, y: Array, t: Array, *_: Any) -> None:
+    """As `panels.qr_panel`, into Y and T of zeros; it has scratch memory of its own."""
     xp, (w, m) = namespace(columns), columns.shape
     if not w:
         return
@@ -80,5 +61,10 @@ def _qr_panel(parts: int, columns: Array, y: Array, t: Array, *_: Any) -> None:
     blocks = min(w, multiprocessors())
     terms = xp.empty(max(blocks * m, w * w), columns.dtype)
     arguments = columns, y, t, np.int32(w), np.int64(m), overlaps, terms, met
-    _QR_PANEL((blocks,), (4 * _THREADS,), arguments, PARTS=parts)
-    _QR_TRIANGLE((1,), (w,), (t, overlaps, np.int32(w), terms), PARTS=parts)
+    _QR_PANEL((blocks,), (4 * _THREADS,), arguments, PARTS=_parts(columns))
+    _QR_TRIANGLE((1,), (w,), (t, overlaps, np.int32(w), terms), PARTS=_parts(columns))
+
+
+def _parts(x: Array) -> int:
+    """Return the real parts of a number."""
+    return 2 if x.dtype.kind == "c" else 1

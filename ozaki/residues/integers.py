@@ -46,7 +46,7 @@ class Target(NamedTuple):
     modulus: int = 0
 
 
-NONE = 2**63 - 1
+NO_MISFIT = 2**63 - 1
 """In place of the index of an element that does not fit: there is none."""
 
 

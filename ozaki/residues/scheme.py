@@ -106,11 +106,9 @@ class Residues:
         if out is None:
             out = namespace(a).empty((*a.shape[:3], b.shape[2] // stack), self.word.residue_moduli.residue)
         left, right, target = (x.reshape(-1, stack, x.shape[2] // stack, x.shape[3]) for x in (a, b, out))
-        half: dict[str, Any] = {"symmetric": True} if self.symmetric else {}
-        if self.shares_words:
-            half["weights"] = self.system.weights
+        weights: dict[str, Any] = {"weights": self.system.weights} if self.shares_words else {}
         cast(ResidueEngine, engine).multiply_residues(
-            left, right, self.system.moduli, out=target, add=earlier is not None, **half
+            left, right, self.system.moduli, out=target, add=earlier is not None, **self._half, **weights
         )
         return out
 
@@ -126,6 +124,11 @@ class Residues:
             left, right, target = (x[index].reshape(-1, r, x.shape[3]) for x, r in ((a, m), (b, n), (out, m)))
             engine.multiply(self.word.name, left, right, out=target)
         return out
+
+    @property
+    def _half(self) -> dict[str, Any]:
+        """What the steps of engines with `mirrors` are told of a symmetric product; others do not take it."""
+        return {"symmetric": True} if self.symmetric else {}
 
     @property
     def tile(self) -> tuple[int, int, int]:
@@ -148,8 +151,7 @@ class Residues:
         step = reconstruct
         if self.reduced and y.dtype == self.word.residue_moduli.residue:
             step = getattr(self.engine, "reconstruct_residues", reconstruct)
-        half = {"symmetric": True} if self.symmetric else {}
-        step(y, self.system, scales, self.specification.target, out, **half)
+        step(y, self.system, scales, self.specification.target, out, **self._half)
 
     def remainder(self, y: Array, value: Array, scales: tuple[Array, Array]) -> Array:
         """Return the products whose integers are C' - value·2**(s_i + t_j): what numbers leave of C'.

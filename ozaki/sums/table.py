@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, real_parts
+from multiword.runtime.arrays import Array, namespace, put_one_nan, real_parts
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import (
     DType,
@@ -103,7 +103,7 @@ def _weighted(sums: FixedPoint, total: FixedPoint, rounding: Rounding) -> np.nda
     with np.errstate(all="ignore"):  # signs for finite numbers: zeros, Inf and NaN divide as in IEEE 754
         special = flagged([float(n > 0) - float(n < 0) for n, _ in sums.integers()], sums.flags)
         special = special / flagged([1.0 if d > 0 else -1.0 for d, _ in divisors], total.flags)
-    special = np.where(np.isnan(special), nan, special)  # one bit pattern
+    put_one_nan(special)
     return np.where((special == 0) | ~finite | ((sums.flags & NOT_FINITE) != 0), special, values)
 
 

@@ -18,7 +18,7 @@ from ozaki.linalg.products import multiply
 from ozaki.nonfinite import one_nan
 from tests.exact import same
 
-needs_numba = pytest.mark.skipif(compiled.compiled(panels.FORMS[0]) is None, reason="no numba")
+needs_numba = pytest.mark.skipif(compiled.compiled(panels.FORM) is None, reason="no numba")
 DTYPES = (np.float64, np.complex128)
 
 
