@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ozaki
+import ozaki.linalg
 from tests.fuzz.rational import real_dot, rounded
 from tests.gpu.same import same_on_the_gpu
 
@@ -73,3 +74,23 @@ def test_running_sums_of_bfloat16_with_nan_do_not_warn():
         x = np.array([1, special, 2], ml_dtypes.bfloat16)
         expected = np.array([1, special, special], ml_dtypes.bfloat16)
         assert ozaki.cumsum(x).tobytes() == expected.tobytes()
+
+
+TINY = np.array([-(2.0**-1074), 0.0, 0.0, 0.0])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (ozaki.linalg.det, np.diag([-(2.0**-600), 2.0**-600])),
+        (lambda x: ozaki.linalg.slogdet(x)[1], np.eye(2)),
+        (lambda x: ozaki.sum(x, initial=-0.0), np.array([-0.0])),
+        (lambda x: ozaki.sum(x, axis=0, initial=np.array(-0.0)), np.full((3, 2), -0.0)),
+        (ozaki.mean, TINY),
+        (lambda x: ozaki.average(x, weights=x * 0 + 1), TINY),
+        (lambda x: ozaki.group_sum(x, x.astype(int), 1), np.full(3, -0.0)),
+    ],
+)
+def test_results_of_no_axes_keep_their_sign_on_a_gpu(function, x):
+    same_on_the_gpu(function, x)

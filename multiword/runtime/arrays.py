@@ -207,6 +207,20 @@ def on_host(x: Array) -> np.ndarray:
     return x.get() if is_cupy(x) else x
 
 
+def where_lies(like: Array, x: Any, dtype: Any = None) -> Array:
+    """Return numbers, of the host or there already, where an array lies, bit for bit.
+
+    CuPy fills arrays of no axes, and takes a zero of either sign for +0 (`ndarray.fill`).
+
+    >>> where_lies(np.ones(3), -0.0, np.float32)
+    array(-0., dtype=float32)
+    """
+    if is_cupy(x):
+        return x
+    x = np.asarray(x, dtype)
+    return namespace(like).asarray(x.reshape(-1)).reshape(x.shape)
+
+
 def device_of(x: Array) -> AbstractContextManager[Any]:
     """Return a context in which the device of a CuPy array is the current one; nothing for anything else."""
     return _device_of_cupy(x) if is_cupy(x) else _NO_CONTEXT

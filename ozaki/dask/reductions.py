@@ -14,7 +14,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from multiword.runtime.arrays import namespace
+from multiword.runtime.arrays import where_lies
 from ozaki.dask.accumulators import Sums, reduce_exactly
 from ozaki.dask.arguments import (
     SplitEvery,
@@ -119,7 +119,7 @@ def _finished(
     """The rounded results of merged sums, in their shape, where they lie."""
     on_device = reduction.plain  # other results are rounded on the host
     exact = [total.fixed_point() for total in totals]
-    xp = namespace(exact[0].flags)
+    flags = exact[0].flags
     exact = exact if on_device else [x.on_host() for x in exact]
     size = prod(totals[0].shape)
     sums = [
@@ -128,7 +128,7 @@ def _finished(
     numbers = np.broadcast_to(counts, size).tolist()
     values = reduction.finish(sums, numbers, Rounding(format_of(target), root=reduction.root), **options)
     parts = [narrow(part, real_dtype(target)).reshape(totals[0].shape) for part in values]
-    return xp.asarray(joined(parts, target))[()]
+    return where_lies(flags, joined(parts, target))[()]
 
 
 _DIFFERENCE = """

@@ -16,6 +16,7 @@ from multiword.runtime.arrays import (
     namespace,
     on_host,
     quietly,
+    where_lies,
 )
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
@@ -247,7 +248,11 @@ def det(a: Any) -> Any:
     >>> ozaki.linalg.det(np.array([[2.0, 1.0], [1.0, 3.0]]))
     np.float64(5.0)
     """
-    return _each(lambda x: _as_scalar(determinant(*_diagonal(x)), x), square(a, finite=False), like=(a,))[()]
+
+    def product(x: Array) -> Array:
+        return where_lies(x, determinant(*_diagonal(x)), x.dtype)
+
+    return _each(product, square(a, finite=False), like=(a,))[()]
 
 
 def slogdet(a: Any) -> SlogdetResult:
@@ -262,7 +267,7 @@ def slogdet(a: Any) -> SlogdetResult:
 
     def logarithm(x: Array) -> tuple[Array, Array]:
         sign, value = sign_and_logarithm(*_diagonal(x))
-        return _as_scalar(sign, x), namespace(x).asarray(value, np.float64)
+        return where_lies(x, sign, x.dtype), where_lies(x, value, np.float64)
 
     sign, value = _each(logarithm, square(a, finite=False), like=(a,))
     return SlogdetResult(sign[()], value[()])
@@ -453,10 +458,6 @@ def _diagonal(a: Array) -> tuple[np.ndarray, int]:
     diagonal = x.diagonal()
     odd = int((pivots != np.arange(len(pivots))).sum()) % 2
     return on_host(diagonal), -1 if odd else 1
-
-
-def _as_scalar(value: complex, like: Array) -> Array:
-    return namespace(like).asarray(value, like.dtype)
 
 
 def _refuse_zeros(diagonal: Array) -> None:

@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    namespace,
+    on_device_of_arrays,
+    where_lies,
+)
 from ozaki.rounding.conversion import joined
 from ozaki.sums.arguments import (
     Axis,
@@ -236,7 +243,7 @@ def _after(initial: Any, x: Array, axes: tuple[int, ...]) -> Array:
             raise TypeError(f"initial must convert to {x.dtype} without loss, got {initial!r}")
     xp, shape = namespace(x), tuple(x.shape[a] for a in kept)
     rows = x.transpose(axes + kept).reshape(-1, *shape)
-    return xp.concatenate([xp.broadcast_to(xp.asarray(converted), (1, *shape)), rows])
+    return xp.concatenate([xp.broadcast_to(where_lies(x, converted), (1, *shape)), rows])
 
 
 def _as_real(x: Array) -> Array:

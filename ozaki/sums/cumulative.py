@@ -201,7 +201,7 @@ def _piece(
     rows, n = x.shape
     tiles = -(-n // _TILE)
     count = rows * tiles
-    padded = cupy.full((rows, tiles * _TILE), -0.0, x.dtype)
+    padded = cupy.zeros((rows, tiles * _TILE), x.dtype)  # after the last number no sum is asked for
     padded[:, :n] = x
     totals, flags = exact_totals([Summands((padded.reshape(count, _TILE).T,))], 1, digits)
     chosen = constants(x.dtype.name, digits, **_FORM)

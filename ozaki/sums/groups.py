@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    namespace,
+    on_device_of_arrays,
+    where_lies,
+)
 from multiword.runtime.compiled import compiled
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import DType, format_of, numbers, real_dtype
@@ -199,7 +206,7 @@ def _grouped(
     **options: Any,
 ) -> Array:
     """The results of a reduction of the table, group by group."""
-    reduction, xp, outputs = REDUCTIONS[name], namespace(index), prod(shape)
+    reduction, outputs = REDUCTIONS[name], prod(shape)
     target = reduction.dtype(arrays, dtype, None, shape)
     if target.kind in "iub":
         return _integer_sums(arrays, index, shape, target)
@@ -209,9 +216,10 @@ def _grouped(
     counts = []
     if not reduction.plain:  # others are rounded on the host
         sums = [[part.on_host() for part in parts] for parts in sums]
-        counts = np.tile(xp.bincount(index, minlength=shape[-1]), prod(shape[:-1])).tolist()
+        counts = np.tile(namespace(index).bincount(index, minlength=shape[-1]), prod(shape[:-1])).tolist()
     values = reduction.finish(sums, counts, Rounding(format_of(target), root=reduction.root), **options)
-    return xp.asarray(joined([narrow(v, real_dtype(target)) for v in values], target).reshape(shape))
+    result = joined([narrow(v, real_dtype(target)) for v in values], target)
+    return where_lies(index, result.reshape(shape))
 
 
 def _integer_sums(arrays: tuple[Array, ...], index: Array, shape: tuple[int, ...], target: np.dtype) -> Array:

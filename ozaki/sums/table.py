@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, put_one_nan, real_parts
+from multiword.runtime.arrays import Array, namespace, put_one_nan, real_parts, where_lies
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import (
     DType,
@@ -164,7 +164,7 @@ class Reduction:
             chosen = [y[(slice(None),) * reduced + output + (...,)] for y in moved]
             values = self.parts(chosen, reduced, Rounding(format_of(target), root=self.root), **options)
             part[...] = joined([narrow(v, real_dtype(target)) for v in values], target).reshape(part.shape)
-        return namespace(x).asarray(result)
+        return where_lies(x, result)
 
     def parts(
         self, arrays: Sequence[Array], reduced: int, rounding: Rounding, **options: Any

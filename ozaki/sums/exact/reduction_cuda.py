@@ -19,7 +19,7 @@ import numpy as np
 
 from multiword.engines.machine import multiprocessors
 from multiword.formats import FORMATS
-from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.arrays import Array, import_cupy, where_lies
 from multiword.runtime.kernels import Kernel, Struct
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.digits import last_place
@@ -148,7 +148,7 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange,
             values = _sum_up(chosen, reduced, digits, rounding)
         else:
             sums = _in_use(*exact_totals(chosen, reduced, digits), digits).on_host()
-            values = cupy.asarray(narrow(rounding(sums.fixed_point()), rounding.target.dtype))
+            values = where_lies(result, narrow(rounding(sums.fixed_point()), rounding.target.dtype))
         part[...] = values.reshape(part.shape)
     return result
 
