@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from multiword.runtime.kernels import KERNELS, Kernel, Struct
+from multiword.runtime.kernels import KERNELS, Instance, Kernel, Struct
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts
 from ozaki.execution import cache, captured
@@ -122,7 +122,7 @@ class Steps:
 
     def install(self, monkeypatch) -> None:
         """Take the place of the steps, and of compiled kernels."""
-        monkeypatch.setattr(Kernel, "compiled", lambda kernel, **_: self.launcher(kernel))
+        monkeypatch.setattr(Instance, "compiled", lambda instance: self.launcher(instance.kernel))
         monkeypatch.setattr(captured, "steps", self)
         cache.forget()
 

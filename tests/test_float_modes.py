@@ -7,8 +7,11 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+import multiword
 import ozaki
 from multiword.runtime import floats, parallel
+from ozaki import linalg
+from ozaki.linalg import verified
 from tests.exact import same
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="MXCSR is a register of x86's")
@@ -38,6 +41,8 @@ TINY_SINGLE = np.full((40, 40), 1e-45, np.float32)
 WILD = np.random.default_rng(0).standard_normal((300, 300)) * 2.0 ** np.arange(-1060, -760)
 HALF = np.random.default_rng(1).standard_normal((300, 300))
 PLAN = ozaki.plan(HALF, HALF)
+SINGLE = HALF.astype(np.float32)
+LABELS = np.arange(300) % 7
 
 CALLS = {
     "sum": lambda: [ozaki.sum(TINY), ozaki.sum(WILD, axis=0), ozaki.sum(TINY_SINGLE, axis=1)],
@@ -52,6 +57,19 @@ CALLS = {
     "roundings to float32": lambda: [ozaki.accurate_sgemm(HALF, HALF, alpha=0.1)],
     "plans": lambda: [np.array(ozaki.plan(WILD, HALF).bound), PLAN.error_times(HALF[0])],
     "textbook sums": lambda: [np.array([f(HALF[0]) for f in (ozaki.near_sum, ozaki.acc_sum, ozaki.sum_k)])],
+    "linear algebra": lambda: [
+        linalg.solve(HALF, WILD[:, 0]),
+        *linalg.lu_factor(WILD),
+        *linalg.qr(HALF[:, :9]),
+    ],
+    "proofs": lambda: [*(getattr(x, n) for x in [verified.solve(HALF, HALF[0])] for n in ("value", "bound"))],
+    "residuals": lambda: [ozaki.residual(HALF, HALF[0], WILD[0]), *ozaki.two_word_product(HALF[:9], WILD)],
+    "groups": lambda: [ozaki.group_sum(WILD[0], LABELS, 7), ozaki.group_var(WILD[0], LABELS, 7)],
+    "gram and its like": lambda: [ozaki.gram(WILD), ozaki.cov(HALF[:9]), ozaki.cdist_squared(HALF, HALF[:9])],
+    "contractions": lambda: [ozaki.einsum("ij,jk->ik", WILD, HALF), ozaki.vecdot(WILD, HALF)],
+    "words": lambda: [multiword.matmul(SINGLE, SINGLE.T), *multiword.split(SINGLE, "bf16", 3)],
+    "tensor cores": lambda: [multiword.TensorCore("H200").gemm(*[HALF[:40, :40].astype(np.float16)] * 2)],
+    "batches": lambda: [multiword.batched_matmul(*[HALF[:, :20].astype(np.float16).reshape(-1, 20, 20)] * 2)],
     "accumulator": lambda: [ozaki.ExactSum("float64", (40,)).add(TINY).round()],
 }
 

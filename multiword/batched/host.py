@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from multiword.batched.problem import Problem, Stack
-from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.arrays import Array, namespace, quietly
 
 
 def multiply(problem: Problem) -> np.ndarray:
     """Return alpha·op(A)·op(B) + beta·C in the word format, a new array of `stored_shape`."""
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+    with quietly(problem.a.first):
         if problem.alpha == 0 or problem.mnk[2] == 0:
             # As in the BLAS: nothing of A and B, not even a NaN, reaches the result.
             product = np.zeros(problem.stored_shape, np.float32)

@@ -16,7 +16,7 @@ from multiword.engines.fma import chain, fma
 from multiword.engines.generations import Blocking, Generation, get_generation
 from multiword.engines.words import Word, get_word
 from multiword.rounding import round_to, widened
-from multiword.runtime.arrays import Array, as_array, is_cupy
+from multiword.runtime.arrays import Array, as_array, is_cupy, on_device_of_arrays
 from multiword.runtime.options import check_choice
 from multiword.runtime.parallel import thread_count
 from multiword.tuning import LONG_RUN, PRODUCTS_OF_A_STEP, SLAB_COLUMNS, WORTH_A_WORKER
@@ -91,6 +91,7 @@ class TensorCore(CheckedEngine):
         generation = replace(self.generation, **changes)  # type: ignore[arg-type]
         return TensorCore(generation, **options, progress=self.progress)  # type: ignore[arg-type]
 
+    @on_device_of_arrays
     def gemm(self, a: object, b: object, c: object = None, *, word: str = "fp16") -> np.ndarray:
         """Return D = A·B + C, with C in the accumulator from the start.
 

@@ -11,11 +11,19 @@ from multiword.engines import Engine, get_engine
 from multiword.fp32.execute import Gemm, execute, multiply_natively, reason_for_rejection
 from multiword.fp32.plan import Plan, candidates, make_plan
 from multiword.fp32.schemes import SCHEMES, Scheme, get_scheme
-from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, device_of, namespace
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_out,
+    check_same_device,
+    namespace,
+    on_device_of_arrays,
+)
 from multiword.runtime.memory import default_workspace
 from multiword.runtime.options import scalar, transposition, workspace_bytes
 
 
+@on_device_of_arrays
 def matmul(
     a: object,
     b: object,
@@ -95,22 +103,22 @@ def matmul(
         gemm = Gemm(core, one, other.T, alpha, beta, part, limit)
         return execute(gemm, None if chosen is None else get_scheme(chosen))
 
-    with device_of(left):
-        if len(shape) == 2:
-            result = product(())
-        elif _native(core, chosen, shape, left.shape[-1]) and alpha == 1 and addend is None:
-            result = xp.empty(shape, np.float32)
-            multiply_natively(left, right, result)
-        else:
-            result = xp.empty(shape, np.float32)
-            for index in np.ndindex(shape[:-2]):
-                result[index] = product(index)
-        if out is None:
-            return result
-        out[...] = result
+    if len(shape) == 2:
+        result = product(())
+    elif _native(core, chosen, shape, left.shape[-1]) and alpha == 1 and addend is None:
+        result = xp.empty(shape, np.float32)
+        multiply_natively(left, right, result)
+    else:
+        result = xp.empty(shape, np.float32)
+        for index in np.ndindex(shape[:-2]):
+            result[index] = product(index)
+    if out is None:
+        return result
+    out[...] = result
     return out
 
 
+@on_device_of_arrays
 def matmul_plan(
     a: object,
     b: object,
@@ -149,8 +157,7 @@ def matmul_plan(
     if 0 in shape[:-2]:
         return make_plan((*shape[-2:], left.shape[-1]), core, "fp32", SCHEMES["fp32"], limit)
     one, other = (_matrix(x, shape, (0,) * (len(shape) - 2)) for x in (left, right))
-    with device_of(left):
-        return _plan(Gemm(core, one, other.T, 1.0, 0.0, None, limit), chosen)
+    return _plan(Gemm(core, one, other.T, 1.0, 0.0, None, limit), chosen)
 
 
 def _plan(gemm: Gemm, chosen: str | Scheme | None) -> Plan:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from multiword.runtime.arrays import import_cupy
+from multiword.runtime.arrays import Array, import_cupy
 
 OPTIONS = ("--std=c++17", "--fmad=false")
 """No contraction: a product and a sum stay two roundings, as they are in NumPy."""
@@ -66,10 +66,9 @@ class Kernel:
         """The text to compile: the file with its headers, and the checks of the structs' layouts."""
         return expanded(self.file) + "".join(struct.check() for struct in self.structs)
 
-    def compiled(self, *, shared: int = 0, **constants: int | str) -> Any:
-        """Return the CuPy function for these constants on the current device, allowed that shared memory."""
-        device = import_cupy().cuda.runtime.getDevice()
-        return _compile(self.name, tuple(sorted(constants.items())), shared, device)
+    def instance(self, *, shared: int = 0, **constants: int | str) -> Instance:
+        """Return the kernel with these constants, and so much shared memory."""
+        return Instance(self, tuple(sorted(constants.items())), shared)
 
     def __call__(
         self,
@@ -81,13 +80,31 @@ class Kernel:
         **constants: int | str,
     ) -> None:
         """Launch on CuPy's current stream."""
+        self.instance(shared=shared, **constants)(grid, block, arguments)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A kernel with its constants, to be launched with so many bytes of dynamic shared memory."""
+
+    kernel: Kernel
+    constants: tuple[tuple[str, int | str], ...]
+    shared: int
+
+    def compiled(self) -> Any:
+        """Return the CuPy function on the current device, allowed that shared memory."""
+        device = import_cupy().cuda.runtime.getDevice()
+        return _compile(self.kernel.name, self.constants, self.shared, device)
+
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+        """Launch on CuPy's current stream."""
         if all(grid):
-            values = tuple(x.value if isinstance(x, Struct) else x for x in arguments)
-            function = self.compiled(shared=shared, **constants)
-            if self.cooperative:
-                function.kernel(grid, block, values, shared, None, True)
+            values = tuple([x.value if isinstance(x, Struct) else x for x in arguments])
+            function = self.compiled()
+            if self.kernel.cooperative:
+                function.kernel(grid, block, values, self.shared, None, True)
             else:
-                function(grid, block, values, shared_mem=shared)
+                function(grid, block, values, shared_mem=self.shared)
             if note := getattr(_local, "note", None):
                 note(arguments)
 
@@ -121,6 +138,14 @@ class Struct(ctypes.Structure):
             if (x := values[name]) is not None and not isinstance(x, int):
                 self.arrays[name], values[name] = x, x.data.ptr
         super().__init__(**values)
+
+    def with_arrays(self, **arrays: Array | None) -> Self:
+        """Return a copy with these arrays, or null pointers, for its pointers of those names."""
+        copy = type(self).from_buffer_copy(self)
+        copy.arrays = {name: x for name, x in arrays.items() if x is not None}
+        for name, x in copy.arrays.items():
+            setattr(copy, name, x.data.ptr)
+        return copy
 
     @property
     def value(self) -> np.ndarray:

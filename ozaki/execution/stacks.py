@@ -48,13 +48,12 @@ def stack_product(left: Array, right: Array, request: Request) -> Array:
 def stacked_products(left: Array, right: Array, request: Request) -> Array | None:
     """Return the (..., m, n) products of (..., m, k) and (..., k, n) stacks of one shape and dtype.
 
-    None if they are to be computed one by one: large ones, a small stack, or slices.
+    None if they are to be computed one by one: large ones, a single one, or slices.
     """
     (*batch, m, k), n = left.shape, right.shape[-1]
     on_gpu = is_cupy(left)
-    fewest = SMALLEST_GROUP if on_gpu else 2
     largest = LARGEST_IN_A_STACK_ON_DEVICE if on_gpu else LARGEST_IN_A_STACK
-    if math.prod(batch) < fewest or not 0 < m * n * k <= largest:
+    if math.prod(batch) < 2 or not 0 < m * n * k <= largest:
         return None
     with quietly(left):
         rows, columns = left.reshape(-1, m, k), right.swapaxes(-1, -2).reshape(-1, n, k)
@@ -98,12 +97,12 @@ def _at_once(rows: Array, columns: Array, request: Request) -> Array | None:
     """Return the (s, m, n) products of (s, m, k) rows and (s, n, k) columns.
 
     All of them are replayed where that is captured, those that need wider integers computed in groups, and
-    what these leave undecided one by one.
+    what these leave undecided one by one. None if they do not fit, or are too few to be launched together.
     """
     shape = *rows.shape[:2], columns.shape[1]
     replayed = captured_stack(*stacked_factors(rows, columns), request)
     if replayed is None:
-        grouped = grouped_products(rows, columns, request)
+        grouped = grouped_products(rows, columns, request) if len(rows) >= SMALLEST_GROUP else None
         if grouped is None:
             return None
         out, undecided = grouped

@@ -73,7 +73,7 @@ def _compiled(case: Case, tuning: Tuning, device: int) -> tuple[Any, Launch | No
     plan = plan_for(case, tuning, *device_limits(device))
     if plan is None:
         return None, None
-    function = kernel.compiled(**dict(plan.constants))
+    function = kernel.instance(**dict(plan.constants)).compiled()
     # Launches share functions: the allowance only ever grows.
     if plan.shared > function.max_dynamic_shared_size_bytes:
         function.max_dynamic_shared_size_bytes = plan.shared

@@ -120,7 +120,19 @@ class Solution:
     stats: Statistics
 
     def interval(self) -> tuple[Array, Array]:
-        """Return the arrays of lower and of upper ends of intervals that contain x*, of a real x."""
+        """Return the arrays of lower and of upper ends of intervals that contain x*, of a real x.
+
+        They are what packages of interval arithmetic take: `ival.Interval(*x.interval())` of crival, say.
+
+        Raises
+        ------
+        TypeError : the solution is complex.
+
+        >>> from ozaki.linalg import verified
+        >>> low, high = verified.solve([[3.0]], [1.0]).interval()
+        >>> bool(low[0] <= 1 / 3 <= high[0]), bool(high[0] - low[0] <= 2.0**-53)
+        (True, True)
+        """
         if self.value.dtype.kind == "c":
             raise TypeError("intervals are of real numbers, and this solution is complex")
         return -up(self.bound - self.value), up(self.value + self.bound)

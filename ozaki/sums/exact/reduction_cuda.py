@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import c_int, c_longlong, c_void_p
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +21,7 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, import_cupy, where_lies
-from multiword.runtime.kernels import Kernel, Struct
+from multiword.runtime.kernels import Instance, Kernel, Struct
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.digits import last_place
 from ozaki.sums.arguments import format_of
@@ -40,6 +41,7 @@ _WAVES = 4  # times that, where blocks need not start together
 # Of `exact_columns`, for sums and for products. Sums leave registers to read ahead, products do not.
 _COLUMNS_BLOCKS = {False: 3, True: 4}
 _COLUMNS_WAVES = {False: 1, True: 4}  # its blocks end with many additions
+_KINDS = 1 << 10  # of launches that are cached: some 3 KiB each
 _PLAIN = Rounding(FORMATS["fp64"])
 SPARE_DIGITS = 7
 """Digits beyond a range's that the kernels want: three below, four above."""
@@ -202,10 +204,11 @@ def _sum_up(summands: Sequence[Summands], reduced: int, digits: DigitRange, roun
     while current is not None:
         following = next(batches, None)
         keep = rounding is None or following is not None
-        launch = Launch.of(current, outputs)
+        terms, arrays = current
+        launch = _launch(terms, outputs, multiprocessors())
         if state is None and (keep or launch.shared):
             state = _zero_state(digits, outputs)
-        launch(digits, rounding or _PLAIN, state, result, resume, keep)
+        launch(arrays, digits, rounding or _PLAIN, state, result, resume, keep)
         current, resume = following, True
     return result if rounding else state[:2]  # type: ignore[index]
 
@@ -217,7 +220,7 @@ def _zero_state(digits: DigitRange, outputs: int) -> tuple[Array, Array, Array]:
     return zeros[:-1], flags, tickets
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Launch:
     """Which kernel sums the terms, and how its threads and blocks share the work.
 
@@ -237,52 +240,9 @@ class Launch:
     room: int
     shared: bool
 
-    @classmethod
-    def of(cls, terms: Terms, outputs: int) -> Launch:
-        """Choose so that neighbouring threads read neighbouring memory, and all of them have work."""
-        x, n = terms.rows[0], terms.n
-        near = abs(x.outer) < abs(x.step) and not x.pair
-        if outputs == 1 or (near and outputs <= _WIDEST) or (x.pair and n >= _SHORT):
-            return cls._vectors(terms, outputs, 2 if x.pair else outputs)
-        if not near and not x.pair and (n >= _SHORT or outputs < 1 << 10):
-            return cls._vectors(terms, outputs, 1)
-        return cls._columns(terms, outputs, not near and not x.pair)
-
-    @classmethod
-    def _vectors(cls, terms: Terms, outputs: int, width: int) -> Launch:
-        groups = -(-outputs // width)
-        threads = _THREADS
-        if width == 1 and groups > 8 * _resident_blocks():
-            # Many small blocks, of which some read while others round.
-            threads = 32 if terms.n < 1 << 12 else 64 if terms.n < 1 << 15 else _THREADS
-        batches = -(-terms.n // (threads // width * terms.batch))
-        wanted = (
-            _resident_blocks() if groups == 1 else min(batches // 4, _WAVES * _resident_blocks() // groups)
-        )
-        parts = max(1, min(batches, wanted))
-        packed = width == 1 and all(rows.packed for rows in terms.rows)
-        form = _vectors_form(width, threads, packed)
-        return cls(terms, outputs, exact_sums, form, width, parts, groups * parts, 0, parts > 1)
-
-    @classmethod
-    def _columns(cls, terms: Terms, outputs: int, tile: bool) -> Launch:
-        width = min(outputs, _THREADS)
-        groups, rows = -(-outputs // width), _THREADS // width
-        if tile:
-            width, rows = _THREADS, 1
-        batches = -(-terms.n // (rows * terms.batch))
-        product = terms.product
-        resident = multiprocessors() * _COLUMNS_BLOCKS[product]
-        parts = max(1, min(batches // 8, _COLUMNS_WAVES[product] * resident // groups))
-        shared = rows * parts > 1
-        grid = groups * parts if shared else min(groups, resident)
-        room = 0 if shared else grid * _THREADS
-        return cls(
-            terms, outputs, exact_columns, _columns_form(tile, product), width, parts, grid, room, shared
-        )
-
     def __call__(
         self,
+        arrays: tuple[Array, ...],
         digits: DigitRange,
         rounding: Rounding,
         state: tuple[Array, Array, Array] | None,
@@ -294,42 +254,86 @@ class Launch:
 
         state : digits, flags and tickets; None if every thread, or block, has all the terms of its outputs.
         """
-        terms, (x, y) = self.terms, (self.terms.rows * 2)[:2]
         totals, flags, tickets = state or (None, None, None)
         if self.room and state is None:
             totals = import_cupy().empty((digits.digits + SPARE_DIGITS, self.room), np.int64)
-        parameters = Reduction(
-            **x.parameters("x"),
-            **y.parameters("y"),
-            n=terms.n,
-            outputs=self.outputs,
-            pair=x.pair,
-            negate=terms.negate,
-            width=self.width,
-            parts=self.parts,
-            totals=totals,
-            stride=self.outputs if state else self.room,
-            flags=flags,
-            tickets=tickets,
-            result=result,
-            resume=resume,
-            keep=keep,
-            divisor=rounding.divisor,
-            root=rounding.root,
-            precision=rounding.target.precision,
-            smallest=last_place(rounding.target),
+        instance, parameters = _prepared(self, digits, rounding, state is not None, resume, keep)
+        of_call = parameters.with_arrays(
+            x=arrays[0], y=arrays[-1], totals=totals, flags=flags, tickets=tickets, result=result
         )
-        chosen = constants(terms.dtype, digits, terms.product, terms.square, **self.form)
-        self.kernel((self.grid,), (self.form["THREADS"],), (parameters,), **chosen)
+        instance((self.grid,), (self.form["THREADS"],), (of_call,))
+
+
+@lru_cache(_KINDS)
+def _launch(terms: Terms, outputs: int, processors: int) -> Launch:
+    """Choose so that neighbouring threads read neighbouring memory, and all of them have work."""
+    x, n = terms.rows[0], terms.n
+    near = abs(x.outer) < abs(x.step) and not x.pair
+    if outputs == 1 or (near and outputs <= _WIDEST) or (x.pair and n >= _SHORT):
+        return _of_vectors(terms, outputs, 2 if x.pair else outputs, processors)
+    if not near and not x.pair and (n >= _SHORT or outputs < 1 << 10):
+        return _of_vectors(terms, outputs, 1, processors)
+    return _of_columns(terms, outputs, not near and not x.pair, processors)
+
+
+def _of_vectors(terms: Terms, outputs: int, width: int, processors: int) -> Launch:
+    groups, resident = -(-outputs // width), processors * _BLOCKS_PER_PROCESSOR
+    threads = _THREADS
+    if width == 1 and groups > 8 * resident:
+        # Many small blocks, of which some read while others round.
+        threads = 32 if terms.n < 1 << 12 else 64 if terms.n < 1 << 15 else _THREADS
+    batches = -(-terms.n // (threads // width * terms.batch))
+    wanted = resident if groups == 1 else min(batches // 4, _WAVES * resident // groups)
+    parts = max(1, min(batches, wanted))
+    packed = width == 1 and all(rows.packed for rows in terms.rows)
+    form = _vectors_form(width, threads, packed)
+    return Launch(terms, outputs, exact_sums, form, width, parts, groups * parts, 0, parts > 1)
+
+
+def _of_columns(terms: Terms, outputs: int, tile: bool, processors: int) -> Launch:
+    width, product = min(outputs, _THREADS), terms.product
+    groups, rows = -(-outputs // width), _THREADS // width
+    if tile:
+        width, rows = _THREADS, 1
+    batches = -(-terms.n // (rows * terms.batch))
+    resident = processors * _COLUMNS_BLOCKS[product]
+    parts = max(1, min(batches // 8, _COLUMNS_WAVES[product] * resident // groups))
+    shared = rows * parts > 1
+    grid = groups * parts if shared else min(groups, resident)
+    form, room = _columns_form(tile, product), 0 if shared else grid * _THREADS
+    return Launch(terms, outputs, exact_columns, form, width, parts, grid, room, shared)
+
+
+@lru_cache(_KINDS)
+def _prepared(
+    launch: Launch, digits: DigitRange, rounding: Rounding, in_totals: bool, resume: bool, keep: bool
+) -> tuple[Instance, Reduction]:
+    """Return the kernel of such launches, and its parameters but for the addresses."""
+    terms, (x, y) = launch.terms, (launch.terms.rows * 2)[:2]
+    parameters = Reduction(
+        **dict.fromkeys(("x", "y", "totals", "flags", "tickets", "result")),
+        **x.parameters("x"),
+        **y.parameters("y"),
+        n=terms.n,
+        outputs=launch.outputs,
+        pair=x.pair,
+        negate=terms.negate,
+        width=launch.width,
+        parts=launch.parts,
+        stride=launch.outputs if in_totals else launch.room,
+        resume=resume,
+        keep=keep,
+        divisor=rounding.divisor,
+        root=rounding.root,
+        precision=rounding.target.precision,
+        smallest=last_place(rounding.target),
+    )
+    chosen = constants(terms.dtype, digits, terms.product, terms.square, **launch.form)
+    return launch.kernel.instance(**chosen), parameters
 
 
 def _in_one_launch(summands: Sequence[Summands], reduced: int) -> bool:
     """Whether there is one launch, and no output's digits need memory beyond it."""
     if len(summands) > 1 or (terms := in_place(summands[0], reduced)) is None:
         return False
-    return not Launch.of(terms, prod(summands[0].shape[reduced:])).shared
-
-
-def _resident_blocks() -> int:
-    """Blocks of `exact_sums` that run at one time."""
-    return multiprocessors() * _BLOCKS_PER_PROCESSOR
+    return not _launch(terms, prod(summands[0].shape[reduced:]), multiprocessors()).shared

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -18,43 +17,59 @@ from ozaki.sums.exact.summands import Summands, as_floats, factor_pairs, tiles
 _COPIED = 1 << 25  # elements copied at a time, where dtype or strides do not allow reading in place
 
 
-@dataclass(frozen=True)
-class Rows:
+class Layout(NamedTuple):
+    """How an array lies: all that a launch depends on but for the address.
+
+    in_words : whether the address is that of an 8-byte word.
+    """
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    in_words: bool
+
+    @classmethod
+    def of(cls, x: Array) -> Layout:
+        """Return that of a CuPy array."""
+        return cls(x.dtype, x.shape, x.strides, x.data.ptr % 8 == 0)
+
+    def transposed(self, axes: Sequence[int]) -> Layout:
+        """Return the layout with its axes in this order."""
+        shape, strides = (tuple(x[a] for a in axes) for x in (self.shape, self.strides))
+        return self._replace(shape=shape, strides=strides)
+
+
+class Rows(NamedTuple):
     """An array as the kernels read it; in elements, from one to the next.
 
     outer : between outputs, or pairs of them.
     inner : between the two of a pair.
     step : between an output's terms.
+    packed : whether an output's terms are neighbours in memory, and its first has a word's address.
     """
 
-    array: Array
     outer: int
     inner: int
     step: int
     pair: bool = False
+    packed: bool = False
 
-    def parameters(self, name: str) -> dict[str, Any]:
-        """Address and strides as `Reduction` has them."""
-        return {
-            name: self.array,
-            f"{name}_outer": self.outer,
-            f"{name}_inner": self.inner,
-            f"{name}_step": self.step,
-        }
+    @classmethod
+    def of(cls, layout: Layout, outer: int, inner: int, step: int, pair: bool = False) -> Rows:
+        """Return the rows of an array of that layout."""
+        in_words = layout.in_words and outer * layout.dtype.itemsize % 8 == 0
+        return cls(outer, inner, step, pair, step == 1 and not pair and in_words)
 
-    @property
-    def packed(self) -> bool:
-        """Whether an output's terms are neighbours in memory, and its first has a word's address."""
-        size = self.array.itemsize
-        in_words = self.array.data.ptr % 8 == 0 and self.outer * size % 8 == 0
-        return self.step == 1 and not self.pair and in_words
+    def parameters(self, name: str) -> dict[str, int]:
+        """Strides as `Reduction` has them."""
+        return {f"{name}_outer": self.outer, f"{name}_inner": self.inner, f"{name}_step": self.step}
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(NamedTuple):
     """The terms of one launch: one or two arrays that the kernels can read, outputs × n."""
 
     rows: tuple[Rows, ...]
+    dtype: str
     n: int
     negate: bool = False
     square: bool = False
@@ -65,11 +80,6 @@ class Terms:
         return len(self.rows) == 2 or self.square
 
     @property
-    def dtype(self) -> str:
-        """The arrays' dtype."""
-        return dtype_name(self.rows[0].array.dtype)
-
-    @property
     def batch(self) -> int:
         """How many of them a thread reads at a time."""
         return batch(self.dtype, self.product, self.square)
@@ -77,53 +87,59 @@ class Terms:
 
 def in_place(source: Summands, reduced: int) -> Terms | None:
     """What the kernels can read where it is, or None."""
-    x = source.factors[0]
-    n = prod(x.shape[:reduced])
-    square = len(source.factors) == 2 and source.factors[1] is x and source.sign > 0
-    factors = source.factors[:1] if square else source.factors
-    if len(factors) == 1 and reduced > 1:  # whose terms may come in any order
+    first, *others = source.factors
+    square = bool(others) and others[0] is first and source.sign > 0
+    layouts = [Layout.of(x) for x in (first, *others)[: 1 if square else 2]]
+    return _readable_in_place(tuple(layouts), reduced, source.sign < 0, square)
+
+
+@lru_cache(1 << 12)
+def _readable_in_place(layouts: tuple[Layout, ...], reduced: int, negate: bool, square: bool) -> Terms | None:
+    x = layouts[0]
+    n, dtype = prod(x.shape[:reduced]), x.dtype.name
+    if len(layouts) == 1 and reduced > 1:  # whose terms may come in any order
         order = sorted(range(reduced), key=lambda a: -abs(x.strides[a]))
-        factors = (x.transpose(*order, *range(reduced, x.ndim)),)
-    alike = factors[0].dtype == factors[-1].dtype and dtype_name(x.dtype) in SOURCES
+        layouts = (x.transposed((*order, *range(reduced, len(x.shape)))),)
+    alike = x.dtype == layouts[-1].dtype and dtype in SOURCES
     if n == 0:
-        empty = import_cupy().zeros(1, x.dtype if alike else np.float64)
-        return Terms((Rows(empty, 0, 0, 1),) * len(factors), 0, source.sign < 0, square)
-    rows = [_as_rows(f, reduced) for f in factors] if alike else [None]
+        return Terms((Rows(0, 0, 1),) * len(layouts), dtype if alike else "float64", 0, negate, square)
+    rows = [_as_rows(layout, reduced) for layout in layouts] if alike else [None]
     even = tuple(r for r in rows if r is not None)
     if len(even) < len(rows) or even[0].pair != even[-1].pair:
         return None
-    return Terms(even, n, source.sign < 0, square)
+    return Terms(even, dtype, n, negate, square)
 
 
-def readable(summands: Sequence[Summands], reduced: int) -> Iterator[Terms]:
-    """Yield what the kernels can read where it is, and copies of the rest, tile by tile."""
+def readable(summands: Sequence[Summands], reduced: int) -> Iterator[tuple[Terms, tuple[Array, ...]]]:
+    """Yield what the kernels can read where it is, and copies of the rest, tile by tile; with the arrays."""
     for source in summands:
         if (terms := in_place(source, reduced)) is not None:
-            yield terms
+            yield terms, source.factors if terms.n else (import_cupy().zeros(1, np.float64),)
             continue
         outputs = prod(source.shape[reduced:])
         for part in tiles(source.shape[:reduced], max(1, _COPIED // outputs)):
             xs = [x[cast(Any, (*part, ...))] for x in source.factors]
             for together in factor_pairs(*xs) if len(xs) == 2 else ((x,) for x in as_floats(xs[0])):
-                packed = [_packed(x, reduced, outputs) for x in together]
-                n = packed[0].shape[1]
-                yield Terms(tuple(Rows(x, n, 0, 1) for x in packed), n, source.sign < 0)
+                packed = tuple(_packed(x, reduced, outputs) for x in together)
+                n, layouts = packed[0].shape[1], [Layout.of(x) for x in packed]
+                rows = tuple(Rows.of(layout, n, 0, 1) for layout in layouts)
+                yield Terms(rows, layouts[0].dtype.name, n, source.sign < 0), packed
 
 
-def _as_rows(x: Array, reduced: int) -> Rows | None:
+def _as_rows(x: Layout, reduced: int) -> Rows | None:
     """Return strides if the reduced axes, and the others, are each evenly spaced; else None.
 
     The others may also be evenly spaced but for the last, if that has length 2.
     """
-    kept = [(x.strides[a] // x.itemsize, x.shape[a]) for a in range(reduced, x.ndim) if x.shape[a] > 1]
-    terms = [(x.strides[a] // x.itemsize, x.shape[a]) for a in range(reduced) if x.shape[a] > 1]
+    axes = [(stride // x.dtype.itemsize, length) for stride, length in zip(x.strides, x.shape, strict=True)]
+    terms, kept = ([axis for axis in some if axis[1] > 1] for some in (axes[:reduced], axes[reduced:]))
     if not _even(terms):
         return None
     step = terms[-1][0] if terms else 1
     if _even(kept):
-        return Rows(x, kept[-1][0] if kept else 1, 0, step)
+        return Rows.of(x, kept[-1][0] if kept else 1, 0, step)
     if kept[-1][1] == 2 and _even(kept[:-1]):
-        return Rows(x, kept[-2][0], kept[-1][0], step, pair=True)
+        return Rows.of(x, kept[-2][0], kept[-1][0], step, pair=True)
     return None
 
 
@@ -136,9 +152,3 @@ def _packed(x: Array, reduced: int, outputs: int) -> Array:
     """A contiguous (outputs, n) copy."""
     moved = x.transpose(*range(reduced, x.ndim), *range(reduced))
     return import_cupy().ascontiguousarray(moved).reshape(outputs, -1)
-
-
-@cache
-def dtype_name(dtype: np.dtype) -> str:
-    """A dtype's name, which NumPy takes microseconds to spell."""
-    return dtype.name
