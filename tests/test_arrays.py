@@ -208,7 +208,7 @@ REFUSED = {
     "prod": np.prod,
     "x.prod": lambda x: x.prod(),
     "exp of integers": lambda x: np.exp(x.astype(int)),
-    "svd": lambda x: np.linalg.svd(x[:4]),
+    "eig": lambda x: np.linalg.eig(x[:4]),
     "least squares of lower rank": lambda x: np.linalg.lstsq(x[:, [0, 0]], x[:, 0]),
     "matrix_rank": np.linalg.matrix_rank,
     "fft": np.fft.fft,

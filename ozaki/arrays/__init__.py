@@ -32,7 +32,7 @@ class array(np.ndarray):
     x : array of numbers, copied.
     accuracy : of products, as in `ozaki.matmul`.
     strict : whether a function whose last bits may depend on the machine, or that would lose this class on
-        the way, raises TypeError instead of being NumPy's: `exp`, `prod`, complex division, `np.linalg.svd`.
+        the way, raises TypeError instead of being NumPy's: `exp`, `prod`, complex division, `np.linalg.eig`.
 
     Raises
     ------

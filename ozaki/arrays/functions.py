@@ -183,6 +183,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.linalg.lstsq: _lstsq,
     **{
         getattr(np.linalg, name): _linear(getattr(linalg, name))
-        for name in ("solve", "inv", "det", "slogdet", "cholesky", "qr")
+        for name in ("solve", "inv", "det", "slogdet", "cholesky", "qr", "eigh", "eigvalsh", "svd", "svdvals")
     },
 }

@@ -12,10 +12,13 @@ from ozaki.linalg.functions import (
     solve,
     solve_triangular,
 )
+from ozaki.linalg.spectral import eigh, eigvalsh, svd, svdvals
 
 __all__ = [
     "cholesky",
     "det",
+    "eigh",
+    "eigvalsh",
     "inv",
     "lstsq",
     "lu_factor",
@@ -24,4 +27,6 @@ __all__ = [
     "slogdet",
     "solve",
     "solve_triangular",
+    "svd",
+    "svdvals",
 ]

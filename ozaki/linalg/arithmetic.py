@@ -87,3 +87,22 @@ def largest(x: Array) -> int:
     """Return the index of the largest element by `size`, the first of several; NaN count as infinite."""
     xp, magnitude = namespace(x), size(x)
     return int(xp.argmax(xp.where(xp.isnan(magnitude), np.inf, magnitude)))
+
+
+def reflector(x: Array) -> tuple[Array, Array, Array]:
+    """Return v, β and τ of Householder's H = I - τ·v·vᴴ with Hᴴx = β·e₁ and v₁ = 1; zeros, where x is zero.
+
+    As LAPACK's, β is real. Squares are of x·2**-e, whose largest part is between 1/2 and 1.
+    """
+    xp = namespace(x)
+    exponent = exponents_of(larger_parts(x).max())
+    x = times_powers(x, -exponent)
+    norm = xp.sqrt(tree_sum(x.real * x.real + x.imag * x.imag))
+    if not bool(norm != 0):
+        v = xp.zeros_like(x)
+        return v, norm, v[0]
+    alpha = x[0].copy()
+    beta = -norm if bool(alpha.real >= 0) else norm
+    v = quotient(x, alpha - beta)
+    v[0] = 1
+    return v, xp.ldexp(beta, exponent), real_quotient(beta - alpha, beta)

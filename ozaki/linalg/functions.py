@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from ozaki.linalg.arguments import LinAlgError, matrices, numbers, square, syste
 from ozaki.linalg.arithmetic import times_powers
 from ozaki.linalg.determinant import determinant, sign_and_logarithm
 from ozaki.linalg.products import multiply
+from ozaki.linalg.stacks import each
 from ozaki.linalg.triangular import solved
 from ozaki.nonfinite import one_nan
 from ozaki.sums.api import sum as exact_sum
@@ -80,7 +80,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
         pivots = factor_lu.factorize(x)
         return x, namespace(x).asarray(pivots.astype(np.int32))
 
-    return _each(factorized, matrices(a, "a", check_finite), like=(a,))
+    return each(factorized, matrices(a, "a", check_finite), like=(a,))
 
 
 def lu_solve(
@@ -131,7 +131,7 @@ def lu_solve(
     def of_matrix(factors: Array, c: Array, rows: Array) -> Array:
         return factor_lu.solve_factored(factors, on_host(rows)[0].tolist(), c, trans)
 
-    x = _each(of_matrix, lu, right, swaps[..., None, :], like=(lu_and_piv[0], b))
+    x = each(of_matrix, lu, right, swaps[..., None, :], like=(lu_and_piv[0], b))
     return x[..., 0] if one else x
 
 
@@ -182,7 +182,7 @@ def solve_triangular(
         triangle, lower = (triangle.conj() if trans in (2, "C") else triangle), not lower
     if not unit_diagonal:
         _refuse_zeros(namespace(triangle).diagonal(triangle, axis1=-2, axis2=-1))
-    x = _each(lambda t, c: solved(t, c, lower, unit_diagonal), triangle, right, like=(a, b))
+    x = each(lambda t, c: solved(t, c, lower, unit_diagonal), triangle, right, like=(a, b))
     return x[..., 0] if one else x
 
 
@@ -219,7 +219,7 @@ def solve(a: Any, b: Any) -> Array:
         return factor_lu.solve_factored(x, pivots.tolist(), right)
 
     matrix, right, one = systems(a, b, finite=False)
-    x = _each(solution, matrix, right, like=(a, b))
+    x = each(solution, matrix, right, like=(a, b))
     return x[..., 0] if one else x
 
 
@@ -252,7 +252,7 @@ def det(a: Any) -> Any:
     def product(x: Array) -> Array:
         return where_lies(x, determinant(*_diagonal(x)), x.dtype)
 
-    return _each(product, square(a, finite=False), like=(a,))[()]
+    return each(product, square(a, finite=False), like=(a,))[()]
 
 
 def slogdet(a: Any) -> SlogdetResult:
@@ -269,7 +269,7 @@ def slogdet(a: Any) -> SlogdetResult:
         sign, value = sign_and_logarithm(*_diagonal(x))
         return where_lies(x, sign, x.dtype), where_lies(x, value, np.float64)
 
-    sign, value = _each(logarithm, square(a, finite=False), like=(a,))
+    sign, value = each(logarithm, square(a, finite=False), like=(a,))
     return SlogdetResult(sign[()], value[()])
 
 
@@ -306,7 +306,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Array:
         x = namespace(x).triu(x)
         return x if upper else x.conj().T
 
-    return _each(factor, square(a, finite=False), like=(a,))
+    return each(factor, square(a, finite=False), like=(a,))
 
 
 def qr(a: Any, mode: str = "reduced") -> Any:
@@ -347,7 +347,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         r = times_powers(xp.triu(r[:rows]), exponents)
         return r if mode == "r" else (reflections.apply(xp.eye(m, rows, dtype=x.dtype)), r)
 
-    result = _each(factors, matrices(a, "a", finite=False), like=(a,))
+    result = each(factors, matrices(a, "a", finite=False), like=(a,))
     return result if mode == "r" else QRResult(*result)
 
 
@@ -410,45 +410,6 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
         dtype = result_dtype(as_array(a, "a"), as_array(b, "b"))
         x = one_nan(converted(x[:, 0] if one else x, dtype))
         return x, converted(residuals, np.zeros(0, dtype).real.dtype), k, xp.zeros(0)
-
-
-def _each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> Any:
-    """What a function of matrices makes of each of a stack, in the precision of the arrays as they came."""
-    first, xp = stacks[0], namespace(stacks[0])
-    arrays = [as_array(x, "a") for x in like]
-    dtype = result_dtype(arrays[0], arrays[-1])
-    batch = np.broadcast_shapes(*(x.shape[:-2] for x in stacks))
-    with device_of(first), quietly(first):
-        if not batch:
-            return _narrowed(work(*stacks), dtype)
-        matrices = [xp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in stacks]
-        if 0 in batch:
-            result = work(*(_stand_in(x) for x in stacks))
-            single = not isinstance(result, tuple)
-            empty = tuple(xp.empty((*batch, *x.shape), x.dtype) for x in ([result] if single else result))
-            return _narrowed(empty[0] if single else empty, dtype)
-        results = [work(*(x[index] for x in matrices)) for index in np.ndindex(batch)]
-        if not isinstance(results[0], tuple):
-            return _narrowed(xp.stack(results).reshape(*batch, *results[0].shape), dtype)
-        parts = (xp.stack(part).reshape(*batch, *part[0].shape) for part in zip(*results, strict=True))
-        return _narrowed(tuple(parts), dtype)
-
-
-def _stand_in(stack: Array) -> Array:
-    """A matrix that is solved, or pivots that are rows, in place of those that an empty stack has not."""
-    xp, shape = namespace(stack), stack.shape[-2:]
-    return xp.zeros(shape, stack.dtype) if stack.dtype.kind in "iu" else xp.eye(*shape, dtype=stack.dtype)
-
-
-def _narrowed(result: Any, dtype: np.dtype) -> Any:
-    """Results in the precision of a dtype, NaNs as the canonical one; integers as they are."""
-    if isinstance(result, tuple):
-        return tuple(_narrowed(x, dtype) for x in result)
-    if result.dtype.kind not in "fc":
-        return result
-    if dtype.char not in "dD":  # a GPU's conversion has a NaN of its own
-        result = converted(result, np.complex64 if result.dtype.kind == "c" else np.float32)
-    return one_nan(result)
 
 
 def _diagonal(a: Array) -> tuple[np.ndarray, int]:

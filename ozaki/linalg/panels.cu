@@ -15,12 +15,14 @@ __device__ double real(Number x) { return x.re; }
 __device__ double size(Number x) { return fabs(x.re) + fabs(x.im); }
 __device__ double squared(Number x) { return x.re * x.re + x.im * x.im; }
 __device__ Number number(double x) { return {x, 0}; }
+/* The larger part's magnitude. */
+__device__ double larger(Number x) { return fabs(x.re) > fabs(x.im) ? fabs(x.re) : fabs(x.im); }
+__device__ Number scaled(Number x, int e) { return {ldexp(x.re, e), ldexp(x.im, e)}; }
 /* The exponent of the larger part; 0 of Inf and NaN. */
 __device__ int exponent_of(Number x) {
-    const double a = fabs(x.re), b = fabs(x.im), larger = a > b ? a : b;
     int exponent;
-    frexp(larger, &exponent);
-    return isfinite(larger) ? exponent : 0;
+    frexp(larger(x), &exponent);
+    return isfinite(larger(x)) ? exponent : 0;
 }
 __device__ Number quotient(Number x, Number divisor) {
     const int e = exponent_of(divisor), f = exponent_of(x);
@@ -38,6 +40,8 @@ __device__ double real(double x) { return x; }
 __device__ double size(double x) { return fabs(x); }
 __device__ double squared(double x) { return x * x; }
 __device__ double number(double x) { return x; }
+__device__ double larger(double x) { return fabs(x); }
+__device__ double scaled(double x, int e) { return ldexp(x, e); }
 __device__ double quotient(double x, double divisor) { return x / divisor; }
 __device__ double fresh(const double *x) { return __ldcg(x); }
 #endif
@@ -192,6 +196,20 @@ template <class T> __device__ T halves(T *x, i64 n) {
     return sum;
 }
 
+/* The largest of n numbers from 0, in place; all threads of the block get it. */
+__device__ double largest(double *x, i64 n) {
+    __syncthreads();
+    while (n > 1) {
+        const i64 half = n / 2;
+        for (i64 i = threadIdx.x; i < half; i += blockDim.x) x[i] = fmax(x[i], x[n - half + i]);
+        n -= half;
+        __syncthreads();
+    }
+    const double top = x[0];
+    __syncthreads();
+    return top;
+}
+
 /* Householder's reflections of a transposed panel, (w, m): its columns go to the blocks in turn. At step j the owner
    of column j makes the reflection, to which the columns after it are subjected; those before it are multiplied by
    it, for T. `terms` is scratch memory, m numbers to a block; `overlaps` are (w, w). */
@@ -204,18 +222,24 @@ qr_panel(Number *x, Number *y, Number *t, int w, i64 m, Number *overlaps, Number
         const i64 n = m - j;
         if (j % gridDim.x == blockIdx.x) {
             double *const squares = (double *)mine;
-            for (i64 i = threadIdx.x; i < n; i += blockDim.x) squares[i] = squared(column[i]);
+            for (i64 i = threadIdx.x; i < n; i += blockDim.x) squares[i] = larger(column[i]);
+            const double top = largest(squares, n);
+            int e = 0;
+            if (isfinite(top)) frexp(top, &e);
+            for (i64 i = threadIdx.x; i < n; i += blockDim.x) squares[i] = squared(scaled(column[i], -e));
             const double norm = sqrt(halves(squares, n));
             if (norm != 0) {
-                const Number alpha = column[0];
+                const Number alpha = scaled(column[0], -e);
                 const double beta = real(alpha) >= 0 ? -norm : norm;
                 const Number shifted = alpha - number(beta);
                 __syncthreads(); // alpha has been read
                 for (i64 i = threadIdx.x; i < n; i += blockDim.x) {
-                    v[i] = i ? quotient(column[i], shifted) : number(1);
-                    column[i] = number(i ? 0 : beta);
+                    v[i] = i ? quotient(scaled(column[i], -e), shifted) : number(1);
+                    column[i] = number(i ? 0 : ldexp(beta, e));
                 }
                 if (threadIdx.x == 0) t[j * w + j] = (number(beta) - alpha) / beta;
+            } else {
+                for (i64 i = threadIdx.x; i < n; i += blockDim.x) column[i] = number(0);
             }
         }
         meet(met, round);

@@ -13,7 +13,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from ozaki.linalg import panels_cuda
-from ozaki.linalg.arithmetic import largest, product, quotient, real_quotient, tree_sum
+from ozaki.linalg.arithmetic import largest, product, quotient, real_quotient, reflector, tree_sum
 
 LEAF = 128
 """Columns of a leaf: part of the definition, for other leaves round otherwise."""
@@ -98,17 +98,10 @@ def qr_panel(columns: Array) -> tuple[Array, Array]:
         form(columns, y, t, xp.empty(m, columns.dtype), xp.empty(m))
         return y, t
     for j in range(w):
-        column = columns[j, j:]
-        norm = xp.sqrt(tree_sum(column.real * column.real + column.imag * column.imag))
-        if not bool(norm != 0):
+        v, beta, t[j, j] = reflector(columns[j, j:])
+        y[j, j:], columns[j, j:], columns[j, j] = v, 0, beta
+        if not bool(v[0] != 0):
             continue
-        alpha = column[0].copy()
-        beta = -norm if bool(alpha.real >= 0) else norm
-        y[j, j:] = quotient(column, alpha - beta)
-        y[j, j] = 1
-        t[j, j] = real_quotient(beta - alpha, beta)
-        columns[j, j:], columns[j, j] = 0, beta
-        v = y[j, j:]
         weights = product(tree_sum(product(columns[j + 1 :, j:], v.conj()[None])), t[j, j].conj())
         columns[j + 1 :, j:] -= product(weights[:, None], v[None])
         overlaps = tree_sum(product(y[:j, j:].conj(), v[None]))

@@ -43,6 +43,17 @@ def _real_quotient(x, divisor):
     return lambda x, divisor: x / divisor
 
 
+def scaled_number(x, exponent):
+    """x·2**exponent."""
+
+
+@overload(scaled_number)
+def _scaled_number(x, exponent):
+    if isinstance(x, types.Complex):
+        return lambda x, exponent: complex(math.ldexp(x.real, exponent), math.ldexp(x.imag, exponent))
+    return lambda x, exponent: math.ldexp(x, exponent)
+
+
 quotient, real_quotient = arithmetic.quotient, arithmetic.real_quotient
 
 
@@ -163,10 +174,41 @@ def cholesky_leaf(kind):
 
 
 @cache
+def reflection(kind):
+    number, vector, _ = TYPES[kind]
+    of_squares = jit(float64(float64[::1], int64), inner=True)(halves)
+
+    @jit(types.Tuple((float64, number))(vector, float64[::1]), inner=True)
+    def reflect(x, squares):
+        """Replace x by v; return β and τ. As `arithmetic.reflector`."""
+        largest = 0.0
+        for i in range(len(x)):
+            a, b = abs(x[i].real), abs(x[i].imag)
+            larger = a if a > b else b
+            largest = larger if larger > largest else largest
+        exponent = math.frexp(largest)[1] if largest < math.inf else 0
+        for i in range(len(x)):
+            x[i] = scaled_number(x[i], -exponent)
+            squares[i] = x[i].real * x[i].real + x[i].imag * x[i].imag
+        norm = math.sqrt(of_squares(squares, len(x)))
+        if norm == 0:
+            x[:] = 0
+            return norm, x[0]
+        alpha = x[0]
+        beta = -norm if alpha.real >= 0 else norm
+        shifted = alpha - beta
+        for i in range(1, len(x)):
+            x[i] = quotient(x[i], shifted)
+        x[0] = 1
+        return math.ldexp(beta, exponent), real_quotient(beta - alpha, beta)
+
+    return reflect
+
+
+@cache
 def qr_panel(kind):
     number, vector, matrix = TYPES[kind]
-    of_numbers = jit(number(vector, int64), inner=True)(halves)
-    of_squares = jit(float64(float64[::1], int64), inner=True)(halves)
+    of_numbers, reflect = jit(number(vector, int64), inner=True)(halves), reflection(kind)
 
     @jit(void(matrix, matrix, matrix, vector, float64[::1]))
     def qr_panel(columns, y, t, terms, squares):
@@ -175,19 +217,11 @@ def qr_panel(kind):
         for j in range(w):
             column, v, n = columns[j, j:], y[j, j:], m - j
             for i in range(n):
-                squares[i] = column[i].real * column[i].real + column[i].imag * column[i].imag
-            norm = math.sqrt(of_squares(squares, n))
-            if norm == 0:
-                continue
-            alpha = column[0]
-            beta = -norm if alpha.real >= 0 else norm
-            shifted = alpha - beta
-            for i in range(1, n):
-                v[i] = quotient(column[i], shifted)
-                column[i] = 0
-            v[0], column[0] = 1, beta
-            tau = real_quotient(beta - alpha, beta)
+                v[i], column[i] = column[i], 0
+            column[0], tau = reflect(v, squares)
             t[j, j] = tau
+            if v[0] == 0:
+                continue
             for c in range(j + 1, w):
                 other = columns[c, j:]
                 for i in range(n):

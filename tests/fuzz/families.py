@@ -18,6 +18,7 @@ GEMMS = "accurate_dgemm accurate_sgemm accurate_zgemm accurate_cgemm"
 INTEGERS, BOUND, BITS = "integers, rounded once", "a proved bound", "the bits of another form of the call"
 RATIONAL = "fractions"
 _FACTORIZATIONS = "linalg.cholesky linalg.qr linalg.lu_factor linalg.lu_solve"
+_SPECTRA = "linalg.eigh linalg.eigvalsh linalg.svd linalg.svdvals"
 _SYSTEMS = "linalg.solve linalg.inv linalg.det linalg.slogdet linalg.lstsq linalg.solve_triangular"
 _TEXTBOOK = "near_sum acc_sum sum_k extract_vector two_sum two_product"
 _EINSUM = "einsum tensordot inner outer vecdot matvec"
@@ -50,7 +51,7 @@ FAMILIES = {
     "ExactSum": Family("ExactSum", INTEGERS),
     "groups": Family(_GROUPS, INTEGERS),
     "fingerprint": Family("fingerprint", BITS),
-    "linalg": Family(f"{_FACTORIZATIONS} {_SYSTEMS}", BITS),
+    "linalg": Family(f"{_FACTORIZATIONS} {_SPECTRA} {_SYSTEMS}", BITS),
     "linalg.verified.solve": Family("linalg.verified.solve", RATIONAL),
     "linalg.verified": Family(
         "linalg.verified.inv linalg.verified.certify linalg.verified.det linalg.verified.lstsq"

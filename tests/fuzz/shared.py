@@ -367,6 +367,11 @@ def _definite(a: Any) -> Any:
     return result
 
 
+def _tall(a: Any) -> Any:
+    """Half of the columns."""
+    return a[..., : max(1, a.shape[-1] // 2)]
+
+
 LINALG: dict[str, Callable[[Any, Any], list]] = {
     "solve": lambda a, b: [ozaki.linalg.solve(a, b)],
     "inv": lambda a, b: [ozaki.linalg.inv(a)],
@@ -375,6 +380,8 @@ LINALG: dict[str, Callable[[Any, Any], list]] = {
     "lu_factor": lambda a, b: list(ozaki.linalg.lu_factor(a)),
     "cholesky": lambda a, b: [ozaki.linalg.cholesky(_definite(a))],
     "qr": lambda a, b: list(ozaki.linalg.qr(a)),
+    "eigh": lambda a, b: [*ozaki.linalg.eigh(a), ozaki.linalg.eigvalsh(a)],
+    "svd": lambda a, b: [*ozaki.linalg.svd(_tall(a)), ozaki.linalg.svdvals(a)],
     "solve_triangular": lambda a, b: [ozaki.linalg.solve_triangular(a, b, lower=True)],
 }
 """Each function's results, of a matrix or of a stack."""

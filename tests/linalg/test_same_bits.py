@@ -43,7 +43,9 @@ def leaves(rng, w, m, dtype):
     special = np.where(
         rng.random(columns.shape) < 0.02, rng.choice([np.nan, np.inf, 0.0], columns.shape), columns
     )
-    for x in (columns, spread, special):
+    rows = columns * 2.0 ** -(9 * np.arange(m))
+    zeros = columns * (np.arange(w) % 2 - 0.5)[:, None] * 0.0  # of both signs
+    for x in (columns, spread, special, rows, zeros):
         yield panels.lu_panel, [x]
         if w <= m:
             yield panels.qr_panel, [x]
@@ -358,7 +360,7 @@ for dtype in (np.float64, np.complex128):
     rng = np.random.default_rng(9)
     a, b, s = numbers(rng, (280, 280), dtype), numbers(rng, (280, 5), dtype), definite(rng, 280, dtype)
     results = [f.lu_factor(a)[0], f.solve(a, b), f.cholesky(s), *f.qr(a[:, :150])]
-    results.append(np.asarray(f.det(a[:90, :90])))
+    results += [np.asarray(f.det(a[:90, :90])), *f.eigh(a[:150, :150]), *f.svd(a[:150, :140])]
     print(*(ozaki.fingerprint(x) for x in results))
 """
 

@@ -1,0 +1,152 @@
+"""Tridiagonal and bidiagonal matrices, made diagonal by rotations: the implicit QR algorithm.
+
+Golub and Van Loan, Matrix Computations, algorithms 8.3.2 and 8.6.1; a bidiagonal matrix with a zero on its
+diagonal takes the shift 0, as of Demmel and Kahan, Accurate singular values of bidiagonal matrices. Numbers
+are at most about 1. A sweep's arithmetic is written here once; `rotations_numba` compiles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import copysign, sqrt
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.compiled import compiled
+
+FORM = "ozaki.linalg.rotations_numba"
+
+NEGLIGIBLE = 2.0**-53
+"""What is beside the diagonal is dropped below this share of its two neighbours there."""
+
+TINY = 2.0**-250
+"""Numbers below are zeros: squares and products of others are normal numbers."""
+
+MOST_SWEEPS = 100
+"""For one number of the diagonal; two or three are usual."""
+
+SWEEPS_TOGETHER = 32
+"""Sweeps whose rotations are applied together, to columns that stay in a cache."""
+
+
+def rotation(x: float, z: float) -> tuple[float, float, float]:
+    """Return c, s and r with c·x + s·z = r and c·z - s·x = 0."""
+    if max(abs(x), abs(z)) < TINY:
+        return 1.0, 0.0, x
+    r = sqrt(x * x + z * z)
+    return x / r, z / r, r
+
+
+def corner(p: float, q: float, t: float) -> float:
+    """Return the eigenvalue of [p q; q t] that is nearer to t: Wilkinson's shift."""
+    delta = (p - t) * 0.5
+    return t - q * q / (delta + copysign(sqrt(delta * delta + q * q), delta))
+
+
+def block(d: np.ndarray, e: np.ndarray, last: int) -> int:
+    """Return where the block that ends at `last` begins; what is negligible before it becomes 0."""
+    first = last
+    while first > 0 and abs(e[first - 1]) > max(NEGLIGIBLE * (abs(d[first - 1]) + abs(d[first])), TINY):
+        first -= 1
+    if first > 0:
+        e[first - 1] = 0
+    return first
+
+
+def tridiagonal_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles: np.ndarray) -> None:
+    """Replace a block of T by QᵀTQ; angles[0, :, k] become c and s of the rotation of k and k + 1."""
+    x, beside = d[first] - corner(d[last - 1], e[last - 1], d[last]), e[first]
+    for k in range(first, last):
+        c, s, r = rotation(x, beside)
+        if k > first:
+            e[k - 1] = r
+        p, q, t = d[k], e[k], d[k + 1]
+        f = (t - p) * s + 2 * c * q
+        d[k], d[k + 1], e[k] = p + s * f, t - s * f, c * f - q
+        if k + 1 < last:
+            x, beside, e[k + 1] = e[k], s * e[k + 1], c * e[k + 1]
+        angles[0, 0, k], angles[0, 1, k] = c, s
+
+
+def bidiagonal_sweep(d: np.ndarray, e: np.ndarray, first: int, last: int, angles: np.ndarray) -> None:
+    """Replace a block of B by PᵀBQ; angles[0, :, k] are of P's rotations, angles[1, :, k] of Q's."""
+    x, beside = d[first] - shift(d, e, first, last), e[first]
+    for k in range(first, last):
+        c, s, r = rotation(x, beside)
+        if k > first:
+            e[k - 1] = r
+        x, e[k] = c * d[k] + s * e[k], c * e[k] - s * d[k]
+        beside, d[k + 1] = s * d[k + 1], c * d[k + 1]
+        angles[1, 0, k], angles[1, 1, k] = c, s
+        c, s, d[k] = rotation(x, beside)
+        x, d[k + 1] = c * e[k] + s * d[k + 1], c * d[k + 1] - s * e[k]
+        e[k] = x
+        if k + 1 < last:
+            beside, e[k + 1] = s * e[k + 1], c * e[k + 1]
+        angles[0, 0, k], angles[0, 1, k] = c, s
+
+
+def shift(d: np.ndarray, e: np.ndarray, first: int, last: int) -> float:
+    """Return the shift of BᵀB over B's first number: 0 if there is a zero on the diagonal of the block."""
+    for i in range(first, last + 1):
+        if abs(d[i]) < TINY:
+            return 0.0
+    above = e[last - 2] if last - 1 > first else 0.0
+    a, b, g = d[last - 1], e[last - 1], d[last]
+    return corner(a * a + above * above, a * b, g * g + b * b) / d[first]
+
+
+def rotate(rows: np.ndarray, spans: np.ndarray, angles: np.ndarray) -> None:
+    """Replace rows k and k + 1, x and y, by c·x + s·y and c·y - s·x, for k of each span in turn."""
+    for (first, last), (cosines, sines) in zip(spans.tolist(), angles, strict=True):
+        for k in range(first, last):
+            c, s, x, y = cosines[k], sines[k], rows[k].copy(), rows[k + 1]
+            rows[k], rows[k + 1] = c * x + s * y, c * y - s * x
+
+
+def diagonalize(d: np.ndarray, e: np.ndarray, matrices: Sequence[np.ndarray]) -> bool:
+    """Replace d by a diagonal matrix D, and each of the matrices by the product of its rotations and it.
+
+    d, e : the diagonal and what is beside, or above, it; n numbers with 0 as the last.
+    matrices : Z for QᵀZ, where T = QDQᵀ is tridiagonal; U and V for PᵀU and QᵀV, where B = PDQᵀ is
+        bidiagonal.
+
+    False if that takes too many sweeps.
+    """
+    form: Any = compiled(FORM)
+    sweep = "tridiagonal_sweep" if len(matrices) == 1 else "bidiagonal_sweep"
+    functions = globals() if form is None else vars(form)
+    return _diagonalize(d, e, matrices, functions["block"], functions[sweep], functions["rotate"])
+
+
+def _diagonalize(
+    d: np.ndarray,
+    e: np.ndarray,
+    matrices: Sequence[np.ndarray],
+    block: Callable,
+    sweep: Callable,
+    rotate: Callable,
+) -> bool:
+    angles = np.zeros((SWEEPS_TOGETHER, len(matrices), 2, len(d)))
+    spans, pending = np.zeros((SWEEPS_TOGETHER, 2), np.int64), 0
+
+    def apply() -> None:
+        for i, rows in enumerate(matrices):
+            rotate(rows, spans[:pending], np.ascontiguousarray(angles[:pending, i]))
+
+    last, sweeps = len(d) - 1, 0
+    while last > 0:
+        first = block(d, e, last)
+        if first == last:
+            last, sweeps = last - 1, 0
+            continue
+        if sweeps == MOST_SWEEPS:
+            return False
+        sweep(d, e, first, last, angles[pending])
+        spans[pending], pending, sweeps = (first, last), pending + 1, sweeps + 1
+        if pending == SWEEPS_TOGETHER:
+            apply()
+            pending = 0
+    apply()
+    return True

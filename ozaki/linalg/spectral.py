@@ -1,0 +1,185 @@
+"""Eigenvalues of Hermitian matrices, and singular values, with the same bits on every machine.
+
+What is not a product of matrices is computed on the host, of a CuPy array, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, namespace, on_host, where_lies
+from multiword.runtime.options import check_choice
+from ozaki.linalg import factor_qr
+from ozaki.linalg.arguments import LinAlgError, matrices, square
+from ozaki.linalg.arithmetic import exponents_of, larger_parts, times_powers
+from ozaki.linalg.reflectors import reflected
+from ozaki.linalg.rotations import diagonalize
+from ozaki.linalg.stacks import each
+from ozaki.linalg.two_sided import Reflectors, bidiagonalize, tridiagonalize
+
+
+class EighResult(NamedTuple):
+    """Eigenvalues in ascending order, and eigenvectors as columns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class SVDResult(NamedTuple):
+    """A = U·diag(S)·Vh, the singular values S in descending order."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
+
+def eigh(a: Any, UPLO: str = "L") -> EighResult:
+    """Return eigenvalues and eigenvectors of a Hermitian matrix; as `numpy.linalg.eigh`.
+
+    The bits are the same on every machine. For proved bounds see `ozaki.linalg.verified.eigh`.
+
+    Parameters
+    ----------
+    a : (..., n, n) Hermitian or symmetric array, NumPy or CuPy.
+    UPLO : "L" or "U": which triangle is read.
+
+    Returns
+    -------
+    `EighResult` of (..., n) eigenvalues, ascending, and (..., n, n) eigenvectors, orthonormal columns.
+
+    Raises
+    ------
+    TypeError : not numbers. ValueError : an Inf or a NaN; another UPLO.
+    numpy.linalg.LinAlgError : not square.
+
+    References
+    ----------
+    Golub and Van Loan, Matrix Computations, section 8.3.
+
+    >>> import numpy as np, ozaki.linalg
+    >>> values, vectors = ozaki.linalg.eigh(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> values, bool(np.abs(np.abs(vectors) - np.sqrt(0.5)).max() < 1e-15)
+    (array([1., 3.]), True)
+    """
+    check_choice("UPLO", UPLO, ("L", "U"))
+    return EighResult(*each(lambda x: _eigenpairs(x, UPLO, True), square(a), like=(a,)))
+
+
+def eigvalsh(a: Any, UPLO: str = "L") -> Array:
+    """Return the eigenvalues of a Hermitian matrix; as `numpy.linalg.eigvalsh`.
+
+    As `ozaki.linalg.eigh`; differs in what is returned: the eigenvalues alone, with the same bits.
+
+    >>> import numpy as np, ozaki.linalg
+    >>> ozaki.linalg.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    array([1., 3.])
+    """
+    check_choice("UPLO", UPLO, ("L", "U"))
+    return each(lambda x: _eigenpairs(x, UPLO, False)[0], square(a), like=(a,))
+
+
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    """Return the singular value decomposition of a matrix; as `numpy.linalg.svd`.
+
+    The bits are the same on every machine.
+
+    Parameters
+    ----------
+    a : (..., m, n) array, NumPy or CuPy.
+    full_matrices : return square U and Vh; otherwise k = min(m, n) columns and rows.
+    compute_uv : return an `SVDResult`; otherwise the singular values alone.
+    hermitian : accepted for NumPy's sake; it changes nothing.
+
+    Returns
+    -------
+    `SVDResult` of (..., m, m) or (..., m, k) U, (..., k) S, descending, and (..., n, n) or (..., k, n) Vh.
+
+    Raises
+    ------
+    TypeError : not numbers. ValueError : an Inf or a NaN. numpy.linalg.LinAlgError : no matrix.
+
+    References
+    ----------
+    Golub and Van Loan, Matrix Computations, section 8.6; Demmel and Kahan, Accurate singular values of
+    bidiagonal matrices.
+
+    >>> import numpy as np, ozaki.linalg
+    >>> ozaki.linalg.svd(np.array([[3.0], [4.0]]), full_matrices=False)
+    SVDResult(U=array([[0.6],
+           [0.8]]), S=array([5.]), Vh=array([[1.]]))
+    """
+    x = matrices(a, "a")
+    if not compute_uv:
+        return svdvals(a)
+    return SVDResult(*each(lambda x: _singular_triplets(x, full_matrices, True), x, like=(a,)))
+
+
+def svdvals(a: Any, /) -> Array:
+    """Return the singular values of a matrix, descending; as `numpy.linalg.svdvals`.
+
+    As `ozaki.linalg.svd`; differs in what is returned: the singular values alone, with the same bits.
+
+    >>> import numpy as np, ozaki.linalg
+    >>> ozaki.linalg.svdvals(np.array([[3.0], [4.0]]))
+    array([5.])
+    """
+    return each(lambda x: _singular_triplets(x, False, False)[1], matrices(a, "a"), like=(a,))
+
+
+def _scaled(a: Array) -> tuple[Array, int]:
+    """Return A·2**-e, whose largest number is between 1/2 and 1, and e; no bit is changed by that."""
+    largest = larger_parts(a).max() if a.size else namespace(a).zeros(())
+    exponent = exponents_of(largest)
+    return times_powers(a, -exponent), int(exponent)
+
+
+def _eigenpairs(a: Array, triangle: str, vectors: bool) -> tuple[Array, Array]:
+    """A = QTQᴴ, T = ZDZᵀ: the eigenvectors are QZ."""
+    a = a.conj().T if triangle == "U" else a
+    scaled, exponent = _scaled(namespace(a).tril(a))
+    lower = on_host(scaled)
+    n, dtype = len(lower), lower.dtype
+    whole = lower + np.tril(lower, -1).conj().T
+    d, e, q = tridiagonalize(np.ascontiguousarray(whole))
+    z = np.eye(n, n if vectors else 0)
+    _check(diagonalize(d, e, [z]))
+    order = np.argsort(d, kind="stable")
+    values = where_lies(a, np.ldexp(d[order], exponent))
+    return values, _in_place(q, z[order].T.astype(dtype), a) if vectors else values
+
+
+def _singular_triplets(a: Array, full: bool, vectors: bool) -> tuple[Array, Array, Array]:
+    """A = QR, R = LBPᴴ, B = UDVᵀ: the left vectors are QLU, the right ones PV."""
+    m, n = a.shape
+    if m < n:
+        v, s, uh = _singular_triplets(a.conj().T, full, vectors)
+        return uh.conj().T, s, v.conj().T
+    xp = namespace(a)
+    scaled, exponent = _scaled(a)
+    outer = factor_qr.factorize(scaled)
+    r = np.triu(on_host(scaled[:n]))
+    d, e, left, right = bidiagonalize(np.ascontiguousarray(r))
+    u, v = (np.eye(n, n if vectors else 0) for _ in range(2))
+    _check(diagonalize(d, e, [u, v]))
+    order = np.argsort(-np.abs(d), kind="stable")
+    values = where_lies(a, np.ldexp(np.abs(d[order]), exponent))
+    if not vectors:
+        return values, values, values
+    v[d < 0] *= -1
+    inner = _in_place(left, u[order].T.astype(a.dtype), a)
+    wide = xp.zeros((m, m if full else n), a.dtype)
+    wide[:n, :n] = inner
+    wide[n:, n:] = xp.eye(m - n, wide.shape[1] - n, dtype=a.dtype)
+    return outer.apply(wide), values, _in_place(right, v[order].T.astype(a.dtype), a).conj().T
+
+
+def _in_place(q: Reflectors, c: np.ndarray, like: Array) -> Array:
+    """QC, where an array lies."""
+    return reflected(*(where_lies(like, x) for x in (q.vectors, q.taus, np.ascontiguousarray(c))))
+
+
+def _check(converged: bool) -> None:
+    if not converged:
+        raise LinAlgError("the QR iteration did not converge")

@@ -1,0 +1,51 @@
+"""Functions of matrices, made functions of stacks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, as_array, converted, device_of, namespace, quietly
+from ozaki.arguments import result_dtype
+from ozaki.nonfinite import one_nan
+
+
+def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> Any:
+    """What a function of matrices makes of each of a stack, in the precision of the arrays as they came."""
+    first, xp = stacks[0], namespace(stacks[0])
+    arrays = [as_array(x, "a") for x in like]
+    dtype = result_dtype(arrays[0], arrays[-1])
+    batch = np.broadcast_shapes(*(x.shape[:-2] for x in stacks))
+    with device_of(first), quietly(first):
+        if not batch:
+            return _narrowed(work(*stacks), dtype)
+        matrices = [xp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in stacks]
+        if 0 in batch:
+            result = work(*(_stand_in(x) for x in stacks))
+            single = not isinstance(result, tuple)
+            empty = tuple(xp.empty((*batch, *x.shape), x.dtype) for x in ([result] if single else result))
+            return _narrowed(empty[0] if single else empty, dtype)
+        results = [work(*(x[index] for x in matrices)) for index in np.ndindex(batch)]
+        if not isinstance(results[0], tuple):
+            return _narrowed(xp.stack(results).reshape(*batch, *results[0].shape), dtype)
+        parts = (xp.stack(part).reshape(*batch, *part[0].shape) for part in zip(*results, strict=True))
+        return _narrowed(tuple(parts), dtype)
+
+
+def _stand_in(stack: Array) -> Array:
+    """A matrix that is solved, or pivots that are rows, in place of those that an empty stack has not."""
+    xp, shape = namespace(stack), stack.shape[-2:]
+    return xp.zeros(shape, stack.dtype) if stack.dtype.kind in "iu" else xp.eye(*shape, dtype=stack.dtype)
+
+
+def _narrowed(result: Any, dtype: np.dtype) -> Any:
+    """Results in the precision of a dtype, NaNs as the canonical one; integers as they are."""
+    if isinstance(result, tuple):
+        return tuple(_narrowed(x, dtype) for x in result)
+    if result.dtype.kind not in "fc":
+        return result
+    if dtype.char not in "dD":  # a GPU's conversion has a NaN of its own
+        result = converted(result, np.complex64 if result.dtype.kind == "c" else np.float32)
+    return one_nan(result)
