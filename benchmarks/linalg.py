@@ -12,6 +12,7 @@ import argparse
 import time
 from collections.abc import Callable
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -54,6 +55,11 @@ def _solve(xp: Any, a: Any, b: Any) -> Any:
     return xp.linalg.solve(a, b)
 
 
+def _scipy(xp: Any) -> Any:
+    """SciPy's linear algebra, or that of CuPy."""
+    return import_module("scipy.linalg" if xp is np else "cupyx.scipy.linalg")
+
+
 ROWS = (
     *(Row("verified.solve", digits, _solve, verified.solve) for digits in (3, 10, 14)),
     Row("verified.solve", 30, _solve, verified.solve, largest=1024),
@@ -73,6 +79,9 @@ ROWS = (
     Row("solve", 3, _solve, linalg.solve),
     Row("cholesky", 3, lambda xp, a, b: xp.linalg.cholesky(a), lambda a, b: linalg.cholesky(a), True),
     Row("qr", 3, lambda xp, a, b: xp.linalg.qr(a), lambda a, b: linalg.qr(a)),
+    Row("lu_factor", 3, lambda xp, a, b: _scipy(xp).lu_factor(a), lambda a, b: linalg.lu_factor(a)),
+    Row("eigh", 3, lambda xp, a, b: xp.linalg.eigh(a), lambda a, b: linalg.eigh(a), True, largest=1024),
+    Row("svd", 3, lambda xp, a, b: xp.linalg.svd(a), lambda a, b: linalg.svd(a), largest=1024),
 )
 
 
@@ -137,7 +146,7 @@ def measure(row: Row, n: int, xp: Any) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--gpu", action="store_true")
-    parser.add_argument("--only", default="", help="rows whose names begin so")
+    parser.add_argument("--only", nargs="*", default=[""], help="rows whose names begin so")
     parser.add_argument("--largest", type=int, default=10**9, help="order")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -149,7 +158,7 @@ def main() -> None:
         measure(row, n, xp)
         for n in sizes
         for row in ROWS
-        if n <= min(row.largest, arguments.largest) and row.name.startswith(arguments.only)
+        if n <= min(row.largest, arguments.largest) and row.name.startswith(tuple(arguments.only))
     ]
     record = {
         "date": date.today().isoformat(),

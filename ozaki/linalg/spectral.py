@@ -42,7 +42,7 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
 
     Parameters
     ----------
-    a : (..., n, n) Hermitian or symmetric array, NumPy or CuPy.
+    a : (..., n, n) Hermitian or symmetric array, NumPy or CuPy; the diagonal is taken as real.
     UPLO : "L" or "U": which triangle is read.
 
     Returns
@@ -142,6 +142,7 @@ def _eigenpairs(a: Array, triangle: str, vectors: bool) -> tuple[Array, Array]:
     lower = on_host(scaled)
     n, dtype = len(lower), lower.dtype
     whole = lower + np.tril(lower, -1).conj().T
+    np.fill_diagonal(whole, lower.diagonal().real)
     d, e, q = tridiagonalize(np.ascontiguousarray(whole))
     z = np.eye(n, n if vectors else 0)
     _check(diagonalize(d, e, [z]))

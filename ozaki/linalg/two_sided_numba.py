@@ -39,8 +39,8 @@ def tridiagonalize(kind):
             v = vectors[j, j + 1 :]
             for i in range(n - j - 1):
                 v[i] = np.conj(row[i + 1])
-            beta, tau = reflect(v, squares)
-            e[j], taus[j] = beta.real, tau
+            e[j], tau = reflect(v, squares)
+            taus[j] = tau
             total = sums[j + 1 :]
             for i in range(len(total)):
                 total[i] = 0
@@ -89,8 +89,8 @@ def bidiagonalize(kind):
             v = left[k, k:]
             for i in range(n - k):
                 v[i] = a[k + i, k]
-            beta, tau = reflect(v, squares)
-            d[k], left_taus[k] = beta.real, tau
+            d[k], tau = reflect(v, squares)
+            left_taus[k] = tau
             if k + 1 == n:
                 break
             total = sums[k + 1 :]
@@ -102,8 +102,8 @@ def bidiagonalize(kind):
             u = right[k, k + 1 :]
             for i in range(len(u)):
                 u[i] = np.conj(a[k, k + 1 + i])
-            beta, other = reflect(u, squares)
-            e[k], right_taus[k] = beta.real, other
+            e[k], other = reflect(u, squares)
+            right_taus[k] = other
             for i in range(k + 1, n):
                 row = a[i, k + 1 :]
                 subtract(row, total, np.conj(tau) * v[i - k])

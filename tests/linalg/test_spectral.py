@@ -123,7 +123,9 @@ def test_precision_is_that_of_the_argument():
 
 def test_one_triangle_is_read():
     a = numbers(np.random.default_rng(6), (9, 9), np.complex128)
+    imaginary = a + 1j * np.eye(9)
     np.fill_diagonal(a, a.diagonal().real)
+    assert all(map(same, ozaki.linalg.eigh(imaginary), ozaki.linalg.eigh(a)))
     lower, upper = np.tril(a), np.triu(a)
     for uplo, whole in (("L", lower + np.tril(a, -1).conj().T), ("U", upper + np.triu(a, 1).conj().T)):
         assert all(map(same, ozaki.linalg.eigh(a, uplo), ozaki.linalg.eigh(whole)))
