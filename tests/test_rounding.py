@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from itertools import product
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -9,18 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
+from multiword.runtime import compiled
 from ozaki.rounding.digits import round_digits
-from tests.exact import nearest
+from tests.exact import nearest, same
 
 digit = st.integers(-(2**61), 2**61) | st.sampled_from([0, 1, -1, 2**27, 2**53, 2**53 + 1, -(2**54) - 2])
 
 
 def is_nearest(digits, base, exponent, fmt):
-    """Whether Σ digits[i]·2**(base·i + exponent) is rounded as its exact value is."""
+    """Whether Σ digits[i]·2**(base·i + exponent) is rounded as its exact value is, by either form."""
     value = sum(d << (base * i) for i, d in enumerate(digits)) * Fraction(2) ** exponent
-    got = round_digits(np.array(digits, np.int64)[:, None], base, exponent, fmt)
+    column, got = np.array(digits, np.int64)[:, None], []
+    for enabled in (True, False):
+        with patch.object(compiled, "enabled", enabled):
+            got.append(round_digits(column, base, exponent, fmt))
     with np.errstate(over="ignore"):
-        return got.astype(fmt.dtype)[0] == nearest(value, fmt)
+        return same(*got) and got[0].astype(fmt.dtype)[0] == nearest(value, fmt)
 
 
 @given(

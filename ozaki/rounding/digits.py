@@ -13,7 +13,10 @@ import numpy as np
 
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel
+
+FORM = "ozaki.rounding.digits_numba"
 
 
 def round_digits(
@@ -40,6 +43,13 @@ def round_digits(
     """
     if is_cupy(digits):
         return _round_digits_device(digits, base_bits, exponent, target)
+    if (form := compiled(FORM)) is not None:
+        shape, out = digits.shape[1:], np.empty(digits[0].size)
+        exponents = np.broadcast_to(np.asarray(exponent, np.int64), shape).ravel()
+        digits = np.ascontiguousarray(digits).reshape(len(digits), -1)
+        formats = target.precision, last_place(target), np.empty(len(digits), np.int64)
+        form.round_digits(digits, base_bits, exponents, *formats, out)
+        return out.reshape(shape)
     magnitude, negative = _sign_and_magnitude(digits, base_bits)
     window, rest, dropped = _leading_window(magnitude, base_bits)
     # The value is (window·2**(base_bits + 1) + rest)·2**scale; rest is below 2**(base_bits + 1).

@@ -1,0 +1,69 @@
+"""`digits.round_digits`, compiled: number by number, the same roundings."""
+
+import math
+
+import numpy as np
+from numba import float64, int64, types, uint64, void
+
+from multiword.runtime.jit import jit
+
+_DIGITS = types.Array(int64, 2, "C", readonly=True)
+_ONE = np.uint64(1)
+
+
+@jit(int64(uint64), inner=True)
+def bit_length(x):
+    """Bits of an integer: 0 for 0."""
+    bits = 0
+    while x:
+        x >>= _ONE
+        bits += 1
+    return bits
+
+
+@jit(float64(uint64, uint64, int64, int64, int64, int64), inner=True)
+def round_window(window, rest, rest_bits, scale, precision, last_place):
+    """RN((window·2**rest_bits + rest)·2**scale), all integers. As `digits._round_window`."""
+    length = bit_length(window) + rest_bits
+    shift = max(length - precision, last_place - scale, 0)
+    if shift > rest_bits + 64:
+        return 0.0
+    if shift <= rest_bits:
+        low = uint64(shift)
+        rounded = window << (uint64(rest_bits) - low) | rest >> low
+        cut, half, sticky = rest & ((_ONE << low) - _ONE), (_ONE << low) >> _ONE, False
+    else:
+        high = uint64(shift - rest_bits)
+        rounded = window >> high if high < 64 else uint64(0)
+        cut = window & ((_ONE << high) - _ONE) if high < 64 else window
+        half, sticky = _ONE << (high - _ONE), rest != 0
+    up = cut > half or (cut == half and half != 0 and (sticky or rounded & _ONE == _ONE))
+    return math.ldexp(float64(rounded + uint64(up)), min(max(scale + shift, -(2**20)), 2**20))
+
+
+@jit(void(_DIGITS, int64, types.Array(int64, 1, "C", readonly=True), int64, int64, int64[::1], float64[::1]))
+def round_digits(digits, base_bits, exponents, precision, last_place, carried, out):
+    """Write what `digits.round_digits` returns for (L, m) digits; `carried` is scratch memory, L numbers."""
+    last = len(digits) - 1
+    mask, room = (1 << base_bits) - 1, _ONE << uint64(64 - base_bits)
+    for i in range(len(out)):
+        sign = 1
+        for _ in range(2):  # of the number, and then of its negative where that is the magnitude
+            more = 0
+            for j in range(last):
+                x = sign * digits[j, i] + more
+                carried[j], more = x & mask, x >> base_bits
+            carried[last] = sign * digits[last, i] + more
+            if carried[last] >= 0:
+                break
+            sign = -1
+        window, rest, dropped = uint64(carried[last]), uint64(0), 0
+        for j in range(last - 1, -1, -1):
+            digit = uint64(carried[j])
+            if window < room:
+                window = window << uint64(base_bits) | digit
+                continue
+            rest = digit << _ONE if dropped == 0 else rest | uint64(digit != 0)
+            dropped += base_bits
+        scale = exponents[i] + dropped - (base_bits + 1)
+        out[i] = sign * round_window(window, rest, base_bits + 1, scale, precision, last_place)
