@@ -131,6 +131,9 @@ GROUP_LANES = 1 << 13
 """Lanes of all groups together: with fewer a number waits for one before it that went to the same words (10
 to 1,000 groups on a Xeon: 2.8 ns a number instead of 5)."""
 
+GROUP_LANES_ON_DEVICE = 1 << 16
+"""And of a GPU's: threads of a warp add to different ones of the same group."""
+
 GROUPS_AHEAD = 32
 """Numbers between one that is added and one whose words are fetched (10⁶ groups on a Xeon: 10 ns a number
 instead of 26)."""

@@ -9,7 +9,7 @@ import pytest
 import ozaki
 from ozaki.sums import api as oz
 from ozaki.sums import cumulative
-from ozaki.sums.exact import reduction_cuda
+from ozaki.sums.exact import groups_cuda, reduction_cuda
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import average
 from tests.gpu.same import same_on_the_gpu
@@ -299,11 +299,20 @@ def test_what_is_rounded_to_zero_keeps_its_sign(cupy, dtype, shape):
         assert found.get().tobytes() == np.asarray(expected).tobytes(), tiny
 
 
-def test_sums_by_group():
+@pytest.mark.parametrize("terms", [1 << 23, 5000])
+def test_sums_by_group(terms, monkeypatch):
+    monkeypatch.setattr(groups_cuda, "TERMS", terms)
+    monkeypatch.setattr(groups_cuda, "FEWEST", 1000)
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 99, 20_000)  # the last group is empty
-    for x in (wide(rng, 20_000), np.ldexp(rng.standard_normal(20_000), rng.integers(-1075, 1000, 20_000))):
+    normal = rng.standard_normal(20_000)
+    zeros = np.where(labels % 3 == 0, -0.0, np.where(labels % 3 == 1, 0.0 * normal, normal))
+    special = np.where(rng.random(20_000) < 1e-3, rng.choice([np.inf, -np.inf, np.nan], 20_000), normal)
+    spread = np.ldexp(normal, rng.integers(-1075, 1000, 20_000))
+    for x in (wide(rng, 20_000), spread, normal, zeros, special, normal.astype(np.float32)):
         for function in (ozaki.group_sum, ozaki.group_mean, ozaki.group_var, ozaki.group_std):
             same_on_the_gpu(lambda v, g, function=function: function(v, g, 100), x, labels)
         same_on_the_gpu(lambda v, g: ozaki.group_dot(v, v, g, 100), x, labels)
         same_on_the_gpu(lambda v, g: ozaki.group_sum(v.reshape(2, -1), g[:10_000], 100), x, labels)
+        for groups in (1, 3, 70_000):
+            same_on_the_gpu(lambda v, g, n=groups: ozaki.group_sum(v, g % n, n), x, labels * 700)

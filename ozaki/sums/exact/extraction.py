@@ -40,6 +40,9 @@ LEVEL_BITS = 52 - CARRY
 LOWEST = -970 - CARRY  # the second level's unit is not below the smallest subnormal
 HIGHEST = 1023 - 1 - CARRY  # 1.5·2**k does not overflow
 
+TINY, HUGE = 2.0**-900, 2.0**1000
+"""Products between these have an error that is a float64."""
+
 LOOPS = "ozaki.sums.exact.loops_numba"
 """The module of compiled loops."""
 

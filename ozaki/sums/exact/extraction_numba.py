@@ -17,7 +17,7 @@ from numba import float64, int64, njit
 from numba.extending import intrinsic
 
 from multiword.runtime.compiled import INNER
-from ozaki.sums.exact.extraction import CARRY, HIGHEST, LEVEL_BITS, LOWEST
+from ozaki.sums.exact.extraction import CARRY, HIGHEST, HUGE, LEVEL_BITS, LOWEST, TINY
 
 BLOCK = 1 << 11  # elements that go into a window together, or not at all
 _LEVEL = (1 << LEVEL_BITS) - 1
@@ -26,7 +26,6 @@ MAGNITUDE = (1 << 63) - 1
 LARGEST = 1023 - CARRY - 1  # and k: the exponent field of what a window does not hold
 ERROR = 16  # units of a window, for each number: a bound of what enclosures are off
 SLACK = 2  # bits by which what follows may be larger than what a window was made for
-TINY, HUGE = 2.0**-900, 2.0**1000  # products between these have an error that is a float64
 
 _inlined = njit(**INNER)
 instruction: Callable[[Callable], Any] = intrinsic

@@ -1,9 +1,9 @@
 """Exact sums by group: each term goes to the column that its label names.
 
-Compiled loops extract two levels of each number (ExtractVector of Rump, Ogita and Oishi) into two words of
-its group. A window holds some 78 bits below the largest numbers; what lies above or below it is gathered and
-goes into a window of its own or, number by number, to the superaccumulator: that is the plain definition,
-and what a GPU does. All of it is integer addition, so that neither the order nor the cut can be seen.
+Compiled loops, or a GPU's threads (`groups_cuda`), add two levels of each number to two words of its group
+(`group_windows`). What a window does not hold is gathered and goes into one of its own or, number by number,
+to the superaccumulator, which is the plain definition. All of it is integer addition, so that neither the
+order nor the cut can be seen.
 """
 
 from __future__ import annotations
@@ -15,24 +15,15 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
+from ozaki.sums.exact import groups_cuda
 from ozaki.sums.exact.accumulator import Superaccumulator
 from ozaki.sums.exact.extraction import LOOPS, contiguous, readable
 from ozaki.sums.exact.fixed_point import MINUS_ZERO, ORDINARY, FixedPoint
+from ozaki.sums.exact.group_windows import GAP, LOWEST, SLACK, fitting
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exact.tiles import digits_of
 from ozaki.tuning import GROUP_LANES, GROUP_REST, PLAIN_TERMS
 
-GAP = 40
-"""Bits between the units of both levels. A number below 2**(k − 13) has at most 2**(GAP − 1) of either."""
-
-LIMIT = 1023 - (52 - GAP) - 1
-"""And k: the exponent field of what a window does not hold."""
-
-_LOWEST, _HIGHEST = GAP + 52 - 1074, 1023  # for k: no number is below the lower unit, no sigma overflows
-BEYOND = _HIGHEST + LIMIT
-"""The exponent field of what no window holds."""
-
-_SLACK = 2  # bits by which numbers may be above those that a window is made for
 _TERMS = 1 << 21  # between carries: at most 2**60 units
 _CARRIED = 1 << 59  # units of a group that need not be moved before so many terms more, for 61 bits
 
@@ -40,8 +31,7 @@ _CARRIED = 1 << 59  # units of a group that need not be moved before so many ter
 def group_sums(summands: Sequence[Summands], labels: Array, groups: int) -> FixedPoint:
     """Return the exact sums of one-dimensional terms by label, from 0 to groups − 1."""
     total = Superaccumulator(digits_of(summands), groups, namespace(labels))
-    windows = _add(total, summands, labels)
-    filled = [window for window in windows if window.k is not None]
+    filled = [window for window in _add(total, summands, labels) if window.k is not None]
     if len(filled) == 1 and not len(total.digits):
         return FixedPoint(filled[0].sums(), GAP, filled[0].exponent, total.flags)
     for window in filled:
@@ -57,22 +47,26 @@ def add_groups(total: Superaccumulator, summands: Sequence[Summands], labels: Ar
 
 def _add(total: Superaccumulator, summands: Sequence[Summands], labels: Array) -> list[_Window]:
     """Add terms to the total and to windows, which are returned: of numbers or products, and of errors."""
-    blocks = [slice(start, start + _TERMS) for start in range(0, labels.size, _TERMS)]
+    size = groups_cuda.TERMS if is_cupy(labels) else _TERMS
+    blocks = [slice(start, start + size) for start in range(0, labels.size, size)]
     parts = [(terms.apply(itemgetter(block)), labels[block]) for terms in summands for block in blocks]
-    if compiled(LOOPS) is None or is_cupy(labels):
+    if not is_cupy(labels) and compiled(LOOPS) is None:
         for terms, columns in parts:
             _add_plainly(total, terms, columns)
         return []
-    windows = [_Window(total, min(_TERMS, labels.size)) for _ in range(2)]
+    both = [] if is_cupy(labels) else [_Window(total, min(_TERMS, labels.size)) for _ in range(2)]
     for terms, columns in parts:
+        if is_cupy(labels):
+            groups_cuda.add_terms(total, terms, columns)
+            continue
         for factors in readable(terms.factors):
-            for window, x in zip(windows, _vectors(total, factors, terms, columns), strict=False):
+            for window, x in zip(both, _vectors(total, factors, terms, columns), strict=False):
                 window.add(x, columns)
-    for window in windows:
+    for window in both:
         window.flag()
-    if ((total.flags | MINUS_ZERO) == MINUS_ZERO).any():
+    if bool(((total.flags | MINUS_ZERO) == MINUS_ZERO).any()):
         _flag_zeros(total, parts)
-    return windows
+    return both
 
 
 def _vectors(
@@ -93,19 +87,23 @@ def _vectors(
 
 def _flag_zeros(total: Superaccumulator, parts: Sequence[tuple[Summands, np.ndarray]]) -> None:
     """Note what was added to groups of which sums do not tell: nothing, −0 alone or numbers that cancel."""
-    loops = compiled(LOOPS)
+    loops = None if is_cupy(total.flags) else compiled(LOOPS)
     for terms, columns in parts:
         for factors in terms.in_float64():
             with np.errstate(all="ignore"):
                 x = terms.sign * np.multiply(*factors) if len(factors) == 2 else factors[0]
-            loops.loop(loops.flagged_groups, x.dtype)(contiguous(x), columns, total.flags)
+            if loops is not None:
+                loops.loop(loops.flagged_groups, x.dtype)(contiguous(x), columns, total.flags)
+                continue
+            minus_zero = (x == 0) & np.signbit(x)
+            total.flags[columns[minus_zero]] |= MINUS_ZERO
+            total.flags[columns[~minus_zero]] |= ORDINARY
 
 
 def _add_plainly(total: Superaccumulator, terms: Summands, labels: Array) -> None:
     """Add terms number by number, as many at a time as the caches hold temporaries of."""
-    step = _TERMS if is_cupy(labels) else PLAIN_TERMS
-    for start in range(0, labels.size, step):
-        chosen = itemgetter(slice(start, start + step))
+    for start in range(0, labels.size, PLAIN_TERMS):
+        chosen = itemgetter(slice(start, start + PLAIN_TERMS))
         total.add_terms(terms.apply(chosen), chosen(labels))
 
 
@@ -140,17 +138,17 @@ class _Window:
     def add(self, x: np.ndarray, labels: np.ndarray) -> None:
         """Add up to _TERMS numbers: those that the window holds, then what is left, unless it is little."""
         loops = compiled(LOOPS)
-        fitting = self._fitting(x[: loops.BLOCK])  # what comes first is like the rest
-        if self.k is None or (fitting is not None and not self.k - GAP < fitting <= self.k + _SLACK):
-            self._move(_LOWEST if fitting is None else fitting)
+        k = self._fitting(x[: loops.BLOCK])  # what comes first is like the rest
+        if self.k is None or (k is not None and not self.k - GAP < k <= self.k + SLACK):
+            self._move(LOWEST if k is None else k)
         while True:
             self._carry(len(x))
             add = loops.loop(loops.grouped, x.dtype)
             left = add(x, labels, self.k, self._lane_bits, self.words, self.total.flags, *self._rest)
             x, labels = (part[:left] for part in self._rest)
-            if left <= GROUP_REST or (fitting := self._fitting(x)) is None:
+            if left <= GROUP_REST or (k := self._fitting(x)) is None:
                 break
-            self._move(fitting)
+            self._move(k)
         _add_plainly(self.total, Summands((x,)), labels)
 
     def flag(self) -> None:
@@ -171,8 +169,7 @@ class _Window:
         """The window for the largest number that there is one for; None if there is no such number."""
         loops = compiled(LOOPS)
         largest = loops.loop(loops.largest_number, x.dtype)(x)
-        k = (largest >> 52) + _SLACK - LIMIT + 1
-        return min(max(k, _LOWEST), _HIGHEST) if largest >= 0 else None
+        return fitting(largest) if largest >= 0 else None
 
     def _move(self, k: int) -> None:
         """Make this the window for other numbers."""

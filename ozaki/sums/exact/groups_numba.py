@@ -13,7 +13,7 @@ from numba.np.arrayobj import make_array
 from multiword.runtime.compiled import INNER
 from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, instruction, sigma_of
 from ozaki.sums.exact.fixed_point import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY
-from ozaki.sums.exact.groups import BEYOND, GAP, LIMIT
+from ozaki.sums.exact.group_windows import BEYOND, GAP, LIMIT
 from ozaki.tuning import GROUPS_AHEAD
 
 _BEYOND, _INFINITY = BEYOND << 52, 2047 << 52
