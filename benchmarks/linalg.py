@@ -12,6 +12,7 @@ import argparse
 import time
 from collections.abc import Callable
 from datetime import date
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -30,7 +31,7 @@ TURNS = 5
 BALLS = 200
 """The largest order that python-flint is timed for: it takes many seconds beyond."""
 
-CPU_SIZES, GPU_SIZES = (100, 500, 1000, 2000), (1024, 4096, 8192)
+CPU_SIZES, GPU_SIZES = (100, 500, 1000, 2000), (1024, 4096, 8192, 1 << 14)
 
 
 class Row(NamedTuple):
@@ -48,7 +49,7 @@ class Row(NamedTuple):
     native: Callable[[Any, Any, Any], Any]
     ours: Callable[[Any, Any], Any]
     definite: bool = False
-    largest: int = 10**9
+    largest: int = 8192
 
 
 def _solve(xp: Any, a: Any, b: Any) -> Any:
@@ -79,28 +80,35 @@ ROWS = (
     Row("solve", 3, _solve, linalg.solve),
     Row("cholesky", 3, lambda xp, a, b: xp.linalg.cholesky(a), lambda a, b: linalg.cholesky(a), True),
     Row("qr", 3, lambda xp, a, b: xp.linalg.qr(a), lambda a, b: linalg.qr(a)),
-    Row("lu_factor", 3, lambda xp, a, b: _scipy(xp).lu_factor(a), lambda a, b: linalg.lu_factor(a)),
+    Row(
+        "lu_factor",
+        3,
+        lambda xp, a, b: _scipy(xp).lu_factor(a),
+        lambda a, b: linalg.lu_factor(a),
+        largest=1 << 14,
+    ),
     Row("eigh", 3, lambda xp, a, b: xp.linalg.eigh(a), lambda a, b: linalg.eigh(a), True, largest=1024),
     Row("svd", 3, lambda xp, a, b: xp.linalg.svd(a), lambda a, b: linalg.svd(a), largest=1024),
 )
 
 
-def conditioned(rng: np.random.Generator, n: int, digits: float) -> np.ndarray:
+@lru_cache(1)
+def conditioned(xp: Any, n: int, digits: float) -> Any:
     """A matrix with singular values from 1 to 10**-digits, before its elements are rounded."""
-    a = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    rng = xp.random.default_rng(n)
+    a = xp.linalg.qr(rng.standard_normal((n, n)))[0]
     for left in np.arange(digits, 0, -15):
-        a = (a * 10.0 ** -np.linspace(0, min(left, 15), n)) @ np.linalg.qr(rng.standard_normal((n, n)))[0]
+        a = (a * 10.0 ** -xp.linspace(0, min(left, 15), n)) @ xp.linalg.qr(rng.standard_normal((n, n)))[0]
     return a
 
 
 def prepared(row: Row, n: int, xp: Any) -> tuple[Any, Any]:
     """A and b of a row."""
-    rng = np.random.default_rng(n)
-    a = conditioned(rng, n, row.digits)
+    a = conditioned(xp, n, row.digits)
     if row.definite:
-        a = a @ a.T + 1e-3 * np.eye(n)
+        a = a @ a.T + 1e-3 * xp.eye(n)
         a = (a + a.T) / 2
-    return xp.asarray(a), xp.asarray(rng.standard_normal(n))
+    return a, xp.random.default_rng(n + 1).standard_normal(n)
 
 
 def balls(a: np.ndarray, b: np.ndarray) -> float:
