@@ -273,7 +273,7 @@ def matmul(
         return integer_matmul(a, b, dtype, overflow, (scheme, None, engine, workspace))
     x, y = matrix_or_operand(a, "a"), matrix_or_operand(b, "b")
     dtype = result_dtype(x, y)
-    chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
+    chosen = accuracy if accuracy is not None else TARGETS[dtype].name
     request = request_of(x, chosen, scheme, None, engine, workspace)
     if x.ndim == y.ndim == 2:
         return gemm(*factors_of(a, b, dtype), 1.0, None, None, request, None)
@@ -368,6 +368,6 @@ def plan(
     left, right = factors_of(a, b, dtype, trans_a, trans_b)
     if left.empty or right.empty:
         raise ValueError(f"nothing to plan for {left.matrix.shape} times {right.matrix.shape}")
-    chosen = accuracy if accuracy is not None else TARGETS[dtype.name]
+    chosen = accuracy if accuracy is not None else TARGETS[dtype].name
     with device_of(left.matrix), exclusive_use(left.order, right.order):
         return plan_product(left, right, request_of(left.matrix, chosen, scheme, word, engine, workspace))

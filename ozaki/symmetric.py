@@ -68,7 +68,7 @@ def gram(
     x = as_array(x, "x")
     dtype = result_dtype(x, x)
     x = as_matrix("x", x, dtype, False)
-    request = request_of(x, accuracy or TARGETS[dtype.name], "auto", None, engine, workspace)
+    request = request_of(x, accuracy or TARGETS[dtype].name, "auto", None, engine, workspace)
     request = request._replace(symmetric=True)
     if not is_cupy(x) and COPY_SHARE * x.nbytes <= request.workspace:
         x = _by_columns(x)

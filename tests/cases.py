@@ -3,6 +3,7 @@
 import numpy as np
 
 import ozaki
+from ozaki.product import request
 
 FACES = {
     "float64": ozaki.accurate_dgemm,
@@ -11,6 +12,9 @@ FACES = {
     "complex64": ozaki.accurate_cgemm,
 }
 """The product of matrices of a dtype, and of no other."""
+
+TARGETS = {dtype.name: target.name for dtype, target in request.TARGETS.items()}
+"""The format that results of a dtype are rounded to."""
 
 
 def uniform(rng, shape):

@@ -13,8 +13,7 @@ from math import isqrt
 import numpy as np
 
 from multiword.formats import FORMATS
-from ozaki.product.request import TARGETS
-from tests.cases import FACES
+from tests.cases import FACES, TARGETS
 from tests.fuzz.rational import exact_product, integers, real_products
 
 SIZES = (8, 16, 32)

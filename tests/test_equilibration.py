@@ -13,12 +13,12 @@ from ozaki import accurate_dgemm
 from ozaki.arguments import request_of
 from ozaki.execution import eager
 from ozaki.product.factor import Factor
-from ozaki.product.request import TARGETS
 from ozaki.product.steps import equilibrated, inner_exponents
 from ozaki.scaling import equilibration
 from ozaki.scaling.equilibration import NOTHING, column_exponents
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, row_statistics
+from tests.cases import TARGETS
 from tests.exact import componentwise_error, same
 from tests.fuzz.rational import real_products, rounded_product
 

@@ -12,8 +12,7 @@ from ozaki.arguments import request_of
 from ozaki.execution import eager
 from ozaki.execution.small import small_product
 from ozaki.product.factor import Factor
-from ozaki.product.request import TARGETS
-from tests.cases import FACES, KINDS, in_dtype, matrices
+from tests.cases import FACES, KINDS, TARGETS, in_dtype, matrices
 from tests.exact import same
 from tests.fuzz.rational import rounded_product
 from tests.test_stacks import mixed_stack

@@ -10,10 +10,9 @@ from ozaki.certificate.counting import Bounds, compute_bounds
 from ozaki.certificate.decision import UNDECIDED, certify_by_counting, decide_stack
 from ozaki.execution import groups, stacks
 from ozaki.product.factor import stacked_factors
-from ozaki.product.request import TARGETS
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import row_statistics
-from tests.cases import FACES, in_dtype, matrices
+from tests.cases import FACES, TARGETS, in_dtype, matrices
 from tests.exact import same
 
 pytestmark = pytest.mark.usefixtures("modular")

@@ -45,18 +45,14 @@ def get_engine(engine: str | Engine = "auto", like: Array | None = None) -> Engi
     >>> get_engine("auto").name
     'host'
     """
-    names = ", ".join(("auto", *ENGINES))
-    if not isinstance(engine, str):
-        if not hasattr(engine, "multiply"):
-            raise TypeError(f"engine must be one of {names} or an Engine, got {engine!r}")
-        chosen = engine
-    elif engine == "auto":
-        chosen = _automatic(is_cupy(like))
-    elif engine.partition(":")[0] in ENGINES:
+    if isinstance(engine, str):
+        if engine == "auto":
+            return _automatic(is_cupy(like))
         chosen = _named(engine)
+    elif hasattr(engine, "multiply"):
+        chosen = engine
     else:
-        hint = "; cublas is that of the GPU" if engine.lower() in ("gpu", "cuda", "cupy") else ""
-        raise ValueError(f"unknown engine {engine!r}; known are {names}{hint}")
+        raise TypeError(f"engine must be one of {_NAMES} or an Engine, got {engine!r}")
     if like is not None and declared(chosen, "on_gpu") != is_cupy(like):
         kinds = ("NumPy", "CuPy") if is_cupy(like) else ("CuPy", "NumPy")
         raise ValueError(f"engine {chosen.name!r} needs {kinds[0]} arrays, got {kinds[1]} arrays")
@@ -70,9 +66,15 @@ def _automatic(on_gpu: bool) -> Engine:
     return _class_of("int8_cpu")(automatic=True)
 
 
+_NAMES = ", ".join(("auto", *ENGINES))
+
+
 @cache
 def _named(name: str) -> Engine:
     engine, *options = name.split(":")
+    if engine not in ENGINES:
+        hint = "; cublas is that of the GPU" if engine.lower() in ("gpu", "cuda", "cupy") else ""
+        raise ValueError(f"unknown engine {name!r}; known are {_NAMES}{hint}")
     return _class_of(engine)(*options)
 
 

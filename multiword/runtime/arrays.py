@@ -32,6 +32,8 @@ def is_cupy(x: object) -> bool:
     >>> is_cupy(np.ones(3))
     False
     """
+    if type(x) is np.ndarray:  # most often
+        return False
     kind = getattr(sys.modules.get("cupy"), "ndarray", None)  # None while another thread imports it
     return kind is not None and isinstance(x, kind)
 
@@ -77,6 +79,8 @@ def as_array(x: Any, name: str) -> Array:
 
 
 def _numpy_array(x: Any, name: str) -> np.ndarray:
+    if type(x) is np.ndarray:
+        return x
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         raise TypeError(
             f"{name} has masked elements, which would be treated as data; call {name}.filled(value) first"

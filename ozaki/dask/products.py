@@ -102,7 +102,7 @@ def matmul(
         raise ValueError(f"scheme must be 'auto' or 'residues' for Dask arrays, got {scheme!r}")
     left, right, _ = matrices_of(x, y)
     dtype = result_dtype(x._meta, y._meta)
-    chosen = TARGETS[dtype.name] if accuracy is None else accuracy
+    chosen = TARGETS[dtype].name if accuracy is None else accuracy
     options: dict[str, Any] = {"accuracy": chosen, "engine": engine, "workspace": workspace}
     request: MakeRequest = partial(request_of, scheme="residues", word=None, **options)
     request(x._meta)  # refuses what every task would refuse

@@ -79,7 +79,7 @@ def _launched(a: Factor, b: Factor, request: Request) -> Array:
 
 def _meets_its_transpose(x: Array, y: Array) -> bool:
     """Whether half a product pays: y is x.T in the same memory, or equal to the conjugate transpose of x."""
-    if x.ndim != 2 or x.shape != y.T.shape or not x.size:
+    if x.ndim != 2 or x.shape != y.shape[::-1] or not x.size:
         return False
     if is_cupy(x):  # which waits for no comparison
         return x.dtype.kind != "c" and x.strides == y.T.strides and x.data.ptr == y.data.ptr

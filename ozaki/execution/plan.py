@@ -134,7 +134,7 @@ class Plan:
 
     def __str__(self) -> str:
         m, k, n = self.shape
-        unit = FORMATS[TARGETS[self.dtype]].unit_roundoff
+        unit = TARGETS[np.dtype(self.dtype)].unit_roundoff
         pieces = {"residues": ("modulus", "moduli"), "slices": ("slice", "slices")}[self.scheme]
         named = f"{self.pieces} {pieces[self.pieces != 1]}"
         products = f"{self.products} {self.word} product{'s'[: self.products != 1]}"
@@ -174,7 +174,7 @@ def plan_product(a: Factor, b: Factor, request: Request) -> Plan:
         rows, columns = (
             RowErrors.of(x.statistics, s, x.exact_scales) for s, x in zip(scaled.scales, factors, strict=True)
         )
-        errors = ErrorBound(rows, columns, len(a.parts), FORMATS[TARGETS[a.matrix.dtype.name]])
+        errors = ErrorBound(rows, columns, len(a.parts), TARGETS[a.matrix.dtype])
         if request.accuracy == NORMWISE:
             bound = normwise_error(steps.row_limit(a, request), a.length)
         elif not (rows.error.any() or columns.error.any()):

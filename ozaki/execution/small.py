@@ -13,7 +13,7 @@ import numpy as np
 
 from multiword.engines import declared, multiplies_int8, reduces_residues
 from multiword.engines.host import Host
-from multiword.formats import FORMATS, Format
+from multiword.formats import Format
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import over_rows
 from multiword.tuning import COMPILED_ELEMENTS, MOST_COMPILED_ELEMENTS
@@ -82,7 +82,7 @@ def _products(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the products, and which of them are undecided."""
     dtype, (x, sizes) = rows.dtype, _all_rows(rows, columns)
-    out, undecided = form(x, sizes, request, FORMATS[TARGETS[dtype.name]])
+    out, undecided = form(x, sizes, request, TARGETS[dtype])
     if dtype.kind == "c":
         out = out.view(np.result_type(out.dtype, np.complex64))
     return out.astype(dtype, copy=False).reshape(sizes[0], sizes[1], -1), undecided

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from multiword.engines import Engine
 from multiword.formats import FORMATS, Format
 from ozaki.scaling.scales import NORM_LIMITS
 
-TARGETS = {"float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32"}
+TARGETS = {np.dtype(t): FORMATS[name] for name, types in (("fp64", "dD"), ("fp32", "fF")) for t in types}
 """The format that results of each dtype are rounded to."""
 
 SCHEMES = ("residues", "slices")

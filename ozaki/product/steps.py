@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multiword.engines import declared, get_word, multiplies_int8, prefers_residues
-from multiword.formats import FORMATS, Format
+from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.graphs import side_by_side
 from multiword.runtime.parallel import over_rows
@@ -64,7 +64,7 @@ class ScaledProduct:
 
 def row_limit(a: Factor, request: Request) -> NormLimit:
     """Return the norm limit that the rows of A and the columns of B fill."""
-    return norm_limit(request.norm_format(FORMATS[TARGETS[a.matrix.dtype.name]]), a.length)
+    return norm_limit(request.norm_format(TARGETS[a.matrix.dtype]), a.length)
 
 
 def both_norm_scales(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scales:
@@ -151,7 +151,7 @@ def choose_scheme(specification: ProductSpecification, request: Request) -> Sche
 
 def _specification(a: Factor, b: Factor, widths: tuple[int, int], log2_c: float) -> ProductSpecification:
     shape = a.rows // a.stack, a.k, b.rows // b.stack
-    target = FORMATS[TARGETS[a.matrix.dtype.name]]
+    target = TARGETS[a.matrix.dtype]
     return ProductSpecification(shape, a.stack, len(a.parts), widths, log2_c, target)
 
 
