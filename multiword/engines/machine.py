@@ -81,6 +81,11 @@ def multiprocessors() -> int:
     return _multiprocessors(_device())
 
 
+def block_memory() -> int:
+    """Return the bytes of shared memory that a block may have on CuPy's current device."""
+    return _block_memory(_device())
+
+
 def compute_capability() -> tuple[int, int]:
     """Return (major, minor) of CuPy's current device."""
     return _compute_capability(_device())
@@ -98,6 +103,11 @@ def _gpu_name(device: int) -> str:
 @cache
 def _multiprocessors(device: int) -> int:
     return int(import_cupy().cuda.Device(device).attributes["MultiProcessorCount"])
+
+
+@cache
+def _block_memory(device: int) -> int:
+    return int(import_cupy().cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"])
 
 
 @cache

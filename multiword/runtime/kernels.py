@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -83,8 +83,7 @@ class Kernel:
         self.instance(shared=shared, **constants)(grid, block, arguments)
 
 
-@dataclass(frozen=True)
-class Instance:
+class Instance(NamedTuple):
     """A kernel with its constants, to be launched with so many bytes of dynamic shared memory."""
 
     kernel: Kernel
@@ -92,9 +91,9 @@ class Instance:
     shared: int
 
     def compiled(self) -> Any:
-        """Return the CuPy function on the current device, allowed that shared memory."""
+        """Return the CuPy function on the current device."""
         device = import_cupy().cuda.runtime.getDevice()
-        return _compile(self.kernel.name, self.constants, self.shared, device)
+        return _compile(self.kernel.name, self.constants, device)
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
         """Launch on CuPy's current stream."""
@@ -231,21 +230,18 @@ def check_capability(capability: str) -> None:
         )
 
 
-USUAL_SHARED = 48 << 10
-"""Bytes of shared memory that a block gets without being allowed to."""
-
-
 @cache
-def _compile(name: str, constants: tuple[tuple[str, int | str], ...], shared: int, device: int) -> Any:
-    # `device` is part of the key: a function belongs to the device it was loaded on.
-    check_capability(import_cupy().cuda.Device(device).compute_capability)
+def _compile(name: str, constants: tuple[tuple[str, int | str], ...], device: int) -> Any:
+    """Return a function of that device, whose blocks may have all the shared memory that there is."""
+    properties = import_cupy().cuda.Device(device)
+    check_capability(properties.compute_capability)
     kernel, options = KERNELS[name], OPTIONS + definitions(dict(constants))
     if kernel.architecture is None:
         function = import_cupy().RawKernel(kernel.source, name, options=options)
     else:
         function = _compile_for(kernel, kernel.architecture, options)
-    if shared > USUAL_SHARED:
-        function.max_dynamic_shared_size_bytes = shared
+    largest = properties.attributes["MaxSharedMemoryPerBlockOptin"]
+    function.max_dynamic_shared_size_bytes = largest - function.shared_size_bytes
     return function
 
 

@@ -10,6 +10,9 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace, real_parts
 
+LEAF = 128
+"""Columns of a leaf of a factorization: part of the definition, for other leaves round otherwise."""
+
 
 def product(x: Array, y: Array) -> Array:
     """Return x·y: of complex numbers, (ac - bd) + (ad + bc)i."""

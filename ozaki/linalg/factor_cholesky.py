@@ -7,7 +7,8 @@ of A.
 from __future__ import annotations
 
 from multiword.runtime.arrays import Array, namespace
-from ozaki.linalg.panels import LEAF, cholesky_leaf, split
+from ozaki.linalg.arithmetic import LEAF
+from ozaki.linalg.panels import cholesky_leaf, split
 from ozaki.linalg.products import normwise
 from ozaki.linalg.triangular import solve_lower
 

@@ -7,18 +7,49 @@ the updates are products of certified accuracy: every bit is a function of A. Th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, namespace
-from ozaki.linalg.panels import LEAF, lu_panel, split
+from ozaki.linalg.arithmetic import LEAF
+from ozaki.linalg.panels import lu_panel, split
 from ozaki.linalg.products import multiply
 from ozaki.linalg.triangular import solve_lower, solved
 
 
-def factorize(a: Array) -> np.ndarray:
-    """Replace A, (m, n), by L and U with PA = LU; return the rows that row 0, 1, … is swapped with.
+class Swaps(NamedTuple):
+    """Swaps of row j with row pivots[j], one after the other, by which row i becomes what row rows[i] was."""
+
+    pivots: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, pivots: np.ndarray, count: int) -> Self:
+        """Swaps among so many rows."""
+        rows = np.arange(count)
+        for j, p in enumerate(pivots.tolist()):
+            rows[j], rows[p] = rows[p], rows[j]
+        return cls(pivots, rows)
+
+    def then(self, h: int, others: Self) -> Self:
+        """Return these swaps, and then others of the rows from h on."""
+        rows = np.concatenate([self.rows[:h], self.rows[h:][others.rows]])
+        return self._replace(pivots=np.concatenate([self.pivots, h + others.pivots]), rows=rows)
+
+    @property
+    def odd(self) -> bool:
+        """Whether the permutation is odd."""
+        return bool((self.pivots != np.arange(len(self.pivots))).sum() % 2)
+
+    def apply(self, a: Array) -> None:
+        """Swap rows of A in place."""
+        xp, moved = namespace(a), np.flatnonzero(self.rows != np.arange(len(self.rows)))
+        a[xp.asarray(moved)] = a[xp.asarray(self.rows[moved])]
+
+
+def factorize(a: Array) -> Swaps:
+    """Replace A, (m, n), by L and U with PA = LU; return P.
 
     P₁[A₁₁; A₂₁] = [L₁₁; L₂₁]·U₁₁,   L₁₁U₁₂ = A₁₂,   P₂(A₂₂ - L₂₁U₁₂) = L₂₂U₂₂
     """
@@ -27,11 +58,11 @@ def factorize(a: Array) -> np.ndarray:
         columns = a.T.copy(order="C")
         pivots = lu_panel(columns)
         a[...] = columns.T
-        return pivots
+        return Swaps.of(pivots, m)
     h = split(n)
     k = min(m, h)
     first = factorize(a[:, :h])
-    swap_rows(a[:, h:], first)
+    first.apply(a[:, h:])
     upper = a[:k, h:].copy()
     solve_lower(a[:k, :k], upper, unit=True)
     a[:k, h:] = upper
@@ -39,28 +70,17 @@ def factorize(a: Array) -> np.ndarray:
         return first
     a[h:, h:] -= multiply(a[h:, :h], upper)
     second = factorize(a[h:, h:])
-    swap_rows(a[h:, :h], second)
-    return np.concatenate([first, h + second])
+    second.apply(a[h:, :h])
+    return first.then(h, second)
 
 
-def swap_rows(a: Array, pivots: Iterable[int], back: bool = False) -> None:
-    """Swap row j of A with row pivots[j], one j after the other; from the last to the first to undo that."""
-    moved: dict[int, int] = {}  # row i becomes row moved[i]
-    swaps = list(enumerate(map(int, pivots)))
-    for j, p in reversed(swaps) if back else swaps:
-        moved[j], moved[p] = moved.get(p, p), moved.get(j, j)
-    xp = namespace(a)
-    to, of = (xp.asarray(list(rows), dtype=np.intp) for rows in (moved.keys(), moved.values()))
-    a[to] = a[of]
-
-
-def solve_factored(lu: Array, pivots: Iterable[int], b: Array, trans: int = 0) -> Array:
+def solve_factored(lu: Array, swaps: Swaps, b: Array, trans: int = 0) -> Array:
     """Return the solution of AX = B, AᵀX = B (trans = 1) or AᴴX = B (2) with the factors of A."""
+    rows = namespace(b).asarray(swaps.rows)
     if trans == 0:
-        x = b.copy()
-        swap_rows(x, pivots)
-        return solved(lu, solved(lu, x, lower=True, unit=True), lower=False)
+        return solved(lu, solved(lu, b[rows], lower=True, unit=True), lower=False)
     turned = lu.T if trans == 1 else lu.conj().T
-    x = solved(turned, solved(turned, b, lower=True), lower=False, unit=True).copy()
-    swap_rows(x, pivots, back=True)
+    y = solved(turned, solved(turned, b, lower=True), lower=False, unit=True)
+    x = namespace(b).empty_like(y)
+    x[rows] = y
     return x

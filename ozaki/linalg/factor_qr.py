@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from multiword.runtime.arrays import Array, namespace
-from ozaki.linalg.arithmetic import exponents_of, larger_parts, times_powers
-from ozaki.linalg.panels import LEAF, qr_panel, split
+from ozaki.linalg.arithmetic import LEAF, exponents_of, larger_parts, times_powers
+from ozaki.linalg.panels import qr_panel, split
 from ozaki.linalg.products import normwise
 
 

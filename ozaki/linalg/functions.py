@@ -77,8 +77,8 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
 
     def factorized(x: Array) -> tuple[Array, Array]:
         x = x.copy(order="C")
-        pivots = factor_lu.factorize(x)
-        return x, namespace(x).asarray(pivots.astype(np.int32))
+        swaps = factor_lu.factorize(x)
+        return x, namespace(x).asarray(swaps.pivots.astype(np.int32))
 
     return each(factorized, matrices(a, "a", check_finite), like=(a,))
 
@@ -129,7 +129,8 @@ def lu_solve(
         raise ValueError(f"piv must be rows of lu, from 0 to {lu.shape[-1] - 1}")
 
     def of_matrix(factors: Array, c: Array, rows: Array) -> Array:
-        return factor_lu.solve_factored(factors, on_host(rows)[0].tolist(), c, trans)
+        of_rows = factor_lu.Swaps.of(on_host(rows)[0], len(factors))
+        return factor_lu.solve_factored(factors, of_rows, c, trans)
 
     x = each(of_matrix, lu, right, swaps[..., None, :], like=(lu_and_piv[0], b))
     return x[..., 0] if one else x
@@ -214,9 +215,9 @@ def solve(a: Any, b: Any) -> Array:
 
     def solution(matrix: Array, right: Array) -> Array:
         x = matrix.copy(order="C")
-        pivots = factor_lu.factorize(x)
+        swaps = factor_lu.factorize(x)
         _refuse_zeros(x.diagonal())
-        return factor_lu.solve_factored(x, pivots.tolist(), right)
+        return factor_lu.solve_factored(x, swaps, right)
 
     matrix, right, one = systems(a, b, finite=False)
     x = each(solution, matrix, right, like=(a, b))
@@ -415,10 +416,8 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
 def _diagonal(a: Array) -> tuple[np.ndarray, int]:
     """The diagonal of U on the host, and the sign of the permutation."""
     x = a.copy(order="C")
-    pivots = factor_lu.factorize(x)
-    diagonal = x.diagonal()
-    odd = int((pivots != np.arange(len(pivots))).sum()) % 2
-    return on_host(diagonal), -1 if odd else 1
+    swaps = factor_lu.factorize(x)
+    return on_host(x.diagonal()), -1 if swaps.odd else 1
 
 
 def _refuse_zeros(diagonal: Array) -> None:

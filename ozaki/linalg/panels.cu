@@ -1,4 +1,5 @@
-/* The leaves of `panels` on a GPU: the same operations on every element in the same order. Nothing is contracted. */
+/* The leaves of `panels` on a GPU, of up to LEAF columns: the same operations on every element in the same order.
+   Nothing is contracted. */
 
 #if PARTS == 2
 struct alignas(16) Number {
@@ -49,6 +50,9 @@ __device__ double fresh(const double *x) { return __ldcg(x); }
 typedef long long i64;
 #define THREADS 256
 #define WARPS (THREADS / 32)
+#define WIDE_THREADS 1024
+#define WIDE_WARPS (WIDE_THREADS / 32)
+#define SOME 8
 #define LANE (threadIdx.x % 32)
 #define WARP (threadIdx.x / 32)
 
@@ -82,37 +86,48 @@ __device__ Candidate best_of_warp(Candidate x) {
 }
 #define NO_CANDIDATE {-1.0, 0x7fffffffffffffffll}
 
-/* A transposed panel, (w, m), in place. Tiles of 32 rows of A go to the blocks in turn, a lane to a row. At every step
-   each block offers its candidate's row, and the owner of row j that one: what is exchanged. Two sets of offers take
-   turns, so that one meeting a step is enough. */
-extern "C" __global__ void __launch_bounds__(THREADS)
-lu_panel(Number *x, int w, i64 m, i64 *pivots, Candidate *candidates, Number *offers, unsigned *met) {
+/* A transposed panel, (w, m), in place. Tiles of 32 rows of A go to the blocks in turn, a lane to a row, and stay in
+   shared memory meanwhile if they are `resident`. At every step each block offers its candidate's row, and the owner of
+   row j that one: what is exchanged. Two sets of offers take turns, so that one meeting a step is enough. */
+extern "C" __global__ void __launch_bounds__(WIDE_THREADS)
+lu_panel(Number *x, int w, i64 m, i64 *pivots, Candidate *candidates, Number *offers, unsigned *met, int resident) {
     extern __shared__ __align__(16) unsigned char memory[];
     Number *const upper = (Number *)memory; // the pivot's row
-    __shared__ Number lower[32];
+    Number *const lower = upper + w;        // multipliers of as many tiles as there are warps
     __shared__ Candidate best;
     unsigned round = 0;
     const i64 tiles = (m + 31) / 32, steps = w < m ? w : m;
+    const int mine = (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x;
+    // Column c of row `lane` of the block's tile q is at own[c * column + q * hop + lane].
+    Number *const own = resident ? lower + 32 * WIDE_WARPS : x + blockIdx.x * 32ll;
+    const i64 column = resident ? 32 * mine + 1 : m, hop = resident ? 32 : 32ll * gridDim.x;
+    const auto row_of = [&](int q) { return ((i64)q * gridDim.x + blockIdx.x) * 32 + LANE; };
+    const auto place_of = [&](i64 row) { return row / 32 / gridDim.x * hop + row % 32; }; // of a row of this block
+    for (int c = WARP; resident && c < w; c += WIDE_WARPS)
+        for (int q = 0; q < mine; q++)
+            if (row_of(q) < m) own[c * column + q * hop + LANE] = x[c * m + row_of(q)];
+    __syncthreads();
     for (i64 j = 0; j < steps; j++) {
         Candidate *const of_blocks = candidates + j % 2 * gridDim.x;
         Number *const rows = offers + j % 2 * (gridDim.x + 1) * w;
+        const bool has_row = j / 32 % gridDim.x == blockIdx.x;
         if (WARP == 0) {
-            Candidate mine = NO_CANDIDATE;
-            for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-                const i64 i = tile * 32 + LANE;
+            Candidate largest = NO_CANDIDATE;
+            for (int q = 0; q < mine; q++) {
+                const i64 i = row_of(q);
                 if (i < j || i >= m) continue;
-                const double s = size(x[j * m + i]);
+                const double s = size(own[j * column + q * hop + LANE]);
                 const Candidate other = {s != s ? __longlong_as_double(0x7ff0000000000000ll) : s, i};
-                if (better(other, mine)) mine = other;
+                if (better(other, largest)) largest = other;
             }
-            mine = best_of_warp(mine);
-            if (LANE == 0) best = of_blocks[blockIdx.x] = mine;
+            largest = best_of_warp(largest);
+            if (LANE == 0) best = of_blocks[blockIdx.x] = largest;
         }
         __syncthreads();
-        if (best.size >= 0)
-            for (int c = threadIdx.x; c < w; c += THREADS) rows[(blockIdx.x + 1) * w + c] = x[c * m + best.row];
-        if (j / 32 % gridDim.x == blockIdx.x)
-            for (int c = threadIdx.x; c < w; c += THREADS) rows[c] = x[c * m + j];
+        for (int c = threadIdx.x; c < w; c += WIDE_THREADS) {
+            if (best.size >= 0) rows[(blockIdx.x + 1) * w + c] = own[c * column + place_of(best.row)];
+            if (has_row) rows[c] = own[c * column + place_of(j)];
+        }
         meet(met, round);
 
         if (WARP == 0) {
@@ -126,45 +141,79 @@ lu_panel(Number *x, int w, i64 m, i64 *pivots, Candidate *candidates, Number *of
         }
         __syncthreads();
         const i64 p = best.row, owner = p / 32 % gridDim.x;
-        for (int c = threadIdx.x; c < w; c += THREADS) {
+        for (int c = threadIdx.x; c < w; c += WIDE_THREADS) {
             upper[c] = fresh(rows + (owner + 1) * w + c);
-            if (p != j && j / 32 % gridDim.x == blockIdx.x) x[c * m + j] = upper[c];
-            if (p != j && owner == blockIdx.x) x[c * m + p] = fresh(rows + c);
+            if (p != j && has_row) own[c * column + place_of(j)] = upper[c];
+            if (p != j && owner == blockIdx.x) own[c * column + place_of(p)] = fresh(rows + c);
         }
         if (blockIdx.x == 0 && threadIdx.x == 0) pivots[j] = p;
         __syncthreads();
-        for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            const i64 i = tile * 32 + LANE;
-            const bool below = i > j && i < m;
-            if (tile * 32 + 31 <= j) continue;
-            if (WARP == 0 && below) {
-                Number l = x[j * m + i];
-                if (!is_zero(upper[j])) x[j * m + i] = l = quotient(l, upper[j]);
-                lower[LANE] = l;
+        for (int first = 0; first < mine; first += WIDE_WARPS) {
+            const int some = min(mine - first, WIDE_WARPS);
+            Number *const tile = own + first * hop + LANE;
+            if (WARP < some && row_of(first + WARP) > j && row_of(first + WARP) < m) {
+                Number *const l = tile + j * column + WARP * hop;
+                if (!is_zero(upper[j])) *l = quotient(*l, upper[j]);
+                lower[threadIdx.x] = *l;
             }
             __syncthreads();
-            for (int c = j + 1 + WARP; below && c < w; c += WARPS) x[c * m + i] = x[c * m + i] - upper[c] * lower[LANE];
+            for (int c = j + 1 + WARP; c < w; c += WIDE_WARPS)
+                for (int q = 0; q < some; q++) {
+                    Number *const element = tile + c * column + q * hop;
+                    if (row_of(first + q) > j && row_of(first + q) < m)
+                        *element = *element - upper[c] * lower[32 * q + LANE];
+                }
             __syncthreads();
         }
     }
+    for (int c = WARP; resident && c < w; c += WIDE_WARPS)
+        for (int q = 0; q < mine; q++)
+            if (row_of(q) < m) x[c * m + row_of(q)] = own[c * column + q * hop + LANE];
 }
 
-/* The solution of LX = B in place of the C-contiguous B, (w, n): 32 columns to a block, a lane to a column. */
+/* The solution of LX = B in place of the C-contiguous B, (w, n): 32 columns to a block, a lane to a column. One warp
+   finds SOME rows at a time, which all warps then subtract from those below, one after the other. */
 extern "C" __global__ void __launch_bounds__(THREADS)
 lower_leaf(const Number *l, i64 row_stride, i64 column_stride, Number *b, int w, i64 n, int unit) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    Number *const x = (Number *)memory + LANE;               // (LEAF, 32): this lane's column
+    Number *const some = (Number *)memory + 32 * LEAF;     // SOME columns of L, from row i on
     const i64 column = blockIdx.x * 32ll + LANE;
-    for (int i = 0; i < w; i++) {
-        if (!unit && WARP == 0 && column < n)
-            b[i * n + column] = quotient(b[i * n + column], l[i * (row_stride + column_stride)]);
+    for (int k = WARP; k < w; k += WARPS)
+        if (column < n) x[32 * k] = b[k * n + column];
+    for (int i = 0; i < w; i += SOME) {
+        for (int e = threadIdx.x; e < (w - i) * SOME; e += THREADS)
+            if (i + e % SOME < w) some[e] = l[(i + e / SOME) * row_stride + (i + e % SOME) * column_stride];
         __syncthreads();
-        for (int k = i + 1 + WARP; column < n && k < w; k += WARPS)
-            b[k * n + column] = b[k * n + column] - l[k * row_stride + i * column_stride] * b[i * n + column];
+        Number solved[SOME];
+        if (WARP == 0) { // of rows beyond the last, with numbers that stand for nothing
+#pragma unroll
+            for (int s = 0; s < SOME; s++) solved[s] = x[32 * (i + s)];
+#pragma unroll
+            for (int s = 0; s < SOME; s++) {
+                if (!unit) solved[s] = quotient(solved[s], some[s * SOME + s]);
+#pragma unroll
+                for (int r = s + 1; r < SOME; r++) solved[r] = solved[r] - some[r * SOME + s] * solved[s];
+                x[32 * (i + s)] = solved[s];
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int s = 0; s < SOME; s++) solved[s] = x[32 * (i + s)];
+        for (int k = i + SOME + WARP; k < w; k += WARPS) {
+            Number rest = x[32 * k];
+#pragma unroll
+            for (int s = 0; s < SOME; s++) rest = rest - some[(k - i) * SOME + s] * solved[s];
+            x[32 * k] = rest;
+        }
         __syncthreads();
     }
+    for (int k = WARP; k < w; k += WARPS)
+        if (column < n) b[k * n + column] = x[32 * k];
 }
 
 /* The upper triangle of a C-contiguous A to U with UᴴU = A, by one block; `definite` becomes 0 if that fails. */
-extern "C" __global__ void __launch_bounds__(4 * THREADS) cholesky_leaf(Number *a, int n, int *definite) {
+extern "C" __global__ void __launch_bounds__(WIDE_THREADS) cholesky_leaf(Number *a, int n, int *definite) {
     for (int i = 0; i < n; i++) {
         Number *const row = a + i * n;
         const double pivot = real(row[i]);
@@ -182,38 +231,30 @@ extern "C" __global__ void __launch_bounds__(4 * THREADS) cholesky_leaf(Number *
     }
 }
 
-/* The sum of n numbers by halves, in place; all threads of the block get it. */
-template <class T> __device__ T halves(T *x, i64 n) {
+/* What an operation makes of n numbers by halves, in place; all threads of the block get it. */
+template <class T, class Operation> __device__ T halves(T *x, i64 n, Operation combined) {
     __syncthreads();
     while (n > 1) {
         const i64 half = n / 2;
-        for (i64 i = threadIdx.x; i < half; i += blockDim.x) x[i] = x[i] + x[n - half + i];
+        for (i64 i = threadIdx.x; i < half; i += blockDim.x) x[i] = combined(x[i], x[n - half + i]);
         n -= half;
         __syncthreads();
     }
-    const T sum = x[0];
+    const T all = x[0];
     __syncthreads();
-    return sum;
+    return all;
 }
-
-/* The largest of n numbers from 0, in place; all threads of the block get it. */
+template <class T> __device__ T sum(T *x, i64 n) {
+    return halves(x, n, [](T a, T b) { return a + b; });
+}
 __device__ double largest(double *x, i64 n) {
-    __syncthreads();
-    while (n > 1) {
-        const i64 half = n / 2;
-        for (i64 i = threadIdx.x; i < half; i += blockDim.x) x[i] = fmax(x[i], x[n - half + i]);
-        n -= half;
-        __syncthreads();
-    }
-    const double top = x[0];
-    __syncthreads();
-    return top;
+    return halves(x, n, [](double a, double b) { return fmax(a, b); });
 }
 
 /* Householder's reflections of a transposed panel, (w, m): its columns go to the blocks in turn. At step j the owner
    of column j makes the reflection, to which the columns after it are subjected; those before it are multiplied by
    it, for T. `terms` is scratch memory, m numbers to a block; `overlaps` are (w, w). */
-extern "C" __global__ void __launch_bounds__(4 * THREADS)
+extern "C" __global__ void __launch_bounds__(WIDE_THREADS)
 qr_panel(Number *x, Number *y, Number *t, int w, i64 m, Number *overlaps, Number *terms, unsigned *met) {
     unsigned round = 0;
     Number *const mine = terms + blockIdx.x * m;
@@ -227,7 +268,7 @@ qr_panel(Number *x, Number *y, Number *t, int w, i64 m, Number *overlaps, Number
             int e = 0;
             if (isfinite(top)) frexp(top, &e);
             for (i64 i = threadIdx.x; i < n; i += blockDim.x) squares[i] = squared(scaled(column[i], -e));
-            const double norm = sqrt(halves(squares, n));
+            const double norm = sqrt(sum(squares, n));
             if (norm != 0) {
                 const Number alpha = scaled(column[0], -e);
                 const double beta = real(alpha) >= 0 ? -norm : norm;
@@ -250,9 +291,9 @@ qr_panel(Number *x, Number *y, Number *t, int w, i64 m, Number *overlaps, Number
             Number *const other = (c < j ? y : x) + c * m + j;
             for (i64 i = threadIdx.x; i < n; i += blockDim.x)
                 mine[i] = c < j ? conjugate(other[i]) * fresh(v + i) : other[i] * conjugate(fresh(v + i));
-            const Number sum = halves(mine, n), weight = sum * conjugate(tau);
+            const Number overlap = sum(mine, n), weight = overlap * conjugate(tau);
             if (c < j) {
-                if (threadIdx.x == 0) overlaps[c * w + j] = sum;
+                if (threadIdx.x == 0) overlaps[c * w + j] = overlap;
             } else {
                 for (i64 i = threadIdx.x; i < n; i += blockDim.x) other[i] = other[i] - weight * fresh(v + i);
             }

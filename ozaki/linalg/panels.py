@@ -13,10 +13,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from ozaki.linalg import panels_cuda
-from ozaki.linalg.arithmetic import largest, product, quotient, real_quotient, reflector, tree_sum
-
-LEAF = 128
-"""Columns of a leaf: part of the definition, for other leaves round otherwise."""
+from ozaki.linalg.arithmetic import LEAF, largest, product, quotient, real_quotient, reflector, tree_sum
 
 FORM = "ozaki.linalg.panels_numba"
 

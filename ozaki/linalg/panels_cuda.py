@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines.machine import multiprocessors
+from multiword.engines.machine import block_memory, multiprocessors
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import Kernel
+from ozaki.linalg.arithmetic import LEAF
 
 _FILE = Path(__file__).with_name("panels.cu")
-_INSTANCES: tuple[dict[str, int | str], ...] = ({"PARTS": 1}, {"PARTS": 2})
-_THREADS, _LANES = 256, 32
+_INSTANCES: tuple[dict[str, int | str], ...] = tuple({"PARTS": parts, "LEAF": LEAF} for parts in (1, 2))
+_THREADS, _WIDE_THREADS, _LANES, _SOME = 256, 1024, 32, 8
+_STATIC = 1024
+"""Bytes of shared memory, at most, that a kernel has beside what it is given."""
 
 _LU_PANEL = Kernel("lu_panel", _FILE, _INSTANCES, cooperative=True)
 _LOWER_LEAF = Kernel("lower_leaf", _FILE, _INSTANCES)
@@ -27,12 +30,17 @@ def lu_panel(columns: Array, pivots: np.ndarray) -> None:
     xp, (w, m) = namespace(columns), columns.shape
     if not pivots.size:
         return
-    blocks = min(multiprocessors(), -(-m // _LANES))
+    tiles = -(-m // _LANES)
+    blocks = min(multiprocessors(), tiles)
     rows = xp.empty(len(pivots), np.int64)
     candidates = xp.empty((2, blocks, 2))  # a float64 and an int64 each
     offers, met = xp.empty((2, blocks + 1, w), columns.dtype), xp.zeros(1, np.uint32)
-    arguments = columns, np.int32(w), np.int64(m), rows, candidates, offers, met
-    _LU_PANEL((blocks,), (_THREADS,), arguments, shared=w * columns.itemsize, PARTS=_parts(columns))
+    fixed, room = (w + _WIDE_THREADS) * columns.itemsize, block_memory() - _STATIC
+    own = w * (-(-tiles // blocks) * _LANES + 1) * columns.itemsize
+    resident = fixed + own <= room
+    arguments = columns, np.int32(w), np.int64(m), rows, candidates, offers, met, np.int32(resident)
+    launch = _LU_PANEL.instance(shared=fixed + resident * own, **_constants(columns))
+    launch((blocks,), (_WIDE_THREADS,), arguments)
     pivots[:] = rows.get()
 
 
@@ -41,14 +49,15 @@ def lower_leaf(lower: Array, b: Array, unit: bool) -> None:
     w, n = b.shape
     strides = (np.int64(stride // b.itemsize) for stride in lower.strides)
     arguments = lower, *strides, b, np.int32(w), np.int64(n), np.int32(unit)
-    _LOWER_LEAF((-(-n // _LANES),), (_THREADS,), arguments, PARTS=_parts(b))
+    launch = _LOWER_LEAF.instance(shared=(_LANES + _SOME) * LEAF * b.itemsize, **_constants(b))
+    launch((-(-n // _LANES),), (_THREADS,), arguments)
 
 
 def cholesky_leaf(upper: Array, _: Array) -> bool:
     """As `panels.cholesky_leaf`; it needs no scratch memory."""
     definite = namespace(upper).ones(1, np.int32)
     arguments = upper, np.int32(len(upper)), definite
-    _CHOLESKY_LEAF((1,), (4 * _THREADS,), arguments, PARTS=_parts(upper))
+    _CHOLESKY_LEAF((1,), (_WIDE_THREADS,), arguments, **_constants(upper))
     return bool(definite[0])
 
 
@@ -61,10 +70,10 @@ def qr_panel(columns: Array, y: Array, t: Array, *_: Any) -> None:
     blocks = min(w, multiprocessors())
     terms = xp.empty(max(blocks * m, w * w), columns.dtype)
     arguments = columns, y, t, np.int32(w), np.int64(m), overlaps, terms, met
-    _QR_PANEL((blocks,), (4 * _THREADS,), arguments, PARTS=_parts(columns))
-    _QR_TRIANGLE((1,), (w,), (t, overlaps, np.int32(w), terms), PARTS=_parts(columns))
+    _QR_PANEL((blocks,), (_WIDE_THREADS,), arguments, **_constants(columns))
+    _QR_TRIANGLE((1,), (w,), (t, overlaps, np.int32(w), terms), **_constants(columns))
 
 
-def _parts(x: Array) -> int:
-    """Return the real parts of a number."""
-    return 2 if x.dtype.kind == "c" else 1
+def _constants(x: Array) -> dict[str, int]:
+    """Return what the kernels are compiled for: the real parts of a number, and the columns of a leaf."""
+    return {"PARTS": 2 if x.dtype.kind == "c" else 1, "LEAF": LEAF}

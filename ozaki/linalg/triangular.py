@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from multiword.runtime.arrays import Array
-from ozaki.linalg.panels import LEAF, lower_leaf, split
+from ozaki.linalg.arithmetic import LEAF
+from ozaki.linalg.panels import lower_leaf, split
 from ozaki.linalg.products import multiply
 
 

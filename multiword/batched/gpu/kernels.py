@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from multiword.batched.gpu.plans import Case, Launch, Tuning, resident_launch, tiled_launch
 from multiword.batched.gpu.storage import Call, Launcher
+from multiword.engines.machine import block_memory, multiprocessors
 from multiword.runtime.arrays import import_cupy
 from multiword.runtime.kernels import Kernel, Struct
 
@@ -70,21 +71,10 @@ def compiled(case: Case, tuning: Tuning) -> tuple[Any, Launch | None]:
 @lru_cache(maxsize=4096)
 def _compiled(case: Case, tuning: Tuning, device: int) -> tuple[Any, Launch | None]:
     kernel, plan_for = (TILED, tiled_launch) if tuning.kernel == "tiled" else (RESIDENT, resident_launch)
-    plan = plan_for(case, tuning, *device_limits(device))
+    plan = plan_for(case, tuning, multiprocessors(), block_memory())
     if plan is None:
         return None, None
-    function = kernel.instance(**dict(plan.constants)).compiled()
-    # Launches share functions: the allowance only ever grows.
-    if plan.shared > function.max_dynamic_shared_size_bytes:
-        function.max_dynamic_shared_size_bytes = plan.shared
-    return function, plan
-
-
-@cache
-def device_limits(device: int) -> tuple[int, int]:
-    """Return the number of multiprocessors, and the bytes of shared memory that a block may have."""
-    attributes = import_cupy().cuda.Device(device).attributes
-    return attributes["MultiProcessorCount"], attributes["MaxSharedMemoryPerBlockOptin"]
+    return kernel.instance(**dict(plan.constants)).compiled(), plan
 
 
 RESIDENT = Kernel("batched_resident", Path(__file__).with_name("resident.cu"), structs=(Parameters,))

@@ -107,11 +107,10 @@ def _by_factors(a: Array) -> Determinant | None:
     shift = int(rows.sum() + columns.sum())
     xp, n = namespace(a), len(a)
     lu = matrix.copy(order="C")
-    pivots = factor_lu.factorize(lu)
+    swaps = factor_lu.factorize(lu)
     if not bool((lu.diagonal() != 0).all()):
         return None
-    permuted = matrix.copy()
-    factor_lu.swap_rows(permuted, pivots.tolist())
+    permuted = matrix[xp.asarray(swaps.rows)]
     identity = xp.eye(n, dtype=a.dtype)
     x_lower = xp.tril(solved(lu, identity, lower=True, unit=True), -1) + identity
     x_upper = xp.triu(solved(lu, identity, lower=False))
@@ -131,8 +130,7 @@ def _by_factors(a: Array) -> Determinant | None:
     x, y = _exponential(Fraction(logarithm.real), Fraction(logarithm.imag))
     diagonal = x_upper.diagonal()
     p, q, exponent = exact_product(on_host(diagonal))
-    odd = int((pivots != np.arange(n)).sum()) % 2
-    inverse = Fraction((-1) ** odd, p * p + q * q)
+    inverse = Fraction(-1 if swaps.odd else 1, p * p + q * q)
     real, imaginary = (x * p + y * q) * inverse, (y * p - x * q) * inverse
     return _determinant(real, imaginary, shift - exponent, up(error * (1 + error) + 2.0**-90), a)
 
