@@ -72,7 +72,6 @@ def main(arguments: list[str] | None = None) -> int:
     for name in names:
         tally.cases[name] = 0
     limits = options.seed, 60 * options.minutes, options.cases
-    _write(options, tally, remarks, begun)
     parts = _here(names, *limits) if options.processes == 1 else _shared(names, *limits, options.processes)
     for part in parts:
         if isinstance(part, str):
@@ -125,6 +124,7 @@ def _shared(
         worker.start()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
     try:
+        yield Tally()  # from now on there are counts, and signals end the campaign in good order
         left = set(range(processes))
         while left:
             try:
