@@ -43,18 +43,14 @@ def _real_quotient(x, divisor):
     return lambda x, divisor: x / divisor
 
 
-def scaled_number(x, exponent):
-    """x·2**exponent."""
-
-
-@overload(scaled_number)
-def _scaled_number(x, exponent):
+@overload(arithmetic.times_powers)
+def _times_powers(x, exponents):
     if isinstance(x, types.Complex):
-        return lambda x, exponent: complex(math.ldexp(x.real, exponent), math.ldexp(x.imag, exponent))
-    return lambda x, exponent: math.ldexp(x, exponent)
+        return lambda x, exponents: complex(math.ldexp(x.real, exponents), math.ldexp(x.imag, exponents))
+    return lambda x, exponents: math.ldexp(x, exponents)
 
 
-quotient, real_quotient = arithmetic.quotient, arithmetic.real_quotient
+quotient, real_quotient, times_powers = arithmetic.quotient, arithmetic.real_quotient, arithmetic.times_powers
 
 
 def halves(x, n):
@@ -188,7 +184,7 @@ def reflection(kind):
             largest = larger if larger > largest else largest
         exponent = math.frexp(largest)[1] if largest < math.inf else 0
         for i in range(len(x)):
-            x[i] = scaled_number(x[i], -exponent)
+            x[i] = times_powers(x[i], -exponent)
             squares[i] = x[i].real * x[i].real + x[i].imag * x[i].imag
         norm = math.sqrt(of_squares(squares, len(x)))
         if norm == 0:

@@ -7,7 +7,8 @@ are at most about 1. A sweep's arithmetic is written here once; `rotations_numba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from math import copysign, sqrt
 from typing import Any
 
@@ -114,30 +115,18 @@ def diagonalize(d: np.ndarray, e: np.ndarray, matrices: Sequence[np.ndarray]) ->
 
     False if that takes too many sweeps.
     """
-    form: Any = compiled(FORM)
-    sweep = "tridiagonal_sweep" if len(matrices) == 1 else "bidiagonal_sweep"
-    functions = globals() if form is None else vars(form)
-    return _diagonalize(d, e, matrices, functions["block"], functions[sweep], functions["rotate"])
-
-
-def _diagonalize(
-    d: np.ndarray,
-    e: np.ndarray,
-    matrices: Sequence[np.ndarray],
-    block: Callable,
-    sweep: Callable,
-    rotate: Callable,
-) -> bool:
+    form: Any = compiled(FORM) or sys.modules[__name__]
+    sweep = form.tridiagonal_sweep if len(matrices) == 1 else form.bidiagonal_sweep
     angles = np.zeros((SWEEPS_TOGETHER, len(matrices), 2, len(d)))
     spans, pending = np.zeros((SWEEPS_TOGETHER, 2), np.int64), 0
 
     def apply() -> None:
         for i, rows in enumerate(matrices):
-            rotate(rows, spans[:pending], np.ascontiguousarray(angles[:pending, i]))
+            form.rotate(rows, spans[:pending], np.ascontiguousarray(angles[:pending, i]))
 
     last, sweeps = len(d) - 1, 0
     while last > 0:
-        first = block(d, e, last)
+        first = form.block(d, e, last)
         if first == last:
             last, sweeps = last - 1, 0
             continue

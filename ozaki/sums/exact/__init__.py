@@ -13,6 +13,8 @@ can be seen; what an extraction does not hold goes to a superaccumulator (Kulisc
     tiles                        everything, in blocks: windows where they hold them (`extraction`), and else
                                  number by number, in NumPy: the plain definition (`accumulator`)
     running_numba                running sums, as expansions that grow
+    groups                       a sum for each label, in windows (`group_windows`) of compiled loops or, in
+                                 `groups_cuda`, of a GPU's threads
     loops_numba                  all compiled loops, and what compiles them
     reduction_cuda, .cu          CuPy arrays; `extraction.cuh` is the extraction's CUDA form
     accumulator, fixed_point     exact values in digits; their quotient, root and one rounding, for which

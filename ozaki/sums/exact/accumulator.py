@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import reduce
+from operator import itemgetter
 from types import ModuleType
 
 import numpy as np
@@ -115,6 +116,12 @@ class Superaccumulator:
                 for part in parts:
                     integers, unit = _integers(part[finite])
                     self._scatter(everywhere[finite], integers, unit + exponent[finite])
+
+    def add_in_parts(self, terms: Summands, columns: Array, step: int) -> None:
+        """Add one-dimensional terms, each to its column, so many at a time: as caches hold temporaries of."""
+        for start in range(0, columns.size, step):
+            chosen = itemgetter(slice(start, start + step))
+            self.add_terms(terms.apply(chosen), chosen(columns))
 
     def merge(self, other: Superaccumulator, columns: slice | Array = slice(None)) -> None:
         """Add all that another one holds, brought to where this one lies, to these columns, each once."""

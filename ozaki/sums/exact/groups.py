@@ -52,7 +52,7 @@ def _add(total: Superaccumulator, summands: Sequence[Summands], labels: Array) -
     parts = [(terms.apply(itemgetter(block)), labels[block]) for terms in summands for block in blocks]
     if not is_cupy(labels) and compiled(LOOPS) is None:
         for terms, columns in parts:
-            _add_plainly(total, terms, columns)
+            total.add_in_parts(terms, columns, PLAIN_TERMS)
         return []
     both = [] if is_cupy(labels) else [_Window(total, min(_TERMS, labels.size)) for _ in range(2)]
     for terms, columns in parts:
@@ -80,7 +80,8 @@ def _vectors(
     if not loops.loop(loops.products, xs[0].dtype)(*xs, p, e):
         nonzero, size = (xs[0] != 0) & (xs[1] != 0), abs(p)
         unsafe = ~(size <= loops.HUGE) | (size < loops.TINY) & nonzero
-        _add_plainly(total, Summands((xs[0][unsafe], xs[1][unsafe]), terms.sign), labels[unsafe])
+        some = Summands((xs[0][unsafe], xs[1][unsafe]), terms.sign)
+        total.add_in_parts(some, labels[unsafe], PLAIN_TERMS)
         p[unsafe] = e[unsafe] = 0
     return [terms.sign * p] if terms.narrow() else [terms.sign * p, terms.sign * e]
 
@@ -98,13 +99,6 @@ def _flag_zeros(total: Superaccumulator, parts: Sequence[tuple[Summands, np.ndar
             minus_zero = (x == 0) & np.signbit(x)
             total.flags[columns[minus_zero]] |= MINUS_ZERO
             total.flags[columns[~minus_zero]] |= ORDINARY
-
-
-def _add_plainly(total: Superaccumulator, terms: Summands, labels: Array) -> None:
-    """Add terms number by number, as many at a time as the caches hold temporaries of."""
-    for start in range(0, labels.size, PLAIN_TERMS):
-        chosen = itemgetter(slice(start, start + PLAIN_TERMS))
-        total.add_terms(terms.apply(chosen), chosen(labels))
 
 
 class _Window:
@@ -149,7 +143,7 @@ class _Window:
             if left <= GROUP_REST or (k := self._fitting(x)) is None:
                 break
             self._move(k)
-        _add_plainly(self.total, Summands((x,)), labels)
+        self.total.add_in_parts(Summands((x,)), labels, PLAIN_TERMS)
 
     def flag(self) -> None:
         """Note which groups have numbers that do not cancel."""

@@ -66,11 +66,8 @@ def _add(total: Superaccumulator, factors: tuple[Array, ...], sign: int, labels:
     total.flags |= (sums != 0).any(axis=0) * ORDINARY
     if count := int(left[0]):
         chosen = rest[:count]
-        add = _add if FEWEST < count < n else _add_plainly  # another window, unless this one held nothing
-        add(total, tuple(f[chosen] for f in factors), sign, labels[chosen])
-
-
-def _add_plainly(total: Superaccumulator, factors: tuple[Array, ...], sign: int, labels: Array) -> None:
-    for start in range(0, labels.size, _PLAIN):
-        some = slice(start, start + _PLAIN)
-        total.add_terms(Summands(tuple(f[some] for f in factors), sign), labels[some])
+        factors, labels = tuple(f[chosen] for f in factors), labels[chosen]
+        if FEWEST < count < n:  # another window, unless this one held nothing
+            _add(total, factors, sign, labels)
+        else:
+            total.add_in_parts(Summands(factors, sign), labels, _PLAIN)
