@@ -31,6 +31,7 @@ from benchmarks.report_figures import draw_words, draw_words_model, save
 from benchmarks.report_sections import (
     COMMITS,
     RESULTS,
+    everyday_section,
     findings_section,
     first_calls_section,
     load,
@@ -106,6 +107,12 @@ PARTS = (
         "Linear algebra",
         "Solutions, inverses and eigenvalues with proved bounds, and factorizations with the same bits.",
         (("linalg_*", linalg_section),),
+    ),
+    Part(
+        "everyday",
+        "Integers, Gram matrices, contractions, sums by group",
+        "Exact integers, covariances, distances and sums by group beside NumPy, CuPy, SciPy, pandas, flox.",
+        (("everyday_*", everyday_section),),
     ),
     Part(
         "sums-gpu",

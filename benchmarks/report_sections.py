@@ -247,6 +247,20 @@ def first_calls_section(name: str) -> str:
     return section(f"First calls, {device(data)}", name, note, table(header, rows))
 
 
+def everyday_section(name: str) -> str:
+    """Every function beside what people use for it."""
+    data = load(name)
+    whose = list(dict.fromkeys(peer for row in data["results"] for peer in row["seconds"]))
+    rows = [[r["row"], *(seconds(r["seconds"].get(peer)) for peer in whose)] for r in data["results"]]
+    return section(
+        f"Integers, symmetric products, groups, {device(data)}",
+        name,
+        "Seconds of a call, the least of five turns. Beside integers of 63 bits stands what wraps around; "
+        "beside `gram` our own full product.",
+        table(" | ".join(["function", *whose]), rows),
+    )
+
+
 def torch_section(name: str) -> str:
     """What the mode for PyTorch costs."""
     data = load(name)
