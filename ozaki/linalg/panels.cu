@@ -231,29 +231,41 @@ extern "C" __global__ void __launch_bounds__(WIDE_THREADS) cholesky_leaf(Number 
     }
 }
 
-/* What an operation makes of n numbers by halves, in place; all threads of the block get it. */
-template <class T, class Operation> __device__ T halves(T *x, i64 n, Operation combined) {
-    __syncthreads();
+/* Threads that work together. */
+struct Block {
+    static __device__ int rank() { return threadIdx.x; }
+    static __device__ int size() { return blockDim.x; }
+    static __device__ void meet() { __syncthreads(); }
+};
+struct Warp {
+    static __device__ int rank() { return LANE; }
+    static __device__ int size() { return 32; }
+    static __device__ void meet() { __syncwarp(); }
+};
+
+/* What an operation makes of n numbers by halves, in place; all of the threads get it. */
+template <class Threads, class T, class Operation> __device__ T halves(T *x, i64 n, Operation combined) {
+    Threads::meet();
     while (n > 1) {
         const i64 half = n / 2;
-        for (i64 i = threadIdx.x; i < half; i += blockDim.x) x[i] = combined(x[i], x[n - half + i]);
+        for (i64 i = Threads::rank(); i < half; i += Threads::size()) x[i] = combined(x[i], x[n - half + i]);
         n -= half;
-        __syncthreads();
+        Threads::meet();
     }
     const T all = x[0];
-    __syncthreads();
+    Threads::meet();
     return all;
 }
-template <class T> __device__ T sum(T *x, i64 n) {
-    return halves(x, n, [](T a, T b) { return a + b; });
+template <class Threads, class T> __device__ T sum(T *x, i64 n) {
+    return halves<Threads>(x, n, [](T a, T b) { return a + b; });
 }
 __device__ double largest(double *x, i64 n) {
-    return halves(x, n, [](double a, double b) { return fmax(a, b); });
+    return halves<Block>(x, n, [](double a, double b) { return fmax(a, b); });
 }
 
 /* Householder's reflections of a transposed panel, (w, m): its columns go to the blocks in turn. At step j the owner
    of column j makes the reflection, to which the columns after it are subjected; those before it are multiplied by
-   it, for T. `terms` is scratch memory, m numbers to a block; `overlaps` are (w, w). */
+   it, for T. `terms` is scratch memory, m numbers to a block; `overlaps` are (w, w), row j of reflection j. */
 extern "C" __global__ void __launch_bounds__(WIDE_THREADS)
 qr_panel(Number *x, Number *y, Number *t, int w, i64 m, Number *overlaps, Number *terms, unsigned *met) {
     unsigned round = 0;
@@ -268,7 +280,7 @@ qr_panel(Number *x, Number *y, Number *t, int w, i64 m, Number *overlaps, Number
             int e = 0;
             if (isfinite(top)) frexp(top, &e);
             for (i64 i = threadIdx.x; i < n; i += blockDim.x) squares[i] = squared(scaled(column[i], -e));
-            const double norm = sqrt(sum(squares, n));
+            const double norm = sqrt(sum<Block>(squares, n));
             if (norm != 0) {
                 const Number alpha = scaled(column[0], -e);
                 const double beta = real(alpha) >= 0 ? -norm : norm;
@@ -291,9 +303,9 @@ qr_panel(Number *x, Number *y, Number *t, int w, i64 m, Number *overlaps, Number
             Number *const other = (c < j ? y : x) + c * m + j;
             for (i64 i = threadIdx.x; i < n; i += blockDim.x)
                 mine[i] = c < j ? conjugate(other[i]) * fresh(v + i) : other[i] * conjugate(fresh(v + i));
-            const Number overlap = sum(mine, n), weight = overlap * conjugate(tau);
+            const Number overlap = sum<Block>(mine, n), weight = overlap * conjugate(tau);
             if (c < j) {
-                if (threadIdx.x == 0) overlaps[c * w + j] = overlap;
+                if (threadIdx.x == 0) overlaps[j * w + c] = overlap;
             } else {
                 for (i64 i = threadIdx.x; i < n; i += blockDim.x) other[i] = other[i] - weight * fresh(v + i);
             }
@@ -302,17 +314,20 @@ qr_panel(Number *x, Number *y, Number *t, int w, i64 m, Number *overlaps, Number
     }
 }
 
-/* T of the compact form, of its diagonal and the overlaps, by one block: thread i has row i, and w numbers of `terms`. */
-extern "C" __global__ void qr_triangle(Number *t, const Number *overlaps, int w, Number *terms) {
-    const int i = threadIdx.x;
-    Number *const mine = terms + i * w;
-    for (int j = 0; j < w; j++) {
-        if (i < j && !is_zero(t[j * w + j])) {
-            for (int k = i; k < j; k++) mine[k - i] = t[i * w + k] * overlaps[k * w + j];
-            for (int n = j - i; n > 1; n -= n / 2)
-                for (int k = 0; k < n / 2; k++) mine[k] = mine[k] + mine[n - n / 2 + k];
-            t[i * w + j] = -(mine[0] * t[j * w + j]);
-        }
-        __syncthreads();
+/* T of the compact form, of its diagonal and the overlaps: a warp to a row, none of which asks for another. */
+extern "C" __global__ void __launch_bounds__(THREADS) qr_triangle(Number *t, const Number *overlaps, int w) {
+    __shared__ Number memory[WARPS][2][LEAF];
+    Number *const row = memory[WARP][0], *const terms = memory[WARP][1];
+    const int i = blockIdx.x * WARPS + WARP;
+    if (i >= w) return;
+    for (int k = i + LANE; k < w; k += 32) row[k] = t[i * w + k];
+    __syncwarp();
+    for (int j = i + 1; j < w; j++) {
+        const Number tau = t[j * w + j];
+        if (is_zero(tau)) continue;
+        for (int k = i + LANE; k < j; k += 32) terms[k - i] = row[k] * overlaps[j * w + k];
+        const Number total = sum<Warp>(terms, j - i);
+        if (LANE == 0) t[i * w + j] = row[j] = -(total * tau);
+        __syncwarp();
     }
 }

@@ -68,10 +68,10 @@ def qr_panel(columns: Array, y: Array, t: Array, *_: Any) -> None:
         return
     overlaps, met = xp.zeros((w, w), columns.dtype), xp.zeros(1, np.uint32)
     blocks = min(w, multiprocessors())
-    terms = xp.empty(max(blocks * m, w * w), columns.dtype)
+    terms = xp.empty(blocks * m, columns.dtype)
     arguments = columns, y, t, np.int32(w), np.int64(m), overlaps, terms, met
     _QR_PANEL((blocks,), (_WIDE_THREADS,), arguments, **_constants(columns))
-    _QR_TRIANGLE((1,), (w,), (t, overlaps, np.int32(w), terms), **_constants(columns))
+    _QR_TRIANGLE((-(-w // (_THREADS // 32)),), (_THREADS,), (t, overlaps, np.int32(w)), **_constants(columns))
 
 
 def _constants(x: Array) -> dict[str, int]:
