@@ -220,13 +220,14 @@ def _path(equation: str, shapes: Sequence[tuple[int, ...]], optimize: Any) -> Se
         path, remaining = list(optimize), len(shapes)
         for step in path:
             indices = {*step} if isinstance(step, list | tuple) else set()
-            remaining -= len(indices) - 1 if indices and indices <= {*range(remaining)} else remaining
+            distinct = 0 < len(indices) == len(step) and indices <= {*range(remaining)}
+            remaining -= len(indices) - 1 if distinct else remaining
         if remaining != 1:
             raise ValueError(f"optimize must be a path from {len(shapes)} operands to one, got {optimize!r}")
         return path
     try:
         return contract_path(equation, *shapes, shapes=True, optimize=optimize)[0]
-    except KeyError:
+    except (KeyError, TypeError):
         raise ValueError(
             f"optimize must be a path, or name an optimizer of opt_einsum, got {optimize!r}"
         ) from None
@@ -298,6 +299,8 @@ def _diagonal(x: Array, of_x: Labels) -> tuple[Array, list[Any]]:
     while len({*labels}) < len(labels):
         label = next(label for label in labels if labels.count(label) > 1)
         first, second = [i for i, other in enumerate(labels) if other == label][:2]
+        if x.shape[first] != x.shape[second]:
+            raise ValueError(f"label {label!r} stands for axes of two lengths of a tensor of shape {x.shape}")
         x = x.diagonal(axis1=first, axis2=second)
         labels = [other for i, other in enumerate(labels) if i not in (first, second)] + [label]
     return x, labels

@@ -83,11 +83,14 @@ def integer_matmul(a: Any, b: Any, dtype: Any, overflow: str, request_options: t
             _check_fit(terms, result, x, y, origin)
         return result
 
-    with quietly(x):
-        result = _by_residues(x, y, Target(dtype), largest, request, checked)
-        if result is None:
-            cuts = choose_cuts(x.shape[-1], largest, bits)
-            result = _in_panels(compute, x, y, cuts, request.workspace)
+    try:
+        with quietly(x):
+            result = _by_residues(x, y, Target(dtype), largest, request, checked)
+            if result is None:
+                cuts = choose_cuts(x.shape[-1], largest, bits)
+                result = _in_panels(compute, x, y, cuts, request.workspace)
+    except _Misfit as misfit:
+        raise OverflowError(*misfit.args) from None
     return _as_numpy_shapes(result, as_array(a, "a"), as_array(b, "b"))
 
 
@@ -146,7 +149,7 @@ def _by_residues(
         in_panels(scheme, a, b, (unscaled[:m], unscaled[:n]), request.engine, request.workspace, reconstruct)
     if checked and (first := int(misfit[0])) != NO_MISFIT:
         place = tuple(map(int, np.unravel_index(first, out.shape)))
-        raise OverflowError(_does_not_fit(place, x, y, target.dtype, (0,) * out.ndim))
+        raise _Misfit(place, x, y, target.dtype, (0,) * out.ndim)
     return out.astype(target.dtype, copy=False)
 
 
@@ -222,10 +225,17 @@ def _in_panels(
     xp, dtype = namespace(x), compute(x[..., :0, :], y[..., :0], ()).dtype
     out = xp.empty((*batch, m, n), dtype)
     x, y = xp.broadcast_to(x, (*batch, m, k)), xp.broadcast_to(y, (*batch, k, n))
-    for *index, i, j in np.ndindex(*batch, -(-m // side), -(-n // side)):
-        rows, columns = slice(i * side, (i + 1) * side), slice(j * side, (j + 1) * side)
-        origin = (*index, rows.start, columns.start)
-        out[(*index, rows, columns)] = compute(x[(*index, rows)], y[(*index, slice(None), columns)], origin)
+    for *index, i in np.ndindex(*batch, -(-m // side)):
+        rows, misfits = slice(i * side, (i + 1) * side), []
+        for start in range(0, n, side):
+            columns = slice(start, start + side)
+            of_y = y[(*index, slice(None), columns)]
+            try:
+                out[(*index, rows, columns)] = compute(x[(*index, rows)], of_y, (*index, rows.start, start))
+            except _Misfit as misfit:
+                misfits.append(misfit)
+        if misfits:  # of which the first is to be named
+            raise min(misfits, key=lambda misfit: misfit.place)
     return out
 
 
@@ -326,18 +336,21 @@ def _check_fit(
             carry = rest >> (above - shift)
     if bool(differs.any()):
         place = np.unravel_index(int(differs.ravel().argmax()), differs.shape)
-        raise OverflowError(_does_not_fit(tuple(map(int, place)), x, y, result.dtype, origin))
+        raise _Misfit(tuple(map(int, place)), x, y, result.dtype, origin)
 
 
-def _does_not_fit(
-    place: tuple[int, ...], x: Array, y: Array, dtype: np.dtype, origin: tuple[int, ...]
-) -> str:
-    left, right = stacks_of(x, y)
-    row, column = left[place[:-1]].tolist(), right[(*place[:-2], slice(None), place[-1])].tolist()
-    value = sum(int(p) * int(q) for p, q in zip(row, column, strict=True))
-    local = (*(0,) * (len(origin) - len(place)), *place)
-    place = tuple(i + j for i, j in zip(origin, local, strict=True))
-    return (
-        f"element {place} of the product is {value}, which {dtype} cannot hold; "
-        "overflow='wrap' reduces it modulo the range of the dtype, as NumPy does"
-    )
+class _Misfit(OverflowError):
+    """An element, at a place in panels that begin at an origin, that a dtype cannot hold."""
+
+    def __init__(
+        self, place: tuple[int, ...], x: Array, y: Array, dtype: np.dtype, origin: tuple[int, ...]
+    ) -> None:
+        left, right = stacks_of(x, y)
+        row, column = left[place[:-1]].tolist(), right[(*place[:-2], slice(None), place[-1])].tolist()
+        value = sum(int(p) * int(q) for p, q in zip(row, column, strict=True))
+        local = (*(0,) * (len(origin) - len(place)), *place)
+        self.place = tuple(i + j for i, j in zip(origin, local, strict=True))
+        super().__init__(
+            f"element {self.place} of the product is {value}, which {dtype} cannot hold; "
+            "overflow='wrap' reduces it modulo the range of the dtype, as NumPy does"
+        )

@@ -127,17 +127,25 @@ def cov(
     array([[ 1., -1.],
            [-1.,  1.]])
     """
+    return _covariances(_variables(x, rowvar), ddof, accuracy, workspace)
+
+
+def _variables(x: Any, rowvar: bool) -> Array:
+    """Return the variables as the rows of a float64 matrix."""
     x = as_array(x, "x")
     if x.ndim not in (1, 2):
         raise ValueError(f"x must be a matrix or a vector, got an array of shape {x.shape}")
     x = x[None] if x.ndim == 1 else x if rowvar else x.T
-    x = as_matrix("x", x, np.dtype(np.float64), False)
+    return as_matrix("x", x, np.dtype(np.float64), False)
+
+
+def _covariances(x: Array, ddof: int, accuracy: str | int, workspace: int | None) -> Array:
     n = x.shape[1]
     with quietly(x):
         deviations = x - mean(x, axis=1, keepdims=True)
         sums = exact_sum(deviations, axis=1)
         product = gram(deviations.T, accuracy=accuracy, workspace=workspace)
-        result = (product - sums[:, None] * sums / n) / np.float64(n - ddof)
+        result = (product - sums[:, None] * sums / n) / np.float64(max(n - ddof, 0))
         _put_diagonal(result, var(x, axis=1, ddof=ddof))
     return one_nan(result)
 
@@ -170,9 +178,12 @@ def corrcoef(
     array([[ 1., -1.],
            [-1.,  1.]])
     """
-    covariances = cov(x, rowvar=rowvar, ddof=0, accuracy=accuracy, workspace=workspace)
-    xp = namespace(covariances)
-    with quietly(covariances):
+    x = _variables(x, rowvar)
+    xp = namespace(x)
+    with quietly(x):
+        largest = abs(x).max(axis=1) if x.size else xp.zeros(len(x))
+        exponents = xp.where(xp.isfinite(largest), xp.frexp(largest)[1], 0)
+        covariances = _covariances(xp.ldexp(x, -exponents[:, None]), 0, accuracy, workspace)
         deviation = xp.sqrt(covariances.diagonal())
         lower = xp.minimum(deviation[:, None], deviation)  # in this order for both of a pair
         result = covariances / xp.maximum(deviation[:, None], deviation) / lower

@@ -16,7 +16,7 @@ import numpy as np
 from multiword.runtime.arrays import as_array
 from ozaki.arguments import check_accuracy
 from ozaki.arrays.exact import is_exact, stays_exact
-from ozaki.arrays.functions import FUNCTIONS, UFUNCS
+from ozaki.arrays.functions import FUNCTIONS, UFUNCS, kinds_of
 
 
 class array(np.ndarray):
@@ -95,7 +95,7 @@ class array(np.ndarray):
         result = ours(like.accuracy, *plain, **options)
         if result is None:
             result = function(*plain, **options)
-            if refused and (isinstance(result, tuple) or np.asarray(result).dtype.kind in "fc"):
+            if refused and (isinstance(result, tuple) or not kinds_of([result]).isdisjoint("fc")):
                 raise TypeError(_REFUSED.format(f"{function.__module__}.{function.__name__}"))
         return _delivered(result, out, like)
 
@@ -110,6 +110,9 @@ class array(np.ndarray):
 
     def dot(self, b: Any, out: Any = None) -> Any:
         return np.dot(self, b, out=out)
+
+    def round(self, *args: Any, **options: Any) -> Any:
+        return _carried(super().round(*args, **options), self)
 
     def trace(self, *args: Any, **options: Any) -> Any:
         return np.trace(self, *args, **options)
@@ -161,7 +164,7 @@ def _carried(result: Any, like: array) -> Any:
     if isinstance(result, list | tuple):
         carried = (_carried(x, like) for x in result)
         return type(result)(*carried) if hasattr(result, "_fields") else type(result)(carried)
-    if type(result) in (np.ndarray, array) and result.dtype.kind in "biufc":
+    if type(result) in (np.ndarray, array) and kinds_of([result]) <= set("biufc"):
         result = result.view(array)  # a new one: it may be an argument
         result.accuracy, result.strict = like.accuracy, like.strict
     return result

@@ -18,7 +18,9 @@ from ozaki.sums import cumulative, statistics
 
 
 def kinds_of(operands: Iterable[Any]) -> set[str]:
-    return {np.asarray(x).dtype.kind for x in operands}
+    """Return the kinds of operands as NumPy names them; that of bfloat16, which it does not know, is "f"."""
+    dtypes = [np.asarray(x).dtype for x in operands]
+    return {"f" if dtype.name == "bfloat16" else dtype.kind for dtype in dtypes}
 
 
 def _inexact(*operands: Any) -> bool:
@@ -103,6 +105,8 @@ def _reduction(reduce: Callable[..., Any], *parameters: str, axis: int | None = 
             options["ddof"] = options.pop("correction")
         if not options.keys() <= {*parameters} or not (_inexact(x) or "ddof" in parameters):
             return None
+        if np.ndim(x) == 0 and axis in (0, -1):  # as NumPy has it
+            axis = None
         return reduce(x, axis, dtype, **options)
 
     return reduced
@@ -127,9 +131,9 @@ def _covariances(of: Callable[..., Any]) -> Callable[..., Any]:
 
     def computed(accuracy: Any, m: Any, y: Any = None, rowvar: bool = True, **options: Any) -> Any:
         biased, ddof = options.pop("bias", False), options.pop("ddof", None)
-        variables = [
-            np.atleast_2d(x) if rowvar or np.ndim(x) < 2 else np.transpose(x) for x in (m, y) if x is not None
-        ]
+        variables = [np.atleast_2d(x if rowvar else np.transpose(x)) for x in (m, y) if x is not None]
+        if y is not None and np.ndim(y) == 2 and len(y) == 1:  # whatever rowvar says, as NumPy has it
+            variables[1] = y
         if any(x is not None for x in options.values()) or "c" in kinds_of(variables):
             return None
         divisor = {} if of is symmetric.corrcoef else {"ddof": (0 if biased else 1) if ddof is None else ddof}

@@ -50,7 +50,7 @@ def _weighted(x: Any, axis: Axis, weights: Any) -> Operands:
     if weights is None:
         return _one(x, axis)
     x, weights = _pair(x=x, weights=weights)
-    weights = statistics.weights_along(x, weights, axes_of(axis, x.ndim))
+    weights = statistics.weights_along(x, without_empty_chunks(weights), axes_of(axis, x.ndim))
     return (x, da.broadcast_to(weights, x.shape)), axis
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
+import math
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from math import frexp
 
 import numpy as np
 
-_DIGITS = Context(prec=60)
 _BITS = 256
-"""Leading bits of the product that logarithm and sign are computed from, far more than float64 shows."""
+"""Leading bits of numbers that logarithm and sign are computed from, far more than float64 shows."""
 
 
 def exact_product(diagonal: np.ndarray) -> tuple[int, int, int]:
@@ -25,35 +25,66 @@ def exact_product(diagonal: np.ndarray) -> tuple[int, int, int]:
     return real, imaginary, exponent
 
 
-def determinant(diagonal: np.ndarray, sign: int) -> complex:
-    """Return sign times the product of a diagonal, rounded to nearest, ±Inf beyond float64's range."""
+def determinant(diagonal: np.ndarray, sign: int, single: bool = False) -> complex:
+    """Return sign times the product of a diagonal, rounded to nearest, ±Inf beyond float64's range.
+
+    single : rounded so that rounding it to nearest once more, to float32, is one rounding of the exact value.
+    """
     if not np.isfinite(diagonal).all():
-        return np.nan
+        return sign * _infinite(diagonal)
     real, imaginary, exponent = exact_product(diagonal)
-    value = [nearest(sign * part, exponent) for part in (real, imaginary)]
+    value = [nearest(sign * part, exponent, single) for part in (real, imaginary)]
     return complex(*value) if diagonal.dtype.kind == "c" else value[0]
+
+
+def _infinite(diagonal: np.ndarray) -> float:
+    """The product of real numbers with an Inf among them; NaN for others."""
+    if diagonal.dtype.kind == "c" or np.isnan(diagonal).any() or not diagonal.all():
+        return np.nan
+    return float(np.sign(diagonal).prod() * np.inf)
 
 
 def sign_and_logarithm(diagonal: np.ndarray, sign: int) -> tuple[complex, float]:
     """Return det/|det| and log|det|, to within an ulp, for the same numbers; 0 and -Inf for zero."""
     if not np.isfinite(diagonal).all():
-        return np.nan, np.nan
+        value = _infinite(diagonal)
+        return sign * np.sign(value), abs(value)
     real, imaginary, exponent = exact_product(diagonal)
-    excess = max(0, max(abs(real), abs(imaginary)).bit_length() - _BITS)
-    x, y = (Decimal(part >> excess if part > 0 else -(-part >> excess)) for part in (real, imaginary))
-    square = _DIGITS.add(_DIGITS.multiply(x, x), _DIGITS.multiply(y, y))
+    square = real * real + imaginary * imaginary
     if not square:
         return 0.0, -np.inf
-    size = _DIGITS.sqrt(square)
-    of_powers = _DIGITS.multiply(_DIGITS.ln(Decimal(2)), Decimal(exponent + excess))
-    logarithm = float(_DIGITS.add(_DIGITS.ln(size), of_powers))
-    direction = [sign * float(_DIGITS.divide(part, size)) for part in (x, y)]
+    digits = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    size = digits.sqrt(_leading(square, 0, digits))
+    direction = [sign * float(digits.divide(_leading(part, 0, digits), size)) for part in (real, imaginary)]
+    logarithm = float(_logarithm(square, 2 * exponent)) / 2
     return (complex(*direction) if diagonal.dtype.kind == "c" else direction[0]), logarithm
 
 
-def nearest(x: int | Fraction, exponent: int) -> float:
-    """Return RN(x·2**exponent), ±Inf beyond float64's range."""
+def _leading(x: int, exponent: int, digits: Context, bits: int = _BITS) -> Decimal:
+    """x·2**exponent by the leading bits of x."""
+    excess = max(0, x.bit_length() - bits)
+    cut = x >> excess if x > 0 else -(-x >> excess)
+    return digits.multiply(Decimal(cut), digits.power(2, exponent + excess))
+
+
+def _logarithm(x: int, exponent: int) -> Decimal:
+    """log(x·2**exponent), with as many digits more as cancel where that is close to 1."""
+    near = abs(x - (1 << -exponent)) if exponent <= 0 else x
+    if not near:
+        return Decimal(0)
+    lost = max(0, -exponent - near.bit_length())
+    digits = Context(prec=60 + lost // 3, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    return digits.ln(_leading(x, exponent, digits, _BITS + lost))
+
+
+def nearest(x: int | Fraction, exponent: int, odd: bool = False) -> float:
+    """Return RN(x·2**exponent), ±Inf beyond float64's range; with `odd` the neighbour whose last bit is 1,
+    unless that is exact: of the two, one has it (Boldo and Melquiond, Emulation of FMA)."""
+    exact = Fraction(x) * Fraction(2) ** exponent
     try:
-        return float(Fraction(x) * Fraction(2) ** exponent)
+        value = float(exact)
     except OverflowError:
         return np.inf if x > 0 else -np.inf
+    if odd and Fraction(value) != exact and not np.float64(value).view(np.int64) & 1:
+        value = math.nextafter(value, math.inf if exact > Fraction(value) else -math.inf)
+    return value

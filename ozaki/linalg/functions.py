@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from multiword.runtime.arrays import (
     converted,
     device_of,
     namespace,
+    on_device_of_arrays,
     on_host,
     quietly,
     where_lies,
@@ -43,6 +45,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Array
 
 
+@on_device_of_arrays
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
     """Factorize PA = LU with the same bits on every machine; as `scipy.linalg.lu_factor`.
 
@@ -83,6 +86,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
     return each(factorized, matrices(a, "a", check_finite), like=(a,))
 
 
+@on_device_of_arrays
 def lu_solve(
     lu_and_piv: tuple[Any, Any],
     b: Any,
@@ -136,6 +140,7 @@ def lu_solve(
     return x[..., 0] if one else x
 
 
+@on_device_of_arrays
 def solve_triangular(
     a: Any,
     b: Any,
@@ -149,13 +154,13 @@ def solve_triangular(
 
     Parameters
     ----------
-    a : (..., n, n) array; what lies beyond the triangle is not read.
+    a : (..., n, n) array; what lies beyond the triangle is not used.
     b : (n,) or (..., n, m) array of right sides.
     trans : 0 or "N" solves AX = B, 1 or "T" AᵀX = B, 2 or "C" AᴴX = B.
     lower : whether a is lower triangular.
     unit_diagonal : take the diagonal as 1.
     overwrite_b : accepted for SciPy's sake; b is never written to.
-    check_finite : raise for Inf and NaN.
+    check_finite : raise for Inf and NaN, wherever they are.
 
     Returns
     -------
@@ -175,18 +180,23 @@ def solve_triangular(
     >>> solve_triangular(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]), lower=True)
     array([1., 2.])
     """
-    if trans not in (0, 1, 2, "N", "T", "C"):
+    if not isinstance(trans, int | str | np.integer) or trans not in (0, 1, 2, "N", "T", "C"):
         raise ValueError(f"trans must be 0, 1, 2, 'N', 'T' or 'C', got {trans!r}")
     triangle, right, one = systems(a, b, check_finite)
     if trans not in (0, "N"):
         triangle = triangle.swapaxes(-1, -2)
         triangle, lower = (triangle.conj() if trans in (2, "C") else triangle), not lower
-    if not unit_diagonal:
-        _refuse_zeros(namespace(triangle).diagonal(triangle, axis1=-2, axis2=-1))
-    x = each(lambda t, c: solved(t, c, lower, unit_diagonal), triangle, right, like=(a, b))
+
+    def solution(t: Array, c: Array) -> Array:
+        if not unit_diagonal:
+            _refuse_zeros(t.diagonal())
+        return solved(t, c, lower, unit_diagonal)
+
+    x = each(solution, triangle, right, like=(a, b))
     return x[..., 0] if one else x
 
 
+@on_device_of_arrays
 def solve(a: Any, b: Any) -> Array:
     """Solve AX = B by LU factorization, with the same bits on every machine; as `numpy.linalg.solve`.
 
@@ -224,6 +234,7 @@ def solve(a: Any, b: Any) -> Array:
     return x[..., 0] if one else x
 
 
+@on_device_of_arrays
 def inv(a: Any) -> Array:
     """Invert a matrix, or each of a stack, with the same bits on every machine; as `numpy.linalg.inv`.
 
@@ -239,6 +250,7 @@ def inv(a: Any) -> Array:
     return solve(a, namespace(matrix).eye(matrix.shape[-1], dtype=dtype))
 
 
+@on_device_of_arrays
 def det(a: Any) -> Any:
     """Return the determinant of a matrix, with the same bits on every machine; as `numpy.linalg.det`.
 
@@ -250,12 +262,16 @@ def det(a: Any) -> Any:
     np.float64(5.0)
     """
 
+    array = as_array(a, "a")
+    single = result_dtype(array, array).char in "fF"
+
     def product(x: Array) -> Array:
-        return where_lies(x, determinant(*_diagonal(x)), x.dtype)
+        return where_lies(x, determinant(*_diagonal(x), single), x.dtype)
 
     return each(product, square(a, finite=False), like=(a,))[()]
 
 
+@on_device_of_arrays
 def slogdet(a: Any) -> SlogdetResult:
     """Return sign and logarithm of the determinant, with the same bits everywhere; as `numpy.linalg.slogdet`.
 
@@ -274,6 +290,7 @@ def slogdet(a: Any) -> SlogdetResult:
     return SlogdetResult(sign[()], value[()])
 
 
+@on_device_of_arrays
 def cholesky(a: Any, /, *, upper: bool = False) -> Array:
     """Factorize A = LLᴴ, with the same bits on every machine; as `numpy.linalg.cholesky`.
 
@@ -310,6 +327,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Array:
     return each(factor, square(a, finite=False), like=(a,))
 
 
+@on_device_of_arrays
 def qr(a: Any, mode: str = "reduced") -> Any:
     """Factorize A = QR by Householder reflections, with the same bits on every machine; as `numpy.linalg.qr`.
 
@@ -352,6 +370,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     return result if mode == "r" else QRResult(*result)
 
 
+@on_device_of_arrays
 def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int, Array]:
     """Solve least squares of full rank, with the same bits on every machine; as `numpy.linalg.lstsq`.
 
@@ -359,8 +378,8 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     ----------
     a : (m, n) array of real or complex numbers, of full rank; for m < n the solution is that of least norm.
     b : (m,) or (m, k) array.
-    rcond : a diagonal element of R below rcond times the largest one means a lower rank; default
-        max(m, n)·2**-52.
+    rcond : a diagonal element of R of up to rcond times the largest one means a lower rank; default
+        max(m, n)·2**-52; negative ones stand for 2**-52.
 
     Returns
     -------
@@ -385,6 +404,10 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     if matrix.ndim != 2 or right.ndim != 2 or len(right) != m:
         raise LinAlgError(f"a and b must be matrices with as many rows, got {matrix.shape} and {np.shape(b)}")
     xp, dtype = namespace(matrix), np.result_type(matrix, right)
+    share = max(m, n) * 2.0**-52 if rcond is None else float(rcond)
+    if math.isnan(share):
+        raise ValueError("rcond must be a number, got NaN")
+    share = share if share >= 0 else 2.0**-52
     with device_of(matrix), quietly(matrix):
         matrix, right = matrix.astype(dtype), right.astype(dtype)
         r, exponents = factor_qr.scaled_columns(matrix if m >= n else matrix.conj().T)
@@ -394,8 +417,8 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
         )  # neither overflows nor underflows with its column's scale
         of_size = of_size + exponents
         size = times_powers(size, of_size - of_size.max()) if k else size
-        tolerance = (max(m, n) * 2.0**-52 if rcond is None else rcond) * (size.max() if k else 0.0)
-        if bool(((size <= tolerance) & ((tolerance > 0) | (r.diagonal() == 0))).any()):
+        tolerance = share * (size.max() if k else 0.0)
+        if bool((((size <= tolerance) & (tolerance > 0)) | (r.diagonal() == 0)).any()):
             raise LinAlgError("a is not of full rank, as far as its QR factorization shows")
         if m >= n:
             scaled, of_right = factor_qr.scaled_columns(right)
@@ -410,7 +433,8 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
         residuals = squares if m > n else squares[:0]
         dtype = result_dtype(as_array(a, "a"), as_array(b, "b"))
         x = one_nan(converted(x[:, 0] if one else x, dtype))
-        return x, converted(residuals, np.zeros(0, dtype).real.dtype), k, xp.zeros(0)
+        real = np.zeros(0, dtype).real.dtype
+        return x, converted(residuals, real), k, xp.zeros(0, real)
 
 
 def _diagonal(a: Array) -> tuple[np.ndarray, int]:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, on_host, where_lies
+from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host, where_lies
 from multiword.runtime.options import check_choice
 from ozaki.linalg import factor_qr
-from ozaki.linalg.arguments import LinAlgError, matrices, square
+from ozaki.linalg.arguments import LinAlgError, matrices, numbers, square
 from ozaki.linalg.arithmetic import exponents_of, larger_parts, times_powers
 from ozaki.linalg.reflectors import reflected
 from ozaki.linalg.rotations import diagonalize
@@ -35,6 +35,7 @@ class SVDResult(NamedTuple):
     Vh: Array
 
 
+@on_device_of_arrays
 def eigh(a: Any, UPLO: str = "L") -> EighResult:
     """Return eigenvalues and eigenvectors of a Hermitian matrix; as `numpy.linalg.eigh`.
 
@@ -51,7 +52,7 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
 
     Raises
     ------
-    TypeError : not numbers. ValueError : an Inf or a NaN; another UPLO.
+    TypeError : not numbers. ValueError : an Inf or a NaN in that triangle; another UPLO.
     numpy.linalg.LinAlgError : not square.
 
     References
@@ -64,9 +65,10 @@ def eigh(a: Any, UPLO: str = "L") -> EighResult:
     (array([1., 3.]), True)
     """
     check_choice("UPLO", UPLO, ("L", "U"))
-    return EighResult(*each(lambda x: _eigenpairs(x, UPLO, True), square(a), like=(a,)))
+    return EighResult(*each(lambda x: _eigenpairs(x, UPLO, True), square(a, finite=False), like=(a,)))
 
 
+@on_device_of_arrays
 def eigvalsh(a: Any, UPLO: str = "L") -> Array:
     """Return the eigenvalues of a Hermitian matrix; as `numpy.linalg.eigvalsh`.
 
@@ -77,9 +79,10 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Array:
     array([1., 3.])
     """
     check_choice("UPLO", UPLO, ("L", "U"))
-    return each(lambda x: _eigenpairs(x, UPLO, False)[0], square(a), like=(a,))
+    return each(lambda x: _eigenpairs(x, UPLO, False)[0], square(a, finite=False), like=(a,))
 
 
+@on_device_of_arrays
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Return the singular value decomposition of a matrix; as `numpy.linalg.svd`.
 
@@ -116,6 +119,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     return SVDResult(*each(lambda x: _singular_triplets(x, full_matrices, True), x, like=(a,)))
 
 
+@on_device_of_arrays
 def svdvals(a: Any, /) -> Array:
     """Return the singular values of a matrix, descending; as `numpy.linalg.svdvals`.
 
@@ -137,8 +141,12 @@ def _scaled(a: Array) -> tuple[Array, int]:
 
 def _eigenpairs(a: Array, triangle: str, vectors: bool) -> tuple[Array, Array]:
     """A = QTQᴴ, T = ZDZᵀ: the eigenvectors are QZ."""
-    a = a.conj().T if triangle == "U" else a
-    scaled, exponent = _scaled(namespace(a).tril(a))
+    xp = namespace(a)
+    triangular = numbers(xp.tril(a.conj().T if triangle == "U" else a), "a")
+    if a.dtype.kind == "c":
+        i = xp.arange(len(a))
+        triangular.imag[i, i] = 0
+    scaled, exponent = _scaled(triangular)
     lower = on_host(scaled)
     n, dtype = len(lower), lower.dtype
     whole = lower + np.tril(lower, -1).conj().T

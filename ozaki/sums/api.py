@@ -236,14 +236,31 @@ def _after(initial: Any, x: Array, axes: tuple[int, ...]) -> Array:
     """The array with its reduced axes as one, the first, which begins with the initial numbers."""
     first, kept = numbers(initial, "initial"), tuple(a for a in range(x.ndim) if a not in axes)
     x = x.astype(summed_dtype(x), copy=False)
-    with np.errstate(all="ignore"):
-        real = first.real if x.dtype.kind != "c" else first
-        converted = real.astype(x.dtype)
-        if not bool(((converted.astype(first.dtype) == first) | (first != first)).all()):
-            raise TypeError(f"initial must convert to {x.dtype} without loss, got {initial!r}")
     xp, shape = namespace(x), tuple(x.shape[a] for a in kept)
-    rows = x.transpose(axes + kept).reshape(-1, *shape)
+    converted = _without_loss(first, x.dtype)
+    if converted is None:
+        raise TypeError(f"initial must convert to {x.dtype} without loss, got {initial!r}")
+    if first.ndim == x.ndim and all(first.shape[a] == 1 for a in axes):  # the sums' shape with keepdims
+        converted = converted.squeeze(axes)
+    if converted.shape not in ((), shape):
+        raise ValueError(f"initial must be a number or have the sums' shape, {shape}, got {first.shape}")
+    rows = x.transpose(axes + kept).reshape(prod(x.shape[a] for a in axes), *shape)
     return xp.concatenate([xp.broadcast_to(where_lies(x, converted), (1, *shape)), rows])
+
+
+def _without_loss(x: Array, dtype: np.dtype) -> Array | None:
+    """The numbers in another dtype, or None if that does not hold them; floating-point numbers hold NaN."""
+    real = x if dtype.kind == "c" else x.real
+    with np.errstate(all="ignore"):
+        converted = real.astype(dtype)
+        same = converted.astype(real.dtype) == real
+        if dtype.kind in "iu":
+            same &= (converted < 0) == (real < 0)  # else it has wrapped around
+        else:
+            same |= real != real
+        if real is not x and x.dtype.kind == "c":
+            same &= x.imag == 0
+    return converted if bool(same.all()) else None
 
 
 def _as_real(x: Array) -> Array:

@@ -7,7 +7,14 @@ import numpy as np
 
 from ozaki.linalg import verified
 from tests.fuzz.draw import Draw, check
-from tests.linalg.rational import check_proof, embedded, exact_solution, fractions, rational_matrix
+from tests.linalg.rational import (
+    check_proof,
+    check_spectrum,
+    embedded,
+    exact_solution,
+    fractions,
+    rational_matrix,
+)
 
 
 def conditioned(rng, n, digits, dtype):
@@ -103,6 +110,14 @@ def check_eigenvalues(a: np.ndarray, b: np.ndarray) -> None:
     _check_moments(verified.svdvals(a), a, None)
 
 
+def check_clusters(a: np.ndarray, b: np.ndarray) -> None:
+    """Each of the eigenvalues 1, 1, 2, 2, 3, which rounding moves a little, is within its bound."""
+    q = np.linalg.qr(a[:5, :5].real)[0]
+    spread = q * (1 + np.arange(len(q)) // 2) @ q.T
+    symmetric = (spread + spread.T) / 2
+    check_spectrum(verified.eigh(symmetric), symmetric)
+
+
 def _check_moments(result, a: np.ndarray, diagonal: np.ndarray | None) -> None:
     if not np.isfinite(result.bound).all():
         return
@@ -132,6 +147,7 @@ PROOFS = {
     "det": check_determinant,
     "lstsq": check_least_squares,
     "eigh, svdvals": check_eigenvalues,
+    "eigh of clusters": check_clusters,
     "is_positive_definite": check_definiteness,
 }
 

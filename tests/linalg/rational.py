@@ -47,3 +47,22 @@ def check_proof(solution, real, imaginary=None):
                 assert x == nearest(true), (x, float(true))
         assert square <= Fraction(float(bound[index])) ** 2, (index, value[index], bound[index])
     return rounded.mean() if rounded.size else 1.0
+
+
+def eigenvalues_below(a, x):
+    """How many eigenvalues of a real symmetric matrix are below x: negative pivots of A - xI."""
+    a = [[Fraction(v) - (i == j) * x for j, v in enumerate(row)] for i, row in enumerate(a.tolist())]
+    count = 0
+    for k in range(len(a)):
+        count += a[k][k] < 0
+        for i in range(k + 1, len(a)):
+            share = a[i][k] / a[k][k]
+            a[i] = [p - share * q for p, q in zip(a[i], a[k], strict=True)]
+    return count
+
+
+def check_spectrum(enclosures, a):
+    """Every eigenvalue of a real symmetric matrix is within its bound, in ascending order."""
+    for i, (value, bound) in enumerate(zip(enclosures.value, enclosures.bound, strict=True)):
+        middle, reach = Fraction(float(value)), Fraction(float(bound)) + Fraction(1, 2**200)
+        assert eigenvalues_below(a, middle - reach) <= i < eigenvalues_below(a, middle + reach), (a, i)

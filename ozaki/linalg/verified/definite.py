@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, device_of, is_cupy, namespace, on_host, quietly
+from multiword.runtime.arrays import (
+    Array,
+    device_of,
+    is_cupy,
+    namespace,
+    on_device_of_arrays,
+    on_host,
+    quietly,
+)
 from ozaki.linalg import factor_cholesky
 from ozaki.linalg.arguments import square
 from ozaki.linalg.products import words_of_product
@@ -45,6 +53,7 @@ class Definiteness:
         return self.definite
 
 
+@on_device_of_arrays
 def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
     """Return whether a symmetric or Hermitian matrix is positive definite, with a proof.
 

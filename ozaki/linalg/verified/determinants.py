@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, device_of, namespace, on_host, quietly
+from multiword.runtime.arrays import Array, device_of, namespace, on_device_of_arrays, on_host, quietly
 from ozaki.linalg import factor_lu
 from ozaki.linalg.arguments import square
 from ozaki.linalg.determinant import exact_product, nearest
@@ -35,7 +35,7 @@ class Determinant:
     sign : -1, 0 or 1, proved; of a complex determinant 0 or value/|value|.
     mantissa, exponent : the determinant is mantissa·2**exponent·(1 + δ), |δ| <= relative, with the larger
         part of the mantissa in [1/2, 1).
-    relative : the bound of |δ|; 0 if mantissa·2**exponent is exact.
+    relative : the bound of |δ|; 0 where mantissa·2**exponent is proved to be exact.
     integer : the exact determinant of a matrix of integers, where that is known; else None.
 
     >>> import numpy as np
@@ -52,6 +52,7 @@ class Determinant:
     integer: int | None
 
 
+@on_device_of_arrays
 def det(a: Any, *, exact: bool = False) -> Determinant:
     """Return the determinant of a matrix with a proved sign and bound; of integers exactly, if cheap.
 
@@ -165,23 +166,26 @@ def _determinant(
     real: Fraction, imaginary: Fraction, exponent: int, relative: float, a: Array
 ) -> Determinant:
     """The record of (real + i·imaginary)·2**exponent, within a relative error."""
-    larger = max(abs(real), abs(imaginary))
+    if relative and _integers(a):
+        true = real * Fraction(2) ** exponent
+        candidate = round(true)
+        if abs(true - candidate) + 2 * abs(true) * Fraction(relative) < Fraction(1, 2):
+            return _determinant(Fraction(candidate), Fraction(0), 0, 0.0, a)
+    exact, larger = not relative, max(abs(real), abs(imaginary))
     length = larger.numerator.bit_length() - larger.denominator.bit_length()
     length += larger >= Fraction(2) ** length
     parts = [Fraction(x) / Fraction(2) ** length for x in (real, imaginary)]
-    mantissa, of_value = [float(x) for x in parts], Fraction(relative)
+    mantissa = [float(x) for x in parts]
+    if max(map(abs, mantissa)) == 1:  # rounded upwards
+        mantissa, parts, length = [m / 2 for m in mantissa], [x / 2 for x in parts], length + 1
     if any(Fraction(m) != x for m, x in zip(mantissa, parts, strict=True)):
-        relative = float(up(relative + 4 * U))
+        relative = up(relative + 4 * U)
     value = [nearest(x, exponent) for x in (real, imaginary)]
     if a.dtype.kind == "c":
         size = abs(complex(*mantissa))
         sign = complex(*mantissa) / size if size else 0j
-        return Determinant(complex(*value), sign, complex(*mantissa), exponent + length, relative, None)
+        proved = exponent + length, float(relative)
+        return Determinant(complex(*value), sign, complex(*mantissa), *proved, None)
     sign = (real > 0) - (real < 0)
-    integer = None
-    if _integers(a):
-        true = real * Fraction(2) ** exponent
-        candidate = round(true)
-        if abs(true - candidate) + 2 * abs(true) * of_value < Fraction(1, 2):
-            integer = candidate
-    return Determinant(value[0], sign, mantissa[0], exponent + length, relative, integer)
+    integer = int(real * Fraction(2) ** exponent) if exact and _integers(a) else None
+    return Determinant(value[0], sign, mantissa[0], exponent + length, float(relative), integer)

@@ -96,7 +96,8 @@ def quotients(blocks: Sequence[tuple[Words, Array]], values: Array) -> Quotients
         size = plus(size, (whole * magnitude(r)).sum(axis=0) * (1 + 4 * len(x) * U) + 4 * len(x) * ETA)
     correction = top / bottom
     high, low = two_sum(values, correction)
-    order = namespace(values).argsort(high)
+    xp = namespace(values)
+    order = xp.lexsort(xp.stack((low, high)))  # of the sums: those of equal first words by their second
     bounds = []
     for (x, *low_words), r in blocks:
         moved = times(abs(correction), plus(magnitude(x), *map(magnitude, low_words)))

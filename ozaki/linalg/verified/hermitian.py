@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, device_of, namespace, quietly
+from multiword.runtime.arrays import Array, device_of, namespace, on_device_of_arrays, quietly
 from ozaki.linalg.arguments import square
 from ozaki.linalg.products import Words, words_of_product
 from ozaki.linalg.verified.eigenvalues import (
@@ -22,6 +22,7 @@ LARGEST_ROTATION = 2.0**-20
 """What refinement turns an eigenvector by, at most: its error is the square of that."""
 
 
+@on_device_of_arrays
 def eigh(a: Any, *, max_steps: int = 2) -> Enclosures:
     """Return the eigenvalues of a symmetric or Hermitian matrix, each with a proved bound.
 

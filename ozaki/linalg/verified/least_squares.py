@@ -7,20 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, as_array, check_same_device, device_of, namespace, quietly
+from multiword.runtime.arrays import (
+    Array,
+    as_array,
+    check_same_device,
+    device_of,
+    namespace,
+    on_device_of_arrays,
+    quietly,
+)
 from ozaki.linalg.arguments import LinAlgError, matrices, numbers
 from ozaki.linalg.products import classical, multiply, words_of_product
 from ozaki.linalg.triangular import solved
 from ozaki.linalg.verified.preconditioner import classical_error, tail
 from ozaki.linalg.verified.refinement import DECIDED, relative_error
 from ozaki.linalg.verified.solution import PROVED, NotProvedError, Solution, Statistics, unproved
-from ozaki.linalg.verified.systems import empty, first_column, unscaled
+from ozaki.linalg.verified.systems import empty, first_column, unscaled, unscaled_words
 from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
 from ozaki.linalg.verified.words import renormalized, rounded, scaled
 
 MOST_STEPS, MOST_STALLS = 60, 4
 
 
+@on_device_of_arrays
 def lstsq(a: Any, b: Any, *, throw: bool = True) -> Solution:
     """Minimize ‖b - Ax‖₂ for a matrix of full column rank, and prove a bound for every component.
 
@@ -84,9 +93,8 @@ def _solved(a: Array, b: Array) -> Solution:
     s, smallest, contraction, condition = _full_rank(scaled_a)
     words, error, steps = _refined(scaled_a, b, s, smallest)
     value, bound, sure = unscaled(*rounded(words, error), -exponents)
-    low = tuple(scaled(word, -exponents) for word in words)
     stats = Statistics("least squares", condition, contraction, 1, steps)
-    return Solution(value, bound, sure, low, up(xp.ldexp(error, -exponents)), PROVED, stats)
+    return Solution(value, bound, sure, *unscaled_words(words, error, -exponents), PROVED, stats)
 
 
 def _full_rank(a: Array) -> tuple[Array, float, float, float]:

@@ -79,6 +79,8 @@ def prove_regular(a: Array, max_words: int) -> Regularity:
 
     Raises SingularError or NotProvedError.
     """
+    if not len(a):
+        return Regularity("", Single(a), 0.0, 0.0, *namespace(a).zeros((2, 0)))
     r = left_inverse(a)
     best = math.inf
     proof, count, condition = None, 0, math.inf

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, device_of, namespace, quietly
+from multiword.runtime.arrays import Array, device_of, namespace, on_device_of_arrays, quietly
 from ozaki.linalg.arguments import matrices
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.verified.eigenvalues import (
@@ -21,6 +21,7 @@ from ozaki.linalg.verified.preconditioner import tail
 from ozaki.linalg.verified.upward import magnitude, plus
 
 
+@on_device_of_arrays
 def svdvals(a: Any) -> Enclosures:
     """Return the singular values of a matrix, each with a proved bound.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, on_host
+from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host
 from ozaki.linalg.verified.upward import up
 
 PROVED, SINGULAR, NOT_PROVED = "proved", "singular", "not proved"
@@ -18,7 +18,8 @@ class SingularError(np.linalg.LinAlgError):
 
     Attributes
     ----------
-    null_vector : (n,) array of small integers z, not all 0, with Az = 0 exactly.
+    null_vector : (n,) array z, not all 0, with Az = 0 exactly: small integers times powers of two. None if
+        float64 has no such numbers.
 
     >>> import numpy as np
     >>> from ozaki.linalg import verified
@@ -29,8 +30,8 @@ class SingularError(np.linalg.LinAlgError):
     [1. 1.]
     """
 
-    def __init__(self, null_vector: Array) -> None:
-        super().__init__("the matrix is singular: it takes a vector of small integers (null_vector) to zero")
+    def __init__(self, null_vector: Array | None) -> None:
+        super().__init__("the matrix is singular: it takes a vector that is not zero (null_vector) to zero")
         self.null_vector = null_vector
 
 
@@ -119,6 +120,7 @@ class Solution:
     result: Any
     stats: Statistics
 
+    @on_device_of_arrays
     def interval(self) -> tuple[Array, Array]:
         """Return the arrays of lower and of upper ends of intervals that contain x*, of a real x.
 

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, device_of, namespace, quietly
+from multiword.runtime.arrays import Array, device_of, namespace, on_device_of_arrays, quietly
 from ozaki.linalg.arguments import square, systems
 from ozaki.linalg.verified.equilibration import equilibrated, rows_scaled
 from ozaki.linalg.verified.refinement import refine
 from ozaki.linalg.verified.regularity import Regularity, prove_regular
-from ozaki.linalg.verified.solution import PROVED, Solution, Statistics, stacked, unproved
+from ozaki.linalg.verified.solution import (
+    PROVED,
+    SingularError,
+    Solution,
+    Statistics,
+    stacked,
+    unproved,
+)
 from ozaki.linalg.verified.upward import ETA, up
 from ozaki.linalg.verified.words import rounded, scaled
+
+LARGEST_EXPONENT = 960
+"""By which small integers are multiplied and still are float64 numbers."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +59,17 @@ class Certificate:
         """Upper bound of ‖|R||A|‖∞, nearly the condition number of Bauer and Skeel when A is equilibrated."""
         return self.regularity.condition
 
+    @on_device_of_arrays
     def solve(self, b: Any) -> Solution:
         """Return the solution of Ax = b for a (n,) or (n, m) array of right sides, as `solve` does."""
         _, b, one = systems(self.matrix, b)
+        if b.ndim != 2:
+            raise np.linalg.LinAlgError(f"b must be a vector or a matrix of right sides, got shape {b.shape}")
         with device_of(b), quietly(b):
             result = self._solve(b)
         return result if not one else first_column(result)
 
+    @on_device_of_arrays
     def inv(self) -> Solution:
         """Return the inverse, each element with its bound."""
         xp = namespace(self.matrix)
@@ -62,6 +77,8 @@ class Certificate:
 
     def _solve(self, b: Array) -> Solution:
         """The solution for a matrix of right sides."""
+        if not b.size:
+            return empty(b)
         scaling = rows_scaled(b, self.rows)
         if scaling is None:  # what cannot be scaled exactly is solved as it is
             return _certified(self.matrix, self.max_words, scale=False)._solve(b)
@@ -71,10 +88,10 @@ class Certificate:
         value, bound, sure = unscaled(*rounded(words, error), exponent)
         proof = self.regularity
         stats = Statistics(proof.tier, proof.condition, proof.contraction, proof.preconditioner.count, steps)
-        low = tuple(scaled(word, exponent) for word in words)
-        return Solution(value, bound, sure, low, _scaled_bound(error, exponent), PROVED, stats)
+        return Solution(value, bound, sure, *unscaled_words(words, error, exponent), PROVED, stats)
 
 
+@on_device_of_arrays
 def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
     """Solve Ax = b and prove a bound for every component, which nearly always shows it correctly rounded.
 
@@ -119,13 +136,14 @@ def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution
         a = xp.broadcast_to(a, (*batch, *a.shape[-2:]))
         b = xp.broadcast_to(b, (*batch, *b.shape[-2:]))
         if 0 in batch:
-            return empty(xp.zeros(b.shape, b.dtype))
+            return empty(xp.zeros(b.shape[:-1] if one else b.shape, b.dtype))
         results = [_solved(a[index], b[index], max_words, throw) for index in np.ndindex(batch)]
         if one:
             results = [first_column(result) for result in results]
         return stacked(results, batch)
 
 
+@on_device_of_arrays
 def certify(a: Any, *, max_words: int = 4) -> Certificate:
     """Prove that a matrix is regular, and return what it takes to solve with it.
 
@@ -158,6 +176,7 @@ def certify(a: Any, *, max_words: int = 4) -> Certificate:
         return _certified(a, max_words)
 
 
+@on_device_of_arrays
 def inv(a: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
     """Invert a matrix and prove a bound for every element.
 
@@ -179,7 +198,24 @@ def _certified(a: Array, max_words: int, scale: bool = True) -> Certificate:
     n, xp = len(a), namespace(a)
     nothing = xp.zeros((n, 1), np.int32), xp.zeros((1, n), np.int32)
     matrix, rows, columns = equilibrated(a) if scale and n else (a, *nothing)
-    return Certificate(a, matrix, rows, columns, prove_regular(matrix, max_words), max_words)
+    try:
+        proof = prove_regular(matrix, max_words)
+    except SingularError as error:
+        raise SingularError(_unscaled_null_vector(error.null_vector, columns[0])) from None
+    return Certificate(a, matrix, rows, columns, proof, max_words)
+
+
+def _unscaled_null_vector(z: Array, columns: Array) -> Array | None:
+    """2**-columns·z, times a power of two that makes it exact; None if float64 has no such numbers."""
+    xp = namespace(z)
+    exponents = columns.max() - columns
+    exponents = exponents - exponents[z != 0].min()
+    largest = int(exponents[z != 0].max())
+    if largest > LARGEST_EXPONENT:
+        exponents = exponents - largest // 2
+    result = scaled(z, xp.where(z != 0, exponents, 0))
+    exact = bool(xp.isfinite(result).all()) and bool((scaled(result, -exponents)[z != 0] == z[z != 0]).all())
+    return result if exact else None
 
 
 def _solved(a: Array, b: Array, max_words: int, throw: bool) -> Solution:
@@ -207,6 +243,17 @@ def unscaled(x: Array, bound: Array, sure: Array, exponent: Array) -> tuple[Arra
     bound = _scaled_bound(bound, exponent)
     bound = xp.where(inexact, up(bound + 2 * ETA), bound)
     return y, xp.where(finite, bound, np.inf), sure & ~inexact
+
+
+def unscaled_words(words: Sequence[Array], error: Array, exponent: Array) -> tuple[tuple[Array, ...], Array]:
+    """Words times 2**exponent, and the error of their sum, with what those lose that are subnormal then."""
+    xp, low, total = namespace(error), [], _scaled_bound(error, exponent)
+    for word in words:
+        y = scaled(word, exponent)
+        lost = xp.where(xp.isfinite(y), 2 * ETA, np.inf)
+        total = xp.where(scaled(y, -exponent) == word, total, up(total + lost))
+        low.append(y)
+    return tuple(low), total
 
 
 def _scaled_bound(bound: Array, exponent: Array) -> Array:

@@ -153,6 +153,8 @@ class _Window:
 
     def empty(self) -> None:
         """Add the words to the superaccumulator."""
+        if self.k is None:
+            return
         low, high = self.sums()
         self.flag()
         self.total.add_integers(slice(None), low, self.exponent)
@@ -167,8 +169,7 @@ class _Window:
 
     def _move(self, k: int) -> None:
         """Make this the window for other numbers."""
-        if self.k is not None:
-            self.empty()
+        self.empty()
         self.k = k
 
     def _carry(self, terms: int) -> None:

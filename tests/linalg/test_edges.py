@@ -1,0 +1,160 @@
+"""Linear algebra at the edges: clusters, scales, shapes of nothing, other floating-point modes."""
+
+import platform
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from multiword.runtime import floats
+from ozaki import linalg
+from ozaki.linalg import verified
+from tests.linalg.rational import check_spectrum
+from tests.test_float_modes import FLUSH, ZEROS, mode
+
+modes = pytest.mark.skipif(platform.machine() != "x86_64", reason="MXCSR is a register of x86's")
+
+CLUSTER = np.array(
+    [
+        [1.7699409001599633, -0.1630423459100953, -0.3880065770846684],
+        [-0.1630423459100953, 1.034525775360608, 0.08216410187234802],
+        [-0.3880065770846684, 0.08216410187234802, 1.1955333244794277],
+    ]
+)
+"""Two eigenvalues near 1, whose Rayleigh quotients agree in their first words."""
+
+
+def clusters(count):
+    rng = np.random.default_rng(5)
+    for _ in range(count):
+        q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+        a = q * [1.0, 1.0, 2.0] @ q.T
+        yield (a + a.T) / 2
+
+
+@pytest.mark.parametrize("a", [CLUSTER, *clusters(200)])
+def test_eigenvalues_of_clusters_are_within_their_bounds(a):
+    check_spectrum(verified.eigh(a), a)
+
+
+@pytest.mark.parametrize(
+    "a",
+    [
+        *([[1.0, 2.0**40], [1.0, 2.0**40]], [[447.0, 826.0], [447.0, 826.0]]),
+        *([[1, 2.0**40], [3 * 2.0**-30, 3 * 2.0**10]], [[2.0**-1000, 2.0**1000]] * 2),
+    ],
+)
+@pytest.mark.parametrize(
+    "function", [lambda a: verified.solve(a, np.ones(2)), verified.inv, verified.certify]
+)
+def test_null_vectors_are_those_of_the_matrix(a, function):
+    with pytest.raises(verified.SingularError) as raised:
+        function(np.array(a))
+    z = [Fraction(x) for x in raised.value.null_vector.tolist()]
+    assert any(z)
+    assert all(sum(Fraction(x) * y for x, y in zip(row, z, strict=True)) == 0 for row in np.array(a).tolist())
+
+
+def test_a_null_vector_that_no_float64_holds():
+    with pytest.raises(verified.SingularError) as raised:
+        verified.inv(np.array([[2.0**-1070, 2.0**1020], [2.0**-1071, 2.0**1019]]))
+    assert raised.value.null_vector is None
+
+
+def test_imaginary_parts_of_the_diagonal_are_not_read():
+    a = np.array([[1 + 2.0**600 * 1j, 1], [1, 1]])
+    assert np.array_equal(linalg.eigvalsh(a), linalg.eigvalsh(a.real + 0j))
+
+
+@pytest.mark.parametrize("triangle", ["L", "U"])
+def test_the_other_triangle_is_not_read(triangle):
+    a = np.array([[1, np.nan], [1, 1.0]])
+    a = a if triangle == "L" else a.T
+    assert np.array_equal(linalg.eigvalsh(a, triangle), linalg.eigvalsh(np.ones((2, 2))))
+    with pytest.raises(ValueError, match="finite"):
+        linalg.eigvalsh(a.T, triangle)
+
+
+@pytest.mark.parametrize("rcond", [-1, 0, None])
+def test_least_squares_of_a_singular_matrix_are_refused(rcond):
+    with pytest.raises(np.linalg.LinAlgError, match="rank"):
+        linalg.lstsq([[1.0, 1], [1, 1], [0, 0]], [1.0, 2, 3], rcond=rcond)
+    with pytest.raises(ValueError, match="rcond"):
+        linalg.lstsq([[1.0]], [1.0], rcond=np.nan)
+
+
+def test_singular_values_that_are_not_computed_have_the_dtype():
+    assert linalg.lstsq(np.eye(2, dtype=np.float32), np.ones(2, np.float32))[3].dtype == np.float32
+
+
+def test_words_that_round_to_subnormal_numbers_have_an_error():
+    x = verified.solve(np.array([[2.0**1000]]), np.array([3 * 2.0**-75]))
+    exact = Fraction(3, 2 ** (75 + 1000))
+    assert abs(exact - sum(Fraction(float(word[0])) for word in x.words)) <= Fraction(float(x.error[0]))
+
+
+@pytest.mark.parametrize("a", [[[3, 5], [5, 7]], [[-4 - 3j]], [[1, -1], [1, 1]], [[0.5, 0.25], [0.125, 3]]])
+def test_mantissas_are_between_a_half_and_one(a):
+    result = verified.det(np.array(a))
+    parts = result.mantissa.real, result.mantissa.imag
+    assert 0.5 <= max(map(abs, parts)) < 1
+    value = result.value
+    assert complex(*(np.ldexp(part, result.exponent) for part in parts)) == complex(value)
+    assert result.integer is None or (result.relative == 0 and result.integer == value)
+
+
+def test_determinants_of_float32_are_rounded_once():
+    factors = np.array([2, 2, 2, 2, 3, 3, 3, 691, 1078001, 3582769], np.float32)  # (2**24 + 1)·2**36 + 16
+    expected = np.float32(2.0**36 * (2**24 + 2))
+    for sign in (1, -1):
+        factors[0] = 2 * sign
+        assert linalg.det(np.diag(factors)) == sign * expected
+        assert linalg.det(np.diag(factors + 0j)) == sign * expected
+
+
+def test_infinite_determinants():
+    assert linalg.det(np.diag([np.inf, -1.0])) == -np.inf
+    assert linalg.slogdet(np.diag([np.inf, -1.0])) == (-1, np.inf)
+    assert linalg.det(np.array([[1, 1e308], [-1, 1e308]])) == np.inf
+    assert np.isnan(linalg.det(np.diag([np.inf, 0])))
+
+
+def test_small_parts_of_signs_and_small_logarithms():
+    assert linalg.slogdet(np.array([[1e-200 + 1j]])).sign == 1e-200 + 1j
+    assert linalg.slogdet(np.diag([1 - 2.0**-53] * 4)).logabsdet == 4 * np.log1p(-(2.0**-53))
+    near = np.diag([1 + 2.0**-52, 1 - 2.0**-52])
+    assert linalg.slogdet(near).logabsdet == -(2.0**-104)  # log(1 - x) = -x - x²/2 …
+    assert linalg.slogdet(np.diag([1e308] * 3000)).logabsdet == pytest.approx(3000 * np.log(1e308), rel=2e-16)
+
+
+def test_systems_of_nothing():
+    assert verified.solve(np.zeros((0, 3, 3)), np.ones(3)).value.shape == (0, 3)
+    proof = verified.certify(np.zeros((0, 0)))
+    assert (proof.solve(np.zeros(0)).value.shape, proof.inv().value.shape) == ((0,), (0, 0))
+
+
+def test_a_certificate_solves_vectors_and_matrices():
+    for shape in ((1, 3, 1), (3, 3, 2)):
+        with pytest.raises(np.linalg.LinAlgError, match="right sides"):
+            verified.certify(np.diag([1.0, 2, 4])).solve(np.ones(shape))
+
+
+def test_transposition_by_an_array_is_refused():
+    with pytest.raises(ValueError, match="trans must be"):
+        linalg.solve_triangular(np.eye(2), np.ones(2), trans=np.array([0, 1]))
+
+
+@modes
+def test_modes_that_flush_to_zero_change_nothing():
+    x = verified.solve(np.array([[3.0]]), np.array([3.5e-310]))
+    tiny, single = np.array([[5e-324]]), np.array([[1e-40]], np.float32)
+    expected = [x.interval(), linalg.solve(single, single)]
+    for bits in (FLUSH, ZEROS, FLUSH | ZEROS):
+        with mode(bits):
+            assert not floats.is_default()
+            found = [x.interval(), linalg.solve(single, single)]
+            assert linalg.solve_triangular(tiny, tiny[0]) == 1
+            for function in (verified.is_positive_definite, verified.eigh):
+                with pytest.raises(ValueError, match="symmetric"):
+                    function(np.array([[1, 5e-324], [0, 1]]))
+        assert [np.array_equal(p, q) for p, q in zip(found, expected, strict=True)] == [True, True]
