@@ -291,10 +291,15 @@ def launches(monkeypatch):
     launched, arguments, gpu = {}, [], Gpu()
     gpu.cupy.zeros = lambda shape, dtype: np.zeros(shape, dtype).view(DeviceArray)
     gpu.cupy.ascontiguousarray = lambda x: np.ascontiguousarray(x).view(DeviceArray)
-    gpu.cupy.cuda.Device = lambda _: SimpleNamespace(compute_capability="90")
+    attributes = {"MaxSharedMemoryPerBlockOptin": 227 << 10}
+    gpu.cupy.cuda.Device = lambda _: SimpleNamespace(compute_capability="90", attributes=attributes)
 
     def compiled(source, name, options):
-        return lambda grid, *_, **__: launched.update({name: (grid, arguments)})
+        def launch(grid, *_, **__):
+            launched[name] = grid, arguments
+
+        launch.shared_size_bytes = 0
+        return launch
 
     gpu.cupy.RawKernel = compiled
     gpu.install(monkeypatch)
