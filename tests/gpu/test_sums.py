@@ -316,3 +316,27 @@ def test_sums_by_group(terms, monkeypatch):
         same_on_the_gpu(lambda v, g: ozaki.group_sum(v.reshape(2, -1), g[:10_000], 100), x, labels)
         for groups in (1, 3, 70_000):
             same_on_the_gpu(lambda v, g, n=groups: ozaki.group_sum(v, g % n, n), x, labels * 700)
+
+
+def test_sums_in_a_callers_graph_are_refused(cupy):
+    x = cupy.ones(10**6)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        assert ozaki.sum(x) == 10**6
+        stream.begin_capture()
+        try:
+            for function in (ozaki.sum, ozaki.norm, ozaki.cumsum, ozaki.var):
+                with pytest.raises(ValueError, match="CUDA graph"):
+                    function(x)
+        finally:
+            stream.end_capture()
+        assert ozaki.sum(x) == 10**6
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("n", [1, 2, 3, 1000, 100_003])
+def test_one_sum_of_short_numbers_reads_words(dtype, n):
+    x = np.random.default_rng(n).standard_normal(n + 1).astype(dtype)
+    for y in (x[:n], x[1:]):  # one of them begins between words
+        same_on_the_gpu(oz.sum, y)
+        same_on_the_gpu(oz.norm, y)

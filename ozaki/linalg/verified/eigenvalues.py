@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multiword.rounding import two_sum
-from multiword.runtime.arrays import Array, namespace, real_parts
+from multiword.runtime.arrays import Array, namespace, on_host, real_parts
 from ozaki.linalg.products import Words, classical, words_of_products
 from ozaki.linalg.verified.preconditioner import classical_error
 from ozaki.linalg.verified.solution import NotProvedError
@@ -49,12 +49,12 @@ class Enclosures:
     value: Array
     bound: Array
     rounded: Array
-    cluster: np.ndarray
+    cluster: Array
     vectors: tuple[Array, ...] = field(repr=False, default=())
     angle: Array = field(repr=False, default=None)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.value, dtype=dtype, copy=copy)
+        return np.array(on_host(self.value), dtype=dtype, copy=copy)
 
 
 class Quotients(NamedTuple):

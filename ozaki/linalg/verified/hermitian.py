@@ -63,7 +63,7 @@ def eigh(a: Any, *, max_steps: int = 2) -> Enclosures:
         xp = namespace(a)
         if not len(a):
             return Enclosures(
-                xp.zeros(0), xp.zeros(0), xp.zeros(0, bool), np.zeros(0, int), (a,), xp.zeros(0)
+                xp.zeros(0), xp.zeros(0), xp.zeros(0, bool), xp.zeros(0, int), (a,), xp.zeros(0)
             )
         values, vectors = xp.linalg.eigh(a)
         result = _enclosed(a, [vectors], values)

@@ -56,7 +56,7 @@ def svdvals(a: Any) -> Enclosures:
         raise np.linalg.LinAlgError(f"a must be one matrix, got shape {a.shape}")
     xp = namespace(a)
     if 0 in a.shape:
-        return Enclosures(xp.zeros(0), xp.zeros(0), xp.zeros(0, bool), np.zeros(0, int))
+        return Enclosures(xp.zeros(0), xp.zeros(0), xp.zeros(0, bool), xp.zeros(0, int))
     with device_of(a), quietly(a):
         return _enclosed(a if a.shape[0] >= a.shape[1] else a.conj().T)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host
+from multiword.runtime.arrays import Array, namespace, on_host, quietly
 from ozaki.linalg.verified.upward import up
 
 PROVED, SINGULAR, NOT_PROVED = "proved", "singular", "not proved"
@@ -120,7 +120,6 @@ class Solution:
     result: Any
     stats: Statistics
 
-    @on_device_of_arrays
     def interval(self) -> tuple[Array, Array]:
         """Return the arrays of lower and of upper ends of intervals that contain x*, of a real x.
 
@@ -137,7 +136,8 @@ class Solution:
         """
         if self.value.dtype.kind == "c":
             raise TypeError("intervals are of real numbers, and this solution is complex")
-        return -up(self.bound - self.value), up(self.value + self.bound)
+        with quietly(self.value):
+            return -up(self.bound - self.value), up(self.value + self.bound)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(on_host(self.value), dtype=dtype, copy=copy)

@@ -69,11 +69,11 @@ class Certificate:
             result = self._solve(b)
         return result if not one else first_column(result)
 
-    @on_device_of_arrays
     def inv(self) -> Solution:
         """Return the inverse, each element with its bound."""
-        xp = namespace(self.matrix)
-        return self.solve(xp.eye(len(self.matrix), dtype=self.matrix.dtype))
+        with device_of(self.matrix):
+            identity = namespace(self.matrix).eye(len(self.matrix), dtype=self.matrix.dtype)
+        return self.solve(identity)
 
     def _solve(self, b: Array) -> Solution:
         """The solution for a matrix of right sides."""

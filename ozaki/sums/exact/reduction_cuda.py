@@ -21,6 +21,7 @@ import numpy as np
 from multiword.engines.machine import multiprocessors
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, import_cupy, where_lies
+from multiword.runtime.graphs import capturing
 from multiword.runtime.kernels import Instance, Kernel, Struct
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.digits import last_place
@@ -195,6 +196,8 @@ def exact_totals(summands: Sequence[Summands], reduced: int, digits: DigitRange)
 
 def _sum_up(summands: Sequence[Summands], reduced: int, digits: DigitRange, rounding: Rounding | None) -> Any:
     """Launch for all terms. Return the results or, without a rounding, digits and flags."""
+    if capturing():  # what is freed when this returns would be another's when the graph is launched
+        raise ValueError("sums cannot take part in a CUDA graph of your own: call them outside of it")
     outputs = prod(summands[0].shape[reduced:])
     result = import_cupy().empty(outputs, (rounding or _PLAIN).target.dtype)
     state = None if rounding else _zero_state(digits, outputs)

@@ -1,0 +1,61 @@
+"""What linear algebra returns of CuPy arrays, beside the bits that the families compare."""
+
+import numpy as np
+import pytest
+
+from ozaki import linalg
+from ozaki.linalg import panels, verified
+
+
+def test_enclosures_are_arrays_of_the_host(cupy):
+    a = np.array([[2.0, 1], [1, 2]])
+    assert np.asarray(verified.eigh(cupy.asarray(a))).tolist() == [1, 3]
+    assert verified.eigh(cupy.zeros((0, 0))).cluster.tolist() == []
+    low, high = verified.solve(cupy.asarray(a), cupy.ones(2)).interval()
+    assert bool(((low <= 1 / 3) & (high >= 1 / 3)).all())
+
+
+def test_imaginary_parts_of_the_diagonal_are_not_read(cupy):
+    a = np.array([[1 + 2.0**600 * 1j, 1], [1, 1]])
+    assert np.array_equal(linalg.eigvalsh(cupy.asarray(a)).get(), linalg.eigvalsh(a))
+
+
+def test_null_vectors_and_certificates(cupy):
+    with pytest.raises(verified.SingularError) as raised:
+        verified.inv(cupy.array([[1.0, 2.0**40], [1.0, 2.0**40]]))
+    assert raised.value.null_vector.tolist() in ([-(2.0**40), 1], [2.0**40, -1])
+    assert verified.certify(cupy.eye(3)).inv().value.tolist() == np.eye(3).tolist()
+    assert verified.certify(cupy.zeros((0, 0))).inv().value.shape == (0, 0)
+
+
+def test_panels_in_shared_memory_and_beyond(cupy):
+    """Of up to some 25,000 rows a panel stays in shared memory, half as many if complex."""
+    rng = np.random.default_rng(0)
+    for w, m in ((5, 40), (128, 1000), (127, 8191), (128, 13_000), (128, 30_000)):
+        for imaginary in (0, 1j):
+            x = rng.standard_normal((w, m)) + imaginary * rng.standard_normal((w, m))
+            x = x if imaginary else x.real.copy()
+            x[2, : m // 2], x[3] = 0, 0
+            host, device = x.copy(), cupy.asarray(x)
+            assert np.array_equal(panels.lu_panel(host), panels.lu_panel(device))
+            assert host.tobytes() == device.get().tobytes()
+            host, device = x.copy(), cupy.asarray(x)
+            of_host, of_device = panels.qr_panel(host), panels.qr_panel(device)
+            assert host.tobytes() == device.get().tobytes()
+            for p, q in zip(of_host, of_device, strict=True):
+                assert p.tobytes() == q.get().tobytes()
+
+
+def test_triangular_leaves_of_every_width(cupy):
+    rng = np.random.default_rng(1)
+    for w in (1, 3, 7, 8, 9, 31, 127, 128):
+        for imaginary in (0, 1j):
+            lower = rng.standard_normal((w, w)) + imaginary * rng.standard_normal((w, w))
+            right = rng.standard_normal((w, 33)) + imaginary * rng.standard_normal((w, 33))
+            lower, right = (x if imaginary else x.real.copy() for x in (lower, right))
+            for unit in (False, True):
+                for transposed in (False, True):
+                    host, device, on_device = right.copy(), cupy.asarray(right), cupy.asarray(lower)
+                    panels.lower_leaf(lower.T if transposed else lower, host, unit)
+                    panels.lower_leaf(on_device.T if transposed else on_device, device, unit)
+                    assert host.tobytes() == device.get().tobytes()
