@@ -127,6 +127,9 @@ INTEGER_RATIOS = 4
 GROUP_REST = 1 << 12
 """Terms outside of a window of groups that are added number by number; another window is for more."""
 
+GROUP_SAMPLE = 1 << 11
+"""Terms of which the largest tells which window is for all that come with them."""
+
 GROUP_LANES = 1 << 13
 """Lanes of all groups together: with fewer a number waits for one before it that went to the same words (10
 to 1,000 groups on a Xeon: 2.8 ns a number instead of 5)."""

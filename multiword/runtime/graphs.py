@@ -39,8 +39,12 @@ class CaptureError(RuntimeError):
 class Graph:
     """A captured sequence of launches."""
 
-    def __init__(self, recorder: Recorder, captured: c_void_p, launches: list[_Launch], addresses: list[int]):
+    def __init__(
+        self, recorder: Recorder, captured: c_void_p, launches: list[_Launch], arrays: Sequence[Array]
+    ) -> None:
         self._recorder = recorder  # its memory is the launches'
+        self.retained, self._events = recorder.retained, recorder.events  # which they refer to
+        addresses = [x.data.ptr for x in arrays]
         # By array: the launches that it moves.
         self._launches = [[x for x in launches if x.takes(i)] for i in range(len(addresses))]
         self._addresses = addresses
@@ -167,7 +171,15 @@ class Recorder:
     The launches to capture must be those of `kernels.Kernel`, of CuPy's own kernels, cuBLAS's and
     memory fills; only the first kind may touch the arrays that are replaced later. They must
     have run once before, within `warm`: compiling, loading and tables copied to the device
-    cannot be captured.
+    cannot be captured. Whatever one graph keeps in this memory beyond its replay has to stay allocated;
+    the rest is every other graph's, too, so that they take turns.
+
+    Attributes
+    ----------
+    done : an event, recorded after every replay.
+    busy : set while a replay's results are awaited: whoever interrupts that must replay nothing.
+    retained, events : what the graph that is being captured takes from caches, by id (tables, and cuBLAS's
+        handles with their workspace), and the events that it records.
     """
 
     def __init__(self) -> None:
@@ -178,14 +190,16 @@ class Recorder:
         self.capturing = False
         self._pool = cupy.cuda.MemoryPool()
         self.done = cupy.cuda.Event(disable_timing=True)
-        """Recorded after every replay."""
-        self._events: list[Any] = []
-        self._retained: dict[int, Any] = {}  # by id: tables and cuBLAS's handles, with their workspace
+        self.busy = False
+        self.retained: dict[int, Any] = {}
+        self.events: list[Any] = []
+        self._graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
 
     @property
     def nbytes(self) -> int:
         """Bytes of device memory that the graphs own."""
-        return int(self._pool.total_bytes()) + sum(x.nbytes for x in self._retained.values())
+        retained = {key: x for graph in self._graphs for key, x in graph.retained.items()}
+        return int(self._pool.total_bytes()) + sum(x.nbytes for x in retained.values())
 
     @contextmanager
     def warm(self) -> Iterator[None]:
@@ -210,7 +224,7 @@ class Recorder:
             _local.recorder = None
 
     def _retain(self, x: Any) -> None:
-        self._retained[id(x)] = x
+        self.retained[id(x)] = x
 
     @contextmanager
     def capture(self, arrays: Sequence[Array], graphs: list[Graph]) -> Iterator[None]:
@@ -220,6 +234,7 @@ class Recorder:
         them may overlap, except that two may be the same.
         """
         launches: list[_Launch] = []
+        self.retained, self.events = {}, []
         spans = [(at := x.data.ptr, *(at + end for end in span(x))) for x in arrays]
 
         def noted(arguments: tuple[object, ...]) -> None:
@@ -248,7 +263,9 @@ class Recorder:
             finally:
                 self.capturing = False
             routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
-        graphs.append(Graph(self, captured, launches, [x.data.ptr for x in arrays]))
+        graph = Graph(self, captured, launches, arrays)
+        self._graphs.add(graph)
+        graphs.append(graph)
 
     def fork(self, first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
         """Call both, the second on a stream of its own that joins the current one afterwards.
@@ -262,7 +279,7 @@ class Recorder:
         stream, side = cuda.get_current_stream(), self._sides[self._forks]
         self._forks += 1
         start, end = (cuda.Event(disable_timing=True) for _ in range(2))
-        self._events += [start, end]  # not to be destroyed while the capture lasts
+        self.events += [start, end]  # not to be destroyed while the capture lasts
         start.record(stream)
         side.wait_event(start)
         with side:
@@ -277,7 +294,7 @@ class Recorder:
 
     def record(self, event: Any) -> None:
         """Record an event on the current stream at every replay."""
-        self._events.append(event)  # the graphs refer to it
+        self.events.append(event)
         routine("cuEventRecordWithFlags")(event.ptr, import_cupy().cuda.get_current_stream().ptr, EXTERNAL)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from multiword.engines import reduces_residues
 from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, overlap
-from multiword.runtime.graphs import capturing
+from multiword.runtime.graphs import Recorder, capturing
 from ozaki.execution.captured import UNFIT, CapturedProduct, disturbances
 from ozaki.product.factor import Factor
 from ozaki.product.request import NORMWISE, Request
@@ -24,6 +24,9 @@ WARM, NEVER = "warm", "not to be captured"
 
 _cached: OrderedDict[tuple[Any, ...], CapturedProduct | str] = OrderedDict()
 """The captured product or the state of each kind of call, the one used last at the end."""
+
+_memories: weakref.WeakValueDictionary[tuple[int, int], Recorder] = weakref.WeakValueDictionary()
+"""By thread and device: the memory of the graphs captured there, which therefore run one after the other."""
 
 _watched: set[int] = set()
 """The ids of the prepared factors that have a finalizer: one each, for all that is captured of it."""
@@ -67,11 +70,13 @@ def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
         with _lock:
             _cached[key] = entry
         _forget_the_oldest()
+        entry = _cached.get(key)
     return entry if isinstance(entry, CapturedProduct) else None
 
 
 def forget() -> None:
     """Give back the memory of all captured products."""
+    _memories.clear()
     _drop(list(_cached))
 
 
@@ -102,27 +107,29 @@ def _forget_prepared(number: int) -> None:
 
 
 def _forget_the_oldest() -> None:
-    """Forget what was used least recently beyond the limits; never what was used last.
+    """Forget what was used least recently beyond the limits, and memory with all that works in it.
 
-    What is given up for others is not captured again: where two take turns, both would be
-    at every call.
+    What is given up for others is not captured again: where two take turns, both would be at every call.
     """
-    limit = _limit()
-    dropped: list[tuple[Any, ...]] = []
+    limit, total = _limit(), 0
+    kept: dict[int, bool] = {}  # by the id of a memory
     given_up: list[tuple[Any, ...]] = []
     with _lock:
         kinds = list(_cached.items())  # a finalizer may change the cache at any time
-        total = sum(x.nbytes for _, x in kinds if isinstance(x, CapturedProduct))
-        for key, entry in kinds[:-1]:
-            size = entry.nbytes if isinstance(entry, CapturedProduct) else 0
-            if len(_cached) - len(dropped) > KINDS_CACHED:
-                total -= size
-                dropped.append(key)
-            elif size and total > limit:
-                total -= size
+        dropped = [key for key, _ in kinds[: max(0, len(kinds) - KINDS_CACHED)]]
+        for key, entry in reversed(kinds[len(dropped) :]):
+            if not isinstance(entry, CapturedProduct):
+                continue
+            if (memory := id(entry.memory)) not in kept:
+                total += entry.memory.nbytes
+                kept[memory] = total <= limit
+            if not kept[memory]:
                 given_up.append(key)
     _drop(dropped)
-    _drop(given_up, NEVER)
+    if given_up and given_up[0] == kinds[-1][0]:  # used last, it does not fit beside others in its memory
+        _drop(given_up[1:])
+        given_up = given_up[:1]
+    _drop(given_up[::-1], NEVER)
 
 
 def _drop(keys: list[tuple[Any, ...]], instead: str | None = None) -> None:
@@ -140,10 +147,15 @@ def _limit() -> int:
 
 
 def _capture(a: Factor, b: Factor, request: Request) -> CapturedProduct | str:
+    where = threading.get_ident(), a.matrix.data.device_id
+    memory = _memories.get(where) or Recorder()
+    if memory.busy:
+        return WARM
     try:
-        captured = CapturedProduct(a, b, request, _limit() * SHARE // SHARE_OF_ONE)
+        captured = CapturedProduct(memory, a, b, request, _limit() * SHARE // SHARE_OF_ONE)
     except UNFIT:
         return NEVER
     except disturbances():
         return WARM
-    return captured if captured.nbytes <= _limit() else NEVER
+    _memories[where] = memory
+    return captured

@@ -156,25 +156,19 @@ class _Data:
 
 
 class CapturedProduct:
-    """One kind of product: its graphs, and the memory that they work in.
+    """One kind of product: its graphs, one for each variant that data have needed so far.
 
-    There is a graph for each variant that data have needed so far.
+    memory : what they work in, which other products of the same thread share.
     """
 
-    def __init__(self, a: Factor, b: Factor, request: Request, limit: int) -> None:
-        self._recorder, self._request, self._limit = Recorder(), request, limit
+    def __init__(self, memory: Recorder, a: Factor, b: Factor, request: Request, limit: int) -> None:
+        self.memory, self._request, self._limit = memory, request, limit
         self._expected = _Variant(0)
-        self._busy = False
         self._prepared: list[Factor] = []  # whose memory the graphs read
         out = _result(a, b)
         self._graphs: dict[_Variant, _Call | None] = {
             self._expected: self._capture(self._expected, a, b, out)
         }
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its device memory."""
-        return self._recorder.nbytes
 
     def product(
         self, a: Factor, b: Factor, captured: Callable[[], Any], multiply: Callable[[Factor, Factor], Array]
@@ -184,9 +178,9 @@ class CapturedProduct:
         captured() is called after a new capture, multiply(a, b) for the factors that these are equilibrated
         to.
         """
-        if self._busy:  # this call interrupts another of its kind, whose graphs it must not touch
+        if self.memory.busy:  # this call interrupts another, whose graphs' memory it must not touch
             return None
-        out, self._busy = _result(a, b), True
+        out, self.memory.busy = _result(a, b), True
         try:
             return self._product(a, b, out, captured)
         except _Equilibrated as other:
@@ -194,7 +188,7 @@ class CapturedProduct:
         except _NoGraph:
             return None
         finally:
-            self._busy = False
+            self.memory.busy = False
         return multiply(*factors)
 
     def _product(self, a: Factor, b: Factor, out: Array, captured: Callable[[], Any]) -> Array | None:
@@ -214,7 +208,7 @@ class CapturedProduct:
             call = replay(wanted)
         if data.bounds.nonfinite:
             steps.overwrite_nonfinite(a.parts, b.parts, call.answers.scales, out)
-            self._recorder.done.record()  # the scales have been read
+            self.memory.done.record()  # the scales have been read
         return out
 
     def _wanted(
@@ -244,9 +238,9 @@ class CapturedProduct:
 
     def products(self, a: Factor, b: Factor, captured: Callable[[], Any]) -> tuple[Array, np.ndarray] | None:
         """Return the products of a stack, one below the other, and which of them need wider integers."""
-        if self._busy:
+        if self.memory.busy:
             return None
-        out, self._busy = _result(a, b), True
+        out, self.memory.busy = _result(a, b), True
         try:
             answers = self._replay(_Variant(0), a, b, out, captured).answers
             if answers.bounds is None:
@@ -254,12 +248,12 @@ class CapturedProduct:
             bounds = answers.bounds.wait_for_stack()
             if bounds[:, 0].any():  # an Inf or NaN
                 steps.overwrite_nonfinite(a.parts, b.parts, answers.scales, out, a.stack)
-                self._recorder.done.record()  # the scales have been read
+                self.memory.done.record()  # the scales have been read
             return out, decide_stack(bounds, a.length, self._request.limits) != 0
         except _NoGraph:
             return None
         finally:
-            self._busy = False
+            self.memory.busy = False
 
     def _replay(
         self, variant: _Variant, a: Factor, b: Factor, out: Array, captured: Callable[[], Any]
@@ -282,12 +276,12 @@ class CapturedProduct:
 
     def _capture(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Call:
         left, right, graphs = a.copy(), b.copy(), list[Graph]()
-        with self._recorder.warm():
+        with self.memory.warm():
             self._launch(variant, left, right, out)
         # Prepared factors have their statistics and words by now; the others' have to be in the graph.
         left, right = (x if x.prepared else y.copy() for x, y in ((left, a), (right, b)))
         self._prepared += [x for x in (left, right) if x.prepared]
-        with self._recorder.capture((a.matrix, b.matrix, out), graphs):
+        with self.memory.capture((a.matrix, b.matrix, out), graphs):
             launched = self._launch(variant, left, right, out)
         (graph,) = graphs
         return _Call(variant, graph, launched)

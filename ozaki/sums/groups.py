@@ -15,16 +15,16 @@ from multiword.runtime.arrays import (
     check_same_device,
     namespace,
     on_device_of_arrays,
+    on_host,
     where_lies,
 )
-from multiword.runtime.compiled import compiled
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import DType, format_of, numbers, real_dtype
-from ozaki.sums.exact.extraction import LOOPS, contiguous
 from ozaki.sums.exact.fixed_point import Rounding
-from ozaki.sums.exact.groups import group_sums
+from ozaki.sums.exact.groups import any_outside, group_sums
 from ozaki.sums.table import REDUCTIONS
 from ozaki.sums.variance import exact_ddof
+from ozaki.tuning import OUTPUTS_ON_HOST
 
 
 @on_device_of_arrays
@@ -157,17 +157,11 @@ def checked_labels(labels: Any, groups: int) -> Array:
         )
     if index.ndim != 1:
         raise ValueError(f"labels must have one dimension, got shape {index.shape}")
-    xp, loops = namespace(index), compiled(LOOPS)
-    if xp is np and loops is not None and index.dtype == np.int64:
-        index = contiguous(index)
-        outside = loops.loop(loops.any_outside, np.dtype(np.float64))(index, groups)
-    else:
-        outside = bool(((index < 0) | (index >= groups)).any())
-    if outside:
+    if any_outside(index, groups):
         first = int(((index < 0) | (index >= groups)).argmax())
         got = f"{int(index[first])} at index {first}"
         raise ValueError(f"labels must be from 0 to num_groups − 1 = {groups - 1}, got {got}")
-    return xp.ascontiguousarray(index.astype(np.int64, copy=False))
+    return namespace(index).ascontiguousarray(index.astype(np.int64, copy=False))
 
 
 def columns_of(index: Array, lead: int, groups: int) -> Array:
@@ -213,10 +207,11 @@ def _grouped(
     columns = columns_of(index, prod(shape[:-1]), shape[-1])
     flat = [x.reshape(-1) for x in arrays]
     sums = [[group_sums(part, columns, outputs) for part in terms(*flat)] for terms in reduction.sums]
-    counts = []
-    if not reduction.plain:  # others are rounded on the host
-        sums = [[part.on_host() for part in parts] for parts in sums]
-        counts = np.tile(namespace(index).bincount(index, minlength=shape[-1]), prod(shape[:-1])).tolist()
+    counts = None
+    if not reduction.plain:
+        counts = namespace(index).tile(group_count(index, shape[-1]), prod(shape[:-1]))
+        if outputs <= OUTPUTS_ON_HOST:
+            counts, sums = on_host(counts), [[part.on_host() for part in parts] for parts in sums]
     values = reduction.finish(sums, counts, Rounding(format_of(target), root=reduction.root), **options)
     result = joined([narrow(v, real_dtype(target)) for v in values], target)
     return where_lies(index, result.reshape(shape))

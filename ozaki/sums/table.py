@@ -29,7 +29,7 @@ from ozaki.sums.arguments import (
 from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding, flagged
 from ozaki.sums.exact.reduction import exact_sums
 from ozaki.sums.exact.summands import Summands, products, tiles
-from ozaki.sums.variance import variances
+from ozaki.sums.variance import Counts, variances
 from ozaki.tuning import OUTPUTS_ON_HOST
 
 Terms = Callable[..., list[list[Summands]]]
@@ -61,17 +61,17 @@ Finish = Callable[..., list[np.ndarray]]
 finish(sums, counts, rounding, **options), with a list of parts for each of a reduction's sums."""
 
 
-def _sums(sums: list[list[FixedPoint]], _: Sequence[int], rounding: Rounding) -> list[np.ndarray]:
+def _sums(sums: list[list[FixedPoint]], _: Counts, rounding: Rounding) -> list[np.ndarray]:
     return [rounding(part) for part in sums[0]]
 
 
-def _means(sums: list[list[FixedPoint]], counts: Sequence[int], rounding: Rounding) -> list[np.ndarray]:
+def _means(sums: list[list[FixedPoint]], counts: Counts, rounding: Rounding) -> list[np.ndarray]:
     return [quotients(part, counts, rounding) for part in sums[0]]
 
 
 def _variances(
     sums: list[list[FixedPoint]],
-    counts: Sequence[int],
+    counts: Counts,
     rounding: Rounding,
     ddof: Fraction,
     skip_nan: bool = False,
@@ -80,14 +80,14 @@ def _variances(
     return [variances(square, parts, counts, ddof, rounding, skip_nan)]
 
 
-def _averages(sums: list[list[FixedPoint]], _: Sequence[int], rounding: Rounding) -> list[np.ndarray]:
+def _averages(sums: list[list[FixedPoint]], _: Counts, rounding: Rounding) -> list[np.ndarray]:
     parts, (total,) = sums
     return [_weighted(part, total, rounding) for part in parts]
 
 
-def quotients(sums: FixedPoint, counts: Sequence[int], rounding: Rounding) -> np.ndarray:
+def quotients(sums: FixedPoint, counts: Counts, rounding: Rounding) -> np.ndarray:
     """Return exact sums divided by counts, rounded, as float64; NaN for 0/0."""
-    n = np.array(counts, np.int64)
+    n = namespace(sums.flags).asarray(counts, np.int64)
     return np.where(n == 0, nan, flagged(rounding.finite(sums, np.maximum(n, 1)), sums.flags))
 
 

@@ -15,9 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from multiword.runtime.arrays import Array, namespace, where_lies
 from ozaki.sums.exact.enclosure import Enclosure
 from ozaki.sums.exact.fixed_point import NOT_FINITE, FixedPoint, Rounding
 from ozaki.tuning import INTEGER_RATIOS
+
+Counts = Sequence[int] | Array
 
 _EXACT = 1 << 26  # n·(n − ddof) is a float64 below
 
@@ -25,7 +28,7 @@ _EXACT = 1 << 26  # n·(n − ddof) is a float64 below
 def variances(
     squares: FixedPoint,
     sums: Sequence[FixedPoint],
-    counts: Sequence[int],
+    counts: Counts,
     ddof: Fraction,
     rounding: Rounding,
     skip_nan: bool = False,
@@ -38,14 +41,17 @@ def variances(
     counts : n.
     skip_nan : NaN where n ≤ ddof, as in `nanvar`.
     """
+    n = namespace(squares.flags).asarray(counts, np.int64)
     with np.errstate(all="ignore"):
-        values, certain = _estimates(squares, sums, np.array(counts, np.float64), ddof, rounding)
+        values, certain = _estimates(squares, sums, n.astype(np.float64), ddof, rounding)
     hard = np.flatnonzero(~certain)
     exact = [part.columns(hard).integers() for part in (squares, *sums)]
-    for i, (q, e), *parts_of_s in zip(hard.tolist(), *exact, strict=True):
-        unit, n = min(e, *(2 * f for _, f in parts_of_s)), counts[i]
-        square = (n * q << (e - unit)) - sum(s * s << (2 * f - unit) for s, f in parts_of_s)
-        values[i] = _variance(square, unit, n, n - ddof, rounding, skip_nan)
+    results = []
+    for count, (q, e), *parts_of_s in zip(n[hard].tolist(), *exact, strict=True):
+        unit = min(e, *(2 * f for _, f in parts_of_s))
+        square = (count * q << (e - unit)) - sum(s * s << (2 * f - unit) for s, f in parts_of_s)
+        results.append(_variance(square, unit, count, count - ddof, rounding, skip_nan))
+    values[hard] = where_lies(values, results)
     values[(squares.flags & NOT_FINITE) != 0] = nan
     return values
 
@@ -55,10 +61,10 @@ def _estimates(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Variances, or their roots, computed in float64 with bounds, and which of them are certain."""
     if n.size <= INTEGER_RATIOS or ddof.denominator > 1 or max(n.max(), abs(ddof)) >= _EXACT:
-        return np.empty(n.shape), np.zeros(n.shape, bool)
+        return namespace(n).empty(n.shape), namespace(n).zeros(n.shape, bool)
     q = squares.enclosure()
     unit = (np.frexp(q.high)[1] + q.exponent) // 2
-    difference = q.scaled(2 * unit).times(Enclosure(n, np.zeros(n.shape), np.zeros(n.shape), 0))
+    difference = q.scaled(2 * unit).times(Enclosure(n, 0 * n, 0 * n, 0))
     for part in sums:
         s = part.enclosure().scaled(unit)
         difference = difference.minus(s.times(s))

@@ -293,8 +293,8 @@ def test_memory_is_bounded_and_given_back(cupy, monkeypatch):
         for _ in range(3):
             accurate_dgemm(a, a, engine="cublas")  # a handle's workspace is 32 MiB
     held = held_graphs()
-    assert 1 < len(held) < 6
-    assert 0 < sum(x.nbytes for x in held) <= 200 << 20
+    assert len(held) >= 1
+    assert 0 < sum({id(x.memory): x.memory.nbytes for x in held}.values()) <= 200 << 20
     cache.forget()
     assert not held_graphs()
 
@@ -310,13 +310,30 @@ def test_kinds_that_do_not_fit_together_are_not_captured_again_and_again(cupy, m
     monkeypatch.setattr(cache, "CapturedProduct", Counted)
     monkeypatch.setattr(cache, "_limit", lambda: 80 << 20)  # a handle's workspace is 32 MiB of it
     rng = cupy.random.default_rng(0)
-    operands = [rng.standard_normal((n, n)) for n in (400, 420)]
+    operands = [rng.standard_normal((n, n)) for n in (400, 1500, 420)]
     expected = [accurate_dgemm(a, a).get() for a in operands]
-    for _ in range(8):
+    for _ in range(9):
         for a, c in zip(operands, expected, strict=True):
             assert same(accurate_dgemm(a, a, engine="cublas").get(), c)
-    assert len(made) == 2
-    assert len(held_graphs()) == 1
+    assert len(made) <= 6
+    assert len(held_graphs()) < 3
+
+
+def test_kinds_of_one_thread_share_memory(cupy):
+    """Results of one are those before, when others have worked in the same memory."""
+    rng = cupy.random.default_rng(0)
+    operands = [rng.standard_normal((n, n)) for n in (300, 500, 400)]
+    expected = [accurate_dgemm(a, a).get() for a in operands]
+    sizes = []
+    for a in operands:
+        for _ in range(3):
+            accurate_dgemm(a, a, engine="cublas")
+        sizes.append(held_graphs()[-1].memory.nbytes)
+    assert sizes[2] < sizes[1] + sizes[0]
+    for _ in range(3):
+        for a, c in zip(operands, expected, strict=True):
+            assert same(accurate_dgemm(a, a, engine="cublas").get(), c)
+    assert len({id(x.memory) for x in held_graphs()}) == 1
 
 
 def test_alpha_beta_and_out(cupy):

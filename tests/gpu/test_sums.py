@@ -9,7 +9,7 @@ import pytest
 import ozaki
 from ozaki.sums import api as oz
 from ozaki.sums import cumulative
-from ozaki.sums.exact import groups_cuda, reduction_cuda
+from ozaki.sums.exact import groups, reduction_cuda
 from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import average
 from tests.gpu.same import same_on_the_gpu
@@ -299,10 +299,10 @@ def test_what_is_rounded_to_zero_keeps_its_sign(cupy, dtype, shape):
         assert found.get().tobytes() == np.asarray(expected).tobytes(), tiny
 
 
-@pytest.mark.parametrize("terms", [1 << 23, 5000])
+@pytest.mark.parametrize("terms", [1 << 24, 5000])
 def test_sums_by_group(terms, monkeypatch):
-    monkeypatch.setattr(groups_cuda, "TERMS", terms)
-    monkeypatch.setattr(groups_cuda, "FEWEST", 1000)
+    monkeypatch.setattr(groups, "_TERMS_ON_DEVICE", terms)
+    monkeypatch.setattr(groups, "GROUP_REST", 1000)
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 99, 20_000)  # the last group is empty
     normal = rng.standard_normal(20_000)
@@ -314,8 +314,9 @@ def test_sums_by_group(terms, monkeypatch):
             same_on_the_gpu(lambda v, g, function=function: function(v, g, 100), x, labels)
         same_on_the_gpu(lambda v, g: ozaki.group_dot(v, v, g, 100), x, labels)
         same_on_the_gpu(lambda v, g: ozaki.group_sum(v.reshape(2, -1), g[:10_000], 100), x, labels)
-        for groups in (1, 3, 70_000):
-            same_on_the_gpu(lambda v, g, n=groups: ozaki.group_sum(v, g % n, n), x, labels * 700)
+        for count in (1, 3, 70_000):
+            for function in (ozaki.group_sum, ozaki.group_mean, ozaki.group_std):
+                same_on_the_gpu(lambda v, g, n=count, f=function: f(v, g % n, n), x, labels * 700)
 
 
 def test_sums_in_a_callers_graph_are_refused(cupy):

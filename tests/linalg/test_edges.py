@@ -8,7 +8,7 @@ import pytest
 
 from multiword.runtime import floats
 from ozaki import linalg
-from ozaki.linalg import verified
+from ozaki.linalg import determinant, verified
 from tests.linalg.rational import check_spectrum
 from tests.test_float_modes import FLUSH, ZEROS, mode
 
@@ -75,6 +75,16 @@ def test_the_other_triangle_is_not_read(triangle):
         linalg.eigvalsh(a.T, triangle)
 
 
+def test_a_negative_rcond_is_the_unit_of_the_arithmetic():
+    for exponent, rank in ((-51, 2), (-40, 2), (-53, None)):
+        a = np.diag([1, 2.0**exponent])
+        if rank:
+            assert linalg.lstsq(a, np.ones(2), rcond=-1)[0].tolist() == [1, 2.0**-exponent]
+        else:
+            with pytest.raises(np.linalg.LinAlgError, match="rank"):
+                linalg.lstsq(a, np.ones(2), rcond=-1)
+
+
 @pytest.mark.parametrize("rcond", [-1, 0, None])
 def test_least_squares_of_a_singular_matrix_are_refused(rcond):
     with pytest.raises(np.linalg.LinAlgError, match="rank"):
@@ -124,6 +134,7 @@ def test_small_parts_of_signs_and_small_logarithms():
     assert linalg.slogdet(np.diag([1 - 2.0**-53] * 4)).logabsdet == 4 * np.log1p(-(2.0**-53))
     near = np.diag([1 + 2.0**-52, 1 - 2.0**-52])
     assert linalg.slogdet(near).logabsdet == -(2.0**-104)  # log(1 - x) = -x - x²/2 …
+    assert float(determinant._logarithm(2**700 + 1, -700)) == 2.0**-700
     assert linalg.slogdet(np.diag([1e308] * 3000)).logabsdet == pytest.approx(3000 * np.log(1e308), rel=2e-16)
 
 

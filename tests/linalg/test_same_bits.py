@@ -20,6 +20,11 @@ from tests.exact import same
 
 needs_numba = pytest.mark.skipif(compiled.compiled(panels.FORM) is None, reason="no numba")
 DTYPES = (np.float64, np.complex128)
+RECORDED = {
+    "float64": ("6b1d4fc28d5e7800", "0658c0f12b355577", "f9b4f8cf03e98d7d", "f67b0048d85b0ab7"),
+    "complex128": ("090fff2f239a13c0", "04ee1c276abe8bd0", "9a633311f51e2d5b", "c598a2f76d76c0d4"),
+}
+"""Fingerprints of LU, a solution, R and a Cholesky factor that every machine must reproduce."""
 
 
 def numbers(rng, shape, dtype):
@@ -397,3 +402,20 @@ def test_least_squares_at_the_ends_of_the_range():
 def test_an_empty_stack_is_solved(n):
     lu = np.zeros((0, n, n)), np.zeros((0, n), np.int32)
     assert ozaki.linalg.lu_solve(lu, np.zeros((0, n, 3))).shape == (0, n, 3)
+
+
+def defined(dtype):
+    """Fingerprints of a system of 300 unknowns, its factors, and those of a definite matrix."""
+    rng = np.random.default_rng(300)
+    a, right, positive = numbers(rng, (300, 300), dtype), numbers(rng, 300, dtype), definite(rng, 300, dtype)
+    results = (
+        *(ozaki.linalg.lu_factor(a)[0], ozaki.linalg.solve(a, right)),
+        *(ozaki.linalg.qr(a, mode="r"), ozaki.linalg.cholesky(positive, upper=True)),
+    )
+    return tuple(map(ozaki.fingerprint, results))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_bits_are_those_of_the_definition(dtype):
+    """Other leaves, or another order in them, would be equal on every machine, too: to other bits."""
+    assert defined(dtype) == RECORDED[dtype]

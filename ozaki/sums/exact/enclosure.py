@@ -13,6 +13,7 @@ import numpy as np
 
 from multiword.formats import Format
 from multiword.rounding import product_error, two_sum
+from multiword.runtime.arrays import namespace
 
 _LARGEST_INTEGER = 1 << 53  # integers up to this are float64 numbers
 _REACH = 900  # bits below the first digit that may matter
@@ -37,7 +38,7 @@ class Enclosure:
     def of(cls, digits: np.ndarray, base_bits: int, exponent: np.ndarray | int) -> Enclosure:
         """The values of the digits of a `FixedPoint`."""
         top = len(digits) - 1
-        high, low, error = np.zeros((3, digits.shape[1]))
+        high, low, error = namespace(digits).zeros((3, digits.shape[1]))
         large = digits.size and max(digits.max(), -digits.min()) > _LARGEST_INTEGER
         for index in range(top, -1, -1):
             weight = base_bits * (index - top)

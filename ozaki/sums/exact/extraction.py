@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from ozaki.sums.exact.fixed_point import (
     MINUS_INFINITY,
@@ -113,8 +114,10 @@ def readable(factors: tuple[np.ndarray, ...]) -> list[tuple[np.ndarray, ...]]:
 READABLE = {np.dtype(np.float64), np.dtype(np.float32)}
 
 
-def contiguous(x: np.ndarray) -> np.ndarray:
+def contiguous(x: Array) -> Array:
     """The array in C order and aligned, copied if it is not."""
+    if is_cupy(x):
+        return namespace(x).ascontiguousarray(x)
     return x if x.flags.c_contiguous and x.flags.aligned else np.require(x, requirements=("C", "A"))
 
 

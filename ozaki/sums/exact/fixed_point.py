@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multiword.formats import FORMATS, Format
-from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.arrays import Array, is_cupy, namespace, where_lies
 from ozaki.rounding.digits import last_place, round_digits
 from ozaki.rounding.error_free import two_sum
 from ozaki.sums.exact.enclosure import Enclosure
@@ -72,7 +72,8 @@ class Rounding(NamedTuple):
         if not self.root and self.divisor & (self.divisor - 1) == 0 and value.flags.size > INTEGER_RATIOS:
             exponent = value.exponent - (self.divisor.bit_length() - 1)
             return replace(value, exponent=exponent).round(self.target)
-        return flagged(self.finite(value, np.full(value.flags.shape, self.divisor)), value.flags)
+        divisors = namespace(value.flags).full(value.flags.shape, self.divisor)
+        return flagged(self.finite(value, divisors), value.flags)
 
     def finite(self, value: FixedPoint, divisors: np.ndarray) -> np.ndarray:
         """Of values that have a divisor each, float64 numbers; flags are left alone."""
@@ -81,10 +82,11 @@ class Rounding(NamedTuple):
                 quotient = value.enclosure().divided(divisors.astype(np.float64))
                 result, certain = (quotient.root() if self.root else quotient).rounded(self.target)
         else:
-            result, certain = np.empty(value.flags.shape), np.zeros(value.flags.shape, bool)
+            xp, shape = namespace(value.flags), value.flags.shape
+            result, certain = xp.empty(shape), xp.zeros(shape, bool)
         hard = np.flatnonzero(~certain)
         exact = zip(value.columns(hard).integers(), divisors[hard].tolist(), strict=True)
-        result[hard] = [self.ratio(v, n, e) for (v, e), n in exact]
+        result[hard] = where_lies(result, [self.ratio(v, n, e) for (v, e), n in exact])
         return result
 
     def ratio(self, numerator: int, denominator: int, exponent: int = 0) -> float:
@@ -127,8 +129,7 @@ class FixedPoint:
     Attributes
     ----------
     digits : (L, m) int64, least significant first, of any sign, below 2**62 in magnitude.
-    base_bits : bits between one digit and the next: up to 32, or, for two digits below 2**61, an
-        even number up to 60.
+    base_bits : bits between one digit and the next: up to 32, or an even number up to 60.
     exponent : (m,) int64 or int.
     flags : (m,) uint8, a union of the flags above; Inf and NaN take precedence over the digits.
     """
@@ -158,12 +159,11 @@ class FixedPoint:
         """
         if is_cupy(self.digits):
             return flagged(round_digits(self.digits, self.base_bits, self.exponent, target), self.flags)
-        if (value := self._round_small(target)) is None:
-            with np.errstate(all="ignore"):
-                value, certain = self.enclosure().rounded(target)
-            if not certain.all():
-                hard = self.columns(np.flatnonzero(~certain))._narrowed()
-                value[~certain] = round_digits(hard.digits, hard.base_bits, hard.exponent, target)
+        with np.errstate(all="ignore"):
+            value, certain = self._rounded_pairs(target) or self.enclosure().rounded(target)
+        if not certain.all():
+            hard = self.columns(np.flatnonzero(~certain))._narrowed()
+            value[~certain] = round_digits(hard.digits, hard.base_bits, hard.exponent, target)
         return flagged(value, self.flags)
 
     def enclosure(self) -> Enclosure:
@@ -175,35 +175,39 @@ class FixedPoint:
         exponent = self.exponent if isinstance(self.exponent, int) else self.exponent[chosen]
         return FixedPoint(self.digits[:, chosen], self.base_bits, exponent, self.flags[chosen])
 
-    def _round_small(self, target: Format) -> np.ndarray | None:
-        """The sums of pairs of float64 numbers, which are rounded by adding them; or None.
+    def _rounded_pairs(self, target: Format) -> tuple[np.ndarray, np.ndarray] | None:
+        """The sums of two digits, rounded by adding them as float64, and where there is no third; or None.
 
         For float32 the sum is rounded to odd first, so that it is as if rounded once (Boldo and Melquiond).
         """
-        if len(self.digits) != 2 or self.base_bits <= DIGIT_BITS or not isinstance(self.exponent, int):
+        if not 2 <= len(self.digits) <= 3 or self.base_bits <= DIGIT_BITS:
             return None
-        low, high = self.digits
-        if abs(self.exponent + 46) > 900 or target.precision not in (24, 53):
+        if not isinstance(self.exponent, int):
+            return None
+        *lowest, low, high = self.digits
+        exponent = self.exponent + self.base_bits * len(lowest)
+        if abs(exponent + 46) > 900 or target.precision not in (24, 53):
             return None
         if not low.size or max(low.max(), -low.min(), high.max(), -high.min()) > _LARGEST_INTEGER:
             return None
+        certain = lowest[0] == 0 if lowest else np.ones(low.shape, bool)
         a, b = high * 2.0**self.base_bits, low.astype(np.float64)
         if target.precision == 53:
             s = a + b
-            s *= 2.0**self.exponent
-            return s
+            s *= 2.0**exponent
+            return s, certain
         s, e = two_sum(a, b)
         bits = s.view(np.int64)
         bits += np.where((e != 0) & (bits & 1 == 0), np.where((e > 0) == (s > 0), 1, -1), 0)
-        with np.errstate(over="ignore"):
-            return (s * 2.0**self.exponent).astype(np.float32).astype(np.float64)
+        return (s * 2.0**exponent).astype(np.float32).astype(np.float64), certain
 
     def _narrowed(self) -> FixedPoint:
         """The same in digits of up to 32 bits."""
         if self.base_bits <= DIGIT_BITS:
             return self
-        low, high = self.digits
-        return replace(self, digits=np.stack([low, np.zeros_like(low), high]), base_bits=self.base_bits // 2)
+        digits = np.zeros((2 * len(self.digits) - 1, *self.digits.shape[1:]), np.int64)
+        digits[::2] = self.digits
+        return replace(self, digits=digits, base_bits=self.base_bits // 2)
 
     def integers(self) -> Integers:
         """Return every value as a Python integer and the exponent of its unit."""

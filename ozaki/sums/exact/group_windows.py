@@ -1,18 +1,18 @@
-"""The window of sums by group: two units, and which numbers are multiples of them.
+"""The window of sums by group: three units, and which numbers are multiples of them.
 
-Two levels of each number are extracted (ExtractVector of Rump, Ogita and Oishi), with sigma = 1.5·2**k and
-1.5·2**(k - GAP): a window holds some 78 bits below the largest numbers.
+Three levels of each number are extracted (ExtractVector of Rump, Ogita and Oishi), with sigma = 1.5·2**k,
+1.5·2**(k - GAP) and 1.5·2**(k - 2·GAP): a window holds some 110 bits below the largest numbers.
 """
 
 from __future__ import annotations
 
-GAP = 40
-"""Bits between the units of both levels. A number below 2**(k − 13) has at most 2**(GAP − 1) of either."""
+GAP = 38
+"""Bits between the units of levels. A number below 2**(k − 15) has at most 2**(GAP − 1) of each."""
 
 LIMIT = 1023 - (52 - GAP) - 1
 """And k: the exponent field of what a window does not hold."""
 
-LOWEST, _HIGHEST = GAP + 52 - 1074, 1023  # for k: no number is below the lower unit, no sigma overflows
+LOWEST, _HIGHEST = 2 * GAP + 52 - 1074, 1023  # for k: no number is below the lowest unit, no sigma overflows
 BEYOND = _HIGHEST + LIMIT
 """The exponent field of what no window holds."""
 
@@ -20,6 +20,6 @@ SLACK = 2
 """Bits by which numbers may be above those that a window is made for."""
 
 
-def fitting(largest: int, lowest: int = LOWEST) -> int:
+def fitting(largest: int) -> int:
     """Return k of the window for numbers up to one, given by its bit pattern."""
-    return min(max((largest >> 52) + SLACK - LIMIT + 1, lowest), _HIGHEST)
+    return min(max((largest >> 52) + SLACK - LIMIT + 1, LOWEST), _HIGHEST)

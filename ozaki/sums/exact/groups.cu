@@ -1,67 +1,106 @@
-/* Sums by group: two levels of each number, as `groups` defines them, are added to two words of its group. */
+/* The loops of sums by group for all threads at once: `groups_numba` has each of them for one.
+   NUMBER: the type of the terms, double or float. */
 
 typedef long long i64;
 typedef unsigned long long u64;
-#define MAGNITUDE 0x7fffffffffffffffull
+#define MAGNITUDE 0x7fffffffffffffffll
+#define EACH(i, n) \
+    for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < (n); i += (i64)gridDim.x * blockDim.x)
 
-__device__ u64 bits_of(double x) { return __double_as_longlong(x); }
+__device__ i64 bits_of(double x) { return __double_as_longlong(x); }
+__device__ double sigma_of(int k) { return __longlong_as_double(((i64)(1023 + k) << 52) | (1ll << 51)); }
 
-/* A number, or the product of two and its error. */
-struct Term {
-    double value, error;
-    bool safe;
-};
-__device__ Term term(const double *x, const double *y, i64 i) {
-#if PRODUCT
-    const double a = x[i], b = y[i], p = a * b, size = fabs(p);
-    return {p, __fma_rn(a, b, -p), size <= LARGEST_SAFE && (size >= SMALLEST_SAFE || a == 0 || b == 0)};
-#else
-    return {x[i], 0, true};
-#endif
+__device__ void to_largest(i64 *largest, i64 mine) {
+    for (int step = 16; step; step /= 2) mine = max(mine, __shfl_xor_sync(~0u, mine, step));
+    if (threadIdx.x % 32 == 0) atomicMax(largest, mine);
 }
 
-/* The bit pattern of the largest magnitude that some window holds. */
-extern "C" __global__ void largest_of_groups(const double *x, const double *y, i64 n, u64 beyond, u64 *largest) {
-    u64 mine = 0;
-    for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += (i64)gridDim.x * blockDim.x) {
-        const u64 magnitude = bits_of(term(x, y, i).value) & MAGNITUDE;
-        if (magnitude < beyond && magnitude > mine) mine = magnitude;
-    }
-    for (int step = 16; step; step /= 2) {
-        const u64 other = __shfl_xor_sync(~0u, mine, step);
-        if (other > mine) mine = other;
-    }
-    if (threadIdx.x % 32 == 0 && mine) atomicMax(largest, mine);
+/* Bytes have no atomic operations: the four that share a word do; memory is allocated by more than that. */
+__device__ void add_flag(unsigned char *flags, i64 group, unsigned flag) {
+    unsigned char *byte = flags + group;
+    if (*(volatile unsigned char *)byte & flag) return;
+    const u64 place = (u64)byte & 3;
+    atomicOr((unsigned *)(byte - place), flag << 8 * place);
 }
 
-/* The multiples of both units in a number; false if something is left. */
-__device__ bool extract(double v, double sigma, double tau, i64 &low, i64 &high) {
-    double shifted = v + sigma;
-    high = bits_of(shifted) - bits_of(sigma);
+/* largest = the bit pattern of the largest magnitude that some window holds, if it is larger. */
+extern "C" __global__ void largest_number(const NUMBER *x, i64 n, i64 beyond, i64 *largest) {
+    i64 mine = -1;
+    EACH(i, n) {
+        const i64 magnitude = bits_of(x[i]) & MAGNITUDE;
+        if (magnitude < beyond) mine = max(mine, magnitude);
+    }
+    to_largest(largest, mine);
+}
+
+/* The multiples of a level's unit in a number, which keeps what is left. */
+__device__ u64 extracted(double &v, double sigma) {
+    const double shifted = v + sigma;
     v -= shifted - sigma;
-    shifted = v + tau;
-    low = bits_of(shifted) - bits_of(tau);
-    return v == shifted - tau;
+    return bits_of(shifted) - bits_of(sigma);
 }
 
-/* words[label << lane_bits | lane] += the levels of a term, low and high; those of a product's error after them.
-   The indices of terms that the window does not hold go to `rest`: nothing of these is added. */
-extern "C" __global__ void grouped_terms(const double *x, const double *y, const i64 *labels, i64 n, u64 limit,
-                                         double sigma, double tau, double of_errors, double tau_of_errors,
-                                         int lane_bits, u64 *words, i64 *rest, u64 *left) {
-    const int kinds = 2 + 2 * PRODUCT;
-    for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += (i64)gridDim.x * blockDim.x) {
-        const Term t = term(x, y, i);
-        i64 levels[4] = {0, 0, 0, 0};
-        bool held = t.safe && (bits_of(t.value) & MAGNITUDE) < limit;
-        if (held) held = extract(t.value, sigma, tau, levels[0], levels[1]);
-        if (PRODUCT && held) held = extract(t.error, of_errors, tau_of_errors, levels[2], levels[3]);
-        if (!held) {
+/* words[label << lane_bits | lane] += the lower and the upper level of a number, lowest[label] += the lowest.
+   Inf and NaN go to flags; the indices of numbers that the window does not hold, whole, to `rest`. */
+extern "C" __global__ void grouped(const NUMBER *x, const i64 *labels, i64 n, int k, int lane_bits, u64 *words,
+                                   u64 *lowest, unsigned char *flags, unsigned *rest, unsigned *left) {
+    const double sigmas[] = {sigma_of(k), sigma_of(k - GAP), sigma_of(k - 2 * GAP)};
+    const i64 limit = (i64)(k + LIMIT) << 52, infinity = 2047ll << 52;
+    EACH(i, n) {
+        double v = x[i];
+        const i64 label = labels[i], magnitude = bits_of(v) & MAGNITUDE;
+        if (magnitude >= infinity) {
+            add_flag(flags, label, v != v ? NAN_FLAG : v > 0 ? PLUS_INFINITY : MINUS_INFINITY);
+            continue;
+        }
+        u64 levels[3] = {};
+        if (magnitude < limit)
+            for (int j = 0; j < 3; j++) levels[j] = extracted(v, sigmas[j]);
+        if (v != 0) {
             rest[atomicAdd(left, 1)] = i;
             continue;
         }
-        const i64 lane = (labels[i] << lane_bits) | (i & ((1 << lane_bits) - 1));
-        for (int j = 0; j < kinds; j++)
-            if (levels[j]) atomicAdd(words + lane * kinds + j, (u64)levels[j]);
+        u64 *own = words + 2 * ((label << lane_bits) | (i & ((1 << lane_bits) - 1)));
+        if (levels[0]) atomicAdd(own + 1, levels[0]);
+        if (levels[1]) atomicAdd(own, levels[1]);
+        if (levels[2]) atomicAdd(lowest + label, levels[2]);
     }
+}
+
+__device__ i64 magnitude(i64 x) { return x < 0 ? -x : x; }
+
+/* Brings the lower words into [0, 2^GAP). largest = the largest magnitude of others, if it is larger. */
+extern "C" __global__ void carried(i64 *words, i64 lanes, const i64 *lowest, i64 groups, i64 *largest) {
+    i64 mine = 0;
+    EACH(i, lanes) {
+        words[2 * i + 1] += words[2 * i] >> GAP;
+        words[2 * i] &= (1ll << GAP) - 1;
+        mine = max(mine, magnitude(words[2 * i + 1]));
+    }
+    EACH(i, groups) mine = max(mine, magnitude(lowest[i]));
+    to_largest(largest, mine);
+}
+
+/* Notes for each group whether it has -0, and whether it has anything else. */
+extern "C" __global__ void flagged_groups(const NUMBER *x, const i64 *labels, i64 n, unsigned char *flags) {
+    EACH(i, n) add_flag(flags, labels[i], bits_of(x[i]) == ~MAGNITUDE ? MINUS_ZERO : ORDINARY);
+}
+
+/* outside = 1 where a label is none of 0 to groups - 1. */
+extern "C" __global__ void any_outside(const i64 *labels, i64 n, i64 groups, i64 *outside) {
+    bool found = false;
+    EACH(i, n) found |= (u64)labels[i] >= (u64)groups;
+    if (found) *outside = 1;
+}
+
+/* TwoProduct, x·y = p + e. unsafe = 1 where a product or an error is no finite double. */
+extern "C" __global__ void two_products(const NUMBER *x, const NUMBER *y, i64 n, double *p, double *e, i64 *unsafe) {
+    bool found = false;
+    EACH(i, n) {
+        const double a = x[i], b = y[i], size = fabs(a * b);
+        p[i] = a * b;
+        e[i] = __fma_rn(a, b, -p[i]);
+        found |= !(size <= LARGEST_SAFE) | (size < SMALLEST_SAFE && a != 0 && b != 0);
+    }
+    if (found) *unsafe = 1;
 }

@@ -1,4 +1,4 @@
-"""The loops of sums by group, compiled with numba: two words of each group."""
+"""The loops of sums by group, compiled with numba: three words of each group."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def _lane(labels, i, bits):
     return (labels[i] << bits) | (i & ((1 << bits) - 1))
 
 
-def grouped(x, labels, k, lane_bits, words, flags, rest, rest_labels):
-    """Add the multiples of a window's two units in numbers to their groups' words; return how many are left.
+def grouped(x, labels, k, lane_bits, words, lowest, flags, rest, rest_labels):
+    """Add the multiples of a window's units in numbers to their groups' words, and Inf and NaN to flags.
 
-    What is above the window, or left by it, goes to `rest`, which may lie where x does; Inf and NaN to flags.
+    What is above the window, or left by it, goes to `rest`; return how much.
     """
-    sigma, tau, limit, left = sigma_of(k), sigma_of(k - GAP), (k + LIMIT) << 52, 0
-    upper, lower = bits_of(sigma), bits_of(tau)
+    sigma, tau, rho = sigma_of(k), sigma_of(k - GAP), sigma_of(k - 2 * GAP)
+    upper, lower, limit, left = bits_of(sigma), bits_of(tau), (k + LIMIT) << 52, 0
     for i in range(len(x)):
         g, v, lane = labels[i], np.float64(x[i]), _lane(labels, i, lane_bits)
         _prefetch(words, _lane(labels, min(i + GROUPS_AHEAD, len(x) - 1), lane_bits))
@@ -81,19 +81,26 @@ def grouped(x, labels, k, lane_bits, words, flags, rest, rest_labels):
         elif magnitude >= _INFINITY:
             flags[g] |= _special(v)
             v = np.float64(0.0)
-        if v != 0:
-            rest[left], rest_labels[left] = v, g
-            left += 1
+        if v != 0:  # seldom
+            if magnitude < limit:
+                shifted = v + rho
+                lowest[g] += bits_of(shifted) - bits_of(rho)
+                v -= shifted - rho
+            if v != 0:
+                rest[left], rest_labels[left] = v, g
+                left += 1
     return left
 
 
-def carried(words):
-    """Bring the lower words into [0, 2**GAP), and return the largest magnitude of the upper ones."""
+def carried(words, lowest):
+    """Bring the lower words into [0, 2**GAP), and return the largest magnitude of the others."""
     largest = 0
-    for g in range(len(words)):
-        words[g, 1] += words[g, 0] >> GAP
-        words[g, 0] &= (1 << GAP) - 1
-        largest = max(largest, abs(words[g, 1]))
+    for i in range(len(words)):
+        words[i, 1] += words[i, 0] >> GAP
+        words[i, 0] &= (1 << GAP) - 1
+        largest = max(largest, abs(words[i, 1]))
+    for g in range(len(lowest)):
+        largest = max(largest, abs(lowest[g]))
     return largest
 
 

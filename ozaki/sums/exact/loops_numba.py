@@ -60,6 +60,7 @@ __all__ = [
 typeof(np.empty(0))  # imports what the first call would import, while forks wait
 
 _Integers, _Values, _Bins, _Flags = int64[::1], float64[::1], uint64[:, ::1], uint8[::1]
+_Words = int64[:, ::1]
 _Labels = Array(int64, 1, "C", readonly=True)
 
 
@@ -79,8 +80,8 @@ SIGNATURES: dict[Callable, Callable] = {
         x[2], y[2], int64, float64, boolean, boolean, float64[:, ::1], x[2].copy(readonly=False)
     ),
     largest_number: lambda x, _: int64(x[1]),
-    grouped: lambda x, _: int64(x[1], _Labels, int64, int64, int64[:, ::1], _Flags, _Values, _Integers),
-    carried: lambda x, _: int64(int64[:, ::1]),
+    grouped: lambda x, _: int64(x[1], _Labels, int64, int64, _Words, _Integers, _Flags, _Values, _Integers),
+    carried: lambda x, _: int64(_Words, _Integers),
     flagged_groups: lambda x, _: none(x[1], _Labels, _Flags),
     any_outside: lambda x, _: boolean(_Labels, int64),
 }

@@ -137,7 +137,7 @@ def _as_rows(x: Layout, reduced: int) -> Rows | None:
         return None
     step = terms[-1][0] if terms else 1
     if _even(kept):
-        return Rows.of(x, kept[-1][0] if kept else 0, 0, step)
+        return Rows.of(x, kept[-1][0] if kept else 1, 0, step)
     if kept[-1][1] == 2 and _even(kept[:-1]):
         return Rows.of(x, kept[-2][0], kept[-1][0], step, pair=True)
     return None
