@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.formats import Format, get_format
+from multiword.formats import FORMATS, Format, get_format
 from multiword.runtime.arrays import (
     Array,
     as_array,
@@ -56,15 +56,15 @@ def round_to(x: object, fmt: str | Format, rounding: str = "RN") -> Array:
     fmt = get_format(fmt) if isinstance(fmt, str) else fmt
     check_choice("rounding", rounding, ROUNDINGS)
     values = as_array(x, "x")
-    with np.errstate(over="ignore", invalid="ignore"):
-        if rounding == "RN" and values.dtype in (np.float32, np.float64):
+    with np.errstate(all="ignore"):
+        if rounding == "RN" and values.dtype in (np.float32, np.float64) and fmt == FORMATS.get(fmt.name):
             fast = _hardware(values, fmt)
             if fast is not None:
                 return fast
         wide = widened(values, "x")
         result = _rounded(namespace(wide), wide, fmt, rounding)
         # By way of float32, which holds them: CuPy's own conversions would lose subnormal numbers.
-        return result if fmt.name == "fp64" else to_float32(result).astype(fmt.dtype, copy=False)
+        return result if fmt.dtype == np.float64 else to_float32(result).astype(fmt.dtype, copy=False)
 
 
 def widened(x: Array, name: str) -> Array:

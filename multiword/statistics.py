@@ -137,7 +137,7 @@ def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[
     """Return how many elements of an array have a second word that underflows, or is at least subnormal.
 
     As `multiword.underflow_probability`; differs in counting both kinds (Figure 8), the first word being cut
-    toward zero. Zeros count as neither.
+    toward zero. Zeros, Inf and NaN count as neither.
 
     Parameters
     ----------
@@ -148,7 +148,8 @@ def underflow_counts(x: object, *, word: str = "fp16", scale: int = 0) -> tuple[
     """
     fmt = get_format(word)
     values = widened(round_to(x, "fp32"), "x").ravel()
-    xp, values = namespace(values), values[values != 0]
+    xp = namespace(values)
+    values = values[xp.isfinite(values) & (values != 0)]
     exponent = xp.frexp(values)[1] - 1
     # The first word of unlimited exponent range: the paper asks about the second one alone.
     unit = xp.ldexp(1.0, exponent - (fmt.precision - 1))

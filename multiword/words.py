@@ -9,7 +9,7 @@ import numpy as np
 from multiword.formats import FORMATS, Format
 from multiword.rounding import ROUNDINGS, round_to, widened
 from multiword.runtime.arrays import Array, as_array, namespace, on_device_of_arrays, to_float32
-from multiword.runtime.options import check_choice
+from multiword.runtime.options import check_choice, integer
 
 WORD_FORMATS = ("fp16", "bf16", "tf32")
 """Formats that words may have."""
@@ -52,6 +52,7 @@ def split(
     check_choice("rounding", rounding, ROUNDINGS)
     fmt = FORMATS[word]
     factor = 2.0**fmt.precision if scaled else 1.0
+    words = integer("words", words)
     if words < 1:
         raise ValueError(f"words must be at least 1, got {words}")
     array = as_array(x, "x")
@@ -59,7 +60,7 @@ def split(
     # CuPy's own arithmetic on float32 would take subnormal numbers as zero.
     rest = array if array.dtype == np.float32 and xp is np else widened(array, "x")
     special = ~xp.isfinite(rest)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         for _ in range(words):
             result.append(round_to(rest, fmt, rounding))
             value = result[-1].astype(np.float32) if rest.dtype == np.float32 else widened(result[-1], "x")
@@ -105,7 +106,7 @@ def join(words: Sequence[Array], *, scaled: bool = False, dtype: object = np.flo
         raise ValueError(f"words must have one shape, got {', '.join(str(x.shape) for x in arrays)}")
     precision = _format_of(arrays).precision
     step = 2.0**-precision if scaled else 1.0
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(all="ignore"):
         total = widened(arrays[-1], "words")
         for word in reversed(arrays[:-1]):
             total = widened(word, "words") + total * step

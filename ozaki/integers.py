@@ -14,7 +14,6 @@ are multiplied by its BLAS, on a GPU by our own exact product of a stack.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
@@ -31,6 +30,7 @@ from multiword.runtime.arrays import (
     namespace,
     quietly,
 )
+from multiword.runtime.options import integer
 from ozaki.arguments import matrices_of, request_of, stacks_of
 from ozaki.execution.stacks import stack_product
 from ozaki.product.factor import Factor
@@ -96,7 +96,7 @@ def integer_matmul(a: Any, b: Any, dtype: Any, overflow: str, request_options: t
 
 def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> Array:
     """Return AB modulo p, as int64 from 0 to p - 1."""
-    p = operator.index(p)
+    p = integer("mod", p)
     if not 2 <= p <= LARGEST_MODULUS:
         raise ValueError(f"mod must be at least 2 and below 2**31, got {p}")
     x, y, request = _operands(a, b, request_options)

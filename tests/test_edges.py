@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import multiword
 import ozaki
 from tests.exact import same
 
@@ -120,3 +121,58 @@ def test_correlations_are_exact_to_20_units():
             squares = sum(p * p for p in d[i]) * sum(q * q for q in d[j])
             exact = float(product * abs(product) / squares)  # r·|r|
             assert abs(found[i, j] * abs(found[i, j]) - exact) <= 60 * 2.0**-53
+
+
+def test_a_format_of_ones_own_is_rounded_to_by_its_numbers():
+    precise = multiword.Format("x", 30, -1022, 1023, np.dtype(float))
+    coarse = multiword.Format("fp16", 4, -6, 7, np.dtype(np.float16))
+    assert multiword.round_to(np.array([1 + 2.0**-29, 1e200]), precise)[0] == 1 + 2.0**-29
+    assert multiword.round_to(np.array([1e200]), precise)[0] == pytest.approx(1e200, rel=2.0**-30)
+    assert multiword.round_to(np.array([1.3]), coarse)[0] == 1.25
+
+
+def test_multiword_is_quiet_and_does_not_depend_on_what_numpy_raises():
+    rng = np.random.default_rng(0)
+    a = np.ldexp(rng.standard_normal((20, 30)), rng.integers(-140, 100, (20, 30))).astype(np.float32)
+    special, tiny = np.float32([[np.inf, 1], [np.nan, 3]]), np.ldexp(a.astype(float), -100)
+    with np.errstate(all="raise"):
+        for scheme in ("double-fp16", "fast-fp16", "fp32", "triple-bf16", None):
+            chosen = {"scheme": scheme} if scheme else {}
+            multiword.matmul(a, a.T, **chosen)
+            assert np.isnan(multiword.matmul(special, special, **chosen)[1, 0])
+        multiword.from_complex(np.array([[1e300 + 1e-300j]]))
+        words = multiword.split(a, "bf16", 3)
+        multiword.join(words)
+        multiword.round_to(tiny, "fp16")
+        multiword.TensorCore().gemm(tiny, a.T, word="fp32")
+        assert multiword.underflow_counts(special) == (0, 0)
+
+
+def test_words_are_not_taken_for_short_sums():
+    """Their errors would be larger than those of an fp32 product."""
+    rng = np.random.default_rng(0)
+    for k in (2, 3, 8, 33):
+        a, b = (rng.standard_normal(s).astype(np.float32) for s in ((64, k), (k, 64)))
+        exact, scale = a.astype(float) @ b, abs(a).astype(float) @ abs(b)
+        error = abs(multiword.matmul(a, b, engine="tensorcore") - exact) / scale
+        assert error.max() <= 1.1 * (abs(a @ b - exact) / scale).max() + 2.0**-24
+
+
+@pytest.mark.parametrize("beta", ["", [], np.array([1.0, 2.0])], ids=str)
+def test_beta_is_a_number(beta):
+    with pytest.raises(TypeError, match="beta"):
+        ozaki.accurate_dgemm(np.eye(2), np.eye(2), beta=beta, c=np.eye(2))
+
+
+def test_options_are_refused_by_their_names():
+    eye, half = np.eye(2), np.eye(2, dtype=np.float16)
+    for call, error, name in (
+        (lambda: ozaki.residual(eye, eye, eye, words=1.5), TypeError, "words"),
+        (lambda: ozaki.matmul(np.eye(2, dtype=int), np.eye(2, dtype=int), mod=2.0), TypeError, "mod"),
+        (lambda: multiword.split(eye, words=2.0), TypeError, "words"),
+        (lambda: multiword.batched_matmul(half, half, trans_a=1.0), ValueError, "trans_a"),
+        (lambda: multiword.batched_matmul(half, half, alpha=1e5, accumulate="fp16"), ValueError, "alpha"),
+        (lambda: multiword.from_complex(np.ones(2, complex)).mT, ValueError, "mT"),
+    ):
+        with pytest.raises(error, match=name):
+            call()

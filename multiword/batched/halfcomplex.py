@@ -85,7 +85,9 @@ class HalfComplex:
 
     @property
     def mT(self) -> HalfComplex:
-        """The transposed matrices, a view."""
+        """The transposed matrices, a view. ValueError for what is not a matrix."""
+        if self.ndim < 2:
+            raise ValueError(f"mT needs matrices, got an array of shape {self.shape}")
         return HalfComplex(self.pairs.swapaxes(-3, -2))
 
     def conj(self) -> HalfComplex:

@@ -115,7 +115,8 @@ def check_problem(
         ) from None
     shape = (*batch, m, right.shape[-1])
     word = left.first.dtype
-    scalars = [_scalar(x, name, left.complex) for x, name in ((alpha, "alpha"), (beta, "beta"))]
+    kind = np.float16 if accumulate == "fp16" else np.float32
+    scalars = [_scalar(x, name, left.complex, kind) for x, name in ((alpha, "alpha"), (beta, "beta"))]
     addend = None
     if scalars[1] != 0:
         if c is None:
@@ -159,10 +160,9 @@ def _listed(x: Any, name: str) -> Stack:
 
 
 def _op(stack: Stack, trans: Any, name: str) -> Stack:
-    try:
-        transposed, conjugate = TRANSPOSITIONS[trans]
-    except (KeyError, TypeError):
-        raise ValueError(f"{name} must be False, True, 'N', 'T' or 'C', got {trans!r}") from None
+    if not isinstance(trans, str | int | np.bool_) or trans not in TRANSPOSITIONS:
+        raise ValueError(f"{name} must be False, True, 'N', 'T' or 'C', got {trans!r}")
+    transposed, conjugate = TRANSPOSITIONS[trans]
     return replace(stack.T if transposed else stack, conjugate=conjugate and stack.complex)
 
 
@@ -176,8 +176,12 @@ def _check_words(a: Stack, b: Stack, accumulate: str) -> None:
         raise ValueError(f"accumulate='fp16' needs float16 operands, got {a.first.dtype}")
 
 
-def _scalar(x: Any, name: str, is_complex: bool) -> float | complex:
+def _scalar(x: Any, name: str, is_complex: bool, kind: Any) -> float | complex:
     value = complex(scalar(name, x, complex))
+    with np.errstate(all="ignore"):
+        beyond = [np.isfinite(part) and not np.isfinite(kind(part)) for part in (value.real, value.imag)]
+    if any(beyond):
+        raise ValueError(f"{name} is out of the range of {kind.__name__}, got {x!r}")
     if value.imag == 0:
         return value.real
     if not is_complex:

@@ -246,7 +246,7 @@ def _on_host(x: object, name: str) -> np.ndarray:
 def _rounded(x: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
     """Return float64 `x` rounded to nearest even; ValueError for what rounds to no int8 or int32."""
     if dtype.kind == "f":
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             return x.astype(dtype)
     nearest, limits = np.rint(x), np.iinfo(dtype)
     beyond = ~((nearest >= limits.min) & (nearest <= limits.max))

@@ -18,6 +18,7 @@ from multiword.runtime.arrays import (
     check_same_device,
     namespace,
     on_device_of_arrays,
+    quietly,
 )
 from multiword.runtime.memory import default_workspace
 from multiword.runtime.options import scalar, transposition, workspace_bytes
@@ -103,15 +104,16 @@ def matmul(
         gemm = Gemm(core, one, other.T, alpha, beta, part, limit)
         return execute(gemm, None if chosen is None else get_scheme(chosen))
 
-    if len(shape) == 2:
-        result = product(())
-    elif _native(core, chosen, shape, left.shape[-1]) and alpha == 1 and addend is None:
-        result = xp.empty(shape, np.float32)
-        multiply_natively(left, right, result)
-    else:
-        result = xp.empty(shape, np.float32)
-        for index in np.ndindex(shape[:-2]):
-            result[index] = product(index)
+    with quietly(left):
+        if len(shape) == 2:
+            result = product(())
+        elif _native(core, chosen, shape, left.shape[-1]) and alpha == 1 and addend is None:
+            result = xp.empty(shape, np.float32)
+            multiply_natively(left, right, result)
+        else:
+            result = xp.empty(shape, np.float32)
+            for index in np.ndindex(shape[:-2]):
+                result[index] = product(index)
     if out is None:
         return result
     out[...] = result

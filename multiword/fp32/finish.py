@@ -95,7 +95,7 @@ def finish(
             FINISH((-(-n // 512) * -(-m // rows),), (128,), (how, *of), **constants)
         return
     value = p.astype(np.float64)
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+    with np.errstate(all="ignore"):
         if split is not None:
             value = _restored(value, p, split, limit)
         value = value * alpha
@@ -122,7 +122,7 @@ def _restored(value: Array, p: Array, split: SplitOperands, limit: float) -> Arr
 
 def _incoherent(p: Array, split: SplitOperands, limit: float) -> int:
     """Return 1 if a row and a column are more nearly parallel than the limit allows, else 0."""
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(all="ignore"):
         norms = split.left.of["norm2"][:, None] * (np.float32(limit) * split.right.of["norm2"])
         return int((np.abs(p) > norms).any())
 
@@ -130,7 +130,7 @@ def _incoherent(p: Array, split: SplitOperands, limit: float) -> int:
 def _rank_two(value: Array, split: SplitOperands) -> tuple[Array, int]:
     """Return A'B' + a·tᵀ + s·bᵀ in float64, and 2 if that cancels too much, else 0."""
     a, b, k = split.left.of, split.right.of, split.k
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+    with np.errstate(all="ignore"):
         ai, bj = a["centre"].astype(np.float64)[:, None], b["centre"].astype(np.float64)
         value = (ai * (b["total"] - k * bj) + a["total"][:, None] * bj) + value
         # Σ|x| is at most Σ|y|·2^-s + k·|c|.

@@ -210,7 +210,7 @@ def _complete(y: Array, of: Array, target: int, word: str, side: Array) -> None:
 def split_elements(y: Array, scheme: Scheme, weights: Array | None = None) -> list[Array]:
     """Return the words of y: A_1 = fl(y), A_i = fl(remainder·step), eq. (2.2) of Fasi et al."""
     fmt, rest, result = FORMATS[scheme.word], y, []
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         for i in range(scheme.words):
             value = round_to(rest, fmt, scheme.rounding)
             result.append(value)

@@ -324,7 +324,7 @@ def to_float32(x: Array) -> Array:
     """Return `x`, of float64, rounded to float32, subnormals included."""
     if is_cupy(x):
         return _conversion("float64", "float32", "cvt.rn.f32.f64", "f", "d")(x)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return x.astype(np.float32)
 
 

@@ -35,8 +35,9 @@ def gemm(
     if not (type(alpha) is float and alpha == 1.0 and beta is c is None):  # seldom
         if beta is None and c is not None:
             raise ValueError("c is given, but not its factor: add beta=1.0, or another number")
-        read = beta is not None and beta != 0  # where beta is rounded to 0, too
-        alpha, beta = scalar("alpha", alpha, dtype), scalar("beta", beta or 0.0, dtype)
+        alpha, given = scalar("alpha", alpha, dtype), 0.0 if beta is None else beta
+        beta = scalar("beta", given, dtype)
+        read = given != 0  # where it is rounded to 0, too
         addend = _addend(c, a.matrix, shape) if read else None
     if out is not None:
         check_out(out, a.matrix, shape, dtype)

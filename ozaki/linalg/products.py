@@ -129,7 +129,13 @@ def _multiplied(pairs: Sequence[tuple[Array, Array]], addends: Words, words: int
     a, b = xp.hstack([*left, *identity]), xp.vstack([*right, *addends])
     if words == 1:
         return [multiply(a, b, "exact")]
-    return _without_zeros(_rounded_words(a, b, words))
+    result = _rounded_words(a, b, words)
+    if (beyond := np.flatnonzero(~xp.isfinite(result[0]).all(axis=0))).size:  # nothing multiplies an Inf
+        chosen = [(a, b[:, beyond]) for a, b in pairs]
+        some = _summed(chosen, [c[:, beyond] for c in addends], words)
+        for word, part in zip_longest(result, some, fillvalue=xp.zeros_like(some[0])):
+            word[:, beyond] = part
+    return _without_zeros(result)
 
 
 def _without_zeros(words: list[Array]) -> list[Array]:

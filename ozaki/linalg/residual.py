@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, as_array, check_same_device, namespace, on_device_of_arrays
+from multiword.runtime.options import integer
 from ozaki.linalg.arguments import numbers
 from ozaki.linalg.products import words_of_product
 
@@ -41,7 +41,8 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
     >>> ozaki.residual(a, x, b)
     array([-2.77555756e-17])
     """
-    if operator.index(words) < 1:
+    words = integer("words", words)
+    if words < 1:
         raise ValueError(f"words must be at least 1, got {words}")
     left, middle, right = (_words(value, name) for value, name in ((a, "a"), (x, "x"), (b, "b")))
     check_same_device(a=left[0], x=middle[0], b=right[0])
@@ -53,11 +54,8 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
         raise ValueError(f"shapes do not fit: a {left[0].shape}, x {middle[0].shape}, b {right[0].shape}")
     dtype = np.result_type(left[0], middle[0], right[0])
     left, middle, right = ([word.astype(dtype) for word in value] for value in (left, middle, right))
-    if 0 in shape or not middle[0].size:
-        result = [right[0]]
-    else:
-        result = words_of_product(left, [-word for word in middle], right, words)
-    zeros = [namespace(right[0]).zeros(shape, dtype)] * (words - len(result))
+    result = words_of_product(left, [-word for word in middle], right, words) if 0 not in shape else []
+    zeros = [namespace(right[0]).zeros(shape, dtype) for _ in range(words - len(result))]
     result = [word[:, 0] if one else word for word in (*result, *zeros)]
     return result[0] if words == 1 else tuple(result)
 

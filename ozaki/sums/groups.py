@@ -209,7 +209,8 @@ def _grouped(
     sums = [[group_sums(part, columns, outputs) for part in terms(*flat)] for terms in reduction.sums]
     counts = None
     if not reduction.plain:
-        counts = namespace(index).tile(group_count(index, shape[-1]), prod(shape[:-1]))
+        xp = namespace(index)
+        counts = xp.tile(xp.bincount(index, minlength=shape[-1]), prod(shape[:-1]))
         if outputs <= OUTPUTS_ON_HOST:
             counts, sums = on_host(counts), [[part.on_host() for part in parts] for parts in sums]
     values = reduction.finish(sums, counts, Rounding(format_of(target), root=reduction.root), **options)

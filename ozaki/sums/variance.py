@@ -60,7 +60,7 @@ def _estimates(
     squares: FixedPoint, sums: Sequence[FixedPoint], n: np.ndarray, ddof: Fraction, rounding: Rounding
 ) -> tuple[np.ndarray, np.ndarray]:
     """Variances, or their roots, computed in float64 with bounds, and which of them are certain."""
-    if n.size <= INTEGER_RATIOS or ddof.denominator > 1 or max(n.max(), abs(ddof)) >= _EXACT:
+    if n.size <= INTEGER_RATIOS or ddof.denominator > 1 or max(int(n.max()), abs(int(ddof))) >= _EXACT:
         return namespace(n).empty(n.shape), namespace(n).zeros(n.shape, bool)
     q = squares.enclosure()
     unit = (np.frexp(q.high)[1] + q.exponent) // 2

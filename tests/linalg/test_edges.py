@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import ozaki
 from multiword.runtime import floats
 from ozaki import linalg
 from ozaki.linalg import determinant, verified
@@ -169,3 +170,33 @@ def test_modes_that_flush_to_zero_change_nothing():
                 with pytest.raises(ValueError, match="symmetric"):
                     function(np.array([[1, 5e-324], [0, 1]]))
         assert [np.array_equal(p, q) for p, q in zip(found, expected, strict=True)] == [True, True]
+
+
+def test_residuals_of_an_empty_product_are_the_sum_of_the_words():
+    a, x, ones = np.ones((3, 0)), np.ones(0), np.ones(3)
+    assert ozaki.residual(a, x, (ones, 2 * ones)).tolist() == [3, 3, 3]
+    low = np.full(3, 1e-30)
+    assert [word.tolist() for word in ozaki.residual(a, x, (low, ones), words=2)] == [[1] * 3, [1e-30] * 3]
+
+
+def test_words_beyond_the_last_are_arrays_of_their_own():
+    words = ozaki.residual(np.eye(2), np.ones(2), np.ones(2), words=3)
+    words[1][0] = 5
+    assert not words[2].any()
+
+
+@pytest.mark.parametrize("columns", [12, 13])
+@pytest.mark.parametrize("unit", [1, 1j])
+def test_an_element_that_overflows_leaves_the_others_their_words(columns, unit):
+    a, b = np.array([[1e300, 1e-300], [0.1, 1e-300]]) * unit, np.full((2, columns), 1e300)
+    b[1] = 1e-300
+    high, low = (word / unit for word in ozaki.two_word_product(a, b))
+    assert (high[0].real == np.inf).all()
+    assert (low[0].real == -np.inf).all()
+    exact = Fraction(0.1) * Fraction(1e300) + Fraction(1e-300) ** 2
+    assert (high[1] == float(exact)).all()
+    assert (low[1] == float(exact - Fraction(float(exact)))).all()
+    narrow = np.array([[1e200], [0.1]]) * unit  # of integers that fit
+    high, low = (word / unit for word in ozaki.two_word_product(narrow, np.full((1, columns), 1e200)))
+    assert (low[0].real == -np.inf).all()
+    assert (low[1] == float(Fraction(0.1) * Fraction(1e200) - Fraction(0.1 * 1e200))).all()

@@ -55,7 +55,7 @@ def kernel_launcher(call: Call, tuning: Tuning, fallbacks: tuple[Tuning, ...] = 
 def _parameters(call: Call, plan: Launch) -> Parameters:
     kind = np.float16 if call.case.acc16 else np.float32
     scalars = [part for x in (call.problem.alpha, call.problem.beta) for part in (np.real(x), np.imag(x))]
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         rounded = tuple(float(kind(x)) for x in scalars)
     stacks = {"a": call.a, "b": call.b, "c": call.c or call.out, "out": call.out}
     strides = {f"{name}_stride": x.layout.stride for name, x in stacks.items()}
