@@ -62,10 +62,11 @@ def takes_tensors(function: F) -> F:
         first = next(x for x in every if _kind(x))
         own, back = (_of_pytorch, tensor_of) if pytorch else (_of_jax, _to_jax)
         with stream_of(first) if pytorch else nullcontext():
-            converted = {name: own(x, function.__name__) for name, x in options.items()}
-            result = function(*[own(x, function.__name__) for x in arguments], **converted)
-            out = converted.get("out")
-            return options["out"] if out is not None and result is out else _returned(result, back)
+            arrays = [own(x, function.__name__) for x in every]
+            named = dict(zip(options, arrays[len(arguments) :], strict=True))
+            result = function(*arrays[: len(arguments)], **named)
+            out = next((x for x, array in zip(every, arrays, strict=True) if array is result), None)
+            return _returned(result, back) if out is None else _written(out, result)
 
     return cast(F, call)
 
@@ -136,6 +137,16 @@ def _to_jax(array: Any) -> Any:
 
     plain = isinstance(array, np.generic) or array.dtype == ml_dtypes.bfloat16
     return jnp.asarray(array) if plain else jnp.from_dlpack(array)
+
+
+def _written(out: Any, array: Any) -> Any:
+    """Return PyTorch's tensor after its array has been written to, of which autograd is told."""
+    torch = sys.modules["torch"]
+    if out.is_conj() or out.is_neg():  # the array is of a copy
+        out.copy_(tensor_of(array))
+    elif not out.is_inference():
+        torch.autograd.graph.increment_version(out)
+    return out
 
 
 def _returned(result: Any, convert: Callable[[Any], Any]) -> Any:

@@ -295,12 +295,10 @@ def test_out_by_position_and_of_other_shapes():
     parts = np.divmod(x[:, 0], 3.0, out=(quotient, None))
     assert parts[0] is quotient
     assert same(parts[1], A[:, 0] % 3.0)
-    for call in (
-        lambda: np.sum(x, 0, out=np.empty((2, 4))),
-        lambda: np.matmul(x, B, out=np.empty((2, 5, 3))),
-    ):
-        with pytest.raises(ValueError, match="out must have the shape"):
-            call()
+    with pytest.raises(ValueError, match="out must have the shape"):
+        np.sum(x, 0, out=np.empty((2, 4)))
+    with pytest.raises(ValueError, match="broadcast"):
+        np.matmul(x, B, out=np.empty((5, 2)))
     with pytest.raises(TypeError, match="Cannot cast"):
         np.sum(x, 0, out=np.empty(4, int))
 
@@ -432,3 +430,47 @@ def test_a_sampler_of_others_draws_the_same_chain_in_any_order_of_the_data():
     ours, native = ([chain(order, kind) for order in orders] for kind in (ozaki.array, np.array))
     assert ours[0].tobytes() == ours[1].tobytes()
     assert native[0].tobytes() != native[1].tobytes()
+
+
+def test_integers_in_another_dtype_are_summed_and_multiplied_once():
+    x, big = np.array([1, 2**53, 1, 1]), np.random.default_rng(0).integers(2**52, 2**53, (20, 20))
+    for strict in (False, True):
+        s, m = ozaki.array(x, strict=strict), ozaki.array(big, strict=strict)
+        assert s.sum(dtype=float) == s[::-1].sum(dtype=float) == 2**53 + 4
+        assert same(np.matmul(m, m, dtype=float), ozaki.matmul(big.astype(float), big.astype(float)))
+        assert same(np.vecdot(m, m, dtype=float), ozaki.vecdot(big.astype(float), big.astype(float)))
+        assert np.trace(m, dtype=float) == ozaki.sum(np.diagonal(big), dtype=float)
+        assert s.sum().dtype == np.int64
+    with pytest.raises(TypeError, match="strict"):
+        s.prod(dtype=float)
+    wide = np.random.default_rng(0).integers(-(2**60), 2**60, 1001)
+    assert np.nanmean(ozaki.array(wide)) == ozaki.nanmean(wide)
+
+
+def test_averages_keep_dimensions_and_return_their_weights():
+    x, w = np.random.default_rng(0).standard_normal((2, 30, 20))
+    y = ozaki.array(x)
+    assert same(np.average(y, keepdims=True), np.reshape(ozaki.mean(x), (1, 1)))
+    mean, total = np.average(y, axis=0, weights=w, returned=True)
+    assert same(mean, ozaki.average(x, 0, w))
+    assert same(total, ozaki.sum(w, 0))
+    mean, total = np.average(y, axis=1, weights=w[0], returned=True, keepdims=True)
+    assert mean.shape == total.shape == (30, 1)
+    assert (total == ozaki.sum(w[0])).all()
+    assert np.average(y, returned=True)[1] == 600
+
+
+def test_what_this_library_lacks_is_numpys():
+    x = ozaki.array(np.ones((2, 2, 2)))
+    with pytest.raises(ValueError, match="dimensions"):
+        np.linalg.norm(x, "fro")
+    assert np.linalg.norm(x[0], "f") == 2
+    assert np.linalg.qr(x[0], mode="raw")[0].shape == (2, 2)
+    assert np.matmul(x[0], x[0], out=np.empty((2, 2, 2))).tolist() == [[[2, 2]] * 2] * 2
+
+
+def test_dask_arrays_multiply_lazily():
+    da = pytest.importorskip("dask.array")
+    lazy = ozaki.array(np.eye(3)) @ da.ones((3, 3))
+    assert isinstance(lazy, da.Array)
+    assert (lazy.compute() == 1).all()

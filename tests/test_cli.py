@@ -589,3 +589,37 @@ def test_info_with_everything_installed(capsys, monkeypatch):
     monkeypatch.setattr(info, "missing", list)
     assert main(["info"]) == 0
     assert "missing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", "1_0", "cannot hold 1_0"),
+        ("a.csv", "1e400", "cannot hold 1e400"),
+        ("a.csv", "-0.1e-400", "cannot hold -0.1e-400"),
+        ("a.csv", "", "is empty"),
+        ("a.mtx", "hello", "a.mtx is no Matrix Market file"),
+        ("a.mtx", "%%MatrixMarket matrix coordinate real general\n1 1 2\n1 1 1e16\n1 1 1\n", "twice"),
+    ],
+)
+def test_numbers_that_would_be_lost_are_refused(tmp_path, capsys, name, content, words):
+    if name.endswith("mtx"):
+        pytest.importorskip("scipy")
+    (tmp_path / name).write_text(content)
+    assert run(tmp_path, name, name, "-o", "c.npy") == 2
+    message = capsys.readouterr().err
+    assert words in message
+    assert message.count("\n") == 1
+
+
+def test_tables_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbf1,-inf\r\n0e5,4\r\n")
+    assert load_numbers(tmp_path / "a.csv").tolist() == [[1, -np.inf], [0, 4]]
+
+
+def test_complex_results_are_no_text(files, capsys):
+    folder, *_ = files
+    np.save(folder / "z.npy", np.eye(2) * 1j)
+    assert run(folder, "z.npy", "z.npy", "-o", "c.csv") == 2
+    assert "complex" in capsys.readouterr().err
+    assert not (folder / "c.csv").exists()

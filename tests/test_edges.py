@@ -145,7 +145,7 @@ def test_multiword_is_quiet_and_does_not_depend_on_what_numpy_raises():
         multiword.join(words)
         multiword.round_to(tiny, "fp16")
         multiword.TensorCore().gemm(tiny, a.T, word="fp32")
-        assert multiword.underflow_counts(special) == (0, 0)
+        assert multiword.underflow_counts(special) == multiword.underflow_counts(np.float32([1, 3]))
 
 
 def test_words_are_not_taken_for_short_sums():

@@ -17,6 +17,7 @@ from multiword.runtime.arrays import as_array
 from ozaki.arguments import check_accuracy
 from ozaki.arrays.exact import is_exact, stays_exact
 from ozaki.arrays.functions import FUNCTIONS, UFUNCS, kinds_of
+from ozaki.lazy import is_dask
 
 
 class array(np.ndarray):
@@ -65,13 +66,17 @@ class array(np.ndarray):
         self.accuracy, self.strict = getattr(origin, "accuracy", None), getattr(origin, "strict", False)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **options: Any) -> Any:
+        if any(map(is_dask, inputs)):
+            return NotImplemented
         like, plain = _like((*inputs, *out)), _plain(inputs)
         options = {name: _plain(x) for name, x in options.items()}
         ours = UFUNCS.get((ufunc, method))
         result = None if ours is None else ours(like.accuracy, *plain, **options)
         if result is not None:
+            if out and method == "__call__":
+                result = np.broadcast_to(result, out[0].shape)
             return _delivered(result, out[0] if out else None, like)
-        if like.strict and not is_exact(ufunc, method, plain):
+        if like.strict and not is_exact(ufunc, method, plain, options.get("dtype")):
             raise TypeError(_REFUSED.format(f"np.{ufunc.__name__}" + f".{method}" * (method != "__call__")))
         if out:
             options["out"] = _plain(out)

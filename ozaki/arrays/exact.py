@@ -29,10 +29,11 @@ _ORDERLESS = _names("maximum minimum fmax fmin logical_and logical_or logical_xo
 """Ufuncs that reduce an array to the same bits in every order."""
 
 
-def is_exact(ufunc: Any, method: str, inputs: Sequence[Any]) -> bool:
-    """Return whether NumPy's ufunc has the same bits on every machine."""
+def is_exact(ufunc: Any, method: str, inputs: Sequence[Any], dtype: Any = None) -> bool:
+    """Return whether NumPy's ufunc has the same bits on every machine, of its inputs or in another dtype."""
     elementwise = method in ("__call__", "outer", "at")
-    kinds = kinds_of(inputs if method != "at" and elementwise else inputs[:1])
+    requested = [] if dtype is None else [np.empty(0, dtype)]
+    kinds = kinds_of([*(inputs if method != "at" and elementwise else inputs[:1]), *requested])
     if kinds.isdisjoint("fc") and any(set(loop) <= set("?bBhHiIlLqQ->") for loop in ufunc.types):
         return True
     allowed = _ROUNDED_ONCE - _NOT_OF_COMPLEX if "c" in kinds else _ROUNDED_ONCE

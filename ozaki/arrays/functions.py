@@ -23,20 +23,28 @@ def kinds_of(operands: Iterable[Any]) -> set[str]:
     return {"f" if dtype.name == "bfloat16" else dtype.kind for dtype in dtypes}
 
 
-def _inexact(*operands: Any) -> bool:
-    """Return whether NumPy would round: its integers are exact anyway."""
-    return not kinds_of(operands).isdisjoint("fc")
+def _inexact(*operands: Any, dtype: Any = None) -> bool:
+    """Return whether NumPy would round, in the dtype of operands or another: its integers are exact."""
+    requested = () if dtype is None else (np.empty(0, dtype),)
+    return not kinds_of((*operands, *requested)).isdisjoint("fc")
 
 
-def _matmul(accuracy: Any, a: Any, b: Any, axes: Any = None, **options: Any) -> Any:
+def _in_dtype(dtype: Any, *operands: Any) -> list[Any]:
+    """Return operands as a ufunc converts them for a dtype."""
+    return [x if dtype is None else np.asarray(x).astype(dtype, casting="same_kind") for x in operands]
+
+
+def _matmul(accuracy: Any, a: Any, b: Any, axes: Any = None, dtype: Any = None, **options: Any) -> Any:
     in_place = [(-2, -1)] * 3  # which `@=` names
-    if options or axes not in (None, in_place) or not _inexact(a, b):
+    if options or axes not in (None, in_place) or not _inexact(a, b, dtype=dtype):
         return None
-    return api.matmul(a, b, accuracy=accuracy)
+    return api.matmul(*_in_dtype(dtype, a, b), accuracy=accuracy)
 
 
-def _vecdot(accuracy: Any, x: Any, y: Any, axis: int = -1, **options: Any) -> Any:
-    return None if options or not _inexact(x, y) else contractions.vecdot(x, y, axis=axis, accuracy=accuracy)
+def _vecdot(accuracy: Any, x: Any, y: Any, axis: int = -1, dtype: Any = None, **options: Any) -> Any:
+    if options or not _inexact(x, y, dtype=dtype):
+        return None
+    return contractions.vecdot(*_in_dtype(dtype, x, y), axis=axis, accuracy=accuracy)
 
 
 def _matvec(accuracy: Any, a: Any, x: Any, **options: Any) -> Any:
@@ -88,14 +96,19 @@ def _vdot(accuracy: Any, a: Any, b: Any) -> Any:
 
 def _norm(accuracy: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Return Euclidean norms of vectors and Frobenius norms of matrices; None for NumPy's others."""
-    vectors = np.ndim(x) == 1 if axis is None else np.ndim(axis) == 0
-    if not (ord is None or (ord == 2 and vectors) or (ord == "fro" and not vectors)):
+    reduced = np.ndim(x) if axis is None else max(np.size(axis), 1)
+    if not (ord is None or (ord == 2 and reduced == 1) or (ord in ("fro", "f") and reduced == 2)):
         return None
     return sums.norm(x, axis=axis, keepdims=keepdims)
 
 
-def _reduction(reduce: Callable[..., Any], *parameters: str, axis: int | None = None) -> Callable[..., Any]:
-    """Return a reduction with some of NumPy's parameters; None for others, and for sums of integers."""
+def _reduction(
+    reduce: Callable[..., Any], *parameters: str, axis: int | None = None, rounds: bool = False
+) -> Callable[..., Any]:
+    """Return a reduction with some of NumPy's parameters; None for others.
+
+    rounds : whether it rounds what it makes of integers, too: sums of them do not, unless in another dtype.
+    """
 
     def reduced(accuracy: Any, x: Any, axis: Any = axis, dtype: Any = None, **options: Any) -> Any:
         options = {
@@ -103,7 +116,7 @@ def _reduction(reduce: Callable[..., Any], *parameters: str, axis: int | None = 
         }
         if "correction" in options:
             options["ddof"] = options.pop("correction")
-        if not options.keys() <= {*parameters} or not (_inexact(x) or "ddof" in parameters):
+        if not options.keys() <= {*parameters} or not (rounds or _inexact(x, dtype=dtype)):
             return None
         if np.ndim(x) == 0 and axis in (0, -1):  # as NumPy has it
             axis = None
@@ -115,15 +128,21 @@ def _reduction(reduce: Callable[..., Any], *parameters: str, axis: int | None = 
 def _average(
     accuracy: Any, x: Any, axis: Any = None, weights: Any = None, returned: bool = False, **options: Any
 ) -> Any:
-    """Return a weighted mean; None for weights of other shapes, and with `returned`, or `keepdims`."""
+    """Return a weighted mean, on request with the sum of weights; None for weights of other shapes."""
     fits = weights is None or np.shape(weights) == np.shape(x) or (np.ndim(weights) == 1 and axis is not None)
-    if returned or not fits or options.pop("keepdims", np._NoValue) not in (np._NoValue, False):
+    if not fits:
         return None
-    return statistics.average(x, axis, weights)
+    kept = {"keepdims": options.pop("keepdims", False) is True}
+    result = statistics.average(x, axis, weights, **kept)
+    if not returned:
+        return result
+    along = np.ones(np.shape(x)) if weights is None else np.asarray(weights)
+    total = sums.sum(along, axis if along.shape == np.shape(x) else None, np.result_type(result), **kept)
+    return result, np.broadcast_to(total, np.shape(result)).copy()[()]
 
 
 def _trace(accuracy: Any, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
-    return sums.sum(np.diagonal(x, offset, axis1, axis2), -1, dtype) if _inexact(x) else None
+    return sums.sum(np.diagonal(x, offset, axis1, axis2), -1, dtype) if _inexact(x, dtype=dtype) else None
 
 
 def _covariances(of: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,6 +165,11 @@ def _linear(solve: Callable[..., Any]) -> Callable[..., Any]:
     return lambda accuracy, *args, **options: solve(*args, **options)
 
 
+def _qr(accuracy: Any, a: Any, mode: str = "reduced") -> Any:
+    """Return orthogonal factors, or R; None for LAPACK's own reflectors."""
+    return linalg.qr(a, mode) if mode in ("reduced", "complete", "r") else None
+
+
 def _lstsq(accuracy: Any, a: Any, b: Any, rcond: float | None = None) -> Any:
     """Return least squares of full rank; None for the others, which need singular values."""
     try:
@@ -165,14 +189,14 @@ UFUNCS: dict[tuple[Any, str], Callable[..., Any]] = {
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.sum: _reduction(sums.sum, "keepdims", "initial", "where"),
-    np.mean: _reduction(sums.mean, "keepdims", "ddof"),
+    np.mean: _reduction(sums.mean, "keepdims", rounds=True),
     np.average: _average,
-    np.var: _reduction(statistics.var, "keepdims", "ddof"),
-    np.std: _reduction(statistics.std, "keepdims", "ddof"),
+    np.var: _reduction(statistics.var, "keepdims", "ddof", rounds=True),
+    np.std: _reduction(statistics.std, "keepdims", "ddof", rounds=True),
     np.nansum: _reduction(statistics.nansum, "keepdims"),
-    np.nanmean: _reduction(statistics.nanmean, "keepdims"),
-    np.nanvar: _reduction(statistics.nanvar, "keepdims", "ddof"),
-    np.nanstd: _reduction(statistics.nanstd, "keepdims", "ddof"),
+    np.nanmean: _reduction(statistics.nanmean, "keepdims", rounds=True),
+    np.nanvar: _reduction(statistics.nanvar, "keepdims", "ddof", rounds=True),
+    np.nanstd: _reduction(statistics.nanstd, "keepdims", "ddof", rounds=True),
     np.cumsum: _reduction(cumulative.cumsum),
     np.trace: _trace,
     np.cov: _covariances(symmetric.cov),
@@ -185,8 +209,9 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.einsum: _einsum,
     np.linalg.norm: _norm,
     np.linalg.lstsq: _lstsq,
+    np.linalg.qr: _qr,
     **{
         getattr(np.linalg, name): _linear(getattr(linalg, name))
-        for name in ("solve", "inv", "det", "slogdet", "cholesky", "qr", "eigh", "eigvalsh", "svd", "svdvals")
+        for name in ("solve", "inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "svd", "svdvals")
     },
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -61,6 +63,8 @@ def multiply_files(
     a, b = load_numbers(first), load_numbers(second)
     if a.shape[-1] != b.shape[0]:
         raise ValueError(f"inner dimensions differ: {first} is {a.shape}, {second} is {b.shape}")
+    if "c" in (a.dtype.kind, b.dtype.kind) and output.suffix.lower() == ".csv":
+        raise ValueError(f"cannot write {output}: the result is complex, and .csv files hold real numbers")
     shape = a.shape[:-1] + b.shape[1:]
     a, b = np.atleast_2d(a), b[:, None] if b.ndim == 1 else b
     engine = get_engine(options.get("engine", "auto"))
@@ -131,14 +135,23 @@ def _read_npy(path: Path) -> np.ndarray:
 
 def _read_csv(path: Path) -> np.ndarray:
     try:
-        return np.loadtxt(path, delimiter=",", ndmin=2, converters=_number, encoding="utf-8")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # of a file without numbers
+            return np.loadtxt(path, delimiter=",", ndmin=2, converters=_number, encoding="utf-8-sig")
+    except UserWarning as error:
+        raise ValueError(f"{path} is empty") from error
     except ValueError as error:
         raise ValueError(f"{path} is no table of numbers with commas: {error.__cause__ or error}") from error
 
 
 def _number(text: str) -> float:
-    """Return the float64 nearest to a decimal number. ValueError for an integer that is none."""
+    """Return the float64 nearest to a decimal number. ValueError for an integer that is none, and for numbers
+    that would become 0 or infinite."""
     x = float(text)
+    significand = text.strip().lower().partition("e")[0]
+    lost = math.isinf(x) or (x == 0 and any(digit in significand for digit in "123456789"))
+    if "_" in text or (lost and "inf" not in text.lower()):
+        raise ValueError(f"float64 cannot hold {text.strip()}")
     if text.strip().lstrip("+-").isdecimal() and int(x) != int(text):
         raise ValueError(f"float64 cannot hold {text.strip()} exactly")
     return x
@@ -149,8 +162,16 @@ def _read_mtx(path: Path) -> np.ndarray:
         from scipy.io import mmread
     except ImportError as error:
         raise ImportError(f"SciPy reads {path}, and is not installed: pip install scipy") from error
-    x = mmread(path)
-    return x.toarray() if hasattr(x, "toarray") else x
+    try:
+        x = mmread(path)
+    except ValueError as error:
+        raise ValueError(f"{path} is no Matrix Market file: {error}") from error
+    if not hasattr(x, "toarray"):
+        return x
+    places = np.ravel_multi_index((x.row, x.col), x.shape) if x.nnz else x.row
+    if np.unique(places).size < x.nnz:
+        raise ValueError(f"{path} names a place twice; the numbers there would be added, and rounded")
+    return x.toarray()
 
 
 _READERS: dict[str, Callable[[Path], np.ndarray]] = {".csv": _read_csv, ".mtx": _read_mtx}

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 import ozaki.sums.api as sums
 from multiword.runtime.arrays import namespace
@@ -39,7 +40,7 @@ def _operator(
     def kernel(*arguments: Any) -> Tensor:
         given = (array_of(x) if isinstance(x, Tensor) else x for x in arguments)
         with stream_of(arguments[0]):
-            return tensor_of(compute(*given))
+            return tensor_of(compute(*given)).contiguous()  # as a fake result is
 
     def mapped(info: Any, dims: Sequence[Any], *arguments: Any) -> tuple[Tensor, int]:
         given = list(zip(arguments, dims, strict=True))
@@ -56,14 +57,16 @@ def _operator(
 
     torch.library.register_autograd(f"ozaki::{name}", derivative, setup_context=keep, lib=_library)
 
-    class Transformed(torch.autograd.Function):  # for `torch.func.grad`, which the line before does not do
+    class Transformed(torch.autograd.Function):  # for `torch.func.grad`, and to refuse forward derivatives
         generate_vmap_rule = True
         forward = staticmethod(lambda *arguments: operator(*arguments))
         setup_context = staticmethod(keep)
         backward = staticmethod(derivative)
 
     def call(*arguments: Any) -> Tensor:
-        transformed = not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
+        transformed = not torch.compiler.is_compiling() and (
+            torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+        )
         return Transformed.apply(*arguments) if transformed else operator(*arguments)
 
     return call

@@ -18,6 +18,10 @@ from ozaki.torch.settings import active
 
 _DEVICES = ("CPU", "CUDA") if torch.version.cuda else ("CPU",)
 
+_LAYERS = {"CPU": "mkldnn_rnn_layer", "CUDA": "_cudnn_rnn"}
+_RECURRENT = {device: (name, f"{name}_backward") for device, name in _LAYERS.items()}
+"""PyTorch's fused recurrent layers, whose products are counted as native."""
+
 _lock = threading.Lock()
 _libraries: list[torch.library.Library] = []
 
@@ -45,7 +49,7 @@ def _kernels() -> Iterator[tuple[str, str, Callable[..., Any]]]:
         composed = _kernel("scaled_dot_product_attention", device, attention.composed)
         for key in (device, f"Autograd{device}"):
             yield "scaled_dot_product_attention", key, composed
-        for name in attention.FUSED[device]:
+        for name in (*attention.FUSED[device], *_RECURRENT[device]):
             if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", device):
                 yield name, device, _kernel(name, device, lambda *_, **__: None, product=True)
 

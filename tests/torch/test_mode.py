@@ -379,3 +379,16 @@ def test_a_slice_of_a_batch_has_the_bits_it_has_alone(spread):
             assert same_bits(F.linear(x[rows], w.mT, bias), whole[rows])
         assert same_bits(torch.mv(w.mT, x[3]), (x @ w)[3])
         assert same_bits(torch.bmm(x.reshape(4, 16, 40), w.expand(4, 40, 24)).reshape(64, 24), x @ w)
+
+
+def test_fused_recurrent_layers_are_counted_as_native():
+    layer, x = torch.nn.LSTM(16, 16), random(5, 4, 16, dtype=torch.float32)
+    with torch.backends.mkldnn.flags(enabled=False), ozaki.torch.reproducible(dtypes=torch.float32) as calls:
+        layer(x)
+    assert calls["addmm"] + calls["mm"] > 5
+    if torch.backends.mkldnn.is_available():
+        with (
+            pytest.warns(UserWarning, match=r"itself computed these products: \d+ of torch.float32"),
+            ozaki.torch.reproducible(dtypes=torch.float32) as calls,
+        ):
+            layer(x)[0].sum().backward()

@@ -230,3 +230,31 @@ def nested(x):
 def test_wrong_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call(random(3, 3))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "eager"])
+def test_results_are_contiguous_as_compiled_code_expects(backend):
+    x, factor = random(2, 3, 4), random(4, 3)
+
+    def function(x):
+        summed = ozaki.torch.sum(x.permute(2, 0, 1), 1)
+        return (summed * factor).reshape(-1) + ozaki.torch.dot(
+            x.permute(2, 1, 0), x.permute(2, 1, 0), 2
+        ).reshape(-1)
+
+    torch._dynamo.reset()
+    assert same_bits(torch.compile(function, backend=backend)(x), function(x))
+    for call in ((torch.ops.ozaki.sum.default, ([1], False)), (torch.ops.ozaki.mean.default, ([0, 1], True))):
+        torch.library.opcheck(call[0], (x.permute(2, 0, 1), *call[1]), test_utils="test_faketensor")
+
+
+def test_forward_derivatives_are_refused():
+    from torch.autograd import forward_ad
+
+    x = random(3, 3)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones_like(x))
+        for function in (lambda: ozaki.torch.matmul(dual, x), lambda: ozaki.torch.sum(dual)):
+            with pytest.raises(NotImplementedError):
+                function()
+        assert same_bits(ozaki.torch.matmul(x, x), torch.from_numpy(ozaki.matmul(x.numpy(), x.numpy())))

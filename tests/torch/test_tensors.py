@@ -110,3 +110,29 @@ def test_without_gradients_no_tensor_is_refused():
     x = random(3).requires_grad_()
     with torch.no_grad():
         assert ozaki.sum(x) == ozaki.sum(x.detach())
+
+
+@pytest.mark.parametrize("by_position", [False, True])
+def test_autograd_is_told_of_what_is_written(by_position):
+    w = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    factor = torch.full((3,), 2.0, dtype=torch.float64)
+    y = (w * factor).sum()
+    x = torch.ones(5, 3, dtype=torch.float64)
+    out = ozaki.sum(x, 0, None, factor) if by_position else ozaki.sum(x, 0, out=factor)
+    assert out is factor
+    assert factor.tolist() == [5, 5, 5]
+    with pytest.raises(RuntimeError, match="inplace"):
+        y.backward()
+
+
+def test_conjugate_and_negative_views_are_written_to():
+    x = torch.ones(5, 3, dtype=torch.float64)
+    negative = torch.zeros(3, dtype=torch.complex128).conj().imag
+    assert ozaki.sum(x, 0, out=negative) is negative
+    assert negative.tolist() == [5, 5, 5]
+    conjugate = torch.zeros(3, dtype=torch.complex128).conj()
+    ozaki.mean(x + 1j, 0, out=conjugate)
+    assert conjugate.tolist() == [1 + 1j] * 3
+    with torch.inference_mode():
+        out = torch.zeros(3, dtype=torch.float64)
+        assert ozaki.sum(torch.ones(5, 3, dtype=torch.float64), 0, out=out).tolist() == [5, 5, 5]
