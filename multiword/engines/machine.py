@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.runtime import kernels
 from multiword.runtime.arrays import import_cupy
 
 KNOWN = Path(__file__).with_name("machines.json")
@@ -83,7 +84,7 @@ def multiprocessors() -> int:
 
 def block_memory() -> int:
     """Return the bytes of shared memory that a block may have on CuPy's current device."""
-    return _block_memory(_device())
+    return kernels.block_memory(_device())
 
 
 def compute_capability() -> tuple[int, int]:
@@ -103,11 +104,6 @@ def _gpu_name(device: int) -> str:
 @cache
 def _multiprocessors(device: int) -> int:
     return int(import_cupy().cuda.Device(device).attributes["MultiProcessorCount"])
-
-
-@cache
-def _block_memory(device: int) -> int:
-    return int(import_cupy().cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"])
 
 
 @cache

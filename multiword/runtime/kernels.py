@@ -233,16 +233,20 @@ def check_capability(capability: str) -> None:
 @cache
 def _compile(name: str, constants: tuple[tuple[str, int | str], ...], device: int) -> Any:
     """Return a function of that device, whose blocks may have all the shared memory that there is."""
-    properties = import_cupy().cuda.Device(device)
-    check_capability(properties.compute_capability)
+    check_capability(import_cupy().cuda.Device(device).compute_capability)
     kernel, options = KERNELS[name], OPTIONS + definitions(dict(constants))
     if kernel.architecture is None:
         function = import_cupy().RawKernel(kernel.source, name, options=options)
     else:
         function = _compile_for(kernel, kernel.architecture, options)
-    largest = properties.attributes["MaxSharedMemoryPerBlockOptin"]
-    function.max_dynamic_shared_size_bytes = largest - function.shared_size_bytes
+    function.max_dynamic_shared_size_bytes = block_memory(device) - function.shared_size_bytes
     return function
+
+
+@cache
+def block_memory(device: int) -> int:
+    """Return the bytes of shared memory that a block may have."""
+    return int(import_cupy().cuda.Device(device).attributes["MaxSharedMemoryPerBlockOptin"])
 
 
 def _compile_for(kernel: Kernel, architecture: str, options: tuple[str, ...]) -> Any:

@@ -12,7 +12,6 @@ from multiword.runtime.arrays import (
     as_array,
     check_same_device,
     converted,
-    device_of,
     namespace,
     on_device_of_arrays,
     on_host,
@@ -408,7 +407,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     if math.isnan(share):
         raise ValueError("rcond must be a number, got NaN")
     share = share if share >= 0 else 2.0**-52
-    with device_of(matrix), quietly(matrix):
+    with quietly(matrix):
         matrix, right = matrix.astype(dtype), right.astype(dtype)
         r, exponents = factor_qr.scaled_columns(matrix if m >= n else matrix.conj().T)
         reflections, k = factor_qr.factorize(r), min(m, n)

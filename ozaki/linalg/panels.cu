@@ -52,7 +52,6 @@ typedef long long i64;
 #define WARPS (THREADS / 32)
 #define WIDE_THREADS 1024
 #define WIDE_WARPS (WIDE_THREADS / 32)
-#define SOME 8
 #define LANE (threadIdx.x % 32)
 #define WARP (threadIdx.x / 32)
 
@@ -172,38 +171,38 @@ lu_panel(Number *x, int w, i64 m, i64 *pivots, Candidate *candidates, Number *of
 }
 
 /* The solution of LX = B in place of the C-contiguous B, (w, n): 32 columns to a block, a lane to a column. One warp
-   finds SOME rows at a time, which all warps then subtract from those below, one after the other. */
+   finds STEP rows at a time, which all warps then subtract from those below, one after the other. */
 extern "C" __global__ void __launch_bounds__(THREADS)
 lower_leaf(const Number *l, i64 row_stride, i64 column_stride, Number *b, int w, i64 n, int unit) {
     extern __shared__ __align__(16) unsigned char memory[];
     Number *const x = (Number *)memory + LANE;               // (LEAF, 32): this lane's column
-    Number *const some = (Number *)memory + 32 * LEAF;     // SOME columns of L, from row i on
+    Number *const some = (Number *)memory + 32 * LEAF;     // STEP columns of L, from row i on
     const i64 column = blockIdx.x * 32ll + LANE;
     for (int k = WARP; k < w; k += WARPS)
         if (column < n) x[32 * k] = b[k * n + column];
-    for (int i = 0; i < w; i += SOME) {
-        for (int e = threadIdx.x; e < (w - i) * SOME; e += THREADS)
-            if (i + e % SOME < w) some[e] = l[(i + e / SOME) * row_stride + (i + e % SOME) * column_stride];
+    for (int i = 0; i < w; i += STEP) {
+        for (int e = threadIdx.x; e < (w - i) * STEP; e += THREADS)
+            if (i + e % STEP < w) some[e] = l[(i + e / STEP) * row_stride + (i + e % STEP) * column_stride];
         __syncthreads();
-        Number solved[SOME];
+        Number solved[STEP];
         if (WARP == 0) { // of rows beyond the last, with numbers that stand for nothing
 #pragma unroll
-            for (int s = 0; s < SOME; s++) solved[s] = x[32 * (i + s)];
+            for (int s = 0; s < STEP; s++) solved[s] = x[32 * (i + s)];
 #pragma unroll
-            for (int s = 0; s < SOME; s++) {
-                if (!unit) solved[s] = quotient(solved[s], some[s * SOME + s]);
+            for (int s = 0; s < STEP; s++) {
+                if (!unit) solved[s] = quotient(solved[s], some[s * STEP + s]);
 #pragma unroll
-                for (int r = s + 1; r < SOME; r++) solved[r] = solved[r] - some[r * SOME + s] * solved[s];
+                for (int r = s + 1; r < STEP; r++) solved[r] = solved[r] - some[r * STEP + s] * solved[s];
                 x[32 * (i + s)] = solved[s];
             }
         }
         __syncthreads();
 #pragma unroll
-        for (int s = 0; s < SOME; s++) solved[s] = x[32 * (i + s)];
-        for (int k = i + SOME + WARP; k < w; k += WARPS) {
+        for (int s = 0; s < STEP; s++) solved[s] = x[32 * (i + s)];
+        for (int k = i + STEP + WARP; k < w; k += WARPS) {
             Number rest = x[32 * k];
 #pragma unroll
-            for (int s = 0; s < SOME; s++) rest = rest - some[(k - i) * SOME + s] * solved[s];
+            for (int s = 0; s < STEP; s++) rest = rest - some[(k - i) * STEP + s] * solved[s];
             x[32 * k] = rest;
         }
         __syncthreads();

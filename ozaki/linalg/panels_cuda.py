@@ -13,8 +13,10 @@ from multiword.runtime.kernels import Kernel
 from ozaki.linalg.arithmetic import LEAF
 
 _FILE = Path(__file__).with_name("panels.cu")
-_INSTANCES: tuple[dict[str, int | str], ...] = tuple({"PARTS": parts, "LEAF": LEAF} for parts in (1, 2))
-_THREADS, _WIDE_THREADS, _LANES, _SOME = 256, 1024, 32, 8
+_THREADS, _WIDE_THREADS, _LANES, _STEP = 256, 1024, 32, 8
+_INSTANCES: tuple[dict[str, int | str], ...] = tuple(
+    {"PARTS": parts, "LEAF": LEAF, "STEP": _STEP} for parts in (1, 2)
+)
 _STATIC = 1024
 """Bytes of shared memory, at most, that a kernel has beside what it is given."""
 
@@ -49,7 +51,7 @@ def lower_leaf(lower: Array, b: Array, unit: bool) -> None:
     w, n = b.shape
     strides = (np.int64(stride // b.itemsize) for stride in lower.strides)
     arguments = lower, *strides, b, np.int32(w), np.int64(n), np.int32(unit)
-    launch = _LOWER_LEAF.instance(shared=(_LANES + _SOME) * LEAF * b.itemsize, **_constants(b))
+    launch = _LOWER_LEAF.instance(shared=(_LANES + _STEP) * LEAF * b.itemsize, **_constants(b))
     launch((-(-n // _LANES),), (_THREADS,), arguments)
 
 
@@ -75,5 +77,5 @@ def qr_panel(columns: Array, y: Array, t: Array, *_: Any) -> None:
 
 
 def _constants(x: Array) -> dict[str, int]:
-    """Return what the kernels are compiled for: the real parts of a number, and the columns of a leaf."""
-    return {"PARTS": 2 if x.dtype.kind == "c" else 1, "LEAF": LEAF}
+    """Return what the kernels are compiled for: parts of a number, columns of a leaf, rows of a step."""
+    return {"PARTS": 2 if x.dtype.kind == "c" else 1, "LEAF": LEAF, "STEP": _STEP}

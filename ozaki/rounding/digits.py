@@ -143,6 +143,8 @@ _ROUND_DIGITS = Kernel(
 def _round_digits_device(digits: Array, base_bits: int, exponent: Array | int, target: Format) -> Array:
     xp = namespace(digits)
     digits = xp.ascontiguousarray(digits)
+    if isinstance(exponent, int):
+        exponent = xp.full(digits.shape[1:], exponent, xp.int32)
     exponent = xp.ascontiguousarray(xp.broadcast_to(xp.asarray(exponent, xp.int32), digits.shape[1:]))
     out = xp.empty(digits.shape[1:], xp.float64)
     bits = base_bits * (len(digits) - 1) + 64

@@ -200,3 +200,17 @@ def test_an_element_that_overflows_leaves_the_others_their_words(columns, unit):
     high, low = (word / unit for word in ozaki.two_word_product(narrow, np.full((1, columns), 1e200)))
     assert (low[0].real == -np.inf).all()
     assert (low[1] == float(Fraction(0.1) * Fraction(1e200) - Fraction(0.1 * 1e200))).all()
+
+
+@pytest.mark.parametrize("name", ["eigh", "svdvals"])
+def test_where_lapack_does_not_converge_this_librarys_own_is_the_start(name, monkeypatch):
+    def fails(_):
+        raise np.linalg.LinAlgError("Eigenvalues did not converge")
+
+    a = np.diag([1.0, 2.0, 3.0]) + 0.1
+    expected = getattr(verified, name)(a)
+    monkeypatch.setattr(np.linalg, "eigh", fails)
+    monkeypatch.setattr(np.linalg, "svd", fails)
+    result = getattr(verified, name)(a)
+    assert result.rounded.all()
+    assert result.value.tolist() == expected.value.tolist()

@@ -10,7 +10,6 @@ import numpy as np
 
 from multiword.runtime.arrays import (
     Array,
-    device_of,
     is_cupy,
     namespace,
     on_device_of_arrays,
@@ -20,6 +19,7 @@ from multiword.runtime.arrays import (
 from ozaki.linalg import factor_cholesky
 from ozaki.linalg.arguments import square
 from ozaki.linalg.products import words_of_product
+from ozaki.linalg.spectral import approximate
 from ozaki.linalg.triangular import solved
 from ozaki.linalg.verified.preconditioner import tail
 from ozaki.linalg.verified.solution import NotProvedError
@@ -91,7 +91,7 @@ def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
         raise np.linalg.LinAlgError(f"a must be one square matrix, got shape {a.shape}")
     if not bool((a == a.conj().T).all()):
         raise ValueError("a must be symmetric or Hermitian: it differs from its conjugate transpose")
-    with device_of(a), quietly(a):
+    with quietly(a):
         xp = namespace(a)
         diagonal = a.diagonal().real
         if not bool((diagonal > 0).all()):
@@ -104,7 +104,7 @@ def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
         direction = _congruent_to_identity(matrix, max_words)
         if direction is None:
             return Definiteness(True, "congruence")
-        lowest = xp.linalg.eigh(matrix)[1][:, 0]
+        lowest = approximate("eigh", matrix)[1][:, 0]
         for x in (direction, lowest, (lowest / abs(lowest).max()).round()):
             witness = scaled(x, -exponents)
             if bool(witness.any()) and _form_is_not_positive(a, witness):
@@ -174,7 +174,7 @@ def _congruent_to_identity(a: Array, max_words: int) -> Array | None:
             h = (h + h.conj().T) / 2
             lower = _factor(h)
             if lower is None:
-                direction = words[0].conj().T @ xp.linalg.eigh(h)[1][:, 0]
+                direction = words[0].conj().T @ approximate("eigh", h)[1][:, 0]
                 break
             words = words_of_product([xp.tril(solved(lower, identity, lower=True))], words, words=count + 1)
     return xp.zeros(n, a.dtype) if direction is None else direction

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, device_of, namespace, on_device_of_arrays, on_host, quietly
+from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host, quietly
 from ozaki.linalg import factor_lu
 from ozaki.linalg.arguments import square
 from ozaki.linalg.determinant import exact_product, nearest
@@ -89,7 +89,7 @@ def det(a: Any, *, exact: bool = False) -> Determinant:
     a = square(a)
     if a.ndim != 2:
         raise np.linalg.LinAlgError(f"a must be one square matrix, got shape {a.shape}")
-    with device_of(a), quietly(a):
+    with quietly(a):
         result = None if exact else _by_factors(a)
         if result is not None and (result.integer is not None or not _integers(a)):
             return result

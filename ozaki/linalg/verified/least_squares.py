@@ -11,7 +11,6 @@ from multiword.runtime.arrays import (
     Array,
     as_array,
     check_same_device,
-    device_of,
     namespace,
     on_device_of_arrays,
     quietly,
@@ -73,7 +72,7 @@ def lstsq(a: Any, b: Any, *, throw: bool = True) -> Solution:
         raise LinAlgError(f"a must be (m, n) with m >= n, and b have m rows, got {a.shape} and {np.shape(b)}")
     dtype = np.result_type(a, right)
     a, right = a.astype(dtype, copy=False), right.astype(dtype, copy=False)
-    with device_of(a), quietly(a):
+    with quietly(a):
         try:
             result = _solved(a, right) if a.shape[1] else empty(right[:0])
         except LinAlgError as error:

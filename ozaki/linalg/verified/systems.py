@@ -65,7 +65,7 @@ class Certificate:
         _, b, one = systems(self.matrix, b)
         if b.ndim != 2:
             raise np.linalg.LinAlgError(f"b must be a vector or a matrix of right sides, got shape {b.shape}")
-        with device_of(b), quietly(b):
+        with quietly(b):
             result = self._solve(b)
         return result if not one else first_column(result)
 
@@ -128,7 +128,7 @@ def solve(a: Any, b: Any, *, max_words: int = 4, throw: bool = True) -> Solution
     (True, 'factored')
     """
     a, b, one = systems(a, b)
-    with device_of(b), quietly(b):
+    with quietly(b):
         if a.ndim == b.ndim == 2:
             result = _solved(a, b, max_words, throw)
             return first_column(result) if one else result
@@ -172,7 +172,7 @@ def certify(a: Any, *, max_words: int = 4) -> Certificate:
     a = square(a)
     if a.ndim != 2:
         raise np.linalg.LinAlgError(f"a must be one square matrix, got shape {a.shape}")
-    with device_of(a), quietly(a):
+    with quietly(a):
         return _certified(a, max_words)
 
 

@@ -81,6 +81,31 @@ extern "C" __global__ void carried(i64 *words, i64 lanes, const i64 *lowest, i64
     to_largest(largest, mine);
 }
 
+/* Writes the sums of each group's words, by `width` threads of a warp, to its three levels, lowest first, and
+   notes which have a sum. open = 1 where nothing is known of a group yet but, perhaps, that it has -0. */
+extern "C" __global__ void levels_of_groups(const i64 *words, i64 lanes, const i64 *lowest, i64 groups, int width,
+                                            unsigned char *flags, i64 *levels, i64 *open) {
+    EACH(t, (groups * width + 31) / 32 * 32) {  // whole warps
+        const i64 g = t / width;
+        i64 low = 0, high = 0;
+        if (g < groups)
+            for (i64 i = g * lanes + t % width; i < (g + 1) * lanes; i += width) {
+                low += words[2 * i];
+                high += words[2 * i + 1];
+            }
+        for (int step = width / 2; step; step /= 2) {
+            low += __shfl_xor_sync(~0u, low, step);
+            high += __shfl_xor_sync(~0u, high, step);
+        }
+        if (g >= groups || t % width) continue;
+        levels[g] = lowest[g];
+        levels[groups + g] = low;
+        levels[2 * groups + g] = high;
+        if (lowest[g] | low | high) flags[g] |= ORDINARY;
+        if ((flags[g] | MINUS_ZERO) == MINUS_ZERO) *open = 1;
+    }
+}
+
 /* Notes for each group whether it has -0, and whether it has anything else. */
 extern "C" __global__ void flagged_groups(const NUMBER *x, const i64 *labels, i64 n, unsigned char *flags) {
     EACH(i, n) add_flag(flags, labels[i], bits_of(x[i]) == ~MAGNITUDE ? MINUS_ZERO : ORDINARY);

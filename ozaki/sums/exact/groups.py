@@ -9,8 +9,7 @@ order nor the cut can be seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import itemgetter, or_
+from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +19,7 @@ from multiword.runtime.compiled import compiled
 from ozaki.sums.exact import groups_cuda
 from ozaki.sums.exact.accumulator import Superaccumulator
 from ozaki.sums.exact.extraction import HUGE, LOOPS, TINY, contiguous, readable
-from ozaki.sums.exact.fixed_point import MINUS_ZERO, ORDINARY, FixedPoint
+from ozaki.sums.exact.fixed_point import FixedPoint
 from ozaki.sums.exact.group_windows import GAP, LOWEST, SLACK, fitting
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exact.tiles import digits_of
@@ -36,8 +35,7 @@ def group_sums(summands: Sequence[Summands], labels: Array, groups: int) -> Fixe
     total = Superaccumulator(digits_of(summands), groups, namespace(labels))
     filled = [window for window in _add(total, summands, labels) if window.k is not None]
     if len(filled) == 1 and not len(total.digits):
-        levels, exponent = filled[0].levels()
-        return FixedPoint(namespace(labels).stack(levels), GAP, exponent, total.flags)
+        return FixedPoint(*filled[0].levels(), total.flags)
     for window in filled:
         window.empty()
     return total.fixed_point()
@@ -78,11 +76,17 @@ def _add(total: Superaccumulator, summands: Sequence[Summands], labels: Array) -
         for factors in readable(terms.factors):
             for window, x in zip(both, _vectors(total, factors, terms, columns), strict=False):
                 window.add(x, columns)
-    for window in both:
-        window.flag()
-    if bool(((total.flags | MINUS_ZERO) == MINUS_ZERO).any()):
+    if _flags_are_open(total, both):
         _flag_zeros(total, parts)
     return both
+
+
+def _flags_are_open(total: Superaccumulator, windows: list[_Window]) -> bool:
+    """Note which groups have sums; return whether there is one of which that tells nothing."""
+    used = [window for window in windows if window.k is not None]
+    for window in used:
+        window.settle()
+    return used[-1].undecided if used else bool(total.flags.size)
 
 
 def _vectors(
@@ -119,6 +123,7 @@ class _Window:
     words : (lanes of groups, 2) int64, of the lower unit and of the upper one.
     lowest : (groups,) int64, of the lowest unit, which few numbers need.
     k : exponent of the first sigma, 1.5·2**k; None before the first number.
+    undecided : whether the words, once they are settled, tell nothing of some group.
     """
 
     words: Array
@@ -153,27 +158,27 @@ class _Window:
         left = _loop("grouped", x)(*arguments, *rest)
         return rest[0][:left], rest[1][:left]
 
-    def levels(self) -> tuple[list[Array], int]:
-        """Return the words of the groups by level, those of the lowest where needed, and its exponent."""
-        if len(self.words) > self.lowest.size:
-            self.words = self.words.reshape(self.lowest.size, -1, 2).sum(axis=1)
-        exponent, words = (self.k or 0) - GAP - 52, list(self.words.T)
-        needed = is_cupy(self.words) or self.lowest.any()  # a GPU is not waited for
-        return ([self.lowest, *words], exponent - GAP) if needed else (words, exponent)
+    def settle(self) -> None:
+        """Bring the words together by level: nothing is added after that."""
+        self._levels = self.xp.empty((3, self.lowest.size), np.int64)
+        loop = _loop("levels_of_groups", self.lowest)
+        self.undecided = loop(self.words, self.lowest, self.total.flags, self._levels)
 
-    def flag(self) -> None:
-        """Note which groups have numbers that do not cancel."""
-        if self.k is not None:
-            self.total.flags |= (reduce(or_, self.levels()[0]) != 0) * ORDINARY
+    def levels(self) -> tuple[Array, int, int]:
+        """Return the words of the groups by level, bits between levels, and the exponent of the first."""
+        exponent = cast(int, self.k) - GAP - 52
+        if is_cupy(self._levels) or self._levels[0].any():  # a GPU is not waited for
+            return self._levels, GAP, exponent - GAP
+        return self._levels[1:], GAP, exponent
 
     def empty(self) -> None:
         """Add the words to the superaccumulator."""
         if self.k is None:
             return
-        self.flag()
-        levels, exponent = self.levels()
+        self.settle()
+        levels, bits, exponent = self.levels()
         for i, level in enumerate(levels):
-            self.total.add_integers(slice(None), level, exponent + GAP * i)
+            self.total.add_integers(slice(None), level, exponent + bits * i)
         self.k = None
 
     def _fitting(self, x: Array) -> int | None:

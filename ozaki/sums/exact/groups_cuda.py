@@ -32,7 +32,10 @@ _NUMBERS: dict[str, dict[str, Any]] = {
 }
 _KERNELS = {
     name: Kernel(name, Path(__file__).with_name("groups.cu"), tuple(_NUMBERS.values()))
-    for name in ("largest_number", "grouped", "carried", "flagged_groups", "any_outside", "two_products")
+    for name in (
+        *("largest_number", "grouped", "carried", "levels_of_groups", "flagged_groups"),
+        *("any_outside", "two_products"),
+    )
 }
 
 
@@ -67,6 +70,20 @@ def carried(words: Array, lowest: Array) -> int:
     sizes = np.int64(len(words)), np.int64(lowest.size)
     _launch("carried", len(words), (words, sizes[0], lowest, sizes[1], largest))
     return int(largest.item())
+
+
+def levels_of_groups(words: Array, lowest: Array, flags: Array, levels: Array) -> bool:
+    """Write the sums of each group's words to its three levels, lowest first, and note which have a sum.
+
+    Return whether there is a group of which nothing is known yet but, perhaps, that it has −0.
+    """
+    groups, undecided = lowest.size, import_cupy().zeros(1, np.int64)
+    lanes = len(words) // max(groups, 1)
+    width = min(lanes, 32)  # both are powers of two
+    sizes = np.int64(groups), np.int32(width)
+    arguments = words, np.int64(lanes), lowest, *sizes, flags, levels, undecided
+    _launch("levels_of_groups", groups * width, arguments)
+    return bool(undecided.item())
 
 
 def flagged_groups(x: Array, labels: Array, flags: Array) -> None:

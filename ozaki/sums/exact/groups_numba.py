@@ -104,6 +104,24 @@ def carried(words, lowest):
     return largest
 
 
+def levels_of_groups(words, lowest, flags, levels):
+    """Write the sums of each group's words to its three levels, lowest first, and note which have a sum.
+
+    Return whether there is a group of which nothing is known yet but, perhaps, that it has −0.
+    """
+    lanes, open_groups = len(words) // max(len(lowest), 1), False
+    for g in range(len(lowest)):
+        low = high = 0
+        for i in range(g * lanes, (g + 1) * lanes):
+            low += words[i, 0]
+            high += words[i, 1]
+        levels[0, g], levels[1, g], levels[2, g] = lowest[g], low, high
+        if lowest[g] | low | high:
+            flags[g] |= ORDINARY
+        open_groups |= (flags[g] | MINUS_ZERO) == MINUS_ZERO
+    return open_groups
+
+
 def flagged_groups(x, labels, flags):
     """Note for each group whether it has −0, and whether it has anything else."""
     for i in range(len(x)):

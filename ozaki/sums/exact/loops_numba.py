@@ -38,7 +38,14 @@ from ozaki.sums.exact.extraction_numba import (
     window,
     window_above,
 )
-from ozaki.sums.exact.groups_numba import any_outside, carried, flagged_groups, grouped, largest_number
+from ozaki.sums.exact.groups_numba import (
+    any_outside,
+    carried,
+    flagged_groups,
+    grouped,
+    largest_number,
+    levels_of_groups,
+)
 from ozaki.sums.exact.running_numba import ROOM, running_sums
 
 __all__ = [
@@ -82,6 +89,7 @@ SIGNATURES: dict[Callable, Callable] = {
     largest_number: lambda x, _: int64(x[1]),
     grouped: lambda x, _: int64(x[1], _Labels, int64, int64, _Words, _Integers, _Flags, _Values, _Integers),
     carried: lambda x, _: int64(_Words, _Integers),
+    levels_of_groups: lambda x, _: boolean(_Words, _Integers, _Flags, _Words),
     flagged_groups: lambda x, _: none(x[1], _Labels, _Flags),
     any_outside: lambda x, _: boolean(_Labels, int64),
 }
