@@ -40,6 +40,7 @@ from benchmarks.report_sections import (
     products_section,
     reductions_section,
     torch_section,
+    training_section,
     words_model_section,
     words_section,
 )
@@ -141,6 +142,8 @@ PARTS = (
             ("two_gpus_h200", two_gpus_section),
             ("torch_h200", torch_section),
             ("torch_cpu", torch_section),
+            ("training_h200", training_section),
+            ("training_cpu", training_section),
         ),
     ),
     Part(

@@ -279,6 +279,26 @@ def torch_section(name: str) -> str:
     return section(f"PyTorch, {device(data)}", name, note, table(header, rows))
 
 
+def training_section(name: str) -> str:
+    """What a training step costs in the mode."""
+    data = load(name)
+    rows = [
+        [
+            r["model"],
+            f"{r['parameters']:,}",
+            *(f"{1e3 * r[way]:.3g}" for way in ("native", "mode")),
+            number(r["ratio"]),
+        ]
+        for r in data["rows"]
+    ]
+    note = (
+        "Milliseconds of a float32 training step, forward, backward and update: PyTorch's own, and with its "
+        f"products replaced. PyTorch {data['torch']}, one thread of a CPU by processor time."
+    )
+    header = "model | parameters | PyTorch | in the mode | times"
+    return section(f"Training, {device(data)}", name, note, table(header, rows))
+
+
 def model_section(name: str) -> str:
     """The tensor core model: bits and speed."""
     counts: dict[tuple[str, str], list[int]] = {}

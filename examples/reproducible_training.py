@@ -8,7 +8,8 @@ product depends on its row and its column alone (Ozaki, Uchino and Imamura, "Oza
 are correctly rounded (Rump, Ogita and Oishi, "Accurate floating-point summation"). First a small network,
 in float64 and in float32, trained twice: with the samples of each batch in order, one thread, and validated
 on all samples at once; then with the samples of each batch in another order, eight threads, and validated 32
-at a time. Then a Gaussian process, fitted by gradients through a Cholesky factorization in blocks; its matrix
+at a time; and, in float32, with gradients of 16 samples that one worker takes, or four in turn: their correctly
+rounded sum is the same. Then a Gaussian process, fitted by gradients through a Cholesky factorization in blocks; its matrix
 of distances is made at once, or 37 rows at a time. The code of the models is the same in the mode and without
 it. The counts say how many products PyTorch made, and how many of them were this library's. Some 15 seconds
 on a CPU; with --gpu all are trained on an NVIDIA GPU, too, and their losses compared with the CPU's.
@@ -28,7 +29,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import ozaki.torch
 
-EPOCHS, STEPS, BLOCK = 24, 5, 32
+EPOCHS, STEPS, BLOCK, MICROBATCH = 24, 5, 32, 16
 DTYPES = (torch.float32, torch.float64)
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv", "dot", "vdot")
 Run = tuple[np.ndarray, list[torch.Tensor]]
@@ -42,8 +43,20 @@ def data(n: int, features: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(x), torch.from_numpy(y)
 
 
-def train_network(dtype: torch.dtype, reordered: bool, validation: int, device: str) -> Run:
-    """The validation losses of all epochs, and the parameters that came out."""
+def gradients(
+    model: torch.nn.Module, inputs: torch.Tensor, targets: torch.Tensor, workers: int
+) -> list[torch.Tensor]:
+    """The gradients of a batch, summed over microbatches that workers take in turn."""
+    parts, n = list(zip(inputs.split(MICROBATCH), targets.split(MICROBATCH), strict=True)), len(inputs)
+    each = []
+    for x, y in (part for worker in range(workers) for part in parts[worker::workers]):
+        loss = (model(x)[:, 0] - y).square().sum() / n
+        each.append(torch.autograd.grad(loss, list(model.parameters())))
+    return [torch.stack(gradient).sum(0) for gradient in zip(*each, strict=True)]
+
+
+def train_network(dtype: torch.dtype, reordered: bool, validation: int, workers: int, device: str) -> Run:
+    """The validation losses of all epochs, and the parameters that came out; whole batches for no workers."""
     torch.manual_seed(1)
     x, y = (t.to(device, dtype) for t in data(1024, 16))
     model = torch.nn.Sequential(
@@ -59,12 +72,14 @@ def train_network(dtype: torch.dtype, reordered: bool, validation: int, device: 
         for inputs, targets in zip(x[:512].split(128), y[:512].split(128), strict=True):
             if reordered:
                 inputs, targets = inputs[order], targets[order]
-            loss = (model(inputs)[:, 0] - targets).square().mean()
-            model.zero_grad()
-            loss.backward()
+            if workers:
+                step = gradients(model, inputs, targets, workers)
+            else:
+                loss = (model(inputs)[:, 0] - targets).square().mean()
+                step = torch.autograd.grad(loss, list(model.parameters()))
             with torch.no_grad():
-                for p in model.parameters():
-                    p -= 0.5 * p.grad
+                for p, gradient in zip(model.parameters(), step, strict=True):
+                    p -= 0.5 * gradient
         with torch.no_grad():
             predicted = torch.cat([model(part)[:, 0] for part in x[512:].split(validation)])
             losses.append((predicted - y[512:]).square().mean().item())
@@ -184,8 +199,12 @@ def main() -> None:
     )
     options = parser.parse_args()
     models = {
-        "network": (train_network, [(torch.float64, False, 512), (torch.float64, True, 32)]),
-        "float32 network": (train_network, [(torch.float32, False, 512), (torch.float32, True, 32)]),
+        "network": (train_network, [(torch.float64, False, 512, 0), (torch.float64, True, 32, 0)]),
+        "float32 network": (train_network, [(torch.float32, False, 512, 0), (torch.float32, True, 32, 0)]),
+        "float32 network, 1 and 4 workers": (
+            train_network,
+            [(torch.float32, False, 512, workers) for workers in (1, 4)],
+        ),
         "Gaussian process": (fit_process, [(128,), (37,)]),
     }
     differences: dict[str, list[np.ndarray]] = {}

@@ -83,7 +83,8 @@ class Enclosure:
         quotient = self.high / divisor
         product = quotient * divisor
         rest = (self.high - product) - product_error(quotient, divisor, product)  # exactly
-        error = self.error + (np.abs(rest) + np.abs(self.low)) * _ROUNDINGS
+        rounding = (np.abs(rest) + np.abs(self.low)) * _ROUNDINGS
+        error = self.error + np.where(np.frexp(divisor)[0] == 0.5, 0.0, rounding)  # none by a power of two
         return replace(
             self, high=quotient, low=(rest + self.low) / divisor, error=error / np.abs(divisor) * _WIDER
         )

@@ -84,6 +84,8 @@ class Rounding(NamedTuple):
         else:
             xp, shape = namespace(value.flags), value.flags.shape
             result, certain = xp.empty(shape), xp.zeros(shape, bool)
+        if certain.all():
+            return result
         hard = np.flatnonzero(~certain)
         exact = zip(value.columns(hard).integers(), divisors[hard].tolist(), strict=True)
         result[hard] = where_lies(result, [self.ratio(v, n, e) for (v, e), n in exact])

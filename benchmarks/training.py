@@ -1,0 +1,146 @@
+"""What a float32 training step costs in `ozaki.torch.reproducible`, beside PyTorch's own.
+
+    python -m benchmarks.training --json benchmarks/results/training_cpu.json
+    python -m benchmarks.training --gpu --json benchmarks/results/training_h200.json
+
+On a CPU networks of three linear layers, by processor time, since other work on the machine is not theirs; on
+a GPU a transformer of 124 million parameters with 8 sequences of 1,024 tokens, by the time between
+synchronizations, TF32 off. Steps of both in turns, median of several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import platform
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import ozaki.torch
+from benchmarks.timing import compact
+
+LAYERS = ((64, 64), (256, 128), (512, 256), (1024, 256))
+"""Units and batches of the networks on a CPU."""
+
+WIDTH, HEADS, BLOCKS, VOCABULARY, TOKENS, SEQUENCES = 768, 12, 12, 50257, 1024, 8
+"""Of the transformer: the smallest GPT-2's."""
+
+TURNS = {"cpu": 5, "cuda": 7}
+
+F = nn.functional
+
+
+class Block(nn.Module):
+    """Attention and two layers, each after a normalization."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.inner, self.outer = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.wide, self.narrow = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, tokens, _ = x.shape
+        heads = self.inner(self.before(x)).view(n, tokens, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(*heads, is_causal=True)
+        x = x + self.outer(attended.transpose(1, 2).reshape(n, tokens, WIDTH))
+        return x + self.narrow(F.gelu(self.wide(self.between(x))))
+
+
+class Transformer(nn.Module):
+    """A language model whose last layer is its embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(TOKENS, WIDTH)
+        self.blocks, self.last = nn.Sequential(*(Block() for _ in range(BLOCKS))), nn.LayerNorm(WIDTH)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.last(self.blocks(self.words(tokens) + self.places.weight)) @ self.words.weight.T
+
+
+def network(units: int, batch: int) -> tuple[nn.Module, Callable[[], Tensor]]:
+    """Three linear layers, and their loss."""
+    model = nn.Sequential(
+        *(nn.Linear(units, units), nn.ReLU(), nn.Linear(units, units), nn.ReLU(), nn.Linear(units, units))
+    )
+    x, y = torch.randn(2, batch, units)
+    return model, lambda: F.mse_loss(model(x), y)
+
+
+def transformer() -> tuple[nn.Module, Callable[[], Tensor]]:
+    """The transformer on a GPU, and its loss on random tokens."""
+    model = Transformer().cuda()
+    x, y = torch.randint(VOCABULARY, (2, SEQUENCES, TOKENS), device="cuda")
+    return model, lambda: F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+
+
+def in_turns(model: nn.Module, loss: Callable[[], Tensor], device: str) -> dict[str, Any]:
+    """Seconds of a step, natively and in the mode, and what the mode replaced in one."""
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    clock = time.perf_counter if device == "cuda" else time.process_time
+    spent: dict[str, list[float]] = {"native": [], "mode": []}
+    calls: Any = {}
+    for _ in range(TURNS[device] + 3):  # the first compile and capture
+        for way, seconds in spent.items():
+            start = clock()
+            mode = ozaki.torch.reproducible(dtypes=torch.float32) if way == "mode" else nullcontext({})
+            with mode as found:
+                optimizer.zero_grad()
+                loss().backward()
+                optimizer.step()
+            if device == "cuda":
+                torch.cuda.synchronize()
+            seconds.append(clock() - start)
+            calls = found or calls
+    seconds = {way: median(times[3:]) for way, times in spent.items()}
+    ratio = seconds["mode"] / seconds["native"]
+    return {**seconds, "ratio": round(ratio, 2), "replaced": dict(calls)}
+
+
+def measure(device: str) -> list[dict[str, Any]]:
+    torch.manual_seed(0)
+    models = (
+        {"transformer": transformer()}
+        if device == "cuda"
+        else {f"3 layers of {units}, batch {batch}": network(units, batch) for units, batch in LAYERS}
+    )
+    rows = []
+    for name, (model, loss) in models.items():
+        parameters = sum(p.numel() for p in model.parameters())
+        rows.append({"model": name, "parameters": parameters, **in_turns(model, loss, device)})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gpu", action="store_true", help="on an NVIDIA GPU instead of the CPU")
+    parser.add_argument("--json", type=Path, help="where to write the results")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.set_float32_matmul_precision("highest")
+    target = f"{' --gpu' if options.gpu else ''}{f' --json {options.json}' if options.json else ''}"
+    record = {
+        "date": datetime.date.today().isoformat(),
+        "device": torch.cuda.get_device_name() if options.gpu else platform.machine(),
+        "command": f"python -m benchmarks.training{target}",
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "unit": "seconds of a step, medians",
+        "rows": measure("cuda" if options.gpu else "cpu"),
+    }
+    if options.json:
+        options.json.write_text(compact(record))
+
+
+if __name__ == "__main__":
+    main()
