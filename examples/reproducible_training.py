@@ -8,11 +8,12 @@ product depends on its row and its column alone (Ozaki, Uchino and Imamura, "Oza
 are correctly rounded (Rump, Ogita and Oishi, "Accurate floating-point summation"). First a small network,
 in float64 and in float32, trained twice: with the samples of each batch in order, one thread, and validated
 on all samples at once; then with the samples of each batch in another order, eight threads, and validated 32
-at a time; and, in float32, with gradients of 16 samples that one worker takes, or four in turn: their correctly
-rounded sum is the same. Then a Gaussian process, fitted by gradients through a Cholesky factorization in blocks; its matrix
-of distances is made at once, or 37 rows at a time. The code of the models is the same in the mode and without
-it. The counts say how many products PyTorch made, and how many of them were this library's. Some 15 seconds
-on a CPU; with --gpu all are trained on an NVIDIA GPU, too, and their losses compared with the CPU's.
+at a time. In float32 also with gradients of 16 samples each, which one worker takes, or four in turn: their
+correctly rounded sum is the same. Then a Gaussian process, fitted by gradients through a Cholesky
+factorization in blocks; its matrix of distances is made at once, or 37 rows at a time. The code of the models
+is the same in the mode and without it. The counts say how many products PyTorch made, and how many of them
+were this library's. Some 20 seconds on a CPU; with --gpu all are trained on an NVIDIA GPU, too, and their
+losses compared with the CPU's.
 """
 
 from __future__ import annotations
