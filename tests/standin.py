@@ -119,7 +119,7 @@ class Event:
 class MemoryPool:
     """Memory that is never given back: what is captured may use it as long as the pool lives."""
 
-    def __init__(self):
+    def __init__(self, allocator=None):
         self.blocks = []
 
     def malloc(self, size):

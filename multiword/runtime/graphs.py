@@ -188,7 +188,7 @@ class Recorder:
         self._sides: list[Any] = []  # streams, one for each fork of a capture
         self._forks = 0
         self.capturing = False
-        self._pool = cupy.cuda.MemoryPool()
+        self._pool = cupy.cuda.MemoryPool(lambda size: _reserved(size))
         self.done = cupy.cuda.Event(disable_timing=True)
         self.busy = False
         self.retained: dict[int, Any] = {}
@@ -296,6 +296,18 @@ class Recorder:
         """Record an event on the current stream at every replay."""
         self.events.append(event)
         routine("cuEventRecordWithFlags")(event.ptr, import_cupy().cuda.get_current_stream().ptr, EXTERNAL)
+
+
+def _reserved(size: int) -> Any:
+    """Return new device memory for the pool of a recorder. MemoryError if there is none.
+
+    After CuPy's own error the pool would give back what is not allocated, which its graphs work in.
+    """
+    cuda = import_cupy().cuda
+    try:
+        return cuda.MemoryPointer(cuda.Memory(size), 0)
+    except cuda.runtime.CUDARuntimeError as error:
+        raise MemoryError(f"no memory for {size} bytes of a graph: {error}") from error
 
 
 def _last_node(stream: int) -> c_void_p:

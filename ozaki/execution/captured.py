@@ -184,6 +184,7 @@ class CapturedProduct:
         try:
             return self._product(a, b, out, captured)
         except _Equilibrated as other:
+            self.memory.done.record()  # answers have been read
             self._expected, factors = _Variant(None, GRADED), other.factors
         except _NoGraph:
             return None

@@ -28,8 +28,9 @@ class Swaps(NamedTuple):
     def of(cls, pivots: np.ndarray, count: int) -> Self:
         """Swaps among so many rows."""
         rows = np.arange(count)
+        row = memoryview(rows)  # which reads and writes single numbers sooner
         for j, p in enumerate(pivots.tolist()):
-            rows[j], rows[p] = rows[p], rows[j]
+            row[j], row[p] = row[p], row[j]
         return cls(pivots, rows)
 
     def then(self, h: int, others: Self) -> Self:

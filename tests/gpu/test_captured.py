@@ -336,6 +336,27 @@ def test_kinds_of_one_thread_share_memory(cupy):
     assert len({id(x.memory) for x in held_graphs()}) == 1
 
 
+def test_memory_of_graphs_is_kept_where_there_is_no_more(cupy, monkeypatch):
+    """CuPy's pool would give back what the graphs captured so far work in."""
+    rng = cupy.random.default_rng(0)
+    a, larger = (rng.standard_normal((n, n)) for n in (300, 900))
+    expected = [accurate_dgemm(x, x).get() for x in (a, larger)]
+    for _ in range(3):
+        accurate_dgemm(a, a, engine="cublas")
+    (captured_before,) = held_graphs()
+    size = captured_before.memory.nbytes
+
+    def full(size):
+        raise cupy.cuda.runtime.CUDARuntimeError(cupy.cuda.runtime.errorMemoryAllocation)
+
+    monkeypatch.setattr(cupy.cuda, "Memory", full)
+    for _ in range(3):
+        for x, c in zip((a, larger), expected, strict=True):
+            assert same(accurate_dgemm(x, x, engine="cublas").get(), c)
+    assert held_graphs() == [captured_before]
+    assert captured_before.memory.nbytes == size
+
+
 def test_alpha_beta_and_out(cupy):
     for i in range(4):
         a, b = matrices("uniform", *SHAPE, seed=i)
