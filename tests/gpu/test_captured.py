@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.runtime import graphs
 from ozaki import accurate_dgemm
 from ozaki.execution import cache, captured
 from ozaki.product import steps
@@ -24,16 +25,16 @@ def cupy(monkeypatch):
     cupy = pytest.importorskip("cupy")
     cache.forget()
     system._on_device.cache_clear()  # so that tables are made anew, wherever they are needed first
-    stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool
+    stream, reserved = cupy.cuda.Stream(non_blocking=True), graphs._reserved
 
     def filled(size):
         """Memory with what others left: nothing may take it for scales, or for anything else."""
-        memory = cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
+        memory = reserved(size)
         memory.memset_async(0x3F, size, stream)
         stream.synchronize()
         return memory
 
-    monkeypatch.setattr(cupy.cuda, "MemoryPool", lambda: pool(filled))
+    monkeypatch.setattr(graphs, "_reserved", filled)
     return cupy
 
 
