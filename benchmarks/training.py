@@ -119,8 +119,8 @@ def measure(device: str) -> list[dict[str, Any]]:
         parameters = sum(p.numel() for p in model.parameters())
         for steps in (1, 4) if device == "cuda" else (1,):
             at_once = f"{name}, {steps} steps at once" if steps > 1 else name
-            measured = in_turns(model, loss, device, steps)
-            rows.append({"model": at_once, "parameters": parameters, **measured})
+            row: dict[str, Any] = {"model": at_once, "parameters": parameters}
+            rows.append(row | in_turns(model, loss, device, steps))
             print(rows[-1], flush=True)
     return rows
 

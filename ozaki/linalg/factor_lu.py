@@ -28,7 +28,7 @@ class Swaps(NamedTuple):
     def of(cls, pivots: np.ndarray, count: int) -> Self:
         """Swaps among so many rows."""
         rows = np.arange(count)
-        row = memoryview(rows)  # which reads and writes single numbers sooner
+        row = rows.data  # a memoryview, which reads and writes single numbers sooner
         for j, p in enumerate(pivots.tolist()):
             row[j], row[p] = row[p], row[j]
         return cls(pivots, rows)
