@@ -145,7 +145,7 @@ def test_no_partial_sum_of_parts_exceeds_float64():
         ({"dtype": np.int64, "overflow": "ignore"}, ValueError, "overflow"),
         ({"mod": 1}, ValueError, "mod"),
         ({"mod": 2**31}, ValueError, "mod"),
-        ({"mod": 2.5}, TypeError, "float"),
+        ({"mod": 2.5}, TypeError, "mod must be an integer"),
         ({"overflow": "wrap"}, ValueError, "overflow"),
         ({"mod": 5, "overflow": "wrap"}, ValueError, "overflow"),
     ],

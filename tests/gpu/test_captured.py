@@ -348,7 +348,7 @@ def test_memory_of_graphs_is_kept_where_there_is_no_more(cupy, monkeypatch):
     size = captured_before.memory.nbytes
 
     def full(size):
-        raise cupy.cuda.runtime.CUDARuntimeError(cupy.cuda.runtime.errorMemoryAllocation)
+        raise cupy.cuda.runtime.CUDARuntimeError(2)  # cudaErrorMemoryAllocation
 
     monkeypatch.setattr(cupy.cuda, "Memory", full)
     for _ in range(3):

@@ -30,25 +30,27 @@ _NUMBERS: dict[str, dict[str, Any]] = {
     "float64": {**_CONSTANTS, "NUMBER": "double"},
     "float32": {**_CONSTANTS, "NUMBER": "float"},
 }
-_KERNELS = {
-    name: Kernel(name, Path(__file__).with_name("groups.cu"), tuple(_NUMBERS.values()))
-    for name in (
-        *("largest_number", "grouped", "carried", "levels_of_groups", "flagged_groups"),
-        *("any_outside", "two_products"),
-    )
-}
+_FILE, _INSTANCES = Path(__file__).with_name("groups.cu"), tuple(_NUMBERS.values())
+
+_LARGEST_NUMBER = Kernel("largest_number", _FILE, _INSTANCES)
+_GROUPED = Kernel("grouped", _FILE, _INSTANCES)
+_CARRIED = Kernel("carried", _FILE, _INSTANCES)
+_LEVELS_OF_GROUPS = Kernel("levels_of_groups", _FILE, _INSTANCES)
+_FLAGGED_GROUPS = Kernel("flagged_groups", _FILE, _INSTANCES)
+_ANY_OUTSIDE = Kernel("any_outside", _FILE, _INSTANCES)
+_TWO_PRODUCTS = Kernel("two_products", _FILE, _INSTANCES)
 
 
-def _launch(name: str, n: int, arguments: tuple[Any, ...], dtype: str = "float64") -> None:
+def _launch(kernel: Kernel, n: int, arguments: tuple[Any, ...], dtype: str = "float64") -> None:
     """Launch a kernel for n elements, or pairs of them, of this dtype."""
     grid = (min(-(-n // _THREADS), multiprocessors() * _BLOCKS_PER_PROCESSOR),)
-    _KERNELS[name].instance(**_NUMBERS[dtype])(grid, (_THREADS,), arguments)
+    kernel.instance(**_NUMBERS[dtype])(grid, (_THREADS,), arguments)
 
 
 def largest_number(x: Array) -> int:
     """Return the bit pattern of the largest magnitude that some window holds; −1 where none holds any."""
     largest = import_cupy().full(1, -1, np.int64)
-    _launch("largest_number", x.size, (x, np.int64(x.size), np.int64(BEYOND << 52), largest), x.dtype.name)
+    _launch(_LARGEST_NUMBER, x.size, (x, np.int64(x.size), np.int64(BEYOND << 52), largest), x.dtype.name)
     return int(largest.item())
 
 
@@ -59,7 +61,7 @@ def grouped(
     cupy = import_cupy()
     rest, left = cupy.empty(x.size, np.uint32), cupy.zeros(1, np.uint32)
     sizes = np.int64(x.size), np.int32(k), np.int32(lane_bits)
-    _launch("grouped", x.size, (x, labels, *sizes, words, lowest, flags, rest, left), x.dtype.name)
+    _launch(_GROUPED, x.size, (x, labels, *sizes, words, lowest, flags, rest, left), x.dtype.name)
     chosen = rest[: int(left.item())]
     return x[chosen], labels[chosen]
 
@@ -68,7 +70,7 @@ def carried(words: Array, lowest: Array) -> int:
     """Bring the lower words into [0, 2**GAP), and return the largest magnitude of the others."""
     largest = import_cupy().zeros(1, np.int64)
     sizes = np.int64(len(words)), np.int64(lowest.size)
-    _launch("carried", len(words), (words, sizes[0], lowest, sizes[1], largest))
+    _launch(_CARRIED, len(words), (words, sizes[0], lowest, sizes[1], largest))
     return int(largest.item())
 
 
@@ -82,24 +84,24 @@ def levels_of_groups(words: Array, lowest: Array, flags: Array, levels: Array) -
     width = min(lanes, 32)  # both are powers of two
     sizes = np.int64(groups), np.int32(width)
     arguments = words, np.int64(lanes), lowest, *sizes, flags, levels, undecided
-    _launch("levels_of_groups", groups * width, arguments)
+    _launch(_LEVELS_OF_GROUPS, groups * width, arguments)
     return bool(undecided.item())
 
 
 def flagged_groups(x: Array, labels: Array, flags: Array) -> None:
     """Note for each group whether it has −0, and whether it has anything else."""
-    _launch("flagged_groups", x.size, (x, labels, np.int64(x.size), flags), x.dtype.name)
+    _launch(_FLAGGED_GROUPS, x.size, (x, labels, np.int64(x.size), flags), x.dtype.name)
 
 
 def any_outside(labels: Array, groups: int) -> bool:
     """Return whether a label is none of 0 to groups − 1."""
     outside = import_cupy().zeros(1, np.int64)
-    _launch("any_outside", labels.size, (labels, np.int64(labels.size), np.int64(groups), outside))
+    _launch(_ANY_OUTSIDE, labels.size, (labels, np.int64(labels.size), np.int64(groups), outside))
     return bool(outside.item())
 
 
 def products(x: Array, y: Array, p: Array, e: Array) -> bool:
     """TwoProduct, x·y = p + e. Return whether every product and error is a finite float64."""
     unsafe = import_cupy().zeros(1, np.int64)
-    _launch("two_products", x.size, (x, y, np.int64(x.size), p, e, unsafe), x.dtype.name)
+    _launch(_TWO_PRODUCTS, x.size, (x, y, np.int64(x.size), p, e, unsafe), x.dtype.name)
     return not unsafe.item()
