@@ -307,6 +307,10 @@ def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand
     ------
     TypeError : x is not numeric. ValueError : x is no matrix, or an unknown side.
 
+    References
+    ----------
+    As `accurate_zgemm`.
+
     >>> import numpy as np, ozaki
     >>> p = ozaki.prepare(np.eye(2))
     >>> ozaki.accurate_dgemm(p, np.full((2, 1), 0.1))
@@ -353,6 +357,10 @@ def plan(
     ------
     TypeError, ValueError, MemoryError, ImportError : as `accurate_dgemm`; ValueError for an
         empty product too.
+
+    References
+    ----------
+    As `accurate_zgemm`.
 
     >>> import numpy as np, ozaki
     >>> print(ozaki.plan(np.eye(3), np.eye(3), accuracy="exact"))

@@ -113,6 +113,10 @@ def from_complex(z: Array, word: str = "fp16") -> HalfComplex:
     ------
     TypeError : not a numeric array. ValueError : another `word`.
 
+    References
+    ----------
+    Abdelfattah, Tomov and Dongarra, as for `batched_matmul`.
+
     >>> from_complex(np.array([1 + 2j, 0.1])).pairs
     array([[1. , 2. ],
            [0.1, 0. ]], dtype=float16)
@@ -139,6 +143,10 @@ def to_complex(z: HalfComplex) -> Array:
     ------
     TypeError : `z` is no `HalfComplex`.
 
+    References
+    ----------
+    Abdelfattah, Tomov and Dongarra, as for `batched_matmul`.
+
     >>> to_complex(from_complex(np.array([[1 + 2j]])))
     array([[1.+2.j]], dtype=complex64)
     """
@@ -163,6 +171,10 @@ def from_planes(real: Array, imag: Array) -> HalfComplex:
     Raises
     ------
     TypeError : other or mixed dtypes, or NumPy mixed with CuPy. ValueError : unequal shapes.
+
+    References
+    ----------
+    Abdelfattah, Tomov and Dongarra, as for `batched_matmul`.
 
     >>> from_planes(np.float16([1, 2]), np.float16([0, -1])).pairs.tolist()
     [[1.0, 0.0], [2.0, -1.0]]

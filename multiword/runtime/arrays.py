@@ -131,7 +131,8 @@ def _wide_integers(x: Any, name: str) -> Iterator[int]:
 
 
 _REMEDIES = {
-    "to_numpy": "its labels would be lost; pass {0}.to_numpy()",  # first: xarray's arrays have the next, too
+    # First, since xarray's arrays have the next, too.
+    "to_numpy": "its labels would be lost; pass {0}.to_numpy(), or to xarray {0}.reduce(function, dim)",
     "__dask_graph__": "it is lazy; call {0}.compute() first",
     "toarray": "it is sparse; call {0}.toarray() first",
     "__dlpack__": "pass np.from_dlpack({0}) or cupy.from_dlpack({0}), and the result to its own from_dlpack; "

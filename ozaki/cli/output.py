@@ -39,7 +39,7 @@ class OutputFile:
     def __init__(self, path: Path, inputs: Iterable[Path] = ()) -> None:
         self.path, self._to_stdout = path, str(path) == "-"
         self._mode: int | None = None  # of an older file
-        if path.suffix.lower() in (".mtx", ".npz"):
+        if path.suffix.lower() in (".mtx", ".npz", ".txt", ".gz"):  # of other formats
             raise ValueError(f"cannot write {path}: results are .npy files, or .csv")
         if self._to_stdout:
             return

@@ -128,6 +128,8 @@ def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType =
 def group_count(labels: Array, num_groups: int) -> Any:
     """Return how many labels each group has, as int64.
 
+    As `ozaki.group_sum`; differs in counting.
+
     Parameters
     ----------
     labels, num_groups : as in `group_sum`.
