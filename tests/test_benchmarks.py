@@ -8,7 +8,11 @@ import pytest
 MODULES = sorted(x.stem for x in (Path(__file__).parents[1] / "benchmarks").glob("[a-z]*.py"))
 
 
-NEEDED = {"torch_mode": "torch", **dict.fromkeys(("dask_arrays", "gpu_workers", "two_gpus"), "distributed")}
+NEEDED = {
+    "torch_mode": "torch",
+    "training": "torch",
+    **dict.fromkeys(("dask_arrays", "gpu_workers", "two_gpus"), "distributed"),
+}
 """Optional packages that benchmarks measure."""
 
 

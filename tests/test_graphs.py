@@ -2,10 +2,11 @@
 
 import gc
 
+import numpy as np
 import pytest
 
 from multiword.runtime import graphs, kernels
-from multiword.runtime.graphs import CaptureError, Recorder, side_by_side
+from multiword.runtime.graphs import CaptureError, Recorder, retained, side_by_side
 from multiword.runtime.libcuda import CudaError
 from tests.standin import Gpu
 
@@ -106,3 +107,18 @@ def test_memory_of_the_capture_is_the_recorders(gpu):
     assert recorder.nbytes == 800
     gpu.empty((10, 10))
     assert recorder.nbytes == 800
+
+
+def test_what_a_warming_takes_from_caches_is_not_the_last_graphs(gpu):
+    """A recorder lives longer than its graphs, of which each retains what it reads."""
+    recorder, found = Recorder(), []
+    table = np.zeros(3)
+    with recorder.capture((), found):
+        retained(table)
+    with recorder.warm():
+        retained(np.zeros(100))
+    assert list(found[0].retained) == [id(table)]
+    assert recorder.nbytes == table.nbytes
+    found.clear()
+    gc.collect()
+    assert recorder.nbytes == 0

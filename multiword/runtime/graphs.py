@@ -209,6 +209,7 @@ class Recorder:
         of the graphs it would be overwritten, for what one of them has given back another may use.
         """
         import_cupy().cuda.get_current_stream().synchronize()
+        self.retained, self.events = {}, []  # those before are the last graph's
         with self._stream, self._forking():
             yield
         self._stream.synchronize()

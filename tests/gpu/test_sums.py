@@ -309,7 +309,8 @@ def test_sums_by_group(terms, monkeypatch):
     zeros = np.where(labels % 3 == 0, -0.0, np.where(labels % 3 == 1, 0.0 * normal, normal))
     special = np.where(rng.random(20_000) < 1e-3, rng.choice([np.inf, -np.inf, np.nan], 20_000), normal)
     spread = np.ldexp(normal, rng.integers(-1075, 1000, 20_000))
-    for x in (wide(rng, 20_000), spread, normal, zeros, special, normal.astype(np.float32)):
+    subnormal = np.float32(normal * 2.0**-130)
+    for x in (wide(rng, 20_000), spread, normal, zeros, special, normal.astype(np.float32), subnormal):
         for function in (ozaki.group_sum, ozaki.group_mean, ozaki.group_var, ozaki.group_std):
             same_on_the_gpu(lambda v, g, function=function: function(v, g, 100), x, labels)
         same_on_the_gpu(lambda v, g: ozaki.group_dot(v, v, g, 100), x, labels)

@@ -1,5 +1,7 @@
 /* The loops of sums by group for all threads at once: `groups_numba` has each of them for one.
-   NUMBER: the type of the terms, double or float. */
+   NUMBER: the type of the terms, double or float, whose subnormal numbers conversions of CUDA's would lose. */
+
+#include "multiword/runtime/exact.cuh"
 
 typedef long long i64;
 typedef unsigned long long u64;
@@ -27,7 +29,7 @@ __device__ void add_flag(unsigned char *flags, i64 group, unsigned flag) {
 extern "C" __global__ void largest_number(const NUMBER *x, i64 n, i64 beyond, i64 *largest) {
     i64 mine = -1;
     EACH(i, n) {
-        const i64 magnitude = bits_of(x[i]) & MAGNITUDE;
+        const i64 magnitude = bits_of(widened(x[i])) & MAGNITUDE;
         if (magnitude < beyond) mine = max(mine, magnitude);
     }
     to_largest(largest, mine);
@@ -47,7 +49,7 @@ extern "C" __global__ void grouped(const NUMBER *x, const i64 *labels, i64 n, in
     const double sigmas[] = {sigma_of(k), sigma_of(k - GAP), sigma_of(k - 2 * GAP)};
     const i64 limit = (i64)(k + LIMIT) << 52, infinity = 2047ll << 52;
     EACH(i, n) {
-        double v = x[i];
+        double v = widened(x[i]);
         const i64 label = labels[i], magnitude = bits_of(v) & MAGNITUDE;
         if (magnitude >= infinity) {
             add_flag(flags, label, v != v ? NAN_FLAG : v > 0 ? PLUS_INFINITY : MINUS_INFINITY);
@@ -108,7 +110,7 @@ extern "C" __global__ void levels_of_groups(const i64 *words, i64 lanes, const i
 
 /* Notes for each group whether it has -0, and whether it has anything else. */
 extern "C" __global__ void flagged_groups(const NUMBER *x, const i64 *labels, i64 n, unsigned char *flags) {
-    EACH(i, n) add_flag(flags, labels[i], bits_of(x[i]) == ~MAGNITUDE ? MINUS_ZERO : ORDINARY);
+    EACH(i, n) add_flag(flags, labels[i], bits_of(widened(x[i])) == ~MAGNITUDE ? MINUS_ZERO : ORDINARY);
 }
 
 /* outside = 1 where a label is none of 0 to groups - 1. */
@@ -122,7 +124,7 @@ extern "C" __global__ void any_outside(const i64 *labels, i64 n, i64 groups, i64
 extern "C" __global__ void two_products(const NUMBER *x, const NUMBER *y, i64 n, double *p, double *e, i64 *unsafe) {
     bool found = false;
     EACH(i, n) {
-        const double a = x[i], b = y[i], size = fabs(a * b);
+        const double a = widened(x[i]), b = widened(y[i]), size = fabs(a * b);
         p[i] = a * b;
         e[i] = __fma_rn(a, b, -p[i]);
         found |= !(size <= LARGEST_SAFE) | (size < SMALLEST_SAFE && a != 0 && b != 0);
