@@ -214,3 +214,41 @@ def test_where_lapack_does_not_converge_this_librarys_own_is_the_start(name, mon
     result = getattr(verified, name)(a)
     assert result.rounded.all()
     assert result.value.tolist() == expected.value.tolist()
+
+
+@pytest.mark.parametrize(
+    "a",
+    [
+        [[1e-300, 0, 1e300], [0, 1e-300, 0], [1e300, 0, 1e-300]],
+        [[1e-300, 1e300j], [-1e300j, 1e-300]],
+    ],
+)
+def test_a_factorization_that_overflows_proves_nothing(a):
+    assert not verified.is_positive_definite(np.array(a))
+
+
+def test_a_preconditioner_without_words_is_refused():
+    for function in (verified.is_positive_definite, verified.inv):
+        with pytest.raises(ValueError, match="at least 1, got 0"):
+            function(np.eye(2), max_words=0)
+
+
+@pytest.mark.parametrize(("a", "b"), [(np.eye(2), [1e308, 5e-324]), ([[2.0, 1], [1, 3]], [1e300, 3e-320])])
+def test_right_sides_that_cannot_be_scaled_are_solved_as_they_are(a, b):
+    x = verified.solve(a, b)
+    (p, q), (r, s) = ([Fraction(v) for v in row] for row in np.asarray(a).tolist())
+    u, v = map(Fraction, b)
+    exact = [(s * u - q * v) / (p * s - q * r), (p * v - r * u) / (p * s - q * r)]
+    for value, bound, true, rounded in zip(x.value, x.bound, exact, x.rounded, strict=True):
+        assert not np.isfinite(bound) or abs(Fraction(float(value)) - true) <= Fraction(float(bound))
+        assert not rounded or float(value) == float(true)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_intervals_of_what_overflows_are_infinite(sign):
+    low, high = verified.solve([[1e-300]], [sign * 1e300]).interval()
+    assert (low[0], high[0]) == (-np.inf, np.inf)
+    with pytest.raises(np.linalg.LinAlgError):
+        verified.solve(np.full((2, 2), 0.1), np.ones(2))
+    low, high = verified.solve(np.full((2, 2), 0.1), np.ones(2), throw=False).interval()
+    assert (low.tolist(), high.tolist()) == ([-np.inf] * 2, [np.inf] * 2)

@@ -21,7 +21,7 @@ from ozaki.linalg.arguments import square
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.spectral import approximate
 from ozaki.linalg.triangular import solved
-from ozaki.linalg.verified.preconditioner import tail
+from ozaki.linalg.verified.preconditioner import check_words, tail
 from ozaki.linalg.verified.solution import NotProvedError
 from ozaki.linalg.verified.upward import ETA, U, apply, gamma, magnitude, plus, up
 from ozaki.linalg.verified.words import scaled
@@ -86,6 +86,7 @@ def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
     >>> bool(verified.is_positive_definite(np.eye(3)))
     True
     """
+    check_words(max_words)
     a = square(a)
     if a.ndim != 2:
         raise np.linalg.LinAlgError(f"a must be one square matrix, got shape {a.shape}")
@@ -122,14 +123,18 @@ def _scaled(a: Array) -> tuple[Array, Array]:
 
 
 def _factor(a: Array) -> Array | None:
-    """L with LLᴴ ≈ A, or None if there is none: from LAPACK; on a GPU, with a BLAS of any kind, our own."""
+    """L with LLᴴ ≈ A, or None if there is none: from LAPACK; on a GPU, with a BLAS of any kind, our own.
+
+    LAPACK's may end although a pivot is not positive: NaN, after an overflow.
+    """
     if is_cupy(a):
         upper = a.copy(order="C")
         return namespace(a).tril(upper.conj().T) if factor_cholesky.factorize(upper) else None
     try:
-        return np.linalg.cholesky(a)
+        lower = np.linalg.cholesky(a)
     except np.linalg.LinAlgError:
         return None
+    return lower if np.isfinite(lower).all() else None
 
 
 def _shift(a: Array) -> float:

@@ -6,6 +6,7 @@ R·r*, and a function that computes an upper bound of |R·r*|.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,12 @@ Correction = tuple[Array, Callable[[], Array]]
 
 TINY = 2.0**-960
 """In place of η, where bounds are multiplied by matrices: products of subnormal numbers are slow."""
+
+
+def check_words(max_words: int) -> None:
+    """Raise ValueError unless a preconditioner may have a word."""
+    if operator.index(max_words) < 1:
+        raise ValueError(f"max_words must be at least 1, got {max_words}")
 
 
 def tail(words: Sequence[Array]) -> Array:

@@ -123,6 +123,7 @@ class Solution:
     def interval(self) -> tuple[Array, Array]:
         """Return the arrays of lower and of upper ends of intervals that contain x*, of a real x.
 
+        They are infinite where nothing is proved, as where x* overflows.
         They are what packages of interval arithmetic take: `ival.Interval(*x.interval())` of crival, say.
 
         Raises
@@ -137,7 +138,9 @@ class Solution:
         if self.value.dtype.kind == "c":
             raise TypeError("intervals are of real numbers, and this solution is complex")
         with quietly(self.value):
-            return -up(self.bound - self.value), up(self.value + self.bound)
+            where, proved = namespace(self.value).where, namespace(self.value).isfinite(self.bound)
+            low, high = -up(self.bound - self.value), up(self.value + self.bound)
+            return where(proved, low, -np.inf), where(proved, high, np.inf)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(on_host(self.value), dtype=dtype, copy=copy)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, device_of, namespace, on_device_of_arrays, quietly
 from ozaki.linalg.arguments import square, systems
 from ozaki.linalg.verified.equilibration import equilibrated, rows_scaled
+from ozaki.linalg.verified.preconditioner import check_words
 from ozaki.linalg.verified.refinement import refine
 from ozaki.linalg.verified.regularity import Regularity, prove_regular
 from ozaki.linalg.verified.solution import (
@@ -80,9 +80,9 @@ class Certificate:
         if not b.size:
             return empty(b)
         scaling = rows_scaled(b, self.rows)
-        if scaling is None:  # what cannot be scaled exactly is solved as it is
+        if scaling is None and bool(self.rows.any()):  # what cannot be scaled exactly is solved as it is
             return _certified(self.matrix, self.max_words, scale=False)._solve(b)
-        right, t = scaling
+        right, t = scaling or (b, namespace(b).zeros((1, b.shape[1]), np.int32))
         words, error, steps = refine(self.scaled_matrix, right, self.regularity)
         exponent = t - self.columns.T
         value, bound, sure = unscaled(*rounded(words, error), exponent)
@@ -193,8 +193,7 @@ def inv(a: Any, *, max_words: int = 4, throw: bool = True) -> Solution:
 
 
 def _certified(a: Array, max_words: int, scale: bool = True) -> Certificate:
-    if operator.index(max_words) < 1:
-        raise ValueError(f"max_words must be at least 1, got {max_words}")
+    check_words(max_words)
     n, xp = len(a), namespace(a)
     nothing = xp.zeros((n, 1), np.int32), xp.zeros((1, n), np.int32)
     matrix, rows, columns = equilibrated(a) if scale and n else (a, *nothing)
