@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import ozaki
 from multiword.runtime import compiled
 from multiword.runtime.arrays import real_parts
+from multiword.runtime.forking import finalize
 from ozaki.scaling.statistics import row_statistics
 from tests.cases import FACES, KINDS, matrices
 from tests.exact import same
@@ -246,3 +247,30 @@ class TestFiles:
         (path, *_), (other, *_) = (_Files(local, variant)._paths(codegen) for variant in "ab")
         assert re.fullmatch(r"[\w.]+\.locals\.local-[0-9a-f]{16}\.ozaki", path.name)
         assert path != other
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_what_ends_with_an_object_does_not_in_a_fork():
+    """A child lacks its parent's other threads, and with them the objects of their `threading.local`."""
+    ended, local, done = [], threading.local(), threading.Event()
+    there = threading.Event()
+
+    class Owned:
+        pass
+
+    def work():
+        local.x = Owned()
+        finalize(local.x, ended.append, 1)
+        there.set()
+        done.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    there.wait()
+    if not (child := os.fork()):
+        os._exit(len(ended))
+    assert os.waitpid(child, 0)[1] == 0
+    assert not ended
+    done.set()
+    thread.join()
+    assert ended == [1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from multiword.engines.machine import longest_reduced, multiprocessors, rates
 from multiword.engines.residues import check_residues, multiply_residues
 from multiword.engines.words import Word
 from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.forking import finalize
 from multiword.runtime.graphs import capture_lock, retained
 from multiword.tuning import DEEP, FILLING_TILES, HANDLES_CACHED, STRIP, TILE, WIDE
 
@@ -44,7 +44,7 @@ class Handle:
         self.pointer = ctypes.c_void_p()
         with capture_lock:
             lib.routine("cublasCreate_v2")(ctypes.byref(self.pointer))
-        weakref.finalize(self, _destroy, self.pointer).atexit = False
+        finalize(self, _destroy, self.pointer)
         self._workspace: Any = None
 
     def bind(self, stream: int) -> None:

@@ -1,12 +1,13 @@
-"""Late imports and compilations, which neither a fork nor a signal cuts in two."""
+"""What neither a fork nor a signal may disturb: late imports, compilations, and what ends with an object."""
 
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import RLock, Thread, current_thread, main_thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -20,6 +21,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=loading.acquire, after_in_parent=loading.release, after_in_child=loading.release
     )
+
+
+def finalize(owner: object, work: Callable[..., object], *arguments: Any) -> None:
+    """Have work(*arguments) called when `owner` is no more; not at the process's end, nor in a fork of it.
+
+    In a child, objects of the threads that it lacks go at once, and what they own is still the parent's.
+    """
+    weakref.finalize(owner, _in_process, os.getpid(), work, *arguments).atexit = False
+
+
+def _in_process(process: int, work: Callable[..., object], *arguments: Any) -> None:
+    if os.getpid() == process:
+        work(*arguments)
 
 
 def to_the_end(work: Callable[[], T]) -> T:

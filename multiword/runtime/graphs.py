@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from multiword.runtime import kernels
 from multiword.runtime.arrays import Array, import_cupy, span
+from multiword.runtime.forking import finalize
 from multiword.runtime.kernels import Struct
 from multiword.runtime.libcuda import (
     CAPTURE_RELAXED,
@@ -49,8 +50,12 @@ class Graph:
         self._launches = [[x for x in launches if x.takes(i)] for i in range(len(addresses))]
         self._addresses = addresses
         self._executable = c_void_p()
-        routine("cuGraphInstantiateWithFlags")(byref(self._executable), captured, USE_NODE_PRIORITY)
-        weakref.finalize(self, _destroy, recorder.done, self._executable, captured).atexit = False
+        try:
+            routine("cuGraphInstantiateWithFlags")(byref(self._executable), captured, USE_NODE_PRIORITY)
+        except BaseException:
+            routine("cuGraphDestroy")(captured)
+            raise
+        finalize(self, _destroy, recorder.done, self._executable, captured)
 
     def replay(self, arrays: Sequence[Array], stream: Any) -> None:
         """Queue the launches on a CuPy stream, with these arrays instead of the captured ones."""
@@ -63,8 +68,10 @@ class Graph:
                 self._addresses[i] = address
         # Whatever works in the same memory takes its turn, on whichever stream it was queued.
         stream.wait_event(self._recorder.done)
-        routine("cuGraphLaunch")(self._executable, stream.ptr)
-        self._recorder.done.record(stream)
+        try:
+            routine("cuGraphLaunch")(self._executable, stream.ptr)
+        finally:
+            self._recorder.done.record(stream)
 
 
 def _destroy(done: Any, executable: c_void_p, captured: c_void_p) -> None:
@@ -193,12 +200,13 @@ class Recorder:
         self.busy = False
         self.retained: dict[int, Any] = {}
         self.events: list[Any] = []
-        self._graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
+        self._graphs: tuple[weakref.ref[Graph], ...] = ()  # replaced as one: other threads read it
 
     @property
     def nbytes(self) -> int:
         """Bytes of device memory that the graphs own."""
-        retained = {key: x for graph in self._graphs for key, x in graph.retained.items()}
+        graphs = [graph for reference in self._graphs if (graph := reference()) is not None]
+        retained = {key: x for graph in graphs for key, x in graph.retained.items()}
         return int(self._pool.total_bytes()) + sum(x.nbytes for x in retained.values())
 
     @contextmanager
@@ -209,10 +217,14 @@ class Recorder:
         of the graphs it would be overwritten, for what one of them has given back another may use.
         """
         import_cupy().cuda.get_current_stream().synchronize()
+        self.done.synchronize()  # graphs on other streams use the same handles
         self.retained, self.events = {}, []  # those before are the last graph's
-        with self._stream, self._forking():
-            yield
-        self._stream.synchronize()
+        try:
+            with self._stream, self._forking():
+                yield
+        finally:
+            for stream in (self._stream, *self._sides):
+                stream.synchronize()
 
     @contextmanager
     def _forking(self) -> Iterator[None]:
@@ -260,12 +272,14 @@ class Recorder:
             except BaseException:
                 with suppress(CudaError):  # the exception says what ended the capture
                     routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
+                if captured:
+                    routine("cuGraphDestroy")(captured)
                 raise
             finally:
                 self.capturing = False
             routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
         graph = Graph(self, captured, launches, arrays)
-        self._graphs.add(graph)
+        self._graphs = (*(x for x in self._graphs if x() is not None), weakref.ref(graph))
         graphs.append(graph)
 
     def fork(self, first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:

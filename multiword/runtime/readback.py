@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import import_cupy
+from multiword.runtime.forking import finalize
 from multiword.runtime.graphs import record
 
 
@@ -27,7 +27,7 @@ class Readback:
         self._numbers[:] = 0
         self._written = cuda.Event(block=False, disable_timing=True)
         # Memory that is given back serves another: not before it has been written to.
-        weakref.finalize(self, _wait_for, self._written, self._numbers).atexit = False
+        finalize(self, _wait_for, self._written, self._numbers)
 
     def send(self) -> None:
         """Mark the end of the launches that write the numbers, which `wait` waits for."""

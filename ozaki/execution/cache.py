@@ -13,6 +13,7 @@ import numpy as np
 from multiword.engines import reduces_residues
 from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, overlap
+from multiword.runtime.forking import finalize
 from multiword.runtime.graphs import Recorder, capturing
 from ozaki.execution.captured import UNFIT, CapturedProduct, disturbances
 from ozaki.product.factor import Factor
@@ -95,7 +96,7 @@ def _watch(*factors: Factor) -> None:
     """Have what was captured for prepared factors forgotten when they are no more."""
     for x in factors:
         if x.prepared and id(x) not in _watched:
-            weakref.finalize(x, _forget_prepared, id(x)).atexit = False
+            finalize(x, _forget_prepared, id(x))
             _watched.add(id(x))  # last: two finalizers do no harm, none would
 
 
@@ -151,11 +152,14 @@ def _capture(a: Factor, b: Factor, request: Request) -> CapturedProduct | str:
     memory = _memories.get(where) or Recorder()
     if memory.busy:
         return WARM
+    memory.busy = True
     try:
         captured = CapturedProduct(memory, a, b, request, _limit() * SHARE // SHARE_OF_ONE)
     except UNFIT:
         return NEVER
     except disturbances():
         return WARM
+    finally:
+        memory.busy = False
     _memories[where] = memory
     return captured

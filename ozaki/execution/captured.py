@@ -193,8 +193,12 @@ class CapturedProduct:
         return multiply(*factors)
 
     def _product(self, a: Factor, b: Factor, out: Array, captured: Callable[[], Any]) -> Array | None:
+        last: _Call  # a later replay may write to what an earlier one has answered on the device
+
         def replay(variant: _Variant) -> _Call:
-            return self._replay(variant, a, b, out, captured)
+            nonlocal last
+            last = self._replay(variant, a, b, out, captured)
+            return last
 
         # Most often this call's operands need what the last one's did: the GPU need not wait for the host.
         call = replay(self._expected)
@@ -208,7 +212,7 @@ class CapturedProduct:
         if wanted != call.variant and wanted.product != call.variant.product:
             call = replay(wanted)
         if data.bounds.nonfinite:
-            steps.overwrite_nonfinite(a.parts, b.parts, call.answers.scales, out)
+            steps.overwrite_nonfinite(a.parts, b.parts, last.answers.scales, out)
             self.memory.done.record()  # the scales have been read
         return out
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 from multiword.runtime.arrays import import_cupy
+from multiword.runtime.forking import finalize
 
 
 class StreamOrder:
@@ -22,7 +22,7 @@ class StreamOrder:
         self.lock = threading.RLock()
         self.last_use = import_cupy().cuda.Event(disable_timing=True)
         self.last_use.record()
-        weakref.finalize(owner, self.last_use.synchronize).atexit = False
+        finalize(owner, self.last_use.synchronize)
 
 
 def exclusive_use(*orders: StreamOrder | None) -> AbstractContextManager[None]:
