@@ -154,3 +154,43 @@ def test_nothing():
     assert np.isnan(ozaki.group_mean(empty, np.zeros(0, int), 3)).all()
     assert ozaki.group_sum(empty, np.zeros(0, int), 0).shape == (2, 0)
     assert ozaki.group_count(np.zeros(0, int), 2).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("x", [np.ones(9000), np.full(9000, 1e300), np.zeros(9000), np.ones((2, 9000))])
+@pytest.mark.parametrize("bad", [-1, 3, 2**40, -(2**62)])
+@pytest.mark.parametrize("reduction", ["sum", "mean", "std", "dot"])
+def test_labels_of_no_group_are_named_in_every_block(reduction, bad, x):
+    label_of = np.arange(9000) % 3
+    label_of[[8500, 8700]] = bad, -7
+    arrays = (x, x) if reduction == "dot" else (x,)
+    with pytest.raises(ValueError, match=f"= 2, got {bad} at index 8500"):
+        getattr(ozaki, f"group_{reduction}")(*arrays, label_of, 3)
+
+
+def test_unsigned_labels_beyond_int64_are_named_as_they_are():
+    with pytest.raises(ValueError, match=f"got {2**63 + 5} at index 1"):
+        ozaki.group_sum(np.ones(2), np.array([0, 2**63 + 5], np.uint64), 3)
+    assert ozaki.group_sum(np.ones(2), np.array([0, 2], np.uint64), 3).tolist() == [1, 0, 1]
+
+
+def test_zeros_of_groups_have_the_signs_that_ieee_754_adds_up_to():
+    x = np.array([-0.0, -0.0, 1.0, -1.0, -0.0, -0.0, 0.0, 1.0, -1.0])
+    label_of = np.array([0, 0, 1, 1, 1, 2, 2, 3, 3])
+    assert np.signbit(ozaki.group_sum(x, label_of, 5)).tolist() == [True, False, False, False, False]
+    parts = ozaki.ExactSum(shape=5).add_groups(x[7:], label_of[7:])
+    parts.add_groups(np.array([-0.0, -0.0]), np.array([3, 4]))
+    assert np.signbit(parts.round()).tolist() == [False, False, False, False, True]
+
+
+def test_means_that_are_half_way_between_numbers_are_rounded_to_even():
+    x = np.array([2.0**53, 2.0**53 + 2, 2.0**53 + 4, 2.0**53 + 2, 2.0**53, 10.0])
+    counted = np.repeat(x, 3)
+    label_of = np.arange(len(counted)) % 5
+    means = ozaki.group_mean(counted, label_of, 5)
+    exact = [
+        nearest(sum(map(Fraction, group)) / len(group), FORMATS["fp64"])
+        for group in (
+            [v for v, g in zip(counted.tolist(), label_of, strict=True) if g == j] for j in range(5)
+        )
+    ]
+    assert means.tolist() == exact

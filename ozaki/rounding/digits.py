@@ -142,14 +142,16 @@ _ROUND_DIGITS = Kernel(
 
 def _round_digits_device(digits: Array, base_bits: int, exponent: Array | int, target: Format) -> Array:
     xp = namespace(digits)
-    digits = xp.ascontiguousarray(digits)
-    if isinstance(exponent, int):
-        exponent = xp.full(digits.shape[1:], exponent, xp.int32)
-    exponent = xp.ascontiguousarray(xp.broadcast_to(xp.asarray(exponent, xp.int32), digits.shape[1:]))
+    digits, exponents = xp.ascontiguousarray(digits), np.uintp(0)
+    if not isinstance(exponent, int):
+        exponents = xp.ascontiguousarray(xp.broadcast_to(xp.asarray(exponent, xp.int32), digits.shape[1:]))
+        exponent = 0
     out = xp.empty(digits.shape[1:], xp.float64)
     bits = base_bits * (len(digits) - 1) + 64
     sizes = (np.int64(out.size), np.int32(len(digits)), np.int32(base_bits))
     formats = (np.int32(target.precision), np.int32(last_place(target)))
     grid = (min(1 << 16, -(-out.size // 256)),)
-    _ROUND_DIGITS(grid, (256,), (digits, *sizes, exponent, *formats, out), LIMBS=-(-bits // 64))
+    _ROUND_DIGITS(
+        grid, (256,), (digits, *sizes, exponents, np.int32(exponent), *formats, out), LIMBS=-(-bits // 64)
+    )
     return out

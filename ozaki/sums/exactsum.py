@@ -36,10 +36,10 @@ from ozaki.sums.exact.fixed_point import (
     FixedPoint,
     canonical_flags,
 )
-from ozaki.sums.exact.groups import add_groups
+from ozaki.sums.exact.groups import add_groups, check_labels
 from ozaki.sums.exact.reduction import accumulate
 from ozaki.sums.exact.summands import Summands, products
-from ozaki.sums.groups import checked_labels, columns_of
+from ozaki.sums.groups import columns_of, label_vector
 
 _DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 
@@ -153,7 +153,8 @@ class ExactSum:
         x = self._exact(values, "values")
         if not self.shape:
             raise ValueError("groups need an accumulator with an axis: ExactSum(dtype, num_groups)")
-        index = checked_labels(labels, self.shape[-1])
+        index = label_vector(labels, self.shape[-1])
+        check_labels(index, self.shape[-1])
         check_same_device(values=x, labels=index)
         if x.shape != (*self.shape[:-1], index.size):
             raise ValueError(f"values must have shape {(*self.shape[:-1], index.size)}, got {x.shape}")

@@ -21,7 +21,7 @@ from multiword.runtime.arrays import (
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import DType, format_of, numbers, real_dtype
 from ozaki.sums.exact.fixed_point import Rounding
-from ozaki.sums.exact.groups import any_outside, group_sums
+from ozaki.sums.exact.groups import check_labels, group_sums
 from ozaki.sums.table import REDUCTIONS
 from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import OUTPUTS_ON_HOST
@@ -146,12 +146,16 @@ def group_count(labels: Array, num_groups: int) -> Any:
     array([1, 0, 2, 0])
     """
     groups = _number_of_groups(num_groups)
-    index = checked_labels(labels, groups)
+    index = label_vector(labels, groups)
+    check_labels(index, groups)
     return namespace(index).bincount(index, minlength=groups)
 
 
-def checked_labels(labels: Any, groups: int) -> Array:
-    """Return labels as a vector of int64. TypeError or ValueError for what does not name groups."""
+def label_vector(labels: Any, groups: int) -> Array:
+    """Return labels as a vector of int64. TypeError or ValueError if they are no vector of integers.
+
+    ValueError, too, for those that int64 does not hold; others may name no group (`check_labels`).
+    """
     index = as_array(labels, "labels")
     if index.dtype.kind not in "iu":
         raise TypeError(
@@ -159,10 +163,8 @@ def checked_labels(labels: Any, groups: int) -> Array:
         )
     if index.ndim != 1:
         raise ValueError(f"labels must have one dimension, got shape {index.shape}")
-    if any_outside(index, groups):
-        first = int(((index < 0) | (index >= groups)).argmax())
-        got = f"{int(index[first])} at index {first}"
-        raise ValueError(f"labels must be from 0 to num_groups − 1 = {groups - 1}, got {got}")
+    if index.dtype == np.uint64:
+        check_labels(index, groups)
     return namespace(index).ascontiguousarray(index.astype(np.int64, copy=False))
 
 
@@ -184,9 +186,9 @@ def _number_of_groups(num_groups: Any) -> int:
 def _labelled(
     values: Any, labels: Any, num_groups: Any, name: str = "values"
 ) -> tuple[Array, Array, tuple[int, ...]]:
-    """Return the array, its labels, and the shape of a result."""
+    """Return the array, its labels, from wherever to wherever, and the shape of a result."""
     x, groups = numbers(values, name), _number_of_groups(num_groups)
-    index = checked_labels(labels, groups)
+    index = label_vector(labels, groups)
     check_same_device(**{name: x, "labels": index})
     if not x.ndim or x.shape[-1] != index.size:
         raise ValueError(f"{name} must have shape (..., {index.size}), as many as labels, got {x.shape}")
@@ -204,6 +206,8 @@ def _grouped(
     """The results of a reduction of the table, group by group."""
     reduction, outputs = REDUCTIONS[name], prod(shape)
     target = reduction.dtype(arrays, dtype, None, shape)
+    if target.kind in "iub" or prod(shape[:-1]) != 1:  # `group_sums` sees whether columns are there
+        check_labels(index, shape[-1])
     if target.kind in "iub":
         return _integer_sums(arrays, index, shape, target)
     columns = columns_of(index, prod(shape[:-1]), shape[-1])

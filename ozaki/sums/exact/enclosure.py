@@ -81,13 +81,11 @@ class Enclosure:
     def divided(self, divisor: np.ndarray) -> Enclosure:
         """Quotients by float64 numbers."""
         quotient = self.high / divisor
-        product = quotient * divisor
-        rest = (self.high - product) - product_error(quotient, divisor, product)  # exactly
-        rounding = (np.abs(rest) + np.abs(self.low)) * _ROUNDINGS
-        error = self.error + np.where(np.frexp(divisor)[0] == 0.5, 0.0, rounding)  # none by a power of two
-        return replace(
-            self, high=quotient, low=(rest + self.low) / divisor, error=error / np.abs(divisor) * _WIDER
-        )
+        rest, lost = two_sum(_remainder(self.high, divisor, quotient), self.low)
+        low = rest / divisor
+        exact = (lost == 0) & (_remainder(rest, divisor, low) == 0)  # as half-way cases are
+        error = self.error + np.where(exact, 0.0, np.abs(rest) * _ROUNDINGS)
+        return replace(self, high=quotient, low=low, error=error / np.abs(divisor) * _WIDER)
 
     def root(self) -> Enclosure:
         """Square roots. NaN for negative ones."""
@@ -115,3 +113,9 @@ class Enclosure:
         magnitude = np.abs(values)
         inside = (magnitude >= 2.0 ** (target.emin + 1)) & (magnitude <= target.maximum)
         return values, (ends[0] == ends[1]) & (inside | (ends[0] == 0))
+
+
+def _remainder(x: np.ndarray, divisor: np.ndarray, quotient: np.ndarray) -> np.ndarray:
+    """x - quotient·divisor, exactly, of a quotient rounded to nearest."""
+    product = quotient * divisor
+    return (x - product) - product_error(quotient, divisor, product)

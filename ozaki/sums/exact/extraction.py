@@ -24,11 +24,9 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from ozaki.sums.exact.fixed_point import (
-    MINUS_INFINITY,
+    FLAG_CONSTANTS,
     MINUS_ZERO,
-    NAN,
     ORDINARY,
-    PLUS_INFINITY,
     DigitRange,
 )
 from ozaki.sums.exact.summands import Summands
@@ -197,10 +195,6 @@ def constants(
         "DIGITS": digits.digits,
         "LOWEST": f"({digits.exponent})",
         "TWO_LEVELS_BITS": LEVEL_BITS,
-        "PLUS_INFINITY": f"{PLUS_INFINITY}u",
-        "MINUS_INFINITY": f"{MINUS_INFINITY}u",
-        "NOT_A_NUMBER": f"{NAN}u",
-        "ORDINARY": f"{ORDINARY}u",
-        "MINUS_ZERO": f"{MINUS_ZERO}u",
+        **FLAG_CONSTANTS,
         **form,
     }

@@ -1,5 +1,6 @@
 #include "ozaki/rounding/conversion.cuh"
 #include "ozaki/rounding/digits.cuh"
+#include "ozaki/sums/exact/flags.cuh"
 
 // Digits, and the last step before rounding: for kernels compiled with DIGITS and LOWEST, a superaccumulator's
 // `DigitRange`, and with the flags of `fixed_point.py`.
@@ -237,13 +238,4 @@ __device__ __noinline__ double round_sum(Digits digits, int first, int last, int
     double result;
     if (round_few(digits, first, last, lowest, divisor, root, precision, &result)) return result;
     return round_digits(digits, first, last, lowest, divisor, root, precision, smallest);
-}
-
-__device__ double with_flags(double value, unsigned flags) {
-    const unsigned infinite = flags & (PLUS_INFINITY | MINUS_INFINITY);
-    const double infinity = __longlong_as_double(0x7ff0000000000000ll);
-    if (flags & NOT_A_NUMBER || infinite == (PLUS_INFINITY | MINUS_INFINITY))
-        return __longlong_as_double(0x7ff8000000000000ll);
-    if (infinite) return infinite == PLUS_INFINITY ? infinity : -infinity;
-    return (flags & (MINUS_ZERO | ORDINARY)) == MINUS_ZERO ? -0.0 : value;
 }

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import frexp, inf, isqrt, ldexp
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, where_lies
+from multiword.runtime.kernels import Kernel
 from ozaki.rounding.digits import last_place, round_digits
 from ozaki.rounding.error_free import two_sum
 from ozaki.sums.exact.enclosure import Enclosure
@@ -233,6 +235,8 @@ class FixedPoint:
 def flagged(values: Any, flags: Array) -> Array:
     """Put zeros of the right sign, Inf and NaN among rounded values."""
     values = namespace(flags).asarray(values, np.float64)
+    if is_cupy(flags):
+        return _flagged_on_device(values, flags)
     if (flags == ORDINARY).all():
         return values
     flags = canonical_flags(flags)
@@ -240,6 +244,25 @@ def flagged(values: Any, flags: Array) -> Array:
     values = np.where(flags == PLUS_INFINITY, np.inf, values)
     values = np.where(flags == MINUS_INFINITY, -np.inf, values)
     return np.where(flags == NAN, np.nan, values)
+
+
+FLAG_CONSTANTS: dict[str, Any] = {
+    name: f"{flag}u"
+    for name, flag in zip(
+        ("PLUS_INFINITY", "MINUS_INFINITY", "NOT_A_NUMBER", "ORDINARY", "MINUS_ZERO"), FLAGS, strict=True
+    )
+}
+"""The flags as kernels take them."""
+
+_FLAGGED = Kernel("flagged", Path(__file__).with_name("flagged.cu"), (FLAG_CONSTANTS,))
+
+
+def _flagged_on_device(values: Array, flags: Array) -> Array:
+    values, flags = (namespace(flags).ascontiguousarray(x) for x in (values, flags))
+    out = namespace(flags).empty(flags.shape)
+    grid = (min(1 << 16, -(-out.size // 256)),)
+    _FLAGGED(grid, (256,), (values, flags, np.int64(out.size), out), **FLAG_CONSTANTS)
+    return out
 
 
 def flags_of(x: np.ndarray) -> np.ndarray:

@@ -25,12 +25,12 @@ __device__ void add_flag(unsigned char *flags, i64 group, unsigned flag) {
     atomicOr((unsigned *)(byte - place), flag << 8 * place);
 }
 
-/* largest = the bit pattern of the largest magnitude that some window holds, if it is larger. */
+/* largest = 1 more than the bit pattern of the largest magnitude that some window holds, if it is larger. */
 extern "C" __global__ void largest_number(const NUMBER *x, i64 n, i64 beyond, i64 *largest) {
-    i64 mine = -1;
+    i64 mine = 0;
     EACH(i, n) {
         const i64 magnitude = bits_of(widened(x[i])) & MAGNITUDE;
-        if (magnitude < beyond) mine = max(mine, magnitude);
+        if (magnitude < beyond) mine = max(mine, magnitude + 1);
     }
     to_largest(largest, mine);
 }
@@ -43,23 +43,30 @@ __device__ u64 extracted(double &v, double sigma) {
 }
 
 /* words[label << lane_bits | lane] += the lower and the upper level of a number, lowest[label] += the lowest.
-   Inf and NaN go to flags; the indices of numbers that the window does not hold, whole, to `rest`. */
-extern "C" __global__ void grouped(const NUMBER *x, const i64 *labels, i64 n, int k, int lane_bits, u64 *words,
-                                   u64 *lowest, unsigned char *flags, unsigned *rest, unsigned *left) {
+   Inf and NaN go to flags; the indices of numbers that the window does not hold, whole, to `rest`. noted, zeros
+   before: how many those are, whether there is a -0, and whether a label is none of the groups'. */
+extern "C" __global__ void grouped(const NUMBER *x, const i64 *labels, i64 n, i64 groups, int k, int lane_bits,
+                                   u64 *words, u64 *lowest, unsigned char *flags, unsigned *rest, u64 *noted) {
     const double sigmas[] = {sigma_of(k), sigma_of(k - GAP), sigma_of(k - 2 * GAP)};
     const i64 limit = (i64)(k + LIMIT) << 52, infinity = 2047ll << 52;
+    bool minus_zero = false, outside = false;
     EACH(i, n) {
         double v = widened(x[i]);
         const i64 label = labels[i], magnitude = bits_of(v) & MAGNITUDE;
+        if ((u64)label >= (u64)groups) {
+            outside = true;
+            continue;
+        }
+        minus_zero |= bits_of(v) == ~MAGNITUDE;
         if (magnitude >= infinity) {
-            add_flag(flags, label, v != v ? NAN_FLAG : v > 0 ? PLUS_INFINITY : MINUS_INFINITY);
+            add_flag(flags, label, v != v ? NOT_A_NUMBER : v > 0 ? PLUS_INFINITY : MINUS_INFINITY);
             continue;
         }
         u64 levels[3] = {};
         if (magnitude < limit)
             for (int j = 0; j < 3; j++) levels[j] = extracted(v, sigmas[j]);
         if (v != 0) {
-            rest[atomicAdd(left, 1)] = i;
+            rest[atomicAdd(noted, 1)] = i;
             continue;
         }
         u64 *own = words + 2 * ((label << lane_bits) | (i & ((1 << lane_bits) - 1)));
@@ -67,6 +74,8 @@ extern "C" __global__ void grouped(const NUMBER *x, const i64 *labels, i64 n, in
         if (levels[1]) atomicAdd(own, levels[1]);
         if (levels[2]) atomicAdd(lowest + label, levels[2]);
     }
+    if (minus_zero) noted[1] = 1;
+    if (outside) noted[2] = 1;
 }
 
 __device__ i64 magnitude(i64 x) { return x < 0 ? -x : x; }
@@ -84,9 +93,9 @@ extern "C" __global__ void carried(i64 *words, i64 lanes, const i64 *lowest, i64
 }
 
 /* Writes the sums of each group's words, by `width` threads of a warp, to its three levels, lowest first, and
-   notes which have a sum. open = 1 where nothing is known of a group yet but, perhaps, that it has -0. */
+   notes which have a sum. undecided = 1 where nothing is known of a group yet but, perhaps, that it has -0. */
 extern "C" __global__ void levels_of_groups(const i64 *words, i64 lanes, const i64 *lowest, i64 groups, int width,
-                                            unsigned char *flags, i64 *levels, i64 *open) {
+                                            unsigned char *flags, i64 *levels, i64 *undecided) {
     EACH(t, (groups * width + 31) / 32 * 32) {  // whole warps
         const i64 g = t / width;
         i64 low = 0, high = 0;
@@ -104,7 +113,7 @@ extern "C" __global__ void levels_of_groups(const i64 *words, i64 lanes, const i
         levels[groups + g] = low;
         levels[2 * groups + g] = high;
         if (lowest[g] | low | high) flags[g] |= ORDINARY;
-        if ((flags[g] | MINUS_ZERO) == MINUS_ZERO) *open = 1;
+        if ((flags[g] | MINUS_ZERO) == MINUS_ZERO) *undecided = 1;
     }
 }
 

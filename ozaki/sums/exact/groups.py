@@ -31,9 +31,12 @@ _CARRIED = 1 << 59  # units of a group that need not be moved before so many ter
 
 
 def group_sums(summands: Sequence[Summands], labels: Array, groups: int) -> FixedPoint:
-    """Return the exact sums of one-dimensional terms by label, from 0 to groups − 1."""
+    """Return the exact sums of one-dimensional terms by label; ValueError if one is none of 0 to groups − 1.
+
+    Groups whose sum is +0 may have no flag.
+    """
     total = Superaccumulator(digits_of(summands), groups, namespace(labels))
-    filled = [window for window in _add(total, summands, labels) if window.k is not None]
+    filled = [window for window in _add(total, summands, labels, final=True) if window.k is not None]
     if len(filled) == 1 and not len(total.digits):
         return FixedPoint(*filled[0].levels(), total.flags)
     for window in filled:
@@ -42,16 +45,21 @@ def group_sums(summands: Sequence[Summands], labels: Array, groups: int) -> Fixe
 
 
 def add_groups(total: Superaccumulator, summands: Sequence[Summands], labels: Array) -> None:
-    """Add one-dimensional terms, each to the column that its label names."""
-    for window in _add(total, summands, labels):
+    """Add one-dimensional terms, each to the column that its label names. ValueError as `group_sums`."""
+    for window in _add(total, summands, labels, final=False):
         window.empty()
 
 
-def any_outside(labels: Array, groups: int) -> bool:
-    """Return whether a label, of any integer dtype, is none of 0 to groups − 1."""
+def check_labels(labels: Array, groups: int) -> None:
+    """Raise ValueError, with the first, if labels, of any integer dtype, are none of 0 to groups − 1."""
     if labels.dtype == np.int64 and (is_cupy(labels) or compiled(LOOPS) is not None):
-        return _loop("any_outside", labels)(namespace(labels).ascontiguousarray(labels), groups)
-    return bool(((labels < 0) | (labels >= groups)).any())
+        outside = _loop("any_outside", labels)(namespace(labels).ascontiguousarray(labels), groups)
+    else:
+        outside = bool(((labels < 0) | (labels >= groups)).any())
+    if outside:
+        first = int(((labels < 0) | (labels >= groups)).argmax())
+        got = f"{int(labels[first])} at index {first}"
+        raise ValueError(f"labels must be from 0 to num_groups − 1 = {groups - 1}, got {got}")
 
 
 def _loop(name: str, x: Array) -> Callable[..., Any]:
@@ -62,48 +70,57 @@ def _loop(name: str, x: Array) -> Callable[..., Any]:
     return loops.loop(getattr(loops, name), x.dtype if x.dtype.kind == "f" else np.dtype(np.float64))
 
 
-def _add(total: Superaccumulator, summands: Sequence[Summands], labels: Array) -> list[_Window]:
-    """Add terms to the total and to windows, which are returned: of numbers or products, and of errors."""
+def _add(total: Superaccumulator, summands: Sequence[Summands], labels: Array, final: bool) -> list[_Window]:
+    """Add terms to the total and to windows, which are returned: of numbers or products, and of errors.
+
+    final : whether nothing is added to the sums after that: 0 need not be told from nothing.
+    """
     size = _TERMS_ON_DEVICE if is_cupy(labels) else _TERMS
     blocks = [slice(start, start + size) for start in range(0, labels.size, size)]
     parts = [(terms.apply(itemgetter(block)), labels[block]) for terms in summands for block in blocks]
     if not is_cupy(labels) and compiled(LOOPS) is None:
+        check_labels(labels, total.flags.size)
         for terms, columns in parts:
             total.add_in_parts(terms, columns, PLAIN_TERMS)
         return []
     both = [_Window(total) for _ in range(2)]
     for terms, columns in parts:
         for factors in readable(terms.factors):
-            for window, x in zip(both, _vectors(total, factors, terms, columns), strict=False):
+            vectors, unsafe = _vectors(factors, terms)
+            for window, x in zip(both, vectors, strict=False):
                 window.add(x, columns)
-    if _flags_are_open(total, both):
+            if any(window.outside for window in both):
+                check_labels(labels, total.flags.size)
+            if unsafe is not None:
+                some = Summands(tuple(x[unsafe] for x in factors), terms.sign)
+                total.add_in_parts(some, columns[unsafe], PLAIN_TERMS)
+    if _flags_are_open(total, both, final):
         _flag_zeros(total, parts)
     return both
 
 
-def _flags_are_open(total: Superaccumulator, windows: list[_Window]) -> bool:
-    """Note which groups have sums; return whether there is one of which that tells nothing."""
+def _flags_are_open(total: Superaccumulator, windows: list[_Window], final: bool) -> bool:
+    """Note which groups have sums; return whether there is one of which that tells too little."""
     used = [window for window in windows if window.k is not None]
     for window in used:
         window.settle()
+    if final and not (used and used[0].minus_zeros):
+        return False
     return used[-1].undecided if used else bool(total.flags.size)
 
 
-def _vectors(
-    total: Superaccumulator, factors: tuple[Array, ...], terms: Summands, labels: Array
-) -> list[Array]:
-    """Return numbers, or products and their errors; add those products whose errors are no float64."""
-    xp, xs = namespace(labels), [contiguous(x) for x in factors]
+def _vectors(factors: tuple[Array, ...], terms: Summands) -> tuple[list[Array], Array | None]:
+    """Return numbers, or products and their errors, and which products these leave out, if any."""
+    xs = [contiguous(x) for x in factors]
     if len(xs) == 1:
-        return xs
-    p, e = xp.empty((2, *xs[0].shape))
+        return xs, None
+    p, e = namespace(xs[0]).empty((2, *xs[0].shape))
+    unsafe = None
     if not _loop("products", xs[0])(*xs, p, e):
         nonzero, size = (xs[0] != 0) & (xs[1] != 0), abs(p)
         unsafe = ~(size <= HUGE) | (size < TINY) & nonzero
-        some = Summands((xs[0][unsafe], xs[1][unsafe]), terms.sign)
-        total.add_in_parts(some, labels[unsafe], PLAIN_TERMS)
         p[unsafe] = e[unsafe] = 0
-    return [terms.sign * p] if terms.narrow() else [terms.sign * p, terms.sign * e]
+    return [terms.sign * p] if terms.narrow() else [terms.sign * p, terms.sign * e], unsafe
 
 
 def _flag_zeros(total: Superaccumulator, parts: Sequence[tuple[Summands, Array]]) -> None:
@@ -123,7 +140,7 @@ class _Window:
     words : (lanes of groups, 2) int64, of the lower unit and of the upper one.
     lowest : (groups,) int64, of the lowest unit, which few numbers need.
     k : exponent of the first sigma, 1.5·2**k; None before the first number.
-    undecided : whether the words, once they are settled, tell nothing of some group.
+    minus_zeros, outside : whether a −0 came, and whether a label that is none of a group's.
     """
 
     words: Array
@@ -132,6 +149,7 @@ class _Window:
     def __init__(self, total: Superaccumulator) -> None:
         self.total, self.xp = total, namespace(total.flags)
         self.k: int | None = None
+        self.minus_zeros, self.outside = False, False
         on_device, groups = is_cupy(total.flags), max(total.flags.size, 1)
         self._terms, lanes = (_TERMS_ON_DEVICE, GROUP_LANES_ON_DEVICE) if on_device else (_TERMS, GROUP_LANES)
         self._lane_bits = max(0, (lanes // groups).bit_length() - 1)
@@ -153,16 +171,26 @@ class _Window:
         """Add what the window holds; return what is left, and its labels."""
         arguments: Any = x, labels, self.k, self._lane_bits, self.words, self.lowest, self.total.flags
         if is_cupy(x):
-            return groups_cuda.grouped(*arguments)
-        rest = np.empty(x.size), np.empty(x.size, np.int64)
-        left = _loop("grouped", x)(*arguments, *rest)
-        return rest[0][:left], rest[1][:left]
+            rest, rest_labels, noted = groups_cuda.grouped(*arguments)
+        else:
+            rest, rest_labels, noted = np.empty(x.size), np.empty(x.size, np.int64), np.empty(3, np.int64)
+            _loop("grouped", x)(*arguments, rest, rest_labels, noted)
+        left, minus_zero, outside = noted.tolist()
+        self.minus_zeros = self.minus_zeros or minus_zero > 0
+        self.outside = self.outside or outside > 0
+        return rest[:left], rest_labels[:left]
 
     def settle(self) -> None:
         """Bring the words together by level: nothing is added after that."""
         self._levels = self.xp.empty((3, self.lowest.size), np.int64)
+        self._undecided = self.xp.zeros(1, np.int64)
         loop = _loop("levels_of_groups", self.lowest)
-        self.undecided = loop(self.words, self.lowest, self.total.flags, self._levels)
+        loop(self.words, self.lowest, self.total.flags, self._levels, self._undecided)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the words, once they are settled, tell nothing of some group; a GPU is waited for."""
+        return bool(self._undecided.item())
 
     def levels(self) -> tuple[Array, int, int]:
         """Return the words of the groups by level, bits between levels, and the exponent of the first."""

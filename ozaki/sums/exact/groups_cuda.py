@@ -11,7 +11,7 @@ from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.kernels import Kernel
 from ozaki.sums.exact.extraction import HUGE, TINY
-from ozaki.sums.exact.fixed_point import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY
+from ozaki.sums.exact.fixed_point import FLAG_CONSTANTS
 from ozaki.sums.exact.group_windows import BEYOND, GAP, LIMIT
 
 _THREADS, _BLOCKS_PER_PROCESSOR = 256, 8
@@ -20,11 +20,7 @@ _CONSTANTS: dict[str, int | str] = {
     "LIMIT": LIMIT,
     "LARGEST_SAFE": repr(HUGE),
     "SMALLEST_SAFE": repr(TINY),
-    "ORDINARY": int(ORDINARY),
-    "MINUS_ZERO": int(MINUS_ZERO),
-    "PLUS_INFINITY": int(PLUS_INFINITY),
-    "MINUS_INFINITY": int(MINUS_INFINITY),
-    "NAN_FLAG": int(NAN),
+    **FLAG_CONSTANTS,
 }
 _NUMBERS: dict[str, dict[str, Any]] = {
     "float64": {**_CONSTANTS, "NUMBER": "double"},
@@ -49,21 +45,25 @@ def _launch(kernel: Kernel, n: int, arguments: tuple[Any, ...], dtype: str = "fl
 
 def largest_number(x: Array) -> int:
     """Return the bit pattern of the largest magnitude that some window holds; −1 where none holds any."""
-    largest = import_cupy().full(1, -1, np.int64)
+    largest = import_cupy().zeros(1, np.int64)
     _launch(_LARGEST_NUMBER, x.size, (x, np.int64(x.size), np.int64(BEYOND << 52), largest), x.dtype.name)
-    return int(largest.item())
+    return int(largest.item()) - 1
 
 
 def grouped(
     x: Array, labels: Array, k: int, lane_bits: int, words: Array, lowest: Array, flags: Array
-) -> tuple[Array, Array]:
-    """Add numbers, fewer than 2**32, to their groups' words; return those that are left, and their labels."""
-    cupy = import_cupy()
-    rest, left = cupy.empty(x.size, np.uint32), cupy.zeros(1, np.uint32)
-    sizes = np.int64(x.size), np.int32(k), np.int32(lane_bits)
-    _launch(_GROUPED, x.size, (x, labels, *sizes, words, lowest, flags, rest, left), x.dtype.name)
-    chosen = rest[: int(left.item())]
-    return x[chosen], labels[chosen]
+) -> tuple[Array, Array, np.ndarray]:
+    """Add numbers, fewer than 2**32, to their groups' words; return those that are left, and their labels.
+
+    Noted on the host: how many those are, whether there is a −0, and whether a label is none of a group's:
+    its number is left out.
+    """
+    rest, noted = import_cupy().empty(x.size, np.uint32), import_cupy().zeros(3, np.int64)
+    sizes = np.int64(x.size), np.int64(flags.size), np.int32(k), np.int32(lane_bits)
+    _launch(_GROUPED, x.size, (x, labels, *sizes, words, lowest, flags, rest, noted), x.dtype.name)
+    on_host: np.ndarray = noted.get()
+    chosen = rest[: int(on_host[0])] if on_host[0] else slice(0)
+    return x[chosen], labels[chosen], on_host
 
 
 def carried(words: Array, lowest: Array) -> int:
@@ -74,18 +74,17 @@ def carried(words: Array, lowest: Array) -> int:
     return int(largest.item())
 
 
-def levels_of_groups(words: Array, lowest: Array, flags: Array, levels: Array) -> bool:
+def levels_of_groups(words: Array, lowest: Array, flags: Array, levels: Array, undecided: Array) -> None:
     """Write the sums of each group's words to its three levels, lowest first, and note which have a sum.
 
-    Return whether there is a group of which nothing is known yet but, perhaps, that it has −0.
+    undecided[0] becomes 1 where nothing is known of a group yet but, perhaps, that it has −0.
     """
-    groups, undecided = lowest.size, import_cupy().zeros(1, np.int64)
+    groups = lowest.size
     lanes = len(words) // max(groups, 1)
     width = min(lanes, 32)  # both are powers of two
     sizes = np.int64(groups), np.int32(width)
     arguments = words, np.int64(lanes), lowest, *sizes, flags, levels, undecided
     _launch(_LEVELS_OF_GROUPS, groups * width, arguments)
-    return bool(undecided.item())
 
 
 def flagged_groups(x: Array, labels: Array, flags: Array) -> None:

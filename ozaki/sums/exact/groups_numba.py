@@ -60,16 +60,22 @@ def _lane(labels, i, bits):
     return (labels[i] << bits) | (i & ((1 << bits) - 1))
 
 
-def grouped(x, labels, k, lane_bits, words, lowest, flags, rest, rest_labels):
+def grouped(x, labels, k, lane_bits, words, lowest, flags, rest, rest_labels, noted):
     """Add the multiples of a window's units in numbers to their groups' words, and Inf and NaN to flags.
 
-    What is above the window, or left by it, goes to `rest`; return how much.
+    What is above the window, or left by it, goes to `rest`. Noted are how much that is, whether there is a
+    −0, and whether a label is none of a group's: its number is left out.
     """
     sigma, tau, rho = sigma_of(k), sigma_of(k - GAP), sigma_of(k - 2 * GAP)
     upper, lower, limit, left = bits_of(sigma), bits_of(tau), (k + LIMIT) << 52, 0
+    minus_zero = outside = False
     for i in range(len(x)):
         g, v, lane = labels[i], np.float64(x[i]), _lane(labels, i, lane_bits)
         _prefetch(words, _lane(labels, min(i + GROUPS_AHEAD, len(x) - 1), lane_bits))
+        if not 0 <= g < len(flags):
+            outside = True
+            continue
+        minus_zero |= bits_of(v) == ~MAGNITUDE
         magnitude = bits_of(v) & MAGNITUDE
         if magnitude < limit:
             shifted = v + sigma
@@ -89,7 +95,7 @@ def grouped(x, labels, k, lane_bits, words, lowest, flags, rest, rest_labels):
             if v != 0:
                 rest[left], rest_labels[left] = v, g
                 left += 1
-    return left
+    noted[0], noted[1], noted[2] = left, minus_zero, outside
 
 
 def carried(words, lowest):
@@ -104,12 +110,12 @@ def carried(words, lowest):
     return largest
 
 
-def levels_of_groups(words, lowest, flags, levels):
+def levels_of_groups(words, lowest, flags, levels, undecided):
     """Write the sums of each group's words to its three levels, lowest first, and note which have a sum.
 
-    Return whether there is a group of which nothing is known yet but, perhaps, that it has −0.
+    undecided[0] becomes 1 where nothing is known of a group yet but, perhaps, that it has −0.
     """
-    lanes, open_groups = len(words) // max(len(lowest), 1), False
+    lanes = len(words) // max(len(lowest), 1)
     for g in range(len(lowest)):
         low = high = 0
         for i in range(g * lanes, (g + 1) * lanes):
@@ -118,8 +124,8 @@ def levels_of_groups(words, lowest, flags, levels):
         levels[0, g], levels[1, g], levels[2, g] = lowest[g], low, high
         if lowest[g] | low | high:
             flags[g] |= ORDINARY
-        open_groups |= (flags[g] | MINUS_ZERO) == MINUS_ZERO
-    return open_groups
+        if (flags[g] | MINUS_ZERO) == MINUS_ZERO:
+            undecided[0] = 1
 
 
 def flagged_groups(x, labels, flags):

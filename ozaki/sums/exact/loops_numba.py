@@ -87,9 +87,11 @@ SIGNATURES: dict[Callable, Callable] = {
         x[2], y[2], int64, float64, boolean, boolean, float64[:, ::1], x[2].copy(readonly=False)
     ),
     largest_number: lambda x, _: int64(x[1]),
-    grouped: lambda x, _: int64(x[1], _Labels, int64, int64, _Words, _Integers, _Flags, _Values, _Integers),
+    grouped: lambda x, _: none(
+        x[1], _Labels, int64, int64, _Words, _Integers, _Flags, _Values, _Integers, _Integers
+    ),
     carried: lambda x, _: int64(_Words, _Integers),
-    levels_of_groups: lambda x, _: boolean(_Words, _Integers, _Flags, _Words),
+    levels_of_groups: lambda x, _: none(_Words, _Integers, _Flags, _Words, _Integers),
     flagged_groups: lambda x, _: none(x[1], _Labels, _Flags),
     any_outside: lambda x, _: boolean(_Labels, int64),
 }
