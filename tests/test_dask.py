@@ -288,3 +288,21 @@ def test_functions_of_arrays_know_those_of_dask_arrays():
 
     assert set(ozaki.dask.__all__) == ON_DASK
     assert set(ozaki.__all__) >= ON_DASK
+
+
+def test_chunks_of_real_numbers_in_an_array_of_complex_ones():
+    x = np.ones((6, 4), complex)
+    x[3:] += 1j
+    real = lambda chunk: chunk if chunk.imag.any() else chunk.real.copy()  # noqa: E731
+    lazy = da.from_array(x, chunks=(3, 2)).map_blocks(real, dtype=complex, meta=np.empty((0, 0), complex))
+    for name in ("sum", "mean", "var", "nansum", "cumsum", "norm"):
+        function = getattr(ozaki, name)
+        assert np.array_equal(function(lazy, axis=0).compute(), function(x, axis=0)), name
+
+
+def test_what_sums_of_dask_arrays_do_not_take_is_said_to_be_for_others():
+    x = da.ones(6, chunks=3)
+    with pytest.raises(TypeError, match="sum takes where for arrays in memory alone"):
+        ozaki.sum(x, where=np.ones(6, bool))
+    with pytest.raises(TypeError, match="axis must be an integer"):
+        ozaki.cumsum(x, axis=1.0)

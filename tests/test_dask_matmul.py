@@ -1,9 +1,12 @@
 """Products of Dask arrays in pieces: the bits of the whole, for any chunks and every accuracy."""
 
+from itertools import count
+
 import numpy as np
 import pytest
 
 import ozaki
+from ozaki.arguments import request_of
 from tests.exact import nearest
 from tests.test_equilibration import graded
 
@@ -210,3 +213,22 @@ def test_a_task_without_memory_is_named(monkeypatch):
         lazy = ozaki.matmul(da.ones((4, 4), chunks=chunks), b, accuracy="exact")
         with pytest.raises(MemoryError, match=f"ozaki.dask.matmul, products of blocks .*{shape}.*3 TiB"):
             lazy.compute()
+
+
+@pytest.mark.parametrize("accuracy", ["fp64", "normwise", "exact", 40])
+@pytest.mark.parametrize("first", range(4))
+def test_workers_of_unlike_machines_agree_on_the_residues(accuracy, first, monkeypatch):
+    """Their engines prefer other words, and other moduli."""
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((400, 400)), rng.standard_normal((400, 300))
+    engines = count()
+
+    def request(like, accuracy, scheme, word, engine, workspace):
+        names = "auto", "host", "host", "auto"
+        engine = names[(next(engines) + first) % 4] if len(like) else "auto"
+        return request_of(like, accuracy, scheme, word, engine, workspace)
+
+    monkeypatch.setattr(pieces, "request_of", request)
+    x, y = da.from_array(a, chunks=(200, 130)), da.from_array(b, chunks=(130, 300))
+    product = ozaki.matmul(x, y, accuracy=accuracy).compute(scheduler="sync")
+    assert np.array_equal(product, ozaki.matmul(a, b, accuracy=accuracy))

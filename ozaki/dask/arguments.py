@@ -42,7 +42,7 @@ def as_chunk(x: Any, name: str, declared: np.dtype) -> Array:
             f"a chunk of {name} is of dtype {array.dtype}, and the Dask array says {declared}: "
             "say the dtype of the chunks where they are made, as in map_blocks(…, dtype=…)"
         )
-    return array
+    return array.astype(declared) if declared.kind == "c" != array.dtype.kind else array
 
 
 def checked_chunks(x: Any, name: str) -> da.Array:

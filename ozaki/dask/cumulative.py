@@ -7,7 +7,6 @@ array.
 
 from __future__ import annotations
 
-import operator
 from itertools import product
 from typing import Any, cast
 
@@ -19,6 +18,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from multiword.rounding import two_sum
 from multiword.runtime.arrays import Array, device_of, namespace
+from multiword.runtime.options import integer
 from ozaki.dask.accumulators import Sums, added_up, summed
 from ozaki.dask.arguments import (
     accumulator_dtype,
@@ -57,7 +57,7 @@ def cumsum(x: Any, axis: int | None = None, dtype: DType = None, out: None = Non
     """
     no_out(out)
     x = known_chunks(x, "x")
-    (along,) = (0,) if axis is None else axes_of(operator.index(axis), x.ndim)
+    (along,) = (0,) if axis is None else axes_of(integer("axis", axis), x.ndim)
     target = result_dtype(x._meta, summed_dtype(x._meta), dtype, None, ())
     x = _flat(x) if axis is None else x
     chunks, x = x.chunks, without_empty_chunks(x)

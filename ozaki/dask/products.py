@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import dask.array as da
 import numpy as np
@@ -39,6 +39,8 @@ from ozaki.product.panels import in_panels
 from ozaki.product.request import TARGETS, Request
 from ozaki.product.steps import ScaledProduct, execute, widened_product
 from ozaki.residues.partial import add_residues, as_products, no_residues, put_residues
+from ozaki.residues.scheme import Residues
+from ozaki.residues.system import ResidueSystem
 from ozaki.scaling.statistics import NONFINITE_ROW
 
 _TASK = "ozaki.dask.matmul"
@@ -135,7 +137,10 @@ def _product(
         arrays = {"align_arrays": False, "dtype": dtype, "meta": meta}
         out = da.blockwise(multiply, "ij", *blocks, token="ozaki-matmul", **arrays)
     else:
-        products = objects(task(called, _multiply, **options), "ihj", *blocks, token="ozaki-matmul-products")
+        choose, token = partial(_system, request=request), "ozaki-residue-system"
+        systems = objects(choose, "ij", *certified[:6], token=token).blocks[:, :]  # not fused: once for all h
+        pairs = systems, "ij", *blocks
+        products = objects(task(called, _multiply, **options), "ihj", *pairs, token="ozaki-matmul-products")
         finish = task(f"{_TASK}, reconstruction", _finished, dtype=dtype)
         add = task(f"{_TASK}, sums of residues", merged, merge=PartialProduct.add)
         out = merge_tree(products, 1, finish, add, "ozaki-matmul", split_every, meta)
@@ -170,15 +175,29 @@ class PartialProduct:
         return PartialProduct(residues, self.scaled, nonfinite)
 
 
+def _system(
+    of_a: FactorStatistics, of_b: FactorStatistics, answers: Answers | None = None, *, request: MakeRequest
+) -> ResidueSystem:
+    """The moduli of blocks of a product: of one worker's engine, for others may prefer other words."""
+    like = of_a.exact_scales
+    with quietly(like):
+        return cast(Residues, _scaled(request(like), of_a, of_b, answers).scheme).system
+
+
 def _multiply(
-    x: Array, y: Array, *certified: Any, sides: tuple[Side, Side], request: MakeRequest
+    system: ResidueSystem,
+    x: Array,
+    y: Array,
+    *certified: Any,
+    sides: tuple[Side, Side],
+    request: MakeRequest,
 ) -> PartialProduct:
     """The residues of the product of two blocks."""
     with quietly(x):
-        given = request(x)
+        given = request(x)._replace(word=system.word.name)
         scaled = _scaled(given, *certified)
+        scaled = replace(scaled, scheme=cast(Residues, scaled.scheme).with_system(system))
         a, b = factors(x, y, *certified, sides=sides)
-        system: Any = scaled.scheme.system
         residues = no_residues(system, (system.images, len(system.moduli), a.rows, b.rows), x)
 
         def write(products: Array, rows: slice, columns: slice) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
+from multiword.runtime.memory import WorkspaceTooSmall
+
 
 def objects(function: Callable[..., Any], indices: Sequence[Any], *pairs: Any, token: str) -> da.Array:
     """Return a Dask array of one object for each block of these indices.
@@ -81,6 +83,8 @@ def _named(
         return blocks[0].real
     try:
         return function(*blocks, **options)
+    except WorkspaceTooSmall as error:
+        raise WorkspaceTooSmall(f"{name}: {error}") from error
     except MemoryError as error:
         shapes = [x.shape for x in flat(list(blocks)) if hasattr(x, "shape")]
         of = f" on chunks of shapes {', '.join(map(str, shapes))}" if shapes else ""

@@ -12,6 +12,7 @@ digits small enough that their sums do too.
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import replace
 from typing import Any, cast
 
@@ -51,6 +52,12 @@ class Residues:
         self.system = residue_system(self.word, specification.bits, k, specification.parts)
         self.k_block = self.system.k_block
         self.symmetric = False
+
+    def with_system(self, system: ResidueSystem) -> Residues:
+        """Return this scheme with the moduli that it has on another engine."""
+        other = copy(self)
+        other.system, other.k_block = system, min(self.k_block, system.k_block)
+        return other
 
     @property
     def pieces(self) -> int:
