@@ -194,3 +194,29 @@ def test_means_that_are_half_way_between_numbers_are_rounded_to_even():
         )
     ]
     assert means.tolist() == exact
+
+
+@pytest.mark.parametrize("groups", [200, 10_000])
+@pytest.mark.parametrize("lead", [(), (3,)])
+def test_many_groups_of_few_numbers(groups, lead):
+    """Those that have none are left out."""
+    x = RNG.standard_normal((*lead, 90)) * 2.0 ** RNG.integers(-900, 900, 90)
+    label_of = RNG.integers(0, groups, 90)
+    for name in ("sum", "mean", "var", "std"):
+        result = getattr(ozaki, f"group_{name}")(x, label_of, groups)
+        assert result.shape == (*lead, groups)
+        for index in np.ndindex(lead):
+            for g in (*np.unique(label_of).tolist(), 0, groups - 1):
+                members = x[index][label_of == g]
+                expected = getattr(ozaki, name)(members) if len(members) or name == "sum" else np.nan
+                assert np.array_equal(result[(*index, g)], expected, equal_nan=True), (name, g)
+    with pytest.raises(ValueError, match=f"got {groups} at index 2"):
+        ozaki.group_sum(np.ones(3), [0, 1, groups], groups)
+
+
+def test_groups_are_counted_by_an_integer():
+    with pytest.raises(TypeError, match="num_groups must be an integer"):
+        ozaki.group_sum(np.ones(1), [0], 2.0)
+    with pytest.raises(ValueError, match="labels must be none where num_groups is 0, got 3 at index 0"):
+        ozaki.group_sum(np.ones(1), [3], 0)
+    assert ozaki.group_var(np.ones(3), [0, 1, 1], 3, ddof=1).tolist()[1] == 0

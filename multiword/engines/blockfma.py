@@ -169,6 +169,7 @@ class BlockFMA:
         if self.generation.carry_bits is not None:
             top = self.generation.fraction_bits + 1 + self.generation.carry_bits
             np.fmod(self.value, 2.0**top, out=self.value)
+            np.add(self.value, 0.0, out=self.value)  # the hardware returns no negative zero
 
     def _round(self, c: np.ndarray) -> None:
         """Normalise the sum and round it to the accumulator's format."""

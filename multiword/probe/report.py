@@ -64,7 +64,7 @@ def survey(
     >>> [(f.engine, f.width, f.fraction_bits) for f in findings], notes
     ([('V100', 4, 23), ('H100', 16, 25)], [])
     """
-    words = list(words)
+    words = [words] if isinstance(words, str) else list(words)
     findings, notes = [], []
     for engine in engines:
         array_module(engine)  # or a TypeError

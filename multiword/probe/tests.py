@@ -60,6 +60,11 @@ def probe(engine: Engine, word: str = "fp16", *, size: int = 256) -> Findings:
     width = blocking.step or 1
     if width < 2 or blocking.block_k is not None:
         raise ValueError(f"engine {engine.name!r} shows no block FMA at size {size}: it adds by {blocking}")
+    if width == size:
+        raise ValueError(
+            f"engine {engine.name!r} seems to add {size} terms in one step: size must be larger than a step, "
+            "whose carry bits must hold a sum of ones"
+        )
     steps = _Steps(engine, word, size, width)
     bits = fraction_bits(steps)
     if bits is None:

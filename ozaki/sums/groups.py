@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from functools import reduce
 from math import prod
 from typing import Any
@@ -18,13 +17,14 @@ from multiword.runtime.arrays import (
     on_host,
     where_lies,
 )
+from multiword.runtime.options import integer
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import DType, format_of, numbers, real_dtype
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.groups import check_labels, group_sums
 from ozaki.sums.table import REDUCTIONS
 from ozaki.sums.variance import exact_ddof
-from ozaki.tuning import OUTPUTS_ON_HOST
+from ozaki.tuning import GROUPS_PER_NUMBER, OUTPUTS_ON_HOST
 
 
 @on_device_of_arrays
@@ -177,7 +177,7 @@ def columns_of(index: Array, lead: int, groups: int) -> Array:
 
 
 def _number_of_groups(num_groups: Any) -> int:
-    groups = operator.index(num_groups)
+    groups = integer("num_groups", num_groups)
     if groups < 0:
         raise ValueError(f"num_groups must not be negative, got {groups}")
     return groups
@@ -210,6 +210,8 @@ def _grouped(
         check_labels(index, shape[-1])
     if target.kind in "iub":
         return _integer_sums(arrays, index, shape, target)
+    if shape[-1] > GROUPS_PER_NUMBER * index.size > 0:
+        return _grouped_sparsely(name, arrays, index, shape, dtype, **options)
     columns = columns_of(index, prod(shape[:-1]), shape[-1])
     flat = [x.reshape(-1) for x in arrays]
     sums = [[group_sums(part, columns, outputs) for part in terms(*flat)] for terms in reduction.sums]
@@ -222,6 +224,19 @@ def _grouped(
     values = reduction.finish(sums, counts, Rounding(format_of(target), root=reduction.root), **options)
     result = joined([narrow(v, real_dtype(target)) for v in values], target)
     return where_lies(index, result.reshape(shape))
+
+
+def _grouped_sparsely(
+    name: str, arrays: tuple[Array, ...], index: Array, shape: tuple[int, ...], dtype: DType, **options: Any
+) -> Array:
+    """The same, of the groups that have numbers alone: the others take no memory but their results'."""
+    check_labels(index, shape[-1])
+    used, renumbered = namespace(index).unique(index, return_inverse=True)
+    some = _grouped(name, arrays, renumbered, (*shape[:-1], len(used)), dtype, **options)
+    nothing = _grouped(name, tuple(x[..., :0] for x in arrays), index[:0], (*shape[:-1], 1), dtype, **options)
+    result = namespace(index).empty(shape, some.dtype)
+    result[...], result[..., used] = nothing, some
+    return result
 
 
 def _integer_sums(arrays: tuple[Array, ...], index: Array, shape: tuple[int, ...], target: np.dtype) -> Array:

@@ -44,7 +44,9 @@ def variances(
     n = namespace(squares.flags).asarray(counts, np.int64)
     with np.errstate(all="ignore"):
         values, certain = _estimates(squares, sums, n.astype(np.float64), ddof, rounding)
-    hard = np.flatnonzero(~certain)
+    few = n <= 1  # of which the mean is the number itself
+    values[few] = np.where((n[few] == 0) | (ddof >= 1), nan, 0.0)
+    hard = np.flatnonzero(~(certain | few))
     exact = [part.columns(hard).integers() for part in (squares, *sums)]
     results = []
     for count, (q, e), *parts_of_s in zip(n[hard].tolist(), *exact, strict=True):
@@ -70,15 +72,13 @@ def _estimates(
         difference = difference.minus(s.times(s))
     quotient = difference.divided(n * (n - int(ddof)))
     values, certain = (quotient.root() if rounding.root else quotient).rounded(rounding.target)
-    return values, certain & (n > int(ddof)) & (n > 0)
+    return values, certain & (n > int(ddof))
 
 
 def _variance(
     square: int, exponent: int, n: int, divisor: Fraction, rounding: Rounding, skip_nan: bool
 ) -> float:
     """square·2**exponent/(n·divisor), or its root, rounded."""
-    if n == 0:
-        return nan
     if divisor <= 0:
         return inf if square and not skip_nan else nan
     return rounding.ratio(square * divisor.denominator, n * divisor.numerator, exponent)

@@ -58,8 +58,8 @@ def check_labels(labels: Array, groups: int) -> None:
         outside = bool(((labels < 0) | (labels >= groups)).any())
     if outside:
         first = int(((labels < 0) | (labels >= groups)).argmax())
-        got = f"{int(labels[first])} at index {first}"
-        raise ValueError(f"labels must be from 0 to num_groups − 1 = {groups - 1}, got {got}")
+        most = f"from 0 to num_groups − 1 = {groups - 1}" if groups else "none where num_groups is 0"
+        raise ValueError(f"labels must be {most}, got {int(labels[first])} at index {first}")
 
 
 def _loop(name: str, x: Array) -> Callable[..., Any]:
