@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -25,18 +24,25 @@ from multiword.runtime.arrays import (
     Array,
     as_array,
     check_same_device,
-    import_cupy,
     is_cupy,
     namespace,
     quietly,
 )
 from multiword.runtime.options import integer
 from ozaki.arguments import matrices_of, request_of, stacks_of
+from ozaki.execution.cache import captured_integers
 from ozaki.execution.stacks import stack_product
 from ozaki.product.factor import Factor
 from ozaki.product.panels import in_panels
 from ozaki.product.request import Request
-from ozaki.residues.integers import NO_MISFIT, IntegerResidues, Place, Target
+from ozaki.residues.integers import (
+    NO_MISFIT,
+    IntegerResidues,
+    Place,
+    Target,
+    integer_specification,
+    magnitudes_on_device,
+)
 from ozaki.tuning import LARGEST_IN_A_STACK_ON_DEVICE
 
 EXACT = 2**53
@@ -68,25 +74,21 @@ def integer_matmul(a: Any, b: Any, dtype: Any, overflow: str, request_options: t
     if overflow not in ("raise", "wrap"):
         raise ValueError(f"overflow must be 'raise' or 'wrap', got {overflow!r}")
     x, y, request = _operands(a, b, request_options)
-    largest = magnitudes(x, y)
-    limits = np.iinfo(dtype)
-    fits = x.shape[-1] * largest[0] * largest[1] <= limits.max and (
-        limits.min < 0 or all(z.dtype.kind != "i" or not bool((z < 0).any()) for z in (x, y))
-    )
-    checked = overflow == "raise" and not fits
-    bits = None if checked else 64
+    checked = overflow == "raise"
 
     def compute(x: Array, y: Array, origin: tuple[int, ...]) -> Array:
         terms = list(products(x, y, cuts, request, bits))
         result = _wrapped(terms).astype(dtype)
-        if checked:
+        if bits is None:
             _check_fit(terms, result, x, y, origin)
         return result
 
     try:
         with quietly(x):
-            result = _by_residues(x, y, Target(dtype), largest, request, checked)
+            result = _by_residues(x, y, Target(dtype), request, checked)
             if result is None:
+                largest = magnitudes(x, y)
+                bits = None if checked and not _surely_fit(x, y, largest, dtype) else 64
                 cuts = choose_cuts(x.shape[-1], largest, bits)
                 result = _in_panels(compute, x, y, cuts, request.workspace)
     except _Misfit as misfit:
@@ -102,7 +104,6 @@ def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> 
     x, y, request = _operands(a, b, request_options)
     with quietly(x):
         x, y = _residues(x, p), _residues(y, p)
-        largest = magnitudes(x, y)
 
         def compute(x: Array, y: Array, _: tuple[int, ...]) -> Array:
             result = 0
@@ -110,16 +111,21 @@ def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> 
                 result = (result + term % p * pow(2, shift, p)) % p
             return result
 
-        result = _by_residues(x, y, Target(np.dtype(np.int64), p), largest, request, False)
+        result = _by_residues(x, y, Target(np.dtype(np.int64), p), request, False)
         if result is None:
-            cuts = choose_cuts(x.shape[-1], largest)
+            cuts = choose_cuts(x.shape[-1], magnitudes(x, y))
             result = _in_panels(compute, x, y, cuts, request.workspace)
     return _as_numpy_shapes(result, as_array(a, "a"), as_array(b, "b"))
 
 
-def _by_residues(
-    x: Array, y: Array, target: Target, largest: tuple[int, int], request: Request, checked: bool
-) -> Array | None:
+def _surely_fit(x: Array, y: Array, largest: tuple[int, int], dtype: np.dtype) -> bool:
+    """Return whether a dtype holds all products of integers of these largest magnitudes."""
+    limits = np.iinfo(dtype)
+    signs = any(z.dtype.kind == "i" and bool((z < 0).any()) for z in (x, y))
+    return x.shape[-1] * largest[0] * largest[1] <= limits.max and (limits.min < 0 or not signs)
+
+
+def _by_residues(x: Array, y: Array, target: Target, request: Request, checked: bool) -> Array | None:
     """Return the products of stacks on a GPU's engine of int8 words; OverflowError as `checked` says.
 
     None if there is none, or if a stack of small matrices is faster in parts.
@@ -129,12 +135,30 @@ def _by_residues(
     has_words = is_cupy(x) and "int8" in request.engine.products and request.scheme != "slices"
     if not (has_words and alone and math.prod(batch) * m * k * n):
         return None
-    xp, scheme = namespace(x), IntegerResidues((m, k, n), largest, "int8", request.engine)
-    left, right = (
-        xp.broadcast_to(_of_64_bits(x), (*batch, m, k)),
-        xp.broadcast_to(_of_64_bits(y), (*batch, k, n)),
-    )
-    out, misfit = xp.empty((*batch, m, n), np.int64), xp.full(1, NO_MISFIT)
+    xp, x, y = namespace(x), _of_64_bits(x), _of_64_bits(y)
+    left, right = xp.broadcast_to(x, (*batch, m, k)), xp.broadcast_to(y, (*batch, k, n))
+    replayed = None
+    if math.prod(batch) == 1:
+        factors = Factor(left.reshape(m, k), 0), Factor(right.reshape(k, n), 1)
+        replayed = captured_integers(*factors, request, target)
+    if replayed is None:
+        replayed = _launched(x, y, left, right, target, request)
+    out, first = replayed
+    out = out.reshape(*batch, m, n)
+    if checked and first != NO_MISFIT:
+        place = tuple(map(int, np.unravel_index(first, out.shape)))
+        raise _Misfit(place, x, y, target.dtype, (0,) * out.ndim)
+    return out.astype(target.dtype, copy=False)
+
+
+def _launched(
+    x: Array, y: Array, left: Array, right: Array, target: Target, request: Request
+) -> tuple[Array, int]:
+    """Return the products of two stacks, also given broadcast, and the first place that does not fit."""
+    xp, (*batch, m, k), n = namespace(x), left.shape, right.shape[-1]
+    specification = integer_specification((m, k, n), magnitudes(x, y))
+    scheme = IntegerResidues(specification, "int8", request.engine)
+    out, misfit = xp.empty((*batch, m, n), np.int64), xp.zeros(1, np.uint64)
     unscaled = xp.zeros(max(m, n), np.int32)
     for number, index in enumerate(np.ndindex(*batch)):
         whole = out[index]
@@ -147,10 +171,7 @@ def _by_residues(
 
         a, b = Factor(left[index], 0), Factor(right[index], 1)
         in_panels(scheme, a, b, (unscaled[:m], unscaled[:n]), request.engine, request.workspace, reconstruct)
-    if checked and (first := int(misfit[0])) != NO_MISFIT:
-        place = tuple(map(int, np.unravel_index(first, out.shape)))
-        raise _Misfit(place, x, y, target.dtype, (0,) * out.ndim)
-    return out.astype(target.dtype, copy=False)
+    return out, NO_MISFIT - int(misfit[0])
 
 
 def _of_64_bits(x: Array) -> Array:
@@ -192,20 +213,13 @@ def magnitudes(x: Array, y: Array) -> tuple[int, int]:
     >>> magnitudes(np.array([-128, 5], np.int8), np.array([]))
     (128, 0)
     """
-    of_x, of_y = (_largest(z) if z.size else 0 for z in (x, y))  # on a GPU, both before one is waited for
-    return int(of_x), int(of_y)
-
-
-def _largest(x: Array) -> Any:
-    if is_cupy(x):  # by rows, and then of these: one result is computed by one multiprocessor
-        return _magnitude_on_device()(x, axis=-1).max()
-    return max(int(x.max()), -int(x.min()))
-
-
-@cache
-def _magnitude_on_device() -> Any:
-    magnitude = "x < 0 ? 0 - (unsigned long long)x : (unsigned long long)x"
-    return import_cupy().ReductionKernel("T x", "uint64 y", magnitude, "max(a, b)", "y = a", "0", "magnitude")
+    if is_cupy(x):
+        of_x, of_y = magnitudes_on_device(
+            [_of_64_bits(z).reshape(math.prod(z.shape[:-1]), z.shape[-1]) for z in (x, y)]
+        )
+        return of_x, of_y
+    on_host = (max(int(z.max()), -int(z.min())) if z.size else 0 for z in (x, y))
+    return next(on_host), next(on_host)
 
 
 def _in_panels(

@@ -17,7 +17,7 @@ import numpy as np
 from multiword.runtime.kernels import KERNELS, Instance, Kernel, Struct
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts
-from ozaki.execution import cache, captured
+from ozaki.execution import cache, captured, variants
 from ozaki.product.factor import Factor
 from ozaki.product.steps import ScaledProduct
 from ozaki.scaling.scales import NORM_LIMITS, NormLimit, norm_scales
@@ -124,6 +124,7 @@ class Steps:
         """Take the place of the steps, and of compiled kernels."""
         monkeypatch.setattr(Instance, "compiled", lambda instance: self.launcher(instance.kernel))
         monkeypatch.setattr(captured, "steps", self)
+        monkeypatch.setattr(variants, "choose_panels", self.choose_panels)
         cache.forget()
 
     def launcher(self, kernel):

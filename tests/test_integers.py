@@ -7,8 +7,10 @@ import pytest
 
 import ozaki
 from multiword import get_engine
+from ozaki.execution import cache
+from ozaki.execution.captured_integers import CapturedIntegers
 from ozaki.integers import choose_cuts, magnitudes
-from ozaki.residues.integers import NO_MISFIT, IntegerResidues, Place, Target
+from ozaki.residues.integers import NO_MISFIT, IntegerResidues, Place, Target, integer_specification
 
 FULL = [(np.int64, np.int64), (np.uint64, np.uint64), (np.int64, np.uint64), (np.uint64, np.int8)]
 NARROW = [(np.int8, np.uint8), (bool, np.int32), (np.uint32, np.int32), (bool, bool)]
@@ -171,18 +173,19 @@ def test_residues_of_integers_come_back_as_their_product(engine, of_a, of_b, sha
     a, b = integers(of_a, (7, 37), 1, share), integers(of_b, (37, 9), 2, share)
     want, chosen = exact(a, b), get_engine(engine)
     x, y = (xp.asarray(z.astype(np.uint64 if z.dtype == np.uint64 else np.int64)) for z in (a, b))
-    scheme = IntegerResidues((7, 37, 9), magnitudes(a, b), "int8", chosen)
+    scheme = IntegerResidues(integer_specification((7, 37, 9), magnitudes(a, b)), "int8", chosen)
     zeros, columns = xp.zeros(9, np.int32), y.T
     words = (scheme.split([z], zeros[: len(z)], side, chosen.padding) for side, z in enumerate((x, columns)))
     products = scheme.multiply(*words, chosen, None)
     for dtype in (np.int64, np.uint64, np.int16, np.uint8):
-        out, misfit, info = xp.empty((7, 9), np.int64), xp.full(1, NO_MISFIT), np.iinfo(dtype)
+        out, misfit, info = xp.empty((7, 9), np.int64), xp.zeros(1, np.uint64), np.iinfo(dtype)
         scheme.integers(products.copy(), Target(np.dtype(dtype)), out, Place(50, 100), misfit)
         low = int(info.min)
         got = out.astype(dtype).tolist()
         assert got == ((want - low) % (1 << info.bits) + low).tolist()
         beyond = np.argwhere((want < low) | (want > int(info.max))).tolist()
-        assert int(misfit[0]) == (50 + 100 * beyond[0][0] + beyond[0][1] if beyond else NO_MISFIT)
+        first = 50 + 100 * beyond[0][0] + beyond[0][1] if beyond else NO_MISFIT
+        assert int(misfit[0]) == NO_MISFIT - first
     for p in (2, 97, 2**31 - 1):
         scheme.integers(products.copy(), Target(np.dtype(np.int64), p), out, Place(0, 9), misfit)
         assert out.tolist() == (want % p).tolist()
@@ -209,3 +212,32 @@ def test_products_of_integers_on_a_gpu_are_those_of_a_cpu(shape, workspace):
     small = x >> 40, (y >> 40).astype(np.int64)
     want = ozaki.matmul(*(z.get() for z in small), dtype=np.int64)
     assert (ozaki.matmul(*small, dtype=np.int64, workspace=workspace).get() == want).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layout", ["C", "F", "mixed", "int32"])
+def test_products_that_come_again_are_replayed_with_as_many_moduli_as_they_take(layout):
+    """More than the call before, and fewer; what does not fit is named by replays, too."""
+    cupy = pytest.importorskip("cupy")
+    cache.forget()
+    rng, dtype = np.random.default_rng(6), np.int32 if layout == "int32" else np.int64
+    for call, share in enumerate((0.5, 0.5, 0.4, 1, 1, 0.1, 0.1, 0.7, 0.3, 1)):
+        a, b = (integers(dtype, shape, 10 * call + i, share) for i, shape in enumerate([(60, 70), (70, 50)]))
+        if call % 2:
+            a, b = a // 2 + rng.integers(0, 2, a.shape, dtype), b // 3
+        x = cupy.asarray(a, order="F" if layout == "F" else "C")
+        y = cupy.asarray(b, order="C" if layout == "C" else "F")
+        want = exact(a, b)
+        wrapped = ozaki.matmul(x, y, dtype=np.int64, overflow="wrap")
+        assert (wrapped.get() == (want + 2**63) % 2**64 - 2**63).all()
+        assert (ozaki.matmul(x, y, mod=101).get() == want % 101).all()
+        beyond = np.argwhere(abs(want) >= 2**31).tolist()
+        if beyond:
+            i, j = beyond[0]
+            with pytest.raises(OverflowError, match=rf"\({i}, {j}\) of the product is {want[i, j]},"):
+                ozaki.matmul(x, y, dtype=np.int32)
+        else:
+            assert (ozaki.matmul(x, y, dtype=np.int32).get() == want).all()
+    held = [x for x in cache._cached.values() if isinstance(x, CapturedIntegers)]
+    assert len(held) == 3
+    assert all(len(x._graphs) > 1 for x in held)

@@ -217,7 +217,7 @@ class Recorder:
         of the graphs it would be overwritten, for what one of them has given back another may use.
         """
         import_cupy().cuda.get_current_stream().synchronize()
-        self.done.synchronize()  # graphs on other streams use the same handles
+        self._stream.wait_event(self.done)  # graphs on other streams use the same handles
         self.retained, self.events = {}, []  # those before are the last graph's
         try:
             with self._stream, self._forking():

@@ -15,16 +15,21 @@ from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, overlap
 from multiword.runtime.forking import finalize
 from multiword.runtime.graphs import Recorder, capturing
-from ozaki.execution.captured import UNFIT, CapturedProduct, disturbances
+from ozaki.execution.captured import CapturedProduct
+from ozaki.execution.captured_integers import CapturedIntegers
+from ozaki.execution.variants import UNFIT, Captured, disturbances
 from ozaki.product.factor import Factor
 from ozaki.product.request import NORMWISE, Request
+from ozaki.residues.integers import Target
 from ozaki.tuning import KINDS_CACHED, SHARE, SHARE_OF_ONE
 
 WARM, NEVER = "warm", "not to be captured"
 """The states of a kind of call without a graph: its kernels are compiled; it shall have none."""
 
-_cached: OrderedDict[tuple[Any, ...], CapturedProduct | str] = OrderedDict()
-"""The captured product or the state of each kind of call, the one used last at the end."""
+Entry = Captured[Any, Any] | str
+
+_cached: OrderedDict[tuple[Any, ...], Entry] = OrderedDict()
+"""What is captured of each kind of call, or its state, the one used last at the end."""
 
 _memories: weakref.WeakValueDictionary[tuple[int, int], Recorder] = weakref.WeakValueDictionary()
 """By thread and device: the memory of the graphs captured there, which therefore run one after the other."""
@@ -49,6 +54,19 @@ def captured_stack(a: Factor, b: Factor, request: Request) -> tuple[Array, np.nd
     return None if captured is None else captured.products(a, b, _forget_the_oldest)
 
 
+def captured_integers(a: Factor, b: Factor, request: Request, target: Target) -> tuple[Array, int] | None:
+    """Return a product of integers in 64 bits, replayed, and the place of the first that does not fit.
+
+    None if there is no graph.
+    """
+
+    def capture(memory: Recorder, limit: int) -> CapturedIntegers:
+        return CapturedIntegers(memory, a, b, request, limit, target)
+
+    captured = _entry(_key(a, b, (request, target)), (), capture, a.matrix.data.device_id)
+    return captured.product(a, b, _forget_the_oldest) if isinstance(captured, CapturedIntegers) else None
+
+
 def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
     """Return what was captured for such a product, now if need be; None if its launches depend on the data.
 
@@ -60,19 +78,33 @@ def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
         return None
     if request.symmetric and not reduces_residues(request.engine, "int8", (a.rows, a.k, b.rows)):
         request = request._replace(symmetric=False)  # half of its panels would be launched one by one
-    key = _key(a, b, request)
+
+    def capture(memory: Recorder, limit: int) -> CapturedProduct:
+        return CapturedProduct(memory, a, b, request, limit)
+
+    entry = _entry(_key(a, b, request), (a, b), capture, a.matrix.data.device_id)
+    return entry if isinstance(entry, CapturedProduct) else None
+
+
+def _entry(
+    key: tuple[Any, ...],
+    factors: tuple[Factor, ...],
+    capture: Callable[[Recorder, int], Captured[Any, Any]],
+    device: int,
+) -> Entry | None:
+    """Return what is cached of a kind of call, captured at the second; the key ends with prepared factors."""
     with _lock:
         entry = _cached.pop(key, None)
         if entry is None:
-            _watch(a, b)
+            _watch(*factors)
         _cached[key] = entry or WARM  # the first time compiles the kernels and copies their tables
     if entry == WARM:
-        entry = _capture(a, b, request)
+        entry = _capture(capture, device)
         with _lock:
             _cached[key] = entry
         _forget_the_oldest()
         entry = _cached.get(key)
-    return entry if isinstance(entry, CapturedProduct) else None
+    return entry
 
 
 def forget() -> None:
@@ -81,7 +113,7 @@ def forget() -> None:
     _drop(list(_cached))
 
 
-def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
+def _key(a: Factor, b: Factor, wanted: Any) -> tuple[Any, ...]:
     x, y = a.matrix, b.matrix
     x_at, y_at = x.data.ptr, y.data.ptr
     of_x, of_y = (x.shape, x.strides, x_at % 16), (y.shape, y.strides, y_at % 16)
@@ -89,7 +121,7 @@ def _key(a: Factor, b: Factor, request: Request) -> tuple[Any, ...]:
     shared = x_at - y_at if overlap(x, y) else None
     prepared = tuple(id(z) for z in (a, b) if z.prepared) if a.prepared or b.prepared else ()
     of_a = (a.stack, a.equilibrated)  # equilibrated factors look like those that they come from
-    return (threading.get_ident(), x.data.device_id, x.dtype, of_x, of_y, of_a, shared, request, prepared)
+    return (threading.get_ident(), x.data.device_id, x.dtype, of_x, of_y, of_a, shared, wanted, prepared)
 
 
 def _watch(*factors: Factor) -> None:
@@ -119,7 +151,7 @@ def _forget_the_oldest() -> None:
         kinds = list(_cached.items())  # a finalizer may change the cache at any time
         dropped = [key for key, _ in kinds[: max(0, len(kinds) - KINDS_CACHED)]]
         for key, entry in reversed(kinds[len(dropped) :]):
-            if not isinstance(entry, CapturedProduct):
+            if isinstance(entry, str):
                 continue
             if (memory := id(entry.memory)) not in kept:
                 total += entry.memory.nbytes
@@ -147,14 +179,14 @@ def _limit() -> int:
     return int(import_cupy().cuda.runtime.memGetInfo()[1]) // SHARE
 
 
-def _capture(a: Factor, b: Factor, request: Request) -> CapturedProduct | str:
-    where = threading.get_ident(), a.matrix.data.device_id
+def _capture(capture: Callable[[Recorder, int], Captured[Any, Any]], device: int) -> Entry:
+    where = threading.get_ident(), device
     memory = _memories.get(where) or Recorder()
     if memory.busy:
         return WARM
     memory.busy = True
     try:
-        captured = CapturedProduct(memory, a, b, request, _limit() * SHARE // SHARE_OF_ONE)
+        captured = capture(memory, _limit() * SHARE // SHARE_OF_ONE)
     except UNFIT:
         return NEVER
     except disturbances():

@@ -16,14 +16,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from multiword.engines.libcublas import CublasError
-from multiword.runtime.arrays import Array, import_cupy
-from multiword.runtime.graphs import CaptureError, Graph, Recorder, side_by_side
-from multiword.runtime.libcuda import CudaError
-from multiword.runtime.memory import empty_result
+from multiword.runtime.arrays import Array
+from multiword.runtime.graphs import Recorder, side_by_side
 from ozaki.certificate.counting import Bounds, PendingBounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, Certificate, answered, decide, decide_stack
 from ozaki.certificate.pairwise import PairwiseBound
+from ozaki.execution.variants import Call, Captured, NoGraph, Unfit
 from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
@@ -32,27 +30,6 @@ from ozaki.scaling.equilibration import InnerExponents
 from ozaki.schemes import ProductSpecification
 
 T = TypeVar("T")
-
-
-class Unfit(Exception):
-    """The product takes panels, too much memory, or slices, whose kernels are CuPy's own."""
-
-
-UNFIT: tuple[type[BaseException], ...] = (Unfit, CaptureError, MemoryError)
-"""The exceptions of a product that cannot be captured."""
-
-
-def disturbances() -> tuple[type[BaseException], ...]:
-    """Return the exceptions that may end a capture by chance: another thread synchronizes the device, say.
-
-    The product can then be launched kernel by kernel, and captured at the next call.
-    """
-    cuda = import_cupy().cuda
-    return CudaError, CublasError, cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError
-
-
-class _NoGraph(Exception):
-    """The variant has no graph: the product is to be launched kernel by kernel."""
 
 
 class _Equilibrated(Exception):
@@ -109,13 +86,7 @@ class _Answers:
     wide: tuple[tuple[Array, Array], PendingBounds] | None = None
 
 
-@dataclass(frozen=True)
-class _Call:
-    """A captured call."""
-
-    variant: _Variant
-    graph: Graph
-    answers: _Answers
+_Replayed = Call[_Variant, _Answers]
 
 
 class _Data:
@@ -129,7 +100,7 @@ class _Data:
     bounds: Bounds
 
     def __init__(
-        self, a: Factor, b: Factor, request: Request, call: _Call, replay: Callable[[_Variant], _Call]
+        self, a: Factor, b: Factor, request: Request, call: _Replayed, replay: Callable[[_Variant], _Replayed]
     ) -> None:
         self._factors, self._request, self._call, self._replay = (a, b), request, call, replay
 
@@ -155,20 +126,11 @@ class _Data:
         return self._call.answers
 
 
-class CapturedProduct:
-    """One kind of product: its graphs, one for each variant that data have needed so far.
-
-    memory : what they work in, which other products of the same thread share.
-    """
+class CapturedProduct(Captured[_Variant, _Answers]):
+    """One kind of product of accuracy "fp64", "fp32" or "normwise", or of a stack of them."""
 
     def __init__(self, memory: Recorder, a: Factor, b: Factor, request: Request, limit: int) -> None:
-        self.memory, self._request, self._limit = memory, request, limit
-        self._expected = _Variant(0)
-        self._prepared: list[Factor] = []  # whose memory the graphs read
-        out = _result(a, b)
-        self._graphs: dict[_Variant, _Call | None] = {
-            self._expected: self._capture(self._expected, a, b, out)
-        }
+        super().__init__(memory, a, b, request, limit, _Variant(0))
 
     def product(
         self, a: Factor, b: Factor, captured: Callable[[], Any], multiply: Callable[[Factor, Factor], Array]
@@ -180,22 +142,22 @@ class CapturedProduct:
         """
         if self.memory.busy:  # this call interrupts another, whose graphs' memory it must not touch
             return None
-        out, self.memory.busy = _result(a, b), True
+        out, self.memory.busy = self._result(a, b), True
         try:
             return self._product(a, b, out, captured)
         except _Equilibrated as other:
             self.memory.done.record()  # answers have been read
             self._expected, factors = _Variant(None, GRADED), other.factors
-        except _NoGraph:
+        except NoGraph:
             return None
         finally:
             self.memory.busy = False
         return multiply(*factors)
 
     def _product(self, a: Factor, b: Factor, out: Array, captured: Callable[[], Any]) -> Array | None:
-        last: _Call  # a later replay may write to what an earlier one has answered on the device
+        last: _Replayed  # a later replay may write to what an earlier one has answered on the device
 
-        def replay(variant: _Variant) -> _Call:
+        def replay(variant: _Variant) -> _Replayed:
             nonlocal last
             last = self._replay(variant, a, b, out, captured)
             return last
@@ -219,8 +181,8 @@ class CapturedProduct:
     def _wanted(
         self,
         certificate: Certificate,
-        call: _Call,
-        replay: Callable[[_Variant], _Call],
+        call: _Replayed,
+        replay: Callable[[_Variant], _Replayed],
         a: Factor,
         b: Factor,
     ) -> _Variant:
@@ -245,7 +207,7 @@ class CapturedProduct:
         """Return the products of a stack, one below the other, and which of them need wider integers."""
         if self.memory.busy:
             return None
-        out, self.memory.busy = _result(a, b), True
+        out, self.memory.busy = self._result(a, b), True
         try:
             answers = self._replay(_Variant(0), a, b, out, captured).answers
             if answers.bounds is None:
@@ -255,41 +217,13 @@ class CapturedProduct:
                 steps.overwrite_nonfinite(a.parts, b.parts, answers.scales, out, a.stack)
                 self.memory.done.record()  # the scales have been read
             return out, decide_stack(bounds, a.length, self._request.limits) != 0
-        except _NoGraph:
+        except NoGraph:
             return None
         finally:
             self.memory.busy = False
 
-    def _replay(
-        self, variant: _Variant, a: Factor, b: Factor, out: Array, captured: Callable[[], Any]
-    ) -> _Call:
-        """Launch a graph, captured at its first use."""
-        if variant not in self._graphs:
-            try:
-                self._graphs[variant] = self._capture(variant, a, b, out)
-            except UNFIT:
-                self._graphs[variant] = None
-            except disturbances():
-                raise _NoGraph from None
-            captured()
-        call = self._graphs[variant]
-        if call is None:
-            self._expected = _Variant(None, variant.evidence)  # until the bounds call for another
-            raise _NoGraph
-        call.graph.replay((a.matrix, b.matrix, out), import_cupy().cuda.get_current_stream())
-        return call
-
-    def _capture(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Call:
-        left, right, graphs = a.copy(), b.copy(), list[Graph]()
-        with self.memory.warm():
-            self._launch(variant, left, right, out)
-        # Prepared factors have their statistics and words by now; the others' have to be in the graph.
-        left, right = (x if x.prepared else y.copy() for x, y in ((left, a), (right, b)))
-        self._prepared += [x for x in (left, right) if x.prepared]
-        with self.memory.capture((a.matrix, b.matrix, out), graphs):
-            launched = self._launch(variant, left, right, out)
-        (graph,) = graphs
-        return _Call(variant, graph, launched)
+    def _without(self, variant: _Variant) -> _Variant:
+        return _Variant(None, variant.evidence)  # until the bounds call for another
 
     def _launch(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Answers:
         """Launch the steps of the product, and beside them the evidence by which the host decides."""
@@ -357,17 +291,6 @@ class CapturedProduct:
         """Multiply and reconstruct."""
         if scaled is not None:
             steps.execute(scaled, a, b, self._request, out)
-
-    def _too_large(self, scheme: Any, stack: int) -> bool:
-        panels = steps.choose_panels(scheme, scheme.specification.shape, self._request.workspace)
-        m, _, n = scheme.specification.shape
-        bytes_needed, one_panel = stack * panels.bytes, panels.rows >= m and panels.columns >= n
-        fits = bytes_needed <= min(self._request.workspace, self._limit)
-        return scheme.name == "slices" or not (one_panel and fits)
-
-
-def _result(a: Factor, b: Factor) -> Array:
-    return empty_result(a.matrix, (a.rows, b.rows // b.stack), a.matrix.dtype)
 
 
 def _computed(answer: T | None) -> T:

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from multiword.engines import Engine, Word
+from multiword.engines.machine import multiprocessors
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel, Struct, members
 from multiword.runtime.memory import padded
+from multiword.runtime.readback import Readback
 from ozaki.residues.reconstruct_cuda import (
     ResidueProducts,
     launch_shape,
@@ -50,17 +52,15 @@ NO_MISFIT = 2**63 - 1
 """In place of the index of an element that does not fit: there is none."""
 
 
+def integer_specification(shape: tuple[int, int, int], largest: Sequence[int]) -> ProductSpecification:
+    """Return the specification of a product of integers, none of which exceeds the largest magnitudes."""
+    bits = math.log2(max(1, shape[1] * largest[0] * largest[1])) + 2.0**-20
+    left, right = (x.bit_length() for x in largest)
+    return ProductSpecification(shape, 1, 1, (left, right), bits, FORMATS["fp64"])
+
+
 class IntegerResidues(Residues):
     """The scheme for integers: as `Residues`, but for `split` of 64-bit integers and `integers` last."""
-
-    def __init__(
-        self, shape: tuple[int, int, int], largest: tuple[int, int], word: str | Word, engine: Engine
-    ) -> None:
-        """`largest` are the magnitudes that no element of A and of B exceeds."""
-        bits = math.log2(max(1, shape[1] * largest[0] * largest[1])) + 2.0**-20
-        left, right = (x.bit_length() for x in largest)
-        specification = ProductSpecification(shape, 1, 1, (left, right), bits, FORMATS["fp64"])
-        super().__init__(specification, word, engine)
 
     def split(self, parts: list[Array], scale: Array, side: int, padding: int) -> Array:
         """Return the residues of (r, k) integers, int64 or uint64; of A times the weights w_t."""
@@ -77,7 +77,8 @@ class IntegerResidues(Residues):
     def integers(self, y: Array, target: Target, out: Array, place: Place, misfit: Array) -> None:
         """Write C, modulo 2**64 or modulo p, to (m, n) int64.
 
-        misfit[0] becomes the index of the first element that is not of the target's dtype, if it is less.
+        misfit[0] becomes `NO_MISFIT` less the index of the first element that is not of the target's dtype,
+        if that is more.
         """
         if is_cupy(y):
             _reconstruct_device(y, self.system, target, out, place, misfit)
@@ -106,7 +107,7 @@ def _reconstruct_host(
         return
     limits = np.iinfo(target.dtype)
     for i, j in np.argwhere((value < limits.min) | (value > limits.max))[:1].tolist():
-        misfit[0] = min(int(misfit[0]), place.first + i * place.stride + j)
+        misfit[0] = max(int(misfit[0]), NO_MISFIT - (place.first + i * place.stride + j))
     out[...] = (value & (2**64 - 1)).astype(np.uint64).view(np.int64)
 
 
@@ -167,3 +168,32 @@ def _reconstruct_device(
     _RECONSTRUCT_INTEGERS(grid, block, (residue_products(y, system), fit, result), **constants)
     if result is not out:
         out[...] = result
+
+
+_LARGEST_MAGNITUDE = Kernel("largest_magnitude", Path(__file__).with_name("largest_magnitude.cu"))
+_TELL = Kernel("tell", Path(__file__).with_name("largest_magnitude.cu"))
+
+
+def note_magnitude(x: Array, largest: Array) -> None:
+    """Raise largest[0], a uint64 on a GPU, to the largest magnitude of integers of 64 bits in a matrix."""
+    steps = sorted(zip(x.strides, x.shape, strict=True), key=lambda axis: abs(axis[0]))
+    (inner, columns), (outer, rows) = ((stride // 8, count) for stride, count in steps)
+    sizes = (np.int64(z) for z in (rows, columns, outer, inner))
+    grid = min(-(-rows // 8), 4 * multiprocessors())
+    _LARGEST_MAGNITUDE((grid,), (32, 8), (x, *sizes, np.int32(x.dtype.kind == "i"), largest))
+
+
+def magnitudes_on_device(matrices: Sequence[Array]) -> tuple[int, ...]:
+    """Return the largest magnitudes of matrices of integers of 64 bits on a GPU, which is waited for."""
+    noted = namespace(matrices[0]).zeros(len(matrices), np.uint64)
+    for i, x in enumerate(matrices):
+        note_magnitude(x, noted[i : i + 1])
+    return tuple(map(int, noted.tolist()))
+
+
+def read_back(noted: Array) -> Readback:
+    """Return numbers, uint64 on a GPU, on their way to the host; from a graph, at every replay."""
+    readback = Readback(noted.size, np.uint64)
+    _TELL((1,), (noted.size,), (noted, readback.address))
+    readback.send()
+    return readback

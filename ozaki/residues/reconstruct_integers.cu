@@ -1,9 +1,9 @@
 #include "ozaki/residues/digits.cuh"
 
 /* What becomes of the integers: residues modulo `modulus` if the kernel is MODULAR, else numbers of so many bits,
-   with a sign or without. Of those that need more bits, `misfit` becomes the least index, which is `first` at the
-   first element, and `stride` more in the next row. */
-struct Range { int bits, is_unsigned, modulus, rows, columns; long long first, stride, *misfit; };
+   with a sign or without. Of those that need more bits, `misfit` becomes 2^63 - 1 less the least index, which is
+   `first` at the first element, and `stride` more in the next row. */
+struct Range { int bits, is_unsigned, modulus, rows, columns; long long first, stride; u64 *misfit; };
 
 __device__ bool fits(const u64 (&limb)[LIMBS], const Range &range) {
     const int spare = 64 - range.bits;
@@ -47,5 +47,6 @@ reconstruct_integers(ResidueProducts y, Range range, long long *out) {
             }
         }
     }
-    if (misfit >= 0) atomicMin(range.misfit, misfit);
+    const u64 noted = 0x7fffffffffffffffull - misfit;  // by few threads, not all of which the first would keep
+    if (misfit >= 0 && noted > *(volatile u64 *)range.misfit) atomicMax(range.misfit, noted);
 }

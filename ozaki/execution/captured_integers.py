@@ -1,0 +1,103 @@
+"""Products of integers on a GPU that come again: captured as CUDA graphs, and replayed from then on.
+
+How many moduli a product takes depends on the largest magnitudes. A graph computes those, too; the host
+learns them after the product, which is replayed with more moduli if they call for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import sub
+from typing import Any
+
+import numpy as np
+
+from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.graphs import Recorder, side_by_side
+from multiword.runtime.memory import empty_result
+from multiword.runtime.readback import Readback
+from ozaki.execution.variants import Captured, NoGraph, Unfit
+from ozaki.product.factor import Factor
+from ozaki.product.panels import in_panels
+from ozaki.product.request import Request
+from ozaki.residues.integers import (
+    NO_MISFIT,
+    IntegerResidues,
+    Place,
+    Target,
+    integer_specification,
+    magnitudes_on_device,
+    note_magnitude,
+    read_back,
+)
+from ozaki.schemes import ProductSpecification
+
+SPARE_BITS = 16
+"""Bits by which products may be narrower than a graph's moduli, without another with fewer of them."""
+
+
+class CapturedIntegers(Captured[ProductSpecification, Readback]):
+    """One kind of product of integers."""
+
+    def __init__(
+        self, memory: Recorder, a: Factor, b: Factor, request: Request, limit: int, target: Target
+    ) -> None:
+        self._target = target
+        largest = magnitudes_on_device((a.matrix, b.matrix))
+        first = self._roomy(integer_specification(_shape(a, b), largest), request)
+        super().__init__(memory, a, b, request, limit, first)
+
+    def product(self, a: Factor, b: Factor, captured: Callable[[], Any]) -> tuple[Array, int] | None:
+        """Return the product, and the index of the first element that does not fit; None if it has no graph.
+
+        captured() is called after a new capture.
+        """
+        if self.memory.busy:  # this call interrupts another, whose graphs' memory it must not touch
+            return None
+        out, self.memory.busy = self._result(a, b), True
+        try:
+            for _ in range(2):
+                call = self._replay(self._expected, a, b, out, captured)
+                *largest, misfit = call.answers.wait().tolist()
+                needed, has = integer_specification(_shape(a, b), largest), call.variant
+                fits = needed.bits <= has.bits and max(map(sub, needed.widths, has.widths)) <= 0
+                if not fits or needed.bits < has.bits - SPARE_BITS:
+                    self._expected = self._roomy(needed, self._request)
+                if fits:
+                    return out, NO_MISFIT - misfit
+        except NoGraph:
+            return None
+        finally:
+            self.memory.busy = False
+        return None  # another thread changes the operands
+
+    def _result(self, a: Factor, b: Factor) -> Array:
+        return empty_result(a.matrix, (a.rows, b.rows), np.int64)
+
+    def _roomy(self, specification: ProductSpecification, request: Request) -> ProductSpecification:
+        return IntegerResidues(specification, "int8", request.engine).roomy_specification
+
+    def _launch(self, variant: ProductSpecification, a: Factor, b: Factor, out: Array) -> Readback:
+        xp, request = namespace(out), self._request
+        scheme = IntegerResidues(variant, "int8", request.engine)
+        if self._too_large(scheme, 1):
+            raise Unfit
+        noted, unscaled = xp.zeros(3, np.uint64), xp.zeros(max(out.shape), np.int32)
+
+        def reconstruct(products: Array, rows: slice, columns: slice) -> None:
+            scheme.integers(products, self._target, out[rows, columns], Place(0, b.rows), noted[2:])
+
+        def multiply() -> None:
+            scales = unscaled[: a.rows], unscaled[: b.rows]
+            in_panels(scheme, a, b, scales, request.engine, request.workspace, reconstruct)
+
+        def note() -> None:
+            note_magnitude(a.matrix, noted[:1])
+            note_magnitude(b.matrix, noted[1:2])
+
+        side_by_side(multiply, note)
+        return read_back(noted)
+
+
+def _shape(a: Factor, b: Factor) -> tuple[int, int, int]:
+    return a.rows, a.k, b.rows
