@@ -240,4 +240,4 @@ def test_products_that_come_again_are_replayed_with_as_many_moduli_as_they_take(
             assert (ozaki.matmul(x, y, dtype=np.int32).get() == want).all()
     held = [x for x in cache._cached.values() if isinstance(x, CapturedIntegers)]
     assert len(held) == 3
-    assert all(len(x._graphs) > 1 for x in held)
+    assert sorted(len(x._graphs) > 1 for x in held) == [False, True, True]  # residues are all alike

@@ -21,7 +21,7 @@ from multiword.runtime.options import integer
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import DType, format_of, numbers, real_dtype
 from ozaki.sums.exact.fixed_point import Rounding
-from ozaki.sums.exact.groups import check_labels, group_sums
+from ozaki.sums.exact.groups import check_labels, group_sums, rounded_group_sums
 from ozaki.sums.table import REDUCTIONS
 from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import GROUPS_PER_NUMBER, OUTPUTS_ON_HOST
@@ -214,6 +214,13 @@ def _grouped(
         return _grouped_sparsely(name, arrays, index, shape, dtype, **options)
     columns = columns_of(index, prod(shape[:-1]), shape[-1])
     flat = [x.reshape(-1) for x in arrays]
+    if reduction.plain:
+        (terms,), formats = reduction.sums, format_of(target)
+        parts = terms(*flat)
+        at_once = (rounded_group_sums(part, columns, outputs, formats) for part in parts)
+        values = [narrow(x, real_dtype(target)) for x in at_once if x is not None]
+        if len(values) == len(parts):
+            return joined(values, target).reshape(shape)
     sums = [[group_sums(part, columns, outputs) for part in terms(*flat)] for terms in reduction.sums]
     counts = None
     if not reduction.plain:

@@ -342,3 +342,14 @@ def test_one_sum_of_short_numbers_reads_words(dtype, n):
     for y in (x[:n], x[1:]):  # one of them begins between words
         same_on_the_gpu(oz.sum, y)
         same_on_the_gpu(oz.norm, y)
+
+
+def test_labels_of_no_group_on_a_gpu(cupy):
+    x, labels = cupy.ones((2, 5000)), cupy.arange(5000) % 3
+    labels[[4000, 4500]] = 3, -1
+    for call in (ozaki.group_sum, ozaki.group_mean, ozaki.group_std):
+        for values in (x, x[0], cupy.full(5000, 1e300), cupy.zeros(5000)):
+            with pytest.raises(ValueError, match="= 2, got 3 at index 4000"):
+                call(values, labels, 3)
+    with pytest.raises(ValueError, match="= 2, got 3 at index 4000"):
+        ozaki.group_dot(x[0] * 1e200, x[0] * 1e200, labels, 3)

@@ -12,8 +12,8 @@ GAP = 38
 LIMIT = 1023 - (52 - GAP) - 1
 """And k: the exponent field of what a window does not hold."""
 
-LOWEST, _HIGHEST = 2 * GAP + 52 - 1074, 1023  # for k: no number is below the lowest unit, no sigma overflows
-BEYOND = _HIGHEST + LIMIT
+LOWEST, HIGHEST = 2 * GAP + 52 - 1074, 1023  # for k: no number is below the lowest unit, no sigma overflows
+BEYOND = HIGHEST + LIMIT
 """The exponent field of what no window holds."""
 
 SLACK = 2
@@ -22,4 +22,4 @@ SLACK = 2
 
 def fitting(largest: int) -> int:
     """Return k of the window for numbers up to one, given by its bit pattern."""
-    return min(max((largest >> 52) + SLACK - LIMIT + 1, LOWEST), _HIGHEST)
+    return min(max((largest >> 52) + SLACK - LIMIT + 1, LOWEST), HIGHEST)

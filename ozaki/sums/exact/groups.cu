@@ -2,9 +2,10 @@
    NUMBER: the type of the terms, double or float, whose subnormal numbers conversions of CUDA's would lose. */
 
 #include "multiword/runtime/exact.cuh"
+#include "ozaki/rounding/digits.cuh"
+#include "ozaki/sums/exact/flags.cuh"
 
 typedef long long i64;
-typedef unsigned long long u64;
 #define MAGNITUDE 0x7fffffffffffffffll
 #define EACH(i, n) \
     for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < (n); i += (i64)gridDim.x * blockDim.x)
@@ -35,6 +36,11 @@ extern "C" __global__ void largest_number(const NUMBER *x, i64 n, i64 beyond, i6
     to_largest(largest, mine);
 }
 
+/* `fitting` of group_windows.py, of what largest_number has noted. */
+__device__ int window_of(i64 largest) {
+    return largest ? min(max((int)(largest - 1 >> 52) + SLACK - LIMIT + 1, LOWEST), HIGHEST) : LOWEST;
+}
+
 /* The multiples of a level's unit in a number, which keeps what is left. */
 __device__ u64 extracted(double &v, double sigma) {
     const double shifted = v + sigma;
@@ -44,9 +50,12 @@ __device__ u64 extracted(double &v, double sigma) {
 
 /* words[label << lane_bits | lane] += the lower and the upper level of a number, lowest[label] += the lowest.
    Inf and NaN go to flags; the indices of numbers that the window does not hold, whole, to `rest`. noted, zeros
-   before: how many those are, whether there is a -0, and whether a label is none of the groups'. */
-extern "C" __global__ void grouped(const NUMBER *x, const i64 *labels, i64 n, i64 groups, int k, int lane_bits,
-                                   u64 *words, u64 *lowest, unsigned char *flags, unsigned *rest, u64 *noted) {
+   before: how many those are, whether there is a -0, and whether a label is none of the groups'. The window is k's;
+   without `rest`, the one for the largest number noted. */
+extern "C" __global__ void grouped(const NUMBER *x, const i64 *labels, i64 n, i64 groups, int k, const i64 *largest,
+                                   int lane_bits, u64 *words, u64 *lowest, unsigned char *flags, unsigned *rest,
+                                   u64 *noted) {
+    if (!rest) k = window_of(*largest);
     const double sigmas[] = {sigma_of(k), sigma_of(k - GAP), sigma_of(k - 2 * GAP)};
     const i64 limit = (i64)(k + LIMIT) << 52, infinity = 2047ll << 52;
     bool minus_zero = false, outside = false;
@@ -66,7 +75,8 @@ extern "C" __global__ void grouped(const NUMBER *x, const i64 *labels, i64 n, i6
         if (magnitude < limit)
             for (int j = 0; j < 3; j++) levels[j] = extracted(v, sigmas[j]);
         if (v != 0) {
-            rest[atomicAdd(noted, 1)] = i;
+            if (rest) rest[atomicAdd(noted, 1)] = i;
+            else *noted = 1;
             continue;
         }
         u64 *own = words + 2 * ((label << lane_bits) | (i & ((1 << lane_bits) - 1)));
@@ -92,28 +102,52 @@ extern "C" __global__ void carried(i64 *words, i64 lanes, const i64 *lowest, i64
     to_largest(largest, mine);
 }
 
-/* Writes the sums of each group's words, by `width` threads of a warp, to its three levels, lowest first, and
-   notes which have a sum. undecided = 1 where nothing is known of a group yet but, perhaps, that it has -0. */
+/* The sums of a group's words of both units, by `width` threads of a warp. */
+__device__ void sum_lanes(const i64 *words, i64 lanes, i64 group, i64 groups, int width, i64 &low, i64 &high) {
+    low = high = 0;
+    if (group < groups)
+        for (i64 i = group * lanes + threadIdx.x % width; i < (group + 1) * lanes; i += width) {
+            low += words[2 * i];
+            high += words[2 * i + 1];
+        }
+    for (int step = width / 2; step; step /= 2) {
+        low += __shfl_xor_sync(~0u, low, step);
+        high += __shfl_xor_sync(~0u, high, step);
+    }
+}
+
+/* Writes the sums of each group's words to its three levels, lowest first, and notes which have a sum. undecided = 1 where nothing is known of a group yet but, perhaps, that it has -0. */
 extern "C" __global__ void levels_of_groups(const i64 *words, i64 lanes, const i64 *lowest, i64 groups, int width,
                                             unsigned char *flags, i64 *levels, i64 *undecided) {
     EACH(t, (groups * width + 31) / 32 * 32) {  // whole warps
         const i64 g = t / width;
-        i64 low = 0, high = 0;
-        if (g < groups)
-            for (i64 i = g * lanes + t % width; i < (g + 1) * lanes; i += width) {
-                low += words[2 * i];
-                high += words[2 * i + 1];
-            }
-        for (int step = width / 2; step; step /= 2) {
-            low += __shfl_xor_sync(~0u, low, step);
-            high += __shfl_xor_sync(~0u, high, step);
-        }
+        i64 low, high;
+        sum_lanes(words, lanes, g, groups, width, low, high);
         if (g >= groups || t % width) continue;
         levels[g] = lowest[g];
         levels[groups + g] = low;
         levels[2 * groups + g] = high;
         if (lowest[g] | low | high) flags[g] |= ORDINARY;
         if ((flags[g] | MINUS_ZERO) == MINUS_ZERO) *undecided = 1;
+    }
+}
+
+/* The sums of each group's words in the window for the largest number noted, rounded. */
+extern "C" __global__ void rounded_groups(const i64 *words, i64 lanes, const i64 *lowest, i64 groups, int width,
+                                          const unsigned char *flags, const i64 *largest, int precision, int smallest,
+                                          double *out) {
+    const int exponent = window_of(*largest) - 2 * GAP - 52;
+    EACH(t, (groups * width + 31) / 32 * 32) {  // whole warps
+        const i64 g = t / width;
+        i64 low, high;
+        sum_lanes(words, lanes, g, groups, width, low, high);
+        if (g >= groups || t % width) continue;
+        const int limbs = (2 * GAP + 127) / 64;
+        u64 limb[limbs] = {};
+        add_shifted<limbs>(limb, lowest[g], 0);
+        add_shifted<limbs>(limb, low, GAP);
+        add_shifted<limbs>(limb, high, 2 * GAP);
+        out[g] = with_flags(round_limbs<limbs>(limb, exponent, precision, smallest), flags[g]);
     }
 }
 

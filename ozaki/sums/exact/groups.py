@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from ozaki.sums.exact import groups_cuda
@@ -42,6 +43,20 @@ def group_sums(summands: Sequence[Summands], labels: Array, groups: int) -> Fixe
     for window in filled:
         window.empty()
     return total.fixed_point()
+
+
+def rounded_group_sums(
+    summands: Sequence[Summands], labels: Array, groups: int, target: Format
+) -> Array | None:
+    """Return `group_sums`, rounded, as float64, in one go on a GPU; None where it takes several."""
+    (first, *others), at_once = summands, 0 < labels.size <= _TERMS_ON_DEVICE
+    if others or len(first.factors) > 1 or not (is_cupy(labels) and at_once and groups):
+        return None
+    parts = list(readable(first.factors))
+    if len(parts) > 1:
+        return None
+    x = contiguous(parts[0][0])
+    return groups_cuda.rounded_sums(x, labels, groups, _lane_bits(GROUP_LANES_ON_DEVICE, groups), target)
 
 
 def add_groups(total: Superaccumulator, summands: Sequence[Summands], labels: Array) -> None:
@@ -132,6 +147,11 @@ def _flag_zeros(total: Superaccumulator, parts: Sequence[tuple[Summands, Array]]
             _loop("flagged_groups", x)(contiguous(x), columns, total.flags)
 
 
+def _lane_bits(lanes: int, groups: int) -> int:
+    """log2 of how many lanes a group has, for so many of all groups together."""
+    return max(0, (lanes // groups).bit_length() - 1)
+
+
 class _Window:
     """Three words of each group, in the units of one window, on their way into a superaccumulator.
 
@@ -150,9 +170,9 @@ class _Window:
         self.total, self.xp = total, namespace(total.flags)
         self.k: int | None = None
         self.minus_zeros, self.outside = False, False
-        on_device, groups = is_cupy(total.flags), max(total.flags.size, 1)
+        on_device = is_cupy(total.flags)
         self._terms, lanes = (_TERMS_ON_DEVICE, GROUP_LANES_ON_DEVICE) if on_device else (_TERMS, GROUP_LANES)
-        self._lane_bits = max(0, (lanes // groups).bit_length() - 1)
+        self._lane_bits = _lane_bits(lanes, max(total.flags.size, 1))
 
     def add(self, x: Array, labels: Array) -> None:
         """Add numbers, those that the window holds, then what is left, unless it is little."""

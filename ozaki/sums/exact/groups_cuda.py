@@ -8,16 +8,23 @@ from typing import Any
 import numpy as np
 
 from multiword.engines.machine import multiprocessors
+from multiword.formats import Format
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.kernels import Kernel
+from ozaki.rounding.digits import last_place
 from ozaki.sums.exact.extraction import HUGE, TINY
 from ozaki.sums.exact.fixed_point import FLAG_CONSTANTS
-from ozaki.sums.exact.group_windows import BEYOND, GAP, LIMIT
+from ozaki.sums.exact.group_windows import BEYOND, GAP, HIGHEST, LIMIT, LOWEST, SLACK
+from ozaki.tuning import GROUP_SAMPLE
 
+_NULL = np.uintp(0)
 _THREADS, _BLOCKS_PER_PROCESSOR = 256, 8
 _CONSTANTS: dict[str, int | str] = {
     "GAP": GAP,
     "LIMIT": LIMIT,
+    "SLACK": SLACK,
+    "LOWEST": f"({LOWEST})",
+    "HIGHEST": HIGHEST,
     "LARGEST_SAFE": repr(HUGE),
     "SMALLEST_SAFE": repr(TINY),
     **FLAG_CONSTANTS,
@@ -32,6 +39,7 @@ _LARGEST_NUMBER = Kernel("largest_number", _FILE, _INSTANCES)
 _GROUPED = Kernel("grouped", _FILE, _INSTANCES)
 _CARRIED = Kernel("carried", _FILE, _INSTANCES)
 _LEVELS_OF_GROUPS = Kernel("levels_of_groups", _FILE, _INSTANCES)
+_ROUNDED_GROUPS = Kernel("rounded_groups", _FILE, _INSTANCES)
 _FLAGGED_GROUPS = Kernel("flagged_groups", _FILE, _INSTANCES)
 _ANY_OUTSIDE = Kernel("any_outside", _FILE, _INSTANCES)
 _TWO_PRODUCTS = Kernel("two_products", _FILE, _INSTANCES)
@@ -59,11 +67,35 @@ def grouped(
     its number is left out.
     """
     rest, noted = import_cupy().empty(x.size, np.uint32), import_cupy().zeros(3, np.int64)
-    sizes = np.int64(x.size), np.int64(flags.size), np.int32(k), np.int32(lane_bits)
+    sizes = np.int64(x.size), np.int64(flags.size), np.int32(k), _NULL, np.int32(lane_bits)
     _launch(_GROUPED, x.size, (x, labels, *sizes, words, lowest, flags, rest, noted), x.dtype.name)
     on_host: np.ndarray = noted.get()
     chosen = rest[: int(on_host[0])] if on_host[0] else slice(0)
     return x[chosen], labels[chosen], on_host
+
+
+def rounded_sums(x: Array, labels: Array, groups: int, lane_bits: int, target: Format) -> Array | None:
+    """Return the sums of numbers, fewer than 2**32, by group, rounded, as float64; a GPU is waited for once.
+
+    None if there is a −0, a label that is none of a group's, or a number that the window for the first
+    ones does not hold.
+    """
+    cupy, lanes = import_cupy(), 1 << lane_bits
+    state = cupy.zeros(4 + (2 * lanes + 1) * groups + -(-groups // 8), np.int64)
+    noted, largest, words = state[:3], state[3:4], state[4:]
+    lowest, out = words[2 * lanes * groups :], cupy.empty(groups)
+    flags = lowest[groups:].view(np.uint8)
+    sample, n = min(x.size, GROUP_SAMPLE), np.int64(x.size)
+    _launch(_LARGEST_NUMBER, sample, (x, np.int64(sample), np.int64(BEYOND << 52), largest), x.dtype.name)
+    window = np.int32(0), largest, np.int32(lane_bits)
+    arguments: tuple[Any, ...] = x, labels, n, np.int64(groups), *window, words, lowest, flags, _NULL, noted
+    _launch(_GROUPED, x.size, arguments, x.dtype.name)
+    width = min(lanes, 32)  # both are powers of two
+    sizes = np.int64(groups), np.int32(width)
+    formats = np.int32(target.precision), np.int32(last_place(target))
+    arguments = words, np.int64(lanes), lowest, *sizes, flags, largest, *formats, out
+    _launch(_ROUNDED_GROUPS, groups * width, arguments)
+    return None if noted.get().any() else out
 
 
 def carried(words: Array, lowest: Array) -> int:
