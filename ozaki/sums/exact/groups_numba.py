@@ -64,18 +64,18 @@ def grouped(x, labels, k, lane_bits, words, lowest, flags, rest, rest_labels, no
     """Add the multiples of a window's units in numbers to their groups' words, and Inf and NaN to flags.
 
     What is above the window, or left by it, goes to `rest`. Noted are how much that is, whether there is a
-    −0, and whether a label is none of a group's: its number is left out.
+    −0, and whether a label is none of a group's: nothing is added from there on.
     """
     sigma, tau, rho = sigma_of(k), sigma_of(k - GAP), sigma_of(k - 2 * GAP)
     upper, lower, limit, left = bits_of(sigma), bits_of(tau), (k + LIMIT) << 52, 0
-    minus_zero = outside = False
+    outside, smallest, groups = False, 0, np.uint64(len(flags))
     for i in range(len(x)):
         g, v, lane = labels[i], np.float64(x[i]), _lane(labels, i, lane_bits)
         _prefetch(words, _lane(labels, min(i + GROUPS_AHEAD, len(x) - 1), lane_bits))
-        if not 0 <= g < len(flags):
+        if np.uint64(g) >= groups:
             outside = True
-            continue
-        minus_zero |= bits_of(v) == ~MAGNITUDE
+            break
+        smallest = min(smallest, bits_of(v))  # no number has smaller bits than −0
         magnitude = bits_of(v) & MAGNITUDE
         if magnitude < limit:
             shifted = v + sigma
@@ -95,7 +95,7 @@ def grouped(x, labels, k, lane_bits, words, lowest, flags, rest, rest_labels, no
             if v != 0:
                 rest[left], rest_labels[left] = v, g
                 left += 1
-    noted[0], noted[1], noted[2] = left, minus_zero, outside
+    noted[0], noted[1], noted[2] = left, smallest == ~MAGNITUDE, outside
 
 
 def carried(words, lowest):
