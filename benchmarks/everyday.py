@@ -38,10 +38,9 @@ def integers(xp: Any) -> Iterator[tuple[str, Works]]:
         for bits in (20, 63):
             a, b = (rng.integers(-(2**bits), 2**bits - 1, (n, n), np.int64) for _ in range(2))
             options: dict[str, Any] = {"dtype": np.int64, "overflow": "raise" if bits < 26 else "wrap"}
-            yield (
-                f"matmul of int64, {bits} bits, {n}",
-                {xp.__name__: partial(xp.matmul, a, b), "ozaki": partial(ozaki.matmul, a, b, **options)},
-            )
+            works = {xp.__name__: partial(xp.matmul, a, b), "ozaki": partial(ozaki.matmul, a, b, **options)}
+            works["ozaki, float64"] = partial(ozaki.accurate_dgemm, a.astype(float), b.astype(float))
+            yield f"matmul of int64, {bits} bits, {n}", works
         p = 2**31 - 1
         yield f"matmul modulo 2³¹ − 1, {n}", {"ozaki": partial(ozaki.matmul, a % p, b % p, mod=p)}
 
@@ -49,7 +48,7 @@ def integers(xp: Any) -> Iterator[tuple[str, Works]]:
 def matrices(xp: Any) -> Iterator[tuple[str, Works]]:
     """Symmetric products and what is made of them, contractions, residuals."""
     rng = xp.random.default_rng(2)
-    for n in (2048, 8192) if xp is not np else (1024, 2048):
+    for n in (2048, 4096, 8192) if xp is not np else (1024, 2048):
         x = rng.standard_normal((n, n))
         works = {"ozaki": partial(ozaki.gram, x), "ozaki, full": partial(ozaki.matmul, x.T.copy(), x)}
         yield f"gram, {n}", {xp.__name__: partial(xp.matmul, x.T, x), **works}

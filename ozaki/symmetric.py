@@ -17,7 +17,7 @@ from multiword.runtime.arrays import (
     on_device_of_arrays,
     quietly,
 )
-from multiword.runtime.parallel import over_rows, scratch
+from multiword.runtime.parallel import contiguous_rows, over_rows, scratch
 from ozaki.arguments import as_matrix, request_of, result_dtype
 from ozaki.execution.gemm import gemm
 from ozaki.nonfinite import one_nan
@@ -27,7 +27,7 @@ from ozaki.sums.api import mean
 from ozaki.sums.api import sum as exact_sum
 from ozaki.sums.exactsum import ExactSum, taken_words
 from ozaki.sums.statistics import var
-from ozaki.tuning import COPY_SHARE, MIRRORED_NUMBERS
+from ozaki.tuning import COPIED_NUMBERS, COPY_SHARE
 
 
 @on_device_of_arrays
@@ -81,7 +81,11 @@ def _by_columns(x: np.ndarray) -> np.ndarray:
     if x.flags.f_contiguous:
         return x
     columns = scratch(x.shape[::-1], x.dtype)
-    over_rows(lambda rows: np.copyto(columns[:, rows], x[rows].T), x.shape[0], x.shape[1], MIRRORED_NUMBERS)
+
+    def work(block: slice) -> None:
+        contiguous_rows(x.T, block, columns[block])
+
+    over_rows(work, columns.shape[0], columns.shape[1], COPIED_NUMBERS)
     return columns.T
 
 

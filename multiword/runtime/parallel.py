@@ -118,13 +118,13 @@ def compiled_block(elements: int) -> int:
 
 
 def contiguous_rows(x: np.ndarray, block: slice, out: np.ndarray) -> np.ndarray:
-    """Copy some rows of a matrix to `out`, a float64 array whose rows are contiguous."""
+    """Copy some rows of a matrix to `out`, an array whose rows are contiguous."""
     rows = x[block]
     if abs(rows.strides[0]) < abs(rows.strides[1]):
         # Numbers of a row that lie powers of two apart would drive one another out of the cache:
         # read along memory first, and turn what lies close together, an odd number apart where that is far.
         columns, count = rows.T.shape
-        turned = scratch((columns, count | (count > 16)))[:, :count]
+        turned = scratch((columns, count | (count > 16)), out.dtype)[:, :count]
         np.copyto(turned, rows.T)
         rows = turned.T
     np.copyto(out, rows)
