@@ -68,3 +68,8 @@ def __getattr__(name: str) -> ModuleType:
     if name == "probe":
         return import_module("multiword.probe")
     raise AttributeError(f"module 'multiword' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names; `multiword.probe` is one, imported or not."""
+    return [*__all__, "probe"]

@@ -375,6 +375,10 @@ def test_public_class_is_documented(name):
 
 def test_dir_shows_public_names():
     assert set(dir(ozaki)) == {*ozaki.__all__, "linalg"}
+    assert set(dir(ozaki.linalg)) == {*ozaki.linalg.__all__, "verified"}
+    assert set(dir(multiword)) == {*multiword.__all__, "probe"}
+    for module in (ozaki.linalg.verified, multiword.probe):
+        assert dir(module) == sorted(module.__all__)
 
 
 def references():

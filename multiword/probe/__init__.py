@@ -21,3 +21,8 @@ __all__ = [
     "subtree_sizes",
     "survey",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return list(__all__)

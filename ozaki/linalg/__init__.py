@@ -1,5 +1,8 @@
 """Linear algebra with the same bits on every machine; with proofs in `ozaki.linalg.verified`."""
 
+from importlib import import_module
+from types import ModuleType
+
 from ozaki.linalg.functions import (
     cholesky,
     det,
@@ -30,3 +33,15 @@ __all__ = [
     "svd",
     "svdvals",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names; `ozaki.linalg.verified` is one, imported or not."""
+    return [*__all__, "verified"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import `ozaki.linalg.verified` on first use."""
+    if name == "verified":
+        return import_module("ozaki.linalg.verified")
+    raise AttributeError(f"module 'ozaki.linalg' has no attribute {name!r}")

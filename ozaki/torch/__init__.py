@@ -20,3 +20,8 @@ from ozaki.torch.functions import average, dot, matmul, mean, sum, vdot
 from ozaki.torch.mode import reproducible
 
 __all__ = ["average", "dot", "matmul", "mean", "reproducible", "sum", "vdot"]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return list(__all__)

@@ -27,3 +27,8 @@ __all__ = [
     "solve",
     "svdvals",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return list(__all__)
