@@ -12,6 +12,7 @@ import pytest
 
 from multiword import tuning
 from multiword.runtime import parallel
+from multiword.runtime.tasks import Task
 from tests.threads import in_threads
 
 
@@ -20,7 +21,6 @@ def four_threads(monkeypatch):
     monkeypatch.setattr(parallel, "thread_count", lambda: 4)
     parallel._pool.cache_clear()
     yield
-    parallel._pool().shutdown()
     parallel._pool.cache_clear()
 
 
@@ -137,7 +137,9 @@ def test_a_call_that_waits_in_the_queue_keeps_no_memory_alive():
         busy.wait()
         release.wait()
 
-    waiting = [parallel._pool().submit(occupy) for _ in range(parallel.thread_count())]
+    waiting = [Task(occupy) for _ in range(parallel.thread_count())]
+    for task in waiting:
+        parallel._pool().put(task)
     busy.wait()
     try:
         held, blocks = np.ones(10), []
@@ -154,5 +156,56 @@ def test_a_call_that_waits_in_the_queue_keeps_no_memory_alive():
         assert kept() is None
     finally:
         release.set()
-        for future in waiting:
-            future.result()
+        for task in waiting:
+            task.result()
+
+
+def test_a_handler_that_raises_at_any_instruction_leaves_threads_that_work():
+    """Where a lock stayed taken, a later call would wait for ever: each is made in a thread of its own."""
+
+    class Interrupted(Exception):
+        pass
+
+    def call():
+        """Return what a call leaves in a list of ones."""
+        done = np.zeros(8, int)
+
+        def work(block):
+            time.sleep(1e-4)
+            done[block] += 1
+
+        parallel.over_rows(work, 8, 1, 1)
+        return done
+
+    def interrupted(at):
+        """Return whether a call was interrupted at its instruction of that number."""
+        count = 0
+
+        def trace(frame, event, _):
+            nonlocal count
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                count += 1
+                if count == at:
+                    raise Interrupted
+            return trace
+
+        sys.settrace(trace)
+        try:
+            call()
+        except Interrupted:
+            return True
+        finally:
+            sys.settrace(None)
+        return False
+
+    at = 1
+    while interrupted(at):
+        at += 1
+        result = []
+        thread = threading.Thread(target=lambda result=result: result.append(call()), daemon=True)
+        thread.start()
+        thread.join(10)
+        assert result, f"waits for ever after instruction {at}"
+        assert result[0].tolist() == [1] * 8
+    assert at > 200

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import ClassVar
 
@@ -18,7 +19,7 @@ from multiword.engines.words import Word, get_word
 from multiword.rounding import round_to, widened
 from multiword.runtime.arrays import Array, as_array, is_cupy, on_device_of_arrays
 from multiword.runtime.options import check_choice
-from multiword.runtime.parallel import thread_count
+from multiword.runtime.parallel import in_threads, taken, thread_count
 from multiword.tuning import LONG_RUN, PRODUCTS_OF_A_STEP, SLAB_COLUMNS, WORTH_A_WORKER
 
 _NAN32 = np.uint32(0x7FFFFFFF).view(np.float32)
@@ -187,18 +188,15 @@ class TensorCore(CheckedEngine):
             for i in range(0, m, height)
             for j in range(0, n, SLAB_COLUMNS)
         ]
-        out = np.empty(c.shape, np.float32)
+        out, left = np.empty(c.shape, np.float32), deque(corners)
+        with self._progress(a.size * n, len(corners)) as advance:
 
-        def compute(corner: tuple[slice, slice]) -> None:
-            out[corner] = self._slab(word, operands, corner, c[corner])
+            def compute() -> None:
+                for corner in taken(left):
+                    out[corner] = self._slab(word, operands, corner, c[corner])
+                    advance()
 
-        if workers == 1:
-            for corner in self._shown(corners, a.size * n):
-                compute(corner)
-        else:
-            with ThreadPoolExecutor(workers) as pool:
-                for _ in self._shown(pool.map(compute, corners), a.size * n, len(corners)):
-                    pass
+            in_threads(compute, workers - 1, left.clear)
         return out
 
     def _slab(self, word: str, x: Operands, corner: tuple[slice, slice], c: np.ndarray) -> np.ndarray:
@@ -221,18 +219,21 @@ class TensorCore(CheckedEngine):
                     c[overflow] = 0.0
         return np.where(special == 0, c, special)
 
-    def _shown(self, steps: Iterable, products: int, total: int | None = None) -> Iterable:
-        """Return the same steps, with a progress bar if `progress` says so."""
+    @contextmanager
+    def _progress(self, products: int, steps: int) -> Iterator[Callable[[], None]]:
+        """Yield what is to be called after each step, with a progress bar if `progress` says so."""
         shown = self.progress
         if shown is None:
             shown = products >= LONG_RUN and sys.stderr.isatty()
         if not shown:
-            return steps
+            yield lambda: None
+            return
         from rich.console import Console
-        from rich.progress import track
+        from rich.progress import Progress
 
-        label = f"Tensor core ({self.generation.name})"
-        return track(steps, label, total=total, console=Console(stderr=True), transient=True)
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(f"Tensor core ({self.generation.name})", total=steps)
+            yield lambda: bar.advance(task)
 
 
 def _on_host(x: object, name: str) -> np.ndarray:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
-from threading import RLock, Thread, current_thread, main_thread
+from threading import RLock, current_thread, main_thread
 from typing import Any, TypeVar
+
+from multiword.runtime.tasks import Task, in_new_thread
 
 T = TypeVar("T")
 
@@ -44,18 +46,17 @@ def to_the_end(work: Callable[[], T]) -> T:
     """
     if current_thread() is not main_thread():
         return work()
-    result: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            result.set_result(work())
-        except BaseException as error:  # raised by result.result()
-            result.set_exception(error)
-
+    task = Task(work)
     try:
-        Thread(target=run, name="ozaki-loading").start()
-    except RuntimeError as error:
-        if "shutdown" not in str(error):
-            raise
+        in_new_thread(task.run)
+    except RuntimeError:
         return work()  # the process ends, and starts no more threads
-    return result.result()
+    return task.result()
+
+
+def _wait_for_loading() -> None:
+    with loading:
+        pass
+
+
+atexit.register(_wait_for_loading)

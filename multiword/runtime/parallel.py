@@ -8,14 +8,15 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.tasks import Task, queue_for
 from multiword.tuning import (
     ALONE_ELEMENTS,
     BLOCK_ELEMENTS,
@@ -25,6 +26,8 @@ from multiword.tuning import (
     MOST_COMPILED_ELEMENTS,
     REUSED_BYTES,
 )
+
+T = TypeVar("T")
 
 
 def over_rows(
@@ -56,7 +59,7 @@ def over_rows(
         _local.shared = True  # work that shares out its own would wait for a thread of the pool
         try:
             with np.errstate(all="ignore"):
-                for block in _taken(blocks):
+                for block in taken(blocks):
                     work(block)
         finally:
             _local.shared = False
@@ -67,38 +70,36 @@ def over_rows(
 def in_threads(share: Callable[[], None], others: int, stop: Callable[[], None]) -> None:
     """Call share here and in up to so many other threads; stop() leaves nothing for one that comes late.
 
-    All have returned when this does. This thread does not wait for the others to begin: threads of the BLAS
-    may be spinning where they could run.
+    All have returned when this does, or raises. This thread does not wait for the others to begin: threads of
+    the BLAS may be spinning where they could run.
     """
-    task = [share]
-
-    def run() -> None:
-        for work in task[:]:
-            work()
-
-    futures = list(_submitted(run, others))
+    tasks: list[Task[None]] = []
     try:
-        share()
-    finally:
-        stop()
-        for future in futures:
-            if not future.cancel():
-                future.result()
-        task.clear()  # a cancelled call may long wait in the queue: it keeps no memory alive
-
-
-def _submitted(run: Callable[[], None], threads: int) -> Iterator[Future[None]]:
-    """Submit to as many threads as there are: none any more when the process ends."""
-    for _ in range(threads):
+        for _ in range(others):
+            tasks.append(Task(share))
+            with suppress(RuntimeError):  # the process ends, and starts no more threads
+                _pool().put(tasks[-1])
         try:
-            yield _pool().submit(run)
-        except RuntimeError as error:
-            if "shutdown" not in str(error):
-                raise
-            return
+            share()
+        finally:
+            stop()
+    finally:
+        begun, interruption = list[Task[None]](), None
+        while tasks:
+            try:
+                if not tasks[-1].cancelled():
+                    tasks[-1].wait()
+                    begun.append(tasks[-1])
+                tasks.pop()
+            except BaseException as error:  # a handler's: what a thread works on must not be given back now
+                interruption = error
+        if interruption is not None:
+            raise interruption
+    for task in begun:
+        task.result()
 
 
-def _taken(blocks: deque[slice]) -> Iterator[slice]:
+def taken(blocks: deque[T]) -> Iterator[T]:
     """Yield the blocks that no other thread has taken."""
     while blocks:
         try:
@@ -210,9 +211,9 @@ def thread_count() -> int:
 
 
 @cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(thread_count(), thread_name_prefix="ozaki")
+def _pool() -> SimpleQueue[Task[Any]]:
+    return queue_for(thread_count())
 
 
-if hasattr(os, "register_at_fork"):  # a child process has the pool, but none of its threads
+if hasattr(os, "register_at_fork"):  # a child process has the queue, but none of its threads
     os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -257,7 +257,7 @@ class Product:
         if rounding is not None:
             fields, growth = fields | rounding.fields, growth | rounding.growth
         records = as_records(loops.Panels, self._stack, fields, growth)
-        self._in_threads(records, (operands, rounding, of))
+        self._in_threads(records, (operands, rounding, of, self._memory))
 
     def _in_threads(self, records: np.ndarray, alive: Any) -> None:
         compiled = loops.compile_loops(self._kernel).multiply()
