@@ -71,10 +71,6 @@ SAMPLED_ROWS = 16
 """Rows of each factor that are asked first whether the inner dimension may be graded: nearly always they
 prove that it is not, in a tenth of the time that all take (n = 512)."""
 
-COPIED_NUMBERS = 1 << 15
-"""Numbers of strided rows that are copied together for their statistics: both copies stay in L2, and are too
-small to drive words out of scratch memory (n = 256 to 2048, Sapphire Rapids)."""
-
 PAIRS_AT_ONCE = 1 << 18
 """Pairs of a row and a column that the host compares together: their float64 temporaries take 2 MiB each."""
 

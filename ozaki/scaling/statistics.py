@@ -32,7 +32,6 @@ from multiword.runtime.parallel import (
 )
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
 from multiword.tuning import ALONE_ELEMENTS
-from ozaki.tuning import COPIED_NUMBERS
 
 BITS = 16
 """Magnitudes are taken as integers of this many bits, relative to the largest in their row."""
@@ -97,13 +96,20 @@ def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatis
     rows, length = parts[0].shape[0], len(parts) * parts[0].shape[1]
     exponent, total, square, counts = sums = _empty_sums(rows)
 
+    x, dtype = parts[0], parts[0].dtype.newbyteorder("=")
+    contiguous = len(parts) == 1 and x.dtype == np.float64 and x.flags.c_contiguous and x.flags.aligned
+
     def work(block: slice) -> None:
         of_block = exponent[block], total[block], square[block], counts[:, block]
-        form.row_statistics(as_rows(parts, block), *of_block, *form.work_arrays(length))
+        scratch = form.work_arrays(length)
+        if contiguous:
+            form.row_statistics(x[block], *of_block, *scratch)
+            return
+        real, imaginary = (np.require(y[block], dtype, "A") for y in (x, parts[-1]))
+        imaginary = imaginary[:, : length - x.shape[1]]  # none of a real operand's
+        form.strided_row_statistics(dtype)(real, imaginary, *of_block, *scratch, form.line_memory(length))
 
-    contiguous = len(parts) == 1 and parts[0].flags.c_contiguous
-    together = compiled_block(rows * length)
-    over_rows(work, rows, length, together if contiguous else min(together, COPIED_NUMBERS), ALONE_ELEMENTS)
+    over_rows(work, rows, length, compiled_block(rows * length), ALONE_ELEMENTS)
     return RowStatistics(*sums, length)
 
 
