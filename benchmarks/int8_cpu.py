@@ -3,13 +3,15 @@
 Writes benchmarks/results/int8_cpu_CPU.json, in less than ten minutes on two quiet cores. For each size and
 dtype, NumPy's matmul, PyTorch's and ours take turns in one process; before each, a pause in which the threads
 of a BLAS stop spinning. Figures are medians. NumPy is measured again in processes whose OpenBLAS is told to
-take its AVX2 and its AVX-512 kernels. Beside them: one thread, Gram matrices, the choice of words, and the
+take its AVX2 and its AVX-512 kernels. Beside them: LIBXS's emulation, where LIBXS_OZAKI names the library of
+its sample ozaki (libwrap.so); one thread, Gram matrices, the choice of words, and the
 byte products of onnxruntime and PyTorch, alone: of one modulus, not reduced.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import platform
@@ -75,6 +77,30 @@ def native(a: np.ndarray, b: np.ndarray) -> Works:
         x, y, z = map(torch.from_numpy, (a, b, np.empty_like(out)))
         works["torch"] = lambda: torch.matmul(x, y, out=z)
     return works
+
+
+def emulated(a: np.ndarray, b: np.ndarray) -> Works:
+    """The products of LIBXS's sample ozaki, where LIBXS_OZAKI names its library."""
+    path = os.environ.get("LIBXS_OZAKI")
+    if path is None or a.dtype != np.float64 or len(a) > 1024:
+        return {}
+    dgemm, out = ctypes.CDLL(path).dgemm_, np.empty((len(a), b.shape[1]))
+    (m, k), n = a.shape, b.shape[1]
+    sizes = [ctypes.byref(ctypes.c_int(x)) for x in (n, m, k)]
+    one, zero = (ctypes.byref(ctypes.c_double(x)) for x in (1.0, 0.0))
+    of_b, of_a, of_out = (
+        (x.ctypes.data_as(ctypes.c_void_p), size)
+        for x, size in zip((b, a, out), (sizes[0], sizes[2], sizes[0]), strict=True)
+    )
+    arguments = (b"N", b"N", *sizes, one, *of_b, *of_a, zero, *of_out)
+
+    def work(alive: object = (a, b, out)) -> None:
+        dgemm(*arguments)  # of the transposes, by columns
+
+    work()
+    if np.abs(out - a @ b).max() > 1e-10:
+        raise RuntimeError(f"{path} multiplies wrongly")
+    return {"libxs": work}
 
 
 def ours(a: np.ndarray, b: np.ndarray) -> Works:
@@ -187,7 +213,7 @@ def rows(sizes: list[int]) -> Iterator[dict[str, Any]]:
     others = {coretype: of_openblas(sizes, coretype) for coretype in CORETYPES}
     for dtype, n in sized(sizes):
         a, b = operands((n, n, n), dtype)
-        seconds = in_turns(native(a, b) | ours(a, b))
+        seconds = in_turns(native(a, b) | emulated(a, b) | ours(a, b))
         for coretype, times in others.items():
             with suppress(KeyError):
                 seconds[f"numpy, {coretype}"] = times[dtype][str(n)]
@@ -216,7 +242,7 @@ def rows(sizes: list[int]) -> Iterator[dict[str, Any]]:
 
 def ratios(seconds: dict[str, float]) -> dict[str, Any]:
     """Return our times over NumPy's, and over that of the fastest native routine."""
-    fastest = min(x for name, x in seconds.items() if not name.startswith("ours"))
+    fastest = min(x for name, x in seconds.items() if name.startswith(("numpy", "torch")))
     mine = {name: x for name, x in seconds.items() if name.startswith("ours")}
     return {
         "to_numpy": {name: x / seconds["numpy"] for name, x in mine.items()},

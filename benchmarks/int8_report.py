@@ -38,6 +38,7 @@ _COLUMNS = {
     "torch": "PyTorch",
     "numpy, Haswell": "NumPy, AVX2 kernels",
     "numpy, SkylakeX": "NumPy, AVX-512 kernels",
+    "libxs": "LIBXS, its emulation",
     "ours": "ours",
     "ours, normwise": '"normwise"',
     "ours, exact": '"exact"',
