@@ -40,7 +40,7 @@ DTYPES = {"float64": 4096, "float32": 4096, "complex128": 2048}
 CORETYPES = "Haswell", "SkylakeX"
 """OpenBLAS's AVX2 and AVX-512 kernels, as OPENBLAS_CORETYPE names them."""
 
-TURNS, BURST, LONG = 5, 0.01, 10.0
+TURNS, BURST, LONG = 5, 0.15, 20.0
 """Turns of each, or three where these take longer than LONG seconds; in a turn, as many calls as fit into
 BURST seconds, at least one."""
 

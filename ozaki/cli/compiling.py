@@ -22,8 +22,6 @@ def compile_all() -> bool:
     for function in loops.SIGNATURES:
         for dtype in (np.float64, np.float32):
             loops.loop(function, np.dtype(dtype))
-    for dtype in (np.float64, np.float32):
-        compiled("ozaki.scaling.statistics_numba").strided_row_statistics(np.dtype(dtype))
     for kernel in available_kernels()[:1]:
         for loop in compiled("multiword.engines.int8_cpu.loops").compile_loops(kernel):
             loop()

@@ -90,7 +90,10 @@ class Residues:
         if self.reduced:
             step = getattr(engine, "multiply_words", None)
             if step is not None:
-                products: Array = step(a, b, self.system, earlier)
+                cut = (
+                    a.shape[3] < self.specification.shape[1]
+                )  # the words of this block are to go before the next
+                products: Array = step(a, b, self.system, earlier, cut)
                 return products
             return self._multiply_reduced(a, b, engine, earlier)
         if self.specification.stack > 1:

@@ -95,19 +95,17 @@ def row_statistics(parts: list[Array]) -> RowStatistics:
 def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatistics:
     rows, length = parts[0].shape[0], len(parts) * parts[0].shape[1]
     exponent, total, square, counts = sums = _empty_sums(rows)
-
-    x, dtype = parts[0], parts[0].dtype.newbyteorder("=")
-    contiguous = len(parts) == 1 and x.dtype == np.float64 and x.flags.c_contiguous and x.flags.aligned
+    dtype = parts[0].dtype.newbyteorder("=")
+    x, y = (np.require(part, dtype) for part in (parts[0], parts[-1]))
+    single, inner = dtype.itemsize == 4, x.shape[1]
+    copied = single or len(parts) == 2 or x.strides[1] != 8
 
     def work(block: slice) -> None:
+        at = block.start * x.strides[0]
+        addresses = x.ctypes.data + at, y.ctypes.data + at
+        operand = np.array([*addresses, *x.strides, single, len(parts), inner], np.int64)
         of_block = exponent[block], total[block], square[block], counts[:, block]
-        scratch = form.work_arrays(length)
-        if contiguous:
-            form.row_statistics(x[block], *of_block, *scratch)
-            return
-        real, imaginary = (np.require(y[block], dtype, "A") for y in (x, parts[-1]))
-        imaginary = imaginary[:, : length - x.shape[1]]  # none of a real operand's
-        form.strided_row_statistics(dtype)(real, imaginary, *of_block, *scratch, form.line_memory(length))
+        form.row_statistics(operand, *of_block, *form.work_arrays(copied))
 
     over_rows(work, rows, length, compiled_block(rows * length), ALONE_ELEMENTS)
     return RowStatistics(*sums, length)
@@ -116,7 +114,8 @@ def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatis
 def statistics_of_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return exponent, total, square and counts of contiguous float64 rows; compiled, in one thread."""
     form, sums = compiled(COMPILED_FORM), _empty_sums(len(x))
-    form.row_statistics(x, *sums, *form.work_arrays(x.shape[1]))
+    operand = np.array([x.ctypes.data, 0, *x.strides, 0, 1, x.shape[1]], np.int64)
+    form.row_statistics(operand, *sums, *form.work_arrays(copied=False))
     return sums
 
 

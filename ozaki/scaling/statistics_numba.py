@@ -1,11 +1,16 @@
-"""Row statistics, compiled: the exponent of `statistics`, and the sums relative to it, row by row."""
+"""Row statistics, compiled: the exponent of `statistics`, and the sums relative to it, row by row.
+
+Rows lie anywhere: what is not contiguous float64 is copied, a few rows at a time, in pieces that stay in the
+cache. Octaves are bytes, eight to a word: subtracted from a word of levels, each keeps its highest bit if it
+is at most the level, so that a word of eight flags is one subtraction, one `and`, one shift.
+"""
 
 import math
-from functools import cache
 
 import numpy as np
-from numba import float64, from_dtype, int32, int64, types, uint8, void
+from numba import float64, int32, int64, uint64, void
 
+from multiword.runtime.addresses import DOUBLES, doubles_at, read_double, read_single
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import jit
 from ozaki.scaling.statistics import BITS, LEVELS, NONFINITE, ZERO
@@ -14,103 +19,159 @@ MAGNITUDE, INFINITE = (1 << 63) - 1, 0x7FF
 """The bits of a float64 but its sign, and the exponent field of Inf and NaN."""
 
 DEEPEST = LEVELS[-1] + 1
-"""Octaves in which numbers are counted; what is smaller is one more."""
+"""Octaves in which numbers are counted; what is smaller is one more, as are the bytes that fill a word up."""
 
-OF_LEVELS = np.array(LEVELS)
+WORDS = 248
+"""Words of a block of octaves: sums of so many flags, 0 or 1, fit a byte."""
 
-LINES, APART = 16, 8
-"""Strided rows that are copied together, two lines of the cache of each row of a row-major matrix; and
-numbers between them, without which rows a power of two apart would drive one another out of the cache."""
+EVERY = 0x0101010101010101
+TOP, EVEN = np.uint64(128 * EVERY), np.uint64(0x00FF00FF00FF00FF)
+TOP_OF_LEVEL = np.array([(128 | level) * EVERY for level in LEVELS], np.uint64)
+SUM_OF_FOUR = np.uint64(0x0001000100010001)
+"""A word of four 16-bit numbers times this has their sum at the top."""
 
-INPUT = types.Array(float64, 2, "C", readonly=True)
+LINES, APART, PIECE = 16, 8, 1 << 13
+"""Rows that are copied together, two lines of the cache of each row of a row-major matrix; numbers between
+them, without which rows a power of two apart would drive one another out of the cache; and numbers of a row
+that are copied at a time."""
+
 SUMS = int32[::1], int64[::1], int64[::1], int32[:, :]
-SCRATCH = int64[:, ::1], uint8[::1]
-ROW = types.Array(float64, 1, "C", readonly=True)
 
 
-@jit(void(ROW, int64, *SUMS, *SCRATCH), inner=True)
-def statistics_of_row(row, i, exponent, total, square, counts, bins, octaves):
-    """Fill in the statistics of row i.
-
-    Two rows of bins are counted in alternately: a processor waits for a count that it has just written.
-    """
+@jit(int64(DOUBLES), inner=True)
+def largest_magnitude(row):
+    """Return the bits of the largest |x| of a row."""
     largest = np.int64(0)
     for h in range(row.shape[0]):
         magnitude = np.float64(row[h]).view(np.int64) & MAGNITUDE
         largest = magnitude if magnitude > largest else largest
+    return largest
+
+
+@jit(void(int64, int64, *SUMS), inner=True)
+def begin_row(largest, i, exponent, total, square, counts):
+    """Write the exponent of row i, and sums of nothing."""
     e = (largest >> 52) - 1022
     if e == -1022:  # subnormal numbers
         e = np.int64(-1074)
         while largest >> (e + 1074):
             e += 1
-    if largest == 0 or largest >> 52 == INFINITE:
-        exponent[i] = ZERO if largest == 0 else NONFINITE
-        total[i] = square[i] = 0
-        for level in range(counts.shape[0]):
-            counts[level, i] = 0
+    if largest == 0:
+        e = np.int64(ZERO)
+    elif largest >> 52 == INFINITE:
+        e = np.int64(NONFINITE)
+    exponent[i], total[i], square[i] = e, 0, 0
+    for level in range(counts.shape[0]):
+        counts[level, i] = 0
+
+
+@jit(void(DOUBLES, int64, *SUMS, uint64[::1]), inner=True)
+def add_numbers(row, i, exponent, total, square, counts, words):
+    """Add numbers of row i to its sums; `words` is scratch memory, WORDS or more."""
+    e, bytes_ = np.int64(exponent[i]), words.view(np.uint8)
+    if e in (ZERO, NONFINITE):
         return
     some = (BITS - e) >> 1  # one factor might overflow
     one, other = POWERS[some + BIAS], POWERS[BITS - e - some + BIAS]
-    first = second = np.int64(0)
-    for h in range(row.shape[0]):
-        scaled = math.fabs(row[h]) * one * other
-        octave = 1023 + BITS - 1 - (np.float64(scaled).view(np.int64) >> 52)
-        octaves[h] = octave if octave < DEEPEST else DEEPEST
-        t = np.int64(np.int32(scaled)) + 1
-        first += t
-        second += t * t
-    exponent[i], total[i], square[i] = e, first, second
-    for q in range(bins.shape[1]):
-        bins[0, q] = bins[1, q] = 0
-    for h in range(row.shape[0]):
-        bins[h & 1, octaves[h]] += 1
-    reached, octave = np.int64(0), np.int64(0)
-    for level in range(len(OF_LEVELS)):
-        while octave <= OF_LEVELS[level]:
-            reached += bins[0, octave] + bins[1, octave]
-            octave += 1
-        counts[level, i] = reached
+    for begin in range(0, row.shape[0], 8 * WORDS):
+        block = row[begin : begin + 8 * WORDS]
+        first = second = np.int64(0)
+        for h in range(block.shape[0]):
+            scaled = math.fabs(block[h]) * one * other
+            octave = 1023 + BITS - 1 - (np.float64(scaled).view(np.int64) >> 52)
+            bytes_[h] = octave if octave < DEEPEST else DEEPEST
+            t = np.int64(np.int32(scaled)) + 1
+            first += t
+            second += t * t
+        total[i] += first
+        square[i] += second
+        filled = (block.shape[0] + 7) >> 3
+        for h in range(block.shape[0], 8 * filled):
+            bytes_[h] = DEEPEST
+        octaves = words[:filled]
+        for level in range(len(TOP_OF_LEVEL)):
+            flags, top = np.uint64(0), TOP_OF_LEVEL[level]
+            for h in range(octaves.shape[0]):
+                flags += ((top - octaves[h]) & TOP) >> np.uint64(7)
+            pairs = (flags & EVEN) + ((flags >> np.uint64(8)) & EVEN)
+            counts[level, i] += np.int64((pairs * SUM_OF_FOUR) >> np.uint64(48))
 
 
-@jit(void(INPUT, *SUMS, *SCRATCH))
-def row_statistics(x, exponent, total, square, counts, bins, octaves):
-    """Fill in the statistics of contiguous rows; `bins` and `octaves` are scratch memory."""
-    for i in range(x.shape[0]):
-        statistics_of_row(x[i], i, exponent, total, square, counts, bins, octaves)
+@jit(void(*[int64] * 7, float64[::1]), inner=True)
+def copy_lines(at, row_step, inner_step, single, rows, inner, to, lines):
+    """Copy numbers of up to LINES rows to lines, from number `to` of each on."""
+    step = PIECE + APART
+    if rows == LINES and single == 0:  # of a number of rows that the compiler knows
+        for h in range(inner):
+            for i in range(LINES):
+                lines[i * step + to + h] = read_double(at + i * row_step + h * inner_step)
+    else:
+        for h in range(inner):
+            for i in range(rows):
+                x = at + i * row_step + h * inner_step
+                lines[i * step + to + h] = read_single(x) if single else read_double(x)
 
 
-def _strided_row_statistics(real, imaginary, exponent, total, square, counts, bins, octaves, lines):
-    """Fill in the statistics of rows anywhere; `imaginary` has no columns for real ones."""
-    rows, step = real.shape[0], real.shape[1] + imaginary.shape[1] + APART
+@jit(void(*[int64] * 7, *SUMS, float64[::1], uint64[::1]), inner=True)
+def statistics_of_rows(
+    real, imaginary, row_step, inner_step, single, parts, inner, exponent, total, square, counts, lines, words
+):
+    """Fill in the statistics of rows; their numbers are as in `row_statistics`."""
+    rows, piece = exponent.shape[0], np.int64(PIECE // parts)
+    if parts == 1 and single == 0 and inner_step == 8:
+        for i in range(rows):
+            row = doubles_at(real + i * row_step, inner)
+            begin_row(largest_magnitude(row), i, exponent, total, square, counts)
+            add_numbers(row, i, exponent, total, square, counts, words)
+        return
+    largest = words[WORDS:].view(np.int64)
     for first in range(0, rows, LINES):
-        last, before = min(first + LINES, rows), np.int64(0)
-        for part in (real, imaginary):
-            if last - first == LINES:  # of a number of rows that the compiler knows
-                for h in range(part.shape[1]):
-                    for i in range(LINES):
-                        lines[i * step + before + h] = part[first + i, h]
-            else:
-                for h in range(part.shape[1]):
-                    for i in range(last - first):
-                        lines[i * step + before + h] = part[first + i, h]
-            before += part.shape[1]
-        for i in range(first, last):
-            row = lines[(i - first) * step : (i - first + 1) * step - APART]
-            statistics_of_row(row, i, exponent, total, square, counts, bins, octaves)
+        many = min(np.int64(LINES), rows - first)
+        for i in range(many):
+            largest[i] = 0
+        for turn in range(2):  # one for the exponents, one for the sums
+            for h in range(0, inner, piece):
+                size, at = min(piece, inner - h), first * row_step + h * inner_step
+                if turn == 0 or inner > piece:
+                    copy_lines(real + at, row_step, inner_step, single, many, size, 0, lines)
+                    if parts == 2:
+                        copy_lines(imaginary + at, row_step, inner_step, single, many, size, size, lines)
+                for i in range(many):
+                    row = doubles_at(lines.ctypes.data + 8 * i * (PIECE + APART), parts * size)
+                    if turn == 0:
+                        largest[i] = max(largest[i], largest_magnitude(row))
+                    else:
+                        add_numbers(row, first + i, exponent, total, square, counts, words)
+            if turn == 0:
+                for i in range(many):
+                    begin_row(largest[i], first + i, exponent, total, square, counts)
 
 
-@cache
-def strided_row_statistics(dtype):
-    """Return the compiled function for parts of float32 or float64."""
-    part = types.Array(from_dtype(dtype), 2, "A", readonly=True)
-    return jit(void(part, part, *SUMS, *SCRATCH, float64[::1]))(_strided_row_statistics)
+@jit(void(int64[::1], *SUMS, float64[::1], uint64[::1]))
+def row_statistics(operand, exponent, total, square, counts, lines, words):
+    """Fill in the statistics of rows.
+
+    operand : the address of the real parts and of the imaginary ones, bytes from one row to the next and from
+    one number, whether numbers are float32 (or else float64), the parts, 1 or 2, and the length of a row.
+    lines, words : scratch memory of `work_arrays`.
+    """
+    statistics_of_rows(
+        operand[0],
+        operand[1],
+        operand[2],
+        operand[3],
+        operand[4],
+        operand[5],
+        operand[6],
+        exponent,
+        total,
+        square,
+        counts,
+        lines,
+        words,
+    )
 
 
-def line_memory(length: int) -> np.ndarray:
-    """Return the memory that `strided_row_statistics` copies lines to."""
-    return np.empty(LINES * (length + APART))
-
-
-def work_arrays(length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return scratch memory for rows of that length."""
-    return np.empty((2, DEEPEST + 1), np.int64), np.empty(length, np.uint8)
+def work_arrays(copied: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Return scratch memory of a thread, for rows that are copied or for those that are read as they lie."""
+    return np.empty(LINES * (PIECE + APART) if copied else 0), np.empty(WORDS + LINES, np.uint64)

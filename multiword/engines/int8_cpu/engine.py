@@ -133,11 +133,17 @@ class Int8Cpu(Host):
         stacks = [x if x.ndim == 3 else x[None] for x in parts]
         return split(self.kernel, _modular(system), stacks, scale, 0 if weighted else 1, width)
 
-    def multiply_words(self, a: Any, b: Any, system: Any, earlier: Any) -> Any:
-        """The product of split words, added to that of earlier blocks of the inner dimension, if any."""
+    def multiply_words(self, a: Any, b: Any, system: Any, earlier: Any, cut: bool) -> Any:
+        """The product of split words, added to that of earlier blocks of the inner dimension, if any.
+
+        It keeps the words until it is rounded, unless these are one block of several.
+        """
         from multiword.engines.int8_cpu.product import Product
 
-        return Product(a, b, _modular(system)) if earlier is None else earlier.add(a, b)
+        if earlier is not None:
+            return earlier.add(a, b)
+        product = Product(a, b, _modular(system))
+        return product.multiplied() if cut else product
 
     def reconstruct_residues(
         self,

@@ -18,9 +18,19 @@ from numba import float64, int32, int64, types, uint8, void
 from numba.extending import intrinsic
 
 from multiword.engines.int8_cpu import steps
-from multiword.engines.int8_cpu.emit import F32, F64, I8, I32, I64, Emit
+from multiword.engines.int8_cpu.emit import Emit
 from multiword.engines.int8_cpu.kernels import INNER, Kernel
 from multiword.engines.int8_cpu.steps import GROUP
+from multiword.runtime.addresses import (
+    read_byte,
+    read_double,
+    read_int,
+    read_long,
+    read_single,
+    take,
+    write_double,
+    write_single,
+)
 from multiword.runtime.compiled import INNER as INNER_OPTIONS
 from multiword.runtime.jit import jit
 
@@ -98,43 +108,20 @@ operand, panel = map(numba.from_dtype, (Operand, Panels))
 OPERANDS, PANELS, BYTES = (types.Array(kind, 1, "C", readonly=True) for kind in (operand, panel, uint8))
 
 
-def emitted(kernel: Kernel, step: Callable[..., Any], arguments: Any, result: Any = void) -> Any:
+def emitted(kernel: Kernel, step: Callable[..., Any], arguments: int, result: Any = void) -> Any:
     """A vector step as a function that compiled code calls, of so many addresses and integers."""
-    arguments = [int64] * arguments if isinstance(arguments, int) else arguments
 
     def typed(context: Any, *_: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             value = step(Emit(builder, kernel), *values)
             return context.get_dummy_value() if value is None else value
 
-        return result(*arguments), codegen
+        return result(*[int64] * arguments), codegen
 
     kind = inspect.Parameter.POSITIONAL_ONLY
-    names = ("context", *(f"x{i}" for i in range(len(arguments))))
+    names = ("context", *(f"x{i}" for i in range(arguments)))
     typed.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
     return intrinsic(typed)
-
-
-def _take(e: Emit, counter: Any) -> Any:
-    pointer = e.b.inttoptr(counter, I64.as_pointer())
-    return e.b.atomic_rmw("add", pointer, I64(1), "seq_cst")
-
-
-def _reader(kind: Any) -> Callable[..., Any]:
-    def read(e: Emit, address: Any) -> Any:
-        x = e.load(kind, address, 1)
-        if kind is F32:
-            return e.b.fpext(x, F64)
-        return e.b.sext(x, I64) if kind in (I8, I32) else x
-
-    return read
-
-
-def _writer(kind: Any) -> Callable[..., Any]:
-    def write(e: Emit, address: Any, x: Any) -> None:
-        e.store(e.b.fptrunc(x, kind) if kind is F32 else x, address, 1)
-
-    return write
 
 
 class Loops(NamedTuple):
@@ -162,10 +149,6 @@ def compile_loops(kernel: Kernel) -> Loops:
             for begins, ends in ((True, False), (False, False), (False, True))
         )
     round_group = emitted(kernel, steps.round_group, 8, int64)
-    take = emitted(kernel, _take, 1, int64)
-    read_double, read_single = (emitted(kernel, _reader(kind), 1, float64) for kind in (F64, F32))
-    read_byte, read_int, read_long = (emitted(kernel, _reader(kind), 1, int64) for kind in (I8, I32, I64))
-    write_double, write_single = (emitted(kernel, _writer(kind), (int64, float64)) for kind in (F64, F32))
     configure, release = emitted(kernel, steps.configure_tiles, 1), emitted(kernel, steps.release_tiles, 0)
     combine = emitted(kernel, steps.combine, 7)
 

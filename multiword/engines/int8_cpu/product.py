@@ -191,6 +191,11 @@ class Product:
         """(images, moduli, m, n)."""
         return self._system.images, len(self._system.moduli), self._stack * self._rows, self._columns
 
+    def multiplied(self) -> Product:
+        """Multiply now, so that the operands can go; return this one."""
+        self._residues()
+        return self
+
     def add(self, left: PackedOperand, right: PackedOperand) -> Product:
         """Add the product of another block of the inner dimension, modulo the moduli; return this one."""
         self._check(left, right)
