@@ -66,6 +66,9 @@ INT8_CPU_ALONE = 1.2e-3
 """Seconds by CPU_RATES (some 0.5 ms by a clock) for which one thread splits or multiplies sooner than two, of
 which one has to be woken (n = 160 to 720 with AMX and AVX-512 VNNI, two cores of a Sapphire Rapids)."""
 
+INT8_CPU_AT_ONCE_ALONE = 0.6e-3
+"""The same for a product all of whose steps are one call: a thread is woken once."""
+
 CPU_RATES = {
     "fp64": (0.00013, 1.6e-08, 1.7e-08, 1.8e-10),
     "amx": (0.00038, 5.5e-09, 7.9e-09, 3.1e-11),

@@ -13,12 +13,16 @@ import pytest
 
 import ozaki
 from multiword import get_engine
-from multiword.engines.int8_cpu import loops, packed, product, rows, steps
+from multiword.engines.int8_cpu import loops, packed, product, steps
 from multiword.engines.int8_cpu.emit import I64, VOID, Emit
 from multiword.engines.int8_cpu.engine import Int8Cpu
 from multiword.engines.int8_cpu.kernels import KERNELS, available_kernels
 from multiword.formats import FORMATS
+from multiword.runtime.compiled import compiled
 from ozaki.arguments import request_of
+from ozaki.certificate.counting import OCTAVES
+from ozaki.execution import in_bytes
+from ozaki.execution.in_bytes import Kind
 from ozaki.execution.small import small_products
 from ozaki.residues.system import residue_system
 from ozaki.scaling.statistics import NONFINITE_ROW
@@ -326,6 +330,56 @@ def test_small_products_by_one_call(kernel, kind, dtype):
             assert same(FACES[dtype](x, y, accuracy=accuracy, engine=engine), expected)
 
 
+def at_once(a, b, out, engine, threads=1):
+    """Multiply stacks by one compiled call, and check all products whose integers do not grow."""
+    kind = Kind(request_of(a, "normwise", "auto", None, engine, None), (*a.shape[1:], b.shape[2]), a.dtype)
+    stack = in_bytes._Stack(kind, a, b, out, threads)
+    stack.multiply(np.arange(len(a)), 0, in_bytes._Numbers(kind))
+    assert not stack.bits.any()
+    for x, y, found in zip(a, b, out, strict=True):
+        assert same(found, ozaki.matmul(x, y, accuracy="normwise", engine="host"))
+
+
+@each_kernel
+@pytest.mark.parametrize("dtype", FACES)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 130, 70), (200, 64, 3), (5, 9000, 40)], ids=str)
+def test_threads_that_meet_after_each_step(kernel, shape, dtype):
+    """Of any layout; more threads than cores, too."""
+    a, b = (x[None] for x in in_dtype(*matrices("uniform", *shape), dtype))
+    for x, y in ((a, b), (np.asfortranarray(a[0])[None], np.repeat(b, 2, 2)[:, :, ::-2])):
+        for threads in (1, 2, 3):
+            for _ in range(4):
+                at_once(x, y, np.empty((1, shape[0], shape[2]), dtype), Int8Cpu(kernel), threads)
+
+
+@each_kernel
+def test_a_thread_whose_others_do_not_finish_returns(kernel):
+    """As if one had taken the first unit of a step, and been stopped; what is left can be done later."""
+    x = np.random.default_rng(0).standard_normal((1, 70, 70))
+    kind = Kind(request_of(x, "fp64", "auto", None, Int8Cpu(kernel), None), (70, 70, 70), x.dtype)
+    steps, form, out = kind.steps(0, 1), compiled(in_bytes.FORM), np.empty_like(x)
+    products = form.compiled_products(steps.kernel, steps.split_units, steps.multiply_units)
+    stack, numbers = in_bytes._Stack(kind, x, x, out, 1), in_bytes._Numbers(kind)
+    sync, index = np.zeros(form.COUNTER * form.FINISHED, np.int64), np.zeros(1, np.int64)
+    call = np.array([*stack._fields, steps.right_words, steps.units], np.int64).view(form.Call)
+    shared, own = steps.shared_memory(), steps.own_memory()
+    memory = (
+        shared.ctypes.data,
+        own.ctypes.data,
+        *steps.scratch(),
+        *compiled(in_bytes.STATISTICS).work_arrays(70),
+    )
+    given = index, 0, call, sync, stack.bits, numbers.wide, numbers.narrow, kind.limits, *steps.records()
+    begin = form.STATISTICS
+    for step in (form.STATISTICS, form.SCALES, form.SPLIT):
+        sync[form.COUNTER * step] = 1
+        assert products(begin, *given, *memory, np.empty((2, OCTAVES))) == step
+        sync[form.COUNTER * step :][:2] = 0
+        begin = step
+    assert products(begin, *given, *memory, np.empty((2, OCTAVES))) == form.FINISHED
+    assert same(out[0], ozaki.matmul(x[0], x[0], engine="host"))
+
+
 class Guarded:
     """Memory between two pages that nobody may touch: flush with the one before or the one behind it."""
 
@@ -384,10 +438,8 @@ def test_nothing_around_the_memory_is_touched(kernel, at_end, monkeypatch):
                 out = guarded.copy(np.zeros((m, n)))
                 product.Product(a, b, system).add(a, b).round(scales, FP64, out)
                 assert np.allclose(out, 2 * x @ y.T)
-            both = guarded.copy(np.concatenate([x, x, y, y]))
-            scale, out = guarded.copy(np.full(len(both), 50, np.int32)), guarded.copy(np.zeros((2 * m, n)))
-            rows.multiply_rows(kernel, system, both, scale, (m, k, n), 60, FP64, out)
-            assert np.allclose(out, np.tile(x @ y.T, (2, 1)))
+                both = [np.broadcast_to(z, (2, *z.shape)) for z in (left, right.T)]
+                at_once(*both, guarded.copy(np.zeros((2, m, n))), Int8Cpu(kernel.name))
     finally:
         guarded.release()
 

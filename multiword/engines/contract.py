@@ -125,8 +125,8 @@ class CheckedEngine:
     words : the records of its words, by name: `WORDS` and what it has of its own.
     on_gpu : whether it takes CuPy arrays.
     default_words : the word that each scheme of `ozaki` takes by default, if not fp64.
-    longest_rows : numbers of the inner dimension up to which it has a step `multiply_rows`, from the rows of
-        small products to rounded results.
+    longest_at_once : numbers of the inner dimension up to which it has `compiled_steps`, for products by one
+        compiled call, and says whether these are short.
     tile : multiples of m, k and n to which its own steps fill the operands up, where they lie as it likes.
     residue_block : real numbers of the inner dimension that products of residues take at a time, if not as
         many as are exact: fewer have larger moduli.
@@ -138,7 +138,7 @@ class CheckedEngine:
     on_gpu = False
     default_words: ClassVar[Mapping[str, str]] = {}
     residue_block: int | None = None
-    longest_rows: int = 0
+    longest_at_once: int = 0
     tile: tuple[int, int, int] = (1, 1, 1)
 
     @staticmethod

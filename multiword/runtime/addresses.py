@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import extending, float64, int64, types, void
+from numba.core import cgutils
 from numba.np.arrayobj import make_array, populate_array
 
 I8, I32, I64 = (ir.IntType(bits) for bits in (8, 32, 64))
@@ -79,3 +80,26 @@ def take(context: Any, counter: Any) -> tuple[Any, Callable[..., Any]]:
         return builder.atomic_rmw("add", pointer, ir.Constant(I64, 1), "seq_cst")
 
     return int64(int64), codegen
+
+
+@intrinsic
+def count_now(context: Any, counter: Any) -> tuple[Any, Callable[..., Any]]:
+    """What a counter is now; what other threads wrote before they added to it is seen from then on."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.load_atomic(builder.inttoptr(values[0], I64.as_pointer()), "acquire", 8)
+
+    return int64(int64), codegen
+
+
+@intrinsic
+def pause(context: Any) -> tuple[Any, Callable[..., Any]]:
+    """Tell an x86 processor that this thread waits in a loop."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        if binding.get_process_triple().startswith("x86"):
+            hint = ir.FunctionType(ir.VoidType(), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, hint, "llvm.x86.sse2.pause"), [])
+        return context.get_dummy_value()
+
+    return void(), codegen

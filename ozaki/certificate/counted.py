@@ -31,13 +31,13 @@ def counted_scales(
         return None
     rows, bits = len(sums[0]), np.empty(stack, np.int64)
     scale, width = np.empty(rows, np.int32), np.empty(rows, np.int32)
-    limits, reached = _limits(target, length, certified), np.empty((2, OCTAVES))
+    limits, reached = counting_limits(target, length, certified), np.empty((2, OCTAVES))
     form.certified_scales(*sums, length, columns, limits, scale, width, bits, reached)
     return scale, width, bits
 
 
 @lru_cache(256)
-def _limits(target: str, length: int, certified: bool) -> np.ndarray:
+def counting_limits(target: str, length: int, certified: bool) -> np.ndarray:
     """Return the norm limit, the counting bound's tolerance, and the bits by which it may widen integers."""
     limit = norm_limit(FORMATS[target], length)
     tolerance = counting_tolerance(length, FORMATS[target]) if certified else ANYTHING

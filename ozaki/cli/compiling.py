@@ -23,8 +23,11 @@ def compile_all() -> bool:
         for dtype in (np.float64, np.float32):
             loops.loop(function, np.dtype(dtype))
     for kernel in available_kernels()[:1]:
-        for loop in compiled("multiword.engines.int8_cpu.loops").compile_loops(kernel):
-            loop()
+        steps = compiled("multiword.engines.int8_cpu.loops").compile_loops(kernel)
+        steps.split()
+        steps.multiply()
+        in_one_call = compiled("ozaki.execution.in_bytes_numba").compiled_products
+        in_one_call(kernel.name, steps.split_units, steps.multiply_units)
     return True
 
 

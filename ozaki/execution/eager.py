@@ -11,7 +11,7 @@ from multiword.runtime.arrays import Array, is_cupy
 from multiword.runtime.memory import empty_result
 from ozaki.certificate.counted import counted_scales
 from ozaki.certificate.counting import Bounds, PendingBounds
-from ozaki.certificate.decision import Ask, Certificate, answered, decide
+from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, Certificate, answered, decide
 from ozaki.product import steps
 from ozaki.product.cost import warn_of_cost
 from ozaki.product.factor import Factor
@@ -97,6 +97,35 @@ class Data:
         factors = _equilibrated(a, b, self._request)
         self.factors = factors or self.factors
         return factors is not None
+
+
+class _Unlevel(Exception):
+    """The data have an Inf or NaN, or may be graded."""
+
+
+class _LevelData(Data):
+    """Two factors whose inner dimension is not equilibrated."""
+
+    def answer(self, question: Ask) -> Any:
+        """Compute the answer now; raise `_Unlevel` where the factors might have to be replaced."""
+        if question is not Ask.EQUILIBRATE:
+            answer = super().answer(question)
+            if self.bounds.nonfinite:
+                raise _Unlevel
+            return answer
+        (a, b), scales = self.factors, steps.both_norm_scales(*self.factors, self._request)
+        if not is_level((a.parts, b.parts), scales, steps.row_limit(a, self._request)):
+            raise _Unlevel
+        return False
+
+
+def bits_of_level_factors(a: Factor, b: Factor, request: Request) -> int:
+    """Return the bits by which the integers of norm scales grow; -1 if that is not all that they take."""
+    try:
+        bits = answered(decide(request.limits), _LevelData(a, b, request).answer).bits
+    except _Unlevel:
+        return -1
+    return bits if bits <= WIDENED_IN_ALL else -1
 
 
 def _equilibrated(a: Factor, b: Factor, request: Request) -> Factors | None:

@@ -1,44 +1,27 @@
 """Small products on a CPU by compiled steps alone: the same integers as of all others, so the same bits.
 
-Products with an Inf or NaN, graded ones, and those of stacks that the counting bound leaves undecided, are
-left to the steps of all others.
+Those of bytes are in `in_bytes`. The smallest are in digits: integers cut into digits whose products float64
+adds up exactly. Products with an Inf or NaN, graded ones, and those of stacks that the counting bound leaves
+undecided, are left to the steps of all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
-
 import numpy as np
 
-from multiword.engines import declared, multiplies_int8, reduces_residues
 from multiword.engines.host import Host
-from multiword.formats import Format
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import over_rows
-from multiword.tuning import COMPILED_ELEMENTS, MOST_COMPILED_ELEMENTS
+from multiword.tuning import COMPILED_ELEMENTS
 from ozaki.certificate.counted import counted_scales
-from ozaki.certificate.counting import compute_bounds
-from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, answered, decide
-from ozaki.certificate.magnitudes import Magnitudes
-from ozaki.certificate.pairwise import pairwise_bound
+from ozaki.execution.eager import bits_of_level_factors
+from ozaki.execution.in_bytes import kind_in_bytes, product_in_bytes, products_in_bytes
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
-from ozaki.product.steps import norm_widths
-from ozaki.residues.system import residue_system
-from ozaki.scaling.equilibration import is_level
 from ozaki.scaling.exact import exact_scales
-from ozaki.scaling.scales import norm_limit, widened, width_scales
+from ozaki.scaling.scales import width_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, RowStatistics, statistics_of_rows
-from ozaki.tuning import (
-    LARGEST_IN_BYTES,
-    LARGEST_MATRIX_IN_BYTES,
-    LARGEST_SMALL_PRODUCT,
-    OVERHEAD_ELEMENTS,
-    SMALLEST_BY_KERNEL,
-    SMALLEST_IN_BYTES,
-    SMALLEST_OF_MANY,
-)
+from ozaki.tuning import LARGEST_SMALL_PRODUCT, OVERHEAD_ELEMENTS
 
 LONGEST = 128
 """Numbers in a row, at most: of longer ones, products of four digits might not add up exactly in float64."""
@@ -48,12 +31,20 @@ FORM = "ozaki.execution.small_numba"
 
 def small_product(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
     """Return the product of two factors; None if it is not small, or undecided."""
-    shape, dtype = (1, *a.matrix.shape, b.matrix.shape[1]), a.matrix.dtype
-    form = _form(shape, dtype, request)
-    if form is None or (form is _in_bytes and (a.prepared or b.prepared)):
+    if not _by_default(request):
         return None
-    out, undecided = _products(form, a.matrix[None], b.matrix.T[None], request)
-    return None if undecided[0] else out[0]
+    sizes, dtype = (1, *a.matrix.shape, b.matrix.shape[1]), a.matrix.dtype
+    if not (a.prepared or b.prepared):
+        kind = kind_in_bytes(sizes, dtype, request)
+        if kind is not None:
+            return product_in_bytes(a, b, kind, request)
+    if not _fits_digits(sizes, dtype, request):
+        return None
+    digits = _Digits(a.matrix[None], b.matrix.T[None], request)
+    if digits.undecided[0] and request.certified:
+        digits.widen(a, b)
+    out = digits.products()[0]
+    return None if digits.undecided[0] else out
 
 
 def small_products(
@@ -63,94 +54,94 @@ def small_products(
 
     None if they are not small.
     """
-    (s, m, k), n, parts = rows.shape, columns.shape[1], 1 + (rows.dtype.kind == "c")
-    form = _form((s, m, k, n), rows.dtype, request)
-    if form is None:
+    if not _by_default(request):
         return None
-    out, undecided = np.empty((s, m, n), rows.dtype), np.empty(s, np.bool_)
+    (s, m, k), n, dtype = rows.shape, columns.shape[1], rows.dtype
+    kind = kind_in_bytes((s, m, k, n), dtype, request)
+    if kind is not None:
+        return products_in_bytes(rows, columns.swapaxes(1, 2), kind)
+    if not _fits_digits((s, m, k, n), dtype, request):
+        return None
+    out, undecided = np.empty((s, m, n), dtype), np.empty(s, np.bool_)
 
     def work(block: slice) -> None:
-        out[block], undecided[block] = _products(form, rows[block], columns[block], request)
+        digits = _Digits(rows[block], columns[block], request)
+        out[block], undecided[block] = digits.products(), digits.undecided
 
+    parts = 1 + (dtype.kind == "c")
     elements = parts**2 * max(m * n, m * k, n * k) + OVERHEAD_ELEMENTS
-    over_rows(work, s, elements, COMPILED_ELEMENTS if form is _in_digits else MOST_COMPILED_ELEMENTS)
+    over_rows(work, s, elements, COMPILED_ELEMENTS)
     return out, undecided
 
 
-def _products(
-    form: Form, rows: np.ndarray, columns: np.ndarray, request: Request
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the products, and which of them are undecided."""
-    dtype, (x, sizes) = rows.dtype, _all_rows(rows, columns)
-    out, undecided = form(x, sizes, request, TARGETS[dtype])
-    if dtype.kind == "c":
-        out = out.view(np.result_type(out.dtype, np.complex64))
-    return out.astype(dtype, copy=False).reshape(sizes[0], sizes[1], -1), undecided
+def _by_default(request: Request) -> bool:
+    """Return whether scheme, word and engine are those by default, on a CPU."""
+    engine = request.engine
+    on_host = isinstance(engine, Host) and engine.name == Host.name
+    return on_host and request.scheme == "auto" and request.word is None
 
 
-Sizes = tuple[int, int, int, int]
-"""Of a stack: how many products, and their m, k, n."""
-
-Form = Callable[[np.ndarray, Sizes, Request, Format], tuple[np.ndarray, np.ndarray]]
-"""Returns the real products of the rows of all left matrices, then the columns of all right ones, in float64
-or the target's dtype, one below the other; and which of them are undecided."""
-
-
-def _form(sizes: Sizes, dtype: np.dtype, request: Request) -> Form | None:
-    """Return the faster form for such products, if they are small, in default scheme, word and engine."""
-    engine, parts = request.engine, 1 + (dtype.kind == "c")
-    if not (isinstance(engine, Host) and engine.name == Host.name):
-        return None
-    if request.scheme != "auto" or request.word is not None:
-        return None
-    s, m, k, n = sizes[0], sizes[1], sizes[2] * parts, sizes[3] * parts
-    together, one, numbers = s * m * k * n, m * k * n, max(m * k, k * n, m * n)
-    in_cache = SMALLEST_OF_MANY <= one <= LARGEST_IN_BYTES and numbers <= LARGEST_MATRIX_IN_BYTES
-    has_step = request.of_norms and k <= declared(engine, "longest_rows")
-    if has_step and in_cache and together >= SMALLEST_IN_BYTES:
-        room = _most_bytes(m, k, n) <= request.workspace
-        if room and reduces_residues(engine, "int8", (m, k, n)):
-            return _in_bytes
-    fits = one <= LARGEST_SMALL_PRODUCT and k <= LONGEST
+def _fits_digits(sizes: tuple[int, int, int, int], dtype: np.dtype, request: Request) -> bool:
+    parts, (_, m, k, n) = 1 + (dtype.kind == "c"), sizes
+    k, n = parts * k, parts * n
     room = 8 * (k + 8) * (6 * n + 32) <= request.workspace
-    return _in_digits if fits and room and compiled(FORM) is not None else None
+    fits = m * k * n <= LARGEST_SMALL_PRODUCT and k <= LONGEST and room
+    return fits and compiled(FORM) is not None
 
 
-def _most_bytes(m: int, k: int, n: int) -> int:
-    """Return what a product in bytes takes at most: residues modulo 29 numbers in whole tiles, and copies."""
-    tiles = (m + n + 64) * (k + 64) + (m + 32) * (n + 32)
-    return 30 * tiles + 8 * ((m + n) * k + m * n) + (1 << 17)
+class _Digits:
+    """Products of (s, m, k) rows and (s, n, k) columns in digits.
+
+    Attributes
+    ----------
+    undecided : which products are left to others: `products` adds those that it cannot round for certain.
+    """
+
+    def __init__(self, rows: np.ndarray, columns: np.ndarray, request: Request) -> None:
+        self._dtype, self._target = rows.dtype, TARGETS[rows.dtype]
+        self._x, (self._stack, self._m, k, self._n) = _real_rows(rows, columns)
+        self._request, self._sums = request, statistics_of_rows(self._x)
+        if request.of_norms:
+            name = request.norm_format(self._target).name
+            counted = counted_scales(self._sums, k, self._stack, self._n, name, request.certified)
+            assert counted is not None  # all is compiled
+            self._scale, self._width, bits = counted
+            self.undecided: np.ndarray = bits < 0
+        else:
+            self._given_scales()
+
+    def widen(self, a: Factor, b: Factor) -> None:
+        """Decide a single product of these factors that counting has left undecided."""
+        statistics = RowStatistics(*self._sums, self._x.shape[1])
+        of_b = np.arange(self._m, self._m + self._n, self._n // b.rows)  # real columns come in pairs
+        a.statistics, b.statistics = statistics[: self._m], statistics[of_b]
+        bits = bits_of_level_factors(a, b, self._request)
+        self._scale += bits
+        self._width += bits
+        self.undecided[0] = bits < 0
+
+    def products(self) -> np.ndarray:
+        """Return the (s, m, n) products."""
+        form, k, out = compiled(FORM), self._x.shape[1], np.empty((self._stack * self._m, self._n))
+        given = self._x, self._scale, self._width, self.undecided, self._target.precision == 24
+        form.products(*given, out, *form.work_arrays(k, self._n))
+        if self._dtype.kind == "c":
+            out = out.view(np.complex128)
+        return out.astype(self._dtype, copy=False).reshape(self._stack, self._m, -1)
+
+    def _given_scales(self) -> None:
+        """Take the scales of a requested width, or the smallest that lose nothing."""
+        exponent, total, _, _ = self._sums
+        exact = self._request.accuracy == "exact"
+        scale = exact_scales([self._x]) if exact else width_scales(exponent, int(self._request.accuracy))
+        sides = np.split(scale == NONFINITE_ROW, [self._stack * self._m])
+        nonfinite = np.hstack([rows.reshape(self._stack, -1) for rows in sides])
+        self._scale, self._width = scale, np.where(total > 0, exponent + scale, 0).astype(np.int32)
+        self.undecided = np.asarray(nonfinite.any(axis=1))
 
 
-def _in_digits(
-    x: np.ndarray, sizes: Sizes, request: Request, target: Format
-) -> tuple[np.ndarray, np.ndarray]:
-    """Cut integers into digits whose products float64 adds up exactly."""
-    (s, m, k, n), form, single = sizes, compiled(FORM), target.precision == 24
-    if request.of_norms:
-        scale, width, bits = _norm_scales(x, sizes, request, target)
-        undecided = bits < 0
-    else:
-        scale, width, undecided = _given_scales(x, s, n, request)
-    out = np.empty((s * m, n))
-    form.products(x, scale, width, undecided, single, out, *form.work_arrays(k, n))
-    return out, undecided
-
-
-def _in_bytes(x: np.ndarray, sizes: Sizes, request: Request, target: Format) -> tuple[np.ndarray, np.ndarray]:
-    """As all larger products, but for a stack at once, in the widest integers that one of them takes."""
-    scale, _, bits = _norm_scales(x, sizes, request, target)
-    s, m, k, n = sizes
-    out, widest = np.empty((s * m, n), target.dtype), int(bits.max())
-    if widest >= 0:
-        width, log2_c = norm_widths(norm_limit(request.norm_format(target), k), k, widest)
-        system, engine = residue_system("int8", log2_c, k), cast(Any, request.engine)  # which has this step
-        engine.multiply_rows(x, scale, (m, k, n), width, system, target, out)
-    return out, bits < 0
-
-
-def _all_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int, int]]:
-    """The rows of all left matrices, then the columns of all right ones, and the sizes of real products.
+def _real_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int, int]]:
+    """Return the rows of all left matrices, then the columns of all right ones, and sizes of real products.
 
     A complex product is a real one of (m, 2k) rows, parts side by side, and (2n, 2k) columns.
     """
@@ -168,76 +159,3 @@ def _all_rows(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, tuple[
     # Not by out=: NumPy 2.4 negates numbers 64 bytes apart wrongly where the result has strides, too.
     parts[:, :, 0, :, 1] = -columns.imag
     return x, (s, m, 2 * k, 2 * n)
-
-
-def _norm_scales(
-    x: np.ndarray, sizes: Sizes, request: Request, target: Format
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the norm scales, widened as the counting bound of each product requires, the widths, the bits.
-
-    Products with -1 bits are undecided.
-    """
-    name, sums = request.norm_format(target).name, statistics_of_rows(x)
-    counted = counted_scales(sums, x.shape[1], sizes[0], sizes[3], name, request.certified)
-    assert counted is not None  # all is compiled
-    scale, width, bits = counted
-    if (
-        sizes[0] == 1 and bits[0] < 0 and request.certified
-    ):  # of stacks, those that are left are decided together
-        bits[0] = _bits_by_decision(x, RowStatistics(*sums, x.shape[1]), scale, sizes, request)
-        if bits[0] > 0:
-            return widened(scale, int(bits[0])), width + bits[0].astype(np.int32), bits
-    return counted
-
-
-class _Undecided(Exception):
-    """The data have an Inf or NaN, or may be graded: left to the pipeline."""
-
-
-def _bits_by_decision(
-    x: np.ndarray, statistics: RowStatistics, scale: np.ndarray, sizes: Sizes, request: Request
-) -> int:
-    """Return the bits that the integers of norm scales grow by, or -1."""
-    _, m, k, n = sizes
-    sides = slice(0, m), slice(m, None)
-    numbers, scales = [x[rows] for rows in sides], (scale[:m], scale[m:])
-    pending = compute_bounds((statistics[sides[0]], statistics[sides[1]]), scales, request.limits)
-    by_kernel = m * k * n >= SMALLEST_BY_KERNEL and multiplies_int8(request.engine, (m, k, n))
-    scheme = Magnitudes(1, "int8" if by_kernel else "fp32")
-
-    def multiply(truncations: tuple[np.ndarray, np.ndarray], use: Callable[..., None]) -> None:
-        if k > scheme.k_block:
-            raise _Undecided
-        left, right = (scheme.split([numbers[i]], truncations[i], i, 1) for i in range(2))
-        use(scheme.multiply(left, right, request.engine, None), slice(None), slice(None))
-
-    def answer(question: Ask) -> Any:
-        if question is Ask.PAIRS:
-            return pairwise_bound(pending.rows, k, multiply)()
-        bounds = pending.wait()
-        level = question is Ask.COUNTS or is_level(
-            ([numbers[0]], [numbers[1]]), scales, norm_limit(request.limits, k)
-        )
-        if bounds.nonfinite or not level:
-            raise _Undecided
-        return bounds if question is Ask.COUNTS else False
-
-    try:
-        bits = answered(decide(request.limits), answer).bits
-    except _Undecided:
-        return -1
-    return bits if bits <= WIDENED_IN_ALL else -1
-
-
-def _given_scales(
-    x: np.ndarray, stack: int, columns: int, request: Request
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the scales of a requested width, or the smallest that lose nothing, their widths, and which
-    products have an Inf or NaN."""
-    exponent, total, _, _ = statistics_of_rows(x)
-    exact = request.accuracy == "exact"
-    scale = exact_scales([x]) if exact else width_scales(exponent, int(request.accuracy))
-    width = np.where(total > 0, exponent + scale, 0).astype(np.int32)
-    sides = np.split(scale == NONFINITE_ROW, [len(x) - stack * columns])
-    nonfinite = np.hstack([rows.reshape(stack, -1) for rows in sides])
-    return scale, width, np.asarray(nonfinite.any(axis=1))

@@ -105,7 +105,7 @@ def _statistics_compiled(form: ModuleType, parts: list[np.ndarray]) -> RowStatis
         addresses = x.ctypes.data + at, y.ctypes.data + at
         operand = np.array([*addresses, *x.strides, single, len(parts), inner], np.int64)
         of_block = exponent[block], total[block], square[block], counts[:, block]
-        form.row_statistics(operand, *of_block, *form.work_arrays(copied))
+        form.row_statistics(operand, *of_block, *form.work_arrays(length if copied else 0))
 
     over_rows(work, rows, length, compiled_block(rows * length), ALONE_ELEMENTS)
     return RowStatistics(*sums, length)
@@ -115,7 +115,7 @@ def statistics_of_rows(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
     """Return exponent, total, square and counts of contiguous float64 rows; compiled, in one thread."""
     form, sums = compiled(COMPILED_FORM), _empty_sums(len(x))
     operand = np.array([x.ctypes.data, 0, *x.strides, 0, 1, x.shape[1]], np.int64)
-    form.row_statistics(operand, *sums, *form.work_arrays(copied=False))
+    form.row_statistics(operand, *sums, *form.work_arrays(0))
     return sums
 
 

@@ -100,7 +100,7 @@ def add_numbers(row, i, exponent, total, square, counts, words):
 @jit(void(*[int64] * 7, float64[::1]), inner=True)
 def copy_lines(at, row_step, inner_step, single, rows, inner, to, lines):
     """Copy numbers of up to LINES rows to lines, from number `to` of each on."""
-    step = PIECE + APART
+    step = len(lines) // LINES
     if rows == LINES and single == 0:  # of a number of rows that the compiler knows
         for h in range(inner):
             for i in range(LINES):
@@ -117,14 +117,14 @@ def statistics_of_rows(
     real, imaginary, row_step, inner_step, single, parts, inner, exponent, total, square, counts, lines, words
 ):
     """Fill in the statistics of rows; their numbers are as in `row_statistics`."""
-    rows, piece = exponent.shape[0], np.int64(PIECE // parts)
+    rows, step = exponent.shape[0], len(lines) // LINES
     if parts == 1 and single == 0 and inner_step == 8:
         for i in range(rows):
             row = doubles_at(real + i * row_step, inner)
             begin_row(largest_magnitude(row), i, exponent, total, square, counts)
             add_numbers(row, i, exponent, total, square, counts, words)
         return
-    largest = words[WORDS:].view(np.int64)
+    largest, piece = words[WORDS:].view(np.int64), (step - APART) // parts
     for first in range(0, rows, LINES):
         many = min(np.int64(LINES), rows - first)
         for i in range(many):
@@ -137,7 +137,7 @@ def statistics_of_rows(
                     if parts == 2:
                         copy_lines(imaginary + at, row_step, inner_step, single, many, size, size, lines)
                 for i in range(many):
-                    row = doubles_at(lines.ctypes.data + 8 * i * (PIECE + APART), parts * size)
+                    row = doubles_at(lines.ctypes.data + 8 * i * step, parts * size)
                     if turn == 0:
                         largest[i] = max(largest[i], largest_magnitude(row))
                     else:
@@ -172,6 +172,6 @@ def row_statistics(operand, exponent, total, square, counts, lines, words):
     )
 
 
-def work_arrays(copied: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return scratch memory of a thread, for rows that are copied or for those that are read as they lie."""
-    return np.empty(LINES * (PIECE + APART) if copied else 0), np.empty(WORDS + LINES, np.uint64)
+def work_arrays(length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return scratch memory of a thread for rows of that length, or for 0 if they are read as they lie."""
+    return np.empty(LINES * (min(length, PIECE) + APART)), np.empty(WORDS + LINES, np.uint64)

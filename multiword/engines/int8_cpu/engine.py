@@ -11,6 +11,7 @@ import numpy as np
 from multiword import tuning
 from multiword.engines.host import Host
 from multiword.engines.int8_cpu.kernels import KERNELS, Kernel, available_kernels
+from multiword.engines.int8_cpu.threads import available_threads
 from multiword.engines.words import WORDS, Word
 from multiword.formats import Format
 from multiword.runtime.compiled import compiled
@@ -62,7 +63,7 @@ class Int8Cpu(Host):
     """
 
     mirrors: ClassVar[bool] = True
-    longest_rows = LONGEST
+    longest_at_once = LONGEST
     default_words: ClassVar[Mapping[str, str]] = {"residues": "int8"}
     words: ClassVar[Mapping[str, Word]] = WORDS | {
         "int8": replace(_INT8, moduli=replace(_INT8.residue_moduli, k_block=LONGEST))
@@ -158,21 +159,30 @@ class Int8Cpu(Host):
         del system
         y.round(scales, target, out, symmetric)
 
-    def multiply_rows(
+    def is_short(self, shape: tuple[int, int, int], parts: int) -> bool:
+        """Whether one thread takes a product of 1 or 2 parts, all steps together, sooner than several."""
+        m, k, n = shape
+        return seconds(self.kernel, (m, parts * k, parts * n), 53) < tuning.INT8_CPU_AT_ONCE_ALONE
+
+    available_threads = staticmethod(available_threads)
+
+    def compiled_steps(
         self,
-        x: np.ndarray,
-        scale: np.ndarray,
-        shape: tuple[int, int, int],
-        width: int,
         system: Any,
+        shape: tuple[int, int, int],
+        parts: int,
+        single: bool,
+        width: int,
         target: Format,
-        out: np.ndarray,
-    ) -> None:
-        """Split, multiply and reconstruct a stack of real products at once, as `rows.multiply_rows`."""
-        from multiword.engines.int8_cpu.rows import multiply_rows
+        threads: int,
+        symmetric: bool,
+    ) -> Any:
+        """Return what compiled code takes to split, multiply and round products itself, as `at_once`."""
+        from multiword.engines.int8_cpu.at_once import compiled_steps
 
         assert self.kernel is not None  # or nothing is reduced here
-        multiply_rows(self.kernel, _modular(system), x, scale, shape, width, target, out)
+        sizes = shape, parts, single, width
+        return compiled_steps(self.kernel, _modular(system), *sizes, target, threads, symmetric)
 
 
 def _modular(system: Any) -> Any:

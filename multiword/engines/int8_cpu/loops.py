@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from numba import float64, int32, int64, types, uint8, void
+from numba import float64, int64, types, uint8, void
 from numba.extending import intrinsic
 
 from multiword.engines.int8_cpu import steps
@@ -125,11 +125,12 @@ def emitted(kernel: Kernel, step: Callable[..., Any], arguments: int, result: An
 
 
 class Loops(NamedTuple):
-    """Functions that return compiled ones."""
+    """Functions that return compiled ones, and what compiled code may call itself."""
 
     split: Callable[[], Any]
     multiply: Callable[[], Any]
-    multiply_rows: Callable[[], Any]
+    split_units: Any
+    multiply_units: Any
 
 
 @cache
@@ -256,7 +257,10 @@ def compile_loops(kernel: Kernel) -> Loops:
 
     @compiled
     def split_units(operands, counter, block):
-        """What one thread does to split operands; `block` is SCRATCH memory."""
+        """What one thread does to split operands; `block` is SCRATCH memory.
+
+        The counter says how many units have been taken, the number behind it how many are done.
+        """
         factors, finite = block[2 * BLOCK :], True
         limbs = block[2 * BLOCK + 2 * LINES * GROUP :]
         words = (limbs.ctypes.data + 63) & -64
@@ -272,6 +276,7 @@ def compile_loops(kernel: Kernel) -> Loops:
                         if h == h0 or op.unit_rows > LINES:
                             finite = write_factors(op, i, min(LINES, op.rows - i), factors)
                         split_block(op, i, h, finite, block, factors, words)
+                take(counter.ctypes.data + 8)
                 unit = take(counter.ctypes.data)
             first += op.units
 
@@ -478,41 +483,4 @@ def compile_loops(kernel: Kernel) -> Loops:
         """Multiply, in one of several threads; memory begins wherever it likes."""
         multiply_units(panels, counter, aligned(memory), step, digits, tiles)
 
-    @for_kernel(
-        void(
-            *(types.Array(float64, 2, "C", readonly=True), types.Array(int32, 1, "C", readonly=True), int64),
-            *(operand[::1], operand[::1], panel[::1], int64[::1]),
-            *(uint8[::1], int64, float64[::1], int64[::1], BYTES),
-        )
-    )
-    def multiply_rows(x, scale, out, left, right, panels, counter, memory, step, block, digits, tiles):
-        """Split, multiply and round the products of a stack, one after the other.
-
-        x and scale: the rows of all left matrices, then the columns of all right ones, and their scales.
-        Addresses are written to the records here; those of packed bytes, column scales and the residues of
-        products (`kept`) are offsets in the aligned memory before.
-        """
-        a, b, p, base = left[0], right[0], panels[0], aligned(memory)
-        of_a, of_b, y = base + a.out, base + b.out, base + p.kept
-        p.left, p.right, p.column_scales = of_a, of_b, base + p.column_scales
-        p.kept = 0
-        a.out, b.out = of_a, of_b
-        stack, row_bytes = len(x) // (a.rows + b.rows), 8 * x.shape[1]
-        columns = memory[p.column_scales - memory.ctypes.data :][: 4 * b.rows].view(np.int32)
-        for s in range(stack):
-            first = stack * a.rows + s * b.rows
-            a.real = a.imaginary = x.ctypes.data + s * a.rows * row_bytes
-            b.real = b.imaginary = x.ctypes.data + first * row_bytes
-            a.scales = p.row_scales = scale.ctypes.data + 4 * s * a.rows
-            b.scales = scale.ctypes.data + 4 * first
-            for j in range(b.rows):
-                columns[j] = scale[first + j]
-            p.real = p.imaginary = out + s * a.rows * p.row_step
-            counter[0] = 0
-            split_units(left, counter, block)
-            counter[0] = 0
-            split_units(right, counter, block)
-            counter[0] = 0
-            multiply_units(panels, counter, y, step, digits, tiles)
-
-    return Loops(split, multiply, multiply_rows)
+    return Loops(split, multiply, split_units, multiply_units)
