@@ -12,7 +12,7 @@ import argparse
 import time
 from collections.abc import Callable
 from datetime import date
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -28,10 +28,10 @@ from ozaki.linalg import verified
 
 TURNS = 5
 
-BALLS = 200
+BALLS = 500
 """The largest order that python-flint is timed for: it takes many seconds beyond."""
 
-CPU_SIZES, GPU_SIZES = (100, 500, 1000, 2000), (1024, 4096, 8192, 1 << 14)
+CPU_SIZES, GPU_SIZES = (100, 200, 500, 1000, 2000), (1024, 4096, 8192, 1 << 14)
 
 
 class Row(NamedTuple):
@@ -41,7 +41,7 @@ class Row(NamedTuple):
     ----------
     name, order, digits : the function, and the matrix's order and decimal digits of condition number.
     definite : whether the matrix is symmetric and positive definite.
-    largest : the largest order that it is timed for.
+    smallest, largest : orders that it is timed for.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Row(NamedTuple):
     ours: Callable[[Any, Any], Any]
     definite: bool = False
     largest: int = 8192
+    smallest: int = 0
 
 
 def _solve(xp: Any, a: Any, b: Any) -> Any:
@@ -64,6 +65,7 @@ def _scipy(xp: Any) -> Any:
 ROWS = (
     *(Row("verified.solve", digits, _solve, verified.solve) for digits in (3, 10, 14)),
     Row("verified.solve", 30, _solve, verified.solve, largest=1024),
+    Row("verified.solve", 70, _solve, partial(verified.solve, max_words=6), False, 200, 200),
     Row("verified.inv", 3, lambda xp, a, b: xp.linalg.inv(a), lambda a, b: verified.inv(a), largest=1024),
     Row(
         *("verified.is_positive_definite", 3, lambda xp, a, b: xp.linalg.cholesky(a)),
@@ -94,12 +96,28 @@ ROWS = (
 
 @lru_cache(1)
 def conditioned(xp: Any, n: int, digits: float) -> Any:
-    """A matrix with singular values from 1 to 10**-digits, before its elements are rounded."""
+    """A matrix whose condition number has so many digits, to one or two if they are many."""
     rng = xp.random.default_rng(n)
-    a = xp.linalg.qr(rng.standard_normal((n, n)))[0]
-    for left in np.arange(digits, 0, -15):
-        a = (a * 10.0 ** -xp.linspace(0, min(left, 15), n)) @ xp.linalg.qr(rng.standard_normal((n, n)))[0]
-    return a
+    if digits > 15:
+        return xp.asarray(_integers(n, digits))
+    left, right = (xp.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+    return (left * 10.0 ** -xp.linspace(0, digits, n)) @ right
+
+
+def _integers(n: int, digits: float) -> np.ndarray:
+    """Triangular integers between well-conditioned ones: rounding would cut small singular values off."""
+    rng = np.random.default_rng(n)
+    dense = [rng.choice([-1.0, 1.0], (n, n)) + 4 * np.rint(np.sqrt(n)) * np.eye(n) for _ in range(2)]
+    triangles = []
+    for _ in range(2):
+        triangle, inverse = np.eye(n), np.eye(n)
+        for i in range(1, n):
+            triangle[i, :i] = rng.integers(-2, 3, i)
+            inverse[i, :i] = -triangle[i, :i] @ inverse[:i, :i]
+            if abs(inverse[i]).max() > 10.0 ** (digits / 2 - 1):
+                break
+        triangles.append(triangle)
+    return dense[0] @ triangles[0] @ triangles[1].T @ dense[1]  # below 2**53, so exact
 
 
 def prepared(row: Row, n: int, xp: Any) -> tuple[Any, Any]:
@@ -145,7 +163,7 @@ def measure(row: Row, n: int, xp: Any) -> dict[str, Any]:
         record["rounded"] = float(result.rounded.mean())
     if isinstance(result, verified.Solution):
         record |= {"tier": result.stats.tier, "condition": result.stats.condition}
-    if row.native is _solve and row.ours is verified.solve and xp is np and n <= BALLS:
+    if row.native is _solve and row.ours is verified.solve and xp is np and n <= BALLS and row.digits < 20:
         record["balls"] = balls(a, b)
     print(record, flush=True)
     return record
@@ -166,7 +184,8 @@ def main() -> None:
         measure(row, n, xp)
         for n in sizes
         for row in ROWS
-        if n <= min(row.largest, arguments.largest) and row.name.startswith(tuple(arguments.only))
+        if row.smallest <= n <= min(row.largest, arguments.largest)
+        and row.name.startswith(tuple(arguments.only))
     ]
     record = {
         "date": date.today().isoformat(),

@@ -148,8 +148,7 @@ def _without_zeros(words: list[Array]) -> list[Array]:
 def _rounded_words(a: Array, b: Array, words: int) -> list[Array]:
     """Words of AB, all rounded from one product of integers C': each word is subtracted from its residues."""
     x, y = factors_of(a, b, np.result_type(a, b))
-    engine, word = ("auto", None) if is_cupy(a) else ("host", "fp64")  # whose products are arrays of residues
-    request = request_of(a, "exact", "auto", word, engine, None)
+    request = request_of(a, "exact", "auto", None, "auto", None)
     with quietly(a), exclusive_use(x.order, y.order):
         (x, y), scaled, _ = scale(x, y, request)
         scheme, scales = cast(Residues, scaled.scheme), scaled.scales
@@ -159,11 +158,7 @@ def _rounded_words(a: Array, b: Array, words: int) -> list[Array]:
 
         def reconstruct(products: Array, rows: slice, columns: slice) -> None:
             of_panel = scales[0][rows], scales[1][columns]
-            for out in outs[:-1]:
-                rest = products.copy()
-                scheme.reconstruct(products, of_panel, out[rows, columns])
-                products = scheme.remainder(rest, out[rows, columns], of_panel)
-            scheme.reconstruct(products, of_panel, outs[-1][rows, columns])
+            scheme.round_words(products, of_panel, [out[rows, columns] for out in outs])
 
         in_panels(scheme, x, y, scales, request.engine, request.workspace, reconstruct)
     return outs

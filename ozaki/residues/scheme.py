@@ -12,6 +12,7 @@ digits small enough that their sums do too.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, cast
@@ -19,11 +20,12 @@ from typing import Any, cast
 import numpy as np
 
 from multiword.engines import Engine, ResidueEngine, Word, declared, get_word, reduces_residues
+from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.parallel import empty_beside, over_rows
 from ozaki.residues.reconstruct import reconstruct
 from ozaki.residues.split import residues
-from ozaki.residues.system import ResidueSystem, reduce, residue_system
+from ozaki.residues.system import ResidueSystem, fewest_moduli, reduce, residue_system
 from ozaki.schemes import ProductSpecification
 
 
@@ -163,28 +165,47 @@ class Residues:
             step = getattr(self.engine, "reconstruct_residues", reconstruct)
         step(y, self.system, scales, self.specification.target, out, **self._half)
 
-    def remainder(self, y: Array, value: Array, scales: tuple[Array, Array]) -> Array:
-        """Return the products whose integers are C' - value·2**(s_i + t_j): what numbers leave of C'.
+    def round_words(self, y: Any, scales: tuple[Array, Array], words: Sequence[Array]) -> None:
+        """Round C'·2**(-s_i - t_j) to the first word, what that leaves to the second, and so on."""
+        first, *more = words
+        if not more:
+            self.reconstruct(y, scales, first)
+            return
+        rest = self._of_rest(scales)
+        count = len(rest.system.moduli)
+        kept = y.first(count) if hasattr(y, "first") else y[:, :count].copy()
+        self.reconstruct(y, scales, first)
+        rest.round_words(self._remainder(kept, first, scales, rest), scales, more)
 
-        `value` are numbers of which that power is a multiple of 1 below 2**1023, as those that C' has been
-        rounded to; `y` is destroyed.
+    def _of_rest(self, scales: tuple[Array, Array]) -> Residues:
+        """Return the scheme for what a rounded word leaves of C': on a CPU with fewer moduli.
+
+        It is less than 2**(bits - 53) where no integer times 2**(-s_i - t_j) is subnormal.
         """
-        xp, (m, n) = namespace(y), value.shape
+        rest = copy(self)
+        rest.reduced = False
+        if not is_cupy(scales[0]) and int(scales[0].max()) + int(scales[1].max()) <= -FORMATS["fp64"].emin:
+            rest.specification = replace(self.specification, bits=max(0.0, self.specification.bits - 53))
+            rest.system = fewest_moduli(self.system, rest.specification.bits)
+        return rest
+
+    def _remainder(self, y: Array, word: Array, scales: tuple[Array, Array], rest: Residues) -> Array:
+        """Return the products of C' - word·2**(s_i + t_j), an integer, for the scheme of the rest.
+
+        `y` are the products of C' modulo its moduli.
+        """
+        xp, (m, n), system = namespace(y), word.shape, self.system
         exponent = scales[0][:, None] + scales[1]
-        parts = [xp.ldexp(part, exponent) for part in real_parts(value)]
+        parts = [xp.ldexp(part, exponent) for part in real_parts(word)]
         width = min(1023, math.ceil(self.specification.bits) + 1)
-        taken = residues(parts, xp.zeros(m, xp.int32), self.system, 1, weighted=True, width=width)
-        if (
-            self.system.images == 3
-        ):  # of A'B' they are (xx', yy', (x + y)(x' + y')), of a number (x, y, x + y)
+        taken = residues(parts, xp.zeros(m, xp.int32), rest.system, 1, weighted=True, width=width)
+        if system.images == 3:  # of A'B' they are (xx', yy', (x + y)(x' + y')), of a number (x, y, x + y)
             taken[1] = 0
-        for t, p in enumerate(self.system.moduli):
-            rest = _reduced(y[:, t, :m, :n], p) - taken[:, t]
-            if y.dtype.itemsize == 1:  # 128 and -128 are one residue modulo 256; only the latter is an int8
-                rest = _reduced(rest, p)
-                rest = xp.where(rest == 128, -128, rest)
-            y[:, t, :m, :n] = rest
-        return y
+        products = xp.empty((len(y), len(rest.system.moduli), m, n), y.dtype)
+        for t, (p, w) in enumerate(zip(rest.system.moduli, rest.system.weights, strict=True)):
+            reweighted = _reduced(_reduced(y[:, t, :m, :n], p) * (w * pow(system.weights[t], -1, p) % p), p)
+            products[:, t] = _as_word(_reduced(reweighted - taken[:, t], p), products.dtype)
+        return products
 
     def operand_bytes(self) -> int:
         return self.products * self._bytes(self.word.dtype)
@@ -198,6 +219,13 @@ class Residues:
         """Return the bytes of a number, and of its copy where an engine converts it to multiply."""
         carrier = None if self.reduced else declared(self.engine, "carrier")(self.word)
         return dtype.itemsize + (0 if carrier is None or carrier == dtype else carrier.itemsize)
+
+
+def _as_word(residues: Array, dtype: np.dtype) -> Array:
+    """Return residues in a dtype: 128 and -128 are one modulo 256, and only the latter is an int8."""
+    if dtype.itemsize > 1:
+        return residues
+    return namespace(residues).where(residues == 128, -128, residues)
 
 
 def _reduced(x: Array, p: int) -> Array:

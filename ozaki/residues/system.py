@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -138,13 +138,25 @@ def residue_system(word: str | Word, bits: float, k: int, parts: int = 1) -> Res
 def _fewest_moduli(word: Word, bits: float, k: int, images: int) -> ResidueSystem | None:
     """Return the system of fewest moduli whose product exceeds 2·2**bits, if there is one."""
     k_block, largest = word.residue_limits(k, images)
-    total, moduli = 0.0, []
-    for p in _coprimes(largest, images == 2):
+    moduli = _first_moduli(_coprimes(largest, images == 2), bits)
+    return None if moduli is None else _system(word, k_block, moduli, images)
+
+
+def _first_moduli(moduli: Iterable[int], bits: float) -> tuple[int, ...] | None:
+    """Return as many of the moduli as hold integers up to 2**bits; None if all are too few."""
+    total, chosen = 0.0, []
+    for p in moduli:
         total += math.log2(p)
-        moduli.append(p)
+        chosen.append(p)
         if total > bits + 1 + 2.0**-10:  # C'/P stays that far away from 1/2
-            return _system(word, k_block, tuple(moduli), images)
+            return tuple(chosen)
     return None
+
+
+def fewest_moduli(system: ResidueSystem, bits: float) -> ResidueSystem:
+    """Return the system of as many of its moduli as hold integers up to 2**bits."""
+    moduli = _first_moduli(system.moduli, bits)
+    return system if moduli is None else _system(system.word, system.k_block, moduli, system.images)
 
 
 @lru_cache(512)

@@ -9,7 +9,7 @@ import pytest
 import ozaki
 from ozaki.linalg import products, verified
 from ozaki.linalg.verified import preconditioner, refinement, regularity, upward
-from tests.exact import nearest
+from tests.exact import nearest, same
 from tests.fuzz.draw import Draw
 from tests.fuzz.exact_linalg import CHECKS, conditioned
 from tests.linalg.rational import check_proof, exact_solution
@@ -315,6 +315,29 @@ def test_words_of_products_are_those_of_exact_sums(dtype, octaves):
         assert all(
             np.array_equal(x, y) for x, y in zip(again, products._summed([(a, b)], [], 3), strict=False)
         )
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("wild", [False, True])
+def test_words_of_large_products_are_those_of_exact_sums(without_numba, dtype, wild):
+    """From bytes, where the processor multiplies them, and from fp64 words; some are subnormal, or cancel."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal((200, 200)).astype(dtype) for _ in range(2))
+    if dtype == np.complex128:
+        a, b = a + 1j * a.T, b - 1j * b[::-1]
+    b[:, 5] = np.linalg.inv(a)[:, 5]  # whose products with rows cancel
+    if wild:
+        a[3] *= 2.0**-530
+        b[:, 7:9] *= 2.0**-530
+        a[4], b[:, 9] = 0, 0
+    for words in (2, 3):
+        some = [0, 5, 7, 8, 9, 11]
+        expected = products._summed([(a, b[:, some])], [], words)
+        for result in (
+            products._multiplied([(a, b)], [], words),
+            without_numba(products._multiplied, [(a, b)], [], words),
+        ):
+            assert all(same(x[:, some], y) for x, y in zip(result, expected, strict=True))
 
 
 def test_constants_of_the_proofs():

@@ -277,15 +277,20 @@ class Product:
 
         over_units(work, min(self._stack * self._cut.units, self._threads), counter)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """The residues, of least magnitude."""
-        cut, memory = self._cut, self._residues()
+    def first(self, count: int) -> np.ndarray:
+        """Return the (images, count, m, n) residues modulo the first moduli, of least magnitude."""
+        cut, (images, moduli, *shape) = self._cut, self.shape
         step = spaced(self._stack * cut.units * cut.unit_bytes)
-        tiles = memory[: step * self._system.products].reshape(self._system.products, -1).view(np.int8)
-        out = np.empty((self._system.products, self._stack, self._rows, self._columns), np.int8)
+        every = self._residues()[: step * images * moduli].reshape(images, moduli, -1).view(np.int8)
+        tiles = every[:, :count].reshape(images * count, -1)
+        out = np.empty((images * count, self._stack, self._rows, self._columns), np.int8)
         for i, (matrix, unit) in enumerate(np.ndindex(self._stack, cut.units)):
             cut.unpack(tiles[:, i * cut.unit_bytes :], unit, out[:, matrix])
-        return out.reshape(self.shape).astype(dtype or np.int8, copy=False)
+        return out.reshape(images, count, *shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The residues, of least magnitude."""
+        return self.first(self.shape[1]).astype(dtype or np.int8, copy=False)
 
     def __getitem__(self, index: Any) -> np.ndarray:
         result: np.ndarray = np.asarray(self)[index]
