@@ -11,6 +11,7 @@ import ozaki
 from multiword.engines import cublas, machine
 from multiword.engines.host import Host
 from multiword.engines.machine import Rates
+from multiword.runtime import parallel
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 
@@ -94,3 +95,15 @@ def test_nothing_is_multiplied_to_know_the_machine(monkeypatch):
     assert [engine._together("int8", n, n, n) for n in (256, 2048, 3072)] == [True, True, False]
     engine.batch = False
     assert not engine._together("int8", 256, 256, 256)
+
+
+@pytest.mark.parametrize("name", parallel.THREAD_LIMITS)
+@pytest.mark.parametrize(
+    ("value", "limit"), [("1", 1), (" 1 ,4", 1), ("0", 1), ("", None), ("many", None), ("999", None)]
+)
+def test_threads_are_limited_as_those_of_a_blas(monkeypatch, name, value, limit):
+    for other in parallel.THREAD_LIMITS:
+        monkeypatch.delenv(other, raising=False)
+    every = parallel.thread_count()
+    monkeypatch.setenv(name, value)
+    assert parallel.thread_count() == (limit or every)

@@ -35,7 +35,7 @@ class TensorCore(CheckedEngine):
     accumulate : "fp32", or "fp16" for the mode whose accumulator is half precision.
     blocking : how a library's kernel cuts the inner dimension on top of the hardware (`Blocking`);
         by default it does not: one part, in steps of the hardware's width.
-    workers : threads; None takes all cores, or OMP_NUM_THREADS of them.
+    workers : threads; None takes all cores, or as many as a BLAS may have.
     progress : whether to show a progress bar; None shows it on a terminal for long runs.
 
     As an engine its products are the formats of the generation's block FMA (fp16, and bf16 and

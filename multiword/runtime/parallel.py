@@ -203,11 +203,15 @@ _loans: dict[int, deque[tuple[weakref.ref[np.ndarray], memoryview]]] = {}
 _local = threading.local()
 
 
+THREAD_LIMITS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
+"""What limits the threads of a BLAS: workers of joblib, Dask and others set some or all of these."""
+
+
 def thread_count() -> int:
-    """Return the cores that this process may use, or OMP_NUM_THREADS if that is set, as for the BLAS."""
-    limit = os.environ.get("OMP_NUM_THREADS", "")
+    """Return the cores that this process may use, or the least of `THREAD_LIMITS`, as for a BLAS."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(int(limit), available)) if limit.isdigit() else available
+    set_ = (os.environ.get(name, "").split(",")[0].strip() for name in THREAD_LIMITS)  # "4,2": nested ones
+    return max(1, min([available, *(int(limit) for limit in set_ if limit.isdigit())]))
 
 
 @cache

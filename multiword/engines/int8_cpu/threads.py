@@ -32,7 +32,7 @@ def over_units(work: Callable[[], None], units: int, counter: np.ndarray) -> Non
 
 
 def available_threads() -> int:
-    """Cores of this process, or fewer where OMP_NUM_THREADS or threadpoolctl limits the BLAS."""
+    """Cores of this process, or fewer where the environment or threadpoolctl limits the BLAS."""
     threads = thread_count()
     if "threadpoolctl" in sys.modules:  # else nothing has been limited with it
         limits = [library.num_threads for library in _blas()]
