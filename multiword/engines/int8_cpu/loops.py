@@ -22,6 +22,8 @@ from multiword.engines.int8_cpu.emit import Emit
 from multiword.engines.int8_cpu.kernels import INNER, Kernel
 from multiword.engines.int8_cpu.steps import GROUP
 from multiword.runtime.addresses import (
+    LINE_BYTES,
+    prefetch,
     read_byte,
     read_double,
     read_int,
@@ -229,6 +231,10 @@ def compile_loops(kernel: Kernel) -> Loops:
                 line_step = op.row_step
         for part in range(op.parts):
             start = (op.imaginary if part else op.real) + i * op.row_step + h * op.inner_step
+            if op.right:
+                for row in range(inner):
+                    prefetch(start + row * op.inner_step + LINES * op.row_step)
+                    prefetch(start + row * op.inner_step + LINES * op.row_step + LINE_BYTES)
             if not straight:
                 x = block[part * BLOCK : (part + 1) * BLOCK]
                 gather(start, op.row_step, op.inner_step, op.single, rows, inner, op.right, x)
