@@ -362,21 +362,17 @@ def test_a_thread_whose_others_do_not_finish_returns(kernel):
     stack, numbers = in_bytes._Stack(kind, x, x, out, 1), in_bytes._Numbers(kind)
     sync, index = np.zeros(form.COUNTER * form.FINISHED, np.int64), np.zeros(1, np.int64)
     call = np.array([*stack._fields, steps.right_words, steps.units], np.int64).view(form.Call)
-    shared, own = steps.shared_memory(), steps.own_memory()
-    memory = (
-        shared.ctypes.data,
-        own.ctypes.data,
-        *steps.scratch(),
-        *compiled(in_bytes.STATISTICS).work_arrays(70),
-    )
+    memory = steps.memory()
+    addresses = memory.ctypes.data, memory.ctypes.data + steps.shared
+    scratch = *steps.scratch(), *compiled(in_bytes.STATISTICS).work_arrays(70), np.empty((2, OCTAVES))
     given = index, 0, call, sync, stack.bits, numbers.wide, numbers.narrow, kind.limits, *steps.records()
     begin = form.STATISTICS
     for step in (form.STATISTICS, form.SCALES, form.SPLIT):
         sync[form.COUNTER * step] = 1
-        assert products(begin, *given, *memory, np.empty((2, OCTAVES))) == step
+        assert products(begin, *given, *addresses, *scratch) == step
         sync[form.COUNTER * step :][:2] = 0
         begin = step
-    assert products(begin, *given, *memory, np.empty((2, OCTAVES))) == form.FINISHED
+    assert products(begin, *given, *addresses, *scratch) == form.FINISHED
     assert same(out[0], ozaki.matmul(x[0], x[0], engine="host"))
 
 

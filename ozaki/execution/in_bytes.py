@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -204,17 +205,17 @@ class _Stack:
         form, kind, steps = compiled(FORM), self._kind, self._kind.steps(expected, self._threads)
         products = form.compiled_products(steps.kernel, steps.split_units, steps.multiply_units)
         call = np.array([*self._fields, steps.right_words, steps.units], np.int64).view(form.Call)
-        sync, shared = np.zeros(form.COUNTER * form.FINISHED, np.int64), steps.shared_memory()
+        sync, memory = np.zeros(form.COUNTER * form.FINISHED, np.int64), steps.memory()
+        shared, turn = memory.ctypes.data, count()
         given = which, expected, call, sync, self.bits, numbers.wide, numbers.narrow, kind.limits
         stopped: list[bool] = []
 
         def work() -> None:
-            own, records = steps.own_memory(), steps.records()
-            memory = shared.ctypes.data, own.ctypes.data, *steps.scratch()
-            memory += (*compiled(STATISTICS).work_arrays(kind.length), np.empty((2, OCTAVES)))
+            own, records = shared + steps.shared + next(turn) * steps.own, steps.records()
+            scratch = *steps.scratch(), *compiled(STATISTICS).work_arrays(kind.length), np.empty((2, OCTAVES))
             step = form.SPLIT if scaled else form.STATISTICS
             while not stopped:
-                step = products(step, *given, *records, *memory)
+                step = products(step, *given, *records, shared, own, *scratch)
                 if step == form.FINISHED:
                     return
                 time.sleep(0)  # for a thread that has begun the last unit of a step

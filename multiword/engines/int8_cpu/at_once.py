@@ -68,13 +68,9 @@ class CompiledSteps(NamedTuple):
         kinds = (loops.Operand, self.operands), (loops.Panels, self.panels)
         return tuple(np.ndarray(len(x) // k.itemsize, k, bytearray(x)) for k, x in kinds)  # type: ignore[return-value]
 
-    def shared_memory(self) -> np.ndarray:
-        """Return memory for all threads."""
-        return aligned(self.shared)
-
-    def own_memory(self) -> np.ndarray:
-        """Return memory for a thread."""
-        return aligned(self.own)
+    def memory(self) -> np.ndarray:
+        """Return memory that all threads share, and behind it that of each."""
+        return aligned(self.shared + self.threads * self.own)
 
     def scratch(self) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
         """Return what else `multiply_units` and `split_units` take: step, digits, tiles, block."""
@@ -118,7 +114,7 @@ def compiled_steps(
     step = spaced(cut.unit_bytes)
     panels = as_records(loops.Panels, 1, fields, {}).tobytes()
     operands, units = b"".join(x.tobytes() for x in records), sum(int(x["units"][0]) for x in records)
-    own, digits = step * (system.products + 1) + cut.scratch_bytes(blocks), len(system.moduli) + 8
+    own, digits = step * (system.products + 1) + spaced(cut.scratch_bytes(blocks)), len(system.moduli) + 8
     steps = loops.compile_loops(kernel)
     functions = kernel.name, steps.split_units, steps.multiply_units
     right = int(records[1]["out"][0])
