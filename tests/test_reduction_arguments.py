@@ -326,14 +326,23 @@ def test_short_sums_are_rounded_once(name):
         assert float(ozaki.sum(x)) == nearest(exact, fmt)
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("conjugate", [False, True])
-def test_a_real_out_takes_the_real_part_of_a_complex_dot_product(conjugate):
-    """bfloat16's: it says that it holds complex numbers."""
-    x, y = np.array([1 + 2j, 3 - 1j]), np.array([2 + 1j, 1 + 1j])
-    out = np.zeros((), BFLOAT16)
-    (ozaki.vdot if conjugate else ozaki.dot)(x, y, out=out)
-    assert out == (6 if conjugate else 4)
+@pytest.mark.parametrize("of_out", [BFLOAT16, np.float16, np.float32, np.complex64], ids=str)
+@pytest.mark.parametrize("of_x", [BFLOAT16, np.float16, np.complex64, np.int8], ids=str)
+@pytest.mark.parametrize("name", [*CALLS, "var", "nansum", "nanmean"])
+def test_out_and_dtype_follow_one_rule(name, of_x, of_out):
+    """NumPy itself says that bfloat16 holds complex numbers, and that float16 does not hold bfloat16."""
+    call = CALLS.get(name) or getattr(ozaki, name)
+    x = np.array([1, 2 + 5j]).astype(of_x) if of_x == np.complex64 else np.array([1, 2]).astype(of_x)
+    out, is_real = np.zeros(2 if name == "cumsum" else (), of_out), name in ("norm", "var")
+    if x.dtype.kind == "c" and out.dtype.kind != "c" and not is_real:
+        for options in ({"dtype": of_out}, {"out": out}):
+            with pytest.raises(TypeError, match="dtype must be complex for a complex result"):
+                call(x, **options)
+        assert not out.any()
+        return
+    assert call(x, out=out) is out
+    expected = call(x, dtype=out.real.dtype if is_real else of_out)
+    assert bits(out.real if is_real else out) == bits(expected)
 
 
 def test_dots_and_norms_that_numpy_means_otherwise_are_refused():

@@ -162,13 +162,11 @@ def check_same_device(**arrays: Array | None) -> ModuleType:
     raise ValueError(f"arrays must be on one device, but they are on {devices}")
 
 
-def check_out(
-    out: Any, like: Array, shape: tuple[int, ...], dtype: Any, casting: Any = "equiv", name: str = "out"
-) -> None:
+def check_out(out: Any, like: Array, shape: tuple[int, ...], dtype: Any = None, name: str = "out") -> None:
     """Check an array that a result is to be written to: the policy for `out` of every public function.
 
     It is a NumPy or CuPy array like the operands, on their device, not masked, of the result's shape,
-    writeable; and the result's dtype converts to its own as `casting` has it: "equiv", in any byte order.
+    writeable, and of this dtype, in any byte order; of any dtype if there is none.
 
     Raises TypeError for another kind of array or dtype, ValueError for another device or shape, and for what
     cannot be written to element by element.
@@ -183,10 +181,9 @@ def check_out(
     if isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array: its mask would not be written")
     check_same_device(**{"the operands": like, name: out})
-    dtype = np.dtype(dtype)
-    if not np.can_cast(dtype, out.dtype, casting):
-        expected = dtype if casting == "equiv" else f"a dtype that holds {dtype}"
-        raise TypeError(f"{name} must be {expected} of shape {shape}, got {out.dtype} of shape {out.shape}")
+    dtype = out.dtype if dtype is None else np.dtype(dtype)
+    if not np.can_cast(dtype, out.dtype, "equiv"):
+        raise TypeError(f"{name} must be {dtype} of shape {shape}, got {out.dtype} of shape {out.shape}")
     if out.shape != shape:
         raise ValueError(f"{name} must be {dtype} of shape {shape}, got {out.dtype} of shape {out.shape}")
     if not (is_cupy(out) or out.flags.writeable):

@@ -98,26 +98,32 @@ def result_dtype(
 ) -> np.dtype:
     """Return what a result is computed in, or rounded to: `dtype`, or the dtype of `out`, or the natural one.
 
-    Only integers have an integer result, and only a complex dtype holds a complex one. `out` has to be
-    the same kind of array as x, of this shape and writeable; the natural dtype, or `dtype`, has to convert
-    to its dtype as NumPy's "same_kind" has it, and what is not an integer is rounded to that.
+    Only integers have an integer result, and only a complex dtype holds a complex one: of `dtype`, and of
+    `out`, which has to be the same kind of array as x, of this shape and writeable. Integers convert to those
+    of `out` as NumPy's "same_kind" has it; what is not an integer is rounded to its dtype.
     """
     if dtype is None and out is None and natural is _FLOAT64:
         return natural
     target = np.dtype(natural if dtype is None else dtype)
-    if target.kind not in "iub" or natural.kind not in "iub":
-        real_dtype(target)
-        if natural.kind == "c" and target.kind != "c":
-            raise TypeError(
-                f"dtype must be complex for a complex result, got {target}; take the real part first"
-            )
+    _check_holds("dtype", target, natural)
     if out is not None:
-        check_out(out, x, shape, target, "same_kind")
-        if out.dtype.kind not in "iub":
-            real_dtype(out.dtype, "out's dtype")
-        if dtype is None or (out.dtype.kind not in "iub" and target.kind not in "iub"):
+        check_out(out, x, shape)
+        _check_holds("out's dtype", out.dtype, target)
+        integers = out.dtype.kind in "iub"
+        if integers and not np.can_cast(target, out.dtype, "same_kind"):
+            raise TypeError(f"out must be an array of integers that hold {target}, got {out.dtype}")
+        if dtype is None or not (integers or target.kind in "iub"):
             target = out.dtype
     return native(target)
+
+
+def _check_holds(name: str, dtype: np.dtype, result: np.dtype) -> None:
+    """Raise TypeError for a dtype that a result of another one cannot be rounded to."""
+    if dtype.kind in "iub" and result.kind in "iub":
+        return
+    real_dtype(dtype, name)
+    if result.kind == "c" and dtype.kind != "c":
+        raise TypeError(f"{name} must be complex for a complex result, got {dtype}; take the real part first")
 
 
 def real_result_dtype(
