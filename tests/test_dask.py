@@ -122,6 +122,8 @@ def test_results_are_rounded_once_to_another_dtype(dtype):
 
 
 def test_ddof_and_empty_arrays():
+    zeros = np.array([np.nan, -0.0])
+    check(ozaki.nanmean(da.from_array(zeros, chunks=1)), ozaki.nanmean(zeros))
     x = numbers(np.dtype("f8"))[:3]
     for ddof in (1, 2.5, 3, 4):
         for name in ("var", "std", "nanvar", "nanstd"):

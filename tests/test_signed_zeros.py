@@ -76,6 +76,15 @@ def test_running_sums_of_bfloat16_with_nan_do_not_warn():
         assert ozaki.cumsum(x).tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("dtype", [BFLOAT16, *map(np.dtype, ("f2", "f4", "f8", "c8", "c16"))], ids=str)
+def test_a_mean_without_nan_is_that_of_the_other_numbers(dtype):
+    for values in itertools.product([-0.0, 0.0, np.nan], repeat=3):
+        x = np.array([complex(v, v) for v in values]) if dtype.kind == "c" else np.array(values)
+        others = x[~np.isnan(x)].astype(dtype)
+        if others.size:
+            assert ozaki.nanmean(x.astype(dtype)).tobytes() == ozaki.mean(others).tobytes(), values
+
+
 TINY = np.array([-(2.0**-1074), 0.0, 0.0, 0.0])
 
 
@@ -88,6 +97,7 @@ TINY = np.array([-(2.0**-1074), 0.0, 0.0, 0.0])
         (lambda x: ozaki.sum(x, initial=-0.0), np.array([-0.0])),
         (lambda x: ozaki.sum(x, axis=0, initial=np.array(-0.0)), np.full((3, 2), -0.0)),
         (ozaki.mean, TINY),
+        (ozaki.nanmean, np.array([-0.0, np.nan])),
         (lambda x: ozaki.average(x, weights=x * 0 + 1), TINY),
         (lambda x: ozaki.group_sum(x, x.astype(int), 1), np.full(3, -0.0)),
     ],

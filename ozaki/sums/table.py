@@ -130,6 +130,7 @@ class Reduction:
     root : whether the square root of the result is rounded.
     real : what a result is that is real whatever its arguments are; else empty.
     skip_nan : whether NaN is left out, and not counted.
+    zero : what stands for NaN that is left out: −0 changes no zero's sign.
     """
 
     name: str
@@ -139,6 +140,7 @@ class Reduction:
     root: bool = False
     real: str = ""
     skip_nan: bool = False
+    zero: float = 0.0
 
     @property
     def plain(self) -> bool:
@@ -173,20 +175,21 @@ class Reduction:
         x, *others = arrays
         counts = [prod(x.shape[:reduced])] * prod(x.shape[reduced:])
         if self.skip_nan:
-            x, counts = without_nan(x, reduced)
+            x, counts = without_nan(x, reduced, self.zero)
         sums = [[exact_sums(part, reduced) for part in terms(x, *others)] for terms in self.sums]
         return self.finish(sums, counts, rounding, **options)
 
 
-def without_nan(x: Array, reduced: int) -> tuple[Array, list[int]]:
-    """Return the array with 0 for NaN, and how many of each output's numbers are left."""
+def without_nan(x: Array, reduced: int, zero: float = 0.0) -> tuple[Array, list[int]]:
+    """Return the array with a zero for NaN, and how many of each output's numbers are left."""
     n, outputs = prod(x.shape[:reduced]), prod(x.shape[reduced:])
     if x.dtype.kind in "iub":
         return x, [n] * outputs
     missing = is_nan(x)
-    zeros = (x.view(np.uint16), np.uint16(0)) if x.dtype.name == "bfloat16" else (x, x.dtype.type(0))
+    word = x.view(np.uint16) if x.dtype.name == "bfloat16" else x
+    zeros = np.full((), complex(zero, zero) if x.dtype.kind == "c" else zero, x.dtype).view(word.dtype)[()]
     left = n - missing.sum(axis=tuple(range(reduced))).reshape(-1)
-    return namespace(x).where(missing, zeros[1], zeros[0]).view(x.dtype), left.tolist()
+    return namespace(x).where(missing, zeros, word).view(x.dtype), left.tolist()
 
 
 def is_nan(x: Array) -> Array:
@@ -197,7 +200,7 @@ def is_nan(x: Array) -> Array:
 
 
 _SUM = Reduction("sum", (elements,), _sums, summed_dtype)
-_MEAN = Reduction("mean", (elements,), _means, quotient_dtype)
+_MEAN = Reduction("mean", (elements,), _means, quotient_dtype, zero=-0.0)
 _VAR = Reduction("var", (elements, squares), _variances, quotient_dtype, real="a variance")
 _STD = replace(_VAR, name="std", root=True, real="a standard deviation")
 _WITHOUT_NAN: dict[str, Any] = {"finish": partial(_variances, skip_nan=True), "skip_nan": True}
