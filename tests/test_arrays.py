@@ -1,6 +1,7 @@
 """`ozaki.array`: functions of it are this library's, NumPy's, or refused; programs that carry it."""
 
 import copy
+import operator
 import pickle
 
 import numpy as np
@@ -474,3 +475,67 @@ def test_dask_arrays_multiply_lazily():
     lazy = ozaki.array(np.eye(3)) @ da.ones((3, 3))
     assert isinstance(lazy, da.Array)
     assert (lazy.compute() == 1).all()
+    with pytest.raises(TypeError, match="strict"):
+        ozaki.array(np.eye(3), strict=True) @ da.ones((3, 3))
+
+
+class Duck:
+    """Something with arithmetic of its own."""
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        return ufunc.__name__, [type(x) for x in inputs]
+
+    def __array_function__(self, function, types, args, kwargs):
+        return function.__name__, [type(x) for x in args]
+
+
+class Tagged(np.ndarray):
+    """An array with arithmetic of its own, which knows NumPy's arrays alone."""
+
+    __array_function__ = Duck.__array_function__
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        plain = [x.view(np.ndarray) if isinstance(x, Tagged) else x for x in inputs]
+        result = super().__array_ufunc__(ufunc, method, *plain, **options)
+        return result if result is NotImplemented else result.view(Tagged)
+
+
+def test_arrays_with_arithmetic_of_their_own_are_asked():
+    x, strict, tagged = ozaki.array(A[1:]), ozaki.array(A[1:], strict=True), A[:4].view(Tagged)
+    assert x @ Duck() == ("matmul", [ozaki.array, Duck])
+    assert x + Duck() == ("add", [ozaki.array, Duck])
+    assert np.dot(x, Duck()) == ("dot", [ozaki.array, Duck])
+    assert type(x @ tagged) is type(tagged @ x) is type(x + tagged) is Tagged
+    assert np.dot(x, tagged) == ("dot", [ozaki.array, Tagged])
+    for call in (operator.matmul, operator.add, np.dot):
+        for other in (Duck(), tagged):
+            with pytest.raises(TypeError, match="strict"):
+                call(strict, other)
+
+
+def test_subclasses_stay():
+    class Named(ozaki.array):
+        name = "a"
+
+        def __array_finalize__(self, origin):
+            super().__array_finalize__(origin)
+            self.name = getattr(origin, "name", self.name)
+
+    x = ozaki.array(A, "exact", strict=True).view(Named)
+    x.name = "b"
+    for result in (x @ B, A.T @ x, x + ozaki.array(A), ozaki.array(A) + x, np.sort(x), np.cumsum(x)):
+        assert (type(result), result.name, result.accuracy, result.strict) == (Named, "b", "exact", True)
+
+
+def test_arrays_made_like_one_are_such_arrays():
+    x = ozaki.array(A, 20, strict=True)
+    for call in (
+        lambda **like: np.zeros(3, **like),
+        lambda **like: np.full((2, 2), 0.5, **like),
+        lambda **like: np.arange(3.0, **like),
+        lambda **like: np.asarray([1.0, 2.0], **like),
+        lambda **like: np.eye(2, **like),
+    ):
+        result = call(like=x)
+        assert same(result, call())
+        assert (type(result), result.accuracy, result.strict) == (ozaki.array, 20, True)

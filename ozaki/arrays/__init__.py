@@ -17,7 +17,6 @@ from multiword.runtime.arrays import as_array
 from ozaki.arguments import check_accuracy
 from ozaki.arrays.exact import is_exact, stays_exact
 from ozaki.arrays.functions import FUNCTIONS, UFUNCS, kinds_of
-from ozaki.lazy import is_dask
 
 
 class array(np.ndarray):
@@ -66,18 +65,22 @@ class array(np.ndarray):
         self.accuracy, self.strict = getattr(origin, "accuracy", None), getattr(origin, "strict", False)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **options: Any) -> Any:
-        if any(map(is_dask, inputs)):
+        like, plain = _like((self, *inputs, *out)), _plain(inputs)
+        others = [x for x in (*inputs, *out) if _overrides(type(x), "__array_ufunc__")]
+        called = f"np.{ufunc.__name__}" + f".{method}" * (method != "__call__")
+        if others and like.strict:
+            raise TypeError(_REFUSED.format(called))
+        if not all(isinstance(x, np.ndarray) for x in others):
             return NotImplemented
-        like, plain = _like((*inputs, *out)), _plain(inputs)
         options = {name: _plain(x) for name, x in options.items()}
-        ours = UFUNCS.get((ufunc, method))
+        ours = None if others else UFUNCS.get((ufunc, method))
         result = None if ours is None else ours(like.accuracy, *plain, **options)
         if result is not None:
             if out and method == "__call__":
                 result = np.broadcast_to(result, out[0].shape)
             return _delivered(result, out[0] if out else None, like)
         if like.strict and not is_exact(ufunc, method, plain, options.get("dtype")):
-            raise TypeError(_REFUSED.format(f"np.{ufunc.__name__}" + f".{method}" * (method != "__call__")))
+            raise TypeError(_REFUSED.format(called))
         if out:
             options["out"] = _plain(out)
         result = getattr(ufunc, method)(*plain, **options)
@@ -86,13 +89,15 @@ class array(np.ndarray):
         return out[0] if len(out) == 1 else tuple(map(_first_of, out, _carried(result, like)))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if not all(issubclass(kind, np.ndarray) for kind in types):
-            return NotImplemented
-        like, ours = _like((*args, *kwargs.values())), FUNCTIONS.get(function)
+        like, ours = _like((self, *args, *kwargs.values())), FUNCTIONS.get(function)
+        others = any(_overrides(kind, "__array_function__") for kind in types)
+        called = f"{function.__module__}.{function.__name__}"
         refused = like.strict and not stays_exact(function, args)
+        if (others and like.strict) or (refused and ours is None):
+            raise TypeError(_REFUSED.format(called))
+        if others:
+            return NotImplemented
         if ours is None:
-            if refused:
-                raise TypeError(_REFUSED.format(f"{function.__module__}.{function.__name__}"))
             return _carried(super().__array_function__(function, types, args, kwargs), like)
         args, options = _by_name(function, args, kwargs)
         out = options.pop("out", None)
@@ -100,9 +105,16 @@ class array(np.ndarray):
         result = ours(like.accuracy, *plain, **options)
         if result is None:
             result = function(*plain, **options)
-            if refused and (isinstance(result, tuple) or not kinds_of([result]).isdisjoint("fc")):
-                raise TypeError(_REFUSED.format(f"{function.__module__}.{function.__name__}"))
+            if refused and (isinstance(result, tuple) or not kinds_of([result]).isdisjoint("fcgO")):
+                raise TypeError(_REFUSED.format(called))
         return _delivered(result, out, like)
+
+    @property
+    def __array_priority__(self) -> float:
+        return 1e6 if self.strict else 0.0  # so SciPy's sparse matrices leave it to a strict array to refuse
+
+    def __mul__(self, other: Any) -> Any:  # of an `np.matrix` it is a product of matrices
+        return NotImplemented if isinstance(other, np.matrix) else super().__mul__(other)
 
     def mean(self, *args: Any, **options: Any) -> Any:
         return np.mean(self, *args, **options)
@@ -139,14 +151,27 @@ _REFUSED = (
 
 
 def _like(arguments: Iterable[Any]) -> array:
-    """Return an array with the accuracy that these arguments agree on, strict if one of them is."""
+    """Return an array of the accuracy and the subclass that these arguments agree on, strict if one is."""
     ours = list(_ours(arguments))
     chosen = {x.accuracy for x in ours} - {None}
     if len(chosen) > 1:
         raise ValueError(f"arrays of two accuracies, {' and '.join(sorted(map(repr, chosen)))}")
-    result = np.empty(0).view(array)
-    result.accuracy, result.strict = next(iter(chosen), None), any(x.strict for x in ours)
+    first = max(ours, key=lambda x: len(type(x).__mro__))
+    return _as(first, np.empty(0), next(iter(chosen), None), any(x.strict for x in ours))
+
+
+def _as(like: array, x: np.ndarray, accuracy: str | int | None, strict: bool) -> Any:
+    """Return a view of an array as one of the class of another, with these settings."""
+    result = x.view(type(like))
+    result.__array_finalize__(like)
+    result.accuracy, result.strict = accuracy, strict
     return result
+
+
+def _overrides(kind: type, protocol: str) -> bool:
+    """Return whether a class has a protocol of its own, neither NumPy's nor ours, and is to be asked."""
+    inherited = None, getattr(np.ndarray, protocol)
+    return getattr(kind, protocol, None) not in inherited and not issubclass(kind, array)
 
 
 def _ours(arguments: Iterable[Any]) -> Iterable[array]:
@@ -169,9 +194,8 @@ def _carried(result: Any, like: array) -> Any:
     if isinstance(result, list | tuple):
         carried = (_carried(x, like) for x in result)
         return type(result)(*carried) if hasattr(result, "_fields") else type(result)(carried)
-    if type(result) in (np.ndarray, array) and kinds_of([result]) <= set("biufc"):
-        result = result.view(array)  # a new one: it may be an argument
-        result.accuracy, result.strict = like.accuracy, like.strict
+    if (type(result) is np.ndarray or isinstance(result, array)) and kinds_of([result]) <= set("biufcg"):
+        return _as(like, result, like.accuracy, like.strict)  # a new one: it may be an argument
     return result
 
 

@@ -55,17 +55,19 @@ piecewise quantile tensordot trace trapezoid vecdot vector_norm
 """NumPy's functions in Python that leave all arithmetic to its ufuncs and functions, and keep the class."""
 
 _EXACT = _names("""
-all allclose amax amin any append argmax argmin argpartition argsort argwhere around array2string
-array_equal array_equiv array_repr array_split array_str as_strided astype atleast_1d atleast_2d atleast_3d
-block broadcast_arrays broadcast_to can_cast choose clip column_stack common_type compress concatenate copy
-copyto count_nonzero delete diag diag_indices_from diagflat diagonal diff digitize dsplit dstack ediff1d
-einsum_path empty_like expand_dims extract fill_diagonal fix flatnonzero flip fliplr flipud full_like hsplit
-hstack imag insert intersect1d isclose iscomplex iscomplexobj isin isneginf isposinf isreal isrealobj
-lexsort matrix_transpose max may_share_memory median meshgrid min min_scalar_type moveaxis nan_to_num
-nanargmax nanargmin nanmax nanmedian nanmin ndim nonzero ones_like partition place ptp put put_along_axis
-putmask ravel real repeat reshape resize result_type roll rollaxis rot90 round save savetxt searchsorted
-select setdiff1d setxor1d shape shares_memory size sliding_window_view sort split squeeze stack swapaxes
-take take_along_axis tile transpose tril tril_indices_from trim_zeros triu triu_indices_from union1d unique
-unstack vsplit vstack where zeros_like
+all allclose amax amin any append arange argmax argmin argpartition argsort argwhere around array
+array2string array_equal array_equiv array_repr array_split array_str as_strided asanyarray asarray
+ascontiguousarray asfortranarray astype atleast_1d atleast_2d atleast_3d block broadcast_arrays broadcast_to
+can_cast choose clip column_stack common_type compress concatenate copy copyto count_nonzero delete diag
+diag_indices_from diagflat diagonal diff digitize dsplit dstack ediff1d einsum_path empty empty_like
+expand_dims extract eye fill_diagonal fix flatnonzero flip fliplr flipud frombuffer fromfile fromfunction
+fromiter fromstring full full_like genfromtxt hsplit hstack identity imag insert intersect1d isclose
+iscomplex iscomplexobj isin isneginf isposinf isreal isrealobj lexsort loadtxt matrix_transpose max
+may_share_memory median meshgrid min min_scalar_type moveaxis nan_to_num nanargmax nanargmin nanmax nanmedian
+nanmin ndim nonzero ones ones_like partition place ptp put put_along_axis putmask ravel real repeat require
+reshape resize result_type roll rollaxis rot90 round save savetxt searchsorted select setdiff1d setxor1d shape
+shares_memory size sliding_window_view sort split squeeze stack swapaxes take take_along_axis tile transpose
+tri tril tril_indices_from trim_zeros triu triu_indices_from union1d unique unstack vsplit vstack where zeros
+zeros_like
 """)
 """NumPy's functions that move, choose and compare numbers, or round each once."""
