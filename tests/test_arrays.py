@@ -4,6 +4,7 @@ import copy
 import operator
 import pickle
 
+import numba
 import numpy as np
 import pytest
 
@@ -223,7 +224,20 @@ REFUSED = {
     "outer of complex": lambda x: np.multiply.outer(x + 1j * x, x),
     "accumulate": np.multiply.accumulate,
     "complex products": lambda x: (x + 1j * x) * (x - 1j * x),
+    "signs of complex numbers": lambda x: np.sign(x.astype(complex)),
+    "sums of objects": lambda x: x.astype(object).sum(),
+    "objects": lambda x: x.astype(object) * 0.1,
+    "wider numbers": lambda x: x + np.longdouble(1) / 3,
+    "sums of wider numbers": lambda x: np.sum(x.astype("g")),
+    "another's ufunc of a name of NumPy's": lambda x: numba.vectorize(["f8(f8)"])(_square)(x),
 }
+
+
+def _square(x):
+    return x * x
+
+
+_square.__name__ = "square"
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy._core import umath  # numpy itself has all of its ufuncs but clip
 
 from ozaki.arrays.functions import kinds_of
 
@@ -13,6 +14,9 @@ from ozaki.arrays.functions import kinds_of
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
+
+_UFUNCS = frozenset(x for x in vars(umath).values() if isinstance(x, np.ufunc))
+"""NumPy's own."""
 
 _ROUNDED_ONCE = _names("""
 absolute add ceil clip conjugate copysign divide divmod equal fabs floor floor_divide fmax fmin fmod frexp
@@ -22,7 +26,7 @@ remainder rint sign signbit spacing sqrt square subtract trunc
 """)
 """Ufuncs whose results IEEE 754 defines for real numbers, in every bit."""
 
-_NOT_OF_COMPLEX = _names("multiply divide sqrt square reciprocal absolute")
+_NOT_OF_COMPLEX = _names("multiply divide sqrt square reciprocal absolute sign")
 """Those that are more than one operation for complex numbers."""
 
 _ORDERLESS = _names("maximum minimum fmax fmin logical_and logical_or logical_xor")
@@ -30,10 +34,17 @@ _ORDERLESS = _names("maximum minimum fmax fmin logical_and logical_or logical_xo
 
 
 def is_exact(ufunc: Any, method: str, inputs: Sequence[Any], dtype: Any = None) -> bool:
-    """Return whether NumPy's ufunc has the same bits on every machine, of its inputs or in another dtype."""
+    """Return whether a ufunc is NumPy's and has the same bits on every machine, of its inputs or in a dtype.
+
+    Of objects and of numbers wider than float64, which are others elsewhere, only comparisons have.
+    """
+    if ufunc not in _UFUNCS:
+        return False
     elementwise = method in ("__call__", "outer", "at")
-    requested = [] if dtype is None else [np.empty(0, dtype)]
-    kinds = kinds_of([*(inputs if method != "at" and elementwise else inputs[:1]), *requested])
+    operands = inputs if method != "at" and elementwise else inputs[:1]
+    kinds = kinds_of(operands if dtype is None else [np.empty(0, dtype)])
+    if not (kinds | kinds_of(operands)).isdisjoint("gO"):
+        return {loop[-1] for loop in ufunc.types} <= {"?", "O"}
     if kinds.isdisjoint("fc") and any(set(loop) <= set("?bBhHiIlLqQ->") for loop in ufunc.types):
         return True
     allowed = _ROUNDED_ONCE - _NOT_OF_COMPLEX if "c" in kinds else _ROUNDED_ONCE

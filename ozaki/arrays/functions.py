@@ -18,9 +18,17 @@ from ozaki.sums import cumulative, statistics
 
 
 def kinds_of(operands: Iterable[Any]) -> set[str]:
-    """Return the kinds of operands as NumPy names them; that of bfloat16, which it does not know, is "f"."""
-    dtypes = [np.asarray(x).dtype for x in operands]
-    return {"f" if dtype.name == "bfloat16" else dtype.kind for dtype in dtypes}
+    """Return the kinds of operands as NumPy names them.
+
+    That of bfloat16, which it does not know, is "f"; that of numbers wider than float64 is "g".
+    """
+    return {_kind(np.asarray(x).dtype) for x in operands}
+
+
+def _kind(dtype: np.dtype) -> str:
+    if dtype.kind in "fc":
+        return "g" if dtype.itemsize > (16 if dtype.kind == "c" else 8) else dtype.kind
+    return "f" if dtype.name == "bfloat16" else dtype.kind
 
 
 def _inexact(*operands: Any, dtype: Any = None) -> bool:
