@@ -73,12 +73,16 @@ class array(np.ndarray):
         if not all(isinstance(x, np.ndarray) for x in others):
             return NotImplemented
         options = {name: _plain(x) for name, x in options.items()}
-        ours = None if others else UFUNCS.get((ufunc, method))
-        result = None if ours is None else ours(like.accuracy, *plain, **options)
+        ours, into = None if others else UFUNCS.get((ufunc, method)), out[0] if out else None
+        result = None
+        if ours is not None:
+            reduces = method != "__call__"
+            result = ours(like.accuracy, *plain, **(_in_dtype_of(into, options) if reduces else options))
         if result is not None:
-            if out and method == "__call__":
-                result = np.broadcast_to(result, out[0].shape)
-            return _delivered(result, out[0] if out else None, like)
+            if into is not None and into.shape != np.shape(result):  # which NumPy refuses, or stacks
+                getattr(ufunc, method)(*plain, out=np.empty_like(_plain(into)), **options)
+                result = np.broadcast_to(result, into.shape)
+            return _delivered(result, into, like)
         if like.strict and not is_exact(ufunc, method, plain, options.get("dtype")):
             raise TypeError(_REFUSED.format(called))
         if out:
@@ -102,6 +106,8 @@ class array(np.ndarray):
         args, options = _by_name(function, args, kwargs)
         out = options.pop("out", None)
         plain, options = _plain(args), {name: _plain(x) for name, x in options.items()}
+        if "dtype" in _parameters(function):
+            options = _in_dtype_of(out, options)
         result = ours(like.accuracy, *plain, **options)
         if result is None:
             result = function(*plain, **options)
@@ -203,6 +209,13 @@ def _first_of(out: Any, result: Any) -> Any:
     return result if out is None else out
 
 
+def _in_dtype_of(out: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a reduction, which rounds to the dtype of `out` if they name no other."""
+    if out is None or options.get("dtype") is not None or kinds_of([out]).isdisjoint("fc"):
+        return options
+    return {**options, "dtype": out.dtype}
+
+
 def _delivered(result: Any, out: Any, like: array) -> Any:
     """Return `out`, if it is given, filled with a result."""
     if out is None:
@@ -224,7 +237,7 @@ def _parameters(function: Any) -> list[str]:
 
 
 def _by_name(function: Any, args: tuple[Any, ...], kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a call, `out` and those after it by name."""
+    """Return the arguments of a call, `dtype`, `out` and those after them by name."""
     names = _parameters(function)[: len(args)]
-    first = names.index("out") if "out" in names else len(args)
+    first = next((i for i, name in enumerate(names) if name in ("dtype", "out")), len(args))
     return args[:first], {**dict(zip(names[first:], args[first:], strict=True)), **kwargs}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from opt_einsum.parser import convert_interleaved_input
+from opt_einsum.parser import convert_interleaved_input, parse_einsum_input
 
 from ozaki import api, contractions, linalg, symmetric
 from ozaki.sums import api as sums
@@ -31,32 +31,54 @@ def _kind(dtype: np.dtype) -> str:
     return "f" if dtype.name == "bfloat16" else dtype.kind
 
 
-def _inexact(*operands: Any, dtype: Any = None) -> bool:
-    """Return whether NumPy would round, in the dtype of operands or another: its integers are exact."""
-    requested = () if dtype is None else (np.empty(0, dtype),)
-    return not kinds_of((*operands, *requested)).isdisjoint("fc")
+def _rounds(*operands: Any, dtype: Any = None, integers: bool = False) -> bool:
+    """Return whether something is rounded that this library can compute, in the dtype of operands or another.
+
+    integers : whether what is made of integers is rounded, too; the integers that NumPy makes are exact.
+    """
+    kinds = kinds_of(operands)
+    results = kinds if dtype is None else kinds_of([np.empty(0, dtype)])
+    return kinds | results <= set("biufc") and ((integers and dtype is None) or bool(results & set("fc")))
 
 
-def _in_dtype(dtype: Any, *operands: Any) -> list[Any]:
-    """Return operands as a ufunc converts them for a dtype."""
-    return [x if dtype is None else np.asarray(x).astype(dtype, casting="same_kind") for x in operands]
+def _converted(dtype: Any, *operands: Any) -> list[Any]:
+    """Return operands as a ufunc converts them: to a dtype, or short integers to float32, beside floats."""
+
+    def converted(x: Any) -> Any:
+        array = np.asanyarray(x)
+        if dtype is None and (array.dtype.kind not in "biu" or array.itemsize > 2):
+            return x
+        return array.astype(np.float32 if dtype is None else dtype, casting="same_kind")
+
+    return [converted(x) for x in operands]
 
 
-def _matmul(accuracy: Any, a: Any, b: Any, axes: Any = None, dtype: Any = None, **options: Any) -> Any:
-    in_place = [(-2, -1)] * 3  # which `@=` names
-    if options or axes not in (None, in_place) or not _inexact(a, b, dtype=dtype):
+def _matmul(
+    accuracy: Any, a: Any, b: Any, axes: Any = None, dtype: Any = None, order: Any = "K", **options: Any
+) -> Any:
+    if options or not _rounds(a, b, dtype=dtype):
         return None
-    return api.matmul(*_in_dtype(dtype, a, b), accuracy=accuracy)
+    a, b = _converted(dtype, a, b)
+    if axes is not None:  # `x @= y` names them
+        if any(np.size(of_x) < min(np.ndim(x), 2) for of_x, x in zip(axes[:2], (a, b), strict=True)):
+            raise ValueError(f"axes must name both axes of matrices, got {axes}")
+        a, b = (np.moveaxis(x, of, range(-np.size(of), 0)) for of, x in zip(axes[:2], (a, b), strict=True))
+    result = api.matmul(a, b, accuracy=accuracy)
+    for of_result in () if axes is None else axes[2:]:
+        result = np.moveaxis(result, range(-np.size(of_result), 0), of_result)
+    return np.asarray(result, order=order)[()]
 
 
 def _vecdot(accuracy: Any, x: Any, y: Any, axis: int = -1, dtype: Any = None, **options: Any) -> Any:
-    if options or not _inexact(x, y, dtype=dtype):
+    if options or not _rounds(x, y, dtype=dtype):
         return None
-    return contractions.vecdot(*_in_dtype(dtype, x, y), axis=axis, accuracy=accuracy)
+    return contractions.vecdot(*_converted(dtype, x, y), axis=axis, accuracy=accuracy)
 
 
 def _matvec(accuracy: Any, a: Any, x: Any, **options: Any) -> Any:
-    return None if options or not _inexact(a, x) else contractions.matvec(a, x, accuracy=accuracy)
+    if options or not _rounds(a, x):
+        return None
+    return contractions.matvec(*_converted(None, a, x), accuracy=accuracy)
 
 
 def _vecmat(accuracy: Any, x: Any, a: Any, **options: Any) -> Any:
@@ -68,9 +90,19 @@ def _einsum(accuracy: Any, *operands: Any, optimize: Any = False, **options: Any
     if not isinstance(operands[0], str):  # tensors in turn with their subscripts, numbers
         operands = _subscripts(*operands)
     subscripts, *tensors = operands
-    if options or not (isinstance(optimize, str | bool) and _inexact(*tensors)):
+    if options or not _rounds(*tensors):
         return None
-    return contractions.einsum(subscripts, *tensors, accuracy=accuracy, optimize=optimize)
+    if _rearranges(subscripts, *tensors):
+        return np.einsum(subscripts, *tensors)  # a view
+    if isinstance(optimize, tuple | list) and optimize[0] != "einsum_path":  # the name of a path, and a limit
+        optimize = optimize[0]
+    return contractions.einsum(subscripts, *_converted(None, *tensors), accuracy=accuracy, optimize=optimize)
+
+
+def _rearranges(subscripts: str, *tensors: Any) -> bool:
+    """Return whether nothing is added up and nothing multiplied."""
+    inputs, output, _ = parse_einsum_input((subscripts, *map(np.shape, tensors)), shapes=True)
+    return len(tensors) == 1 and set(inputs) <= set(output)
 
 
 def _subscripts(*operands: Any) -> tuple[Any, ...]:
@@ -80,7 +112,10 @@ def _subscripts(*operands: Any) -> tuple[Any, ...]:
 
 
 def _tensordot(accuracy: Any, a: Any, b: Any, axes: Any = 2) -> Any:
-    return contractions.tensordot(a, b, axes, accuracy=accuracy) if _inexact(a, b) else None
+    if not _rounds(a, b):
+        return None
+    a, b = _converted(None, a, b)
+    return contractions.tensordot(a, b, axes, accuracy=accuracy)[()]
 
 
 def _dot(accuracy: Any, a: Any, b: Any) -> Any:
@@ -90,12 +125,14 @@ def _dot(accuracy: Any, a: Any, b: Any) -> Any:
 
 
 def _inner(accuracy: Any, a: Any, b: Any) -> Any:
-    return contractions.inner(a, b, accuracy=accuracy) if _inexact(a, b) else None
+    return contractions.inner(*_converted(None, a, b), accuracy=accuracy) if _rounds(a, b) else None
 
 
 def _outer(accuracy: Any, a: Any, b: Any) -> Any:
     """Return products of complex numbers, correctly rounded; NumPy's of real ones are."""
-    return contractions.outer(a, b, accuracy="exact") if "c" in kinds_of((a, b)) else None
+    if not (_rounds(a, b) and "c" in kinds_of((a, b))):
+        return None
+    return contractions.outer(*_converted(None, a, b), accuracy="exact")
 
 
 def _vdot(accuracy: Any, a: Any, b: Any) -> Any:
@@ -105,17 +142,18 @@ def _vdot(accuracy: Any, a: Any, b: Any) -> Any:
 def _norm(accuracy: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Return Euclidean norms of vectors and Frobenius norms of matrices; None for NumPy's others."""
     reduced = np.ndim(x) if axis is None else max(np.size(axis), 1)
-    if not (ord is None or (ord == 2 and reduced == 1) or (ord in ("fro", "f") and reduced == 2)):
+    known = ord is None or (ord == 2 and reduced == 1) or (ord in ("fro", "f") and reduced == 2)
+    if not (known and _rounds(x, integers=True)):
         return None
     return sums.norm(x, axis=axis, keepdims=keepdims)
 
 
 def _reduction(
-    reduce: Callable[..., Any], *parameters: str, axis: int | None = None, rounds: bool = False
+    reduce: Callable[..., Any], *parameters: str, axis: int | None = None, integers: bool = False
 ) -> Callable[..., Any]:
     """Return a reduction with some of NumPy's parameters; None for others.
 
-    rounds : whether it rounds what it makes of integers, too: sums of them do not, unless in another dtype.
+    integers : whether what is made of integers is rounded, too: sums are not, unless in another dtype.
     """
 
     def reduced(accuracy: Any, x: Any, axis: Any = axis, dtype: Any = None, **options: Any) -> Any:
@@ -124,11 +162,16 @@ def _reduction(
         }
         if "correction" in options:
             options["ddof"] = options.pop("correction")
-        if not options.keys() <= {*parameters} or not (rounds or _inexact(x, dtype=dtype)):
+        if not options.keys() <= {*parameters} or not _rounds(x, dtype=dtype, integers=integers):
             return None
         if np.ndim(x) == 0 and axis in (0, -1):  # as NumPy has it
             axis = None
-        return reduce(x, axis, dtype, **options)
+        if options.get("initial") is not None:  # in the dtype of the sums
+            x = np.asarray(x, np.result_type(x, x if dtype is None else dtype))
+            options["initial"] = np.asarray(options["initial"]).astype(x.dtype, casting="same_kind")
+        if "ddof" not in parameters or dtype is None:
+            return reduce(x, axis, dtype, **options)
+        return reduce(x, axis, np.empty(0, dtype).real.dtype, **options).astype(dtype)  # real in any dtype
 
     return reduced
 
@@ -138,7 +181,7 @@ def _average(
 ) -> Any:
     """Return a weighted mean, on request with the sum of weights; None for weights of other shapes."""
     fits = weights is None or np.shape(weights) == np.shape(x) or (np.ndim(weights) == 1 and axis is not None)
-    if not fits:
+    if not (fits and _rounds(x, 1 if weights is None else weights, integers=True)):
         return None
     kept = {"keepdims": options.pop("keepdims", False) is True}
     result = statistics.average(x, axis, weights, **kept)
@@ -150,7 +193,7 @@ def _average(
 
 
 def _trace(accuracy: Any, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
-    return sums.sum(np.diagonal(x, offset, axis1, axis2), -1, dtype) if _inexact(x, dtype=dtype) else None
+    return sums.sum(np.diagonal(x, offset, axis1, axis2), -1, dtype) if _rounds(x, dtype=dtype) else None
 
 
 def _covariances(of: Callable[..., Any]) -> Callable[..., Any]:
@@ -161,10 +204,10 @@ def _covariances(of: Callable[..., Any]) -> Callable[..., Any]:
         variables = [np.atleast_2d(x if rowvar else np.transpose(x)) for x in (m, y) if x is not None]
         if y is not None and np.ndim(y) == 2 and len(y) == 1:  # whatever rowvar says, as NumPy has it
             variables[1] = y
-        if any(x is not None for x in options.values()) or "c" in kinds_of(variables):
+        if any(x is not None for x in options.values()) or not kinds_of(variables) <= set("biuf"):
             return None
         divisor = {} if of is symmetric.corrcoef else {"ddof": (0 if biased else 1) if ddof is None else ddof}
-        return of(np.concatenate(variables), accuracy=accuracy or "fp64", **divisor).squeeze()
+        return of(np.concatenate(variables), accuracy=accuracy or "fp64", **divisor).squeeze()[()]
 
     return computed
 
@@ -197,14 +240,14 @@ UFUNCS: dict[tuple[Any, str], Callable[..., Any]] = {
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.sum: _reduction(sums.sum, "keepdims", "initial", "where"),
-    np.mean: _reduction(sums.mean, "keepdims", rounds=True),
+    np.mean: _reduction(sums.mean, "keepdims", integers=True),
     np.average: _average,
-    np.var: _reduction(statistics.var, "keepdims", "ddof", rounds=True),
-    np.std: _reduction(statistics.std, "keepdims", "ddof", rounds=True),
+    np.var: _reduction(statistics.var, "keepdims", "ddof", integers=True),
+    np.std: _reduction(statistics.std, "keepdims", "ddof", integers=True),
     np.nansum: _reduction(statistics.nansum, "keepdims"),
-    np.nanmean: _reduction(statistics.nanmean, "keepdims", rounds=True),
-    np.nanvar: _reduction(statistics.nanvar, "keepdims", "ddof", rounds=True),
-    np.nanstd: _reduction(statistics.nanstd, "keepdims", "ddof", rounds=True),
+    np.nanmean: _reduction(statistics.nanmean, "keepdims", integers=True),
+    np.nanvar: _reduction(statistics.nanvar, "keepdims", "ddof", integers=True),
+    np.nanstd: _reduction(statistics.nanstd, "keepdims", "ddof", integers=True),
     np.cumsum: _reduction(cumulative.cumsum),
     np.trace: _trace,
     np.cov: _covariances(symmetric.cov),
