@@ -177,6 +177,11 @@ OURS = {
     "qr": (lambda x: np.linalg.qr(x).R, lambda a: ozaki.linalg.qr(a).R, T[0]),
     "cholesky": (np.linalg.cholesky, ozaki.linalg.cholesky, B @ B.T + np.eye(4)),
     "lstsq": (lambda x: np.linalg.lstsq(x, T[1])[0], lambda a: ozaki.linalg.lstsq(a, T[1])[0], T[0]),
+    "singular values of lstsq": (
+        lambda x: np.linalg.lstsq(x, T[1])[3],
+        lambda a: ozaki.linalg.svdvals(a.astype(float)),
+        T[0].astype("f4"),
+    ),
     "trapezoid": (lambda x: np.trapezoid(x, axis=0), lambda a: ozaki.sum((a[1:] + a[:-1]) / 2, 0), A),
 }
 """Calls, what they are in this library, and of what array."""

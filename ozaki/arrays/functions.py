@@ -222,11 +222,12 @@ def _qr(accuracy: Any, a: Any, mode: str = "reduced") -> Any:
 
 
 def _lstsq(accuracy: Any, a: Any, b: Any, rcond: float | None = None) -> Any:
-    """Return least squares of full rank; None for the others, which need singular values."""
+    """Return least squares of full rank, with singular values; None for others, which are solved by these."""
     try:
-        return linalg.lstsq(a, b, rcond)
+        x, *others, _ = linalg.lstsq(a, b, rcond)
     except np.linalg.LinAlgError:
         return None
+    return x, *others, linalg.svdvals(np.asarray(a, x.dtype))
 
 
 UFUNCS: dict[tuple[Any, str], Callable[..., Any]] = {
