@@ -191,25 +191,30 @@ def emulated(
             _modes.leave(mode)
 
 
-def run(script: str, *arguments: str) -> Calls:
+def run(script: str, *arguments: str, **options: Any) -> Calls:
     """Run a Python script in the mode, and return what was replaced.
 
-    As `ozaki.cupy.emulated`; differs in taking the accuracy from the environment variable OZAKI_CUPY.
+    As `ozaki.cupy.emulated`; differs in taking the accuracy, if none is given, from the environment variable
+    OZAKI_CUPY. `sys.exit(0)` ends the script like its last line; what else it raises is raised.
 
     Parameters
     ----------
     script : path of the script.
     arguments : what it finds in `sys.argv` after its name.
+    options : accuracy, minimum and dtypes, as in `ozaki.cupy.emulated`.
 
-    >>> calls = ozaki.cupy.run("script.py", "--fast")  # doctest: +SKIP
+    >>> calls = ozaki.cupy.run("script.py", "--fast", minimum=10**6)  # doctest: +SKIP
     """
     text = os.environ.get("OZAKI_CUPY", NORMWISE)
     accuracy = int(text) if text.isascii() and text.isdigit() else text
     argv, path = sys.argv, sys.path
     sys.argv, sys.path = [script, *arguments], [str(Path(script).resolve().parent), *sys.path]
     try:
-        with emulated(accuracy) as calls:
+        with emulated(**{"accuracy": accuracy, **options}) as calls:
             runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        if end.code:
+            raise
     finally:
         sys.argv, sys.path = argv, path
     return calls

@@ -135,6 +135,7 @@ def test_bad_files_get_a_message_and_status_2(files, capsys, arguments, words):
         (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "most"), "'exact' or a number of bits"),
         (("a.npy", "b.npy", "-o", "c.npy", "--accuracy", "2201"), "between 1 and 2200"),
         (("run", "--accuracy", "most", "script.py"), "'exact' or a number of bits"),
+        (("run", "--dtypes", "float16", "script.py"), "invalid choice: 'float16'"),
         (("run", "nowhere.py"), "there is no file nowhere.py"),
         (("run",), "required: script.py"),
         (("a.npy", "b.npy", "-o", "c.npy", "--engine", "abacus"), "abacus"),
@@ -407,7 +408,8 @@ SCRIPT = """
 import sys, numpy
 from ozaki import cupy
 
-print(sys.argv[1:], numpy.ones(2) @ numpy.ones(2), cupy._modes.entered()[-1].accuracy)
+mode = cupy._modes.entered()[-1]
+print(sys.argv[1:], numpy.ones(2) @ numpy.ones(2), mode.accuracy, mode.minimum, *sorted(mode.dtypes))
 raise ValueError("of the script")
 """
 
@@ -416,13 +418,16 @@ raise ValueError("of the script")
 def test_a_script_is_run_in_the_mode(tmp_path, accuracy):
     pytest.importorskip("cupy")
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = started(*("-m", "ozaki", "run", "--accuracy", accuracy, tmp_path / "script.py", "-o", "--fast"))
-    assert done.stdout == f"['-o', '--fast'] 2.0 {accuracy}\n"
+    options = "--accuracy", accuracy, "--minimum", 7, "--dtypes", "float64", "--dtypes", "float32"
+    done = started("-m", "ozaki", "run", *options, tmp_path / "script.py", "-o", "--fast")
+    assert done.stdout == f"['-o', '--fast'] 2.0 {accuracy} 7 float32 float64\n"
     assert done.stderr.endswith("ValueError: of the script\n")
-    (tmp_path / "script.py").write_text("")
+    (tmp_path / "script.py").write_text("raise SystemExit(0)")
     done = started("-m", "ozaki", "run", tmp_path / "script.py")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "no CuPy product was replaced\n"
+    (tmp_path / "script.py").write_text("raise SystemExit(3)")
+    assert started("-m", "ozaki", "run", tmp_path / "script.py").returncode == 3
 
 
 def test_the_products_that_were_replaced_are_shown(tmp_path, capsys, monkeypatch):

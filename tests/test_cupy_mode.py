@@ -189,6 +189,7 @@ def test_scripts_run_in_the_mode(tmp_path, monkeypatch, capsys):
         "import sys\n"
         "from tests.test_cupy_mode import A, B, on_device\n"
         "print(sys.argv[1:], (on_device(A) @ on_device(B)).shape, __name__)\n"
+        "sys.exit()\n"
     )
     monkeypatch.setenv("OZAKI_CUPY", "40")
     before = list(sys.argv)
@@ -196,6 +197,7 @@ def test_scripts_run_in_the_mode(tmp_path, monkeypatch, capsys):
     assert sys.argv == before
     assert capsys.readouterr().out == "['--fast'] (4, 5) __main__\n"
     assert [c.products for c in calls] == [1]
+    assert ozaki.cupy.run(str(script), minimum=60, dtypes=("float64", "float32"), accuracy="exact")
     monkeypatch.setenv("OZAKI_CUPY", "forty")
     with pytest.raises(ValueError, match=r"accuracy must be .* got 'forty'"):
         ozaki.cupy.run(str(script))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -17,7 +16,7 @@ from ozaki.cli.compiling import compile_and_say
 from ozaki.cli.demo import demo
 from ozaki.cli.files import multiply_files
 from ozaki.cli.info import info
-from ozaki.product.request import SCHEMES
+from ozaki.product.request import SCHEMES, TARGETS
 
 _DESCRIPTION = """\
 Matrix products in double precision, with the same bits on every machine.
@@ -39,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Do what the command line says; return the exit status.
 
     0: done; 1: the demonstration found other bits than expected; 2: it cannot be done, with a
-    message; 130: interrupted. What the script of `run` raises is raised.
+    message; 130: interrupted. What the script of `run` raises is raised, but for `sys.exit(0)`.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["run"]:
@@ -92,6 +91,10 @@ def run_script(arguments: list[str]) -> int:
     )
     help_of_accuracy = "of the products; normwise is the default, or what OZAKI_CUPY says"
     parser.add_argument("--accuracy", type=_accuracy, metavar=_ACCURACIES, help=help_of_accuracy)
+    help_of_minimum = "multiplications below which CuPy computes a product itself; 0 is the default"
+    parser.add_argument("--minimum", type=int, metavar="N", help=help_of_minimum)
+    help_of_dtypes = "replace products of this dtype, instead of float64 and complex128; may be repeated"
+    parser.add_argument("--dtypes", action="append", choices=[d.name for d in TARGETS], help=help_of_dtypes)
     parser.add_argument("script", type=Path, metavar="script.py")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="those of the program")
     options = parser.parse_args(arguments)
@@ -101,9 +104,9 @@ def run_script(arguments: list[str]) -> int:
         from ozaki import cupy
     except ImportError as error:
         parser.exit(2, f"ozaki: {error}\n")
-    if options.accuracy is not None:
-        os.environ["OZAKI_CUPY"] = str(options.accuracy)
-    calls = cupy.run(str(options.script), *options.arguments)
+    names = ("accuracy", "minimum", "dtypes")
+    chosen = {name: x for name, x in vars(options).items() if name in names and x is not None}
+    calls = cupy.run(str(options.script), *options.arguments, **chosen)
     print(calls or "no CuPy product was replaced", file=sys.stderr)
     return 0
 
