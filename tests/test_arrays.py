@@ -470,6 +470,20 @@ def test_scipy_integrates_with_a_carried_matrix():
     np.testing.assert_allclose(ours.y[:, -1], native.y[:, -1], rtol=1e-6)
 
 
+def test_scikit_learn_makes_plain_arrays():
+    """The page says so: a strict array is not asked by `np.asarray`."""
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    components = [
+        decomposition.PCA(2, svd_solver="full").fit(x).components_ for x in (ozaki.array(A, strict=True), A)
+    ]
+    assert type(components[0]) is np.ndarray
+    assert np.array_equal(*components)
+    x = ozaki.array(A, strict=True)
+    ours = [np.linalg.svd(y - y.mean(axis=0)).Vh[:2] for y in (x, x.copy("F"))]
+    assert ours[0].strict
+    assert np.array_equal(*ours)
+
+
 def test_opt_einsum_contracts_carried_tensors():
     contract = pytest.importorskip("opt_einsum").contract
     x = [ozaki.array(m, "exact", strict=True) for m in (A.T, A, B)]

@@ -58,6 +58,7 @@ OF_NO_PAPER = {
 NEEDED = {
     "clusters.md": ("dask.array", "distributed", "xarray", "flox"),
     "groups.md": ("pandas", "xarray", "flox"),
+    "unmodified-code.md": ("dask.array",),
     "10_any_chunks_any_cluster.md": ("dask.array",),
 }
 """Optional packages that a page's examples use."""

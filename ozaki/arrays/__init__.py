@@ -23,9 +23,9 @@ class array(np.ndarray):
     """An array whose products and sums are this library's, in any program made of NumPy's functions.
 
     `@`, `np.matmul`, `dot`, `vdot`, `inner`, `tensordot`, `einsum`, `sum`, `mean`, `average`, `var`, `std`,
-    their `nan` forms, `cov`, `corrcoef`, `cumsum`, `np.linalg.norm`, `solve`, `inv`, `det`, `slogdet`,
-    `cholesky`, `qr` and `lstsq` have the bits of `ozaki`'s functions. Everything else is NumPy's. Results are
-    such arrays again, single numbers NumPy's.
+    their `nan` forms, `cov`, `corrcoef`, `cumsum`, `trace`, `np.linalg.norm`, `solve`, `inv`, `det`,
+    `slogdet`, `cholesky`, `qr`, `lstsq`, `eigh`, `eigvalsh`, `svd` and `svdvals` have the bits of `ozaki`'s
+    functions. Everything else is NumPy's. Results are such arrays again, single numbers NumPy's.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
-"""The page on JAX says what happens."""
+"""The pages' examples on JAX say what happens."""
 
 import pytest
 
 pytest.importorskip("jax")
 
-from tests.test_docs import DOCS, examples, run_examples
+from tests.test_docs import NAMES, PAGES, examples, run_examples
 
 
-def test_examples_run():
-    path = DOCS / "pytorch-jax.md"
+@pytest.mark.parametrize("path", [p for p in PAGES if examples(p, "{.python .jax}")], ids=NAMES.get)
+def test_examples_run(path):
     run_examples(path, examples(path, "{.python .jax}"), path.stem)

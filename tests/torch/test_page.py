@@ -1,12 +1,12 @@
-"""The page on PyTorch says what happens."""
+"""The pages' examples on PyTorch say what happens."""
 
 import pytest
 
 pytest.importorskip("torch")
 
-from tests.test_docs import DOCS, examples, run_examples
+from tests.test_docs import NAMES, PAGES, examples, run_examples
 
 
-def test_examples_run():
-    path = DOCS / "pytorch-jax.md"
+@pytest.mark.parametrize("path", [p for p in PAGES if examples(p, "{.python .torch}")], ids=NAMES.get)
+def test_examples_run(path):
     run_examples(path, examples(path, "{.python .torch}"), path.stem)
