@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ozaki.torch.compiled import run_eagerly
-from ozaki.torch.overrides import register
+from ozaki.torch.overrides import NEVER_REPLACED, RECURRENT, register
 from ozaki.torch.settings import ACCURACY, DTYPES, REPLACEABLE, Settings, enter, leave
 
 
@@ -39,7 +39,8 @@ def reproducible(
     Returns
     -------
     A context; entered, it is a counter of the operators that this library has computed, by name. On leaving
-    it warns if PyTorch has computed products of floating-point numbers itself, and says of which dtypes.
+    it warns if PyTorch has computed products, convolutions or solves of floating-point numbers itself, and
+    says how many calls of which operators and dtypes.
 
     Raises
     ------
@@ -97,12 +98,26 @@ def _checked(dtypes: Any) -> frozenset[torch.dtype]:
 
 
 def _left(settings: Settings) -> str:
-    """Return the warning about the products that PyTorch computed itself in the mode."""
-    counts = ", ".join(f"{n} of {dtype}" for dtype, n in settings.native.most_common())
-    message = f"within ozaki.torch.reproducible PyTorch itself computed these products: {counts}"
-    if settings.native.keys() & {*DTYPES} - settings.dtypes:
-        included = (str(d) for d in DTYPES if d in settings.dtypes or d in settings.native)
-        message += f"; to replace them, too, say dtypes=({', '.join(included)})"
-    if not settings.native.keys() <= {*DTYPES}:
+    """Return the warning about the calls that PyTorch computed itself in the mode."""
+    calls: dict[torch.dtype, Counter[str]] = defaultdict(Counter)
+    for (operator, dtype), n in settings.native.items():
+        calls[dtype][operator] = n
+    counts = ", ".join(
+        f"{of.total()} of {dtype} ({', '.join(f'{n} {operator}' for operator, n in of.most_common())})"
+        for dtype, of in calls.items()
+    )
+    message = f"within ozaki.torch.reproducible PyTorch itself computed these calls: {counts}"
+    operators, products = (
+        set().union(*calls.values()),
+        {d for d, of in calls.items() if of.keys() - NEVER_REPLACED},
+    )
+    if products & {*DTYPES} - settings.dtypes:
+        included = (str(d) for d in DTYPES if d in settings.dtypes | products)
+        message += f"; to replace products, too, say dtypes=({', '.join(included)})"
+    if operators & RECURRENT:
+        message += "; torch.backends.mkldnn.flags(enabled=False), or cudnn's, takes recurrent layers apart"
+    if operators & NEVER_REPLACED:
+        message += "; convolutions, solves and sparse products are never replaced"
+    if not calls.keys() <= {*DTYPES}:
         message += "; half precision is never replaced"
     return message

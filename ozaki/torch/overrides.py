@@ -20,7 +20,19 @@ _DEVICES = ("CPU", "CUDA") if torch.version.cuda else ("CPU",)
 
 _LAYERS = {"CPU": "mkldnn_rnn_layer", "CUDA": "_cudnn_rnn"}
 _RECURRENT = {device: (name, f"{name}_backward") for device, name in _LAYERS.items()}
-"""PyTorch's fused recurrent layers, whose products are counted as native."""
+RECURRENT = {name for names in _RECURRENT.values() for name in names}
+"""PyTorch's fused recurrent layers, whose calls are counted as native."""
+
+_OTHERS = (
+    *("convolution", "convolution_backward", "_linalg_solve_ex", "linalg_inv_ex", "linalg_lstsq"),
+    *("linalg_lu_solve", "linalg_ldl_solve", "linalg_solve_triangular"),
+    *("cholesky_solve", "cholesky_inverse", "triangular_solve"),
+)
+_SPARSE = {"Sparse": ("addmm",), "SparseCsr": ("addmm", "mv")}
+"""Products of sparse tensors, by layout; PyTorch makes nearly all others of these."""
+
+NEVER_REPLACED = {*_OTHERS, *(f"sparse {name}" for names in _SPARSE.values() for name in names)}
+"""Operators whose calls are counted as native, in every dtype."""
 
 _lock = threading.Lock()
 _libraries: list[torch.library.Library] = []
@@ -49,20 +61,22 @@ def _kernels() -> Iterator[tuple[str, str, Callable[..., Any]]]:
         composed = _kernel("scaled_dot_product_attention", device, attention.composed)
         for key in (device, f"Autograd{device}"):
             yield "scaled_dot_product_attention", key, composed
-        for name in (*attention.FUSED[device], *_RECURRENT[device]):
-            if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", device):
-                yield name, device, _kernel(name, device, lambda *_, **__: None, product=True)
+        native = [(name, device) for name in (*attention.FUSED[device], *_RECURRENT[device], *_OTHERS)]
+        native += [(name, f"{layout}{device}") for layout, names in _SPARSE.items() for name in names]
+        for name, key in native:
+            if torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"aten::{name}", key):
+                yield name, key, _kernel(name, key, lambda *_, **__: None, product=True)
 
 
 def _kernel(
-    name: str, device: str, compute: Callable[..., Any], *, counted: bool = False, product: bool = False
+    name: str, key: str, compute: Callable[..., Any], *, counted: bool = False, product: bool = False
 ) -> Callable[..., Any]:
     """Return an operator's kernel: in the mode what `compute` returns, else what the replaced kernel returns.
 
     counted: whether calls computed here are counted; product: whether those that PyTorch computes are.
     """
-    native = torch.library.get_kernel(f"aten::{name}", device)
-    operator = name.partition(".")[0].rstrip("_")
+    native = torch.library.get_kernel(f"aten::{name}", key)
+    operator = "sparse " * key.startswith("Sparse") + name.partition(".")[0].rstrip("_")
 
     def kernel(keys: Any, first: torch.Tensor, *arguments: Any, **options: Any) -> Any:
         settings = active()
@@ -74,7 +88,7 @@ def _kernel(
                 return result
         result = native.call_boxed(keys, first, *arguments, **options)
         if product and settings is not None and (first.is_floating_point() or first.is_complex()):
-            settings.count_native(first.dtype)
+            settings.count_native(operator, first.dtype)
         return result
 
     return kernel

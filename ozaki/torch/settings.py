@@ -39,7 +39,7 @@ class Settings:
     dtypes : of the tensors whose operators are replaced.
     sums : whether sums and means are replaced, too.
     calls : how often each operator was computed by this library.
-    native : how many products PyTorch computed itself, by dtype.
+    native : how many calls PyTorch computed itself, by operator and dtype.
     is_open : whether the block is still being run.
     """
 
@@ -47,7 +47,7 @@ class Settings:
     dtypes: frozenset[torch.dtype]
     sums: bool
     calls: Counter[str] = field(default_factory=Counter)
-    native: Counter[torch.dtype] = field(default_factory=Counter)
+    native: Counter[tuple[str, torch.dtype]] = field(default_factory=Counter)
     is_open: bool = True
     _requests: dict[int | None, Request] = field(default_factory=dict, init=False, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
@@ -64,10 +64,10 @@ class Settings:
         with self._lock:
             self.calls[operator] += 1
 
-    def count_native(self, dtype: torch.dtype) -> None:
-        """Count a product that PyTorch has computed itself."""
+    def count_native(self, operator: str, dtype: torch.dtype) -> None:
+        """Count a call that PyTorch has computed itself."""
         with self._lock:
-            self.native[dtype] += 1
+            self.native[operator, dtype] += 1
 
 
 _modes: Modes[Settings] = Modes("ozaki.torch")

@@ -254,10 +254,10 @@ def test_leaving_warns_of_products_that_were_left_alone():
     assert not calls
     (warning,) = caught
     assert warning.filename == __file__
-    assert "computed these products: 15 of torch.float32" in str(warning.message)
+    assert "computed these calls: 15 of torch.float32 (9 mm, 6 addmm)" in str(warning.message)
     assert "dtypes=(torch.float32, torch.float64, torch.complex128)" in str(warning.message)
     half = x.half()
-    only_half = r"1 of torch\.float16; half precision is never replaced$"
+    only_half = r"1 of torch\.float16 \(1 mm\); half precision is never replaced$"
     with pytest.warns(match=only_half), ozaki.torch.reproducible(dtypes=torch.float32):
         half @ half.mT
 
@@ -275,6 +275,25 @@ def test_attention_that_is_left_alone_is_counted():
     q = random(2, 3, 4, 5, dtype=torch.float32).requires_grad_()
     with pytest.warns(match=r"2 of torch\.float32"), ozaki.torch.reproducible():  # forward and backward
         torch.nn.functional.scaled_dot_product_attention(q, q, q).sum().backward()
+
+
+NEVER_REPLACED = {
+    "convolution, 1 convolution_backward": lambda x: torch.conv1d(x[None], x[:, :, None]).sum().backward(),
+    "_linalg_solve_ex": lambda x: torch.linalg.solve(x.detach(), x.detach()),
+    "linalg_lstsq": lambda x: torch.linalg.lstsq(x.detach(), x.detach()),
+    "cholesky_solve": lambda x: torch.cholesky_solve(x.detach(), torch.eye(4)),
+    "sparse addmm": lambda x: x.detach().to_sparse() @ x.detach(),
+    "sparse mv": lambda x: x.detach().to_sparse_csr() @ x.detach()[0],
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("names", NEVER_REPLACED)
+def test_leaving_warns_of_what_is_never_replaced(names):
+    x = random(4, 4, dtype=torch.float32).requires_grad_()
+    said = rf"\(1 {names}\); convolutions, solves and sparse products are never replaced$"
+    with pytest.warns(match=said), ozaki.torch.reproducible(dtypes=torch.float32):
+        NEVER_REPLACED[names](x)
 
 
 @pytest.mark.filterwarnings("error")
