@@ -130,8 +130,8 @@ def dot(
     Parameters
     ----------
     x, y : arrays that broadcast; dtypes as in `sum`. For vectors this is `numpy.dot`; of stacks of
-        vectors it takes the product of each pair. Matrices that `numpy.dot` would multiply, as
-        `ozaki.matmul` does, need an axis.
+        vectors it takes the product of each pair. Shapes of which `numpy.dot` makes something else, as it
+        multiplies by matrices, need an axis; products with matrices are those of `ozaki.matmul`.
     axis : the axis, of the broadcast arrays, that is summed over; by default the last.
     dtype : dtype of the result, default that of x·y.
     out, keepdims : as in `sum`.
@@ -144,7 +144,7 @@ def dot(
     Raises
     ------
     TypeError : not numeric, or NumPy and CuPy mixed.
-    ValueError : shapes that do not broadcast; matrices to be multiplied.
+    ValueError : shapes that do not broadcast, or that `numpy.dot` would multiply.
 
     References
     ----------

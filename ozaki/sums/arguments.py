@@ -46,11 +46,11 @@ def check_ord(ord: int | str | None, axes: int) -> None:
 
 
 def check_matrices(of_x: tuple[int, ...], of_y: tuple[int, ...]) -> None:
-    """Raise ValueError for matrices that `numpy.dot` would multiply."""
-    if len(of_x) == len(of_y) == 2 and of_x[1] == of_y[0]:
+    """Raise ValueError for shapes of which `numpy.dot` makes something else than dot products of pairs."""
+    if not (of_x and of_y) or (len(of_y) > 1 and of_x[-1] == of_y[-2]):
         raise ValueError(
-            f"x and y are matrices, {of_x} and {of_y}, which numpy.dot multiplies: use ozaki.matmul; "
-            "axis=-1 takes the dot product of each pair of rows"
+            f"x and y have shapes {of_x} and {of_y}, which numpy.dot multiplies: use ozaki.matmul; "
+            "axis=-1 takes the dot product of each pair of vectors"
         )
 
 
