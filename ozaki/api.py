@@ -8,9 +8,10 @@ import numpy as np
 
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array, as_array, check_same_device, device_of, on_device_of_arrays
-from multiword.runtime.options import exactly, transposition
+from multiword.runtime.options import transposition
 from ozaki.arguments import (
     as_matrix,
+    both_exactly,
     factors_of,
     matrix_or_operand,
     request_of,
@@ -280,7 +281,7 @@ def matmul(
     check_same_device(a=x, b=y)
     if isinstance(a, Operand) or isinstance(b, Operand):
         raise ValueError(f"a prepared operand multiplies matrices, not stacks: {x.shape} times {y.shape}")
-    out = stack_product(*stacks_of(exactly("a", x, dtype), exactly("b", y, dtype)), request)
+    out = stack_product(*stacks_of(*both_exactly(x, y, dtype)), request)
     if x.ndim == 1:
         out = out[..., 0, :]
     return out[..., 0][()] if y.ndim == 1 else out

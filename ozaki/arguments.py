@@ -65,8 +65,10 @@ def factors_of(
     trans_a, trans_b = transposition("trans_a", trans_a), transposition("trans_b", trans_b)
     if not (trans_a or trans_b) and _fit_as_they_are(a, b, dtype):
         return Factor(a, 0), Factor(b, 1)
-    pair = []
+    views = []
     for name, side, x, trans in (("a", 0, a, trans_a), ("b", 1, b, trans_b)):
+        array = matrix_or_operand(x, name)
+        views.append(as_matrix(name, array, array.dtype, trans))
         if isinstance(x, Operand):
             factor = x.factor
             if factor.side != side or factor.matrix.dtype != dtype or trans:
@@ -74,14 +76,37 @@ def factors_of(
                     f"{name} was prepared as the {SIDES[factor.side]} factor in {factor.matrix.dtype}; "
                     f"here it is the {SIDES[side]} one in {np.dtype(dtype)}, transposed: {trans}"
                 )
-            pair.append(factor)
-        else:
-            pair.append(Factor(as_matrix(name, as_array(x, name), dtype, trans), side))
-    left, right = pair
-    check_same_device(a=left.matrix, b=right.matrix)
+    x, y = views
+    check_same_device(a=x, b=y)
+    x, y = both_exactly(x, y, dtype)
+    left = a.factor if isinstance(a, Operand) else Factor(x, 0)
+    right = b.factor if isinstance(b, Operand) else Factor(y, 1)
     if left.k != right.k:
         raise ValueError(f"inner dimensions differ: a is {left.matrix.shape}, b is {right.matrix.shape}")
     return left, right
+
+
+def both_exactly(a: Array, b: Array, dtype: Any) -> tuple[Array, Array]:
+    """Return both factors, or stacks of them, in a dtype; of a matrix and its own transpose, views of one."""
+    left = exactly("a", a, dtype)
+    if left is not a and is_own_transpose(a, b):
+        return left, left.swapaxes(-1, -2)
+    return left, exactly("b", b, dtype)
+
+
+def is_own_transpose(x: Array, y: Array) -> bool:
+    """Return whether y is x with its last two axes swapped, in the same memory.
+
+    >>> x = np.ones((2, 3))
+    >>> is_own_transpose(x, x.T), is_own_transpose(x, x.T.copy())
+    (True, False)
+    """
+    if x.ndim < 2 or x.ndim != y.ndim or x.dtype != y.dtype:
+        return False
+    turned = x.swapaxes(-1, -2)
+    if turned.shape != y.shape or turned.strides != y.strides:
+        return False
+    return bool(x.data.ptr == y.data.ptr if is_cupy(x) else x.ctypes.data == y.ctypes.data)
 
 
 def _fit_as_they_are(a: Any, b: Any, dtype: Any) -> bool:

@@ -41,7 +41,8 @@ def gram(
     """Return XᵀX, or XᴴX of a complex matrix: exactly symmetric (Hermitian), at about half the cost.
 
     The bits are those of `ozaki.matmul(x.conj().T, x)`: only the elements on and below the diagonal are
-    computed. `x.T @ x` and `x @ x.T` of a real matrix take the same way wherever they are given as views.
+    computed. `x.T @ x` and `x @ x.T` of a real matrix, and of stacks, take the same way wherever they are
+    given as views.
 
     Parameters
     ----------

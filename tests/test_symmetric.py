@@ -71,6 +71,8 @@ def test_half_the_products_where_a_matrix_meets_its_transpose():
     for rows in (x, np.asfortranarray(x), x[:, ::2].repeat(2, axis=1), x[::-1], x[:, ::-1]):
         assert multiplications(rows, rows.T) == full * 9 // 16
         assert multiplications(rows, rows[::-1].T) == full
+    for y in (x.astype("float16"), (9 * x).astype("int32"), np.stack([9 * x, x]).astype("int8")):
+        assert multiplications(y, y.mT) == multiplications(y, y.mT.copy()) * 9 // 16
     assert multiplications(x.T, x) == multiplications(x.T.copy(), x)  # of 64 columns
     engine = Counting()
     ozaki.gram(x.T, accuracy="normwise", engine=engine)
