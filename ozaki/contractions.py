@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
 from opt_einsum import contract_path
 from opt_einsum.parser import parse_einsum_input
+from opt_einsum.paths import get_path_fn
 
 from multiword.runtime.arrays import (
     Array,
@@ -23,6 +24,7 @@ from multiword.runtime.options import exactly, integer
 from ozaki.api import matmul
 from ozaki.arguments import check_accuracy, result_dtype
 from ozaki.sums.api import sum as exact_sum
+from ozaki.sums.exactsum import ExactSum, taken_words
 
 Labels = Sequence[Any]
 Accuracy = str | int | None
@@ -38,7 +40,9 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
         one tensor alone, and be an ellipsis.
     operands : arrays of numbers, NumPy or CuPy.
     accuracy : of each product, as in `ozaki.matmul`; with "exact" the result of one or two tensors is
-        correctly rounded. A single tensor's sums always are.
+        correctly rounded. A single tensor's sums always are. Labels that are summed over in one of two
+        tensors alone are summed before, exactly: the error is that of the product of these sums, a few words
+        each.
     optimize : how opt_einsum finds the order of more than two tensors, or that order, a path.
 
     Returns
@@ -64,6 +68,7 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
     _check_subscripts(subscripts, len(operands))
     tensors = [as_array(x, f"operand {i}") for i, x in enumerate(operands)]
     check_same_device(**{f"operand {i}": x for i, x in enumerate(tensors)})
+    tensors = [exactly(f"operand {i}", x, result_dtype(x, x)) for i, x in enumerate(tensors)]
     shapes = [x.shape for x in tensors]
     try:
         inputs, output, _ = parse_einsum_input((subscripts, *shapes), shapes=True)
@@ -71,9 +76,10 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
         raise ValueError(f"subscripts {subscripts!r} do not fit arrays of shapes {shapes}: {error}") from None
     labels: list[Labels] = inputs.split(",")
     _lengths(tensors, labels)
+    path = _path(f"{inputs}->{output}", shapes, optimize)
     if len(tensors) == 1:
         return _summed(tensors[0], labels[0], output)[()]
-    for step in _path(f"{inputs}->{output}", shapes, optimize):
+    for step in path:
         indices = sorted(step, reverse=True)  # as opt_einsum counts
         first, *others = ((tensors.pop(i), labels.pop(i)) for i in indices)
         for number, other in enumerate(others, 1):
@@ -226,6 +232,8 @@ def _path(equation: str, shapes: Sequence[tuple[int, ...]], optimize: Any) -> Se
             raise ValueError(f"optimize must be a path from {len(shapes)} operands to one, got {optimize!r}")
         return path
     try:
+        if isinstance(optimize, str):
+            get_path_fn(optimize)  # which opt_einsum leaves out where there is one order alone
         return contract_path(equation, *shapes, shapes=True, optimize=optimize)[0]
     except (KeyError, TypeError):
         raise ValueError(
@@ -271,9 +279,11 @@ def _lengths(tensors: Sequence[Array], labels: Sequence[Labels]) -> dict[Any, in
 def _contracted(x: Array, of_x: Labels, y: Array, of_y: Labels, out: Labels, accuracy: Accuracy) -> Array:
     """Return the product of two tensors, summed over all labels that `out` lacks, as one product of matrices.
 
-    A label of one tensor alone that is summed over is one of both: the other is broadcast along it.
+    What is summed over of one tensor alone are the words of its sums, along which the other is broadcast.
     """
     (x, of_x), (y, of_y) = _diagonal(x, of_x), _diagonal(y, of_y)
+    x, of_x = _summed_alone(x, of_x, y, {*of_y, *out})
+    y, of_y = _summed_alone(y, of_y, x, {*of_x, *out})
     lengths = _lengths((x, y), (of_x, of_y))
     inner = [label for label in lengths if label not in out]
     batch = [label for label in out if label in of_x and label in of_y]
@@ -293,6 +303,24 @@ def _contracted(x: Array, of_x: Labels, y: Array, of_y: Labels, out: Labels, acc
     return result.transpose([made.index(label) for label in out])
 
 
+def _summed_alone(x: Array, of_x: Labels, y: Array, others: Container[Any]) -> tuple[Array, Labels]:
+    """Return the exact sums of a tensor over labels that no others are: words, along a label of their own.
+
+    The tensor as it is where there is nothing to add, or where words, or y, are not finite.
+    """
+    kept = [i for i, label in enumerate(of_x) if label in others]
+    shape = tuple(x.shape[i] for i in kept)
+    if x.size <= math.prod(shape):
+        return x, of_x
+    xp, alone = namespace(x), [i for i in range(x.ndim) if i not in kept]
+    words = taken_words(ExactSum(result_dtype(x, y), shape).add(x.transpose(*alone, *kept)))
+    largest = next(words)
+    if not bool(xp.isfinite(largest).all() and xp.isfinite(y).all()):
+        return x, of_x
+    found = [largest, *words]  # the last of several is 0
+    return xp.stack(found[:-1] or found), [object(), *(of_x[i] for i in kept)]
+
+
 def _diagonal(x: Array, of_x: Labels) -> tuple[Array, list[Any]]:
     """Return a tensor whose labels are distinct: of axes that share one, the diagonal."""
     labels = list(of_x)
@@ -309,8 +337,7 @@ def _diagonal(x: Array, of_x: Labels) -> tuple[Array, list[Any]]:
 def _summed(x: Array, of_x: Labels, out: Labels) -> Array:
     """Return the correctly rounded sums of a tensor over the labels that `out` lacks."""
     x, labels = _diagonal(x, of_x)
-    dtype = result_dtype(x, x)
     axes = tuple(i for i, label in enumerate(labels) if label not in out)
-    result = exact_sum(x, axes, dtype) if axes else exactly("operand 0", x, dtype)
+    result = exact_sum(x, axes) if axes else x
     left = [label for label in labels if label in out]
     return namespace(x).transpose(result, [left.index(label) for label in out])
