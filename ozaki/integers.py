@@ -92,7 +92,12 @@ def integer_matmul(a: Any, b: Any, dtype: Any, overflow: str, request_options: t
                 cuts = choose_cuts(x.shape[-1], largest, bits)
                 result = _in_panels(compute, x, y, cuts, request.workspace)
     except _Misfit as misfit:
-        raise OverflowError(*misfit.args) from None
+        *stack, i, j = misfit.place
+        index = (*stack, *[i] * (np.ndim(a) > 1), *[j] * (np.ndim(b) > 1))
+        raise OverflowError(
+            f"element {index} of the product is {misfit.value}, which {dtype} cannot hold; "
+            "overflow='wrap' reduces it modulo the range of the dtype, as NumPy does"
+        ) from None
     return _as_numpy_shapes(result, as_array(a, "a"), as_array(b, "b"))
 
 
@@ -147,7 +152,7 @@ def _by_residues(x: Array, y: Array, target: Target, request: Request, checked: 
     out = out.reshape(*batch, m, n)
     if checked and first != NO_MISFIT:
         place = tuple(map(int, np.unravel_index(first, out.shape)))
-        raise _Misfit(place, x, y, target.dtype, (0,) * out.ndim)
+        raise _Misfit(place, x, y, (0,) * out.ndim)
     return out.astype(target.dtype, copy=False)
 
 
@@ -350,21 +355,15 @@ def _check_fit(
             carry = rest >> (above - shift)
     if bool(differs.any()):
         place = np.unravel_index(int(differs.ravel().argmax()), differs.shape)
-        raise _Misfit(tuple(map(int, place)), x, y, result.dtype, origin)
+        raise _Misfit(tuple(map(int, place)), x, y, origin)
 
 
 class _Misfit(OverflowError):
     """An element, at a place in panels that begin at an origin, that a dtype cannot hold."""
 
-    def __init__(
-        self, place: tuple[int, ...], x: Array, y: Array, dtype: np.dtype, origin: tuple[int, ...]
-    ) -> None:
+    def __init__(self, place: tuple[int, ...], x: Array, y: Array, origin: tuple[int, ...]) -> None:
         left, right = stacks_of(x, y)
         row, column = left[place[:-1]].tolist(), right[(*place[:-2], slice(None), place[-1])].tolist()
-        value = sum(int(p) * int(q) for p, q in zip(row, column, strict=True))
+        self.value = sum(int(p) * int(q) for p, q in zip(row, column, strict=True))
         local = (*(0,) * (len(origin) - len(place)), *place)
         self.place = tuple(i + j for i, j in zip(origin, local, strict=True))
-        super().__init__(
-            f"element {self.place} of the product is {value}, which {dtype} cannot hold; "
-            "overflow='wrap' reduces it modulo the range of the dtype, as NumPy does"
-        )
