@@ -253,7 +253,8 @@ def _without_loss(x: Array, dtype: np.dtype) -> Array | None:
     real = x if dtype.kind == "c" else x.real
     with np.errstate(all="ignore"):
         converted = real.astype(dtype)
-        same = converted.astype(real.dtype) == real
+        back = converted if real.dtype.kind == "c" else converted.real
+        same = back.astype(real.dtype) == real
         if dtype.kind in "iu":
             same &= (converted < 0) == (real < 0)  # else it has wrapped around
         else:
