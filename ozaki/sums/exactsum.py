@@ -385,8 +385,17 @@ class ExactSum:
             return NotImplemented
         return ExactSum(self.dtype, self.shape).merge(self).merge(other)
 
+    def __radd__(self, other: object) -> ExactSum:
+        """The sums in a new accumulator, where Python's `sum` begins with 0."""
+        return self + ExactSum(self.dtype, self.shape) if type(other) is int and not other else NotImplemented
+
     def __float__(self) -> float:
         """The sum rounded to float64. TypeError for several sums, or a complex one."""
+        if self.shape or self._parts == 2:
+            raise TypeError(
+                f"float() takes one real sum, got an ExactSum of {self.dtype} and shape {self.shape}; "
+                "round() returns all of it"
+            )
         return float(self.round(np.float64))
 
     def __eq__(self, other: object) -> bool:
