@@ -162,16 +162,10 @@ def _on_dask(
     name, parameters = function.__name__, dict(inspect.signature(function).parameters)
     taken = inspect.signature(operands).parameters
     ours = [p for p in parameters.values() if p.kind is not p.KEYWORD_ONLY]
-    in_memory = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
     split = inspect.Parameter("split_every", inspect.Parameter.KEYWORD_ONLY, default=None)
     signature = inspect.Signature([*ours, split], return_annotation="da.Array")
 
     def lazy(*arguments: Any, **options: Any) -> da.Array:
-        if named := [option for option in in_memory if option in options]:
-            raise TypeError(
-                f"{name} takes {named[0]} for arrays in memory alone; of Dask arrays, "
-                "dask.array.where(where, x, 0) leaves numbers out"
-            )
         given = signature.bind(*arguments, **options)
         given.apply_defaults()
         rest = given.arguments
