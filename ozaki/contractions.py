@@ -8,6 +8,7 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.exceptions import AxisError
 from opt_einsum import contract_path
 from opt_einsum.parser import parse_einsum_input
 from opt_einsum.paths import get_path_fn
@@ -109,7 +110,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, accuracy: Accuracy = None) -> Ar
 
     Raises
     ------
-    TypeError, ValueError : as `ozaki.einsum`; ValueError for axes that do not fit.
+    TypeError, ValueError : as `ozaki.einsum`; ValueError for axes that do not fit, AxisError for those that
+        are not there.
 
     References
     ----------
@@ -175,7 +177,12 @@ def vecdot(x: Any, y: Any, *, axis: int = -1, accuracy: Accuracy = None) -> Arra
     for name, z in (("x", x), ("y", y)):
         if not -z.ndim <= axis < z.ndim:
             raise ValueError(f"axis {axis} is none of {name}, of shape {z.shape}")
-    x, y = namespace(x).moveaxis(x, axis, -1), namespace(y).moveaxis(y, axis, -1)
+    shapes, xp, dtype = f"{x.shape} and {y.shape}", check_same_device(x=x, y=y), result_dtype(x, y)
+    x, y = (xp.moveaxis(exactly(name, z, dtype), axis, -1) for name, z in (("x", x), ("y", y)))
+    if not _pair_up(x.shape, y.shape):
+        raise ValueError(
+            f"x and y must be of one length along axis {axis} and broadcast, got shapes {shapes}"
+        )
     x = conjugated(x) if x.dtype.kind == "c" else x
     return matmul(x[..., None, :], y[..., :, None], accuracy=accuracy)[..., 0, 0][()]
 
@@ -196,9 +203,23 @@ def matvec(a: Any, x: Any, *, accuracy: Accuracy = None) -> Array:
            [3., 4.]])
     """
     a, x = as_array(a, "a"), as_array(x, "x")
-    if a.ndim < 2 or not x.ndim:
-        raise ValueError(f"a must be matrices and x vectors, got shapes {a.shape} and {x.shape}")
-    return matmul(a, x[..., None], accuracy=accuracy)[..., 0]
+    if a.ndim < 2 or not x.ndim or not _pair_up((*a.shape[:-2], a.shape[-1]), x.shape):
+        raise ValueError(
+            "a must be matrices and x vectors as long as their rows, which broadcast, "
+            f"got shapes {a.shape} and {x.shape}"
+        )
+    check_same_device(a=a, x=x)
+    dtype = result_dtype(a, x)
+    return matmul(exactly("a", a, dtype), exactly("x", x, dtype)[..., None], accuracy=accuracy)[..., 0]
+
+
+def _pair_up(of_x: tuple[int, ...], of_y: tuple[int, ...]) -> bool:
+    """Return whether stacks of vectors have vectors of one length and broadcast."""
+    try:
+        np.broadcast_shapes(of_x[:-1], of_y[:-1])
+    except ValueError:
+        return False
+    return of_x[-1] == of_y[-1]
 
 
 def _check_subscripts(subscripts: Any, operands: int) -> None:
@@ -245,7 +266,7 @@ def _summed_axes(a: Array, b: Array, axes: Any) -> tuple[list[int], list[int]]:
     """Return the axes of a and of b that are summed over together, counted from 0."""
     if isinstance(axes, int | np.integer):
         if not 0 <= axes <= min(a.ndim, b.ndim):
-            raise ValueError(f"axes must be from 0 to {min(a.ndim, b.ndim)}, got {axes}")
+            raise AxisError(f"axes must be from 0 to {min(a.ndim, b.ndim)}, got {axes}")
         axes = range(a.ndim - axes, a.ndim), range(axes)
     try:
         of_a, of_b = ([operator.index(i) for i in np.atleast_1d(of_x).tolist()] for of_x in axes)
@@ -253,7 +274,7 @@ def _summed_axes(a: Array, b: Array, axes: Any) -> tuple[list[int], list[int]]:
         raise TypeError(f"axes must be an integer, or two sequences of integers, got {axes!r}") from None
     for x, of_x in ((a, of_a), (b, of_b)):
         if any(not -x.ndim <= i < x.ndim for i in of_x):
-            raise ValueError(f"axes {axes} do not fit arrays of shapes {a.shape} and {b.shape}")
+            raise AxisError(f"axes {axes} do not fit arrays of shapes {a.shape} and {b.shape}")
         of_x[:] = (i % x.ndim for i in of_x)
         if len({*of_x}) < len(of_x):
             raise ValueError(f"axes {axes} name an axis twice")

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.exceptions import AxisError
 
 import ozaki
 from tests.cases import uniform, wide
@@ -229,7 +230,19 @@ def test_functions_like_numpys(accuracy, dtype):
         (lambda: ozaki.vecdot(np.ones(2), np.ones(2), axis=0.0), TypeError, "axis must be an integer"),
         (lambda: ozaki.tensordot(np.ones((2, 2)), np.ones((2, 2)), ((0, 0), (0, 1))), ValueError, "twice"),
         (lambda: ozaki.vecdot(np.ones(2), 1.0), ValueError, "axis -1 is none of y"),
+        (lambda: ozaki.vecdot([1, 1], [2**53 + 1, 1]), TypeError, "y has integers"),
+        (lambda: ozaki.vecdot(np.ones(3), np.ones(2)), ValueError, r"axis -1 .*shapes \(3,\) and \(2,\)"),
+        (
+            lambda: ozaki.vecdot(np.ones((2, 3)), np.ones((2, 4)), axis=0),
+            ValueError,
+            r"x and y must be of one length along axis 0 and broadcast, got shapes \(2, 3\) and \(2, 4\)",
+        ),
         (lambda: ozaki.matvec(np.ones(2), np.ones(2)), ValueError, "a must be matrices"),
+        (lambda: ozaki.matvec(np.eye(2), np.ones(3)), ValueError, r"shapes \(2, 2\) and \(3,\)"),
+        (lambda: ozaki.matvec(np.ones((3, 2, 2)), np.eye(2)), ValueError, r"\(3, 2, 2\) and \(2, 2\)"),
+        (lambda: ozaki.matvec(np.eye(2), [2**53 + 1, 1]), TypeError, "x has integers"),
+        (lambda: ozaki.tensordot(np.eye(2), np.eye(2), ((2,), (0,))), AxisError, "do not fit arrays"),
+        (lambda: ozaki.tensordot(np.eye(2), np.eye(2), 3), AxisError, "axes must be from 0 to 2"),
     ],
 )
 def test_what_does_not_fit(call, error, message):

@@ -171,6 +171,9 @@ def test_options_are_refused_by_their_names():
     for call, error, name in (
         (lambda: ozaki.residual(eye, eye, eye, words=1.5), TypeError, "words"),
         (lambda: ozaki.matmul(np.eye(2, dtype=int), np.eye(2, dtype=int), mod=2.0), TypeError, "mod"),
+        (lambda: ozaki.sum(np.ones((3, 4)), where=[True, False]), ValueError, "x and where must have shapes"),
+        (lambda: ozaki.sum(np.ones(2), where=np.ones((2, 2), bool)), ValueError, "where must broadcast to x"),
+        (lambda: ozaki.norm(eye, "nuc"), ValueError, "got 'nuc' over 2$"),
         (lambda: multiword.split(eye, words=2.0), TypeError, "words"),
         (lambda: multiword.batched_matmul(half, half, trans_a=1.0), ValueError, "trans_a"),
         (lambda: multiword.batched_matmul(half, half, alpha=1e5, accumulate="fp16"), ValueError, "alpha"),

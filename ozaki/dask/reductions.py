@@ -27,7 +27,16 @@ from ozaki.dask.arguments import (
 )
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums import api, statistics
-from ozaki.sums.arguments import Axis, DType, axes_of, check_matrices, check_ord, format_of, real_dtype
+from ozaki.sums.arguments import (
+    Axis,
+    DType,
+    axes_of,
+    broadcast_shape,
+    check_matrices,
+    check_ord,
+    format_of,
+    real_dtype,
+)
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.table import REDUCTIONS, Reduction
 from ozaki.sums.variance import exact_ddof
@@ -58,10 +67,7 @@ def _broadcast(x: Any, y: Any, axis: int | None) -> Operands:
     x, y = _pair(x=x, y=y)
     if axis is None:
         check_matrices(x.shape, y.shape)
-    try:
-        shape = np.broadcast_shapes(x.shape, y.shape)
-    except ValueError:
-        raise ValueError(f"x and y must have shapes that broadcast, got {x.shape} and {y.shape}") from None
+    shape = broadcast_shape(x=x.shape, y=y.shape)
     x, y = (da.broadcast_to(without_empty_chunks(z), shape) for z in (x, y))
     return (x, y), -1 if axis is None else axis
 

@@ -23,6 +23,7 @@ from ozaki.sums.arguments import (
     DType,
     Out,
     axes_of,
+    broadcast_shape,
     check_matrices,
     check_ord,
     deliver,
@@ -212,6 +213,7 @@ def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool,
     x, y = numbers(x, "x"), numbers(y, "y")
     xp = check_same_device(x=x, y=y)
     if x.shape != y.shape:
+        broadcast_shape(x=x.shape, y=y.shape)
         x, y = xp.broadcast_arrays(x, y)
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
@@ -229,6 +231,8 @@ def _where(x: Array, where: Any) -> Array:
     if chosen.dtype != bool:
         raise TypeError(f"where must be boolean, got {chosen.dtype}")
     xp = check_same_device(x=x, where=chosen)
+    if broadcast_shape(x=x.shape, where=chosen.shape) != x.shape:
+        raise ValueError(f"where must broadcast to x, of shape {x.shape}, got shape {chosen.shape}")
     return xp.where(xp.broadcast_to(chosen, x.shape), x, xp.zeros((), x.dtype))
 
 

@@ -39,9 +39,10 @@ def numbers(x: Any, name: str) -> Array:
 def check_ord(ord: int | str | None, axes: int) -> None:
     """Raise ValueError for a norm that is not Euclidean, or Frobenius's over two axes."""
     if not (ord is None or (ord == 2 and axes == 1) or (ord == "fro" and axes == 2)):
+        hint = f"; an axis is given by name: axis={ord!r}" if isinstance(ord, int) else ""
         raise ValueError(
             f"ord must be None, 2 for norms of vectors or 'fro' for norms over two axes, got {ord!r} "
-            f"over {axes}; an axis is given by name: axis={ord!r}"
+            f"over {axes}{hint}"
         )
 
 
@@ -52,6 +53,15 @@ def check_matrices(of_x: tuple[int, ...], of_y: tuple[int, ...]) -> None:
             f"x and y have shapes {of_x} and {of_y}, which numpy.dot multiplies: use ozaki.matmul; "
             "axis=-1 takes the dot product of each pair of vectors"
         )
+
+
+def broadcast_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that those of named arrays broadcast to. ValueError if there is none."""
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        named = " and ".join(shapes), " and ".join(map(str, shapes.values()))
+        raise ValueError(f"{named[0]} must have shapes that broadcast, got {named[1]}") from None
 
 
 def vector(x: Any, name: str) -> np.ndarray:
