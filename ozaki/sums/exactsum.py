@@ -158,14 +158,8 @@ class ExactSum:
         check_same_device(values=x, labels=index)
         if x.shape != (*self.shape[:-1], index.size):
             raise ValueError(f"values must have shape {(*self.shape[:-1], index.size)}, got {x.shape}")
-        columns, size = columns_of(index, prod(self.shape[:-1]), self.shape[-1]), prod(self.shape)
-        sums = self._sums.copy()
-        for part, component in enumerate(real_parts(x)):
-            total = Superaccumulator(sums.range, size, namespace(x))
-            add_groups(total, [Summands((component.reshape(-1),))], columns)
-            sums.merge(total, slice(part * size, (part + 1) * size))
-        self._sums = sums
-        return self
+        parts = [[Summands((component.reshape(-1),))] for component in real_parts(x)]
+        return self._add_groups(parts, columns_of(index, prod(self.shape[:-1]), self.shape[-1]))
 
     def merge(self, other: ExactSum) -> ExactSum:
         """Add what another accumulator of the same dtype and shape holds; return self."""
@@ -441,6 +435,16 @@ class ExactSum:
         for part, summands in enumerate(parts):
             reduced = len(summands[0].shape) - len(self.shape)
             accumulate(sums, slice(part * size, (part + 1) * size), summands, reduced)
+        self._sums = sums
+        return self
+
+    def _add_groups(self, parts: list[list[Summands]], columns: Array) -> ExactSum:
+        """Add one-dimensional summands of the real, and of the imaginary part, to the columns of each."""
+        size, sums = prod(self.shape), self._sums.copy()
+        for part, summands in enumerate(parts):
+            total = Superaccumulator(sums.range, size, namespace(columns))
+            add_groups(total, summands, columns)
+            sums.merge(total, slice(part * size, (part + 1) * size))
         self._sums = sums
         return self
 
