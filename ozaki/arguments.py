@@ -11,8 +11,10 @@ from multiword.engines import Engine, get_engine
 from multiword.runtime.arrays import (
     Array,
     as_array,
+    check_out,
     check_same_device,
     conjugated,
+    device_of,
     is_cupy,
     namespace,
 )
@@ -22,6 +24,7 @@ from ozaki.product.factor import Factor
 from ozaki.product.operand import SIDES, Operand, matrix_of
 from ozaki.product.panels import room_for_words
 from ozaki.product.request import CERTIFIED, NORMWISE, SCHEMES, Request
+from ozaki.sums.arguments import deliver
 
 WIDEST = 2200
 """The most bits of an accuracy: no two finite float64 numbers are more bits apart."""
@@ -136,6 +139,21 @@ def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
         return left, right, np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError:
         raise ValueError(f"the stacks of a, {x.shape}, and b, {y.shape}, do not broadcast") from None
+
+
+def check_matmul_out(out: Any, x: Array, y: Array, dtype: Any) -> None:
+    """Check an array that the result of `matmul` is to be written to, if there is one."""
+    if out is not None:
+        left, right, batch = matrices_of(x, y)
+        rows, columns = left.shape[-2:-1] * (x.ndim > 1), right.shape[-1:] * (y.ndim > 1)
+        check_out(out, x, (*batch, *rows, *columns), dtype)
+
+
+def in_numpy_shape(result: Array, x: Array, y: Array, out: Array | None) -> Array:
+    """Return a stack of products without the axes that vectors have been given; in `out`, if there is one."""
+    result = result[..., 0, :] if x.ndim == 1 else result
+    with device_of(result):
+        return deliver(result[..., 0] if y.ndim == 1 else result, out)
 
 
 def stacks_of(x: Array, y: Array) -> tuple[Array, Array]:

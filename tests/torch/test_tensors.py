@@ -72,6 +72,13 @@ def test_memory_is_shared():
     assert ozaki.sum(random(2, 3), dtype=torch.float32).dtype is torch.float32
 
 
+def test_products_are_written_to_tensors():
+    x = random(2, 3, 3)
+    out = torch.empty_like(x)
+    assert ozaki.matmul(x, x[0], out=out) is out
+    assert same_bits(out, ozaki.matmul(x, x[0]))
+
+
 def test_sums_of_words_are_tuples():
     a, x, b = random(3, 3), tuple(random(2, 3, seed=1)), random(3, seed=2)
     expected = ozaki.residual(a.numpy(), tuple(word.numpy() for word in x), b.numpy(), words=2)
