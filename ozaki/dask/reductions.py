@@ -32,6 +32,7 @@ from ozaki.sums.arguments import (
     DType,
     axes_of,
     broadcast_shape,
+    check_mask,
     check_matrices,
     check_ord,
     format_of,
@@ -96,6 +97,7 @@ def _reduced(
     keepdims: bool = False,
     *,
     split_every: SplitEvery,
+    where: Any = None,
     **options: Any,
 ) -> da.Array:
     """The lazy reduction of one or two arrays of one shape."""
@@ -104,6 +106,9 @@ def _reduced(
         options["ddof"] = exact_ddof(options["ddof"])
     axes, reduction = axes_of(axis, arrays[0].ndim), REDUCTIONS[name]
     target = reduction.dtype([x._meta for x in arrays], dtype)
+    exact = np.result_type(*map(accumulator_dtype, arrays))
+    if where is not None:
+        arrays = (*arrays, _mask(where, arrays[0]))
     if len(arrays) > 1:
         indices = tuple(range(arrays[0].ndim))
         _, arrays = da.core.unify_chunks(*[z for x in arrays for z in (x, indices)], warn=False)
@@ -111,12 +116,20 @@ def _reduced(
         "keepdims": keepdims,
         "split_every": partial_sums_a_task(split_every, arrays[0].numblocks),
     }
-    if target.kind in "iub":
+    if target.kind in "iub":  # a mask leaves 0
         terms = reduce(da.multiply, [x.astype(target) for x in arrays])
         return da.sum(terms, axis=axes, dtype=target, **tree)
-    exact = np.result_type(*map(accumulator_dtype, arrays))
     finish = partial(_finished, reduction=reduction, target=target, **options)
-    return reduce_exactly(reduction, arrays, exact, finish, axes=axes, target=target, **tree)
+    masked = where is not None
+    return reduce_exactly(reduction, arrays, exact, finish, axes=axes, target=target, masked=masked, **tree)
+
+
+def _mask(where: Any, x: da.Array) -> da.Array:
+    """Booleans in the shape of x."""
+    where = checked_chunks(where, "where")
+    like_arrays(x=x, where=where)
+    check_mask(where, x)
+    return da.broadcast_to(without_empty_chunks(where), x.shape)
 
 
 def _finished(
@@ -149,8 +162,8 @@ _DIFFERENCE = """
 
     Raises
     ------
-    TypeError : as `ozaki.{name}`; out is given, since a Dask array is not written to, or where or initial. In
-        a task: a chunk is masked, sparse or lazy, or of a dtype that the one of its array does not hold.
+    TypeError : as `ozaki.{name}`; out is given, since a Dask array is not written to, or initial. In a task:
+        a chunk is masked, sparse or lazy, or of a dtype that the one of its array does not hold.
     ValueError : as `ozaki.{name}`; chunks of unknown sizes.
     MemoryError : in a task, which it names.
 
@@ -167,7 +180,7 @@ def _on_dask(
     """Return a function of `ozaki` for Dask arrays, with its signature and documentation, and split_every."""
     name, parameters = function.__name__, dict(inspect.signature(function).parameters)
     taken = inspect.signature(operands).parameters
-    ours = [p for p in parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    ours = [p for p in parameters.values() if p.name != "initial"]
     split = inspect.Parameter("split_every", inspect.Parameter.KEYWORD_ONLY, default=None)
     signature = inspect.Signature([*ours, split], return_annotation="da.Array")
 

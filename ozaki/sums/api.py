@@ -11,7 +11,6 @@ import numpy as np
 
 from multiword.runtime.arrays import (
     Array,
-    as_array,
     check_same_device,
     namespace,
     on_device_of_arrays,
@@ -28,6 +27,7 @@ from ozaki.sums.arguments import (
     check_ord,
     deliver,
     format_of,
+    mask_of,
     numbers,
     reduced_shape,
     summed_dtype,
@@ -63,7 +63,7 @@ def sum(
     keepdims : keep the reduced axes with length 1.
     initial : what each sum begins with, exactly: a number of x's dtype, or an array of the sums' shape; x is
         copied.
-    where : booleans that broadcast to x, which is copied: elements elsewhere count as 0.
+    where : booleans that broadcast to x, which is copied: elements elsewhere do not count.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def sum(
     shape = reduced_shape(x.shape, axes, keepdims)
     target = REDUCTIONS["sum"].dtype((x,), dtype, out, shape)
     if where is not None:
-        x = _where(x, where)
+        x = namespace(x).where(mask_of(where, x), x, namespace(x).zeros((), x.dtype))
     if initial is not None:
         x, axes, keepdims = _after(initial, x, axes), (0,), False
     if target.kind in "iub":
@@ -102,7 +102,15 @@ def sum(
 
 
 @on_device_of_arrays
-def mean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
+def mean(
+    x: Array,
+    axis: Axis = None,
+    dtype: DType = None,
+    out: Out = None,
+    keepdims: bool = False,
+    *,
+    where: Array | None = None,
+) -> Any:
     """Return the mean over axes, correctly rounded: the exact sum divided by the count, rounded once.
 
     As `ozaki.sum`; differs in the division: integers and booleans have a float64 mean by default, and the
@@ -112,6 +120,8 @@ def mean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keep
     np.True_
     """
     x = numbers(x, "x")
+    if where is not None:
+        return REDUCTIONS["mean"]((x,), axis, dtype, out, keepdims, where)
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
     target = REDUCTIONS["mean"].dtype((x,), dtype, out, shape)
@@ -223,17 +233,6 @@ def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool,
         return deliver(terms.sum(axis=axes, keepdims=keepdims, dtype=target), out)
     parts = _parts(products(x, y, conjugate), axes, target)
     return deliver(joined(parts, target).reshape(shape), out)
-
-
-def _where(x: Array, where: Any) -> Array:
-    """The array with 0 where it is not to count."""
-    chosen = as_array(where, "where")
-    if chosen.dtype != bool:
-        raise TypeError(f"where must be boolean, got {chosen.dtype}")
-    xp = check_same_device(x=x, where=chosen)
-    if broadcast_shape(x=x.shape, where=chosen.shape) != x.shape:
-        raise ValueError(f"where must broadcast to x, of shape {x.shape}, got shape {chosen.shape}")
-    return xp.where(xp.broadcast_to(chosen, x.shape), x, xp.zeros((), x.dtype))
 
 
 def _after(initial: Any, x: Array, axes: tuple[int, ...]) -> Array:

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from multiword.formats import FORMATS, Format
 from multiword.runtime import options
-from multiword.runtime.arrays import Array, as_array, check_out, is_cupy
+from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, is_cupy
 from ozaki.rounding.conversion import as_float64
 
 Axis = int | tuple[int, ...] | None
@@ -62,6 +62,21 @@ def broadcast_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
     except ValueError:
         named = " and ".join(shapes), " and ".join(map(str, shapes.values()))
         raise ValueError(f"{named[0]} must have shapes that broadcast, got {named[1]}") from None
+
+
+def mask_of(where: Any, x: Array) -> Array:
+    """Return booleans in the shape of x, as `check_mask` has them."""
+    mask = as_array(where, "where")
+    check_mask(mask, x)
+    return check_same_device(x=x, where=mask).broadcast_to(mask, x.shape)
+
+
+def check_mask(where: Any, x: Any) -> None:
+    """Raise TypeError for an array that is not boolean, ValueError for one that does not broadcast to x."""
+    if where.dtype != bool:
+        raise TypeError(f"where must be boolean, got {where.dtype}")
+    if broadcast_shape(x=x.shape, where=where.shape) != x.shape:
+        raise ValueError(f"where must broadcast to x, of shape {x.shape}, got shape {where.shape}")
 
 
 def vector(x: Any, name: str) -> np.ndarray:
