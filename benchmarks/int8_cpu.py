@@ -31,7 +31,7 @@ import numpy as np
 
 import ozaki
 from multiword.engines.int8_cpu.kernels import available_kernels
-from multiword.engines.int8_cpu.threads import available_threads
+from multiword.runtime.parallel import thread_count
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
 DTYPES = {"float64": 4096, "float32": 4096, "complex128": 2048}
@@ -159,7 +159,7 @@ def _onnx_session(n: int) -> Any:
     graph = helper.make_graph([node], "product", values[:2], values[2:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = available_threads()
+    options.intra_op_num_threads = thread_count()
     return onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
@@ -295,7 +295,7 @@ def main() -> None:
         "date": date.today().isoformat(),
         "command": f"python -m benchmarks.int8_cpu {shlex.join(sys.argv[1:])}".strip(),
         "device": processor(),
-        "cores": available_threads(),
+        "cores": thread_count(),
         "kernels": [x.name for x in available_kernels()],
         **libraries(),
         "results": [],

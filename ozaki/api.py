@@ -8,10 +8,13 @@ import numpy as np
 
 from multiword.engines import Engine
 from multiword.runtime.arrays import Array, as_array, check_same_device, device_of, on_device_of_arrays
-from multiword.runtime.options import exactly, transposition
+from multiword.runtime.options import transposition
 from ozaki.arguments import (
     as_matrix,
+    both_exactly,
+    check_matmul_out,
     factors_of,
+    in_numpy_shape,
     matrix_or_operand,
     request_of,
     result_dtype,
@@ -225,6 +228,7 @@ def matmul(
     scheme: str = "auto",
     engine: str | Engine = "auto",
     workspace: int | None = None,
+    out: Array | None = None,
 ) -> Array:
     """Multiply as `numpy.matmul` does, stacks and vectors included, with the same bits everywhere.
 
@@ -238,12 +242,13 @@ def matmul(
     overflow : "raise", or "wrap" for elements modulo the range of dtype, as NumPy computes them.
     mod : p, 2 <= p < 2**31: the product of integers or booleans modulo p, as int64 from 0 to p - 1.
     scheme, engine, workspace : as in `accurate_dgemm`. Products of integers on a CPU are its BLAS's.
+    out : array of the result's shape and dtype to write to, as in `accurate_dgemm`.
 
     Returns
     -------
     (..., m, n) array of float32, float64, complex64 or complex128: the smallest of these that
     NumPy's promotion allows (integers give float64, half precision gives float32); of integers with dtype or
-    mod.
+    mod; `out` if given.
 
     Raises
     ------
@@ -269,21 +274,19 @@ def matmul(
         if accuracy is not None or (dtype is not None and mod is not None):
             raise ValueError("dtype and mod exclude each other, and accuracy: products of integers are exact")
         if dtype is None:
-            return modular_matmul(a, b, mod, (scheme, None, engine, workspace))
-        return integer_matmul(a, b, dtype, overflow, (scheme, None, engine, workspace))
+            return modular_matmul(a, b, mod, (scheme, None, engine, workspace), out)
+        return integer_matmul(a, b, dtype, overflow, (scheme, None, engine, workspace), out)
     x, y = matrix_or_operand(a, "a"), matrix_or_operand(b, "b")
     dtype = result_dtype(x, y)
     chosen = accuracy if accuracy is not None else TARGETS[dtype].name
     request = request_of(x, chosen, scheme, None, engine, workspace)
     if x.ndim == y.ndim == 2:
-        return gemm(*factors_of(a, b, dtype), 1.0, None, None, request, None)
+        return gemm(*factors_of(a, b, dtype), 1.0, None, None, request, out)
     check_same_device(a=x, b=y)
     if isinstance(a, Operand) or isinstance(b, Operand):
         raise ValueError(f"a prepared operand multiplies matrices, not stacks: {x.shape} times {y.shape}")
-    out = stack_product(*stacks_of(exactly("a", x, dtype), exactly("b", y, dtype)), request)
-    if x.ndim == 1:
-        out = out[..., 0, :]
-    return out[..., 0][()] if y.ndim == 1 else out
+    check_matmul_out(out, x, y, dtype)
+    return in_numpy_shape(stack_product(*stacks_of(*both_exactly(x, y, dtype)), request), x, y, out)
 
 
 def prepare(x: Any, side: str = "left", *, trans: bool | str = False) -> Operand:

@@ -11,8 +11,10 @@ from multiword.engines import Engine, get_engine
 from multiword.runtime.arrays import (
     Array,
     as_array,
+    check_out,
     check_same_device,
     conjugated,
+    device_of,
     is_cupy,
     namespace,
 )
@@ -22,6 +24,7 @@ from ozaki.product.factor import Factor
 from ozaki.product.operand import SIDES, Operand, matrix_of
 from ozaki.product.panels import room_for_words
 from ozaki.product.request import CERTIFIED, NORMWISE, SCHEMES, Request
+from ozaki.sums.arguments import deliver
 
 WIDEST = 2200
 """The most bits of an accuracy: no two finite float64 numbers are more bits apart."""
@@ -65,8 +68,10 @@ def factors_of(
     trans_a, trans_b = transposition("trans_a", trans_a), transposition("trans_b", trans_b)
     if not (trans_a or trans_b) and _fit_as_they_are(a, b, dtype):
         return Factor(a, 0), Factor(b, 1)
-    pair = []
+    views = []
     for name, side, x, trans in (("a", 0, a, trans_a), ("b", 1, b, trans_b)):
+        array = matrix_or_operand(x, name)
+        views.append(as_matrix(name, array, array.dtype, trans))
         if isinstance(x, Operand):
             factor = x.factor
             if factor.side != side or factor.matrix.dtype != dtype or trans:
@@ -74,14 +79,37 @@ def factors_of(
                     f"{name} was prepared as the {SIDES[factor.side]} factor in {factor.matrix.dtype}; "
                     f"here it is the {SIDES[side]} one in {np.dtype(dtype)}, transposed: {trans}"
                 )
-            pair.append(factor)
-        else:
-            pair.append(Factor(as_matrix(name, as_array(x, name), dtype, trans), side))
-    left, right = pair
-    check_same_device(a=left.matrix, b=right.matrix)
+    x, y = views
+    check_same_device(a=x, b=y)
+    x, y = both_exactly(x, y, dtype)
+    left = a.factor if isinstance(a, Operand) else Factor(x, 0)
+    right = b.factor if isinstance(b, Operand) else Factor(y, 1)
     if left.k != right.k:
         raise ValueError(f"inner dimensions differ: a is {left.matrix.shape}, b is {right.matrix.shape}")
     return left, right
+
+
+def both_exactly(a: Array, b: Array, dtype: Any) -> tuple[Array, Array]:
+    """Return both factors, or stacks of them, in a dtype; of a matrix and its own transpose, views of one."""
+    left = exactly("a", a, dtype)
+    if left is not a and is_own_transpose(a, b):
+        return left, left.swapaxes(-1, -2)
+    return left, exactly("b", b, dtype)
+
+
+def is_own_transpose(x: Array, y: Array) -> bool:
+    """Return whether y is x with its last two axes swapped, in the same memory.
+
+    >>> x = np.ones((2, 3))
+    >>> is_own_transpose(x, x.T), is_own_transpose(x, x.T.copy())
+    (True, False)
+    """
+    if x.ndim < 2 or x.ndim != y.ndim or x.dtype != y.dtype:
+        return False
+    turned = x.swapaxes(-1, -2)
+    if turned.shape != y.shape or turned.strides != y.strides:
+        return False
+    return bool(x.data.ptr == y.data.ptr if is_cupy(x) else x.ctypes.data == y.ctypes.data)
 
 
 def _fit_as_they_are(a: Any, b: Any, dtype: Any) -> bool:
@@ -111,6 +139,21 @@ def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
         return left, right, np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError:
         raise ValueError(f"the stacks of a, {x.shape}, and b, {y.shape}, do not broadcast") from None
+
+
+def check_matmul_out(out: Any, x: Array, y: Array, dtype: Any) -> None:
+    """Check an array that the result of `matmul` is to be written to, if there is one."""
+    if out is not None:
+        left, right, batch = matrices_of(x, y)
+        rows, columns = left.shape[-2:-1] * (x.ndim > 1), right.shape[-1:] * (y.ndim > 1)
+        check_out(out, x, (*batch, *rows, *columns), dtype)
+
+
+def in_numpy_shape(result: Array, x: Array, y: Array, out: Array | None) -> Array:
+    """Return a stack of products without the axes that vectors have been given; in `out`, if there is one."""
+    result = result[..., 0, :] if x.ndim == 1 else result
+    with device_of(result):
+        return deliver(result[..., 0] if y.ndim == 1 else result, out)
 
 
 def stacks_of(x: Array, y: Array) -> tuple[Array, Array]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.exceptions import AxisError
 from opt_einsum import contract_path
 from opt_einsum.parser import parse_einsum_input
+from opt_einsum.paths import get_path_fn
 
 from multiword.runtime.arrays import (
     Array,
@@ -23,6 +25,7 @@ from multiword.runtime.options import exactly, integer
 from ozaki.api import matmul
 from ozaki.arguments import check_accuracy, result_dtype
 from ozaki.sums.api import sum as exact_sum
+from ozaki.sums.exactsum import ExactSum, taken_words
 
 Labels = Sequence[Any]
 Accuracy = str | int | None
@@ -38,7 +41,9 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
         one tensor alone, and be an ellipsis.
     operands : arrays of numbers, NumPy or CuPy.
     accuracy : of each product, as in `ozaki.matmul`; with "exact" the result of one or two tensors is
-        correctly rounded. A single tensor's sums always are.
+        correctly rounded. A single tensor's sums always are. Labels that are summed over in one of two
+        tensors alone are summed before, exactly: the error is that of the product of these sums, a few words
+        each.
     optimize : how opt_einsum finds the order of more than two tensors, or that order, a path.
 
     Returns
@@ -64,6 +69,7 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
     _check_subscripts(subscripts, len(operands))
     tensors = [as_array(x, f"operand {i}") for i, x in enumerate(operands)]
     check_same_device(**{f"operand {i}": x for i, x in enumerate(tensors)})
+    tensors = [exactly(f"operand {i}", x, result_dtype(x, x)) for i, x in enumerate(tensors)]
     shapes = [x.shape for x in tensors]
     try:
         inputs, output, _ = parse_einsum_input((subscripts, *shapes), shapes=True)
@@ -71,9 +77,10 @@ def einsum(subscripts: str, *operands: Any, accuracy: Accuracy = None, optimize:
         raise ValueError(f"subscripts {subscripts!r} do not fit arrays of shapes {shapes}: {error}") from None
     labels: list[Labels] = inputs.split(",")
     _lengths(tensors, labels)
+    path = _path(f"{inputs}->{output}", shapes, optimize)
     if len(tensors) == 1:
         return _summed(tensors[0], labels[0], output)[()]
-    for step in _path(f"{inputs}->{output}", shapes, optimize):
+    for step in path:
         indices = sorted(step, reverse=True)  # as opt_einsum counts
         first, *others = ((tensors.pop(i), labels.pop(i)) for i in indices)
         for number, other in enumerate(others, 1):
@@ -103,7 +110,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, accuracy: Accuracy = None) -> Ar
 
     Raises
     ------
-    TypeError, ValueError : as `ozaki.einsum`; ValueError for axes that do not fit.
+    TypeError, ValueError : as `ozaki.einsum`; ValueError for axes that do not fit, AxisError for those that
+        are not there.
 
     References
     ----------
@@ -169,7 +177,12 @@ def vecdot(x: Any, y: Any, *, axis: int = -1, accuracy: Accuracy = None) -> Arra
     for name, z in (("x", x), ("y", y)):
         if not -z.ndim <= axis < z.ndim:
             raise ValueError(f"axis {axis} is none of {name}, of shape {z.shape}")
-    x, y = namespace(x).moveaxis(x, axis, -1), namespace(y).moveaxis(y, axis, -1)
+    shapes, xp, dtype = f"{x.shape} and {y.shape}", check_same_device(x=x, y=y), result_dtype(x, y)
+    x, y = (xp.moveaxis(exactly(name, z, dtype), axis, -1) for name, z in (("x", x), ("y", y)))
+    if not _pair_up(x.shape, y.shape):
+        raise ValueError(
+            f"x and y must be of one length along axis {axis} and broadcast, got shapes {shapes}"
+        )
     x = conjugated(x) if x.dtype.kind == "c" else x
     return matmul(x[..., None, :], y[..., :, None], accuracy=accuracy)[..., 0, 0][()]
 
@@ -190,9 +203,23 @@ def matvec(a: Any, x: Any, *, accuracy: Accuracy = None) -> Array:
            [3., 4.]])
     """
     a, x = as_array(a, "a"), as_array(x, "x")
-    if a.ndim < 2 or not x.ndim:
-        raise ValueError(f"a must be matrices and x vectors, got shapes {a.shape} and {x.shape}")
-    return matmul(a, x[..., None], accuracy=accuracy)[..., 0]
+    if a.ndim < 2 or not x.ndim or not _pair_up((*a.shape[:-2], a.shape[-1]), x.shape):
+        raise ValueError(
+            "a must be matrices and x vectors as long as their rows, which broadcast, "
+            f"got shapes {a.shape} and {x.shape}"
+        )
+    check_same_device(a=a, x=x)
+    dtype = result_dtype(a, x)
+    return matmul(exactly("a", a, dtype), exactly("x", x, dtype)[..., None], accuracy=accuracy)[..., 0]
+
+
+def _pair_up(of_x: tuple[int, ...], of_y: tuple[int, ...]) -> bool:
+    """Return whether stacks of vectors have vectors of one length and broadcast."""
+    try:
+        np.broadcast_shapes(of_x[:-1], of_y[:-1])
+    except ValueError:
+        return False
+    return of_x[-1] == of_y[-1]
 
 
 def _check_subscripts(subscripts: Any, operands: int) -> None:
@@ -226,6 +253,8 @@ def _path(equation: str, shapes: Sequence[tuple[int, ...]], optimize: Any) -> Se
             raise ValueError(f"optimize must be a path from {len(shapes)} operands to one, got {optimize!r}")
         return path
     try:
+        if isinstance(optimize, str):
+            get_path_fn(optimize)  # which opt_einsum leaves out where there is one order alone
         return contract_path(equation, *shapes, shapes=True, optimize=optimize)[0]
     except (KeyError, TypeError):
         raise ValueError(
@@ -237,7 +266,7 @@ def _summed_axes(a: Array, b: Array, axes: Any) -> tuple[list[int], list[int]]:
     """Return the axes of a and of b that are summed over together, counted from 0."""
     if isinstance(axes, int | np.integer):
         if not 0 <= axes <= min(a.ndim, b.ndim):
-            raise ValueError(f"axes must be from 0 to {min(a.ndim, b.ndim)}, got {axes}")
+            raise AxisError(f"axes must be from 0 to {min(a.ndim, b.ndim)}, got {axes}")
         axes = range(a.ndim - axes, a.ndim), range(axes)
     try:
         of_a, of_b = ([operator.index(i) for i in np.atleast_1d(of_x).tolist()] for of_x in axes)
@@ -245,7 +274,7 @@ def _summed_axes(a: Array, b: Array, axes: Any) -> tuple[list[int], list[int]]:
         raise TypeError(f"axes must be an integer, or two sequences of integers, got {axes!r}") from None
     for x, of_x in ((a, of_a), (b, of_b)):
         if any(not -x.ndim <= i < x.ndim for i in of_x):
-            raise ValueError(f"axes {axes} do not fit arrays of shapes {a.shape} and {b.shape}")
+            raise AxisError(f"axes {axes} do not fit arrays of shapes {a.shape} and {b.shape}")
         of_x[:] = (i % x.ndim for i in of_x)
         if len({*of_x}) < len(of_x):
             raise ValueError(f"axes {axes} name an axis twice")
@@ -271,9 +300,11 @@ def _lengths(tensors: Sequence[Array], labels: Sequence[Labels]) -> dict[Any, in
 def _contracted(x: Array, of_x: Labels, y: Array, of_y: Labels, out: Labels, accuracy: Accuracy) -> Array:
     """Return the product of two tensors, summed over all labels that `out` lacks, as one product of matrices.
 
-    A label of one tensor alone that is summed over is one of both: the other is broadcast along it.
+    What is summed over of one tensor alone are the words of its sums, along which the other is broadcast.
     """
     (x, of_x), (y, of_y) = _diagonal(x, of_x), _diagonal(y, of_y)
+    x, of_x = _summed_alone(x, of_x, y, {*of_y, *out})
+    y, of_y = _summed_alone(y, of_y, x, {*of_x, *out})
     lengths = _lengths((x, y), (of_x, of_y))
     inner = [label for label in lengths if label not in out]
     batch = [label for label in out if label in of_x and label in of_y]
@@ -293,6 +324,24 @@ def _contracted(x: Array, of_x: Labels, y: Array, of_y: Labels, out: Labels, acc
     return result.transpose([made.index(label) for label in out])
 
 
+def _summed_alone(x: Array, of_x: Labels, y: Array, others: Container[Any]) -> tuple[Array, Labels]:
+    """Return the exact sums of a tensor over labels that no others are: words, along a label of their own.
+
+    The tensor as it is where there is nothing to add, or where words, or y, are not finite.
+    """
+    kept = [i for i, label in enumerate(of_x) if label in others]
+    shape = tuple(x.shape[i] for i in kept)
+    if x.size <= math.prod(shape):
+        return x, of_x
+    xp, alone = namespace(x), [i for i in range(x.ndim) if i not in kept]
+    words = taken_words(ExactSum(result_dtype(x, y), shape).add(x.transpose(*alone, *kept)))
+    largest = next(words)
+    if not bool(xp.isfinite(largest).all() and xp.isfinite(y).all()):
+        return x, of_x
+    found = [largest, *words]  # the last of several is 0
+    return xp.stack(found[:-1] or found), [object(), *(of_x[i] for i in kept)]
+
+
 def _diagonal(x: Array, of_x: Labels) -> tuple[Array, list[Any]]:
     """Return a tensor whose labels are distinct: of axes that share one, the diagonal."""
     labels = list(of_x)
@@ -309,8 +358,7 @@ def _diagonal(x: Array, of_x: Labels) -> tuple[Array, list[Any]]:
 def _summed(x: Array, of_x: Labels, out: Labels) -> Array:
     """Return the correctly rounded sums of a tensor over the labels that `out` lacks."""
     x, labels = _diagonal(x, of_x)
-    dtype = result_dtype(x, x)
     axes = tuple(i for i, label in enumerate(labels) if label not in out)
-    result = exact_sum(x, axes, dtype) if axes else exactly("operand 0", x, dtype)
+    result = exact_sum(x, axes) if axes else x
     left = [label for label in labels if label in out]
     return namespace(x).transpose(result, [left.index(label) for label in out])

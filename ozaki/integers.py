@@ -29,7 +29,7 @@ from multiword.runtime.arrays import (
     quietly,
 )
 from multiword.runtime.options import integer
-from ozaki.arguments import matrices_of, request_of, stacks_of
+from ozaki.arguments import check_matmul_out, in_numpy_shape, matrices_of, request_of, stacks_of
 from ozaki.execution.cache import captured_integers
 from ozaki.execution.stacks import stack_product
 from ozaki.product.factor import Factor
@@ -66,14 +66,17 @@ class Cut(NamedTuple):
     largest: int
 
 
-def integer_matmul(a: Any, b: Any, dtype: Any, overflow: str, request_options: tuple[Any, ...]) -> Array:
+def integer_matmul(
+    a: Any, b: Any, dtype: Any, overflow: str, request_options: tuple[Any, ...], out: Array | None = None
+) -> Array:
     """Return AB in an integer dtype: exact, or modulo the range of the dtype with overflow="wrap"."""
     dtype = np.dtype(dtype)
     if dtype.kind not in "iu":
         raise TypeError(f"dtype must be an integer dtype, got {dtype}; for others, convert the result")
     if overflow not in ("raise", "wrap"):
         raise ValueError(f"overflow must be 'raise' or 'wrap', got {overflow!r}")
-    x, y, request = _operands(a, b, request_options)
+    a, b = _arrays(a, b, dtype, out)
+    (x, y, _), request = matrices_of(a, b), request_of(a, "exact", *request_options)
     checked = overflow == "raise"
 
     def compute(x: Array, y: Array, origin: tuple[int, ...]) -> Array:
@@ -92,16 +95,24 @@ def integer_matmul(a: Any, b: Any, dtype: Any, overflow: str, request_options: t
                 cuts = choose_cuts(x.shape[-1], largest, bits)
                 result = _in_panels(compute, x, y, cuts, request.workspace)
     except _Misfit as misfit:
-        raise OverflowError(*misfit.args) from None
-    return _as_numpy_shapes(result, as_array(a, "a"), as_array(b, "b"))
+        *stack, i, j = misfit.place
+        index = (*stack, *[i] * (a.ndim > 1), *[j] * (b.ndim > 1))
+        raise OverflowError(
+            f"element {index} of the product is {misfit.value}, which {dtype} cannot hold; "
+            "overflow='wrap' reduces it modulo the range of the dtype, as NumPy does"
+        ) from None
+    return in_numpy_shape(result, a, b, out)
 
 
-def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> Array:
+def modular_matmul(
+    a: Any, b: Any, p: Any, request_options: tuple[Any, ...], out: Array | None = None
+) -> Array:
     """Return AB modulo p, as int64 from 0 to p - 1."""
     p = integer("mod", p)
     if not 2 <= p <= LARGEST_MODULUS:
         raise ValueError(f"mod must be at least 2 and below 2**31, got {p}")
-    x, y, request = _operands(a, b, request_options)
+    a, b = _arrays(a, b, np.int64, out)
+    (x, y, _), request = matrices_of(a, b), request_of(a, "exact", *request_options)
     with quietly(x):
         x, y = _residues(x, p), _residues(y, p)
 
@@ -115,7 +126,7 @@ def modular_matmul(a: Any, b: Any, p: Any, request_options: tuple[Any, ...]) -> 
         if result is None:
             cuts = choose_cuts(x.shape[-1], magnitudes(x, y))
             result = _in_panels(compute, x, y, cuts, request.workspace)
-    return _as_numpy_shapes(result, as_array(a, "a"), as_array(b, "b"))
+    return in_numpy_shape(result, a, b, out)
 
 
 def _surely_fit(x: Array, y: Array, largest: tuple[int, int], dtype: np.dtype) -> bool:
@@ -147,7 +158,7 @@ def _by_residues(x: Array, y: Array, target: Target, request: Request, checked: 
     out = out.reshape(*batch, m, n)
     if checked and first != NO_MISFIT:
         place = tuple(map(int, np.unravel_index(first, out.shape)))
-        raise _Misfit(place, x, y, target.dtype, (0,) * out.ndim)
+        raise _Misfit(place, x, y, (0,) * out.ndim)
     return out.astype(target.dtype, copy=False)
 
 
@@ -178,8 +189,8 @@ def _of_64_bits(x: Array) -> Array:
     return x if x.dtype == np.uint64 else x.astype(np.int64, copy=False)
 
 
-def _operands(a: Any, b: Any, request_options: tuple[Any, ...]) -> tuple[Array, Array, Request]:
-    """Return both as stacks of matrices, and how the products of their parts are asked for."""
+def _arrays(a: Any, b: Any, dtype: Any, out: Array | None) -> tuple[Array, Array]:
+    """Return both as arrays of integers, which `out` fits, if it is given."""
     x, y = as_array(a, "a"), as_array(b, "b")
     check_same_device(a=x, b=y)
     for name, z in (("a", x), ("b", y)):
@@ -188,15 +199,8 @@ def _operands(a: Any, b: Any, request_options: tuple[Any, ...]) -> tuple[Array, 
                 f"{name} must be an array of integers for an integer product, got dtype {z.dtype}; "
                 f"{name}.astype(np.int64) cuts fractions off, if that is what you want"
             )
-    left, right, _ = matrices_of(x, y)
-    return left, right, request_of(x, "exact", *request_options)
-
-
-def _as_numpy_shapes(result: Array, a: Array, b: Array) -> Array:
-    """Return a stack of products without the axes that vectors have been given."""
-    if a.ndim == 1:
-        result = result[..., 0, :]
-    return result[..., 0][()] if b.ndim == 1 else result
+    check_matmul_out(out, x, y, dtype)
+    return x, y
 
 
 def _residues(x: Array, p: int) -> Array:
@@ -350,21 +354,15 @@ def _check_fit(
             carry = rest >> (above - shift)
     if bool(differs.any()):
         place = np.unravel_index(int(differs.ravel().argmax()), differs.shape)
-        raise _Misfit(tuple(map(int, place)), x, y, result.dtype, origin)
+        raise _Misfit(tuple(map(int, place)), x, y, origin)
 
 
 class _Misfit(OverflowError):
     """An element, at a place in panels that begin at an origin, that a dtype cannot hold."""
 
-    def __init__(
-        self, place: tuple[int, ...], x: Array, y: Array, dtype: np.dtype, origin: tuple[int, ...]
-    ) -> None:
+    def __init__(self, place: tuple[int, ...], x: Array, y: Array, origin: tuple[int, ...]) -> None:
         left, right = stacks_of(x, y)
         row, column = left[place[:-1]].tolist(), right[(*place[:-2], slice(None), place[-1])].tolist()
-        value = sum(int(p) * int(q) for p, q in zip(row, column, strict=True))
+        self.value = sum(int(p) * int(q) for p, q in zip(row, column, strict=True))
         local = (*(0,) * (len(origin) - len(place)), *place)
         self.place = tuple(i + j for i, j in zip(origin, local, strict=True))
-        super().__init__(
-            f"element {self.place} of the product is {value}, which {dtype} cannot hold; "
-            "overflow='wrap' reduces it modulo the range of the dtype, as NumPy does"
-        )

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
+from inspect import signature
 from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,12 +29,23 @@ def is_dask(x: object) -> bool:
 
 
 def or_on_dask(function: F) -> F:
-    """Make a function return what `ozaki.dask` has under its name where an argument is a Dask array."""
+    """Make a function return what `ozaki.dask` has under its name where an argument is a Dask array.
+
+    TypeError for an option that only the function itself has.
+    """
 
     @wraps(function)
     def chosen(*arguments: Any, **options: Any) -> Any:
-        if "dask.array" in sys.modules and any(map(is_dask, (*arguments, *options.values()))):
-            return getattr(import_module("ozaki.dask"), function.__name__)(*arguments, **options)
-        return function(*arguments, **options)
+        if "dask.array" not in sys.modules or not any(map(is_dask, (*arguments, *options.values()))):
+            return function(*arguments, **options)
+        name, here = function.__name__, signature(function).parameters
+        on_dask = getattr(import_module("ozaki.dask"), name)
+        taken = signature(on_dask).parameters
+        if refused := [option for option in options if option in here and option not in taken]:
+            raise TypeError(
+                f"{name} takes {refused[0]} for arrays in memory alone; "
+                f"for Dask arrays it takes {', '.join(taken)}"
+            )
+        return on_dask(*arguments, **options)
 
     return cast(F, chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,14 @@ from multiword.runtime.parallel import contiguous_rows, over_rows, scratch
 from ozaki.arguments import as_matrix, request_of, result_dtype
 from ozaki.execution.gemm import gemm
 from ozaki.nonfinite import one_nan
+from ozaki.product.cost import without_cost_warnings
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as exact_sum
 from ozaki.sums.exactsum import ExactSum, taken_words
 from ozaki.sums.statistics import var
+from ozaki.sums.variance import exact_ddof
 from ozaki.tuning import COPIED_NUMBERS, COPY_SHARE
 
 
@@ -41,7 +44,8 @@ def gram(
     """Return XᵀX, or XᴴX of a complex matrix: exactly symmetric (Hermitian), at about half the cost.
 
     The bits are those of `ozaki.matmul(x.conj().T, x)`: only the elements on and below the diagonal are
-    computed. `x.T @ x` and `x @ x.T` of a real matrix take the same way wherever they are given as views.
+    computed. `x.T @ x` and `x @ x.T` of a real matrix, and of stacks, take the same way wherever they are
+    given as views.
 
     Parameters
     ----------
@@ -68,7 +72,8 @@ def gram(
     x = as_array(x, "x")
     dtype = result_dtype(x, x)
     x = as_matrix("x", x, dtype, False)
-    request = request_of(x, accuracy or TARGETS[dtype].name, "auto", None, engine, workspace)
+    chosen = accuracy if accuracy is not None else TARGETS[dtype].name
+    request = request_of(x, chosen, "auto", None, engine, workspace)
     request = request._replace(symmetric=True)
     if not is_cupy(x) and COPY_SHARE * x.nbytes <= request.workspace:
         x = _by_columns(x)
@@ -110,7 +115,7 @@ def cov(
 
     Raises
     ------
-    TypeError : x is not real. ValueError : x has more than two axes; an unknown accuracy.
+    TypeError : x is not real; ddof is no number. ValueError : x has more than two axes; an unknown accuracy.
 
     Notes
     -----
@@ -131,7 +136,13 @@ def cov(
     array([[ 1., -1.],
            [-1.,  1.]])
     """
-    return _covariances(_variables(x, rowvar), ddof, accuracy, workspace)
+    x = _variables(x, rowvar)
+    with quietly(x):
+        scaled, exponents = _scaled(x)
+        covariances = _covariances(scaled, exact_ddof(ddof), accuracy, workspace)
+        result = namespace(x).ldexp(covariances, exponents[:, None] + exponents)
+        _put_diagonal(result, var(x, axis=1, ddof=ddof))
+        return one_nan(result)
 
 
 def _variables(x: Any, rowvar: bool) -> Array:
@@ -143,15 +154,20 @@ def _variables(x: Any, rowvar: bool) -> Array:
     return as_matrix("x", x, np.dtype(np.float64), False)
 
 
-def _covariances(x: Array, ddof: int, accuracy: str | int, workspace: int | None) -> Array:
+def _scaled(x: Array) -> tuple[Array, Array]:
+    """Return rows times powers of two, the largest number from 1/2 to 1, and the exponents taken off."""
+    xp = namespace(x)
+    largest = abs(x).max(axis=1) if x.size else xp.zeros(len(x))
+    exponents = xp.where(xp.isfinite(largest), xp.frexp(largest)[1], 0)
+    return xp.ldexp(x, -exponents[:, None]), exponents
+
+
+def _covariances(x: Array, ddof: Fraction, accuracy: str | int, workspace: int | None) -> Array:
     n = x.shape[1]
-    with quietly(x):
-        deviations = x - mean(x, axis=1, keepdims=True)
-        sums = exact_sum(deviations, axis=1)
-        product = gram(deviations.T, accuracy=accuracy, workspace=workspace)
-        result = (product - sums[:, None] * sums / n) / np.float64(max(n - ddof, 0))
-        _put_diagonal(result, var(x, axis=1, ddof=ddof))
-    return one_nan(result)
+    deviations = x - mean(x, axis=1, keepdims=True)
+    sums = exact_sum(deviations, axis=1)
+    product = gram(deviations.T, accuracy=accuracy, workspace=workspace)
+    return (product - sums[:, None] * sums / n) / np.float64(max(n - ddof, 0))
 
 
 @on_device_of_arrays
@@ -185,12 +201,11 @@ def corrcoef(
     x = _variables(x, rowvar)
     xp = namespace(x)
     with quietly(x):
-        largest = abs(x).max(axis=1) if x.size else xp.zeros(len(x))
-        exponents = xp.where(xp.isfinite(largest), xp.frexp(largest)[1], 0)
-        covariances = _covariances(xp.ldexp(x, -exponents[:, None]), 0, accuracy, workspace)
-        deviation = xp.sqrt(covariances.diagonal())
+        x, _ = _scaled(x)
+        deviation = xp.sqrt(var(x, axis=1))
         lower = xp.minimum(deviation[:, None], deviation)  # in this order for both of a pair
-        result = covariances / xp.maximum(deviation[:, None], deviation) / lower
+        result = _covariances(x, Fraction(0), accuracy, workspace)
+        result = result / xp.maximum(deviation[:, None], deviation) / lower
         _put_diagonal(result, deviation / deviation)
         return one_nan(xp.clip(result, -1.0, 1.0))
 
@@ -205,7 +220,8 @@ def cdist_squared(x: Any, y: Any, *, workspace: int | None = None) -> Array:
     """Return the squared Euclidean distances of all rows of x from all rows of y, correctly rounded.
 
     They are one exact product, ‖x_i‖² - 2x_i·y_j + ‖y_j‖², with squared norms that are not rounded: nothing
-    cancels, equal rows have distance 0 and other rows have not.
+    cancels, equal rows have distance 0 and other rows have not. The farther the magnitudes of a row spread,
+    the more it costs.
 
     Parameters
     ----------
@@ -214,8 +230,8 @@ def cdist_squared(x: Any, y: Any, *, workspace: int | None = None) -> Array:
 
     Returns
     -------
-    (m, n) float64 array; NaN for rows with an Inf or NaN. Correctly rounded, but for what a square below
-    2**-1022 loses.
+    (m, n) float64 array, never negative; NaN for rows with an Inf or NaN. Correctly rounded, but for what a
+    square below 2**-1022 loses.
 
     Raises
     ------
@@ -242,7 +258,9 @@ def cdist_squared(x: Any, y: Any, *, workspace: int | None = None) -> Array:
         ones_x, ones_y = (xp.ones((len(z), w.shape[1])) for z, w in ((x, of_y), (y, of_x)))
         left, right = xp.hstack([x, of_x, ones_x]), xp.hstack([-2 * y, ones_y, of_y]).T
     request = request_of(x, "exact", "auto", None, "auto", workspace)
-    return gemm(Factor(left, 0), Factor(right, 1), 1.0, None, None, request, None)
+    with without_cost_warnings():  # nothing less exact could be chosen
+        result = gemm(Factor(left, 0), Factor(right, 1), 1.0, None, None, request, None)
+    return xp.where(result <= 0, 0.0, result)  # rounded squares are of either side
 
 
 def _with_square_norms(x: Array) -> tuple[Array, Array]:

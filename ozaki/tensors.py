@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 import ml_dtypes
@@ -41,8 +41,9 @@ def folds(ndim: int, accuracy: str | int) -> bool:
 def takes_tensors(function: F) -> F:
     """Make a function of arrays one of PyTorch's tensors and of JAX's arrays, too, which returns their kind.
 
-    Raises TypeError where kinds are mixed, for tensors that require a gradient, for values that JAX traces,
-    and for what is not strided or on another kind of device.
+    Tuples of them, as sums of words are, are taken as well. Raises TypeError where kinds are mixed, for
+    tensors that require a gradient, for values that JAX traces, and for what is not strided or on another
+    kind of device.
     """
 
     @wraps(function)
@@ -50,7 +51,8 @@ def takes_tensors(function: F) -> F:
         if "torch" not in sys.modules and "jax" not in sys.modules:
             return function(*arguments, **options)
         every = (*arguments, *options.values())
-        kinds = set(map(_kind, every))
+        flat = [x for argument in every for x in (argument if isinstance(argument, tuple) else (argument,))]
+        kinds = set(map(_kind, flat))
         if "PyTorch" not in kinds and "JAX" not in kinds:
             return function(*arguments, **options)
         kinds.discard(None)
@@ -59,10 +61,11 @@ def takes_tensors(function: F) -> F:
                 f"arrays must be of one kind, but they are {' and '.join(sorted(map(str, kinds)))}"
             )
         pytorch = "PyTorch" in kinds
-        first = next(x for x in every if _kind(x))
+        first = next(x for x in flat if _kind(x))
         own, back = (_of_pytorch, tensor_of) if pytorch else (_of_jax, _to_jax)
         with stream_of(first) if pytorch else nullcontext():
-            arrays = [own(x, function.__name__) for x in every]
+            own = partial(own, name=function.__name__)
+            arrays = [tuple(map(own, x)) if isinstance(x, tuple) else own(x) for x in every]
             named = dict(zip(options, arrays[len(arguments) :], strict=True))
             result = function(*arrays[: len(arguments)], **named)
             out = next((x for x, array in zip(every, arrays, strict=True) if array is result), None)

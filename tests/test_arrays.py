@@ -130,6 +130,8 @@ OURS = {
         COMPLEX,
     ),
     "a sum of some": (lambda x: x.sum(0, where=A > 0), lambda a: ozaki.sum(np.where(A > 0, a, 0), 0), A),
+    "a mean of some": (lambda x: np.mean(x, where=x > 0), lambda a: ozaki.mean(a[a > 0]), A),
+    "a variance of some": (lambda x: x.var(where=x > 0), lambda a: ozaki.var(a[a > 0]), A),
     "a sum with a start": (lambda x: np.sum(x, initial=3.0), lambda a: ozaki.sum(np.append(a, 3.0)), A),
     "a sum with a rounded start": (
         lambda x: np.sum(x, initial=0.1),
@@ -293,7 +295,6 @@ REFUSED = {
     "cov by weights": lambda x: np.cov(x, fweights=[1, 2, 3, 4]),
     "power by percentiles": lambda x: np.percentile(x, 30) ** 1.5 + np.cumprod(x),
     "reduceat": lambda x: np.add.reduceat(x, [0, 2]),
-    "a mean of some": lambda x: np.mean(x, where=x > 0),
     "another norm": lambda x: np.linalg.norm(x, 1),
     "einsum in another dtype": lambda x: np.einsum("ij,jk", x, B, dtype="f8"),
     "convolve": lambda x: np.convolve(x[0], x[1]),

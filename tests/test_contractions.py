@@ -1,10 +1,13 @@
 """Contractions against those of fractions, and against NumPy's of integers."""
 
+import operator
+import tracemalloc
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
+from numpy.exceptions import AxisError
 
 import ozaki
 from tests.cases import uniform, wide
@@ -115,6 +118,41 @@ def test_axes_of_length_one_broadcast():
 
 
 @pytest.mark.parametrize("accuracy", [None, "exact", "normwise", 60])
+def test_labels_of_one_tensor_alone_are_summed_before(accuracy):
+    a, b = wide(np.random.default_rng(5), (2, 100, 150), 20)
+    tracemalloc.start()
+    got = (
+        ozaki.einsum("ab,cd->", a, b, accuracy=accuracy),
+        ozaki.einsum("ab,bc->c", a, a.T, accuracy=accuracy),
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1000 * a.nbytes  # not 15 000 times
+    p, q = ([Fraction(v) for v in x.ravel().tolist()] for x in (a, b))
+    bound = sum(map(abs, p)) * sum(map(abs, q))
+    assert abs(Fraction(got[0]) - sum(p) * sum(q)) <= 2 * Fraction(2.0**-53) * bound
+    rows = [p[i : i + 150] for i in range(0, len(p), 150)]
+    sums = [sum(column) for column in zip(*rows, strict=True)]
+    if accuracy == "exact":
+        assert got[0] == float(sum(p) * sum(q))
+        assert got[1].tolist() == [float(sum(map(operator.mul, sums, row))) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "want"),
+    [
+        ([1.7e308, 1.7e308], [0.25, -0.5], [8.5e307, -1.7e308]),
+        ([1.0, 2.0**-60], [np.inf, 1.0], [np.inf, 1.0]),
+        ([1.0, -(2.0**-60)], [np.nan, 1.0], [np.nan, 1.0]),
+        ([np.inf, 1.0], [-1.0, 0.0], [-np.inf, np.nan]),
+        ([-0.0, -0.0], [1.0, 1.0], [0.0, 0.0]),
+    ],
+)
+def test_sums_that_have_no_words(x, y, want):
+    assert np.array_equal(ozaki.einsum("a,b->b", x, y, accuracy="exact"), want, equal_nan=True)
+
+
+@pytest.mark.parametrize("accuracy", [None, "exact", "normwise", 60])
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 def test_functions_like_numpys(accuracy, dtype):
     rng = np.random.default_rng(4)
@@ -178,13 +216,33 @@ def test_functions_like_numpys(accuracy, dtype):
         (lambda: ozaki.einsum("ab->aa", np.ones((2, 2))), ValueError, "'a' appeared more than once"),
         (lambda: ozaki.einsum("...a->a", np.ones((2, 2))), ValueError, "the output must have, too"),
         (lambda: ozaki.einsum("a->a", np.ones(2), accuracy="best"), ValueError, "accuracy must be"),
-        (lambda: ozaki.einsum("a,a,a", *np.ones((3, 2)), optimize="best"), ValueError, "name an optimizer"),
+        *(
+            (lambda s=s, n=n: ozaki.einsum(s, *np.ones((n, 2)), optimize="best"), ValueError, "an optimizer")
+            for n, s in enumerate(("a", "a,a", "a,a,a"), 1)
+        ),
+        *(
+            (lambda s=s: ozaki.einsum(s, [2**53 + 1, 1], [1, 1]), TypeError, "operand 0 has integers")
+            for s in ("a,a", "a,b->")
+        ),
+        *((lambda s=s: ozaki.einsum(s, [2**53 + 1]), TypeError, "operand 0 has") for s in ("a->a", "a->")),
         (lambda: ozaki.einsum("a,a,a", *np.ones((3, 2)), optimize=[(0, 1)]), ValueError, "from 3 operands"),
         (lambda: ozaki.einsum("a,a,a", *np.ones((3, 2)), optimize=[(0, 5)]), ValueError, "from 3 operands"),
         (lambda: ozaki.vecdot(np.ones(2), np.ones(2), axis=0.0), TypeError, "axis must be an integer"),
         (lambda: ozaki.tensordot(np.ones((2, 2)), np.ones((2, 2)), ((0, 0), (0, 1))), ValueError, "twice"),
         (lambda: ozaki.vecdot(np.ones(2), 1.0), ValueError, "axis -1 is none of y"),
+        (lambda: ozaki.vecdot([1, 1], [2**53 + 1, 1]), TypeError, "y has integers"),
+        (lambda: ozaki.vecdot(np.ones(3), np.ones(2)), ValueError, r"axis -1 .*shapes \(3,\) and \(2,\)"),
+        (
+            lambda: ozaki.vecdot(np.ones((2, 3)), np.ones((2, 4)), axis=0),
+            ValueError,
+            r"x and y must be of one length along axis 0 and broadcast, got shapes \(2, 3\) and \(2, 4\)",
+        ),
         (lambda: ozaki.matvec(np.ones(2), np.ones(2)), ValueError, "a must be matrices"),
+        (lambda: ozaki.matvec(np.eye(2), np.ones(3)), ValueError, r"shapes \(2, 2\) and \(3,\)"),
+        (lambda: ozaki.matvec(np.ones((3, 2, 2)), np.eye(2)), ValueError, r"\(3, 2, 2\) and \(2, 2\)"),
+        (lambda: ozaki.matvec(np.eye(2), [2**53 + 1, 1]), TypeError, "x has integers"),
+        (lambda: ozaki.tensordot(np.eye(2), np.eye(2), ((2,), (0,))), AxisError, "do not fit arrays"),
+        (lambda: ozaki.tensordot(np.eye(2), np.eye(2), 3), AxisError, "axes must be from 0 to 2"),
     ],
 )
 def test_what_does_not_fit(call, error, message):

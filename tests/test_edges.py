@@ -67,7 +67,7 @@ def test_a_path_that_is_none_is_refused(optimize):
     ("dtype", "initial"),
     [
         *((np.int64, np.nan), (np.uint8, -1), (np.int64, 2**63), (np.float64, complex(1, np.nan))),
-        *((np.float64, 1j), (np.int64, 0.5), (np.float32, 0.1)),
+        *((np.float64, 1j), (np.int64, 0.5), (np.float32, 0.1), (complex, 2**53 + 1), (np.complex64, 0.1)),
     ],
 )
 def test_an_initial_number_that_the_dtype_does_not_hold_is_refused(dtype, initial):
@@ -75,12 +75,14 @@ def test_an_initial_number_that_the_dtype_does_not_hold_is_refused(dtype, initia
         ozaki.sum(np.ones(2, dtype), initial=initial)
 
 
+@pytest.mark.filterwarnings("error")
 def test_initial_numbers_have_the_shape_of_the_sums():
     x = np.ones((2, 3))
     assert ozaki.sum(np.zeros((3, 0)), axis=0, initial=1.0).shape == (0,)
     assert same(ozaki.sum(x, axis=1, keepdims=True, initial=np.array([[0.5], [1]])), np.array([[3.5], [4]]))
     assert same(ozaki.sum(x, axis=1, initial=np.array([0.5, 1])), np.array([3.5, 4]))
     assert np.isnan(ozaki.sum(x, initial=np.nan))
+    assert same(ozaki.sum(x + 1j, initial=2**52 + 1), np.complex128(2**52 + 7 + 6j))
     with pytest.raises(ValueError, match="initial"):
         ozaki.sum(x, axis=1, initial=np.zeros(3))
 
@@ -169,6 +171,9 @@ def test_options_are_refused_by_their_names():
     for call, error, name in (
         (lambda: ozaki.residual(eye, eye, eye, words=1.5), TypeError, "words"),
         (lambda: ozaki.matmul(np.eye(2, dtype=int), np.eye(2, dtype=int), mod=2.0), TypeError, "mod"),
+        (lambda: ozaki.sum(np.ones((3, 4)), where=[True, False]), ValueError, "x and where must have shapes"),
+        (lambda: ozaki.sum(np.ones(2), where=np.ones((2, 2), bool)), ValueError, "where must broadcast to x"),
+        (lambda: ozaki.norm(eye, "nuc"), ValueError, "got 'nuc' over 2$"),
         (lambda: multiword.split(eye, words=2.0), TypeError, "words"),
         (lambda: multiword.batched_matmul(half, half, trans_a=1.0), ValueError, "trans_a"),
         (lambda: multiword.batched_matmul(half, half, alpha=1e5, accumulate="fp16"), ValueError, "alpha"),

@@ -432,5 +432,13 @@ def test_operators_signs_and_words():
         ExactSum().add_products(np.array([1e-200]), np.array([1e-200])).words()
     with pytest.raises(TypeError, match="real part"):
         ExactSum(complex).sign()
-    with pytest.raises(TypeError):
-        left + 1.0
+    summed = sum([left, right])
+    assert summed == total
+    assert sum([left]) == left
+    assert sum([left]) is not left
+    for call in (lambda: left + 1.0, lambda: 1 + left, lambda: 0.0 + left):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            call()
+    for several in (ExactSum(shape=2), ExactSum(shape=1), ExactSum(complex)):
+        with pytest.raises(TypeError, match=r"float\(\) takes one real sum.*shape"):
+            float(several)

@@ -138,6 +138,9 @@ def test_labels_of_any_integer_dtype(dtype):
         ([0, -2, 3, -1], ValueError, "got -2 at index 1"),
         (np.array([0, 1, 2**63, 0], np.uint64), ValueError, "got 9223372036854775808 at index 2"),
         ([0.0, 1.0, np.nan, 2.0], TypeError, "labels must be integers.*NaN"),
+        ([True, False, True, True], TypeError, "got bool; labels.astype"),
+        (np.array(["a", "b", "a", None], object), TypeError, "got object; np.unique"),
+        (0, ValueError, "one dimension"),
         ([[0, 1, 1, 0]], ValueError, "one dimension"),
         ([0, 1, 1], ValueError, r"values must have shape \(..., 3\)"),
     ],
@@ -153,7 +156,8 @@ def test_nothing():
     np.testing.assert_array_equal(ozaki.group_sum(empty, np.zeros(0, int), 3), np.zeros((2, 3)))
     assert np.isnan(ozaki.group_mean(empty, np.zeros(0, int), 3)).all()
     assert ozaki.group_sum(empty, np.zeros(0, int), 0).shape == (2, 0)
-    assert ozaki.group_count(np.zeros(0, int), 2).tolist() == [0, 0]
+    assert ozaki.group_count(np.zeros(0, int), 2).tolist() == ozaki.group_count([], 2).tolist() == [0, 0]
+    assert ozaki.ExactSum(shape=2).add_groups([], []).round().tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("x", [np.ones(9000), np.full(9000, 1e300), np.zeros(9000), np.ones((2, 9000))])
@@ -219,4 +223,9 @@ def test_groups_are_counted_by_an_integer():
         ozaki.group_sum(np.ones(1), [0], 2.0)
     with pytest.raises(ValueError, match="labels must be none where num_groups is 0, got 3 at index 0"):
         ozaki.group_sum(np.ones(1), [3], 0)
+    for number in (-1, 2**60, 2**70):
+        with pytest.raises(ValueError, match=rf"num_groups must be from 0 to 2\*\*48, got {number}"):
+            ozaki.group_sum(np.ones(1), [0], number)
+    with pytest.raises(ValueError, match=r"x and y must have shapes that broadcast, got \(3,\) and \(2,\)"):
+        ozaki.group_dot(np.ones(3), np.ones(2), [0, 0, 0], 1)
     assert ozaki.group_var(np.ones(3), [0, 1, 1], 3, ddof=1).tolist()[1] == 0

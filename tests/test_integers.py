@@ -1,5 +1,6 @@
 """Products of integers, and modulo p, against Python's integers."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -93,6 +94,20 @@ def test_stacks_vectors_and_empty_products():
     assert ozaki.matmul([1, 2], [3, 4], dtype=np.int64) == 11
     assert ozaki.matmul(np.ones((2, 0), int), np.ones((0, 3), int), dtype=np.int32).tolist() == [[0] * 3] * 2
     assert ozaki.matmul(np.ones((0, 2), int), np.ones((2, 3), int), mod=5).shape == (0, 3)
+
+
+@pytest.mark.parametrize("workspace", [None, 1 << 15])
+@pytest.mark.parametrize(
+    ("of_a", "of_b"), [((5,), (2, 5, 60)), ((3, 1, 50, 5), (2, 5, 60)), ((2, 60, 5), (5,)), ((5,), (5,))]
+)
+def test_what_does_not_fit_is_named_by_its_index_in_the_result(of_a, of_b, workspace):
+    a, b = np.ones(of_a, np.int64), np.ones(of_b, np.int64)
+    a[..., -1] = 2**40
+    b.reshape(-1, b.shape[-1])[-1] = 2**40
+    want = np.asarray(exact(a, b))
+    index = tuple(np.argwhere(want >= 2**63)[0].tolist())
+    with pytest.raises(OverflowError, match=re.escape(f"element {index} of the product is {want[index]},")):
+        ozaki.matmul(a, b, dtype=np.int64, workspace=workspace)
 
 
 @pytest.mark.parametrize("workspace", [1 << 17, 1 << 19, None])

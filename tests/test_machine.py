@@ -99,7 +99,7 @@ def test_nothing_is_multiplied_to_know_the_machine(monkeypatch):
 
 @pytest.mark.parametrize("name", parallel.THREAD_LIMITS)
 @pytest.mark.parametrize(
-    ("value", "limit"), [("1", 1), (" 1 ,4", 1), ("0", 1), ("", None), ("many", None), ("999", None)]
+    ("value", "limit"), [("1", 1), (" 1 ,4", 1), ("0", 1), ("", None), ("²", None), ("999", None)]
 )
 def test_threads_are_limited_as_those_of_a_blas(monkeypatch, name, value, limit):
     for other in parallel.THREAD_LIMITS:

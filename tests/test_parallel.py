@@ -18,7 +18,9 @@ from tests.threads import in_threads
 
 @pytest.fixture(autouse=True)
 def four_threads(monkeypatch):
-    monkeypatch.setattr(parallel, "thread_count", lambda: 4)
+    monkeypatch.setattr(parallel, "_cores", lambda: 4)
+    for name in parallel.THREAD_LIMITS:
+        monkeypatch.delenv(name, raising=False)
     parallel._pool.cache_clear()
     yield
     parallel._pool.cache_clear()

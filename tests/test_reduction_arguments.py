@@ -349,8 +349,9 @@ def test_dots_and_norms_that_numpy_means_otherwise_are_refused():
     x = np.arange(12.0).reshape(3, 4)
     da = pytest.importorskip("dask.array")
     for a in (x, da.from_array(x)):
-        with pytest.raises(ValueError, match=r"use ozaki\.matmul"):
-            ozaki.dot(a, a.T)
+        for one, other in ((a, a.T), (a[0], a.T), (a[:, 0], a), (a[None], a.T), (2.0, a[0]), (a[0], a[0, 0])):
+            with pytest.raises(ValueError, match=r"use ozaki\.matmul"):
+                ozaki.dot(one, other)
         with pytest.raises(ValueError, match="axis=1"):
             ozaki.norm(a, 1)
         with pytest.raises(ValueError, match="got 2 over 2"):
@@ -358,6 +359,7 @@ def test_dots_and_norms_that_numpy_means_otherwise_are_refused():
         with pytest.raises(ValueError, match="got 'fro' over 1"):
             ozaki.norm(a, "fro", axis=0)
     assert ozaki.dot(x, x).tolist() == ozaki.dot(x, x, axis=-1).tolist() == np.vecdot(x, x).tolist()
+    assert ozaki.dot(x, x[0]).tolist() == np.dot(x, x[0]).tolist()
     assert ozaki.dot(x @ x.T, x @ x.T, axis=-1).shape == (3,)
     assert ozaki.norm(x, "fro") == ozaki.norm(x) == ozaki.norm(x.ravel(), 2)
     assert ozaki.norm(x, 2, axis=1).tolist() == ozaki.norm(x, axis=1).tolist()

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import ozaki
 from multiword.formats import FORMATS
 from multiword.runtime import compiled
 from ozaki.sums import api as oz
@@ -463,6 +464,31 @@ def test_complex(dtype):
             function(x, dtype=np.float64)
     mixed = oz.dot(flat_x, flat_y.real)
     assert float(mixed.imag) == nearest(sum(q * r for _, q, r, _ in pairs), fmt)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i8"])
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "std", "nansum", "nanmean", "nanvar", "nanstd"])
+def test_where_leaves_numbers_out(name, dtype):
+    function, rng = getattr(ozaki, name), np.random.default_rng(13)
+    x = (100 * rng.standard_normal((4, 3, 50))).astype(dtype)
+    x = x + 1j * x[::-1] if dtype == "c16" else x
+    x[..., 7] = 3 if dtype == "i8" else np.nan
+    where = rng.random((3, 50)) < 0.5
+    where[:2, 7], where[2, 7], where[1] = False, True, False
+    found = function(x, axis=2, where=where)
+    with np.errstate(invalid="ignore"):
+        want = [[function(row[mask]) for row, mask in zip(rows, where, strict=True)] for rows in x]
+    assert np.array_equal(found, want, equal_nan=True)
+    assert found.dtype == function(x).dtype
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(x, chunks=(2, 3, 20))
+    for mask in (where, da.from_array(where, chunks=17)):
+        assert np.array_equal(function(lazy, axis=2, where=mask).compute(), found, equal_nan=True)
+    for array in (x, lazy):
+        with pytest.raises(TypeError, match="where must be boolean, got int64"):
+            function(array, where=where.astype(int))
+        with pytest.raises(ValueError, match="x and where must have shapes that broadcast"):
+            function(array, where=where[:2])
 
 
 def test_a_sum_inside_a_sum():

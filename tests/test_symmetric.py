@@ -71,6 +71,8 @@ def test_half_the_products_where_a_matrix_meets_its_transpose():
     for rows in (x, np.asfortranarray(x), x[:, ::2].repeat(2, axis=1), x[::-1], x[:, ::-1]):
         assert multiplications(rows, rows.T) == full * 9 // 16
         assert multiplications(rows, rows[::-1].T) == full
+    for y in (x.astype("float16"), (9 * x).astype("int32"), np.stack([9 * x, x]).astype("int8")):
+        assert multiplications(y, y.mT) == multiplications(y, y.mT.copy()) * 9 // 16
     assert multiplications(x.T, x) == multiplications(x.T.copy(), x)  # of 64 columns
     engine = Counting()
     ozaki.gram(x.T, accuracy="normwise", engine=engine)
@@ -168,6 +170,20 @@ def test_rounded_means_and_deviations_are_as_near_as_the_bound_on_covariances_ne
         assert max(abs(error) - Fraction(2.0**-1073), 0) ** 2 <= (12 * u) ** 2 * want[i][i] * want[j][j]
 
 
+def test_deviations_may_overflow():
+    x = np.array([[1.5e308, -1.5e308, 1.7e308], [1e-300, 3e-300, 2e-300]])
+    want, got = exact_cov(x, 1), ozaki.cov(x)
+    assert got[0, 0] == np.inf
+    assert abs(Fraction(got[0, 1]) / want[0][1] - 1) <= 16 * 2.0**-53
+
+
+@pytest.mark.parametrize("function", [ozaki.gram, ozaki.cov, ozaki.corrcoef])
+@pytest.mark.parametrize("accuracy", [0, ""])
+def test_accuracies_are_those_of_matmul(function, accuracy):
+    with pytest.raises(ValueError, match="accuracy"):
+        function(np.eye(2), accuracy=accuracy)
+
+
 def test_columns_and_vectors_have_covariances():
     x = np.random.default_rng(2).standard_normal((5, 3))
     assert same(ozaki.cov(x, rowvar=False), ozaki.cov(x.T.copy()))
@@ -179,6 +195,8 @@ def test_columns_and_vectors_have_covariances():
     assert np.isfinite(ozaki.cov(x)[2, 0])
     with pytest.raises(ValueError, match="x must be a matrix"):
         ozaki.cov(np.ones((2, 2, 2)))
+    with pytest.raises(TypeError, match="ddof must be"):
+        ozaki.cov(x, ddof="a")
     with pytest.raises(TypeError, match="x must be real"):
         ozaki.cov(np.ones((2, 2), complex))
 
@@ -192,6 +210,7 @@ DISTANT = {
 }
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("data", DISTANT)
 def test_distances_are_correctly_rounded(data):
     rng = np.random.default_rng(3)
@@ -202,6 +221,14 @@ def test_distances_are_correctly_rounded(data):
     want = [[float(sum((p - q) ** 2 for p, q in pair)) for pair in row] for row in pairs]
     assert got.tolist() == want
     assert got[2, 1] == 0
+
+
+@pytest.mark.parametrize("exponent", [-530, -538, -540])
+def test_distances_whose_squares_underflow_are_not_negative(exponent):
+    x = np.ldexp(np.random.default_rng(0).standard_normal((50, 3)), exponent)
+    found = ozaki.cdist_squared(x, x)
+    assert not np.signbit(found).any()
+    assert found.diagonal().max() <= 5e-324
 
 
 def test_distances_of_what_has_none():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging  # noqa: F401
 import os
 import weakref
 from collections.abc import Callable
@@ -16,7 +17,8 @@ T = TypeVar("T")
 loading = RLock()
 """A lock that forks wait for, to be held while a thread imports or compiles.
 
-A child process has none of its parent's other threads, and would wait for ever for their locks.
+A child process has none of its parent's other threads, and would wait for ever for their locks. What imports
+ask for while they hold this lock, forks must take after it, so it is registered after `logging`'s.
 """
 
 if hasattr(os, "register_at_fork"):

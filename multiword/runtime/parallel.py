@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 import weakref
 from collections import deque
@@ -208,15 +209,30 @@ THREAD_LIMITS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def thread_count() -> int:
-    """Return the cores that this process may use, or the least of `THREAD_LIMITS`, as for a BLAS."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    set_ = (os.environ.get(name, "").split(",")[0].strip() for name in THREAD_LIMITS)  # "4,2": nested ones
-    return max(1, min([available, *(int(limit) for limit in set_ if limit.isdigit())]))
+    """Return the cores of this process, or fewer where its variables or threadpoolctl limit NumPy's BLAS."""
+    limits = [os.environ.get(name, "").split(",")[0].strip() for name in THREAD_LIMITS]  # "4,2": nested ones
+    limited = [int(limit) for limit in limits if limit.isdecimal()]
+    if "threadpoolctl" in sys.modules:  # else nothing has been limited with it
+        limited += [library.num_threads or 1 for library in _blas()]
+    return max(1, min([_cores(), *limited]))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _blas() -> list[Any]:
+    """The libraries that threadpoolctl limits, NumPy's."""
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [library for library in libraries if "numpy" in str(library.filepath)]
 
 
 @cache
 def _pool() -> SimpleQueue[Task[Any]]:
-    return queue_for(thread_count())
+    return queue_for(_cores())
 
 
 if hasattr(os, "register_at_fork"):  # a child process has the queue, but none of its threads

@@ -8,6 +8,7 @@ lost worker can be seen in a result. `ozaki.sum`, `ozaki.matmul` and relatives c
     cumulative     running sums, each chunk after the exact sum of those before it
     products       a product in blocks; `statistics`: of its rows and columns; `decision`: the certificate,
                    one for all blocks
+    flox           reductions by group for flox, whose state are exact sums; imported by its own name
     arguments      what comes in, whole arrays and chunks; `tasks`: what all graphs share
 
 Wants Dask (extra `dask`), which is imported here and nowhere else in the package.

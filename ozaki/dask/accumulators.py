@@ -21,7 +21,7 @@ from ozaki.dask.tasks import flat, task
 from ozaki.sums.arguments import real_dtype, reduced_shape
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exactsum import ExactSum
-from ozaki.sums.table import Reduction, without_nan
+from ozaki.sums.table import Reduction
 
 Sums = ExactSum | ExtractedSums
 """What adds up exactly."""
@@ -44,11 +44,13 @@ def reduce_exactly(
     keepdims: bool,
     target: np.dtype,
     split_every: int | dict[int, int] | None,
+    masked: bool,
 ) -> da.Array:
     """Return the lazy reduction of one or two arrays, of one shape and chunks, over axes.
 
     Parameters
     ----------
+    masked : whether the second array says which elements of the first count.
     dtype : of the accumulators, or of its parts where what they add up is real.
     finish : makes the rounded result of the accumulators and the counts.
     target : the result's dtype.
@@ -57,7 +59,7 @@ def reduce_exactly(
     shape, called = reduced_shape(x.shape, axes, keepdims), f"ozaki.dask.{reduction.name}"
     return da.reduction(
         x,
-        task(called, _chunk_sums, reduction=reduction, exact=dtype),
+        task(called, _chunk_sums, reduction=reduction, exact=dtype, masked=masked),
         task(called, _finished, finish=finish),
         axis=axes,
         keepdims=keepdims,
@@ -78,14 +80,15 @@ def _chunk_sums(
     axis: tuple[int, ...],
     reduction: Reduction,
     exact: np.dtype,
+    masked: bool,
     **_: Any,
 ) -> PartialSums:
     """The partial sums of one chunk."""
     outputs = tuple(a for a in range(x.ndim) if a not in axis)
     first, second = (z if z is None else z.transpose((*axis, *outputs)) for z in (x, y))
     counts: np.ndarray | int = prod(x.shape[a] for a in axis)
-    if reduction.skip_nan:
-        first, left = without_nan(first, len(axis), reduction.zero)
+    if reduction.skip_nan or masked:
+        first, left = reduction.counted(first, len(axis), second if masked else None)
         counts = np.array(left, np.int64)
     shape = tuple(x.shape[a] for a in outputs)
     return PartialSums(tuple(summed(terms(first, second), exact, shape) for terms in reduction.sums), counts)

@@ -27,7 +27,17 @@ from ozaki.dask.arguments import (
 )
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums import api, statistics
-from ozaki.sums.arguments import Axis, DType, axes_of, check_matrices, check_ord, format_of, real_dtype
+from ozaki.sums.arguments import (
+    Axis,
+    DType,
+    axes_of,
+    broadcast_shape,
+    check_mask,
+    check_matrices,
+    check_ord,
+    format_of,
+    real_dtype,
+)
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.table import REDUCTIONS, Reduction
 from ozaki.sums.variance import exact_ddof
@@ -58,10 +68,7 @@ def _broadcast(x: Any, y: Any, axis: int | None) -> Operands:
     x, y = _pair(x=x, y=y)
     if axis is None:
         check_matrices(x.shape, y.shape)
-    try:
-        shape = np.broadcast_shapes(x.shape, y.shape)
-    except ValueError:
-        raise ValueError(f"x and y must have shapes that broadcast, got {x.shape} and {y.shape}") from None
+    shape = broadcast_shape(x=x.shape, y=y.shape)
     x, y = (da.broadcast_to(without_empty_chunks(z), shape) for z in (x, y))
     return (x, y), -1 if axis is None else axis
 
@@ -90,6 +97,7 @@ def _reduced(
     keepdims: bool = False,
     *,
     split_every: SplitEvery,
+    where: Any = None,
     **options: Any,
 ) -> da.Array:
     """The lazy reduction of one or two arrays of one shape."""
@@ -98,6 +106,9 @@ def _reduced(
         options["ddof"] = exact_ddof(options["ddof"])
     axes, reduction = axes_of(axis, arrays[0].ndim), REDUCTIONS[name]
     target = reduction.dtype([x._meta for x in arrays], dtype)
+    exact = np.result_type(*map(accumulator_dtype, arrays))
+    if where is not None:
+        arrays = (*arrays, _mask(where, arrays[0]))
     if len(arrays) > 1:
         indices = tuple(range(arrays[0].ndim))
         _, arrays = da.core.unify_chunks(*[z for x in arrays for z in (x, indices)], warn=False)
@@ -105,12 +116,20 @@ def _reduced(
         "keepdims": keepdims,
         "split_every": partial_sums_a_task(split_every, arrays[0].numblocks),
     }
-    if target.kind in "iub":
+    if target.kind in "iub":  # a mask leaves 0
         terms = reduce(da.multiply, [x.astype(target) for x in arrays])
         return da.sum(terms, axis=axes, dtype=target, **tree)
-    exact = np.result_type(*map(accumulator_dtype, arrays))
     finish = partial(_finished, reduction=reduction, target=target, **options)
-    return reduce_exactly(reduction, arrays, exact, finish, axes=axes, target=target, **tree)
+    masked = where is not None
+    return reduce_exactly(reduction, arrays, exact, finish, axes=axes, target=target, masked=masked, **tree)
+
+
+def _mask(where: Any, x: da.Array) -> da.Array:
+    """Booleans in the shape of x."""
+    where = checked_chunks(where, "where")
+    like_arrays(x=x, where=where)
+    check_mask(where, x)
+    return da.broadcast_to(without_empty_chunks(where), x.shape)
 
 
 def _finished(
@@ -143,8 +162,8 @@ _DIFFERENCE = """
 
     Raises
     ------
-    TypeError : as `ozaki.{name}`; out is given, since a Dask array is not written to, or where or initial. In
-        a task: a chunk is masked, sparse or lazy, or of a dtype that the one of its array does not hold.
+    TypeError : as `ozaki.{name}`; out is given, since a Dask array is not written to, or initial. In a task:
+        a chunk is masked, sparse or lazy, or of a dtype that the one of its array does not hold.
     ValueError : as `ozaki.{name}`; chunks of unknown sizes.
     MemoryError : in a task, which it names.
 
@@ -161,17 +180,11 @@ def _on_dask(
     """Return a function of `ozaki` for Dask arrays, with its signature and documentation, and split_every."""
     name, parameters = function.__name__, dict(inspect.signature(function).parameters)
     taken = inspect.signature(operands).parameters
-    ours = [p for p in parameters.values() if p.kind is not p.KEYWORD_ONLY]
-    in_memory = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
+    ours = [p for p in parameters.values() if p.name != "initial"]
     split = inspect.Parameter("split_every", inspect.Parameter.KEYWORD_ONLY, default=None)
     signature = inspect.Signature([*ours, split], return_annotation="da.Array")
 
     def lazy(*arguments: Any, **options: Any) -> da.Array:
-        if named := [option for option in in_memory if option in options]:
-            raise TypeError(
-                f"{name} takes {named[0]} for arrays in memory alone; of Dask arrays, "
-                "dask.array.where(where, x, 0) leaves numbers out"
-            )
         given = signature.bind(*arguments, **options)
         given.apply_defaults()
         rest = given.arguments

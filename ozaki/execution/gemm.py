@@ -17,6 +17,7 @@ from multiword.runtime.arrays import (
 )
 from multiword.runtime.memory import in_less_memory
 from multiword.runtime.options import exactly, scalar
+from ozaki.arguments import is_own_transpose
 from ozaki.combine import combine
 from ozaki.execution.cache import captured_product, forget
 from ozaki.execution.eager import product
@@ -82,11 +83,12 @@ def _meets_its_transpose(x: Array, y: Array) -> bool:
     """Whether half a product pays: y is x.T in the same memory, or equal to the conjugate transpose of x."""
     if x.ndim != 2 or x.shape != y.shape[::-1] or not x.size:
         return False
+    if x.dtype.kind != "c":
+        return is_own_transpose(x, y)
     if is_cupy(x):  # which waits for no comparison
-        return x.dtype.kind != "c" and x.strides == y.T.strides and x.data.ptr == y.data.ptr
-    if x.dtype.kind == "c":  # a conjugate is always a copy: one row tells most others apart
-        return np.array_equal(x[0], y[:, 0].conj()) and np.array_equal(x, y.conj().T)
-    return x.strides == y.T.strides and x.ctypes.data == y.ctypes.data
+        return False
+    # A conjugate is always a copy: one row tells most others apart.
+    return np.array_equal(x[0], y[:, 0].conj()) and np.array_equal(x, y.conj().T)
 
 
 def _addend(c: Any, like: Array, shape: tuple[int, int]) -> Array:

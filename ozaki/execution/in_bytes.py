@@ -15,7 +15,7 @@ import numpy as np
 
 from multiword.engines import declared, get_word, reduces_residues
 from multiword.runtime.compiled import compiled
-from multiword.runtime.parallel import in_threads, over_rows
+from multiword.runtime.parallel import in_threads, over_rows, thread_count
 from multiword.tuning import MOST_COMPILED_ELEMENTS
 from ozaki.certificate.counted import counting_limits
 from ozaki.certificate.counting import OCTAVES
@@ -113,7 +113,7 @@ def kind_in_bytes(sizes: tuple[int, int, int, int], dtype: np.dtype, request: Re
 def product_in_bytes(a: Factor, b: Factor, kind: Kind, request: Request) -> np.ndarray | None:
     """Return the product of two factors; None if it is left to the steps of all others."""
     m, _, n = kind.shape
-    threads = 1 if kind.short else request.engine.available_threads()  # type: ignore[attr-defined]
+    threads = 1 if kind.short else thread_count()
     out = np.empty((m, n), kind.dtype)
     stack, numbers = _Stack(kind, a.matrix[None], b.matrix[None], out[None], threads), _Numbers(kind)
     stack.multiply(_ONE, 0, numbers)

@@ -46,12 +46,13 @@ def residual(a: Any, x: Any, b: Any, *, words: int = 1) -> Any:
         raise ValueError(f"words must be at least 1, got {words}")
     left, middle, right = (_words(value, name) for value, name in ((a, "a"), (x, "x"), (b, "b")))
     check_same_device(a=left[0], x=middle[0], b=right[0])
+    shapes = f"a {left[0].shape}, x {middle[0].shape}, b {right[0].shape}"
     one = right[0].ndim == 1
     if one and middle[0].ndim == 1:
         middle, right = ([word[:, None] for word in value] for value in (middle, right))
     shape = (left[0].shape[0], middle[0].shape[-1])
     if left[0].ndim != 2 or middle[0].shape[:-1] != left[0].shape[1:] or right[0].shape != shape:
-        raise ValueError(f"shapes do not fit: a {left[0].shape}, x {middle[0].shape}, b {right[0].shape}")
+        raise ValueError(f"shapes do not fit: {shapes}")
     dtype = np.result_type(left[0], middle[0], right[0])
     left, middle, right = ([word.astype(dtype) for word in value] for value in (left, middle, right))
     result = words_of_product(left, [-word for word in middle], right, words) if 0 not in shape else []

@@ -11,7 +11,6 @@ import numpy as np
 
 from multiword.runtime.arrays import (
     Array,
-    as_array,
     check_same_device,
     namespace,
     on_device_of_arrays,
@@ -23,10 +22,12 @@ from ozaki.sums.arguments import (
     DType,
     Out,
     axes_of,
+    broadcast_shape,
     check_matrices,
     check_ord,
     deliver,
     format_of,
+    mask_of,
     numbers,
     reduced_shape,
     summed_dtype,
@@ -62,7 +63,7 @@ def sum(
     keepdims : keep the reduced axes with length 1.
     initial : what each sum begins with, exactly: a number of x's dtype, or an array of the sums' shape; x is
         copied.
-    where : booleans that broadcast to x, which is copied: elements elsewhere count as 0.
+    where : booleans that broadcast to x, which is copied: elements elsewhere do not count.
 
     Returns
     -------
@@ -92,7 +93,7 @@ def sum(
     shape = reduced_shape(x.shape, axes, keepdims)
     target = REDUCTIONS["sum"].dtype((x,), dtype, out, shape)
     if where is not None:
-        x = _where(x, where)
+        x = namespace(x).where(mask_of(where, x), x, namespace(x).zeros((), x.dtype))
     if initial is not None:
         x, axes, keepdims = _after(initial, x, axes), (0,), False
     if target.kind in "iub":
@@ -101,7 +102,15 @@ def sum(
 
 
 @on_device_of_arrays
-def mean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
+def mean(
+    x: Array,
+    axis: Axis = None,
+    dtype: DType = None,
+    out: Out = None,
+    keepdims: bool = False,
+    *,
+    where: Array | None = None,
+) -> Any:
     """Return the mean over axes, correctly rounded: the exact sum divided by the count, rounded once.
 
     As `ozaki.sum`; differs in the division: integers and booleans have a float64 mean by default, and the
@@ -111,6 +120,8 @@ def mean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keep
     np.True_
     """
     x = numbers(x, "x")
+    if where is not None:
+        return REDUCTIONS["mean"]((x,), axis, dtype, out, keepdims, where)
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
     target = REDUCTIONS["mean"].dtype((x,), dtype, out, shape)
@@ -130,8 +141,8 @@ def dot(
     Parameters
     ----------
     x, y : arrays that broadcast; dtypes as in `sum`. For vectors this is `numpy.dot`; of stacks of
-        vectors it takes the product of each pair. Matrices that `numpy.dot` would multiply, as
-        `ozaki.matmul` does, need an axis.
+        vectors it takes the product of each pair. Shapes of which `numpy.dot` makes something else, as it
+        multiplies by matrices, need an axis; products with matrices are those of `ozaki.matmul`.
     axis : the axis, of the broadcast arrays, that is summed over; by default the last.
     dtype : dtype of the result, default that of x·y.
     out, keepdims : as in `sum`.
@@ -144,7 +155,7 @@ def dot(
     Raises
     ------
     TypeError : not numeric, or NumPy and CuPy mixed.
-    ValueError : shapes that do not broadcast; matrices to be multiplied.
+    ValueError : shapes that do not broadcast, or that `numpy.dot` would multiply.
 
     References
     ----------
@@ -212,6 +223,7 @@ def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool,
     x, y = numbers(x, "x"), numbers(y, "y")
     xp = check_same_device(x=x, y=y)
     if x.shape != y.shape:
+        broadcast_shape(x=x.shape, y=y.shape)
         x, y = xp.broadcast_arrays(x, y)
     axes = axes_of(axis, x.ndim)
     shape = reduced_shape(x.shape, axes, keepdims)
@@ -221,15 +233,6 @@ def _dot(x: Array, y: Array, axis: Axis, dtype: DType, out: Out, keepdims: bool,
         return deliver(terms.sum(axis=axes, keepdims=keepdims, dtype=target), out)
     parts = _parts(products(x, y, conjugate), axes, target)
     return deliver(joined(parts, target).reshape(shape), out)
-
-
-def _where(x: Array, where: Any) -> Array:
-    """The array with 0 where it is not to count."""
-    chosen = as_array(where, "where")
-    if chosen.dtype != bool:
-        raise TypeError(f"where must be boolean, got {chosen.dtype}")
-    xp = check_same_device(x=x, where=chosen)
-    return xp.where(xp.broadcast_to(chosen, x.shape), x, xp.zeros((), x.dtype))
 
 
 def _after(initial: Any, x: Array, axes: tuple[int, ...]) -> Array:
@@ -253,7 +256,8 @@ def _without_loss(x: Array, dtype: np.dtype) -> Array | None:
     real = x if dtype.kind == "c" else x.real
     with np.errstate(all="ignore"):
         converted = real.astype(dtype)
-        same = converted.astype(real.dtype) == real
+        back = converted if real.dtype.kind == "c" else converted.real
+        same = back.astype(real.dtype) == real
         if dtype.kind in "iu":
             same &= (converted < 0) == (real < 0)  # else it has wrapped around
         else:

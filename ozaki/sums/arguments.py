@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike
 
 from multiword.formats import FORMATS, Format
 from multiword.runtime import options
-from multiword.runtime.arrays import Array, as_array, check_out, is_cupy
+from multiword.runtime.arrays import Array, as_array, check_out, check_same_device, is_cupy
 from ozaki.rounding.conversion import as_float64
 
 Axis = int | tuple[int, ...] | None
@@ -39,19 +39,44 @@ def numbers(x: Any, name: str) -> Array:
 def check_ord(ord: int | str | None, axes: int) -> None:
     """Raise ValueError for a norm that is not Euclidean, or Frobenius's over two axes."""
     if not (ord is None or (ord == 2 and axes == 1) or (ord == "fro" and axes == 2)):
+        hint = f"; an axis is given by name: axis={ord!r}" if isinstance(ord, int) else ""
         raise ValueError(
             f"ord must be None, 2 for norms of vectors or 'fro' for norms over two axes, got {ord!r} "
-            f"over {axes}; an axis is given by name: axis={ord!r}"
+            f"over {axes}{hint}"
         )
 
 
 def check_matrices(of_x: tuple[int, ...], of_y: tuple[int, ...]) -> None:
-    """Raise ValueError for matrices that `numpy.dot` would multiply."""
-    if len(of_x) == len(of_y) == 2 and of_x[1] == of_y[0]:
+    """Raise ValueError for shapes of which `numpy.dot` makes something else than dot products of pairs."""
+    if not (of_x and of_y) or (len(of_y) > 1 and of_x[-1] == of_y[-2]):
         raise ValueError(
-            f"x and y are matrices, {of_x} and {of_y}, which numpy.dot multiplies: use ozaki.matmul; "
-            "axis=-1 takes the dot product of each pair of rows"
+            f"x and y have shapes {of_x} and {of_y}, which numpy.dot multiplies: use ozaki.matmul; "
+            "axis=-1 takes the dot product of each pair of vectors"
         )
+
+
+def broadcast_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that those of named arrays broadcast to. ValueError if there is none."""
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        named = " and ".join(shapes), " and ".join(map(str, shapes.values()))
+        raise ValueError(f"{named[0]} must have shapes that broadcast, got {named[1]}") from None
+
+
+def mask_of(where: Any, x: Array) -> Array:
+    """Return booleans in the shape of x, as `check_mask` has them."""
+    mask = as_array(where, "where")
+    check_mask(mask, x)
+    return check_same_device(x=x, where=mask).broadcast_to(mask, x.shape)
+
+
+def check_mask(where: Any, x: Any) -> None:
+    """Raise TypeError for an array that is not boolean, ValueError for one that does not broadcast to x."""
+    if where.dtype != bool:
+        raise TypeError(f"where must be boolean, got {where.dtype}")
+    if broadcast_shape(x=x.shape, where=where.shape) != x.shape:
+        raise ValueError(f"where must broadcast to x, of shape {x.shape}, got shape {where.shape}")
 
 
 def vector(x: Any, name: str) -> np.ndarray:

@@ -158,14 +158,8 @@ class ExactSum:
         check_same_device(values=x, labels=index)
         if x.shape != (*self.shape[:-1], index.size):
             raise ValueError(f"values must have shape {(*self.shape[:-1], index.size)}, got {x.shape}")
-        columns, size = columns_of(index, prod(self.shape[:-1]), self.shape[-1]), prod(self.shape)
-        sums = self._sums.copy()
-        for part, component in enumerate(real_parts(x)):
-            total = Superaccumulator(sums.range, size, namespace(x))
-            add_groups(total, [Summands((component.reshape(-1),))], columns)
-            sums.merge(total, slice(part * size, (part + 1) * size))
-        self._sums = sums
-        return self
+        parts = [[Summands((component.reshape(-1),))] for component in real_parts(x)]
+        return self._add_groups(parts, columns_of(index, prod(self.shape[:-1]), self.shape[-1]))
 
     def merge(self, other: ExactSum) -> ExactSum:
         """Add what another accumulator of the same dtype and shape holds; return self."""
@@ -385,8 +379,17 @@ class ExactSum:
             return NotImplemented
         return ExactSum(self.dtype, self.shape).merge(self).merge(other)
 
+    def __radd__(self, other: object) -> ExactSum:
+        """The sums in a new accumulator, where Python's `sum` begins with 0."""
+        return self + ExactSum(self.dtype, self.shape) if type(other) is int and not other else NotImplemented
+
     def __float__(self) -> float:
         """The sum rounded to float64. TypeError for several sums, or a complex one."""
+        if self.shape or self._parts == 2:
+            raise TypeError(
+                f"float() takes one real sum, got an ExactSum of {self.dtype} and shape {self.shape}; "
+                "round() returns all of it"
+            )
         return float(self.round(np.float64))
 
     def __eq__(self, other: object) -> bool:
@@ -432,6 +435,16 @@ class ExactSum:
         for part, summands in enumerate(parts):
             reduced = len(summands[0].shape) - len(self.shape)
             accumulate(sums, slice(part * size, (part + 1) * size), summands, reduced)
+        self._sums = sums
+        return self
+
+    def _add_groups(self, parts: list[list[Summands]], columns: Array) -> ExactSum:
+        """Add one-dimensional summands of the real, and of the imaginary part, to the columns of each."""
+        size, sums = prod(self.shape), self._sums.copy()
+        for part, summands in enumerate(parts):
+            total = Superaccumulator(sums.range, size, namespace(columns))
+            add_groups(total, summands, columns)
+            sums.merge(total, slice(part * size, (part + 1) * size))
         self._sums = sums
         return self
 

@@ -19,7 +19,7 @@ from multiword.runtime.arrays import (
 )
 from multiword.runtime.options import integer
 from ozaki.rounding.conversion import joined, narrow
-from ozaki.sums.arguments import DType, format_of, numbers, real_dtype
+from ozaki.sums.arguments import DType, broadcast_shape, format_of, numbers, real_dtype
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.groups import check_labels, group_sums, rounded_group_sums
 from ozaki.sums.table import REDUCTIONS
@@ -119,6 +119,7 @@ def group_dot(x: Array, y: Array, labels: Array, num_groups: int, dtype: DType =
     array([3.])
     """
     x, y = numbers(x, "x"), numbers(y, "y")
+    broadcast_shape(x=x.shape, y=y.shape)
     x, y = check_same_device(x=x, y=y).broadcast_arrays(x, y)
     x, index, shape = _labelled(x, labels, num_groups, "x")
     return _grouped("dot", (x, y), index, shape, dtype)
@@ -151,16 +152,27 @@ def group_count(labels: Array, num_groups: int) -> Any:
     return namespace(index).bincount(index, minlength=groups)
 
 
+_HINTS = {
+    "b": "labels.astype(int) makes 0 and 1 of them",
+    "f": "leave out NaN keys, then labels.astype(int) makes integers of whole numbers",
+}
+"""What makes labels of arrays of other kinds."""
+
+
 def label_vector(labels: Any, groups: int) -> Array:
     """Return labels as a vector of int64. TypeError or ValueError if they are no vector of integers.
 
     ValueError, too, for those that int64 does not hold; others may name no group (`check_labels`).
     """
-    index = as_array(labels, "labels")
+    if isinstance(labels, list | tuple) and not labels:
+        labels = np.zeros(0, np.int64)
+    index = labels if isinstance(labels, np.ndarray) else as_array(labels, "labels")
     if index.dtype.kind not in "iu":
-        raise TypeError(
-            f"labels must be integers from 0 to num_groups − 1, got {index.dtype}; leave out NaN keys"
+        hint = _HINTS.get(
+            index.dtype.kind, "np.unique(keys, return_inverse=True)[1] numbers keys of any kind"
         )
+        raise TypeError(f"labels must be integers from 0 to num_groups − 1, got {index.dtype}; {hint}")
+    index = as_array(index, "labels")
     if index.ndim != 1:
         raise ValueError(f"labels must have one dimension, got shape {index.shape}")
     if index.dtype == np.uint64:
@@ -178,8 +190,8 @@ def columns_of(index: Array, lead: int, groups: int) -> Array:
 
 def _number_of_groups(num_groups: Any) -> int:
     groups = integer("num_groups", num_groups)
-    if groups < 0:
-        raise ValueError(f"num_groups must not be negative, got {groups}")
+    if not 0 <= groups <= 1 << 48:
+        raise ValueError(f"num_groups must be from 0 to 2**48, got {groups}")
     return groups
 
 

@@ -14,17 +14,22 @@ from ozaki.sums.arguments import (
     DType,
     Out,
     axes_of,
-    deliver,
     numbers,
-    reduced_shape,
 )
-from ozaki.sums.table import REDUCTIONS, is_nan, without_nan
+from ozaki.sums.table import REDUCTIONS, is_nan, without
 from ozaki.sums.variance import exact_ddof
 
 
 @on_device_of_arrays
 def var(
-    x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
+    x: Array,
+    axis: Axis = None,
+    dtype: DType = None,
+    out: Out = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Array | None = None,
 ) -> Any:
     """Return the variance over axes, correctly rounded: the exact one, about the exact mean, rounded once.
 
@@ -49,12 +54,20 @@ def var(
     >>> float(var(np.array([1e16, 1e16 + 2, 1e16 + 4]), ddof=1))
     4.0
     """
-    return _reduced("var", (numbers(x, "x"),), axis, dtype, out, keepdims, ddof=exact_ddof(ddof))
+    x, options = numbers(x, "x"), {"ddof": exact_ddof(ddof)}
+    return REDUCTIONS["var"]((x,), axis, dtype, out, keepdims, where, **options)
 
 
 @on_device_of_arrays
 def std(
-    x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
+    x: Array,
+    axis: Axis = None,
+    dtype: DType = None,
+    out: Out = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Array | None = None,
 ) -> Any:
     """Return the standard deviation over axes, correctly rounded: the root of the exact variance.
 
@@ -63,7 +76,8 @@ def std(
     >>> float(std(np.array([-3e200, 3e200])))
     3e+200
     """
-    return _reduced("std", (numbers(x, "x"),), axis, dtype, out, keepdims, ddof=exact_ddof(ddof))
+    x, options = numbers(x, "x"), {"ddof": exact_ddof(ddof)}
+    return REDUCTIONS["std"]((x,), axis, dtype, out, keepdims, where, **options)
 
 
 @on_device_of_arrays
@@ -87,7 +101,8 @@ def average(x: Array, axis: Axis = None, weights: Array | None = None, keepdims:
     x, weights = numbers(x, "x"), numbers(weights, "weights")
     check_same_device(x=x, weights=weights)
     weights = weights_along(x, weights, axes_of(axis, x.ndim))
-    return _reduced("average", (x, namespace(x).broadcast_to(weights, x.shape)), axis, None, None, keepdims)
+    arrays = x, namespace(x).broadcast_to(weights, x.shape)
+    return REDUCTIONS["average"](arrays, axis, None, None, keepdims)
 
 
 def weights_along(x: Array, weights: Array, axes: tuple[int, ...]) -> Array:
@@ -104,7 +119,15 @@ def weights_along(x: Array, weights: Array, axes: tuple[int, ...]) -> Array:
 
 
 @on_device_of_arrays
-def nansum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
+def nansum(
+    x: Array,
+    axis: Axis = None,
+    dtype: DType = None,
+    out: Out = None,
+    keepdims: bool = False,
+    *,
+    where: Array | None = None,
+) -> Any:
     """Return the sum over axes of what is not NaN, correctly rounded: NaN counts as 0.
 
     As `ozaki.sum`; differs where x has NaN: a copy without is summed, as in `numpy.nansum`. A complex number
@@ -114,11 +137,19 @@ def nansum(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ke
     1.0
     """
     x = numbers(x, "x")
-    return _sum(without_nan(x, x.ndim)[0] if _has_nan(x) else x, axis, dtype, out, keepdims)
+    return _sum(without(x, is_nan(x)) if _has_nan(x) else x, axis, dtype, out, keepdims, where=where)
 
 
 @on_device_of_arrays
-def nanmean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, keepdims: bool = False) -> Any:
+def nanmean(
+    x: Array,
+    axis: Axis = None,
+    dtype: DType = None,
+    out: Out = None,
+    keepdims: bool = False,
+    *,
+    where: Array | None = None,
+) -> Any:
     """Return the mean over axes of what is not NaN, correctly rounded.
 
     As `ozaki.mean`; differs as `nansum` does from `sum`: NaN only where all elements are.
@@ -128,13 +159,20 @@ def nanmean(x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, k
     """
     x = numbers(x, "x")
     if not _has_nan(x):
-        return mean(x, axis, dtype, out, keepdims)
-    return _reduced("nanmean", (x,), axis, dtype, out, keepdims)
+        return mean(x, axis, dtype, out, keepdims, where=where)
+    return REDUCTIONS["nanmean"]((x,), axis, dtype, out, keepdims, where)
 
 
 @on_device_of_arrays
 def nanvar(
-    x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
+    x: Array,
+    axis: Axis = None,
+    dtype: DType = None,
+    out: Out = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Array | None = None,
 ) -> Any:
     """Return the variance over axes of what is not NaN, correctly rounded.
 
@@ -143,12 +181,20 @@ def nanvar(
     >>> float(nanvar(np.array([1e16, np.nan, 1e16 + 4])))
     4.0
     """
-    return _reduced("nanvar", (numbers(x, "x"),), axis, dtype, out, keepdims, ddof=exact_ddof(ddof))
+    x, options = numbers(x, "x"), {"ddof": exact_ddof(ddof)}
+    return REDUCTIONS["nanvar"]((x,), axis, dtype, out, keepdims, where, **options)
 
 
 @on_device_of_arrays
 def nanstd(
-    x: Array, axis: Axis = None, dtype: DType = None, out: Out = None, ddof: float = 0, keepdims: bool = False
+    x: Array,
+    axis: Axis = None,
+    dtype: DType = None,
+    out: Out = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Array | None = None,
 ) -> Any:
     """Return the standard deviation over axes of what is not NaN, correctly rounded.
 
@@ -157,18 +203,8 @@ def nanstd(
     >>> float(nanstd(np.array([1.0, np.nan, 3.0])))
     1.0
     """
-    return _reduced("nanstd", (numbers(x, "x"),), axis, dtype, out, keepdims, ddof=exact_ddof(ddof))
-
-
-def _reduced(
-    name: str, arrays: tuple[Array, ...], axis: Axis, dtype: DType, out: Out, keepdims: bool, **options: Any
-) -> Any:
-    """The results of a reduction of the table, of arrays of one shape."""
-    x, reduction = arrays[0], REDUCTIONS[name]
-    axes = axes_of(axis, x.ndim)
-    shape = reduced_shape(x.shape, axes, keepdims)
-    target = reduction.dtype(arrays, dtype, out, shape)
-    return deliver(reduction.of(arrays, axes, target, **options).reshape(shape), out)
+    x, options = numbers(x, "x"), {"ddof": exact_ddof(ddof)}
+    return REDUCTIONS["nanstd"]((x,), axis, dtype, out, keepdims, where, **options)
 
 
 def _has_nan(x: Array) -> bool:

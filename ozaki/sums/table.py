@@ -18,11 +18,16 @@ import numpy as np
 from multiword.runtime.arrays import Array, namespace, put_one_nan, real_parts, where_lies
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import (
+    Axis,
     DType,
     Out,
+    axes_of,
+    deliver,
     format_of,
+    mask_of,
     real_dtype,
     real_result_dtype,
+    reduced_shape,
     result_dtype,
     summed_dtype,
 )
@@ -130,7 +135,7 @@ class Reduction:
     root : whether the square root of the result is rounded.
     real : what a result is that is real whatever its arguments are; else empty.
     skip_nan : whether NaN is left out, and not counted.
-    zero : what stands for NaN that is left out: −0 changes no zero's sign.
+    zero : what stands for numbers that are left out: −0 changes no zero's sign.
     """
 
     name: str
@@ -155,41 +160,74 @@ class Reduction:
             return real_result_dtype(arrays[0], dtype, out, shape, self.real)
         return result_dtype(arrays[0], self.natural(*arrays), dtype, out, shape)
 
-    def of(self, arrays: Sequence[Array], axes: tuple[int, ...], target: np.dtype, **options: Any) -> Array:
+    def __call__(
+        self,
+        arrays: Sequence[Array],
+        axis: Axis,
+        dtype: DType,
+        out: Out,
+        keepdims: bool,
+        where: Array | None = None,
+        **options: Any,
+    ) -> Any:
+        """Return what the public function returns for arrays of one shape."""
+        x, axes = arrays[0], axes_of(axis, arrays[0].ndim)
+        shape, where = reduced_shape(x.shape, axes, keepdims), None if where is None else mask_of(where, x)
+        target = self.dtype(arrays, dtype, out, shape)
+        return deliver(self.of(arrays, axes, target, where, **options).reshape(shape), out)
+
+    def of(
+        self,
+        arrays: Sequence[Array],
+        axes: tuple[int, ...],
+        target: np.dtype,
+        where: Array | None = None,
+        **options: Any,
+    ) -> Array:
         """Return the results for arrays of one shape, over these axes; the others stay in their order."""
-        x = arrays[0]
+        x, masked = arrays[0], where is not None
+        arrays = [*arrays, where] if masked else arrays
         kept = tuple(a for a in range(x.ndim) if a not in axes)
         moved, reduced = [y.transpose(axes + kept) for y in arrays], len(axes)
         result = np.empty([x.shape[a] for a in kept], target)
         for output in tiles(result.shape, OUTPUTS_ON_HOST):
             part = result[cast(Any, (*output, ...))]
             chosen = [y[(slice(None),) * reduced + output + (...,)] for y in moved]
-            values = self.parts(chosen, reduced, Rounding(format_of(target), root=self.root), **options)
+            rounding = Rounding(format_of(target), root=self.root)
+            values = self.parts(chosen, reduced, rounding, masked, **options)
             part[...] = joined([narrow(v, real_dtype(target)) for v in values], target).reshape(part.shape)
         return where_lies(x, result)
 
     def parts(
-        self, arrays: Sequence[Array], reduced: int, rounding: Rounding, **options: Any
+        self, arrays: Sequence[Array], reduced: int, rounding: Rounding, masked: bool, **options: Any
     ) -> list[np.ndarray]:
-        """Return real (and imaginary) parts of the results over the first axes, rounded, as float64."""
+        """Return real (and imaginary) parts of the results over the first axes, rounded, as float64.
+
+        masked : whether the last array says which elements count.
+        """
         x, *others = arrays
-        counts = [prod(x.shape[:reduced])] * prod(x.shape[reduced:])
-        if self.skip_nan:
-            x, counts = without_nan(x, reduced, self.zero)
+        x, counts = self.counted(x, reduced, others.pop() if masked else None)
         sums = [[exact_sums(part, reduced) for part in terms(x, *others)] for terms in self.sums]
         return self.finish(sums, counts, rounding, **options)
 
+    def counted(self, x: Array, reduced: int, where: Array | None) -> tuple[Array, list[int]]:
+        """Return the array with zeros for what does not count, and how many of each output's numbers do."""
+        missing = is_nan(x) if self.skip_nan and x.dtype.kind not in "iub" else None
+        if where is not None:
+            missing = ~where if missing is None else missing | ~where
+        n, outputs = prod(x.shape[:reduced]), prod(x.shape[reduced:])
+        if missing is None:
+            return x, [n] * outputs
+        return without(x, missing, self.zero), (
+            n - missing.sum(axis=tuple(range(reduced))).reshape(-1)
+        ).tolist()
 
-def without_nan(x: Array, reduced: int, zero: float = 0.0) -> tuple[Array, list[int]]:
-    """Return the array with a zero for NaN, and how many of each output's numbers are left."""
-    n, outputs = prod(x.shape[:reduced]), prod(x.shape[reduced:])
-    if x.dtype.kind in "iub":
-        return x, [n] * outputs
-    missing = is_nan(x)
+
+def without(x: Array, missing: Array, zero: float = 0.0) -> Array:
+    """Return the array with a zero for what is missing."""
     word = x.view(np.uint16) if x.dtype.name == "bfloat16" else x
     zeros = np.full((), complex(zero, zero) if x.dtype.kind == "c" else zero, x.dtype).view(word.dtype)[()]
-    left = n - missing.sum(axis=tuple(range(reduced))).reshape(-1)
-    return namespace(x).where(missing, zeros, word).view(x.dtype), left.tolist()
+    return namespace(x).where(missing, zeros, word).view(x.dtype)
 
 
 def is_nan(x: Array) -> Array:

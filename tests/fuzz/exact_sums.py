@@ -96,19 +96,45 @@ def check_reduction(draw: Draw, name: str, got, expected: np.ndarray, out) -> No
     check_one_nan(f"{name}: NaN", got)
 
 
+def some_of(draw: Draw, name: str, x: np.ndarray, axes: tuple[int, ...]) -> dict:
+    """Now and then where=, which broadcasts, and the initial= of a sum."""
+    options = {}
+    if name in ("sum", "mean") and draw.chance(0.3):
+        shape = tuple(1 if draw.chance(0.2) else n for n in x.shape)[draw.size("axes less", 0, x.ndim) :]
+        options["where"] = draw.rng.random(shape) < draw.pick("share", 0.0, 0.3, 0.9)
+    if name == "sum" and draw.chance(0.3):
+        shape = draw.pick("initial", (), tuple(n for a, n in enumerate(x.shape) if a not in axes))
+        options["initial"] = draw.array("initial", shape, (x.dtype.newbyteorder("="),))
+    return options
+
+
+def terms_of(values: np.ndarray, axes: tuple[int, ...], some: dict) -> list:
+    """The terms of each result, 0 for what is left out, and how many are left in; for each part."""
+    mask = columns(np.broadcast_to(some.get("where", True), values.shape), axes)
+    kept, result = [n for a, n in enumerate(values.shape) if a not in axes], []
+    first = parts(plain(some["initial"])) if "initial" in some else [None, None]
+    for part, initial in zip(parts(values), first, strict=False):
+        rows = np.where(mask, columns(part, axes), np.zeros((), part.dtype))
+        if initial is not None:
+            rows = np.concatenate([np.broadcast_to(initial, kept).reshape(-1, 1), rows], axis=1)
+        result.append(list(zip(rows, mask.sum(axis=1).tolist(), strict=True)))
+    return result
+
+
 def reduction(name: str, function, rounding):
-    """The check of a function of one array: `rounding(column, format)` gives each part's result."""
+    """The check of a function of one array: `rounding(column, format, count)` gives each part's result."""
 
     def body(draw: Draw) -> None:
         x = array_of(draw, "x", (*FLOATS, *FLOATS, *INTEGERS))
         axis, axes = chosen_axis(draw, x.ndim)
-        keepdims = draw.pick("keepdims", False, True)
+        keepdims, some = draw.pick("keepdims", False, True), some_of(draw, name, x, axes)
         source = x.dtype.newbyteorder("=")
         dtype = targets(draw, source)
         whole = source.kind in "iub"
         if name == "sum" and whole and dtype is None:
-            expected = np.sum(plain(x), axis=axis, keepdims=keepdims)
-            check_same("sum of integers", ozaki.sum(x, axis=axis, keepdims=keepdims), expected)
+            rows = np.array([np.sum(row) for row, _ in terms_of(plain(x), axes, some)[0]])
+            expected = rows.astype(np.sum(x).dtype).reshape(form(x.shape, axes, keepdims))[()]
+            check_same("sum of integers", ozaki.sum(x, axis=axis, keepdims=keepdims, **some), expected)
             return
         if name == "norm":
             dtype = part_dtype(dtype) if dtype is not None else None
@@ -122,13 +148,12 @@ def reduction(name: str, function, rounding):
         values = plain(x)
         if name == "norm":
             together = np.concatenate([columns(p, axes) for p in parts(values)], axis=1)
-            found = [np.array([rounding(row, fmt) for row in together], np.float64)]
+            found = [np.array([rounding(row, fmt, len(row)) for row in together], np.float64)]
         else:
-            found = [
-                np.array([rounding(row, fmt) for row in columns(p, axes)], np.float64) for p in parts(values)
-            ]
+            terms = terms_of(values, axes, some)
+            found = [np.array([rounding(row, fmt, n) for row, n in part], np.float64) for part in terms]
         expected = complete(found, shape, result)
-        got = function(x, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+        got = function(x, axis=axis, dtype=dtype, out=out, keepdims=keepdims, **some)
         if name == "mean" and not all(x.shape[a] for a in axes):
             check("mean of nothing", np.isnan(got).all(), repr(got))
             return
@@ -138,14 +163,14 @@ def reduction(name: str, function, rounding):
     return body
 
 
-def _mean(row: np.ndarray, fmt) -> float:
-    if not row.size:
+def _mean(row: np.ndarray, fmt, count: int) -> float:
+    if not count:
         return math.nan
     n, e, special = real_sum(row)
-    return rounded_ratio(n, row.size, e, fmt) if special is None else special
+    return rounded_ratio(n, count, e, fmt) if special is None else special
 
 
-def _norm(row: np.ndarray, fmt) -> float:
+def _norm(row: np.ndarray, fmt, _: int) -> float:
     if row.dtype.kind not in "iub":
         if np.isnan(row).any():
             return math.nan
@@ -279,7 +304,7 @@ def _running(row: np.ndarray, fmt) -> list[float]:
 
 
 CHECKS = {
-    "sum": reduction("sum", ozaki.sum, lambda row, fmt: value(real_sum(row), fmt)),
+    "sum": reduction("sum", ozaki.sum, lambda row, fmt, _: value(real_sum(row), fmt)),
     "mean": reduction("mean", ozaki.mean, _mean),
     "norm": reduction("norm", ozaki.norm, _norm),
     "dot": dot,

@@ -47,10 +47,9 @@ def sizes(draw: Draw, *most: int) -> tuple[int, ...]:
 def integer_products(draw: Draw) -> Call:
     """`matmul` of integers, in a dtype of integers or modulo a number."""
     (m, k, n), batch = sizes(draw, 4, 30, 4), draw.pick("batch", (), (), (2,), (0,))
-    specs = {
-        "a": draw.spec("a", (*batch, m, k), INTEGERS, ALL_BITS),
-        "b": draw.spec("b", (k, n), INTEGERS, ALL_BITS),
-    }
+    of_a = draw.pick("shape of a", (*batch, m, k), (*batch, m, k), (k,))
+    of_b = draw.pick("shape of b", (k, n), (k, n), (*batch, k, n), (k,))
+    specs = {"a": draw.spec("a", of_a, INTEGERS, ALL_BITS), "b": draw.spec("b", of_b, INTEGERS, ALL_BITS)}
     p = draw.pick("mod", None, None, 2, 3, 97, 65521, 2**31 - 1)
     dtype, overflow = draw.pick("dtype", *INTEGERS[:-1]), draw.pick("overflow", "raise", "wrap")
     options = {"mod": p} if p else {"dtype": dtype, "overflow": overflow}
@@ -62,11 +61,13 @@ def integer_products(draw: Draw) -> Call:
             return [str(error)]
 
     def oracle(x: dict, results: list) -> None:
-        exact = np.matmul(*(integers(x[name])[0] for name in "ab")) if k else np.zeros((*batch, m, n), object)
-        limits = np.iinfo(np.int64 if p else dtype)
-        reduced = exact % p if p else (exact - limits.min) % 2**limits.bits + limits.min
-        if not p and overflow == "raise" and (exact != reduced).any():
-            first = np.argwhere(exact != reduced)[0]
+        shape = np.matmul(*(np.zeros(x[name].shape) for name in "ab")).shape
+        exact = np.matmul(*(integers(x[name])[0] for name in "ab")) if k else np.zeros(shape, object)
+        limits, exact = np.iinfo(np.int64 if p else dtype), np.asarray(exact, object)
+        reduced = np.asarray(exact % p if p else (exact - limits.min) % 2**limits.bits + limits.min, object)
+        beyond = np.argwhere(np.asarray(exact != reduced))
+        if not p and overflow == "raise" and len(beyond):
+            first = beyond[0]
             message = f"element {tuple(first.tolist())} of the product is {exact[tuple(first)]},"
             check("integers: overflow", str(results[0]).startswith(message), f"{results[0]!r}: {message}")
         else:

@@ -21,6 +21,7 @@ def test_results_are_jax_arrays_with_the_same_bits():
             if name != "two_sum":  # which is of float64, and JAX rounds that unless told
                 assert np.asarray(ours).tobytes() == np.asarray(theirs).tobytes()
     assert ozaki.sum(jnp.ones(3, jnp.bfloat16)).dtype == jnp.bfloat16
+    assert ozaki.residual(jnp.eye(2), (jnp.ones(2), jnp.ones(2)), jnp.ones(2)).tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize(

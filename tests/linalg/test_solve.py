@@ -394,7 +394,7 @@ def test_residuals_of_bad_input():
     assert [w.tolist() for w in ozaki.residual(np.eye(1), np.ones(1), np.ones(1), words=2)] == [[0], [0]]
     with pytest.raises(ValueError, match="words"):
         ozaki.residual(np.eye(2), np.ones(2), np.ones(2), words=0)
-    with pytest.raises(ValueError, match="shapes do not fit"):
+    with pytest.raises(ValueError, match=r"shapes do not fit: a \(2, 2\), x \(2,\), b \(3,\)"):
         ozaki.residual(np.eye(2), np.ones(2), np.ones(3))
     with pytest.raises(ValueError, match="words of x"):
         ozaki.residual(np.eye(2), (np.ones(2), np.ones(3)), np.ones(2))

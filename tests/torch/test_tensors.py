@@ -72,6 +72,21 @@ def test_memory_is_shared():
     assert ozaki.sum(random(2, 3), dtype=torch.float32).dtype is torch.float32
 
 
+def test_products_are_written_to_tensors():
+    x = random(2, 3, 3)
+    out = torch.empty_like(x)
+    assert ozaki.matmul(x, x[0], out=out) is out
+    assert same_bits(out, ozaki.matmul(x, x[0]))
+
+
+def test_sums_of_words_are_tuples():
+    a, x, b = random(3, 3), tuple(random(2, 3, seed=1)), random(3, seed=2)
+    expected = ozaki.residual(a.numpy(), tuple(word.numpy() for word in x), b.numpy(), words=2)
+    assert alike(ozaki.residual(a, x, b, words=2), expected)
+    with pytest.raises(TypeError, match="NumPy and PyTorch"):
+        ozaki.residual(a, (x[0], x[1].numpy()), b)
+
+
 def test_other_results_are_as_they_were():
     x = random(4, 4)
     assert ozaki.fingerprint(x) == ozaki.fingerprint(x.numpy())

@@ -11,14 +11,14 @@ import numpy as np
 from multiword import tuning
 from multiword.engines.host import Host
 from multiword.engines.int8_cpu.kernels import KERNELS, Kernel, available_kernels
-from multiword.engines.int8_cpu.threads import available_threads
 from multiword.engines.words import WORDS, Word
 from multiword.formats import Format
 from multiword.runtime.compiled import compiled
 
-LONGEST = 64_960  # see product.LONGEST, which is not imported before a product needs it
+LONGEST = 64_960  # see product.LONGEST
 
-LOOPS = "multiword.engines.int8_cpu.loops"
+PRODUCT, AT_ONCE = "multiword.engines.int8_cpu.product", "multiword.engines.int8_cpu.at_once"
+"""What is compiled, and not imported before a product needs it."""
 
 _INT8 = WORDS["int8"]
 
@@ -92,7 +92,7 @@ class Int8Cpu(Host):
     def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
         """Whether products of residues are computed here."""
         del shape
-        return word == "int8" and self.kernel is not None and compiled(LOOPS) is not None
+        return word == "int8" and self.kernel is not None and compiled(PRODUCT) is not None
 
     def prefers(self, shape: tuple[int, int, int], parts: int, bits: int) -> bool:
         """Whether products (m, k, n) are faster so than on fp64 words, or this engine was asked for."""
@@ -105,12 +105,8 @@ class Int8Cpu(Host):
     def _compute(self, kind: Word, a: np.ndarray, bt: np.ndarray, out: np.ndarray, *factors: float) -> None:
         m, k, n = shape = *a.shape[-2:], bt.shape[-2]
         if kind.name == "int8" and factors == (1, 0) and 0 < k <= LONGEST and self.multiplies_int8(shape):
-            from multiword.engines.int8_cpu.product import multiply_int8
-
-            assert self.kernel is not None
-            out[...] = multiply_int8(self.kernel, a.reshape(-1, m, k), bt.reshape(-1, n, k)).reshape(
-                out.shape
-            )
+            stacks = a.reshape(-1, m, k), bt.reshape(-1, n, k)
+            out[...] = compiled(PRODUCT).multiply_int8(self.kernel, *stacks).reshape(out.shape)
         else:
             super()._compute(kind, a, bt, out, *factors)
 
@@ -128,22 +124,17 @@ class Int8Cpu(Host):
         width: int,
     ) -> Any:
         """As `ozaki.residues.split.residues`, in the kernel's memory order; of a stack, (s, r, k) parts."""
-        from multiword.engines.int8_cpu.product import split
-
-        assert self.kernel is not None  # or nothing is reduced here
-        stacks = [x if x.ndim == 3 else x[None] for x in parts]
-        return split(self.kernel, _modular(system), stacks, scale, 0 if weighted else 1, width)
+        stacks, side = [x if x.ndim == 3 else x[None] for x in parts], 0 if weighted else 1
+        return compiled(PRODUCT).split(self.kernel, _modular(system), stacks, scale, side, width)
 
     def multiply_words(self, a: Any, b: Any, system: Any, earlier: Any, cut: bool) -> Any:
         """The product of split words, added to that of earlier blocks of the inner dimension, if any.
 
         It keeps the words until it is rounded, unless these are one block of several.
         """
-        from multiword.engines.int8_cpu.product import Product
-
         if earlier is not None:
             return earlier.add(a, b)
-        product = Product(a, b, _modular(system))
+        product = compiled(PRODUCT).Product(a, b, _modular(system))
         return product.multiplied() if cut else product
 
     def reconstruct_residues(
@@ -164,8 +155,6 @@ class Int8Cpu(Host):
         m, k, n = shape
         return seconds(self.kernel, (m, parts * k, parts * n), 53) < tuning.INT8_CPU_AT_ONCE_ALONE
 
-    available_threads = staticmethod(available_threads)
-
     def compiled_steps(
         self,
         system: Any,
@@ -178,14 +167,10 @@ class Int8Cpu(Host):
         symmetric: bool,
     ) -> Any:
         """Return what compiled code takes to split, multiply and round products itself, as `at_once`."""
-        from multiword.engines.int8_cpu.at_once import compiled_steps
-
-        assert self.kernel is not None  # or nothing is reduced here
         sizes = shape, parts, single, width
-        return compiled_steps(self.kernel, _modular(system), *sizes, target, threads, symmetric)
+        of = self.kernel, _modular(system), *sizes, target, threads, symmetric
+        return compiled(AT_ONCE).compiled_steps(*of)
 
 
 def _modular(system: Any) -> Any:
-    from multiword.engines.int8_cpu.product import ModularSystem
-
-    return ModularSystem(system.moduli, system.images, system.roots)
+    return compiled(PRODUCT).ModularSystem(system.moduli, system.images, system.roots)

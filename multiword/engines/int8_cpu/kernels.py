@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from multiword import tuning
+from multiword.runtime.forking import loading, to_the_end
 
 INNER = 64
 """Numbers of the inner dimension that go together: operands are padded to multiples of it."""
@@ -82,12 +83,17 @@ KERNELS: dict[str, Kernel] = {
 @cache
 def available_kernels() -> tuple[Kernel, ...]:
     """Return the kernels that this CPU has and its system permits, fastest first."""
-    try:
-        from llvmlite import binding
-    except ImportError:
-        return ()
-    machine = binding.get_process_triple().split("-")[0].replace("arm64", "aarch64")
-    features = binding.get_host_cpu_features()
+    return to_the_end(_available_kernels)
+
+
+def _available_kernels() -> tuple[Kernel, ...]:
+    with loading:  # LLVM's binding has a lock of its own
+        try:
+            from llvmlite import binding
+        except ImportError:
+            return ()
+        machine = binding.get_process_triple().split("-")[0].replace("arm64", "aarch64")
+        features = binding.get_host_cpu_features()
     return tuple(
         kernel
         for kernel in KERNELS.values()

@@ -16,8 +16,9 @@ from multiword.engines.int8_cpu import loops, tables
 from multiword.engines.int8_cpu.kernels import INNER, Kernel
 from multiword.engines.int8_cpu.packed import PackedOperand, aligned, buffer, spaced
 from multiword.engines.int8_cpu.steps import GROUP
-from multiword.engines.int8_cpu.threads import available_threads, over_units
+from multiword.engines.int8_cpu.threads import over_units
 from multiword.formats import FORMATS, Format
+from multiword.runtime.parallel import thread_count
 
 LONGEST = 64_960
 """Numbers of the inner dimension whose products fit int32, and their sum 22 bits once its halves are weighed:
@@ -179,7 +180,7 @@ class Product:
         self._stack, self._rows, self._columns = left.stack, left.rows, right.rows
         results = self._stack * left.rows * right.rows
         alone = _is_short(left.kernel, system, 0, results, results * left.inner)
-        self._threads = 1 if alone else available_threads()
+        self._threads = 1 if alone else thread_count()
         self._cut = Cut.of(left.kernel, left.rows, right.rows, -(-self._threads // self._stack))
         self._operands: tuple[PackedOperand, PackedOperand] | None = None
         self._memory: np.ndarray | None = None
