@@ -13,6 +13,7 @@ import pytest
 from multiword import tuning
 from multiword.runtime import parallel
 from multiword.runtime.tasks import Task
+from ozaki.tensors import takes_tensors
 from tests.threads import in_threads
 
 
@@ -38,6 +39,19 @@ def test_every_row_once_for_callers_in_many_threads():
         return bool((times == 1).all())
 
     assert all(in_threads(call, list(range(150, 174))))
+
+
+def test_tensors_take_no_more_threads_than_pytorch():
+    torch = pytest.importorskip("torch")
+    count = takes_tensors(lambda x: np.float64(parallel.thread_count()))
+    before, most = torch.get_num_threads(), parallel.thread_count()
+    try:
+        for threads in (1, 3, 9):
+            torch.set_num_threads(threads)
+            assert count(torch.ones(2)) == min(threads, most)
+            assert count(np.ones(2)) == parallel.thread_count() == most
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_work_that_shares_out_its_own_does_it_itself():

@@ -209,12 +209,29 @@ THREAD_LIMITS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def thread_count() -> int:
-    """Return the cores of this process, or fewer where its variables or threadpoolctl limit NumPy's BLAS."""
+    """Return the cores of this process, or fewer where its variables or threadpoolctl limit NumPy's BLAS.
+
+    Within `at_most`, no more than that.
+    """
     limits = [os.environ.get(name, "").split(",")[0].strip() for name in THREAD_LIMITS]  # "4,2": nested ones
     limited = [int(limit) for limit in limits if limit.isdecimal()]
     if "threadpoolctl" in sys.modules:  # else nothing has been limited with it
         limited += [library.num_threads or 1 for library in _blas()]
-    return max(1, min([_cores(), *limited]))
+    return max(1, min([_cores(), *limited, getattr(_local, "limit", sys.maxsize)]))
+
+
+class at_most:
+    """A context in which this thread hands work to no more than so many threads, itself among them."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+
+    def __enter__(self) -> None:
+        self._before = getattr(_local, "limit", sys.maxsize)
+        _local.limit = self._threads
+
+    def __exit__(self, *error: object) -> None:
+        _local.limit = self._before
 
 
 def _cores() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, lru_cache
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.memory import Allocate, results_from
+from multiword.runtime.parallel import at_most
 
 
 def array_of(tensor: Any) -> Array:
@@ -51,24 +52,23 @@ def tensor_of(array: Any) -> Any:
 
 
 def stream_of(tensor: Any) -> AbstractContextManager[None]:
-    """Return a context in which CuPy works on PyTorch's current stream of a tensor's GPU; nothing on a CPU.
+    """Return a context in which CuPy works on PyTorch's current stream of a tensor's GPU.
 
+    On a CPU it is one in which work is handed to no more threads than PyTorch takes.
     Results are in PyTorch's memory there. Raises RuntimeError while PyTorch captures a graph of that stream:
     its memory would not outlast the call.
     """
+    torch = sys.modules["torch"]
     if not tensor.is_cuda:
-        return _NOTHING
+        return at_most(torch.get_num_threads())
     cuda, device = import_cupy().cuda, tensor.get_device()
     # A tenth of the time of torch.cuda.current_stream; the default stream is never captured.
-    stream = sys.modules["torch"]._C._cuda_getCurrentRawStream(device)
+    stream = torch._C._cuda_getCurrentRawStream(device)
     if stream and cuda.runtime.streamIsCapturing(stream):
         raise RuntimeError("products and sums of this library cannot be captured by torch.cuda.graph")
     if cuda.runtime.getDevice() == device and cuda.get_current_stream(device).ptr == stream:
         return results_from(_allocator(device))
     return _on_stream(stream, device)
-
-
-_NOTHING = nullcontext()
 
 
 @contextmanager
