@@ -22,6 +22,7 @@ def four_threads(monkeypatch):
     monkeypatch.setattr(parallel, "_cores", lambda: 4)
     for name in parallel.THREAD_LIMITS:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.delitem(sys.modules, "threadpoolctl", raising=False)  # which another test may have imported
     parallel._pool.cache_clear()
     yield
     parallel._pool.cache_clear()

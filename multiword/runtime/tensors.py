@@ -54,9 +54,8 @@ def tensor_of(array: Any) -> Any:
 def stream_of(tensor: Any) -> AbstractContextManager[None]:
     """Return a context in which CuPy works on PyTorch's current stream of a tensor's GPU.
 
-    On a CPU it is one in which work is handed to no more threads than PyTorch takes.
     Results are in PyTorch's memory there. Raises RuntimeError while PyTorch captures a graph of that stream:
-    its memory would not outlast the call.
+    its memory would not outlast the call. On a CPU work is handed to no more threads than PyTorch takes.
     """
     torch = sys.modules["torch"]
     if not tensor.is_cuda:

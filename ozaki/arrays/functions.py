@@ -94,15 +94,17 @@ def _einsum(accuracy: Any, *operands: Any, optimize: Any = False, **options: Any
         return None
     if _rearranges(subscripts, *tensors):
         return np.einsum(subscripts, *tensors)  # a view
-    if isinstance(optimize, tuple | list) and optimize[0] != "einsum_path":  # the name of a path, and a limit
-        optimize = optimize[0]
+    if isinstance(optimize, tuple | list) and optimize and optimize[0] in ("greedy", "optimal"):
+        optimize = optimize[0]  # beside a limit of memory
     return contractions.einsum(subscripts, *_converted(None, *tensors), accuracy=accuracy, optimize=optimize)
 
 
 def _rearranges(subscripts: str, *tensors: Any) -> bool:
     """Return whether nothing is added up and nothing multiplied."""
-    inputs, output, _ = parse_einsum_input((subscripts, *map(np.shape, tensors)), shapes=True)
-    return len(tensors) == 1 and set(inputs) <= set(output)
+    if len(tensors) > 1:
+        return False
+    inputs, output, _ = parse_einsum_input((subscripts, np.shape(tensors[0])), shapes=True)
+    return set(inputs) <= set(output)
 
 
 def _subscripts(*operands: Any) -> tuple[Any, ...]:
