@@ -66,8 +66,12 @@ INT8_CPU_ALONE = 1.2e-3
 """Seconds by CPU_RATES (some 0.5 ms by a clock) for which one thread splits or multiplies sooner than two, of
 which one has to be woken (n = 160 to 720 with AMX and AVX-512 VNNI, two cores of a Sapphire Rapids)."""
 
-INT8_CPU_AT_ONCE_ALONE = 0.6e-3
-"""The same for a product all of whose steps are one call: a thread is woken once."""
+INT8_CPU_AT_ONCE = 35e-6, 48e-9, 2.5e-9, 3.1e-11
+"""Seconds of a product all of whose steps are one call, of one core: for the call, for INNER numbers of an
+operand's row, for a result, and for a multiplication, tiles filled up (AVX-512 VNNI, a Zen 5)."""
+
+INT8_CPU_AT_ONCE_ALONE = 1.8e-4
+"""Such seconds for which one thread is faster than two: from 128 × 128 on they share such a product."""
 
 CPU_RATES = {
     "fp64": (0.00013, 1.6e-08, 1.7e-08, 1.8e-10),

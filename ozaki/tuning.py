@@ -29,16 +29,16 @@ SMALLEST_GROUP = 16
 BITS_OF_A_GROUP = 24
 """Products of given scales go together if their widths agree to so many bits, an fp64 modulus."""
 
-LARGEST_SMALL_PRODUCT = 1 << 18
+LARGEST_IN_DIGITS = 1 << 18
 """Real multiplications up to which compiled digits are faster than residues by a BLAS."""
 
-SMALLEST_IN_BYTES, SMALLEST_OF_MANY = 3 << 15, 1 << 15
-"""Real multiplications of all products of a call, and of each, from which residues in bytes are faster than
-digits (AMX: one of n = 46, a thousand of n = 32)."""
+DIGITS = 20e-6, 0.7e-9, 4e-9
+"""Seconds of a product in digits, of one core: for the call, a real multiplication and a result. Bytes take
+less from about 30 × 30 on (AVX-512 VNNI)."""
 
-LARGEST_IN_BYTES, LARGEST_MATRIX_IN_BYTES = 1 << 24, 1 << 18
-"""Real multiplications of one product, and numbers of one matrix, up to which one call in one thread is
-faster than the pipeline (AMX: n = 256; 16 x 1024 x 16 takes half the time, 1000 x 16 x 1000 three halves)."""
+LARGEST_IN_ONE_CALL = 1 << 22
+"""Numbers of a matrix up to which all steps in one call are faster than one after the other: a tenth at 512 ×
+512, a twentieth at 1024 × 1024, nothing at 2048 × 2048 (AVX-512 VNNI, two cores)."""
 
 SMALLEST_BY_KERNEL = 1 << 21
 """Multiplications of magnitudes from which the bytes' kernel is worth its calls: a BLAS's threads would be in

@@ -199,7 +199,7 @@ print(ozaki.{call}.tobytes() == np.{call}.tobytes())
 def files(tmp_path):
     """Compiled code in a folder of its own: the file of `products`."""
     run(PRODUCT, NUMBA_CACHE_DIR=str(tmp_path))
-    (found,) = tmp_path.glob("*/*small_numba.products*")
+    (found,) = tmp_path.glob("*/*in_digits_numba.products*")
     return found
 
 

@@ -23,8 +23,8 @@ from multiword.runtime.compiled import compiled
 from ozaki.arguments import request_of
 from ozaki.certificate.counting import OCTAVES
 from ozaki.execution import in_bytes
+from ozaki.execution.at_once import products_at_once
 from ozaki.execution.in_bytes import Kind
-from ozaki.execution.small import small_products
 from ozaki.residues.system import residue_system
 from ozaki.scaling.statistics import NONFINITE_ROW
 from tests.cases import FACES, KINDS, in_dtype, matrices
@@ -322,7 +322,7 @@ def test_small_products_by_one_call(kernel, kind, dtype):
     a, b = (np.array(x) for x in zip(*pairs, strict=True))
     for accuracy in ("fp64", "fp32", "normwise"):
         request = request_of(a, accuracy, "auto", None, engine, None)
-        found, undecided = small_products(a, b.swapaxes(1, 2), request)
+        found, undecided = products_at_once(a, b.swapaxes(1, 2), request)
         assert undecided[1]
         assert kind != "uniform" or not undecided[0]
         for i, (x, y) in enumerate(pairs):

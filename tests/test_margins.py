@@ -13,7 +13,7 @@ from ozaki.arguments import request_of
 from ozaki.certificate import counting_numba
 from ozaki.certificate.counting import OCTAVES, Bounds, compute_bounds
 from ozaki.certificate.decision import counting_tolerance, decide_stack, log2_product, replayed
-from ozaki.execution import small_numba
+from ozaki.execution import in_digits_numba
 from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.scaling.scales import NORM_LIMITS, norm_limit, norm_scales, normwise_error
@@ -97,7 +97,7 @@ def test_small_products_know_a_tie_from_what_is_just_above():
     total = np.zeros(10)
     total[9], total[8], total[0] = 2.0**30, 1.0, 1.0
     work, out = np.ones((4, 1)), np.empty((1, 1))
-    sure = small_numba.round_row.py_func(total, 10, 1.0, False, work, out, 0)
+    sure = in_digits_numba.round_row.py_func(total, 10, 1.0, False, work, out, 0)
     assert not sure or out[0, 0] == 2.0**237 + 2.0**185
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import ozaki
 from ozaki.arguments import request_of
 from ozaki.execution import eager
-from ozaki.execution.small import small_product
+from ozaki.execution.at_once import product_at_once
 from ozaki.product.factor import Factor
 from tests.cases import FACES, KINDS, TARGETS, in_dtype, matrices
 from tests.exact import same
@@ -26,7 +26,7 @@ FIXTURES = [HealthCheck.function_scoped_fixture]
 
 def direct(a, b, accuracy="fp64", scheme="auto", word=None, engine="auto"):
     """The product by the compiled kernel alone, or None."""
-    return small_product(Factor(a, 0), Factor(b, 1), request_of(a, accuracy, scheme, word, engine, None))
+    return product_at_once(Factor(a, 0), Factor(b, 1), request_of(a, accuracy, scheme, word, engine, None))
 
 
 def operands(kind, shape, dtype, seed):

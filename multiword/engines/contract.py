@@ -126,7 +126,7 @@ class CheckedEngine:
     on_gpu : whether it takes CuPy arrays.
     default_words : the word that each scheme of `ozaki` takes by default, if not fp64.
     longest_at_once : numbers of the inner dimension up to which it has `compiled_steps`, for products by one
-        compiled call, and says whether these are short.
+        compiled call, and `seconds_at_once`, which these take.
     tile : multiples of m, k and n to which its own steps fill the operands up, where they lie as it likes.
     residue_block : real numbers of the inner dimension that products of residues take at a time, if not as
         many as are exact: fewer have larger moduli.

@@ -19,9 +19,9 @@ from multiword.runtime.memory import in_less_memory
 from multiword.runtime.options import exactly, scalar
 from ozaki.arguments import is_own_transpose
 from ozaki.combine import combine
+from ozaki.execution.at_once import product_at_once
 from ozaki.execution.cache import captured_product, forget
 from ozaki.execution.eager import product
-from ozaki.execution.small import small_product
 from ozaki.product.factor import Factor
 from ozaki.product.order import exclusive_use
 from ozaki.product.request import Request
@@ -58,7 +58,7 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
         request = request._replace(symmetric=True)
     if a.empty or b.empty:
         return namespace(a.matrix).zeros((a.rows, b.rows), a.matrix.dtype)
-    if (out := small_product(a, b, request)) is not None:
+    if (out := product_at_once(a, b, request)) is not None:
         return out
 
     def work(workspace: int) -> Array:

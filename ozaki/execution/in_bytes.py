@@ -16,7 +16,7 @@ import numpy as np
 from multiword.engines import declared, get_word, reduces_residues
 from multiword.runtime.compiled import compiled
 from multiword.runtime.parallel import in_threads, over_rows, thread_count
-from multiword.tuning import MOST_COMPILED_ELEMENTS
+from multiword.tuning import INT8_CPU_AT_ONCE_ALONE, MOST_COMPILED_ELEMENTS
 from ozaki.certificate.counted import counting_limits
 from ozaki.certificate.counting import OCTAVES
 from ozaki.execution.eager import bits_of_level_factors
@@ -28,13 +28,7 @@ from ozaki.scaling.scales import norm_limit
 from ozaki.scaling.statistics import COMPILED_FORM as STATISTICS
 from ozaki.scaling.statistics import LEVELS, RowStatistics
 from ozaki.schemes import ProductSpecification
-from ozaki.tuning import (
-    LARGEST_IN_BYTES,
-    LARGEST_MATRIX_IN_BYTES,
-    OVERHEAD_ELEMENTS,
-    SMALLEST_IN_BYTES,
-    SMALLEST_OF_MANY,
-)
+from ozaki.tuning import LARGEST_IN_ONE_CALL, OVERHEAD_ELEMENTS
 
 FORM = "ozaki.execution.in_bytes_numba"
 
@@ -53,7 +47,7 @@ class Kind:
     request : theirs, without a workspace.
     shape : (m, k, n). dtype : of the factors and the product.
     parts : 1 for real, 2 for complex numbers. length : real numbers of a row.
-    limits : of the counting bound. short : whether one thread is the fastest.
+    limits : of the counting bound. seconds : about how long one thread takes.
     """
 
     def __init__(self, request: Request, shape: tuple[int, int, int], dtype: np.dtype) -> None:
@@ -65,7 +59,7 @@ class Kind:
         self._limit = norm_limit(norm_format, self.length)
         self.limits = counting_limits(norm_format.name, self.length, request.certified)
         engine: Any = request.engine
-        self.short = engine.is_short(shape, self.parts)
+        self.seconds = engine.seconds_at_once(shape, self.parts)
         self._steps: dict[tuple[int, int], Any] = {}
 
     def steps(self, bits: int, threads: int) -> Any:
@@ -88,32 +82,29 @@ class Kind:
 
 @lru_cache(512)
 def _kind(request: Request, sizes: tuple[int, int, int, int], dtype: np.dtype) -> Kind | None:
-    """Return the kind of a stack of products, (s, m, k, n), if one call is the fastest for them, or None."""
-    engine, parts, (s, m, k, n) = request.engine, 1 + (dtype.kind == "c"), sizes
+    engine, (s, m, k, n) = request.engine, sizes
     if not request.of_norms or k > declared(engine, "longest_at_once"):
         return None
     if not reduces_residues(engine, "int8", (m, k, n)):
         return None
-    one, numbers = m * parts * k * parts * n, parts * max(m * k, parts * k * n, m * n)
-    in_cache = SMALLEST_OF_MANY <= one <= LARGEST_IN_BYTES and numbers <= LARGEST_MATRIX_IN_BYTES
-    if not in_cache or s * one < SMALLEST_IN_BYTES:
+    if max(m * k, k * n, m * n) > LARGEST_IN_ONE_CALL:
         return None
-    symmetric = request.symmetric and s == 1 and parts == 1
+    symmetric = request.symmetric and s == 1 and dtype.kind != "c"
     return Kind(request._replace(symmetric=symmetric), (m, k, n), dtype)
 
 
 def kind_in_bytes(sizes: tuple[int, int, int, int], dtype: np.dtype, request: Request) -> Kind | None:
-    """Return the kind of a stack of products, (s, m, k, n), if one call is the fastest for them, or None."""
+    """Return the kind of a stack of products, (s, m, k, n), if the engine has one call for them, or None."""
     kind = _kind(request._replace(workspace=0), sizes, dtype)
-    if kind is None or compiled(FORM) is None or kind.steps(0, 1).bytes > request.workspace:
-        return None
-    return kind
+    return kind if kind is not None and compiled(FORM) is not None else None
 
 
 def product_in_bytes(a: Factor, b: Factor, kind: Kind, request: Request) -> np.ndarray | None:
     """Return the product of two factors; None if it is left to the steps of all others."""
     m, _, n = kind.shape
-    threads = 1 if kind.short else thread_count()
+    threads = 1 if kind.seconds < INT8_CPU_AT_ONCE_ALONE else thread_count()
+    if kind.steps(0, threads).bytes > request.workspace:
+        return None
     out = np.empty((m, n), kind.dtype)
     stack, numbers = _Stack(kind, a.matrix[None], b.matrix[None], out[None], threads), _Numbers(kind)
     stack.multiply(_ONE, 0, numbers)
@@ -134,9 +125,16 @@ _ONE = np.zeros(1, np.int64)
 """The index of a single product."""
 
 
-def products_in_bytes(a: np.ndarray, b: np.ndarray, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (s, m, n) products of (s, m, k) and (s, k, n) matrices, and which are undecided."""
+def products_in_bytes(
+    a: np.ndarray, b: np.ndarray, kind: Kind, request: Request
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the (s, m, n) products of (s, m, k) and (s, k, n) matrices, and which are undecided.
+
+    None if they are left to the steps of all others.
+    """
     m, k, n = kind.shape
+    if thread_count() * kind.steps(0, 1).bytes > request.workspace:
+        return None
     out = np.empty((len(a), m, n), kind.dtype)
     stack, elements = _Stack(kind, a, b, out, 1), kind.parts**2 * max(m * n, m * k, k * n) + OVERHEAD_ELEMENTS
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace, quietly
 from multiword.runtime.memory import empty_result, padded
+from ozaki.execution.at_once import products_at_once
 from ozaki.execution.cache import captured_stack
 from ozaki.execution.gemm import computed, gemm
 from ozaki.execution.groups import grouped_products
-from ozaki.execution.small import small_products
 from ozaki.product.factor import Factor, stacked_factors
 from ozaki.product.request import Request
 from ozaki.tuning import LARGEST_IN_A_STACK, LARGEST_IN_A_STACK_ON_DEVICE, SMALLEST_GROUP
@@ -63,11 +63,11 @@ def stacked_products(left: Array, right: Array, request: Request) -> Array | Non
 
 def _on_host(rows: np.ndarray, columns: np.ndarray, request: Request) -> np.ndarray | None:
     """Return the products on a CPU: small ones directly, all others in groups; None if these do not fit."""
-    small = small_products(rows, columns, request)
-    if small is None:
+    at_once = products_at_once(rows, columns, request)
+    if at_once is None:
         grouped = grouped_products(rows, columns, request)
         return None if grouped is None else grouped[0]
-    out, undecided = small
+    out, undecided = at_once
     if undecided.any():
         grouped = grouped_products(rows[undecided], columns[undecided], request)
         if grouped is None:

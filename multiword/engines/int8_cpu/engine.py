@@ -10,7 +10,7 @@ import numpy as np
 
 from multiword import tuning
 from multiword.engines.host import Host
-from multiword.engines.int8_cpu.kernels import KERNELS, Kernel, available_kernels
+from multiword.engines.int8_cpu.kernels import INNER, KERNELS, Kernel, available_kernels
 from multiword.engines.words import WORDS, Word
 from multiword.formats import Format
 from multiword.runtime.compiled import compiled
@@ -150,10 +150,12 @@ class Int8Cpu(Host):
         del system
         y.round(scales, target, out, symmetric)
 
-    def is_short(self, shape: tuple[int, int, int], parts: int) -> bool:
-        """Whether one thread takes a product of 1 or 2 parts, all steps together, sooner than several."""
+    def seconds_at_once(self, shape: tuple[int, int, int], parts: int) -> float:
+        """About how long one thread takes for a product of 1 or 2 parts by `compiled_steps`."""
         m, k, n = shape
-        return seconds(self.kernel, (m, parts * k, parts * n), 53) < tuning.INT8_CPU_AT_ONCE_ALONE
+        call, _, results, products = terms(self.kernel, (m, k, parts * n))
+        sizes = call, parts * (m + n) * -(-k // INNER), results, products
+        return sum(x * y for x, y in zip(tuning.INT8_CPU_AT_ONCE, sizes, strict=True))
 
     def compiled_steps(
         self,

@@ -1,95 +1,42 @@
-"""Small products on a CPU by compiled steps alone: the same integers as of all others, so the same bits.
+"""Products of small matrices on a CPU, compiled: integers in digits whose products float64 adds up exactly.
 
-Those of bytes are in `in_bytes`. The smallest are in digits: integers cut into digits whose products float64
-adds up exactly. Products with an Inf or NaN, graded ones, and those of stacks that the counting bound leaves
-undecided, are left to the steps of all others.
+They take the integers of all other products, and so have the same bits. Those with an Inf or NaN, graded
+ones, and those of stacks that the counting bound leaves undecided, are left to the steps of all others.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from multiword.engines.host import Host
 from multiword.runtime.compiled import compiled
-from multiword.runtime.parallel import over_rows
-from multiword.tuning import COMPILED_ELEMENTS
 from ozaki.certificate.counted import counted_scales
 from ozaki.execution.eager import bits_of_level_factors
-from ozaki.execution.in_bytes import kind_in_bytes, product_in_bytes, products_in_bytes
 from ozaki.product.factor import Factor
 from ozaki.product.request import TARGETS, Request
 from ozaki.scaling.exact import exact_scales
 from ozaki.scaling.scales import width_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, RowStatistics, statistics_of_rows
-from ozaki.tuning import LARGEST_SMALL_PRODUCT, OVERHEAD_ELEMENTS
+from ozaki.tuning import DIGITS, LARGEST_IN_DIGITS
 
 LONGEST = 128
 """Numbers in a row, at most: of longer ones, products of four digits might not add up exactly in float64."""
 
-FORM = "ozaki.execution.small_numba"
+FORM = "ozaki.execution.in_digits_numba"
 
 
-def small_product(a: Factor, b: Factor, request: Request) -> np.ndarray | None:
-    """Return the product of two factors; None if it is not small, or undecided."""
-    if not _by_default(request):
-        return None
-    sizes, dtype = (1, *a.matrix.shape, b.matrix.shape[1]), a.matrix.dtype
-    if not (a.prepared or b.prepared):
-        kind = kind_in_bytes(sizes, dtype, request)
-        if kind is not None:
-            return product_in_bytes(a, b, kind, request)
-    if not _fits_digits(sizes, dtype, request):
-        return None
-    digits = _Digits(a.matrix[None], b.matrix.T[None], request)
-    if digits.undecided[0] and request.certified:
-        digits.widen(a, b)
-    out = digits.products()[0]
-    return None if digits.undecided[0] else out
-
-
-def small_products(
-    rows: np.ndarray, columns: np.ndarray, request: Request
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the (s, m, n) products of (s, m, k) rows and (s, n, k) columns, and which are undecided.
-
-    None if they are not small.
-    """
-    if not _by_default(request):
-        return None
-    (s, m, k), n, dtype = rows.shape, columns.shape[1], rows.dtype
-    kind = kind_in_bytes((s, m, k, n), dtype, request)
-    if kind is not None:
-        return products_in_bytes(rows, columns.swapaxes(1, 2), kind)
-    if not _fits_digits((s, m, k, n), dtype, request):
-        return None
-    out, undecided = np.empty((s, m, n), dtype), np.empty(s, np.bool_)
-
-    def work(block: slice) -> None:
-        digits = _Digits(rows[block], columns[block], request)
-        out[block], undecided[block] = digits.products(), digits.undecided
-
-    parts = 1 + (dtype.kind == "c")
-    elements = parts**2 * max(m * n, m * k, n * k) + OVERHEAD_ELEMENTS
-    over_rows(work, s, elements, COMPILED_ELEMENTS)
-    return out, undecided
-
-
-def _by_default(request: Request) -> bool:
-    """Return whether scheme, word and engine are those by default, on a CPU."""
-    engine = request.engine
-    on_host = isinstance(engine, Host) and engine.name == Host.name
-    return on_host and request.scheme == "auto" and request.word is None
-
-
-def _fits_digits(sizes: tuple[int, int, int, int], dtype: np.dtype, request: Request) -> bool:
+def seconds_in_digits(sizes: tuple[int, int, int, int], dtype: np.dtype, request: Request) -> float:
+    """Return about how long each of a stack of products, (s, m, k, n), takes; Inf if they do not go so."""
     parts, (_, m, k, n) = 1 + (dtype.kind == "c"), sizes
     k, n = parts * k, parts * n
     room = 8 * (k + 8) * (6 * n + 32) <= request.workspace
-    fits = m * k * n <= LARGEST_SMALL_PRODUCT and k <= LONGEST and room
-    return fits and compiled(FORM) is not None
+    if m * k * n > LARGEST_IN_DIGITS or k > LONGEST or not room or compiled(FORM) is None:
+        return math.inf
+    return DIGITS[0] + DIGITS[1] * m * k * n + DIGITS[2] * m * n
 
 
-class _Digits:
+class Digits:
     """Products of (s, m, k) rows and (s, n, k) columns in digits.
 
     Attributes
