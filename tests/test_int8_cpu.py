@@ -54,6 +54,7 @@ ARGUMENTS = {
     "multiply_in_registers": 6,
     "combine": 7,
     "round_group": 8,
+    "narrow_group": 2,
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import binding, ir
-from numba import extending, float64, int64, types, void
+from numba import extending, float32, float64, int64, types, void
 from numba.core import cgutils
 from numba.np.arrayobj import make_array, populate_array
 
@@ -19,8 +19,8 @@ F32, F64 = ir.FloatType(), ir.DoubleType()
 intrinsic: Any = extending.intrinsic
 """A decorator whose functions are called without the context that they are written with."""
 
-DOUBLES = types.Array(float64, 1, "C", readonly=True, aligned=False)
-"""The type of `doubles_at`."""
+DOUBLES, SINGLES = (types.Array(kind, 1, "C", readonly=True, aligned=False) for kind in (float64, float32))
+"""The types of `doubles_at` and `singles_at`."""
 
 
 def _reader(kind: ir.Type) -> Any:
@@ -58,17 +58,24 @@ read_byte, read_int, read_long, read_single, read_double = map(_reader, (I8, I32
 write_single, write_double = map(_writer, (F32, F64))
 
 
-@intrinsic
-def doubles_at(context: Any, address: Any, count: Any) -> tuple[Any, Callable[..., Any]]:
-    """So many float64 numbers from an address on, as an array: loops over it become vector instructions."""
+def _array(kind: Any) -> Any:
+    """A function that returns so many numbers from an address on as an array: loops over it become vector
+    instructions."""
+    number, size = {DOUBLES: (F64, 8), SINGLES: (F32, 4)}[kind]
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        array = make_array(DOUBLES)(context, builder)
-        data, itemsize = builder.inttoptr(values[0], F64.as_pointer()), ir.Constant(I64, 8)
+        array = make_array(kind)(context, builder)
+        data, itemsize = builder.inttoptr(values[0], number.as_pointer()), ir.Constant(I64, size)
         populate_array(array, data, [values[1]], [itemsize], itemsize, None)
         return array._getvalue()
 
-    return DOUBLES(int64, int64), codegen
+    def numbers_at(context: Any, address: Any, count: Any) -> tuple[Any, Callable[..., Any]]:
+        return kind(int64, int64), codegen
+
+    return intrinsic(numbers_at)
+
+
+doubles_at, singles_at = map(_array, (DOUBLES, SINGLES))
 
 
 LINE_BYTES = 64

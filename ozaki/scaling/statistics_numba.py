@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba import float64, int32, int64, uint64, void
 
-from multiword.runtime.addresses import DOUBLES, doubles_at, read_double, read_single
+from multiword.runtime.addresses import DOUBLES, doubles_at, read_double, read_single, singles_at
 from multiword.runtime.compiled import BIAS, POWERS
 from multiword.runtime.jit import jit
 from ozaki.scaling.statistics import BITS, LEVELS, NONFINITE, ZERO
@@ -105,6 +105,11 @@ def copy_lines(at, row_step, inner_step, single, rows, inner, to, lines):
         for h in range(inner):
             for i in range(LINES):
                 lines[i * step + to + h] = read_double(at + i * row_step + h * inner_step)
+    elif single and inner_step == 4:
+        for i in range(rows):
+            row, line = singles_at(at + i * row_step, inner), lines[i * step + to : i * step + to + inner]
+            for h in range(inner):
+                line[h] = row[h]
     else:
         for h in range(inner):
             for i in range(rows):

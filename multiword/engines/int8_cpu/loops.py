@@ -142,6 +142,8 @@ def compile_loops(kernel: Kernel) -> Loops:
     TILE = ROWS * COLUMNS
     FLIP, FLIP_TOP = (-0x7F7F7F7F7F7F7F80, 0x0080808080808080) if SIGNED else (0, -1 << 63)
     write_words, write_limb = emitted(kernel, steps.write_words, 5), emitted(kernel, steps.write_limb, 6)
+    write_words_of_singles = emitted(kernel, partial(steps.write_words, single=True), 5)
+    narrow_group = emitted(kernel, steps.narrow_group, 2)
     split_64 = emitted(kernel, steps.split, 6)
     BLOCKS = kernel.together // INNER
     multiply_tile = emitted(kernel, steps.multiply_in_tiles if TILES else steps.multiply_in_registers, 8)
@@ -220,8 +222,9 @@ def compile_loops(kernel: Kernel) -> Loops:
     def split_block(op, i, h, finite, block, factors, words):
         """Split one block of an operand, from row i and inner number h on."""
         rows, inner = min(LINES, op.rows - i), min(INNER, op.inner - h)
-        contiguous = op.row_step == 8 and rows == LINES if op.right else op.inner_step == 8
-        straight = contiguous and inner == INNER and finite and not op.single
+        itemsize = 4 if op.single else 8
+        contiguous = op.row_step == itemsize and rows == LINES if op.right else op.inner_step == itemsize
+        straight = contiguous and inner == INNER and finite and (op.limbs == 1 or not op.single)
         # From one line to the next, and from one group of it: as `gather` writes them, or where they are.
         line, group = (GROUP, GROUP * LINES) if op.right else (INNER, GROUP)
         line_step, group_step, of_factors = 8 * line, 8 * group, 0 if op.right else 16 * GROUP
@@ -252,7 +255,9 @@ def compile_loops(kernel: Kernel) -> Loops:
                 for limb in range(op.limbs):
                     flip = FLIP_TOP if limb == op.limbs - 1 else FLIP
                     to = words + 512 * (part * op.limbs + limb)
-                    if op.limbs == 1:
+                    if straight and op.single:
+                        write_words_of_singles(start, group_step, of_line, flip, to)
+                    elif op.limbs == 1:
                         write_words(start, group_step, of_line, flip, to)
                     else:
                         write_limb(start, group_step, of_line, 64 * limb, flip, to)
@@ -347,7 +352,9 @@ def compile_loops(kernel: Kernel) -> Loops:
                 if undecided >> c & 1:
                     power_of_two = exponent - read_int(scales + 4 * c)
                     write_double(target + 8 * c, round_alone(y + c, step, p, power_of_two, digits))
-        if not straight:
+        if p.single and many == GROUP and p.column_step == 4:
+            narrow_group(target, to)
+        elif not straight:
             for c in range(many):
                 x = read_double(doubles + 8 * c)
                 if p.single:

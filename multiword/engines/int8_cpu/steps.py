@@ -26,16 +26,22 @@ WORD_BYTES = 4 * INNER
 
 
 def write_words(
-    e: Emit, x: ir.Value, step: ir.Value, factors: ir.Value, flip: ir.Value, out: ir.Value
+    e: Emit,
+    x: ir.Value,
+    step: ir.Value,
+    factors: ir.Value,
+    flip: ir.Value,
+    out: ir.Value,
+    single: bool = False,
 ) -> None:
     """Write the low and the high words of INNER integers RN(x·2**scale), below 2**63 in magnitude.
 
-    x : four groups of float64 numbers, `step` bytes apart.
+    x : four groups of float64 numbers, or of float32 ones if `single`, `step` bytes apart.
     factors : (2, 16) float64, two powers of two for each lane: one alone might overflow.
     flip : the bits are written xor this.
     out : (2, 4, 16) uint32, aligned.
     """
-    _write(e, x, step, factors, flip, out, lambda integer: e.b.fptosi(integer, LONGS))
+    _write(e, x, step, factors, flip, out, lambda integer: e.b.fptosi(integer, LONGS), single)
 
 
 def write_limb(
@@ -71,13 +77,20 @@ def _write(
     flip: ir.Value,
     out: ir.Value,
     bits_of: Callable[[ir.Value], ir.Value],
+    single: bool = False,
 ) -> None:
-    b = e.b
+    b, kind = e.b, vector(F32, GROUP // 2) if single else HALF
+
+    def numbers(address: ir.Value) -> ir.Value:
+        values = e.load(kind, address, 1)
+        return b.fpext(values, HALF) if single else values
+
     one, other = ([e.load(HALF, e.at(factors, 128 * i + 64 * h), 8) for h in range(2)] for i in range(2))
     for g in range(INNER // GROUP):
         row, halves = e.at(x, b.mul(step, I64(g))), []
         for h in range(2):
-            integer = e.rint(b.fmul(b.fmul(e.load(HALF, e.at(row, 64 * h), 1), one[h]), other[h]))
+            x_half = numbers(e.at(row, (32 if single else 64) * h))
+            integer = e.rint(b.fmul(b.fmul(x_half, one[h]), other[h]))
             halves.append(b.bitcast(b.xor(bits_of(integer), e.splat(flip, GROUP // 2)), LANES))
         for i in range(2):
             words = e.pick(halves[0], halves[1], range(i, 2 * GROUP, 2))
@@ -338,6 +351,13 @@ def round_group(
         of_lanes = b.zext(b.bitcast(undecided, I8), I64)
         found = b.or_(found, b.shl(of_lanes, ir.Constant(I64, 8 * h)))
     return found
+
+
+def narrow_group(e: Emit, doubles: ir.Value, out: ir.Value) -> None:
+    """Write GROUP float64 numbers as float32 ones."""
+    for h in range(2):
+        half = e.load(HALF, e.at(doubles, 64 * h), 8)
+        e.store(e.b.fptrunc(half, vector(F32, GROUP // 2)), e.at(out, 32 * h), 4)
 
 
 COMBINE_TABLE = 32
