@@ -1,6 +1,6 @@
 """`python -m benchmarks.int8_cpu`: products on int8 words against the native routines of a CPU, in turns.
 
-Writes benchmarks/results/int8_cpu_CPU.json, in less than ten minutes on two quiet cores. For each size and
+Writes benchmarks/results/int8_cpu_CPU.json, in half an hour on two quiet cores. For each size and
 dtype, NumPy's matmul, PyTorch's and ours take turns in one process; before each, a pause in which the threads
 of a BLAS stop spinning. Figures are medians. NumPy is measured again in processes whose OpenBLAS is told to
 take its AVX2 and its AVX-512 kernels. Beside them: LIBXS's emulation, where LIBXS_OZAKI names the library of
@@ -282,6 +282,12 @@ def processor() -> str:
         return platform.processor() or platform.machine()
 
 
+def _kernels() -> str:
+    """The variable that tells OpenBLAS which kernels to take, if it is set."""
+    chosen = os.environ.get("OPENBLAS_CORETYPE")
+    return f"OPENBLAS_CORETYPE={chosen} " if chosen else ""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
@@ -293,7 +299,7 @@ def main() -> None:
         return
     report: dict[str, Any] = {
         "date": date.today().isoformat(),
-        "command": f"python -m benchmarks.int8_cpu {shlex.join(sys.argv[1:])}".strip(),
+        "command": f"{_kernels()}python -m benchmarks.int8_cpu {shlex.join(sys.argv[1:])}".strip(),
         "device": processor(),
         "cores": thread_count(),
         "kernels": [x.name for x in available_kernels()],
