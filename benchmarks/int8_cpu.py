@@ -1,6 +1,6 @@
 """`python -m benchmarks.int8_cpu`: products on int8 words against the native routines of a CPU, in turns.
 
-Writes benchmarks/results/int8_cpu_CPU.json, in half an hour on two quiet cores. For each size and
+Writes benchmarks/results/int8_cpu_CPU_T_threads.json, in half an hour on two quiet cores. For each size and
 dtype, NumPy's matmul, PyTorch's and ours take turns in one process; before each, a pause in which the threads
 of a BLAS stop spinning. Figures are medians. NumPy is measured again in processes whose OpenBLAS is told to
 take its AVX2 and its AVX-512 kernels. Beside them: LIBXS's emulation, where LIBXS_OZAKI names the library of
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import date
 from pathlib import Path
 from statistics import median
@@ -34,7 +34,7 @@ from multiword.engines.int8_cpu.kernels import available_kernels
 from multiword.runtime.parallel import thread_count
 
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
-DTYPES = {"float64": 4096, "float32": 4096, "complex128": 2048}
+DTYPES = {"float64": 8192, "float32": 8192, "complex128": 4096}
 """The dtypes, and the largest size of each."""
 
 CORETYPES = "Haswell", "SkylakeX"
@@ -186,6 +186,20 @@ def in_turns(works: Works, pause: float = PAUSE) -> dict[str, float]:
     return {name: median(x) for name, x in times.items()}
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let every library compute on one thread: BLAS and OpenMP, and PyTorch, which counts its own."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1), ExitStack() as after:
+        with suppress(ImportError):
+            import torch
+
+            after.callback(torch.set_num_threads, torch.get_num_threads())
+            torch.set_num_threads(1)
+        yield
+
+
 def sized(sizes: list[int]) -> Iterator[tuple[str, int]]:
     """The dtypes, each with its sizes."""
     return ((dtype, n) for dtype, most in DTYPES.items() for n in sizes if n <= most)
@@ -218,14 +232,10 @@ def rows(sizes: list[int]) -> Iterator[dict[str, Any]]:
             with suppress(KeyError):
                 seconds[f"numpy, {coretype}"] = times[dtype][str(n)]
         yield {"dtype": dtype, "n": n, "seconds": seconds} | ratios(seconds)
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        for n in (size for size in sizes if size >= 1024):
+    with one_thread():
+        for n in (size for size in sizes if 1024 <= size <= 4096):
             a, b = operands((n, n, n), "float64")
-            works = native(a, b)
-            works.pop("torch", None)  # whose threads are not limited so
-            seconds = in_turns(works | {"ours": lambda a=a, b=b: ozaki.matmul(a, b)})
+            seconds = in_turns(native(a, b) | {"ours": lambda a=a, b=b: ozaki.matmul(a, b)})
             yield {"dtype": "float64", "n": n, "threads": 1, "seconds": seconds} | ratios(seconds)
     for n in (size for size in sizes if 512 <= size <= 2048):
         seconds = in_turns(gram_products(n))
@@ -292,7 +302,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--native", action="store_true", help="print NumPy's times alone")
-    parser.add_argument("--json", type=Path, help="instead of benchmarks/results/int8_cpu_CPU.json")
+    parser.add_argument("--json", type=Path, help="instead of benchmarks/results/int8_cpu_CPU_T_threads.json")
     arguments = parser.parse_args()
     if arguments.native:
         print(json.dumps(native_times(arguments.sizes)))
@@ -312,7 +322,9 @@ def main() -> None:
         report["results"].append(row)
     report["minutes"] = (time.monotonic() - begin) / 60
     name = re.sub(r"\W+", "_", processor().replace("(R)", "").lower()).strip("_")
-    path = arguments.json or Path(__file__).parent / "results" / f"int8_cpu_{name}.json"
+    path = (
+        arguments.json or Path(__file__).parent / "results" / f"int8_cpu_{name}_{thread_count()}_threads.json"
+    )
     path.write_text(json.dumps(report, indent=1) + "\n")
 
 

@@ -63,7 +63,7 @@ def _scipy(xp: Any) -> Any:
 
 
 ROWS = (
-    *(Row("verified.solve", digits, _solve, verified.solve) for digits in (3, 10, 14)),
+    *(Row("verified.solve", digits, _solve, verified.solve) for digits in (3, 10, 13, 14)),
     Row("verified.solve", 30, _solve, verified.solve, largest=1024),
     Row("verified.solve", 70, _solve, partial(verified.solve, max_words=6), False, 200, 200),
     Row("verified.inv", 3, lambda xp, a, b: xp.linalg.inv(a), lambda a, b: verified.inv(a), largest=1024),
