@@ -141,6 +141,12 @@ to 1,000 groups on a Xeon: 2.8 ns a number instead of 5)."""
 GROUP_LANES_ON_DEVICE = 1 << 16
 """And of a GPU's: threads of a warp add to different ones of the same group."""
 
+GROUP_TERMS_OF_A_THREAD = 1 << 17
+"""Terms that are worth a thread of their own."""
+
+GROUP_TERMS_OF_A_WORD = 16
+"""And terms for each group: the words of every thread are cleared and brought together."""
+
 GROUPS_AHEAD = 32
 """Numbers between one that is added and one whose words are fetched (10⁶ groups on a Xeon: 10 ns a number
 instead of 26)."""

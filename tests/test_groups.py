@@ -9,6 +9,7 @@ import ozaki
 from multiword.formats import FORMATS
 from multiword.runtime import compiled
 from ozaki.sums.exact import groups
+from ozaki.sums.exact.summands import Summands
 from tests.exact import nearest, nearest_root
 
 RNG = np.random.default_rng(35)
@@ -28,11 +29,13 @@ VALUES = {
 }
 
 
-@pytest.fixture(params=["compiled", "plain"], autouse=True)
+@pytest.fixture(params=["compiled", "by threads", "plain"], autouse=True)
 def _form(request, monkeypatch):
     """In short blocks, so that words are carried; with and without numba."""
-    monkeypatch.setattr(compiled, "enabled", request.param == "compiled")
+    monkeypatch.setattr(compiled, "enabled", request.param != "plain")
     monkeypatch.setattr(groups, "_TERMS", 4096)
+    if request.param == "by threads":
+        monkeypatch.setattr(groups, "_shares", lambda terms, groups: 3)
 
 
 def members(x):
@@ -229,3 +232,23 @@ def test_groups_are_counted_by_an_integer():
     with pytest.raises(ValueError, match=r"x and y must have shapes that broadcast, got \(3,\) and \(2,\)"):
         ozaki.group_dot(np.ones(3), np.ones(2), [0, 0, 0], 1)
     assert ozaki.group_var(np.ones(3), [0, 1, 1], 3, ddof=1).tolist()[1] == 0
+
+
+MANY = 1 << 26
+
+
+def of_lanes_that_overflow_together(xp):
+    """Sums of two thirds of 2**64 units of a window, in whose lanes 2**51 are; and what they should be."""
+    small, large = np.nextafter(2.0, 0), np.nextafter(8.0, 0)
+    labels = xp.zeros(MANY, np.int64)
+    summands = [Summands((xp.broadcast_to(xp.asarray(x), (MANY,)),)) for x in (small, large)]
+    sums = groups.group_sums(summands, labels, 1).round()
+    return float(sums[0]), float(MANY * (Fraction(float(small)) + Fraction(float(large))))
+
+
+def test_lanes_of_a_group_overflow_no_word_together(monkeypatch, request):
+    if request.node.callspec.params["_form"] == "plain":
+        pytest.skip("no lanes")
+    monkeypatch.undo()
+    total, exact = of_lanes_that_overflow_together(np)
+    assert total == exact

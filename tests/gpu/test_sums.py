@@ -14,6 +14,7 @@ from ozaki.sums.exactsum import ExactSum
 from ozaki.sums.statistics import average
 from tests.gpu.same import same_on_the_gpu
 from tests.test_enclosures import tiny_errors
+from tests.test_groups import of_lanes_that_overflow_together
 from tests.test_reductions import FLOATS, bits, wide
 
 pytestmark = pytest.mark.gpu
@@ -342,6 +343,11 @@ def test_one_sum_of_short_numbers_reads_words(dtype, n):
     for y in (x[:n], x[1:]):  # one of them begins between words
         same_on_the_gpu(oz.sum, y)
         same_on_the_gpu(oz.norm, y)
+
+
+def test_lanes_of_a_group_overflow_no_word_together(cupy):
+    total, exact = of_lanes_that_overflow_together(cupy)
+    assert total == exact
 
 
 def test_labels_of_no_group_on_a_gpu(cupy):

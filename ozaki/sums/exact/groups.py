@@ -8,6 +8,7 @@ order nor the cut can be seen.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, cast
@@ -17,6 +18,7 @@ import numpy as np
 from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
+from multiword.runtime.parallel import in_threads, taken, thread_count
 from ozaki.sums.exact import groups_cuda
 from ozaki.sums.exact.accumulator import Superaccumulator
 from ozaki.sums.exact.extraction import HUGE, LOOPS, TINY, contiguous, readable
@@ -24,11 +26,19 @@ from ozaki.sums.exact.fixed_point import FixedPoint
 from ozaki.sums.exact.group_windows import GAP, LOWEST, SLACK, fitting
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exact.tiles import digits_of
-from ozaki.tuning import GROUP_LANES, GROUP_LANES_ON_DEVICE, GROUP_REST, GROUP_SAMPLE, PLAIN_TERMS
+from ozaki.tuning import (
+    GROUP_LANES,
+    GROUP_LANES_ON_DEVICE,
+    GROUP_REST,
+    GROUP_SAMPLE,
+    GROUP_TERMS_OF_A_THREAD,
+    GROUP_TERMS_OF_A_WORD,
+    PLAIN_TERMS,
+)
 
 _TERMS = 1 << 21  # between carries: at most 2**58 units
 _TERMS_ON_DEVICE = 1 << 24  # at most 2**61
-_CARRIED = 1 << 59  # units of a group that need not be moved before so many terms more, for 62 bits
+_CARRIED = 1 << 59  # units of all lanes of a group that so many more need not be moved for: 62 bits
 
 
 def group_sums(summands: Sequence[Summands], labels: Array, groups: int) -> FixedPoint:
@@ -98,7 +108,7 @@ def _add(total: Superaccumulator, summands: Sequence[Summands], labels: Array, f
         for terms, columns in parts:
             total.add_in_parts(terms, columns, PLAIN_TERMS)
         return []
-    both = [_Window(total) for _ in range(2)]
+    both = [_Window(total, _shares(labels.size, total.flags.size)) for _ in range(2)]
     for terms, columns in parts:
         for factors in readable(terms.factors):
             vectors, unsafe = _vectors(factors, terms)
@@ -147,6 +157,11 @@ def _flag_zeros(total: Superaccumulator, parts: Sequence[tuple[Summands, Array]]
             _loop("flagged_groups", x)(contiguous(x), columns, total.flags)
 
 
+def _shares(terms: int, groups: int) -> int:
+    """How many threads of the host add so many terms, each to words of its own."""
+    return max(1, min(thread_count(), terms // max(GROUP_TERMS_OF_A_THREAD, GROUP_TERMS_OF_A_WORD * groups)))
+
+
 def _lane_bits(lanes: int, groups: int) -> int:
     """log2 of how many lanes a group has, for so many of all groups together."""
     return max(0, (lanes // groups).bit_length() - 1)
@@ -157,8 +172,9 @@ class _Window:
 
     Attributes
     ----------
-    words : (lanes of groups, 2) int64, of the lower unit and of the upper one.
-    lowest : (groups,) int64, of the lowest unit, which few numbers need.
+    words : (shares, lanes of groups, 2) int64, of the lower unit and of the upper one; a share is a thread's.
+    lowest : (shares, groups) int64, of the lowest unit, which few numbers need.
+    flags : (groups,) of each share, the superaccumulator's own first.
     k : exponent of the first sigma, 1.5·2**k; None before the first number.
     minus_zeros, outside : whether a −0 came, and whether a label that is none of a group's.
     """
@@ -166,13 +182,16 @@ class _Window:
     words: Array
     lowest: Array
 
-    def __init__(self, total: Superaccumulator) -> None:
+    def __init__(self, total: Superaccumulator, shares: int) -> None:
         self.total, self.xp = total, namespace(total.flags)
         self.k: int | None = None
         self.minus_zeros, self.outside = False, False
         on_device = is_cupy(total.flags)
         self._terms, lanes = (_TERMS_ON_DEVICE, GROUP_LANES_ON_DEVICE) if on_device else (_TERMS, GROUP_LANES)
         self._lane_bits = _lane_bits(lanes, max(total.flags.size, 1))
+        self.flags = [total.flags]
+        if not on_device:
+            self.flags += [np.zeros_like(total.flags) for _ in range(shares - 1)]
 
     def add(self, x: Array, labels: Array) -> None:
         """Add numbers, those that the window holds, then what is left, unless it is little."""
@@ -189,23 +208,41 @@ class _Window:
 
     def _held(self, x: Array, labels: Array) -> tuple[Array, Array]:
         """Add what the window holds; return what is left, and its labels."""
-        arguments: Any = x, labels, self.k, self._lane_bits, self.words, self.lowest, self.total.flags
         if is_cupy(x):
-            rest, rest_labels, noted = groups_cuda.grouped(*arguments)
+            sums = self.words[0], self.lowest[0], self.flags[0]
+            rest, rest_labels, noted = groups_cuda.grouped(x, labels, self.k, self._lane_bits, *sums)
+            noted = noted[None]
         else:
-            rest, rest_labels, noted = np.empty(x.size), np.empty(x.size, np.int64), np.empty(3, np.int64)
-            _loop("grouped", x)(*arguments, rest, rest_labels, noted)
-        left, minus_zero, outside = noted.tolist()
-        self.minus_zeros = self.minus_zeros or minus_zero > 0
-        self.outside = self.outside or outside > 0
-        return rest[:left], rest_labels[:left]
+            rest, rest_labels, noted = self._held_by_threads(x, labels)
+        self.minus_zeros = self.minus_zeros or bool(noted[:, 1].any())
+        self.outside = self.outside or bool(noted[:, 2].any())
+        return rest, rest_labels
+
+    def _held_by_threads(self, x: Array, labels: Array) -> tuple[Array, Array, Array]:
+        """The same on the host, by a thread for each share; and what each noted."""
+        loop, size = _loop("grouped", x), -(-x.size // len(self.words))
+        rest, rest_labels = np.empty(x.size), np.empty(x.size, np.int64)
+        parts = [slice(start, min(start + size, x.size)) for start in range(0, x.size, size)]
+        noted, shares = np.zeros((len(parts), 3), np.int64), deque(range(len(parts)))
+
+        def work() -> None:
+            for i in taken(shares):
+                sums = self.words[i], self.lowest[i], self.flags[i]
+                left = rest[parts[i]], rest_labels[parts[i]], noted[i]
+                loop(x[parts[i]], labels[parts[i]], self.k, self._lane_bits, *sums, *left)
+
+        in_threads(work, len(parts) - 1, shares.clear)
+        kept = [slice(p.start, p.start + n) for p, n in zip(parts, noted[:, 0].tolist(), strict=True)]
+        return *(np.concatenate([y[p] for p in kept]) for y in (rest, rest_labels)), noted
 
     def settle(self) -> None:
         """Bring the words together by level: nothing is added after that."""
-        self._levels = self.xp.empty((3, self.lowest.size), np.int64)
+        for flags in self.flags[1:]:
+            self.flags[0] |= flags
+        words, lowest = (x[0] if len(x) == 1 else x.sum(axis=0) for x in (self.words, self.lowest))
+        self._levels = self.xp.empty((3, lowest.size), np.int64)
         self._undecided = self.xp.zeros(1, np.int64)
-        loop = _loop("levels_of_groups", self.lowest)
-        loop(self.words, self.lowest, self.total.flags, self._levels, self._undecided)
+        _loop("levels_of_groups", lowest)(words, lowest, self.flags[0], self._levels, self._undecided)
 
     @property
     def undecided(self) -> bool:
@@ -239,14 +276,15 @@ class _Window:
         self.empty()
         groups = self.total.flags.size
         self.k, self._since_carry = k, 0
-        self.words = self.xp.zeros((groups << self._lane_bits, 2), np.int64)
-        self.lowest = self.xp.zeros(groups, np.int64)
+        self.words = self.xp.zeros((len(self.flags), groups << self._lane_bits, 2), np.int64)
+        self.lowest = self.xp.zeros((len(self.flags), groups), np.int64)
 
     def _carry(self, terms: int) -> None:
         """Make room in the words for so many terms."""
         self._since_carry += terms
         if self._since_carry <= self._terms:
             return
-        if _loop("carried", self.lowest)(self.words, self.lowest) > _CARRIED:
+        largest = _loop("carried", self.lowest)(self.words.reshape(-1, 2), self.lowest.ravel())
+        if largest * (len(self.flags) << self._lane_bits) > _CARRIED:
             self._move(cast(int, self.k))
         self._since_carry = terms
