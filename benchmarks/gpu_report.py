@@ -1,4 +1,4 @@
-"""The performance page's sections on a GPU's calls: beside version 0.1, and with accuracy "normwise"."""
+"""The performance page's sections on a GPU: beside version 0.1, accuracy "normwise", a program of others."""
 
 from __future__ import annotations
 
@@ -33,4 +33,24 @@ def normwise_section(name: str) -> str:
         'Calls of `accurate_dgemm` queued one after another; the caller\'s own CUDA graph of a "normwise" '
         "product; and what such a call takes the host while the GPU is busy with other work.",
         table("n | native | fp64 | normwise | caller's graph | native over normwise | host", rows),
+    )
+
+
+def program_section(name: str) -> str:
+    """A CuPy program as it is, and with this library's products."""
+    data = load(name)
+    rows = [
+        [
+            *(str(r["atoms"]), r["way"], f"{r['energy']:.15f}", str(r["energies"]), seconds(r["seconds"])),
+            *(str(r.get("products", "–")), seconds(r.get("of products"))),
+        ]
+        for r in data["results"]
+    ]
+    return section(
+        f"A CuPy program, {device(data)}",
+        name,
+        "`tests/programs/hartree_fock.py`, a chain of hydrogen atoms, as it is and within "
+        "`ozaki.cupy.emulated()`. The whole program, of three runs the shortest; *energies*: how many "
+        "different ones these runs gave; the last columns are what was replaced, and its time on the GPU.",
+        table("atoms | products by | energy, hartree | energies | seconds | products | of them", rows),
     )

@@ -316,16 +316,16 @@ def main() -> None:
         **libraries(),
         "results": [],
     }
-    begin = time.monotonic()
-    for row in rows(arguments.sizes):
-        print(said(row), flush=True)
-        report["results"].append(row)
-    report["minutes"] = (time.monotonic() - begin) / 60
     name = re.sub(r"\W+", "_", processor().replace("(R)", "").lower()).strip("_")
     path = (
         arguments.json or Path(__file__).parent / "results" / f"int8_cpu_{name}_{thread_count()}_threads.json"
     )
-    path.write_text(json.dumps(report, indent=1) + "\n")
+    begin = time.monotonic()
+    for row in rows(arguments.sizes):
+        print(said(row), flush=True)
+        report["results"].append(row)
+        report["minutes"] = (time.monotonic() - begin) / 60
+        path.write_text(json.dumps(report, indent=1) + "\n")  # all so far: it takes long
 
 
 if __name__ == "__main__":

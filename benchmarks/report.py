@@ -23,7 +23,7 @@ from benchmarks.gemm_report import (
     peers_section,
     steps_section,
 )
-from benchmarks.gpu_report import against_section, normwise_section
+from benchmarks.gpu_report import against_section, normwise_section, program_section
 from benchmarks.int8_report import int8_section
 from benchmarks.linalg_report import linalg_section
 from benchmarks.report_costs import alone, costs, headlines, limits_table, sum_ratio
@@ -112,8 +112,9 @@ PARTS = (
     Part(
         "everyday",
         "Integers, Gram matrices, contractions, sums by group",
-        "Exact integers, covariances, distances and sums by group beside NumPy, CuPy, SciPy, pandas, flox.",
-        (("everyday_*", everyday_section),),
+        "Exact integers, covariances, distances and sums by group beside NumPy, CuPy, SciPy, pandas, flox; "
+        "a program on CuPy.",
+        (("everyday_*", everyday_section), ("cupy_program_h200", program_section)),
     ),
     Part(
         "sums-gpu",
