@@ -1,6 +1,7 @@
 """Verified solutions: famous matrices against rationals, bad input, shapes, and what is not proved."""
 
 from fractions import Fraction
+from itertools import islice
 from math import comb
 
 import numpy as np
@@ -400,3 +401,19 @@ def test_residuals_of_bad_input():
         ozaki.residual(np.eye(2), (np.ones(2), np.ones(3)), np.ones(2))
     with pytest.raises(ValueError, match="finite"):
         ozaki.residual(np.eye(2), np.ones(2), np.full(2, np.nan))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_an_inverse_that_is_not_near_enough_is_brought_nearer(dtype):
+    n, rng = 60, np.random.default_rng(9)
+    noise = rng.standard_normal((2, n, n)).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)
+    a = noise[0] + 3 * n**0.5 * np.eye(n)
+    far = (np.eye(n) + noise[1] / n) @ np.linalg.inv(a)  # rows of I - RA sum up to about 1
+    attempts = islice(regularity._attempts(a, preconditioner.Single(far), 1e14, max_words=1), 2)
+    (first, before), (second, after) = (
+        (tier, regularity._contraction(product)[0]) for tier, _, product in attempts
+    )
+    assert (first, second) == ("certified", "certified")
+    assert before > regularity.ENOUGH > after
+    hopeless = (np.eye(n) + noise[1]) @ np.linalg.inv(a)
+    assert regularity._nearer(hopeless, hopeless @ a) is None

@@ -9,7 +9,7 @@ Ax* = b and any x, with r = b - Ax and e = x* - x: Re = … gives e = Rr + Ge, a
 R is tried in four tiers, each good for about so large a condition number of a matrix of order 1000:
 
     native      RA by the BLAS, with its γ_n                                       10¹⁰
-    certified   RA by products of as many bits as it takes                         10¹⁵
+    certified   RA by products of as many bits as it takes, if need be of R + GR   10¹⁵
     factored    R = T·R₁ with T ≈ (R₁A)⁻¹; R₁A in two words, T(R₁A) certified       10³⁰
     words       R in m words, each an inverse of what the last ones made of A      10¹⁵ a word
 
@@ -116,6 +116,10 @@ def _attempts(
         yield "native", single, _native(r, a)
     if U * condition < HOPELESS and (product := certified(r, a)) is not None:
         yield "certified", single, product
+        if (nearer := _nearer(r, product.value)) is not None and (
+            product := certified(nearer, a)
+        ) is not None:
+            yield "certified", Single(nearer), product
     words = words_of_product([r], [a], words=min(max_words, 2))
     yield "certified", single, exact(words[0])
     t = left_inverse(words[0]) if max_words > 1 else None
@@ -131,6 +135,17 @@ def _attempts(
     t = None if r is None else left_inverse(words_of_product([r], [a])[0])
     if r is not None and t is not None:
         yield from _several(a, r, t, max_words)
+
+
+def _nearer(r: Array, product: Array) -> Array | None:
+    """R + GR with G = I - RA, of which G² is left; None where G² is not small enough to try.
+
+    The row sums of G², if G is like a random matrix, are the square of G's over √n.
+    """
+    xp, n = namespace(r), len(r)
+    g = xp.eye(n) - product
+    worth_it = largest(magnitude(g).sum(axis=1)) ** 2 < ENOUGH * math.sqrt(n)
+    return r + multiply(g, r) if worth_it else None
 
 
 def _several(a: Array, r: Array, t: Array, max_words: int) -> Iterator[tuple[str, Preconditioner, Product]]:
