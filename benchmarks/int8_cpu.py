@@ -240,14 +240,14 @@ def rows(sizes: list[int]) -> Iterator[dict[str, Any]]:
     for n in (size for size in sizes if 512 <= size <= 2048):
         seconds = in_turns(gram_products(n))
         yield {"gram": n, "seconds": seconds, "faster": seconds["full"] / seconds["gram"]}
+    for n in (size for size in sizes if size >= 256):
+        seconds = in_turns(byte_products(n))
+        yield {"bytes": n, "gops": {name: 2 * n**3 / x / 1e9 for name, x in seconds.items()}}
     for dtype in DTYPES:
         for shape in CHOICES:
             seconds = in_turns(choices(shape, dtype), 0.01)
             least = min(seconds["fp64"], seconds["int8"])
             yield {"choice": shape, "dtype": dtype, "seconds": seconds, "to_best": seconds["auto"] / least}
-    for n in (size for size in sizes if size >= 256):
-        seconds = in_turns(byte_products(n))
-        yield {"bytes": n, "gops": {name: 2 * n**3 / x / 1e9 for name, x in seconds.items()}}
 
 
 def ratios(seconds: dict[str, float]) -> dict[str, Any]:

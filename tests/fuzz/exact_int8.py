@@ -44,6 +44,7 @@ def int8_words(draw: Draw) -> None:
     if got is None:
         return
     check_same("int8 words and fp64 words", got, GEMMS[dtype](**given, accuracy=accuracy, engine="host"))
+    check_same("int8 words and the choice by default", got, GEMMS[dtype](**given, accuracy=accuracy))
     check_one_nan("NaN", got)
     if m * k * n < 2000 and accuracy not in ("fp64", "fp32", "normwise"):
         a, b = (op(given[x], given[f"trans_{x}"], dtype) for x in "ab")
@@ -61,6 +62,7 @@ def int8_stacks(draw: Draw) -> None:
     accuracy = draw.pick("accuracy", "fp64", "normwise", "exact", 53)
     want = ozaki.matmul(a, b, accuracy=accuracy, engine="host")
     check_same("stack", ozaki.matmul(a, b, accuracy=accuracy, engine=engine), want)
+    check_same("stack by default", ozaki.matmul(a, b, accuracy=accuracy), want)
     x, y = plain(a)[0], ozaki.prepare(plain(b)[0], "right")
     for _ in range(2):
         check_same("prepared", GEMMS[dtype](x, y, accuracy=accuracy, engine=engine), want[0])
