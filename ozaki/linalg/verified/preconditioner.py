@@ -42,7 +42,8 @@ def classical_error(a: Array) -> float:
 def left_inverse(a: Array, octaves: Sequence[float] = (-np.inf, 1, 4, 7, 10, 13)) -> Array | None:
     """Return R with a small *left* residual I - RA, from LAPACK; None where that fails.
 
-    LAPACK's inverse has a small right residual, so it is that of the transpose. An exact zero pivot says
+    LAPACK's inverse has a small right residual, so it is that of the transpose (by columns: CuPy's has the
+    other one for a matrix that lies by rows). An exact zero pivot says
     nothing about the condition: then matrices nearby are inverted (Rump, Inversion of extremely
     ill-conditioned matrices in floating-point, section 4), farther ones where the last digits of those near
     are so few that they are singular, too. They differ from A by relative 2**octave·u in turn.
@@ -52,7 +53,8 @@ def left_inverse(a: Array, octaves: Sequence[float] = (-np.inf, 1, 4, 7, 10, 13)
         noise = 2.0**octave * U * xp.asarray(rng.standard_normal(a.shape)) if octave > -np.inf else 0.0
         try:
             with np.errstate(all="ignore"):
-                inverse = xp.linalg.inv(a.T + noise * (abs(a.T) + abs(a).max())).T
+                near = a.T + noise * (abs(a.T) + abs(a).max())
+                inverse = xp.linalg.inv(xp.asfortranarray(near)).T
             if bool(xp.isfinite(inverse).all()):
                 return inverse
         except np.linalg.LinAlgError:

@@ -114,12 +114,8 @@ def _attempts(
     r = single.r
     if classical_error(a) * condition < ENOUGH:
         yield "native", single, _native(r, a)
-    if U * condition < HOPELESS and (product := certified(r, a)) is not None:
-        yield "certified", single, product
-        if (nearer := _nearer(r, product.value)) is not None and (
-            product := certified(nearer, a)
-        ) is not None:
-            yield "certified", Single(nearer), product
+    if U * condition < HOPELESS:
+        yield from _certified(r, a)
     words = words_of_product([r], [a], words=min(max_words, 2))
     yield "certified", single, exact(words[0])
     t = left_inverse(words[0]) if max_words > 1 else None
@@ -137,15 +133,16 @@ def _attempts(
         yield from _several(a, r, t, max_words)
 
 
-def _nearer(r: Array, product: Array) -> Array | None:
-    """R + GR with G = I - RA, of which G² is left; None where G² is not small enough to try.
-
-    The row sums of G², if G is like a random matrix, are the square of G's over √n.
-    """
-    xp, n = namespace(r), len(r)
-    g = xp.eye(n) - product
-    worth_it = largest(magnitude(g).sum(axis=1)) ** 2 < ENOUGH * math.sqrt(n)
-    return r + multiply(g, r) if worth_it else None
+def _certified(r: Array, a: Array) -> Iterator[tuple[str, Preconditioner, Product]]:
+    """R, and then R + GR, of whose G the square is left, for as long as that makes G much smaller."""
+    xp, last = namespace(a), math.inf
+    while (product := certified(r, a)) is not None:
+        yield "certified", Single(r), product
+        g = xp.eye(len(a)) - product.value
+        size = largest(magnitude(g).sum(axis=1))
+        if not size < last / 2:
+            return
+        last, r = size, r + multiply(g, r)
 
 
 def _several(a: Array, r: Array, t: Array, max_words: int) -> Iterator[tuple[str, Preconditioner, Product]]:
