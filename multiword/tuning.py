@@ -18,9 +18,10 @@ ALONE_ELEMENTS = 1 << 19
 """Numbers that compiled code changes in less time than it takes to wake a thread and to join it, the more so
 while the BLAS's threads spin (products of 512², in turn with NumPy's: a tenth less than with a quarter)."""
 
-REUSED_BYTES = 1 << 17
-"""Smaller scratch arrays are NumPy's: an operation on 128 KiB takes 3 µs, and fresh pages for it ten times as
-long (benchmarks/notes-dgemm.md)."""
+REUSED_BYTES = 1 << 19
+"""Smaller scratch arrays are NumPy's: the C library hands memory of that size on without fresh pages, 2 µs
+sooner than it is looked up here; fresh pages take ten times as long as an operation on them
+(benchmarks/notes-dgemm.md)."""
 
 LARGE_BYTES, CACHED_BYTES = 1 << 19, 1 << 30
 """Scratch memory of the former size is given back when another size is needed; the latter is the most that is
