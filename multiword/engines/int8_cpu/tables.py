@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from multiword.engines.int8_cpu.emit import MAGIC, MAGIC_BITS
-from multiword.engines.int8_cpu.loops import DIGIT
+from multiword.engines.int8_cpu.scalars import DIGIT
 from multiword.engines.int8_cpu.steps import COMBINE_TABLE, PRODUCT_TABLE, ROUND_TABLE, SPLIT_HEADER
 
 
