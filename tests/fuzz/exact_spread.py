@@ -45,13 +45,11 @@ def _sums(row: np.ndarray, fmt) -> list[float]:
 
 
 def _means(row: np.ndarray, fmt) -> list[float]:
-    missing = _missing(row)
-    count, found = len(row) - int(missing.sum()), []
+    """The parts of the mean of what is not NaN."""
+    found, row = [], row[~_missing(row)]
     for part in parts(row):
-        n, e, special = real_sum(np.where(missing, np.zeros(1, part.dtype), part))
-        found.append(
-            math.nan if not count else rounded_ratio(n, count, e, fmt) if special is None else special
-        )
+        n, e, special = real_sum(part) if len(row) else (0, 0, math.nan)
+        found.append(rounded_ratio(n, len(row), e, fmt) if special is None else special)
     return found
 
 

@@ -76,7 +76,8 @@ def out_for(draw: Draw, shape: tuple[int, ...], target: np.dtype) -> np.ndarray 
         return None
     dtype = target
     if draw.chance(0.4):
-        others = [t for t in FLOATS if np.can_cast(target, t, "same_kind")]
+        complex_too = [t for t in FLOATS if (t.kind == "c") >= (target.kind == "c")]
+        others = [t for t in complex_too if np.can_cast(target, t, "same_kind")]
         dtype = draw.pick("out.dtype", *others)
     layout = draw.pick("out", "C", "F", "strided", "reversed")
     return place(np.full(shape, 5, dtype), layout)
@@ -108,8 +109,11 @@ def some_of(draw: Draw, name: str, x: np.ndarray, axes: tuple[int, ...]) -> dict
     return options
 
 
-def terms_of(values: np.ndarray, axes: tuple[int, ...], some: dict) -> list:
-    """The terms of each result, 0 for what is left out, and how many are left in; for each part."""
+def terms_of(values: np.ndarray, axes: tuple[int, ...], some: dict, alone: bool = False) -> list:
+    """The terms of each result, 0 for what is left out, and how many are left in; for each part.
+
+    alone : without those zeros, which make of a -0 a 0.
+    """
     mask = columns(np.broadcast_to(some.get("where", True), values.shape), axes)
     kept, result = [n for a, n in enumerate(values.shape) if a not in axes], []
     first = parts(plain(some["initial"])) if "initial" in some else [None, None]
@@ -117,7 +121,9 @@ def terms_of(values: np.ndarray, axes: tuple[int, ...], some: dict) -> list:
         rows = np.where(mask, columns(part, axes), np.zeros((), part.dtype))
         if initial is not None:
             rows = np.concatenate([np.broadcast_to(initial, kept).reshape(-1, 1), rows], axis=1)
-        result.append(list(zip(rows, mask.sum(axis=1).tolist(), strict=True)))
+        counts = mask.sum(axis=1).tolist()
+        chosen = [row[m] if alone and n else row for row, m, n in zip(rows, mask, counts, strict=True)]
+        result.append(list(zip(chosen, counts, strict=True)))
     return result
 
 
@@ -150,7 +156,7 @@ def reduction(name: str, function, rounding):
             together = np.concatenate([columns(p, axes) for p in parts(values)], axis=1)
             found = [np.array([rounding(row, fmt, len(row)) for row in together], np.float64)]
         else:
-            terms = terms_of(values, axes, some)
+            terms = terms_of(values, axes, some, alone=name == "mean")
             found = [np.array([rounding(row, fmt, n) for row, n in part], np.float64) for part in terms]
         expected = complete(found, shape, result)
         got = function(x, axis=axis, dtype=dtype, out=out, keepdims=keepdims, **some)
