@@ -68,8 +68,8 @@ def gemm_section(name: str) -> str:
     title = f"Accurate products ({', '.join(faces)}), {device(data)}"
     if all(r["plan"]["word"] == "fp64" for r in data["results"]):
         note += (
-            " Here all words are fp64, as on a CPU that has no byte products; int8 words have the same bits in"
-            " less time."
+            " Here all words are fp64, as on a CPU without byte products; int8 words give the same bits"
+            " in less time."
         )
     return section(title, name, note, figure(name, "speed against n, and errors"), *blocks)
 
