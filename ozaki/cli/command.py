@@ -67,7 +67,8 @@ def _done(parser: argparse.ArgumentParser, options: argparse.Namespace, console:
     if not files and output is not None:
         parser.error("-o needs two files to multiply, as in: a.npy b.npy -o c.npy")
     if not files:
-        return 0 if demo(console) else 1
+        with console.status("Computing. What is compiled at the first use takes some ten seconds, once."):
+            return 0 if demo(console) else 1
     if files == ["info"]:
         info(console)
         return 0
