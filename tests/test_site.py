@@ -45,7 +45,7 @@ class Links(HTMLParser):
         self.in_code -= tag in ("code", "script", "style")
 
     def handle_data(self, text):
-        if not self.in_code and re.search(r"\]\(|```", text):
+        if not self.in_code and re.search(r"\]\(|```|\$\$", text):
             self.raw.append(text)
 
 
