@@ -146,8 +146,8 @@ def _solves() -> Iterator[str]:
             sizes = ", ".join(str(r["n"]) for r in rows if r["row"] == "solve")
             yield (
                 f"**Solves {where}** of {sizes} unknowns: `ozaki.linalg.solve` takes {solve} times as long "
-                f"as `{native}`; `verified.solve`, with its proof, {proved} times for a condition number of 10³ "
-                f"and {hard} times for one of 10¹⁴."
+                f"as `{native}`; `verified.solve`, with its proof, {proved} times for condition number 10³ "
+                f"and {hard} times for 10¹⁴."
             )
 
 
