@@ -23,8 +23,8 @@ def formula(source, language, css_class, options, md, **kwargs):
         return f"<pre>{escape(source)}</pre>"
     math = ""
     for part in re.split(r"(\\qquad|\\allowbreak)", source):
-        line_end = {r"\qquad": " ", r"\allowbreak": "<wbr>"}.get(part)
-        math += line_end or convert(part, display="block").replace('display="block"', 'displaystyle="true"', 1)
+        drawn = convert(part, display="block").replace('display="block"', 'displaystyle="true"', 1)
+        math += {r"\qquad": " ", r"\allowbreak": "<wbr>"}.get(part, drawn)
     # Bars of |A||B| and ‖a‖ are brackets: without this they would be set as operators, with space around.
     math = re.sub(r"<mo[^>]*>(&#x0007C;|&#x02016;)</mo>", BAR, math)
     return f'<p class="formula">{math}</p>'
