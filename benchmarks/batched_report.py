@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from statistics import median
 from typing import Any
 
@@ -52,9 +51,9 @@ def batched_section(name: str) -> str:
         f"Batches of half and half-complex matrices, {device(data)}",
         name,
         note,
-        figure(name, "speed against n for every figure of the paper"),
         f"### In short, n ≤ {SMALL}\n\n{summary(data)}",
         "### Every figure of the paper",
+        folded("All of them, drawn", figure(name, "speed against n for every figure of the paper")),
         *blocks,
         f"### What a call may ask for, batch 1000\n\n{options_table(data)}",
         f"### Figs. 16 and 17 (use of the tensor cores)\n\n{utilization()}",
@@ -138,10 +137,10 @@ def draw_batched(name: str) -> Figure:
     """Speed against n, cuBLAS's, and what memory allows, for every figure of the paper."""
     data = load(name)
     shown = {title: rows for title, rows in data["figures"].items() if title.startswith("Fig")}
-    result = Figure(figsize=(12, 4.2 * math.ceil(len(shown) / 2)))
-    axes = result.subplots(math.ceil(len(shown) / 2), 2)
+    result = Figure(figsize=(7, 3.2 * len(shown)))
+    axes = result.subplots(len(shown), 1)
     curves = (("ours", "C0o-", "ours"), ("cublas", "C1x-", "cuBLAS"), ("bound", "k:", "what memory allows"))
-    for axis, (title, rows) in zip(axes.flat, shown.items(), strict=False):
+    for axis, (title, rows) in zip(axes, shown.items(), strict=True):
         flops = 8 if "complex" in title else 2
         batches = sorted({r["batch"] for r in rows})
         for batch, alpha in zip(batches, (1.0, 0.5), strict=False):
@@ -149,8 +148,10 @@ def draw_batched(name: str) -> Figure:
             work = [flops * r["n"] ** 2 * r["k"] * batch / 1e12 for r in part]
             for key, style, label in curves:
                 rates = [w / r[key] for w, r in zip(work, part, strict=True)]
-                axis.plot([r["n"] for r in part], rates, style, alpha=alpha, label=f"{label}, {batch}")
+                axis.plot([r["n"] for r in part], rates, style, alpha=alpha, label=label)
         mark_sizes(axis, [r["n"] for r in rows])
-        axis.set(title=title, xlabel="n", ylabel="Tflop/s", yscale="log")
-        axis.legend(fontsize=10)
+        pale = f" (pale: {batches[1]})" if len(batches) > 1 else ""
+        axis.set_title(f"{title}, batch {batches[0]}{pale}", fontsize=12)
+        axis.set(xlabel="n", ylabel="Tflop/s", yscale="log")
+    axes[0].legend(loc="lower right", fontsize=13)
     return result

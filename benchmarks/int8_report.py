@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.report_sections import device, load, number, seconds, section, table
+from benchmarks.report_sections import device, folded, load, number, seconds, section, table
 
 
 def int8_section(name: str) -> str:
@@ -71,5 +71,5 @@ def _bytes(data: dict[str, Any]) -> list[str]:
         return []
     names = list(dict.fromkeys(name for r in rows for name in r["gops"]))
     cells = [[f"{r['bytes']}", *(number(r["gops"].get(name)) for name in names)] for r in rows]
-    text = "Byte products of other libraries alone, of one modulus, in 10⁹ operations a second:"
-    return [text, table(" | ".join(["n", *names]), cells)]
+    text = "Byte products of other libraries alone, of one modulus, in 10⁹ operations a second"
+    return [folded(text, table(" | ".join(["n", *names]), cells))]

@@ -56,8 +56,8 @@ def _headlines() -> Iterator[str]:
     gpu = _row(load("dgemm_h200"), shape=[8192] * 3, dtype="float64", data="normal")
     if gpu:
         yield (
-            f"**On an H200**, an FP64 product of order 8192 takes {number(1 / gpu['ratio'], 2)} times "
-            "as long as "
+            "**On an H200**, a product of two float64 matrices of order 8192 takes "
+            f"{number(1 / gpu['ratio'], 2)} times as long as "
             f"cuBLAS's, with an error of {error(gpu['ours']['max'])} instead of "
             f"{error(gpu['native']['max'])}."
         )
@@ -74,7 +74,8 @@ def _headlines() -> Iterator[str]:
         )
     solve = _row(linalg_result(), row="verified.solve", n=1000, digits=3)
     yield "**A solve**: `ozaki.linalg.verified.solve` proves a bound for every component" + (
-        f", in {number(solve['ratio'], 2)} times the time of `np.linalg.solve` for 1000 unknowns."
+        f", in {number(solve['ratio'], 2)} times the time of `np.linalg.solve` for 1000 unknowns "
+        "(condition number 10³)."
         if solve
         else ", or says that it could not (`python -m benchmarks.linalg` times it)."
     )
@@ -131,19 +132,23 @@ def _first_calls() -> Iterator[str]:
 
 
 def _solves() -> Iterator[str]:
-    data = linalg_result()
-    ratios = [
-        [f"{number(r['ratio'], 2)}" for r in data["results"] if r["row"] == name and r["digits"] == 3]
-        for name in ("solve", "verified.solve")
-        if data
-    ]
-    if data and all(ratios):
-        sizes = [str(r["n"]) for r in data["results"] if r["row"] == "solve"]
-        yield (
-            f"**Solves** of {', '.join(sizes)} unknowns: `ozaki.linalg.solve` takes {', '.join(ratios[0])} "
-            "times as long as `np.linalg.solve`; `verified.solve`, with its proof, "
-            f"{', '.join(ratios[1])} times."
-        )
+    for data, where, native in (
+        (linalg_result(), "on a CPU", "np.linalg.solve"),
+        (load("linalg_h200"), "on an H200", "cupy.linalg.solve"),
+    ):
+        rows = [r for r in (data or {"results": ()})["results"] if r["row"] in ("solve", "verified.solve")]
+        ratios = {
+            (row, digits): [number(r["ratio"], 2) for r in rows if (r["row"], r["digits"]) == (row, digits)]
+            for row, digits in (("solve", 3), ("verified.solve", 3), ("verified.solve", 14))
+        }
+        if all(ratios.values()):
+            solve, proved, hard = map(", ".join, ratios.values())
+            sizes = ", ".join(str(r["n"]) for r in rows if r["row"] == "solve")
+            yield (
+                f"**Solves {where}** of {sizes} unknowns: `ozaki.linalg.solve` takes {solve} times as long "
+                f"as `{native}`; `verified.solve`, with its proof, {proved} times for condition number 10³ "
+                f"and {hard} times for 10¹⁴."
+            )
 
 
 def _sums() -> Iterator[str]:

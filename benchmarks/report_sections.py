@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -82,9 +83,10 @@ def provenance(name: str) -> str:
         versions.append(f"cuBLAS {n // 10000}.{n // 100 % 100}.{n % 100}")
     listed = ", ".join(versions)
     kept = f" (commit {commit(name)})" if commit(name) else ""
+    command = re.sub(r"(?<= )/\S+/(\w+\.json)", r"benchmarks/results/\1", facts["command"])
     return (
         f"{facts['date']}, {device(data)}{', ' + listed if listed else ''}; "
-        f"`{facts['command']}`, `benchmarks/results/{name}.json`{kept}."
+        f"`{command}`, `benchmarks/results/{name}.json`{kept}."
     )
 
 
@@ -197,7 +199,8 @@ def products_section(name: str) -> str:
     threads = "one thread" if data["threads"] == 1 else f"{data['threads']} threads"
     note = (
         f"float64, normal numbers, {threads}, the least of many times. Ours is compiled where numba is "
-        "installed, with the same bits."
+        "installed, with the same bits. This is another run than those of int8 words, on another day or "
+        "machine, so times of the same product differ."
     )
     return section(f"Products of every size, {device(data)}", name, note, table(header, rows))
 

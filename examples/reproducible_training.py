@@ -188,7 +188,8 @@ def draw(axis: plt.Axes, title: str, native: np.ndarray, ours: np.ndarray, steps
     axis.semilogy(np.maximum(ours, 1e-18), "C0--", label="in the mode")
     ticks = range(-15, 1, 3)
     axis.set_yticks([1e-18, *(10.0**e for e in ticks)], ["0", *(f"$10^{{{e}}}$" for e in ticks)])
-    axis.set(title=title, xlabel=steps, ylim=(3e-19, 1), ylabel="relative difference of losses")
+    axis.set(title=title, xlabel=steps, ylim=(3e-19, 1), ylabel="difference of losses")
+    axis.xaxis.get_major_locator().set_params(integer=True)
     axis.legend()
 
 
@@ -224,7 +225,7 @@ def main() -> None:
     print()
     print_counts()
     plt.style.use(Path(__file__).with_name("figures.mplstyle"))
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
+    figure, axes = plt.subplots(2, 1, figsize=(7, 7))
     for axis, name, steps in zip(axes, ("network", "Gaussian process"), ("epoch", "step"), strict=True):
         draw(axis, f"A {name}, trained twice", *differences[name], steps)
     options.output.mkdir(parents=True, exist_ok=True)

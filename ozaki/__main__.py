@@ -2,7 +2,9 @@
 
 import sys
 
-from ozaki.cli.command import main
-
 if __name__ == "__main__":
+    try:
+        from ozaki.cli.command import main
+    except KeyboardInterrupt:
+        sys.exit("ozaki: interrupted; no file was changed")
     sys.exit(main())

@@ -205,7 +205,8 @@ def accurate_cgemm(
 ) -> Array:
     """Compute alpha·op(A)·op(B) + beta·C in single-precision complex.
 
-    As `ozaki.accurate_zgemm`; differs in the dtype, complex64, and in the default accuracy, "fp32".
+    As `ozaki.accurate_dgemm`; differs as `accurate_zgemm` does, in the dtype, complex64, and in the default
+    accuracy, "fp32".
 
     >>> import numpy as np, ozaki
     >>> ozaki.accurate_cgemm([[1j]], [[1j]])

@@ -36,6 +36,12 @@ from ozaki.tuning import PENDING_TIMES
 
 __all__ = ["Call", "emulated", "run"]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return list(__all__)
+
+
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
 Shape = tuple[int, ...]

@@ -124,7 +124,7 @@ function contrast() {
     const below = background(element), above = over(channels(style(element).color), below);
     const [dark, light] = [luminance(below), luminance(above)].sort((x, y) => x - y);
     const ratio = (light + 0.05) / (dark + 0.05);
-    if (ratio < 3) found.push(`contrast ${ratio.toFixed(1)}: ${named(element)}`);
+    if (ratio < 4) found.push(`contrast ${ratio.toFixed(1)}: ${named(element)}`);
   }
   return found;
 }

@@ -8,6 +8,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from rich.console import Console
+from rich.live import Live
 
 import ozaki
 from multiword.engines import ENGINES
@@ -67,7 +68,9 @@ def _done(parser: argparse.ArgumentParser, options: argparse.Namespace, console:
     if not files and output is not None:
         parser.error("-o needs two files to multiply, as in: a.npy b.npy -o c.npy")
     if not files:
-        return 0 if demo(console) else 1
+        waiting = "Computing. What is compiled at the first use takes some ten seconds, once."
+        with Live(waiting, console=console, transient=True, redirect_stdout=False, redirect_stderr=False):
+            return 0 if demo(console) else 1
     if files == ["info"]:
         info(console)
         return 0

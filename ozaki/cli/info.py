@@ -15,6 +15,7 @@ import ozaki
 from multiword.engines import ENGINES, WORDS, get_engine
 from multiword.engines import libcublas as cublas
 from multiword.engines.int8_cpu.engine import Int8Cpu
+from multiword.engines.tensorcore import TensorCore
 from multiword.runtime import install
 from multiword.runtime.arrays import import_cupy
 from multiword.runtime.compiled import compiles
@@ -48,7 +49,8 @@ def engines() -> dict[str, tuple[bool, str]]:
             engine = get_engine(name)
             kernel = engine.kernel if isinstance(engine, Int8Cpu) else None
             products = ", ".join(p for p in WORDS if p in engine.products)
-            found[name] = (True, f"{products} products" + (f", int8 by {kernel.name}" if kernel else ""))
+            text = f"{products} products" + (f", int8 by {kernel.name}" if kernel else "")
+            found[name] = (True, f"a model, for study: {text}" if isinstance(engine, TensorCore) else text)
         except Exception as error:  # a broken installation can raise anything: show it and go on
             found[name] = (False, _first_line(error))
     if found["cublas"][0] and not devices():

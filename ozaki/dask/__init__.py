@@ -47,3 +47,8 @@ __all__ = [
     "var",
     "vdot",
 ]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return list(__all__)

@@ -30,6 +30,11 @@ from ozaki.sums.variance import exact_ddof
 __all__ = ["aggregation"]
 
 
+def __dir__() -> list[str]:
+    """The public names."""
+    return list(__all__)
+
+
 def aggregation(name: str) -> Any:
     """Return a reduction by group for `flox`: its results are correctly rounded, whatever the chunks.
 

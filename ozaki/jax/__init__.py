@@ -14,3 +14,8 @@ except ImportError as error:
 from ozaki.jax.functions import average, matmul, mean, sum
 
 __all__ = ["average", "matmul", "mean", "sum"]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return list(__all__)

@@ -198,7 +198,7 @@ def nanstd(
 ) -> Any:
     """Return the standard deviation over axes of what is not NaN, correctly rounded.
 
-    As `ozaki.nanvar`; differs in the root, which is rounded once.
+    As `ozaki.var`; differs as `nanvar` does, and in the root, which is rounded once.
 
     >>> float(nanstd(np.array([1.0, np.nan, 3.0])))
     1.0

@@ -101,8 +101,9 @@ def prove_regular(a: Array, max_words: int) -> Regularity:
     if z is not None:
         raise SingularError(z)
     raise NotProvedError(
-        f"not proved regular: ‖I - RA‖ <= {best:.2g} with {count} words of preconditioner. The matrix is "
-        f"singular, or its condition number is beyond about 1e{15 * max_words} (max_words={max_words})",
+        f"not proved regular: ‖I - RA‖ <= {best:.2g} with {count} word{'s' * (count > 1)} of preconditioner. "
+        f"The matrix is singular, or its condition number is beyond about 1e{15 * max_words} "
+        f"(max_words={max_words})",
         *(condition, count, best),
     )
 
