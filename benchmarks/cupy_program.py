@@ -17,29 +17,32 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import cupy
-
 from benchmarks.dgemm import versions
 from benchmarks.timing import publish
-from ozaki.cupy import emulated
-from tests.programs.hartree_fock import energy
 
 ATOMS, SPACING = (6, 16, 32), 1.8
 TURNS = 3
 
 Way = Callable[[], AbstractContextManager[Any]]
 
-WAYS: Mapping[str, Way] = {
-    "CuPy": nullcontext,
-    "normwise": emulated,
-    "normwise, from 10⁶ multiplications": partial(emulated, minimum=10**6),
-    "fp64": partial(emulated, "fp64"),
-    "exact": partial(emulated, "exact"),
-}
+
+def ways() -> Mapping[str, Way]:
+    """The products of CuPy, and of this library in its place."""
+    from ozaki.cupy import emulated
+
+    return {
+        "CuPy": nullcontext,
+        "normwise": emulated,
+        "normwise, from 10⁶ multiplications": partial(emulated, minimum=10**6),
+        "fp64": partial(emulated, "fp64"),
+        "exact": partial(emulated, "exact"),
+    }
 
 
 def run(atoms: int, way: Way) -> dict[str, Any]:
     """The energy, what it took, and what was replaced."""
+    from tests.programs.hartree_fock import energy
+
     start = time.perf_counter()
     with way() as calls:
         value = energy(atoms, SPACING)
@@ -54,10 +57,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    import cupy
+
     rows = []
     for atoms in ATOMS:
-        turns = [{name: run(atoms, way) for name, way in WAYS.items()} for _ in range(TURNS + 1)][1:]
-        for name in WAYS:
+        turns = [{name: run(atoms, way) for name, way in ways().items()} for _ in range(TURNS + 1)][1:]
+        for name in ways():
             energies = {turn[name]["energy"] for turn in turns}
             least = min((turn[name] for turn in turns), key=lambda record: record["seconds"])
             rows.append({"atoms": atoms, "way": name, **least, "energies": len(energies)})

@@ -71,8 +71,11 @@ INT8_CPU_AT_ONCE = 35e-6, 48e-9, 2.5e-9, 3.1e-11
 """Seconds of a product all of whose steps are one call, of one core: for the call, for INNER numbers of an
 operand's row, for a result, and for a multiplication, tiles filled up (AVX-512 VNNI, a Zen 5)."""
 
-INT8_CPU_AT_ONCE_ALONE = 1.8e-4
-"""Such seconds for which one thread is faster than two: from 128 × 128 on they share such a product."""
+INT8_CPU_AT_ONCE_SINGLE = 0.65
+"""What float32 products take of these seconds, but for the call: half as many moduli."""
+
+INT8_CPU_AT_ONCE_ALONE = 1.4e-4
+"""Such seconds for which one thread is faster than two: from 112 × 112 on they share such a product."""
 
 CPU_RATES = {
     "fp64": (0.00013, 1.6e-08, 1.7e-08, 1.8e-10),

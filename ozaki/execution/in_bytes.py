@@ -59,7 +59,7 @@ class Kind:
         self._limit = norm_limit(norm_format, self.length)
         self.limits = counting_limits(norm_format.name, self.length, request.certified)
         engine: Any = request.engine
-        self.seconds = engine.seconds_at_once(shape, self.parts)
+        self.seconds = engine.seconds_at_once(shape, self.parts, self._target.precision == 24)
         self._steps: dict[tuple[int, int], Any] = {}
 
     def steps(self, bits: int, threads: int) -> Any:

@@ -11,12 +11,14 @@ import argparse
 import json
 import multiprocessing
 import os
+import shlex
 import signal
 import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -175,6 +177,8 @@ def _write(options: argparse.Namespace, tally: Tally, remarks: list[str], begun:
         for name, cases in sorted(tally.cases.items())
     }
     counts = {
+        "date": date.today().isoformat(),
+        "command": f"python -m tests.fuzz.campaign {shlex.join(sys.argv[1:])}".strip(),
         "version": ozaki.__version__,
         "seed": options.seed,
         "processes": options.processes,

@@ -150,12 +150,14 @@ class Int8Cpu(Host):
         del system
         y.round(scales, target, out, symmetric)
 
-    def seconds_at_once(self, shape: tuple[int, int, int], parts: int) -> float:
+    def seconds_at_once(self, shape: tuple[int, int, int], parts: int, single: bool) -> float:
         """About how long one thread takes for a product of 1 or 2 parts by `compiled_steps`."""
         m, k, n = shape
         call, _, results, products = terms(self.kernel, (m, k, parts * n))
-        sizes = call, parts * (m + n) * -(-k // INNER), results, products
-        return sum(x * y for x, y in zip(tuning.INT8_CPU_AT_ONCE, sizes, strict=True))
+        sizes = parts * (m + n) * -(-k // INNER), results, products
+        of_call, *rates = tuning.INT8_CPU_AT_ONCE
+        share = tuning.INT8_CPU_AT_ONCE_SINGLE if single else 1.0
+        return call * of_call + share * sum(x * y for x, y in zip(rates, sizes, strict=True))
 
     def compiled_steps(
         self,

@@ -210,7 +210,9 @@ class _Window:
         """Add what the window holds; return what is left, and its labels."""
         if is_cupy(x):
             sums = self.words[0], self.lowest[0], self.flags[0]
-            rest, rest_labels, noted = groups_cuda.grouped(x, labels, self.k, self._lane_bits, *sums)
+            rest, rest_labels, noted = groups_cuda.grouped(
+                x, labels, cast(int, self.k), self._lane_bits, *sums
+            )
             noted = noted[None]
         else:
             rest, rest_labels, noted = self._held_by_threads(x, labels)
@@ -233,7 +235,8 @@ class _Window:
 
         in_threads(work, len(parts) - 1, shares.clear)
         kept = [slice(p.start, p.start + n) for p, n in zip(parts, noted[:, 0].tolist(), strict=True)]
-        return *(np.concatenate([y[p] for p in kept]) for y in (rest, rest_labels)), noted
+        rest, rest_labels = (np.concatenate([y[p] for p in kept]) for y in (rest, rest_labels))
+        return rest, rest_labels, noted
 
     def settle(self) -> None:
         """Bring the words together by level: nothing is added after that."""
