@@ -97,7 +97,7 @@ is 17h + l with |h|, |l| ≤ 8, so that h, l and h + l are such words, and a pro
 three products of words:
 
 ```math
-r\\,r' = 289\\,hh' + 17\\left((h + l)(h' + l') - hh' - ll'\\right) + ll'
+r\\,r' = 289\\,hh' \\allowbreak {{}}+ 17\\left((h + l)(h' + l') - hh' - ll'\\right) + ll'
 ```
 
 That makes {fp8} FP8 products instead of {int8} int8 products, for the same moduli and the same bits. A

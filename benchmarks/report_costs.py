@@ -32,7 +32,8 @@ def product_on_cpu(n: int, dtype: str = "float64") -> tuple[float, float, str] |
     """Seconds of NumPy's and our product of normal matrices, and on what."""
     data = int8_result()
     if data and data["kernels"] and (row := _row(data, n=n, dtype=dtype)):
-        return row["seconds"]["numpy"], row["seconds"]["ours"], f"CPU with {_UNITS[data['kernels'][0]]}"
+        machine = f"CPU with {_UNITS[data['kernels'][0]]}, {data['cores']} cores"
+        return row["seconds"]["numpy"], row["seconds"]["ours"], machine
     row = _row(load("dgemm_cpu"), shape=[n, n, n], dtype=dtype, data="normal")
     return (row["native"]["seconds"], row["ours"]["seconds"], "CPU") if row else None
 

@@ -17,7 +17,7 @@ def headline() -> str:
     if rows:
         blocks.append(table("work | on | native | ours | ratio | native error | our error", rows))
         names = ("dgemm_h200", "multiword_h200", "batched_h200", "reductions_h200", "dgemm_cpu")
-        dates = sorted({load(name)["date"] for name in names if load(name)})
+        dates = sorted({data["date"] for data in (*map(load, names), int8_result()) if data})
         blocks.append(
             f"Measured {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; commands, versions, data and"
             " other sizes are on the [performance page](docs/performance.md)."
