@@ -258,7 +258,7 @@ def everyday_section(name: str) -> str:
     return section(
         f"Integers, symmetric products, groups, {device(data)}",
         name,
-        "Seconds of a call, the least of five turns. Beside integers of 63 bits stands what wraps around; "
+        f"A call, in {data['unit']}. Beside integers of 63 bits stands what wraps around; "
         "beside `gram` our own full product.",
         table(" | ".join(["function", *whose]), rows),
     )
