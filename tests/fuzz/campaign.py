@@ -22,6 +22,7 @@ from datetime import date
 from pathlib import Path
 from queue import Empty
 from typing import Any
+from unittest.mock import patch
 
 import ozaki
 from tests.fuzz import (
@@ -114,7 +115,7 @@ def _shared(
     names: list[str], seed: int, seconds: float, most: int | None, processes: int
 ) -> Iterator[Tally | str]:
     """Slices of the campaign as processes end them, and remarks on processes that died."""
-    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     context = multiprocessing.get_context("spawn")
     queue, stop = context.Queue(), context.Event()
     given = (names, seed, time.time() + seconds, most, queue, stop)
@@ -122,8 +123,9 @@ def _shared(
     ends = signal.SIGINT, signal.SIGTERM
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # in the workers for good: `stop` tells them
     before = [signal.signal(number, lambda *_: stop.set()) for number in ends]
-    for worker in workers:
-        worker.start()
+    with patch.dict(os.environ, one_thread):  # of each worker alone
+        for worker in workers:
+            worker.start()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)
     try:
         yield Tally()  # from now on there are counts, and signals end the campaign in good order
