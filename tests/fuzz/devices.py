@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -291,10 +292,11 @@ def campaign(
         share = work(0, 1, seconds, seed, names, dry)
         tally.merge(share.tally)
         return tally, share.remarks
-    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     pool = ProcessPoolExecutor(processes, context, share_counter, (context.Value("q", 0),))
-    pending = {pool.submit(work, r, processes, seconds, seed, names, dry): r for r in range(processes)}
+    with patch.dict(os.environ, one_thread):  # of each process alone, all of which start here
+        pending = {pool.submit(work, r, processes, seconds, seed, names, dry): r for r in range(processes)}
     try:
         for future in as_completed(pending, timeout=seconds + LATE):
             try:
