@@ -490,12 +490,13 @@ def test_the_choice_of_words():
 
 
 @pytest.mark.skipif(not HERE, reason="no kernel here")
-def test_limits_of_threads():
+def test_limits_of_threads(monkeypatch):
     threadpoolctl = pytest.importorskip("threadpoolctl")
-    before = parallel.thread_count()  # which an earlier test's libraries may have limited
+    for name in parallel.THREAD_LIMITS:  # which Dask's nannies leave in the process that starts them
+        monkeypatch.delenv(name, raising=False)
     with threadpoolctl.threadpool_limits(1):
         assert parallel.thread_count() == 1
-    assert parallel.thread_count() == before
+    assert parallel.thread_count() > 1 or parallel._cores() == 1
 
 
 @pytest.mark.skipif(not HERE or not hasattr(os, "fork"), reason="no kernel, or no forks, here")

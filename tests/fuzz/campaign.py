@@ -10,7 +10,6 @@ campaign after the cases that are running; what has been found by then is counte
 import argparse
 import json
 import multiprocessing
-import os
 import shlex
 import signal
 import sys
@@ -22,7 +21,6 @@ from datetime import date
 from pathlib import Path
 from queue import Empty
 from typing import Any
-from unittest.mock import patch
 
 import ozaki
 from tests.fuzz import (
@@ -39,7 +37,7 @@ from tests.fuzz import (
     situations,
 )
 from tests.fuzz.draw import Draw
-from tests.fuzz.tally import Tally, one_case, reproducer, run, seed_of
+from tests.fuzz.tally import Tally, one_case, one_thread, reproducer, run, seed_of
 
 _MODULES = (
     *(exact_products, exact_matmul, exact_sums, exact_spread, exact_state, exact_words, exact_bounds),
@@ -115,7 +113,6 @@ def _shared(
     names: list[str], seed: int, seconds: float, most: int | None, processes: int
 ) -> Iterator[Tally | str]:
     """Slices of the campaign as processes end them, and remarks on processes that died."""
-    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     context = multiprocessing.get_context("spawn")
     queue, stop = context.Queue(), context.Event()
     given = (names, seed, time.time() + seconds, most, queue, stop)
@@ -123,7 +120,7 @@ def _shared(
     ends = signal.SIGINT, signal.SIGTERM
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # in the workers for good: `stop` tells them
     before = [signal.signal(number, lambda *_: stop.set()) for number in ends]
-    with patch.dict(os.environ, one_thread):  # of each worker alone
+    with one_thread():
         for worker in workers:
             worker.start()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ends)

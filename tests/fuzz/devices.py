@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from tests.fuzz.arrays import LAYOUTS, fetched, place, values
 from tests.fuzz.device_cases import FAMILIES
 from tests.fuzz.device_products import CASES_OF_A_WIDTH, SWEEPS, Call
 from tests.fuzz.draw import Draw, Mismatch, check_one_nan, check_same
-from tests.fuzz.tally import Tally, one_case, reproducer, seed_of
+from tests.fuzz.tally import Tally, one_case, one_thread, reproducer, seed_of
 
 warnings.filterwarnings("ignore", category=ozaki.CostWarning)  # the data are hard on purpose
 
@@ -292,10 +291,9 @@ def campaign(
         share = work(0, 1, seconds, seed, names, dry)
         tally.merge(share.tally)
         return tally, share.remarks
-    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     pool = ProcessPoolExecutor(processes, context, share_counter, (context.Value("q", 0),))
-    with patch.dict(os.environ, one_thread):  # of each process alone, all of which start here
+    with one_thread():  # all of them start here
         pending = {pool.submit(work, r, processes, seconds, seed, names, dry): r for r in range(processes)}
     try:
         for future in as_completed(pending, timeout=seconds + LATE):

@@ -1,14 +1,17 @@
 """The loop over cases, the table of what was checked, and the commands that repeat a mismatch."""
 
+import os
 import re
 import time
 import traceback
 import zlib
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
+from multiword.runtime.parallel import THREAD_LIMITS
 from tests.fuzz.draw import Draw, Mismatch
 
 Check = Callable[[Draw], None]
@@ -58,6 +61,11 @@ class Tally:
             lines += ["", "mismatches by kind"]
             lines += [f"{n:>8,}  {name}: {sort}" for (name, sort), n in sorted(self.mismatches.items())]
         return "\n".join(lines)
+
+
+def one_thread() -> AbstractContextManager:
+    """Within it processes are started whose products take one thread; those of this one are as before."""
+    return patch.dict(os.environ, dict.fromkeys(THREAD_LIMITS, "1"))
 
 
 def seed_of(seed: int, name: str, case: int) -> list[int]:
