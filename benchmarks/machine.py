@@ -53,6 +53,7 @@ def main() -> None:
     found = {
         "date": date.today().isoformat(),
         "command": "python -m benchmarks.machine",
+        "compute_capability": ".".join(map(str, machine.compute_capability())),
         "bandwidth": measure_bandwidth(),
         "rates": {p: asdict(measure_rates(p)) for p in WORDS},
     }

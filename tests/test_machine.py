@@ -49,10 +49,20 @@ def test_products_are_reduced_where_that_was_measured_to_be_faster(h200, monkeyp
     assert engine.reduces("int8", (longest, 2 * longest, longest))
     assert not engine.reduces("int8", (longest, 2 * longest, longest - 1))
     assert not engine.reduces("int8", (4 * longest, 2 * longest + 1, 4 * longest))
-    made_up = {"a": {"longest_reduced": 300}, "b": {}}
+    made_up = {
+        "a": {"longest_reduced": 300, "compute_capability": "9.0"},
+        "b": {"compute_capability": "10.0"},
+    }
     monkeypatch.setattr(machine, "known_machines", lambda: made_up)
-    for device, expected in (("a", [True, True, False]), ("b", [False] * 3), ("c", [False] * 3)):
+    up_to_300, never = [True, True, False], [False] * 3
+    for device, capability, expected in (
+        ("a", (9, 0), up_to_300),
+        ("b", (10, 0), never),
+        ("not measured", (9, 0), up_to_300),
+        ("not measured", (8, 0), never),
+    ):
         monkeypatch.setattr(machine, "device_name", lambda engine, device=device: device)
+        monkeypatch.setattr(machine, "compute_capability", lambda capability=capability: capability)
         assert [engine.reduces("int8", (9, k, 9)) for k in (1, 300, 301)] == expected
 
 

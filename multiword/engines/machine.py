@@ -68,8 +68,15 @@ def bandwidth(engine: str) -> float | None:
 
 def longest_reduced(engine: str) -> int:
     """Return the longest inner dimension for which products of residues, reduced where they are computed,
-    were measured to be faster than int32 products that are read again; 0 if not measured."""
-    return int(known_machines().get(device_name(engine), {}).get("longest_reduced", 0))
+    were measured to be faster than int32 products that are read again; 0 if not measured.
+
+    For a GPU that was not measured, that is known of one of its compute capability.
+    """
+    machines, name = known_machines(), device_name(engine)
+    if engine == "cublas" and name not in machines:
+        capability = ".".join(map(str, compute_capability()))
+        name = next((x for x, known in machines.items() if known["compute_capability"] == capability), name)
+    return int(machines.get(name, {}).get("longest_reduced", 0))
 
 
 def device_name(engine: str) -> str:
