@@ -100,6 +100,11 @@ def bounds_from_counts(first):
     return bounds(excess)._replace(nonfinite=bool(first >= NONFINITE), log2_squares=(bits, bits))
 
 
+def certified(first):
+    """Whether these bounds are enough, without an Inf or NaN."""
+    return parts_of(first) == (0, 0) and first < NONFINITE
+
+
 FUNCTIONS = {"row_sums": row_sums, "product": multiply, "overwrite": overwrite, "first_element": read_first}
 """The kernels' Python forms, by name; `row_sums` is a kernel of the library."""
 
@@ -186,7 +191,9 @@ class Steps:
 
     def bounds(self, a, b, request, scales, stack=1):
         first = self.first_element(a)
-        return SimpleNamespace(wait=lambda: bounds_from_counts(first()), first=first)
+        return SimpleNamespace(
+            wait=lambda: bounds_from_counts(first()), certify_all=lambda: certified(first()), first=first
+        )
 
     def pairwise(self, a, b, request, pending):
         first = self.first_element(a)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multiword.formats import FORMATS
-from ozaki.certificate.counting import Bounds
+from ozaki.certificate.counting import Bounds, counting_tolerance
 from ozaki.certificate.decision import (
     UNDECIDED,
     WIDENED_BY_COUNTING,
@@ -14,7 +14,6 @@ from ozaki.certificate.decision import (
     answered,
     certify_by_counting,
     certify_by_pairs,
-    counting_tolerance,
     decide,
     decide_stack,
     replayed,

@@ -10,9 +10,17 @@ import pytest
 import ozaki
 from multiword.formats import FORMATS
 from ozaki.arguments import request_of
-from ozaki.certificate import counting_numba
-from ozaki.certificate.counting import OCTAVES, Bounds, compute_bounds
-from ozaki.certificate.decision import counting_tolerance, decide_stack, log2_product, replayed
+from ozaki.certificate import counting, counting_numba
+from ozaki.certificate.counting import (
+    CERTIFIED,
+    NOT_FINITE,
+    OCTAVES,
+    OPEN,
+    Bounds,
+    compute_bounds,
+    counting_tolerance,
+)
+from ozaki.certificate.decision import decide_stack, log2_product, replayed
 from ozaki.execution import in_digits_numba
 from ozaki.product import steps
 from ozaki.product.factor import Factor
@@ -42,6 +50,13 @@ def test_integers_that_rounding_doubles_fit_their_moduli():
 @pytest.mark.parametrize("excess", [1 - 2.0**-42, 1 + 2.0**-42, 1 - 2.0**-38, 1 + 2.0**-38])
 def test_the_filter_of_stacks_leaves_what_is_near_its_tolerance(excess):
     near = bounds(excess)
+    totals, sums = np.array([near.totals]).T, np.array([near.sums])
+    for nonfinite in (False, True):
+        (state,) = counting._states(
+            np.array([nonfinite]), totals, sums, LENGTH, counting._enough(LENGTH, TARGET)
+        )
+        certified = CERTIFIED if excess < 1 - 2.0**-40 else OPEN
+        assert state == (NOT_FINITE if nonfinite else certified)
     (bits,) = decide_stack(np.array([row(near)]), LENGTH, TARGET).tolist()
     assert bits == replayed(TARGET, (near,)).bits
 

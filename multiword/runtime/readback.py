@@ -33,10 +33,14 @@ class Readback:
         """Mark the end of the launches that write the numbers, which `wait` waits for."""
         record(self._written)
 
-    def wait(self) -> np.ndarray:
-        """Return the numbers, once they are there."""
+    def look(self) -> np.ndarray:
+        """Return the numbers, once they are there, in memory that the next launch writes to."""
         self._written.synchronize()
-        return self._numbers.copy()
+        return self._numbers
+
+    def wait(self) -> np.ndarray:
+        """Return a copy of the numbers, once they are there."""
+        return self.look().copy()
 
 
 def _wait_for(written: Any, memory: np.ndarray) -> None:

@@ -34,7 +34,7 @@ struct Counted {
 };
 
 /* Write `_octave_sums` and the other bounds of both operands to the host's memory at once. */
-__device__ void write_bounds(const Maxima &maxima, i64 length, double *bounds) {
+__device__ void write_bounds(const Maxima &maxima, i64 length, double enough, double *bounds) {
     __shared__ i64 count[2][OCTAVES];
     __shared__ double terms[10 * SUMS], numbers[5 + SUMS];
     for (int i = threadIdx.x; i < 2 * OCTAVES; i += blockDim.x)
@@ -59,10 +59,17 @@ __device__ void write_bounds(const Maxima &maxima, i64 length, double *bounds) {
         for (int j = 0; j < 10; j++) sum += terms[10 * i + j];
         numbers[5 + i] = sum;
     }
-    if (threadIdx.x == 0) numbers[0] = maxima[0][0] || maxima[1][0];
     if (threadIdx.x < 2) {
         numbers[1 + threadIdx.x] = __longlong_as_double(maxima[threadIdx.x][1]);
         numbers[3 + threadIdx.x] = __longlong_as_double(maxima[threadIdx.x][2]);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) { /* `_states` */
+        double sum = 0;
+        for (int i = 0; i < SUMS; i++) sum += numbers[5 + i];
+        const double a = numbers[1], b = numbers[2], truncation = 0.5 * (a + b) + 0.25 * length;
+        const bool certified = a == 0 || b == 0 || truncation <= sum * enough;
+        numbers[0] = maxima[0][0] || maxima[1][0] ? NOT_FINITE : certified ? CERTIFIED : OPEN;
     }
     __syncthreads();
     for (int i = threadIdx.x; i < 5 + SUMS; i += blockDim.x) bounds[i] = numbers[i];
@@ -73,8 +80,8 @@ __device__ void write_bounds(const Maxima &maxima, i64 length, double *bounds) {
    blocks share a product, A's rows before B's, they raise its maxima, at first zeros, and the last one writes the
    bounds. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
-counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 length, int root, int top, u64 *maxima,
-               double *bounds) {
+counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 length, int root, int top, double enough,
+               u64 *maxima, double *bounds) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int rows_a = a.rows / gridDim.y, rows_b = b.rows / gridDim.y;
     const int chunks_a = (rows_a + 31) / 32, chunks = chunks_a + (rows_b + 31) / 32;
@@ -137,5 +144,5 @@ counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 len
             largest[i / MAXIMA][i % MAXIMA] = __ldcg(maxima + i);
         __syncthreads();
     }
-    write_bounds(largest, length, bounds + blockIdx.y * (5 + SUMS));
+    write_bounds(largest, length, enough, bounds + blockIdx.y * (5 + SUMS));
 }

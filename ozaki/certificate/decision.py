@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from multiword.formats import Format
-from ozaki.certificate.counting import Bounds
+from ozaki.certificate.counting import CERTIFIED, Bounds, counting_tolerance
 from ozaki.certificate.pairwise import PairwiseBound
 from ozaki.scaling.scales import NormLimit, norm_limit
 
@@ -60,15 +60,6 @@ def counting_error(bounds: Bounds, target: Format) -> float:
     truncation = 0.5 * sum(bounds.totals) + 0.25 * bounds.length
     lower = math.ldexp(math.fsum(bounds.sums), 2 * (top - 1))
     return truncation / lower if lower > 0 else math.inf
-
-
-def counting_tolerance(length: int, target: Format) -> float:
-    """Return the error that the counting bound must certify: at most k/2·u, and at most 12·sqrt(k)·u.
-
-    For data without structure that bound is four to ten times too large: where it accepts them, their error
-    is about sqrt(k)·u at the very worst.
-    """
-    return min(length / 2, 12 * math.sqrt(length)) * target.unit_roundoff
 
 
 class Certificate(NamedTuple):
@@ -181,7 +172,7 @@ def decide_stack(
     a product whose counting bound is not enough stays `UNDECIDED`.
     """
     bits = np.zeros(len(bounds), np.int64)
-    left = np.flatnonzero(~_clearly_certified(bounds, length, target))
+    left = np.flatnonzero(bounds[:, 0] != CERTIFIED)
     decisions = {i: decide(target) for i in left.tolist()}
     questions = {i: next(decision) for i, decision in decisions.items()}
     answers: Iterable[Any] = (Bounds.of(numbers, length) for numbers in bounds[left].tolist())
@@ -200,15 +191,3 @@ def decide_stack(
         asking = np.array([i for i, question in questions.items() if question is first], np.int64)
         answers = answer(first, asking) if first is not None else ()
     return bits
-
-
-def _clearly_certified(bounds: np.ndarray, length: int, target: Format) -> np.ndarray:
-    """Return which products the counting bound certifies as they are, but for those near its tolerance.
-
-    A sum in float64 and two divisions are within one part in 2**40.
-    """
-    (a, b), sums = bounds[:, 1:3].T, bounds[:, 5:]
-    top = norm_limit(target, length).bits // 2
-    scale = math.ldexp(counting_tolerance(length, target) * (1 - 2.0**-40), 2 * (top - 1))
-    lower = sums @ np.full(sums.shape[1], scale)  # many times faster than sums of short rows
-    return (a == 0) | (b == 0) | (0.5 * (a + b) + 0.25 * length <= lower)

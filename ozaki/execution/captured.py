@@ -18,7 +18,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array
 from multiword.runtime.graphs import Recorder, side_by_side
-from ozaki.certificate.counting import Bounds, PendingBounds
+from ozaki.certificate.counting import NOT_FINITE, Bounds, PendingBounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, Certificate, answered, decide, decide_stack
 from ozaki.certificate.pairwise import PairwiseBound
 from ozaki.execution.variants import Call, Captured, NoGraph, Unfit
@@ -65,6 +65,10 @@ class _Variant(NamedTuple):
         """The bits and the specification of its product; None if it multiplies nothing."""
         multiplies = self.bits is not None and (self.bits <= WIDENED_IN_ALL or self.lossless is not None)
         return (self.bits or 0, self.lossless) if multiplies else None
+
+
+USUAL = _Variant(0)
+"""Of integers of norm scales, which counts prove to be wide enough."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ class CapturedProduct(Captured[_Variant, _Answers]):
     """One kind of product of accuracy "fp64", "fp32" or "normwise", or of a stack of them."""
 
     def __init__(self, memory: Recorder, a: Factor, b: Factor, request: Request, limit: int) -> None:
-        super().__init__(memory, a, b, request, limit, _Variant(0))
+        super().__init__(memory, a, b, request, limit, USUAL)
 
     def product(
         self, a: Factor, b: Factor, captured: Callable[[], Any], multiply: Callable[[Factor, Factor], Array]
@@ -164,7 +168,8 @@ class CapturedProduct(Captured[_Variant, _Answers]):
 
         # Most often this call's operands need what the last one's did: the GPU need not wait for the host.
         call = replay(self._expected)
-        if call.answers.bounds is None:
+        pending = call.answers.bounds
+        if pending is None or (call.variant == USUAL and pending.certify_all()):
             return out
         data = _Data(a, b, self._request, call, replay)
         certificate = answered(decide(self._request.limits), data.answer)
@@ -209,11 +214,11 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             return None
         out, self.memory.busy = self._result(a, b), True
         try:
-            answers = self._replay(_Variant(0), a, b, out, captured).answers
-            if answers.bounds is None:
+            answers = self._replay(USUAL, a, b, out, captured).answers
+            if answers.bounds is None or answers.bounds.certify_all():
                 return out, np.zeros(a.stack, np.bool_)
             bounds = answers.bounds.wait_for_stack()
-            if bounds[:, 0].any():  # an Inf or NaN
+            if (bounds[:, 0] == NOT_FINITE).any():
                 steps.overwrite_nonfinite(a.parts, b.parts, answers.scales, out, a.stack)
                 self.memory.done.record()  # the scales have been read
             return out, decide_stack(bounds, a.length, self._request.limits) != 0
