@@ -1,7 +1,7 @@
 """Stacks: every product has its own certificate, and those of equal widths are one run of the pipeline.
 
-On a GPU the products that take a pairwise bound, and those of groups smaller than `SMALLEST_GROUP`, are left
-to be computed one by one: replays take less time.
+On a GPU products of groups smaller than `SMALLEST_GROUP` are left to be computed one by one: replays take
+less time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines import get_engine
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from ozaki.certificate.counting import Bounds, PendingBounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, decide_stack, log2_product
@@ -21,7 +20,7 @@ from ozaki.execution.eager import Factors, product
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product import steps
 from ozaki.product.cost import warn_of_cost
-from ozaki.product.factor import Factor, stacked_factors
+from ozaki.product.factor import Factor
 from ozaki.product.panels import one_panel_bytes
 from ozaki.product.request import NORMWISE, Request
 from ozaki.product.steps import ScaledProduct, Scales
@@ -36,9 +35,11 @@ def grouped_products(rows: Array, columns: Array, request: Request) -> tuple[Arr
     """
     if request.scheme == "slices":
         return None
-    s, m, _ = rows.shape
-    a, b = stacked_factors(rows, columns)
-    out, undecided = namespace(rows).empty((s, m, columns.shape[1]), rows.dtype), np.ones(s, np.bool_)
+    (s, m, k), n, xp = rows.shape, columns.shape[1], namespace(rows)
+    # One matrix below the other, so that any of them are a stack, too.
+    a = Factor(xp.ascontiguousarray(rows).reshape(s * m, k), 0, stack=s)
+    b = Factor(xp.ascontiguousarray(columns).reshape(s * n, k).T, 1, stack=s)
+    out, undecided = xp.empty((s, m, n), rows.dtype), np.ones(s, np.bool_)
     try:
         for indices, factors, scales, bits in _groups(a, b, request):
             if not is_cupy(rows) or len(indices) >= SMALLEST_GROUP:
@@ -61,7 +62,7 @@ bits by which norm scales are widened; None where the scales are not of norms.""
 
 
 def _groups(a: Factor, b: Factor, request: Request) -> Iterator[Group]:
-    """Yield the products of a stack by their widths; on a GPU, those that the counting bound decides."""
+    """Yield the products of a stack by their widths."""
     if not request.of_norms:
         yield from _of_equal_width(a, b, steps.given_scales(a, b, request), request)
     elif request.accuracy == NORMWISE:
@@ -69,7 +70,7 @@ def _groups(a: Factor, b: Factor, request: Request) -> Iterator[Group]:
     else:
         data = _StackData(a, b, request)
         bounds = data.versions[0].bounds.wait_for_stack()
-        bits = decide_stack(bounds, a.length, request.limits, None if is_cupy(a.matrix) else data.answer)
+        bits = decide_stack(bounds, a.length, request.limits, data.answer)
         for number, version in enumerate(data.versions):
             of_version = np.flatnonzero(data.version == number)
             yield from version.groups(of_version, bits[of_version], data.position[of_version], request)
@@ -93,16 +94,17 @@ class _Version:
     def groups(
         self, indices: np.ndarray, bits: np.ndarray, positions: np.ndarray, request: Request
     ) -> Iterator[Group]:
-        """Yield the products by the bits that their integers grow by, but for those that are undecided."""
-        for width in np.unique(bits[(bits >= 0) & (bits <= WIDENED_IN_ALL)]).tolist():
+        """Yield the products by the bits that their integers grow by."""
+        for width in np.unique(bits[bits <= WIDENED_IN_ALL]).tolist():
             some = bits == width
             factors, (left, right) = self.part(positions[some])
             yield indices[some], factors, (widened(left, width), widened(right, width)), width
         if (much := bits > WIDENED_IN_ALL).any():
             (a, b), scales = self.part(positions[much])
+            xp, more = namespace(a.matrix), bits[much].astype(np.int32)
             # No integer needs to be wider than it takes to lose nothing.
             of_a, of_b = (
-                np.minimum(s + np.repeat(bits[much], x.rows // x.stack), x.exact_scales)
+                xp.minimum(s + xp.asarray(np.repeat(more, x.rows // x.stack)), x.exact_scales)
                 for s, x in zip(scales, (a, b), strict=True)
             )
             for part, factors, of_factors, _ in _of_equal_width(a, b, (of_a, of_b), request):
@@ -110,7 +112,7 @@ class _Version:
 
 
 class _StackData:
-    """The products of a stack on a CPU, which answer their decisions' questions together.
+    """The products of a stack, which answer their decisions' questions together.
 
     Attributes
     ----------
@@ -167,7 +169,7 @@ def _of_equal_width(a: Factor, b: Factor, scales: Scales, request: Request) -> I
 def _pairwise(version: _Version, positions: np.ndarray, request: Request) -> list[PairwiseBound]:
     """Return the pairwise bounds of some products of a stack."""
     a, b = version.factors
-    scheme, host = Magnitudes(len(a.parts), "fp64"), get_engine("host")
+    scheme, engine = Magnitudes(len(a.parts), "fp64"), request.engine
     bytes_each = one_panel_bytes(scheme, (a.rows // a.stack, a.k, b.rows // b.stack))
     at_once, bounds = max(1, request.workspace // bytes_each), list[PairwiseBound]()
     for i in range(0, len(positions), at_once):
@@ -178,10 +180,12 @@ def _pairwise(version: _Version, positions: np.ndarray, request: Request) -> lis
             split = scheme.split(numbers, part.truncation_scale.ravel(), x.side, 1)
             words.append(split.reshape(1, 1, len(indices), -1, split.shape[-1]))
             of_rows.append(part)
-        y = scheme.multiply(words[0], words[1], host, None)
+        y = scheme.multiply(words[0], words[1], engine, None)
         of_a, of_b = of_rows
         compared = [compare_pairs(component, of_a, of_b, a.length) for component in y[:, 0]]
-        error, ratio = (np.max(x, axis=(0, 2, 3)) for x in zip(*compared, strict=True))
+        error, ratio = (
+            namespace(y).max(namespace(y).stack(x), axis=(0, 2, 3)) for x in zip(*compared, strict=True)
+        )
         bounds += zip(error.tolist(), ratio.tolist(), strict=True)
     return bounds
 
