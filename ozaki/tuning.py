@@ -20,10 +20,17 @@ larger ones keep a GPU busy for longer than their launches take."""
 KINDS_CACHED = 256
 """Kinds of call whose graphs, or whose lack of one, are cached; not measured, it bounds memory."""
 
+LIMB_OPERATIONS, LIMB_TILES = (1 << 20, 150), 264
+"""Products of limbs up to which one kernel takes a GPU less time than residues: of a product alone, and of an
+element; and tiles of 32 by 32 from which on a thread computes four elements."""
+
+LAYOUTS_KNOWN = 1 << 12
+"""Layouts of calls whose captured product is known at once; not measured, it bounds memory."""
+
 LARGEST_IN_A_STACK, LARGEST_IN_A_STACK_ON_DEVICE = 1 << 24, 1 << 27
 """Multiplications in a product of a stack: larger ones keep a CPU, or a GPU, busy one by one."""
 
-SMALLEST_GROUP = 16
+SMALLEST_GROUP = 4
 """Products of one width that a GPU computes together: the replays of fewer take less time."""
 
 BITS_OF_A_GROUP = 24

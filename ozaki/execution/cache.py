@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,18 +40,66 @@ _watched: set[int] = set()
 
 _lock = threading.RLock()  # dropping an entry may drop prepared operands, which drops their entries
 
+_local = threading.local()
 
-def captured_product(
-    a: Factor, b: Factor, request: Request, multiply: Callable[[Factor, Factor], Array]
-) -> Array | None:
+Multiply = Callable[[Factor, Factor], Array]
+
+
+def captured_product(a: Factor, b: Factor, request: Request, multiply: Multiply) -> Array | None:
     """Return the product, replayed; None if it has no graph. multiply(a, b) computes it of other factors."""
-    captured = _captured(a, b, request)
-    return None if captured is None else captured.product(a, b, _forget_the_oldest, multiply)
+    question = _question(a, b, request)
+    return None if question is None else asked_again(question, a, b, multiply)
 
 
 def captured_stack(a: Factor, b: Factor, request: Request) -> tuple[Array, np.ndarray] | None:
     """Return a stack's products, replayed, and which need wider integers; None if there is no graph."""
-    captured = _captured(a, b, request)
+    question = _question(a, b, request)
+    return None if question is None else stack_asked_again(question, a, b)
+
+
+class Question(NamedTuple):
+    """What the cache is asked for: the captured product of such factors.
+
+    Attributes
+    ----------
+    key : by which it is cached.
+    request, stack : those of the factors.
+    places : where their matrices lie.
+    """
+
+    key: tuple[Any, ...]
+    request: Request
+    stack: int
+    places: tuple[tuple[Any, ...], tuple[Any, ...]]
+
+    def is_about(self, a: Array, b: Array) -> bool:
+        """Return whether the factors were these arrays as they are."""
+        return (_place(a), _place(b)) == self.places
+
+
+def _place(x: Array) -> tuple[Any, ...]:
+    return x.data.ptr, x.shape, x.strides
+
+
+@contextmanager
+def noting() -> Iterator[list[Question]]:
+    """Within the context, note what this thread asks the cache for."""
+    before, _local.questions = getattr(_local, "questions", None), list[Question]()
+    try:
+        yield _local.questions
+    finally:
+        _local.questions = before
+
+
+def asked_again(question: Question, a: Factor, b: Factor, multiply: Multiply) -> Array | None:
+    """As `captured_product`, where the question is known."""
+    captured = _captured(question, a, b)
+    return None if captured is None else captured.product(a, b, _forget_the_oldest, multiply)
+
+
+def stack_asked_again(question: Question, a: Factor, b: Factor) -> tuple[Array, np.ndarray] | None:
+    """As `captured_stack`, where the question is known."""
+    captured = _captured(question, a, b)
     return None if captured is None else captured.products(a, b, _forget_the_oldest)
 
 
@@ -67,8 +116,8 @@ def captured_integers(a: Factor, b: Factor, request: Request, target: Target) ->
     return captured.product(a, b, _forget_the_oldest) if isinstance(captured, CapturedIntegers) else None
 
 
-def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
-    """Return what was captured for such a product, now if need be; None if its launches depend on the data.
+def _question(a: Factor, b: Factor, request: Request) -> Question | None:
+    """Return what the cache is to be asked for; None if the launches of such a product depend on the data.
 
     None, too, while the caller captures a graph: the launches are to go into that one.
     """
@@ -78,11 +127,20 @@ def _captured(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
         return None
     if request.symmetric and not reduces_residues(request.engine, "int8", (a.rows, a.k, b.rows)):
         request = request._replace(symmetric=False)  # half of its panels would be launched one by one
+    places = _place(a.matrix), _place(b.matrix)
+    question = Question(_key(a, b, request), request, a.stack, places)
+    if (questions := getattr(_local, "questions", None)) is not None:
+        questions.append(question)
+    return question
+
+
+def _captured(question: Question, a: Factor, b: Factor) -> CapturedProduct | None:
+    """Return what was captured for such a product, now if need be; None if it is not to be."""
 
     def capture(memory: Recorder, limit: int) -> CapturedProduct:
-        return CapturedProduct(memory, a, b, request, limit)
+        return CapturedProduct(memory, a, b, question.request, limit)
 
-    entry = _entry(_key(a, b, request), (a, b), capture, a.matrix.data.device_id)
+    entry = _entry(question.key, (a, b), capture, a.matrix.data.device_id)
     return entry if isinstance(entry, CapturedProduct) else None
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from multiword.engines.cublas import Cublas, prepare_spare_handle, spare_handle
 from multiword.runtime.arrays import import_cupy, is_cupy
 from multiword.runtime.graphs import capturing, retaining
+from ozaki.execution.repeated import product_again
 from ozaki.product.operand import matrix_of
 from ozaki.product.request import NORMWISE
 
@@ -31,7 +32,7 @@ def capturable(multiply: F) -> F:
         if not capturing():
             if options.get("accuracy") == NORMWISE and isinstance(options.get("engine", ""), str | Cublas):
                 prepare_spare_handle(x.data.device_id)
-            return multiply(a, b, **options)
+            return product_again(multiply, a, b, options)
         if options.get("accuracy") != NORMWISE:
             raise ValueError(
                 f"in a CUDA graph of your own accuracy must be {NORMWISE!r}, got "

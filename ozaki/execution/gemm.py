@@ -63,7 +63,7 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
 
     def work(workspace: int) -> Array:
         within = request if workspace == request.workspace else request._replace(workspace=workspace)
-        return _launched(a, b, within)
+        return launched(a, b, within)
 
     def release() -> None:
         forget()
@@ -73,9 +73,9 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
     return in_less_memory(work, request.workspace, release)
 
 
-def _launched(a: Factor, b: Factor, request: Request) -> Array:
+def launched(a: Factor, b: Factor, request: Request) -> Array:
     """Return the product, or that of the equilibrated factors, replayed or kernel by kernel."""
-    out = captured_product(a, b, request, lambda x, y: _launched(x, y, request))
+    out = captured_product(a, b, request, lambda x, y: launched(x, y, request))
     return product(a, b, request) if out is None else out
 
 

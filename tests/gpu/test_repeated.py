@@ -1,0 +1,105 @@
+"""Calls that come again: their checks are left away, and nothing else."""
+
+import numpy as np
+import pytest
+
+import ozaki
+from ozaki.execution import cache, repeated
+from tests.cases import FACES, KINDS, in_dtype, matrices
+from tests.exact import same
+
+pytestmark = pytest.mark.gpu
+
+SHAPE = (40, 36, 44)
+
+
+@pytest.fixture
+def cupy():
+    cache.forget()
+    repeated._known.clear()
+    return pytest.importorskip("cupy")
+
+
+@pytest.mark.parametrize("dtype", FACES)
+def test_each_call_has_the_bits_of_its_own_data(cupy, dtype):
+    for seed, kind in enumerate((*KINDS, *KINDS)):
+        a, b = in_dtype(*matrices(kind, *SHAPE, seed=seed), dtype)
+        if seed % 5 == 3:
+            a[seed % 40, 0] = np.nan
+        x, y = cupy.asarray(a), cupy.asarray(b)
+        for multiply, options in (
+            (FACES[dtype], {}),
+            (ozaki.matmul, {}),
+            (FACES[dtype], {"accuracy": "normwise"}),
+        ):
+            assert same(multiply(x, y, **options).get(), multiply(a, b, **options)), kind
+    assert len(repeated._known) == 3
+
+
+def test_stacks(cupy):
+    for seed, kind in enumerate(("uniform", "uniform", "wide20", "graded", "sparse", "uniform")):
+        a, b = (
+            np.stack(x) for x in zip(*(matrices(kind, *SHAPE, seed=seed + i) for i in range(20)), strict=True)
+        )
+        assert same(ozaki.matmul(cupy.asarray(a), cupy.asarray(b)).get(), ozaki.matmul(a, b)), kind
+    assert len(repeated._known) == 1
+
+
+def test_errors_are_those_of_a_first_call(cupy):
+    x = cupy.ones((5, 5))
+    y = cupy.ones((5, 5))
+    for _ in range(3):
+        ozaki.accurate_dgemm(x, y)
+        ozaki.matmul(x, y, accuracy="normwise")
+    for options in (
+        {"accuracy": ""},
+        {"accuracy": "fp65"},
+        {"engine": "host"},
+        {"workspace": -1},
+        {"scheme": "x"},
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            ozaki.accurate_dgemm(x, y, **options)
+    with pytest.raises(ValueError, match="inner dimensions"):
+        ozaki.accurate_dgemm(x, y[:4])
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        try:
+            with pytest.raises(ValueError, match="accuracy must be"):
+                ozaki.accurate_dgemm(x, y)
+        finally:
+            stream.end_capture()
+
+
+def test_layouts_that_share_memory_or_differ_are_told_apart(cupy):
+    rng = np.random.default_rng(0)
+    memory = rng.standard_normal(3000)
+    on_device = cupy.asarray(memory)
+
+    def views(x):
+        square = x[:400].reshape(20, 20)
+        yield square, x[400:800].reshape(20, 20)
+        yield square, x[800:1200].reshape(20, 20).T
+        yield square.T, x[400:800].reshape(20, 20)
+        yield square, square.T
+        yield square, x[200:600].reshape(20, 20)
+        yield x[1:401].reshape(20, 20), x[1000:1400].reshape(20, 20)
+        yield x[:1600].reshape(40, 40)[::2, ::2], x[1700:2100].reshape(20, 20)
+        yield square[::-1], x[1700:2100].reshape(20, 20)
+
+    for _ in range(3):
+        for here, there in zip(views(memory), views(on_device), strict=True):
+            assert same(ozaki.matmul(*there).get(), ozaki.matmul(*here))
+        on_device *= -1.0
+        memory *= -1.0
+
+
+def test_what_is_forgotten_is_captured_anew(cupy):
+    a, b = matrices("uniform", *SHAPE)
+    x, y, expected = cupy.asarray(a), cupy.asarray(b), ozaki.matmul(a, b)
+    for i in range(12):
+        if i % 4 == 3:
+            cache.forget()
+        assert same(ozaki.matmul(x, y).get(), expected)
+    assert len(repeated._known) == 1
