@@ -12,6 +12,12 @@ __device__ __forceinline__ float narrowed(double x) {
 __device__ __forceinline__ double power_of_two(int e) {
     return __longlong_as_double((long long)(e + 1023) << 52);
 }
+// Multiply by 2^shift exactly, in two factors: one alone could overflow for subnormal rows.
+struct Scale {
+    double first, second;
+    __device__ Scale(int s) : first(power_of_two(s >> 1)), second(power_of_two(s - (s >> 1))) {}
+    __device__ double operator()(double x) const { return x * first * second; }
+};
 __device__ __forceinline__ float add32(float a, float b) {
     float r; asm("add.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r;
 }

@@ -14,13 +14,6 @@ typedef long long i64;
 #define ROWS (ALONG_K ? ALONG_ROWS : LANES)
 #define DEPTH (THREADS * RUN / ROWS)
 
-/* Multiply by 2^shift exactly, in two factors: one alone could overflow for subnormal rows. */
-struct Scale {
-    double first, second;
-    __device__ Scale(int s) : first(power_of_two(s >> 1)), second(power_of_two(s - (s >> 1))) {}
-    __device__ double operator()(double x) const { return x * first * second; }
-};
-
 /* A tile, and this thread's numbers in it: one row, every STRIDE-th column. */
 #define STRIDE (THREADS / ROWS)
 struct Tile {

@@ -29,6 +29,7 @@ from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product.cost import is_costly
 from ozaki.product.factor import Factor
+from ozaki.product.limbs import in_limbs, multiply_limbs
 from ozaki.product.panels import STEP_BYTES, choose_panels, fits, in_panels, one_panel_bytes
 from ozaki.product.request import TARGETS, Request
 from ozaki.residues.scheme import Residues
@@ -209,6 +210,8 @@ def pairwise(a: Factor, b: Factor, request: Request, pending: PendingBounds) -> 
 def split_once(scaled: ScaledProduct, a: Factor, b: Factor, request: Request) -> None:
     """Split both factors once, not by panels, where that fits the workspace; prepared ones stay split."""
     scheme, padding = scaled.scheme, request.engine.padding
+    if in_limbs(scheme.specification, request) is not None:
+        return
     if isinstance(scheme, Residues):
         scheme.symmetric = halved(scaled, a, request)[0]
     if a.stack * one_panel_bytes(scheme, scheme.specification.shape) > request.workspace:
@@ -228,6 +231,9 @@ def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: 
     A symmetric product is computed on and below the diagonal, and copied from there.
     """
     scheme, scales = scaled.scheme, scaled.scales
+    if (limbs := in_limbs(scheme.specification, request)) is not None:
+        multiply_limbs(a, b, scales, scheme.specification, limbs, out)
+        return
     by_panels = halved(scaled, a, request)[1]
 
     def reconstruct(y: Array, rows: slice, columns: slice) -> None:

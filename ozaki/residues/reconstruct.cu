@@ -1,7 +1,5 @@
 #include "ozaki/residues/digits.cuh"
 
-template <class T> __device__ T rounded_to(double x) { return x; }
-template <> __device__ float rounded_to<float>(double x) { return narrowed(x); }
 struct alignas(VECTOR * PARTS * sizeof(REAL) < 16 ? VECTOR * PARTS * sizeof(REAL) : 16) Reals {
     REAL number[VECTOR * PARTS];
 };

@@ -1,3 +1,4 @@
+#include "multiword/runtime/exact.cuh"
 #include "ozaki/rounding/error_free.cuh"
 
 typedef unsigned long long u64;
@@ -76,3 +77,7 @@ __device__ void add_shifted(u64 *limb, long long value, int bits) {
         carry = (partial < term) | (limb[i] < partial);
     }
 }
+
+/* A number of the format in its type. */
+template <class T> __device__ T rounded_to(double x) { return x; }
+template <> __device__ float rounded_to<float>(double x) { return narrowed(x); }

@@ -1,0 +1,110 @@
+#include "multiword/runtime/exact.cuh"
+#include "multiword/runtime/parts.cuh"
+#include "ozaki/rounding/digits.cuh"
+
+typedef long long i64;
+#define SIDE 16
+#define TILE (SIDE * EACH)
+#define DEPTH 32
+#define ROW (DEPTH + 4) /* four neighbours of several rows are then read from different banks */
+
+/* What the integers are scaled by, and where their rounded products go; strides in real numbers. */
+struct LimbProduct {
+    const int *row_scale, *column_scale;
+    REAL *out;
+    i64 row_stride, column_stride;
+    int m, n, k, precision, smallest;
+};
+
+/* Rows of integers, each as limbs of BASE_BITS bits with signs; the last one has the rest. */
+struct LimbRows {
+    int limb[PARTS][COUNT][TILE][ROW];
+
+    __device__ void put(double y, int part, int row, int column) {
+        const double base = 1ull << BASE_BITS;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) {
+            const double above = i + 1 < COUNT ? rint(y * (1 / base)) : 0;
+            limb[part][i][row][column] = (int)(y - above * base); // exact: at most half of the base
+            y = above;
+        }
+    }
+    /* Numbers first_column, …, first_column + depth - 1 of the rows from first_row on, zeros beyond the last. */
+    __device__ void fill(const StridedParts &x, const int *scale, int first_row, int last_row, int first_column,
+                         int depth) {
+        const bool along = llabs(x.column_stride) <= llabs(x.row_stride);
+        for (int t = threadIdx.y * SIDE + threadIdx.x; t < TILE * DEPTH; t += SIDE * SIDE) {
+            const int row = along ? t / DEPTH : t % TILE, column = along ? t % DEPTH : t / TILE;
+            if (column >= depth) continue;
+            const int r = first_row + row, c = first_column + column;
+            const int s = r < last_row && c < x.columns ? scale[r] : NONFINITE_ROW;
+#pragma unroll
+            for (int part = 0; part < PARTS; part++) {
+                double y = 0;
+                if (s != NONFINITE_ROW)
+                    y = rint(Scale(s)(widened(x.part(part)[x.start(r) + c * x.column_stride])));
+                put(y, part, row, column);
+            }
+        }
+    }
+    __device__ int4 four(int part, int i, int row, int column) const {
+        return *(const int4 *)&limb[part][i][row][column];
+    }
+};
+
+__device__ i64 dot(const int4 &x, const int4 &y) {
+    return (i64)x.x * y.x + (i64)x.y * y.y + (i64)x.z * y.z + (i64)x.w * y.w;
+}
+
+/* C' = A'B' of the integers A' = RN(A·2^s) and B' = RN(B·2^t), and RN(C'·2^(-s-t)), a tile of one product of a
+   stack. Sums of products of limbs i and j with i + j alike stay below 2^63: `limbs_of`. */
+extern "C" __global__ void __launch_bounds__(SIDE * SIDE)
+limb_product(StridedParts a, StridedParts b, LimbProduct to) {
+    __shared__ alignas(16) LimbRows left, right;
+    const int first_row = blockIdx.z * to.m + blockIdx.y * TILE, last_row = (blockIdx.z + 1) * to.m;
+    const int first_column = blockIdx.z * to.n + blockIdx.x * TILE, last_column = (blockIdx.z + 1) * to.n;
+    i64 sum[PARTS][2 * COUNT - 1][EACH][EACH] = {};
+    for (int h = 0; h < to.k; h += DEPTH) {
+        const int depth = min(DEPTH, (to.k - h + 3) & ~3);
+        if (h) __syncthreads();
+        left.fill(a, to.row_scale, first_row, last_row, h, depth);
+        right.fill(b, to.column_scale, first_column, last_column, h, depth);
+        __syncthreads();
+        for (int c = 0; c < depth; c += 4) {
+            int4 x[PARTS][COUNT][EACH], y[PARTS][COUNT][EACH];
+#pragma unroll
+            for (int i = 0; i < PARTS * COUNT * EACH; i++) {
+                const int part = i / (COUNT * EACH), of = i / EACH % COUNT, e = i % EACH;
+                x[part][of][e] = left.four(part, of, threadIdx.y + SIDE * e, c);
+                y[part][of][e] = right.four(part, of, threadIdx.x + SIDE * e, c);
+            }
+#pragma unroll
+            for (int p = 0; p < PARTS; p++)
+#pragma unroll
+                for (int q = 0; q < PARTS; q++)
+#pragma unroll
+                    for (int i = 0; i < COUNT * COUNT * EACH * EACH; i++) {
+                        const int of_x = i / (EACH * EACH) / COUNT, of_y = i / (EACH * EACH) % COUNT;
+                        const int e = i / EACH % EACH, f = i % EACH;
+                        const i64 more = dot(x[p][of_x][e], y[q][of_y][f]);
+                        sum[p ^ q][of_x + of_y][e][f] += p & q ? -more : more; // i·i = -1
+                    }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < EACH * EACH; i++) {
+        const int row = first_row + threadIdx.y + SIDE * (i / EACH);
+        const int column = first_column + threadIdx.x + SIDE * (i % EACH);
+        if (row >= last_row || column >= last_column) continue;
+        const int exponent = -(to.row_scale[row] + to.column_scale[column]);
+        REAL *const target = to.out + row * to.row_stride + (column - blockIdx.z * to.n) * to.column_stride;
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            u64 limb[TOTAL_WORDS] = {};
+#pragma unroll
+            for (int d = 0; d < 2 * COUNT - 1; d++)
+                add_shifted<TOTAL_WORDS>(limb, sum[part][d][i / EACH][i % EACH], d * BASE_BITS);
+            target[part] = rounded_to<REAL>(round_limbs<TOTAL_WORDS>(limb, exponent, to.precision, to.smallest));
+        }
+    }
+}

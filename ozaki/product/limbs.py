@@ -1,0 +1,142 @@
+"""Products of small matrices on a GPU: split, multiplied and rounded by one kernel, in limbs of the integers.
+
+    A' = Σ_i A_i·2**(b·i),   B' = Σ_j B_j·2**(b·j)                                         (split)
+    S_d = Σ_{i + j = d} A_i·B_j,   C' = Σ_d S_d·2**(b·d)                                    (multiply)
+
+with limbs of 32 bits and sums of 64. Residues take some hundred operations for each element, which small
+matrices do not repay, and four launches where this takes one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multiword.engines.cublas import Cublas
+from multiword.runtime.arrays import Array
+from multiword.runtime.kernels import Kernel, Struct, members
+from multiword.runtime.tiles import StridedParts, strided_parts
+from ozaki.product.factor import Factor
+from ozaki.product.request import Request
+from ozaki.rounding.digits import last_place
+from ozaki.scaling.statistics import NONFINITE_ROW
+from ozaki.schemes import ProductSpecification
+from ozaki.tuning import LIMB_OPERATIONS, LIMB_TILES
+
+_SIDE = 16
+
+
+class Limbs(NamedTuple):
+    """How integers are cut: so many limbs, all but the last one of so many bits with their sign."""
+
+    number: int
+    bits: int
+
+
+@lru_cache(512)
+def limbs_of(width: int, terms: int) -> Limbs | None:
+    """Return the fewest limbs for rows of norms up to 2**width, and products of so many terms; None beyond.
+
+    A limb but the last is at most 2**(b - 1), so that rows of it have norms up to √terms·2**(b - 1); those of
+    the last one are at most 2**(width - b·(number - 1)) + √terms. All fit 32 bits if that is below 2**31, and
+    by Cauchy and Schwarz |S_d| is at most the sum of the products of norms.
+
+    >>> limbs_of(55, 1000), limbs_of(59, 100), limbs_of(59, 256), limbs_of(100, 4)
+    (Limbs(number=2, bits=25), Limbs(number=2, bits=29), Limbs(number=3, bits=16), None)
+    """
+    root = math.sqrt(terms)
+    for number in (2, 3):
+        for bits in range(16, 31):
+            norms = [root * 2.0 ** (bits - 1)] * (number - 1) + [2.0 ** (width - bits * (number - 1)) + root]
+            sums = np.convolve(norms, norms)
+            if norms[-1] < 2**31 and sums.max() < 2**63:
+                return Limbs(number, bits)
+    return None
+
+
+class LimbProduct(Struct):
+    """What the integers are scaled by, and where their rounded products go; strides in real numbers."""
+
+    _fields_ = (
+        *members(ctypes.c_void_p, "row_scale", "column_scale", "out"),
+        *members(ctypes.c_longlong, "row_stride", "column_stride"),
+        *members(ctypes.c_int, "m", "n", "k", "precision", "smallest"),
+    )
+
+
+def _constants(limbs: Limbs, real: str, parts: int, each: int) -> dict[str, Any]:
+    return {
+        "COUNT": limbs.number,
+        "BASE_BITS": limbs.bits,
+        "TOTAL_WORDS": limbs.number,  # of 64 bits
+        "REAL": real,
+        "PARTS": parts,
+        "EACH": each,
+        "NONFINITE_ROW": NONFINITE_ROW,
+    }
+
+
+_LIMB_PRODUCT = Kernel(
+    "limb_product",
+    Path(__file__).with_suffix(".cu"),
+    tuple(
+        _constants(limbs, real, parts, each)
+        for limbs in (Limbs(2, 25), Limbs(3, 20))
+        for real in ("float", "double")
+        for parts, each in ((1, 1), (1, 2), (2, 1))
+    ),
+    (StridedParts, LimbProduct),
+)
+
+
+def in_limbs(specification: ProductSpecification, request: Request) -> Limbs | None:
+    """Return the limbs of the integers; None where residues take less time, or something else is wanted."""
+    if request.scheme != "auto" or request.word is not None or request.symmetric:
+        return None
+    if not (isinstance(request.engine, Cublas) and request.engine.fused):  # everything is to be cuBLAS's
+        return None
+    limbs = limbs_of(max(specification.widths), specification.parts * specification.shape[1])
+    return limbs if limbs is not None and _pays(specification, limbs) else None
+
+
+def _pays(specification: ProductSpecification, limbs: Limbs) -> bool:
+    (m, k, n), parts = specification.shape, specification.parts
+    operations = limbs.number**2 * parts**2 * k
+    alone, together = LIMB_OPERATIONS
+    return operations <= together and m * n * operations <= (alone if specification.stack == 1 else math.inf)
+
+
+def multiply_limbs(
+    a: Factor,
+    b: Factor,
+    scales: tuple[Array, Array],
+    specification: ProductSpecification,
+    limbs: Limbs,
+    out: Array,
+) -> None:
+    """Write RN(A'B'·2**(-s_i - t_j)) to `out`, of a stack one product below the other."""
+    (m, k, n), parts, target = specification.shape, specification.parts, specification.target
+    left, constants = strided_parts(a.parts)
+    size = out.itemsize // parts
+    product = LimbProduct(
+        row_scale=scales[0],
+        column_scale=scales[1],
+        out=out,
+        row_stride=out.strides[0] // size,
+        column_stride=out.strides[1] // size,
+        m=m,
+        n=n,
+        k=k,
+        precision=target.precision,
+        smallest=last_place(target),
+    )
+    wide = parts == 1 and -(-m // (2 * _SIDE)) * -(-n // (2 * _SIDE)) * specification.stack >= LIMB_TILES
+    each = 2 if wide else 1
+    grid = -(-n // (_SIDE * each)), -(-m // (_SIDE * each)), specification.stack
+    arguments = left, strided_parts(b.parts)[0], product
+    _LIMB_PRODUCT(grid, (_SIDE, _SIDE), arguments, **_constants(limbs, constants["REAL"], parts, each))
