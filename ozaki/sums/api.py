@@ -35,9 +35,11 @@ from ozaki.sums.arguments import (
 from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.reduction import rounded_sums
 from ozaki.sums.exact.summands import Summands, products
+from ozaki.sums.repeated import repeatable
 from ozaki.sums.table import REDUCTIONS
 
 
+@repeatable
 @on_device_of_arrays
 def sum(
     x: Array,
@@ -101,6 +103,7 @@ def sum(
     return deliver(_reduced(x, axes, target).reshape(shape), out)
 
 
+@repeatable
 @on_device_of_arrays
 def mean(
     x: Array,
@@ -132,6 +135,7 @@ def mean(
     return deliver(_reduced(x, axes, target, divisor=count).reshape(shape), out)
 
 
+@repeatable
 @on_device_of_arrays
 def dot(
     x: Array, y: Array, axis: int | None = None, dtype: DType = None, out: Out = None, keepdims: bool = False
@@ -170,6 +174,7 @@ def dot(
     return _dot(x, y, axis, dtype, out, keepdims, conjugate=False)
 
 
+@repeatable
 @on_device_of_arrays
 def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
     """Return Σ conj(x)·y over all elements, correctly rounded: `numpy.vdot` with one rounding.
@@ -188,6 +193,7 @@ def vdot(x: Array, y: Array, dtype: DType = None, out: Out = None) -> Any:
     return _dot(x, y, None, dtype, out, False, conjugate=True)
 
 
+@repeatable
 @on_device_of_arrays
 def norm(
     x: Array,

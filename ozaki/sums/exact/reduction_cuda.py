@@ -8,13 +8,15 @@ of an output; the last of them rounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from ctypes import c_int, c_longlong, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -132,6 +134,38 @@ exact_columns = Kernel(
 )
 
 
+class Repetition(NamedTuple):
+    """A launch that makes all of a result, to be made again on other arrays of the same layout."""
+
+    launch: Launch
+    digits: DigitRange
+    rounding: Rounding
+
+    def __call__(self, arrays: tuple[Array, ...]) -> Array:
+        """Return the rounded sums of these arrays, one after the other."""
+        outputs = self.launch.outputs
+        result = import_cupy().ndarray(outputs, self.rounding.target.dtype)
+        state = _zero_state(self.digits, outputs) if self.launch.shared else None
+        self.launch(arrays, self.digits, self.rounding, state, result, False, False)
+        return result
+
+
+Noted = tuple[Repetition | None, tuple[Array, ...], Array]
+"""A launch, None if it cannot be made again, what it read, and what it wrote."""
+
+_local = threading.local()
+
+
+@contextmanager
+def noting() -> Iterator[list[Noted]]:
+    """Within the context, note this thread's launches."""
+    before, _local.launches = getattr(_local, "launches", None), list[Noted]()
+    try:
+        yield _local.launches
+    finally:
+        _local.launches = before
+
+
 def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange, rounding: Rounding) -> Array:
     """Return the sums over the first `reduced` axes, in the dtype of the target format.
 
@@ -212,6 +246,9 @@ def _sum_up(summands: Sequence[Summands], reduced: int, digits: DigitRange, roun
         if state is None and (keep or launch.shared):
             state = _zero_state(digits, outputs)
         launch(arrays, digits, rounding or _PLAIN, state, result, resume, keep)
+        if (launches := getattr(_local, "launches", None)) is not None:
+            repeat = None if rounding is None or keep or resume else Repetition(launch, digits, rounding)
+            launches.append((repeat, arrays, result))
         current, resume = following, True
     return result if rounding else state[:2]  # type: ignore[index]
 
