@@ -69,7 +69,6 @@ def main() -> None:
             print(rows[-1], flush=True)
     record = {
         "date": date.today().isoformat(),
-        "device": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
         "command": "python -m benchmarks.cupy_program",
         "environment": versions(cupy),
         "unit": "seconds, the least of three turns; energies: how many different ones came out of these",

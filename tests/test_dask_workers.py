@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.runtime.parallel import thread_count
 from tests.test_equilibration import graded
 
 da = pytest.importorskip("dask.array")
@@ -80,13 +81,17 @@ def test_workers_with_threads(data, workers, chunks):
 
 @pytest.mark.slow
 def test_worker_processes(data):
+    """Each takes one thread, as Dask asks them to; the process that starts them goes on taking its own."""
     x, wide, expected = data
+    threads = thread_count()
     with (
         distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
         found = client.gather(client.compute(lazy(x, wide, (20, 20))))
+        assert set(client.run(thread_count).values()) == {1}
     assert fingerprint(found) == expected
+    assert thread_count() == threads
 
 
 def sent(dask_worker):

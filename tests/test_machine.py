@@ -1,6 +1,7 @@
 """The model of the machine: rates by size, what goes in one batch, and predicted times."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,8 +113,7 @@ def test_nothing_is_multiplied_to_know_the_machine(monkeypatch):
     ("value", "limit"), [("1", 1), (" 1 ,4", 1), ("0", 1), ("", None), ("²", None), ("999", None)]
 )
 def test_threads_are_limited_as_those_of_a_blas(monkeypatch, name, value, limit):
-    for other in parallel.THREAD_LIMITS:
-        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setattr(parallel, "_limit", sys.maxsize)
     every = parallel.thread_count()
-    monkeypatch.setenv(name, value)
+    monkeypatch.setattr(parallel, "_limit", parallel.limit_of({name: value}))
     assert parallel.thread_count() == (limit or every)

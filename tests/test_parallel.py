@@ -1,6 +1,7 @@
 """Row blocks shared out over threads: each is done once, and none is left running."""
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -20,8 +21,7 @@ from tests.threads import in_threads
 @pytest.fixture(autouse=True)
 def four_threads(monkeypatch):
     monkeypatch.setattr(parallel, "_cores", lambda: 4)
-    for name in parallel.THREAD_LIMITS:
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(parallel, "_limit", sys.maxsize)
     monkeypatch.delitem(sys.modules, "threadpoolctl", raising=False)  # which another test may have imported
     parallel._pool.cache_clear()
     yield
@@ -53,6 +53,23 @@ def test_tensors_take_no_more_threads_than_pytorch():
             assert count(np.ones(2)) == parallel.thread_count() == most
     finally:
         torch.set_num_threads(before)
+
+
+def test_variables_are_read_once():
+    """Those that are set later, as Dask's nannies set them for workers, do not limit this process."""
+    code = """
+import os
+from multiword.runtime import parallel
+
+parallel._cores = lambda: 8
+os.environ["OMP_NUM_THREADS"] = "1"
+print(parallel.thread_count())
+"""
+    environment = {**os.environ, **dict.fromkeys(parallel.THREAD_LIMITS, "3")}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
+    )
+    assert run.stdout == "3\n"
 
 
 def test_work_that_shares_out_its_own_does_it_itself():

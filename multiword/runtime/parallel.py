@@ -8,7 +8,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from queue import SimpleQueue
@@ -208,16 +208,25 @@ THREAD_LIMITS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 """What limits the threads of a BLAS: workers of joblib, Dask and others set some or all of these."""
 
 
+def limit_of(variables: Mapping[str, str]) -> int:
+    """Return how many threads these variables allow a BLAS."""
+    limits = [variables.get(name, "").split(",")[0].strip() for name in THREAD_LIMITS]  # "4,2": nested ones
+    return min((int(limit) for limit in limits if limit.isdecimal()), default=sys.maxsize)
+
+
+_limit = limit_of(os.environ)
+"""Read once, as a BLAS does: what is set later is meant for processes that start later, Dask's workers."""
+
+
 def thread_count() -> int:
     """Return the cores of this process, or fewer where its variables or threadpoolctl limit NumPy's BLAS.
 
     Within `at_most`, no more than that.
     """
-    limits = [os.environ.get(name, "").split(",")[0].strip() for name in THREAD_LIMITS]  # "4,2": nested ones
-    limited = [int(limit) for limit in limits if limit.isdecimal()]
+    limits = [_limit, _cores(), getattr(_local, "limit", sys.maxsize)]
     if "threadpoolctl" in sys.modules:  # else nothing has been limited with it
-        limited += [library.num_threads or 1 for library in _blas()]
-    return max(1, min([_cores(), *limited, getattr(_local, "limit", sys.maxsize)]))
+        limits += [library.num_threads or 1 for library in _blas()]
+    return max(1, min(limits))
 
 
 class at_most:

@@ -221,6 +221,27 @@ def test_many_right_sides():
     assert check_proof(verified.solve(a, b), *exact_solution(a, b)) == 1
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("digits", [9, 14])
+def test_columns_that_are_decided_take_no_further_steps(monkeypatch, digits, dtype):
+    """Nor do those that are hard to decide, of solutions with zeros, keep the others from it."""
+    rng, widths = np.random.default_rng(6), []
+    a = np.rint(conditioned(rng, 10, digits, np.dtype(dtype)) * 2.0**30)
+    b = a @ np.hstack([rng.integers(-9, 10, (10, 20)), rng.standard_normal((10, 20))])
+    original = refinement.renormalized
+
+    def noted(words, count):
+        widths.append(words[0].shape[1])
+        return original(words, count)
+
+    monkeypatch.setattr(refinement, "renormalized", noted)
+    result = verified.solve(a, b)
+    check_proof(result, *exact_solution(a, b))
+    assert result.rounded[:, 20:].all()
+    assert widths == sorted(widths, reverse=True)
+    assert 40 == widths[0] > widths[-1]
+
+
 def test_zeros_and_what_underflows():
     """Components that are 0, and one below the range of float64."""
     a = np.array([[1.0, 1.0], [1.0, -1.0]])

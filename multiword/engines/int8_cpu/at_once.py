@@ -20,6 +20,7 @@ from multiword.engines.int8_cpu.product import (
     rounding_limits,
     split_tables,
 )
+from multiword.engines.int8_cpu.scalars import LINES
 from multiword.formats import Format
 
 OPERANDS, PANELS = loops.operand[::1], loops.panel[::1]
@@ -104,8 +105,8 @@ def compiled_steps(
         of_side = split_tables(system, side, limbs, kernel.signed)
         step, unit = spaced(-(-rows // tile) * tile * blocks * INNER), tuning.INT8_CPU_UNIT_BLOCKS * INNER
         of_rows = {"parts": parts, "rows": rows, "inner": k, "out": start, "step": step, "single": single}
-        of_rows |= {"unit_rows": loops.LINES, "unit_inner": unit}
-        of_rows["units"] = -(-rows // loops.LINES) * -(-k // unit)
+        of_rows |= {"unit_rows": LINES, "unit_inner": unit}
+        of_rows["units"] = -(-rows // LINES) * -(-k // unit)
         records.append(as_records(loops.Operand, 1, of_side.fields | of_rows, {}))
         fields |= {name: start, f"{name}_step": step, f"{name}_blocks": blocks}
         alive.append(of_side)

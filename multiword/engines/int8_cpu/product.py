@@ -15,6 +15,7 @@ from multiword import tuning
 from multiword.engines.int8_cpu import loops, tables
 from multiword.engines.int8_cpu.kernels import INNER, Kernel
 from multiword.engines.int8_cpu.packed import PackedOperand, aligned, buffer, spaced
+from multiword.engines.int8_cpu.scalars import LINES
 from multiword.engines.int8_cpu.steps import GROUP
 from multiword.engines.int8_cpu.threads import over_units
 from multiword.formats import FORMATS, Format
@@ -123,7 +124,7 @@ def split(
     matrix_step, row_step, inner_step = parts[0].strides
     along_rows = abs(inner_step) <= abs(row_step)
     blocks = tuning.INT8_CPU_UNIT_BLOCKS
-    unit = (loops.LINES, blocks * INNER) if along_rows else (blocks * loops.LINES, INNER)
+    unit = (LINES, blocks * INNER) if along_rows else (blocks * LINES, INNER)
     units = -(-rows // unit[0]) * -(-inner // unit[1])
     at = [x.ctypes.data for x in (parts[0], scale, packed.memory)]
     fields = of.fields | {"real": at[0], "scales": at[1], "out": at[2], "step": packed.step}

@@ -19,7 +19,7 @@ from ozaki.linalg.arguments import LinAlgError, matrices, numbers
 from ozaki.linalg.products import classical, multiply, words_of_product
 from ozaki.linalg.triangular import solved
 from ozaki.linalg.verified.preconditioner import classical_error, tail
-from ozaki.linalg.verified.refinement import DECIDED, relative_error
+from ozaki.linalg.verified.refinement import DECIDED, relative_errors
 from ozaki.linalg.verified.solution import PROVED, NotProvedError, Solution, Statistics, unproved
 from ozaki.linalg.verified.systems import empty, first_column, unscaled, unscaled_words
 from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
@@ -141,7 +141,7 @@ def _refined(a: Array, b: Array, s: Array, smallest: float) -> tuple[list[Array]
         )
         size = plus(magnitude(t), apply(of_s.T, lost), 8 * n * ETA)
         error = times(row_norms, up(norms(size, 0)[None] / smallest))
-        relative = relative_error(error, xs[0]) if step else math.inf
+        relative = largest(relative_errors(error, xs[0])) if step else math.inf
         stalls = 0 if relative < 0.5 * smallest_error else stalls + 1
         if step and relative < smallest_error:
             best, smallest_error = (xs, error, step), relative

@@ -43,10 +43,10 @@ def left_inverse(a: Array, octaves: Sequence[float] = (-np.inf, 1, 4, 7, 10, 13)
     """Return R with a small *left* residual I - RA, from LAPACK; None where that fails.
 
     LAPACK's inverse has a small right residual, so it is that of the transpose (by columns: CuPy's has the
-    other one for a matrix that lies by rows). An exact zero pivot says
-    nothing about the condition: then matrices nearby are inverted (Rump, Inversion of extremely
-    ill-conditioned matrices in floating-point, section 4), farther ones where the last digits of those near
-    are so few that they are singular, too. They differ from A by relative 2**octave·u in turn.
+    other one for a matrix that lies by rows). An exact zero pivot says nothing about the condition: then
+    matrices nearby are inverted (Rump, Inversion of extremely ill-conditioned matrices in floating-point,
+    section 4), farther ones where the last digits of those near are so few that they are singular, too.
+    They differ from A by relative 2**octave·u in turn.
     """
     xp, rng = namespace(a), np.random.default_rng(0)
     for octave in octaves:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, namespace, real_parts
+from multiword.runtime.arrays import Array, namespace, on_host, real_parts
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.verified.regularity import Regularity
 from ozaki.linalg.verified.upward import ETA, largest
@@ -39,27 +39,51 @@ def refine(a: Array, b: Array, regularity: Regularity) -> Refined:
         x = x + d         error-free, in k words
 
     k grows where the error stops to halve (Rump; Oishi, Ogita and Rump, Iterative refinement for
-    ill-conditioned linear systems).
+    ill-conditioned linear systems). A column that is decided takes no further steps: its bound is of its own
+    residual alone.
     """
     preconditioner = regularity.preconditioner
     words, most_words, stalls = 2, 4 + preconditioner.count, 0
+    left, right = np.arange(b.shape[1]), b  # the columns that are not decided
     xs: list[Array] = []
     residual: Sequence[Array] = [b]
     best, smallest = Refined([namespace(b).zeros_like(b)], namespace(b).full(b.shape, np.inf), 0), math.inf
     for step in range(MOST_STEPS):
         d, bound = preconditioner.correction(residual)
         if step:
-            error = _exact_columns_aside(a, xs, b, residual[0], regularity.enclose(bound()))
-            relative = relative_error(error, xs[0])
-            stalls = 0 if relative < 0.5 * smallest else stalls + 1
-            if relative < smallest:
-                best, smallest = Refined(xs, error, step), relative
-            if smallest <= DECIDED or (stalls and words >= most_words) or stalls > MOST_STALLS:
+            error = _exact_columns_aside(a, xs, right, residual[0], regularity.enclose(bound()))
+            relative = relative_errors(error, xs[0])
+            worst, decided = largest(relative), relative <= DECIDED
+            stalls = 0 if worst < 0.5 * smallest else stalls + 1
+            best = _with_columns(best, left, Refined(xs, error, step), decided | (worst < smallest))
+            smallest = min(smallest, worst)
+            if decided.all() or (stalls and words >= most_words) or stalls > MOST_STALLS:
                 break
             words += stalls > 0
+            if decided.any():
+                left, (right, d, *xs) = left[~decided], _columns([right, d, *xs], ~decided)
         xs = renormalized([*xs, d], words)
-        residual = words_of_product([a], [-x for x in xs], [b], preconditioner.residual_words)
+        residual = words_of_product([a], [-x for x in xs], [right], preconditioner.residual_words)
     return _with_zeros(a, b, best)
+
+
+def _with_columns(best: Refined, left: np.ndarray, refined: Refined, chosen: np.ndarray) -> Refined:
+    """The best so far, written over with the chosen ones of the columns that were left."""
+    words, error, _ = best
+    if chosen.sum() in (0, error.shape[1]):
+        return refined if chosen.any() else best
+    words = [*words, *(namespace(error).zeros_like(words[0]) for _ in refined.words[len(words) :])]
+    columns = namespace(error).asarray(left[chosen])
+    parts = _columns([*refined.words, refined.error], chosen)
+    for whole, part in zip([*words, error], parts, strict=True):
+        whole[:, columns] = part
+    return Refined(words, error, refined.steps)
+
+
+def _columns(arrays: list[Array], chosen: np.ndarray) -> list[Array]:
+    """The chosen columns of matrices."""
+    columns = namespace(arrays[0]).asarray(np.flatnonzero(chosen))
+    return [x[:, columns] for x in arrays]
 
 
 def _with_zeros(a: Array, b: Array, refined: Refined) -> Refined:
@@ -75,13 +99,13 @@ def _with_zeros(a: Array, b: Array, refined: Refined) -> Refined:
     return Refined(chosen, xp.where(exact, 0.0, error), steps)
 
 
-def relative_error(error: Array, x: Array) -> float:
-    """Return the largest error relative to a component, its smaller part if complex, or to the floor."""
+def relative_errors(error: Array, x: Array) -> np.ndarray:
+    """Return by column the largest error relative to a component, if complex its smaller part, or a floor."""
     xp = namespace(x)
     parts = [abs(part) for part in real_parts(x)]
     widest = xp.maximum(parts[0], parts[-1]).max(axis=0)
     size = xp.maximum(xp.minimum(parts[0], parts[-1]), xp.maximum(FLOOR * widest, ETA))
-    return largest(error / size)
+    return on_host((error / size).max(axis=0))
 
 
 def _exact_columns_aside(a: Array, xs: list[Array], b: Array, residual: Array, error: Array) -> Array:

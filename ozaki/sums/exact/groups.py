@@ -108,7 +108,8 @@ def _add(total: Superaccumulator, summands: Sequence[Summands], labels: Array, f
         for terms, columns in parts:
             total.add_in_parts(terms, columns, PLAIN_TERMS)
         return []
-    both = [_Window(total, _shares(labels.size, total.flags.size)) for _ in range(2)]
+    shares = 1 if is_cupy(labels) else _shares(labels.size, total.flags.size)
+    both = [_Window(total, shares) for _ in range(2)]
     for terms, columns in parts:
         for factors in readable(terms.factors):
             vectors, unsafe = _vectors(factors, terms)
@@ -159,7 +160,8 @@ def _flag_zeros(total: Superaccumulator, parts: Sequence[tuple[Summands, Array]]
 
 def _shares(terms: int, groups: int) -> int:
     """How many threads of the host add so many terms, each to words of its own."""
-    return max(1, min(thread_count(), terms // max(GROUP_TERMS_OF_A_THREAD, GROUP_TERMS_OF_A_WORD * groups)))
+    worthwhile = terms // max(GROUP_TERMS_OF_A_THREAD, GROUP_TERMS_OF_A_WORD * groups)
+    return min(worthwhile, thread_count()) if worthwhile > 1 else 1
 
 
 def _lane_bits(lanes: int, groups: int) -> int:
@@ -189,9 +191,7 @@ class _Window:
         on_device = is_cupy(total.flags)
         self._terms, lanes = (_TERMS_ON_DEVICE, GROUP_LANES_ON_DEVICE) if on_device else (_TERMS, GROUP_LANES)
         self._lane_bits = _lane_bits(lanes, max(total.flags.size, 1))
-        self.flags = [total.flags]
-        if not on_device:
-            self.flags += [np.zeros_like(total.flags) for _ in range(shares - 1)]
+        self.flags = [total.flags, *(np.zeros_like(total.flags) for _ in range(shares - 1))]
 
     def add(self, x: Array, labels: Array) -> None:
         """Add numbers, those that the window holds, then what is left, unless it is little."""
