@@ -20,9 +20,9 @@ larger ones keep a GPU busy for longer than their launches take."""
 KINDS_CACHED = 256
 """Kinds of call whose graphs, or whose lack of one, are cached; not measured, it bounds memory."""
 
-LIMB_OPERATIONS, LIMB_TILES = (1 << 20, 150), 264
-"""Products of limbs up to which one kernel takes a GPU less time than residues: of a product alone, and of an
-element; and tiles of 32 by 32 from which on a thread computes four elements."""
+LIMB_PRODUCTS = 1 << 20, 150
+"""Products of limbs up to which one kernel takes a GPU less time than residues: of a product that is no
+stack, and of an element (H100, notes-dgemm)."""
 
 LAYOUTS_KNOWN = 1 << 12
 """Layouts of calls whose captured product is known at once; not measured, it bounds memory."""
@@ -30,8 +30,9 @@ LAYOUTS_KNOWN = 1 << 12
 LARGEST_IN_A_STACK, LARGEST_IN_A_STACK_ON_DEVICE = 1 << 24, 1 << 27
 """Multiplications in a product of a stack: larger ones keep a CPU, or a GPU, busy one by one."""
 
-SMALLEST_GROUP = 4
-"""Products of one width that a GPU computes together: the replays of fewer take less time."""
+SMALLEST_GROUP, FEWEST_HARD = 4, 24
+"""Products of a stack that a GPU computes together, kernel by kernel; and those of a replayed stack that ask
+for wider integers: one by one, fewer take less time (H100, notes-dgemm)."""
 
 BITS_OF_A_GROUP = 24
 """Products of given scales go together if their widths agree to so many bits, an fp64 modulus."""

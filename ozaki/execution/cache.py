@@ -47,14 +47,14 @@ Multiply = Callable[[Factor, Factor], Array]
 
 def captured_product(a: Factor, b: Factor, request: Request, multiply: Multiply) -> Array | None:
     """Return the product, replayed; None if it has no graph. multiply(a, b) computes it of other factors."""
-    question = _question(a, b, request)
-    return None if question is None else asked_again(question, a, b, multiply)
+    captured = _captured(_question(a, b, request), a, b)
+    return None if captured is None else captured.product(a, b, _forget_the_oldest, multiply)
 
 
 def captured_stack(a: Factor, b: Factor, request: Request) -> tuple[Array, np.ndarray] | None:
     """Return a stack's products, replayed, and which need wider integers; None if there is no graph."""
-    question = _question(a, b, request)
-    return None if question is None else stack_asked_again(question, a, b)
+    captured = _captured(_question(a, b, request), a, b)
+    return None if captured is None else captured.products(a, b, _forget_the_oldest)
 
 
 class Question(NamedTuple):
@@ -91,16 +91,20 @@ def noting() -> Iterator[list[Question]]:
         _local.questions = before
 
 
-def asked_again(question: Question, a: Factor, b: Factor, multiply: Multiply) -> Array | None:
-    """As `captured_product`, where the question is known."""
-    captured = _captured(question, a, b)
+def known_product(question: Question, a: Factor, b: Factor, multiply: Multiply) -> Array | None:
+    """As `captured_product`, where the question is known; None, too, if it is yet to be captured."""
+    captured = _captured(question, a, b) if _is_captured(question) else None
     return None if captured is None else captured.product(a, b, _forget_the_oldest, multiply)
 
 
-def stack_asked_again(question: Question, a: Factor, b: Factor) -> tuple[Array, np.ndarray] | None:
-    """As `captured_stack`, where the question is known."""
-    captured = _captured(question, a, b)
+def known_stack(question: Question, a: Factor, b: Factor) -> tuple[Array, np.ndarray] | None:
+    """As `captured_stack`, where the question is known; None, too, if it is yet to be captured."""
+    captured = _captured(question, a, b) if _is_captured(question) else None
     return None if captured is None else captured.products(a, b, _forget_the_oldest)
+
+
+def _is_captured(question: Question) -> bool:
+    return isinstance(_cached.get(question.key), CapturedProduct)
 
 
 def captured_integers(a: Factor, b: Factor, request: Request, target: Target) -> tuple[Array, int] | None:
@@ -134,8 +138,10 @@ def _question(a: Factor, b: Factor, request: Request) -> Question | None:
     return question
 
 
-def _captured(question: Question, a: Factor, b: Factor) -> CapturedProduct | None:
+def _captured(question: Question | None, a: Factor, b: Factor) -> CapturedProduct | None:
     """Return what was captured for such a product, now if need be; None if it is not to be."""
+    if question is None:
+        return None
 
     def capture(memory: Recorder, limit: int) -> CapturedProduct:
         return CapturedProduct(memory, a, b, question.request, limit)

@@ -1,7 +1,6 @@
 """Stacks: every product has its own certificate, and those of equal widths are one run of the pipeline.
 
-On a GPU products of groups smaller than `SMALLEST_GROUP` are left to be computed one by one: replays take
-less time.
+On a GPU every group costs some twenty launches, whatever its size.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.arrays import Array, namespace
 from ozaki.certificate.counting import Bounds, PendingBounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, decide_stack, log2_product
 from ozaki.certificate.magnitudes import Magnitudes
@@ -25,11 +24,11 @@ from ozaki.product.panels import one_panel_bytes
 from ozaki.product.request import NORMWISE, Request
 from ozaki.product.steps import ScaledProduct, Scales
 from ozaki.scaling.scales import widened
-from ozaki.tuning import BITS_OF_A_GROUP, SMALLEST_GROUP
+from ozaki.tuning import BITS_OF_A_GROUP
 
 
-def grouped_products(rows: Array, columns: Array, request: Request) -> tuple[Array, np.ndarray] | None:
-    """Return the (s, m, n) products of (s, m, k) rows and (s, n, k) columns, and which are left undecided.
+def grouped_products(rows: Array, columns: Array, request: Request) -> Array | None:
+    """Return the (s, m, n) products of (s, m, k) rows and (s, n, k) columns.
 
     None if they are in slices, or do not fit the memory.
     """
@@ -39,16 +38,13 @@ def grouped_products(rows: Array, columns: Array, request: Request) -> tuple[Arr
     # One matrix below the other, so that any of them are a stack, too.
     a = Factor(xp.ascontiguousarray(rows).reshape(s * m, k), 0, stack=s)
     b = Factor(xp.ascontiguousarray(columns).reshape(s * n, k).T, 1, stack=s)
-    out, undecided = xp.empty((s, m, n), rows.dtype), np.ones(s, np.bool_)
+    out = xp.empty((s, m, n), rows.dtype)
     try:
         for indices, factors, scales, bits in _groups(a, b, request):
-            if not is_cupy(rows) or len(indices) >= SMALLEST_GROUP:
-                group = _group_product(*factors, scales, bits, request)
-                out[_all_or(indices, s)] = group
-                undecided[indices] = False
+            out[_all_or(indices, s)] = _group_product(*factors, scales, bits, request)
     except MemoryError:  # one by one they may go in panels
         return None
-    return out, undecided
+    return out
 
 
 def _all_or(indices: np.ndarray, s: int) -> np.ndarray | slice:

@@ -54,13 +54,13 @@ def _layout(name: str, a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, ..
 
 
 def _answered(question: cache.Question, a: Array, b: Array) -> Array | None:
-    """Return the replayed product; None if it has no graph any more, or is not all that the data take."""
+    """Return the replayed product; None if it has no graph, or is not all that the data take."""
     stack, request = question.stack, question.request
     left, right = Factor(a, 0, stack=stack), Factor(b, 1, stack=stack)
     try:
         if a.ndim == 2:
-            return cache.asked_again(question, left, right, lambda x, y: launched(x, y, request))
-        products = cache.stack_asked_again(question, left, right)
+            return cache.known_product(question, left, right, lambda x, y: launched(x, y, request))
+        products = cache.known_stack(question, left, right)
     except MemoryError:  # the usual way gives memory back
         return None
     if products is None or np.any(products[1]):

@@ -18,7 +18,12 @@ from ozaki.execution.gemm import computed, gemm
 from ozaki.execution.groups import grouped_products
 from ozaki.product.factor import Factor, stacked_factors
 from ozaki.product.request import Request
-from ozaki.tuning import LARGEST_IN_A_STACK, LARGEST_IN_A_STACK_ON_DEVICE, SMALLEST_GROUP
+from ozaki.tuning import (
+    FEWEST_HARD,
+    LARGEST_IN_A_STACK,
+    LARGEST_IN_A_STACK_ON_DEVICE,
+    SMALLEST_GROUP,
+)
 
 COLUMNS = 4
 """Columns of a product are padded to a multiple of this, which cuBLAS asks of int8 operands."""
@@ -65,14 +70,13 @@ def _on_host(rows: np.ndarray, columns: np.ndarray, request: Request) -> np.ndar
     """Return the products on a CPU: small ones directly, all others in groups; None if these do not fit."""
     at_once = products_at_once(rows, columns, request)
     if at_once is None:
-        grouped = grouped_products(rows, columns, request)
-        return None if grouped is None else grouped[0]
+        return grouped_products(rows, columns, request)
     out, undecided = at_once
     if undecided.any():
         grouped = grouped_products(rows[undecided], columns[undecided], request)
         if grouped is None:
             return None
-        out[undecided] = grouped[0]
+        out[undecided] = grouped
     return out
 
 
@@ -96,23 +100,19 @@ def _on_device(left: Array, right: Array, request: Request) -> Array | None:
 def _at_once(rows: Array, columns: Array, request: Request) -> Array | None:
     """Return the (s, m, n) products of (s, m, k) rows and (s, n, k) columns.
 
-    All of them are replayed where that is captured, those that need wider integers computed in groups, and
-    what these leave undecided one by one. None if they do not fit, or are too few to be launched together.
+    All of them are replayed where that is captured, and those that need wider integers computed in groups or,
+    if they are few, one by one. None if they do not fit, or are too few to be launched together.
     """
-    shape = *rows.shape[:2], columns.shape[1]
     replayed = captured_stack(*stacked_factors(rows, columns), request)
     if replayed is None:
-        grouped = grouped_products(rows, columns, request) if len(rows) >= SMALLEST_GROUP else None
-        if grouped is None:
-            return None
-        out, undecided = grouped
-    else:
-        out, undecided = replayed[0].reshape(shape), replayed[1]
-        if (indices := np.flatnonzero(undecided)).size >= SMALLEST_GROUP:
-            grouped = grouped_products(rows[indices], columns[indices], request)
-            if grouped is None:
-                return None
-            out[indices], undecided[indices] = grouped
-    for i in np.flatnonzero(undecided).tolist():
-        out[i] = computed(Factor(rows[i], 0), Factor(columns[i].T, 1), request)
+        return grouped_products(rows, columns, request) if len(rows) >= SMALLEST_GROUP else None
+    out, hard = replayed[0].reshape(*rows.shape[:2], columns.shape[1]), np.flatnonzero(replayed[1])
+    if hard.size < FEWEST_HARD:
+        for i in hard.tolist():
+            out[i] = computed(Factor(rows[i], 0), Factor(columns[i].T, 1), request)
+        return out
+    grouped = grouped_products(rows[hard], columns[hard], request)
+    if grouped is None:
+        return None
+    out[hard] = grouped
     return out

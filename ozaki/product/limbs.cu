@@ -4,7 +4,6 @@
 
 typedef long long i64;
 #define SIDE 16
-#define TILE (SIDE * EACH)
 #define DEPTH 32
 #define ROW (DEPTH + 4) /* four neighbours of several rows are then read from different banks */
 
@@ -18,7 +17,7 @@ struct LimbProduct {
 
 /* Rows of integers, each as limbs of BASE_BITS bits with signs; the last one has the rest. */
 struct LimbRows {
-    int limb[PARTS][COUNT][TILE][ROW];
+    int limb[PARTS][COUNT][SIDE][ROW];
 
     __device__ void put(double y, int part, int row, int column) {
         const double base = 1ull << BASE_BITS;
@@ -33,8 +32,8 @@ struct LimbRows {
     __device__ void fill(const StridedParts &x, const int *scale, int first_row, int last_row, int first_column,
                          int depth) {
         const bool along = llabs(x.column_stride) <= llabs(x.row_stride);
-        for (int t = threadIdx.y * SIDE + threadIdx.x; t < TILE * DEPTH; t += SIDE * SIDE) {
-            const int row = along ? t / DEPTH : t % TILE, column = along ? t % DEPTH : t / TILE;
+        for (int t = threadIdx.y * SIDE + threadIdx.x; t < SIDE * DEPTH; t += SIDE * SIDE) {
+            const int row = along ? t / DEPTH : t % SIDE, column = along ? t % DEPTH : t / SIDE;
             if (column >= depth) continue;
             const int r = first_row + row, c = first_column + column;
             const int s = r < last_row && c < x.columns ? scale[r] : NONFINITE_ROW;
@@ -61,9 +60,9 @@ __device__ i64 dot(const int4 &x, const int4 &y) {
 extern "C" __global__ void __launch_bounds__(SIDE * SIDE)
 limb_product(StridedParts a, StridedParts b, LimbProduct to) {
     __shared__ alignas(16) LimbRows left, right;
-    const int first_row = blockIdx.z * to.m + blockIdx.y * TILE, last_row = (blockIdx.z + 1) * to.m;
-    const int first_column = blockIdx.z * to.n + blockIdx.x * TILE, last_column = (blockIdx.z + 1) * to.n;
-    i64 sum[PARTS][2 * COUNT - 1][EACH][EACH] = {};
+    const int first_row = blockIdx.z * to.m + blockIdx.y * SIDE, last_row = (blockIdx.z + 1) * to.m;
+    const int first_column = blockIdx.z * to.n + blockIdx.x * SIDE, last_column = (blockIdx.z + 1) * to.n;
+    i64 sum[PARTS][2 * COUNT - 1] = {};
     for (int h = 0; h < to.k; h += DEPTH) {
         const int depth = min(DEPTH, (to.k - h + 3) & ~3);
         if (h) __syncthreads();
@@ -71,40 +70,32 @@ limb_product(StridedParts a, StridedParts b, LimbProduct to) {
         right.fill(b, to.column_scale, first_column, last_column, h, depth);
         __syncthreads();
         for (int c = 0; c < depth; c += 4) {
-            int4 x[PARTS][COUNT][EACH], y[PARTS][COUNT][EACH];
+            int4 x[PARTS][COUNT], y[PARTS][COUNT];
 #pragma unroll
-            for (int i = 0; i < PARTS * COUNT * EACH; i++) {
-                const int part = i / (COUNT * EACH), of = i / EACH % COUNT, e = i % EACH;
-                x[part][of][e] = left.four(part, of, threadIdx.y + SIDE * e, c);
-                y[part][of][e] = right.four(part, of, threadIdx.x + SIDE * e, c);
+            for (int i = 0; i < PARTS * COUNT; i++) {
+                x[i / COUNT][i % COUNT] = left.four(i / COUNT, i % COUNT, threadIdx.y, c);
+                y[i / COUNT][i % COUNT] = right.four(i / COUNT, i % COUNT, threadIdx.x, c);
             }
 #pragma unroll
             for (int p = 0; p < PARTS; p++)
 #pragma unroll
                 for (int q = 0; q < PARTS; q++)
 #pragma unroll
-                    for (int i = 0; i < COUNT * COUNT * EACH * EACH; i++) {
-                        const int of_x = i / (EACH * EACH) / COUNT, of_y = i / (EACH * EACH) % COUNT;
-                        const int e = i / EACH % EACH, f = i % EACH;
-                        const i64 more = dot(x[p][of_x][e], y[q][of_y][f]);
-                        sum[p ^ q][of_x + of_y][e][f] += p & q ? -more : more; // i·i = -1
+                    for (int i = 0; i < COUNT * COUNT; i++) {
+                        const i64 more = dot(x[p][i / COUNT], y[q][i % COUNT]);
+                        sum[p ^ q][i / COUNT + i % COUNT] += p & q ? -more : more; // i·i = -1
                     }
         }
     }
+    const int row = first_row + threadIdx.y, column = first_column + threadIdx.x;
+    if (row >= last_row || column >= last_column) return;
+    const int exponent = -(to.row_scale[row] + to.column_scale[column]);
+    REAL *const target = to.out + row * to.row_stride + (column - blockIdx.z * to.n) * to.column_stride;
 #pragma unroll
-    for (int i = 0; i < EACH * EACH; i++) {
-        const int row = first_row + threadIdx.y + SIDE * (i / EACH);
-        const int column = first_column + threadIdx.x + SIDE * (i % EACH);
-        if (row >= last_row || column >= last_column) continue;
-        const int exponent = -(to.row_scale[row] + to.column_scale[column]);
-        REAL *const target = to.out + row * to.row_stride + (column - blockIdx.z * to.n) * to.column_stride;
+    for (int part = 0; part < PARTS; part++) {
+        u64 limb[TOTAL_WORDS] = {};
 #pragma unroll
-        for (int part = 0; part < PARTS; part++) {
-            u64 limb[TOTAL_WORDS] = {};
-#pragma unroll
-            for (int d = 0; d < 2 * COUNT - 1; d++)
-                add_shifted<TOTAL_WORDS>(limb, sum[part][d][i / EACH][i % EACH], d * BASE_BITS);
-            target[part] = rounded_to<REAL>(round_limbs<TOTAL_WORDS>(limb, exponent, to.precision, to.smallest));
-        }
+        for (int d = 0; d < 2 * COUNT - 1; d++) add_shifted<TOTAL_WORDS>(limb, sum[part][d], d * BASE_BITS);
+        target[part] = rounded_to<REAL>(round_limbs<TOTAL_WORDS>(limb, exponent, to.precision, to.smallest));
     }
 }

@@ -26,7 +26,7 @@ from ozaki.product.request import Request
 from ozaki.rounding.digits import last_place
 from ozaki.scaling.statistics import NONFINITE_ROW
 from ozaki.schemes import ProductSpecification
-from ozaki.tuning import LIMB_OPERATIONS, LIMB_TILES
+from ozaki.tuning import LIMB_PRODUCTS
 
 _SIDE = 16
 
@@ -69,14 +69,13 @@ class LimbProduct(Struct):
     )
 
 
-def _constants(limbs: Limbs, real: str, parts: int, each: int) -> dict[str, Any]:
+def _constants(limbs: Limbs, real: str, parts: int) -> dict[str, Any]:
     return {
         "COUNT": limbs.number,
         "BASE_BITS": limbs.bits,
         "TOTAL_WORDS": limbs.number,  # of 64 bits
         "REAL": real,
         "PARTS": parts,
-        "EACH": each,
         "NONFINITE_ROW": NONFINITE_ROW,
     }
 
@@ -85,10 +84,10 @@ _LIMB_PRODUCT = Kernel(
     "limb_product",
     Path(__file__).with_suffix(".cu"),
     tuple(
-        _constants(limbs, real, parts, each)
+        _constants(limbs, real, parts)
         for limbs in (Limbs(2, 25), Limbs(3, 20))
         for real in ("float", "double")
-        for parts, each in ((1, 1), (1, 2), (2, 1))
+        for parts in (1, 2)
     ),
     (StridedParts, LimbProduct),
 )
@@ -105,10 +104,10 @@ def in_limbs(specification: ProductSpecification, request: Request) -> Limbs | N
 
 
 def _pays(specification: ProductSpecification, limbs: Limbs) -> bool:
-    (m, k, n), parts = specification.shape, specification.parts
-    operations = limbs.number**2 * parts**2 * k
-    alone, together = LIMB_OPERATIONS
-    return operations <= together and m * n * operations <= (alone if specification.stack == 1 else math.inf)
+    """Return whether residues take more time."""
+    (m, k, n), (of_all, of_one) = specification.shape, LIMB_PRODUCTS
+    products = limbs.number**2 * k
+    return products <= of_one and (specification.stack > 1 or m * n * products <= of_all)
 
 
 def multiply_limbs(
@@ -135,8 +134,6 @@ def multiply_limbs(
         precision=target.precision,
         smallest=last_place(target),
     )
-    wide = parts == 1 and -(-m // (2 * _SIDE)) * -(-n // (2 * _SIDE)) * specification.stack >= LIMB_TILES
-    each = 2 if wide else 1
-    grid = -(-n // (_SIDE * each)), -(-m // (_SIDE * each)), specification.stack
+    grid = -(-n // _SIDE), -(-m // _SIDE), specification.stack
     arguments = left, strided_parts(b.parts)[0], product
-    _LIMB_PRODUCT(grid, (_SIDE, _SIDE), arguments, **_constants(limbs, constants["REAL"], parts, each))
+    _LIMB_PRODUCT(grid, (_SIDE, _SIDE), arguments, **_constants(limbs, constants["REAL"], parts))

@@ -27,19 +27,14 @@ SHAPES = [
 def cupy(monkeypatch):
     """CuPy, with limbs wherever there are enough of them."""
     cache.forget()
-    monkeypatch.setattr(limbs, "LIMB_OPERATIONS", (1 << 40, 1 << 40))
+    monkeypatch.setattr(limbs, "LIMB_PRODUCTS", (1 << 40, 1 << 40))
     yield pytest.importorskip("cupy")
     cache.forget()
 
 
-@pytest.fixture(params=[0, 1 << 20], ids=["four elements to a thread", "one"])
-def elements(request, monkeypatch):
-    monkeypatch.setattr(limbs, "LIMB_TILES", request.param)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", FACES)
-def test_bits_of_every_kind_of_data(cupy, elements, kind, dtype):
+def test_bits_of_every_kind_of_data(cupy, kind, dtype):
     for shape in SHAPES:
         for accuracy in ("fp64", "fp32", "normwise"):
             a, b = in_dtype(*matrices(kind, *shape), dtype)
@@ -51,7 +46,7 @@ def test_bits_of_every_kind_of_data(cupy, elements, kind, dtype):
 
 
 @pytest.mark.parametrize("dtype", FACES)
-def test_stacks_of_every_layout(cupy, elements, dtype):
+def test_stacks_of_every_layout(cupy, dtype):
     rng = np.random.default_rng(3)
     for s, m, k, n in ((2, 7, 9, 8), (5, 33, 20, 36), (40, 16, 16, 16), (20, 32, 70, 4)):
         of_stack = [matrices(KINDS[i % len(KINDS)], m, k, n, seed=i) for i in range(s)]

@@ -57,7 +57,7 @@ def test_each_call_has_the_bits_of_its_own_numbers(cupy, dtype):
             on_device = cupy.asarray(x), cupy.asarray(y)
             for name, call in CALLS.items():
                 assert same(cupy.asarray(call(cupy, *on_device)).get(), call(np, x, y)), (name, i)
-    assert len(repeated._known) >= 8
+    assert len(repeated._known) >= 6
 
 
 def test_large_sums_that_blocks_share(cupy):
@@ -75,7 +75,7 @@ def test_errors_are_those_of_a_first_call(cupy):
         assert ozaki.sum(x, axis=1).shape == (3,)
         assert ozaki.sum(x, 1, keepdims=True).shape == (3, 1)
     for arguments, options in (
-        ((x, True), {}),
+        ((x, "1"), {}),
         ((x,), {"axis": 1.0}),
         ((x, 2), {}),
         ((x,), {"keepdim": True}),
