@@ -138,6 +138,9 @@ class Steps:
 
         return launch
 
+    def small_scales_and_bounds(self, a, b, request):
+        return None
+
     def both_norm_scales(self, a, b, request, bits=0):
         return a.norm_scales(LIMIT), b.norm_scales(LIMIT)
 

@@ -53,7 +53,7 @@ def test_the_filter_of_stacks_leaves_what_is_near_its_tolerance(excess):
     totals, sums = np.array([near.totals]).T, np.array([near.sums])
     for nonfinite in (False, True):
         (state,) = counting._states(
-            np.array([nonfinite]), totals, sums, LENGTH, counting._enough(LENGTH, TARGET)
+            np.array([nonfinite]), totals, sums, LENGTH, counting.enough(LENGTH, TARGET)
         )
         certified = CERTIFIED if excess < 1 - 2.0**-40 else OPEN
         assert state == (NOT_FINITE if nonfinite else certified)

@@ -47,6 +47,9 @@ threshold, the lowest one all of it."""
 
 _SUMS = 2 * (OCTAVES - 2) // 10 + 1
 
+NUMBERS = 5 + _SUMS
+"""Numbers that `Bounds` are made of."""
+
 CERTIFIED, OPEN, NOT_FINITE = -1, 0, 1
 """The states of a product: its bounds prove the error that is wanted, by a margin and without an Inf or NaN;
 they have to be looked at; there is an Inf or NaN."""
@@ -64,7 +67,7 @@ def counting_tolerance(length: int, target: Format) -> float:
     return min(length / 2, 12 * math.sqrt(length)) * target.unit_roundoff
 
 
-def _enough(length: int, target: Format) -> float:
+def enough(length: int, target: Format) -> float:
     """Return by what T may exceed the sum of `Bounds.sums`: the tolerance in their unit, less a margin."""
     top = norm_limit(target, length).bits // 2
     return math.ldexp(counting_tolerance(length, target) * (1 - MARGIN), 2 * (top - 1))
@@ -119,18 +122,16 @@ class RowBounds:
 
 
 @dataclass(frozen=True)
-class PendingBounds:
+class PendingNumbers:
     """The bounds of two operands, on their way from the device.
 
     Attributes
     ----------
-    rows : the rows' bounds, which stay on the device: of a stack, those of all products, one below the other.
     numbers : waits for the arguments of `Bounds.of`, product by product; from a graph, those of its last
         replay, which the next one overwrites.
     length : numbers in a row.
     """
 
-    rows: tuple[RowBounds, RowBounds]
     numbers: Callable[[], np.ndarray]
     length: int
 
@@ -140,11 +141,23 @@ class PendingBounds:
 
     def wait_for_stack(self) -> np.ndarray:
         """Wait for the bounds of a stack of products, a row of numbers for each."""
-        return self.numbers().reshape(-1, 5 + _SUMS).copy()
+        return self.numbers().reshape(-1, NUMBERS).copy()
 
     def certify_all(self) -> bool:
         """Wait, and return whether every product is `CERTIFIED`, as nearly always."""
-        return bool((self.numbers()[:: 5 + _SUMS] == CERTIFIED).all())
+        return bool((self.numbers()[::NUMBERS] == CERTIFIED).all())
+
+
+@dataclass(frozen=True)
+class PendingBounds(PendingNumbers):
+    """Those of all rows, too.
+
+    Attributes
+    ----------
+    rows : the rows' bounds, which stay on the device: of a stack, those of all products, one below the other.
+    """
+
+    rows: tuple[RowBounds, RowBounds]
 
 
 def compute_bounds(
@@ -173,17 +186,17 @@ def _bounds_host(
     totals, squares, counts, rows = zip(*of_operands, strict=True)
     markers = [(x.exponent == NONFINITE).reshape(stack, -1).any(axis=1) for x in statistics]
     sums = _octave_sums(counts[0], counts[1], length)
-    states = _states(markers[0] | markers[1], totals, sums, length, _enough(length, limits))
+    states = _states(markers[0] | markers[1], totals, sums, length, enough(length, limits))
     numbers = np.column_stack([states, *totals, *squares, sums]).ravel()
-    return PendingBounds(rows, lambda: numbers, length)
+    return PendingBounds(lambda: numbers, length, rows)
 
 
 def _states(
-    nonfinite: np.ndarray, totals: Sequence[np.ndarray], sums: np.ndarray, length: int, enough: float
+    nonfinite: np.ndarray, totals: Sequence[np.ndarray], sums: np.ndarray, length: int, limit: float
 ) -> np.ndarray:
     """Return the state of each product."""
     a, b = totals
-    lower = sums @ np.full(sums.shape[1], enough)  # many times faster than sums of short rows
+    lower = sums @ np.full(sums.shape[1], limit)  # many times faster than sums of short rows
     certified = (a == 0) | (b == 0) | (0.5 * (a + b) + 0.25 * length <= lower)
     return np.where(nonfinite, NOT_FINITE, np.where(certified, CERTIFIED, OPEN))
 
@@ -242,7 +255,7 @@ class ScaledRows(Struct):
     _fields_ = members(ctypes.c_void_p, "scale", "total", "truncation_scale", "scale_offset")
 
 
-_CONSTANTS: dict[str, Any] = {
+BOUND_CONSTANTS: dict[str, Any] = {
     **STATISTICS_CONSTANTS,
     "OCTAVES": OCTAVES,
     "MAGNITUDE_BITS": LARGEST.bit_length(),
@@ -258,7 +271,7 @@ the fewest operations."""
 _COUNTING_BOUND = Kernel(
     "counting_bound",
     Path(__file__).with_suffix(".cu"),
-    tuple({**_CONSTANTS, **block} for block in (_ALONE, _IN_A_STACK)),
+    tuple({**BOUND_CONSTANTS, **block} for block in (_ALONE, _IN_A_STACK)),
     (Rows, ScaledRows),
 )
 
@@ -275,17 +288,17 @@ def _bounds_device(
     blocks = min(-(-2 * multiprocessors() // stack), -(-chunks // at_once))
     # The maxima that several blocks raise, and how many of them are done.
     maxima = (cupy.zeros if blocks > 1 else cupy.empty)((stack, 2 * (3 + OCTAVES) + 1), cupy.uint64)
-    readback = Readback(stack * (5 + _SUMS))
+    readback = Readback(stack * NUMBERS)
     rows = _empty_rows(len(scales[0]), cupy), _empty_rows(len(scales[1]), cupy)
     arguments: list[Any] = []
     for x, scale, of_rows in zip(statistics, scales, rows, strict=True):
         arguments += [rows_of(x), ScaledRows(scale=scale, **vars(of_rows))]
     arguments += [np.int64(length), np.int32(math.isqrt(length))]
-    arguments += [np.int32(norm_limit(limits, length).bits // 2), np.float64(_enough(length, limits))]
+    arguments += [np.int32(norm_limit(limits, length).bits // 2), np.float64(enough(length, limits))]
     arguments += [maxima, readback.address]
-    _COUNTING_BOUND((blocks, stack), (32 * block["WARPS"],), tuple(arguments), **_CONSTANTS, **block)
+    _COUNTING_BOUND((blocks, stack), (32 * block["WARPS"],), tuple(arguments), **BOUND_CONSTANTS, **block)
     readback.send()
-    return PendingBounds(rows, readback.look, length)
+    return PendingBounds(readback.look, length, rows)
 
 
 def _empty_rows(count: int, xp: Any) -> RowBounds:

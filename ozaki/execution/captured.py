@@ -18,7 +18,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array
 from multiword.runtime.graphs import Recorder, side_by_side
-from ozaki.certificate.counting import NOT_FINITE, Bounds, PendingBounds
+from ozaki.certificate.counting import NOT_FINITE, Bounds, PendingBounds, PendingNumbers
 from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, Certificate, answered, decide, decide_stack
 from ozaki.certificate.pairwise import PairwiseBound
 from ozaki.execution.variants import Call, Captured, NoGraph, Unfit
@@ -84,7 +84,7 @@ class _Answers:
     """
 
     scales: tuple[Array, Array]
-    bounds: PendingBounds | None = None
+    bounds: PendingNumbers | None = None
     exponents: InnerExponents | None = None
     pairwise_bound: Callable[[], PairwiseBound] | None = None
     wide: tuple[tuple[Array, Array], PendingBounds] | None = None
@@ -233,6 +233,13 @@ class CapturedProduct(Captured[_Variant, _Answers]):
     def _launch(self, variant: _Variant, a: Factor, b: Factor, out: Array) -> _Answers:
         """Launch the steps of the product, and beside them the evidence by which the host decides."""
         request = self._request
+        small = (
+            steps.small_scales_and_bounds(a, b, request) if variant == USUAL and request.certified else None
+        )
+        if small is not None:
+            scales, pending = small
+            self._finish(self._begin(variant, scales, a, b), a, b, out)
+            return _Answers(scales, pending)
         scales = steps.both_norm_scales(a, b, request)
         if not request.certified:
             self._finish(self._begin(variant, scales, a, b), a, b, out)

@@ -22,10 +22,11 @@ from multiword.formats import Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, real_parts
 from multiword.runtime.graphs import side_by_side
 from multiword.runtime.parallel import over_rows
-from ozaki.certificate.counting import Bounds, PendingBounds, compute_bounds
+from ozaki.certificate.counting import Bounds, PendingBounds, PendingNumbers, compute_bounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, log2_product
 from ozaki.certificate.magnitudes import Magnitudes
 from ozaki.certificate.pairwise import PairwiseBound, pairwise_bound
+from ozaki.certificate.small import are_small, scales_and_bounds
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product.cost import is_costly
 from ozaki.product.factor import Factor
@@ -157,6 +158,19 @@ def _specification(a: Factor, b: Factor, widths: tuple[int, int], log2_c: float)
 
 
 # certificate ----------------------------------------------------------------------------------------
+
+
+def small_scales_and_bounds(a: Factor, b: Factor, request: Request) -> tuple[Scales, PendingNumbers] | None:
+    """Return the norm scales and their bounds, by one launch on a GPU; None if the factors are not small.
+
+    Nothing else of the factors is kept.
+    """
+    parts = a.parts, b.parts
+    if request.symmetric or a.prepared or b.prepared or not are_small(parts, a.stack):
+        return None
+    scales, pending = scales_and_bounds(parts, request.limits, a.stack)
+    limit = row_limit(a, request)
+    return tuple(x.cached_norm_scales(limit, 0, s) for x, s in zip((a, b), scales, strict=True)), pending
 
 
 def bounds(a: Factor, b: Factor, request: Request, scales: Scales, stack: int = 1) -> PendingBounds:

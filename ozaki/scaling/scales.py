@@ -115,7 +115,7 @@ def normwise_error(limit: NormLimit, length: int) -> float:
 def statistics_and_scales(parts: list[Array], limit: NormLimit) -> tuple[RowStatistics, Array]:
     """Return `row_statistics` of an operand and their `norm_scales`: of short rows on a GPU by one kernel."""
     if is_cupy(parts[0]):
-        scales, to = _empty_scales(extent(parts)[0], parts[0], limit)
+        scales, to = empty_scales(extent(parts)[0], parts[0], limit)
         if (statistics := in_one_pass(parts, to)) is not None:
             return statistics, scales
     statistics = row_statistics(parts)
@@ -145,12 +145,12 @@ _NORM_SCALES = Kernel(
 
 def _norm_scales_device(statistics: RowStatistics, limit: NormLimit) -> Array:
     rows = len(statistics.exponent)
-    scales, to = _empty_scales(rows, statistics.exponent, limit)
+    scales, to = empty_scales(rows, statistics.exponent, limit)
     _NORM_SCALES((-(-rows // 256),), (256,), (rows_of(statistics), to), **STATISTICS_CONSTANTS)
     return scales
 
 
-def _empty_scales(rows: int, like: Array, limit: NormLimit) -> tuple[Array, NormScales]:
+def empty_scales(rows: int, like: Array, limit: NormLimit) -> tuple[Array, NormScales]:
     """Return memory for the scales of so many rows, and the argument by which kernels write to it."""
     scales = namespace(like).empty(rows, np.int32)
     return scales, NormScales(scale=scales, limit_bits=limit.bits, significand=limit.significand)

@@ -11,6 +11,7 @@ from multiword.runtime.arrays import real_parts
 from ozaki.arguments import factors_of
 from ozaki.certificate.counting import compute_bounds
 from ozaki.certificate.magnitudes import Magnitudes
+from ozaki.certificate.small import scales_and_bounds
 from ozaki.product.request import Request
 from ozaki.product.steps import both_norm_scales, bounds, pairwise
 from ozaki.residues.reconstruct import reconstruct
@@ -105,6 +106,35 @@ def test_bounds(cupy, kind, dtype, shape):
                 found.append(compute_bounds(statistics, scales, target).wait())
         assert np.allclose(found[1].log2_squares, found[0].log2_squares, rtol=1e-14)
         assert found[1]._replace(log2_squares=found[0].log2_squares) == found[0]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("shape", [(1, 1), (3, 4), (33, 70), (64, 64), (5, 300)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_scales_and_bounds_of_small_factors(cupy, kind, dtype, shape):
+    """Of stacks of three, in both orders of memory."""
+    rng = np.random.default_rng(4)
+    x, y = (np.stack([rng.permutation(matrix(of, shape, dtype)) for _ in range(3)]) for of in (kind, "wide"))
+    target = FORMATS["fp64" if dtype in ("float64", "complex128") else "fp32"]
+    with np.errstate(all="ignore"):
+        on_host = tuple(row_statistics(real_parts(z.reshape(-1, shape[1]))) for z in (x, y))
+        limit = norm_limit(target, on_host[0].length)
+        scales = tuple(norm_scales(s, limit) for s in on_host)
+        expected = compute_bounds(on_host, scales, target, 3).wait_for_stack()
+    for turned in (False, True):
+        placed = (
+            cupy.asarray(z.swapaxes(1, 2)).copy().swapaxes(1, 2) if turned else cupy.asarray(z)
+            for z in (x, y)
+        )
+        parts = tuple(map(real_parts, placed))
+        found, pending = scales_and_bounds(parts, target, 3)
+        for ours, theirs in zip(found, scales, strict=True):
+            assert np.array_equal(ours.get(), theirs)
+        numbers = pending.wait_for_stack()
+        assert np.allclose(numbers[:, 3:5], expected[:, 3:5], rtol=1e-14)
+        numbers[:, 3:5] = expected[:, 3:5]
+        assert np.array_equal(numbers, expected)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")

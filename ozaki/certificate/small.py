@@ -1,0 +1,58 @@
+"""Norm scales and bounds of small factors on a GPU: one launch, not three that wait for each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiword.formats import Format
+from multiword.runtime.arrays import Array
+from multiword.runtime.kernels import Kernel
+from multiword.runtime.readback import Readback
+from multiword.runtime.tiles import StridedParts, extent, strided_parts
+from ozaki.certificate.counting import BOUND_CONSTANTS, NUMBERS, PendingNumbers, enough
+from ozaki.scaling.scales import empty_scales, norm_limit
+from ozaki.scaling.statistics import NormScales
+from ozaki.tuning import SMALL_FACTORS
+
+_WARPS = 32
+
+_SCALES_AND_BOUNDS = Kernel(
+    "scales_and_bounds",
+    Path(__file__).with_suffix(".cu"),
+    tuple(
+        {**BOUND_CONSTANTS, "WARPS": _WARPS, "REAL": real, "PARTS": parts}
+        for real in ("float", "double")
+        for parts in (1, 2)
+    ),
+    (StridedParts, NormScales),
+)
+
+
+def are_small(parts: tuple[list[Array], list[Array]], stack: int) -> bool:
+    """Return whether both factors of each product are so small that a block is enough for them."""
+    (rows, columns), (others, _) = map(extent, (parts[0], parts[1]))
+    return (rows + others) // stack * columns * len(parts[0]) <= SMALL_FACTORS
+
+
+def scales_and_bounds(
+    parts: tuple[list[Array], list[Array]], limits: Format, stack: int
+) -> tuple[tuple[Array, Array], PendingNumbers]:
+    """Return the norm scales of both factors, and their bounds, on their way from the device.
+
+    As `ozaki.scaling.scales.norm_scales` and `ozaki.certificate.counting.compute_bounds`; the bounds of rows
+    are not kept.
+    """
+    (rows, columns), (others, _) = map(extent, (parts[0], parts[1]))
+    length = columns * len(parts[0])
+    limit, readback = norm_limit(limits, length), Readback(stack * NUMBERS)
+    (of_a, to_a), (of_b, to_b) = (empty_scales(r, parts[0][0], limit) for r in (rows, others))
+    (a, layout), (b, _) = map(strided_parts, parts)
+    sizes: tuple[Any, ...] = np.int32(rows // stack), np.int32(others // stack), np.int32(limit.bits // 2)
+    arguments = a, b, to_a, to_b, *sizes, np.float64(enough(length, limits)), readback.address
+    constants = {**BOUND_CONSTANTS, "WARPS": _WARPS, "REAL": layout["REAL"], "PARTS": len(parts[0])}
+    _SCALES_AND_BOUNDS((stack,), (32 * _WARPS,), arguments, **constants)
+    readback.send()
+    return (of_a, of_b), PendingNumbers(readback.look, length)
