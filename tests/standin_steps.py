@@ -122,9 +122,12 @@ class Steps:
 
     def install(self, monkeypatch) -> None:
         """Take the place of the steps, and of compiled kernels."""
-        monkeypatch.setattr(Instance, "compiled", lambda instance: self.launcher(instance.kernel))
-        monkeypatch.setattr(captured, "steps", self)
-        monkeypatch.setattr(variants, "choose_panels", self.choose_panels)
+        for owner, name, stand_in in (
+            (Instance, "compiled", lambda instance: self.launcher(instance.kernel)),
+            (captured, "steps", self),
+            (variants, "choose_panels", self.choose_panels),
+        ):
+            monkeypatch.setattr(owner, name, stand_in)
         cache.forget()
 
     def launcher(self, kernel):

@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import pytest
 
-from multiword.engines import cublas, machine
+from multiword.engines import cublas
 from multiword.engines.cublas import Cublas
 from multiword.runtime import graphs, kernels
 from multiword.runtime.graphs import CaptureError
@@ -31,7 +31,6 @@ def steps(monkeypatch):
     steps.install(monkeypatch)
     yield steps
     cache.forget()
-    machine._multiprocessors.cache_clear()
     gc.collect()
     assert not gpu.executables
 
