@@ -1,6 +1,7 @@
 """Row blocks shared out over threads: each is done once, and none is left running."""
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ from tests.threads import in_threads
 
 @pytest.fixture(autouse=True)
 def four_threads(monkeypatch):
-    monkeypatch.setattr(parallel, "_cores", lambda: 4)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(4)), raising=False)
     for name in parallel.THREAD_LIMITS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delitem(sys.modules, "threadpoolctl", raising=False)  # which another test may have imported
