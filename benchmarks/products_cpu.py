@@ -24,7 +24,7 @@ import numpy as np
 
 import ozaki
 from benchmarks.dgemm import versions
-from multiword.runtime import compiled
+from multiword.runtime.compiled import numpy_forms
 from multiword.runtime.parallel import thread_count
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
@@ -48,11 +48,8 @@ def without_numba(work: Callable[[], object]) -> Callable[[], object]:
     """The same in NumPy's form."""
 
     def run() -> None:
-        compiled.enabled = False
-        try:
+        with numpy_forms():
             work()
-        finally:
-            compiled.enabled = True
 
     return run
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from multiword.engines import ENGINES
-from multiword.runtime import compiled
+from multiword.runtime.compiled import numpy_forms
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is for the other tests, too
 
@@ -48,12 +48,11 @@ def modular():
 
 
 @pytest.fixture
-def without_numba(monkeypatch):
+def without_numba():
     """Returns a function that calls another one in NumPy's forms."""
 
     def run(function, *arguments, **options):
-        with monkeypatch.context() as patch:
-            patch.setattr(compiled, "enabled", False)
+        with numpy_forms():
             return function(*arguments, **options)
 
     return run

@@ -6,6 +6,7 @@ that nodes that should wait for one another, and do not, come in the wrong order
 """
 
 import ctypes
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -14,12 +15,23 @@ from ctypes import POINTER, c_void_p
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
-from typing import ClassVar
 
 import numpy as np
 
+from multiword.engines import libcublas
 from multiword.runtime import graphs
 from multiword.runtime.libcuda import CudaError
+
+
+@dataclass
+class Address:
+    """Where an array lies, on the only device."""
+
+    ptr: int
+
+    @property
+    def device_id(self):
+        return sys.modules["cupy"].cuda.runtime.getDevice()
 
 
 class DeviceArray(np.ndarray):
@@ -27,21 +39,24 @@ class DeviceArray(np.ndarray):
 
     @property
     def data(self):
-        return SimpleNamespace(ptr=self.__array_interface__["data"][0], device_id=0)
+        return Address(self.__array_interface__["data"][0])
 
     @property
     def device(self):
-        return Device()
+        return sys.modules["cupy"].cuda.Device(self.data.device_id)
 
 
 class Device(nullcontext):
-    """The only one."""
+    """The only one of a library that reaches it."""
 
-    id = 0
-    attributes: ClassVar = {"MultiProcessorCount": 1}
-
-    def __init__(self, number=0):
+    def __init__(self, gpu, number):
+        assert number == gpu.number
         super().__init__()
+        self.id, self.compute_capability = number, gpu.capability
+        self.attributes = {
+            "MultiProcessorCount": gpu.multiprocessors,
+            "MaxSharedMemoryPerBlockOptin": 227 << 10,
+        }
 
 
 class PinnedMemory(bytearray):
@@ -130,8 +145,12 @@ class MemoryPool:
         return sum(block.nbytes for block in self.blocks)
 
 
+NUMBERS = itertools.count(1 << 16)
+"""Of devices: what is cached for one is not found for another, nor for a real GPU."""
+
+
 class Gpu:
-    """One GPU, and the library that reaches it: `cupy` is the module, `routine` the driver's.
+    """One GPU, and the library that reaches it: `cupy` is the module, `routine` the driver's and cuBLAS's.
 
     Attributes
     ----------
@@ -139,12 +158,19 @@ class Gpu:
         other arguments, events waited for, and graphs that are there now.
     log : what was asked of streams, in order.
     failing : errors that the next calls of a routine of the driver raise, by its name.
-    memory : bytes in all.
+    number, memory, multiprocessors, capability : of the device; bytes in all.
     of_graphs : memory allocated by nodes of graphs.
     """
 
-    def __init__(self, memory: int = 1 << 40) -> None:
-        self.memory = memory
+    def __init__(
+        self,
+        memory: int = 1 << 40,
+        name: str = "a stand-in",
+        multiprocessors: int = 1,
+        capability: str = "90",
+    ) -> None:
+        self.memory, self.multiprocessors, self.number = memory, multiprocessors, next(NUMBERS)
+        self.capability = capability
         self.handles, self.log, self.failing = {}, [], {}
         self.captures = self.launches = self.moves = self.waits = 0
         self.called, self.executables = Counter(), {}
@@ -153,7 +179,8 @@ class Gpu:
         self.streams = [Stream(self)]
         runtime = SimpleNamespace(
             CUDARuntimeError=type("CUDARuntimeError", (RuntimeError,), {}),
-            getDevice=lambda: 0,
+            getDevice=lambda: self.number,
+            getDeviceProperties=lambda number: {"name": name.encode()},
             memGetInfo=lambda: (self.memory, self.memory),
         )
         self.cupy = SimpleNamespace(
@@ -166,7 +193,7 @@ class Gpu:
                 Event=partial(Event, self),
                 MemoryPool=MemoryPool,
                 malloc_async=self.of_graphs.malloc,
-                Device=Device,
+                Device=partial(Device, self),
                 alloc=lambda size: SimpleNamespace(ptr=self.allocator(size).ctypes.data),
                 alloc_pinned_memory=PinnedMemory,
                 get_current_stream=self.current_stream,
@@ -177,9 +204,10 @@ class Gpu:
         )
 
     def install(self, monkeypatch) -> None:
-        """Take the place of CuPy and the driver."""
+        """Take the place of CuPy, the driver and cuBLAS."""
         monkeypatch.setitem(sys.modules, "cupy", self.cupy)
-        monkeypatch.setattr(graphs, "routine", self.routine)
+        for module in (graphs, libcublas):
+            monkeypatch.setattr(module, "routine", self.routine)
 
     def handle(self, thing: object) -> int:
         """A number that stands for a thing, and for no stream of a real GPU."""
@@ -297,6 +325,20 @@ class Gpu:
 
     def cuGraphDestroy(self, graph):
         self.handles[graph.value] = None
+
+    # Those of cuBLAS ----------------------------------------------------------------------------------
+
+    def cublasCreate_v2(self, handle):
+        handle._obj.value = self.handle(None)
+
+    def cublasDestroy_v2(self, handle):
+        self.handles.pop(handle.value, None)  # those of a real GPU may be collected meanwhile
+
+    def cublasSetStream_v2(self, handle, stream):
+        assert handle.value in self.handles
+
+    def cublasSetWorkspace_v2(self, handle, workspace, size):
+        assert handle.value in self.handles
 
 
 def _before(nodes: set[Node]) -> set[Node]:

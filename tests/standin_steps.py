@@ -17,7 +17,7 @@ import numpy as np
 from multiword.runtime.kernels import KERNELS, Instance, Kernel, Struct
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts
-from ozaki.execution import cache, captured, variants
+from ozaki.execution import cache, captured
 from ozaki.product.factor import Factor
 from ozaki.product.steps import ScaledProduct
 from ozaki.scaling.scales import NORM_LIMITS, NormLimit, norm_scales
@@ -118,18 +118,20 @@ LIMIT = NORM_LIMITS["fp64"][4]
 
 
 class Steps:
-    """The steps of a product, and the kernels that they launch."""
+    """The steps of a product, and the kernels that they launch; `bytes` is what a number of one takes."""
 
     Residues = SimpleNamespace
 
     def __init__(self, gpu):
-        self.gpu, self.scheme, self.panel, self.bytes, self.raising = gpu, "residues", 1 << 30, 0, []
+        self.gpu, self.scheme, self.bytes, self.raising = gpu, "residues", 0, []
 
     def install(self, monkeypatch) -> None:
         """Take the place of the steps, and of compiled kernels."""
-        monkeypatch.setattr(Instance, "compiled", lambda instance: self.launcher(instance.kernel))
-        monkeypatch.setattr(captured, "steps", self)
-        monkeypatch.setattr(variants, "choose_panels", self.choose_panels)
+        for owner, name, stand_in in (
+            (Instance, "compiled", lambda instance: self.launcher(instance.kernel)),
+            (captured, "steps", self),
+        ):
+            monkeypatch.setattr(owner, name, stand_in)
         cache.forget()
 
     def launcher(self, kernel):
@@ -158,10 +160,11 @@ class Steps:
             specification=SimpleNamespace(shape=shape),
             roomy_specification=specification,
             bits=bits,
+            k_block=shape[1],
+            tile=(1, 1, 1),
+            operand_bytes=lambda: 0,
+            product_bytes=lambda: self.bytes,
         )
-
-    def choose_panels(self, scheme, shape, workspace):
-        return SimpleNamespace(rows=self.panel, columns=self.panel, bytes=self.bytes)
 
     def split_once(self, scaled, a, b, request):
         if self.raising and (error := self.raising.pop(0)):

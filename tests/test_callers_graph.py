@@ -1,5 +1,6 @@
 """Products that the caller captures, without a GPU: whose memory, whose handle, and what is refused."""
 
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,30 +17,15 @@ from tests.standin import Gpu
 def gpu(monkeypatch):
     gpu = Gpu()
     gpu.install(monkeypatch)
-    monkeypatch.setattr(cublas, "_local", SimpleNamespace())
-    monkeypatch.setattr(cublas, "Handle", Handle)
     return gpu
-
-
-class Handle:
-    """A handle that remembers what it was bound to."""
-
-    made = 0
-
-    def __init__(self):
-        Handle.made += 1
-        self.stream = self.workspace = None
-
-    def bind(self, stream):
-        self.stream, self.workspace = stream, cublas.import_cupy().cuda.alloc(64)
-
-    def unbind(self):
-        self.workspace = None
 
 
 @pytest.fixture
 def multiply(gpu):
-    """A product that allocates as the real one does, and says where."""
+    """A product that allocates as the real one does, and says where.
+
+    It is called in a thread of its own: cuBLAS's handles end with that.
+    """
 
     @capturable
     def product(a, b, *, accuracy=None, out=None):
@@ -53,7 +39,13 @@ def multiply(gpu):
         return out
 
     used, allocated = [], []
-    return SimpleNamespace(call=product, used=used, allocated=allocated)
+    with ThreadPoolExecutor(1) as thread:
+        yield SimpleNamespace(
+            call=lambda *operands, **options: thread.submit(product, *operands, **options).result(),
+            used=used,
+            allocated=allocated,
+        )
+    used.clear()
 
 
 def captured_stream(gpu):
@@ -88,24 +80,24 @@ def test_the_streams_own_handle_comes_back(gpu, multiply):
     a = gpu.asarray(np.eye(3))
     with gpu.cupy.cuda.Stream() as stream:
         multiply.call(a, a, accuracy="normwise")
-        made = Handle.made
+        made = gpu.called["cublasCreate_v2"]
         gpu.cuStreamBeginCapture_v2(stream.ptr, 0)
         multiply.call(a, a, accuracy="normwise")
         stream.capture = None
         multiply.call(a, a, accuracy="normwise")
     first, second, third = (handle for *_, handle in multiply.used)
     assert first is third is not second
-    assert second.workspace is None
-    assert Handle.made == made
+    assert second._workspace is None
+    assert gpu.called["cublasCreate_v2"] == made == 2
 
 
 def test_prepared_operands_are_worked_out_anew(gpu, multiply):
     a = gpu.asarray(np.eye(3))
     operand = Operand(Factor(a, 0))
-    cublas.prepare_spare_handle(0)
+    multiply.call(a, a, accuracy="normwise")
     with captured_stream(gpu):
         multiply.call(operand, a, accuracy="normwise")
-    assert multiply.used[0][0] is a
+    assert multiply.used[1][0] is a
 
 
 @pytest.mark.parametrize("options", [{}, {"accuracy": "fp64"}, {"accuracy": "exact"}, {"accuracy": 40}])

@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import pytest
 
-from multiword.engines import cublas, machine
+from multiword.engines import cublas
 from multiword.engines.cublas import Cublas
 from multiword.runtime import graphs, kernels
 from multiword.runtime.graphs import CaptureError
@@ -31,7 +31,6 @@ def steps(monkeypatch):
     steps.install(monkeypatch)
     yield steps
     cache.forget()
-    machine._multiprocessors.cache_clear()
     gc.collect()
     assert not gpu.executables
 
@@ -370,19 +369,25 @@ def unfit(steps, how):
     if how == "slices":
         steps.scheme = "slices"
     elif how == "panels":
-        steps.panel = 2
+        steps.bytes = (REQUEST.workspace + PRODUCT) // PRODUCT
     elif how == "size":
-        steps.bytes = steps.gpu.memory // cache.SHARE_OF_ONE + 1
+        steps.bytes = REQUEST.workspace // PRODUCT
     else:
         steps.raising = [{"memory": MemoryError, "launches": CaptureError}[how]() for _ in range(9)]
 
 
 HOW = ["slices", "panels", "size", "memory", "launches"]
+SHAPE = 40, 3, 5
+PRODUCT = 40 * 5
+"""Numbers of a product that can be cut into panels."""
+MEMORY = REQUEST.workspace * 9 // 10 * cache.SHARE_OF_ONE
+"""Of a GPU that leaves one product less than the workspace, and more than a panel of that takes."""
 
 
 @pytest.mark.parametrize("how", HOW)
 def test_an_unfit_product_is_never_captured_again(steps, gpu, how):
-    a, b = operands(gpu)
+    gpu.memory = MEMORY
+    a, b = operands(gpu, shape=SHAPE)
     unfit(steps, how)
     for _ in range(2):
         assert product(a, b) is None
@@ -395,8 +400,9 @@ def test_an_unfit_product_is_never_captured_again(steps, gpu, how):
 
 @pytest.mark.parametrize("how", HOW)
 def test_an_unfit_variant_is_never_captured_again(steps, gpu, how):
-    warmed(gpu)
-    wide = operands(gpu, 1, bits=3)
+    gpu.memory = MEMORY
+    warmed(gpu, shape=SHAPE)
+    wide = operands(gpu, 1, bits=3, shape=SHAPE)
     unfit(steps, how)
     for _ in range(2):  # the second time the bounds are captured alone
         assert product(*wide) is None

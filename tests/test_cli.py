@@ -4,9 +4,11 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
+from contextlib import redirect_stdout
 from importlib.metadata import PackageNotFoundError
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -148,10 +150,6 @@ def test_bad_command_lines(files, capsys, arguments, words):
     assert words in capsys.readouterr().err
 
 
-def no_product(*_, **__):
-    raise AssertionError("the product was computed")
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -161,14 +159,13 @@ def no_product(*_, **__):
         ("a.npy/c.npy", "a.npy/c.npy: Not a directory"),
     ],
 )
-def test_output_is_checked_before_the_product(files, capsys, monkeypatch, name, words):
+def test_output_is_checked_before_the_inputs_are_read(files, capsys, name, words):
+    """Of which one cannot be."""
     folder, *_ = files
     (folder / "folder.npy").mkdir()
     (folder / "loop.npy").symlink_to(folder / "loop.npy")
-    monkeypatch.setattr("ozaki.cli.files.accurate_dgemm", no_product)
-    monkeypatch.setattr("ozaki.cli.files.load_numbers", no_product)
     before = sorted(folder.rglob("*"))
-    assert run(folder, "a.npy", "b.npy", "-o", name) == 2
+    assert run(folder, "nothing.npy", "b.npy", "-o", name) == 2
     message = capsys.readouterr().err
     assert message.startswith("ozaki: ")
     assert words in message
@@ -177,16 +174,15 @@ def test_output_is_checked_before_the_product(files, capsys, monkeypatch, name, 
 
 
 @pytest.mark.parametrize("protected", ["file", "folder"])
-def test_output_without_permission_is_refused_before_the_product(files, capsys, monkeypatch, protected):
+def test_output_without_permission_is_refused_before_inputs_are_read(files, capsys, monkeypatch, protected):
     """As for a user who may not write there; the tests' own user may be allowed to do everything."""
     folder, *_ = files
     (folder / "c.npy").touch()
-    monkeypatch.setattr("ozaki.cli.files.load_numbers", no_product)
     if protected == "file":
-        monkeypatch.setattr("ozaki.cli.output.os.access", lambda path, mode: False)
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
     else:
-        monkeypatch.setattr("ozaki.cli.output.tempfile.TemporaryFile", refuse)
-    assert run(folder, "a.npy", "b.npy", "-o", "c.npy") == 2
+        monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    assert run(folder, "nothing.npy", "b.npy", "-o", "c.npy") == 2
     name = folder / "c.npy" if protected == "file" else folder
     assert capsys.readouterr().err == f"ozaki: {name}: Permission denied\n"
 
@@ -276,12 +272,16 @@ def test_pipes(files):
         main(["-", "-", "-o", "c.npy"])
 
 
-def test_an_interrupted_demo_is_one_line(capsys, monkeypatch):
-    def interrupt(_):
+class Interrupted(StringIO):
+    """An output at whose first line Ctrl-C comes."""
+
+    def write(self, _):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ozaki.cli.command.demo", interrupt)
-    assert main([]) == 130
+
+def test_an_interrupted_demo_is_one_line(capsys):
+    with redirect_stdout(Interrupted()):
+        assert main([]) == 130
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -302,7 +302,7 @@ def test_everything_can_be_compiled_before(capsys):
     assert "s; kept in" in capsys.readouterr().out or not compiled.compiles()
 
 
-@pytest.mark.parametrize("moment", ["ozaki.cli.files.accurate_dgemm", "numpy.save"])
+@pytest.mark.parametrize("moment", ["planned", "written"])
 def test_an_interrupted_command_leaves_the_old_file(files, capsys, monkeypatch, moment):
     folder, *_ = files
     (folder / "c.npy").write_text("old")
@@ -310,9 +310,11 @@ def test_an_interrupted_command_leaves_the_old_file(files, capsys, monkeypatch, 
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(moment, interrupt)
+    if moment == "written":
+        monkeypatch.setattr(np, "save", interrupt)
     before = sorted(folder.iterdir())
-    assert run(folder, "a.npy", "b.npy", "-o", "c.npy") == 130
+    with redirect_stdout(Interrupted() if moment == "planned" else sys.stdout):
+        assert run(folder, "a.npy", "b.npy", "-o", "c.npy") == 130
     assert capsys.readouterr().err == "ozaki: interrupted; no file was changed\n"
     assert sorted(folder.iterdir()) == before
     assert (folder / "c.npy").read_text() == "old"
@@ -430,16 +432,21 @@ def test_a_script_is_run_in_the_mode(tmp_path, accuracy):
     assert started("-m", "ozaki", "run", tmp_path / "script.py").returncode == 3
 
 
-def test_the_products_that_were_replaced_are_shown(tmp_path, capsys, monkeypatch):
+RECORDS = """
+from ozaki import cupy
+
+cupy._modes.entered()[-1].calls.record("dot", ((2, 3), (3, 1)), "float64", 5)
+"""
+
+
+def test_the_products_that_were_replaced_are_shown(tmp_path, capsys):
+    """Of a script that has them noted, which takes no GPU."""
     pytest.importorskip("cupy")
-    cupy = pytest.importorskip("ozaki.cupy")
-    calls = cupy.Calls()
-    calls.record("dot", ((2, 3), (3, 1)), "float64", 5)
-    monkeypatch.setattr(cupy, "run", lambda script: calls)
-    (tmp_path / "script.py").write_text("")
+    (tmp_path / "script.py").write_text(RECORDS)
     assert main(["run", str(tmp_path / "script.py")]) == 0
-    assert capsys.readouterr().err == f"{calls}\n"
-    assert "dot       2x3 3x1  float64  5" in str(calls)
+    shown = capsys.readouterr().err
+    assert shown.splitlines()[0].split() == ["function", "shapes", "dtype", "products", "seconds"]
+    assert shown.splitlines()[1] == "dot       2x3 3x1  float64  5         0.000000"
 
 
 def test_a_script_without_cupy_is_not_run(tmp_path):
@@ -543,7 +550,6 @@ def test_other_ways_to_the_demos_bits(accuracy, variant):
 
 def test_demo_says_so_when_bits_differ(monkeypatch, capsys):
     monkeypatch.setattr(demo, "FINGERPRINTS", {"exact": "0" * 16})
-    monkeypatch.setattr(demo, "CASES", {"Hilbert": demo.hilbert})
     assert main([]) == 1
     assert "NOT the expected 0000000000000000" in capsys.readouterr().out
 
@@ -564,7 +570,8 @@ def test_info_names_engines_and_what_is_missing(capsys, monkeypatch):
     assert np.__version__ in text
     assert "numba" in text
     assert "pytest" not in text
-    monkeypatch.setattr(info, "find_spec", lambda name: None)
+    for name in ("cupy", *info.EXTRAS.values()):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     commands = "\n".join(info.missing())
     for extra in ("[cuda13]", "cuda12", "[examples]", "[dask]"):
         assert extra in commands
@@ -590,10 +597,15 @@ def test_the_command_that_installs_an_extra(monkeypatch, origin, command):
     assert str(install.missing("this needs PyTorch", "torch")) == f"this needs PyTorch: {command}"
 
 
-def test_info_with_everything_installed(capsys, monkeypatch):
-    monkeypatch.setattr(info, "missing", list)
-    assert main(["info"]) == 0
-    assert "missing" in capsys.readouterr().out
+def test_info_of_a_machine_with_everything_installed():
+    console = Console(record=True, width=100)
+    console.print(info.table_of({"CuPy": "14"}, ["NVIDIA H200"], {"cublas": (True, "int8 products")}, []))
+    assert [line.rstrip() for line in console.export_text().splitlines()] == [
+        "CuPy           14",
+        "GPU 0          NVIDIA H200",
+        "engine cublas  int8 products",
+        "missing        nothing",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,18 @@ needs_numba = pytest.mark.skipif(
 
 
 @needs_numba
+def test_numpys_forms_end_with_their_block():
+    def used():
+        return compiled.compiled("ozaki.scaling.statistics_numba") is not None
+
+    with compiled.numpy_forms():
+        with pytest.raises(KeyError), compiled.numpy_forms():
+            raise KeyError
+        assert not used()
+    assert used()
+
+
+@needs_numba
 @settings(suppress_health_check=FIXTURES, max_examples=40, deadline=None)
 @given(
     st.sampled_from(KINDS),

@@ -13,6 +13,7 @@ pytest.importorskip("numba")
 
 from ozaki.dask.extracted import ExtractedSums  # noqa: E402
 from ozaki.sums.table import elements, products, squares  # noqa: E402
+from ozaki.tuning import EXTRACTED_TERMS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("dask_in_this_thread")
 
@@ -121,9 +122,9 @@ def test_states_of_ordinary_fields_are_short():
             assert sums.__sizeof__() <= 64 * x[0].size
 
 
-def test_long_columns_and_products_go_in_blocks(monkeypatch):
+def test_long_columns_and_products_go_in_blocks():
     x = np.random.default_rng(2).standard_normal((40_000, 300)).astype("f4")
-    monkeypatch.setattr("ozaki.dask.extracted.EXTRACTED_TERMS", 1 << 20)
+    assert x.size > 4 * EXTRACTED_TERMS
     for matrix in (x, np.asfortranarray(x)):
         expected = ozaki.ExactSum("f4", 300).add_products(matrix, matrix)
         assert ExtractedSums.of(x.dtype, (300,), squares(matrix, None)).exact() == expected

@@ -1,21 +1,21 @@
 """Products of Dask arrays in pieces: the bits of the whole, for any chunks and every accuracy."""
 
-from itertools import count
+from itertools import cycle
 
 import numpy as np
 import pytest
 
 import ozaki
-from ozaki.arguments import request_of
+from multiword.engines import get_engine
+from multiword.engines.host import Host
 from tests.exact import nearest
 from tests.test_equilibration import graded
 
 da = pytest.importorskip("dask.array")
 
+import dask  # noqa: E402
 from dask.callbacks import Callback  # noqa: E402
 from dask.sizeof import sizeof  # noqa: E402
-
-import ozaki.dask.products as pieces  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("dask_in_this_thread", "modular")
 
@@ -137,20 +137,15 @@ def test_vectors_and_empty_arrays():
 
 
 def test_partial_products_take_a_byte_a_modulus():
-    sizes = []
-    original = pieces.PartialProduct.add
-
-    def add(self, other):
-        sizes.append(self.residues.nbytes / self.residues[0, 0].size)
-        return original(self, other)
-
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((30, 40)), rng.standard_normal((40, 30))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces.PartialProduct, "add", add)
-        for chunk in (10, 20):
-            ozaki.matmul(da.from_array(a, chunks=chunk), da.from_array(b, chunks=chunk)).compute()
-    assert set(sizes) == {20.0}  # five moduli of fp64 words, four bytes each
+    for chunk in (10, 20):
+        graph = ozaki.matmul(da.from_array(a, chunks=chunk), da.from_array(b, chunks=chunk)).dask
+        products = [key for key in graph if str(key[0]).startswith("ozaki-matmul-products")]
+        assert len(products) > 1
+        for part in dask.get(graph, products):
+            # Five moduli of fp64 words, four bytes each.
+            assert part.residues.nbytes == 20 * part.residues[0, 0].size
 
 
 @pytest.mark.parametrize("kind", ["normal", "graded"])
@@ -202,33 +197,45 @@ def test_it_is_lazy_and_bad_arguments_are_refused():
         ozaki.matmul(da.from_array(np.array([[2**53 + 1]])), da.ones((1, 1), dtype=int)).compute()
 
 
-def test_a_task_without_memory_is_named(monkeypatch):
-    def no_memory(*_):
+class WithoutMemory(Host):
+    """An engine that has none for any product."""
+
+    def multiply(self, *_, **__):
         raise MemoryError("needs 3 TiB")
 
-    monkeypatch.setattr(pieces, "in_panels", no_memory)
-    monkeypatch.setattr(pieces, "execute", no_memory)
+
+def test_a_task_without_memory_is_named():
     for chunks, shape in ((2, r"\(2, 2\)"), ((2, 4), r"\(2, 4\), \(4, 2\)")):
         b = da.ones((4, 4), chunks=chunks if chunks == 2 else chunks[::-1])
-        lazy = ozaki.matmul(da.ones((4, 4), chunks=chunks), b, accuracy="exact")
+        lazy = ozaki.matmul(da.ones((4, 4), chunks=chunks), b, accuracy="exact", engine=WithoutMemory())
         with pytest.raises(MemoryError, match=f"ozaki.dask.matmul, products of blocks .*{shape}.*3 TiB"):
             lazy.compute()
 
 
+class UnlikeWorkers(Callback):
+    """An engine that is the next one of several in every task, as if a worker of another machine had it."""
+
+    def __init__(self, engines):
+        super().__init__()
+        self.engines = cycle(engines)
+        self.engine = next(self.engines)
+
+    def _pretask(self, *_):
+        self.engine = next(self.engines)
+
+    def __getattr__(self, name):
+        return getattr(vars(self)["engine"], name)
+
+
 @pytest.mark.parametrize("accuracy", ["fp64", "normwise", "exact", 40])
 @pytest.mark.parametrize("first", range(4))
-def test_workers_of_unlike_machines_agree_on_the_residues(accuracy, first, monkeypatch):
+def test_workers_of_unlike_machines_agree_on_the_residues(accuracy, first):
     """Their engines prefer other words, and other moduli."""
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((400, 400)), rng.standard_normal((400, 300))
-    engines = count()
-
-    def request(like, accuracy, scheme, word, engine, workspace):
-        names = "auto", "host", "host", "auto"
-        engine = names[(next(engines) + first) % 4] if len(like) else "auto"
-        return request_of(like, accuracy, scheme, word, engine, workspace)
-
-    monkeypatch.setattr(pieces, "request_of", request)
+    names = "auto", "host", "host", "auto"
+    workers = UnlikeWorkers(get_engine(name) for name in names[first:] + names[:first])
     x, y = da.from_array(a, chunks=(200, 130)), da.from_array(b, chunks=(130, 300))
-    product = ozaki.matmul(x, y, accuracy=accuracy).compute(scheduler="sync")
+    with workers:
+        product = ozaki.matmul(x, y, accuracy=accuracy, engine=workers).compute(scheduler="sync")
     assert np.array_equal(product, ozaki.matmul(a, b, accuracy=accuracy))

@@ -363,6 +363,13 @@ def test_spread_numbers(dtype):
     assert accumulator.round() == 0
 
 
+@pytest.mark.slow
+def test_more_elements_than_an_int_counts():
+    pytest.importorskip("numba")  # NumPy's form takes a minute
+    many = np.broadcast_to(np.float64(0.1), (2**31 + 1,))
+    assert ozaki.sum(many) == nearest((2**31 + 1) * Fraction(0.1))
+
+
 def test_bins_full_of_infinities():
     """2**12 of one sign fill the 64 bits of a bin, and leave nothing there but the carry."""
     for n in (4096, 8192, 70_000):

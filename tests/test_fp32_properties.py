@@ -4,7 +4,6 @@ import ctypes
 import json
 import math
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -291,8 +290,6 @@ def launches(monkeypatch):
     launched, arguments, gpu = {}, [], Gpu()
     gpu.cupy.zeros = lambda shape, dtype: np.zeros(shape, dtype).view(DeviceArray)
     gpu.cupy.ascontiguousarray = lambda x: np.ascontiguousarray(x).view(DeviceArray)
-    attributes = {"MaxSharedMemoryPerBlockOptin": 227 << 10}
-    gpu.cupy.cuda.Device = lambda _: SimpleNamespace(compute_capability="90", attributes=attributes)
 
     def compiled(source, name, options):
         def launch(grid, *_, **__):
@@ -305,7 +302,6 @@ def launches(monkeypatch):
     gpu.install(monkeypatch)
     with kernels.noting(lambda x: launched.update({(name := list(launched)[-1]): (launched[name][0], x)})):
         yield launched
-    kernels._compile.cache_clear()
 
 
 def test_kernels_are_handed_what_their_structs_take(launches):

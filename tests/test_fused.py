@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from multiword.engines import fused, residues
+from multiword.engines import residues
 from multiword.engines.fused import HOPPER, HOPPER_ALONE, LARGE, MIDDLE, SMALL, choose_tile
 from multiword.engines.residues import LONGEST
 from multiword.runtime.kernels import KERNELS, OPTIONS, definitions
 from ozaki.residues.system import residue_system
+from tests.standin import Gpu
 from tests.test_kernels_compile import compile_kernel
 
 
@@ -37,7 +38,7 @@ def test_sums_of_any_size_are_reduced_exactly(p):
 
 
 def test_the_largest_tile_that_keeps_the_machine_busy_is_chosen(monkeypatch):
-    monkeypatch.setattr(fused, "multiprocessors", lambda: 132)
+    Gpu(multiprocessors=132).install(monkeypatch)
     chosen = [choose_tile(n, n, count, True) for n, count in ((4096, 14), (512, 14), (256, 14), (16, 14_000))]
     assert chosen == [HOPPER, HOPPER, MIDDLE, SMALL]
     assert choose_tile(128, 128, 14 * 256, True) is LARGE

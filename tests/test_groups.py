@@ -1,5 +1,6 @@
 """Sums by group against fractions: any order, cut and labels, and every kind of number."""
 
+from contextlib import nullcontext
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 import ozaki
 from multiword.formats import FORMATS
-from multiword.runtime import compiled
+from multiword.runtime.compiled import numpy_forms
 from ozaki.sums.exact import groups
 from ozaki.sums.exact.summands import Summands
 from tests.exact import nearest, nearest_root
@@ -29,13 +30,17 @@ VALUES = {
 }
 
 
-@pytest.fixture(params=["compiled", "by threads", "plain"], autouse=True)
+BLOCKS = {"_TERMS": 4096}
+FORMS = {"compiled": BLOCKS, "by threads": BLOCKS | {"_shares": lambda terms, groups: 3}, "plain": BLOCKS}
+
+
+@pytest.fixture(params=FORMS, autouse=True)
 def _form(request, monkeypatch):
     """In short blocks, so that words are carried; with and without numba."""
-    monkeypatch.setattr(compiled, "enabled", request.param != "plain")
-    monkeypatch.setattr(groups, "_TERMS", 4096)
-    if request.param == "by threads":
-        monkeypatch.setattr(groups, "_shares", lambda terms, groups: 3)
+    for name, value in FORMS[request.param].items():
+        monkeypatch.setattr(groups, name, value)
+    with numpy_forms() if request.param == "plain" else nullcontext():
+        yield
 
 
 def members(x):

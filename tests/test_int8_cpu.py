@@ -17,7 +17,7 @@ from multiword import get_engine
 from multiword.engines.int8_cpu import loops, packed, product, steps
 from multiword.engines.int8_cpu.emit import I64, VOID, Emit
 from multiword.engines.int8_cpu.engine import Int8Cpu
-from multiword.engines.int8_cpu.kernels import KERNELS, available_kernels
+from multiword.engines.int8_cpu.kernels import KERNELS, available_kernels, kernels_of
 from multiword.formats import FORMATS
 from multiword.runtime import parallel
 from multiword.runtime.compiled import compiled
@@ -462,12 +462,20 @@ def test_tiles_are_released():
         assert states() >> 17 & 3 == 0
 
 
-def test_a_kernel_that_the_system_denies_is_passed_over(monkeypatch):
-    from multiword.engines.int8_cpu import kernels
+def test_a_kernel_that_the_system_denies_is_passed_over():
+    every = dict.fromkeys((name for kernel in KERNELS.values() for name in kernel.features), True)
 
-    monkeypatch.setattr(kernels, "tiles_permitted", lambda: False)
-    allowed = [kernel.name for kernel in kernels.available_kernels.__wrapped__()]
-    assert allowed == [name for name in HERE if name != "amx"]
+    def found(machine, features, permitted):
+        return [kernel.name for kernel in kernels_of(machine, features, permitted)]
+
+    def unasked():
+        raise AssertionError("the system was asked for what the processor has not")
+
+    assert found("x86_64", every, lambda: True) == ["amx", "avx512vnni", "avxvnni"]
+    assert found("x86_64", every, lambda: False) == ["avx512vnni", "avxvnni"]
+    assert found("x86_64", every | {"amx-int8": False}, unasked) == ["avx512vnni", "avxvnni"]
+    assert found("aarch64", every, unasked) == ["i8mm", "dotprod"]
+    assert found("x86_64", {"avx2": True}, unasked) == []
 
 
 def test_unknown_kernels_are_refused():

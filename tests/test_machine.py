@@ -10,9 +10,10 @@ import pytest
 
 import ozaki
 from multiword.engines import cublas, machine
-from multiword.engines.host import Host
+from multiword.engines.int8_cpu.engine import Int8Cpu
 from multiword.engines.machine import Rates
 from multiword.runtime import parallel
+from tests.standin import Gpu
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 
@@ -33,7 +34,7 @@ def test_rates_are_interpolated_and_end_where_they_were_measured():
 @pytest.fixture
 def h200(monkeypatch):
     """The library on an H200, as far as its data go."""
-    monkeypatch.setattr(machine, "device_name", lambda engine: "NVIDIA H200")
+    Gpu(name="NVIDIA H200").install(monkeypatch)
 
 
 def test_small_int8_products_go_in_batches_on_an_h200():
@@ -50,21 +51,14 @@ def test_products_are_reduced_where_that_was_measured_to_be_faster(h200, monkeyp
     assert engine.reduces("int8", (longest, 2 * longest, longest))
     assert not engine.reduces("int8", (longest, 2 * longest, longest - 1))
     assert not engine.reduces("int8", (4 * longest, 2 * longest + 1, 4 * longest))
-    made_up = {
-        "a": {"longest_reduced": 300, "compute_capability": "9.0"},
-        "b": {"compute_capability": "10.0"},
-    }
-    monkeypatch.setattr(machine, "known_machines", lambda: made_up)
-    up_to_300, never = [True, True, False], [False] * 3
-    for device, capability, expected in (
-        ("a", (9, 0), up_to_300),
-        ("b", (10, 0), never),
-        ("not measured", (9, 0), up_to_300),
-        ("not measured", (8, 0), never),
+    up_to_longest = [True, True, False]
+    for name, capability, expected in (
+        ("NVIDIA H200", "90", up_to_longest),
+        ("a Hopper that was not measured", "90", up_to_longest),
+        ("a GPU of tomorrow", "100", [False] * 3),
     ):
-        monkeypatch.setattr(machine, "device_name", lambda engine, device=device: device)
-        monkeypatch.setattr(machine, "compute_capability", lambda capability=capability: capability)
-        assert [engine.reduces("int8", (9, k, 9)) for k in (1, 300, 301)] == expected
+        Gpu(name=name, capability=capability).install(monkeypatch)
+        assert [engine.reduces("int8", (9, k, 9)) for k in (1, longest, longest + 1)] == expected
 
 
 def test_predicted_times_are_near_those_that_were_measured(h200):
@@ -91,16 +85,20 @@ def test_no_time_is_predicted_without_measurements():
     assert machine.bandwidth("host") is None
 
 
+class WithoutProducts(Int8Cpu):
+    """The engine of a CPU, which is asked for none."""
+
+    def multiply(self, *_, **__):
+        raise AssertionError("a product was computed")
+
+    multiply_words = multiply
+
+
 def test_nothing_is_multiplied_to_know_the_machine(monkeypatch):
     """Neither for a plan, nor on a GPU that is not known, where a batch is judged by its size alone."""
-    calls = []
-    original = Host.multiply
-    monkeypatch.setattr(Host, "multiply", lambda *x, **y: calls.append(x) or original(*x, **y))
-    plan = ozaki.plan(np.eye(2), np.eye(2), accuracy="exact")
+    plan = ozaki.plan(np.eye(2), np.eye(2), accuracy="exact", engine=WithoutProducts(automatic=True))
     assert plan.predicted_seconds is None
-    assert not calls
-    monkeypatch.setattr(machine, "device_name", lambda engine: "a GPU of tomorrow")
-    monkeypatch.setattr(cublas, "multiprocessors", lambda: 132)
+    Gpu(name="a GPU of tomorrow", multiprocessors=132).install(monkeypatch)
     engine = object.__new__(cublas.Cublas)
     engine.batch = None
     assert [engine._together("int8", n, n, n) for n in (256, 2048, 3072)] == [True, True, False]

@@ -20,7 +20,7 @@ from tests.threads import in_threads
 
 @pytest.fixture(autouse=True)
 def four_threads(monkeypatch):
-    monkeypatch.setattr(parallel, "_cores", lambda: 4)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(4)), raising=False)
     monkeypatch.setattr(parallel, "_limit", sys.maxsize)
     monkeypatch.delitem(sys.modules, "threadpoolctl", raising=False)  # which another test may have imported
     parallel._pool.cache_clear()

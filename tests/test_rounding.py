@@ -1,8 +1,8 @@
 """One rounding of exact integers, against exact rationals."""
 
+from contextlib import nullcontext
 from fractions import Fraction
 from itertools import product
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiword.formats import FORMATS
-from multiword.runtime import compiled
+from multiword.runtime.compiled import numpy_forms
 from ozaki.rounding.digits import round_digits
 from tests.exact import nearest, same
 
@@ -21,8 +21,8 @@ def is_nearest(digits, base, exponent, fmt):
     """Whether Σ digits[i]·2**(base·i + exponent) is rounded as its exact value is, by either form."""
     value = sum(d << (base * i) for i, d in enumerate(digits)) * Fraction(2) ** exponent
     column, got = np.array(digits, np.int64)[:, None], []
-    for enabled in (True, False):
-        with patch.object(compiled, "enabled", enabled):
+    for form in (nullcontext, numpy_forms):
+        with form():
             got.append(round_digits(column, base, exponent, fmt))
     with np.errstate(over="ignore"):
         return same(*got) and got[0].astype(fmt.dtype)[0] == nearest(value, fmt)

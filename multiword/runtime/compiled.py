@@ -5,6 +5,8 @@ Importing one compiles it, or loads its code from disk (`jit`), which does not h
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -23,19 +25,29 @@ BIAS = 1022
 POWERS = 2.0 ** np.arange(-BIAS, 1024)
 """POWERS[e + BIAS] is 2**e, a normal number. Compiled code would call the C library for `ldexp`."""
 
-enabled = True
-"""Whether compiled forms are used. NumPy's have the same bits, so this is for tests and benchmarks."""
+_enabled = True
 
 _modules: dict[str, ModuleType | None] = {}
 
 
 def compiled(module: str) -> Any:
     """Return the module of that name; None where numba cannot be imported, or is told not to compile."""
-    if not enabled:
+    if not _enabled:
         return None
     if module not in _modules:
         to_the_end(lambda: _load(module))
     return _modules[module]
+
+
+@contextmanager
+def numpy_forms() -> Iterator[None]:
+    """Within the context no thread uses compiled forms. The bits are the same: for tests and benchmarks."""
+    global _enabled
+    before, _enabled = _enabled, False
+    try:
+        yield
+    finally:
+        _enabled = before
 
 
 def _load(module: str) -> None:

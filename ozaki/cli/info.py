@@ -87,19 +87,27 @@ def missing() -> list[str]:
 
 def info(console: Console) -> None:
     """Print libraries, devices, engines and what is missing."""
+    table = table_of(libraries(), devices(), engines(), missing())
+    console.print(table, highlight=False, markup=False)
+
+
+def table_of(
+    libraries: dict[str, str], devices: list[str], engines: dict[str, tuple[bool, str]], missing: list[str]
+) -> Table:
+    """Return what the functions of these names return, as a table."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    for name, text in libraries().items():
+    for name, text in libraries.items():
         table.add_row(name, text)
-    for i, text in enumerate(devices()):
+    for i, text in enumerate(devices):
         table.add_row(f"GPU {i}", text)
-    for name, (works, text) in engines().items():
+    for name, (works, text) in engines.items():
         reason = text.split(": pip install")[0]  # the command is below, under "missing"
         table.add_row(f"engine {name}", text if works else f"not available: {reason}")
-    for text in missing() or ["nothing"]:
+    for text in missing or ["nothing"]:
         table.add_row("missing", text)
-    console.print(table, highlight=False, markup=False)
+    return table
 
 
 def _numba() -> str:

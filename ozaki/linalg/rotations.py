@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.compiled import compiled
+from ozaki.linalg.arguments import LinAlgError
 
 FORM = "ozaki.linalg.rotations_numba"
 
@@ -106,14 +107,14 @@ def rotate(rows: np.ndarray, spans: np.ndarray, angles: np.ndarray) -> None:
             rows[k], rows[k + 1] = c * x + s * y, c * y - s * x
 
 
-def diagonalize(d: np.ndarray, e: np.ndarray, matrices: Sequence[np.ndarray]) -> bool:
+def diagonalize(d: np.ndarray, e: np.ndarray, matrices: Sequence[np.ndarray]) -> None:
     """Replace d by a diagonal matrix D, and each of the matrices by the product of its rotations and it.
 
     d, e : the diagonal and what is beside, or above, it; n numbers with 0 as the last.
     matrices : Z for QᵀZ, where T = QDQᵀ is tridiagonal; U and V for PᵀU and QᵀV, where B = PDQᵀ is
         bidiagonal.
 
-    False if that takes too many sweeps.
+    LinAlgError if that takes too many sweeps.
     """
     form: Any = compiled(FORM) or sys.modules[__name__]
     sweep = form.tridiagonal_sweep if len(matrices) == 1 else form.bidiagonal_sweep
@@ -131,11 +132,10 @@ def diagonalize(d: np.ndarray, e: np.ndarray, matrices: Sequence[np.ndarray]) ->
             last, sweeps = last - 1, 0
             continue
         if sweeps == MOST_SWEEPS:
-            return False
+            raise LinAlgError("the QR iteration did not converge")
         sweep(d, e, first, last, angles[pending])
         spans[pending], pending, sweeps = (first, last), pending + 1, sweeps + 1
         if pending == SWEEPS_TOGETHER:
             apply()
             pending = 0
     apply()
-    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -94,12 +95,22 @@ def _available_kernels() -> tuple[Kernel, ...]:
             return ()
         machine = binding.get_process_triple().split("-")[0].replace("arm64", "aarch64")
         features = binding.get_host_cpu_features()
+    return kernels_of(machine, features, tiles_permitted)
+
+
+def kernels_of(
+    machine: str, features: Mapping[str, bool], permitted: Callable[[], bool]
+) -> tuple[Kernel, ...]:
+    """Return the kernels of a processor with these features, fastest first.
+
+    permitted : whether its system permits tile registers; asked only where it has them.
+    """
     return tuple(
         kernel
         for kernel in KERNELS.values()
         if kernel.triple.split("-")[0] == machine
         and all(features.get(name, False) for name in kernel.features)
-        and (not kernel.tiles or tiles_permitted())
+        and (not kernel.tiles or permitted())
     )
 
 
