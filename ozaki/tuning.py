@@ -24,8 +24,8 @@ LIMB_PRODUCTS = 1 << 20, 150
 """Products of limbs up to which one kernel takes a GPU less time than residues: of a product that is no
 stack, and of an element (H100, notes-dgemm)."""
 
-SMALL_FACTORS = 1 << 15
-"""Numbers of both factors whose scales and bounds one block of a GPU computes: two of 128 × 128."""
+SMALL_FACTORS = 1 << 17
+"""Numbers of both factors up to which a GPU takes their scales and bounds by one launch: of two 256 × 256."""
 
 LAYOUTS_KNOWN = 1 << 12
 """Layouts of calls whose captured product is known at once; not measured, it bounds memory."""

@@ -80,20 +80,6 @@ counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 len
         }
     }
     __syncthreads();
-    if (gridDim.x > 1) {
-        __shared__ bool last;
-        maxima += blockIdx.y * (2 * MAXIMA + 1);
-        for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x)
-            if (const u64 x = largest[i / MAXIMA][i % MAXIMA]) atomicMax(maxima + i, x);
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0) last = atomicAdd((unsigned *)(maxima + 2 * MAXIMA), 1u) == gridDim.x - 1;
-        __syncthreads();
-        if (!last) return;
-        __threadfence();
-        for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x)
-            largest[i / MAXIMA][i % MAXIMA] = __ldcg(maxima + i);
-        __syncthreads();
-    }
+    if (gridDim.x > 1 && !brought_together(largest, maxima + blockIdx.y * (2 * MAXIMA + 1))) return;
     write_bounds(largest, length, enough, bounds + blockIdx.y * (5 + SUMS));
 }

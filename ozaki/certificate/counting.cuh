@@ -7,6 +7,23 @@
 #define MAXIMA (3 + OCTAVES)
 typedef u64 Maxima[2][MAXIMA];
 
+/* Raise maxima in memory to a block's, where several blocks share a product; the last one learns those of all. */
+__device__ bool brought_together(Maxima &largest, u64 *maxima) {
+    __shared__ bool last;
+    for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x)
+        if (const u64 x = largest[i / MAXIMA][i % MAXIMA]) atomicMax(maxima + i, x);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd((unsigned *)(maxima + 2 * MAXIMA), 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (!last) return false;
+    __threadfence();
+    for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x)
+        largest[i / MAXIMA][i % MAXIMA] = __ldcg(maxima + i);
+    __syncthreads();
+    return true;
+}
+
 /* Write `_octave_sums` and the other bounds of both operands to the host's memory at once. */
 __device__ void write_bounds(const Maxima &maxima, i64 length, double enough, double *bounds) {
     __shared__ i64 count[2][OCTAVES];

@@ -286,8 +286,7 @@ def _bounds_device(
     block = _ALONE if stack == 1 else _IN_A_STACK
     chunks, at_once = sum(-(-len(scale) // stack // 32) for scale in scales), block["WARPS"] // block["SHARE"]
     blocks = min(-(-2 * multiprocessors() // stack), -(-chunks // at_once))
-    # The maxima that several blocks raise, and how many of them are done.
-    maxima = (cupy.zeros if blocks > 1 else cupy.empty)((stack, 2 * (3 + OCTAVES) + 1), cupy.uint64)
+    maxima = empty_maxima(blocks, stack, cupy)
     readback = Readback(stack * NUMBERS)
     rows = _empty_rows(len(scales[0]), cupy), _empty_rows(len(scales[1]), cupy)
     arguments: list[Any] = []
@@ -299,6 +298,11 @@ def _bounds_device(
     _COUNTING_BOUND((blocks, stack), (32 * block["WARPS"],), tuple(arguments), **BOUND_CONSTANTS, **block)
     readback.send()
     return PendingBounds(readback.look, length, rows)
+
+
+def empty_maxima(blocks: int, stack: int, cupy: Any) -> Array:
+    """Return memory for the maxima that several blocks of a product raise, and how many of them are done."""
+    return (cupy.zeros if blocks > 1 else cupy.empty)((stack, 2 * (3 + OCTAVES) + 1), cupy.uint64)
 
 
 def _empty_rows(count: int, xp: Any) -> RowBounds:

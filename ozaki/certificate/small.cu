@@ -11,7 +11,7 @@ struct Row {
     unsigned counts[COUNTS];
     /* Of number i, the real parts before the imaginary ones, the high half of |x| times 2^lift. */
     __device__ static unsigned high(const StridedParts &x, i64 start, int i, int lift, unsigned *low = nullptr) {
-        const int part = i / x.columns, column = i % x.columns;
+        const int part = PARTS == 2 && i >= x.columns, column = i - part * x.columns;
         const double y = fabs(widened(x.part(part)[start + column * x.column_stride])) * power_of_two(lift);
         if (low) *low = max(*low, (unsigned)__double2loint(y));
         return __double2hiint(y);
@@ -47,44 +47,66 @@ struct Row {
     }
 };
 
-/* `_scales_and_bounds`: a block takes a product of a stack, a warp a row of A or a column of B at a time. */
+/* What a warp has seen of an operand's rows; its lanes share the octaves. */
+struct Seen {
+    bool nonfinite = false;
+    double total = 0, log2_square = 0;
+    unsigned below[(OCTAVES + 31) / 32] = {}; /* length - at_least */
+
+    __device__ void see(const Row &row, int scale, unsigned length, int top, unsigned *counts) {
+        const int lane = threadIdx.x % 32, exponent = row.exponent + scale; /* of the row's largest integer */
+        nonfinite |= row.exponent == NONFINITE;
+        if (row.exponent == ZERO || row.exponent == NONFINITE) return;
+#pragma unroll
+        for (int q = 0; q < COUNTS; q++) if (lane == q) counts[q] = row.counts[q];
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < (OCTAVES + 31) / 32; i++) {
+            const int octave = exponent - 1 - top + lane + 32 * i;
+            const int level = octave < FINE ? octave : FINE - 1 + (octave - (FINE - 1)) / STEP;
+            below[i] = max(below[i], length - (octave >= 0 ? counts[min(level, COUNTS - 1)] : 0));
+        }
+        __syncwarp();
+        total = fmax(total, scalbn((double)row.total, exponent - BITS));
+        log2_square = fmax(log2_square, log2((double)row.square) + 2.0 * (exponent - BITS));
+    }
+    __device__ void raise(u64 (&largest)[MAXIMA]) const {
+        const int lane = threadIdx.x % 32;
+#pragma unroll
+        for (int i = 0; i < (OCTAVES + 31) / 32; i++)
+            if (lane + 32 * i < OCTAVES) atomicMax(&largest[3 + lane + 32 * i], (u64)below[i]);
+        if (lane == 0 && nonfinite) largest[0] = 1;
+        if (lane == 1) atomicMax(&largest[1], (u64)__double_as_longlong(total));
+        if (lane == 2) atomicMax(&largest[2], (u64)__double_as_longlong(log2_square));
+    }
+};
+
+/* `scales_and_bounds` on the host: a warp takes a row of A or a column of B at a time; the grid's second dimension
+   counts the products of a stack, and the maxima in memory are zeros at first, as in `counting_bound`. */
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 scales_and_bounds(StridedParts a, StridedParts b, NormScales of_a, NormScales of_b, int m, int n, int top, double enough,
-                  double *bounds) {
+                  u64 *maxima, double *bounds) {
     __shared__ Maxima largest;
     __shared__ unsigned counts[WARPS][COUNTS];
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
     const i64 length = PARTS * (i64)a.columns;
     for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x) largest[i / MAXIMA][i % MAXIMA] = 0;
     __syncthreads();
-    for (int i = warp; i < m + n; i += WARPS) {
+    Seen of_rows, of_columns;
+    for (int i = blockIdx.x * WARPS + warp; i < m + n; i += gridDim.x * WARPS) {
         const bool second = i >= m;
-        const int row = second ? blockIdx.x * n + i - m : blockIdx.x * m + i;
+        const int row = second ? blockIdx.y * n + i - m : blockIdx.y * m + i;
         const StridedParts x = second ? b : a; /* no reference to either, which would put both into memory */
         const NormScales limit = second ? of_b : of_a;
         const Row found(x, row);
-        u64 *const of_operand = largest[second];
         const int scale = norm_scale(limit, found.exponent, found.square);
-        if (lane == 0) limit.scale[row] = scale;
-        if (lane == 0 && found.exponent == NONFINITE) of_operand[0] = 1;
-        if (found.exponent == ZERO || found.exponent == NONFINITE) continue;
-        const int exponent = found.exponent + scale; /* of the row's largest integer */
-#pragma unroll
-        for (int q = 0; q < COUNTS; q++) if (lane == q) counts[warp][q] = found.counts[q];
-        __syncwarp();
-        for (int d = lane; d < OCTAVES; d += 32) {
-            const int octave = exponent - 1 - top + d;
-            const int level = octave < FINE ? octave : FINE - 1 + (octave - (FINE - 1)) / STEP;
-            const unsigned reached = octave >= 0 ? counts[warp][min(level, COUNTS - 1)] : 0;
-            atomicMax(&of_operand[3 + d], (u64)(length - reached));
-        }
-        __syncwarp();
-        if (lane > 0) continue;
-        const double total = scalbn((double)found.total, exponent - BITS);
-        const double log2_square = fmax(0.0, log2((double)found.square) + 2.0 * (exponent - BITS));
-        atomicMax(&of_operand[1], (u64)__double_as_longlong(total));
-        atomicMax(&of_operand[2], (u64)__double_as_longlong(log2_square));
+        if (threadIdx.x % 32 == 0) limit.scale[row] = scale;
+        if (second) of_columns.see(found, scale, length, top, counts[warp]);
+        else of_rows.see(found, scale, length, top, counts[warp]);
     }
+    of_rows.raise(largest[0]);
+    of_columns.raise(largest[1]);
     __syncthreads();
-    write_bounds(largest, length, enough, bounds + blockIdx.x * (i64)(5 + SUMS));
+    if (gridDim.x > 1 && !brought_together(largest, maxima + blockIdx.y * (2 * MAXIMA + 1))) return;
+    write_bounds(largest, length, enough, bounds + blockIdx.y * (i64)(5 + SUMS));
 }

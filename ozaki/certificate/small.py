@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from multiword.formats import Format
-from multiword.runtime.arrays import Array
+from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts, extent, strided_parts
-from ozaki.certificate.counting import BOUND_CONSTANTS, NUMBERS, PendingNumbers, enough
+from ozaki.certificate.counting import BOUND_CONSTANTS, NUMBERS, PendingNumbers, empty_maxima, enough
 from ozaki.scaling.scales import empty_scales, norm_limit
 from ozaki.scaling.statistics import NormScales
 from ozaki.tuning import SMALL_FACTORS
 
-_WARPS = 32
+_WARPS = 8
 
 _SCALES_AND_BOUNDS = Kernel(
     "scales_and_bounds",
@@ -32,9 +32,13 @@ _SCALES_AND_BOUNDS = Kernel(
 
 
 def are_small(parts: tuple[list[Array], list[Array]], stack: int) -> bool:
-    """Return whether both factors of each product are so small that a block is enough for them."""
+    """Return whether that takes less time: for single products, and stacks of very small ones.
+
+    In a stack a block has a product, and its warps are to have few rows each.
+    """
     (rows, columns), (others, _) = map(extent, (parts[0], parts[1]))
-    return (rows + others) // stack * columns * len(parts[0]) <= SMALL_FACTORS
+    numbers = (rows + others) * columns * len(parts[0])
+    return numbers <= SMALL_FACTORS and (stack == 1 or rows + others <= 4 * _WARPS * stack)
 
 
 def scales_and_bounds(
@@ -50,9 +54,12 @@ def scales_and_bounds(
     limit, readback = norm_limit(limits, length), Readback(stack * NUMBERS)
     (of_a, to_a), (of_b, to_b) = (empty_scales(r, parts[0][0], limit) for r in (rows, others))
     (a, layout), (b, _) = map(strided_parts, parts)
-    sizes: tuple[Any, ...] = np.int32(rows // stack), np.int32(others // stack), np.int32(limit.bits // 2)
-    arguments = a, b, to_a, to_b, *sizes, np.float64(enough(length, limits)), readback.address
+    m, n = rows // stack, others // stack
+    blocks = 1 if stack > 1 else -(-(m + n) // _WARPS)
+    sizes: tuple[Any, ...] = np.int32(m), np.int32(n), np.int32(limit.bits // 2)
+    shared = empty_maxima(blocks, stack, namespace(of_a))
+    arguments = a, b, to_a, to_b, *sizes, np.float64(enough(length, limits)), shared, readback.address
     constants = {**BOUND_CONSTANTS, "WARPS": _WARPS, "REAL": layout["REAL"], "PARTS": len(parts[0])}
-    _SCALES_AND_BOUNDS((stack,), (32 * _WARPS,), arguments, **constants)
+    _SCALES_AND_BOUNDS((blocks, stack), (32 * _WARPS,), arguments, **constants)
     readback.send()
     return (of_a, of_b), PendingNumbers(readback.look, length)
