@@ -1,9 +1,9 @@
-"""`python -m benchmarks.first_calls [--json FILE]`: first calls: on a machine, in a process, and after.
+"""`python -m benchmarks.first_calls [--gpu] [--json FILE]`: first calls on a machine, in a process, and after.
 
 Each call is made in a process of its own: where nothing has been compiled yet, and again, when the compiled
-code lies on the disk. Times are processor time from `import ozaki` on; Python keeps its own bytecode beside
-that code, as it does unless told not to. The last row is that of `python -m ozaki compile`, which compiles
-everything beforehand.
+code lies on the disk. Times are processor time from `import ozaki` on; on a GPU they are a clock's, once CuPy
+has been used. Python keeps its own bytecode beside that code, as it does unless told not to. The last row is
+that of `python -m ozaki compile`, which compiles everything beforehand.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks.dgemm import versions
 from benchmarks.timing import publish
+from multiword.runtime.arrays import import_cupy
 
 CALLS = {
     "sum of 10⁶": "ozaki.sum(x)",
@@ -32,6 +33,15 @@ CALLS = {
     "200 products of 8 × 8": "[ozaki.matmul(a[:8, :8], b[:8, :8]) for _ in range(200)]",
     "product of 300 × 300": "ozaki.matmul(a, b)",
     "solution of 300 unknowns": "ozaki.linalg.solve(a, b)",
+}
+
+CALLS_ON_A_GPU = {
+    "sum of 10⁶": "ozaki.sum(x)",
+    "10⁶ in 1000 groups": "ozaki.group_sum(x, labels, 1000)",
+    "product of 1024 × 1024": "ozaki.matmul(a, b)",
+    "1000 products of 16 × 16": "ozaki.matmul(stack, stack)",
+    "solution of 1024 unknowns": "ozaki.linalg.solve(a, b[:, 0])",
+    "verified solution of 1024 unknowns": "ozaki.linalg.verified.solve(a, b[:, 0])",
 }
 
 PROGRAM = """
@@ -49,17 +59,37 @@ for _ in range(2):
     start = time.process_time()
 """
 
+PROGRAM_ON_A_GPU = """
+import time
+import cupy
+
+x = cupy.random.standard_normal(2**20)
+a, b = x.reshape(1024, 1024) + cupy.eye(1024) * 64, x[::-1].reshape(1024, 1024).copy()
+labels, stack = cupy.arange(2**20) % 1000, x[:256000].reshape(1000, 16, 16)
+cupy.linalg.solve(a, b @ b)
+cupy.cuda.Device().synchronize()
+start = time.perf_counter()
+import ozaki, ozaki.linalg
+
+for _ in range(2):
+    {}
+    cupy.cuda.Device().synchronize()
+    print(time.perf_counter() - start)
+    start = time.perf_counter()
+"""
+
 
 def environment(cache: str) -> dict[str, str]:
     """Return the environment of a process that keeps compiled code and bytecode in a folder."""
     kept = {name: x for name, x in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"NUMBA_CACHE_DIR": cache, "PYTHONPYCACHEPREFIX": cache}
+    folders = "NUMBA_CACHE_DIR", "PYTHONPYCACHEPREFIX", "CUPY_CACHE_DIR"
+    return kept | dict.fromkeys(folders, cache)
 
 
-def timed(call: str, cache: str) -> list[float]:
+def timed(program: str, cache: str) -> list[float]:
     """Seconds of the first and the second call in a process that keeps its compiled code in a folder."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(call)],
+        [sys.executable, "-c", program],
         env=environment(cache),
         check=True,
         capture_output=True,
@@ -68,10 +98,11 @@ def timed(call: str, cache: str) -> list[float]:
     return [float(line) for line in done.stdout.split()]
 
 
-def measure(name: str, call: str) -> dict[str, Any]:
+def measure(name: str, call: str, program: str) -> dict[str, Any]:
     """A row: on a new machine, in a later process, and the second call there."""
+    program = program.format(call)
     with tempfile.TemporaryDirectory() as cache:
-        (machine, _), (process, again) = timed(call, cache), timed(call, cache)
+        (machine, _), (process, again) = timed(program, cache), timed(program, cache)
     row = {"row": name, "call": call, "machine": machine, "process": process, "again": again}
     print(row, flush=True)
     return row
@@ -89,18 +120,22 @@ def compilation() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--gpu", action="store_true", help="calls of CuPy arrays")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     import numba
 
+    gpu = arguments.gpu
+    calls, program = (CALLS_ON_A_GPU, PROGRAM_ON_A_GPU) if gpu else (CALLS, PROGRAM)
     record = {
         "date": date.today().isoformat(),
-        "command": "python -m benchmarks.first_calls",
-        **versions(np),
+        "command": "python -m benchmarks.first_calls" + " --gpu" * gpu,
+        **versions(import_cupy() if gpu else np),
         "numba": numba.__version__,
-        "results": [measure(name, call) for name, call in CALLS.items()],
-        "compile": compilation(),
+        "results": [measure(name, call, program) for name, call in calls.items()],
     }
+    if not gpu:
+        record["compile"] = compilation()
     publish(record, arguments.json)
 
 
