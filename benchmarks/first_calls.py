@@ -1,4 +1,4 @@
-"""`python -m benchmarks.first_calls [--gpu] [--json FILE]`: first calls on a machine, in a process, and after.
+"""`python -m benchmarks.first_calls [--gpu] [--json FILE]`: first calls on a machine, in a process, later.
 
 Each call is made in a process of its own: where nothing has been compiled yet, and again, when the compiled
 code lies on the disk. Times are processor time from `import ozaki` on; on a GPU they are a clock's, once CuPy

@@ -33,7 +33,7 @@ LAYOUTS_KNOWN = 1 << 12
 LARGEST_IN_A_STACK, LARGEST_IN_A_STACK_ON_DEVICE = 1 << 24, 1 << 27
 """Multiplications in a product of a stack: larger ones keep a CPU, or a GPU, busy one by one."""
 
-SMALLEST_GROUP, FEWEST_HARD = 4, 24
+SMALLEST_GROUP, FEWEST_HARD = 4, 32
 """Products of a stack that a GPU computes together, kernel by kernel; and those of a replayed stack that ask
 for wider integers: one by one, fewer take less time (H100, notes-dgemm)."""
 

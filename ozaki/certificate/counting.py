@@ -12,6 +12,7 @@ import ctypes
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,6 +59,7 @@ MARGIN = 2.0**-40
 """More than the relative error of a sum of a few float64 numbers and of two products."""
 
 
+@lru_cache(256)
 def counting_tolerance(length: int, target: Format) -> float:
     """Return the error that the counting bound must certify: at most k/2·u, and at most 12·sqrt(k)·u.
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array
 from multiword.runtime.graphs import Recorder, side_by_side
-from ozaki.certificate.counting import NOT_FINITE, Bounds, PendingBounds, PendingNumbers
+from ozaki.certificate.counting import NOT_FINITE, OPEN, Bounds, PendingBounds, PendingNumbers
 from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, Certificate, answered, decide, decide_stack
 from ozaki.certificate.pairwise import PairwiseBound
 from ozaki.execution.variants import Call, Captured, NoGraph, Unfit
@@ -218,10 +218,12 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             if answers.bounds is None or answers.bounds.certify_all():
                 return out, np.zeros(a.stack, np.bool_)
             bounds = answers.bounds.wait_for_stack()
-            if (bounds[:, 0] == NOT_FINITE).any():
+            hard, nonfinite = (bounds[:, 0] == state for state in (OPEN, NOT_FINITE))
+            if nonfinite.any():
                 steps.overwrite_nonfinite(a.parts, b.parts, answers.scales, out, a.stack)
                 self.memory.done.record()  # the scales have been read
-            return out, decide_stack(bounds, a.length, self._request.limits) != 0
+                hard[nonfinite] = decide_stack(bounds[nonfinite], a.length, self._request.limits) != 0
+            return out, hard
         except NoGraph:
             return None
         finally:

@@ -46,15 +46,17 @@ def limbs_of(width: int, terms: int) -> Limbs | None:
     the last one are at most 2**(width - b·(number - 1)) + √terms. All fit 32 bits if that is below 2**31, and
     by Cauchy and Schwarz |S_d| is at most the sum of the products of norms.
 
-    >>> limbs_of(55, 1000), limbs_of(59, 100), limbs_of(59, 256), limbs_of(100, 4)
+    >>> limbs_of(55, 1000), limbs_of(59, 100), limbs_of(59, 256), limbs_of(2000, 4)
     (Limbs(number=2, bits=25), Limbs(number=2, bits=29), Limbs(number=3, bits=16), None)
     """
     root = math.sqrt(terms)
     for number in (2, 3):
         for bits in range(16, 31):
-            norms = [root * 2.0 ** (bits - 1)] * (number - 1) + [2.0 ** (width - bits * (number - 1)) + root]
-            sums = np.convolve(norms, norms)
-            if norms[-1] < 2**31 and sums.max() < 2**63:
+            above = width - bits * (number - 1)
+            if above > 31:
+                continue
+            norms = [root * 2.0 ** (bits - 1)] * (number - 1) + [2.0**above + root]
+            if norms[-1] < 2**31 and np.convolve(norms, norms).max() < 2**63:
                 return Limbs(number, bits)
     return None
 

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from multiword.formats import Format
-from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.tiles import extent
 from ozaki.rounding.digits import bit_length
@@ -158,8 +159,18 @@ def empty_scales(rows: int, like: Array, limit: NormLimit) -> tuple[Array, NormS
 
 def widened(scale: Array, bits: int) -> Array:
     """Return scales for integers wider by some bits; `NONFINITE_ROW` stays."""
-    xp = namespace(scale)
-    return xp.where(scale == NONFINITE_ROW, scale, scale + xp.int32(bits))
+    if is_cupy(scale):
+        return _wider()(scale, np.int32(bits), np.int32(NONFINITE_ROW))
+    return np.where(scale == NONFINITE_ROW, scale, scale + np.int32(bits))
+
+
+@cache
+def _wider() -> Any:
+    """One launch instead of three."""
+    code = "y = scale == nonfinite ? scale : scale + bits"
+    return import_cupy().ElementwiseKernel(
+        "int32 scale, int32 bits, int32 nonfinite", "int32 y", code, "wider"
+    )
 
 
 def zero_nonfinite(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
