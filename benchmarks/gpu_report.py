@@ -54,3 +54,21 @@ def program_section(name: str) -> str:
         "different ones these runs gave; the last columns are what was replaced, and its time on the GPU.",
         table("atoms | products by | energy, hartree | energies | seconds | products | of them", rows),
     )
+
+
+def small_calls_section(name: str) -> str:
+    """Small products, stacks and sums beside CuPy's."""
+    data = load(name)
+    rows = []
+    for r in data["results"]:
+        native, ours = (r[way]["loop"] for way in ("native", "ours"))
+        times = [number(r[way][how]) for way in ("native", "ours") for how in ("loop", "alone")]
+        rows.append([r["row"], *times, number(ours / native)])
+    return section(
+        f"Small calls, {device(data)}",
+        name,
+        "Microseconds of `ozaki.matmul`, `sum` and `dot` and of CuPy's: of calls in a loop that is waited "
+        "for at its end, and of one that is waited for. Most of that is the host's time. 4 × 64² is a stack "
+        "of four products. Products with half zeros ask for wider integers, and are decided one by one.",
+        table("call | CuPy | waited for | ours | waited for | ours over CuPy", rows),
+    )

@@ -42,6 +42,7 @@ _HGX = "NVIDIA, HGX data sheet; bandwidth: [Verda](https://verda.com/blog/gb300-
 H200 = Gpu("H200", 67, 1979, 1979, 4.8, "NVIDIA, data sheet")
 GPUS = (
     Gpu("A100, 80 GB", 19.5, 624, 0, 2.04, "NVIDIA, data sheet (SXM)"),
+    Gpu("H100, 80 GB", 67, 1979, 1979, 3.35, "NVIDIA, data sheet (SXM)"),
     H200,
     Gpu("L40S", 1.43, 733, 733, 0.864, "NVIDIA, data sheet; FP64 is a 64th of FP32"),
     Gpu("RTX 4090", 1.29, 661, 330, 1.01, "NVIDIA, white paper on the Ada architecture, appendix A"),
@@ -62,7 +63,8 @@ Rates that count sparsity are halved here, and those of a board of eight GPUs di
 INTRODUCTION = """\
 # Other GPUs, on paper
 
-**These are predictions, not measurements.** Only the H200 has been measured; of all others there are
+**These are predictions, not measurements.** Only the H200 and the H100 have been measured
+([products](performance/fp64-gpu.md)); of all others there are
 published peak rates (without sparsity) and bandwidths ([sources](#where-the-rates-are-from)). A product
 takes the time of its int8 products at {products:.0f} % of the int8 peak, and that of its other steps at
 {memory:.0f} % of the bandwidth: what the steps reach on an H200 at n = {size}. The native routine is taken

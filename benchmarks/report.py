@@ -23,7 +23,12 @@ from benchmarks.gemm_report import (
     peers_section,
     steps_section,
 )
-from benchmarks.gpu_report import against_section, normwise_section, program_section
+from benchmarks.gpu_report import (
+    against_section,
+    normwise_section,
+    program_section,
+    small_calls_section,
+)
 from benchmarks.int8_report import int8_section
 from benchmarks.linalg_report import linalg_section
 from benchmarks.report_costs import alone, costs, headlines, limits_table, sum_ratio
@@ -77,7 +82,7 @@ PARTS = (
         "fp64-gpu",
         "FP64 products on a GPU",
         "`accurate_dgemm` beside cuBLAS: square and other shapes, six kinds of data.",
-        (("dgemm_h200", gemm_section), ("normwise_h200", normwise_section)),
+        (("dgemm_h200", gemm_section), ("dgemm_h100", gemm_section), ("normwise_h200", normwise_section)),
     ),
     Part(
         "peers",
@@ -121,6 +126,12 @@ PARTS = (
         "Exact integers, covariances, distances and sums by group beside NumPy, CuPy, SciPy, pandas, flox; "
         "a program on CuPy.",
         (("everyday_*", everyday_section), ("cupy_program_h200", program_section)),
+    ),
+    Part(
+        "small-gpu",
+        "Small calls and first calls on a GPU",
+        "Products of small matrices, stacks of them and short sums beside CuPy's; what compilation takes.",
+        (("small_calls_h100", small_calls_section), ("first_calls_h100", first_calls_section)),
     ),
     Part(
         "sums-gpu",

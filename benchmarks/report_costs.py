@@ -103,23 +103,29 @@ def _costs() -> Iterator[str]:
 
 def _small_products() -> Iterator[str]:
     rows = {(r["n"], r["stack"]): r["seconds"] for r in (load("products_cpu") or {"results": ()})["results"]}
-    host = _row(load("torch_h200"), "operators", operator="mm", n=256)
-    if rows and host:
+    on_gpu = {r["row"]: r for r in (load("small_calls_h100") or {"results": ()})["results"]}
+    if rows and on_gpu:
         one, larger, many = rows[8, 1], rows[64, 1], rows[8, 1000]
         yield (
             f"**Small products**: on a CPU a call takes {seconds(one['ours'])} for 8×8 matrices and "
             f"{seconds(larger['ours'])} for 64×64, where NumPy takes {seconds(one['native'])} and "
             f"{seconds(larger['native'])}. Put many into one call: a stack of 1000 of 8×8 takes "
-            f"{seconds(many['ours'])} (NumPy: {seconds(many['native'])}). On an H200 a call takes the host "
-            f"{host['times']['arrays']['host']:.0f} µs for n = 256, PyTorch's own "
-            f"{host['times']['native']['host']:.0f} µs. For half precision there are "
+            f"{seconds(many['ours'])} (NumPy: {seconds(many['native'])}). On an H100 a call takes "
+            f"{_microseconds(on_gpu['256²'])} µs for n = 256 and a stack of 1000 of 16×16 "
+            f"{_microseconds(on_gpu['1000 × 16²'])}. For half precision there are "
             "[kernels for batches](how-it-works/batches.md)."
         )
 
 
+def _microseconds(row: dict[str, Any]) -> str:
+    return f"{row['ours']['loop']:.0f} (CuPy: {row['native']['loop']:.0f})"
+
+
 def _first_calls() -> Iterator[str]:
-    data = load("first_calls_cpu")
-    if data:
+    data, gpu = load("first_calls_cpu"), load("first_calls_h100")
+    if data and gpu:
+        of_gpu = {r["row"]: r for r in gpu["results"]}
+        product, proof = of_gpu["product of 1024 × 1024"], of_gpu["verified solution of 1024 unknowns"]
         slowest = max(r["machine"] for r in data["results"])
         process = [r["process"] for r in data["results"]]
         yield (
@@ -128,7 +134,10 @@ def _first_calls() -> Iterator[str]:
             f"{number(slowest, 2)} s for a call, and {data['compile']:.0f} s for all of them, which "
             "`python -m ozaki compile` spends beforehand. A later process loads them: its first call takes "
             f"{number(min(process), 2)} to {number(max(process), 2)} s, `import ozaki` included. "
-            "On a GPU the first call compiles kernels, too."
+            f"On an H100 the first product on a machine takes {number(product['machine'], 2)} s, the first "
+            f"solution with a proof {proof['machine']:.0f} s, in a later process "
+            f"{number(product['process'], 2)} and {number(proof['process'], 2)} s; the same command compiles "
+            "the kernels of usual calls."
         )
 
 

@@ -241,11 +241,12 @@ def first_calls_section(name: str) -> str:
     rows = [
         [r["row"], *(seconds(r[key]) for key in ("machine", "process", "again"))] for r in data["results"]
     ]
+    whose = "Seconds by the clock" if "cupy" in data else "Processor time"
     note = (
-        "Processor time from `import ozaki` on: where nothing has been compiled, in a later process, "
-        "and of the "
-        f"second call there. `python -m ozaki compile` compiles everything, in {data['compile']:.0f} s."
+        f"{whose} from `import ozaki` on: where nothing has been compiled, in a later process, and of the "
+        "second call there. `python -m ozaki compile` compiles "
     )
+    note += f"everything, in {data['compile']:.0f} s." if "compile" in data else "the kernels of usual calls."
     header = "call | first on a machine | first in a process | second"
     return section(f"First calls, {device(data)}", name, note, table(header, rows))
 

@@ -19,7 +19,7 @@ from rich.console import Console
 import ozaki
 from multiword.engines import get_engine
 from multiword.runtime import compiled, install
-from ozaki.cli import demo, info
+from ozaki.cli import compiling, demo, info
 from ozaki.cli.command import main
 from ozaki.cli.files import Observed, load_numbers, multiply_files
 from ozaki.cli.output import OutputFile
@@ -300,6 +300,11 @@ def test_an_ascii_locale_shows_the_demo_in_60_columns():
 def test_everything_can_be_compiled_before(capsys):
     assert main(["compile"]) == (0 if compiled.compiles() else 1)
     assert "s; kept in" in capsys.readouterr().out or not compiled.compiles()
+
+
+@pytest.mark.parametrize(("make", "dtype"), compiling.CALLS, ids=lambda x: getattr(x, "__name__", x))
+def test_what_is_called_to_compile_for_a_gpu(make, dtype):
+    make(np, dtype)  # which raises nothing: on a GPU the kernels are compiled then
 
 
 @pytest.mark.parametrize("moment", ["planned", "written"])

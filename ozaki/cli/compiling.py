@@ -1,16 +1,24 @@
-"""`python -m ozaki compile`: compile now what would be compiled at first use, for containers and clusters."""
+"""`python -m ozaki compile`: compile now what would be compiled at first use, for containers and clusters.
+
+For a CPU that is every function, for a GPU the kernels of usual calls: others depend on sizes and on data.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pkgutil import walk_packages
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 
 import ozaki
 from multiword.engines.int8_cpu.kernels import available_kernels
+from multiword.runtime.arrays import import_cupy
 from multiword.runtime.compiled import compiled
+from ozaki.cli.info import devices, engines
 
 
 def compile_all() -> bool:
@@ -31,6 +39,69 @@ def compile_all() -> bool:
     return True
 
 
+def products(xp: Any, dtype: str) -> None:
+    """Multiply small and larger matrices, ordinary ones and such as need wider integers, and stacks."""
+    for n in (16, 100, 300, 1024):
+        a, b = (_numbers(xp, (n, n), dtype, seed) for seed in (1, 2))
+        for left, right in ((a, b), (a.T, b), (xp.tril(a), xp.tril(b)), (a * a**2, b)):
+            ozaki.matmul(left, right)
+        ozaki.matmul(a, b, accuracy="normwise")
+    for stack, n in ((20, 16), (20, 64), (4, 200)):
+        a, b = (_numbers(xp, (stack, n, n), dtype, seed) for seed in (3, 4))
+        ozaki.matmul(a, b)
+
+
+def sums(xp: Any, dtype: str) -> None:
+    """Sum vectors, rows and columns."""
+    x = _numbers(xp, (1024, 1000), dtype, 1)
+    for reduce in (ozaki.sum, ozaki.mean, ozaki.norm, ozaki.var):
+        for y, axis in ((x.ravel(), 0), (x, 0), (x, 1), (x[:, :100].ravel(), 0)):
+            reduce(y, axis=axis)
+    ozaki.dot(x.ravel(), x.ravel()[::-1].copy())
+    ozaki.group_sum(x.real.ravel(), xp.arange(x.size) % 100, 100)
+
+
+def systems(xp: Any, dtype: str) -> None:
+    """Factorize and solve."""
+    a = _numbers(xp, (512, 512), dtype, 1) + 16 * xp.eye(512, dtype=dtype)
+    ozaki.linalg.solve(a, a[:, :3])
+    ozaki.linalg.cholesky(a @ a.conj().T)
+    ozaki.linalg.qr(a)
+
+
+def proofs(xp: Any, dtype: str) -> None:
+    """Solve with proofs, well-conditioned systems and ill-conditioned ones."""
+    for n, digits in ((512, 0), (1024, 0), (512, 13)):
+        a = _numbers(xp, (n, n), dtype, 1)
+        ozaki.linalg.verified.solve(a * xp.logspace(0, -digits, n), a[:, 0])
+
+
+CALLS = tuple((make, dtype) for make in (products, sums) for dtype in "dfDF") + tuple(
+    (make, dtype) for make in (systems, proofs) for dtype in "dD"
+)
+"""What is called with CuPy arrays, so that its kernels are compiled."""
+
+
+def _numbers(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    numbers = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+    return xp.asarray((numbers if dtype in "DF" else numbers.real).astype(dtype))
+
+
+def compile_for_gpu() -> None:
+    """Compile the kernels of usual calls for this GPU, or load them from disk, in threads."""
+    xp = import_cupy()
+
+    def call(make: Callable[[Any, str], None], dtype: str) -> None:
+        with xp.cuda.Stream(non_blocking=True) as stream:
+            make(xp, dtype)
+            stream.synchronize()
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        for done in [pool.submit(call, *each) for each in CALLS]:
+            done.result()
+
+
 def compile_and_say(console: Console) -> bool:
     """Compile everything, and print how long it took and where the code is kept."""
     console.print("Compiling for this processor, which takes about twenty seconds ...", highlight=False)
@@ -42,4 +113,9 @@ def compile_and_say(console: Console) -> bool:
 
     kept = f"done in {time.perf_counter() - start:.1f} s; kept in {' or '.join(map(str, folders()))}"
     console.print(kept, highlight=False, soft_wrap=True)
+    if devices() and engines()["cublas"][0]:
+        console.print("Compiling for this GPU, which takes about a minute ...", highlight=False)
+        start = time.perf_counter()
+        compile_for_gpu()
+        console.print(f"done in {time.perf_counter() - start:.1f} s; kept by CuPy", highlight=False)
     return True
