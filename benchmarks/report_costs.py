@@ -111,14 +111,14 @@ def _small_products() -> Iterator[str]:
             f"{seconds(larger['ours'])} for 64×64, where NumPy takes {seconds(one['native'])} and "
             f"{seconds(larger['native'])}. Put many into one call: a stack of 1000 of 8×8 takes "
             f"{seconds(many['ours'])} (NumPy: {seconds(many['native'])}). On an H100 a call takes "
-            f"{_microseconds(on_gpu['256²'])} µs for n = 256 and a stack of 1000 of 16×16 "
+            f"{_microseconds(on_gpu['256²'])} for n = 256, and a stack of 1000 of 16×16 "
             f"{_microseconds(on_gpu['1000 × 16²'])}. For half precision there are "
             "[kernels for batches](how-it-works/batches.md)."
         )
 
 
 def _microseconds(row: dict[str, Any]) -> str:
-    return f"{row['ours']['loop']:.0f} (CuPy: {row['native']['loop']:.0f})"
+    return f"{row['ours']['loop']:.0f} µs (CuPy: {row['native']['loop']:.0f} µs)"
 
 
 def _first_calls() -> Iterator[str]:
