@@ -75,7 +75,9 @@ def longest_reduced(engine: str) -> int:
     machines, name = known_machines(), device_name(engine)
     if engine == "cublas" and name not in machines:
         capability = ".".join(map(str, compute_capability()))
-        name = next((x for x, known in machines.items() if known["compute_capability"] == capability), name)
+        name = next(
+            (x for x, known in machines.items() if known.get("compute_capability") == capability), name
+        )
     return int(machines.get(name, {}).get("longest_reduced", 0))
 
 

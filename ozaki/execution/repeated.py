@@ -11,11 +11,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from multiword.runtime.arrays import Array, import_cupy, overlap
 from ozaki.execution import cache
 from ozaki.execution.gemm import launched
+from ozaki.execution.stacks import completed
 from ozaki.product.factor import Factor
 from ozaki.tuning import LAYOUTS_KNOWN
 
@@ -47,10 +46,11 @@ def _layout(name: str, a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, ..
         return None
     if options and (len(options) > 1 or not isinstance(options.get("accuracy"), str)):
         return None
-    x, y = a.data, b.data
+    x, y, device = a.data, b.data, cupy.cuda.runtime.getDevice()
+    if not device == x.device_id == y.device_id:
+        return None
     of_a, of_b = (a.dtype, a.shape, a.strides, x.ptr % 16), (b.dtype, b.shape, b.strides, y.ptr % 16)
-    here = threading.get_ident(), cupy.cuda.runtime.getDevice(), x.device_id, y.device_id
-    return name, *options.values(), here, of_a, of_b
+    return name, *options.values(), (threading.get_ident(), device), of_a, of_b
 
 
 def _answered(question: cache.Question, a: Array, b: Array) -> Array | None:
@@ -63,6 +63,4 @@ def _answered(question: cache.Question, a: Array, b: Array) -> Array | None:
         products = cache.known_stack(question, left, right)
     except MemoryError:  # the usual way gives memory back
         return None
-    if products is None or np.any(products[1]):
-        return None
-    return products[0].reshape(stack, a.shape[1], b.shape[2])
+    return None if products is None else completed(*products, a, b.swapaxes(1, 2), request)

@@ -98,15 +98,24 @@ def _on_device(left: Array, right: Array, request: Request) -> Array | None:
 
 
 def _at_once(rows: Array, columns: Array, request: Request) -> Array | None:
-    """Return the (s, m, n) products of (s, m, k) rows and (s, n, k) columns.
+    """Return the (s, m, n) products of (s, m, k) rows and (s, n, k) columns, replayed where that is captured.
 
-    All of them are replayed where that is captured, and those that need wider integers computed in groups or,
-    if they are few, one by one. None if they do not fit, or are too few to be launched together.
+    None if they do not fit, or are too few to be launched together.
     """
     replayed = captured_stack(*stacked_factors(rows, columns), request)
     if replayed is None:
         return grouped_products(rows, columns, request) if len(rows) >= SMALLEST_GROUP else None
-    out, hard = replayed[0].reshape(*rows.shape[:2], columns.shape[1]), np.flatnonzero(replayed[1])
+    return completed(*replayed, rows, columns, request)
+
+
+def completed(
+    out: Array, needs_more: np.ndarray, rows: Array, columns: Array, request: Request
+) -> Array | None:
+    """Return replayed products with those that need more bits, in groups or, if they are few, one by one.
+
+    None if they do not fit.
+    """
+    out, hard = out.reshape(*rows.shape[:2], columns.shape[1]), np.flatnonzero(needs_more)
     if hard.size < FEWEST_HARD:
         for i in hard.tolist():
             out[i] = computed(Factor(rows[i], 0), Factor(columns[i].T, 1), request)

@@ -30,6 +30,10 @@ from ozaki.tuning import LIMB_PRODUCTS
 
 _SIDE = 16
 
+_BITS = 29, 28, 22, 30
+"""Of a limb: few, for each has kernels of its own, and enough for as few limbs as of any number of bits where
+rows are so short that limbs pay."""
+
 
 class Limbs(NamedTuple):
     """How integers are cut: so many limbs, all but the last one of so many bits with their sign."""
@@ -46,12 +50,12 @@ def limbs_of(width: int, terms: int) -> Limbs | None:
     the last one are at most 2**(width - b·(number - 1)) + √terms. All fit 32 bits if that is below 2**31, and
     by Cauchy and Schwarz |S_d| is at most the sum of the products of norms.
 
-    >>> limbs_of(55, 1000), limbs_of(59, 100), limbs_of(59, 256), limbs_of(2000, 4)
-    (Limbs(number=2, bits=25), Limbs(number=2, bits=29), Limbs(number=3, bits=16), None)
+    >>> limbs_of(59, 32), limbs_of(63, 16), limbs_of(32, 32), limbs_of(2000, 4)
+    (Limbs(number=2, bits=29), Limbs(number=3, bits=29), Limbs(number=2, bits=29), None)
     """
     root = math.sqrt(terms)
     for number in (2, 3):
-        for bits in range(16, 31):
+        for bits in _BITS:
             above = width - bits * (number - 1)
             if above > 31:
                 continue
@@ -87,7 +91,7 @@ _LIMB_PRODUCT = Kernel(
     Path(__file__).with_suffix(".cu"),
     tuple(
         _constants(limbs, real, parts)
-        for limbs in (Limbs(2, 25), Limbs(3, 20))
+        for limbs in (Limbs(2, 29), Limbs(3, 22))
         for real in ("float", "double")
         for parts in (1, 2)
     ),
@@ -109,7 +113,8 @@ def _pays(specification: ProductSpecification, limbs: Limbs) -> bool:
     """Return whether residues take more time."""
     (m, k, n), (of_all, of_one) = specification.shape, LIMB_PRODUCTS
     products = limbs.number**2 * k
-    return products <= of_one and (specification.stack > 1 or m * n * products <= of_all)
+    fits = -(-m // _SIDE) < 1 << 16  # a grid's second dimension
+    return fits and products <= of_one and (specification.stack > 1 or m * n * products <= of_all)
 
 
 def multiply_limbs(

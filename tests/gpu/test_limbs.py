@@ -62,3 +62,13 @@ def test_stacks_of_every_layout(cupy, dtype):
         for left, right in ((x, y), turned, (every_other, y), (x[::-1][::-1], turned[1])):
             for _ in range(3):
                 assert same(ozaki.matmul(left, right).get(), expected), (s, m, k, n)
+
+
+def test_more_rows_than_a_grid_is_high(cupy):
+    a, b = (
+        np.random.default_rng(i).standard_normal(shape)
+        for i, shape in ((1, (4, 1_100_000, 2)), (2, (4, 2, 4)))
+    )
+    expected = ozaki.matmul(a, b)
+    for _ in range(2):
+        assert same(ozaki.matmul(cupy.asarray(a), cupy.asarray(b)).get(), expected)

@@ -103,3 +103,25 @@ def test_what_is_forgotten_is_captured_anew(cupy):
             cache.forget()
         assert same(ozaki.matmul(x, y).get(), expected)
     assert len(repeated._known) == 1
+
+
+@pytest.mark.two_gpus
+def test_arrays_on_another_device_than_the_current_one(cupy):
+    for seed in range(4):
+        a, b = matrices("uniform", *SHAPE, seed=seed)
+        with cupy.cuda.Device(1):
+            x, y = cupy.asarray(a), cupy.asarray(b)
+        result = ozaki.matmul(x, y)
+        assert result.device.id == 1
+        assert same(result.get(), ozaki.matmul(a, b))
+        total = ozaki.sum(x)
+        assert total.device.id == 1
+        assert same(total.get(), ozaki.sum(a))
+
+
+def test_stacks_of_which_some_need_more_bits(cupy):
+    for seed in range(4):
+        kinds = ["uniform"] * 17 + ["sparse", "wide20", "graded"]
+        pairs = [matrices(kind, *SHAPE, seed=seed + i) for i, kind in enumerate(kinds)]
+        a, b = (np.stack(x) for x in zip(*pairs, strict=True))
+        assert same(ozaki.matmul(cupy.asarray(a), cupy.asarray(b)).get(), ozaki.matmul(a, b))

@@ -112,3 +112,16 @@ def test_layouts_are_told_apart(cupy):
             assert same(ozaki.sum(there, axis=0).get(), ozaki.sum(here, axis=0))
         on_device *= 0.5
         memory *= 0.5
+
+
+def test_a_view_of_itself_is_no_example_for_others(cupy):
+    rng = np.random.default_rng(5)
+    x, y, z = rng.standard_normal((3, 30, 30))
+    u, v, w = map(cupy.asarray, (x, y, z))
+    for _ in range(3):
+        assert same(ozaki.dot(u.ravel(), u.ravel()[:]).get(), ozaki.dot(x.ravel(), x.ravel()))
+        assert same(ozaki.dot(u.ravel(), v.ravel()).get(), ozaki.dot(x.ravel(), y.ravel()))
+        assert same(ozaki.dot(w, w.T, axis=0).get(), ozaki.dot(z, z.T, axis=0))
+        assert same(ozaki.dot(u, v.T, axis=0).get(), ozaki.dot(x, y.T, axis=0))
+        assert same(ozaki.vdot(v, v[:]).get(), ozaki.vdot(y, y))
+        assert same(ozaki.vdot(v, w).get(), ozaki.vdot(y, z))

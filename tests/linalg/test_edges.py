@@ -145,6 +145,23 @@ def test_systems_of_nothing():
     assert (proof.solve(np.zeros(0)).value.shape, proof.inv().value.shape) == ((0,), (0, 0))
 
 
+def test_right_sides_are_as_well_proved_together_as_alone():
+    """Graded solutions, tiny ones, those with zeros and unit vectors, beside one another."""
+    rng, alone, together = np.random.default_rng(3), 0, 0
+    for _ in range(25):
+        n = int(rng.integers(3, 12))
+        u, v = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+        a = u * 10.0 ** -np.linspace(0, rng.uniform(2, 14), n) @ v
+        b = rng.standard_normal((n, 5))
+        b[:, 1], b[:, 2] = a[:, 0], a @ 10.0 ** -np.linspace(0, 60, n)
+        b[:, 3] *= 10.0 ** -np.linspace(0, 320, n)
+        b[:, 4] = a @ np.r_[np.full(n - 1, 1 / 3), 0]
+        certificate = verified.certify(a)
+        together += certificate.solve(b).rounded.all(axis=0).sum()
+        alone += sum(certificate.solve(column).rounded.all() for column in b.T)
+    assert together >= alone - 3  # which LAPACK's inverse decides, and that is not everywhere the same
+
+
 def test_a_certificate_solves_vectors_and_matrices():
     for shape in ((1, 3, 1), (3, 3, 2)):
         with pytest.raises(np.linalg.LinAlgError, match="right sides"):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, namespace, on_host, real_parts
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.verified.regularity import Regularity
-from ozaki.linalg.verified.upward import ETA, largest
+from ozaki.linalg.verified.upward import ETA
 from ozaki.linalg.verified.words import renormalized
 
 DECIDED = 2.0**-66
@@ -38,7 +38,7 @@ def refine(a: Array, b: Array, regularity: Regularity) -> Refined:
         d ≈ R·r           and |x* - Σx| <= the bound that |R·r| gives
         x = x + d         error-free, in k words
 
-    k grows where the error stops to halve (Rump; Oishi, Ogita and Rump, Iterative refinement for
+    k grows where no column's error halves any more (Rump; Oishi, Ogita and Rump, Iterative refinement for
     ill-conditioned linear systems). A column that is decided takes no further steps: its bound is of its own
     residual alone.
     """
@@ -47,16 +47,17 @@ def refine(a: Array, b: Array, regularity: Regularity) -> Refined:
     left, right = np.arange(b.shape[1]), b  # the columns that are not decided
     xs: list[Array] = []
     residual: Sequence[Array] = [b]
-    best, smallest = Refined([namespace(b).zeros_like(b)], namespace(b).full(b.shape, np.inf), 0), math.inf
+    best = Refined([namespace(b).zeros_like(b)], namespace(b).full(b.shape, np.inf), 0)
+    smallest = np.full(b.shape[1], np.inf)  # relative error of each column so far
     for step in range(MOST_STEPS):
         d, bound = preconditioner.correction(residual)
         if step:
             error = _exact_columns_aside(a, xs, right, residual[0], regularity.enclose(bound()))
             relative = relative_errors(error, xs[0])
-            worst, decided = largest(relative), relative <= DECIDED
-            stalls = 0 if worst < 0.5 * smallest else stalls + 1
-            best = _with_columns(best, left, Refined(xs, error, step), decided | (worst < smallest))
-            smallest = min(smallest, worst)
+            before, decided = smallest[left], relative <= DECIDED
+            stalls = 0 if (relative < 0.5 * before).any() else stalls + 1
+            best = _with_columns(best, left, Refined(xs, error, step), relative < before)
+            smallest[left] = np.fmin(before, relative)
             if decided.all() or (stalls and words >= most_words) or stalls > MOST_STALLS:
                 break
             words += stalls > 0
@@ -114,16 +115,15 @@ def _exact_columns_aside(a: Array, xs: list[Array], b: Array, residual: Array, e
     A residual that rounds to 0 is 0 where it is a multiple of η: all that it is a sum of are.
     """
     exact = ~residual.any(axis=0)
-    if bool(exact.any()) and min(_unit(a) + min(map(_unit, xs)), _unit(b)) >= -1074:
-        return namespace(error).where(exact, 0.0, error)
-    return error
+    if not bool(exact.any()):
+        return error
+    xp = namespace(error)
+    of_product = reduce(xp.minimum, map(_units, xs)) + _units(a).min()
+    return xp.where(exact & (of_product >= -1074) & (_units(b) >= -1074), 0.0, error)
 
 
-def _unit(x: Array) -> int:
-    """An exponent e such that all numbers of x are multiples of 2**e."""
-    xp, smallest = namespace(x), 1024
-    for part in real_parts(x):
-        nonzero = abs(part[part != 0])
-        if nonzero.size:
-            smallest = min(smallest, int(xp.frexp(nonzero.min())[1]) - 53)
-    return smallest
+def _units(x: Array) -> Array:
+    """By column, an exponent e such that all its numbers are multiples of 2**e."""
+    xp = namespace(x)
+    smallest = [xp.where(part == 0, 2.0**1000, abs(part)).min(axis=0) for part in real_parts(x)]
+    return xp.frexp(reduce(xp.minimum, smallest))[1] - 53
