@@ -131,7 +131,11 @@ PARTS = (
         "small-gpu",
         "Small calls and first calls on a GPU",
         "Products of small matrices, stacks of them and short sums beside CuPy's; what compilation takes.",
-        (("small_calls_h100", small_calls_section), ("first_calls_h100", first_calls_section)),
+        (
+            ("small_calls_h200", small_calls_section),
+            ("small_calls_h100", small_calls_section),
+            ("first_calls_h100", first_calls_section),
+        ),
     ),
     Part(
         "sums-gpu",
