@@ -1,5 +1,7 @@
 """Stacks of small products: each with the bits that it has alone."""
 
+from types import MappingProxyType
+
 import numpy as np
 import pytest
 
@@ -114,6 +116,27 @@ def test_stacks_of_many_widths(xp, dtype, shape, accuracy):
     with np.errstate(over="ignore"):
         a, b = mixed_stack((max(2, shape[0]), *shape[1:]), dtype)
     check(xp, a, b, FACES[dtype], accuracy=accuracy)
+
+
+class Int8Only:
+    """An engine that has one word, and products as NumPy has them."""
+
+    name, on_gpu, padding = "int8 only", False, 1
+    products, default_words = frozenset({"int8"}), MappingProxyType({"residues": "int8"})
+
+    def multiply(self, word, a, bt, *, out=None, alpha=1.0, beta=0.0):
+        if word != "int8":
+            raise ValueError(f"no {word}")
+        product = a.astype(np.int32) @ bt.swapaxes(-1, -2).astype(np.int32)
+        if out is None:
+            return product
+        out[...] = product
+        return out
+
+
+def test_an_engine_of_one_word_multiplies_stacks_of_many_widths():
+    a, b = stack(["uniform", "wide6", "sparse", "wide2", "uniform"], (7, 68, 61), "float64")
+    check(np, a, b, ozaki.accurate_dgemm, engine=Int8Only())
 
 
 def test_products_that_need_equal_widths_are_computed_together():

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.engines import get_engine
 from multiword.runtime.arrays import Array, namespace
 from ozaki.certificate.counting import Bounds, PendingBounds
 from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, decide_stack, log2_product
@@ -165,7 +166,8 @@ def _of_equal_width(a: Factor, b: Factor, scales: Scales, request: Request) -> I
 def _pairwise(version: _Version, positions: np.ndarray, request: Request) -> list[PairwiseBound]:
     """Return the pairwise bounds of some products of a stack."""
     a, b = version.factors
-    scheme, engine = Magnitudes(len(a.parts), "fp64"), request.engine
+    # Not by the request's engine, which may have no fp64 words.
+    scheme, engine = Magnitudes(len(a.parts), "fp64"), get_engine("auto", a.matrix)
     bytes_each = one_panel_bytes(scheme, (a.rows // a.stack, a.k, b.rows // b.stack))
     at_once, bounds = max(1, request.workspace // bytes_each), list[PairwiseBound]()
     for i in range(0, len(positions), at_once):
