@@ -24,6 +24,7 @@ from ozaki.certificate.decision import decide_stack, log2_product, replayed
 from ozaki.execution import in_digits_numba
 from ozaki.product import steps
 from ozaki.product.factor import Factor
+from ozaki.product.limbs import limbs_of
 from ozaki.scaling.scales import NORM_LIMITS, norm_limit, norm_scales, normwise_error
 from ozaki.scaling.statistics import BITS, row_statistics
 from tests.test_decision import LENGTH, TARGET, bounds, row
@@ -119,3 +120,23 @@ def test_small_products_know_a_tie_from_what_is_just_above():
 def test_the_tolerance_of_counts_is_that_of_the_guarantee():
     for length in (1, 100, 577, 10000):
         assert counting_tolerance(length, TARGET) == min(length / 2, 12 * math.sqrt(length)) * 2.0**-53
+
+
+@pytest.mark.parametrize("terms", [1, 2, 3, 8, 17, 32, 37, 64, 75, 600, 5000])
+def test_limbs_and_their_sums_stay_below_the_words_that_hold_them(terms):
+    """Of rows that fill the bound: equal numbers, whose lower limbs are all as large as they get."""
+    for width in range(1, 120):
+        if (limbs := limbs_of(width, terms)) is None:
+            continue
+        base, above = 1 << limbs.bits, limbs.bits * (limbs.number - 1)
+        lower = [base // 2] * (limbs.number - 1)
+        largest = math.isqrt((1 << 2 * width) // terms)  # its row's norm is 2**width
+        for x in (largest, 1 << width) if terms == 1 else (largest,):
+            limb = [*lower, (x >> above) + 1]
+            assert limb[-1] < 2**31
+            sums = [
+                terms * sum(limb[i] * limb[d - i] for i in range(limbs.number) if 0 <= d - i < limbs.number)
+                for d in range(2 * limbs.number - 1)
+            ]
+            assert max(sums) < 2**63
+            assert sum(s << limbs.bits * d for d, s in enumerate(sums)) < 2 ** (64 * limbs.number - 1)
