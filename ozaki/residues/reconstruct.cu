@@ -6,11 +6,12 @@ struct alignas(VECTOR * PARTS * sizeof(REAL) < 16 ? VECTOR * PARTS * sizeof(REAL
 
 /* The digits of an integer to its rounded value. */
 __device__ double rounded(const double (&digit)[DIGITS], int exponent, int precision, int smallest) {
-#if DIGITS == 3
-    double result;
-    const double base = (double)(1ull << BASE_BITS);
-    if (precision == 53 && round_three(base * base * digit[2], base * digit[1], digit[0], exponent, &result))
-        return result;
+#if DIGITS >= 3 && DIGITS <= MOST_TERMS
+    double term[DIGITS], weight = 1, result;
+#pragma unroll
+    for (int d = 0; d < DIGITS; d++, weight *= (double)(1ull << BASE_BITS))
+        term[DIGITS - 1 - d] = weight * digit[d];
+    if (precision == 53 && round_sum(term, exponent, &result)) return result;
 #endif
     u64 limb[LIMBS] = {};
     put_limbs(digit, limb);
@@ -34,9 +35,8 @@ struct Rounding {
     int rows_each, rows, columns, precision, smallest, symmetric;
 };
 
-/* Blocks of a multiprocessor: four have registers enough for few sums, and the compiler would make do with
-   fewer registers, in more time. */
-#define BLOCKS (PARTS == 1 && VECTOR * DIGITS <= 12 ? 4 : 1)
+/* Blocks of a multiprocessor: three or four have registers enough for few sums. */
+#define BLOCKS (PARTS > 1 || VECTOR * DIGITS > 24 ? 1 : VECTOR * DIGITS > 12 ? 3 : 4)
 
 extern "C" __global__ void __launch_bounds__(256, BLOCKS)
 reconstruct(ResidueProducts y, Rounding to, REAL *out) {

@@ -41,19 +41,25 @@ __device__ double round_limbs(u64 *limb, int exponent, int precision, int smalle
     return negative ? -value : value;
 }
 
-/* RN((a + b + c)·2^exponent) for exact a, b, c of decreasing weight, each an integer below 2^53
-   times a power of two, where the result is a normal number; false, and no result, where it may
-   not be. Two error-free sums leave s + t + f; t is rounded to odd, so that the one rounding that
-   follows, s + t, goes as that of s + t + f does (Boldo and Melquiond). */
-__device__ bool round_three(double a, double b, double c, int exponent, double *result) {
-    double s = a;
-    const double e = two_sum(&s, b);
-    double t = e;
-    const double f = two_sum(&t, c);
-    long long bits = __double_as_longlong(t);
-    /* If t is inexact and even, step to its neighbour on the side of f. */
-    if (f != 0 && !(bits & 1)) bits += (f > 0) == (t > 0) ? 1 : -1;
-    const double sum = s + __longlong_as_double(bits);
+/* Terms of `round_sum`, at most: the slack covers the rounding of as many errors. */
+#define MOST_TERMS 8
+
+/* RN(Σ term·2^exponent), where the result is a normal number and the sum no tie, nor all but one; false, and no
+   result, where it may be. The terms are added up in a double and the sum of their errors, which is wrong by at
+   most TERMS·2^-53 of these errors' sizes: what is rounded is between two numbers that must round alike
+   (Ziv's test). */
+template <int TERMS>
+__device__ bool round_sum(const double (&term)[TERMS], int exponent, double *result) {
+    double s = term[0], errors = 0, sizes = 0;
+#pragma unroll
+    for (int i = 1; i < TERMS; i++) {
+        const double error = two_sum(&s, term[i]);
+        errors += error;
+        sizes += fabs(error);
+    }
+    const double rest = two_sum(&s, errors), slack = sizes * (1.0 / (1ll << 49));
+    const double sum = s + (rest + slack);
+    if (sum != s + (rest - slack)) return false;
     const int scaled = ((int)(__double2hiint(sum) >> 20) & 0x7ff) + exponent;
     if (scaled < 1 || scaled > 2046 || sum == 0) return false;
     *result = __hiloint2double(__double2hiint(sum) + exponent * (1 << 20), __double2loint(sum));
