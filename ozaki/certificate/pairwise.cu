@@ -13,27 +13,24 @@ struct PanelPairs {
     double *bound;
 };
 
-/* The bounds of one row of A, or column of B; outside of the panel, those of zeros. */
-struct RowBounds { double total; int offset; };
-__device__ RowBounds row_of_a(const PanelPairs &pairs, int i) {
-    return i < pairs.rows ? RowBounds{pairs.total_a[i], pairs.scale_offset_a[i]} : RowBounds{0, 0};
-}
-__device__ RowBounds column_of_b(const PanelPairs &pairs, int j) {
-    return j < pairs.columns ? RowBounds{pairs.total_b[j], pairs.scale_offset_b[j]} : RowBounds{0, 0};
-}
+/* The bounds of one row of A, or column of B: half of its total, and 2^offset, both exact; outside of the panel,
+   those of zeros. */
+struct RowBounds {
+    double half, unit;
+    __device__ RowBounds() {}
+    __device__ RowBounds(const double *total, const int *offset, int i, int count)
+        : half(i < count ? total[i] / 2 : 0), unit(i < count ? scalbn(1.0, offset[i]) : 0) {}
+};
 
-/* The larger one of an error and of T / |A||B| of a pair, from the product of its magnitudes: `compare_pairs`. */
-__device__ double larger(double error, double product, RowBounds a, RowBounds b, i64 length) {
-    const double lower = scalbn(product * SLACK, a.offset + b.offset);
-    const double truncation = (a.total + b.total) / 2 + (double)length / 4;
-    /* Division takes time: most pairs can be told from the largest without. */
-    if (a.total <= 0 || b.total <= 0 || truncation < error * lower * SLACK) return error;
-    return fmax(error, truncation / lower);
+/* The largest number of a full warp. */
+__device__ double largest_of_warp(double x) {
+    for (int d = 16; d; d >>= 1) x = fmax(x, __shfl_xor_sync(~0u, x, d));
+    return x;
 }
 
 /* Raise the largest error so far, by a full warp. */
 __device__ void raise(u64 *largest, double error) {
-    for (int d = 16; d; d >>= 1) error = fmax(error, __shfl_xor_sync(~0u, error, d));
+    error = largest_of_warp(error);
     const u64 bits = (u64)__double_as_longlong(error);
     if (threadIdx.x % 32 == 0 && bits > __ldcg(largest)) atomicMax(largest, bits);
 }
@@ -58,20 +55,41 @@ struct Products {
     i64 row_stride;
 };
 
-/* `_raise_host` */
+/* A guess at a quotient: no more than the few leading bits of 1/y are right. */
+__device__ double guessed(double x, double y) {
+    double inverse;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(y));
+    return x * inverse;
+}
+
+/* `_raise_host`. Division takes time: a thread divides for the pair that it guesses to have the largest error, and
+   nearly all others can be told from the largest of the warp without. */
 extern "C" __global__ void __launch_bounds__(256) pairwise_bound(Products y, PanelPairs pairs) {
     __shared__ RowBounds rows[ROWS];
     const int across = (pairs.columns + 255) / 256; /* in one dimension, for it alone may be long */
     const int first = blockIdx.x / across * ROWS, column = blockIdx.x % across * 256 + threadIdx.x;
-    if (threadIdx.x < ROWS) rows[threadIdx.x] = row_of_a(pairs, first + threadIdx.x);
+    if (threadIdx.x < ROWS)
+        rows[threadIdx.x] = RowBounds(pairs.total_a, pairs.scale_offset_a, first + threadIdx.x, pairs.rows);
     __syncthreads();
-    const RowBounds b = column_of_b(pairs, column);
-    double error = 0;
-    if (b.total > 0) {
-#pragma unroll 4
-        for (int i = 0; i < min(ROWS, pairs.rows - first); i++)
-            error = larger(error, y.products[(first + i) * y.row_stride + column], rows[i], b, pairs.length);
+    const RowBounds b(pairs.total_b, pairs.scale_offset_b, column, pairs.columns);
+    const double quarter = (double)pairs.length / 4;
+    double truncation[ROWS], lower[ROWS], guess = 0, error = 0; /* T and |A||B| of `compare_pairs` */
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        const bool real = b.half > 0 && rows[i].half > 0;
+        truncation[i] = real ? rows[i].half + b.half + quarter : 0;
+        lower[i] = real ? y.products[(first + i) * y.row_stride + column] * SLACK * rows[i].unit * b.unit : 1;
     }
+    double of_guess = 0, lower_of_guess = 1;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        const double quotient = guessed(truncation[i], lower[i]);
+        if (quotient > guess) guess = quotient, of_guess = truncation[i], lower_of_guess = lower[i];
+    }
+    error = largest_of_warp(of_guess / lower_of_guess);
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+        if (!(truncation[i] <= error * lower[i] * SLACK)) error = fmax(error, truncation[i] / lower[i]);
     raise(pairs.largest, error);
     write_bound(pairs);
 }
