@@ -24,10 +24,10 @@ from ozaki.scaling.scales import NORM_LIMITS, NormLimit, norm_scales
 from ozaki.scaling.statistics import NormScales, Rows, row_statistics
 from tests.test_decision import TARGET, bounds
 
-BITS, PAIRS, GRADED, NONFINITE = 100.0, 0.25, 0.5, 1e6
+BITS, PAIRS, GRADED, UNLEVEL, NONFINITE = 100.0, 0.25, 0.5, 0.75, 1e6
 """What an operand's first element is made of: BITS for each bit that it needs, PAIRS where only a pairwise
-bound says so, GRADED for an inner dimension that is equilibrated, to the same without it, NONFINITE for rows
-that are not finite."""
+bound says so, GRADED for an inner dimension that is equilibrated, to the same without it, UNLEVEL for one
+that a few rows do not tell from that, NONFINITE for rows that are not finite."""
 
 
 COSTLY = 200
@@ -89,14 +89,14 @@ def read_first(given):
 
 
 def parts_of(first):
-    """The bits that the first element of A is made of, and PAIRS, GRADED or nothing."""
+    """The bits that the first element of A is made of, and PAIRS, GRADED, UNLEVEL or nothing."""
     return int(first % NONFINITE // BITS), first % NONFINITE % 1
 
 
 def bounds_from_counts(first):
     """Bounds by which a product needs these bits, or more than a counting bound can say."""
     bits, what = parts_of(first)
-    excess = math.inf if what in (PAIRS, GRADED) else 0.75 * 2.0**bits
+    excess = math.inf if what else 0.75 * 2.0**bits
     return bounds(excess)._replace(nonfinite=bool(first >= NONFINITE), log2_squares=(bits, bits))
 
 
@@ -204,6 +204,10 @@ class Steps:
     def pairwise(self, a, b, request, pending):
         first = self.first_element(a)
         return lambda: (2.0**-50, 0.75 * 2.0 ** parts_of(first())[0] * TARGET.unit_roundoff)
+
+    def is_level(self, a, b, request, scales):
+        first = self.first_element(a)
+        return lambda: first() % 1 not in (GRADED, UNLEVEL)
 
     def inner_exponents(self, a, b, scales):
         return self.first_element(a)

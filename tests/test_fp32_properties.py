@@ -300,7 +300,12 @@ def launches(monkeypatch):
 
     gpu.cupy.RawKernel = compiled
     gpu.install(monkeypatch)
-    with kernels.noting(lambda x: launched.update({(name := list(launched)[-1]): (launched[name][0], x)})):
+
+    def note(arguments):
+        name = list(launched)[-1]
+        launched[name] = launched[name][0], arguments
+
+    with kernels.noted.within(note):
         yield launched
 
 

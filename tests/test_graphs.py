@@ -55,7 +55,7 @@ def test_a_launch_that_is_not_the_last_node_is_no_graph(gpu, branches):
     def work():
         for _ in range(branches):
             fork(gpu, True)
-        kernels._local.note((x,))
+        kernels.noted.value((x,))
 
     with pytest.raises(CaptureError, match=f"{branches} nodes"):
         recorded(work, x)

@@ -28,6 +28,7 @@ from multiword.runtime.libcuda import (
     KernelNode,
     routine,
 )
+from multiword.runtime.scoped import Scoped
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -84,13 +85,17 @@ capture_lock = threading.RLock()
 """Held while work is captured, and while cuBLAS's handles are made or destroyed: that waits for the
 device, which ends every capture on it."""
 
-_local = threading.local()
+_recorder: Scoped[Recorder | None] = Scoped(None)
+"""By which a thread captures, or warms up what it will capture."""
+
+retaining: Scoped[Callable[[Any], None] | None] = Scoped(None)
+"""What is called with all that launches of a thread take from a cache."""
 
 
 def side_by_side(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
     """Call both, the second before the first where this thread is capturing: their launches may run at
     the same time there."""
-    recorder: Recorder | None = getattr(_local, "recorder", None)
+    recorder = _recorder.value
     return (first(), second()) if recorder is None else recorder.fork(first, second)
 
 
@@ -101,7 +106,7 @@ def capturing() -> bool:
 
 def record(event: Any) -> None:
     """Record a CuPy event on the current stream; where this thread is capturing, at every replay."""
-    recorder: Recorder | None = getattr(_local, "recorder", None)
+    recorder = _recorder.value
     if recorder is None or not recorder.capturing:
         event.record()
     else:
@@ -110,20 +115,9 @@ def record(event: Any) -> None:
 
 def retained(x: T) -> T:
     """Return what a cache has and may give up, as a table; graphs that this thread captures own it, too."""
-    retain: Callable[[Any], None] | None = getattr(_local, "retain", None)
-    if retain is not None:
-        retain(x)
+    if retaining.value is not None:
+        retaining.value(x)
     return x
-
-
-@contextmanager
-def retaining(retain: Callable[[Any], None] | None) -> Iterator[None]:
-    """Within the context, call retain(x) for all that launches of this thread take from a cache."""
-    before, _local.retain = getattr(_local, "retain", None), retain
-    try:
-        yield
-    finally:
-        _local.retain = before
 
 
 @dataclass(frozen=True)
@@ -229,12 +223,9 @@ class Recorder:
     @contextmanager
     def _forking(self) -> Iterator[None]:
         """Within the context, `side_by_side` forks."""
-        _local.recorder, self._forks = self, 0
-        try:
-            with retaining(self._retain):
-                yield
-        finally:
-            _local.recorder = None
+        self._forks = 0
+        with _recorder.within(self), retaining.within(self._retain):
+            yield
 
     def _retain(self, x: Any) -> None:
         self.retained[id(x)] = x
@@ -267,7 +258,7 @@ class Recorder:
             routine("cuStreamBeginCapture_v2")(self._stream.ptr, CAPTURE_RELAXED)
             captured, self.capturing = c_void_p(), True
             try:
-                with kernels.noting(noted), self._forking():
+                with kernels.noted.within(noted), self._forking():
                     yield
             except BaseException:
                 with suppress(CudaError):  # the exception says what ended the capture

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from multiword.runtime.arrays import Array, import_cupy
+from multiword.runtime.scoped import Scoped
 
 OPTIONS = ("--std=c++17", "--fmad=false")
 """No contraction: a product and a sum stay two roundings, as they are in NumPy."""
@@ -104,8 +103,8 @@ class Instance(NamedTuple):
                 function.kernel(grid, block, values, self.shared, None, True)
             else:
                 function(grid, block, values, shared_mem=self.shared)
-            if note := getattr(_local, "note", None):
-                note(arguments)
+            if noted.value is not None:
+                noted.value(arguments)
 
 
 class Struct(ctypes.Structure):
@@ -173,17 +172,8 @@ def members(kind: Any, *names: str) -> tuple[tuple[str, Any], ...]:
     return tuple((name, kind) for name in names)
 
 
-_local = threading.local()
-
-
-@contextmanager
-def noting(note: Callable[[tuple[Any, ...]], None]) -> Iterator[None]:
-    """Within the context, call note(arguments) after each launch that this thread makes."""
-    _local.note = note
-    try:
-        yield
-    finally:
-        _local.note = None
+noted: Scoped[Callable[[tuple[Any, ...]], None] | None] = Scoped(None)
+"""What is called with the arguments after each launch of a thread."""
 
 
 def definitions(constants: dict[str, int | str]) -> tuple[str, ...]:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from multiword.engines import reduces_residues
 from multiword.engines.cublas import Cublas
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, overlap
 from multiword.runtime.forking import finalize
 from multiword.runtime.graphs import Recorder, capturing
+from multiword.runtime.scoped import Scoped
 from ozaki.execution.captured import CapturedProduct
 from ozaki.execution.captured_integers import CapturedIntegers
-from ozaki.execution.variants import UNFIT, Captured, disturbances
+from ozaki.execution.variants import UNFIT, Captured, Room, disturbances
 from ozaki.product.factor import Factor
 from ozaki.product.request import NORMWISE, Request
 from ozaki.residues.integers import Target
@@ -28,6 +26,7 @@ WARM, NEVER = "warm", "not to be captured"
 """The states of a kind of call without a graph: its kernels are compiled; it shall have none."""
 
 Entry = Captured[Any, Any] | str
+Capture = Callable[[Room], Captured[Any, Any]]
 
 _cached: OrderedDict[tuple[Any, ...], Entry] = OrderedDict()
 """What is captured of each kind of call, or its state, the one used last at the end."""
@@ -40,21 +39,8 @@ _watched: set[int] = set()
 
 _lock = threading.RLock()  # dropping an entry may drop prepared operands, which drops their entries
 
-_local = threading.local()
-
-Multiply = Callable[[Factor, Factor], Array]
-
-
-def captured_product(a: Factor, b: Factor, request: Request, multiply: Multiply) -> Array | None:
-    """Return the product, replayed; None if it has no graph. multiply(a, b) computes it of other factors."""
-    captured = _captured(_question(a, b, request), a, b)
-    return None if captured is None else captured.product(a, b, _forget_the_oldest, multiply)
-
-
-def captured_stack(a: Factor, b: Factor, request: Request) -> tuple[Array, np.ndarray] | None:
-    """Return a stack's products, replayed, and which need wider integers; None if there is no graph."""
-    captured = _captured(_question(a, b, request), a, b)
-    return None if captured is None else captured.products(a, b, _forget_the_oldest)
+questions: Scoped[list[Question] | None] = Scoped(None)
+"""Where a thread notes what it asks for."""
 
 
 class Question(NamedTuple):
@@ -81,30 +67,15 @@ def _place(x: Array) -> tuple[Any, ...]:
     return x.data.ptr, x.shape, x.strides
 
 
-@contextmanager
-def noting() -> Iterator[list[Question]]:
-    """Within the context, note what this thread asks the cache for."""
-    before, _local.questions = getattr(_local, "questions", None), list[Question]()
-    try:
-        yield _local.questions
-    finally:
-        _local.questions = before
+def captured_product(a: Factor, b: Factor, request: Request) -> CapturedProduct | None:
+    """Return what is captured of such products, or stacks, now if need be; None if nothing is to be."""
+    question = _question(a, b, request)
+    return None if question is None else _captured(question, a, b)
 
 
-def known_product(question: Question, a: Factor, b: Factor, multiply: Multiply) -> Array | None:
+def captured_before(question: Question, a: Factor, b: Factor) -> CapturedProduct | None:
     """As `captured_product`, where the question is known; None, too, if it is yet to be captured."""
-    captured = _captured(question, a, b) if _is_captured(question) else None
-    return None if captured is None else captured.product(a, b, _forget_the_oldest, multiply)
-
-
-def known_stack(question: Question, a: Factor, b: Factor) -> tuple[Array, np.ndarray] | None:
-    """As `captured_stack`, where the question is known; None, too, if it is yet to be captured."""
-    captured = _captured(question, a, b) if _is_captured(question) else None
-    return None if captured is None else captured.products(a, b, _forget_the_oldest)
-
-
-def _is_captured(question: Question) -> bool:
-    return isinstance(_cached.get(question.key), CapturedProduct)
+    return _captured(question, a, b) if isinstance(_cached.get(question.key), CapturedProduct) else None
 
 
 def captured_integers(a: Factor, b: Factor, request: Request, target: Target) -> tuple[Array, int] | None:
@@ -113,11 +84,11 @@ def captured_integers(a: Factor, b: Factor, request: Request, target: Target) ->
     None if there is no graph.
     """
 
-    def capture(memory: Recorder, limit: int) -> CapturedIntegers:
-        return CapturedIntegers(memory, a, b, request, limit, target)
+    def capture(room: Room) -> CapturedIntegers:
+        return CapturedIntegers(room, a, b, request, target)
 
     captured = _entry(_key(a, b, (request, target)), (), capture, a.matrix.data.device_id)
-    return captured.product(a, b, _forget_the_oldest) if isinstance(captured, CapturedIntegers) else None
+    return captured.product(a, b) if isinstance(captured, CapturedIntegers) else None
 
 
 def _question(a: Factor, b: Factor, request: Request) -> Question | None:
@@ -133,18 +104,14 @@ def _question(a: Factor, b: Factor, request: Request) -> Question | None:
         request = request._replace(symmetric=False)  # half of its panels would be launched one by one
     places = _place(a.matrix), _place(b.matrix)
     question = Question(_key(a, b, request), request, a.stack, places)
-    if (questions := getattr(_local, "questions", None)) is not None:
-        questions.append(question)
+    if questions.value is not None:
+        questions.value.append(question)
     return question
 
 
-def _captured(question: Question | None, a: Factor, b: Factor) -> CapturedProduct | None:
-    """Return what was captured for such a product, now if need be; None if it is not to be."""
-    if question is None:
-        return None
-
-    def capture(memory: Recorder, limit: int) -> CapturedProduct:
-        return CapturedProduct(memory, a, b, question.request, limit)
+def _captured(question: Question, a: Factor, b: Factor) -> CapturedProduct | None:
+    def capture(room: Room) -> CapturedProduct:
+        return CapturedProduct(room, a, b, question.request)
 
     entry = _entry(question.key, (a, b), capture, a.matrix.data.device_id)
     return entry if isinstance(entry, CapturedProduct) else None
@@ -153,7 +120,7 @@ def _captured(question: Question | None, a: Factor, b: Factor) -> CapturedProduc
 def _entry(
     key: tuple[Any, ...],
     factors: tuple[Factor, ...],
-    capture: Callable[[Recorder, int], Captured[Any, Any]],
+    capture: Capture,
     device: int,
 ) -> Entry | None:
     """Return what is cached of a kind of call, captured at the second; the key ends with prepared factors."""
@@ -243,14 +210,14 @@ def _limit() -> int:
     return int(import_cupy().cuda.runtime.memGetInfo()[1]) // SHARE
 
 
-def _capture(capture: Callable[[Recorder, int], Captured[Any, Any]], device: int) -> Entry:
+def _capture(capture: Capture, device: int) -> Entry:
     where = threading.get_ident(), device
     memory = _memories.get(where) or Recorder()
     if memory.busy:
         return WARM
     memory.busy = True
     try:
-        captured = capture(memory, _limit() * SHARE // SHARE_OF_ONE)
+        captured = capture(Room(memory, _limit() * SHARE // SHARE_OF_ONE, _forget_the_oldest))
     except UNFIT:
         return NEVER
     except disturbances():

@@ -55,7 +55,7 @@ def _retain(x: Any) -> None:
 def _captured(multiply: Callable[..., Any], x: Any, y: Any, options: dict[str, Any]) -> Any:
     cupy = import_cupy()
     # What is allocated and freed in this way during a capture becomes nodes of the graph.
-    with cupy.cuda.using_allocator(cupy.cuda.malloc_async), spare_handle(), retaining(_retain):
+    with cupy.cuda.using_allocator(cupy.cuda.malloc_async), spare_handle(), retaining.within(_retain):
         result = multiply(x, y, **options)
     if options.get("out") is not None:
         return result

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from multiword.runtime.arrays import Array
-from multiword.runtime.graphs import Recorder, side_by_side
+from multiword.runtime.graphs import side_by_side
 from ozaki.certificate.counting import NOT_FINITE, OPEN, Bounds, PendingBounds, PendingNumbers
 from ozaki.certificate.decision import WIDENED_IN_ALL, Ask, Certificate, answered, decide, decide_stack
 from ozaki.certificate.pairwise import PairwiseBound
-from ozaki.execution.variants import Call, Captured, NoGraph, Unfit
+from ozaki.execution.variants import Call, Captured, NoGraph, Room, Unfit
 from ozaki.product import steps
 from ozaki.product.factor import Factor
 from ozaki.product.request import Request
@@ -40,9 +40,9 @@ class _Equilibrated(Exception):
         self.factors = a, b
 
 
-COUNTED, GRADED, PAIRED = range(3)
-"""The evidence that a graph computes: bounds from counts; also whether the inner dimension is graded;
-also the pairwise bound."""
+COUNTED, PAIRED, GRADED = range(3)
+"""The evidence that a graph computes: bounds from counts; also the pairwise bound, and whether a few rows
+prove that the inner dimension is not graded; or else, where they do not, what it is equilibrated by."""
 
 
 class _Variant(NamedTuple):
@@ -79,14 +79,15 @@ class _Answers:
     ----------
     scales : the norm scales.
     bounds : those of the norm scales.
-    exponents, pairwise_bound : for the certificate.
+    level, pairwise_bound, exponents : for the certificate, with more evidence than counts.
     wide : scales wider than by WIDENED_IN_ALL bits, and their bounds.
     """
 
     scales: tuple[Array, Array]
     bounds: PendingNumbers | None = None
-    exponents: InnerExponents | None = None
+    level: Callable[[], bool] | None = None
     pairwise_bound: Callable[[], PairwiseBound] | None = None
+    exponents: InnerExponents | None = None
     wide: tuple[tuple[Array, Array], PendingBounds] | None = None
 
 
@@ -106,17 +107,18 @@ class _Data:
     def __init__(
         self, a: Factor, b: Factor, request: Request, call: _Replayed, replay: Callable[[_Variant], _Replayed]
     ) -> None:
-        self._factors, self._request, self._call, self._replay = (a, b), request, call, replay
+        self._factors, self._request, self._replay = (a, b), request, replay
+        self._first, self._answers = call.answers, {call.variant.evidence: call.answers}
 
     def answer(self, question: Ask) -> Any:
         """Wait for the GPU, and return the answer."""
         if question is Ask.COUNTS:
-            self.bounds = _computed(self._call.answers.bounds).wait()
+            self.bounds = _computed(self._first.bounds).wait()
             return self.bounds
         if question is Ask.PAIRS:
             return _computed(self._answers_with(PAIRED).pairwise_bound)()
         a, b = self._factors
-        if a.equilibrated:
+        if a.equilibrated or (GRADED not in self._answers and _computed(self._answers_with(PAIRED).level)()):
             return False
         answers = self._answers_with(GRADED)
         factors = steps.equilibrated(a, b, self._request, answers.scales, _computed(answers.exponents))
@@ -125,30 +127,25 @@ class _Data:
         return False
 
     def _answers_with(self, evidence: int) -> _Answers:
-        if self._call.variant.evidence < evidence:
-            self._call = self._replay(_Variant(None, PAIRED))
-        return self._call.answers
+        if evidence not in self._answers:
+            self._answers[evidence] = self._replay(_Variant(None, evidence)).answers
+        return self._answers[evidence]
 
 
 class CapturedProduct(Captured[_Variant, _Answers]):
     """One kind of product of accuracy "fp64", "fp32" or "normwise", or of a stack of them."""
 
-    def __init__(self, memory: Recorder, a: Factor, b: Factor, request: Request, limit: int) -> None:
-        super().__init__(memory, a, b, request, limit, USUAL)
+    def __init__(self, room: Room, a: Factor, b: Factor, request: Request) -> None:
+        super().__init__(room, a, b, request, USUAL)
 
-    def product(
-        self, a: Factor, b: Factor, captured: Callable[[], Any], multiply: Callable[[Factor, Factor], Array]
-    ) -> Array | None:
-        """Return the product of such factors; None if it has no graph.
-
-        captured() is called after a new capture, multiply(a, b) for the factors that these are equilibrated
-        to.
-        """
+    def product(self, a: Factor, b: Factor, multiply: Callable[[Factor, Factor], Array]) -> Array | None:
+        """Return the product of such factors, or multiply(a, b) of those that they are equilibrated to; None
+        if it has no graph."""
         if self.memory.busy:  # this call interrupts another, whose graphs' memory it must not touch
             return None
         out, self.memory.busy = self._result(a, b), True
         try:
-            return self._product(a, b, out, captured)
+            return self._product(a, b, out)
         except _Equilibrated as other:
             self.memory.done.record()  # answers have been read
             self._expected, factors = _Variant(None, GRADED), other.factors
@@ -158,12 +155,12 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             self.memory.busy = False
         return multiply(*factors)
 
-    def _product(self, a: Factor, b: Factor, out: Array, captured: Callable[[], Any]) -> Array | None:
+    def _product(self, a: Factor, b: Factor, out: Array) -> Array | None:
         last: _Replayed  # a later replay may write to what an earlier one has answered on the device
 
         def replay(variant: _Variant) -> _Replayed:
             nonlocal last
-            last = self._replay(variant, a, b, out, captured)
+            last = self._replay(variant, a, b, out)
             return last
 
         # Most often this call's operands need what the last one's did: the GPU need not wait for the host.
@@ -208,13 +205,13 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             return wanted
         return wanted._replace(lossless=scheme.roomy_specification)
 
-    def products(self, a: Factor, b: Factor, captured: Callable[[], Any]) -> tuple[Array, np.ndarray] | None:
+    def products(self, a: Factor, b: Factor) -> tuple[Array, np.ndarray] | None:
         """Return the products of a stack, one below the other, and which of them need wider integers."""
         if self.memory.busy:
             return None
         out, self.memory.busy = self._result(a, b), True
         try:
-            answers = self._replay(USUAL, a, b, out, captured).answers
+            answers = self._replay(USUAL, a, b, out).answers
             if answers.bounds is None or answers.bounds.certify_all():
                 return out, np.zeros(a.stack, np.bool_)
             bounds = answers.bounds.wait_for_stack()
@@ -271,18 +268,26 @@ class CapturedProduct(Captured[_Variant, _Answers]):
     ) -> _Answers:
         """Launch the steps after the scales, first the evidence beyond counts: the host waits for that."""
 
-        def begin() -> tuple[ScaledProduct | None, InnerExponents | None]:
-            exponents = None if a.equilibrated else steps.inner_exponents(a, b, scales)
-            return self._begin(variant, split_by, a, b), exponents
+        level = exponents = pairwise_bound = None
 
-        def bounds() -> tuple[PendingBounds, Callable[[], PairwiseBound] | None]:
+        def begin() -> ScaledProduct | None:
+            nonlocal level, exponents
+            if variant.evidence == GRADED:
+                exponents = steps.inner_exponents(a, b, scales)
+            elif not a.equilibrated:
+                level = steps.is_level(a, b, self._request, scales)
+            return self._begin(variant, split_by, a, b)
+
+        def bounds() -> PendingBounds:
+            nonlocal pairwise_bound
             pending = steps.bounds(a, b, self._request, scales)
-            paired = variant.evidence >= PAIRED
-            return pending, steps.pairwise(a, b, self._request, pending) if paired else None
+            if variant.evidence == PAIRED:
+                pairwise_bound = steps.pairwise(a, b, self._request, pending)
+            return pending
 
-        (begun, exponents), (pending, pairwise_bound) = side_by_side(begin, bounds)
+        begun, pending = side_by_side(begin, bounds)
         self._finish(begun, a, b, out)
-        return _Answers(scales, pending, exponents, pairwise_bound)
+        return _Answers(scales, pending, level, pairwise_bound, exponents)
 
     def _begin(
         self, variant: _Variant, scales: tuple[Array, Array], a: Factor, b: Factor

@@ -6,17 +6,15 @@ learns them after the product, which is replayed with more moduli if they call f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import sub
-from typing import Any
 
 import numpy as np
 
 from multiword.runtime.arrays import Array, namespace
-from multiword.runtime.graphs import Recorder, side_by_side
+from multiword.runtime.graphs import side_by_side
 from multiword.runtime.memory import empty_result
 from multiword.runtime.readback import Readback
-from ozaki.execution.variants import Captured, NoGraph, Unfit
+from ozaki.execution.variants import Captured, NoGraph, Room, Unfit
 from ozaki.product.factor import Factor
 from ozaki.product.panels import in_panels
 from ozaki.product.request import Request
@@ -39,25 +37,20 @@ SPARE_BITS = 16
 class CapturedIntegers(Captured[ProductSpecification, Readback]):
     """One kind of product of integers."""
 
-    def __init__(
-        self, memory: Recorder, a: Factor, b: Factor, request: Request, limit: int, target: Target
-    ) -> None:
+    def __init__(self, room: Room, a: Factor, b: Factor, request: Request, target: Target) -> None:
         self._target = target
         largest = magnitudes_on_device((a.matrix, b.matrix))
         first = self._roomy(integer_specification(_shape(a, b), largest), request)
-        super().__init__(memory, a, b, request, limit, first)
+        super().__init__(room, a, b, request, first)
 
-    def product(self, a: Factor, b: Factor, captured: Callable[[], Any]) -> tuple[Array, int] | None:
-        """Return the product, and the index of the first element that does not fit; None if it has no graph.
-
-        captured() is called after a new capture.
-        """
+    def product(self, a: Factor, b: Factor) -> tuple[Array, int] | None:
+        """Return the product, and the index of the first element that does not fit; None without a graph."""
         if self.memory.busy:  # this call interrupts another, whose graphs' memory it must not touch
             return None
         out, self.memory.busy = self._result(a, b), True
         try:
             for _ in range(2):
-                call = self._replay(self._expected, a, b, out, captured)
+                call = self._replay(self._expected, a, b, out)
                 *largest, misfit = call.answers.wait().tolist()
                 needed, has = integer_specification(_shape(a, b), largest), call.variant
                 fits = needed.bits <= has.bits and max(map(sub, needed.widths, has.widths)) <= 0

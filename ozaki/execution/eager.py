@@ -17,7 +17,6 @@ from ozaki.product.cost import warn_of_cost
 from ozaki.product.factor import Factor
 from ozaki.product.request import NORMWISE, Request
 from ozaki.product.steps import ScaledProduct
-from ozaki.scaling.equilibration import is_level
 
 Factors = tuple[Factor, Factor]
 
@@ -113,8 +112,8 @@ class _LevelData(Data):
             if self.bounds.nonfinite:
                 raise _Unlevel
             return answer
-        (a, b), scales = self.factors, steps.both_norm_scales(*self.factors, self._request)
-        if not is_level((a.parts, b.parts), scales, steps.row_limit(a, self._request)):
+        scales = steps.both_norm_scales(*self.factors, self._request)
+        if not steps.is_level(*self.factors, self._request, scales)():
             raise _Unlevel
         return False
 
@@ -133,7 +132,7 @@ def _equilibrated(a: Factor, b: Factor, request: Request) -> Factors | None:
     if a.equilibrated:
         return None
     scales = steps.both_norm_scales(a, b, request)
-    if not is_cupy(a.matrix) and is_level((a.parts, b.parts), scales, steps.row_limit(a, request)):
+    if not is_cupy(a.matrix) and steps.is_level(a, b, request, scales)():
         return None
     equilibration = steps.equilibrated(a, b, request, scales, steps.inner_exponents(a, b, scales))
     return equilibration and equilibration[1:]

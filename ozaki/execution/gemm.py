@@ -75,7 +75,8 @@ def computed(a: Factor, b: Factor, request: Request) -> Array:
 
 def launched(a: Factor, b: Factor, request: Request) -> Array:
     """Return the product, or that of the equilibrated factors, replayed or kernel by kernel."""
-    out = captured_product(a, b, request, lambda x, y: launched(x, y, request))
+    captured = captured_product(a, b, request)
+    out = captured and captured.product(a, b, lambda x, y: launched(x, y, request))
     return product(a, b, request) if out is None else out
 
 

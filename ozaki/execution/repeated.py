@@ -30,7 +30,8 @@ def product_again(multiply: Callable[..., Array], a: Any, b: Any, options: dict[
     question = _known.get(layout)
     if question is not None and (out := _answered(question, a, b)) is not None:
         return out
-    with cache.noting() as questions:
+    questions: list[cache.Question] = []
+    with cache.questions.within(questions):
         result = multiply(a, b, **options)
     if len(questions) == 1 and questions[0].is_about(a, b):
         if len(_known) >= LAYOUTS_KNOWN:
@@ -57,10 +58,13 @@ def _answered(question: cache.Question, a: Array, b: Array) -> Array | None:
     """Return the replayed product; None if it has no graph, or is not all that the data take."""
     stack, request = question.stack, question.request
     left, right = Factor(a, 0, stack=stack), Factor(b, 1, stack=stack)
+    captured = cache.captured_before(question, left, right)
+    if captured is None:
+        return None
     try:
         if a.ndim == 2:
-            return cache.known_product(question, left, right, lambda x, y: launched(x, y, request))
-        products = cache.known_stack(question, left, right)
+            return captured.product(left, right, lambda x, y: launched(x, y, request))
+        products = captured.products(left, right)
     except MemoryError:  # the usual way gives memory back
         return None
     return None if products is None else completed(*products, a, b.swapaxes(1, 2), request)

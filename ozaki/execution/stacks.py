@@ -13,7 +13,7 @@ import numpy as np
 from multiword.runtime.arrays import Array, is_cupy, namespace, quietly
 from multiword.runtime.memory import empty_result, padded
 from ozaki.execution.at_once import products_at_once
-from ozaki.execution.cache import captured_stack
+from ozaki.execution.cache import captured_product
 from ozaki.execution.gemm import computed, gemm
 from ozaki.execution.groups import grouped_products
 from ozaki.product.factor import Factor, stacked_factors
@@ -102,7 +102,9 @@ def _at_once(rows: Array, columns: Array, request: Request) -> Array | None:
 
     None if they do not fit, or are too few to be launched together.
     """
-    replayed = captured_stack(*stacked_factors(rows, columns), request)
+    a, b = stacked_factors(rows, columns)
+    captured = captured_product(a, b, request)
+    replayed = None if captured is None else captured.products(a, b)
     if replayed is None:
         return grouped_products(rows, columns, request) if len(rows) >= SMALLEST_GROUP else None
     return completed(*replayed, rows, columns, request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from multiword.engines.libcublas import CublasError
 from multiword.runtime.arrays import Array, import_cupy
@@ -50,23 +50,31 @@ class Call(Generic[V, A]):
     answers: A
 
 
-class Captured(Generic[V, A]):
-    """One kind of call: its graphs, one for each variant that data have needed so far.
-
-    Subclasses say what a variant launches.
+class Room(NamedTuple):
+    """What the graphs of a kind of call may have.
 
     Attributes
     ----------
     memory : what they work in, which other calls of the same thread share.
+    limit : bytes that a product may take.
+    taken : called when one more graph has been captured.
     """
 
-    def __init__(
-        self, memory: Recorder, a: Factor, b: Factor, request: Request, limit: int, first: V
-    ) -> None:
-        self._graphs: dict[
-            V, Call[V, A] | None
-        ] = {}  # before what they read: a graph that runs is waited for
-        self.memory, self._request, self._limit, self._expected = memory, request, limit, first
+    memory: Recorder
+    limit: int
+    taken: Callable[[], None]
+
+
+class Captured(Generic[V, A]):
+    """One kind of call: its graphs, one for each variant that data have needed so far.
+
+    Subclasses say what a variant launches.
+    """
+
+    def __init__(self, room: Room, a: Factor, b: Factor, request: Request, first: V) -> None:
+        # Before what they read: a graph that runs is waited for.
+        self._graphs: dict[V, Call[V, A] | None] = {}
+        self.memory, self._room, self._request, self._expected = room.memory, room, request, first
         self._prepared: list[Factor] = []  # whose memory the graphs read
         self._graphs[first] = self._capture(first, a, b, self._result(a, b))
 
@@ -77,9 +85,7 @@ class Captured(Generic[V, A]):
     def _result(self, a: Factor, b: Factor) -> Array:
         return empty_result(a.matrix, (a.rows, b.rows // b.stack), a.matrix.dtype)
 
-    def _replay(
-        self, variant: V, a: Factor, b: Factor, out: Array, captured: Callable[[], Any]
-    ) -> Call[V, A]:
+    def _replay(self, variant: V, a: Factor, b: Factor, out: Array) -> Call[V, A]:
         """Launch a graph, captured at its first use."""
         if variant not in self._graphs:
             try:
@@ -88,7 +94,7 @@ class Captured(Generic[V, A]):
                 self._graphs[variant] = None
             except disturbances():
                 raise NoGraph from None
-            captured()
+            self._room.taken()
         call = self._graphs[variant]
         if call is None:
             self._expected = self._without(variant)
@@ -116,5 +122,5 @@ class Captured(Generic[V, A]):
         panels = choose_panels(scheme, scheme.specification.shape, self._request.workspace)
         m, _, n = scheme.specification.shape
         bytes_needed, one_panel = stack * panels.bytes, panels.rows >= m and panels.columns >= n
-        fits = bytes_needed <= min(self._request.workspace, self._limit)
+        fits = bytes_needed <= min(self._request.workspace, self._room.limit)
         return scheme.name == "slices" or not (one_panel and fits)

@@ -36,6 +36,7 @@ from ozaki.product.request import TARGETS, Request
 from ozaki.residues.scheme import Residues
 from ozaki.scaling.equilibration import InnerExponents, column_shifts, is_graded
 from ozaki.scaling.equilibration import inner_exponents as exponents_of_parts
+from ozaki.scaling.equilibration import is_level as are_level
 from ozaki.scaling.scales import NormLimit, norm_limit
 from ozaki.schemes import ProductSpecification, Scheme
 from ozaki.slices.integer import Slices
@@ -181,6 +182,11 @@ def bounds(a: Factor, b: Factor, request: Request, scales: Scales, stack: int = 
 def inner_exponents(a: Factor, b: Factor, scales: Scales) -> InnerExponents:
     """Return the largest exponents along the inner dimension; nothing is waited for."""
     return exponents_of_parts((a.parts, b.parts), scales, a.stack)
+
+
+def is_level(a: Factor, b: Factor, request: Request, scales: Scales) -> Callable[[], bool]:
+    """Return a function that waits, and says whether a few rows prove that nothing gains by equilibration."""
+    return are_level((a.parts, b.parts), scales, row_limit(a, request))
 
 
 def equilibrated(

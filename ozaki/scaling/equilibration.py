@@ -98,14 +98,22 @@ def is_graded(largest: np.ndarray, length: int, limit: NormLimit) -> np.ndarray:
     return (largest > NOTHING) & (largest + room <= limit.bits)
 
 
-def is_level(parts: tuple[list[Array], list[Array]], scales: tuple[Array, Array], limit: NormLimit) -> bool:
-    """Return whether a few rows of both prove that a product is not graded: more only raise the maxima."""
+def is_level(
+    parts: tuple[list[Array], list[Array]], scales: tuple[Array, Array], limit: NormLimit
+) -> Callable[[], bool]:
+    """Return a function that waits for a device, and says whether a few rows of both prove that a product is
+    not graded: more only raise the maxima."""
     few = [slice(None, None, max(1, len(scale) // SAMPLED_ROWS)) for scale in scales]
     sampled = [[x[rows] for x in of_side] for of_side, rows in zip(parts, few, strict=True)]
     of_a, of_b = (scale[rows] for scale, rows in zip(scales, few, strict=True))
-    largest = inner_exponents((sampled[0], sampled[1]), (of_a, of_b)).sums
+    exponents = inner_exponents((sampled[0], sampled[1]), (of_a, of_b))
     length = sum(x.shape[1] for x in parts[0])
-    return bool(largest[0] > NOTHING) and not is_graded(largest, length, limit)[0]
+
+    def wait() -> bool:
+        largest = exponents.on_host()
+        return bool(largest[0] > NOTHING) and not is_graded(largest, length, limit)[0]
+
+    return wait
 
 
 def column_shifts(p: Array, q: Array, largest: Array) -> Array:
