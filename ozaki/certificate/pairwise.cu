@@ -22,17 +22,17 @@ struct RowBounds {
         : half(i < count ? total[i] / 2 : 0), unit(i < count ? scalbn(1.0, offset[i]) : 0) {}
 };
 
+/* The larger one of an error and of T / |A||B| of a pair, from the product of its magnitudes: `compare_pairs`. */
+__device__ double larger(double error, double product, const RowBounds &a, const RowBounds &b, double quarter) {
+    const double lower = product * SLACK * a.unit * b.unit, truncation = a.half + b.half + quarter;
+    /* Division takes time: most pairs can be told from the largest without. */
+    return truncation < error * lower * SLACK ? error : fmax(error, truncation / lower);
+}
+
 /* The largest number of a full warp. */
 __device__ double largest_of_warp(double x) {
     for (int d = 16; d; d >>= 1) x = fmax(x, __shfl_xor_sync(~0u, x, d));
     return x;
-}
-
-/* Raise the largest error so far, by a full warp. */
-__device__ void raise(u64 *largest, double error) {
-    error = largest_of_warp(error);
-    const u64 bits = (u64)__double_as_longlong(error);
-    if (threadIdx.x % 32 == 0 && bits > __ldcg(largest)) atomicMax(largest, bits);
 }
 
 /* By each block, when all of its warps have raised the largest error: the last one writes it to the host. Division
@@ -55,41 +55,33 @@ struct Products {
     i64 row_stride;
 };
 
-/* A guess at a quotient: no more than the few leading bits of 1/y are right. */
-__device__ double guessed(double x, double y) {
-    double inverse;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(y));
-    return x * inverse;
-}
-
-/* `_raise_host`. Division takes time: a thread divides for the pair that it guesses to have the largest error, and
-   nearly all others can be told from the largest of the warp without. */
+/* `_raise_host`. A block has 256 columns, and rows in groups. */
 extern "C" __global__ void __launch_bounds__(256) pairwise_bound(Products y, PanelPairs pairs) {
     __shared__ RowBounds rows[ROWS];
     const int across = (pairs.columns + 255) / 256; /* in one dimension, for it alone may be long */
-    const int first = blockIdx.x / across * ROWS, column = blockIdx.x % across * 256 + threadIdx.x;
-    if (threadIdx.x < ROWS)
-        rows[threadIdx.x] = RowBounds(pairs.total_a, pairs.scale_offset_a, first + threadIdx.x, pairs.rows);
-    __syncthreads();
+    const int column = blockIdx.x % across * 256 + threadIdx.x, down = gridDim.x / across;
     const RowBounds b(pairs.total_b, pairs.scale_offset_b, column, pairs.columns);
     const double quarter = (double)pairs.length / 4;
-    double truncation[ROWS], lower[ROWS], guess = 0, error = 0; /* T and |A||B| of `compare_pairs` */
+    double error = 0; /* of the warp */
+    for (int first = blockIdx.x / across * ROWS; first < pairs.rows; first += down * ROWS) {
+        __syncthreads();
+        if (threadIdx.x < ROWS)
+            rows[threadIdx.x] = RowBounds(pairs.total_a, pairs.scale_offset_a, first + threadIdx.x, pairs.rows);
+        __syncthreads();
+        PRODUCT product[ROWS]; /* all on their way at once */
 #pragma unroll
-    for (int i = 0; i < ROWS; i++) {
-        const bool real = b.half > 0 && rows[i].half > 0;
-        truncation[i] = real ? rows[i].half + b.half + quarter : 0;
-        lower[i] = real ? y.products[(first + i) * y.row_stride + column] * SLACK * rows[i].unit * b.unit : 1;
+        for (int i = 0; i < ROWS; i++)
+            product[i] = first + i < pairs.rows && b.half > 0 ? y.products[(first + i) * y.row_stride + column] : 0;
+#pragma unroll
+        for (int i = 0; i < ROWS; i += AT_ONCE) {
+            double found = error;
+#pragma unroll
+            for (int j = i; j < i + AT_ONCE; j++)
+                if (rows[j].half > 0 && b.half > 0) found = larger(found, product[j], rows[j], b, quarter);
+            if (__any_sync(~0u, found > error)) error = largest_of_warp(found);
+        }
     }
-    double of_guess = 0, lower_of_guess = 1;
-#pragma unroll
-    for (int i = 0; i < ROWS; i++) {
-        const double quotient = guessed(truncation[i], lower[i]);
-        if (quotient > guess) guess = quotient, of_guess = truncation[i], lower_of_guess = lower[i];
-    }
-    error = largest_of_warp(of_guess / lower_of_guess);
-#pragma unroll
-    for (int i = 0; i < ROWS; i++)
-        if (!(truncation[i] <= error * lower[i] * SLACK)) error = fmax(error, truncation[i] / lower[i]);
-    raise(pairs.largest, error);
+    const u64 bits = (u64)__double_as_longlong(error);
+    if (threadIdx.x % 32 == 0 && bits > __ldcg(pairs.largest)) atomicMax(pairs.largest, bits);
     write_bound(pairs);
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.compiled import compiled
 from multiword.runtime.kernels import Kernel, Struct, members
@@ -128,21 +129,26 @@ class PanelPairs(Struct):
         )
 
 
-ROWS = 16
-"""Rows of pairs to a block."""
+ROWS, AT_ONCE = 16, 4
+"""Rows of pairs of which a block holds the bounds, and after which a warp shares its largest error."""
+
+BLOCKS = 4
+"""Blocks of a multiprocessor, at most: what they have in common takes the time of some rows."""
 
 _PAIRWISE_BOUND = Kernel(
     "pairwise_bound",
     Path(__file__).with_suffix(".cu"),
-    tuple({"ROWS": ROWS, "PRODUCT": t} for t in ("int", "double")),
+    tuple({"ROWS": ROWS, "AT_ONCE": AT_ONCE, "PRODUCT": t} for t in ("int", "double")),
     (Products, PanelPairs),
 )
 
 
 def _raise_device(y: Array, pairs: PanelPairs) -> None:
     """Raise `pairs.largest` to the maximum over these pairs."""
-    m, n = pairs.rows, pairs.columns
-    constants: dict[str, Any] = {"ROWS": ROWS, "PRODUCT": "int" if y.dtype == np.int32 else "double"}
+    across, groups = -(-pairs.columns // 256), -(-pairs.rows // ROWS)
+    grid = (across * min(groups, max(1, BLOCKS * multiprocessors() // across)),)
+    product = "int" if y.dtype == np.int32 else "double"
+    constants: dict[str, Any] = {"ROWS": ROWS, "AT_ONCE": AT_ONCE, "PRODUCT": product}
     for component in y[:, 0]:
         products = Products(products=component, row_stride=y.shape[3])
-        _PAIRWISE_BOUND((-(-n // 256) * -(-m // ROWS),), (256,), (products, pairs), **constants)
+        _PAIRWISE_BOUND(grid, (256,), (products, pairs), **constants)
