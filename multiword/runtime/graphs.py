@@ -113,6 +113,14 @@ def record(event: Any) -> None:
         recorder.record(event)
 
 
+def kept_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Return zeros for launches that leave zeros behind: a graph does not fill them at every replay."""
+    recorder = _recorder.value
+    if recorder is None or not recorder.capturing:
+        return import_cupy().zeros(shape, dtype)
+    return recorder.kept_zeros(shape, dtype)
+
+
 def retained(x: T) -> T:
     """Return what a cache has and may give up, as a table; graphs that this thread captures own it, too."""
     if retaining.value is not None:
@@ -194,6 +202,7 @@ class Recorder:
         self.busy = False
         self.retained: dict[int, Any] = {}
         self.events: list[Any] = []
+        self._zeros: list[Array] = []
         self._graphs: tuple[weakref.ref[Graph], ...] = ()  # replaced as one: other threads read it
 
     @property
@@ -238,7 +247,7 @@ class Recorder:
         them may overlap, except that two may be the same.
         """
         launches: list[_Launch] = []
-        self.retained, self.events = {}, []
+        self.retained, self.events, self._zeros = {}, [], []
         spans = [(at := x.data.ptr, *(at + end for end in span(x))) for x in arrays]
 
         def noted(arguments: tuple[object, ...]) -> None:
@@ -269,6 +278,9 @@ class Recorder:
             finally:
                 self.capturing = False
             routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
+            for x in self._zeros:
+                x.fill(0)
+            self._stream.synchronize()
         graph = Graph(self, captured, launches, arrays)
         self._graphs = (*(x for x in self._graphs if x() is not None), weakref.ref(graph))
         graphs.append(graph)
@@ -297,6 +309,13 @@ class Recorder:
         if self.capturing:
             stream.wait_event(end)
         return a, b
+
+    def kept_zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Return memory of the graph's own, which is filled once."""
+        x = import_cupy().empty(shape, dtype)
+        self.retained[id(x)] = x
+        self._zeros.append(x)
+        return x
 
     def record(self, event: Any) -> None:
         """Record an event on the current stream at every replay."""

@@ -7,7 +7,8 @@
 #define MAXIMA (3 + OCTAVES)
 typedef u64 Maxima[2][MAXIMA];
 
-/* Raise maxima in memory to a block's, where several blocks share a product; the last one learns those of all. */
+/* Raise maxima in memory, at first zeros, to a block's, where several blocks share a product; the last one learns
+   those of all, and leaves zeros. */
 __device__ bool brought_together(Maxima &largest, u64 *maxima) {
     __shared__ bool last;
     for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x)
@@ -18,8 +19,11 @@ __device__ bool brought_together(Maxima &largest, u64 *maxima) {
     __syncthreads();
     if (!last) return false;
     __threadfence();
-    for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x)
+    for (int i = threadIdx.x; i < 2 * MAXIMA; i += blockDim.x) {
         largest[i / MAXIMA][i % MAXIMA] = __ldcg(maxima + i);
+        maxima[i] = 0; /* for the next launch */
+    }
+    if (threadIdx.x == 0) maxima[2 * MAXIMA] = 0;
     __syncthreads();
     return true;
 }
