@@ -21,8 +21,7 @@ struct Counted {
     /* How many are at least 2^(top - d). */
     __device__ unsigned at_least(int d) const {
         const int octave = octave_of_top + d;
-        const int level = octave < FINE ? octave : FINE - 1 + (octave - (FINE - 1)) / STEP;
-        return summed && octave >= 0 ? __ldg(counts + (i64)min(level, COUNTS - 1) * rows) : 0;
+        return summed && octave >= 0 ? __ldg(counts + (i64)level_of(octave) * rows) : 0;
     }
 };
 

@@ -63,8 +63,7 @@ struct Seen {
 #pragma unroll
         for (int i = 0; i < (OCTAVES + 31) / 32; i++) {
             const int octave = exponent - 1 - top + lane + 32 * i;
-            const int level = octave < FINE ? octave : FINE - 1 + (octave - (FINE - 1)) / STEP;
-            below[i] = max(below[i], length - (octave >= 0 ? counts[min(level, COUNTS - 1)] : 0));
+            below[i] = max(below[i], length - (octave >= 0 ? counts[level_of(octave)] : 0));
         }
         __syncwarp();
         total = fmax(total, scalbn((double)row.total, exponent - BITS));

@@ -114,7 +114,7 @@ def compile_and_say(console: Console) -> bool:
     kept = f"done in {time.perf_counter() - start:.1f} s; kept in {' or '.join(map(str, folders()))}"
     console.print(kept, highlight=False, soft_wrap=True)
     if devices() and engines()["cublas"][0]:
-        console.print("Compiling for this GPU, which takes about a minute ...", highlight=False)
+        console.print("Compiling for this GPU, which takes about two minutes ...", highlight=False)
         start = time.perf_counter()
         compile_for_gpu()
         console.print(f"done in {time.perf_counter() - start:.1f} s; kept by CuPy", highlight=False)

@@ -9,6 +9,11 @@ struct Rows {
     int rows;
 };
 
+/* Octaves below a row's largest number to the level whose counts include them. */
+__device__ int level_of(int octave) {
+    return min(octave < FINE ? octave : FINE - 1 + (octave - (FINE - 1)) / STEP, COUNTS - 1);
+}
+
 /* Where norm scales go, unless it is null, and the limit that they fill. */
 struct NormScales {
     int *scale;
