@@ -40,8 +40,7 @@ from multiword.runtime.addresses import (
     write_double,
     write_single,
 )
-from multiword.runtime.compiled import INNER as INNER_OPTIONS
-from multiword.runtime.jit import jit
+from multiword.runtime.jit import inlined, jit
 
 MOST_LIMBS = 16
 """64-bit words of an integer, of both parts together: sums of their bytes times weights stay below 2**22."""
@@ -158,7 +157,7 @@ def compile_loops(kernel: Kernel) -> Loops:
         return function
 
     def compiled(function: Any) -> Any:
-        return numba.njit(**INNER_OPTIONS)(named(function))
+        return inlined(named(function))
 
     def for_kernel(signature: Any) -> Any:
         return lambda function: cache(lambda: jit(signature)(named(function)))
