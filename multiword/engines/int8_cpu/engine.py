@@ -10,12 +10,10 @@ import numpy as np
 
 from multiword import tuning
 from multiword.engines.host import Host
-from multiword.engines.int8_cpu.kernels import INNER, KERNELS, Kernel, available_kernels
+from multiword.engines.int8_cpu.kernels import INNER, KERNELS, LONGEST, Kernel, available_kernels
 from multiword.engines.words import WORDS, Word
 from multiword.formats import Format
 from multiword.runtime.compiled import compiled
-
-LONGEST = 64_960  # see product.LONGEST
 
 PRODUCT, AT_ONCE = "multiword.engines.int8_cpu.product", "multiword.engines.int8_cpu.at_once"
 """What is compiled, and not imported before a product needs it."""
