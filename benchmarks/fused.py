@@ -111,18 +111,18 @@ def measure(shape, tiles):
     for name in tiles:
         found.fill(77)
         try:
-            residues.launch(a, bt, moduli, found, False, TILES[name])
+            residues.launch(a, bt, moduli, found, False, tile=TILES[name])
             if not check(a, bt, moduli, found):
                 row["tiles"][name] = None
                 print("WRONG", shape, name, flush=True)
                 continue
             row["tiles"][name] = seconds(
-                lambda t=TILES[name]: residues.launch(a, bt, moduli, found, False, t)
+                lambda t=TILES[name]: residues.launch(a, bt, moduli, found, False, tile=t)
             )
         except Exception as error:
             print("FAILED", shape, name, error, flush=True)
             cupy.cuda.runtime.deviceSynchronize()
-    residues.launch(a, bt, moduli, found, False, fused.LARGE)
+    residues.launch(a, bt, moduli, found, False, tile=fused.LARGE)
     scales = cupy.zeros(stack * m, np.int32), cupy.zeros((stack, n) if stack > 1 else n, np.int32)
     out = cupy.empty((stack * m, n))
     for name, y in (("reconstruction, int32", wide), ("reconstruction, residues", found)):

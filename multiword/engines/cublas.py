@@ -14,7 +14,7 @@ import numpy as np
 import multiword.engines.libcublas as lib
 from multiword.engines.contract import CheckedEngine
 from multiword.engines.machine import longest_reduced, multiprocessors, rates
-from multiword.engines.residues import check_residues, multiply_residues
+from multiword.engines.residues import multiply_residues
 from multiword.engines.words import Word
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.forking import finalize
@@ -164,21 +164,9 @@ class Cublas(CheckedEngine):
             and k <= longest_reduced(self.name) * (2 if 2 * min(m, n) >= k else 1)
         )
 
-    def multiply_residues(
-        self,
-        a: Array,
-        bt: Array,
-        moduli: tuple[int, ...],
-        *,
-        out: Array | None = None,
-        add: bool = False,
-        symmetric: bool = False,
-        weights: tuple[int, ...] | None = None,
-    ) -> Array:
+    def multiply_residues(self, a: Array, bt: Array, moduli: tuple[int, ...], **options: Any) -> Array:
         """As `ResidueEngine.multiply_residues`."""
-        out = check_residues(a, bt, moduli, out, add, symmetric)
-        multiply_residues(a, bt, moduli, out, add, symmetric, weights)
-        return out
+        return multiply_residues(a, bt, moduli, **options)
 
     def _compute(self, kind: Word, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
         (m, k), n = a.shape[-2:], bt.shape[-2]

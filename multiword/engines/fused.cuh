@@ -144,7 +144,6 @@ __device__ __forceinline__ unsigned long long descriptor(unsigned address) {
 #define WGMMA_FENCE asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
 /* sum += A·Bᵀ of 32 numbers of k, for a warpgroup. */
 __device__ __forceinline__ void wgmma(int (&sum)[FRAGMENTS_N][4], unsigned long long left, unsigned long long right) {
-#if WN == 256
     asm volatile("wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
                  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -158,21 +157,11 @@ __device__ __forceinline__ void wgmma(int (&sum)[FRAGMENTS_N][4], unsigned long 
                  : R16(sum, 0), R16(sum, 4), R16(sum, 8), R16(sum, 12),
                  R16(sum, 16), R16(sum, 20), R16(sum, 24), R16(sum, 28)
                  : "l"(left), "l"(right));
-#else
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-                 "%64, %65, 1;"
-                 : R16(sum, 0), R16(sum, 4), R16(sum, 8), R16(sum, 12)
-                 : "l"(left), "l"(right));
-#endif
 }
 
 /* sum += A·Bᵀ of a stage, of which so many numbers of k are left. */
 __device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_N][4], unsigned stage, int team, int left_of_k) {
-    static_assert(BM == 128 && BK == 128 && WM == 16 && WN == BN && (BN == 128 || BN == 256), "two warpgroups");
+    static_assert(BM == 128 && BK == 128 && WM == 16 && WN == BN && BN == 256, "two warpgroups");
     const unsigned left = stage + team * TEAM_ROWS * BK, right = stage + BM * BK;
     if (left_of_k >= BK) {
         WGMMA_FENCE;

@@ -74,26 +74,24 @@ def multiply_residues(
     a: Array,
     bt: Array,
     moduli: tuple[int, ...],
-    out: Array,
-    add: bool,
+    *,
+    out: Array | None = None,
+    add: bool = False,
     symmetric: bool = False,
     weights: tuple[int, ...] | None = None,
-) -> None:
-    """As `ResidueEngine.multiply_residues`, of checked arrays, on CuPy's current stream."""
-    k = a.shape[3]
-    if out.size == 0:
-        return
-    if k == 0:
-        if not add:
-            out.fill(0)
-        return
-    for h in range(0, k, LONGEST):
+) -> Array:
+    """As `ResidueEngine.multiply_residues`, on CuPy's current stream."""
+    out, k = _checked_out(a, bt, moduli, out, add, symmetric), a.shape[3]
+    if k == 0 and not add:
+        out.fill(0)
+    for h in range(0, k if out.size else 0, LONGEST):
         inner = slice(h, h + LONGEST)
-        launch(a[..., inner], bt[..., inner], moduli, out, add or h > 0, symmetric, weights)
+        launch(a[..., inner], bt[..., inner], moduli, out, add or h > 0, symmetric=symmetric, weights=weights)
+    return out
 
 
-def check_residues(
-    a: Array, bt: Array, moduli: tuple[int, ...], out: Array | None, add: bool, symmetric: bool = False
+def _checked_out(
+    a: Array, bt: Array, moduli: tuple[int, ...], out: Array | None, add: bool, symmetric: bool
 ) -> Array:
     """Return the array to write to; TypeError or ValueError where the arguments do not fit."""
     for label, x in (("a", a), ("bt", bt), ("out", out)):
@@ -136,6 +134,7 @@ def launch(
     moduli: tuple[int, ...],
     out: Array,
     add: bool,
+    *,
     symmetric: bool = False,
     weights: tuple[int, ...] | None = None,
     tile: Tile | None = None,

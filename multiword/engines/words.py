@@ -139,12 +139,12 @@ WORDS: dict[str, Word] = {
 """The words that more than one engine has, by name."""
 
 
-FLOAT_MAGIC_BITS = int(np.float32(12582912.0).view(np.int32))
-"""1.5·2**23: the low bits of its sum with a small integer are that integer."""
+FLOAT_MAGIC, FLOAT_MAGIC_BITS = 12582912.0, 0x4B400000
+"""1.5·2**23, and its bits as float32: the low bits of its sum with a small integer are that integer."""
 
 
 def symmetric(x: int, p: int) -> int:
-    """Return the residue of x modulo p of least magnitude."""
+    """Return the residue of x modulo p of least magnitude; of 128 and -128, one modulo 256, the latter."""
     return (x + p // 2) % p - p // 2
 
 

@@ -32,19 +32,17 @@ from numba.misc.appdirs import AppDirs
 from multiword.runtime.compiled import CALLED, INNER
 from multiword.runtime.forking import loading
 
+inlined = numba.njit(**INNER)
+"""A decorator of functions that compiled ones call: compiled with these, for the types of the call."""
+
 
 def jit(signature: Any, *, inner: bool = False, fastmath: Iterable[str] = ()) -> Callable[[Callable], Any]:
     """Return a decorator that compiles a function for a signature, or loads its code from disk.
 
     An `inner` function can be called by compiled ones only, and is compiled with the first of these.
     """
-
     flags = tuple(sorted(fastmath))
-    options = {
-        "nopython": True,
-        **(INNER if inner else CALLED),
-        **({"fastmath": set(flags)} if flags else {}),
-    }
+    options = {"nopython": True} | (INNER if inner else CALLED) | ({"fastmath": set(flags)} if flags else {})
 
     def compile_or_load(function: Callable) -> Any:
         if inner:

@@ -28,6 +28,22 @@ def square(a: Any, name: str = "a", finite: bool = True) -> Array:
     return a
 
 
+def one_square(a: Any) -> Array:
+    """Return one square matrix of float64 or complex128, finite."""
+    a = square(a)
+    if a.ndim != 2:
+        raise LinAlgError(f"a must be one square matrix, got shape {a.shape}")
+    return a
+
+
+def one_hermitian(a: Any) -> Array:
+    """Return one matrix that equals its conjugate transpose."""
+    a = one_square(a)
+    if not bool((a == a.conj().T).all()):
+        raise ValueError("a must be symmetric or Hermitian: it differs from its conjugate transpose")
+    return a
+
+
 def systems(a: Any, b: Any, finite: bool = True) -> tuple[Array, Array, bool]:
     """Return A and right sides B as stacks of matrices of one dtype, and whether b was one vector."""
     a, right = square(a, "a", finite), numbers(as_array(b, "b"), "b", finite)

@@ -8,7 +8,7 @@ and dot product, algorithm 4.8) with a bound that is measured.
 import numpy as np
 from numba import boolean, float64, types, void
 
-from multiword.runtime.jit import jit
+from multiword.runtime.jit import inlined, jit
 from ozaki.sums.exact.enclosure_numba import RELATIVE, two_sum
 from ozaki.sums.exact.extraction_numba import TINY, fma
 
@@ -41,7 +41,7 @@ def add_products(a, x, sums):
                 lost[j] += np.nan if tiny else abs(first) + abs(second)
 
 
-@jit(void(float64[:, :, ::1]), inner=True)
+@inlined
 def fold(sums):
     """Add the second half of the sums to the first, until there is one."""
     for i in range(len(sums)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,15 @@ def each(work: Callable[..., Any], *stacks: Array, like: tuple[Any, ...]) -> Any
         if not batch:
             return _narrowed(work(*stacks), dtype)
         matrices = [xp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in stacks]
-        if 0 in batch:
-            result = work(*(_stand_in(x) for x in stacks))
-            single = not isinstance(result, tuple)
-            empty = tuple(xp.empty((*batch, *x.shape), x.dtype) for x in ([result] if single else result))
-            return _narrowed(empty[0] if single else empty, dtype)
         results = [work(*(x[index] for x in matrices)) for index in np.ndindex(batch)]
+        count, results = len(results), results or [work(*map(_stand_in, stacks))]
+
+        def stacked(part: Sequence[Array]) -> Array:
+            return xp.stack(part)[:count].reshape(*batch, *part[0].shape)
+
         if not isinstance(results[0], tuple):
-            return _narrowed(xp.stack(results).reshape(*batch, *results[0].shape), dtype)
-        parts = (xp.stack(part).reshape(*batch, *part[0].shape) for part in zip(*results, strict=True))
-        return _narrowed(tuple(parts), dtype)
+            return _narrowed(stacked(results), dtype)
+        return _narrowed(tuple(map(stacked, zip(*results, strict=True))), dtype)
 
 
 def _stand_in(stack: Array) -> Array:

@@ -32,7 +32,7 @@ def right(cupy, tile, length):
     rng = cupy.random.default_rng(length)
     a, b = (rng.integers(-127, 128, (len(MODULI), 1, r, length), dtype=np.int8) for r in (ROWS, COLUMNS))
     found = cupy.empty((len(MODULI), 1, ROWS, COLUMNS), np.int8)
-    residues.launch(a, b, MODULI, found, False, moved(tile))
+    residues.launch(a, b, MODULI, found, False, tile=moved(tile))
     p = cupy.array(MODULI, float)[:, None, None, None]
     exact = cupy.matmul(a.astype(float), b.astype(float).swapaxes(2, 3))
     low = exact - p * cupy.rint(exact / p)

@@ -8,10 +8,9 @@ import numpy as np
 
 from multiword import tuning
 from multiword.engines.int8_cpu import loops
-from multiword.engines.int8_cpu.kernels import INNER, Kernel
+from multiword.engines.int8_cpu.kernels import INNER, LONGEST, Kernel
 from multiword.engines.int8_cpu.packed import aligned, spaced
 from multiword.engines.int8_cpu.product import (
-    LONGEST,
     TILES,
     Cut,
     ModularSystem,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from llvmlite import binding, ir
 
 from multiword.engines.int8_cpu.kernels import Kernel
+from multiword.engines.words import FLOAT_MAGIC
 
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 F32, F64, VOID = ir.FloatType(), ir.DoubleType(), ir.VoidType()
-
-MAGIC, MAGIC_BITS = 12582912.0, 0x4B400000
-"""1.5·2**23, and its bits: the low bits of its sum with a small integer are that integer."""
 
 _BYTE_OPERANDS = binding.llvm_version_info[0] >= 21
 """Whether LLVM declares x86's byte products with vectors of bytes; earlier ones have vectors of int32."""
@@ -109,16 +106,16 @@ class Emit:
         return self.call(f"llvm.rint.v{x.type.count}f64", x.type, x)
 
     def reduce(self, x: ir.Value, middle: ir.Value, inverse: ir.Value, minus_p: ir.Value) -> ir.Value:
-        """Return int32 lanes whose low byte is the residue modulo p, least in distance from `middle` - MAGIC.
+        """Return int32 lanes whose low byte is the residue modulo p, least in distance from `middle` - magic.
 
-        x : integers v of magnitude below 2**22, plus MAGIC_BITS; as bits of a float32, MAGIC + v.
+        x : integers v of magnitude below 2**22, plus magic's bits; as bits of a float32, magic + v.
         inverse : 1/p, or 0 for p = 256, where the low byte of v is its residue.
 
         Exact. 1/p is rounded, so v/p is wrong by at most 2**22/p·2**-24 = 0.25/p before it is rounded to an
         integer, and for an odd p no v/p is nearer to a half integer than 0.5/p.
         """
         b, lanes = self.b, x.type.count
-        magic = self.const(vector(F32, lanes), MAGIC)
+        magic = self.const(vector(F32, lanes), FLOAT_MAGIC)
         x = b.bitcast(x, vector(F32, lanes))
         quotient = b.fsub(self.fma(b.fsub(x, middle), inverse, magic), magic)
         return b.bitcast(self.fma(quotient, minus_p, x), vector(I32, lanes))
@@ -140,7 +137,3 @@ class Emit:
         b.cbranch(b.icmp_signed("<", following[0], count), inside, after)
         b.position_at_end(after)
         return following[1:]
-
-
-Step = Callable[..., Any]
-"""A vector step: takes an `Emit` and LLVM values, and returns one or None."""

@@ -10,12 +10,10 @@ import numpy as np
 
 from multiword import tuning
 from multiword.engines.host import Host
-from multiword.engines.int8_cpu.kernels import INNER, KERNELS, Kernel, available_kernels
+from multiword.engines.int8_cpu.kernels import INNER, KERNELS, LONGEST, Kernel, available_kernels
 from multiword.engines.words import WORDS, Word
 from multiword.formats import Format
 from multiword.runtime.compiled import compiled
-
-LONGEST = 64_960  # see product.LONGEST
 
 PRODUCT, AT_ONCE = "multiword.engines.int8_cpu.product", "multiword.engines.int8_cpu.at_once"
 """What is compiled, and not imported before a product needs it."""
@@ -159,21 +157,9 @@ class Int8Cpu(Host):
         share = tuning.INT8_CPU_AT_ONCE_SINGLE if single else 1.0
         return call * of_call + share * sum(x * y for x, y in zip(rates, sizes, strict=True))
 
-    def compiled_steps(
-        self,
-        system: Any,
-        shape: tuple[int, int, int],
-        parts: int,
-        single: bool,
-        width: int,
-        target: Format,
-        threads: int,
-        symmetric: bool,
-    ) -> Any:
-        """Return what compiled code takes to split, multiply and round products itself, as `at_once`."""
-        sizes = shape, parts, single, width
-        of = self.kernel, _modular(system), *sizes, target, threads, symmetric
-        return compiled(AT_ONCE).compiled_steps(*of)
+    def compiled_steps(self, system: Any, *of: Any) -> Any:
+        """As `at_once.compiled_steps`, of this kernel."""
+        return compiled(AT_ONCE).compiled_steps(self.kernel, _modular(system), *of)
 
 
 def _modular(system: Any) -> Any:

@@ -40,8 +40,7 @@ from multiword.runtime.addresses import (
     write_double,
     write_single,
 )
-from multiword.runtime.compiled import INNER as INNER_OPTIONS
-from multiword.runtime.jit import jit
+from multiword.runtime.jit import inlined, jit
 
 MOST_LIMBS = 16
 """64-bit words of an integer, of both parts together: sums of their bytes times weights stay below 2**22."""
@@ -52,22 +51,15 @@ SCRATCH = 2 * BLOCK + 2 * LINES * GROUP + INNER * MOST_LIMBS + 8
 TILE_SUMS = 4096
 """Bytes of the sums of a tile."""
 
-Operand = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            *(
-                "real",
-                "imaginary",
-                "row_step",
-                "inner_step",
-                "single",
-                "parts",
-            ),  # where its numbers are, in bytes
-            *("rows", "inner", "scales", "limbs", "table", "count"),
-            *("out", "step", "right", "unit_rows", "unit_inner", "units"),
-        )
-    ]
+
+def _record(names: str) -> np.dtype:
+    """A record of integers, as compiled code takes it."""
+    return np.dtype([(name, np.int64) for name in names.split()])
+
+
+Operand = _record(
+    "real imaginary row_step inner_step single parts rows inner scales limbs table count "
+    "out step right unit_rows unit_inner units"
 )
 """One side of a product that is to be split: addresses, byte steps, numbers.
 
@@ -77,19 +69,11 @@ are written to `out`, `step` bytes apart, as tiles of the left or the `right` si
 unit_rows and unit_inner numbers; there are `units`.
 """
 
-Panels = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            *("left", "left_step", "left_blocks", "right", "right_step", "right_blocks", "blocks"),
-            *("table", "count", "moduli"),
-            *("row_tiles", "column_tiles", "unit_rows", "unit_columns", "units"),
-            *("kept", "kept_step", "add", "add_table", "finish"),
-            *("parts", "part_table", "round_table", "pairs", "digits", "digit_count", "limits"),
-            *("rows", "columns", "row_scales", "column_scales"),
-            *("real", "imaginary", "row_step", "column_step", "single", "symmetric"),
-        )
-    ]
+Panels = _record(
+    "left left_step left_blocks right right_step right_blocks blocks table count moduli "
+    "row_tiles column_tiles unit_rows unit_columns units kept kept_step add add_table finish "
+    "parts part_table round_table pairs digits digit_count limits rows columns row_scales column_scales "
+    "real imaginary row_step column_step single symmetric"
 )
 """A product of split operands, and how it is cut and rounded.
 
@@ -158,7 +142,7 @@ def compile_loops(kernel: Kernel) -> Loops:
         return function
 
     def compiled(function: Any) -> Any:
-        return numba.njit(**INNER_OPTIONS)(named(function))
+        return inlined(named(function))
 
     def for_kernel(signature: Any) -> Any:
         return lambda function: cache(lambda: jit(signature)(named(function)))

@@ -108,6 +108,11 @@ class PackedOperand:
     def bytes(self) -> np.ndarray:
         """The residues of the first matrix as they come, (count, rows, inner); those of the left have no sign
         but for signed kernels."""
+        of_rows = self._in_order().reshape(self.count, -(-self.rows // self.tile) * self.tile, -1)
+        return of_rows[:, : self.rows, : self.inner]
+
+    def _in_order(self) -> np.ndarray:
+        """A view of the first matrix whose axes, taken together, are (count, rows, inner), filled up."""
         tiles, blocks = -(-self.rows // self.tile), -(-self.inner // INNER)
         lanes: tuple[int, ...] = (self.tile, GROUP, 4)
         strides: tuple[int, ...] = (INNER, 4, 1)
@@ -120,23 +125,13 @@ class PackedOperand:
             (self.count, tiles, blocks, *lanes),
             (self.step, self.tile_bytes, self.tile * INNER, *strides),
         )
-        of_rows = numbers.transpose(order).reshape(self.count, tiles * self.tile, -1)
-        return of_rows[:, : self.rows, : self.inner]
+        return numbers.transpose(order)
 
     def _repacked(self, rows: slice, inner: slice) -> PackedOperand:
         """A copy of a part that begins or ends within a tile or a block."""
         part = self.bytes()[:, rows, inner]
         found = PackedOperand.empty(self.kernel, self.side, self.images, self.count, (1, *part.shape[1:]))
-        tiles, blocks = -(-found.rows // found.tile), -(-found.inner // INNER)
-        filled = np.zeros((self.count, tiles * found.tile, blocks * INNER), np.uint8)
-        filled[:, : found.rows, : found.inner] = part
-        if self.side:
-            lanes = filled.reshape(self.count, tiles, found.tile // GROUP, GROUP, blocks, 4, GROUP)
-            lanes = lanes.transpose(0, 1, 4, 2, 6, 3, 5)
-        else:
-            lanes = filled.reshape(self.count, tiles, found.tile, blocks, 4, GROUP).transpose(
-                0, 1, 3, 2, 5, 4
-            )
-        for target, x in zip(found.memory.reshape(self.count, -1), lanes, strict=True):
-            target[: x.size] = x.reshape(-1)
+        filling = ((0, 0), (0, -found.rows % found.tile), (0, -found.inner % INNER))
+        numbers = found._in_order()
+        numbers[...] = np.pad(part, filling).reshape(numbers.shape)
         return found

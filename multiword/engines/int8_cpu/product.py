@@ -5,7 +5,7 @@ The compiled loops take addresses: `split` and `Product` are their only callers,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,17 +13,15 @@ import numpy as np
 
 from multiword import tuning
 from multiword.engines.int8_cpu import loops, tables
-from multiword.engines.int8_cpu.kernels import INNER, Kernel
+from multiword.engines.int8_cpu.kernels import INNER, LONGEST, Kernel
 from multiword.engines.int8_cpu.packed import PackedOperand, aligned, buffer, spaced
 from multiword.engines.int8_cpu.scalars import LINES
 from multiword.engines.int8_cpu.steps import GROUP
-from multiword.engines.int8_cpu.threads import over_units
 from multiword.formats import FORMATS, Format
-from multiword.runtime.parallel import thread_count
+from multiword.runtime.parallel import in_threads, thread_count
 
-LONGEST = 64_960
-"""Numbers of the inner dimension whose products fit int32, and their sum 22 bits once its halves are weighed:
-255·128·LONGEST < 2**31, and 127·⌈255·128·LONGEST/2**16⌉ + 2**16 < 2**22. A multiple of INNER."""
+NO_MORE_UNITS = 1 << 60
+"""A count of units taken that leaves none."""
 
 
 class ModularSystem(NamedTuple):
@@ -141,8 +139,20 @@ def split(
         compiled(records, counter, np.empty(loops.SCRATCH))
 
     alone = _is_short(kernel, system, stack * rows * inner)
-    over_units(work, 1 if alone else stack * units, counter)
+    _over_units(work, 1 if alone else stack * units, counter)
     return packed
+
+
+def _over_units(work: Callable[[], None], units: int, counter: np.ndarray) -> None:
+    """Call work in as many threads as the BLAS would take, or units; all have returned when this does.
+
+    Threads take units from the counter: one that comes late, because others of the process are busy, finds
+    none left, and nobody waits for it.
+    """
+    if units <= 1:
+        work()
+    else:
+        in_threads(work, min(units, thread_count()) - 1, lambda: counter.fill(NO_MORE_UNITS))
 
 
 def _is_short(
@@ -264,20 +274,14 @@ class Product:
         if rounding is not None:
             fields, growth = fields | rounding.fields, growth | rounding.growth
         records = as_records(loops.Panels, self._stack, fields, growth)
-        self._in_threads(records, (operands, rounding, of, self._memory))
+        compiled, counter = loops.compile_loops(self._kernel).multiply(), np.zeros(8, np.int64)
+        digits, step = len(system.moduli) + 8, spaced(cut.unit_bytes)
+        scratch = step * (system.products + 1) + cut.scratch_bytes(fields.get("blocks", 0))
 
-    def _in_threads(self, records: np.ndarray, alive: Any) -> None:
-        compiled = loops.compile_loops(self._kernel).multiply()
-        counter, count = np.zeros(8, np.int64), self._system.products
-        digits, step = len(self._system.moduli) + 8, spaced(self._cut.unit_bytes)
+        def work(alive: Any = (operands, rounding, of, self._memory)) -> None:
+            compiled(records, counter, buffer(scratch), step, np.empty(digits, np.int64), TILES)
 
-        blocks = max(int(x) for x in records["blocks"])
-        size = step * (count + 1) + self._cut.scratch_bytes(blocks)
-
-        def work(alive: Any = alive) -> None:
-            compiled(records, counter, buffer(size), step, np.empty(digits, np.int64), TILES)
-
-        over_units(work, min(self._stack * self._cut.units, self._threads), counter)
+        _over_units(work, min(self._stack * cut.units, self._threads), counter)
 
     def first(self, count: int) -> np.ndarray:
         """Return the (images, count, m, n) residues modulo the first moduli, of least magnitude."""
@@ -289,14 +293,6 @@ class Product:
         for i, (matrix, unit) in enumerate(np.ndindex(self._stack, cut.units)):
             cut.unpack(tiles[:, i * cut.unit_bytes :], unit, out[:, matrix])
         return out.reshape(images, count, *shape)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """The residues, of least magnitude."""
-        return self.first(self.shape[1]).astype(dtype or np.int8, copy=False)
-
-    def __getitem__(self, index: Any) -> np.ndarray:
-        result: np.ndarray = np.asarray(self)[index]
-        return result
 
 
 def _tile_configuration() -> np.ndarray:

@@ -1,6 +1,5 @@
 """What the loops of every kernel do with numbers, one by one: copies, factors, rounding alone."""
 
-import numba
 import numpy as np
 
 from multiword.engines.int8_cpu.kernels import INNER
@@ -14,7 +13,7 @@ from multiword.runtime.addresses import (
     write_double,
     write_single,
 )
-from multiword.runtime.compiled import INNER as INNER_OPTIONS
+from multiword.runtime.jit import inlined
 
 LINES = 16
 """Rows of an operand that are split together."""
@@ -28,22 +27,20 @@ NONFINITE_ROW = -(1 << 28)
 DIGIT = 28
 """Bits of a digit of an integer that is rounded alone."""
 
-_inlined = numba.njit(**INNER_OPTIONS)
 
-
-@_inlined
+@inlined
 def power(e):
     """2**e, a normal number."""
     return np.int64((e + 1023) << 52).view(np.float64)
 
 
-@_inlined
+@inlined
 def aligned(memory):
     """The first address of memory that is a multiple of 64."""
     return (memory.ctypes.data + 63) & -64
 
 
-@_inlined
+@inlined
 def gather(x, row_step, inner_step, single, rows, inner, right, out):
     """Copy a block of numbers to out, (LINES, INNER) or, on the right, (INNER, LINES); zeros fill it."""
     of_row, of_inner = (1, LINES) if right else (INNER, 1)
@@ -60,7 +57,7 @@ def gather(x, row_step, inner_step, single, rows, inner, right, out):
                 out[i * of_row + h * of_inner] = read_double(x + i * row_step + h * inner_step)
 
 
-@_inlined
+@inlined
 def write_factors(op, i, rows, factors):
     """Two factors of 2**scale of rows from i on, as `write_words` reads them; whether all are finite."""
     finite = True
@@ -77,7 +74,7 @@ def write_factors(op, i, rows, factors):
     return finite
 
 
-@_inlined
+@inlined
 def clear_nonfinite(op, i, rows, x):
     """Zero the rows of a block that have an Inf or NaN."""
     for j in range(rows):
@@ -86,7 +83,7 @@ def clear_nonfinite(op, i, rows, x):
                 x[h * LINES + j if op.right else j * INNER + h] = 0.0
 
 
-@_inlined
+@inlined
 def round_alone(y, step, p, exponent, sums):
     """RN(C'·2**exponent) in the target, from the residues of C' and digits of all P/p_t and of P."""
     size, quotient, digits = p.digit_count, 0.0, p.digits
@@ -135,7 +132,7 @@ def round_alone(y, step, p, exponent, sums):
     return sign * value * power(exponent >> 1) * power(exponent - (exponent >> 1))
 
 
-@_inlined
+@inlined
 def mirror(p, out, i0, i1, j0, j1, part):
     """Copy the conjugates of numbers below the diagonal across it; zeros stay positive."""
     for j in range(j0, j1):

@@ -14,8 +14,9 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from multiword.engines.int8_cpu.emit import F32, F64, I8, I32, I64, MAGIC, MAGIC_BITS, VOID, Emit, vector
+from multiword.engines.int8_cpu.emit import F32, F64, I8, I32, I64, VOID, Emit, vector
 from multiword.engines.int8_cpu.kernels import INNER
+from multiword.engines.words import FLOAT_MAGIC, FLOAT_MAGIC_BITS
 
 GROUP = 16
 """Numbers in a group; of a block of INNER, number 16 g + c is byte g of the lane c, on both sides."""
@@ -147,10 +148,10 @@ PRODUCT_TABLE = 16
 def _residues_of_sums(e: Emit, sums: list[ir.Value], table: ir.Value) -> list[ir.Value]:
     """Bytes of the symmetric residues of int32 lanes: their halves times weights, and one quotient."""
     b, kind = e.b, sums[0].type
-    flip, start = e.const(kind, 0x8000), e.const(kind, MAGIC_BITS + 0x8000)
+    flip, start = e.const(kind, 0x8000), e.const(kind, FLOAT_MAGIC_BITS + 0x8000)
     weights = e.table(I32, table, 0, kind.count)
     inverse, minus_p = (e.table(F32, table, 4 * i, kind.count) for i in (1, 2))
-    magic = e.const(vector(F32, kind.count), MAGIC)
+    magic = e.const(vector(F32, kind.count), FLOAT_MAGIC)
     small = [b.add(e.pairs(b.xor(x, flip), weights), start) for x in sums]
     return [b.trunc(e.reduce(x, magic, inverse, minus_p), vector(I8, kind.count)) for x in small]
 
@@ -378,12 +379,12 @@ def combine(
     b = e.b
     factors = [e.table(I32, table, 4 * i, GROUP) for i in range(6)]
     inverse, minus_p = (e.table(F32, table, 4 * i, GROUP) for i in (6, 7))
-    magic = e.const(vector(F32, GROUP), MAGIC)
+    magic = e.const(vector(F32, GROUP), FLOAT_MAGIC)
 
     def of_group(i: ir.Value) -> list[ir.Value]:
         bytes_ = [b.sext(e.load(vector(I8, GROUP), e.at(at, i, GROUP), 1), LANES) for at in (x, y, z)]
         for at, of_sum in ((out, factors[:3]), (other, factors[3:])):
-            total = e.const(LANES, MAGIC_BITS)
+            total = e.const(LANES, FLOAT_MAGIC_BITS)
             for number, factor in zip(bytes_, of_sum, strict=True):
                 total = b.add(total, b.mul(number, factor))
             residue = b.trunc(e.reduce(total, magic, inverse, minus_p), vector(I8, GROUP))

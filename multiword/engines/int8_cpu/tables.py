@@ -7,14 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from multiword.engines.int8_cpu.emit import MAGIC, MAGIC_BITS
 from multiword.engines.int8_cpu.scalars import DIGIT
 from multiword.engines.int8_cpu.steps import COMBINE_TABLE, PRODUCT_TABLE, ROUND_TABLE, SPLIT_HEADER
-
-
-def symmetric(x: int, p: int) -> int:
-    """The residue of x modulo p of least magnitude; of 128 and -128, which are one modulo 256, the latter."""
-    return (x + p // 2) % p - p // 2
+from multiword.engines.words import FLOAT_MAGIC, FLOAT_MAGIC_BITS, symmetric
 
 
 def _inverse(p: int) -> float:
@@ -67,8 +62,8 @@ def split_table(
     excess = -sum(128 << 8 * i for i in range(8 * limbs - 1)) if signed_bytes else top
     for row, p, of_parts in zip(table, moduli, of_images, strict=True):
         start = symmetric(-sum(of_parts) * excess, p)
-        middle = MAGIC + ((p - 1) // 2 if unsigned else 0)
-        row["header"] = MAGIC_BITS + start, middle, _inverse(p), -p
+        middle = FLOAT_MAGIC + ((p - 1) // 2 if unsigned else 0)
+        row["header"] = FLOAT_MAGIC_BITS + start, middle, _inverse(p), -p
         row["weights"] = [[symmetric(w << 8 * i, p) for i in range(8 * limbs)] for w in of_parts]
     return table
 

@@ -17,7 +17,7 @@ from multiword.runtime.arrays import (
     quietly,
 )
 from ozaki.linalg import factor_cholesky
-from ozaki.linalg.arguments import square
+from ozaki.linalg.arguments import one_hermitian
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.spectral import approximate
 from ozaki.linalg.triangular import solved
@@ -87,11 +87,7 @@ def is_positive_definite(a: Any, *, max_words: int = 4) -> Definiteness:
     True
     """
     check_words(max_words)
-    a = square(a)
-    if a.ndim != 2:
-        raise np.linalg.LinAlgError(f"a must be one square matrix, got shape {a.shape}")
-    if not bool((a == a.conj().T).all()):
-        raise ValueError("a must be symmetric or Hermitian: it differs from its conjugate transpose")
+    a = one_hermitian(a)
     with quietly(a):
         xp = namespace(a)
         diagonal = a.diagonal().real

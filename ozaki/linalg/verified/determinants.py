@@ -10,7 +10,7 @@ import numpy as np
 
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, on_host, quietly
 from ozaki.linalg import factor_lu
-from ozaki.linalg.arguments import square
+from ozaki.linalg.arguments import one_square
 from ozaki.linalg.determinant import exact_product, nearest
 from ozaki.linalg.products import words_of_product
 from ozaki.linalg.triangular import solved
@@ -86,9 +86,7 @@ def det(a: Any, *, exact: bool = False) -> Determinant:
     >>> verified.det(np.array([[2, 1], [1, 3]])).integer
     5
     """
-    a = square(a)
-    if a.ndim != 2:
-        raise np.linalg.LinAlgError(f"a must be one square matrix, got shape {a.shape}")
+    a = one_square(a)
     with quietly(a):
         result = None if exact else _by_factors(a)
         if result is not None and (result.integer is not None or not _integers(a)):

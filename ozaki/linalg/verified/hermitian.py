@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from multiword.runtime.arrays import Array, namespace, on_device_of_arrays, quietly
-from ozaki.linalg.arguments import square
+from ozaki.linalg.arguments import one_hermitian
 from ozaki.linalg.products import Words, words_of_product
 from ozaki.linalg.spectral import approximate
 from ozaki.linalg.verified.eigenvalues import (
@@ -55,17 +53,12 @@ def eigh(a: Any, *, max_steps: int = 2) -> Enclosures:
     >>> verified.eigh(np.array([[2.0, 1.0], [1.0, 2.0]])).value
     array([1., 3.])
     """
-    a = square(a)
-    if a.ndim != 2:
-        raise np.linalg.LinAlgError(f"a must be one square matrix, got shape {a.shape}")
-    if not bool((a == a.conj().T).all()):
-        raise ValueError("a must be symmetric or Hermitian: it differs from its conjugate transpose")
+    a = one_hermitian(a)
     with quietly(a):
         xp = namespace(a)
         if not len(a):
-            return Enclosures(
-                xp.zeros(0), xp.zeros(0), xp.zeros(0, bool), xp.zeros(0, int), (a,), xp.zeros(0)
-            )
+            nothing = xp.zeros(0)
+            return Enclosures(nothing, nothing, nothing == 0, nothing.astype(int), (a,), nothing)
         values, vectors = approximate("eigh", a)
         result = _enclosed(a, [vectors], values)
         for _ in range(max_steps):

@@ -20,10 +20,10 @@ from ozaki.linalg.products import classical, multiply, words_of_product
 from ozaki.linalg.triangular import solved
 from ozaki.linalg.verified.preconditioner import classical_error, tail
 from ozaki.linalg.verified.refinement import DECIDED, relative_errors
-from ozaki.linalg.verified.solution import PROVED, NotProvedError, Solution, Statistics, unproved
-from ozaki.linalg.verified.systems import empty, first_column, unscaled, unscaled_words
+from ozaki.linalg.verified.solution import NotProvedError, Solution, Statistics, unproved
+from ozaki.linalg.verified.systems import empty, first_column, proved
 from ozaki.linalg.verified.upward import ETA, U, apply, largest, magnitude, norms, plus, times, up
-from ozaki.linalg.verified.words import renormalized, rounded, scaled
+from ozaki.linalg.verified.words import renormalized, scaled
 
 MOST_STEPS, MOST_STALLS = 60, 4
 
@@ -91,9 +91,7 @@ def _solved(a: Array, b: Array) -> Solution:
         scaled_a, exponents = a, 0 * exponents
     s, smallest, contraction, condition = _full_rank(scaled_a)
     words, error, steps = _refined(scaled_a, b, s, smallest)
-    value, bound, sure = unscaled(*rounded(words, error), -exponents)
-    stats = Statistics("least squares", condition, contraction, 1, steps)
-    return Solution(value, bound, sure, *unscaled_words(words, error, -exponents), PROVED, stats)
+    return proved(words, error, -exponents, Statistics("least squares", condition, contraction, 1, steps))
 
 
 def _full_rank(a: Array) -> tuple[Array, float, float, float]:

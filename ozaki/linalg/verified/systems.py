@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from multiword.runtime.arrays import Array, device_of, namespace, on_device_of_arrays, quietly
-from ozaki.linalg.arguments import square, systems
+from ozaki.linalg.arguments import one_square, square, systems
 from ozaki.linalg.verified.equilibration import equilibrated, rows_scaled
 from ozaki.linalg.verified.preconditioner import check_words
 from ozaki.linalg.verified.refinement import refine
@@ -84,11 +84,9 @@ class Certificate:
             return _certified(self.matrix, self.max_words, scale=False)._solve(b)
         right, t = scaling or (b, namespace(b).zeros((1, b.shape[1]), np.int32))
         words, error, steps = refine(self.scaled_matrix, right, self.regularity)
-        exponent = t - self.columns.T
-        value, bound, sure = unscaled(*rounded(words, error), exponent)
         proof = self.regularity
         stats = Statistics(proof.tier, proof.condition, proof.contraction, proof.preconditioner.count, steps)
-        return Solution(value, bound, sure, *unscaled_words(words, error, exponent), PROVED, stats)
+        return proved(words, error, t - self.columns.T, stats)
 
 
 @on_device_of_arrays
@@ -169,9 +167,7 @@ def certify(a: Any, *, max_words: int = 4) -> Certificate:
     >>> verified.certify(np.eye(3)).condition < 1.01
     True
     """
-    a = square(a)
-    if a.ndim != 2:
-        raise np.linalg.LinAlgError(f"a must be one square matrix, got shape {a.shape}")
+    a = one_square(a)
     with quietly(a):
         return _certified(a, max_words)
 
@@ -233,7 +229,13 @@ def empty(b: Array) -> Solution:
     return Solution(b, nothing, nothing == 0, (b,), nothing, PROVED, Statistics("", 0.0, 0.0, 0, 0))
 
 
-def unscaled(x: Array, bound: Array, sure: Array, exponent: Array) -> tuple[Array, Array, Array]:
+def proved(words: Sequence[Array], error: Array, exponent: Array, stats: Statistics) -> Solution:
+    """Return the solution 2**exponent·x, for any x with |x - Σ words| <= error."""
+    low, error_of_low = _unscaled_words(words, error, exponent)
+    return Solution(*_unscaled(*rounded(words, error), exponent), low, error_of_low, PROVED, stats)
+
+
+def _unscaled(x: Array, bound: Array, sure: Array, exponent: Array) -> tuple[Array, Array, Array]:
     """x·2**exponent, its bound, and where it is proved to be rounded: not where it rounds once more."""
     xp = namespace(x)
     y = scaled(x, exponent)
@@ -244,7 +246,7 @@ def unscaled(x: Array, bound: Array, sure: Array, exponent: Array) -> tuple[Arra
     return y, xp.where(finite, bound, np.inf), sure & ~inexact
 
 
-def unscaled_words(words: Sequence[Array], error: Array, exponent: Array) -> tuple[tuple[Array, ...], Array]:
+def _unscaled_words(words: Sequence[Array], error: Array, exponent: Array) -> tuple[tuple[Array, ...], Array]:
     """Words times 2**exponent, and the error of their sum, with what those lose that are subnormal then."""
     xp, low, total = namespace(error), [], _scaled_bound(error, exponent)
     for word in words:
