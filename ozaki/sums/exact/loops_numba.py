@@ -26,7 +26,6 @@ from ozaki.sums.exact.extraction_numba import (
     window,
 )
 from ozaki.sums.exact.groups_numba import (
-    any_outside,
     carried,
     flagged_groups,
     grouped,
@@ -64,7 +63,6 @@ SIGNATURES: dict[Callable, Callable] = {
     carried: lambda x, _: int64(_Words, _Integers),
     levels_of_groups: lambda x, _: none(_Words, _Integers, _Flags, _Words, _Integers),
     flagged_groups: lambda x, _: none(x[1], _Labels, _Flags),
-    any_outside: lambda x, _: boolean(_Labels, int64),
 }
 """The loops' signatures, for arrays x[n] of n dimensions of float64 or of float32, and y[n] or None."""
 
