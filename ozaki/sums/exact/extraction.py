@@ -28,6 +28,7 @@ from ozaki.sums.exact.fixed_point import (
     MINUS_ZERO,
     ORDINARY,
     DigitRange,
+    FixedPoint,
 )
 from ozaki.sums.exact.summands import Summands
 
@@ -86,6 +87,10 @@ class PartialSums:
         high = (self.high << up) + (other.high << other_up)
         low = (self.low << up) + (other.low << other_up)
         return PartialSums(high, low, exponent, self.flags | other.flags, weight)
+
+    def fixed_point(self) -> FixedPoint:
+        """The exact values."""
+        return FixedPoint(np.stack([self.low, self.high]), LEVEL_BITS, self.exponent, self.flags)
 
 
 def merged(sums: Iterable[PartialSums]) -> Iterator[PartialSums]:

@@ -7,7 +7,6 @@ for what is not a finite number, until `FixedPoint.round` turns it into floating
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import frexp, inf, isqrt, ldexp
@@ -238,16 +237,3 @@ def canonical_flags(flags: np.ndarray) -> np.ndarray:
     undefined = ((flags & NAN) != 0) | (infinite == (PLUS_INFINITY | MINUS_INFINITY))
     finite = np.where((flags & ORDINARY) != 0, ORDINARY, flags & MINUS_ZERO)
     return np.where(undefined, NAN, np.where(infinite != 0, infinite, finite)).astype(np.uint8)
-
-
-def joined(parts: Sequence[FixedPoint]) -> FixedPoint:
-    """Put values of the same form side by side."""
-    if len(parts) == 1:
-        return parts[0]
-    exponents = [np.broadcast_to(np.asarray(p.exponent, np.int64), p.flags.shape) for p in parts]
-    return FixedPoint(
-        np.concatenate([p.digits for p in parts], axis=1),
-        parts[0].base_bits,
-        np.concatenate(exponents),
-        np.concatenate([p.flags for p in parts]),
-    )
