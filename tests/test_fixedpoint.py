@@ -1,4 +1,4 @@
-"""Digits to floating point: both roads of FixedPoint.round, quotients and roots, against rationals."""
+"""Digits to floating point: FixedPoint.round, quotients and roots, against rationals."""
 
 import math
 from fractions import Fraction
@@ -30,7 +30,9 @@ def fixed(digits, base_bits, exponent):
 
 
 @given(
-    st.lists(wide_integer, min_size=1, max_size=9), st.sampled_from([23, 30, 31, 32]), st.integers(-1300, 900)
+    st.lists(wide_integer, min_size=1, max_size=9),
+    st.sampled_from([23, 32, 38, 46, 60]),
+    st.integers(-1300, 900),
 )
 def test_digits_round_to_nearest(digits, base_bits, exponent):
     for name in ("fp64", "fp32", "fp16", "bf16"):
@@ -58,8 +60,7 @@ def test_pairs_near_ties_take_either_road_to_the_same_bits():
     low = (np.int64(1) << bits) * rng.choice([-1, 1], n) + rng.integers(-3, 4, n)
     low[::3] = rng.integers(-(2**60), 2**60, n)[::3]
     pair = fixed([low, high], 46, -100)
-    digits = pair._narrowed()
-    assert np.array_equal(pair.round(), round_digits(digits.digits, 23, -100, FP64))
+    assert np.array_equal(pair.round(), round_digits(np.stack([low, 0 * low, high]), 23, -100, FP64))
     for i in range(0, n, 997):
         assert pair.round()[i] == nearest(value([low[i], high[i]], 46, -100))
 

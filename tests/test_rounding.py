@@ -30,7 +30,7 @@ def is_nearest(digits, base, exponent, fmt):
 
 @given(
     st.lists(digit, min_size=1, max_size=7),
-    st.integers(20, 31),
+    st.integers(20, 60),
     st.integers(-1400, 1100),
     st.sampled_from(["fp64", "fp32", "fp16"]),
 )

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from math import prod
+from operator import itemgetter
 
 import numpy as np
 
 from multiword.runtime.arrays import is_cupy
 from multiword.runtime.compiled import compiled
-from ozaki.sums.arguments import format_of
-from ozaki.sums.exact.extraction import BLOCK_ROWS, LEVEL_BITS, LOOPS, PartialSums, block_sums, merged
-from ozaki.sums.exact.fixed_point import DIGIT_BITS, MINUS_ZERO, ORDINARY, DigitRange, FixedPoint, joined
+from ozaki.sums.exact.extraction import BLOCK_ROWS, LOOPS, PartialSums, block_sums, merged
+from ozaki.sums.exact.fixed_point import FixedPoint
 from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exactsum import ExactSum
 from ozaki.tuning import EXTRACTED_TERMS, PARTIAL_SUMS, SHORT_FORM_OUTPUTS
-
-_DIGIT = np.int64((1 << DIGIT_BITS) - 1)
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class ExtractedSums:
             matrices = [term.apply(lambda x: x.reshape(-1, outputs)) for term in terms]
             sums = [block_sums(block) for matrix in matrices for block in _blocks(matrix)]
             part = _combined(chain(*sums)) if sums and all(sums) else None
-            if part is None or not _below_top(part, dtype):
+            if part is None:
                 return None
             parts.append(part)
         return cls(dtype, shape, tuple(parts))
@@ -66,32 +63,19 @@ class ExtractedSums:
         parts = tuple(part for part in combined if part is not None)
         return ExtractedSums(self.dtype, self.shape, parts) if len(parts) == len(combined) else None
 
-    def fixed_point(self) -> FixedPoint:
-        """The exact values, all real parts first if complex."""
+    def _fixed_points(self) -> list[FixedPoint]:
+        """As those of an `ExactSum`."""
         if any(len(part) > 1 for part in self.parts):
-            return self.exact().fixed_point()
-        return joined(
-            [
-                FixedPoint(np.stack([sums.low, sums.high]), LEVEL_BITS, sums.exponent, sums.flags)
-                for (sums,) in self.parts
-            ]
-        )
+            return self.exact()._fixed_points()
+        return [sums.fixed_point() for (sums,) in self.parts]
 
     def exact(self) -> ExactSum:
         """The accumulator of these sums."""
-        lowest = DigitRange.of(format_of(self.dtype)).exponent
-        first_digits = [_first_digit(sums, lowest) for part in self.parts for sums in part]
-        first, end = min(first_digits), max(first_digits) + 5
-        digits = np.zeros((end - first + 2, len(self.parts), prod(self.shape)), np.int64)
+        total, size = ExactSum(self.dtype, self.shape), prod(self.shape)
         for i, part in enumerate(self.parts):
             for sums in part:
-                position = int(sums.exponent) - lowest - DIGIT_BITS * first
-                _add(digits[:, i], sums.low, position)
-                _add(digits[:, i], sums.high, position + LEVEL_BITS)
-            flags = np.bitwise_or.reduce([sums.flags for sums in part])
-            digits[-1, i] = (flags & ORDINARY != 0) + (flags & MINUS_ZERO != 0) * np.int64(1 << DIGIT_BITS)
-        shape = (len(digits), *([2] if len(self.parts) == 2 else []), *self.shape)
-        return ExactSum.from_digits(digits.reshape(shape), [-first, end], self.dtype)
+                total._sums.add(sums, slice(i * size, (i + 1) * size))
+        return total.compact()
 
     def __sizeof__(self) -> int:
         every = [x for part in self.parts for sums in part for x in (sums.high, sums.low, sums.flags)]
@@ -103,36 +87,10 @@ def _blocks(terms: Summands) -> list[Summands]:
     n, m = terms.shape
     steps = terms.factors[0].strides
     rows = min(BLOCK_ROWS, max(1, EXTRACTED_TERMS // m) if abs(steps[0]) > abs(steps[1]) else n)
-    return [terms.apply(partial(_rows, start=i, stop=i + rows)) for i in range(0, n, rows)]
-
-
-def _rows(x: np.ndarray, start: int, stop: int) -> np.ndarray:
-    return x[start:stop]
+    return [terms.apply(itemgetter(slice(i, i + rows))) for i in range(0, n, rows)]
 
 
 def _combined(sums: Iterable[PartialSums]) -> tuple[PartialSums, ...] | None:
     """Partial sums, those with near units added up; None for more than a state shall have."""
     combined = tuple(merged(sorted(sums, key=lambda x: x.exponent)))
     return combined if len(combined) <= PARTIAL_SUMS else None
-
-
-def _first_digit(sums: PartialSums, lowest: int) -> int:
-    """The first digit of partial sums, in a range of digits that begins at 2**lowest."""
-    return max(0, (int(sums.exponent) - lowest) // DIGIT_BITS)
-
-
-def _below_top(part: tuple[PartialSums, ...], dtype: np.dtype) -> bool:
-    """Whether there are digits for all that these sums may grow to."""
-    digits = DigitRange.of(format_of(dtype))
-    return all(_first_digit(sums, digits.exponent) + 5 <= digits.digits for sums in part)
-
-
-def _add(digits: np.ndarray, integers: np.ndarray, position: int) -> None:
-    """Add integers·2**position to (L, m) digits. A negative position drops bits that are zero."""
-    if position < 0:
-        integers, position = integers >> min(-position, 63), 0
-    first, shift = divmod(position, DIGIT_BITS)
-    low, high = (integers & _DIGIT) << shift, (integers >> DIGIT_BITS) << shift
-    digits[first] += low & _DIGIT
-    digits[first + 1] += (low >> DIGIT_BITS) + (high & _DIGIT)
-    digits[first + 2] += high >> DIGIT_BITS

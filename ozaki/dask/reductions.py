@@ -25,7 +25,6 @@ from ozaki.dask.arguments import (
     partial_sums_a_task,
     without_empty_chunks,
 )
-from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums import api, statistics
 from ozaki.sums.arguments import (
     Axis,
@@ -35,10 +34,7 @@ from ozaki.sums.arguments import (
     check_mask,
     check_matrices,
     check_ord,
-    format_of,
-    real_dtype,
 )
-from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.table import REDUCTIONS, Reduction
 from ozaki.sums.variance import exact_ddof
 
@@ -136,18 +132,12 @@ def _finished(
     totals: Sequence[Sums], counts: Any, reduction: Reduction, target: np.dtype, **options: Any
 ) -> Any:
     """The rounded results of merged sums, in their shape, where they lie."""
-    on_device = reduction.plain  # other results are rounded on the host
-    exact = [total.fixed_point() for total in totals]
-    flags = exact[0].flags
-    exact = exact if on_device else [x.on_host() for x in exact]
-    size = prod(totals[0].shape)
-    sums = [
-        [x.columns(slice(i, i + size)) for i in range(0, x.flags.size, max(1, size))] or [x] for x in exact
-    ]
-    numbers = np.broadcast_to(counts, size).tolist()
-    values = reduction.finish(sums, numbers, Rounding(format_of(target), root=reduction.root), **options)
-    parts = [narrow(part, real_dtype(target)).reshape(totals[0].shape) for part in values]
-    return where_lies(flags, joined(parts, target))[()]
+    sums, shape = [total._fixed_points() for total in totals], totals[0].shape
+    like = sums[0][0].flags
+    if not reduction.plain:  # what is more than the sums is made of them on the host
+        sums = [[part.on_host() for part in parts] for parts in sums]
+    counts = np.broadcast_to(counts, prod(shape)).tolist()
+    return where_lies(like, reduction.rounded(sums, counts, target, **options).reshape(shape))[()]
 
 
 _DIFFERENCE = """

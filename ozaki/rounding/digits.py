@@ -27,7 +27,7 @@ def round_digits(
     Parameters
     ----------
     digits : (L, ...) int64, least significant first, any signs; magnitudes below 2**62.
-    base_bits : bits between one digit and the next, at most 32.
+    base_bits : bits between one digit and the next, at most 60.
     exponent : integers that broadcast against digits[0].
     target : the format to round to.
 

@@ -49,6 +49,7 @@ from ozaki.sums.exact.reduction_cuda import exact_totals
 from ozaki.sums.exact.summands import Summands, as_floats
 from ozaki.sums.exact.vectors import UNIT
 
+_ROOM = 1 << 11  # numbers of an expansion: float64 has fewer bits between its largest and its smallest
 _TILE = 128  # terms of a thread on a GPU
 _TILES = 1 << 15  # at one time: their digits, twice, are the memory beyond input and result
 _THREADS = 128
@@ -128,7 +129,7 @@ def _compiled_running_sums(rows: np.ndarray, target: Format) -> np.ndarray | Non
         return None
     result, to_odd = np.empty(rows.shape[:2]), target.precision < 53
     add = loops.loop(loops.running_sums, rows.dtype)
-    if not add(rows, to_odd, np.empty(loops.ROOM), result):
+    if not add(rows, to_odd, np.empty(_ROOM), result):
         return None
     return round_to(result, target) if to_odd else result
 

@@ -255,6 +255,11 @@ class ExactSum:
         with device_of(self._sums.flags):
             return self._sums.copy().fixed_point()
 
+    def _fixed_points(self) -> list[FixedPoint]:
+        """Return the exact values of the real parts, then of the imaginary ones, if any."""
+        exact, size = self.fixed_point(), prod(self.shape)
+        return [exact.columns(slice(i * size, (i + 1) * size)) for i in range(self._parts)]
+
     @property
     def window(self) -> np.ndarray:
         """Which of the D digits are in use, as int64 [-first, end]: first to end - 1.

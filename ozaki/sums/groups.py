@@ -20,7 +20,6 @@ from multiword.runtime.arrays import (
 from multiword.runtime.options import integer
 from ozaki.rounding.conversion import joined, narrow
 from ozaki.sums.arguments import DType, broadcast_shape, format_of, numbers, real_dtype
-from ozaki.sums.exact.fixed_point import Rounding
 from ozaki.sums.exact.groups import check_labels, group_sums, rounded_group_sums
 from ozaki.sums.table import REDUCTIONS
 from ozaki.sums.variance import exact_ddof
@@ -240,9 +239,7 @@ def _grouped(
         counts = xp.tile(xp.bincount(index, minlength=shape[-1]), prod(shape[:-1]))
         if outputs <= OUTPUTS_ON_HOST:
             counts, sums = on_host(counts), [[part.on_host() for part in parts] for parts in sums]
-    values = reduction.finish(sums, counts, Rounding(format_of(target), root=reduction.root), **options)
-    result = joined([narrow(v, real_dtype(target)) for v in values], target)
-    return where_lies(index, result.reshape(shape))
+    return where_lies(index, reduction.rounded(sums, counts, target, **options).reshape(shape))
 
 
 def _grouped_sparsely(

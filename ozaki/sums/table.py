@@ -191,24 +191,19 @@ class Reduction:
         moved, reduced = [y.transpose(axes + kept) for y in arrays], len(axes)
         result = np.empty([x.shape[a] for a in kept], target)
         for output in tiles(result.shape, OUTPUTS_ON_HOST):
-            part = result[cast(Any, (*output, ...))]
-            chosen = [y[(slice(None),) * reduced + output + (...,)] for y in moved]
-            rounding = Rounding(format_of(target), root=self.root)
-            values = self.parts(chosen, reduced, rounding, masked, **options)
-            part[...] = joined([narrow(v, real_dtype(target)) for v in values], target).reshape(part.shape)
+            values = result[cast(Any, (*output, ...))]
+            first, *others = (y[(slice(None),) * reduced + output + (...,)] for y in moved)
+            first, counts = self.counted(first, reduced, others.pop() if masked else None)
+            sums = [[exact_sums(part, reduced) for part in terms(first, *others)] for terms in self.sums]
+            values[...] = self.rounded(sums, counts, target, **options).reshape(values.shape)
         return where_lies(x, result)
 
-    def parts(
-        self, arrays: Sequence[Array], reduced: int, rounding: Rounding, masked: bool, **options: Any
-    ) -> list[np.ndarray]:
-        """Return real (and imaginary) parts of the results over the first axes, rounded, as float64.
-
-        masked : whether the last array says which elements count.
-        """
-        x, *others = arrays
-        x, counts = self.counted(x, reduced, others.pop() if masked else None)
-        sums = [[exact_sums(part, reduced) for part in terms(x, *others)] for terms in self.sums]
-        return self.finish(sums, counts, rounding, **options)
+    def rounded(
+        self, sums: list[list[FixedPoint]], counts: Counts, target: np.dtype, **options: Any
+    ) -> Array:
+        """Return the results of exact sums, of which each output had so many numbers, as a vector."""
+        values = self.finish(sums, counts, Rounding(format_of(target), root=self.root), **options)
+        return joined([narrow(v, real_dtype(target)) for v in values], target)
 
     def counted(self, x: Array, reduced: int, where: Array | None) -> tuple[Array, list[int]]:
         """Return the array with zeros for what does not count, and how many of each output's numbers do."""

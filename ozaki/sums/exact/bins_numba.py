@@ -10,12 +10,11 @@ import numpy as np
 from numba import njit
 
 from multiword.runtime.compiled import INNER
-from ozaki.sums.exact.extraction_numba import BLOCK, MAGNITUDE, bits_of
+from ozaki.sums.exact.extraction import BLOCK
+from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of
 from ozaki.sums.exact.fixed_point import DIGIT_BITS
+from ozaki.sums.exact.vectors import EXPONENTS
 
-DIGITS = 138  # for 2**64 products, of which any is three digits
-VECTOR_DIGITS = 70  # for 2**64 numbers
-EXPONENTS = 1 << 11  # of float64
 _DIGIT = (1 << DIGIT_BITS) - 1
 _FRACTION = (1 << 52) - 1
 

@@ -12,10 +12,10 @@ import numpy as np
 from numba import njit
 
 from multiword.runtime.compiled import INNER
-from ozaki.sums.exact.extraction_numba import TINY, fma
+from ozaki.sums.exact.extraction import TINY
+from ozaki.sums.exact.extraction_numba import fma
+from ozaki.sums.exact.rows import WIDTH
 
-WIDTH = 1024  # columns at a time
-LANES = 64  # into which a row is added up, before these are added to one another
 RELATIVE = 2.0**-50  # of the few operations that are not exact, relative to what they give
 
 _inlined = njit(**INNER)

@@ -28,6 +28,7 @@ from ozaki.sums.exact.fixed_point import (
     MINUS_ZERO,
     ORDINARY,
     DigitRange,
+    FixedPoint,
 )
 from ozaki.sums.exact.summands import Summands
 
@@ -39,6 +40,10 @@ LEVEL_BITS = 52 - CARRY
 LOWEST = -970 - CARRY  # the second level's unit is not below the smallest subnormal
 HIGHEST = 1023 - 1 - CARRY  # 1.5·2**k does not overflow
 
+BLOCK = 1 << 11  # elements that go into a window together, or not at all
+ERROR = 16  # units of a window, for each number: a bound of what enclosures are off
+SLACK = 2  # bits by which what follows may be larger than what a window was made for
+
 TINY, HUGE = 2.0**-900, 2.0**1000
 """Products between these have an error that is a float64."""
 
@@ -46,6 +51,12 @@ LOOPS = "ozaki.sums.exact.loops_numba"
 """The module of compiled loops."""
 
 _WEIGHT = 2 * BLOCK_ROWS  # of what is added together: their sums stay below 2**61
+
+
+def window_above(largest: int) -> int:
+    """Return k of a sigma = 1.5·2**k for what is somewhat above this bit pattern, if there is one."""
+    k = (largest >> 52) - 1022 + SLACK + 1 + CARRY
+    return k if LOWEST < k <= HIGHEST + 1 + CARRY else LOWEST
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,10 @@ class PartialSums:
         high = (self.high << up) + (other.high << other_up)
         low = (self.low << up) + (other.low << other_up)
         return PartialSums(high, low, exponent, self.flags | other.flags, weight)
+
+    def fixed_point(self) -> FixedPoint:
+        """The exact values."""
+        return FixedPoint(np.stack([self.low, self.high]), LEVEL_BITS, self.exponent, self.flags)
 
 
 def merged(sums: Iterable[PartialSums]) -> Iterator[PartialSums]:
@@ -144,7 +159,7 @@ def _windows(x: np.ndarray, by_rows: bool) -> list[tuple[np.ndarray, np.ndarray,
     x : (n, m), or (m, n) if not by_rows.
     """
     loops, windows = compiled(LOOPS), []
-    k = loops.loop(loops.window, x.dtype)(x.reshape(-1)[: loops.BLOCK])  # the first block is like the rest
+    k = loops.loop(loops.window, x.dtype)(x.reshape(-1)[:BLOCK])  # the first block is like the rest
     rest = np.empty(0)
     while True:  # the lowest window leaves nothing
         high, low = np.empty((2, x.shape[by_rows]), np.int64)

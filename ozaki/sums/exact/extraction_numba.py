@@ -17,15 +17,12 @@ from numba import float64, int64, njit
 from numba.extending import intrinsic
 
 from multiword.runtime.compiled import INNER
-from ozaki.sums.exact.extraction import CARRY, HIGHEST, HUGE, LEVEL_BITS, LOWEST, TINY
+from ozaki.sums.exact.extraction import BLOCK, CARRY, HUGE, LEVEL_BITS, TINY, window_above
 
-BLOCK = 1 << 11  # elements that go into a window together, or not at all
 _LEVEL = (1 << LEVEL_BITS) - 1
 _REST = 39  # bits from sigma to that by which a block's remainders are cut
 MAGNITUDE = (1 << 63) - 1
 LARGEST = 1023 - CARRY - 1  # and k: the exponent field of what a window does not hold
-ERROR = 16  # units of a window, for each number: a bound of what enclosures are off
-SLACK = 2  # bits by which what follows may be larger than what a window was made for
 
 _inlined = njit(**INNER)
 instruction: Callable[[Callable], Any] = intrinsic
@@ -64,12 +61,6 @@ def _plus(context: Any, x: Any, y: Any) -> Any:
         return builder.fadd(*values, flags=("reassoc", "nsz"))
 
     return float64(float64, float64), addition
-
-
-def window_above(largest):
-    """The exponent k of a sigma = 1.5·2**k for what is somewhat above this bit pattern, if there is one."""
-    k = (largest >> 52) - 1022 + SLACK + 1 + CARRY
-    return k if LOWEST < k <= HIGHEST + 1 + CARRY else LOWEST
 
 
 _window_above = _inlined(window_above)

@@ -7,7 +7,6 @@ for what is not a finite number, until `FixedPoint.round` turns it into floating
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import frexp, inf, isqrt, ldexp
@@ -20,7 +19,6 @@ from multiword.formats import FORMATS, Format
 from multiword.runtime.arrays import Array, is_cupy, namespace, where_lies
 from multiword.runtime.kernels import Kernel
 from ozaki.rounding.digits import last_place, round_digits
-from ozaki.rounding.error_free import two_sum
 from ozaki.sums.exact.enclosure import Enclosure
 from ozaki.tuning import INTEGER_RATIOS
 
@@ -71,7 +69,7 @@ class Rounding(NamedTuple):
     root: bool = False
 
     def __call__(self, value: FixedPoint) -> np.ndarray:
-        if not self.root and self.divisor & (self.divisor - 1) == 0 and value.flags.size > INTEGER_RATIOS:
+        if not self.root and self.divisor & (self.divisor - 1) == 0:
             exponent = value.exponent - (self.divisor.bit_length() - 1)
             return replace(value, exponent=exponent).round(self.target)
         divisors = namespace(value.flags).full(value.flags.shape, self.divisor)
@@ -133,7 +131,7 @@ class FixedPoint:
     Attributes
     ----------
     digits : (L, m) int64, least significant first, of any sign, below 2**62 in magnitude.
-    base_bits : bits between one digit and the next: up to 32, or an even number up to 60.
+    base_bits : bits between one digit and the next: up to 60.
     exponent : (m,) int64 or int.
     flags : (m,) uint8, a union of the flags above; Inf and NaN take precedence over the digits.
     """
@@ -161,14 +159,7 @@ class FixedPoint:
 
         Exact zeros are −0 where every term was −0, and +0 otherwise, as IEEE 754 adds.
         """
-        if is_cupy(self.digits):
-            return flagged(round_digits(self.digits, self.base_bits, self.exponent, target), self.flags)
-        with np.errstate(all="ignore"):
-            value, certain = self._rounded_pairs(target) or self.enclosure().rounded(target)
-        if not certain.all():
-            hard = self.columns(np.flatnonzero(~certain))._narrowed()
-            value[~certain] = round_digits(hard.digits, hard.base_bits, hard.exponent, target)
-        return flagged(value, self.flags)
+        return flagged(round_digits(self.digits, self.base_bits, self.exponent, target), self.flags)
 
     def enclosure(self) -> Enclosure:
         """The values as float64 numbers and bounds."""
@@ -178,40 +169,6 @@ class FixedPoint:
         """Some of the values."""
         exponent = self.exponent if isinstance(self.exponent, int) else self.exponent[chosen]
         return FixedPoint(self.digits[:, chosen], self.base_bits, exponent, self.flags[chosen])
-
-    def _rounded_pairs(self, target: Format) -> tuple[np.ndarray, np.ndarray] | None:
-        """The sums of two digits, rounded by adding them as float64, and where there is no third; or None.
-
-        For float32 the sum is rounded to odd first, so that it is as if rounded once (Boldo and Melquiond).
-        """
-        if not 2 <= len(self.digits) <= 3 or self.base_bits <= DIGIT_BITS:
-            return None
-        if not isinstance(self.exponent, int):
-            return None
-        *lowest, low, high = self.digits
-        exponent = self.exponent + self.base_bits * len(lowest)
-        if abs(exponent + 46) > 900 or target.precision not in (24, 53):
-            return None
-        if not low.size or max(low.max(), -low.min(), high.max(), -high.min()) > _LARGEST_INTEGER:
-            return None
-        certain = lowest[0] == 0 if lowest else np.ones(low.shape, bool)
-        a, b = high * 2.0**self.base_bits, low.astype(np.float64)
-        if target.precision == 53:
-            s = a + b
-            s *= 2.0**exponent
-            return s, certain
-        s, e = two_sum(a, b)
-        bits = s.view(np.int64)
-        bits += np.where((e != 0) & (bits & 1 == 0), np.where((e > 0) == (s > 0), 1, -1), 0)
-        return (s * 2.0**exponent).astype(np.float32).astype(np.float64), certain
-
-    def _narrowed(self) -> FixedPoint:
-        """The same in digits of up to 32 bits."""
-        if self.base_bits <= DIGIT_BITS:
-            return self
-        digits = np.zeros((2 * len(self.digits) - 1, *self.digits.shape[1:]), np.int64)
-        digits[::2] = self.digits
-        return replace(self, digits=digits, base_bits=self.base_bits // 2)
 
     def integers(self) -> Integers:
         """Return every value as a Python integer and the exponent of its unit."""
@@ -280,16 +237,3 @@ def canonical_flags(flags: np.ndarray) -> np.ndarray:
     undefined = ((flags & NAN) != 0) | (infinite == (PLUS_INFINITY | MINUS_INFINITY))
     finite = np.where((flags & ORDINARY) != 0, ORDINARY, flags & MINUS_ZERO)
     return np.where(undefined, NAN, np.where(infinite != 0, infinite, finite)).astype(np.uint8)
-
-
-def joined(parts: Sequence[FixedPoint]) -> FixedPoint:
-    """Put values of the same form side by side."""
-    if len(parts) == 1:
-        return parts[0]
-    exponents = [np.broadcast_to(np.asarray(p.exponent, np.int64), p.flags.shape) for p in parts]
-    return FixedPoint(
-        np.concatenate([p.digits for p in parts], axis=1),
-        parts[0].base_bits,
-        np.concatenate(exponents),
-        np.concatenate([p.flags for p in parts]),
-    )

@@ -156,13 +156,6 @@ extern "C" __global__ void flagged_groups(const NUMBER *x, const i64 *labels, i6
     EACH(i, n) add_flag(flags, labels[i], bits_of(widened(x[i])) == ~MAGNITUDE ? MINUS_ZERO : ORDINARY);
 }
 
-/* outside = 1 where a label is none of 0 to groups - 1. */
-extern "C" __global__ void any_outside(const i64 *labels, i64 n, i64 groups, i64 *outside) {
-    bool found = false;
-    EACH(i, n) found |= (u64)labels[i] >= (u64)groups;
-    if (found) *outside = 1;
-}
-
 /* TwoProduct, x·y = p + e. unsafe = 1 where a product or an error is no finite double. */
 extern "C" __global__ void two_products(const NUMBER *x, const NUMBER *y, i64 n, double *p, double *e, i64 *unsafe) {
     bool found = false;

@@ -41,7 +41,6 @@ _CARRIED = Kernel("carried", _FILE, _INSTANCES)
 _LEVELS_OF_GROUPS = Kernel("levels_of_groups", _FILE, _INSTANCES)
 _ROUNDED_GROUPS = Kernel("rounded_groups", _FILE, _INSTANCES)
 _FLAGGED_GROUPS = Kernel("flagged_groups", _FILE, _INSTANCES)
-_ANY_OUTSIDE = Kernel("any_outside", _FILE, _INSTANCES)
 _TWO_PRODUCTS = Kernel("two_products", _FILE, _INSTANCES)
 
 
@@ -122,13 +121,6 @@ def levels_of_groups(words: Array, lowest: Array, flags: Array, levels: Array, u
 def flagged_groups(x: Array, labels: Array, flags: Array) -> None:
     """Note for each group whether it has −0, and whether it has anything else."""
     _launch(_FLAGGED_GROUPS, x.size, (x, labels, np.int64(x.size), flags), x.dtype.name)
-
-
-def any_outside(labels: Array, groups: int) -> bool:
-    """Return whether a label is none of 0 to groups − 1."""
-    outside = import_cupy().zeros(1, np.int64)
-    _launch(_ANY_OUTSIDE, labels.size, (labels, np.int64(labels.size), np.int64(groups), outside))
-    return bool(outside.item())
 
 
 def products(x: Array, y: Array, p: Array, e: Array) -> bool:

@@ -133,11 +133,3 @@ def flagged_groups(x, labels, flags):
     for i in range(len(x)):
         minus_zero = bits_of(np.float64(x[i])) == ~MAGNITUDE
         flags[labels[i]] |= MINUS_ZERO if minus_zero else ORDINARY
-
-
-def any_outside(labels, groups):
-    """Return whether a label is none of 0 to groups − 1."""
-    outside = False
-    for i in range(len(labels)):
-        outside |= (labels[i] < 0) | (labels[i] >= groups)
-    return outside

@@ -14,21 +14,9 @@ from numba.core.types import Array, Tuple
 
 from multiword.runtime.forking import to_the_end
 from multiword.runtime.jit import jit
-from ozaki.sums.exact.bins_numba import (
-    DIGITS,
-    EXPONENTS,
-    VECTOR_DIGITS,
-    binned,
-    integer_products,
-    unbinned,
-)
-from ozaki.sums.exact.enclosure_numba import LANES, WIDTH, rounded_sums
+from ozaki.sums.exact.bins_numba import binned, integer_products, unbinned
+from ozaki.sums.exact.enclosure_numba import rounded_sums
 from ozaki.sums.exact.extraction_numba import (
-    BLOCK,
-    ERROR,
-    HUGE,
-    SLACK,
-    TINY,
     column_sums,
     enclosed_sum,
     leave_rest,
@@ -36,33 +24,15 @@ from ozaki.sums.exact.extraction_numba import (
     row_sums,
     vector_sum,
     window,
-    window_above,
 )
 from ozaki.sums.exact.groups_numba import (
-    any_outside,
     carried,
     flagged_groups,
     grouped,
     largest_number,
     levels_of_groups,
 )
-from ozaki.sums.exact.running_numba import ROOM, running_sums
-
-__all__ = [
-    "BLOCK",
-    "DIGITS",
-    "ERROR",
-    "EXPONENTS",
-    "HUGE",
-    "LANES",
-    "ROOM",
-    "SLACK",
-    "TINY",
-    "VECTOR_DIGITS",
-    "WIDTH",
-    "loop",
-    "window_above",
-]
+from ozaki.sums.exact.running_numba import running_sums
 
 typeof(np.empty(0))  # imports what the first call would import, while forks wait
 
@@ -93,7 +63,6 @@ SIGNATURES: dict[Callable, Callable] = {
     carried: lambda x, _: int64(_Words, _Integers),
     levels_of_groups: lambda x, _: none(_Words, _Integers, _Flags, _Words, _Integers),
     flagged_groups: lambda x, _: none(x[1], _Labels, _Flags),
-    any_outside: lambda x, _: boolean(_Labels, int64),
 }
 """The loops' signatures, for arrays x[n] of n dimensions of float64 or of float32, and y[n] or None."""
 

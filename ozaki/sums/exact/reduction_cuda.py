@@ -190,11 +190,6 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange,
     return result
 
 
-def accumulated(summands: Sequence[Summands], reduced: int, digits: DigitRange) -> Superaccumulator:
-    """Return the exact sums, on the host, for all outputs in C order."""
-    return accumulated_on_device(summands, reduced, digits).on_host()
-
-
 def accumulated_on_device(summands: Sequence[Summands], reduced: int, digits: DigitRange) -> Superaccumulator:
     """Return the exact sums for all outputs in C order, in the digits that they use."""
     cupy, shape = import_cupy(), summands[0].shape[reduced:]

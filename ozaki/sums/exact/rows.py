@@ -20,6 +20,8 @@ from ozaki.sums.exact.summands import Summands
 from ozaki.sums.exact.tiles import rounded_tiles
 from ozaki.tuning import COPIED_TERMS, LONG_ROW, NARROWEST_COLUMNS, REPEATED_SHARE
 
+WIDTH = 1024  # columns at a time
+LANES = 64  # into which a row is added up, before these are added to one another
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -107,5 +109,5 @@ def _enclosed(xs: list[np.ndarray], columns: int, rounding: Rounding) -> tuple[n
     result = np.empty((len(xs[0]), max(1, columns)), xs[0].dtype)
     add = loops.loop(loops.rounded_sums, xs[0].dtype, product)
     last = float(rounding.divisor), rounding.root, rounding.target.precision == 24
-    sums = np.empty((3, loops.WIDTH))
-    return result, add(*(*xs, None)[:2], columns or loops.LANES, *last, sums, result)
+    sums = np.empty((3, WIDTH))
+    return result, add(*(*xs, None)[:2], columns or LANES, *last, sums, result)

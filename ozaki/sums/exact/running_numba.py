@@ -17,7 +17,6 @@ from multiword.runtime.compiled import INNER
 from ozaki.sums.exact.enclosure_numba import two_sum
 from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, instruction
 
-ROOM = 1 << 11  # numbers of an expansion: float64 has fewer bits between its largest and its smallest
 _MINUS_ZERO = ~MAGNITUDE
 _LARGEST = 2.0**1021  # nothing overflows below
 

@@ -20,7 +20,7 @@ import numpy as np
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.arguments import float_type, format_of
 from ozaki.sums.exact.accumulator import Superaccumulator
-from ozaki.sums.exact.extraction import BLOCK_ROWS, LEVEL_BITS, PartialSums, block_sums, merged
+from ozaki.sums.exact.extraction import BLOCK_ROWS, PartialSums, block_sums, merged
 from ozaki.sums.exact.fixed_point import DigitRange, FixedPoint, Rounding
 from ozaki.sums.exact.summands import Summands, tiles
 from ozaki.sums.exact.vectors import VectorSum, vector_sum
@@ -49,8 +49,7 @@ def _tile_sums(summands: Sequence[Summands], tiling: Tiling, output: Tile) -> Fi
         return total.fixed_point()
     sums = list(merged(_windows(summands, tiling, output, total, columns)))
     if len(sums) == 1 and not total.flags.any():
-        (pair,) = sums
-        return FixedPoint(np.stack([pair.low, pair.high]), LEVEL_BITS, pair.exponent, pair.flags)
+        return sums[0].fixed_point()
     for part in sums:
         total.add(part)
     return total.fixed_point()

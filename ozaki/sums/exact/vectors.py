@@ -17,12 +17,15 @@ from multiword.runtime.arrays import is_cupy
 from multiword.runtime.compiled import compiled
 from ozaki.rounding.conversion import narrow
 from ozaki.sums.exact.extraction import (
+    BLOCK,
+    ERROR,
     LEVEL_BITS,
     LOOPS,
     LOWEST,
     READABLE,
     contiguous,
     readable,
+    window_above,
     zero_flags,
 )
 from ozaki.sums.exact.fixed_point import DIGIT_BITS, ORDINARY, Rounding, flagged, flags_of
@@ -30,6 +33,9 @@ from ozaki.sums.exact.summands import Summands, tiles
 from ozaki.tuning import SIGNS_AT_FIRST, SIGNS_AT_MOST, SPREAD_LENGTH, SPREAD_SAMPLE, VECTOR_BLOCK
 
 UNIT = 1074  # of sums: 2**-UNIT, and its square for those of products
+EXPONENTS = 1 << 11  # of float64
+_DIGITS = 138  # for 2**64 products, of which any is three digits
+_DIGITS_OF_NUMBERS = 70  # for 2**64 of them
 _WORDS = 8  # that the loops leave: two totals of three words, the largest number, whether it is unsafe
 _FAR = 2.0**-80  # what of the largest is far below it
 
@@ -125,12 +131,12 @@ def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
     Block by block: a window that does not hold a block moves to where the block's largest number is; if
     that does not help the block is added outside of windows, and so are more and more of those that follow.
     """
-    windows, product, n = compiled(LOOPS), len(xs) == 2, len(xs[0])
-    add, words = windows.vector_sum if exact else windows.enclosed_sum, np.zeros(_WORDS, np.int64)
-    loop = windows.loop(add, xs[0].dtype, product)
+    loops, product, n = compiled(LOOPS), len(xs) == 2, len(xs[0])
+    add, words = loops.vector_sum if exact else loops.enclosed_sum, np.zeros(_WORDS, np.int64)
+    loop = loops.loop(add, xs[0].dtype, product)
     outside, unit = _Outside(xs[0].dtype, product), LOWEST - UNIT * product
     total = error = start = 0
-    k, skip = LOWEST, windows.BLOCK
+    k, skip = LOWEST, BLOCK
     if exact and not product and _spread(xs[0]):
         outside.add(xs)
         start = n
@@ -140,12 +146,12 @@ def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
         *sums, largest, unsafe = words.tolist()
         if count:
             total += (_words(*sums[:3]) << (k - unit)) + (_words(*sums[3:]) << (j - unit))
-            error = max(error, 0 if exact else windows.ERROR * (n + windows.BLOCK) << (k - unit))
-            start, skip = start + count, windows.BLOCK
+            error = max(error, 0 if exact else ERROR * (n + BLOCK) << (k - unit))
+            start, skip = start + count, BLOCK
             words[:6] = 0
             if start == n:
                 break
-        fitting = windows.window_above(largest)
+        fitting = window_above(largest)
         if unsafe or k == fitting:
             outside.add([x[start : start + skip] for x in xs])
             start, skip = start + skip, 8 * skip
@@ -170,7 +176,7 @@ class _Outside:
         """Add a vector, or x·y."""
         loops = compiled(LOOPS)
         if self.memory is None:
-            shape = loops.DIGITS if self.product else (2, 2 * loops.EXPONENTS)
+            shape = _DIGITS if self.product else (2, 2 * EXPONENTS)
             self.memory = np.zeros(shape, np.int64 if self.product else np.uint64)
         if self.product:
             self.special |= loops.loop(loops.integer_products, self.dtype)(*xs, self.memory)
@@ -184,10 +190,10 @@ class _Outside:
         if self.product:
             words = enumerate(self.memory.tolist())
             return sum([word << (DIGIT_BITS * i) for i, word in words if word]), self.special
-        loops, digits = compiled(LOOPS), np.zeros(compiled(LOOPS).VECTOR_DIGITS, np.int64)
+        loops, digits = compiled(LOOPS), np.zeros(_DIGITS_OF_NUMBERS, np.int64)
         loops.loop(loops.unbinned, np.dtype(np.float64))(self.memory, digits)
         value = int.from_bytes(digits.astype("<i4").tobytes(), "little", signed=True)
-        return value, bool(self.memory[:, loops.EXPONENTS - 1 :: loops.EXPONENTS].any())
+        return value, bool(self.memory[:, EXPONENTS - 1 :: EXPONENTS].any())
 
 
 def _spread(x: np.ndarray) -> bool:
