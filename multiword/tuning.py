@@ -48,6 +48,13 @@ TILE, FILLING_TILES = 128, 4
 """A product of so many tiles of that size to each multiprocessor is faster alone than in a batch: the int8
 measurements on an H200 (faster in a batch at 2048, alone at 3072)."""
 
+USUAL_MODULI = 14
+"""Of ordinary products in double precision: estimates take so many products of residues."""
+
+SHORTEST_SHARE, FEWEST_SHARES = 2048, 4
+"""Numbers of the inner dimension, at least, of each of the shares that few and small products of residues are
+computed in on a GPU, and how many of these there are at least (H200, notes-dgemm)."""
+
 HANDLES_CACHED = 8
 """Handles of cuBLAS cached for each thread; beyond that the least recently used is freed."""
 

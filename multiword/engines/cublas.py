@@ -14,12 +14,12 @@ import numpy as np
 import multiword.engines.libcublas as lib
 from multiword.engines.contract import CheckedEngine
 from multiword.engines.machine import longest_reduced, multiprocessors, rates
-from multiword.engines.residues import multiply_residues
+from multiword.engines.residues import multiply_residues, share_of_k
 from multiword.engines.words import Word
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.forking import finalize
 from multiword.runtime.graphs import capture_lock, retained
-from multiword.tuning import DEEP, FILLING_TILES, HANDLES_CACHED, STRIP, TILE, WIDE
+from multiword.tuning import DEEP, FILLING_TILES, HANDLES_CACHED, STRIP, TILE, USUAL_MODULI, WIDE
 
 WORKSPACE_BYTES = 32 << 20
 """NVIDIA's recommendation for Hopper; allocated here, so that calls can be captured in graphs."""
@@ -156,13 +156,13 @@ class Cublas(CheckedEngine):
         self.fused = fused
 
     def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
-        """As `ResidueEngine.reduces`: to twice the inner dimension where the result is large, too."""
+        """As `ResidueEngine.reduces`: to twice the inner dimension where the result is large, and to any
+        where it is so small that k is computed in shares."""
         m, k, n = shape
-        return (
-            self.fused
-            and word == "int8"
-            and k <= longest_reduced(self.name) * (2 if 2 * min(m, n) >= k else 1)
-        )
+        if not self.fused or word != "int8":
+            return False
+        longest = longest_reduced(self.name) * (2 if 2 * min(m, n) >= k else 1)
+        return k <= longest or (longest > 0 and share_of_k(m, k, n, USUAL_MODULI) > 0)
 
     def multiply_residues(self, a: Array, bt: Array, moduli: tuple[int, ...], **options: Any) -> Array:
         """As `ResidueEngine.multiply_residues`."""

@@ -27,6 +27,7 @@ from multiword.engines.machine import compute_capability, multiprocessors
 from multiword.engines.words import FLOAT_MAGIC_BITS, symmetric
 from multiword.runtime.arrays import Array, is_cupy, namespace
 from multiword.runtime.kernels import Kernel, Struct, members
+from multiword.tuning import FEWEST_SHARES, SHORTEST_SHARE
 
 LONGEST = (1 << 17) - CHUNK
 """Numbers of the inner dimension, of round length, whose products' sum fits int32."""
@@ -70,6 +71,15 @@ _ON_HOPPER = Kernel(
 )
 
 
+class Moduli(Struct):
+    """Those of images, one after the other."""
+
+    _fields_ = (("p", ctypes.c_int * MOST_MODULI),)
+
+
+_ADD_SHARES = Kernel("add_shares", _FILE.with_name("shares.cu"), structs=(Moduli,))
+
+
 def multiply_residues(
     a: Array,
     bt: Array,
@@ -84,10 +94,50 @@ def multiply_residues(
     out, k = _checked_out(a, bt, moduli, out, add, symmetric), a.shape[3]
     if k == 0 and not add:
         out.fill(0)
-    for h in range(0, k if out.size else 0, LONGEST):
+    done = 0
+    if out.size and a.shape[1] == 1 and (share := share_of_k(a.shape[2], k, bt.shape[2], len(a))):
+        done = k // share * share
+        _multiply_shares(a[..., :done], bt[..., :done], moduli, out, add, weights, share)
+    for h in range(done, k if out.size else 0, LONGEST):
         inner = slice(h, h + LONGEST)
         launch(a[..., inner], bt[..., inner], moduli, out, add or h > 0, symmetric=symmetric, weights=weights)
     return out
+
+
+def share_of_k(m: int, k: int, n: int, products: int) -> int:
+    """Return the numbers of k of each of the shares that so many products are computed in; 0 if as they are.
+
+    Few and small products leave most of a GPU's multiprocessors idle.
+    """
+    tiles = count_tiles(choose_tile(m, n, products, compute_capability() == (9, 0)), m, n) * products
+    count = min(2 * multiprocessors() // tiles, k // SHORTEST_SHARE)
+    return k // max(count, -(-k // LONGEST)) // CHUNK * CHUNK if count >= FEWEST_SHARES else 0
+
+
+def _multiply_shares(
+    a: Array,
+    bt: Array,
+    moduli: tuple[int, ...],
+    out: Array,
+    add: bool,
+    weights: tuple[int, ...] | None,
+    share: int,
+) -> None:
+    """As `launch`, all shares of k at once, as if they were a stack; both halves of a symmetric product."""
+    images, _, m, n = out.shape
+    shares = a.shape[3] // share
+
+    def stack(x: Array) -> Array:
+        image, _, row, number = x.strides
+        shape = images, shares, x.shape[2], share
+        return namespace(x).lib.stride_tricks.as_strided(x, shape, (image, share, row, number))
+
+    residues = namespace(a).empty((images, shares, m, n), np.int8)
+    launch(stack(a), stack(bt), moduli, residues, False, weights=weights)
+    sizes = *map(np.int32, (shares, images, m, n)), _moduli(moduli), np.int32(len(moduli))
+    strides = np.int64(out.strides[2]), np.int64(out.strides[0]), np.int32(add)
+    blocks = -(-images * m * n // 256)
+    _ADD_SHARES((blocks,), (256,), (residues, *sizes, out, *strides))
 
 
 def _checked_out(
@@ -165,6 +215,11 @@ def launch(
     else:
         operands, blocks, kernel = (WordMatrices.of(a), WordMatrices.of(bt)), tiles, _ANYWHERE
     kernel((blocks,), (tile.threads,), (*operands, output, shape), shared=tile.shared, **tile.constants)
+
+
+@lru_cache(512)
+def _moduli(moduli: tuple[int, ...]) -> Moduli:
+    return Moduli(p=(ctypes.c_int * MOST_MODULI)(*moduli))
 
 
 @lru_cache(512)

@@ -8,6 +8,7 @@ everything between input and output stays in memory of the graph's own.
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,8 @@ from contextlib import contextmanager, suppress
 from ctypes import byref, c_int, c_size_t, c_ulonglong, c_void_p
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import numpy as np
 
 from multiword.runtime import kernels
 from multiword.runtime.arrays import Array, import_cupy, span
@@ -311,8 +314,9 @@ class Recorder:
         return a, b
 
     def kept_zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Return memory of the graph's own, which is filled once."""
-        x = import_cupy().empty(shape, dtype)
+        """Return memory of the graph's own, filled once: other graphs write to all of the pool's."""
+        nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+        x = import_cupy().ndarray(shape, dtype, _reserved(nbytes))
         self.retained[id(x)] = x
         self._zeros.append(x)
         return x

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from multiword.formats import Format
-from multiword.runtime.arrays import Array
+from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.graphs import kept_zeros
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.readback import Readback
 from multiword.runtime.tiles import StridedParts, extent, strided_parts
-from ozaki.certificate.counting import BOUND_CONSTANTS, NUMBERS, PendingNumbers, enough, memory_for_maxima
+from ozaki.certificate.counting import BOUND_CONSTANTS, MERGED_NUMBERS, NUMBERS, PendingNumbers, enough
 from ozaki.scaling.scales import empty_scales, norm_limit
 from ozaki.scaling.statistics import NormScales
 from ozaki.tuning import SMALL_FACTORS
@@ -57,7 +58,7 @@ def scales_and_bounds(
     m, n = rows // stack, others // stack
     blocks = 1 if stack > 1 else -(-(m + n) // _WARPS)
     sizes: tuple[Any, ...] = np.int32(m), np.int32(n), np.int32(limit.bits // 2)
-    shared = memory_for_maxima(blocks, stack)
+    shared = (kept_zeros if blocks > 1 else namespace(of_a).empty)((stack, MERGED_NUMBERS), np.uint64)
     arguments = a, b, to_a, to_b, *sizes, np.float64(enough(length, limits)), shared, readback.address
     constants = {**BOUND_CONSTANTS, "WARPS": _WARPS, "REAL": layout["REAL"], "PARTS": len(parts[0])}
     _SCALES_AND_BOUNDS((blocks, stack), (32 * _WARPS,), arguments, **constants)

@@ -9,6 +9,7 @@ import ozaki
 from multiword.engines import cublas, machine, residues
 from multiword.engines.fused import HOPPER, HOPPER_ALONE, LARGE, MIDDLE, SMALL
 from multiword.engines.residues import LONGEST
+from multiword.tuning import SHORTEST_SHARE
 from ozaki import accurate_dgemm
 from ozaki.execution import cache
 from ozaki.residues.system import residue_system
@@ -122,9 +123,36 @@ def test_random_shapes_strides_and_sums(cupy, engine, tile, case):
     assert bool((whole == 77).all())  # nothing is written beside it
 
 
+@pytest.mark.parametrize("case", range(12))
+def test_a_long_inner_dimension_is_computed_in_shares(cupy, engine, case):
+    rng = np.random.default_rng(case)
+    p = MODULI["all" if case % 3 == 0 else "usual"]
+    m, n = (int(rng.integers(1, (100, 20)[case % 3 == 0])) for _ in range(2))
+    k = 16 * int(rng.integers(4 * SHORTEST_SHARE // 16, 3000))
+    assert residues.share_of_k(m, k, n, len(p))
+    a, x = words(cupy, rng, (len(p), 1, m, k), (0, 0, 1, 32))
+    b, y = words(cupy, rng, (len(p), 1, n, k), (1, 0, 2, 0))
+    whole = cupy.full((len(p), 1, m + 2, n + 3), 77, np.int8)
+    out = whole[:, :, 1 : m + 1, 2 : n + 2]
+    assert engine.multiply_residues(x, y, p, out=out) is out
+    once = reference(a, b, p)
+    assert np.array_equal(out.get(), once)
+    engine.multiply_residues(x, y, p, out=out, add=True)
+    assert np.array_equal(out.get(), reference(a, b, p, once.astype(np.int64)))
+    weights = tuple(next(w for w in range(2, q) if math.gcd(w, q) == 1) for q in p)
+    engine.multiply_residues(x, y, p, out=out, weights=weights)
+    scaled = np.array(weights)[:, None, None, None] * a.astype(np.int64)
+    assert np.array_equal(out.get(), reference(scaled, b, p))
+    out[...] = 77
+    assert bool((whole == 77).all())  # nothing is written beside it
+
+
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("k", [LONGEST, LONGEST + 16, 2 * LONGEST + 4096])
-def test_the_largest_sums(cupy, engine, tile, k):
+def test_the_largest_sums(cupy, engine, tile, k, shared, monkeypatch):
     p = MODULI["usual"]
+    if not shared:
+        monkeypatch.setattr(residues, "share_of_k", lambda *_: 0)
     for left, right in ((-128, -128), (-128, 127), (127, 127)):
         a = np.full((len(p), 1, 2, k), left, np.int8)
         b = np.full((len(p), 1, 3, k), right, np.int8)
