@@ -8,7 +8,7 @@ added up exactly. Either is a Python integer, in units of 2**-UNIT, or 2**(-2·U
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -105,11 +105,7 @@ def _vectors(terms: Summands) -> Iterator[Summands]:
         yield terms.apply(lambda x: x.reshape(-1))
         return
     for rows in tiles(terms.shape, VECTOR_BLOCK):
-        yield terms.apply(partial(_flat, rows=rows))
-
-
-def _flat(x: np.ndarray, rows: tuple[slice, ...]) -> np.ndarray:
-    return x[rows].reshape(-1)
+        yield terms.apply(itemgetter(rows)).apply(np.ravel)
 
 
 def _sum_of(xs: list[np.ndarray], sign: int, exact: bool) -> VectorSum | None:
