@@ -126,19 +126,20 @@ def _fit_as_they_are(a: Any, b: Any, dtype: Any) -> bool:
 
 def matrices_of(x: Array, y: Array) -> tuple[Array, Array, tuple[int, ...]]:
     """Return both arguments of `matmul`, vectors with an axis more, and the shape of their stack."""
-    if 0 in (x.ndim, y.ndim):
-        raise ValueError(f"a and b must have at least one dimension, got shapes {x.shape} and {y.shape}")
+    of_x, of_y = tuple(x.shape), tuple(y.shape)
+    if () in (of_x, of_y):
+        raise ValueError(f"a and b must have at least one dimension, got shapes {of_x} and {of_y}")
     left = x[None, :] if x.ndim == 1 else x
     right = y[:, None] if y.ndim == 1 else y
     if left.shape[-1] != right.shape[-2]:
         raise ValueError(
-            f"inner dimensions differ: a is {x.shape} with k = {left.shape[-1]}, "
-            f"b is {y.shape} with k = {right.shape[-2]}"
+            f"inner dimensions differ: a is {of_x} with k = {left.shape[-1]}, "
+            f"b is {of_y} with k = {right.shape[-2]}"
         )
     try:
         return left, right, np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError:
-        raise ValueError(f"the stacks of a, {x.shape}, and b, {y.shape}, do not broadcast") from None
+        raise ValueError(f"the stacks of a, {of_x}, and b, {of_y}, do not broadcast") from None
 
 
 def check_matmul_out(out: Any, x: Array, y: Array, dtype: Any) -> None:

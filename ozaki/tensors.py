@@ -6,9 +6,10 @@ They are taken as NumPy or CuPy arrays in the same memory, and the result is han
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial, wraps
+from math import prod
 from typing import Any, TypeVar, cast
 
 import ml_dtypes
@@ -16,7 +17,9 @@ import numpy as np
 
 from multiword.runtime.arrays import import_cupy, is_cupy
 from multiword.runtime.tensors import array_of, numpy_dtype, stream_of, tensor_of
+from ozaki.arguments import check_accuracy, matrices_of
 from ozaki.product.request import CERTIFIED
+from ozaki.sums.arguments import broadcast_shape
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,13 +32,34 @@ DIFFERENTIABLE = {
 """The functions of `ozaki.torch` and `ozaki.jax` that have derivatives, by those that have not."""
 
 
-def folds(ndim: int, accuracy: str | int) -> bool:
-    """Return whether a stack of ndim axes times one matrix is one product of all its rows, bit for bit.
+def product(a: Any, b: Any, accuracy: str | int, multiply: Callable[[Any, Any], Any]) -> Any:
+    """Return a product of PyTorch's tensors, or JAX's arrays, by a function of stacks of matrices.
 
-    It is where an element depends on its row and column alone, and not where "fp64" and "fp32" certify each
-    matrix of the stack on its own.
+    A stack times one matrix is one product of all its rows where an element depends on its row and column
+    alone, and not where "fp64" and "fp32" certify each matrix of the stack on its own.
     """
-    return ndim > 2 and accuracy not in CERTIFIED
+    left, right, _ = matrices_of(a, b)
+    check_accuracy(accuracy)
+    rows = left.shape[:-1]
+    folded = left.ndim > 2 == right.ndim and accuracy not in CERTIFIED
+    result = multiply(left.reshape(prod(rows), left.shape[-1]) if folded else left, right)
+    result = result.reshape(*rows, right.shape[-1]) if folded else result
+    result = result[..., 0, :] if a.ndim == 1 else result
+    return result[..., 0] if b.ndim == 1 else result
+
+
+def weights_along(x: Any, weights: Any, axes: Sequence[int]) -> Any:
+    """Return weights in a shape that broadcasts to that of x. ValueError for others.
+
+    A vector of the length of a single axis lies along it.
+    """
+    if weights.ndim == 1 < x.ndim and len(axes) == 1 and len(weights) == x.shape[axes[0]]:
+        weights = weights.reshape([n if a in axes else 1 for a, n in enumerate(x.shape)])
+    if broadcast_shape(x=tuple(x.shape), weights=tuple(weights.shape)) != tuple(x.shape):
+        raise ValueError(
+            f"weights must broadcast to x, got shapes {tuple(weights.shape)} and {tuple(x.shape)}"
+        )
+    return weights
 
 
 def takes_tensors(function: F) -> F:

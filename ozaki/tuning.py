@@ -123,9 +123,6 @@ TILE_COLUMNS = 1 << 12
 SHORT_LOOP = 32
 """Rows or columns that make too short a loop."""
 
-SPREAD_LENGTH, SPREAD_SAMPLE = 1 << 16, 1 << 8
-"""Numbers of which the first few tell whether all go into bins at once."""
-
 SIGNS_AT_FIRST, SIGNS_AT_MOST = 1 << 8, 1 << 17
 """Terms whose signs are looked at together, to tell a sum of −0 alone: growing from the first to the most."""
 

@@ -33,11 +33,10 @@ from ozaki.dask.tasks import objects, task
 from ozaki.rounding.conversion import joined
 from ozaki.sums.arguments import DType, axes_of, format_of, result_dtype, summed_dtype
 from ozaki.sums.cumulative import running_sums
-from ozaki.sums.exact.fixed_point import DIGIT_BITS, DigitRange
+from ozaki.sums.exact.fixed_point import DIGIT_BITS, DIGIT_MASK, DigitRange
 from ozaki.sums.table import elements
 
 _TASK = "ozaki.dask.cumsum"
-_LOW = np.int64((1 << DIGIT_BITS) - 1)
 _UNIT = 1020
 """Digits of 2**1020 and more may be too large for float64: from there on 15 units to a number."""
 
@@ -162,8 +161,8 @@ def _as_numbers(sums: Sums, count: int) -> Array:
 def _not_finite_or_zero(infinite: Array, finite: Array) -> Array:
     """The NaN, Inf or zero of the two words that end the digits of `ExactSum.to_digits`."""
     xp = namespace(finite)
-    zero = xp.where(finite & _LOW != 0, np.float64(0.0), np.float64(-0.0))
-    plus, minus = infinite & _LOW != 0, infinite >> DIGIT_BITS != 0
+    zero = xp.where(finite & DIGIT_MASK != 0, np.float64(0.0), np.float64(-0.0))
+    plus, minus = infinite & DIGIT_MASK != 0, infinite >> DIGIT_BITS != 0
     return xp.where(plus & minus, np.nan, xp.where(plus, np.inf, xp.where(minus, -np.inf, zero)))
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.extend.core import Primitive
 
 from multiword.runtime.arrays import as_array
-from ozaki.arguments import check_accuracy, matrices_of
 from ozaki.jax.primitives import AVERAGE, MATMUL, MEAN, SUM
 from ozaki.product.request import NORMWISE
 from ozaki.sums.arguments import axes_of
-from ozaki.tensors import folds
+from ozaki.tensors import product, weights_along
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -52,16 +50,8 @@ def matmul(a: Any, b: Any, *, accuracy: str | int | None = None) -> jax.Array:
     x, y = _checked("a", a), _checked("b", b)
     if x.dtype != y.dtype:
         raise TypeError(f"a and b must have one dtype, got {x.dtype} and {y.dtype}")
-    left, right, _ = matrices_of(x, y)
     accuracy = NORMWISE if accuracy is None else accuracy
-    check_accuracy(accuracy)
-    rows = left.shape[:-1]
-    folded = right.ndim == 2 and folds(left.ndim, accuracy)
-    left = left.reshape(prod(rows), left.shape[-1]) if folded else left
-    result = MATMUL.bind(left, right, accuracy=accuracy)
-    result = result.reshape(*rows, right.shape[-1]) if folded else result
-    result = result[..., 0, :] if x.ndim == 1 else result
-    return result[..., 0] if y.ndim == 1 else result
+    return product(x, y, accuracy, partial(MATMUL.bind, accuracy=accuracy))
 
 
 def sum(x: Any, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> jax.Array:
@@ -125,11 +115,8 @@ def average(
     if by.dtype != array.real.dtype:
         raise TypeError(f"weights must be of {array.real.dtype}, got {by.dtype}")
     axes = _axes(axis, array.ndim)
-    if by.ndim == 1 < array.ndim and len(axes) == 1 and len(by) == array.shape[axes[0]]:
-        by = by.reshape([n if a in axes else 1 for a, n in enumerate(array.shape)])
+    by = weights_along(array, by, axes)
     by = jnp.expand_dims(by, tuple(range(array.ndim - by.ndim)))
-    if np.broadcast_shapes(by.shape, array.shape) != array.shape:
-        raise ValueError(f"weights must broadcast to x, got shapes {by.shape} and {array.shape}")
     result = AVERAGE.bind(array, by, axes=axes)
     return jnp.expand_dims(result, axes) if keepdims else result
 

@@ -26,6 +26,7 @@ from ozaki.sums.arguments import format_of, native, numbers, real_dtype
 from ozaki.sums.exact.accumulator import Superaccumulator
 from ozaki.sums.exact.fixed_point import (
     DIGIT_BITS,
+    DIGIT_MASK,
     MINUS_INFINITY,
     MINUS_ZERO,
     NAN,
@@ -40,8 +41,6 @@ from ozaki.sums.exact.groups import add_groups, check_labels
 from ozaki.sums.exact.reduction import accumulate
 from ozaki.sums.exact.summands import Summands, products
 from ozaki.sums.groups import columns_of, label_vector
-
-_DIGIT_MASK = np.int64((1 << DIGIT_BITS) - 1)
 
 
 class ExactSum:
@@ -339,7 +338,7 @@ class ExactSum:
             digits = digits.reshape(len(digits), -1)
             flags = namespace(digits).zeros(digits.shape[1], np.uint8)
             for word, low, high in ((-2, PLUS_INFINITY, MINUS_INFINITY), (-1, ORDINARY, MINUS_ZERO)):
-                flags |= ((digits[word] & _DIGIT_MASK) != 0) * low
+                flags |= ((digits[word] & DIGIT_MASK) != 0) * low
                 flags |= ((digits[word] >> DIGIT_BITS) != 0) * high
             self._sums = Superaccumulator.of(self._sums.range, first, digits[:-2], flags)
         return self
@@ -352,7 +351,7 @@ class ExactSum:
         carry(words[sums.first : -1], DIGIT_BITS)
         words[-1] = canonical_flags(sums.flags)
         parts = words.reshape(len(words), self._parts, -1).transpose(2, 1, 0)
-        return (parts & _DIGIT_MASK).astype("<u4").tobytes()
+        return (parts & DIGIT_MASK).astype("<u4").tobytes()
 
     @classmethod
     def from_bytes(
@@ -371,7 +370,7 @@ class ExactSum:
 
     def __reduce__(self) -> tuple:
         sums = self._compacted()
-        words = (sums.digits & _DIGIT_MASK).astype(np.uint32)
+        words = (sums.digits & DIGIT_MASK).astype(np.uint32)
         return _unpickled, (self.dtype, self.shape, sums.first, words, canonical_flags(sums.flags))
 
     def __sizeof__(self) -> int:

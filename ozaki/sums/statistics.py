@@ -9,13 +9,7 @@ import numpy as np  # noqa: F401 (of the examples)
 from multiword.runtime.arrays import Array, check_same_device, namespace, on_device_of_arrays
 from ozaki.sums.api import mean
 from ozaki.sums.api import sum as _sum
-from ozaki.sums.arguments import (
-    Axis,
-    DType,
-    Out,
-    axes_of,
-    numbers,
-)
+from ozaki.sums.arguments import Axis, DType, Out, axes_of, numbers
 from ozaki.sums.table import REDUCTIONS, is_nan, without
 from ozaki.sums.variance import exact_ddof
 

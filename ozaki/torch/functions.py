@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from typing import Any
 
-import torch
 from torch import Tensor
 
-from ozaki.arguments import check_accuracy
-from ozaki.tensors import folds, unsupported
+from multiword.runtime.options import axes, integer
+from ozaki.sums.arguments import broadcast_shape
+from ozaki.tensors import product, unsupported, weights_along
 from ozaki.torch import operators
 from ozaki.torch.settings import ACCURACY, DTYPES
 
@@ -46,20 +44,7 @@ def matmul(a: Tensor, b: Tensor, *, accuracy: str | int | None = None) -> Tensor
     """
     _check(a=a, b=b)
     accuracy = ACCURACY if accuracy is None else accuracy
-    check_accuracy(accuracy)
-    if 0 in (a.dim(), b.dim()):
-        raise ValueError(f"a and b must have a dimension at least, got shapes {_shapes(a, b)}")
-    left = a.unsqueeze(0) if a.dim() == 1 else a
-    right = b.unsqueeze(1) if b.dim() == 1 else b
-    if left.shape[-1] != right.shape[-2]:
-        raise ValueError(f"inner dimensions of a and b differ: shapes {_shapes(a, b)}")
-    _broadcast(left.shape[:-2], right.shape[:-2], a, b)
-    rows = left.shape[:-1]
-    folded = right.dim() == 2 and folds(left.dim(), accuracy)
-    result = operators.matmul(left.flatten(0, -2) if folded else left, right, str(accuracy))
-    result = result.reshape(*rows, right.shape[-1]) if folded else result
-    result = result.squeeze(-2) if a.dim() == 1 else result
-    return result.squeeze(-1) if b.dim() == 1 else result
+    return product(a, b, accuracy, lambda left, right: operators.matmul(left, right, str(accuracy)))
 
 
 def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
@@ -126,11 +111,7 @@ def average(
         return mean(x, dim, keepdim)
     _check(x=x.real if isinstance(x, Tensor) and x.is_complex() else x, weights=weights)
     dims = _dimensions(x, dim)
-    if weights.dim() == 1 < x.dim() and len(dims) == 1 and len(weights) == x.shape[dims[0]]:
-        weights = weights.reshape([n if d in dims else 1 for d, n in enumerate(x.shape)])
-    if _broadcast(weights.shape, x.shape, weights, x) != x.shape:
-        raise ValueError(f"weights must broadcast to x, got shapes {_shapes(weights, x)}")
-    result = operators.average(x, weights, dims)
+    result = operators.average(x, weights_along(x, weights, dims), dims)
     return result.reshape([1 if d in dims else n for d, n in enumerate(x.shape)]) if keepdim else result
 
 
@@ -155,8 +136,9 @@ def dot(x: Tensor, y: Tensor, dim: int = -1) -> Tensor:
     tensor(3., dtype=torch.float64)
     """
     _check(x=x, y=y)
-    ndim = len(_broadcast(x.shape, y.shape, x, y))
-    return operators.dot(x, y, _dimension(dim, ndim) - ndim)
+    ndim = len(broadcast_shape(x=tuple(x.shape), y=tuple(y.shape)))
+    (axis,) = axes("dim", integer("dim", dim), ndim)
+    return operators.dot(x, y, axis - ndim)
 
 
 def vdot(x: Tensor, y: Tensor) -> Tensor:
@@ -170,7 +152,7 @@ def vdot(x: Tensor, y: Tensor) -> Tensor:
     """
     _check(x=x, y=y)
     if x.numel() != y.numel():
-        raise ValueError(f"x and y must have as many elements, got shapes {_shapes(x, y)}")
+        raise ValueError(f"x and y must have as many elements, got {x.numel()} and {y.numel()}")
     return operators.dot(x.conj().flatten(), y.flatten(), -1)
 
 
@@ -188,32 +170,5 @@ def _check(**tensors: Tensor) -> None:
             raise ValueError(f"{first} and {name} must be on one device, got {like.device} and {x.device}")
 
 
-def _shapes(x: Tensor, y: Tensor) -> str:
-    return f"{tuple(x.shape)} and {tuple(y.shape)}"
-
-
-def _broadcast(left: Sequence[int], right: Sequence[int], x: Tensor, y: Tensor) -> Sequence[int]:
-    try:
-        return torch.broadcast_shapes(left, right)
-    except RuntimeError:
-        raise ValueError(f"shapes {_shapes(x, y)} do not broadcast") from None
-
-
-def _dimension(dim: int, ndim: int) -> int:
-    try:
-        dim = operator.index(dim)
-    except TypeError:
-        raise TypeError(f"dim must be an integer or several, got {dim!r}") from None
-    if not -ndim <= dim < ndim:
-        raise ValueError(f"dim {dim} is out of bounds for {ndim} dimensions")
-    return dim % ndim
-
-
 def _dimensions(x: Tensor, dim: int | Sequence[int] | None) -> list[int]:
-    if dim is None:
-        return list(range(x.dim()))
-    several: Sequence[Any] = dim if isinstance(dim, list | tuple) else [dim]
-    dims = [_dimension(d, x.dim()) for d in several]
-    if len(set(dims)) < len(dims):
-        raise ValueError(f"dim {dim} names a dimension twice")
-    return dims
+    return list(axes("dim", tuple(dim) if isinstance(dim, list) else dim, x.dim()))

@@ -5,15 +5,20 @@ from __future__ import annotations
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from ozaki.torch.compiled import run_eagerly
+from ozaki.modes import Shared
 from ozaki.torch.overrides import NEVER_REPLACED, RECURRENT, register
 from ozaki.torch.settings import ACCURACY, DTYPES, REPLACEABLE, Settings, enter, leave
+
+_eager = Shared(partial(torch.compiler.set_stance, "force_eager"))
+"""Within it compiled functions run as they are written, in all threads: their code makes small products
+itself. The first one of a process imports PyTorch's compiler, about a second, if no optimizer has done so."""
 
 
 @contextmanager
@@ -78,7 +83,14 @@ def reproducible(
     register()
     enter(settings)
     try:
-        with run_eagerly():
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(_eager())
+            except RuntimeError as error:
+                raise RuntimeError(
+                    "ozaki.torch.reproducible cannot be entered within a compiled function; "
+                    "enter it around the call"
+                ) from error
             yield settings.calls
     finally:
         leave(settings)

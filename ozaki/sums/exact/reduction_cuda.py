@@ -22,7 +22,7 @@ import numpy as np
 
 from multiword.engines.machine import multiprocessors
 from multiword.formats import FORMATS
-from multiword.runtime.arrays import Array, import_cupy, where_lies
+from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.graphs import capturing
 from multiword.runtime.kernels import Instance, Kernel, Struct
 from ozaki.rounding.conversion import narrow
@@ -175,17 +175,15 @@ def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange,
     shape = summands[0].shape[reduced:]
     if not prod(shape):
         return cupy.empty(shape, rounding.target.dtype)
-    on_device = rounding.divisor < _LARGEST_DIVISOR
-    if on_device and (prod(shape) <= _OUTPUTS or _in_one_launch(summands, reduced)):
+    if rounding.divisor >= _LARGEST_DIVISOR:
+        sums = accumulated_on_device(summands, reduced, digits).on_host().fixed_point()
+        return cupy.asarray(narrow(rounding(sums), rounding.target.dtype)).reshape(shape)
+    if prod(shape) <= _OUTPUTS or _in_one_launch(summands, reduced):
         return _sum_up(summands, reduced, digits, rounding).reshape(shape)
     result = cupy.empty(shape, rounding.target.dtype)
     for output in tiles(shape, _OUTPUTS):
-        part, chosen = result[cast(Any, (*output, ...))], _chosen(summands, reduced, output)
-        if on_device:
-            values = _sum_up(chosen, reduced, digits, rounding)
-        else:
-            sums = _in_use(*exact_totals(chosen, reduced, digits), digits).on_host()
-            values = where_lies(result, narrow(rounding(sums.fixed_point()), rounding.target.dtype))
+        part = result[cast(Any, (*output, ...))]
+        values = _sum_up(_chosen(summands, reduced, output), reduced, digits, rounding)
         part[...] = values.reshape(part.shape)
     return result
 

@@ -8,7 +8,7 @@ added up exactly. Either is a Python integer, in units of 2**-UNIT, or 2**(-2·U
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -30,14 +30,13 @@ from ozaki.sums.exact.extraction import (
 )
 from ozaki.sums.exact.fixed_point import DIGIT_BITS, ORDINARY, Rounding, flagged, flags_of
 from ozaki.sums.exact.summands import Summands, tiles
-from ozaki.tuning import SIGNS_AT_FIRST, SIGNS_AT_MOST, SPREAD_LENGTH, SPREAD_SAMPLE, VECTOR_BLOCK
+from ozaki.tuning import SIGNS_AT_FIRST, SIGNS_AT_MOST, VECTOR_BLOCK
 
 UNIT = 1074  # of sums: 2**-UNIT, and its square for those of products
 EXPONENTS = 1 << 11  # of float64
 _DIGITS = 138  # for 2**64 products, of which any is three digits
 _DIGITS_OF_NUMBERS = 70  # for 2**64 of them
 _WORDS = 8  # that the loops leave: two totals of three words, the largest number, whether it is unsafe
-_FAR = 2.0**-80  # what of the largest is far below it
 
 
 class VectorSum(NamedTuple):
@@ -106,11 +105,7 @@ def _vectors(terms: Summands) -> Iterator[Summands]:
         yield terms.apply(lambda x: x.reshape(-1))
         return
     for rows in tiles(terms.shape, VECTOR_BLOCK):
-        yield terms.apply(partial(_flat, rows=rows))
-
-
-def _flat(x: np.ndarray, rows: tuple[slice, ...]) -> np.ndarray:
-    return x[rows].reshape(-1)
+        yield terms.apply(itemgetter(rows)).apply(np.ravel)
 
 
 def _sum_of(xs: list[np.ndarray], sign: int, exact: bool) -> VectorSum | None:
@@ -137,9 +132,6 @@ def _in_windows(xs: list[np.ndarray], exact: bool) -> tuple[int, int, bool]:
     outside, unit = _Outside(xs[0].dtype, product), LOWEST - UNIT * product
     total = error = start = 0
     k, skip = LOWEST, BLOCK
-    if exact and not product and _spread(xs[0]):
-        outside.add(xs)
-        start = n
     while start < n:
         j = max(k - 53, LOWEST)  # of the errors of products: half a unit of the last place at most
         count = loop(xs[0][start:], xs[1][start:] if product else None, k, j, words)
@@ -194,15 +186,6 @@ class _Outside:
         loops.loop(loops.unbinned, np.dtype(np.float64))(self.memory, digits)
         value = int.from_bytes(digits.astype("<i4").tobytes(), "little", signed=True)
         return value, bool(self.memory[:, EXPONENTS - 1 :: EXPONENTS].any())
-
-
-def _spread(x: np.ndarray) -> bool:
-    """Whether most of the first of many numbers are far below the largest, so that no window holds them."""
-    if len(x) < SPREAD_LENGTH:
-        return False
-    sample = sorted(x[:SPREAD_SAMPLE].tolist())
-    far = _FAR * max(-sample[0], sample[-1])
-    return bool(-far < sample[SPREAD_SAMPLE // 4] and sample[3 * SPREAD_SAMPLE // 4] < far)
 
 
 def _zero_flags(xs: list[np.ndarray], sign: int, value: int) -> int:
