@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
 from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace
+from multiword.runtime.scoped import Scoped, Within
 
 T = TypeVar("T")
 Allocate = Callable[[tuple[int, ...], Any], Array]
@@ -20,24 +20,15 @@ class WorkspaceTooSmall(MemoryError):
     """Not even the smallest panels fit the workspace."""
 
 
-_local = threading.local()
+_allocate: Scoped[Allocate | None] = Scoped(None)
 
 
-class results_from:
-    """A context in which allocate(shape, dtype) makes the CuPy arrays for this thread's results.
+def results_from(allocate: Allocate) -> Within[Allocate | None]:
+    """Return a context in which allocate(shape, dtype) makes the CuPy arrays for this thread's results.
 
-    Temporary arrays, and the memory of captured graphs, remain CuPy's own. (A generator takes twice as long.)
+    Temporary arrays, and the memory of captured graphs, remain CuPy's own.
     """
-
-    def __init__(self, allocate: Allocate) -> None:
-        self._allocate = allocate
-
-    def __enter__(self) -> None:
-        self._outside = getattr(_local, "allocate", None)
-        _local.allocate = self._allocate
-
-    def __exit__(self, *exception: object) -> None:
-        _local.allocate = self._outside
+    return _allocate.within(allocate)
 
 
 def empty_result(like: Array, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -47,7 +38,7 @@ def empty_result(like: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     >>> empty_result(np.ones(1), (2, 3), float).shape
     (2, 3)
     """
-    allocate = getattr(_local, "allocate", None)
+    allocate = _allocate.value
     if allocate is None or not is_cupy(like):
         return namespace(like).ndarray(shape, dtype)  # CuPy's empty takes longer
     return allocate(shape, dtype)

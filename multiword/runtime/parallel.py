@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.scoped import Scoped, Within
 from multiword.runtime.tasks import Task, queue_for
 from multiword.tuning import (
     ALONE_ELEMENTS,
@@ -51,19 +51,15 @@ def over_rows(
     blocks = deque(slice(i, min(i + step, rows)) for i in range(0, rows, step))
     threads = thread_count()
     alone = threads == 1 or len(blocks) < 4 or rows * row_elements <= alone_elements
-    if alone or _local.__dict__.get("shared"):
+    if alone or _shared.value:
         for block in blocks:
             work(block)
         return
 
     def share() -> None:
-        _local.shared = True  # work that shares out its own would wait for a thread of the pool
-        try:
-            with np.errstate(all="ignore"):
-                for block in taken(blocks):
-                    work(block)
-        finally:
-            _local.shared = False
+        with _shared.within(True), np.errstate(all="ignore"):
+            for block in taken(blocks):
+                work(block)
 
     in_threads(share, threads - 1, blocks.clear)
 
@@ -201,8 +197,12 @@ def _unused(size: int) -> memoryview:
 _loans: dict[int, deque[tuple[weakref.ref[np.ndarray], memoryview]]] = {}
 """Scratch memory by its size in bytes, with the array that was made in it last, if that is still there."""
 
-_local = threading.local()
+_shared = Scoped(False)
+"""Whether a thread works on what another one has shared out: work that shares out its own would wait for a
+thread of the pool."""
 
+_most = Scoped(sys.maxsize)
+"""How many threads a thread may hand work to, itself among them."""
 
 THREAD_LIMITS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 """What limits the threads of a BLAS: workers of joblib, Dask and others set some or all of these."""
@@ -223,24 +223,15 @@ def thread_count() -> int:
 
     Within `at_most`, no more than that.
     """
-    limits = [_limit, _cores(), getattr(_local, "limit", sys.maxsize)]
+    limits = [_limit, _cores(), _most.value]
     if "threadpoolctl" in sys.modules:  # else nothing has been limited with it
         limits += [library.num_threads or 1 for library in _blas()]
     return max(1, min(limits))
 
 
-class at_most:
-    """A context in which this thread hands work to no more than so many threads, itself among them."""
-
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
-
-    def __enter__(self) -> None:
-        self._before = getattr(_local, "limit", sys.maxsize)
-        _local.limit = self._threads
-
-    def __exit__(self, *error: object) -> None:
-        _local.limit = self._before
+def at_most(threads: int) -> Within[int]:
+    """Return a context in which this thread hands work to no more than so many threads, itself among them."""
+    return _most.within(threads)
 
 
 def _cores() -> int:

@@ -51,7 +51,7 @@ def tensor_of(array: Any) -> Any:
     return memory.tensor.as_strided(array.shape, [s // array.itemsize for s in array.strides], first)
 
 
-def stream_of(tensor: Any) -> AbstractContextManager[None]:
+def stream_of(tensor: Any) -> AbstractContextManager[Any]:
     """Return a context in which CuPy works on PyTorch's current stream of a tensor's GPU.
 
     Results are in PyTorch's memory there. Raises RuntimeError while PyTorch captures a graph of that stream:

@@ -48,7 +48,8 @@ def repeatable(function: F) -> F:
             return function(*arguments, **options)
         if (known := _known.get(layout)) is not None:
             return known(arguments)
-        with reduction_cuda.noting() as launches:
+        launches: list[reduction_cuda.Noted] = []
+        with reduction_cuda.launches.within(launches):
             result = function(*arguments, **options)
         if len(launches) == 1 and (known := _of(launches[0], arguments, result)) is not None:
             if len(_known) >= LAYOUTS_KNOWN:

@@ -8,9 +8,7 @@ of an output; the last of them rounds.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from ctypes import c_int, c_longlong, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +23,7 @@ from multiword.formats import FORMATS
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.graphs import capturing
 from multiword.runtime.kernels import Instance, Kernel, Struct
+from multiword.runtime.scoped import Scoped
 from ozaki.rounding.conversion import narrow
 from ozaki.rounding.digits import last_place
 from ozaki.sums.arguments import format_of
@@ -153,17 +152,8 @@ class Repetition(NamedTuple):
 Noted = tuple[Repetition | None, tuple[Array, ...], Array]
 """A launch, None if it cannot be made again, what it read, and what it wrote."""
 
-_local = threading.local()
-
-
-@contextmanager
-def noting() -> Iterator[list[Noted]]:
-    """Within the context, note this thread's launches."""
-    before, _local.launches = getattr(_local, "launches", None), list[Noted]()
-    try:
-        yield _local.launches
-    finally:
-        _local.launches = before
+launches: Scoped[list[Noted] | None] = Scoped(None)
+"""Where a thread notes its launches."""
 
 
 def rounded_sums(summands: Sequence[Summands], reduced: int, digits: DigitRange, rounding: Rounding) -> Array:
@@ -239,9 +229,9 @@ def _sum_up(summands: Sequence[Summands], reduced: int, digits: DigitRange, roun
         if state is None and (keep or launch.shared):
             state = _zero_state(digits, outputs)
         launch(arrays, digits, rounding or _PLAIN, state, result, resume, keep)
-        if (launches := getattr(_local, "launches", None)) is not None:
+        if launches.value is not None:
             repeat = None if rounding is None or keep or resume else Repetition(launch, digits, rounding)
-            launches.append((repeat, arrays, result))
+            launches.value.append((repeat, arrays, result))
         current, resume = following, True
     return result if rounding else state[:2]  # type: ignore[index]
 
