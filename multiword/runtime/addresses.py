@@ -78,25 +78,6 @@ def _array(kind: Any) -> Any:
 doubles_at, singles_at = map(_array, (DOUBLES, SINGLES))
 
 
-LINE_BYTES = 64
-"""Bytes of a line of the cache."""
-
-
-@intrinsic
-def prefetch(context: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
-    """Fetch a line, if there is one, to the second cache: the processor foresees near ones alone."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        pointer = builder.inttoptr(values[0], I8.as_pointer())
-        how = [ir.Constant(I32, x) for x in (0, 2, 1)]  # to read, locality, data
-        kind = ir.FunctionType(ir.VoidType(), [pointer.type, *(x.type for x in how)])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [pointer, *how])
-        return context.get_dummy_value()
-
-    return void(int64), codegen
-
-
 @intrinsic
 def take(context: Any, counter: Any) -> tuple[Any, Callable[..., Any]]:
     """Add 1 to a counter that other threads may add to as well; what it was before."""

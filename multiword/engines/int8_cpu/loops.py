@@ -19,11 +19,10 @@ from numba.extending import intrinsic
 
 from multiword.engines.int8_cpu import steps
 from multiword.engines.int8_cpu.emit import Emit
-from multiword.engines.int8_cpu.kernels import INNER, Kernel
+from multiword.engines.int8_cpu.kernels import INNER, LINE_BYTES, Kernel
 from multiword.engines.int8_cpu.scalars import (
     BLOCK,
     LINES,
-    aligned,
     clear_nonfinite,
     gather,
     mirror,
@@ -31,15 +30,7 @@ from multiword.engines.int8_cpu.scalars import (
     write_factors,
 )
 from multiword.engines.int8_cpu.steps import GROUP
-from multiword.runtime.addresses import (
-    LINE_BYTES,
-    prefetch,
-    read_double,
-    read_int,
-    take,
-    write_double,
-    write_single,
-)
+from multiword.runtime.addresses import read_double, read_int, take, write_double, write_single
 from multiword.runtime.jit import inlined, jit
 
 MOST_LIMBS = 16
@@ -134,7 +125,7 @@ def compile_loops(kernel: Kernel) -> Loops:
         )
     round_group = emitted(kernel, steps.round_group, 8, int64)
     configure, release = emitted(kernel, steps.configure_tiles, 1), emitted(kernel, steps.release_tiles, 0)
-    combine = emitted(kernel, steps.combine, 7)
+    combine, prefetch = emitted(kernel, steps.combine, 7), emitted(kernel, Emit.prefetch, 1)
 
     def named(function: Any) -> Any:
         """Name a function for the kernel: its file on disk, and its symbol among those of other kernels."""
@@ -164,7 +155,7 @@ def compile_loops(kernel: Kernel) -> Loops:
         for part in range(op.parts):
             start = (op.imaginary if part else op.real) + i * op.row_step + h * op.inner_step
             if op.right:
-                for row in range(inner):
+                for row in range(inner):  # the processor foresees near lines alone
                     prefetch(start + row * op.inner_step + LINES * op.row_step)
                     prefetch(start + row * op.inner_step + LINES * op.row_step + LINE_BYTES)
             if not straight:
@@ -361,7 +352,7 @@ def compile_loops(kernel: Kernel) -> Loops:
 
     @for_kernel(void(PANELS, int64[::1], uint8[::1], int64, int64[::1], BYTES))
     def multiply(panels, counter, memory, step, digits, tiles):
-        """Multiply, in one of several threads; memory begins wherever it likes."""
-        multiply_units(panels, counter, aligned(memory), step, digits, tiles)
+        """Multiply, in one of several threads, in aligned memory."""
+        multiply_units(panels, counter, memory.ctypes.data, step, digits, tiles)
 
     return Loops(split, multiply, split_units, multiply_units)
