@@ -7,7 +7,6 @@ all moduli and rounded while its residues are in the cache. A thread that comes 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -15,7 +14,6 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from numba import float64, int64, types, uint8, void
-from numba.extending import intrinsic
 
 from multiword.engines.int8_cpu import steps
 from multiword.engines.int8_cpu.emit import Emit
@@ -30,7 +28,7 @@ from multiword.engines.int8_cpu.scalars import (
     write_factors,
 )
 from multiword.engines.int8_cpu.steps import GROUP
-from multiword.runtime.addresses import read_double, read_int, take, write_double, write_single
+from multiword.runtime.addresses import instruction, read_double, read_int, take, write_double, write_single
 from multiword.runtime.jit import inlined, jit
 
 MOST_LIMBS = 16
@@ -83,17 +81,11 @@ OPERANDS, PANELS, BYTES = (types.Array(kind, 1, "C", readonly=True) for kind in 
 def emitted(kernel: Kernel, step: Callable[..., Any], arguments: int, result: Any = void) -> Any:
     """A vector step as a function that compiled code calls, of so many addresses and integers."""
 
-    def typed(context: Any, *_: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            value = step(Emit(builder, kernel), *values)
-            return context.get_dummy_value() if value is None else value
+    @instruction(result(*[int64] * arguments))
+    def emit(_: Any, builder: Any, *values: Any) -> Any:
+        return step(Emit(builder, kernel), *values)
 
-        return result(*[int64] * arguments), codegen
-
-    kind = inspect.Parameter.POSITIONAL_ONLY
-    names = ("context", *(f"x{i}" for i in range(arguments)))
-    typed.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
-    return intrinsic(typed)
+    return emit
 
 
 class Loops(NamedTuple):
