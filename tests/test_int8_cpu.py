@@ -417,11 +417,10 @@ def test_nothing_around_the_memory_is_touched(kernel, at_end, monkeypatch):
     """Operands, packed residues, tables of a thread and results between guard pages."""
     guarded = Guarded(at_end)
 
-    def empty_beside(like, shape, dtype):
-        del like, dtype
+    def scratch(shape, _):
         return guarded.empty(shape[0] - (1 if at_end else 0))
 
-    monkeypatch.setattr(packed, "empty_beside", empty_beside)
+    monkeypatch.setattr(packed, "scratch", scratch)
     rng, kernel, system = np.random.default_rng(1), KERNELS[kernel], system_of(109.2, 100, 1)
     try:
         for m, k, n in ((1, 1, 1), (15, 70, 33), (40, 128, 64)):

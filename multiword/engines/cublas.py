@@ -143,6 +143,7 @@ class Cublas(CheckedEngine):
 
     name = "cublas"
     padding = 16
+    types: ClassVar = _TYPES
     products = frozenset(_TYPES)
     on_gpu = True
     default_words: ClassVar = {"residues": "int8", "slices": "int8"}
@@ -186,7 +187,7 @@ class Cublas(CheckedEngine):
     def _one_call(self, product: str, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
         """Write a product by one call of cuBLAS."""
         (m, k), n = a.shape[-2:], bt.shape[-2]
-        word, result, compute, scalar = _TYPES[product]
+        word, result, compute, scalar = self.types[product]
         scale, keep = np.array(alpha, scalar), np.array(beta, scalar)
         # Row-major C = A·Bᵀ is column-major Cᵀ = B·Aᵀ, and row-major storage is the
         # transpose of column-major: so bt comes first, transposed, and a second, plain.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import ClassVar
 
 import ml_dtypes
 import numpy as np
 
 import multiword.engines.libcublas as lib
-from multiword.engines import Engine, Word
-from multiword.engines.cublas import Cublas, current_handle
+from multiword.engines import Engine
+from multiword.engines.cublas import Cublas
 from multiword.engines.tensorcore import TensorCore
 from multiword.runtime.arrays import Array, import_cupy
 
@@ -64,22 +65,12 @@ def term(value: float, exponent: int = 0) -> Term:
 
 
 class HalfCublas(Cublas):
-    """`cublasGemmEx` with fp16 words, accumulation and results, which come widened to float32.
+    """cuBLAS with fp16 words, accumulation and results, which come widened to float32."""
 
-    For contiguous matrices, without alpha and beta.
-    """
+    types: ClassVar = {"fp16": (lib.CUDA_R_16F, lib.CUDA_R_16F, lib.COMPUTE_16F, np.float16)}
+    products = frozenset(types)
 
-    products = frozenset({"fp16"})
-
-    def _compute(self, kind: Word, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
-        if a.ndim != 2 or alpha != 1 or beta != 0:
-            raise ValueError(f"only plain products of two matrices, got {a.ndim} axes, {alpha=}, {beta=}")
-        (m, k), n = a.shape, len(bt)
-        result = import_cupy().empty((m, n), np.float16)
-        one, zero = np.array(1, np.float16), np.array(0, np.float16)
-        lib.routine("cublasGemmEx")(
-            *(current_handle().pointer, lib.OP_T, lib.OP_N, n, m, k, one.ctypes.data),
-            *(bt.data.ptr, lib.CUDA_R_16F, k, a.data.ptr, lib.CUDA_R_16F, k),
-            *(zero.ctypes.data, result.data.ptr, lib.CUDA_R_16F, n, lib.COMPUTE_16F, lib.GEMM_DEFAULT),
-        )
+    def _one_call(self, product: str, a: Array, bt: Array, out: Array, alpha: float, beta: float) -> None:
+        result = out.astype(np.float16)
+        super()._one_call(product, a, bt, result, alpha, beta)
         out[...] = result

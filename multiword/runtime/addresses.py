@@ -5,6 +5,7 @@ Addresses are int64. Who passes one to compiled code checks what lies there, and
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,116 +17,90 @@ from numba.np.arrayobj import make_array, populate_array
 I8, I32, I64 = (ir.IntType(bits) for bits in (8, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()
 
-intrinsic: Any = extending.intrinsic
-"""A decorator whose functions are called without the context that they are written with."""
-
 DOUBLES, SINGLES = (types.Array(kind, 1, "C", readonly=True, aligned=False) for kind in (float64, float32))
 """The types of `doubles_at` and `singles_at`."""
+
+
+def instruction(signature: Any) -> Callable[[Callable[..., ir.Value | None]], Any]:
+    """Return a decorator: a function (context, builder, *values), which emits code, becomes that code's."""
+
+    def decorator(emit: Callable[..., ir.Value | None]) -> Any:
+        def typed(context: Any, *_: Any) -> Any:
+            def codegen(context: Any, builder: ir.IRBuilder, _: Any, values: Any) -> Any:
+                value = emit(context, builder, *values)
+                return context.get_dummy_value() if value is None else value
+
+            return signature, codegen
+
+        names = ("context", *(f"x{i}" for i in range(len(signature.args))))  # which numba asks for
+        parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names]
+        typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return extending.intrinsic(typed)
+
+    return decorator
 
 
 def _reader(kind: ir.Type) -> Any:
     """A function that reads a number, as float64 or int64."""
 
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        x = builder.load(builder.inttoptr(values[0], kind.as_pointer()))
+    @instruction((float64 if kind in (F32, F64) else int64)(int64))
+    def read(_: Any, builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+        x = builder.load(builder.inttoptr(address, kind.as_pointer()))
         x.align = 1
         if kind is F32:
             return builder.fpext(x, F64)
         return builder.sext(x, I64) if kind in (I8, I32) else x
 
-    def read(context: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
-        return (float64 if kind in (F32, F64) else int64)(int64), codegen
-
-    return intrinsic(read)
+    return read
 
 
 def _writer(kind: ir.Type) -> Any:
     """A function that writes a float64 as a number of that kind."""
 
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        address, x = values
+    @instruction(void(int64, float64))
+    def write(_: Any, builder: ir.IRBuilder, address: ir.Value, x: ir.Value) -> None:
         x = builder.fptrunc(x, kind) if kind is F32 else x
         builder.store(x, builder.inttoptr(address, kind.as_pointer())).align = 1
-        return context.get_dummy_value()
 
-    def write(context: Any, address: Any, x: Any) -> tuple[Any, Callable[..., Any]]:
-        return void(int64, float64), codegen
-
-    return intrinsic(write)
+    return write
 
 
 read_byte, read_int, read_long, read_single, read_double = map(_reader, (I8, I32, I64, F32, F64))
 write_single, write_double = map(_writer, (F32, F64))
 
 
-def _array(kind: Any) -> Any:
+def _array(kind: Any, number: ir.Type, size: int) -> Any:
     """A function that returns so many numbers from an address on as an array: loops over it become vector
     instructions."""
-    number, size = {DOUBLES: (F64, 8), SINGLES: (F32, 4)}[kind]
 
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    @instruction(kind(int64, int64))
+    def numbers_at(context: Any, builder: ir.IRBuilder, address: ir.Value, count: ir.Value) -> ir.Value:
         array = make_array(kind)(context, builder)
-        data, itemsize = builder.inttoptr(values[0], number.as_pointer()), ir.Constant(I64, size)
-        populate_array(array, data, [values[1]], [itemsize], itemsize, None)
+        data, itemsize = builder.inttoptr(address, number.as_pointer()), ir.Constant(I64, size)
+        populate_array(array, data, [count], [itemsize], itemsize, None)
         return array._getvalue()
 
-    def numbers_at(context: Any, address: Any, count: Any) -> tuple[Any, Callable[..., Any]]:
-        return kind(int64, int64), codegen
-
-    return intrinsic(numbers_at)
+    return numbers_at
 
 
-doubles_at, singles_at = map(_array, (DOUBLES, SINGLES))
+doubles_at, singles_at = _array(DOUBLES, F64, 8), _array(SINGLES, F32, 4)
 
 
-LINE_BYTES = 64
-"""Bytes of a line of the cache."""
-
-
-@intrinsic
-def prefetch(context: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
-    """Fetch a line, if there is one, to the second cache: the processor foresees near ones alone."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        pointer = builder.inttoptr(values[0], I8.as_pointer())
-        how = [ir.Constant(I32, x) for x in (0, 2, 1)]  # to read, locality, data
-        kind = ir.FunctionType(ir.VoidType(), [pointer.type, *(x.type for x in how)])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [pointer, *how])
-        return context.get_dummy_value()
-
-    return void(int64), codegen
-
-
-@intrinsic
-def take(context: Any, counter: Any) -> tuple[Any, Callable[..., Any]]:
+@instruction(int64(int64))
+def take(_: Any, builder: ir.IRBuilder, counter: ir.Value) -> ir.Value:
     """Add 1 to a counter that other threads may add to as well; what it was before."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        pointer = builder.inttoptr(values[0], I64.as_pointer())
-        return builder.atomic_rmw("add", pointer, ir.Constant(I64, 1), "seq_cst")
-
-    return int64(int64), codegen
+    return builder.atomic_rmw("add", builder.inttoptr(counter, I64.as_pointer()), I64(1), "seq_cst")
 
 
-@intrinsic
-def count_now(context: Any, counter: Any) -> tuple[Any, Callable[..., Any]]:
+@instruction(int64(int64))
+def count_now(_: Any, builder: ir.IRBuilder, counter: ir.Value) -> ir.Value:
     """What a counter is now; what other threads wrote before they added to it is seen from then on."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.load_atomic(builder.inttoptr(values[0], I64.as_pointer()), "acquire", 8)
-
-    return int64(int64), codegen
+    return builder.load_atomic(builder.inttoptr(counter, I64.as_pointer()), "acquire", 8)
 
 
-@intrinsic
-def pause(context: Any) -> tuple[Any, Callable[..., Any]]:
+@instruction(void())
+def pause(_: Any, builder: ir.IRBuilder) -> None:
     """Tell an x86 processor that this thread waits in a loop."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        if binding.get_process_triple().startswith("x86"):
-            hint = ir.FunctionType(ir.VoidType(), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, hint, "llvm.x86.sse2.pause"), [])
-        return context.get_dummy_value()
-
-    return void(), codegen
+    if binding.get_process_triple().startswith("x86"):
+        hint = ir.FunctionType(ir.VoidType(), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, hint, "llvm.x86.sse2.pause"), [])

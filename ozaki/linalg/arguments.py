@@ -12,19 +12,19 @@ from multiword.runtime.options import exactly
 LinAlgError = np.linalg.LinAlgError
 
 
-def matrices(x: Any, name: str, finite: bool = True) -> Array:
+def matrices(a: Any, finite: bool = True) -> Array:
     """Return a stack of matrices of float64 or complex128; Inf and NaN are refused where asked."""
-    array = as_array(x, name)
-    if array.ndim < 2:
-        raise LinAlgError(f"{name} must be a matrix or a stack of matrices, got shape {array.shape}")
-    return numbers(array, name, finite)
+    a = as_array(a, "a")
+    if a.ndim < 2:
+        raise LinAlgError(f"a must be a matrix or a stack of matrices, got shape {a.shape}")
+    return numbers(a, "a", finite)
 
 
-def square(a: Any, name: str = "a", finite: bool = True) -> Array:
+def square(a: Any, finite: bool = True) -> Array:
     """Return a stack of square matrices of float64 or complex128."""
-    a = matrices(a, name, finite)
+    a = matrices(a, finite)
     if a.shape[-1] != a.shape[-2]:
-        raise LinAlgError(f"{name} must be square, got shape {a.shape}")
+        raise LinAlgError(f"a must be square, got shape {a.shape}")
     return a
 
 
@@ -46,17 +46,30 @@ def one_hermitian(a: Any) -> Array:
 
 def systems(a: Any, b: Any, finite: bool = True) -> tuple[Array, Array, bool]:
     """Return A and right sides B as stacks of matrices of one dtype, and whether b was one vector."""
-    a, right = square(a, "a", finite), numbers(as_array(b, "b"), "b", finite)
-    check_same_device(a=a, b=right)
-    one = right.ndim == 1
-    right = right[:, None] if one else right
+    a, right, one = _of_one_dtype(square(a, finite), b, finite)
     if right.ndim < 2 or right.shape[-2] != a.shape[-1]:
         raise LinAlgError(f"b must have {a.shape[-1]} rows, as a of shape {a.shape}, got shape {np.shape(b)}")
     try:
         np.broadcast_shapes(a.shape[:-2], right.shape[:-2])
     except ValueError:
         raise LinAlgError(f"the stacks of a, {a.shape}, and b, {right.shape}, do not broadcast") from None
-    dtype = np.result_type(a, right)
+    return a, right, one
+
+
+def rectangular_system(a: Any, b: Any, finite: bool = True) -> tuple[Array, Array, bool]:
+    """Return one matrix and right sides with as many rows, likewise."""
+    a, right, one = _of_one_dtype(matrices(a, finite), b, finite)
+    if a.ndim != 2 or right.ndim != 2 or len(right) != len(a):
+        raise LinAlgError(f"a and b must be matrices with as many rows, got {a.shape} and {np.shape(b)}")
+    return a, right, one
+
+
+def _of_one_dtype(a: Array, b: Any, finite: bool) -> tuple[Array, Array, bool]:
+    """A and b, as the column of a matrix if it is one vector, in the dtype of both."""
+    right = numbers(as_array(b, "b"), "b", finite)
+    check_same_device(a=a, b=right)
+    one, dtype = right.ndim == 1, np.result_type(a, right)
+    right = right[:, None] if one else right
     return a.astype(dtype, copy=False), right.astype(dtype, copy=False), one
 
 

@@ -20,7 +20,7 @@ from multiword.runtime.arrays import (
 )
 from ozaki.arguments import result_dtype
 from ozaki.linalg import factor_cholesky, factor_lu, factor_qr
-from ozaki.linalg.arguments import LinAlgError, matrices, numbers, square, systems
+from ozaki.linalg.arguments import LinAlgError, matrices, rectangular_system, square, systems
 from ozaki.linalg.arithmetic import times_powers
 from ozaki.linalg.determinant import determinant, sign_and_logarithm
 from ozaki.linalg.products import multiply
@@ -82,7 +82,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
         swaps = factor_lu.factorize(x)
         return x, namespace(x).asarray(swaps.pivots.astype(np.int32))
 
-    return each(factorized, matrices(a, "a", check_finite), like=(a,))
+    return each(factorized, matrices(a, check_finite), like=(a,))
 
 
 @on_device_of_arrays
@@ -365,7 +365,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         r = times_powers(xp.triu(r[:rows]), exponents)
         return r if mode == "r" else (reflections.apply(xp.eye(m, rows, dtype=x.dtype)), r)
 
-    result = each(factors, matrices(a, "a", finite=False), like=(a,))
+    result = each(factors, matrices(a, finite=False), like=(a,))
     return result if mode == "r" else QRResult(*result)
 
 
@@ -397,23 +397,17 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
     >>> ozaki.linalg.lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))[:2]
     (array([2.]), array([2.]))
     """
-    matrix, right = matrices(a, "a", finite=False), numbers(as_array(b, "b"), "b", finite=False)
-    one, (m, n) = right.ndim == 1, matrix.shape[-2:]
-    right = right[:, None] if one else right
-    if matrix.ndim != 2 or right.ndim != 2 or len(right) != m:
-        raise LinAlgError(f"a and b must be matrices with as many rows, got {matrix.shape} and {np.shape(b)}")
-    xp, dtype = namespace(matrix), np.result_type(matrix, right)
+    matrix, right, one = rectangular_system(a, b, finite=False)
+    xp, (m, n) = namespace(matrix), matrix.shape
     share = max(m, n) * 2.0**-52 if rcond is None else float(rcond)
     if math.isnan(share):
         raise ValueError("rcond must be a number, got NaN")
     share = share if share >= 0 else 2.0**-52
     with quietly(matrix):
-        matrix, right = matrix.astype(dtype), right.astype(dtype)
         r, exponents = factor_qr.scaled_columns(matrix if m >= n else matrix.conj().T)
         reflections, k = factor_qr.factorize(r), min(m, n)
-        size, of_size = xp.frexp(
-            abs(r.diagonal())
-        )  # neither overflows nor underflows with its column's scale
+        # Neither overflows nor underflows with its column's scale.
+        size, of_size = xp.frexp(abs(r.diagonal()))
         of_size = of_size + exponents
         size = times_powers(size, of_size - of_size.max()) if k else size
         tolerance = share * (size.max() if k else 0.0)
@@ -425,7 +419,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, int
             x = times_powers(x, of_right - exponents[:, None])
             rest = right - multiply(matrix, x)
         else:
-            y = xp.zeros((n, right.shape[1]), dtype)
+            y = xp.zeros((n, right.shape[1]), matrix.dtype)
             y[:k] = solved(r[:k].conj().T, times_powers(right, -exponents[:, None]), lower=True)
             x, rest = reflections.apply(y), right[:0]
         squares = exact_sum(rest.real * rest.real, axis=0) + exact_sum(rest.imag * rest.imag, axis=0)

@@ -113,7 +113,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     SVDResult(U=array([[0.6],
            [0.8]]), S=array([5.]), Vh=array([[1.]]))
     """
-    x = matrices(a, "a")
+    x = matrices(a)
     if not compute_uv:
         return svdvals(a)
     return SVDResult(*each(lambda x: _singular_triplets(x, full_matrices, True), x, like=(a,)))
@@ -137,7 +137,7 @@ def svdvals(a: Any, /) -> Array:
     >>> ozaki.linalg.svdvals(np.array([[3.0], [4.0]]))
     array([5.])
     """
-    return each(lambda x: _singular_triplets(x, False, False)[1], matrices(a, "a"), like=(a,))
+    return each(lambda x: _singular_triplets(x, False, False)[1], matrices(a), like=(a,))
 
 
 def _scaled(a: Array) -> tuple[Array, int]:

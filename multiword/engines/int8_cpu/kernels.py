@@ -14,6 +14,9 @@ from multiword.runtime.forking import loading, to_the_end
 INNER = 64
 """Numbers of the inner dimension that go together: operands are padded to multiples of it."""
 
+LINE_BYTES = 64
+"""Bytes of a line of the cache."""
+
 LONGEST = 64_960
 """Numbers of the inner dimension whose products fit int32, and their sum 22 bits once its halves are weighed:
 255·128·LONGEST < 2**31, and 127·⌈255·128·LONGEST/2**16⌉ + 2**16 < 2**22. A multiple of INNER."""

@@ -7,7 +7,6 @@ all moduli and rounded while its residues are in the cache. A thread that comes 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -15,15 +14,13 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from numba import float64, int64, types, uint8, void
-from numba.extending import intrinsic
 
 from multiword.engines.int8_cpu import steps
 from multiword.engines.int8_cpu.emit import Emit
-from multiword.engines.int8_cpu.kernels import INNER, Kernel
+from multiword.engines.int8_cpu.kernels import INNER, LINE_BYTES, Kernel
 from multiword.engines.int8_cpu.scalars import (
     BLOCK,
     LINES,
-    aligned,
     clear_nonfinite,
     gather,
     mirror,
@@ -31,15 +28,7 @@ from multiword.engines.int8_cpu.scalars import (
     write_factors,
 )
 from multiword.engines.int8_cpu.steps import GROUP
-from multiword.runtime.addresses import (
-    LINE_BYTES,
-    prefetch,
-    read_double,
-    read_int,
-    take,
-    write_double,
-    write_single,
-)
+from multiword.runtime.addresses import instruction, read_double, read_int, take, write_double, write_single
 from multiword.runtime.jit import inlined, jit
 
 MOST_LIMBS = 16
@@ -92,17 +81,11 @@ OPERANDS, PANELS, BYTES = (types.Array(kind, 1, "C", readonly=True) for kind in 
 def emitted(kernel: Kernel, step: Callable[..., Any], arguments: int, result: Any = void) -> Any:
     """A vector step as a function that compiled code calls, of so many addresses and integers."""
 
-    def typed(context: Any, *_: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            value = step(Emit(builder, kernel), *values)
-            return context.get_dummy_value() if value is None else value
+    @instruction(result(*[int64] * arguments))
+    def emit(_: Any, builder: Any, *values: Any) -> Any:
+        return step(Emit(builder, kernel), *values)
 
-        return result(*[int64] * arguments), codegen
-
-    kind = inspect.Parameter.POSITIONAL_ONLY
-    names = ("context", *(f"x{i}" for i in range(arguments)))
-    typed.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
-    return intrinsic(typed)
+    return emit
 
 
 class Loops(NamedTuple):
@@ -134,7 +117,7 @@ def compile_loops(kernel: Kernel) -> Loops:
         )
     round_group = emitted(kernel, steps.round_group, 8, int64)
     configure, release = emitted(kernel, steps.configure_tiles, 1), emitted(kernel, steps.release_tiles, 0)
-    combine = emitted(kernel, steps.combine, 7)
+    combine, prefetch = emitted(kernel, steps.combine, 7), emitted(kernel, Emit.prefetch, 1)
 
     def named(function: Any) -> Any:
         """Name a function for the kernel: its file on disk, and its symbol among those of other kernels."""
@@ -164,7 +147,7 @@ def compile_loops(kernel: Kernel) -> Loops:
         for part in range(op.parts):
             start = (op.imaginary if part else op.real) + i * op.row_step + h * op.inner_step
             if op.right:
-                for row in range(inner):
+                for row in range(inner):  # the processor foresees near lines alone
                     prefetch(start + row * op.inner_step + LINES * op.row_step)
                     prefetch(start + row * op.inner_step + LINES * op.row_step + LINE_BYTES)
             if not straight:
@@ -361,7 +344,7 @@ def compile_loops(kernel: Kernel) -> Loops:
 
     @for_kernel(void(PANELS, int64[::1], uint8[::1], int64, int64[::1], BYTES))
     def multiply(panels, counter, memory, step, digits, tiles):
-        """Multiply, in one of several threads; memory begins wherever it likes."""
-        multiply_units(panels, counter, aligned(memory), step, digits, tiles)
+        """Multiply, in one of several threads, in aligned memory."""
+        multiply_units(panels, counter, memory.ctypes.data, step, digits, tiles)
 
     return Loops(split, multiply, split_units, multiply_units)

@@ -7,29 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from multiword.engines.int8_cpu.kernels import INNER, Kernel
+from multiword.engines.int8_cpu.kernels import INNER, LINE_BYTES, Kernel
 from multiword.engines.int8_cpu.steps import GROUP
-from multiword.runtime.parallel import empty_beside
-
-
-def buffer(size: int) -> np.ndarray:
-    """That many bytes, in memory that an earlier call has left."""
-    return empty_beside(_HOST, (size,), np.uint8)
+from multiword.runtime.parallel import scratch
 
 
 def aligned(size: int) -> np.ndarray:
-    """That many bytes, from a multiple of 64 on."""
-    raw = buffer(size + 64)
-    start = -raw.ctypes.data % 64
+    """That many bytes, from the beginning of a line of the cache on."""
+    raw = scratch((size + LINE_BYTES,), np.uint8)
+    start = -raw.ctypes.data % LINE_BYTES
     return raw[start : start + size]
-
-
-_HOST = np.empty(0)
 
 
 def spaced(size: int) -> int:
     """Bytes from one modulus to the next: an odd number of cache lines, so that these do not share a set."""
-    return (-(-size // 64) | 1) * 64
+    return (-(-size // LINE_BYTES) | 1) * LINE_BYTES
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from multiword import tuning
 from multiword.engines.int8_cpu import loops, tables
 from multiword.engines.int8_cpu.kernels import INNER, LONGEST, Kernel
-from multiword.engines.int8_cpu.packed import PackedOperand, aligned, buffer, spaced
+from multiword.engines.int8_cpu.packed import PackedOperand, aligned, spaced
 from multiword.engines.int8_cpu.scalars import LINES
 from multiword.engines.int8_cpu.steps import GROUP
 from multiword.formats import FORMATS, Format
@@ -279,7 +279,7 @@ class Product:
         scratch = step * (system.products + 1) + cut.scratch_bytes(fields.get("blocks", 0))
 
         def work(alive: Any = (operands, rounding, of, self._memory)) -> None:
-            compiled(records, counter, buffer(scratch), step, np.empty(digits, np.int64), TILES)
+            compiled(records, counter, aligned(scratch), step, np.empty(digits, np.int64), TILES)
 
         _over_units(work, min(self._stack * cut.units, self._threads), counter)
 
@@ -338,7 +338,7 @@ class Cut(NamedTuple):
         """Bytes of a thread beside residues, for products of so many blocks: sums of all tiles where these
         are taken in parts."""
         tiles = self.unit_rows * self.unit_columns if blocks * INNER > self.kernel.together else 1
-        return tiles * loops.TILE_SUMS + 8 * GROUP + 64
+        return tiles * loops.TILE_SUMS + 8 * GROUP
 
     @property
     def fields(self) -> dict[str, int]:

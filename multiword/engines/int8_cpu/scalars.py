@@ -35,12 +35,6 @@ def power(e):
 
 
 @inlined
-def aligned(memory):
-    """The first address of memory that is a multiple of 64."""
-    return (memory.ctypes.data + 63) & -64
-
-
-@inlined
 def gather(x, row_step, inner_step, single, rows, inner, right, out):
     """Copy a block of numbers to out, (LINES, INNER) or, on the right, (INNER, LINES); zeros fill it."""
     of_row, of_inner = (1, LINES) if right else (INNER, 1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
+from llvmlite.ir import Value
 
 from multiword.engines.int8_cpu.emit import F32, F64, I8, I32, I64, VOID, Emit, vector
 from multiword.engines.int8_cpu.kernels import INNER
@@ -27,13 +27,7 @@ WORD_BYTES = 4 * INNER
 
 
 def write_words(
-    e: Emit,
-    x: ir.Value,
-    step: ir.Value,
-    factors: ir.Value,
-    flip: ir.Value,
-    out: ir.Value,
-    single: bool = False,
+    e: Emit, x: Value, step: Value, factors: Value, flip: Value, out: Value, single: bool = False
 ) -> None:
     """Write the low and the high words of INNER integers RN(x·2**scale), below 2**63 in magnitude.
 
@@ -45,19 +39,17 @@ def write_words(
     _write(e, x, step, factors, flip, out, lambda integer: e.b.fptosi(integer, LONGS), single)
 
 
-def write_limb(
-    e: Emit, x: ir.Value, step: ir.Value, factors: ir.Value, shift: ir.Value, flip: ir.Value, out: ir.Value
-) -> None:
+def write_limb(e: Emit, x: Value, step: Value, factors: Value, shift: Value, flip: Value, out: Value) -> None:
     """As `write_words`, of integers of any width: 64 of their bits, from bit `shift` on."""
     b = e.b
     largest, none = e.const(LONGS, 63), e.const(LONGS, 0)
-    lowest = e.splat(b.add(shift, ir.Constant(I64, 1075)), GROUP // 2)
+    lowest = e.splat(b.add(shift, I64(1075)), GROUP // 2)
 
-    def clamped(n: ir.Value) -> ir.Value:
+    def clamped(n: Value) -> Value:
         n = b.select(b.icmp_signed("<", n, none), none, n)
         return b.select(b.icmp_signed(">", n, largest), largest, n)
 
-    def limb(integer: ir.Value) -> ir.Value:
+    def limb(integer: Value) -> Value:
         bits = b.bitcast(b.fadd(integer, e.const(HALF, 0.0)), LONGS)  # -0 would be -2**52 far below
         sign = b.ashr(bits, largest)
         mantissa = b.or_(b.and_(bits, e.const(LONGS, (1 << 52) - 1)), e.const(LONGS, 1 << 52))
@@ -72,17 +64,17 @@ def write_limb(
 
 def _write(
     e: Emit,
-    x: ir.Value,
-    step: ir.Value,
-    factors: ir.Value,
-    flip: ir.Value,
-    out: ir.Value,
-    bits_of: Callable[[ir.Value], ir.Value],
+    x: Value,
+    step: Value,
+    factors: Value,
+    flip: Value,
+    out: Value,
+    bits_of: Callable[[Value], Value],
     single: bool = False,
 ) -> None:
     b, kind = e.b, vector(F32, GROUP // 2) if single else HALF
 
-    def numbers(address: ir.Value) -> ir.Value:
+    def numbers(address: Value) -> Value:
         values = e.load(kind, address, 1)
         return b.fpext(values, HALF) if single else values
 
@@ -102,9 +94,7 @@ SPLIT_HEADER = 16
 """Bytes of a modulus in the table of `split` before its weights: start (int32), middle, 1/p, -p (float32)."""
 
 
-def split(
-    e: Emit, words: ir.Value, limbs: ir.Value, table: ir.Value, count: ir.Value, out: ir.Value, step: ir.Value
-) -> None:
+def split(e: Emit, words: Value, limbs: Value, table: Value, count: Value, out: Value, step: Value) -> None:
     """Write the residues of INNER integers, one byte for each and each of `count` moduli, `step` bytes apart.
 
     words : (limbs, 2, 4, 16) uint32, of `write_words`; aligned.
@@ -112,13 +102,13 @@ def split(
     """
     b = e.b
     groups = range(INNER // GROUP)
-    row_bytes = e.at(ir.Constant(I64, SPLIT_HEADER), limbs, 8)
+    row_bytes = e.at(I64(SPLIT_HEADER), limbs, 8)
 
-    def of_modulus(t: ir.Value) -> list[ir.Value]:
+    def of_modulus(t: Value) -> list[Value]:
         row = e.at(table, b.mul(t, row_bytes))
         start = e.table(I32, row, 0, GROUP)
 
-        def of_limb(i: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+        def of_limb(i: Value, *sums: Value) -> list[Value]:
             found = list(sums)
             at, weights = e.at(words, i, 2 * WORD_BYTES), e.at(row, i, 8)
             for half in range(2):
@@ -145,7 +135,7 @@ PRODUCT_TABLE = 16
 """Bytes of a modulus in the table of `multiply_…`: weights of 16-bit halves (int16), 1/p, -p (float32)."""
 
 
-def _residues_of_sums(e: Emit, sums: list[ir.Value], table: ir.Value) -> list[ir.Value]:
+def _residues_of_sums(e: Emit, sums: list[Value], table: Value) -> list[Value]:
     """Bytes of the symmetric residues of int32 lanes: their halves times weights, and one quotient."""
     b, kind = e.b, sums[0].type
     flip, start = e.const(kind, 0x8000), e.const(kind, FLOAT_MAGIC_BITS + 0x8000)
@@ -157,14 +147,7 @@ def _residues_of_sums(e: Emit, sums: list[ir.Value], table: ir.Value) -> list[ir
 
 
 def multiply_in_registers(
-    e: Emit,
-    a: ir.Value,
-    bt: ir.Value,
-    out: ir.Value,
-    blocks: ir.Value,
-    table: ir.Value,
-    soon: ir.Value,
-    *_: ir.Value,
+    e: Emit, a: Value, bt: Value, out: Value, blocks: Value, table: Value, soon: Value, *_: Value
 ) -> None:
     """Write one tile of A·Bᵀ modulo p: (rows, columns) int8.
 
@@ -174,7 +157,7 @@ def multiply_in_registers(
     b, kernel = e.b, e.kernel
     kind, vectors, width = vector(I32, kernel.lanes), kernel.columns // kernel.lanes, 4 * kernel.lanes
 
-    def body(i: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+    def body(i: Value, *sums: Value) -> list[Value]:
         found = list(sums)
         e.prefetch(e.at(soon, i, INNER))
         block, quads = b.lshr(i, I64(2)), b.and_(i, I64(3))
@@ -201,14 +184,14 @@ TILE_BYTES = 1024
 
 def multiply_in_tiles(
     e: Emit,
-    a: ir.Value,
-    bt: ir.Value,
-    out: ir.Value,
-    blocks: ir.Value,
-    table: ir.Value,
-    soon: ir.Value,
-    then: ir.Value,
-    sums: ir.Value,
+    a: Value,
+    bt: Value,
+    out: Value,
+    blocks: Value,
+    table: Value,
+    soon: Value,
+    then: Value,
+    sums: Value,
     begins: bool = True,
     ends: bool = True,
 ) -> None:
@@ -219,16 +202,13 @@ def multiply_in_tiles(
     """
     b, kernel = e.b, e.kernel
 
-    def number(t: int) -> ir.Constant:
-        return ir.Constant(I8, t)
-
-    def load(t: int, address: ir.Value) -> None:
-        e.call("llvm.x86.tileloadd64", VOID, number(t), b.inttoptr(address, I8.as_pointer()), I64(INNER))
+    def load(t: int, address: Value) -> None:
+        e.call("llvm.x86.tileloadd64", VOID, I8(t), b.inttoptr(address, I8.as_pointer()), I64(INNER))
 
     def add_product(t: int, left: int, right: int) -> None:
-        e.call("llvm.x86.tdpbusd", VOID, number(t), number(left), number(right))
+        e.call("llvm.x86.tdpbusd", VOID, I8(t), I8(left), I8(right))
 
-    def body(i: ir.Value) -> list[ir.Value]:
+    def body(i: Value) -> list[Value]:
         left, right = e.at(a, i, 2 * TILE_BYTES), e.at(bt, i, 2 * TILE_BYTES)
         for x in (soon, then):
             for line in range(4):
@@ -250,25 +230,25 @@ def multiply_in_tiles(
     ]
     for t, at in enumerate(places):
         if begins:
-            e.call("llvm.x86.tilezero", VOID, number(t))
+            e.call("llvm.x86.tilezero", VOID, I8(t))
         else:
-            e.call("llvm.x86.tileloadd64", VOID, number(t), at, stride)
+            e.call("llvm.x86.tileloadd64", VOID, I8(t), at, stride)
     e.loop(blocks, [], body)
     for t, at in enumerate(places):
-        e.call("llvm.x86.tilestored64", VOID, number(t), at, stride)
+        e.call("llvm.x86.tilestored64", VOID, I8(t), at, stride)
     if not ends:
         return
 
-    def reduce_rows(i: ir.Value) -> list[ir.Value]:
+    def reduce_rows(i: Value) -> list[Value]:
         rows = [e.load(LANES, e.at(e.at(sums, i, 256), 64 * j), 64) for j in range(4)]
         for j, x in enumerate(_residues_of_sums(e, rows, table)):
             e.store(x, e.at(e.at(out, i, 64), 16 * j), 16)
         return []
 
-    e.loop(ir.Constant(I64, kernel.rows * kernel.columns // 64), [], reduce_rows)
+    e.loop(I64(kernel.rows * kernel.columns // 64), [], reduce_rows)
 
 
-def configure_tiles(e: Emit, configuration: ir.Value) -> None:
+def configure_tiles(e: Emit, configuration: Value) -> None:
     e.call("llvm.x86.ldtilecfg", VOID, e.b.inttoptr(configuration, I8.as_pointer()))
 
 
@@ -286,15 +266,15 @@ RELATIVE_MARGIN = 2.0**-90
 
 def round_group(
     e: Emit,
-    y: ir.Value,
-    step: ir.Value,
-    table: ir.Value,
-    pairs: ir.Value,
-    exponent: ir.Value,
-    columns: ir.Value,
-    limits: ir.Value,
-    out: ir.Value,
-) -> ir.Value:
+    y: Value,
+    step: Value,
+    table: Value,
+    pairs: Value,
+    exponent: Value,
+    columns: Value,
+    limits: Value,
+    out: Value,
+) -> Value:
     """Write GROUP rounded integers times powers of two; return which of them are undecided, as bits.
 
     y : bytes, residues modulo the first of the moduli; those modulo the others `step` bytes apart.
@@ -305,8 +285,8 @@ def round_group(
     """
     b, zero = e.b, e.const(HALF, 0.0)
 
-    def of_pair(t: ir.Value, seen: ir.Value, *sums: ir.Value) -> list[ir.Value]:
-        row, at = e.at(table, t, ROUND_TABLE), e.at(y, b.mul(t, b.shl(step, ir.Constant(I64, 1))))
+    def of_pair(t: Value, seen: Value, *sums: Value) -> list[Value]:
+        row, at = e.at(table, t, ROUND_TABLE), e.at(y, b.mul(t, b.shl(step, I64(1))))
         one, other = (b.sext(e.load(vector(I8, GROUP), x, 16), LANES) for x in (at, e.at(at, step)))
         both = b.or_(b.and_(one, e.const(LANES, 0xFFFF)), b.shl(other, e.const(LANES, 16)))
         z = e.pairs(both, e.table(I32, row, 32, GROUP))
@@ -318,23 +298,22 @@ def round_group(
         return [b.or_(seen, both), *found]
 
     seen, *sums = e.loop(pairs, [e.const(LANES, 0), *[zero] * 8], of_pair)
-    last = e.at(table, b.mul(pairs, ir.Constant(I64, ROUND_TABLE)))
+    last = e.at(table, b.mul(pairs, I64(ROUND_TABLE)))
     *of_p, margin = (e.table(F64, last, 8 * i, GROUP // 2) for i in range(1, 5))
     lowest, highest = (e.table(I32, limits, 4 * i, GROUP) for i in range(2))
     mask, half_way = (e.table(I64, limits, 8 * i, GROUP // 2) for i in (1, 2))
     nothing = b.icmp_signed("==", seen, e.const(LANES, 0))
     power = b.sub(e.splat(b.trunc(exponent, I32), GROUP), e.load(LANES, columns, 4))
     outside = b.or_(b.icmp_signed("<", power, lowest), b.icmp_signed(">=", power, highest))
-    found = ir.Constant(I64, 0)
+    found = I64(0)
     for h in range(2):
         of_half = range(8 * h, 8 * h + 8)
         quotient = e.rint(sums[4 * h])
         high, middle, low = (
             e.fma(quotient, p, x) for p, x in zip(of_p, sums[4 * h + 1 : 4 * h + 4], strict=True)
         )
-        total = b.fadd(
-            high, middle
-        )  # whose error is exact: `high` is a multiple of the last place of `middle`
+        # Its error is exact: `high` is a multiple of the last place of `middle`.
+        total = b.fadd(high, middle)
         low = b.fadd(low, b.fsub(middle, b.fsub(total, high)))
         size = e.call("llvm.fabs.v8f64", HALF, total)
         bound = e.fma(size, e.const(HALF, RELATIVE_MARGIN), margin)
@@ -350,11 +329,11 @@ def round_group(
         value = b.fmul(value, b.bitcast(b.shl(bits, e.const(LONGS, 52)), HALF))
         e.store(b.select(zeros, zero, value), e.at(out, 64 * h), 8)
         of_lanes = b.zext(b.bitcast(undecided, I8), I64)
-        found = b.or_(found, b.shl(of_lanes, ir.Constant(I64, 8 * h)))
+        found = b.or_(found, b.shl(of_lanes, I64(8 * h)))
     return found
 
 
-def narrow_group(e: Emit, doubles: ir.Value, out: ir.Value) -> None:
+def narrow_group(e: Emit, doubles: Value, out: Value) -> None:
     """Write GROUP float64 numbers as float32 ones."""
     for h in range(2):
         half = e.load(HALF, e.at(doubles, 64 * h), 8)
@@ -366,14 +345,7 @@ COMBINE_TABLE = 32
 
 
 def combine(
-    e: Emit,
-    x: ir.Value,
-    y: ir.Value,
-    z: ir.Value,
-    out: ir.Value,
-    other: ir.Value,
-    groups: ir.Value,
-    table: ir.Value,
+    e: Emit, x: Value, y: Value, z: Value, out: Value, other: Value, groups: Value, table: Value
 ) -> None:
     """Write two sums of multiples of x, y and z modulo p, in place or not; so many groups of bytes."""
     b = e.b
@@ -381,7 +353,7 @@ def combine(
     inverse, minus_p = (e.table(F32, table, 4 * i, GROUP) for i in (6, 7))
     magic = e.const(vector(F32, GROUP), FLOAT_MAGIC)
 
-    def of_group(i: ir.Value) -> list[ir.Value]:
+    def of_group(i: Value) -> list[Value]:
         bytes_ = [b.sext(e.load(vector(I8, GROUP), e.at(at, i, GROUP), 1), LANES) for at in (x, y, z)]
         for at, of_sum in ((out, factors[:3]), (other, factors[3:])):
             total = e.const(LANES, FLOAT_MAGIC_BITS)

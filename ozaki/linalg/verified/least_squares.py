@@ -9,13 +9,11 @@ import numpy as np
 
 from multiword.runtime.arrays import (
     Array,
-    as_array,
-    check_same_device,
     namespace,
     on_device_of_arrays,
     quietly,
 )
-from ozaki.linalg.arguments import LinAlgError, matrices, numbers
+from ozaki.linalg.arguments import LinAlgError, rectangular_system
 from ozaki.linalg.products import classical, multiply, words_of_product
 from ozaki.linalg.triangular import solved
 from ozaki.linalg.verified.preconditioner import classical_error, tail
@@ -64,14 +62,9 @@ def lstsq(a: Any, b: Any, *, throw: bool = True) -> Solution:
     >>> verified.lstsq(np.array([[1.0, 0], [1, 1], [1, 2]]), np.array([1.0, 2, 4])).value
     array([0.83333333, 1.5       ])
     """
-    a, right = matrices(a, "a"), numbers(as_array(b, "b"), "b")
-    check_same_device(a=a, b=right)
-    one = right.ndim == 1
-    right = right[:, None] if one else right
-    if a.ndim != 2 or right.ndim != 2 or len(right) != len(a) or len(a) < a.shape[1]:
-        raise LinAlgError(f"a must be (m, n) with m >= n, and b have m rows, got {a.shape} and {np.shape(b)}")
-    dtype = np.result_type(a, right)
-    a, right = a.astype(dtype, copy=False), right.astype(dtype, copy=False)
+    a, right, one = rectangular_system(a, b)
+    if len(a) < a.shape[1]:
+        raise LinAlgError(f"a must be (m, n) with m >= n, got {a.shape}")
     with quietly(a):
         try:
             result = _solved(a, right) if a.shape[1] else empty(right[:0])

@@ -22,7 +22,7 @@ def null_vector(a: Array) -> Array | None:
     """
     xp = namespace(a)
     try:
-        _, sizes, rows = np.linalg.svd(a) if xp is np else xp.linalg.svd(a)
+        _, sizes, rows = xp.linalg.svd(a)
     except np.linalg.LinAlgError:
         return None
     nullity = int((sizes <= 64 * len(a) * 2.0**-53 * sizes[:1]).sum())

@@ -52,7 +52,7 @@ def svdvals(a: Any) -> Enclosures:
     >>> verified.svdvals(np.array([[3.0, 0.0], [4.0, 5.0]])).rounded
     array([ True,  True])
     """
-    a = matrices(a, "a")
+    a = matrices(a)
     if a.ndim != 2:
         raise np.linalg.LinAlgError(f"a must be one matrix, got shape {a.shape}")
     xp = namespace(a)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -266,8 +266,5 @@ def _scaled_bound(bound: Array, exponent: Array) -> Array:
 
 def first_column(solution: Solution) -> Solution:
     """The solution for the only right side, as a vector."""
-    value, bound, sure, error = (
-        x[:, 0] for x in (solution.value, solution.bound, solution.rounded, solution.error)
-    )
-    words = tuple(word[:, 0] for word in solution.words)
-    return Solution(value, bound, sure, words, error, solution.result, solution.stats)
+    of_column = {name: getattr(solution, name)[:, 0] for name in ("value", "bound", "rounded", "error")}
+    return replace(solution, words=tuple(word[:, 0] for word in solution.words), **of_column)
