@@ -120,7 +120,10 @@ def peers_section(name: str) -> str:
         "[FP64 products](fp64-gpu.md): ratios of two runs differ by some per cent."
     )
     if any(n.startswith("GEMMul8") for n in names):
-        text += " GEMMul8 uses as many moduli as its caller asks for, and gives no bound of its error."
+        text += (
+            " GEMMul8 uses as many moduli as its caller asks for, and gives no bound of its error; its accurate"
+            " mode bounds sums by a product of its own, its fast mode by norms."
+        )
     if any("no waits" in n for n in names):
         text += (
             " It waits for the device several times a call, for its own timings; *no waits* is without that."

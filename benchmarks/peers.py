@@ -25,22 +25,25 @@ _ROUTINES = {
 def gemmul8(a, b):
     """The ways in which GEMMul8 (Ozaki scheme II in C++) multiplies these matrices: name to function.
 
-    Its moduli count and its accurate mode are set through the environment, as its manual has it.
+    Its moduli count and its mode are set through the environment, as its manual has it; the variable
+    GEMMUL8_VERSION says which version it is.
     """
     routine, letter, counts = _ROUTINES[a.dtype.name]
 
-    def way(path, moduli):
+    def way(path, moduli, fast):
         def work():
             os.environ[f"GEMMUL8_NUM_MOD_{letter}"] = str(moduli)
-            os.environ[f"GEMMUL8_FASTMODE_{letter}"] = "0"
+            os.environ[f"GEMMUL8_FASTMODE_{letter}"] = str(int(fast))
             return _call(path, routine, a, b)
 
         return work
 
+    library = f"GEMMul8 {os.environ.get('GEMMUL8_VERSION', '')}".rstrip()
     libraries = {os.environ[variable]: label for variable, label in GEMMUL8.items() if variable in os.environ}
     return {
-        f"GEMMul8, {moduli} moduli{label}": way(path, moduli)
+        f"{library}, {moduli} moduli{', fast mode' * fast}{label}": way(path, moduli, fast)
         for path, label in libraries.items()
+        for fast in (False, True)
         for moduli in counts
     }
 
