@@ -84,7 +84,7 @@ def replayed(launches: list[Any], repeats: int, least: int = 12) -> float:
     """Seconds for one launch: the median replay of a graph of all of them, in turn."""
     import cupy
 
-    stream = cupy.cuda.Stream(non_tuning=True)
+    stream = cupy.cuda.Stream(non_blocking=True)
     count = len(launches) * math.ceil(least / len(launches))
     with stream:
         for launch in launches:
