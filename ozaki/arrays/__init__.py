@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from ozaki.arrays.functions import FUNCTIONS, UFUNCS, kinds_of
 
 def _method(function: Any) -> Callable[..., Any]:
     """Return a method that is NumPy's function, which asks its arguments, as NumPy's own method does not."""
-    return lambda self, *args, **options: function(self, *args, **options)
+    return wraps(function)(lambda self, *args, **options: function(self, *args, **options))
 
 
 class array(np.ndarray):
