@@ -7,8 +7,8 @@ tables in `functions` answer, and those in `exact` say which of NumPy's own func
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, wraps
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,11 @@ from multiword.runtime.arrays import as_array
 from ozaki.arguments import check_accuracy
 from ozaki.arrays.exact import is_exact, stays_exact
 from ozaki.arrays.functions import FUNCTIONS, UFUNCS, kinds_of
+
+
+def _method(function: Any) -> Callable[..., Any]:
+    """Return a method that is NumPy's function, which asks its arguments, as NumPy's own method does not."""
+    return wraps(function)(lambda self, *args, **options: function(self, *args, **options))
 
 
 class array(np.ndarray):
@@ -122,23 +127,10 @@ class array(np.ndarray):
     def __mul__(self, other: Any) -> Any:  # of an `np.matrix` it is a product of matrices
         return NotImplemented if isinstance(other, np.matrix) else super().__mul__(other)
 
-    def mean(self, *args: Any, **options: Any) -> Any:
-        return np.mean(self, *args, **options)
-
-    def var(self, *args: Any, **options: Any) -> Any:
-        return np.var(self, *args, **options)
-
-    def std(self, *args: Any, **options: Any) -> Any:
-        return np.std(self, *args, **options)
-
-    def dot(self, b: Any, out: Any = None) -> Any:
-        return np.dot(self, b, out=out)
+    dot, mean, std, trace, var = map(_method, (np.dot, np.mean, np.std, np.trace, np.var))
 
     def round(self, *args: Any, **options: Any) -> Any:
         return _carried(super().round(*args, **options), self)
-
-    def trace(self, *args: Any, **options: Any) -> Any:
-        return np.trace(self, *args, **options)
 
     def __reduce__(self) -> Any:
         reduced: Any = super().__reduce__()

@@ -31,9 +31,9 @@ from ozaki.dask.arguments import (
 from ozaki.dask.extracted import ExtractedSums
 from ozaki.dask.tasks import objects, task
 from ozaki.rounding.conversion import joined
-from ozaki.sums.arguments import DType, axes_of, format_of, result_dtype, summed_dtype
+from ozaki.sums.arguments import DType, axes_of, result_dtype, summed_dtype
 from ozaki.sums.cumulative import running_sums
-from ozaki.sums.exact.fixed_point import DIGIT_BITS, DIGIT_MASK, DigitRange
+from ozaki.sums.exact.fixed_point import DIGIT_BITS, flagged
 from ozaki.sums.table import elements
 
 _TASK = "ozaki.dask.cumsum"
@@ -139,31 +139,19 @@ def _as_numbers(sums: Sums, count: int) -> Array:
     Sums that are out of range even with `count` numbers more may be cut short.
     """
     total = sums.exact() if isinstance(sums, ExtractedSums) else sums
-    window = total.window
-    digits = total.to_digits(window)
-    xp, lowest = namespace(digits), DigitRange.of(format_of(total.dtype)).exponent
-    exponents = lowest + DIGIT_BITS * (np.arange(len(digits) - 2) - int(window[0]))
+    exact = total.fixed_point()
+    xp, exponents = namespace(exact.flags), exact.exponent + DIGIT_BITS * np.arange(len(exact.digits))
     within = int((exponents < _UNIT).sum())
-    scales = xp.asarray(exponents[:within].reshape(-1, *[1] * (digits.ndim - 1)).astype(np.int32))
-    numbers = xp.ldexp(digits[:within].astype(np.float64), scales)
+    scales = xp.asarray(exponents[:within, None].astype(np.int32))
+    numbers = xp.ldexp(exact.digits[:within].astype(np.float64), scales)
     for i in range(1, within):  # so that none is larger than it needs to be: digits may have both signs
         numbers[i], numbers[i - 1] = two_sum(numbers[i], numbers[i - 1])
-    first = _not_finite_or_zero(digits[-2], digits[-1])
-    parts = [first[None], numbers]
     if within < len(exponents):
-        parts.append(_large(digits[within:-2], count))
-    numbers = xp.concatenate(parts)
-    numbers = xp.where(numbers == 0, -0.0, numbers)  # which leaves every sum as it is
-    numbers[0] = first
-    return joined(list(xp.moveaxis(numbers, 1, 0)), np.dtype(complex)) if total.dtype.kind == "c" else numbers
-
-
-def _not_finite_or_zero(infinite: Array, finite: Array) -> Array:
-    """The NaN, Inf or zero of the two words that end the digits of `ExactSum.to_digits`."""
-    xp = namespace(finite)
-    zero = xp.where(finite & DIGIT_MASK != 0, np.float64(0.0), np.float64(-0.0))
-    plus, minus = infinite & DIGIT_MASK != 0, infinite >> DIGIT_BITS != 0
-    return xp.where(plus & minus, np.nan, xp.where(plus, np.inf, xp.where(minus, -np.inf, zero)))
+        numbers = xp.concatenate([numbers, _large(exact.digits[within:], count)])
+    first = flagged(xp.zeros(exact.flags.size), exact.flags)
+    numbers = xp.concatenate([first[None], xp.where(numbers == 0, -0.0, numbers)])  # which changes no sum
+    parts = list(xp.moveaxis(numbers.reshape(len(numbers), total._parts, *total.shape), 1, 0))
+    return joined(parts, np.result_type(total.dtype, np.float64))
 
 
 def _large(digits: Array, count: int) -> Array:

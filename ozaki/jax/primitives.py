@@ -20,6 +20,7 @@ from jax.interpreters import ad, batching, mlir
 import ozaki.sums.api as sums
 from ozaki import api
 from ozaki.sums import statistics
+from ozaki.sums.arguments import reduced_shape
 
 
 def _primitive(
@@ -72,7 +73,7 @@ def _reduction(name: str, reduce: Callable[..., Any], weight: Callable[[int], fl
     primitive = _primitive(
         name,
         lambda x, axes: reduce(x, axes),
-        lambda shape, axes: tuple(n for a, n in enumerate(shape) if a not in axes),
+        lambda shape, axes: reduced_shape(shape, axes, False),
         lambda axes: {"axes": tuple(a + 1 for a in axes)},
     )
     ad.deflinear2(primitive, repeated)
@@ -117,7 +118,7 @@ def _averaged(x: np.ndarray, weights: np.ndarray, axes: tuple[int, ...]) -> Any:
 AVERAGE = _primitive(
     "average",
     _averaged,
-    lambda *shapes, axes: tuple(n for a, n in enumerate(np.broadcast_shapes(*shapes)) if a not in axes),
+    lambda *shapes, axes: reduced_shape(np.broadcast_shapes(*shapes), axes, False),
     lambda axes: {"axes": tuple(a + 1 for a in axes)},
 )
 """The mean over axes by weights that broadcast, correctly rounded."""

@@ -123,15 +123,12 @@ def mean(
     np.True_
     """
     x = numbers(x, "x")
-    if where is not None:
-        return REDUCTIONS["mean"]((x,), axis, dtype, out, keepdims, where)
     axes = axes_of(axis, x.ndim)
+    count = prod(x.shape[a] for a in axes)
+    if where is not None or not count:
+        return REDUCTIONS["mean"]((x,), axis, dtype, out, keepdims, where)
     shape = reduced_shape(x.shape, axes, keepdims)
     target = REDUCTIONS["mean"].dtype((x,), dtype, out, shape)
-    count = prod(x.shape[a] for a in axes)
-    if not count:
-        nothing = complex(np.nan, np.nan) if x.dtype.kind == "c" else np.nan
-        return deliver(namespace(x).asarray(np.full(shape, nothing, target)), out)
     return deliver(_reduced(x, axes, target, divisor=count).reshape(shape), out)
 
 

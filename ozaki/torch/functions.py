@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from multiword.runtime.options import axes, integer
-from ozaki.sums.arguments import broadcast_shape
+from ozaki.sums.arguments import broadcast_shape, reduced_shape
 from ozaki.tensors import product, unsupported, weights_along
 from ozaki.torch import operators
 from ozaki.torch.settings import ACCURACY, DTYPES
@@ -112,7 +112,7 @@ def average(
     _check(x=x.real if isinstance(x, Tensor) and x.is_complex() else x, weights=weights)
     dims = _dimensions(x, dim)
     result = operators.average(x, weights_along(x, weights, dims), dims)
-    return result.reshape([1 if d in dims else n for d, n in enumerate(x.shape)]) if keepdim else result
+    return result.reshape(reduced_shape(x.shape, tuple(dims), keepdim))
 
 
 def dot(x: Tensor, y: Tensor, dim: int = -1) -> Tensor:

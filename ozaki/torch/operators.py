@@ -7,6 +7,7 @@ their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from multiword.runtime.arrays import namespace
 from multiword.runtime.tensors import array_of, stream_of, tensor_of
 from ozaki import api
 from ozaki.sums import statistics
+from ozaki.sums.arguments import reduced_shape
 
 _library = torch.library.Library("ozaki", "FRAGMENT")
 
@@ -119,16 +121,15 @@ def _summed_to(x: Tensor, gradient: Tensor) -> Tensor:
 
 def _empty_dot(x: Tensor, y: Tensor, dim: int) -> Tensor:
     shape = torch.broadcast_shapes(x.shape, y.shape)
-    return x.new_empty(_without([dim % len(shape)], shape))
-
-
-def _without(dim: Sequence[int], shape: Sequence[int]) -> list[int]:
-    return [n for d, n in enumerate(shape) if d not in dim]
+    return x.new_empty(reduced_shape(shape, (dim % len(shape),), False))
 
 
 def _empty_sum(x: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-    shape = (1 if d in dim else n for d, n in enumerate(x.shape) if keepdim or d not in dim)
-    return x.new_empty(tuple(shape))
+    return x.new_empty(reduced_shape(x.shape, tuple(dim), keepdim))
+
+
+def _empty_average(x: Tensor, weights: Tensor, dim: Sequence[int]) -> Tensor:
+    return _empty_sum(x.expand(torch.broadcast_shapes(x.shape, weights.shape)), dim, False)
 
 
 def _keep_shape(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -148,10 +149,7 @@ def _of_sum(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 
 
 def _of_mean(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    count = 1
-    for d in ctx.dim:
-        count *= ctx.shape[d]
-    return _of_sum(ctx, gradient / count)
+    return _of_sum(ctx, gradient / prod(ctx.shape[d] for d in ctx.dim))
 
 
 def _averaged(x: Any, weights: Any, dim: Sequence[int]) -> Any:
@@ -201,7 +199,7 @@ dot = _operator(
 average = _operator(
     "average(Tensor x, Tensor weights, int[] dim) -> Tensor",
     _averaged,
-    lambda x, weights, dim: x.new_empty(_without(dim, torch.broadcast_shapes(x.shape, weights.shape))),
+    _empty_average,
     lambda x, weights, dim: (x, weights, [d + 1 for d in dim]),
     _keep_factors,
     _of_average,
