@@ -121,8 +121,8 @@ def peers_section(name: str) -> str:
     )
     if any(n.startswith("GEMMul8") for n in names):
         text += (
-            " GEMMul8 uses as many moduli as its caller asks for, and gives no bound of its error; its accurate"
-            " mode bounds sums by a product of its own, its fast mode by norms."
+            " GEMMul8 uses as many moduli as its caller asks for, and gives no bound of its error; its"
+            " accurate mode bounds sums by a product of its own, its fast mode by norms."
         )
     if any("no waits" in n for n in names):
         text += (

@@ -11,6 +11,7 @@ import ozaki
 from tests.exact import nearest
 
 da = pytest.importorskip("dask.array")
+cumulative = pytest.importorskip("ozaki.dask.cumulative")
 
 pytestmark = pytest.mark.usefixtures("dask_in_this_thread")
 
@@ -70,6 +71,13 @@ def test_values_that_are_not_finite_and_zeros():
         check(both, (cuts(rng, 2), cuts(rng, 12)), axis=1)
     check(np.full(9, -0.0), (2, 0, 3, 4))
     check(np.array([1.0, -1.0, -0.0, -0.0]), 1)
+
+
+def test_sums_far_beyond_the_largest_number_stay_there():
+    """Of a chunk whose sum is 2**1052: it has no digit as low as 2**1020."""
+    float64 = np.dtype(float)
+    total = cumulative._total(np.broadcast_to(2.0**1023, 1 << 29), axis=0, dtype=float64, declared=float64)
+    assert np.isposinf(ozaki.sum(cumulative._as_numbers(total, 3)))
 
 
 def test_sums_beyond_the_largest_number_come_back():

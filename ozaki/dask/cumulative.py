@@ -147,7 +147,8 @@ def _as_numbers(sums: Sums, count: int) -> Array:
     for i in range(1, within):  # so that none is larger than it needs to be: digits may have both signs
         numbers[i], numbers[i - 1] = two_sum(numbers[i], numbers[i - 1])
     if within < len(exponents):
-        numbers = xp.concatenate([numbers, _large(exact.digits[within:], count)])
+        zeros = xp.zeros((int(exponents[within] - _UNIT) // DIGIT_BITS, exact.digits.shape[1]), np.int64)
+        numbers = xp.concatenate([numbers, _large(xp.concatenate([zeros, exact.digits[within:]]), count)])
     first = flagged(xp.zeros(exact.flags.size), exact.flags)
     numbers = xp.concatenate([first[None], xp.where(numbers == 0, -0.0, numbers)])  # which changes no sum
     parts = list(xp.moveaxis(numbers.reshape(len(numbers), total._parts, *total.shape), 1, 0))
