@@ -7,9 +7,8 @@ large superaccumulators), products as integers in digits of 32 bits.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from multiword.runtime.compiled import INNER
+from multiword.runtime.jit import inlined
 from ozaki.sums.exact.extraction import BLOCK
 from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of
 from ozaki.sums.exact.fixed_point import DIGIT_BITS
@@ -18,10 +17,8 @@ from ozaki.sums.exact.vectors import EXPONENTS
 _DIGIT = (1 << DIGIT_BITS) - 1
 _FRACTION = (1 << 52) - 1
 
-_inlined = njit(**INNER)
 
-
-@_inlined
+@inlined
 def _put(x, bins):
     """Add 2**52 and the fraction of a float64 to those of its sign and exponent: 64 bits and the carry."""
     pattern = np.uint64(bits_of(x))
@@ -32,7 +29,7 @@ def _put(x, bins):
         bins[1, index] += np.uint64(1)
 
 
-@_inlined
+@inlined
 def _take_back(x, bins):
     """Subtract the 2**52 of zeros and subnormal numbers, which have none."""
     plus = minus = 0
@@ -57,7 +54,7 @@ def binned(x, bins):
             _take_back(block, bins)
 
 
-@_inlined
+@inlined
 def _add(digits, value, position):
     """Add an int64 times 2**position."""
     index, shift = position >> 5, position & 31
@@ -83,7 +80,7 @@ def unbinned(bins, digits):
         digits[i] &= _DIGIT
 
 
-@_inlined
+@inlined
 def _significand(x):
     """A float64 as an integer, in two parts of up to 27 bits, and the position of its unit."""
     pattern = bits_of(x)

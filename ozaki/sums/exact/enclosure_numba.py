@@ -9,26 +9,23 @@ is NaN where its bounds do not tell.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from multiword.runtime.compiled import INNER
+from multiword.runtime.jit import inlined
 from ozaki.sums.exact.extraction import TINY
 from ozaki.sums.exact.extraction_numba import fma
 from ozaki.sums.exact.rows import WIDTH
 
 RELATIVE = 2.0**-50  # of the few operations that are not exact, relative to what they give
 
-_inlined = njit(**INNER)
 
-
-@_inlined
+@inlined
 def two_sum(a, b):
     total = a + b
     virtual = total - a
     return total, (a - (total - virtual)) + (b - virtual)
 
 
-@_inlined
+@inlined
 def _add(x, high, low, error, single):
     """Add a number to an enclosure; for float32 `high` alone is narrow enough."""
     high, rest = two_sum(high, x)
@@ -38,7 +35,7 @@ def _add(x, high, low, error, single):
     return high, low, error + abs(lost)
 
 
-@_inlined
+@inlined
 def _add_product(x, y, high, low, error, single):
     """Add a product; one whose error may be no float64 leaves NaN. Of float32 numbers it has none."""
     p = x * y
@@ -50,7 +47,7 @@ def _add_product(x, y, high, low, error, single):
     return high, low, error + (np.nan if tiny else abs(lost))
 
 
-@_inlined
+@inlined
 def _fold(high, low, error, count):
     """Add the second half of the enclosures to the first, until there is one."""
     while count > 1:
@@ -63,7 +60,7 @@ def _fold(high, low, error, count):
             error[j] += error[k] + (abs(lost) + abs(more))
 
 
-@_inlined
+@inlined
 def _divided(high, low, error, divisor):
     """The quotient by an integer, whose remainders are exact; the error is not divided."""
     quotient = high / divisor
@@ -72,7 +69,7 @@ def _divided(high, low, error, divisor):
     return quotient, correction, error + abs(lost) + abs(fma(-correction, divisor, rest))
 
 
-@_inlined
+@inlined
 def _root(high, low, error):
     """The square root, with a correction of first order."""
     root = np.sqrt(high)
@@ -88,7 +85,7 @@ def _root(high, low, error):
     )
 
 
-@_inlined
+@inlined
 def _rounded(high, low, error, single):
     """What both ends of an enclosure round to, or NaN."""
     margin = 0.0 if error == 0 else 2 * error + abs(low) * RELATIVE
@@ -102,7 +99,7 @@ def _rounded(high, low, error, single):
     return below if below == above and below != 0 else np.nan  # the sign of 0 is open
 
 
-@_inlined
+@inlined
 def _round(high, low, error, single, result):
     """Round enclosures; return how many results are undecided."""
     undecided = 0

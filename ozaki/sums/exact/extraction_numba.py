@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import float64, int64, njit
+from numba import float64, int64
 from numba.extending import intrinsic
 
-from multiword.runtime.compiled import INNER
+from multiword.runtime.jit import inlined
 from ozaki.sums.exact.extraction import BLOCK, CARRY, HUGE, LEVEL_BITS, TINY, window_above
 
 _LEVEL = (1 << LEVEL_BITS) - 1
@@ -24,7 +24,6 @@ _REST = 39  # bits from sigma to that by which a block's remainders are cut
 MAGNITUDE = (1 << 63) - 1
 LARGEST = 1023 - CARRY - 1  # and k: the exponent field of what a window does not hold
 
-_inlined = njit(**INNER)
 instruction: Callable[[Callable], Any] = intrinsic
 """Makes a function of one or a few machine instructions."""
 
@@ -63,10 +62,10 @@ def _plus(context: Any, x: Any, y: Any) -> Any:
     return float64(float64, float64), addition
 
 
-_window_above = _inlined(window_above)
+_window_above = inlined(window_above)
 
 
-@_inlined
+@inlined
 def _largest(x):
     """The bit pattern of the largest magnitude."""
     largest = 0
@@ -81,7 +80,7 @@ def window(x):
     return _window_above(_largest(x))
 
 
-@_inlined
+@inlined
 def _extract(x, y, k, j):
     """ExtractVector at two levels below k, of numbers, or of x·y and, at two below j, of their errors.
 
@@ -129,7 +128,7 @@ def leave_rest(x, k, rest):
         rest[i] = v - ((v + tau) - tau)
 
 
-@_inlined
+@inlined
 def _carry(sums, first, high, low):
     """Add the sums of a block to three words, of which the last two are below 2**LEVEL_BITS."""
     low += sums[first + 2]
@@ -158,7 +157,7 @@ def vector_sum(x, y, k, j, sums):
     return len(x)
 
 
-@_inlined
+@inlined
 def _enclose(sums, k, high, rest):
     """Add the sum of a block, of which sigma left |rest| < 2**(k - 40): that to a multiple of 2**7 units."""
     tau = sigma_of(k - _REST)
@@ -177,7 +176,7 @@ def products(x, y, p, e):
     return not unsafe
 
 
-@_inlined
+@inlined
 def _largest_product(x, y):
     """The bit pattern of the largest magnitude of products."""
     largest = 0

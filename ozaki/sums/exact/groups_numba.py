@@ -6,19 +6,17 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, void
+from numba import void
 from numba.core import cgutils
 from numba.np.arrayobj import make_array
 
-from multiword.runtime.compiled import INNER
+from multiword.runtime.jit import inlined
 from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, instruction, sigma_of
 from ozaki.sums.exact.fixed_point import MINUS_INFINITY, MINUS_ZERO, NAN, ORDINARY, PLUS_INFINITY
 from ozaki.sums.exact.group_windows import BEYOND, GAP, LIMIT
 from ozaki.tuning import GROUPS_AHEAD
 
 _BEYOND, _INFINITY = BEYOND << 52, 2047 << 52
-
-_inlined = njit(**INNER)
 
 
 @instruction
@@ -48,13 +46,13 @@ def largest_number(x):
     return largest
 
 
-@_inlined
+@inlined
 def _special(v):
     """The flag of Inf or NaN."""
     return NAN if v != v else PLUS_INFINITY if v > 0 else MINUS_INFINITY
 
 
-@_inlined
+@inlined
 def _lane(labels, i, bits):
     """The index of the words of a number: neighbours go to different ones of the 2**bits lanes of a group."""
     return (labels[i] << bits) | (i & ((1 << bits) - 1))

@@ -11,16 +11,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import float64, int64, njit
+from numba import float64, int64
 
-from multiword.runtime.compiled import INNER
+from multiword.runtime.jit import inlined
 from ozaki.sums.exact.enclosure_numba import two_sum
 from ozaki.sums.exact.extraction_numba import MAGNITUDE, bits_of, instruction
 
 _MINUS_ZERO = ~MAGNITUDE
 _LARGEST = 2.0**1021  # nothing overflows below
-
-_inlined = njit(**INNER)
 
 
 @instruction
@@ -29,7 +27,7 @@ def _of_bits(context: Any, pattern: Any) -> Any:
     return float64(int64), lambda _, builder, signature, values: builder.bitcast(values[0], ir.DoubleType())
 
 
-@_inlined
+@inlined
 def _grown(expansion, count, v):
     """Add a number to an expansion, and return how many numbers it has then."""
     left = 0
@@ -44,7 +42,7 @@ def _grown(expansion, count, v):
     return left
 
 
-@_inlined
+@inlined
 def _to_odd(high, low):
     """The one of two neighbours, between which high + low lies, whose last bit is odd; high if low is 0."""
     if low == 0 or bits_of(high) & 1 == 1:
@@ -52,7 +50,7 @@ def _to_odd(high, low):
     return _of_bits(bits_of(high) + (1 if (low > 0) == (high > 0) else -1))
 
 
-@_inlined
+@inlined
 def _rounded(expansion, count, to_odd):
     """The sum of an expansion, rounded to nearest, ties to even; or to odd, to be rounded again."""
     n = count - 1
@@ -70,7 +68,7 @@ def _rounded(expansion, count, to_odd):
     return high
 
 
-@_inlined
+@inlined
 def _pair_rounded(high, low, to_odd):
     """The sum of two numbers, rounded likewise."""
     if not to_odd:
