@@ -65,6 +65,20 @@ def test_products_called_again_and_again(cupy, kind, dtype):
         assert {outer._expected.bits is None, inner._expected.bits is None} == {True, False}
 
 
+def test_rows_of_all_sizes_are_looked_at_with_their_own_scales(cupy):
+    rng = np.random.default_rng(1)
+    for seed in range(8):
+        a, b = graded("linear", (170, 130, 90), seed=seed)
+        a *= np.exp2(rng.integers(-200, 200, (170, 1)))
+        b *= np.exp2(rng.integers(-200, 200, (1, 90)))
+        assert same(ozaki.accurate_dgemm(cupy.asarray(a), cupy.asarray(b)).get(), ozaki.accurate_dgemm(a, b))
+    scale = cupy.asarray(rng.integers(-9, 9, 64), np.int32)
+    x = cupy.asarray(rng.standard_normal((64, 50)))
+    for rows in (slice(None, None, 4), slice(3, None, -1), slice(60, 8, -7)):
+        expected = column_exponents([x.get()[rows]], scale.get()[rows])
+        assert same(column_exponents([x[rows]], scale[rows]).get(), expected)
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_graded_and_ordinary_data_take_turns(cupy, order):
     rng = np.random.default_rng(0)
