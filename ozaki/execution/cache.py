@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from multiword.engines import reduces_residues
 from multiword.engines.cublas import Cublas
-from multiword.runtime.arrays import Array, import_cupy, is_cupy, overlap
+from multiword.runtime.arrays import Array, import_cupy, overlap
 from multiword.runtime.forking import finalize
 from multiword.runtime.graphs import Recorder, capturing
 from multiword.runtime.scoped import Scoped
@@ -96,7 +96,7 @@ def _question(a: Factor, b: Factor, request: Request) -> Question | None:
 
     None, too, while the caller captures a graph: the launches are to go into that one.
     """
-    if not is_cupy(a.matrix) or not request.of_norms or not isinstance(request.engine, Cublas):
+    if not a.on_gpu or not request.of_norms or not isinstance(request.engine, Cublas):
         return None
     if request.accuracy == NORMWISE and capturing():
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy
+from multiword.runtime.arrays import Array
 from multiword.runtime.memory import empty_result
 from ozaki.certificate.counted import counted_scales
 from ozaki.certificate.counting import Bounds, PendingBounds
@@ -37,7 +37,7 @@ def product(a: Factor, b: Factor, request: Request) -> Array:
 
 def scaled_by_counting(a: Factor, b: Factor, request: Request) -> ScaledProduct | None:
     """Return the integers of `scale` by compiled code; None on a GPU, or where the counting bound fails."""
-    if not request.certified or a.stack > 1 or is_cupy(a.matrix):
+    if not request.certified or a.stack > 1 or a.on_gpu:
         return None
     if request.symmetric:
         b.statistics = a.statistics  # of magnitudes
@@ -132,7 +132,7 @@ def _equilibrated(a: Factor, b: Factor, request: Request) -> Factors | None:
     if a.equilibrated:
         return None
     scales = steps.both_norm_scales(a, b, request)
-    if not is_cupy(a.matrix) and steps.is_level(a, b, request, scales)():
+    if not a.on_gpu and steps.is_level(a, b, request, scales)():
         return None
     equilibration = steps.equilibrated(a, b, request, scales, steps.inner_exponents(a, b, scales))
     return equilibration and equilibration[1:]

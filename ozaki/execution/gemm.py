@@ -53,7 +53,7 @@ def gemm(
 
 def computed(a: Factor, b: Factor, request: Request) -> Array:
     """Return the product in a new array: replayed where captured, in smaller panels if memory is short."""
-    keeps_words = is_cupy(a.matrix) and (a.prepared or b.prepared)
+    keeps_words = a.on_gpu and (a.prepared or b.prepared)
     if not keeps_words and _meets_its_transpose(a.matrix, b.matrix):
         request = request._replace(symmetric=True)
     if a.empty or b.empty:

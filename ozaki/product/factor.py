@@ -26,6 +26,7 @@ class Factor:
     ----------
     matrix : the (m, k) left or (k, n) right matrix; of a stack, all left ones one below the other, all right
         ones side by side. On a GPU a stack may also be (s, m, k) or (s, k, n), wherever its matrices lie.
+    on_gpu : whether that is a CuPy array.
     side : 0 for the left, 1 for the right.
     rows, k : rows of A, or columns of B, and the inner dimension.
     stack : how many matrices it has.
@@ -43,7 +44,7 @@ class Factor:
         prepared: bool = False,
         equilibrated: bool = False,
     ) -> None:
-        self.matrix = matrix
+        self.matrix, self.on_gpu = matrix, is_cupy(matrix)
         self.side = side
         *of_stack, m, n = matrix.shape
         self.rows, self.k = (n, m) if side else (m, n)
@@ -54,7 +55,7 @@ class Factor:
         self.equilibrated = equilibrated
         self._widened: dict[tuple[NormLimit, int], Array] = {}
         self._split: tuple[Any, Array, Array] | None = None
-        self.order = StreamOrder(self) if prepared and is_cupy(matrix) else None
+        self.order = StreamOrder(self) if prepared and self.on_gpu else None
 
     @cached_property
     def parts(self) -> list[Array]:
