@@ -23,10 +23,11 @@ def no_residues(system: ResidueSystem, shape: tuple[int, ...], like: Array) -> A
 def put_residues(y: Array, system: ResidueSystem, out: Array) -> None:
     """Write the symmetric residues of products from `Residues.multiply` to a part of `no_residues`.
 
-    Padding of the products is left out.
+    Padding of the products is left out; those of an engine's own kind are taken out as residues.
     """
     rows, columns = out.shape[2:]
-    y = y[:, :, :rows, :columns]
+    residues = y.first(len(system.moduli)) if hasattr(y, "first") else y
+    y = residues[:, :, :rows, :columns]
     if is_cupy(y):
         for t, p in enumerate(system.moduli):
             _symmetric_residues()(y[:, t], p, out[:, t])
