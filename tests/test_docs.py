@@ -218,7 +218,7 @@ def test_guarantees_page_is_true_of_the_results():
 
 
 def test_sizes_that_pay_are_true_of_the_results():
-    """ "Products pay from about n = 2048, those of float32 from about 1024, and those of complex64 from there"."""
+    """ "Products pay from about n = 2048, of float32 from about 1024, of complex64 from there"."""
     for name in ("dgemm_h200", "precisions_h200"):
         for r in json.loads((report_sections.RESULTS / f"{name}.json").read_text())["results"]:
             if r["data"] == "normal" and len(set(r["shape"])) == 1:
