@@ -14,7 +14,7 @@ import numpy as np
 import multiword.engines.libcublas as lib
 from multiword.engines.contract import CheckedEngine
 from multiword.engines.machine import longest_reduced, multiprocessors, rates
-from multiword.engines.residues import multiply_residues, share_of_k
+from multiword.engines.residues import in_shares, multiply_residues, share_of_k
 from multiword.engines.words import Word
 from multiword.runtime.arrays import Array, import_cupy
 from multiword.runtime.forking import finalize
@@ -177,6 +177,12 @@ class Cublas(CheckedEngine):
         elif a.ndim == 3 and not self._together(kind.name, m, n, k):
             for left, right, target in zip(a, bt, out, strict=True):
                 self._compute(kind, left, right, target, alpha, beta)
+        elif a.ndim == 2 and kind.name == "int8" and (share := share_of_k(m, k, n, 1)):
+            products, done = import_cupy().empty((k // share, m, n), out.dtype), k // share * share
+            left, right = (in_shares(x[:, :done], share) for x in (a, bt))
+            self._one_call(kind.name, left, right, products, alpha, 0.0)
+            self._compute(kind, a[:, done:], bt[:, done:], out, alpha, beta)
+            out += products.sum(axis=0, dtype=out.dtype)
         elif a.ndim == 2 and m >= 2 * STRIP and n >= WIDE and k >= DEEP:
             for i in range(0, m, STRIP):
                 rows = slice(i, i + STRIP)

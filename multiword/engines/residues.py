@@ -114,6 +114,13 @@ def share_of_k(m: int, k: int, n: int, products: int) -> int:
     return k // max(count, -(-k // LONGEST)) // CHUNK * CHUNK if count >= FEWEST_SHARES else 0
 
 
+def in_shares(x: Array, share: int) -> Array:
+    """Return the (..., r, k) matrices as (..., k // share, r, share): a stack of shares of k."""
+    (*outer, row, number), (*stack, rows, k) = x.strides, x.shape
+    shape, strides = (*stack, k // share, rows, share), (*outer, share * number, row, number)
+    return namespace(x).lib.stride_tricks.as_strided(x, shape, strides)
+
+
 def _multiply_shares(
     a: Array,
     bt: Array,
@@ -125,15 +132,10 @@ def _multiply_shares(
 ) -> None:
     """As `launch`, all shares of k at once, as if they were a stack; both halves of a symmetric product."""
     images, _, m, n = out.shape
-    shares = a.shape[3] // share
-
-    def stack(x: Array) -> Array:
-        image, _, row, number = x.strides
-        shape = images, shares, x.shape[2], share
-        return namespace(x).lib.stride_tricks.as_strided(x, shape, (image, share, row, number))
-
+    left, right = (in_shares(x[:, 0], share) for x in (a, bt))
+    shares = left.shape[1]
     residues = namespace(a).empty((images, shares, m, n), np.int8)
-    launch(stack(a), stack(bt), moduli, residues, False, weights=weights)
+    launch(left, right, moduli, residues, False, weights=weights)
     sizes = *map(np.int32, (shares, images, m, n)), _moduli(moduli), np.int32(len(moduli))
     strides = np.int64(out.strides[2]), np.int64(out.strides[0]), np.int32(add)
     blocks = -(-images * m * n // 256)

@@ -147,6 +147,22 @@ def test_a_long_inner_dimension_is_computed_in_shares(cupy, engine, case):
     assert bool((whole == 77).all())  # nothing is written beside it
 
 
+@pytest.mark.parametrize("case", range(8))
+def test_int32_products_of_a_long_inner_dimension(cupy, engine, case):
+    rng = np.random.default_rng(case)
+    m, n = (4 * int(rng.integers(1, 16)) for _ in range(2))
+    k = 4 * int(rng.integers(4 * SHORTEST_SHARE // 4, 12000))
+    assert residues.share_of_k(m, k, n, 1)
+    a, x = words(cupy, rng, (m, k), (1, 16))
+    b, y = words(cupy, rng, (n, k), (0, 32))
+    exact = (a.astype(float) @ b.astype(float).T).astype(np.int64)
+    earlier = rng.integers(-99, 99, (m, n)).astype(np.int32)
+    for alpha, beta in ((1, 0), (1, 1), (-3, 2)):
+        out = cupy.asarray(earlier)
+        assert engine.multiply("int8", x, y, out=out, alpha=alpha, beta=beta) is out
+        assert np.array_equal(out.get(), (alpha * exact + beta * earlier).astype(np.int32))
+
+
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("k", [LONGEST, LONGEST + 16, 2 * LONGEST + 4096])
 def test_the_largest_sums(cupy, engine, tile, k, shared, monkeypatch):
