@@ -100,7 +100,7 @@ def timed(works, gpu, repeats):
     """Median seconds of a call and, on a GPU, of a call alone besides one of many in a queue."""
     if not gpu:
         return {name: {"seconds": median_clock(work, repeats)} for name, work in works.items()}
-    times = settled(works)
+    times = settled(works, rounds=2)
     return {name: {"seconds": queued, "alone": alone} for name, (queued, alone) in times.items()}
 
 
