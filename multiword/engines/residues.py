@@ -109,6 +109,8 @@ def share_of_k(m: int, k: int, n: int, products: int) -> int:
 
     Few and small products leave most of a GPU's multiprocessors idle.
     """
+    if not m * n:
+        return 0
     tiles = count_tiles(choose_tile(m, n, products, compute_capability() == (9, 0)), m, n) * products
     count = min(2 * multiprocessors() // tiles, k // SHORTEST_SHARE)
     return k // max(count, -(-k // LONGEST)) // CHUNK * CHUNK if count >= FEWEST_SHARES else 0

@@ -6,7 +6,7 @@ struct alignas(VECTOR * PARTS * sizeof(REAL) < 16 ? VECTOR * PARTS * sizeof(REAL
 
 /* The digits of an integer to its rounded value. */
 __device__ double rounded(const double (&digit)[DIGITS], int exponent, int precision, int smallest) {
-#if DIGITS >= 3 && DIGITS <= MOST_TERMS
+#if DIGITS >= 3 && DIGITS <= MOST_ROUNDED
     double term[DIGITS], weight = 1, result;
 #pragma unroll
     for (int d = 0; d < DIGITS; d++, weight *= (double)(1ull << BASE_BITS))

@@ -42,7 +42,7 @@ __device__ double round_limbs(u64 *limb, int exponent, int precision, int smalle
 }
 
 /* Terms of `round_sum`, at most: the slack covers the rounding of as many errors. */
-#define MOST_TERMS 8
+#define MOST_ROUNDED 8
 
 /* RN(Σ term·2^exponent), where the result is a normal number and the sum no tie, nor all but one; false, and no
    result, where it may be. The terms are added up in a double and the sum of their errors, which is wrong by at

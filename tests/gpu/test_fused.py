@@ -147,6 +147,11 @@ def test_a_long_inner_dimension_is_computed_in_shares(cupy, engine, case):
     assert bool((whole == 77).all())  # nothing is written beside it
 
 
+def test_nothing_is_shared_out_of_an_empty_result(cupy, engine):
+    assert not engine.reduces("int8", (0, 10**6, 5))
+    assert not engine.reduces("int8", (5, 10**6, 0))
+
+
 @pytest.mark.parametrize("case", range(8))
 def test_int32_products_of_a_long_inner_dimension(cupy, engine, case):
     rng = np.random.default_rng(case)
