@@ -12,6 +12,7 @@ from benchmarks.report_sections import (
     device,
     error,
     figure,
+    folded,
     load,
     number,
     seconds,
@@ -45,9 +46,15 @@ def gemm_section(name: str) -> str:
     )
     blocks, faces = [], [FACES[t] for t in FACES if any(r["dtype"] == t for r in data["results"])]
     for dtype, face in FACES.items():
-        rows = [_gemm_row(r, scale) for r in data["results"] if r["dtype"] == dtype]
-        if rows:
-            blocks += [f"### `{face}` on {device(data).split(',')[0]}", table(header, rows)]
+        of_dtype = [r for r in data["results"] if r["dtype"] == dtype]
+        square, others = (
+            [_gemm_row(r, scale) for r in of_dtype if (len(set(r["shape"])) == 1) is equal]
+            for equal in (True, False)
+        )
+        if square:
+            blocks += [f"### `{face}` on {device(data).split(',')[0]}", table(header, square)]
+        if others:
+            blocks.append(folded("Matrices that are not square", table(header, others)))
     if exact := [_exact_row(r) for r in data["results"] if "exact" in r]:
         header = (
             "product | m, k, n | native | ours | exact | exact over native | arb_mat | arb_mat over exact"
@@ -125,9 +132,7 @@ def peers_section(name: str) -> str:
             " accurate mode bounds sums by a product of its own, its fast mode by norms."
         )
     if any("no waits" in n for n in names):
-        text += (
-            " It waits for the device several times a call, for its own timings; *no waits* is without that."
-        )
+        text += " It waits for the device in every call, for its own timings; *no waits* is without that."
     if any(n.startswith("cuBLAS") for n in names):
         text += (
             " cuBLAS emulates FP64 by slices in int8 (Ozaki scheme I). On this GPU it does so only when told "

@@ -81,7 +81,7 @@ PARTS = (
     Part(
         "fp64-gpu",
         "FP64 products on a GPU",
-        "`accurate_dgemm` beside cuBLAS: square and other shapes, six kinds of data.",
+        "`accurate_dgemm` beside cuBLAS: square and other shapes, several kinds of data.",
         (("dgemm_h200", gemm_section), ("dgemm_h100", gemm_section), ("normwise_h200", normwise_section)),
     ),
     Part(
