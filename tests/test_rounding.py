@@ -59,3 +59,11 @@ def test_long_integers_around_half_of_the_smallest_subnormal(name):
         digits = [(value >> (30 * i)) & (2**30 - 1) for i in range(5)]
         for exponent in range(smallest - length - 2, smallest - length + 3):
             assert is_nearest(digits, 30, exponent, fmt)
+
+
+@pytest.mark.parametrize("name", ["fp64", "fp32"])
+def test_two_digits_around_the_largest_number(name):
+    fmt = FORMATS[name]
+    digits = (0, 1), (1, 1), (0, -1), (3, 2**23), (-1, 2**24 - 1), (2**52 + 1, 2**52)
+    for (low, high), base, above in product(digits, (20, 37, 60), (*range(-60, 9), *range(60, 140, 9))):
+        assert is_nearest([low, high], base, fmt.emax - base + above, fmt)
