@@ -52,8 +52,8 @@ USUAL_MODULI = 14
 """Of ordinary products in double precision: estimates take so many products of residues."""
 
 SHORTEST_SHARE, FEWEST_SHARES = 2048, 4
-"""Numbers of the inner dimension, at least, of each of the shares that few and small products of residues are
-computed in on a GPU, and how many of these there are at least (H200, notes-dgemm)."""
+"""Numbers of a share of the inner dimension, at least, where int8 products of few tiles share it out on a GPU
+(split-K), and how many shares there are at least (H200, notes-dgemm)."""
 
 HANDLES_CACHED = 8
 """Handles of cuBLAS cached for each thread; beyond that the least recently used is freed."""

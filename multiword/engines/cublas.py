@@ -158,7 +158,7 @@ class Cublas(CheckedEngine):
 
     def reduces(self, word: str, shape: tuple[int, int, int]) -> bool:
         """As `ResidueEngine.reduces`: to twice the inner dimension where the result is large, and to any
-        where it is so small that k is computed in shares."""
+        where it is so small that k is shared out (split-K)."""
         m, k, n = shape
         if not self.fused or word != "int8":
             return False

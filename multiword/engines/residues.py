@@ -72,7 +72,7 @@ _ON_HOPPER = Kernel(
 
 
 class Moduli(Struct):
-    """Those of images, one after the other."""
+    """The moduli of a product's images."""
 
     _fields_ = (("p", ctypes.c_int * MOST_MODULI),)
 
@@ -105,9 +105,9 @@ def multiply_residues(
 
 
 def share_of_k(m: int, k: int, n: int, products: int) -> int:
-    """Return the numbers of k of each of the shares that so many products are computed in; 0 if as they are.
+    """Return how many numbers of k each share has where k is shared out (split-K); 0 where it is not.
 
-    Few and small products leave most of a GPU's multiprocessors idle.
+    So many products of a few tiles leave most of a GPU's multiprocessors idle.
     """
     if not m * n:
         return 0
@@ -132,7 +132,8 @@ def _multiply_shares(
     weights: tuple[int, ...] | None,
     share: int,
 ) -> None:
-    """As `launch`, all shares of k at once, as if they were a stack; both halves of a symmetric product."""
+    """As `launch`, by split-K: the shares are multiplied as a stack, then added; both halves of a symmetric
+    product are computed."""
     images, _, m, n = out.shape
     left, right = (in_shares(x[:, 0], share) for x in (a, bt))
     shares = left.shape[1]

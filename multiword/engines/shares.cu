@@ -1,7 +1,7 @@
-/* Residues of shares of the inner dimension, (images, shares, m, n), to those of their sums. */
+/* Split-K: the residues of shares of the inner dimension, (images, shares, m, n), to those of their sums. */
 typedef long long i64;
 
-/* Those of images, one after the other. */
+/* The moduli of a product's images. */
 struct Moduli {
     int p[56];
 };

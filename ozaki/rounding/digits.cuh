@@ -44,10 +44,9 @@ __device__ double round_limbs(u64 *limb, int exponent, int precision, int smalle
 /* Terms of `round_sum`, at most: the slack covers the rounding of as many errors. */
 #define MOST_ROUNDED 8
 
-/* RN(Σ term·2^exponent), where the result is a normal number and the sum no tie, nor all but one; false, and no
-   result, where it may be. The terms are added up in a double and the sum of their errors, which is wrong by at
-   most TERMS·2^-53 of these errors' sizes: what is rounded is between two numbers that must round alike
-   (Ziv's test). */
+/* RN(Σ term·2^exponent), by Ziv's rounding test; false, and no result, where the sum is too near to a tie, or the
+   result may not be a normal number. The terms' sum in double precision and the sum of its errors miss the exact
+   sum by at most TERMS·2^-53 times the errors' magnitudes: it lies between two numbers that must round alike. */
 template <int TERMS>
 __device__ bool round_sum(const double (&term)[TERMS], int exponent, double *result) {
     double s = term[0], errors = 0, sizes = 0;

@@ -239,12 +239,12 @@ def _grid(
 def _exponents_device(parts: list[Array], scale: Array, stack: int) -> Array:
     out = namespace(scale).full((stack, parts[0].shape[1]), NOTHING, np.int32)
     grid, constants, operand, each = _grid(parts, stack)
-    _EXPONENTS(grid, (_THREADS,), (operand, _side_by_side(scale), *each, out), **constants)
+    _EXPONENTS(grid, (_THREADS,), (operand, _contiguous(scale), *each, out), **constants)
     return out
 
 
-def _side_by_side(scale: Array) -> Array:
-    """Return scales as kernels read them: those of every other row lie apart."""
+def _contiguous(scale: Array) -> Array:
+    """Return scales as kernels read them, side by side: those of sampled rows are not."""
     return namespace(scale).ascontiguousarray(scale, np.int32)
 
 
@@ -264,6 +264,6 @@ def _shift_device(
     row_stride, column_stride = (stride // out[0].itemsize for stride in out[0].strides)
     to = Matrix(part0=out[0], part1=out[-1], row_stride=row_stride, column_stride=column_stride)
     shifts = namespace(out[0]).asarray(shifts)
-    _SHIFT(grid, (_THREADS,), (operand, _side_by_side(scale), to, shifts, *each, lost.address), **constants)
+    _SHIFT(grid, (_THREADS,), (operand, _contiguous(scale), to, shifts, *each, lost.address), **constants)
     lost.send()
     return lambda: lost.wait() == 0
