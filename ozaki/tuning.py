@@ -24,6 +24,18 @@ LIMB_PRODUCTS = 1 << 20, 150
 """Products of limbs up to which one kernel takes a GPU less time than residues: of a product that is no
 stack, and of an element (H100, notes-dgemm)."""
 
+FEW_COLUMNS, FEW_OF_SHORT, SHORT_ROWS = 12, 16, 128
+"""Columns, or rows, of real numbers of a product whose other factor a GPU multiplies in limbs: as many as are
+faster so than by residues, and where the inner dimension is at most that (H200, notes-dgemm)."""
+
+NARROW = 32
+"""Columns, or rows, of a product in whose tiles of int8 words most is padding: in limbs, where rows are short
+enough for these (H200, notes-dgemm)."""
+
+THIN_BLOCKS, THIN_SHARE = 4, 512
+"""Blocks of such a product to each multiprocessor, and the numbers of k to one at least, where k is shared
+out (H200, notes-dgemm)."""
+
 SMALL_FACTORS = 1 << 17
 """Numbers of both factors up to which a GPU takes their scales and bounds by one launch: of two 256 × 256."""
 
@@ -74,6 +86,13 @@ SYMMETRIC_PANELS, SYMMETRIC_COLUMNS = 8, 256
 fewer the products are no faster."""
 
 # --- certificate and scaling ---
+
+SHORT_NUMBERS = 64
+"""Numbers of a row up to which a GPU's threads take rows side by side, wherever these lie: a warp for each
+would be idle (H200, notes-dgemm)."""
+
+MANY_CHUNKS = 16
+"""Chunks of 32 rows to a multiprocessor from which a warp bounds a chunk by itself (H200, notes-dgemm)."""
 
 SHORT_RUN_NUMBERS = 1 << 22
 """Numbers of a matrix up to which threads that read 64 rows each would not fill a GPU."""

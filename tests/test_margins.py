@@ -24,7 +24,7 @@ from ozaki.certificate.decision import decide_stack, log2_product, replayed
 from ozaki.execution import in_digits_numba
 from ozaki.product import steps
 from ozaki.product.factor import Factor
-from ozaki.product.limbs import limbs_of
+from ozaki.product.limbs.cut import limbs_of
 from ozaki.scaling.scales import NORM_LIMITS, norm_limit, norm_scales, normwise_error
 from ozaki.scaling.statistics import BITS, row_statistics
 from tests.test_decision import LENGTH, TARGET, bounds, row

@@ -71,8 +71,9 @@ counting_bound(Rows a, ScaledRows scaled_a, Rows b, ScaledRows scaled_b, i64 len
         }
         if (rank == SHARE - 1 && exists) {
             const unsigned wanted = min((unsigned)root, max(1u, (counted.at_least(OCTAVES - 1) + 1) / 2));
-            int d = 0;
-            while (d < OCTAVES && counted.at_least(d) < wanted) d++;
+            int d = 0; /* the first octave that reaches it: counts rise, and loads wait for none before */
+#pragma unroll 8
+            for (int i = 0; i < OCTAVES; i++) d += counted.at_least(i) < wanted;
             const int offset = summed ? top - d % OCTAVES - (MAGNITUDE_BITS - 1) : 0;
             scaled.truncation_scale[row] = scale - offset;
             scaled.scale_offset[row] = offset;

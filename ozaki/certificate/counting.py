@@ -37,7 +37,7 @@ from ozaki.scaling.statistics import (
     RowStatistics,
     rows_of,
 )
-from ozaki.tuning import COUNTS_AT_ONCE
+from ozaki.tuning import COUNTS_AT_ONCE, MANY_CHUNKS
 
 OCTAVES = 44
 """Octaves below the norm limit over which scaled magnitudes are counted."""
@@ -271,14 +271,14 @@ BOUND_CONSTANTS: dict[str, Any] = {
 MERGED_NUMBERS = 2 * (3 + OCTAVES) + 1
 """Numbers by which several blocks bring the maxima of a product together: these, and how many are done."""
 
-_ALONE, _IN_A_STACK = {"WARPS": 23, "SHARE": 23}, {"WARPS": 4, "SHARE": 1}
-"""Warps of a block, and how many of them share rows: all, which takes the least time, or none, which takes
-the fewest operations."""
+_TOGETHER, _EACH = {"WARPS": 23, "SHARE": 23}, {"WARPS": 4, "SHARE": 1}
+"""Warps of a block, and how many of them share rows: all, which takes the least time for a few, or none,
+which takes the fewest operations."""
 
 _COUNTING_BOUND = Kernel(
     "counting_bound",
     Path(__file__).with_suffix(".cu"),
-    tuple({**BOUND_CONSTANTS, **block} for block in (_ALONE, _IN_A_STACK)),
+    tuple({**BOUND_CONSTANTS, **block} for block in (_TOGETHER, _EACH)),
     (Rows, ScaledRows),
 )
 
@@ -290,9 +290,10 @@ def _bounds_device(
     stack: int,
 ) -> PendingBounds:
     cupy, length = namespace(scales[0]), statistics[0].length
-    block = _ALONE if stack == 1 else _IN_A_STACK
-    chunks, at_once = sum(-(-len(scale) // stack // 32) for scale in scales), block["WARPS"] // block["SHARE"]
-    blocks = min(-(-2 * multiprocessors() // stack), -(-chunks // at_once))
+    chunks = sum(-(-len(scale) // stack // 32) for scale in scales)
+    few = stack == 1 and chunks < MANY_CHUNKS * multiprocessors()
+    block, at_a_time = (_TOGETHER, 2) if few else (_EACH, 12)
+    blocks = min(-(-at_a_time * multiprocessors() // stack), -(-chunks * block["SHARE"] // block["WARPS"]))
     # Zeros are filled in at every replay: what that takes lets the split begin first (1024 x 1024: 4 µs).
     maxima = (cupy.zeros if blocks > 1 else cupy.empty)((stack, MERGED_NUMBERS), np.uint64)
     readback = Readback(stack * NUMBERS)

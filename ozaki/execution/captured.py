@@ -300,8 +300,9 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             scaled = steps.norm_scaled(a, b, request, bits)
         else:
             scaled = ScaledProduct(scales, steps.choose_scheme(specification, request))
+        in_limbs = steps.in_limbs(scaled.scheme.specification, request) is not None  # which has no words
         # CuPy's own kernels copy panels across the diagonal.
-        if self._too_large(scaled.scheme, a.stack) or steps.halved(scaled, a, request)[1]:
+        if not in_limbs and (self._too_large(scaled.scheme, a.stack) or steps.halved(scaled, a, request)[1]):
             raise Unfit
         steps.split_once(scaled, a, b, request)
         return scaled

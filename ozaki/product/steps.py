@@ -30,7 +30,7 @@ from ozaki.certificate.small import are_small, scales_and_bounds
 from ozaki.nonfinite import overwrite_nonfinite
 from ozaki.product.cost import is_costly
 from ozaki.product.factor import Factor
-from ozaki.product.limbs import in_limbs, multiply_limbs
+from ozaki.product.limbs import in_limbs
 from ozaki.product.panels import STEP_BYTES, choose_panels, fits, in_panels, one_panel_bytes
 from ozaki.product.request import TARGETS, Request
 from ozaki.residues.scheme import Residues
@@ -251,8 +251,8 @@ def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: 
     A symmetric product is computed on and below the diagonal, and copied from there.
     """
     scheme, scales = scaled.scheme, scaled.scales
-    if (limbs := in_limbs(scheme.specification, request)) is not None:
-        multiply_limbs(a, b, scales, scheme.specification, limbs, out)
+    if (multiply := in_limbs(scheme.specification, request)) is not None:
+        multiply(a, b, scales, out)
         return
     by_panels = halved(scaled, a, request)[1]
 
@@ -311,4 +311,4 @@ def _put_conjugate(x: Array, out: Array) -> None:
 
 
 # Steps that have files of their own.
-__all__ = ["Residues", "choose_panels", "is_costly", "one_panel_bytes", "overwrite_nonfinite"]
+__all__ = ["Residues", "choose_panels", "in_limbs", "is_costly", "one_panel_bytes", "overwrite_nonfinite"]

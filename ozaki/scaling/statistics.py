@@ -32,6 +32,7 @@ from multiword.runtime.parallel import (
 )
 from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
 from multiword.tuning import ALONE_ELEMENTS
+from ozaki.tuning import SHORT_NUMBERS
 
 BITS = 16
 """Magnitudes are taken as integers of this many bits, relative to the largest in their row."""
@@ -248,20 +249,28 @@ def _sums_device(parts: list[Array], exponent: Array) -> RowStatistics:
 def in_one_pass(parts: list[Array], scales: NormScales = _NO_SCALES) -> RowStatistics | None:
     """Return the statistics of rows that a tile holds unsplit, on a GPU, and write norm scales; else None."""
     rows, columns = extent(parts)
-    along = strided_parts(parts)[1]["ALONG_K"]
+    along = strided_parts(parts)[1]["ALONG_K"] if columns * len(parts) > SHORT_NUMBERS else 0
     fitting = [height for height in _UNSPLIT_ROWS[along] if columns * len(parts) * height <= THREADS * _RUN]
     if not fitting:
         return None
     # As many as leave every multiprocessor two blocks.
     height = next((x for x in fitting if rows >= 2 * multiprocessors() * x), fitting[-1])
     run = max(2, 1 << (-(-columns * len(parts) * height // THREADS) - 1).bit_length())
-    return _launch(parts, namespace(parts[0]).empty(rows, np.int32), scales, height, run)
+    return _launch(parts, namespace(parts[0]).empty(rows, np.int32), scales, height, run, along)
 
 
 def _launch(
-    parts: list[Array], exponent: Array, scales: NormScales | None, height: int = 0, run: int = _RUN
+    parts: list[Array],
+    exponent: Array,
+    scales: NormScales | None,
+    height: int = 0,
+    run: int = _RUN,
+    along: int | None = None,
 ) -> RowStatistics:
-    """Add up below the exponents, and write norm scales; if `scales` is None, raise the exponents alone."""
+    """Add up below the exponents, and write norm scales; if `scales` is None, raise the exponents alone.
+
+    Tiles are read along rows where these are contiguous, unless `along` says otherwise.
+    """
     xp, kernel = namespace(parts[0]), _EXPONENTS if scales is None else _SUMS
     rows, columns = extent(parts)
     # What tiles add to has to begin with zeros; the first kernel only writes exponents.
@@ -270,6 +279,8 @@ def _launch(
     counts = sums[2:].view(xp.int32).reshape(-1, rows)[: len(LEVELS)]
     statistics = RowStatistics(exponent, sums[0], sums[1], counts, len(parts) * columns)
     operand, layout = strided_parts(parts)
+    if along is not None:
+        layout["ALONG_K"] = along
     constants = {**_constants(layout["ALONG_K"], height, run, len(parts)), **layout}
     blocks = tile_count(constants, rows, columns)
     arguments = operand, rows_of(statistics)

@@ -1,11 +1,11 @@
-"""Products of small matrices in limbs, by one kernel: the bits of residues, for all data and layouts."""
+"""Products of small and of thin matrices in limbs: the bits of residues, for all data and layouts."""
 
 import numpy as np
 import pytest
 
 import ozaki
 from ozaki.execution import cache
-from ozaki.product import limbs
+from ozaki.product.limbs import small, thin
 from tests.cases import FACES, KINDS, in_dtype, matrices
 from tests.exact import same
 
@@ -27,7 +27,7 @@ SHAPES = [
 def cupy(monkeypatch):
     """CuPy, with limbs wherever there are enough of them."""
     cache.forget()
-    monkeypatch.setattr(limbs, "LIMB_PRODUCTS", (1 << 40, 1 << 40))
+    monkeypatch.setattr(small, "LIMB_PRODUCTS", (1 << 40, 1 << 40))
     yield pytest.importorskip("cupy")
     cache.forget()
 
@@ -72,3 +72,62 @@ def test_more_rows_than_a_grid_is_high(cupy):
     expected = ozaki.matmul(a, b)
     for _ in range(2):
         assert same(ozaki.matmul(cupy.asarray(a), cupy.asarray(b)).get(), expected)
+
+
+THIN = [(1, 70), (2, 1000), (3, 65), (12, 4096), (5, 31), (16, 100), (8, 2048)]
+"""Columns, and numbers of the inner dimension."""
+
+
+@pytest.fixture
+def shares(request, cupy, monkeypatch):
+    """CuPy, with products of few columns in these limbs alone, k in as many shares as may be, or in one."""
+    monkeypatch.setattr(small, "LIMB_PRODUCTS", (0, 0))
+    monkeypatch.setattr(thin, "THIN_SHARE", 64 if request.param else 1 << 40)
+    cache.forget()
+    return cupy
+
+
+@pytest.mark.parametrize("shares", [False, True], indirect=True)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", FACES)
+def test_bits_of_few_columns_and_of_few_rows(shares, kind, dtype):
+    for (few, k), many in zip(THIN, (90, 33, 700, 64, 1, 257, 40), strict=True):
+        for m, n in ((many, few), (few, many)):
+            a, b = in_dtype(*matrices(kind, m, k, n), dtype)
+            expected = FACES[dtype](a, b)
+            for order in "CF":
+                x, y = (shares.asarray(z, order=order) for z in (a, b))
+                for _ in range(3):  # kernel by kernel, captured, replayed
+                    assert same(FACES[dtype](x, y).get(), expected), (m, k, n, order)
+
+
+@pytest.mark.parametrize("shares", [False, True], indirect=True)
+def test_few_columns_of_every_view(shares):
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((300, 500)), rng.standard_normal((500, 6))
+    a[7, 3], b[11, 2], a[9] = np.inf, np.nan, 0
+    expected = ozaki.accurate_dgemm(a, b)
+    wide, tall = shares.zeros((600, 1000)), shares.zeros((1000, 12))
+    wide[::2, ::2], tall[::2, ::2] = shares.asarray(a), shares.asarray(b)
+    views = [
+        (shares.asarray(a)[::-1, ::-1], shares.asarray(b)[::-1]),
+        (wide[::2, ::2], tall[::2, ::2]),
+        (wide.T[::2, ::2].T, tall[::2, ::2]),
+    ]
+    for i, (x, y) in enumerate(views):
+        out = shares.zeros((6, 600)).T[::2] if i else shares.zeros((300, 6))
+        for _ in range(3):
+            ozaki.accurate_dgemm(x, y, out=out)
+            assert same(out.get(), expected if i else expected[::-1])
+
+
+def test_limbs_take_the_products_of_few_columns(cupy, monkeypatch):
+    """The tests above would pass without."""
+    calls = []
+    monkeypatch.setattr(small, "LIMB_PRODUCTS", (0, 0))
+    monkeypatch.setattr("ozaki.product.limbs.multiply_thin", lambda *args: calls.append(args[0].share))
+    ozaki.accurate_dgemm(cupy.ones((300, 500)), cupy.ones((500, 12)))
+    assert calls
+    calls.clear()
+    ozaki.accurate_dgemm(cupy.ones((300, 500)), cupy.ones((500, 13)))
+    assert not calls

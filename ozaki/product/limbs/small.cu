@@ -1,33 +1,13 @@
-#include "multiword/runtime/exact.cuh"
-#include "multiword/runtime/parts.cuh"
-#include "ozaki/rounding/digits.cuh"
+#include "ozaki/product/limbs/limbs.cuh"
 
-typedef long long i64;
 #define SIDE 16
 #define DEPTH 32
 #define ROW (DEPTH + 4) /* four neighbours of several rows are then read from different banks */
 
-/* What the integers are scaled by, and where their rounded products go; strides in real numbers. */
-struct LimbProduct {
-    const int *row_scale, *column_scale;
-    REAL *out;
-    i64 row_stride, column_stride;
-    int m, n, k, precision, smallest;
-};
-
-/* Rows of integers, each as limbs of BASE_BITS bits with signs; the last one has the rest. */
+/* Rows of integers in limbs. */
 struct LimbRows {
     int limb[PARTS][COUNT][SIDE][ROW];
 
-    __device__ void put(double y, int part, int row, int column) {
-        const double base = 1ull << BASE_BITS;
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            const double above = i + 1 < COUNT ? rint(y * (1 / base)) : 0;
-            limb[part][i][row][column] = (int)(y - above * base); // exact: at most half of the base
-            y = above;
-        }
-    }
     /* Numbers first_column, …, first_column + depth - 1 of the rows from first_row on, zeros beyond the last. */
     __device__ void fill(const StridedParts &x, const int *scale, int first_row, int last_row, int first_column,
                          int depth) {
@@ -39,10 +19,10 @@ struct LimbRows {
             const int s = r < last_row && c < x.columns ? scale[r] : NONFINITE_ROW;
 #pragma unroll
             for (int part = 0; part < PARTS; part++) {
-                double y = 0;
-                if (s != NONFINITE_ROW)
-                    y = rint(Scale(s)(widened(x.part(part)[x.start(r) + c * x.column_stride])));
-                put(y, part, row, column);
+                int y[COUNT];
+                cut(s == NONFINITE_ROW ? 0 : widened(x.part(part)[x.start(r) + c * x.column_stride]), s, y);
+#pragma unroll
+                for (int i = 0; i < COUNT; i++) limb[part][i][row][column] = y[i];
             }
         }
     }
@@ -62,7 +42,7 @@ limb_product(StridedParts a, StridedParts b, LimbProduct to) {
     __shared__ alignas(16) LimbRows left, right;
     const int first_row = blockIdx.z * to.m + blockIdx.y * SIDE, last_row = (blockIdx.z + 1) * to.m;
     const int first_column = blockIdx.z * to.n + blockIdx.x * SIDE, last_column = (blockIdx.z + 1) * to.n;
-    i64 sum[PARTS][2 * COUNT - 1] = {};
+    i64 sum[PARTS][SUMS] = {};
     for (int h = 0; h < to.k; h += DEPTH) {
         const int depth = min(DEPTH, (to.k - h + 3) & ~3);
         if (h) __syncthreads();
@@ -89,13 +69,10 @@ limb_product(StridedParts a, StridedParts b, LimbProduct to) {
     }
     const int row = first_row + threadIdx.y, column = first_column + threadIdx.x;
     if (row >= last_row || column >= last_column) return;
-    const int exponent = -(to.row_scale[row] + to.column_scale[column]);
-    REAL *const target = to.out + row * to.row_stride + (column - blockIdx.z * to.n) * to.column_stride;
 #pragma unroll
     for (int part = 0; part < PARTS; part++) {
-        u64 limb[TOTAL_WORDS] = {};
-#pragma unroll
-        for (int d = 0; d < 2 * COUNT - 1; d++) add_shifted<TOTAL_WORDS>(limb, sum[part][d], d * BASE_BITS);
-        target[part] = rounded_to<REAL>(round_limbs<TOTAL_WORDS>(limb, exponent, to.precision, to.smallest));
+        u64 product[COUNT];
+        put_together(sum[part], product);
+        to.round(product, row, column, column - blockIdx.z * to.n, part);
     }
 }

@@ -1,0 +1,32 @@
+"""Products in limbs of the integers, where a GPU takes less time for them than for residues: see `cut`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from multiword.engines.cublas import Cublas
+from ozaki.product.limbs.small import limbs_of_small, multiply_small
+from ozaki.product.limbs.thin import limbs_of_thin, multiply_thin
+from ozaki.product.request import Request
+from ozaki.schemes import ProductSpecification
+from ozaki.tuning import NARROW
+
+
+def in_limbs(specification: ProductSpecification, request: Request) -> Callable[..., None] | None:
+    """Return what multiplies in limbs: called with both factors, their scales and `out`.
+
+    None where residues take less time, or something else is wanted.
+    """
+    if request.scheme != "auto" or request.word is not None or request.symmetric:
+        return None
+    if not (isinstance(request.engine, Cublas) and request.engine.fused):  # everything is to be cuBLAS's
+        return None
+    if (small := limbs_of_small(specification)) is not None:
+        return partial(multiply_small, small, specification)
+    if (thin := limbs_of_thin(specification)) is not None:
+        return partial(multiply_thin, thin, specification)
+    narrow = min(specification.shape[0], specification.shape[2]) <= NARROW
+    if narrow and (small := limbs_of_small(specification, of_any_size=True)) is not None:
+        return partial(multiply_small, small, specification)
+    return None

@@ -1,0 +1,96 @@
+"""How integers are cut into limbs, and what kernels of products in limbs are told.
+
+    A' = Σ_i A_i·2**(b·i),   B' = Σ_j B_j·2**(b·j)                                         (split)
+    S_d = Σ_{i + j = d} A_i·B_j,   C' = Σ_d S_d·2**(b·d)                                    (multiply)
+
+with limbs of 32 bits and sums of 64.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multiword.formats import Format
+from multiword.runtime.arrays import Array
+from multiword.runtime.kernels import Struct, members
+from ozaki.rounding.digits import last_place
+from ozaki.scaling.statistics import NONFINITE_ROW
+
+_BITS = 29, 28, 22, 30, 25
+"""Of a limb: few, for each has kernels of its own, and enough for as few limbs as of any number of bits where
+rows are so short that limbs pay."""
+
+
+class Limbs(NamedTuple):
+    """How integers are cut: so many limbs, all but the last one of so many bits with their sign."""
+
+    number: int
+    bits: int
+
+
+@lru_cache(512)
+def limbs_of(width: int, terms: int) -> Limbs | None:
+    """Return the fewest limbs for rows of norms up to 2**width, and products of so many terms; None beyond.
+
+    A limb but the last is at most 2**(b - 1), so that rows of it have norms up to √terms·2**(b - 1); those of
+    the last one are at most 2**(width - b·(number - 1)) + √terms. All fit 32 bits if that is below 2**31, and
+    by Cauchy and Schwarz |S_d| is at most the sum of the products of norms.
+
+    >>> limbs_of(59, 32), limbs_of(63, 16), limbs_of(32, 32), limbs_of(2000, 4)
+    (Limbs(number=2, bits=29), Limbs(number=3, bits=29), Limbs(number=2, bits=29), None)
+    """
+    root = math.sqrt(terms)
+    for number in (2, 3):
+        for bits in _BITS:
+            above = width - bits * (number - 1)
+            if above > 31:
+                continue
+            norms = [root * 2.0 ** (bits - 1)] * (number - 1) + [2.0**above + root]
+            if norms[-1] < 2**31 and np.convolve(norms, norms).max() < 2**63:
+                return Limbs(number, bits)
+    return None
+
+
+class LimbProduct(Struct):
+    """What the integers are scaled by, and where their rounded products go; strides in real numbers."""
+
+    _fields_ = (
+        *members(ctypes.c_void_p, "row_scale", "column_scale", "out"),
+        *members(ctypes.c_longlong, "row_stride", "column_stride"),
+        *members(ctypes.c_int, "m", "n", "k", "precision", "smallest"),
+    )
+
+    @classmethod
+    def of(
+        cls, shape: tuple[int, int, int], scales: tuple[Array, Array], target: Format, out: Array
+    ) -> LimbProduct:
+        """Return the product of such a shape, (m, k, n), rounded to a format and written to `out`."""
+        (m, k, n), real = shape, out.real.itemsize
+        return cls(
+            row_scale=scales[0],
+            column_scale=scales[1],
+            out=out,
+            row_stride=out.strides[0] // real,
+            column_stride=out.strides[1] // real,
+            m=m,
+            n=n,
+            k=k,
+            precision=target.precision,
+            smallest=last_place(target),
+        )
+
+
+def constants(limbs: Limbs, real: str, parts: int) -> dict[str, Any]:
+    """Return the constants of kernels of products in limbs."""
+    return {
+        "COUNT": limbs.number,
+        "BASE_BITS": limbs.bits,
+        "REAL": real,
+        "PARTS": parts,
+        "NONFINITE_ROW": NONFINITE_ROW,
+    }

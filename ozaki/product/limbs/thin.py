@@ -1,0 +1,109 @@
+"""Products of a matrix and a few vectors in limbs: a GPU reads the matrix, and writes nothing of its size.
+
+Residues of a matrix are written and read again, one byte for every modulus, which takes longer than reading
+its numbers; only many columns, which share them, repay it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multiword.engines.machine import multiprocessors
+from multiword.runtime.arrays import Array, namespace
+from multiword.runtime.kernels import Kernel
+from multiword.runtime.memory import padded
+from multiword.runtime.tiles import StridedParts, strided_parts
+from ozaki.product.factor import Factor
+from ozaki.product.limbs.cut import LimbProduct, Limbs, constants, limbs_of
+from ozaki.schemes import ProductSpecification
+from ozaki.tuning import FEW_COLUMNS, FEW_OF_SHORT, SHORT_ROWS, THIN_BLOCKS, THIN_SHARE
+
+_THREADS, _AT_ONCE, _MOST_SLICES = 256, 8, 8
+
+_LONGEST = 1 << 13
+"""Numbers of a thread, whose products' sums fit 64 bits in two limbs of integers of ordinary width."""
+
+_MOST_SUMS = 80
+"""Of 64 bits in a thread: registers hold them."""
+
+
+class ThinLimbs(NamedTuple):
+    """How a thin product is cut: its limbs, the threads that share a row, and the numbers of k of a block."""
+
+    limbs: Limbs
+    slices: int
+    share: int
+
+    @property
+    def rows(self) -> int:
+        """The rows of a block."""
+        return _THREADS // self.slices
+
+
+def _kernel_constants(
+    limbs: Limbs, slices: int, parts: int, columns: int, layout: dict[str, Any]
+) -> dict[str, Any]:
+    return {**constants(limbs, layout["REAL"], parts), "SLICES": slices, "COLUMNS": columns, **layout}
+
+
+_INSTANCES = tuple(
+    _kernel_constants(limbs, slices, parts, columns, {"REAL": real, "ALONG_K": along, "UNIT": 2 - parts})
+    for limbs, slices, real, parts, columns, along in (
+        (Limbs(2, 25), 8, "double", 1, 12, 1),
+        (Limbs(2, 25), 1, "double", 1, 1, 0),
+        (Limbs(3, 22), 1, "float", 1, 16, 0),
+        (Limbs(2, 29), 1, "double", 2, 8, 1),
+        (Limbs(3, 22), 8, "double", 2, 2, 0),
+    )
+)
+_FILE = Path(__file__).with_suffix(".cu")
+_THIN_PRODUCT = Kernel("thin_product", _FILE, _INSTANCES, (StridedParts, LimbProduct))
+_ADD_SHARES = Kernel("add_thin_products", _FILE, _INSTANCES, (StridedParts, LimbProduct))
+
+
+def limbs_of_thin(specification: ProductSpecification) -> ThinLimbs | None:
+    """Return how a product of a few columns, or rows, is cut; None where there are more."""
+    (m, k, n), parts = specification.shape, specification.parts
+    if specification.stack > 1 or min(m, n) * parts > (FEW_OF_SHORT if k <= SHORT_ROWS else FEW_COLUMNS):
+        return None
+    slices = min(_MOST_SLICES, 1 << max(k // (4 * _AT_ONCE), 1).bit_length() - 1)  # each has a few steps
+    blocks, depth = -(-max(m, n) * slices // _THREADS), _AT_ONCE * slices
+    shares = max(1, min(THIN_BLOCKS * multiprocessors() // blocks, k // THIN_SHARE))
+    share = min(padded(-(-k // shares), depth), _LONGEST * slices)
+    limbs = limbs_of(max(specification.widths), parts * (share // slices))
+    if limbs is None or parts * _columns(min(m, n)) * (2 * limbs.number - 1) > _MOST_SUMS:
+        return None
+    return ThinLimbs(limbs, slices, share)
+
+
+def multiply_thin(
+    thin: ThinLimbs,
+    specification: ProductSpecification,
+    a: Factor,
+    b: Factor,
+    scales: tuple[Array, Array],
+    out: Array,
+) -> None:
+    """Write RN(A'B'·2**(-s_i - t_j)) to `out`."""
+    (m, k, n), parts = specification.shape, specification.parts
+    if m < n:  # Cᵀ = BᵀAᵀ
+        m, n, a, b, scales, out = n, m, b, a, scales[::-1], out.T
+    many, layout = strided_parts(a.parts)
+    few, _ = strided_parts(b.parts)
+    product, shares = LimbProduct.of((m, k, n), scales, specification.target, out), -(-k // thin.share)
+    words = shares * parts * n * m * thin.limbs.number if shares > 1 else 0
+    sums = namespace(out).empty(words, np.uint64)
+    instance = _kernel_constants(thin.limbs, thin.slices, parts, _columns(n), layout)
+    arguments = many, few, product, np.int32(thin.share), sums
+    _THIN_PRODUCT((-(-m // thin.rows), shares), (_THREADS,), arguments, **instance)
+    if shares > 1:
+        blocks = -(-m * n // _THREADS)
+        _ADD_SHARES((blocks,), (_THREADS,), (sums, product, np.int32(shares)), **instance)
+
+
+def _columns(few: int) -> int:
+    """Return the columns that the kernel is compiled for: 1, 2, or a multiple of 4."""
+    return few if few < 3 else padded(few, 4)
