@@ -170,6 +170,9 @@ class Steps:
         if self.raising and (error := self.raising.pop(0)):
             raise error
 
+    def in_limbs(self, specification, request):
+        """None: products in limbs fit any memory."""
+
     def halved(self, scaled, a, request):
         """Symmetric products are launched in panels: captured products have none."""
         return False, request.symmetric

@@ -411,6 +411,16 @@ def test_an_unfit_product_is_never_captured_again(steps, gpu, how):
     assert gpu.launches == 0
 
 
+@pytest.mark.parametrize("how", ["panels", "size"])
+def test_what_words_would_take_is_no_matter_in_limbs(steps, gpu, how, monkeypatch):
+    gpu.memory = MEMORY
+    a, b = operands(gpu, shape=SHAPE)
+    unfit(steps, how)
+    monkeypatch.setattr(steps, "in_limbs", lambda *_: print)
+    assert product(a, b) is None  # seen once
+    assert product(a, b) is not None
+
+
 @pytest.mark.parametrize("how", HOW)
 def test_an_unfit_variant_is_never_captured_again(steps, gpu, how):
     gpu.memory = MEMORY

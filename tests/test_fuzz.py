@@ -211,12 +211,12 @@ def test_processes_share_the_widths(monkeypatch):
             seen.append(cases)
             return True
 
-    devices.share_counter(multiprocessing.get_context("spawn").Value("q", 0))
+    devices.share_counters(multiprocessing.get_context("spawn").Array("q", 3))
     try:
         shares = [Noted(rank, 2, 0, True) for rank in range(2)]
         assert all(share.sweep(["slices, fp16 words"], np.inf) for share in shares)
     finally:
-        devices.share_counter(None)
+        devices.share_counters(None)
     assert sorted(cases.start for cases in seen) == [0, 142, 284]
     assert not any(share.remarks for share in shares)
 

@@ -1,19 +1,8 @@
 /* C_t = A_t·B_tᵀ modulo p_t for every modulus, from int8 residues to int8 residues: the int32 sums never
    leave the registers. */
 #include "multiword/engines/fused.cuh"
+#include "multiword/engines/residues.cuh"
 #define FLOAT_MAGIC 12582912.0f
-
-/* The residues of a product: 1/p, p, where sums start, and the residues of 256^i, a byte each. */
-struct Modulus { float inverse; int p, start, weights; };
-
-/* Where residues go, as `WordMatrices`; image i is modulo moduli[i % count]; whether they are added to what is
-   there. */
-struct ResidueMatrices {
-    signed char *residues;
-    long long row_stride, matrix_stride, image_stride;
-    Modulus moduli[56];
-    int count, add;
-};
 
 /* Where sums start: added to this, modulo 2^32, no sum is negative. */
 #define START (1 << 31)

@@ -71,13 +71,7 @@ _ON_HOPPER = Kernel(
 )
 
 
-class Moduli(Struct):
-    """The moduli of a product's images."""
-
-    _fields_ = (("p", ctypes.c_int * MOST_MODULI),)
-
-
-_ADD_SHARES = Kernel("add_shares", _FILE.with_name("shares.cu"), structs=(Moduli,))
+_ADD_SHARES = Kernel("add_shares", _FILE.with_name("shares.cu"), structs=(ResidueMatrices,))
 
 
 def multiply_residues(
@@ -139,10 +133,8 @@ def _multiply_shares(
     shares = left.shape[1]
     residues = namespace(a).empty((images, shares, m, n), np.int8)
     launch(left, right, moduli, residues, False, weights=weights)
-    sizes = *map(np.int32, (shares, images, m, n)), _moduli(moduli), np.int32(len(moduli))
-    strides = np.int64(out.strides[2]), np.int64(out.strides[0]), np.int32(add)
-    blocks = -(-images * m * n // 256)
-    _ADD_SHARES((blocks,), (256,), (residues, *sizes, out, *strides))
+    sizes, blocks = map(np.int32, (shares, images, m, n)), -(-images * m * n // 256)
+    _ADD_SHARES((blocks,), (256,), (residues, *sizes, _residue_matrices(out, moduli, add)))
 
 
 def _checked_out(
@@ -196,16 +188,7 @@ def launch(
 ) -> None:
     """Write A·Bᵀ modulo the moduli to `out`, or add it; none of the arrays is empty, and k is at most
     `LONGEST`."""
-    image, matrix, row, _ = out.strides
-    output = ResidueMatrices(
-        residues=out,
-        row_stride=row,
-        matrix_stride=matrix,
-        image_stride=image,
-        moduli=_table(moduli, weights or (1,) * len(moduli)),
-        count=len(moduli),
-        add=int(add),
-    )
+    output = _residue_matrices(out, moduli, add, weights)
     images, stack, m, k = a.shape
     n = bt.shape[2]
     tile = tile or choose_tile(m, n, images * stack, compute_capability() == (9, 0))
@@ -222,9 +205,19 @@ def launch(
     kernel((blocks,), (tile.threads,), (*operands, output, shape), shared=tile.shared, **tile.constants)
 
 
-@lru_cache(512)
-def _moduli(moduli: tuple[int, ...]) -> Moduli:
-    return Moduli(p=(ctypes.c_int * MOST_MODULI)(*moduli))
+def _residue_matrices(
+    out: Array, moduli: tuple[int, ...], add: bool, weights: tuple[int, ...] | None = None
+) -> ResidueMatrices:
+    image, matrix, row, _ = out.strides
+    return ResidueMatrices(
+        residues=out,
+        row_stride=row,
+        matrix_stride=matrix,
+        image_stride=image,
+        moduli=_table(moduli, weights or (1,) * len(moduli)),
+        count=len(moduli),
+        add=int(add),
+    )
 
 
 @lru_cache(512)

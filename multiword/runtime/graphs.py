@@ -281,9 +281,10 @@ class Recorder:
             finally:
                 self.capturing = False
             routine("cuStreamEndCapture")(self._stream.ptr, byref(captured))
-            for x in self._zeros:
-                x.fill(0)
-            self._stream.synchronize()
+            if self._zeros:
+                for x in self._zeros:
+                    x.fill(0)
+                self._stream.synchronize()
         graph = Graph(self, captured, launches, arrays)
         self._graphs = (*(x for x in self._graphs if x() is not None), weakref.ref(graph))
         graphs.append(graph)

@@ -74,9 +74,14 @@ class Captured(Generic[V, A]):
     def __init__(self, room: Room, a: Factor, b: Factor, request: Request, first: V) -> None:
         # Before what they read: a graph that runs is waited for.
         self._graphs: dict[V, Call[V, A] | None] = {}
-        self.memory, self._room, self._request, self._expected = room.memory, room, request, first
+        self._room, self._request, self._expected = room, request, first
         self._prepared: list[Factor] = []  # whose memory the graphs read
         self._graphs[first] = self._capture(first, a, b, self._result(a, b))
+
+    @property
+    def memory(self) -> Recorder:
+        """What its graphs work in."""
+        return self._room.memory
 
     def _launch(self, variant: V, a: Factor, b: Factor, out: Array) -> A:
         """Launch what the variant computes, and return its answers."""

@@ -113,6 +113,9 @@ def _sizes(draw: Draw) -> tuple[int, int, int]:
         m, k, n = draw.pick("empty", (0, k, n), (m, 0, n), (m, k, 0), (0, 0, 0))
     if draw.chance(0.04):
         k = int(draw.rng.integers(71, 3000))
+    elif draw.chance(0.04):  # many short rows, or columns
+        many, few = int(10 ** draw.rng.uniform(2, 5)), int(draw.rng.integers(1, 18))
+        m, k, n = draw.pick("many", (many, k % 40, few), (few, k % 40, many))
     draw.notes.append(f"m, k, n = {m}, {k}, {n}")
     return m, k, n
 

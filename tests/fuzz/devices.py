@@ -17,7 +17,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -36,6 +36,8 @@ COMMAND = "tests.fuzz.devices"
 REPEATS = 3
 SWEEP_SHARE = 0.7
 """The sweeps stop when this share of the time is gone; what they have not reached is reported."""
+SHOWN_AT_ONCE = 5
+"""Mismatches of a campaign that are shown when they are found, not only at its end."""
 LATE = 120.0
 """Seconds that a process may take beyond its time, for the compilation of its last kernels."""
 
@@ -185,23 +187,31 @@ def sweep_units(names: list[str]) -> list[tuple[str, range]]:
     return [(name, cases) for _, name, cases in sorted(units, key=lambda unit: -unit[0])]
 
 
-_counter: Any = None
-"""How many parts of the sweeps the processes have begun: each takes the next when it is done with one."""
+BEGUN, CASES, FAILED = range(3)
+_counters: Any = None
+"""What all processes count together: parts of the sweeps begun, of which each takes the next when it is done
+with one; cases, and those that failed."""
+EVERY = 30.0
+"""Seconds after which a campaign says how far it is: one that is cut off has said that much."""
 
 
-def share_counter(counter: Any) -> None:
-    """Tell a process of the counter that all of them share."""
-    global _counter
-    _counter = counter
+def share_counters(counters: Any) -> None:
+    """Tell a process of the counters that all of them share."""
+    global _counters
+    _counters = counters
+
+
+def counted(which: int) -> int:
+    """Return how much has been counted, and count one more."""
+    with _counters.get_lock():
+        _counters[which] += 1
+        return int(_counters[which]) - 1
 
 
 def next_numbers() -> Iterator[int]:
     """Numbers that no other process gets."""
-    while _counter is not None:
-        with _counter.get_lock():
-            number = _counter.value
-            _counter.value += 1
-        yield number
+    while _counters is not None:
+        yield counted(BEGUN)
     yield from itertools.count()
 
 
@@ -223,8 +233,12 @@ class Share:
         """Count a case; False if the device is lost."""
         tally = self.tally
         tally.cases[name] += 1
+        if _counters is not None:
+            counted(CASES)
         if mismatch is None:
             return True
+        if _counters is not None and counted(FAILED) < SHOWN_AT_ONCE:
+            print(reproducer(COMMAND, name, self.seed, draw.case, draw, mismatch), flush=True)
         tally.failed[name] += 1
         tally.mismatches[name, mismatch.sort] += 1
         tally.reproducers.append(reproducer(COMMAND, name, self.seed, draw.case, draw, mismatch))
@@ -292,19 +306,23 @@ def campaign(
         tally.merge(share.tally)
         return tally, share.remarks
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-    pool = ProcessPoolExecutor(processes, context, share_counter, (context.Value("q", 0),))
+    counters, start = context.Array("q", 3), time.monotonic()
+    pool = ProcessPoolExecutor(processes, context, share_counters, (counters,))
     with one_thread():  # all of them start here
         pending = {pool.submit(work, r, processes, seconds, seed, names, dry): r for r in range(processes)}
-    try:
-        for future in as_completed(pending, timeout=seconds + LATE):
+    left = set(pending)
+    while left and (now := time.monotonic() - start) < seconds + LATE:
+        print(f"{now:.0f} s: {counters[CASES]} cases, {counters[FAILED]} mismatches", flush=True)
+        done, left = wait(left, EVERY, FIRST_COMPLETED)
+        for future in done:
             try:
                 share = future.result()
                 tally.merge(share.tally)
                 remarks += share.remarks
             except Exception as error:
                 remarks.append(f"process {pending[future]} died: {type(error).__name__}: {error}")
-    except TimeoutError:
-        stuck = [rank for future, rank in pending.items() if not future.done()]
+    if left:
+        stuck = [pending[future] for future in left]
         remarks.append(f"processes {stuck} did not end in time; their results are missing")
     for process in list((pool._processes or {}).values()) if any(not f.done() for f in pending) else []:
         process.terminate()

@@ -18,7 +18,7 @@ def in_limbs(specification: ProductSpecification, request: Request) -> Callable[
 
     None where residues take less time, or something else is wanted.
     """
-    if request.scheme != "auto" or request.word is not None or request.symmetric:
+    if request.scheme != "auto" or request.word is not None:
         return None
     if not (isinstance(request.engine, Cublas) and request.engine.fused):  # everything is to be cuBLAS's
         return None
