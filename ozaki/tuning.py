@@ -13,7 +13,7 @@ ELEMENT_WISE = {"cublas": (0.8, 5e-5)}
 """What element-wise steps make of the memory's bandwidth, and the seconds that any call takes (H200,
 notes-dgemm): for predicted times."""
 
-SHARE, SHARE_OF_ONE = 8, 32
+SHARE, SHARE_OF_ONE = 8, 16
 """Captured products may have one part in this many of a device's memory, and a single one one in this many:
 larger ones keep a GPU busy for longer than their launches take."""
 
