@@ -8,7 +8,6 @@ import pytest
 from multiword.engines import residues
 from multiword.engines.fused import HOPPER, HOPPER_ALONE, LARGE, MIDDLE, SMALL, choose_tile
 from multiword.engines.residues import LONGEST
-from multiword.engines.words import FLOAT_MAGIC_BITS
 from multiword.runtime.kernels import KERNELS, OPTIONS, definitions
 from ozaki.residues.system import residue_system
 from tests.standin import Gpu
@@ -38,21 +37,6 @@ def test_sums_of_any_size_are_reduced_exactly(p):
             assert np.array_equal(reduced(x, p, weight), expected)
 
 
-@pytest.mark.parametrize("p", residue_system("int8", 329.0, 4096).moduli)
-def test_short_sums_are_reduced_exactly(p):
-    most = residues.SHORT << 14
-    x = np.arange(-most, most + 1, 1 + p // 9)
-    x = np.unique(
-        np.clip(np.concatenate([x, x // p * p + p // 2, x // p * p - p // 2, [-most, most]]), -most, most)
-    )
-    inverse, magic = np.float64(np.float32(1 / p)), 12582912.0
-    value = (x + FLOAT_MAGIC_BITS).astype(np.int32).view(np.float32).astype(np.float64) - magic
-    assert np.array_equal(value, x)
-    quotient = (value * inverse + magic).astype(np.float32).view(np.int32)
-    found = (x + FLOAT_MAGIC_BITS - quotient.astype(np.int64) * p).astype(np.int8)
-    assert np.array_equal(found, ((x + p // 2) % p - p // 2).astype(np.int8))
-
-
 def test_the_largest_tile_that_keeps_the_machine_busy_is_chosen(monkeypatch):
     Gpu(multiprocessors=132).install(monkeypatch)
     chosen = [choose_tile(n, n, count, True) for n, count in ((4096, 14), (512, 14), (256, 14), (16, 14_000))]
@@ -67,7 +51,7 @@ def test_a_block_has_the_shared_memory_that_its_kernel_lays_out(tile):
     kernel = KERNELS["multiply_residues_wgmma"]
     laid_out = "STAGES * (STAGE_BYTES + 16 + sizeof(Target)) + BM * STAGED_BYTES"
     options = (f"--gpu-architecture={kernel.architecture}", *OPTIONS)
-    options += definitions({**tile.constants, "SHORT": 0})
+    options += definitions(tile.constants)
     compile_kernel(f'{kernel.source}static_assert({laid_out} <= {tile.shared}, "shared memory");', options)
 
 

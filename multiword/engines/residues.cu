@@ -4,17 +4,15 @@
 #include "multiword/engines/residues.cuh"
 #define FLOAT_MAGIC 12582912.0f
 
-/* The residue of least magnitude in the low byte, from a sum in the low bits of the float 1.5·2^23 + sum, so that
-   no conversion is needed for the quotient, which is exact. SHORT: sums, of at most 256 products, are at most
-   2^22 and start there. Others start so that none is negative, modulo 2^32; their bytes times the residues of
-   their weights, from where the bias is taken back, are a sum below 2^17. */
-#define START (SHORT ? 0x4b400000 : 1 << 31)
-__device__ __forceinline__ int reduced(int sum, const Modulus &m) {
-    if (!SHORT) {
-        const int biased = sum;
-        sum = m.start;
-        asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(biased), "r"(m.weights));
-    }
+/* Where sums start: added to this, modulo 2^32, no sum is negative. */
+#define START (1 << 31)
+
+/* The residue of least magnitude in the low byte, from a biased sum: its bytes times the residues of their
+   weights; `start` takes the bias back and puts the new sum, below 2^17, into the low bits of the float
+   1.5·2^23 + sum, so that no conversion is needed for the quotient, which is exact. */
+__device__ __forceinline__ int reduced(int biased, const Modulus &m) {
+    int sum = m.start;
+    asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(biased), "r"(m.weights));
     const float quotient = __fmaf_rn(__int_as_float(sum) - FLOAT_MAGIC, m.inverse, FLOAT_MAGIC);
     return sum - __float_as_int(quotient) * m.p;
 }

@@ -55,25 +55,17 @@ class ResidueMatrices(Struct):
     )
 
 
-SHORT = 256
-"""Numbers of the inner dimension, at most, whose products' sum is exact in the low bits of a float."""
-
-
-def _instances(*tiles: Tile) -> tuple[dict[str, int | str], ...]:
-    return tuple({**tile.constants, "SHORT": short} for tile in tiles for short in (0, 1))
-
-
 _FILE = Path(__file__).with_suffix(".cu")
 _ANYWHERE = Kernel(
     "multiply_residues",
     _FILE,
-    _instances(LARGE, MIDDLE, SMALL),
+    tuple(tile.constants for tile in (LARGE, MIDDLE, SMALL)),
     (WordMatrices, ResidueMatrices, ProductShape),
 )
 _ON_HOPPER = Kernel(
     "multiply_residues_wgmma",
     _FILE,
-    _instances(HOPPER, HOPPER_ALONE),
+    tuple(tile.constants for tile in (HOPPER, HOPPER_ALONE)),
     (ResidueMatrices, ProductShape),
     architecture="sm_90a",
 )
@@ -210,8 +202,7 @@ def launch(
         blocks, kernel = clusters * tile.cluster, _ON_HOPPER
     else:
         operands, blocks, kernel = (WordMatrices.of(a), WordMatrices.of(bt)), tiles, _ANYWHERE
-    constants = {**tile.constants, "SHORT": int(k <= SHORT and weights is None)}
-    kernel((blocks,), (tile.threads,), (*operands, output, shape), shared=tile.shared, **constants)
+    kernel((blocks,), (tile.threads,), (*operands, output, shape), shared=tile.shared, **tile.constants)
 
 
 def _residue_matrices(
