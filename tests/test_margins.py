@@ -122,7 +122,7 @@ def test_the_tolerance_of_counts_is_that_of_the_guarantee():
         assert counting_tolerance(length, TARGET) == min(length / 2, 12 * math.sqrt(length)) * 2.0**-53
 
 
-@pytest.mark.parametrize("terms", [1, 2, 3, 8, 17, 32, 37, 64, 75, 600, 5000])
+@pytest.mark.parametrize("terms", [1, 2, 3, 8, 17, 32, 37, 64, 75, 600, 5000, 1 << 13, 1 << 14])
 def test_limbs_and_their_sums_stay_below_the_words_that_hold_them(terms):
     """Of rows that fill the bound: equal numbers, whose lower limbs are all as large as they get."""
     for width in range(1, 120):

@@ -38,8 +38,9 @@ class Plan:
     dtype : of the result.
     accuracy : as requested.
     width : bits of the widest integer of A' and of B'.
-    scheme, word, engine : how the integers are multiplied.
-    pieces : moduli, or slices of A.
+    scheme, word, engine : how the integers are multiplied: in "residues" or "slices"; on a GPU, where factors
+        are small or have few rows or columns, in "limbs" of 32 bits.
+    pieces : moduli, slices of A, or limbs.
     products : low-precision products in all, but for the one that the certificate itself takes on data with
         many zeros or of wide spread.
     panels : how many panels of rows and columns the product is cut into.
@@ -73,25 +74,40 @@ class Plan:
     def of(cls, scheme: Scheme, dtype: str, request: Request, bound: float, errors: ErrorBound) -> Plan:
         """Return the plan of a product by a scheme, with this certified error."""
         specification = scheme.specification
+        common: dict[str, Any] = {
+            "shape": specification.shape,
+            "dtype": dtype,
+            "accuracy": request.accuracy,
+            "width": specification.widths,
+            "engine": request.engine.name,
+            "bound": bound,
+            "_errors": errors,
+        }
+        if (limbs := steps.in_limbs(specification, request)) is not None:
+            return cls(
+                **common,
+                scheme="limbs",
+                word="int32",
+                pieces=limbs.number,
+                products=limbs.number**2,
+                panels=1,
+                workspace=0,
+                operand_bytes=0,
+                product_bytes=0,
+            )
         panels = steps.choose_panels(scheme, specification.shape, request.workspace)
         m, _, n = specification.shape
         unsplit = steps.one_panel_bytes(scheme, specification.shape)
         return cls(
-            shape=specification.shape,
-            dtype=dtype,
-            accuracy=request.accuracy,
-            width=specification.widths,
+            **common,
             scheme=scheme.name,
             word=str(scheme.word),
-            engine=request.engine.name,
             pieces=scheme.pieces,
             products=scheme.products,
             panels=-(-m // panels.rows) * -(-n // panels.columns),
             workspace=unsplit if unsplit <= request.workspace else panels.bytes,
-            bound=bound,
             operand_bytes=scheme.operand_bytes(),
             product_bytes=scheme.product_bytes(),
-            _errors=errors,
         )
 
     @on_device_of_arrays
@@ -135,7 +151,11 @@ class Plan:
     def __str__(self) -> str:
         m, k, n = self.shape
         unit = TARGETS[np.dtype(self.dtype)].unit_roundoff
-        pieces = {"residues": ("modulus", "moduli"), "slices": ("slice", "slices")}[self.scheme]
+        pieces = {
+            "residues": ("modulus", "moduli"),
+            "slices": ("slice", "slices"),
+            "limbs": ("limb", "limbs"),
+        }[self.scheme]
         named = f"{self.pieces} {pieces[self.pieces != 1]}"
         products = f"{self.products} {self.word} product{'s'[: self.products != 1]}"
         size = "|a_i||b_j|" if self.accuracy == NORMWISE else "|A||B|"
@@ -156,11 +176,12 @@ class Plan:
     @property
     def predicted_seconds(self) -> float | None:
         """What the product should take: None for a model, and for devices without measurements."""
-        speed, copied = rates(self.engine, self.word), bandwidth(self.engine)
+        in_limbs = self.scheme == "limbs"  # whose multiplications take no longer than the numbers' reading
+        speed, copied = rates(self.engine, "int8" if in_limbs else self.word), bandwidth(self.engine)
         if self.engine not in ELEMENT_WISE or speed is None or copied is None:
             return None
         (m, k, n), item = self.shape, np.dtype(self.dtype).itemsize
-        products = speed.seconds(m * k * n, self.products)
+        products = 0.0 if in_limbs else speed.seconds(m * k * n, self.products)
         operands = (m + n) * k * (2 * item + self.operand_bytes)  # read for statistics, split, written
         results = m * n * (self.product_bytes + item)
         share, overhead = ELEMENT_WISE[self.engine]

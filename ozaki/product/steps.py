@@ -251,8 +251,8 @@ def execute(scaled: ScaledProduct, a: Factor, b: Factor, request: Request, out: 
     A symmetric product is computed on and below the diagonal, and copied from there.
     """
     scheme, scales = scaled.scheme, scaled.scales
-    if (multiply := in_limbs(scheme.specification, request)) is not None:
-        multiply(a, b, scales, out)
+    if (limbs := in_limbs(scheme.specification, request)) is not None:
+        limbs.multiply(a, b, scales, out)
         return
     by_panels = halved(scaled, a, request)[1]
 

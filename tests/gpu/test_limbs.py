@@ -126,8 +126,11 @@ def test_limbs_take_the_products_of_few_columns(cupy, monkeypatch):
     calls = []
     monkeypatch.setattr(small, "LIMB_PRODUCTS", (0, 0))
     monkeypatch.setattr("ozaki.product.limbs.multiply_thin", lambda *args: calls.append(args[0].share))
-    ozaki.accurate_dgemm(cupy.ones((300, 500)), cupy.ones((500, 12)))
+    few, more = (cupy.ones((500, n)) for n in (12, 13))
+    ozaki.accurate_dgemm(cupy.ones((300, 500)), few)
     assert calls
+    assert "limbs: 2 limbs, 4 int32 products" in str(ozaki.plan(cupy.ones((300, 500)), few))
     calls.clear()
-    ozaki.accurate_dgemm(cupy.ones((300, 500)), cupy.ones((500, 13)))
+    ozaki.accurate_dgemm(cupy.ones((300, 500)), more)
     assert not calls
+    assert ozaki.plan(cupy.ones((300, 500)), more).scheme == "residues"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from multiword.engines.cublas import Cublas
 from ozaki.product.limbs.small import limbs_of_small, multiply_small
@@ -13,8 +14,16 @@ from ozaki.schemes import ProductSpecification
 from ozaki.tuning import NARROW
 
 
-def in_limbs(specification: ProductSpecification, request: Request) -> Callable[..., None] | None:
-    """Return what multiplies in limbs: called with both factors, their scales and `out`.
+class InLimbs(NamedTuple):
+    """How a product is multiplied in limbs: how many there are, and what is called with both factors, their
+    scales and `out`."""
+
+    number: int
+    multiply: Callable[..., None]
+
+
+def in_limbs(specification: ProductSpecification, request: Request) -> InLimbs | None:
+    """Return how a product is multiplied in limbs.
 
     None where residues take less time, or something else is wanted.
     """
@@ -23,10 +32,10 @@ def in_limbs(specification: ProductSpecification, request: Request) -> Callable[
     if not (isinstance(request.engine, Cublas) and request.engine.fused):  # everything is to be cuBLAS's
         return None
     if (small := limbs_of_small(specification)) is not None:
-        return partial(multiply_small, small, specification)
+        return InLimbs(small.number, partial(multiply_small, small, specification))
     if (thin := limbs_of_thin(specification)) is not None:
-        return partial(multiply_thin, thin, specification)
+        return InLimbs(thin.limbs.number, partial(multiply_thin, thin, specification))
     narrow = min(specification.shape[0], specification.shape[2]) <= NARROW
     if narrow and (small := limbs_of_small(specification, of_any_size=True)) is not None:
-        return partial(multiply_small, small, specification)
+        return InLimbs(small.number, partial(multiply_small, small, specification))
     return None
