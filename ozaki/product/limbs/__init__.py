@@ -33,7 +33,7 @@ def in_limbs(specification: ProductSpecification, request: Request) -> InLimbs |
         return None
     if (small := limbs_of_small(specification)) is not None:
         return InLimbs(small.number, partial(multiply_small, small, specification))
-    if (thin := limbs_of_thin(specification)) is not None:
+    if (thin := limbs_of_thin(specification)) is not None and 8 * thin.words <= request.workspace:
         return InLimbs(thin.limbs.number, partial(multiply_thin, thin, specification))
     narrow = min(specification.shape[0], specification.shape[2]) <= NARROW
     if narrow and (small := limbs_of_small(specification, of_any_size=True)) is not None:

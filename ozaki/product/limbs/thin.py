@@ -31,11 +31,21 @@ _MOST_SUMS = 80
 
 
 class ThinLimbs(NamedTuple):
-    """How a thin product is cut: its limbs, the threads that share a row, and the numbers of k of a block."""
+    """How a thin product is cut.
+
+    Attributes
+    ----------
+    limbs : of the integers.
+    slices : threads that share a row.
+    share, shares : numbers of k of a block, and how many blocks share k.
+    words : of 64 bits, for the sums of several shares.
+    """
 
     limbs: Limbs
     slices: int
     share: int
+    shares: int
+    words: int
 
     @property
     def rows(self) -> int:
@@ -73,10 +83,11 @@ def limbs_of_thin(specification: ProductSpecification) -> ThinLimbs | None:
     blocks, depth = -(-max(m, n) * slices // _THREADS), _AT_ONCE * slices
     shares = max(1, min(THIN_BLOCKS * multiprocessors() // blocks, k // THIN_SHARE))
     share = min(padded(-(-k // shares), depth), _LONGEST * slices)
-    limbs = limbs_of(max(specification.widths), parts * (share // slices))
+    limbs, shares = limbs_of(max(specification.widths), parts * (share // slices)), -(-k // share)
     if limbs is None or parts * _columns(min(m, n)) * (2 * limbs.number - 1) > _MOST_SUMS:
         return None
-    return ThinLimbs(limbs, slices, share)
+    words = shares * parts * m * n * limbs.number if shares > 1 else 0
+    return ThinLimbs(limbs, slices, share, shares, words)
 
 
 def multiply_thin(
@@ -93,15 +104,14 @@ def multiply_thin(
         m, n, a, b, scales, out = n, m, b, a, scales[::-1], out.T
     many, layout = strided_parts(a.parts)
     few, _ = strided_parts(b.parts)
-    product, shares = LimbProduct.of((m, k, n), scales, specification.target, out), -(-k // thin.share)
-    words = shares * parts * n * m * thin.limbs.number if shares > 1 else 0
-    sums = namespace(out).empty(words, np.uint64)
+    product = LimbProduct.of((m, k, n), scales, specification.target, out)
+    sums = namespace(out).empty(thin.words, np.uint64)
     instance = _kernel_constants(thin.limbs, thin.slices, parts, _columns(n), layout)
     arguments = many, few, product, np.int32(thin.share), sums
-    _THIN_PRODUCT((-(-m // thin.rows), shares), (_THREADS,), arguments, **instance)
-    if shares > 1:
+    _THIN_PRODUCT((-(-m // thin.rows), thin.shares), (_THREADS,), arguments, **instance)
+    if thin.shares > 1:
         blocks = -(-m * n // _THREADS)
-        _ADD_SHARES((blocks,), (_THREADS,), (sums, product, np.int32(shares)), **instance)
+        _ADD_SHARES((blocks,), (_THREADS,), (sums, product, np.int32(thin.shares)), **instance)
 
 
 def _columns(few: int) -> int:
