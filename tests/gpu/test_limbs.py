@@ -121,6 +121,18 @@ def test_few_columns_of_every_view(shares):
             assert same(out.get(), expected if i else expected[::-1])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_short_rows(cupy, kind):
+    """As many as make the bounds of each 32 a warp's own; in limbs of both sorts, and in residues."""
+    for m, k, n in ((100_000, 4, 3), (2, 7, 80_000), (90_000, 16, 25), (70_000, 40, 20)):
+        a, b = matrices(kind, m, k, n)
+        a[m // 2, 0], b[-1, n // 2] = np.nan, np.inf
+        expected = ozaki.accurate_dgemm(a, b)
+        x, y = cupy.asarray(a), cupy.asarray(b)
+        for _ in range(3):
+            assert same(ozaki.accurate_dgemm(x, y).get(), expected), (m, k, n)
+
+
 def test_limbs_take_the_products_of_few_columns(cupy, monkeypatch):
     """The tests above would pass without."""
     calls = []

@@ -33,74 +33,113 @@ __device__ __forceinline__ void add(u64 (&sum)[COUNT], const u64 *more) {
     }
 }
 
+/* A thread's numbers of B's share of k, neighbours in memory, on their way into shared memory. */
+struct Right {
+    int place[OF_THREAD], scale[OF_THREAD];
+    i64 first[OF_THREAD];
+    REAL number[PARTS][OF_THREAD];
+    __device__ __forceinline__ Right(const StridedParts &x, const LimbProduct &to, i64 begin) {
+        const bool along = llabs(x.column_stride) <= llabs(x.row_stride);
+#pragma unroll
+        for (int i = 0; i < OF_THREAD; i++) {
+            const int index = threadIdx.x + i * THREADS, column = along ? index / DEPTH : index % COLUMNS;
+            const int h = along ? index % DEPTH : index / COLUMNS;
+            const bool mine = index < DEPTH * COLUMNS;
+            place[i] = mine ? h * PITCH + column * COUNT : -1;
+            scale[i] = mine && column < to.n ? to.column_scale[column] : NONFINITE_ROW;
+            first[i] = column * x.row_stride + (begin + h) * x.column_stride;
+        }
+    }
+    /* DEPTH numbers of each column from h on, zeros beyond the share. */
+    __device__ __forceinline__ void load(const StridedParts &x, int h, int length) {
+#pragma unroll
+        for (int part = 0; part < PARTS; part++)
+#pragma unroll
+            for (int i = 0; i < OF_THREAD; i++) {
+                const bool there = scale[i] != NONFINITE_ROW && h + place[i] / PITCH < length;
+                number[part][i] = there ? x.part(part)[first[i] + h * x.column_stride] : (REAL)0;
+            }
+    }
+    __device__ __forceinline__ void put(int (&to)[PARTS][DEPTH * PITCH]) const {
+#pragma unroll
+        for (int part = 0; part < PARTS; part++)
+#pragma unroll
+            for (int i = 0; i < OF_THREAD; i++) {
+                int y[COUNT];
+                cut(widened(number[part][i]), scale[i], y);
+                if (DEPTH * COLUMNS % THREADS && place[i] < 0) continue;
+#pragma unroll
+                for (int j = 0; j < COUNT; j++) to[part][place[i] + j] = y[j];
+            }
+    }
+};
+
+typedef i64 AllSums[PARTS][COLUMNS][SUMS];
+
+/* Bring a block's sums together: rounded, or where k is shared, into memory, (shares, parts, columns, rows, COUNT). */
+__device__ __forceinline__ void write(const AllSums &sum, Shared &shared, int local, int slice, const LimbProduct &to,
+                                      u64 *sums) {
+#pragma unroll
+    for (int part = 0; part < PARTS; part++)
+#pragma unroll
+        for (int first = 0; first < COLUMNS; first += TOGETHER) {
+#pragma unroll
+            for (int j = 0; j < TOGETHER; j++) {
+                u64 product[COUNT];
+                put_together(sum[part][first + j], product);
+#pragma unroll
+                for (int i = 0; i < COUNT; i++) shared.product[j][slice][local][i] = product[i];
+            }
+            __syncthreads();
+#pragma unroll 1
+            for (int at = threadIdx.x; at < TOGETHER * ROWS; at += THREADS) {
+                const int j = at / ROWS, column = first + j, row = blockIdx.x * ROWS + at % ROWS;
+                if (column >= to.n || row >= to.m) continue;
+                u64 total[COUNT] = {};
+                for (int i = 0; i < SLICES; i++) add(total, shared.product[j][i][at % ROWS]);
+                if (gridDim.y == 1) {
+                    to.round(total, row, column, column, part);
+                } else {
+                    const i64 product = ((i64)blockIdx.y * PARTS + part) * to.n + column;
+#pragma unroll
+                    for (int i = 0; i < COUNT; i++) sums[(product * to.m + row) * COUNT + i] = total[i];
+                }
+            }
+            __syncthreads();
+        }
+}
+
 /* C' = A'B' of the integers A' = RN(A·2^s) and B' = RN(B·2^t), where B has few columns: a block has ROWS rows and a
-   share of k. Where that is all of k, RN(C'·2^(-s-t)) is written; otherwise the sums of the share,
-   (shares, parts, columns, rows, COUNT). */
+   share of k, whose next DEPTH numbers it reads while it multiplies the last ones. */
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 thin_product(StridedParts many, StridedParts few, LimbProduct to, int share, u64 *sums) {
     __shared__ alignas(16) Shared shared;
     const int local = ALONG_K ? threadIdx.x / SLICES : threadIdx.x % ROWS;
     const int slice = ALONG_K ? threadIdx.x % SLICES : threadIdx.x / ROWS;
     const int row = blockIdx.x * ROWS + local, scale = row < to.m ? to.row_scale[row] : NONFINITE_ROW;
-    const int begin = blockIdx.y * share, end = min(begin + share, to.k);
-    REAL left[PARTS][AT_ONCE], next[PARTS][AT_ONCE], other[PARTS][OF_THREAD];
-
-    /* This thread's numbers of A: every SLICES-th of its row. */
-    const i64 first_left = row * many.row_stride + (begin + slice) * many.column_stride;
-    const i64 step = UNIT && ALONG_K ? 1 : many.column_stride;
-    const auto load_left = [&](int k, REAL(&x)[PARTS][AT_ONCE]) {
-        const i64 at = first_left + (k - begin) * step;
+    const i64 begin = (i64)blockIdx.y * share, step = UNIT && ALONG_K ? 1 : many.column_stride;
+    const i64 first = row * many.row_stride + (begin + slice) * step;
+    const int length = min((i64)share, to.k - begin);
+    REAL left[PARTS][AT_ONCE], next[PARTS][AT_ONCE];
+    const auto load_left = [&](int h, REAL(&x)[PARTS][AT_ONCE]) {
 #pragma unroll
-        for (int p = 0; p < PARTS; p++)
+        for (int part = 0; part < PARTS; part++)
 #pragma unroll
             for (int u = 0; u < AT_ONCE; u++) {
-                const bool there = scale != NONFINITE_ROW && k + slice + u * SLICES < end;
-                x[p][u] = there ? many.part(p)[at + u * SLICES * step] : (REAL)0;
+                const bool there = scale != NONFINITE_ROW && h + slice + u * SLICES < length;
+                x[part][u] = there ? many.part(part)[first + (h + u * SLICES) * step] : (REAL)0;
             }
     };
-    /* And those of B, neighbours in memory: their columns and places within DEPTH. */
-    const bool along = llabs(few.column_stride) <= llabs(few.row_stride);
-    int place[OF_THREAD], scale_of[OF_THREAD];
-    i64 first_other[OF_THREAD];
-#pragma unroll
-    for (int i = 0; i < OF_THREAD; i++) {
-        const int index = threadIdx.x + i * THREADS, column = along ? index / DEPTH : index % COLUMNS;
-        const int number = along ? index % DEPTH : index / COLUMNS;
-        const bool there = index < DEPTH * COLUMNS && column < to.n;
-        place[i] = index < DEPTH * COLUMNS ? number * PITCH + column * COUNT : -1;
-        scale_of[i] = there ? to.column_scale[column] : NONFINITE_ROW;
-        first_other[i] = column * few.row_stride + (begin + number) * few.column_stride;
-    }
-    const auto load_right = [&](int k) {
-#pragma unroll
-        for (int p = 0; p < PARTS; p++)
-#pragma unroll
-            for (int i = 0; i < OF_THREAD; i++) {
-                const bool there = scale_of[i] != NONFINITE_ROW && k + place[i] / PITCH < end;
-                other[p][i] = there ? few.part(p)[first_other[i] + (k - begin) * few.column_stride] : (REAL)0;
-            }
-    };
-    const auto put_right = [&](int buffer) {
-#pragma unroll
-        for (int p = 0; p < PARTS; p++)
-#pragma unroll
-            for (int i = 0; i < OF_THREAD; i++) {
-                int y[COUNT];
-                cut(widened(other[p][i]), scale_of[i], y);
-                if (DEPTH * COLUMNS % THREADS && place[i] < 0) continue;
-#pragma unroll
-                for (int j = 0; j < COUNT; j++) shared.right[buffer][p][place[i] + j] = y[j];
-            }
-    };
-    i64 sum[PARTS][COLUMNS][SUMS] = {};
-    load_left(begin, left);
-    load_right(begin);
-    put_right(0);
+    Right right(few, to, begin);
+    AllSums sum = {};
+    load_left(0, left);
+    right.load(few, 0, length);
+    right.put(shared.right[0]);
     __syncthreads();
 #pragma unroll 1
-    for (int k = begin, buffer = 0; k < end; k += DEPTH, buffer ^= 1) {
-        load_left(k + DEPTH, next);
-        load_right(k + DEPTH);
+    for (int h = 0, buffer = 0; h < length; h += DEPTH, buffer ^= 1) {
+        load_left(h + DEPTH, next);
+        right.load(few, h + DEPTH, length);
 #pragma unroll
         for (int u = 0; u < AT_ONCE; u++) {
             int x[PARTS][COUNT];
@@ -120,40 +159,12 @@ thin_product(StridedParts many, StridedParts few, LimbProduct to, int share, u64
                         }
             }
         }
-        put_right(buffer ^ 1);
+        right.put(shared.right[buffer ^ 1]);
         __syncthreads();
 #pragma unroll
         for (int u = 0; u < PARTS * AT_ONCE; u++) left[u / AT_ONCE][u % AT_ONCE] = next[u / AT_ONCE][u % AT_ONCE];
     }
-    /* Each thread takes some of the rows and columns. */
-#pragma unroll
-    for (int part = 0; part < PARTS; part++)
-#pragma unroll
-        for (int first = 0; first < COLUMNS; first += TOGETHER) {
-#pragma unroll
-            for (int j = 0; j < TOGETHER; j++) {
-                u64 product[COUNT];
-                put_together(sum[part][first + j], product);
-#pragma unroll
-                for (int i = 0; i < COUNT; i++) shared.product[j][slice][local][i] = product[i];
-            }
-            __syncthreads();
-#pragma unroll 1
-            for (int at = threadIdx.x; at < TOGETHER * ROWS; at += THREADS) {
-                const int column = first + at / ROWS, of_row = at % ROWS, target = blockIdx.x * ROWS + of_row;
-                if (column >= to.n || target >= to.m) continue;
-                u64 total[COUNT] = {};
-                for (int i = 0; i < SLICES; i++) add(total, shared.product[at / ROWS][i][of_row]);
-                if (gridDim.y == 1) {
-                    to.round(total, target, column, column, part);
-                } else {
-                    const i64 product = ((i64)blockIdx.y * PARTS + part) * to.n + column;
-#pragma unroll
-                    for (int i = 0; i < COUNT; i++) sums[(product * to.m + target) * COUNT + i] = total[i];
-                }
-            }
-            __syncthreads();
-        }
+    write(sum, shared, local, slice, to, sums);
 }
 
 /* RN(C'·2^(-s-t)) from the sums of shares, a thread for each of its rows and columns. */
