@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -58,7 +59,8 @@ def seconds(x: float | None) -> str:
 
 
 def error(x: float) -> str:
-    return f"{x:.1e}"
+    """Two digits; nothing where a result has none."""
+    return "–" if math.isnan(x) else f"{x:.1e}"
 
 
 def device(data: dict[str, Any]) -> str:
