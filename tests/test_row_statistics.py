@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from multiword.formats import FORMATS
 from multiword.runtime.arrays import real_parts
 from multiword.runtime.parallel import contiguous_rows
+from multiword.runtime.tiles import LARGEST, strided_parts
 from ozaki.certificate.counting import compute_bounds
 from ozaki.residues.system import residue_system
 from ozaki.scaling.exact import exact_scales
@@ -188,3 +189,10 @@ def test_contiguous_rows():
     x = np.arange(12.0, dtype=np.float32).reshape(3, 4)
     for y in (x, np.asfortranarray(x), x[::-1, ::-1].copy()[::-1, ::-1]):
         assert np.array_equal(contiguous_rows(y, slice(1, 3), np.empty((2, 4))), x[1:])
+
+
+@pytest.mark.parametrize("shape", [(1, LARGEST + 1), (LARGEST + 1, 1), (4, 1 << 29, 2)], ids=str)
+def test_factors_that_kernels_cannot_count_are_refused(shape):
+    """In 32 bits 2**31 numbers of a row are none, and their product was 0."""
+    with pytest.raises(ValueError, match="a GPU takes factors of up to"):
+        strided_parts([np.broadcast_to(np.float32(1), shape)])

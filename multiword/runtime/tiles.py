@@ -30,14 +30,24 @@ def extent(parts: list[Array]) -> tuple[int, int]:
     return math.prod(rows), columns
 
 
+LARGEST = (1 << 31) - (1 << 16)
+"""Rows or columns of an operand: kernels count them in 32 bits with a sign, and go on by a tile or a share."""
+
+
 def strided_parts(parts: list[Array]) -> tuple[StridedParts, dict[str, Any]]:
     """Return the (r, k) or (s, r, k) parts as kernels take them, and the constants that those are built with.
 
     ALONG_K: whether rows are the contiguous axis. UNIT: whether its numbers lie side by side.
+    ValueError where there are more than `LARGEST` rows or columns.
     """
     x = parts[0]
     *of_stack, row_stride, column_stride = (stride // x.itemsize for stride in x.strides)
     rows, columns = extent(parts)
+    if max(rows, columns) > LARGEST:
+        raise ValueError(
+            f"a GPU takes factors of up to {LARGEST} rows and columns, those of a stack together, "
+            f"and this one has {rows} and {columns}"
+        )
     along = abs(column_stride) <= abs(row_stride) or rows == 1
     operand = StridedParts(
         part0=x,

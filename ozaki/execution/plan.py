@@ -89,9 +89,9 @@ class Plan:
                 scheme="limbs",
                 word="int32",
                 pieces=limbs.number,
-                products=limbs.number**2,
+                products=(limbs.number * specification.parts) ** 2,
                 panels=1,
-                workspace=0,
+                workspace=limbs.workspace,
                 operand_bytes=0,
                 product_bytes=0,
             )

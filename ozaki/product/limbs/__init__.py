@@ -15,10 +15,17 @@ from ozaki.tuning import NARROW
 
 
 class InLimbs(NamedTuple):
-    """How a product is multiplied in limbs: how many there are, and what is called with both factors, their
-    scales and `out`."""
+    """How a product is multiplied in limbs.
+
+    Attributes
+    ----------
+    number : of the limbs.
+    workspace : bytes for sums that are brought together.
+    multiply : called with both factors, their scales and `out`.
+    """
 
     number: int
+    workspace: int
     multiply: Callable[..., None]
 
 
@@ -32,10 +39,10 @@ def in_limbs(specification: ProductSpecification, request: Request) -> InLimbs |
     if not (isinstance(request.engine, Cublas) and request.engine.fused):  # everything is to be cuBLAS's
         return None
     if (small := limbs_of_small(specification)) is not None:
-        return InLimbs(small.number, partial(multiply_small, small, specification))
+        return InLimbs(small.number, 0, partial(multiply_small, small, specification))
     if (thin := limbs_of_thin(specification)) is not None and 8 * thin.words <= request.workspace:
-        return InLimbs(thin.limbs.number, partial(multiply_thin, thin, specification))
+        return InLimbs(thin.limbs.number, 8 * thin.words, partial(multiply_thin, thin, specification))
     narrow = min(specification.shape[0], specification.shape[2]) <= NARROW
     if narrow and (small := limbs_of_small(specification, of_any_size=True)) is not None:
-        return InLimbs(small.number, partial(multiply_small, small, specification))
+        return InLimbs(small.number, 0, partial(multiply_small, small, specification))
     return None
