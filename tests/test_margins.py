@@ -1,5 +1,6 @@
 """Margins that proofs need: each test fails where one is left out, or has the wrong sign."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import ozaki
+from multiword.engines.cublas import Cublas
 from multiword.formats import FORMATS
 from ozaki.arguments import request_of
 from ozaki.certificate import counting, counting_numba
@@ -24,9 +26,13 @@ from ozaki.certificate.decision import decide_stack, log2_product, replayed
 from ozaki.execution import in_digits_numba
 from ozaki.product import steps
 from ozaki.product.factor import Factor
+from ozaki.product.limbs import in_limbs, multiply_small, multiply_thin, thin
 from ozaki.product.limbs.cut import limbs_of
+from ozaki.product.limbs.thin import limbs_of_thin
+from ozaki.product.request import Request
 from ozaki.scaling.scales import NORM_LIMITS, norm_limit, norm_scales, normwise_error
 from ozaki.scaling.statistics import BITS, row_statistics
+from ozaki.schemes import ProductSpecification
 from tests.test_decision import LENGTH, TARGET, bounds, row
 
 
@@ -126,17 +132,70 @@ def test_the_tolerance_of_counts_is_that_of_the_guarantee():
 def test_limbs_and_their_sums_stay_below_the_words_that_hold_them(terms):
     """Of rows that fill the bound: equal numbers, whose lower limbs are all as large as they get."""
     for width in range(1, 120):
-        if (limbs := limbs_of(width, terms)) is None:
+        if (limbs := limbs_of(width, terms)) is not None:
+            assert_limbs_fit(limbs, width, terms)
+
+
+def assert_limbs_fit(limbs, width, terms):
+    base, above = 1 << limbs.bits, limbs.bits * (limbs.number - 1)
+    lower = [base // 2] * (limbs.number - 1)
+    largest = math.isqrt((1 << 2 * width) // terms)  # its row's norm is 2**width
+    for x in (largest, 1 << width) if terms == 1 else (largest,):
+        limb = [*lower, (x >> above) + 1]
+        assert limb[-1] < 2**31
+        sums = [
+            terms * sum(limb[i] * limb[d - i] for i in range(limbs.number) if 0 <= d - i < limbs.number)
+            for d in range(2 * limbs.number - 1)
+        ]
+        assert max(sums) < 2**63
+        assert sum(s << limbs.bits * d for d, s in enumerate(sums)) < 2 ** (64 * limbs.number - 1)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("k", [1, 31, 32, 63, 64, 100, 127, 128, 1000, 4096, 8192, 65536, 70000, 10**6])
+def test_a_thread_of_a_thin_product_adds_up_no_more_than_its_limbs_hold(monkeypatch, k, parts):
+    monkeypatch.setattr(thin, "multiprocessors", lambda: 132)
+    found = 0
+    for m, n, width in itertools.product((1, 40, 8192, 10**6), (1, 3, 6, 12, 16), range(20, 70)):
+        specification = ProductSpecification((m, k, n), 1, parts, (width, width), 110.0, TARGET)
+        if (cut := limbs_of_thin(specification)) is None:
             continue
-        base, above = 1 << limbs.bits, limbs.bits * (limbs.number - 1)
-        lower = [base // 2] * (limbs.number - 1)
-        largest = math.isqrt((1 << 2 * width) // terms)  # its row's norm is 2**width
-        for x in (largest, 1 << width) if terms == 1 else (largest,):
-            limb = [*lower, (x >> above) + 1]
-            assert limb[-1] < 2**31
-            sums = [
-                terms * sum(limb[i] * limb[d - i] for i in range(limbs.number) if 0 <= d - i < limbs.number)
-                for d in range(2 * limbs.number - 1)
-            ]
-            assert max(sums) < 2**63
-            assert sum(s << limbs.bits * d for d, s in enumerate(sums)) < 2 ** (64 * limbs.number - 1)
+        found += 1
+        assert (cut.shares - 1) * cut.share < k <= cut.shares * cut.share
+        terms = len(range(0, min(cut.share, k), cut.slices))  # of the first thread of a row
+        assert_limbs_fit(cut.limbs, width, parts * terms)
+        assert cut.words == (cut.shares > 1) * cut.shares * parts * m * n * cut.limbs.number
+    assert found
+
+
+@pytest.mark.parametrize(
+    ("shape", "stack", "kernel"),
+    [
+        ((16, 16, 16), 1, "small"),
+        ((32, 37, 32), 500, "small"),
+        ((10**6, 16, 32), 1, "small"),
+        ((10**6, 16, 33), 1, None),
+        ((10**6, 16, 16), 1, "thin"),
+        ((12, 5000, 5000), 1, "thin"),
+        ((5000, 5000, 13), 1, None),
+        ((5000, 128, 16), 1, "thin"),
+        ((5000, 129, 16), 1, None),
+        ((64, 64, 64), 1, None),
+    ],
+    ids=str,
+)
+def test_which_products_are_multiplied_in_limbs(monkeypatch, shape, stack, kernel):
+    monkeypatch.setattr(thin, "multiprocessors", lambda: 132)
+    engine = object.__new__(Cublas)
+    engine.fused = True
+    request = Request("fp64", "auto", None, engine, 1 << 30)
+    specification = ProductSpecification(shape, stack, 1, (55, 55), 110.0, TARGET)
+    limbs = in_limbs(specification, request)
+    assert (limbs and limbs.multiply.func) is {"small": multiply_small, "thin": multiply_thin, None: None}[
+        kernel
+    ]
+    if limbs is not None and limbs.workspace:
+        assert in_limbs(specification, request._replace(workspace=limbs.workspace)) is not None
+        assert in_limbs(specification, request._replace(workspace=limbs.workspace - 1)) is None
+    engine.fused = False
+    assert in_limbs(specification, request) is None
