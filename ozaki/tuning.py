@@ -25,8 +25,8 @@ LIMB_PRODUCTS = 1 << 20, 150
 stack, and of an element (H100, notes-dgemm)."""
 
 FEW_COLUMNS, FEW_OF_SHORT, SHORT_ROWS = 12, 16, 128
-"""Columns, or rows, of real numbers of a product whose other factor a GPU multiplies in limbs: as many as are
-faster so than by residues, and where the inner dimension is at most that (H200, notes-dgemm)."""
+"""Columns, or rows, of real numbers up to which a GPU multiplies in limbs, which then takes less time than
+residues: with any inner dimension; and with one up to the third (H200, notes-dgemm)."""
 
 NARROW = 32
 """Columns, or rows, of a product in whose tiles of int8 words most is padding: in limbs, where rows are short

@@ -31,7 +31,7 @@ def extent(parts: list[Array]) -> tuple[int, int]:
 
 
 LARGEST = (1 << 31) - (1 << 16)
-"""Rows or columns of an operand, at most: kernels count them in 32 bits with a sign, and on by a tile."""
+"""Rows or columns of an operand, at most: kernels count them, and a tile beyond, in 32-bit integers."""
 
 
 def strided_parts(parts: list[Array]) -> tuple[StridedParts, dict[str, Any]]:

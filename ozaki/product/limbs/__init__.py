@@ -38,11 +38,11 @@ def in_limbs(specification: ProductSpecification, request: Request) -> InLimbs |
         return None
     if not (isinstance(request.engine, Cublas) and request.engine.fused):  # everything is to be cuBLAS's
         return None
-    if (small := limbs_of_small(specification)) is not None:
-        return InLimbs(small.number, 0, partial(multiply_small, small, specification))
-    if (thin := limbs_of_thin(specification)) is not None and 8 * thin.words <= request.workspace:
-        return InLimbs(thin.limbs.number, 8 * thin.words, partial(multiply_thin, thin, specification))
-    narrow = min(specification.shape[0], specification.shape[2]) <= NARROW
-    if narrow and (small := limbs_of_small(specification, of_any_size=True)) is not None:
-        return InLimbs(small.number, 0, partial(multiply_small, small, specification))
-    return None
+    small = limbs_of_small(specification)
+    if small is None:
+        thin = limbs_of_thin(specification)
+        if thin is not None and 8 * thin.words <= request.workspace:
+            return InLimbs(thin.limbs.number, 8 * thin.words, partial(multiply_thin, thin, specification))
+        if min(specification.shape[0], specification.shape[2]) <= NARROW:
+            small = limbs_of_small(specification, of_any_size=True)
+    return small and InLimbs(small.number, 0, partial(multiply_small, small, specification))

@@ -23,7 +23,7 @@ from ozaki.scaling.statistics import NONFINITE_ROW
 
 _BITS = 29, 28, 22, 30, 25
 """Of a limb: few, for each has kernels of its own, and enough for as few limbs as of any number of bits where
-rows are so short that limbs pay."""
+rows are short; 25 where a thread adds up thousands of products."""
 
 
 class Limbs(NamedTuple):
