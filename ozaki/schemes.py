@@ -19,7 +19,7 @@ class ProductSpecification:
     shape : (m, k, n).
     stack : such products, independent of one another.
     parts : 1 for real, 2 for complex operands.
-    widths : |A'| <= 2**widths[0] and |B'| <= 2**widths[1].
+    widths : |A'| <= 127/128·2**widths[0] and |B'| <= 127/128·2**widths[1].
     bits : upper bound of log2 |C'|.
     target : the format to round to.
     """

@@ -24,13 +24,24 @@ LIMB_PRODUCTS = 1 << 20, 150
 """Products of limbs up to which one kernel takes a GPU less time than residues: of a product that is no
 stack, and of an element (H100, notes-dgemm)."""
 
-FEW_COLUMNS, FEW_OF_SHORT, SHORT_ROWS = 12, 16, 128
-"""Columns, or rows, of real numbers up to which a GPU multiplies in limbs, which then takes less time than
-residues: with any inner dimension; and with one up to the third (H200, notes-dgemm)."""
+FEW_OF_SHORT, SHORT_ROWS = 16, 128
+"""Columns, or rows, of real numbers up to which a GPU multiplies in limbs, and the inner dimension up to
+which it always does (H200, notes-dgemm)."""
+
+FEW_PRODUCTS, MOST_PRODUCTS = 16, 48
+"""Products of limbs for each number of the matrix up to which that takes less time where the inner dimension
+is longer: than limbs of a byte on tensor cores, and than residues (H200, notes-dgemm)."""
 
 NARROW = 32
 """Columns, or rows, of a product in whose tiles of int8 words most is padding: in limbs, where rows are short
 enough for these (H200, notes-dgemm)."""
+
+COLUMNS_IN_BYTES, LEAST_IN_BYTES = {4: 128, 5: 128, 6: 128, 7: 128, 8: 64}, 1 << 20
+"""Columns, or rows, of real numbers up to which a Hopper GPU multiplies in so many limbs of a byte, and the
+numbers of the other factor from which it does (H200, notes-dgemm)."""
+
+STEPS_OF_A_BLOCK = 8
+"""Steps of k that a block of these takes for what is no step; not measured."""
 
 THIN_BLOCKS, THIN_SHARE = 4, 512
 """Blocks of such a product to each multiprocessor, and the numbers of k to one at least, where k is shared

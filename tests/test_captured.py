@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -412,13 +413,15 @@ def test_an_unfit_product_is_never_captured_again(steps, gpu, how):
 
 
 @pytest.mark.parametrize("how", ["panels", "size"])
-def test_what_words_would_take_is_no_matter_in_limbs(steps, gpu, how, monkeypatch):
+@pytest.mark.parametrize("fits", [True, False])
+def test_what_words_would_take_is_no_matter_in_limbs(steps, gpu, how, fits, monkeypatch):
     gpu.memory = MEMORY
     a, b = operands(gpu, shape=SHAPE)
     unfit(steps, how)
-    monkeypatch.setattr(steps, "in_limbs", lambda *_: print)
+    room = MEMORY // cache.SHARE_OF_ONE
+    monkeypatch.setattr(steps, "in_limbs", lambda *_: SimpleNamespace(workspace=room + 1 - fits))
     assert product(a, b) is None  # seen once
-    assert product(a, b) is not None
+    assert (product(a, b) is not None) == fits
 
 
 @pytest.mark.parametrize("how", HOW)

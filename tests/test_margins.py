@@ -26,10 +26,12 @@ from ozaki.certificate.decision import decide_stack, log2_product, replayed
 from ozaki.execution import in_digits_numba
 from ozaki.product import steps
 from ozaki.product.factor import Factor
-from ozaki.product.limbs import in_limbs, multiply_small, multiply_thin, thin
+from ozaki.product.limbs import columns, in_limbs, multiply_columns, multiply_small, multiply_thin, thin
+from ozaki.product.limbs.columns import limbs_of_columns
 from ozaki.product.limbs.cut import limbs_of
 from ozaki.product.limbs.thin import limbs_of_thin
 from ozaki.product.request import Request
+from ozaki.product.steps import norm_widths
 from ozaki.scaling.scales import NORM_LIMITS, norm_limit, norm_scales, normwise_error
 from ozaki.scaling.statistics import BITS, row_statistics
 from ozaki.schemes import ProductSpecification
@@ -168,34 +170,85 @@ def test_a_thread_of_a_thin_product_adds_up_no_more_than_its_limbs_hold(monkeypa
     assert found
 
 
+@pytest.fixture
+def hopper(monkeypatch):
+    for module in (thin, columns):
+        monkeypatch.setattr(module, "multiprocessors", lambda: 132)
+    monkeypatch.setattr(columns, "compute_capability", lambda: (9, 0))
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("k", [129, 1000, 4096, 16352, 16384, 18720, 18721, 10**6])
+def test_limbs_of_a_byte_and_their_sums_fit(hopper, k, parts):
+    for m, n, width in itertools.product((64, 8192, 10**5), (1, 20, 32, 33, 64, 128), range(20, 66)):
+        specification = ProductSpecification((m, k, n), 1, parts, (width, width), 110.0, TARGET)
+        cut = limbs_of_columns(specification)
+        few, large = min(m, n) * parts, k * max(m, n) * parts >= 1 << 20
+        assert (cut is not None) == (width <= 63 and large and few <= (128 if width < 56 else 64))
+        if cut is None:
+            continue
+        assert 127 * 2**width // 128 <= 127 * (256**cut.number - 1) // 255  # the largest of such limbs
+        assert 2 * width < 128
+        assert (cut.shares - 1) * cut.share < k <= cut.shares * cut.share
+        assert cut.share % 32 == 0
+        assert cut.number * parts * min(cut.share, k) * 2**14 < 2**31
+        assert cut.wide % (2 * cut.columns) == 0
+        assert few <= cut.wide
+        assert (2 * cut.number - 1) * cut.columns // 2 < 224  # registers, beside others
+        assert cut.shared <= 227 << 10
+
+
+def test_integers_leave_room_for_limbs_with_signs():
+    for target, lengths in NORM_LIMITS.items():
+        for length, limit in lengths.items():
+            length = min(length, 1 << 24)
+            for bits in (0, *limit.widenings):
+                width, _ = norm_widths(norm_limit(FORMATS[target], length), length, bits)
+                assert 2.0 ** (limit.log2 / 2 + bits) + 0.5 <= 127 / 128 * 2.0**width
+    for log2_square in np.linspace(1, 120, 10001):
+        width = math.floor(log2_square / 2 + 2.0**-6) + 1  # `bounded`
+        assert 2.0 ** (log2_square / 2) <= 127 / 128 * 2.0**width
+
+
 @pytest.mark.parametrize(
-    ("shape", "stack", "kernel"),
+    ("shape", "stack", "bits", "kernel"),
     [
-        ((16, 16, 16), 1, "small"),
-        ((32, 37, 32), 500, "small"),
-        ((10**6, 16, 32), 1, "small"),
-        ((10**6, 16, 33), 1, None),
-        ((10**6, 16, 16), 1, "thin"),
-        ((12, 5000, 5000), 1, "thin"),
-        ((5000, 5000, 13), 1, None),
-        ((5000, 128, 16), 1, "thin"),
-        ((5000, 129, 16), 1, None),
-        ((64, 64, 64), 1, None),
+        ((16, 16, 16), 1, 55, "small"),
+        ((32, 37, 32), 500, 55, "small"),
+        ((10**6, 16, 32), 1, 55, "small"),
+        ((10**6, 16, 33), 1, 55, None),
+        ((10**6, 16, 16), 1, 55, "thin"),
+        ((12, 1000, 1000), 1, 55, "thin"),
+        ((1000, 1000, 13), 1, 55, None),
+        ((4, 5000, 5000), 1, 55, "thin"),
+        ((5, 5000, 5000), 1, 55, "columns"),
+        ((5000, 5000, 1), 1, 62, "thin"),
+        ((5000, 5000, 2), 1, 62, "columns"),
+        ((5000, 128, 16), 1, 55, "thin"),
+        ((5000, 129, 16), 1, 55, None),
+        ((10000, 129, 16), 1, 55, "columns"),
+        ((128, 8192, 8192), 1, 55, "columns"),
+        ((8192, 8192, 129), 1, 55, None),
+        ((64, 8192, 8192), 1, 62, "columns"),
+        ((65, 8192, 8192), 1, 62, None),
+        ((64, 64, 64), 1, 55, None),
     ],
     ids=str,
 )
-def test_which_products_are_multiplied_in_limbs(monkeypatch, shape, stack, kernel):
-    monkeypatch.setattr(thin, "multiprocessors", lambda: 132)
+def test_which_products_are_multiplied_in_limbs(hopper, monkeypatch, shape, stack, bits, kernel):
     engine = object.__new__(Cublas)
     engine.fused = True
     request = Request("fp64", "auto", None, engine, 1 << 30)
-    specification = ProductSpecification(shape, stack, 1, (55, 55), 110.0, TARGET)
+    specification = ProductSpecification(shape, stack, 1, (bits, bits), 110.0, TARGET)
     limbs = in_limbs(specification, request)
-    assert (limbs and limbs.multiply.func) is {"small": multiply_small, "thin": multiply_thin, None: None}[
-        kernel
-    ]
+    kernels = {"small": multiply_small, "thin": multiply_thin, "columns": multiply_columns, None: None}
+    assert (limbs and limbs.multiply.func) is kernels[kernel]
     if limbs is not None and limbs.workspace:
         assert in_limbs(specification, request._replace(workspace=limbs.workspace)) is not None
         assert in_limbs(specification, request._replace(workspace=limbs.workspace - 1)) is None
+    monkeypatch.setattr(columns, "compute_capability", lambda: (8, 0))
+    elsewhere = in_limbs(specification, request)
+    assert elsewhere is None or elsewhere.word == "int32"
+    assert kernel != "thin" or elsewhere is not None
     engine.fused = False
     assert in_limbs(specification, request) is None

@@ -85,6 +85,8 @@ __device__ __forceinline__ int chunk_of(int row, int chunk) {
 }
 
 #if WGMMA
+#include "multiword/engines/hopper.cuh"
+
 /* How matrices lie in memory, as the copy engine takes it: CUtensorMap. */
 struct alignas(64) Operand { unsigned char map[128]; };
 
@@ -105,10 +107,6 @@ __device__ __forceinline__ void copy_tile(unsigned to, const Operand &x, int k, 
                      "l"(&x), "r"(k), "r"(row), "r"(at.matrix), "r"(at.image), "r"(barrier)
                      : "memory");
 }
-/* Barriers of shared memory: so many arrivals, and all bytes that are expected, end a phase. */
-__device__ __forceinline__ void prepare(unsigned barrier, int arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
 /* Arrive at the barrier of a block of this cluster. */
 __device__ __forceinline__ void arrive(unsigned barrier, int block) {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
@@ -123,41 +121,7 @@ __device__ __forceinline__ int block_of_cluster() {
 __device__ __forceinline__ void meet_the_cluster() {
     asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-__device__ __forceinline__ void expect(unsigned barrier, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void wait(unsigned barrier, int parity) {
-    int done = 0;
-    while (!done)
-        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-                     : "=r"(done)
-                     : "r"(barrier), "r"(parity)
-                     : "memory");
-}
-
-/* Rows of 128 bytes, permuted as above, groups of 8 of them 1024 bytes apart. */
-__device__ __forceinline__ unsigned long long descriptor(unsigned address) {
-    return (unsigned long long)(address >> 4 & 0x3fff) | 1ull << 16 | 64ull << 32 | 1ull << 62;
-}
 #define R4(d, i) "+r"(d[i][0]), "+r"(d[i][1]), "+r"(d[i][2]), "+r"(d[i][3])
-#define R16(d, i) R4(d, i), R4(d, i + 1), R4(d, i + 2), R4(d, i + 3)
-#define WGMMA_FENCE asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
-/* sum += A·Bᵀ of 32 numbers of k, for a warpgroup. */
-__device__ __forceinline__ void wgmma(int (&sum)[FRAGMENTS_N][4], unsigned long long left, unsigned long long right) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-                 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-                 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
-                 "%128, %129, 1;"
-                 : R16(sum, 0), R16(sum, 4), R16(sum, 8), R16(sum, 12),
-                 R16(sum, 16), R16(sum, 20), R16(sum, 24), R16(sum, 28)
-                 : "l"(left), "l"(right));
-}
 
 /* sum += A·Bᵀ of a stage, of which so many numbers of k are left. */
 __device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_N][4], unsigned stage, int team, int left_of_k) {
@@ -166,15 +130,15 @@ __device__ __forceinline__ void accumulate(int (&sum)[FRAGMENTS_N][4], unsigned 
     if (left_of_k >= BK) {
         WGMMA_FENCE;
 #pragma unroll
-        for (int h = 0; h < BK; h += 32) wgmma(sum, descriptor(left + h), descriptor(right + h));
+        for (int h = 0; h < BK; h += 32) wgmma<BN>(&sum[0][0], descriptor<BK>(left + h), descriptor<BK>(right + h));
     } else {
 #pragma unroll 1
         for (int h = 0; h < left_of_k; h += 32) {
             WGMMA_FENCE;
-            wgmma(sum, descriptor(left + h), descriptor(right + h));
+            wgmma<BN>(&sum[0][0], descriptor<BK>(left + h), descriptor<BK>(right + h));
         }
     }
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    WGMMA_COMMIT;
 }
 #else
 __device__ __forceinline__ void copy16(unsigned to, const void *from, bool there) {

@@ -142,11 +142,11 @@ multiply_residues_wgmma(const __grid_constant__ Operand a, const __grid_constant
             for (int step = 0; step < steps; step++, advance()) {
                 wait(copied + 8 * stage, parity);
                 accumulate(sum[0], stages + stage * STAGE_BYTES, team, shape.k - step * BK);
-                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+                WGMMA_WAIT(1);
                 if (step > 0 && lane < CLUSTER) arrive(used + 8 * last, lane);
                 last = stage;
             }
-            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+            WGMMA_WAIT(0);
             if (lane < CLUSTER) arrive(used + 8 * last, lane);
 #pragma unroll
             for (int j = 0; j < FRAGMENTS_N; j++) asm volatile("" : R4(sum[0], j)::"memory"); // none is read before

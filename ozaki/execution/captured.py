@@ -300,9 +300,12 @@ class CapturedProduct(Captured[_Variant, _Answers]):
             scaled = steps.norm_scaled(a, b, request, bits)
         else:
             scaled = ScaledProduct(scales, steps.choose_scheme(specification, request))
-        in_limbs = steps.in_limbs(scaled.scheme.specification, request) is not None  # which has no words
-        # CuPy's own kernels copy panels across the diagonal.
-        if not in_limbs and (self._too_large(scaled.scheme, a.stack) or steps.halved(scaled, a, request)[1]):
+        limbs = steps.in_limbs(scaled.scheme.specification, request)
+        if limbs is not None:
+            unfit = limbs.workspace > self._room.limit
+        else:  # CuPy's own kernels copy panels across the diagonal
+            unfit = self._too_large(scaled.scheme, a.stack) or steps.halved(scaled, a, request)[1]
+        if unfit:
             raise Unfit
         steps.split_once(scaled, a, b, request)
         return scaled

@@ -87,7 +87,7 @@ class Plan:
             return cls(
                 **common,
                 scheme="limbs",
-                word="int32",
+                word=limbs.word,
                 pieces=limbs.number,
                 products=(limbs.number * specification.parts) ** 2,
                 panels=1,
@@ -176,12 +176,12 @@ class Plan:
     @property
     def predicted_seconds(self) -> float | None:
         """What the product should take: None for a model, and for devices without measurements."""
-        in_limbs = self.scheme == "limbs"  # whose multiplications take no longer than the numbers' reading
-        speed, copied = rates(self.engine, "int8" if in_limbs else self.word), bandwidth(self.engine)
+        reads = self.word == "int32"  # limbs whose multiplications take no longer than the numbers' reading
+        speed, copied = rates(self.engine, "int8" if reads else self.word), bandwidth(self.engine)
         if self.engine not in ELEMENT_WISE or speed is None or copied is None:
             return None
         (m, k, n), item = self.shape, np.dtype(self.dtype).itemsize
-        products = 0.0 if in_limbs else speed.seconds(m * k * n, self.products)
+        products = 0.0 if reads else speed.seconds(m * k * n, self.products)
         operands = (m + n) * k * (2 * item + self.operand_bytes)  # read for statistics, split, written
         results = m * n * (self.product_bytes + item)
         share, overhead = ELEMENT_WISE[self.engine]

@@ -5,8 +5,9 @@ import pytest
 
 import ozaki
 from ozaki.execution import cache
-from ozaki.product.limbs import small, thin
-from tests.cases import FACES, KINDS, in_dtype, matrices
+from ozaki.product import limbs
+from ozaki.product.limbs import columns, small, thin
+from tests.cases import FACES, KINDS, in_dtype, long_rows, matrices
 from tests.exact import same
 
 pytestmark = pytest.mark.gpu
@@ -133,6 +134,84 @@ def test_many_short_rows(cupy, kind):
             assert same(ozaki.accurate_dgemm(x, y).get(), expected), (m, k, n)
 
 
+WIDE = [(17, 70), (40, 1000), (64, 65), (5, 4096), (33, 31), (128, 100), (8, 2048), (20, 33)]
+"""Columns, and numbers of the inner dimension."""
+
+
+@pytest.fixture
+def in_bytes(request, cupy, monkeypatch):
+    """CuPy, with some tens of columns in limbs of a byte, k in as many shares as may be, or in one."""
+    if cupy.cuda.Device().compute_capability != "90":
+        pytest.skip("Hopper's tensor cores")
+    monkeypatch.setattr(small, "LIMB_PRODUCTS", (0, 0))
+    monkeypatch.setattr(limbs, "FEW_PRODUCTS", 0)
+    monkeypatch.setattr(columns, "SHORT_ROWS", 0)
+    monkeypatch.setattr(columns, "LEAST_IN_BYTES", 1)
+    monkeypatch.setattr(columns, "STEPS_OF_A_BLOCK", 1 if request.param else 1 << 40)
+    cache.forget()
+    return cupy
+
+
+@pytest.mark.parametrize("in_bytes", [False, True], indirect=True)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", FACES)
+def test_bits_of_some_tens_of_columns_and_rows(in_bytes, kind, dtype):
+    for (few, k), many in zip(WIDE, (90, 33, 700, 64, 65, 257, 40, 129), strict=True):
+        for m, n in ((many, few), (few, many)):
+            a, b = in_dtype(*matrices(kind, m, k, n), dtype)
+            expected = FACES[dtype](a, b)
+            for order in "CF":
+                x, y = (in_bytes.asarray(z, order=order) for z in (a, b))
+                for _ in range(3):  # kernel by kernel, captured, replayed
+                    assert same(FACES[dtype](x, y).get(), expected), (m, k, n, order)
+
+
+@pytest.mark.parametrize("in_bytes", [False, True], indirect=True)
+@pytest.mark.parametrize("dtype", FACES)
+def test_some_tens_of_columns_of_every_view(in_bytes, dtype):
+    a, b = in_dtype(*matrices("wide2", 300, 500, 40), dtype)
+    a[7, 3], b[11, 2], a[9] = np.inf, np.nan, 0
+    expected = FACES[dtype](a, b)
+    wide, tall = in_bytes.zeros((600, 1001), a.dtype), in_bytes.zeros((1000, 80), a.dtype)
+    wide[::2, ::2][:, :500], tall[::2, ::2] = in_bytes.asarray(a), in_bytes.asarray(b)
+    beside, odd = in_bytes.zeros((300, 501), a.dtype), in_bytes.zeros((300, 502), a.dtype)
+    beside[:, 1:], odd[:, 1:501] = in_bytes.asarray(a), in_bytes.asarray(a)
+    turned = in_bytes.asarray(a, order="F")
+    views = [in_bytes.asarray(a)[:, ::-1][:, ::-1], wide[::2, :999:2][:, :500], beside[:, 1:], odd[:, 1:501]]
+    for x in (*views, turned, in_bytes.asarray(a[::-1])[::-1]):
+        for y in (tall[::2, ::2], in_bytes.asarray(b), in_bytes.asarray(b.T).T):
+            out = in_bytes.zeros((40, 600), a.dtype).T[::2]
+            for _ in range(3):
+                FACES[dtype](x, y, out=out)
+                assert same(out.get(), expected)
+
+
+@pytest.mark.parametrize("in_bytes", [False], indirect=True)
+def test_rows_of_numbers_as_small_and_as_large_as_there_are(in_bytes):
+    rng = np.random.default_rng(8)
+    of_double, of_float = (-1074, -1040, -1000, 900, 970), (-149, -130, -100, 80, 96)
+    for dtype, exponents in ((np.float64, of_double), (np.float32, of_float)):
+        a = np.ldexp(rng.integers(-(2**20), 2**20, (200, 150)).astype(dtype), 0)
+        a *= rng.random(a.shape) < 0.7
+        with np.errstate(over="ignore", under="ignore"):
+            a = np.ldexp(a, np.resize(exponents, 200)[:, None]).astype(dtype)
+            b = np.ldexp(rng.integers(-9, 9, (150, 40)).astype(dtype), np.resize((0, exponents[0] // 2), 40))
+        face = FACES[a.dtype.name]
+        for x, y in ((a, b), (b.T.copy(), a.T.copy())):
+            for accuracy in ("fp64", "fp32"):
+                expected = face(x, y, accuracy=accuracy)
+                assert same(face(in_bytes.asarray(x), in_bytes.asarray(y), accuracy=accuracy).get(), expected)
+
+
+@pytest.mark.parametrize("in_bytes", [False, True], indirect=True)
+def test_long_inner_dimensions_in_bytes(in_bytes):
+    a, b = long_rows()
+    b = np.concatenate([b, -b, b[::-1]], axis=1)
+    expected = ozaki.accurate_dgemm(a, b)
+    for _ in range(3):
+        assert same(ozaki.accurate_dgemm(in_bytes.asarray(a), in_bytes.asarray(b)).get(), expected)
+
+
 def test_limbs_take_the_products_of_few_columns(cupy, monkeypatch):
     """The tests above would pass without."""
     calls = []
@@ -146,3 +225,13 @@ def test_limbs_take_the_products_of_few_columns(cupy, monkeypatch):
     ozaki.accurate_dgemm(cupy.ones((300, 500)), more)
     assert not calls
     assert ozaki.plan(cupy.ones((300, 500)), more).scheme == "residues"
+
+
+def test_limbs_of_a_byte_take_the_products_of_tens_of_columns(cupy):
+    if cupy.cuda.Device().compute_capability != "90":
+        pytest.skip("Hopper's tensor cores")
+    for m, k, n in ((2000, 1000, 64), (64, 2000, 1000)):
+        plan = ozaki.plan(cupy.ones((m, k)), cupy.ones((k, n)))
+        assert "limbs: 7 limbs, 49 int8 products" in str(plan)
+        assert plan.predicted_seconds is None or plan.predicted_seconds > 0
+    assert ozaki.plan(cupy.ones((2000, 1000)), cupy.ones((1000, 129))).scheme == "residues"

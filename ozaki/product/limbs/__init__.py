@@ -7,11 +7,12 @@ from functools import partial
 from typing import NamedTuple
 
 from multiword.engines.cublas import Cublas
+from ozaki.product.limbs.columns import limbs_of_columns, multiply_columns
 from ozaki.product.limbs.small import limbs_of_small, multiply_small
 from ozaki.product.limbs.thin import limbs_of_thin, multiply_thin
 from ozaki.product.request import Request
 from ozaki.schemes import ProductSpecification
-from ozaki.tuning import NARROW
+from ozaki.tuning import FEW_PRODUCTS, NARROW
 
 
 class InLimbs(NamedTuple):
@@ -19,12 +20,13 @@ class InLimbs(NamedTuple):
 
     Attributes
     ----------
-    number : of the limbs.
-    workspace : bytes for sums that are brought together.
+    number, word : of the limbs, and what holds one: "int32", or "int8" on tensor cores.
+    workspace : bytes for limbs and sums in memory.
     multiply : called with both factors, their scales and `out`.
     """
 
     number: int
+    word: str
     workspace: int
     multiply: Callable[..., None]
 
@@ -40,9 +42,15 @@ def in_limbs(specification: ProductSpecification, request: Request) -> InLimbs |
         return None
     small = limbs_of_small(specification)
     if small is None:
-        thin = limbs_of_thin(specification)
-        if thin is not None and 8 * thin.words <= request.workspace:
-            return InLimbs(thin.limbs.number, 8 * thin.words, partial(multiply_thin, thin, specification))
+        thin, columns = limbs_of_thin(specification), limbs_of_columns(specification)
+        if thin is not None and columns is not None and thin.products > FEW_PRODUCTS:
+            thin = None
+        if thin is not None and thin.workspace <= request.workspace:
+            multiply: Callable[..., None] = partial(multiply_thin, thin, specification)
+            return InLimbs(thin.limbs.number, "int32", thin.workspace, multiply)
+        if columns is not None and columns.workspace <= request.workspace:
+            multiply = partial(multiply_columns, columns, specification)
+            return InLimbs(columns.number, "int8", columns.workspace, multiply)
         if min(specification.shape[0], specification.shape[2]) <= NARROW:
             small = limbs_of_small(specification, of_any_size=True)
-    return small and InLimbs(small.number, 0, partial(multiply_small, small, specification))
+    return small and InLimbs(small.number, "int32", 0, partial(multiply_small, small, specification))

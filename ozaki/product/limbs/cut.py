@@ -11,15 +11,18 @@ from __future__ import annotations
 import ctypes
 import math
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from multiword.formats import Format
 from multiword.runtime.arrays import Array
-from multiword.runtime.kernels import Struct, members
+from multiword.runtime.kernels import Kernel, Struct, members
 from ozaki.rounding.digits import last_place
 from ozaki.scaling.statistics import NONFINITE_ROW
+
+_THREADS = 256
 
 _BITS = 29, 28, 22, 30, 25
 """Of a limb: few, for each has kernels of its own, and enough for as few limbs as of any number of bits where
@@ -94,3 +97,24 @@ def constants(limbs: Limbs, real: str, parts: int) -> dict[str, Any]:
         "PARTS": parts,
         "NONFINITE_ROW": NONFINITE_ROW,
     }
+
+
+def _of_words(words: int, real: str, parts: int) -> dict[str, Any]:
+    return constants(Limbs(words, 32), real, parts)
+
+
+_ADD_SHARES = Kernel(
+    "add_limb_products",
+    Path(__file__).with_name("shares.cu"),
+    tuple(
+        _of_words(words, real, parts) for words in (2, 3) for real in ("float", "double") for parts in (1, 2)
+    ),
+    (LimbProduct,),
+)
+
+
+def add_shares(sums: Array, product: LimbProduct, shares: int, words: int, real: str, parts: int) -> None:
+    """Write the rounded sum of what blocks that share k have left, (shares, parts, columns, rows, words)."""
+    blocks = -(-product.m * product.n // _THREADS)
+    arguments = sums, product, np.int32(shares)
+    _ADD_SHARES((blocks,), (_THREADS,), arguments, **_of_words(words, real, parts))

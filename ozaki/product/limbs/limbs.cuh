@@ -20,6 +20,18 @@ __device__ __forceinline__ void cut(double x, int scale, int (&limb)[COUNT]) {
     limb[0] = __double2loint(y + magic);
 }
 
+/* sum += more, of integers of COUNT words of 64 bits. */
+__device__ __forceinline__ void add(u64 (&sum)[COUNT], const u64 *more) {
+    u64 carry = 0;
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        const u64 partial = sum[i] + carry;
+        carry = partial < carry;
+        sum[i] = partial + more[i];
+        carry += sum[i] < partial;
+    }
+}
+
 /* What the integers are scaled by, and where their rounded products go; strides in real numbers. */
 struct LimbProduct {
     const int *row_scale, *column_scale;
@@ -32,6 +44,13 @@ struct LimbProduct {
         const int exponent = -(row_scale[row] + column_scale[column]);
         out[row * row_stride + place * column_stride + part] =
             rounded_to<REAL>(round_limbs<COUNT>(product, exponent, precision, smallest));
+    }
+    /* The same, or where blocks share k, a sum to be added, (shares, parts, columns, rows, COUNT). */
+    __device__ void put(u64 (&product)[COUNT], int row, int column, int part, u64 *sums) const {
+        if (gridDim.y == 1) return round(product, row, column, column, part);
+        const i64 sum = (((i64)blockIdx.y * PARTS + part) * n + column) * m + row;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) sums[sum * COUNT + i] = product[i];
     }
 };
 

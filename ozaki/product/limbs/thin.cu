@@ -22,17 +22,6 @@ union Shared {
     u64 product[TOGETHER][SLICES][ROWS][COUNT];
 };
 
-__device__ __forceinline__ void add(u64 (&sum)[COUNT], const u64 *more) {
-    u64 carry = 0;
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        const u64 partial = sum[i] + carry;
-        carry = partial < carry;
-        sum[i] = partial + more[i];
-        carry += sum[i] < partial;
-    }
-}
-
 /* A thread's numbers of B's share of k, neighbours in memory, on their way into shared memory. */
 struct Right {
     int place[OF_THREAD], scale[OF_THREAD];
@@ -76,7 +65,7 @@ struct Right {
 
 typedef i64 AllSums[PARTS][COLUMNS][SUMS];
 
-/* Bring a block's sums together: rounded, or where k is shared, into memory, (shares, parts, columns, rows, COUNT). */
+/* Bring a block's sums together: rounded, or where k is shared, into memory. */
 __device__ __forceinline__ void write(const AllSums &sum, Shared &shared, int local, int slice, const LimbProduct &to,
                                       u64 *sums) {
 #pragma unroll
@@ -97,13 +86,7 @@ __device__ __forceinline__ void write(const AllSums &sum, Shared &shared, int lo
                 if (column >= to.n || row >= to.m) continue;
                 u64 total[COUNT] = {};
                 for (int i = 0; i < SLICES; i++) add(total, shared.product[j][i][at % ROWS]);
-                if (gridDim.y == 1) {
-                    to.round(total, row, column, column, part);
-                } else {
-                    const i64 product = ((i64)blockIdx.y * PARTS + part) * to.n + column;
-#pragma unroll
-                    for (int i = 0; i < COUNT; i++) sums[(product * to.m + row) * COUNT + i] = total[i];
-                }
+                to.put(total, row, column, part, sums);
             }
             __syncthreads();
         }
@@ -165,17 +148,4 @@ thin_product(StridedParts many, StridedParts few, LimbProduct to, int share, u64
         for (int u = 0; u < PARTS * AT_ONCE; u++) left[u / AT_ONCE][u % AT_ONCE] = next[u / AT_ONCE][u % AT_ONCE];
     }
     write(sum, shared, local, slice, to, sums);
-}
-
-/* RN(C'·2^(-s-t)) from the sums of shares, a thread for each of its rows and columns. */
-extern "C" __global__ void __launch_bounds__(THREADS) add_thin_products(const u64 *sums, LimbProduct to, int shares) {
-    const i64 index = blockIdx.x * (i64)THREADS + threadIdx.x, each = (i64)to.m * to.n;
-    if (index >= each) return;
-    const int row = index % to.m, column = index / to.m;
-    for (int part = 0; part < PARTS; part++) {
-        u64 total[COUNT] = {};
-        for (int share = 0; share < shares; share++)
-            add(total, sums + (((i64)share * PARTS + part) * each + index) * COUNT);
-        to.round(total, row, column, column, part);
-    }
 }

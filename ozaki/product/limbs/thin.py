@@ -17,9 +17,9 @@ from multiword.runtime.kernels import Kernel
 from multiword.runtime.memory import padded
 from multiword.runtime.tiles import StridedParts, strided_parts
 from ozaki.product.factor import Factor
-from ozaki.product.limbs.cut import LimbProduct, Limbs, constants, limbs_of
+from ozaki.product.limbs.cut import LimbProduct, Limbs, add_shares, constants, limbs_of
 from ozaki.schemes import ProductSpecification
-from ozaki.tuning import FEW_COLUMNS, FEW_OF_SHORT, SHORT_ROWS, THIN_BLOCKS, THIN_SHARE
+from ozaki.tuning import FEW_OF_SHORT, MOST_PRODUCTS, SHORT_ROWS, THIN_BLOCKS, THIN_SHARE
 
 _THREADS, _AT_ONCE, _MOST_SLICES = 256, 8, 8
 
@@ -39,6 +39,7 @@ class ThinLimbs(NamedTuple):
     slices : threads that share a row.
     share, shares : numbers of k of a block, and how many blocks share k.
     words : of 64 bits, for the sums of several shares.
+    products : of limbs, for each number of the matrix.
     """
 
     limbs: Limbs
@@ -46,11 +47,17 @@ class ThinLimbs(NamedTuple):
     share: int
     shares: int
     words: int
+    products: int
 
     @property
     def rows(self) -> int:
         """The rows of a block."""
         return _THREADS // self.slices
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of those words."""
+        return 8 * self.words
 
 
 def _kernel_constants(
@@ -71,23 +78,25 @@ _INSTANCES = tuple(
 )
 _FILE = Path(__file__).with_suffix(".cu")
 _THIN_PRODUCT = Kernel("thin_product", _FILE, _INSTANCES, (StridedParts, LimbProduct))
-_ADD_SHARES = Kernel("add_thin_products", _FILE, _INSTANCES, (StridedParts, LimbProduct))
 
 
 def limbs_of_thin(specification: ProductSpecification) -> ThinLimbs | None:
     """Return how a product of a few columns, or rows, is cut; None where there are more."""
     (m, k, n), parts = specification.shape, specification.parts
-    if specification.stack > 1 or min(m, n) * parts > (FEW_OF_SHORT if k <= SHORT_ROWS else FEW_COLUMNS):
+    few, short = min(m, n), k <= SHORT_ROWS
+    if specification.stack > 1 or few * parts > FEW_OF_SHORT:
         return None
     slices = min(_MOST_SLICES, 1 << max(k // (4 * _AT_ONCE), 1).bit_length() - 1)  # each has a few steps
     blocks, depth = -(-max(m, n) * slices // _THREADS), _AT_ONCE * slices
     shares = max(1, min(THIN_BLOCKS * multiprocessors() // blocks, k // THIN_SHARE))
     share = min(padded(-(-k // shares), depth), _LONGEST * slices)
     limbs, shares = limbs_of(max(specification.widths), parts * (share // slices)), -(-k // share)
-    if limbs is None or parts * _columns(min(m, n)) * (2 * limbs.number - 1) > _MOST_SUMS:
+    if limbs is None or parts * _columns(few) * (2 * limbs.number - 1) > _MOST_SUMS:
+        return None
+    if (products := limbs.number**2 * parts * few) > MOST_PRODUCTS and not short:
         return None
     words = shares * parts * m * n * limbs.number if shares > 1 else 0
-    return ThinLimbs(limbs, slices, share, shares, words)
+    return ThinLimbs(limbs, slices, share, shares, words, products)
 
 
 def multiply_thin(
@@ -110,8 +119,7 @@ def multiply_thin(
     arguments = many, few, product, np.int32(thin.share), sums
     _THIN_PRODUCT((-(-m // thin.rows), thin.shares), (_THREADS,), arguments, **instance)
     if thin.shares > 1:
-        blocks = -(-m * n // _THREADS)
-        _ADD_SHARES((blocks,), (_THREADS,), (sums, product, np.int32(thin.shares)), **instance)
+        add_shares(sums, product, thin.shares, thin.limbs.number, layout["REAL"], parts)
 
 
 def _columns(few: int) -> int:
