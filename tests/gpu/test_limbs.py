@@ -227,9 +227,10 @@ def test_limbs_take_the_products_of_few_columns(cupy, monkeypatch):
     assert ozaki.plan(cupy.ones((300, 500)), more).scheme == "residues"
 
 
-def test_limbs_of_a_byte_take_the_products_of_tens_of_columns(cupy):
+def test_limbs_of_a_byte_take_the_products_of_tens_of_columns(cupy, monkeypatch):
     if cupy.cuda.Device().compute_capability != "90":
         pytest.skip("Hopper's tensor cores")
+    monkeypatch.setattr(small, "LIMB_PRODUCTS", (0, 0))
     for m, k, n in ((2000, 1000, 64), (64, 2000, 1000)):
         plan = ozaki.plan(cupy.ones((m, k)), cupy.ones((k, n)))
         assert "limbs: 7 limbs, 49 int8 products" in str(plan)
