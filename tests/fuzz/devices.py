@@ -18,12 +18,15 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import ozaki
+from ozaki.product import limbs
+from ozaki.product.limbs import columns, small
 from tests.fuzz.arrays import LAYOUTS, fetched, place, values
 from tests.fuzz.device_cases import FAMILIES
 from tests.fuzz.device_products import CASES_OF_A_WIDTH, SWEEPS, Call
@@ -40,6 +43,15 @@ SHOWN_AT_ONCE = 5
 """Mismatches of a campaign that are shown when they are found, not only at its end."""
 LATE = 120.0
 """Seconds that a process may take beyond its time, for the compilation of its last kernels."""
+
+
+WHATEVER_FITS = (
+    (small, "LIMB_PRODUCTS", (0, 0)),
+    (limbs, "FEW_PRODUCTS", 0),
+    (columns, "SHORT_ROWS", 0),
+    (columns, "LEAST_IN_BYTES", 1),
+    (columns, "STEPS_OF_A_BLOCK", 1),
+)
 
 
 class Device:
@@ -107,15 +119,24 @@ def fetched_together(arrays: list, xp: Any) -> list[np.ndarray]:
     ]
 
 
+@contextmanager
+def in_bytes(wanted: bool) -> Iterator[None]:
+    """Multiply in limbs of a byte whatever fits: sizes here are too small for it to be chosen."""
+    with ExitStack() as stack:
+        for module, name, value in WHATEVER_FITS if wanted else ():
+            stack.enter_context(patch.object(module, name, value))
+        yield
+
+
 def compare(call: Call, draw: Draw, device: Device) -> None:
     """Make the call on both sides, several times. Raises Mismatch."""
-    stream = device.stream(draw)
+    stream, bytes_wanted = device.stream(draw), draw.pick("in bytes", False, True)
     for repeat in range(REPEATS):
         numbers = {name: values(draw.rng, spec) for name, spec in call.specs.items()}
         host = {name: place(x, call.specs[name].layout) for name, x in numbers.items()}
         with np.errstate(all="ignore"):
             expected, refused = called(call, np, host)
-        with stream, np.errstate(all="ignore"):
+        with stream, np.errstate(all="ignore"), in_bytes(bytes_wanted):
             there = {name: place(x, call.specs[name].layout, device.xp) for name, x in numbers.items()}
             got, error = called(call, device.xp, there)
             got = on_host(got)
