@@ -2,7 +2,9 @@
 
 import itertools
 import math
+import re
 from fractions import Fraction
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import ozaki
 from multiword.engines.cublas import Cublas
 from multiword.formats import FORMATS
+from multiword.runtime.kernels import expanded
 from ozaki.arguments import request_of
 from ozaki.certificate import counting, counting_numba
 from ozaki.certificate.counting import (
@@ -198,6 +201,41 @@ def test_limbs_of_a_byte_and_their_sums_fit(hopper, k, parts):
         assert cut.shared <= 227 << 10
 
 
+def test_memory_of_limbs_of_a_byte(hopper):
+    for parts, widths, number in ((1, (30, 55), 7), (2, (62, 40), 8)):
+        cut = limbs_of_columns(ProductSpecification((128, 10**5, 20), 1, parts, widths, 110.0, TARGET))
+        steps, words = -(-(10**5) // 32), 2
+        assert cut.number == number
+        assert cut.of_columns == (2 * number - 1) * cut.wide * 32 * steps * parts
+        assert cut.shares > 1
+        assert cut.of_sums == 8 * words * cut.shares * parts * 128 * 20
+        assert cut.workspace == cut.of_columns + cut.of_sums
+    source = expanded(columns._FILE)
+    names = ("STEP", "STAGES", "AHEAD")
+    step, stages, ahead = (int(re.search(rf"#define {name} (\d+)", source)[1]) for name in names)
+    assert (step, stages) == (columns._STEP, columns._STAGES)
+    assert stages >= 2 * ahead + 1  # what is written is none of what may still be read
+
+
+def test_pairs_are_rows_of_whatever_array():
+    """Of aligned rows of an even length, in a matrix or in a stack of one."""
+    layout = {"ALONG_K": 1, "UNIT": 1}
+    for shape, pitch, address, expected in (
+        ((4, 6), 48, 0, True),
+        ((4, 6), 48, 8, False),
+        ((4, 6), 56, 0, False),
+        ((4, 5), 48, 0, False),
+        ((1, 4, 6), 48, 16, True),
+        ((1, 4, 5), 40, 0, False),
+        ((1, 4, 6), 56, 0, False),
+    ):
+        strides = (shape[-2] * pitch, pitch, 8)[-len(shape) :]
+        x = SimpleNamespace(shape=shape, strides=strides, itemsize=8, data=SimpleNamespace(ptr=address))
+        assert columns._in_pairs(x, layout) == expected
+        assert not columns._in_pairs(x, {**layout, "UNIT": 0})
+        assert not columns._in_pairs(x, {**layout, "ALONG_K": 0})
+
+
 def test_integers_leave_room_for_limbs_with_signs():
     for target, lengths in NORM_LIMITS.items():
         for length, limit in lengths.items():
@@ -205,8 +243,12 @@ def test_integers_leave_room_for_limbs_with_signs():
             for bits in (0, *limit.widenings):
                 width, _ = norm_widths(norm_limit(FORMATS[target], length), length, bits)
                 assert 2.0 ** (limit.log2 / 2 + bits) + 0.5 <= 127 / 128 * 2.0**width
-    for log2_square in np.linspace(1, 120, 10001):
-        width = math.floor(log2_square / 2 + 2.0**-6) + 1  # `bounded`
+    a, b = (Factor(x, side) for side, x in enumerate((np.ones((2, 300)), np.ones((300, 2)))))
+    request = request_of(a.matrix, "exact", "auto", None, "host", None)
+    for log2_square in np.linspace(40, 120, 5001):
+        found = Bounds(False, (1.0, 1.0), (log2_square, log2_square), [1.0], 300)
+        scaled = steps.bounded(a, b, request, (a.exact_scales, b.exact_scales), found)
+        width, _ = scaled.scheme.specification.widths
         assert 2.0 ** (log2_square / 2) <= 127 / 128 * 2.0**width
 
 
@@ -245,7 +287,10 @@ def test_which_products_are_multiplied_in_limbs(hopper, monkeypatch, shape, stac
     assert (limbs and limbs.multiply.func) is kernels[kernel]
     if limbs is not None and limbs.workspace:
         assert in_limbs(specification, request._replace(workspace=limbs.workspace)) is not None
-        assert in_limbs(specification, request._replace(workspace=limbs.workspace - 1)) is None
+        less = in_limbs(specification, request._replace(workspace=limbs.workspace - 1))
+        assert less is None or (
+            kernel == "columns" and less.word == "int32"
+        )  # where few columns are thin, too
     monkeypatch.setattr(columns, "compute_capability", lambda: (8, 0))
     elsewhere = in_limbs(specification, request)
     assert elsewhere is None or elsewhere.word == "int32"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ozaki
-from ozaki.execution import cache
+from ozaki.execution import cache, stacks
 from ozaki.product import limbs
 from ozaki.product.limbs import columns, small, thin
 from tests.cases import FACES, KINDS, in_dtype, long_rows, matrices
@@ -164,6 +164,30 @@ def test_bits_of_some_tens_of_columns_and_rows(in_bytes, kind, dtype):
                 x, y = (in_bytes.asarray(z, order=order) for z in (a, b))
                 for _ in range(3):  # kernel by kernel, captured, replayed
                     assert same(FACES[dtype](x, y).get(), expected), (m, k, n, order)
+
+
+@pytest.mark.parametrize("in_bytes", [False, True], indirect=True)
+@pytest.mark.parametrize("dtype", FACES)
+def test_integers_of_every_width_in_bytes(in_bytes, dtype):
+    for kind in ("integers", "uniform", "wide2", "sparse"):
+        for accuracy in ("exact", 8, 24, 36, 40, 45, 53, 61):
+            a, b = in_dtype(*matrices(kind, 130, 71, 40), dtype)
+            a = np.rint(a * 64) if accuracy == "exact" else a  # not as wide as B
+            expected = FACES[dtype](a, b, accuracy=accuracy)
+            for x, y in ((a, b), (b.T, a.T)):
+                got = FACES[dtype](in_bytes.asarray(x), in_bytes.asarray(y), accuracy=accuracy).get()
+                assert same(got, expected if x is a else expected.T), (kind, accuracy)
+
+
+@pytest.mark.parametrize("in_bytes", [False], indirect=True)
+def test_a_stack_of_one_in_bytes(in_bytes, monkeypatch):
+    """What is left of a long stack is one product, whose rows are not a matrix's."""
+    monkeypatch.setattr(stacks, "AT_ONCE", 20)
+    rng = np.random.default_rng(4)
+    a, b = rng.standard_normal((64, 65)), rng.standard_normal((21, 65, 8))
+    expected = ozaki.matmul(a, b)
+    for _ in range(3):
+        assert same(ozaki.matmul(in_bytes.asarray(a), in_bytes.asarray(b)).get(), expected)
 
 
 @pytest.mark.parametrize("in_bytes", [False, True], indirect=True)

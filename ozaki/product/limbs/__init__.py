@@ -43,14 +43,16 @@ def in_limbs(specification: ProductSpecification, request: Request) -> InLimbs |
     small = limbs_of_small(specification)
     if small is None:
         thin, columns = limbs_of_thin(specification), limbs_of_columns(specification)
-        if thin is not None and columns is not None and thin.products > FEW_PRODUCTS:
+        if thin is not None and thin.workspace > request.workspace:
             thin = None
-        if thin is not None and thin.workspace <= request.workspace:
-            multiply: Callable[..., None] = partial(multiply_thin, thin, specification)
-            return InLimbs(thin.limbs.number, "int32", thin.workspace, multiply)
-        if columns is not None and columns.workspace <= request.workspace:
-            multiply = partial(multiply_columns, columns, specification)
+        if columns is not None and columns.workspace > request.workspace:
+            columns = None
+        if columns is not None and (thin is None or thin.products > FEW_PRODUCTS):
+            multiply: Callable[..., None] = partial(multiply_columns, columns, specification)
             return InLimbs(columns.number, "int8", columns.workspace, multiply)
+        if thin is not None:
+            multiply = partial(multiply_thin, thin, specification)
+            return InLimbs(thin.limbs.number, "int32", thin.workspace, multiply)
         if min(specification.shape[0], specification.shape[2]) <= NARROW:
             small = limbs_of_small(specification, of_any_size=True)
     return small and InLimbs(small.number, "int32", 0, partial(multiply_small, small, specification))

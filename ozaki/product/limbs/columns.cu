@@ -159,6 +159,7 @@ __device__ __forceinline__ void put_together(const Sums &sum, int element, u64 (
 template <int I> __device__ __forceinline__ void accumulate(Sums &sum, unsigned left, unsigned right) {
     if constexpr (I < LIMBS) {
         const u64 limb = descriptor<STEP>(left + I * TILE_BYTES);
+        WGMMA_FENCE; // instructions of different shapes access the same sums
         wgmma<COLUMNS * (LIMBS - I)>(sum, limb, descriptor<STEP>(right + I * BLOCK_BYTES));
         if constexpr (I)
             wgmma<COLUMNS * I>(sum + LIMBS * OF_BLOCK, limb, descriptor<STEP>(right + (BLOCKS_OF_B - I) * BLOCK_BYTES));
@@ -268,7 +269,6 @@ multiply_columns(StridedParts many, const unsigned char *limbs, LimbProduct to, 
             if (step >= steps) break;
             wait(ready + 8 * stage, step / STAGES & 1);
             wait_for_turn(team);
-            WGMMA_FENCE;
             accumulate<0>(sum, lefts + stage * LEFT_BYTES,
                           rights + stage * RIGHT_BYTES + team * BLOCKS_OF_B * BLOCK_BYTES);
             WGMMA_COMMIT;

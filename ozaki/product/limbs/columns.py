@@ -103,6 +103,7 @@ _INSTANCES = tuple(
     for limbs, columns, parts, real, along, wide in (
         (7, 32, 1, "double", 1, True),
         (7, 32, 1, "double", 0, False),
+        (6, 32, 1, "double", 1, False),
         (8, 16, 2, "double", 1, False),
         (4, 32, 1, "float", 1, True),
         (5, 16, 2, "float", 0, False),
@@ -146,5 +147,5 @@ def _in_pairs(x: Array, layout: dict[str, Any]) -> bool:
     """Return whether rows are aligned pairs of neighbours."""
     if not (layout["ALONG_K"] and layout["UNIT"]):
         return False
-    pair = 2 * x.itemsize
-    return all(bytes_ % pair == 0 for bytes_ in (x.data.ptr, x.strides[0], x.shape[1] * x.itemsize))
+    pair = 2 * x.itemsize  # of one matrix, or of a stack of one
+    return all(bytes_ % pair == 0 for bytes_ in (x.data.ptr, x.strides[-2], x.shape[-1] * x.itemsize))
