@@ -22,7 +22,7 @@ from multiword.runtime.kernels import Kernel, Struct, members
 from ozaki.rounding.digits import last_place
 from ozaki.scaling.statistics import NONFINITE_ROW
 
-_THREADS = 256
+_THREADS, _LANES = 256, 8
 
 _BITS = 29, 28, 22, 30, 25
 """Of a limb: few, for each has kernels of its own, and enough for as few limbs as of any number of bits where
@@ -115,6 +115,6 @@ _ADD_SHARES = Kernel(
 
 def add_shares(sums: Array, product: LimbProduct, shares: int, words: int, real: str, parts: int) -> None:
     """Write the rounded sum of what blocks that share k have left, (shares, parts, columns, rows, words)."""
-    blocks = -(-product.m * product.n // _THREADS)
+    blocks = -(-product.m * product.n * _LANES // _THREADS)
     arguments = sums, product, np.int32(shares)
     _ADD_SHARES((blocks,), (_THREADS,), arguments, **_of_words(words, real, parts))
