@@ -28,9 +28,10 @@ FEW_OF_SHORT, SHORT_ROWS = 16, 128
 """Columns, or rows, of real numbers up to which a GPU multiplies in limbs, and the inner dimension up to
 which it always does (H200, notes-dgemm)."""
 
-FEW_PRODUCTS, MOST_PRODUCTS = 16, 48
+FEW_PRODUCTS, MOST_PRODUCTS = 16, {2: 48, 3: 72}
 """Products of limbs for each number of the matrix up to which that takes less time where the inner dimension
-is longer: than limbs of a byte on tensor cores, and than residues (H200, notes-dgemm)."""
+is longer: than limbs of a byte on tensor cores; and, of two and three limbs, than residues (H200,
+notes-dgemm)."""
 
 NARROW = 32
 """Columns, or rows, of a product in whose tiles of int8 words most is padding: in limbs, where rows are short

@@ -39,7 +39,7 @@ class Plan:
     accuracy : as requested.
     width : bits of the widest integer of A' and of B'.
     scheme, word, engine : how the integers are multiplied: in "residues" or "slices"; on a GPU, where factors
-        are small or have few rows or columns, in "limbs" of 32 bits.
+        are small or have few rows or columns, in "limbs" of 32 bits or of a byte.
     pieces : moduli, slices of A, or limbs.
     products : low-precision products in all, but for the one that the certificate itself takes on data with
         many zeros or of wide spread.

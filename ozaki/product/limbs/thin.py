@@ -93,7 +93,7 @@ def limbs_of_thin(specification: ProductSpecification) -> ThinLimbs | None:
     limbs, shares = limbs_of(max(specification.widths), parts * (share // slices)), -(-k // share)
     if limbs is None or parts * _columns(few) * (2 * limbs.number - 1) > _MOST_SUMS:
         return None
-    if (products := limbs.number**2 * parts * few) > MOST_PRODUCTS and not short:
+    if (products := limbs.number**2 * parts * few) > MOST_PRODUCTS[limbs.number] and not short:
         return None
     words = shares * parts * m * n * limbs.number if shares > 1 else 0
     return ThinLimbs(limbs, slices, share, shares, words, products)
