@@ -234,7 +234,8 @@ multiply_columns(StridedParts many, const unsigned char *limbs, LimbProduct to, 
         if (threadIdx.x == 0 && step < steps) {
             const unsigned barrier = ready + 8 * (step % STAGES);
             expect(barrier, RIGHT_BYTES);
-            copy_bytes(rights + step % STAGES * RIGHT_BYTES, right + (i64)step * gridDim.z * RIGHT_BYTES, RIGHT_BYTES, barrier);
+            const unsigned char *const from = right + (i64)step * gridDim.z * RIGHT_BYTES;
+            copy_bytes(rights + step % STAGES * RIGHT_BYTES, from, RIGHT_BYTES, barrier);
         }
         __syncwarp();
     };
