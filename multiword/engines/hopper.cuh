@@ -72,22 +72,23 @@ template <int N> __device__ __forceinline__ void wgmma(int *sum, u64 left, u64 r
 #define SUMS_96 SUMS_80, FROM(80), FROM(88)
 #define SUMS_112 SUMS_96, FROM(96), FROM(104)
 #define SUMS_128 SUMS_112, FROM(112), FROM(120)
-#define DEFINE_WGMMA(columns, sums, left_name, right_name) \
+/* Operands are numbered: sums, then A, then B. */
+#define DEFINE_WGMMA(columns, sums, after_them) \
     template <> __device__ __forceinline__ void wgmma<columns>(int *sum, u64 left, u64 right) { \
-        asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k32.s32.s8.s8 {" NAMES_##sums "}, %" #left_name \
-                     ", %" #right_name ", 1;" \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k32.s32.s8.s8 {" NAMES_##sums "}, %" #sums \
+                     ", %" #after_them ", 1;" \
                      : SUMS_##sums \
                      : "l"(left), "l"(right)); \
     }
-DEFINE_WGMMA(16, 8, 8, 9)
-DEFINE_WGMMA(32, 16, 16, 17)
-DEFINE_WGMMA(48, 24, 24, 25)
-DEFINE_WGMMA(64, 32, 32, 33)
-DEFINE_WGMMA(80, 40, 40, 41)
-DEFINE_WGMMA(96, 48, 48, 49)
-DEFINE_WGMMA(112, 56, 56, 57)
-DEFINE_WGMMA(128, 64, 64, 65)
-DEFINE_WGMMA(160, 80, 80, 81)
-DEFINE_WGMMA(192, 96, 96, 97)
-DEFINE_WGMMA(224, 112, 112, 113)
-DEFINE_WGMMA(256, 128, 128, 129)
+DEFINE_WGMMA(16, 8, 9)
+DEFINE_WGMMA(32, 16, 17)
+DEFINE_WGMMA(48, 24, 25)
+DEFINE_WGMMA(64, 32, 33)
+DEFINE_WGMMA(80, 40, 41)
+DEFINE_WGMMA(96, 48, 49)
+DEFINE_WGMMA(112, 56, 57)
+DEFINE_WGMMA(128, 64, 65)
+DEFINE_WGMMA(160, 80, 81)
+DEFINE_WGMMA(192, 96, 97)
+DEFINE_WGMMA(224, 112, 113)
+DEFINE_WGMMA(256, 128, 129)

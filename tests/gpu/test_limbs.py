@@ -75,8 +75,8 @@ def test_more_rows_than_a_grid_is_high(cupy):
         assert same(ozaki.matmul(cupy.asarray(a), cupy.asarray(b)).get(), expected)
 
 
-THIN = [(1, 70), (2, 1000), (3, 65), (12, 4096), (5, 31), (16, 100), (8, 2048)]
-"""Columns, and numbers of the inner dimension."""
+THIN = [(1, 70, 90), (2, 1000, 33), (3, 65, 700), (12, 4096, 64), (5, 31, 1), (16, 100, 257), (8, 2048, 40)]
+"""Columns, numbers of the inner dimension, and rows."""
 
 
 @pytest.fixture
@@ -92,12 +92,16 @@ def shares(request, cupy, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", FACES)
 def test_bits_of_few_columns_and_of_few_rows(shares, kind, dtype):
-    for (few, k), many in zip(THIN, (90, 33, 700, 64, 1, 257, 40), strict=True):
+    assert_bits_of_columns_and_rows(shares, THIN, kind, dtype)
+
+
+def assert_bits_of_columns_and_rows(xp, shapes, kind, dtype):
+    for few, k, many in shapes:
         for m, n in ((many, few), (few, many)):
             a, b = in_dtype(*matrices(kind, m, k, n), dtype)
             expected = FACES[dtype](a, b)
             for order in "CF":
-                x, y = (shares.asarray(z, order=order) for z in (a, b))
+                x, y = (xp.asarray(z, order=order) for z in (a, b))
                 for _ in range(3):  # kernel by kernel, captured, replayed
                     assert same(FACES[dtype](x, y).get(), expected), (m, k, n, order)
 
@@ -134,8 +138,17 @@ def test_many_short_rows(cupy, kind):
             assert same(ozaki.accurate_dgemm(x, y).get(), expected), (m, k, n)
 
 
-WIDE = [(17, 70), (40, 1000), (64, 65), (5, 4096), (33, 31), (128, 100), (8, 2048), (20, 33)]
-"""Columns, and numbers of the inner dimension."""
+WIDE = [
+    (17, 70, 90),
+    (40, 1000, 33),
+    (64, 65, 700),
+    (5, 4096, 64),
+    (33, 31, 65),
+    (128, 100, 257),
+    (8, 2048, 40),
+    (20, 33, 129),
+]
+"""Columns, numbers of the inner dimension, and rows."""
 
 
 @pytest.fixture
@@ -156,14 +169,7 @@ def in_bytes(request, cupy, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", FACES)
 def test_bits_of_some_tens_of_columns_and_rows(in_bytes, kind, dtype):
-    for (few, k), many in zip(WIDE, (90, 33, 700, 64, 65, 257, 40, 129), strict=True):
-        for m, n in ((many, few), (few, many)):
-            a, b = in_dtype(*matrices(kind, m, k, n), dtype)
-            expected = FACES[dtype](a, b)
-            for order in "CF":
-                x, y = (in_bytes.asarray(z, order=order) for z in (a, b))
-                for _ in range(3):  # kernel by kernel, captured, replayed
-                    assert same(FACES[dtype](x, y).get(), expected), (m, k, n, order)
+    assert_bits_of_columns_and_rows(in_bytes, WIDE, kind, dtype)
 
 
 @pytest.mark.parametrize("in_bytes", [False, True], indirect=True)

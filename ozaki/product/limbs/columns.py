@@ -2,6 +2,8 @@
 
 A number is cut into the seven or eight bytes that its integer has, all of whose products are added up in
 registers, and only results are written. Residues are twice as many bytes, which are written and read again.
+These limbs are the int8 slices of the Ozaki scheme (Ootomo, Ozaki and Yokota, "DGEMM on integer matrix
+multiplication unit", 2024), none of whose products is left away: C' is exact.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from multiword.engines.machine import compute_capability, multiprocessors
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.memory import padded
-from multiword.runtime.tiles import StridedParts, strided_parts
+from multiword.runtime.tiles import StridedParts
 from ozaki.product.factor import Factor
-from ozaki.product.limbs.cut import LimbProduct, Limbs, add_shares, constants
+from ozaki.product.limbs.cut import LimbProduct, TallProduct, add_shares, constants_of_words
 from ozaki.schemes import ProductSpecification
 from ozaki.tuning import COLUMNS_IN_BYTES, LEAST_IN_BYTES, SHORT_ROWS, STEPS_OF_A_BLOCK
 
@@ -69,7 +71,7 @@ def limbs_of_columns(specification: ProductSpecification) -> ByteLimbs | None:
         return None
     columns = 32 if n * parts > 32 and number < 8 else 16  # whose sums registers have room for
     wide, steps = padded(n * parts, 2 * columns), -(-k // _STEP)
-    shares = _shares(-(-m // _ROWS) * (wide // (2 * columns)), steps, longest(number) // _STEP // parts)
+    shares = _shares(-(-m // _ROWS) * (wide // (2 * columns)), steps, _longest(number) // _STEP // parts)
     share = -(-steps // shares) * _STEP
     shares = -(-k // share)
     of_sums = 8 * _WORDS * shares * parts * m * n if shares > 1 else 0
@@ -77,14 +79,14 @@ def limbs_of_columns(specification: ProductSpecification) -> ByteLimbs | None:
     return ByteLimbs(number, columns, wide, share, shares, of_columns, of_sums)
 
 
-def longest(number: int) -> int:
+def _longest(number: int) -> int:
     """Return how many products of so many limbs, each up to 2**14, are summed up in 32 bits."""
     return (2**31 - 1) // (number << 14)
 
 
-def _shares(blocks: int, steps: int, longest: int) -> int:
+def _shares(blocks: int, steps: int, most_steps: int) -> int:
     """Return into how many shares k goes, so that few multiprocessors are idle."""
-    at_once, least = multiprocessors(), -(-steps // longest)
+    at_once, least = multiprocessors(), -(-steps // most_steps)
     most = max(least, min(steps // STEPS_OF_A_BLOCK, 2 * at_once))
 
     def time(shares: int) -> int:
@@ -94,7 +96,7 @@ def _shares(blocks: int, steps: int, longest: int) -> int:
 
 
 def _constants(limbs: int, columns: int, parts: int, layout: dict[str, Any], wide: bool) -> dict[str, Any]:
-    of_sums = constants(Limbs(_WORDS, 32), layout["REAL"], parts)
+    of_sums = constants_of_words(_WORDS, layout["REAL"], parts)
     return {**of_sums, **layout, "LIMBS": limbs, "COLUMNS": columns, "WIDE": int(wide)}
 
 
@@ -123,20 +125,16 @@ def multiply_columns(
     out: Array,
 ) -> None:
     """Write RN(A'B'·2**(-s_i - t_j)) to `out`."""
-    (m, k, n), parts = specification.shape, specification.parts
-    if m < n:  # Cᵀ = BᵀAᵀ
-        m, n, a, b, scales, out = n, m, b, a, scales[::-1], out.T
-    many, layout = strided_parts(a.parts)
-    few, _ = strided_parts(b.parts)
-    product = LimbProduct.of((m, k, n), scales, specification.target, out)
+    parts = specification.parts
+    matrix, many, few, layout, product = TallProduct.of(specification, a, b, scales, out)
     of_columns = namespace(out).empty(limbs.of_columns, np.uint8)
     sums = namespace(out).empty(limbs.of_sums // 8, np.uint64)
-    instance = _constants(limbs.number, limbs.columns, parts, layout, _in_pairs(a.parts[0], layout))
-    steps = -(-k // _STEP) * parts
+    instance = _constants(limbs.number, limbs.columns, parts, layout, _in_pairs(matrix, layout))
+    steps = -(-product.k // _STEP) * parts
     blocks = -(-steps * limbs.wide * _STEP // 4 // _THREADS)
     of_b = few, product, np.int64(steps), np.int32(limbs.wide), of_columns
     _CUT_COLUMNS((blocks,), (_THREADS,), of_b, **instance)
-    grid = -(-m // _ROWS), limbs.shares, limbs.wide // (2 * limbs.columns)
+    grid = -(-product.m // _ROWS), limbs.shares, limbs.wide // (2 * limbs.columns)
     arguments = many, of_columns, product, np.int32(limbs.share), sums
     _MULTIPLY_COLUMNS(grid, (_THREADS,), arguments, shared=limbs.shared, **instance)
     if limbs.shares > 1:

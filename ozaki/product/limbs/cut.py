@@ -19,8 +19,11 @@ import numpy as np
 from multiword.formats import Format
 from multiword.runtime.arrays import Array
 from multiword.runtime.kernels import Kernel, Struct, members
+from multiword.runtime.tiles import StridedParts, strided_parts
+from ozaki.product.factor import Factor
 from ozaki.rounding.digits import last_place
 from ozaki.scaling.statistics import NONFINITE_ROW
+from ozaki.schemes import ProductSpecification
 
 _THREADS, _LANES = 256, 8
 
@@ -88,6 +91,42 @@ class LimbProduct(Struct):
         )
 
 
+class TallProduct(NamedTuple):
+    """A product of a matrix and a few columns, as kernels take it.
+
+    Attributes
+    ----------
+    matrix : its first part.
+    many, few : the rows of the matrix, and the columns.
+    layout : constants of the matrix.
+    product : where it goes.
+    """
+
+    matrix: Array
+    many: StridedParts
+    few: StridedParts
+    layout: dict[str, Any]
+    product: LimbProduct
+
+    @classmethod
+    def of(
+        cls,
+        specification: ProductSpecification,
+        a: Factor,
+        b: Factor,
+        scales: tuple[Array, Array],
+        out: Array,
+    ) -> TallProduct:
+        """Return AB, or where A has fewer rows than B columns, its transpose."""
+        m, k, n = specification.shape
+        if m < n:  # Cᵀ = BᵀAᵀ
+            m, n, a, b, scales, out = n, m, b, a, scales[::-1], out.T
+        many, layout = strided_parts(a.parts)
+        few, _ = strided_parts(b.parts)
+        product = LimbProduct.of((m, k, n), scales, specification.target, out)
+        return cls(a.parts[0], many, few, layout, product)
+
+
 def constants(limbs: Limbs, real: str, parts: int) -> dict[str, Any]:
     """Return the constants of kernels of products in limbs."""
     return {
@@ -99,7 +138,8 @@ def constants(limbs: Limbs, real: str, parts: int) -> dict[str, Any]:
     }
 
 
-def _of_words(words: int, real: str, parts: int) -> dict[str, Any]:
+def constants_of_words(words: int, real: str, parts: int) -> dict[str, Any]:
+    """Return the constants of kernels that have nothing of limbs but sums, of so many words of 64 bits."""
     return constants(Limbs(words, 32), real, parts)
 
 
@@ -107,7 +147,10 @@ _ADD_SHARES = Kernel(
     "add_limb_products",
     Path(__file__).with_name("shares.cu"),
     tuple(
-        _of_words(words, real, parts) for words in (2, 3) for real in ("float", "double") for parts in (1, 2)
+        constants_of_words(words, real, parts)
+        for words in (2, 3)
+        for real in ("float", "double")
+        for parts in (1, 2)
     ),
     (LimbProduct,),
 )
@@ -117,4 +160,4 @@ def add_shares(sums: Array, product: LimbProduct, shares: int, words: int, real:
     """Write the rounded sum of what blocks that share k have left, (shares, parts, columns, rows, words)."""
     blocks = -(-product.m * product.n * _LANES // _THREADS)
     arguments = sums, product, np.int32(shares)
-    _ADD_SHARES((blocks,), (_THREADS,), arguments, **_of_words(words, real, parts))
+    _ADD_SHARES((blocks,), (_THREADS,), arguments, **constants_of_words(words, real, parts))

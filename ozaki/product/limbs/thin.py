@@ -15,9 +15,9 @@ from multiword.engines.machine import multiprocessors
 from multiword.runtime.arrays import Array, namespace
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.memory import padded
-from multiword.runtime.tiles import StridedParts, strided_parts
+from multiword.runtime.tiles import StridedParts
 from ozaki.product.factor import Factor
-from ozaki.product.limbs.cut import LimbProduct, Limbs, add_shares, constants, limbs_of
+from ozaki.product.limbs.cut import LimbProduct, Limbs, TallProduct, add_shares, constants, limbs_of
 from ozaki.schemes import ProductSpecification
 from ozaki.tuning import FEW_OF_SHORT, MOST_PRODUCTS, SHORT_ROWS, THIN_BLOCKS, THIN_SHARE
 
@@ -108,16 +108,12 @@ def multiply_thin(
     out: Array,
 ) -> None:
     """Write RN(A'B'·2**(-s_i - t_j)) to `out`."""
-    (m, k, n), parts = specification.shape, specification.parts
-    if m < n:  # Cᵀ = BᵀAᵀ
-        m, n, a, b, scales, out = n, m, b, a, scales[::-1], out.T
-    many, layout = strided_parts(a.parts)
-    few, _ = strided_parts(b.parts)
-    product = LimbProduct.of((m, k, n), scales, specification.target, out)
+    parts = specification.parts
+    _, many, few, layout, product = TallProduct.of(specification, a, b, scales, out)
     sums = namespace(out).empty(thin.words, np.uint64)
-    instance = _kernel_constants(thin.limbs, thin.slices, parts, _columns(n), layout)
+    instance = _kernel_constants(thin.limbs, thin.slices, parts, _columns(product.n), layout)
     arguments = many, few, product, np.int32(thin.share), sums
-    _THIN_PRODUCT((-(-m // thin.rows), thin.shares), (_THREADS,), arguments, **instance)
+    _THIN_PRODUCT((-(-product.m // thin.rows), thin.shares), (_THREADS,), arguments, **instance)
     if thin.shares > 1:
         add_shares(sums, product, thin.shares, thin.limbs.number, layout["REAL"], parts)
 
