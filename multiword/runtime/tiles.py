@@ -66,17 +66,15 @@ def strided_parts(parts: list[Array]) -> tuple[StridedParts, dict[str, Any]]:
     }
 
 
-def tile_instances(constants: dict[str, Any], run: int) -> tuple[dict[str, Any], ...]:
-    """Return the instances of a kernel for every layout, type and number of parts.
+def tile_rows(run: int, columns: int, lanes: int) -> dict[str, int]:
+    """Return the constants for the rows of a tile: where they are short, more, for all threads to have some.
 
-    `run` numbers fall to a thread, of all parts together.
+    `run` numbers fall to a thread; a tile of rows that lie side by side has `lanes` of them at least.
     """
-    return tuple(
-        {**constants, "ALONG_K": along, "UNIT": 2 - parts, "REAL": t, "PARTS": parts, "RUN": run // parts}
-        for along in (0, 1)
-        for t in ("float", "double")
-        for parts in (1, 2)
-    )
+    rows = WARPS
+    while 2 * rows * max(columns, 32) <= THREADS * run:
+        rows *= 2
+    return {"ALONG_ROWS": rows, "LANES": max(rows, lanes)}
 
 
 def tile_count(constants: dict[str, Any], rows: int, columns: int) -> int:

@@ -29,7 +29,7 @@ from multiword.runtime.parallel import (
     scale_rows,
     scratch,
 )
-from multiword.runtime.tiles import StridedParts, strided_parts, tile_count
+from multiword.runtime.tiles import StridedParts, strided_parts, tile_count, tile_rows
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.scaling.scales import zero_nonfinite
 from ozaki.scaling.statistics import NONFINITE_ROW
@@ -133,12 +133,12 @@ _WORDS: dict[str, dict[str, Any]] = {
 }
 
 
-def _constants(word: str, parts: int) -> dict[str, Any]:
+def _constants(word: str, parts: int, columns: int) -> dict[str, Any]:
     run = _WORDS[word]["RUN"] // parts
     return {
         **_WORDS[word],
+        **tile_rows(run, columns, 16 // parts),
         "RUN": run,
-        "LANES": 16 // parts,
         "PARTS": parts,
         "LARGEST": LARGEST,
         "FURTHEST": _FURTHEST,
@@ -150,11 +150,12 @@ _MAGNITUDES = Kernel(
     "magnitudes",
     Path(__file__).with_suffix(".cu"),
     tuple(
-        {**_constants(word, parts), "ALIGNED": aligned} | {"ALONG_K": along, "UNIT": 1, "REAL": t}
-        for word, parts, t, aligned in (
-            ("int8", 1, "double", 1),
-            ("int8", 2, "float", 0),
-            ("float64", 2, "double", 0),
+        {**_constants(word, parts, columns), "ALIGNED": aligned} | {"ALONG_K": along, "UNIT": 1, "REAL": t}
+        for word, parts, columns, t, aligned in (
+            ("int8", 1, 4096, "double", 1),
+            ("int8", 1, 16, "double", 1),
+            ("int8", 2, 4096, "float", 0),
+            ("float64", 2, 16, "double", 0),
         )
         for along in (0, 1)
     ),
@@ -165,7 +166,7 @@ _MAGNITUDES = Kernel(
 def _split_device(parts: list[Array], scale: Array, out: Array, step: int) -> None:
     operand, layout = strided_parts(parts)
     rows, length = out.shape
-    constants = {**_constants(out.dtype.name, len(parts)), **layout}
+    constants = {**_constants(out.dtype.name, len(parts), step), **layout}
     constants["ALIGNED"] = int(step % constants["RUN"] == 0)
     arguments = (operand, scale, out, np.int32(rows), np.int32(step), np.int32(length))
     _MAGNITUDES((tile_count(constants, rows, step),), (256,), arguments, **constants)

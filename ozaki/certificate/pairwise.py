@@ -130,25 +130,33 @@ class PanelPairs(Struct):
 
 
 ROWS, AT_ONCE = 16, 4
-"""Rows of pairs of which a block holds the bounds, and after which a warp shares its largest error."""
+"""Rows of pairs that a thread compares at a time, and after which a warp shares its largest error."""
+
+WIDTHS = 4, 16, 64, 256
+"""Columns of a block: as many as there are, so that its threads have pairs."""
 
 BLOCKS = 4
 """Blocks of a multiprocessor, at most: what they have in common takes the time of some rows."""
 
+
+def _constants(width: int, product: str) -> dict[str, Any]:
+    return {"ROWS": ROWS, "AT_ONCE": AT_ONCE, "WIDTH": width, "PRODUCT": product}
+
+
 _PAIRWISE_BOUND = Kernel(
     "pairwise_bound",
     Path(__file__).with_suffix(".cu"),
-    tuple({"ROWS": ROWS, "AT_ONCE": AT_ONCE, "PRODUCT": t} for t in ("int", "double")),
+    tuple(_constants(width, t) for width in WIDTHS for t in ("int", "double")),
     (Products, PanelPairs),
 )
 
 
 def _raise_device(y: Array, pairs: PanelPairs) -> None:
     """Raise `pairs.largest` to the maximum over these pairs."""
-    across, groups = -(-pairs.columns // 256), -(-pairs.rows // ROWS)
+    width = next((x for x in WIDTHS if pairs.columns <= x), WIDTHS[-1])
+    across, groups = -(-pairs.columns // width), -(-pairs.rows // (ROWS * (WIDTHS[-1] // width)))
     grid = (across * min(groups, max(1, BLOCKS * multiprocessors() // across)),)
-    product = "int" if y.dtype == np.int32 else "double"
-    constants: dict[str, Any] = {"ROWS": ROWS, "AT_ONCE": AT_ONCE, "PRODUCT": product}
+    constants = _constants(width, "int" if y.dtype == np.int32 else "double")
     for component in y[:, 0]:
         products = Products(products=component, row_stride=y.shape[3])
-        _PAIRWISE_BOUND(grid, (256,), (products, pairs), **constants)
+        _PAIRWISE_BOUND(grid, (WIDTHS[-1],), (products, pairs), **constants)

@@ -25,7 +25,7 @@ from multiword.runtime.parallel import (
     over_rows,
     scratch,
 )
-from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count
+from multiword.runtime.tiles import THREADS, StridedParts, extent, strided_parts, tile_count, tile_rows
 from multiword.tuning import ALONE_ELEMENTS
 from ozaki.residues.system import SPLIT, ResidueSystem, on_device, reduce, residue_system
 from ozaki.scaling.scales import zero_nonfinite
@@ -207,11 +207,7 @@ def _split_constants(
 
 
 def _tile_rows(word: Word, parts: int, columns: int) -> dict[str, int]:
-    """Return the rows of a tile: where they are short, more of them, so that its threads have numbers."""
-    numbers, rows, most = THREADS * _run(word, parts), 8, 32 if word.floating else 128 // parts
-    while rows < most and 2 * rows * columns <= numbers:
-        rows *= 2
-    return {"ALONG_ROWS": rows, "LANES": max(rows, 32 if word.floating else 16 // parts)}
+    return tile_rows(_run(word, parts), columns, 32 if word.floating else 16 // parts)
 
 
 def _modulus(p: int, weights: tuple[int, ...], words: int) -> list[Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from multiword.runtime.arrays import Array, is_cupy, namespace
+from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace
 from multiword.runtime.kernels import Kernel
 from multiword.runtime.parallel import contiguous_rows, over_rows, scratch
-from multiword.runtime.tiles import StridedParts, extent, strided_parts, tile_count, tile_instances
+from multiword.runtime.tiles import StridedParts, extent, strided_parts, tile_count, tile_rows
 from ozaki.scaling.statistics import NONFINITE_ROW
 
 
@@ -20,9 +21,10 @@ def exact_scales(parts: list[Array]) -> Array:
     The operand comes as (r, k) float32 or float64 parts. Zero rows have 0, rows that are not finite
     NONFINITE_ROW.
     """
-    xp = namespace(parts[0])
-    lowest = (_lowest_device if is_cupy(parts[0]) else _lowest_host)(parts)
-    return xp.where(lowest != _BAD, xp.where(lowest < _ZERO, -lowest, 0), NONFINITE_ROW).astype(xp.int32)
+    if is_cupy(parts[0]):
+        return _in_one_launch()(_lowest_device(parts), np.int32(NONFINITE_ROW))
+    lowest = _lowest_host(parts)
+    return np.where(lowest != _BAD, np.where(lowest < _ZERO, -lowest, 0), NONFINITE_ROW).astype(np.int32)
 
 
 def _lowest_host(parts: list[np.ndarray]) -> np.ndarray:
@@ -50,23 +52,43 @@ def _lowest_host(parts: list[np.ndarray]) -> np.ndarray:
 _ZERO, _BAD = 1 << 14, -(1 << 20)
 """What stands for the last place of a zero, above all others, and of an Inf or NaN, below them."""
 
-_CONSTANTS: dict[str, Any] = {"NOTHING": _ZERO, "BAD": _BAD, "LANES": 32}
+
+@cache
+def _in_one_launch() -> Any:
+    code = f"scale = lowest == {_BAD} ? nonfinite : lowest < {_ZERO} ? -lowest : 0"
+    return import_cupy().ElementwiseKernel(
+        "int32 lowest, int32 nonfinite", "int32 scale", code, "exact_scales"
+    )
+
+
+_CONSTANTS: dict[str, Any] = {"NOTHING": _ZERO, "BAD": _BAD}
 _RUN = 16
 """Numbers to a thread in a tile, of both parts together."""
+
+
+def _tile(parts: int, columns: int) -> dict[str, Any]:
+    run = _RUN // parts
+    return {**_CONSTANTS, **tile_rows(run, columns, 32), "PARTS": parts, "RUN": run}
+
 
 _LAST_PLACES = Kernel(
     "last_places",
     Path(__file__).with_suffix(".cu"),
-    tile_instances(_CONSTANTS, _RUN),
+    tuple(
+        {**_tile(parts, columns), "ALONG_K": along, "UNIT": 2 - parts, "REAL": t}
+        for columns in (4096, 4)
+        for along in (0, 1)
+        for t in ("float", "double")
+        for parts in (1, 2)
+    ),
     (StridedParts,),
 )
 
 
 def _lowest_device(parts: list[Array]) -> Array:
-    xp = namespace(parts[0])
     rows, columns = extent(parts)
     operand, layout = strided_parts(parts)
-    constants = {**_CONSTANTS, **layout, "PARTS": len(parts), "RUN": _RUN // len(parts)}
-    lowest = xp.full(rows, _ZERO, xp.int32)
+    constants = {**_tile(len(parts), columns), **layout}
+    lowest = namespace(parts[0]).full(rows, _ZERO, np.int32)
     _LAST_PLACES((tile_count(constants, rows, columns),), (256,), (operand, lowest), **constants)
     return lowest

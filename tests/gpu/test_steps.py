@@ -24,7 +24,7 @@ from tests.exact import images_of
 
 pytestmark = pytest.mark.gpu
 
-SHAPES = [(1, 1), (5, 7), (37, 301), (301, 37), (33, 2049), (1, 5000), (1500, 3), (300, 1100)]
+SHAPES = [(1, 1), (5, 7), (37, 301), (301, 37), (33, 2049), (1, 5000), (1500, 3), (300, 1100), (700, 20)]
 DTYPES = ["float64", "float32", "complex128", "complex64"]
 KINDS = ["normal", "wide", "subnormal", "special"]
 
@@ -228,7 +228,9 @@ def test_magnitudes(cupy, kind, dtype, shape, word):
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
-@pytest.mark.parametrize("shape", [(3, 5, 2), (37, 301, 29), (130, 64, 300)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(3, 5, 2), (1100, 3, 3), (600, 9, 16), (37, 301, 29), (130, 64, 300)], ids=str
+)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("workspace", [1 << 30, 1 << 17])
