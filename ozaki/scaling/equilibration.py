@@ -81,7 +81,8 @@ def inner_exponents(
         return InnerExponents(p, q, sums, lambda: sums)
     sums, readback = namespace(p).empty(len(p), np.int32), Readback(len(p), np.int32)
     arguments = p, q, np.int32(p.shape[1]), sums, readback.address
-    _LARGEST_SUMS((len(p),), (_THREADS,), arguments, **_CONSTANTS)
+    threads = _MOST_THREADS if p.shape[1] > 16 * _THREADS else _THREADS
+    _LARGEST_SUMS((len(p),), (threads,), arguments, **_CONSTANTS, THREADS=threads)
     readback.send()
     return InnerExponents(p, q, sums, readback.wait)
 
@@ -93,9 +94,13 @@ def largest_sums(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 def is_graded(largest: np.ndarray, length: int, limit: NormLimit) -> np.ndarray:
     """Return which products are proved to gain by equilibration, from their largest sums of exponents."""
+    return (largest > NOTHING) & (largest <= _most_graded(length, limit))
+
+
+def _most_graded(length: int, limit: NormLimit) -> int:
+    """Return the largest sum of exponents that proves a gain."""
     # 2**3.5·k**1.5, and half a bit for norms that are bounded by integers.
-    room = 4 + ((length**3 - 1).bit_length() + 1) // 2
-    return (largest > NOTHING) & (largest + room <= limit.bits)
+    return limit.bits - 4 - ((length**3 - 1).bit_length() + 1) // 2
 
 
 def is_level(
@@ -107,13 +112,8 @@ def is_level(
     sampled = [[x[rows] for x in of_side] for of_side, rows in zip(parts, few, strict=True)]
     of_a, of_b = (scale[rows] for scale, rows in zip(scales, few, strict=True))
     exponents = inner_exponents((sampled[0], sampled[1]), (of_a, of_b))
-    length = sum(x.shape[1] for x in parts[0])
-
-    def wait() -> bool:
-        largest = exponents.on_host()
-        return bool(largest[0] > NOTHING) and not is_graded(largest, length, limit)[0]
-
-    return wait
+    most = _most_graded(sum(x.shape[1] for x in parts[0]), limit)
+    return lambda: int(exponents.on_host()[0]) > most
 
 
 def column_shifts(p: Array, q: Array, largest: Array) -> Array:
@@ -208,6 +208,9 @@ class Matrix(Struct):
 _THREADS, _RUN, _SHORT_RUN = 256, 64, 16
 """Threads of a block, and rows to a thread: the shorter run for a matrix of up to `SHORT_RUN_NUMBERS`."""
 
+_MOST_THREADS = 1024
+"""Threads of the one block that folds a long inner dimension."""
+
 _CONSTANTS: dict[str, Any] = {"NOTHING": NOTHING, "FURTHEST": FURTHEST}
 _OF_PARTS: dict[str, Any] = {"NOTHING": NOTHING, "NONFINITE_ROW": NONFINITE_ROW}
 _FILE = Path(__file__).with_suffix(".cu")
@@ -220,8 +223,9 @@ _INSTANCES = tuple(
 )
 _EXPONENTS = Kernel("column_exponents", _FILE, _INSTANCES, (StridedParts,))
 _SHIFT = Kernel("shift_columns", _FILE, _INSTANCES, (StridedParts, Matrix))
-_LARGEST_SUMS = Kernel("largest_sums", _FOLD, (_CONSTANTS,))
-_COLUMN_SHIFTS = Kernel("column_shifts", _FOLD, (_CONSTANTS,))
+_FOLDS = tuple({**_CONSTANTS, "THREADS": threads} for threads in (_THREADS, _MOST_THREADS))
+_LARGEST_SUMS = Kernel("largest_sums", _FOLD, _FOLDS)
+_COLUMN_SHIFTS = Kernel("column_shifts", _FOLD, _FOLDS[:1])
 
 
 def _grid(
@@ -252,7 +256,8 @@ def _column_shifts_device(p: Array, q: Array, largest: Array) -> Array:
     shifts = namespace(p).empty_like(p)
     stack, columns = p.shape
     arguments = p, q, np.int32(columns), largest, shifts
-    _COLUMN_SHIFTS((-(-columns // _THREADS), stack), (_THREADS,), arguments, **_CONSTANTS)
+    grid = -(-columns // _THREADS), stack
+    _COLUMN_SHIFTS(grid, (_THREADS,), arguments, **_CONSTANTS, THREADS=_THREADS)
     return shifts
 
 

@@ -1,15 +1,15 @@
-#define THREADS 256
-
-/* `largest_sums` of one product of a stack to a block: to `sums`, and to the host's memory. */
+/* `largest_sums` of one product of a stack to a block of THREADS: to `sums`, and to the host's memory. */
 extern "C" __global__ void __launch_bounds__(THREADS)
 largest_sums(const int *p, const int *q, int columns, int *sums, int *on_host) {
     __shared__ int of_warps[THREADS / 32];
     p += (long long)blockIdx.x * columns;
     q += (long long)blockIdx.x * columns;
     int best = NOTHING;
-#pragma unroll 4
-    for (int h = threadIdx.x; h < columns; h += THREADS)
-        if (p[h] > NOTHING && q[h] > NOTHING) best = max(best, p[h] + q[h]);
+#pragma unroll 8
+    for (int h = threadIdx.x; h < columns; h += THREADS) {
+        const int of_a = p[h], of_b = q[h]; /* both on their way at once */
+        if (min(of_a, of_b) > NOTHING) best = max(best, of_a + of_b);
+    }
     of_warps[threadIdx.x / 32] = __reduce_max_sync(~0u, best);
     __syncthreads();
     if (threadIdx.x) return;

@@ -7,7 +7,7 @@ import ozaki
 from multiword.formats import FORMATS
 from ozaki.execution import cache
 from ozaki.product.factor import Factor
-from ozaki.scaling.equilibration import column_exponents
+from ozaki.scaling.equilibration import column_exponents, inner_exponents
 from ozaki.scaling.scales import norm_limit, norm_scales
 from ozaki.scaling.statistics import NONFINITE_ROW, row_statistics
 from tests.cases import FACES
@@ -50,6 +50,23 @@ def test_exponents_and_shifts(cupy, kind, dtype, shape):
                         if exact().all():
                             turned = (moved.matrix if side == 0 else moved.matrix.T).get()
                             assert same(turned[finite], expected.matrix[finite])
+
+
+@pytest.mark.parametrize("k", [1, 255, 4096, 4097, 30000])
+@pytest.mark.parametrize("stack", [1, 3])
+def test_the_largest_sums_of_exponents(cupy, stack, k):
+    rng = np.random.default_rng(k)
+    for where in (0, k // 2, k - 1):  # the largest
+        parts = [rng.standard_normal((6, k)) * (rng.random((6, k)) < 0.8) for _ in "ab"]
+        for x in parts:
+            x[:, where] = 2.0**60
+        scales = [rng.integers(-9, 9, 6).astype(np.int32) for _ in "ab"]
+        expected = inner_exponents(([parts[0]], [parts[1]]), (scales[0], scales[1]), stack)
+        on_device = [[cupy.asarray(x)] for x in parts], [cupy.asarray(x) for x in scales]
+        found = inner_exponents(tuple(on_device[0]), tuple(on_device[1]), stack)
+        assert same(found.on_host(), expected.on_host())
+        assert same(found.sums.get(), expected.sums)
+        assert expected.sums.min() > 100
 
 
 @pytest.mark.parametrize("dtype", FACES)
