@@ -5,10 +5,6 @@ What a proof needs stands beside the proof instead.
 
 # --- product and execution ---
 
-SCALED_IN_TURN = 1 << 22
-"""Numbers in both operands whose scales are taken one after the other: branches of a graph begin some 10 µs
-apart (H200, notes-dgemm)."""
-
 ELEMENT_WISE = {"cublas": (0.8, 5e-5)}
 """What element-wise steps make of the memory's bandwidth, and the seconds that any call takes (H200,
 notes-dgemm): for predicted times."""

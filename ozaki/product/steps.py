@@ -40,7 +40,7 @@ from ozaki.scaling.equilibration import is_level as are_level
 from ozaki.scaling.scales import NormLimit, norm_limit
 from ozaki.schemes import ProductSpecification, Scheme
 from ozaki.slices.integer import Slices
-from ozaki.tuning import MIRRORED_NUMBERS, SCALED_IN_TURN
+from ozaki.tuning import MIRRORED_NUMBERS
 
 Scales = tuple[Array, Array]
 """The scales of the rows of A and of the columns of B."""
@@ -77,17 +77,12 @@ def both_norm_scales(a: Factor, b: Factor, request: Request, bits: int = 0) -> S
         scale = a.norm_scales(limit, bits)
         b.statistics = a.statistics
         return scale, b.cached_norm_scales(limit, bits, scale)
-    together = side_by_side if a.matrix.size + b.matrix.size > SCALED_IN_TURN else _in_turn
-    return together(lambda: a.norm_scales(limit, bits), lambda: b.norm_scales(limit, bits))
+    return side_by_side(lambda: a.norm_scales(limit, bits), lambda: b.norm_scales(limit, bits))
 
 
 def norm_scaled(a: Factor, b: Factor, request: Request, bits: int = 0) -> ScaledProduct:
     """Return the integers of the norm scales, widened by some bits: enough if a certificate says so."""
     return ScaledProduct(both_norm_scales(a, b, request, bits), norm_scheme(a, b, request, bits))
-
-
-def _in_turn(first: Callable[[], Array], second: Callable[[], Array]) -> Scales:
-    return first(), second()
 
 
 def norm_scheme(a: Factor, b: Factor, request: Request, bits: int = 0) -> Scheme:
