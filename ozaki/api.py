@@ -79,7 +79,8 @@ def accurate_dgemm(
     workspace : bytes that may be used beyond inputs and output; by default 2 GiB, or two
         fifths of a GPU's memory. Larger products are computed in panels. Copies of a and b that are
         equilibrated come on top.
-    out : (m, n) float64 array to write to; written only when the result is complete.
+    out : (m, n) float64 array to write to: on a CPU when the result is complete; a GPU may compute there, and
+        leave anything if an exception is raised.
 
     Returns
     -------

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, TypeVar
 
-from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace
+from multiword.runtime.arrays import Array, import_cupy, is_cupy, namespace, overlap
 from multiword.runtime.scoped import Scoped, Within
 
 T = TypeVar("T")
@@ -19,6 +20,9 @@ SMALLEST_PANEL = 16
 class WorkspaceTooSmall(MemoryError):
     """Not even the smallest panels fit the workspace."""
 
+
+ALIGNED = 256
+"""Bytes to a multiple of which new memory of a GPU is aligned."""
 
 _allocate: Scoped[Allocate | None] = Scoped(None)
 
@@ -42,6 +46,30 @@ def empty_result(like: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     if allocate is None or not is_cupy(like):
         return namespace(like).ndarray(shape, dtype)  # CuPy's empty takes longer
     return allocate(shape, dtype)
+
+
+def result_in(out: Array | None, *operands: Array) -> AbstractContextManager[Any]:
+    """Return a context in which `out`, of a result's dtype and shape, is where a GPU computes it at once.
+
+    That takes memory like a new array's, which no operand shares; else the context changes nothing. The result
+    is to be `delivered` either way.
+    """
+    like_new = is_cupy(out) and _is_like_new(out)
+    if out is None or not like_new or any(x.size and overlap(x, out) for x in operands):
+        return nullcontext()
+    return results_from(lambda *_: out)
+
+
+def _is_like_new(x: Array) -> bool:
+    return bool(x.size and x.flags.c_contiguous and x.dtype.isnative) and x.data.ptr % ALIGNED == 0
+
+
+def delivered(result: Array, out: Array | None) -> Array:
+    """Return a result in `out`, if it is given."""
+    if out is None or out is result:
+        return result
+    out[...] = result
+    return out
 
 
 def padded(size: int, multiple: int) -> int:

@@ -15,7 +15,7 @@ from multiword.runtime.arrays import (
     namespace,
     quietly,
 )
-from multiword.runtime.memory import in_less_memory
+from multiword.runtime.memory import delivered, in_less_memory, result_in
 from multiword.runtime.options import exactly, scalar
 from ozaki.arguments import is_own_transpose
 from ozaki.combine import combine
@@ -30,7 +30,7 @@ from ozaki.product.request import Request
 def gemm(
     a: Factor, b: Factor, alpha: complex, beta: complex | None, c: Any, request: Request, out: Array | None
 ) -> Array:
-    """Return alpha·R + beta·C, every step rounded once; in `out`, which is written to when all is done."""
+    """Return alpha·R + beta·C, every step rounded once; in `out`, where a GPU may compute it at once."""
     dtype, shape = a.matrix.dtype, (a.rows, b.rows)
     addend = None
     if not (type(alpha) is float and alpha == 1.0 and beta is c is None):  # seldom
@@ -42,13 +42,11 @@ def gemm(
         addend = _addend(c, a.matrix, shape) if read else None
     if out is not None:
         check_out(out, a.matrix, shape, dtype)
-    with quietly(a.matrix), exclusive_use(a.order, b.order):
+    operands = (a.matrix, b.matrix) if addend is None else (a.matrix, b.matrix, addend)
+    with quietly(a.matrix), exclusive_use(a.order, b.order), result_in(out, *operands):
         result = computed(a, b, request)
         combine(result, alpha, addend, beta)
-        if out is None:
-            return result
-        out[...] = result
-        return out
+        return delivered(result, out)
 
 
 def computed(a: Factor, b: Factor, request: Request) -> Array:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from multiword.runtime.arrays import Array, import_cupy, overlap
+from multiword.runtime.memory import delivered, result_in
 from ozaki.execution import cache
 from ozaki.execution.gemm import launched
 from ozaki.execution.stacks import completed
@@ -28,8 +29,8 @@ def product_again(multiply: Callable[..., Array], a: Any, b: Any, options: dict[
     if layout is None:
         return multiply(a, b, **options)
     question = _known.get(layout)
-    if question is not None and (out := _answered(question, a, b)) is not None:
-        return out
+    if question is not None and (result := _answered(question, a, b, options.get("out"))) is not None:
+        return result
     questions: list[cache.Question] = []
     with cache.questions.within(questions):
         result = multiply(a, b, **options)
@@ -45,26 +46,39 @@ def _layout(name: str, a: Any, b: Any, options: dict[str, Any]) -> tuple[Any, ..
     cupy = import_cupy()
     if not type(a) is type(b) is cupy.ndarray or not (a.size and b.size) or overlap(a, b):
         return None
-    if options and (len(options) > 1 or not isinstance(options.get("accuracy"), str)):
-        return None
+    accuracy = ""
+    if options:
+        accuracy = options.get("accuracy", "")
+        if not (options.keys() <= {"accuracy", "out"} and isinstance(accuracy, str)):
+            return None
     x, y, device = a.data, b.data, cupy.cuda.runtime.getDevice()
     if not device == x.device_id == y.device_id:
         return None
     of_a, of_b = (a.dtype, a.shape, a.strides, x.ptr % 16), (b.dtype, b.shape, b.strides, y.ptr % 16)
-    return name, *options.values(), (threading.get_ident(), device), of_a, of_b
+    return name, accuracy, (threading.get_ident(), device), of_a, of_b
 
 
-def _answered(question: cache.Question, a: Array, b: Array) -> Array | None:
-    """Return the replayed product; None if it has no graph, or is not all that the data take."""
+def _answered(question: cache.Question, a: Array, b: Array, out: Array | None) -> Array | None:
+    """Return the replayed product, in `out` if it is given; None if it has no graph, or is not all that the
+    data take, or if `out` does not fit."""
     stack, request = question.stack, question.request
     left, right = Factor(a, 0, stack=stack), Factor(b, 1, stack=stack)
     captured = cache.captured_before(question, left, right)
-    if captured is None:
+    if captured is None or not (out is None or _fits(out, left, right)):
         return None
     try:
         if a.ndim == 2:
-            return captured.product(left, right, lambda x, y: launched(x, y, request))
+            with result_in(out, a, b):
+                result = captured.product(left, right, lambda x, y: launched(x, y, request))
+            return None if result is None else delivered(result, out)
         products = captured.products(left, right)
     except MemoryError:  # the usual way gives memory back
         return None
     return None if products is None else completed(*products, a, b.swapaxes(1, 2), request)
+
+
+def _fits(out: Any, a: Factor, b: Factor) -> bool:
+    """Return whether a single product may be written there, without a look at where its numbers lie."""
+    wanted = a.matrix.dtype, (a.rows, b.rows), a.matrix.data.device_id
+    of_arrays = type(out) is type(a.matrix) and bool(out.flags.c_contiguous)
+    return of_arrays and (out.dtype, out.shape, out.data.device_id) == wanted

@@ -39,14 +39,9 @@ def stack_product(left: Array, right: Array, request: Request) -> Array:
         return out
     (*batch, m, _), n, dtype = left.shape, right.shape[-1], left.dtype
 
-    def product(index: tuple[int, ...]) -> Array:
-        return gemm(Factor(left[index], 0), Factor(right[index], 1), 1.0, 0.0, None, request, None)
-
-    if math.prod(batch) == 1:  # nothing to copy
-        return product((0,) * len(batch)).reshape(*batch, m, n)
     out = empty_result(left, (*batch, m, n), dtype)
     for index in np.ndindex(*batch):
-        out[index] = product(index)
+        gemm(Factor(left[index], 0), Factor(right[index], 1), 1.0, 0.0, None, request, out[index])
     return out
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ozaki
-from multiword.runtime import graphs
+from multiword.runtime import graphs, memory
 from ozaki import accurate_dgemm
-from ozaki.execution import cache, captured
+from ozaki.execution import cache, captured, gemm, repeated
 from ozaki.product import steps
 from ozaki.residues import system
 from tests.cases import FACES, KINDS, in_dtype, matrices
@@ -365,6 +365,50 @@ def test_alpha_beta_and_out(cupy):
         x, y, z = (cupy.asarray(v) for v in (a, b, c))
         assert accurate_dgemm(x, y, alpha=3.0, beta=0.1, c=z, out=z) is z
         assert same(z.get(), accurate_dgemm(a, b, alpha=3.0, beta=0.1, c=c))
+
+
+OUTS = {
+    "new": lambda cupy, x: cupy.empty_like(x),
+    "part of another": lambda cupy, x: cupy.empty((200, 64))[64:128],
+    "not aligned": lambda cupy, x: cupy.empty(x.size + 1)[1:].reshape(x.shape),
+    "by columns": lambda cupy, x: cupy.asfortranarray(cupy.empty_like(x)),
+    "not contiguous": lambda cupy, x: cupy.empty((128, 128))[::2, 1::2],
+    "an operand": lambda cupy, x: x,
+    "part of an operand": lambda cupy, x: x.base[:64],
+}
+
+
+@pytest.mark.parametrize("where", OUTS)
+def test_out_wherever_it_lies(cupy, monkeypatch, where):
+    """Of like layouts, ordinary and other data in turns; a new array is computed in at once."""
+    at_once = []
+
+    def noted(result, out):
+        if out is not None:  # as for what is expected
+            at_once.append(result is out)
+        return memory.delivered(result, out)
+
+    for module in (gemm, repeated):
+        monkeypatch.setattr(module, "delivered", noted)
+    kinds = ["uniform", "uniform", "uniform", "wide4", "sparse", "graded", "nan", "uniform"]
+    for i, kind in enumerate(kinds):
+        a, b = matrices("uniform" if kind == "nan" else kind, 64, 64, 64, seed=i)
+        if kind == "nan":
+            a[3, 5] = np.nan
+        with np.errstate(invalid="ignore"):
+            expected = accurate_dgemm(a, b)
+        x, y = cupy.empty((72, 64))[8:], cupy.asarray(b)
+        x[...] = cupy.asarray(a)
+        out = OUTS[where](cupy, x)
+        assert ozaki.matmul(x, y, out=out) is out
+        assert same(np.ascontiguousarray(out.get()), expected), kind
+        if "operand" not in where:
+            assert same(x.get(), a)
+        assert same(y.get(), b)
+    assert set(at_once) == {where in ("new", "part of another")}
+    twice = cupy.lib.stride_tricks.as_strided(cupy.empty(64), (64, 64), (0, 8))
+    with pytest.raises(ValueError, match="out"):
+        ozaki.matmul(x, y, out=twice)
 
 
 def test_a_plan_does_not_disturb(cupy):
