@@ -51,8 +51,8 @@ def empty_result(like: Array, shape: tuple[int, ...], dtype: Any) -> Array:
 def result_in(out: Array | None, *operands: Array) -> AbstractContextManager[Any]:
     """Return a context in which `out`, of a result's dtype and shape, is where a GPU computes it at once.
 
-    That takes memory like a new array's, which no operand shares; else the context changes nothing. The result
-    is to be `delivered` either way.
+    That takes memory like a new array's, which no operand shares; else the context changes nothing. Whatever
+    is computed is to be `delivered`.
     """
     like_new = is_cupy(out) and _is_like_new(out)
     if out is None or not like_new or any(x.size and overlap(x, out) for x in operands):
